@@ -1,0 +1,45 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+namespace weir {
+
+/// Stands for "no limit" wherever a policy takes one: nothing is refused, and the policy counts.
+inline constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
+
+/// Where a decision came from.
+enum class source : std::uint8_t {
+  store,       ///< the store counted it
+  deny_cache,  ///< a refusal remembered in this process
+  lease,       ///< units leased from the store beforehand
+  fallback,    ///< the store could not say; the limiter's failure policy did
+};
+
+/// A point on the store's clock.
+using time_point = std::chrono::sys_time<std::chrono::microseconds>;
+
+/// The answer to one check. All durations count from `at`; none is ever negative, and each is rounded up to a whole
+/// microsecond, so that one who waits that long is never early.
+struct decision {
+  bool allowed = false;
+  weir::source source = weir::source::store;
+  std::int16_t tier = -1;      ///< which tier refused; -1 when none did or the policy has no tiers
+  std::int64_t limit = 0;      ///< the policy's limit, capacity or burst; weir::unlimited if there is none
+  std::int64_t used = 0;       ///< units in use after this decision, rounded up where the policy has fractions
+  std::int64_t remaining = 0;  ///< units that would still pass at `at`
+  std::chrono::microseconds retry_after{0};  ///< zero if allowed; else when the same call would pass
+  std::chrono::microseconds reset_after{0};  ///< until nothing is in use, if no more calls come
+  std::chrono::microseconds delay{0};        ///< leaky_bucket: how long this request waits for its turn
+  time_point at{};                           ///< the clock's time of the decision
+
+  explicit operator bool() const noexcept { return allowed; }
+  friend bool operator==(const decision&, const decision&) = default;
+};
+
+// g++ 12 destroys some temporaries twice inside a co_await expression; a trivial destructor makes that harmless.
+static_assert(std::is_trivially_destructible_v<decision>);
+
+}  // namespace weir

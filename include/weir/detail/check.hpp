@@ -1,0 +1,95 @@
+#pragma once
+
+#include <boost/intrusive/list_hook.hpp>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "weir/decision.hpp"
+#include "weir/detail/short_text.hpp"
+#include "weir/error.hpp"
+
+namespace weir::detail {
+
+struct limiter_core;  // resource, policy and store of one limiter; defined in src/limiter_core.hpp
+
+/// Longer subjects are refused, and not even copied whole.
+inline constexpr std::size_t max_subject_size = 65'536;
+
+enum class check_kind : std::uint8_t { record, fetch, reset };
+
+/// How far a check has come. It only moves forward, except that what was never sent may go back to waiting.
+enum class check_stage : std::uint8_t {
+  idle,     ///< not with a store yet
+  waiting,  ///< in line; nothing sent
+  staged,   ///< encoded, in the write now under way
+  written,  ///< sent; its reply is due
+  done,     ///< answered, failed or cancelled; about to be delivered
+};
+
+/// How the caller gets the result.
+enum class delivery : std::uint8_t {
+  dispatch,  ///< at once, if already on the caller's executor
+  post,      ///< never inside the calling function
+  discard,   ///< not at all: the execution context is shutting down
+};
+
+/// One caller waiting for one answer: the intrusive, type-erased part of an asynchronous operation. Stores link it into
+/// their lines and fill in the result; they never see the handler.
+///
+/// A store owns the check from start_check() until it calls finish(), and may do so exactly once.
+class check {
+ public:
+  using hook = boost::intrusive::list_member_hook<
+      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+  using steady_time = std::chrono::steady_clock::time_point;
+
+  check(const check&) = delete;
+  check& operator=(const check&) = delete;
+
+  /// Hands the result to the caller and ends this object's life.
+  virtual void finish(delivery how) = 0;
+
+  // The question; fixed once started.
+  std::shared_ptr<const limiter_core> limiter;
+  std::int64_t cost = 1;
+  std::chrono::microseconds timeout{0};  // 0: the store's default
+  check_kind kind = check_kind::record;
+
+  // The store's bookkeeping.
+  check_stage stage = check_stage::idle;
+  std::uint8_t resends = 0;     // times it was sent again because the script was missing
+  std::uint32_t position = 0;   // its place among the checks that travel together
+  steady_time deadline{};
+  hook line;   // in the waiting line, or among the checks of one key that travel together
+  hook wheel;  // in the deadline wheel
+
+  // The answer.
+  error_code ec;
+  decision answer;
+
+  short_text subject;
+
+ protected:
+  check(std::shared_ptr<const limiter_core> owner, check_kind what, short_text&& who,
+        std::int64_t units, std::chrono::microseconds limit) noexcept
+      : limiter(std::move(owner)),
+        cost(units),
+        timeout(limit),
+        kind(what),
+        subject(std::move(who)) {}
+  ~check() = default;
+};
+
+/// Validates and hands the check to its limiter's store. Never finishes it inside the call.
+void start_check(check& c);
+
+enum class cancel_scope : std::uint8_t {
+  any,        ///< drop the waiter, whatever happened to the check
+  only_unsent ///< only if that leaves no trace (asio's `total` cancellation)
+};
+
+/// Finishes the check with operation_aborted, unless it is done already or the scope forbids it.
+void cancel_check(check& c, cancel_scope scope);
+
+}  // namespace weir::detail

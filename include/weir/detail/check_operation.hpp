@@ -1,0 +1,130 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/associated_allocator.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/cancellation_type.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/execution/outstanding_work.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/prefer.hpp>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "weir/detail/check.hpp"
+
+namespace weir::detail {
+
+namespace asio = boost::asio;
+
+/// A check together with the caller's completion handler: one allocation, by the handler's own allocator, freed before
+/// the handler runs. `Answers` tells the two signatures apart: void(error_code, decision) and void(error_code).
+template <bool Answers, class Handler>
+class check_operation final : public check {
+  using handler_executor = asio::associated_executor_t<Handler, asio::any_io_executor>;
+  using work = std::decay_t<decltype(asio::prefer(std::declval<handler_executor>(),
+                                                  asio::execution::outstanding_work.tracked))>;
+  using allocator = typename std::allocator_traits<
+      asio::associated_allocator_t<Handler>>::template rebind_alloc<check_operation>;
+  using allocator_traits = std::allocator_traits<allocator>;
+
+ public:
+  static void start(Handler&& handler, const asio::any_io_executor& fallback,
+                    std::shared_ptr<const limiter_core>&& limiter, check_kind kind,
+                    short_text&& subject, std::int64_t cost, std::chrono::microseconds timeout) {
+    auto slot = asio::get_associated_cancellation_slot(handler);
+    allocator alloc(asio::get_associated_allocator(handler));
+    check_operation* op = allocator_traits::allocate(alloc, 1);
+    // Nothing below throws: handlers and executors move without throwing.
+    ::new (static_cast<void*>(op))
+        check_operation(std::move(handler), fallback, std::move(limiter), kind, std::move(subject),
+                        cost, timeout);
+    if (slot.is_connected()) slot.template emplace<canceller>(op);
+    start_check(*op);
+  }
+
+  void finish(delivery how) override {
+    owner self(this);
+    switch (how) {
+      case delivery::dispatch: {
+        handler_executor executor = executor_;
+        asio::dispatch(executor, std::move(self));
+        break;
+      }
+      case delivery::post: {
+        handler_executor executor = executor_;
+        asio::post(executor, std::move(self));
+        break;
+      }
+      case delivery::discard:
+        break;
+    }
+  }
+
+ private:
+  struct canceller {
+    check_operation* op;
+    explicit canceller(check_operation* o) noexcept : op(o) {}
+    void operator()(asio::cancellation_type type) const {
+      using ct = asio::cancellation_type;
+      if ((type & (ct::terminal | ct::partial)) != ct::none) {
+        cancel_check(*op, cancel_scope::any);
+      } else if ((type & ct::total) != ct::none) {
+        cancel_check(*op, cancel_scope::only_unsent);
+      }
+    }
+  };
+
+  /// Owns the operation on its way to the handler's executor. Only there may it be freed: the cancellation slot, which
+  /// points at it, is emitted from there too.
+  struct owner {
+    explicit owner(check_operation* o) noexcept : op(o) {}
+    owner(owner&& other) noexcept : op(std::exchange(other.op, nullptr)) {}
+    owner& operator=(owner&&) = delete;
+    ~owner() {
+      if (op != nullptr) destroy(op);
+    }
+    void operator()() { complete(std::exchange(op, nullptr)); }
+    check_operation* op;
+  };
+
+  check_operation(Handler&& handler, const asio::any_io_executor& fallback,
+                  std::shared_ptr<const limiter_core>&& limiter, check_kind kind,
+                  short_text&& subject, std::int64_t cost, std::chrono::microseconds timeout)
+      : check(std::move(limiter), kind, std::move(subject), cost, timeout),
+        executor_(asio::get_associated_executor(handler, fallback)),
+        work_(asio::prefer(executor_, asio::execution::outstanding_work.tracked)),
+        handler_(std::move(handler)) {}
+
+  static void destroy(check_operation* op) {
+    allocator alloc(asio::get_associated_allocator(op->handler_));
+    allocator_traits::destroy(alloc, op);
+    allocator_traits::deallocate(alloc, op, 1);
+  }
+
+  static void complete(check_operation* op) {
+    asio::get_associated_cancellation_slot(op->handler_).clear();
+    Handler handler(std::move(op->handler_));
+    const error_code result = op->ec;
+    const decision answer = op->answer;
+    const work keep_alive(std::move(op->work_));
+    {
+      allocator alloc(asio::get_associated_allocator(handler));
+      allocator_traits::destroy(alloc, op);
+      allocator_traits::deallocate(alloc, op, 1);
+    }
+    if constexpr (Answers) {
+      std::move(handler)(result, answer);
+    } else {
+      std::move(handler)(result);
+    }
+  }
+
+  handler_executor executor_;
+  work work_;
+  Handler handler_;
+};
+
+}  // namespace weir::detail

@@ -1,0 +1,145 @@
+#pragma once
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <type_traits>
+
+#include "weir/decision.hpp"
+#include "weir/detail/check_operation.hpp"
+#include "weir/policy.hpp"
+#include "weir/store.hpp"
+
+namespace weir {
+
+/// Options of one record. A zero timeout means the store's default.
+struct record_options {
+  std::int64_t cost = 1;                 ///< units, 1 to max_units
+  std::chrono::microseconds timeout{0};  ///< the deadline from now on, queueing included
+};
+
+/// Options of one fetch.
+struct fetch_options {
+  std::int64_t cost = 1;
+  std::chrono::microseconds timeout{0};
+};
+
+/// Options of one reset.
+struct reset_options {
+  std::chrono::microseconds timeout{0};
+};
+
+// See decision.hpp.
+static_assert(std::is_trivially_destructible_v<record_options> &&
+              std::is_trivially_destructible_v<fetch_options> &&
+              std::is_trivially_destructible_v<reset_options>);
+
+/// Ties a resource, a policy and a store together. A handle: copies are cheap and equal.
+///
+/// **Thread safety.** Every function may be called from any thread, also on the same limiter.
+///
+/// **Object lifetime.** A pending call keeps what it needs alive; the limiter and the subject's text may go at once.
+///
+/// All asynchronous functions below have this in common:
+///
+/// **Handler signature.** `void(error_code, decision)`, for reset `void(error_code)`. With `co_await` and no token, an
+/// error is thrown as boost::system::system_error.
+///
+/// **Executor.** The handler runs on its associated executor, by default the store's, and never inside the initiating
+/// function. It must not block: other handlers may be waiting behind it.
+///
+/// **Per-operation cancellation.** `terminal`, `partial`: the caller is dropped at any stage, with
+/// boost::asio::error::operation_aborted; a check that was sent may have counted. `total`: only while nothing was sent.
+///
+/// **Errors.** Those of weir::error, and operation_aborted. `ec == condition::not_counted` and
+/// `ec == condition::may_have_counted` say what is known about the count. A refusal is not an error.
+class limiter {
+ public:
+  /// `resource` names what is protected; limiters of the same resource, kind of policy and store share their counts.
+  /// Between 1 and 1024 bytes, of any value.
+  ///
+  /// Throws boost::system::system_error with error::invalid_policy or error::invalid_resource.
+  limiter(const weir::store& store, std::string_view resource, const weir::policy& policy);
+
+  /// Counts the request if it fits, in one atomic step, and answers.
+  ///
+  /// `subject`: who calls; 1 to 65,536 bytes of any value.
+  template <class CompletionToken = boost::asio::deferred_t>
+  auto record(std::string_view subject, record_options options = {},
+              CompletionToken&& token = CompletionToken()) const {
+    return initiate<true>(token, detail::check_kind::record, subject, options.cost,
+                          options.timeout);
+  }
+  template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
+  auto record(std::string_view subject, CompletionToken&& token) const {
+    return record(subject, record_options{}, std::forward<CompletionToken>(token));
+  }
+
+  /// Asks without counting: `allowed`, `retry_after` and `delay` are what record would answer now; `used`, `remaining`
+  /// and `reset_after` describe the subject as it stands.
+  template <class CompletionToken = boost::asio::deferred_t>
+  auto fetch(std::string_view subject, fetch_options options = {},
+             CompletionToken&& token = CompletionToken()) const {
+    return initiate<true>(token, detail::check_kind::fetch, subject, options.cost, options.timeout);
+  }
+  template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
+  auto fetch(std::string_view subject, CompletionToken&& token) const {
+    return fetch(subject, fetch_options{}, std::forward<CompletionToken>(token));
+  }
+
+  /// Forgets the subject, as if it had never called.
+  template <class CompletionToken = boost::asio::deferred_t>
+  auto reset(std::string_view subject, reset_options options = {},
+             CompletionToken&& token = CompletionToken()) const {
+    return initiate<false>(token, detail::check_kind::reset, subject, 1, options.timeout);
+  }
+  template <boost::asio::completion_token_for<void(error_code)> CompletionToken>
+  auto reset(std::string_view subject, CompletionToken&& token) const {
+    return reset(subject, reset_options{}, std::forward<CompletionToken>(token));
+  }
+
+  std::string_view resource() const noexcept;
+  boost::asio::any_io_executor get_executor() const noexcept;
+
+ private:
+  template <bool Answers>
+  struct initiation {
+    std::shared_ptr<const detail::limiter_core> core;
+    boost::asio::any_io_executor executor;
+
+    using executor_type = boost::asio::any_io_executor;
+    executor_type get_executor() const noexcept { return executor; }
+
+    template <class Handler>
+    void operator()(Handler&& handler, detail::check_kind kind, detail::short_text subject,
+                    std::int64_t cost, std::chrono::microseconds timeout) && {
+      detail::check_operation<Answers, std::decay_t<Handler>>::start(
+          std::forward<Handler>(handler), executor, std::move(core), kind, std::move(subject), cost,
+          timeout);
+    }
+    template <class Handler>
+    void operator()(Handler&& handler, detail::check_kind kind, detail::short_text subject,
+                    std::int64_t cost, std::chrono::microseconds timeout) const& {
+      initiation copy(*this);
+      std::move(copy)(std::forward<Handler>(handler), kind, std::move(subject), cost, timeout);
+    }
+  };
+
+  template <bool Answers, class CompletionToken>
+  auto initiate(CompletionToken& token, detail::check_kind kind, std::string_view subject,
+                std::int64_t cost, std::chrono::microseconds timeout) const {
+    using signature =
+        std::conditional_t<Answers, void(error_code, decision), void(error_code)>;
+    // The subject is copied here and now: a deferred operation may start after the caller's text is gone.
+    return boost::asio::async_initiate<CompletionToken, signature>(
+        initiation<Answers>{core_, get_executor()}, token, kind,
+        detail::short_text(subject.substr(0, detail::max_subject_size + 1)), cost, timeout);
+  }
+
+  std::shared_ptr<const detail::limiter_core> core_;
+};
+
+}  // namespace weir

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+#include "weir/decision.hpp"
+#include "weir/store.hpp"
+
+namespace weir {
+
+/// How an in-process store is set up.
+struct memory_options {
+  /// Live subjects at the most. A new one beyond that gets error::store_full: what still counts is never forgotten.
+  std::size_t max_subjects = 1'000'000;
+
+  /// Independent parts, each with a lock of its own; rounded up to a power of two.
+  std::size_t shards = 16;
+
+  /// The clock; the system's unless given. May step backward: a policy reads such a time as its state's own. Called from
+  /// any thread that checks.
+  std::function<time_point()> clock;
+};
+
+/// A store in this process. Subjects that no longer matter are dropped as others are checked, at a constant cost per
+/// check; there is no timer and no thread.
+store make_memory_store(const boost::asio::any_io_executor& executor, memory_options options = {});
+
+}  // namespace weir

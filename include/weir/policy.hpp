@@ -1,0 +1,74 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <variant>
+
+#include "weir/decision.hpp"
+#include "weir/rate.hpp"
+
+namespace weir {
+
+/// The largest limit, capacity, burst, count or cost: 2^52 - 1. Sums of two such numbers stay exact in a Lua number.
+inline constexpr std::int64_t max_units = (std::int64_t{1} << 52) - 1;
+
+/// Where the windows of a fixed_window begin.
+enum class anchor : std::uint8_t {
+  first_request,  ///< with the first counted request
+  epoch,          ///< at multiples of the window since 1970-01-01T00:00Z, shifted by `offset`
+};
+
+/// Counts per window: allowed if count + cost <= limit. Cheap and easily explained; lets up to twice the limit pass around
+/// the border of two windows.
+struct fixed_window {
+  std::int64_t limit = 0;  ///< 1 to max_units, or unlimited
+  std::chrono::microseconds window{0};  ///< above 0, at most 2^50 us (35 years)
+  weir::anchor anchor = weir::anchor::first_request;
+  std::chrono::microseconds offset{0};  ///< anchor::epoch only: 0 <= offset < window
+  bool count_refused = false;           ///< a refused request counts too: who hammers stays out
+};
+
+/// Keeps every admitted request; one made at t counts while now - t < window. Exact in every window, at the price of memory
+/// that grows with the limit, unless `resolution` bounds it: requests are then kept in buckets of that width and count
+/// from their bucket's end, so it never admits more than the exact log.
+struct sliding_log {
+  std::int64_t limit = 0;  ///< 1 to max_units, or unlimited (give a resolution then: the log grows with the traffic)
+  std::chrono::microseconds window{0};      ///< above 0, at most 2^50 us
+  std::chrono::microseconds resolution{0};  ///< 0 for exact; else at most the window
+  bool count_refused = false;
+};
+
+/// Two epoch-aligned counters, the previous one weighted by the part of it that the sliding window still covers. Constant
+/// memory, no burst at the border; assumes that the previous window's requests were spread evenly.
+struct sliding_window {
+  std::int64_t limit = 0;  ///< 1 to a bound that falls as the window grows: 2^31 for a day, 2^21 for 40 days; or unlimited
+  std::chrono::microseconds window{0};  ///< above 0, at most 2^48 us (8.9 years)
+  bool count_refused = false;
+};
+
+/// Starts full, refills continuously, takes the cost if it is there: bursts up to `capacity`, `refill` in the long run.
+struct token_bucket {
+  std::int64_t capacity = 0;  ///< 1 to max_units
+  rate refill;
+};
+
+/// The generic cell rate algorithm (ITU-T I.371), in its virtual scheduling form. Answers as `CL.THROTTLE key m n p` of
+/// redis-cell does for rate = n per p and burst = m + 1.
+struct gcra {
+  weir::rate rate;
+  std::int64_t burst = 1;  ///< 1 to max_units
+};
+
+/// A queue that drains at `leak`: admitted if level + cost <= capacity, and `decision.delay` is how long the request has to
+/// wait so that requests leave evenly spaced. Ignore the delay, and it is the meter form.
+struct leaky_bucket {
+  std::int64_t capacity = 0;  ///< 1 to max_units
+  rate leak;
+};
+
+/// Any policy. Constructing a limiter from one that cannot be represented exactly throws boost::system::system_error with
+/// error::invalid_policy and the bound in its text.
+using policy =
+    std::variant<fixed_window, sliding_log, sliding_window, token_bucket, gcra, leaky_bucket>;
+
+}  // namespace weir

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <boost/system/result.hpp>
+
+#include <chrono>
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "weir/error.hpp"
+
+namespace weir {
+
+/// So many units per period: 100 per second, 5000 per day, 10 per 5 s. The two numbers are kept as given and exact; no
+/// policy ever rounds a rate to whole microseconds per unit.
+///
+/// Any pair of numbers may be held; a policy refuses one that is not positive when it is constructed.
+struct rate {
+  std::int64_t count = 0;
+  std::chrono::microseconds period{0};
+
+  /// Reads "100/s", "5000/day", "10 per 5s", "1 per 10ms", "60/min", "3 / 2 h". Units: us, ms, s (sec, second), m (min,
+  /// minute), h (hour), d (day), singular or plural, in lower case. Spaces are free between the parts.
+  /// Throws boost::system::system_error with error::invalid_rate; the text says where it stopped.
+  static rate parse(std::string_view text);
+
+  /// The same without exceptions.
+  static boost::system::result<rate> try_parse(std::string_view text) noexcept;
+
+  friend constexpr bool operator==(const rate&, const rate&) = default;
+};
+
+/// "100/s", "10 per 5s": text that parse() reads back to an equal rate.
+std::string to_string(const rate& r);
+
+constexpr rate per_second(std::int64_t count) noexcept { return {count, std::chrono::seconds{1}}; }
+constexpr rate per_minute(std::int64_t count) noexcept { return {count, std::chrono::minutes{1}}; }
+constexpr rate per_hour(std::int64_t count) noexcept { return {count, std::chrono::hours{1}}; }
+constexpr rate per_day(std::int64_t count) noexcept { return {count, std::chrono::hours{24}}; }
+
+/// One unit every `interval`.
+constexpr rate every(std::chrono::microseconds interval) noexcept { return {1, interval}; }
+
+}  // namespace weir

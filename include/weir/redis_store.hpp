@@ -1,0 +1,47 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "weir/store.hpp"
+
+namespace weir {
+
+/// How a Redis store is reached and how it behaves.
+struct redis_options {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 6379;
+  std::string unix_path;  ///< if not empty, used instead of host and port
+
+  std::string username;  ///< ACL user; the default user if empty
+  std::string password;
+  std::uint32_t database = 0;
+  std::string client_name = "weir";  ///< CLIENT SETNAME; none if empty
+
+  std::string key_prefix = "weir";  ///< every key starts with it
+
+  /// The deadline of a call that names none, queueing and reconnecting included.
+  std::chrono::microseconds timeout = std::chrono::milliseconds{500};
+  std::chrono::milliseconds connect_timeout{2000};  ///< resolving, connecting and the handshake together
+
+  /// Pauses between attempts to connect: random between zero and a ceiling that doubles from min to max.
+  std::chrono::milliseconds backoff_min{20};
+  std::chrono::milliseconds backoff_max{2000};
+
+  /// Calls that may be pending at once; one more gets error::overloaded.
+  std::size_t max_pending = 100'000;
+
+  /// Different subjects that may share one script call. A call with 64 holds the server for about 50 us.
+  std::size_t max_keys_per_call = 64;
+};
+
+/// A store on one Redis (6.2 or later) or Valkey (7.2 or later) server, over one multiplexed connection.
+store make_redis_store(const boost::asio::any_io_executor& executor, redis_options options = {});
+
+/// Reads a redis:// or unix:// URL as open_store() does.
+redis_options parse_redis_url(std::string_view url);
+
+}  // namespace weir

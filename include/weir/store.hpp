@@ -1,0 +1,53 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <memory>
+#include <string_view>
+
+#include "weir/error.hpp"
+
+namespace weir {
+
+namespace detail {
+class store_backend;
+}
+
+/// Where the counts live: a handle to one store. Copies share it; the store closes when the last copy (those inside
+/// limiters and pending calls included) is gone.
+///
+/// Thread safety: everything, on the same or on different handles, may be called from any thread.
+class store {
+ public:
+  explicit store(std::shared_ptr<detail::store_backend> backend) noexcept;
+
+  /// Completion handlers without an executor of their own run here.
+  boost::asio::any_io_executor get_executor() const noexcept;
+
+  /// Ends every pending call with error::store_closed (error::outcome_unknown if it was sent), closes the connection and
+  /// refuses what comes later. An open connection keeps `io_context::run()` busy; closing lets it return. Idempotent.
+  void close();
+
+  /// For limiters.
+  const std::shared_ptr<detail::store_backend>& backend() const noexcept { return backend_; }
+
+ private:
+  std::shared_ptr<detail::store_backend> backend_;
+};
+
+/// Opens the store that the URL names:
+///
+///     memory://                                   in this process
+///     redis://[[user]:password@]host[:port][/db]  Redis or Valkey over TCP; port 6379, db 0 unless given
+///     unix:///path/to/socket[?db=n]               the same over a Unix socket; [user]:password@ before the path works too
+///
+/// Query parameters of redis and unix: `timeout` (the default deadline of a call, "250ms"), `prefix` (of the keys),
+/// `client_name`. Percent-escapes are decoded in every part.
+///
+/// Returns at once; connecting goes on in the background, and calls made meanwhile wait for it within their deadlines.
+/// The executor's context has to outlive the store.
+///
+/// Throws boost::system::system_error with error::invalid_url or error::unsupported_scheme; a password never appears in
+/// the text.
+store open_store(const boost::asio::any_io_executor& executor, std::string_view url);
+
+}  // namespace weir

@@ -1,0 +1,143 @@
+# Sourced by the scripts: sees to it that what the build and the tests need is installed.
+#
+#   weir_setup              compiler, build tools, libraries, servers
+#   weir_setup sanitize     clang and its sanitizer runtime too; WEIR_CLANGXX then names the compiler
+#
+# On Debian and Ubuntu the missing packages, and only those, are installed with apt-get. Elsewhere they have to be there.
+
+weir_say() { printf '%s\n' "$*" >&2; }
+
+weir_installed() { [[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]; }
+weir_known() { [[ -n "$(apt-cache show --no-all-versions "$1" 2>/dev/null)" ]]; }
+
+# The versions X.Y of the packages libboostX.Y-dev in stdin, 1.81 or newer, newest first.
+weir_boost_versions() {
+  sed -nE 's/^libboost([0-9]+\.[0-9]+)-dev( .*)?$/\1/p' | sort -rV |
+    while read -r v; do [[ "$(printf '1.81\n%s\n' "$v" | sort -V | head -n1)" == 1.81 ]] && echo "$v"; done
+}
+
+# The Boost to use: the newest that is installed, else the newest that apt can install with all its parts.
+weir_boost_version() {
+  local v
+  for v in $(dpkg-query -W -f='${db:Status-Status} ${Package}\n' 'libboost*-dev' 2>/dev/null |
+    sed -n 's/^installed //p' | weir_boost_versions); do
+    echo "$v" && return
+  done
+  for v in $(apt-cache search --names-only '^libboost[0-9.]+-dev$' | weir_boost_versions); do
+    if weir_known "libboost-url$v-dev" && weir_known "libboost-test$v-dev"; then echo "$v" && return; fi
+  done
+}
+
+# The clang for the thread sanitizer: one that is installed, else one we know to work with this Boost (18 on Ubuntu
+# 24.04, 16 on Debian 12), else the newest.
+weir_clang_version() {
+  local v
+  for v in 18 16 17 $(seq 40 -1 19); do
+    if weir_installed "clang-$v" && weir_installed "libclang-rt-$v-dev"; then echo "$v" && return; fi
+  done
+  for v in 18 16 17 $(seq 40 -1 19); do
+    if weir_known "clang-$v" && weir_known "libclang-rt-$v-dev"; then echo "$v" && return; fi
+  done
+}
+
+# The missing packages, on one line. A name with a "?" is one that apt does not know (yet).
+weir_missing() {
+  local boost clang command package
+  boost="$(weir_boost_version)"
+  for package in libssl-dev libbenchmark-dev "libboost${boost:-1.81?}-dev" \
+    "libboost-test${boost:-1.81?}-dev" "libboost-url${boost:-1.81?}-dev"; do
+    weir_installed "$package" || printf '%s ' "$package"
+  done
+  while read -r command package; do
+    command -v "$command" >/dev/null || printf '%s ' "$package"
+  done <<'TOOLS'
+g++ g++
+cmake cmake
+ninja ninja-build
+pkg-config pkg-config
+redis-server redis-server
+redis-cli redis-tools
+memcached memcached
+TOOLS
+  if [[ "${1:-}" == sanitize ]]; then
+    clang="$(weir_clang_version)"
+    for package in "clang-${clang:-16?}" "libclang-rt-${clang:-16?}-dev"; do
+      weir_installed "$package" || printf '%s ' "$package"
+    done
+  fi
+}
+
+# weir_apt <log> <root prefix...> -- <package...>: installs without asking, and without starting any server: a
+# policy-rc.d that says "no" stands in its place meanwhile, unless the machine has one already.
+weir_apt() (
+  log="$1" && shift
+  root=()
+  while [[ "$1" != -- ]]; do root+=("$1") && shift; done
+  shift
+  policy=/usr/sbin/policy-rc.d
+  if [[ ! -e "$policy" ]]; then
+    trap '"${root[@]}" rm -f "$policy"' EXIT
+    trap 'exit 130' INT TERM HUP
+    printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee "$policy" >/dev/null
+    "${root[@]}" chmod 755 "$policy"
+  fi
+  options=(-y --no-install-recommends -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
+  # Another Boost may be in the way. Only on a machine that is nobody's desk may it be taken away.
+  [[ -n "${CI:-}" ]] || options+=(--no-remove)
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get "${options[@]}" install "$@" \
+    </dev/null >>"$log" 2>&1
+)
+
+weir_setup() {
+  local log=build/setup.log missing root=() command
+  if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+    for command in g++ cmake ninja pkg-config redis-server redis-cli memcached; do
+      command -v "$command" >/dev/null && continue
+      weir_say "error: '$command' is missing, and this is neither Debian nor Ubuntu: please install it, and Boost >= 1.81" \
+        "(with Boost.URL and Boost.Test), OpenSSL and Google Benchmark"
+      return 1
+    done
+    WEIR_CLANGXX="${WEIR_CLANGXX:-clang++}"
+    return 0
+  fi
+
+  missing="$(weir_missing "$@")"
+  if [[ -n "$missing" ]]; then
+    if [[ "$(id -u)" != 0 ]]; then
+      if ! sudo -n true 2>/dev/null; then
+        weir_say "error: packages are missing, and neither root nor sudo without a password is at hand. Please run:"
+        weir_say "  sudo apt-get update && sudo apt-get install ${missing//\?/}"
+        return 1
+      fi
+      root=(sudo -n)
+    else
+      root=(env)
+    fi
+    mkdir -p build
+    weir_say "Updating the package lists (log: $log)"
+    # A broken extra source fails this although the packages may be there: the installation decides.
+    "${root[@]}" apt-get update -o Acquire::Retries=3 </dev/null >"$log" 2>&1 || true
+    missing="$(weir_missing "$@")"  # asked again: with the new lists, newer versions may be known
+    if [[ "$missing" == *\?* ]]; then
+      cat "$log" >&2
+      weir_say "error: apt knows no suitable package for: ${missing//\?/ or newer}"
+      return 1
+    fi
+    weir_say "Installing $missing"
+    # shellcheck disable=SC2086
+    if ! weir_apt "$log" "${root[@]}" -- $missing; then
+      cat "$log" >&2
+      weir_say "error: the installation failed; by hand: sudo apt-get install $missing"
+      return 1
+    fi
+  fi
+
+  if [[ "${1:-}" == sanitize ]]; then
+    WEIR_CLANGXX="clang++-$(weir_clang_version)"
+  fi
+  # The integration tests are worth nothing without it, and are never skipped in silence.
+  if ! command -v redis-server >/dev/null; then
+    weir_say "error: there is no redis-server in PATH, even after the set-up (PATH=$PATH)"
+    return 1
+  fi
+}

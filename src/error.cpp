@@ -1,0 +1,188 @@
+#include "weir/error.hpp"
+
+#include <string>
+
+namespace weir {
+namespace {
+
+/// Which of the three conditions an error belongs to. `none`: a number that is no weir::error.
+enum class group { none, input, not_counted, may_have_counted };
+
+// The switches below have no default, so that the compiler names an enumerator that was forgotten.
+
+group group_of(int value) noexcept {
+  switch (static_cast<error>(value)) {
+    case error::invalid_policy:
+    case error::invalid_rate:
+    case error::invalid_url:
+    case error::unsupported_scheme:
+    case error::invalid_resource:
+    case error::invalid_subject:
+    case error::invalid_cost:
+    case error::cost_exceeds_limit:
+      return group::input;
+
+    case error::no_reply:
+    case error::outcome_unknown:
+    case error::protocol_error:
+      return group::may_have_counted;
+
+    case error::timed_out:
+    case error::overloaded:
+    case error::store_full:
+    case error::store_closed:
+    case error::authentication_failed:
+    case error::permission_denied:
+    case error::invalid_database:
+    case error::server_loading:
+    case error::server_busy:
+    case error::read_only:
+    case error::out_of_memory:
+    case error::server_misconfigured:
+    case error::wrong_type:
+    case error::script_missing:
+    case error::server_error:
+      return group::not_counted;
+  }
+  return group::none;
+}
+
+const char* text_of(int value) noexcept {
+  switch (static_cast<error>(value)) {
+    case error::invalid_policy:
+      return "a number of the policy is out of range: choose one within the documented bounds";
+    case error::invalid_rate:
+      return "the rate text is not valid: write a rate as \"100/s\" or \"10 per 5s\"";
+    case error::invalid_url:
+      return "the store URL is not valid: write it as \"redis://:password@host:6379/0\"";
+    case error::unsupported_scheme:
+      return "no store answers to this URL scheme: use redis://, unix:// or memory://";
+    case error::invalid_resource:
+      return "the resource name is empty or too long: give the limiter a short name";
+    case error::invalid_subject:
+      return "the subject is empty or too long: pass a shorter identifier, such as a hash of it";
+    case error::invalid_cost:
+      return "the cost is out of range: pass a whole number from 1 to 2^52 - 1";
+    case error::cost_exceeds_limit:
+      return "the cost is larger than the policy can ever allow: split the request or raise the limit";
+    case error::timed_out:
+      return "the deadline passed before the check was sent, nothing was counted: look whether the "
+             "store can be reached, or allow more time";
+    case error::no_reply:
+      return "the check was sent, and its deadline passed before the answer came: treat it as "
+             "possibly counted, and allow more time if this repeats";
+    case error::outcome_unknown:
+      return "the check was sent, and the connection was lost before the answer came: treat it as "
+             "possibly counted";
+    case error::overloaded:
+      return "too many calls are waiting for the store: send fewer at a time, or raise max_pending";
+    case error::store_full:
+      return "the in-memory store holds as many live subjects as it may: raise its bound, or use "
+             "fewer distinct subjects";
+    case error::store_closed:
+      return "the store was closed: open a new one, and keep its execution context running";
+    case error::authentication_failed:
+      return "the server refused the user name or password: correct the credentials of the store";
+    case error::permission_denied:
+      return "the server does not let this user run the command or touch the key: extend the "
+             "user's ACL";
+    case error::invalid_database:
+      return "the server has no database of this number: choose a lower one, or raise `databases` in "
+             "its configuration";
+    case error::server_loading:
+      return "the server is still loading its data: try again in a moment";
+    case error::server_busy:
+      return "the server is busy with a slow script: try again later, or end that script with SCRIPT "
+             "KILL";
+    case error::read_only:
+      return "the server is a read-only replica: connect to the primary";
+    case error::out_of_memory:
+      return "the server has reached maxmemory and may not evict: give it more memory, or a policy "
+             "that evicts";
+    case error::server_misconfigured:
+      return "the server refuses writes because it cannot persist (MISCONF): mend its snapshots or "
+             "its disk";
+    case error::wrong_type:
+      return "the key holds something that is not this policy's state: choose another key prefix or "
+             "resource name, or delete the key";
+    case error::script_missing:
+      return "the server lost a script again and again, right after it was loaded: find out who "
+             "sends SCRIPT FLUSH or restarts it";
+    case error::server_error:
+      return "the server answered with an error: look into the server's log";
+    case error::protocol_error:
+      return "the server sent bytes that are not RESP, or beyond a bound: check that host and port "
+             "name a Redis or Valkey server; the check may have been counted";
+  }
+  return "unknown error number: the code was not made by this version of weir";
+}
+
+const char* condition_text_of(int value) noexcept {
+  switch (static_cast<condition>(value)) {
+    case condition::invalid_input:
+      return "a mistake in the call or the configuration: correct it, do not retry";
+    case condition::not_counted:
+      return "the check did not happen: retrying cannot count twice";
+    case condition::may_have_counted:
+      return "the check may or may not have happened: retrying could count twice";
+  }
+  return "unknown condition number: the condition was not made by this version of weir";
+}
+
+class error_category_type final : public boost::system::error_category {
+ public:
+  const char* name() const noexcept override { return "weir"; }
+
+  std::string message(int value) const override { return text_of(value); }
+  // No allocation, unlike the default, which goes through std::string.
+  const char* message(int value, char*, std::size_t) const noexcept override {
+    return text_of(value);
+  }
+
+  // So that code that knows only std::errc recognises the plain cases. no_reply is deliberately not
+  // errc::timed_out: who retries on that would count twice.
+  boost::system::error_condition default_error_condition(int value) const noexcept override {
+    namespace errc = boost::system::errc;
+    if (value == static_cast<int>(error::timed_out)) return errc::make_error_condition(errc::timed_out);
+    if (group_of(value) == group::input) return errc::make_error_condition(errc::invalid_argument);
+    return {value, *this};
+  }
+};
+
+class condition_category_type final : public boost::system::error_category {
+ public:
+  const char* name() const noexcept override { return "weir.condition"; }
+
+  std::string message(int value) const override { return condition_text_of(value); }
+  const char* message(int value, char*, std::size_t) const noexcept override {
+    return condition_text_of(value);
+  }
+
+  using boost::system::error_category::equivalent;
+  bool equivalent(const error_code& code, int value) const noexcept override {
+    if (code.category() != weir::error_category()) return false;
+    const group is = group_of(code.value());
+    switch (static_cast<condition>(value)) {
+      case condition::invalid_input:
+        return is == group::input;
+      case condition::not_counted:  // wrong input too: nothing was sent
+        return is == group::not_counted || is == group::input;
+      case condition::may_have_counted:
+        return is == group::may_have_counted;
+    }
+    return false;
+  }
+};
+
+// Constant-initialised: error codes may be made and compared before main() and after it.
+constinit const error_category_type the_error_category;
+constinit const condition_category_type the_condition_category;
+
+}  // namespace
+
+const boost::system::error_category& error_category() noexcept { return the_error_category; }
+const boost::system::error_category& condition_category() noexcept {
+  return the_condition_category;
+}
+
+}  // namespace weir

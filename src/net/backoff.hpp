@@ -1,0 +1,34 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+namespace weir::net {
+
+/// Pauses between attempts: uniformly random between zero and a ceiling that doubles ("full jitter", M. Brooker, AWS
+/// Architecture Blog, 2015), so that clients which lost their server together do not come back together.
+class backoff {
+ public:
+  using duration = std::chrono::microseconds;
+
+  backoff(duration min, duration max, std::uint32_t seed)
+      : min_(std::max(min, duration{1})), max_(std::max(max, min_)), ceiling_(min_), random_(seed) {}
+
+  duration next() {
+    const duration ceiling = ceiling_;
+    ceiling_ = ceiling_ > max_ / 2 ? max_ : ceiling_ * 2;
+    return duration(std::uniform_int_distribution<duration::rep>(0, ceiling.count())(random_));
+  }
+
+  /// After a healthy handshake.
+  void reset() noexcept { ceiling_ = min_; }
+
+ private:
+  duration min_;
+  duration max_;
+  duration ceiling_;
+  std::minstd_rand random_;
+};
+
+}  // namespace weir::net

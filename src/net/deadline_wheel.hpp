@@ -1,0 +1,90 @@
+#pragma once
+
+#include <array>
+#include <boost/intrusive/list.hpp>
+#include <chrono>
+#include <cstdint>
+
+#include "weir/detail/check.hpp"
+
+namespace weir::net {
+
+/// The deadlines of all pending checks, for one timer. Adding and removing cost a pointer or two; looking for the next
+/// deadline scans the wheel, which happens when the timer fires, not per check.
+///
+/// Hashed timing wheel (Varghese and Lauck 1987, scheme 6): a deadline beyond one turn waits in its slot for further turns.
+class deadline_wheel {
+ public:
+  using time = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::milliseconds tick{1};
+  static constexpr std::size_t slots = 1024;
+
+  void add(detail::check& c) {
+    slots_[slot_of(c.deadline)].push_back(c);
+    if (c.deadline < next_) next_ = c.deadline;
+  }
+
+  /// A check leaves by unlinking its hook.
+  static void remove(detail::check& c) { c.wheel.unlink(); }
+
+  /// No deadline lies before this time; time::max() if there may be none.
+  time next() const noexcept { return next_; }
+
+  /// Removes every check whose deadline has come and hands it to `expired`.
+  template <class F>
+  void expire(time now, F&& expired) {
+    if (now < next_) return;
+    const std::int64_t first = tick_of(next_);
+    const std::int64_t last = tick_of(now);
+    const std::int64_t turn = static_cast<std::int64_t>(slots);
+    for (std::int64_t t = first; t <= last && t < first + turn; ++t) {
+      list& due = slots_[index(t)];
+      for (auto it = due.begin(); it != due.end();) {
+        detail::check& c = *it++;
+        if (c.deadline <= now) {
+          c.wheel.unlink();
+          expired(c);
+        }
+      }
+    }
+    next_ = find_next(now);
+  }
+
+ private:
+  using list =
+      boost::intrusive::list<detail::check,
+                             boost::intrusive::member_hook<detail::check, detail::check::hook,
+                                                           &detail::check::wheel>,
+                             boost::intrusive::constant_time_size<false>>;
+
+  static std::int64_t tick_of(time t) noexcept {
+    return std::chrono::floor<std::chrono::milliseconds>(t.time_since_epoch()) / tick;
+  }
+  static std::size_t index(std::int64_t t) noexcept {
+    return static_cast<std::size_t>(t) & (slots - 1);
+  }
+  std::size_t slot_of(time t) const noexcept { return index(tick_of(t)); }
+
+  /// The earliest deadline in the first slot that is due within a turn; the end of the turn if there are only later ones.
+  time find_next(time now) const noexcept {
+    const std::int64_t first = tick_of(now);
+    bool later = false;
+    for (std::size_t i = 0; i < slots; ++i) {
+      const std::int64_t t = first + static_cast<std::int64_t>(i);
+      time earliest = time::max();
+      for (const detail::check& c : slots_[index(t)]) {
+        if (c.deadline < earliest) earliest = c.deadline;
+      }
+      if (earliest == time::max()) continue;
+      if (tick_of(earliest) <= t) return earliest;
+      later = true;
+    }
+    if (!later) return time::max();
+    return time(tick * (first + static_cast<std::int64_t>(slots)));
+  }
+
+  std::array<list, slots> slots_;
+  time next_ = time::max();
+};
+
+}  // namespace weir::net

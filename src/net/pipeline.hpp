@@ -1,0 +1,121 @@
+#pragma once
+
+#include <bitset>
+#include <chrono>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "check_list.hpp"
+#include "net/deadline_wheel.hpp"
+#include "redis/call.hpp"
+#include "redis/coalescer.hpp"
+#include "redis/resp_reader.hpp"
+#include "redis/scripts.hpp"
+
+namespace weir::net {
+
+/// The life of checks on one multiplexed connection, without sockets, clocks or locks:
+///
+///     waiting --> staged --> written --> done        submit, next_write, write_done, consume
+///
+/// waiting: in line. staged: encoded in the write under way. written: sent, a reply is due. Deadlines and cancellation take
+/// a check out at any stage; a reply's place stays, so that later replies still reach their own callers.
+///
+/// Whoever drives it does the I/O, passes the time, serialises the calls, and hands the checks of take_done() to their
+/// callers.
+class pipeline {
+ public:
+  using time = std::chrono::steady_clock::time_point;
+
+  struct options {
+    std::size_t max_pending = 100'000;
+    std::size_t max_keys_per_call = 64;
+    std::chrono::microseconds timeout = std::chrono::milliseconds{500};
+  };
+
+  explicit pipeline(const options& o) : options_(o), coalescer_(o.max_keys_per_call) {}
+
+  // Callers.
+
+  /// Takes a check in, or finishes it at once (into take_done()) when it cannot wait: overloaded, closed, refused.
+  void submit(detail::check& c, time now);
+  void cancel(detail::check& c, detail::cancel_scope scope);
+
+  // The connection.
+
+  /// The handshake is complete.
+  void connected();
+
+  /// The connection is gone, or one could not be made. Of the write under way, `sent` bytes had been passed on. What was
+  /// sent fails with outcome_unknown (protocol_error if that was the reason); the rest waits for the next connection.
+  void disconnected(error reason, std::size_t sent);
+
+  /// No connection for a reason that waiting will not mend, such as a wrong password: what waits, and what comes until
+  /// the next connected(), fails with it.
+  void refused(error reason);
+
+  /// Encodes everything that waits. Empty if there is nothing to write, or no connection, or a write under way. The
+  /// bytes stay valid until write_done() or disconnected().
+  const std::string& next_write();
+  void write_done();
+
+  /// Answers checks from the replies the reader holds; true as long as the stream makes sense.
+  bool consume(redis::reply_reader& reader);
+
+  /// Ends every check, now and later: with store_closed, or outcome_unknown if it was sent.
+  void close();
+
+  // Time.
+
+  /// When expire() has to be called next; time::max() for never.
+  time next_deadline() const noexcept { return wheel_.next(); }
+  void expire(time now);
+
+  // Results.
+
+  detail::check_list take_done();
+  std::size_t pending() const noexcept { return pending_; }
+  std::size_t replies_due() const noexcept { return calls_.size(); }
+  bool wants_write() const noexcept {
+    return connected_ && !writing_ && (!waiting_.empty() || !again_.empty());
+  }
+
+  /// Takes out everything without results: the execution context is shutting down.
+  detail::check_list abandon();
+
+ private:
+  void finish(detail::check& c);
+  void finish(detail::check& c, error e) {
+    c.ec = e;
+    finish(c);
+  }
+  void finish_all(detail::check_list& list, error e);
+  void requeue(redis::call& c);
+  void stage(redis::call&& c);
+  void load_missing_scripts();
+  void answer(redis::call& c, const redis::reply_view& reply);
+
+  options options_;
+  redis::coalescer coalescer_;
+  deadline_wheel wheel_;
+
+  detail::check_list waiting_;
+  detail::check_list again_;        // not run when sent before: go first
+  std::deque<redis::call> calls_;   // staged and written, oldest first; one reply is due for each
+  std::size_t staged_ = 0;          // the last so many of calls_ are in the write under way
+  detail::check_list done_;
+
+  std::string out_;
+  std::string scratch_;
+  std::vector<std::int64_t> numbers_;
+  std::bitset<redis::script_count> missing_scripts_;
+
+  std::size_t pending_ = 0;
+  bool connected_ = false;
+  bool writing_ = false;
+  error refusal_{};  // not zero: checks are turned away with it
+  bool closed_ = false;
+};
+
+}  // namespace weir::net

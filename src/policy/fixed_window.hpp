@@ -1,0 +1,48 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "policy/arithmetic.hpp"
+#include "policy/script_arguments.hpp"
+
+namespace weir::policies {
+
+/// One counter and the time at which its window began. A clock behind that time is read as that time.
+class fixed_window {
+ public:
+  struct state {
+    instant start = 0;
+    units count = 0;  // 0: no window is open
+    friend bool operator==(const state&, const state&) = default;
+  };
+
+  /// The policy has been validated.
+  explicit fixed_window(const weir::fixed_window& policy) noexcept;
+
+  units ceiling() const noexcept { return std::min(limit_, max_units); }
+
+  decision record(state& s, instant now, units cost) const noexcept;
+  decision fetch(const state& s, instant now, units cost) const noexcept;
+  instant matters_until(const state& s) const noexcept { return s.start + window_; }
+
+  // Its other half is fixed_window.lua.
+  static constexpr std::size_t reply_width = 2;
+  static constexpr std::string_view key_suffix = "f";
+  static std::string_view script() noexcept;
+  using replay = state;
+  script_arguments arguments(units cost) const noexcept;
+  bool coalesces() const noexcept { return true; }
+  static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
+
+ private:
+  state current(const state& s, instant at) const noexcept;
+  decision describe(const state& s, instant at, bool allowed) const noexcept;
+
+  span window_;
+  units limit_;
+  span offset_;  // -1: the first request opens the window
+  bool count_refused_;
+};
+
+}  // namespace weir::policies

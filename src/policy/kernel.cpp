@@ -1,0 +1,92 @@
+#include "policy/kernel.hpp"
+
+#include <boost/system/system_error.hpp>
+#include <string>
+#include <string_view>
+
+namespace weir::policies {
+namespace {
+
+constexpr span max_window = std::int64_t{1} << 50;
+constexpr span max_sliding_window = std::int64_t{1} << 48;
+
+[[noreturn]] void refuse(std::string_view policy, std::string_view rule, std::int64_t got) {
+  std::string text(policy);
+  text += ": ";
+  text += rule;
+  text += ", got ";
+  text += std::to_string(got);
+  throw boost::system::system_error(make_error_code(error::invalid_policy), text);
+}
+
+std::string between(std::string_view what, std::int64_t low, std::int64_t high) {
+  return std::string(what) + " must be between " + std::to_string(low) + " and " +
+         std::to_string(high);
+}
+
+void require(std::string_view policy, std::string_view what, std::int64_t value, std::int64_t low,
+             std::int64_t high) {
+  if (value < low || value > high) refuse(policy, between(what, low, high), value);
+}
+
+void require_limit(std::string_view policy, units limit, units high) {
+  if (limit == unlimited) return;
+  if (limit < 1 || limit > high) {
+    refuse(policy, between("limit", 1, high) + " or weir::unlimited", limit);
+  }
+}
+
+meter compile_meter(std::string_view policy, const rate& r, std::string_view size_name, units size,
+                    bool spaced) {
+  require(policy, "the rate's count", r.count, 1, max_units);
+  require(policy, "the rate's period (us)", r.period.count(), 1, max_window);
+  require(policy, size_name, size, 1, max_units);
+  if (!meter::fits(r.count, r.period.count(), size)) {
+    const wide most = (wide{1} << 51) * r.count / r.period.count();
+    refuse(policy,
+           std::string(size_name) + " must not exceed " +
+               std::to_string(static_cast<std::int64_t>(most < max_units ? most : max_units)) +
+               " at this rate (filling or draining it may take 71 years at the most)",
+           size);
+  }
+  return meter(r.count, r.period.count(), size, spaced);
+}
+
+struct compiler {
+  kernel operator()(const weir::fixed_window& p) const {
+    require_limit("fixed_window", p.limit, max_units);
+    require("fixed_window", "window (us)", p.window.count(), 1, max_window);
+    if (p.anchor == anchor::epoch) {
+      require("fixed_window", "offset (us)", p.offset.count(), 0, p.window.count() - 1);
+    } else if (p.offset.count() != 0) {
+      refuse("fixed_window", "offset needs anchor::epoch", p.offset.count());
+    }
+    return fixed_window(p);
+  }
+  kernel operator()(const weir::sliding_log& p) const {
+    require_limit("sliding_log", p.limit, max_units);
+    require("sliding_log", "window (us)", p.window.count(), 1, max_window);
+    require("sliding_log", "resolution (us)", p.resolution.count(), 0, p.window.count());
+    return sliding_log(p);
+  }
+  kernel operator()(const weir::sliding_window& p) const {
+    require("sliding_window", "window (us)", p.window.count(), 1, max_sliding_window);
+    require_limit("sliding_window", p.limit, sliding_window::most(p.window.count()));
+    return sliding_window(p);
+  }
+  kernel operator()(const weir::token_bucket& p) const {
+    return compile_meter("token_bucket", p.refill, "capacity", p.capacity, false);
+  }
+  kernel operator()(const weir::gcra& p) const {
+    return compile_meter("gcra", p.rate, "burst", p.burst, false);
+  }
+  kernel operator()(const weir::leaky_bucket& p) const {
+    return compile_meter("leaky_bucket", p.leak, "capacity", p.capacity, true);
+  }
+};
+
+}  // namespace
+
+kernel compile(const weir::policy& policy) { return std::visit(compiler{}, policy); }
+
+}  // namespace weir::policies

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <span>
+
+#include "policy/arithmetic.hpp"
+#include "policy/script_arguments.hpp"
+
+namespace weir::policies {
+
+/// The kernel of token_bucket, gcra and leaky_bucket. They are one algorithm seen from three sides: a bucket of `burst`
+/// units that drains at count / period, kept as the one time at which it will be empty, GCRA's theoretical arrival
+/// time (TAT; ITU-T I.371, virtual scheduling).
+///
+///     token bucket   tokens = burst - (TAT - now) / T        T = period / count, the time of one unit
+///     leaky bucket   level  = (TAT - now) / T,   delay = TAT - now
+///
+/// T need not be whole microseconds: with T = interval / parts in lowest terms, a TAT is kept as whole microseconds and
+/// a number of parts, so nothing is ever lost to rounding.
+///
+/// The clock. A TAT lies at most burst * T beyond the time at which it was written, so TAT - burst * T has certainly
+/// passed: a clock that reads less is read as that time.
+class meter {
+ public:
+  struct state {
+    instant whole = 0;        // the TAT: whole + part / parts microseconds
+    std::int64_t part = 0;
+    friend bool operator==(const state&, const state&) = default;
+  };
+
+  /// 1 <= count, period, burst; the caller has checked fits().
+  meter(std::int64_t count, span period, units burst, bool spaced) noexcept;
+
+  /// Whether burst * period / count stays below 2^51 us (71 years), so that every sum is exact.
+  static bool fits(std::int64_t count, span period, units burst) noexcept;
+
+  units ceiling() const noexcept { return burst_; }
+
+  decision record(state& s, instant now, units cost) const noexcept;
+  decision fetch(const state& s, instant now, units cost) const noexcept;
+
+  /// From then on the state says nothing any more.
+  instant matters_until(const state& s) const noexcept { return s.whole + (s.part > 0 ? 1 : 0); }
+
+  // Its other half is meter.lua.
+  static constexpr std::size_t reply_width = 2;
+  static constexpr std::string_view key_suffix = "m";
+  static std::string_view script() noexcept;
+  using replay = state;
+  script_arguments arguments(units cost) const noexcept;
+  bool coalesces() const noexcept { return true; }
+  static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
+
+ private:
+  struct verdict {
+    instant at;
+    state base;  // the TAT, not before `at`
+    state next;  // the TAT if admitted
+    bool allowed;
+  };
+
+  state time_of(units cost) const noexcept;
+  state plus(state a, state b) const noexcept;
+  verdict judge(const state& s, instant now, units cost) const noexcept;
+  decision describe(const verdict& v, const state& after) const noexcept;
+
+  std::int64_t parts_;  // T = interval_ / parts_
+  span interval_;
+  units burst_;
+  state tolerance_;  // burst * T
+  bool spaced_;      // leaky_bucket: tell the delay
+};
+
+}  // namespace weir::policies

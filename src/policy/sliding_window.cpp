@@ -1,0 +1,103 @@
+#include "policy/sliding_window.hpp"
+
+#include <bit>
+
+#include "policy/lua_sources.hpp"
+
+namespace weir::policies {
+namespace {
+
+/// The script multiplies count * elapsed in two digits to this base, so that no product reaches 2^53.
+std::int64_t digit_base(span window) noexcept {
+  return static_cast<std::int64_t>(
+      std::bit_floor(static_cast<std::uint64_t>((std::int64_t{1} << 52) / window)));
+}
+
+}  // namespace
+
+units sliding_window::most(span window) noexcept {
+  const wide product = static_cast<wide>(max_exact / window) * digit_base(window);
+  return product < max_units ? static_cast<units>(product) : max_units;
+}
+
+sliding_window::sliding_window(const weir::sliding_window& policy) noexcept
+    : window_(policy.window.count()),
+      limit_(policy.limit == unlimited ? no_limit : policy.limit),
+      most_(most(window_)),
+      count_refused_(policy.count_refused) {}
+
+instant sliding_window::time_at(const state& s, instant now) const noexcept {
+  return std::max(now, s.index * window_);
+}
+
+sliding_window::state sliding_window::current(const state& s, instant at) const noexcept {
+  const std::int64_t index = at / window_;
+  if (index == s.index) return s;
+  return {index, 0, index == s.index + 1 ? s.current : 0};
+}
+
+units sliding_window::used(const state& s, instant at) const noexcept {
+  const span left = window_ - (at - s.index * window_);
+  return ceil_div(static_cast<wide>(s.previous) * left, window_) + s.current;
+}
+
+/// When a call that is refused now will pass, if nothing else comes.
+instant sliding_window::passes_at(const state& s, units cost) const noexcept {
+  // Still in this window: the previous window's weight has to fall to `room`.
+  const units room = limit_ - s.current - cost;
+  if (room >= 0) {
+    const span left = floor_div(static_cast<wide>(room) * window_, s.previous);
+    return (s.index + 1) * window_ - left;
+  }
+  // In the next one, where today's current counter weighs as the previous.
+  const units next_room = limit_ - cost;
+  if (s.current <= next_room) return (s.index + 1) * window_;
+  return (s.index + 2) * window_ - floor_div(static_cast<wide>(next_room) * window_, s.current);
+}
+
+decision sliding_window::describe(const state& s, instant at, units cost,
+                                  bool allowed) const noexcept {
+  decision d;
+  d.allowed = allowed;
+  d.limit = limit_for_caller(limit_);
+  d.used = used(s, at);
+  d.remaining = remaining_for_caller(limit_, d.used);
+  if (!allowed) d.retry_after = std::chrono::microseconds(passes_at(s, cost) - at);
+  if (s.current > 0) {
+    d.reset_after = std::chrono::microseconds((s.index + 2) * window_ - at);
+  } else if (s.previous > 0) {
+    d.reset_after = std::chrono::microseconds((s.index + 1) * window_ - at);
+  }
+  d.at = to_time_point(at);
+  return d;
+}
+
+decision sliding_window::record(state& s, instant now, units cost) const noexcept {
+  const instant at = time_at(s, now);
+  state next = current(s, at);
+  const bool allowed = used(next, at) + cost <= limit_;
+  if (allowed || count_refused_) {
+    next.current = add_up_to(next.current, cost, most_);
+    s = next;
+  }
+  return describe(next, at, cost, allowed);
+}
+
+decision sliding_window::fetch(const state& s, instant now, units cost) const noexcept {
+  const instant at = time_at(s, now);
+  const state next = current(s, at);
+  return describe(next, at, cost, used(next, at) + cost <= limit_);
+}
+
+std::string_view sliding_window::script() noexcept { return lua::sliding_window_lua; }
+
+script_arguments sliding_window::arguments(units cost) const noexcept {
+  return {window_, limit_, digit_base(window_), most_, count_refused_ ? 1 : 0, cost};
+}
+
+bool sliding_window::restore(std::span<const std::int64_t> fields, replay& out) noexcept {
+  out = {fields[0], fields[1], fields[2]};
+  return is_instant(fields[0]) && is_count(fields[1]) && is_count(fields[2]);
+}
+
+}  // namespace weir::policies

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "policy/arithmetic.hpp"
+#include "policy/script_arguments.hpp"
+
+namespace weir::policies {
+
+/// Two counters of epoch-aligned windows. With `e` elapsed in the current one, the previous one weighs
+/// previous * (window - e) / window; as everything else is whole, rounding that up compares the same. A clock behind the
+/// stored window's beginning is read as that beginning.
+class sliding_window {
+ public:
+  struct state {
+    std::int64_t index = 0;  // the current window is [index * window, (index + 1) * window)
+    units current = 0;
+    units previous = 0;
+    friend bool operator==(const state&, const state&) = default;
+  };
+
+  /// The policy has been validated against most().
+  explicit sliding_window(const weir::sliding_window& policy) noexcept;
+
+  /// The largest count whose weight a script can compute exactly, for a window of that length.
+  static units most(span window) noexcept;
+
+  units ceiling() const noexcept { return std::min(limit_, most_); }
+
+  decision record(state& s, instant now, units cost) const noexcept;
+  decision fetch(const state& s, instant now, units cost) const noexcept;
+  instant matters_until(const state& s) const noexcept { return (s.index + 2) * window_; }
+
+  // Its other half is sliding_window.lua.
+  static constexpr std::size_t reply_width = 3;
+  static constexpr std::string_view key_suffix = "w";
+  static std::string_view script() noexcept;
+  using replay = state;
+  script_arguments arguments(units cost) const noexcept;
+  bool coalesces() const noexcept { return true; }
+  static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
+
+ private:
+  instant time_at(const state& s, instant now) const noexcept;
+  state current(const state& s, instant at) const noexcept;
+  units used(const state& s, instant at) const noexcept;
+  instant passes_at(const state& s, units cost) const noexcept;
+  decision describe(const state& s, instant at, units cost, bool allowed) const noexcept;
+
+  span window_;
+  units limit_;
+  units most_;
+  bool count_refused_;
+};
+
+}  // namespace weir::policies

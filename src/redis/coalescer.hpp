@@ -1,0 +1,49 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <vector>
+
+#include "redis/call.hpp"
+
+namespace weir::redis {
+
+/// Packs the checks that leave in one write into as few calls as keep their order: checks of one key and cost become one
+/// key with a count; keys of one limiter and cost share a call. Checks of one key are never reordered.
+class coalescer {
+ public:
+  explicit coalescer(std::size_t max_keys_per_call) : max_keys_(max_keys_per_call) {}
+
+  /// Moves all checks out of `line` and returns the calls that carry them, in order. Valid until the next pack().
+  std::vector<call>& pack(detail::check_list& line);
+
+ private:
+  struct place {
+    std::size_t call;
+    std::size_t key;
+  };
+  struct key_id {
+    const detail::limiter_core* limiter;
+    std::string_view subject;  // of the first check of the key; lives as long as this pack() runs
+    friend bool operator==(const key_id&, const key_id&) = default;
+  };
+  struct group_id {
+    const detail::limiter_core* limiter;
+    std::int64_t cost;
+    detail::check_kind kind;
+    friend bool operator==(const group_id&, const group_id&) = default;
+  };
+  struct hash {
+    std::size_t operator()(const key_id& k) const noexcept;
+    std::size_t operator()(const group_id& g) const noexcept;
+  };
+
+  void add(detail::check& c, bool alone);
+  std::size_t call_for(const detail::check& c, std::size_t not_before);
+
+  const std::size_t max_keys_;
+  std::vector<call> calls_;
+  boost::unordered_flat_map<key_id, place, hash> last_place_;       // where the key was added last
+  boost::unordered_flat_map<group_id, std::size_t, hash> open_;     // the call that takes further keys
+};
+
+}  // namespace weir::redis

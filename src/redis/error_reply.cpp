@@ -1,0 +1,49 @@
+#include "redis/error_reply.hpp"
+
+namespace weir::redis {
+namespace {
+
+struct meaning {
+  std::string_view prefix;
+  error code;
+};
+
+constexpr meaning meanings[] = {
+    {"NOSCRIPT", error::script_missing},
+    {"NOAUTH", error::authentication_failed},
+    {"WRONGPASS", error::authentication_failed},
+    {"ERR invalid password", error::authentication_failed},
+    {"ERR AUTH", error::authentication_failed},
+    {"ERR Client sent AUTH", error::authentication_failed},
+    {"NOPERM", error::permission_denied},
+    {"ERR DB index", error::invalid_database},
+    {"ERR invalid DB index", error::invalid_database},
+    {"LOADING", error::server_loading},
+    {"BUSY", error::server_busy},
+    {"READONLY", error::read_only},
+    {"OOM", error::out_of_memory},
+    {"MISCONF", error::server_misconfigured},
+    {"WRONGTYPE", error::wrong_type},
+};
+
+}  // namespace
+
+error classify_error(std::string_view text) noexcept {
+  // Redis 6.2 wraps what a command inside a script said: "ERR Error running script (call to f_...): @user_script:31:
+  // -OOM command not allowed ...". Later versions pass it on as it is.
+  if (text.starts_with("ERR Error running script")) {
+    if (const auto inner = text.find(": -"); inner != std::string_view::npos) {
+      text.remove_prefix(inner + 3);
+    }
+  }
+  for (const auto& [prefix, code] : meanings) {
+    if (text.starts_with(prefix)) return code;
+  }
+  return error::server_error;
+}
+
+bool is_passing(error e) noexcept {
+  return e == error::server_loading || e == error::server_busy || e == error::read_only;
+}
+
+}  // namespace weir::redis

@@ -1,0 +1,76 @@
+#include "redis/handshake.hpp"
+
+#include "redis/error_reply.hpp"
+#include "redis/resp_writer.hpp"
+#include "redis/scripts.hpp"
+
+namespace weir::redis {
+
+handshake::handshake(const redis_options& options) : options_(options) { begin(round::resp3); }
+
+void handshake::begin(round r) {
+  round_ = r;
+  output_.clear();
+  expected_ = 0;
+  received_ = 0;
+  command_writer writer(output_);
+  const bool authenticates = !options_.password.empty();
+  const std::string_view user =
+      options_.username.empty() ? std::string_view("default") : options_.username;
+
+  if (r == round::resp3) {
+    writer.begin(2 + (authenticates ? 3 : 0) + (options_.client_name.empty() ? 0 : 2));
+    writer.arg("HELLO").arg("3");
+    if (authenticates) writer.arg("AUTH").arg(user).arg(options_.password);
+    if (!options_.client_name.empty()) writer.arg("SETNAME").arg(options_.client_name);
+    ++expected_;
+  } else {
+    if (authenticates) {
+      // Servers older than ACLs know no user.
+      if (options_.username.empty()) {
+        write_command(output_, "AUTH", options_.password);
+      } else {
+        write_command(output_, "AUTH", options_.username, options_.password);
+      }
+      ++expected_;
+    }
+    if (!options_.client_name.empty()) {
+      write_command(output_, "CLIENT", "SETNAME", options_.client_name);
+      ++expected_;
+    }
+  }
+  if (options_.database != 0) {
+    write_command(output_, "SELECT", static_cast<std::int64_t>(options_.database));
+    ++expected_;
+  }
+  for (const script& s : scripts()) {
+    write_command(output_, "SCRIPT", "LOAD", s.text);
+    ++expected_;
+  }
+}
+
+handshake::step handshake::on_reply(const reply_view& reply) {
+  if (reply.is_push()) return step::going;
+  const bool is_hello = round_ == round::resp3 && received_ == 0;
+  ++received_;
+  if (reply.is_error() && !hello_unknown_) {
+    const std::string_view text = reply.root().text;
+    const error e = classify_error(text);
+    if (is_hello && (text.starts_with("NOPROTO") || text.starts_with("ERR unknown command"))) {
+      // The rest of this round may fail for want of AUTH: it does not count.
+      hello_unknown_ = true;
+    } else if (failure_ == error{}) {
+      failure_ = e;
+    }
+  }
+  if (received_ < expected_) return step::going;
+  if (failure_ != error{}) return step::failed;
+  if (hello_unknown_ && round_ == round::resp3) {
+    begin(round::resp2);
+    hello_unknown_ = false;
+    return step::again;
+  }
+  return step::done;
+}
+
+}  // namespace weir::redis

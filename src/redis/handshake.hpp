@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+
+#include "redis/resp_reader.hpp"
+#include "weir/error.hpp"
+#include "weir/redis_store.hpp"
+
+namespace weir::redis {
+
+/// What is said on a new connection before anything else, as one pipeline: HELLO 3 with AUTH and SETNAME, SELECT, and
+/// SCRIPT LOAD of every script. A server or proxy that does not know HELLO gets a second round in RESP2.
+///
+/// No sockets: write output(), then feed the replies until it is no longer `going`; after `again`, write the new output().
+class handshake {
+ public:
+  enum class step { going, again, done, failed };
+
+  explicit handshake(const redis_options& options);
+
+  const std::string& output() const noexcept { return output_; }
+  step on_reply(const reply_view& reply);
+
+  /// Why it failed.
+  error failure() const noexcept { return failure_; }
+
+ private:
+  enum class round { resp3, resp2 };
+  void begin(round r);
+
+  const redis_options& options_;
+  round round_ = round::resp3;
+  std::string output_;
+  std::size_t expected_ = 0;
+  std::size_t received_ = 0;
+  bool hello_unknown_ = false;
+  error failure_{};
+};
+
+}  // namespace weir::redis

@@ -1,0 +1,397 @@
+#include "redis/resp_reader.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+namespace weir::redis {
+namespace {
+
+constexpr std::size_t min_capacity = 256;
+constexpr std::size_t keep_capacity = 64 * 1024;  // up to here, memory is never given back
+constexpr std::size_t keep_nodes = 1024;
+constexpr unsigned calm_enough = 16;
+
+constexpr std::ptrdiff_t max_digits = 19;  // all of which fit 64 bits unsigned
+
+bool is_digit(char c) noexcept { return static_cast<unsigned char>(c - '0') < 10; }
+
+bool is_decimal(std::string_view text) noexcept {
+  if (!text.empty() && (text.front() == '-' || text.front() == '+')) text.remove_prefix(1);
+  return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
+}
+
+// Not the whole grammar of a double ("1.5e-7", "inf", "nan"), only its alphabet: whoever wants the value converts it.
+bool looks_like_double(std::string_view text) noexcept {
+  return !text.empty() && text.find_first_not_of("0123456789+-.eEinfa") == text.npos;
+}
+
+enum class scan : std::uint8_t { done, starved, broken };
+
+// Digits, CR, LF. At `done`, `at` is behind them.
+inline scan scan_number(const char*& at, const char* end, std::uint64_t& number) noexcept {
+  const char* const limit = end - at > max_digits ? at + max_digits : end;
+  const char* p = at;
+  std::uint64_t value = 0;
+  for (; p != limit && is_digit(*p); ++p) value = value * 10 + static_cast<std::uint64_t>(*p - '0');
+  if (p == end) return scan::starved;
+  if (*p != '\r' || p == at || (*at == '0' && p - at > 1)) return scan::broken;
+  if (p + 1 == end) return scan::starved;
+  if (p[1] != '\n') return scan::broken;
+  at = p + 2;
+  number = value;
+  return scan::done;
+}
+
+}  // namespace
+
+std::string_view reply_view::error_word() const noexcept {
+  return is_error() ? root().text.substr(0, root().text.find(' ')) : std::string_view();
+}
+
+bool reply_view::integers(std::span<std::int64_t> out) const noexcept {
+  // One node per element: none of them is an aggregate that has any.
+  if (root().type != reply_type::array || nodes_.size() != out.size() + 1) return false;
+  bool all = root().integer == static_cast<std::int64_t>(out.size());
+  for (std::size_t i = 0; i != out.size(); ++i) {
+    all &= nodes_[i + 1].type == reply_type::integer;
+    out[i] = nodes_[i + 1].integer;
+  }
+  return all;
+}
+
+std::size_t reply_view::after(std::size_t index) const noexcept {
+  for (std::size_t open = 1; open != 0; ++index) {
+    const node& n = nodes_[index];
+    if (n.type >= reply_type::array) open += static_cast<std::size_t>(n.integer);
+    --open;
+  }
+  return index;
+}
+
+const reply_view* reply_reader::next(error_code& ec) {
+  if (failure_ == nullptr) {
+    outcome result;
+    try {
+      result = parse();
+    } catch (...) {
+      failure_ = "out of memory inside a reply";
+      throw;
+    }
+    if (result != outcome::broken) {
+      ec.clear();
+      return result == outcome::replied ? &view_ : nullptr;
+    }
+  }
+  ec = make_error_code(error::protocol_error);
+  return nullptr;
+}
+
+reply_reader::outcome reply_reader::parse() {
+  if (begin_ == end_) return outcome::starved;
+  if (!in_reply_) {
+    in_reply_ = true;
+    nodes_.clear();
+    announced_ = 1;
+  }
+  const char* const start = data_.get() + pos_;
+  const char* const end = data_.get() + end_;
+  const char* at = start;
+  outcome result;
+  do {
+    result = state_ == state::value ? read_value(at, end) : resume(at, end);
+  } while (result == outcome::going);
+
+  pos_ += static_cast<std::size_t>(at - start);
+  work_ += static_cast<std::uint64_t>(at - start);
+  if (result == outcome::broken) return result;
+  if (pos_ - begin_ > limits_.max_reply_bytes) return broken("reply too long");
+  if (result == outcome::replied) {
+    begin_ = pos_;
+    in_reply_ = false;
+    view_.nodes_ = nodes_;
+  } else if (state_ == state::value) {
+    work_ += static_cast<std::uint64_t>(end - at);  // at most a number's length: it is read again
+  }
+  return result;
+}
+
+reply_reader::outcome reply_reader::resume(const char*& at, const char* end) {
+  return state_ == state::line ? read_line(at, end) : read_bulk(at, end);
+}
+
+reply_reader::outcome reply_reader::read_value(const char*& at, const char* end) {
+  if (at == end) return outcome::starved;
+  switch (*at) {
+    case ':': return read_integers(at, end);
+    case '*': type_ = reply_type::array; return open_aggregate(at, end);
+    case '$': type_ = reply_type::bulk_string; return open_bulk(at, end);
+    case '+': type_ = reply_type::simple_string; break;
+    case '-': type_ = reply_type::error; break;
+    case ',': type_ = reply_type::number; break;
+    case '(': type_ = reply_type::big_number; break;
+    case '_':
+    case '#': return read_fixed(at, end);
+    case '!': type_ = reply_type::bulk_error; return open_bulk(at, end);
+    case '=': type_ = reply_type::verbatim_string; return open_bulk(at, end);
+    case '%': type_ = reply_type::map; return open_aggregate(at, end);
+    case '~': type_ = reply_type::set; return open_aggregate(at, end);
+    case '|': type_ = reply_type::attribute; return open_aggregate(at, end);
+    case '>':
+      if (!stack_.empty()) return broken("push inside a reply");
+      type_ = reply_type::push;
+      return open_aggregate(at, end);
+    case ';':
+    case '.': return broken("streamed types are not supported");
+    default: return broken("unknown type byte");
+  }
+  ++at;
+  scanned_ = 0;
+  state_ = state::line;
+  return read_line(at, end);
+}
+
+// An integer, and those right behind it: the scripts answer with arrays of nothing else.
+reply_reader::outcome reply_reader::read_integers(const char*& at, const char* end) {
+  constexpr auto max = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  outcome result = outcome::going;
+  const char* next = at;
+  do {
+    const char* p = next + 1;
+    if (p == end) {
+      result = outcome::starved;
+      break;
+    }
+    const bool negative = *p == '-';
+    if (negative || *p == '+') ++p;
+    std::uint64_t number = 0;
+    const scan scanned = scan_number(p, end, number);
+    if (scanned == scan::starved) {
+      result = outcome::starved;
+      break;
+    }
+    if (scanned == scan::broken) return broken("not an integer");
+    if (number > max + (negative ? 1 : 0)) return broken("integer beyond 64 bits");
+    // Negated while unsigned: the least integer has no positive counterpart.
+    const auto value = static_cast<std::int64_t>(negative ? 0 - number : number);
+    nodes_.push_back({reply_type::integer, value, {}});
+    next = p;
+    result = close_value();
+  } while (result == outcome::going && next != end && *next == ':');
+  at = next;
+  return result;
+}
+
+// The values of fixed length: null and the booleans.
+reply_reader::outcome reply_reader::read_fixed(const char*& at, const char* end) {
+  const bool boolean = *at == '#';
+  const std::ptrdiff_t size = boolean ? 4 : 3;
+  if (end - at < size) return outcome::starved;
+  if (boolean && at[1] != 't' && at[1] != 'f') return broken("not a boolean");
+  if (at[size - 2] != '\r' || at[size - 1] != '\n') return broken("bad terminator");
+  nodes_.push_back({boolean ? reply_type::boolean : reply_type::null, boolean && at[1] == 't' ? 1 : 0, {}});
+  at += size;
+  return close_value();
+}
+
+// The length behind a type byte; moves `at` only when it is all there. `going` means: it is.
+reply_reader::outcome reply_reader::read_length(const char*& at, const char* end, std::uint64_t& length,
+                                                bool& null) {
+  const char* p = at + 1;
+  if (p == end) return outcome::starved;
+  if (*p == '?') return broken("streamed types are not supported");
+  null = *p == '-' && (type_ == reply_type::bulk_string || type_ == reply_type::array);
+  if (null) ++p;
+  switch (scan_number(p, end, length)) {
+    case scan::done: break;
+    case scan::starved: return outcome::starved;
+    case scan::broken: return broken("not a length");
+  }
+  if (null && length != 1) return broken("negative length");
+  at = p;
+  return outcome::going;
+}
+
+reply_reader::outcome reply_reader::open_aggregate(const char*& at, const char* end) {
+  std::uint64_t length = 0;
+  bool null = false;
+  if (const outcome o = read_length(at, end, length, null); o != outcome::going) return o;
+  if (null) {
+    nodes_.push_back({reply_type::null, 0, {}});
+    return close_value();
+  }
+  // Checked before anything is allocated, and before it is multiplied.
+  if (length > limits_.max_nodes) return broken("too many values");
+  const bool attribute = type_ == reply_type::attribute;
+  const auto children = static_cast<std::size_t>(attribute || type_ == reply_type::map ? 2 * length : length);
+  announced_ += children;
+  if (announced_ > limits_.max_nodes) return broken("too many values");
+  if (stack_.size() >= limits_.max_depth) return broken("nested too deep");
+
+  if (!attribute) nodes_.push_back({type_, static_cast<std::int64_t>(children), {}});
+  if (children != 0) {
+    stack_.push_back({children, nodes_.size(), attribute});
+    return outcome::going;
+  }
+  return attribute ? outcome::going : close_value();
+}
+
+reply_reader::outcome reply_reader::open_bulk(const char*& at, const char* end) {
+  std::uint64_t length = 0;
+  bool null = false;
+  if (const outcome o = read_length(at, end, length, null); o != outcome::going) return o;
+  if (null) {
+    nodes_.push_back({reply_type::null, 0, {}});
+    return close_value();
+  }
+  const auto used = static_cast<std::size_t>(at - data_.get()) - begin_;
+  if (length > limits_.max_bulk) return broken("string too long");
+  if (used + length > limits_.max_reply_bytes) return broken("reply too long");
+  length_ = static_cast<std::size_t>(length);
+  state_ = state::bulk;
+  return read_bulk(at, end);
+}
+
+reply_reader::outcome reply_reader::read_bulk(const char*& at, const char* end) {
+  if (static_cast<std::size_t>(end - at) < length_ + 2) return outcome::starved;
+  if (at[length_] != '\r' || at[length_ + 1] != '\n') return broken("bad terminator");
+  std::string_view text(at, length_);
+  if (type_ == reply_type::verbatim_string) {
+    if (length_ < 4 || text[3] != ':') return broken("verbatim string without a format");
+    text.remove_prefix(4);
+  }
+  nodes_.push_back({type_, 0, text});
+  at += length_ + 2;
+  state_ = state::value;
+  return close_value();
+}
+
+reply_reader::outcome reply_reader::read_line(const char*& at, const char* end) {
+  const char* const from = at + scanned_;
+  // The CR of a line of max_line bytes is the last byte worth looking at.
+  const bool long_enough = static_cast<std::size_t>(end - at) > limits_.max_line;
+  const char* const limit = long_enough ? at + limits_.max_line + 1 : end;
+  const auto* const cr = static_cast<const char*>(std::memchr(from, '\r', static_cast<std::size_t>(limit - from)));
+  const char* const stop = cr != nullptr ? cr : limit;
+  work_ += static_cast<std::uint64_t>(stop - from);
+  if (std::memchr(from, '\n', static_cast<std::size_t>(stop - from)) != nullptr) return broken("bad terminator");
+  if (cr == nullptr && long_enough) return broken("line too long");
+  scanned_ = static_cast<std::size_t>(stop - at);
+  if (cr == nullptr || cr + 1 == end) return outcome::starved;
+  if (cr[1] != '\n') return broken("bad terminator");
+
+  const std::string_view text(at, scanned_);
+  if (type_ == reply_type::number && !looks_like_double(text)) return broken("not a number");
+  if (type_ == reply_type::big_number && !is_decimal(text)) return broken("not a number");
+  nodes_.push_back({type_, 0, text});
+  at = cr + 2;
+  state_ = state::value;
+  return close_value();
+}
+
+// A value is there: close every aggregate that it completes.
+reply_reader::outcome reply_reader::close_value() {
+  while (!stack_.empty()) {
+    frame& top = stack_.back();
+    if (--top.remaining != 0) return outcome::going;
+    const frame closed = top;
+    stack_.pop_back();
+    if (closed.attribute) {
+      // Not a value of its own: the one it describes is still to come.
+      nodes_.resize(closed.first_node);
+      return outcome::going;
+    }
+  }
+  return outcome::replied;
+}
+
+reply_reader::outcome reply_reader::broken(const char* why) noexcept {
+  failure_ = why;
+  return outcome::broken;
+}
+
+std::span<char> reply_reader::prepare(std::size_t at_least) {
+  if (failure_ != nullptr) {
+    // Nothing more will be read from this stream.
+    end_ = begin_;
+    in_reply_ = false;
+  }
+  const std::size_t unread = end_ - begin_;
+  if (unread == 0) begin_ = pos_ = end_ = 0;
+  shrink_if_calm(at_least);
+  if (capacity_ - end_ < at_least) {
+    // Moved in place only if at least as much has been consumed as is moved, else into twice the room: either way
+    // the next move is that many bytes away.
+    const bool in_place = unread <= begin_ && capacity_ - unread >= at_least;
+    relocate(in_place ? capacity_ : std::max(min_capacity, 2 * (unread + at_least)));
+  }
+  return {data_.get() + end_, capacity_ - end_};
+}
+
+void reply_reader::commit(std::size_t n) noexcept {
+  assert(n <= capacity_ - end_);
+  end_ += n;
+  peak_ = std::max(peak_, end_ - begin_);
+}
+
+void reply_reader::clear() noexcept {
+  begin_ = pos_ = end_ = 0;
+  nodes_.clear();
+  stack_.clear();
+  if (capacity_ > keep_capacity) {
+    data_.reset();
+    capacity_ = 0;
+  }
+  if (nodes_.capacity() > keep_nodes) std::vector<node>().swap(nodes_);
+  in_reply_ = false;
+  state_ = state::value;
+  failure_ = nullptr;
+  peak_ = 0;
+}
+
+// A big reply grew the buffer or the nodes, and many small ones have followed.
+void reply_reader::shrink_if_calm(std::size_t at_least) {
+  const std::size_t unread = end_ - begin_;
+  const bool roomy = capacity_ > keep_capacity && peak_ + at_least <= capacity_ / 4;
+  const bool many = nodes_.capacity() > keep_nodes && nodes_.size() <= nodes_.capacity() / 4;
+  peak_ = unread;
+  if (!roomy && !many) {
+    calm_ = 0;
+    return;
+  }
+  if (++calm_ < calm_enough) return;
+  calm_ = 0;
+  if (roomy) relocate(std::max(keep_capacity, 2 * (unread + at_least)));
+  if (many) {
+    std::vector<node> fewer;
+    fewer.reserve(std::max(keep_nodes, nodes_.size()));
+    fewer.assign(nodes_.begin(), nodes_.end());
+    nodes_.swap(fewer);
+  }
+}
+
+// Moves the unread bytes to the start of a buffer of that size, and the texts of a half-read reply with them.
+void reply_reader::relocate(std::size_t capacity) {
+  std::unique_ptr<char[]> fresh;
+  if (capacity != capacity_) fresh = std::make_unique_for_overwrite<char[]>(capacity);
+  const char* const from = data_.get() + begin_;
+  char* const to = fresh ? fresh.get() : data_.get();
+  const std::size_t unread = end_ - begin_;
+  if (unread != 0) std::memmove(to, from, unread);
+  if (in_reply_) {
+    for (node& n : nodes_) {
+      if (n.text.data() != nullptr) n.text = {to + (n.text.data() - from), n.text.size()};
+    }
+    work_ += nodes_.size();
+  }
+  work_ += unread;
+  if (fresh) data_ = std::move(fresh);
+  capacity_ = capacity;
+  pos_ -= begin_;
+  end_ = unread;
+  begin_ = 0;
+}
+
+}  // namespace weir::redis

@@ -1,0 +1,79 @@
+#include "redis/resp_writer.hpp"
+
+#include <charconv>
+#include <cstring>
+
+namespace weir::redis {
+namespace {
+
+constexpr std::size_t crlf = 2;
+constexpr std::size_t max_digits = 20;  // of any 64-bit number, its sign included
+
+// Room for n more bytes at the end. The string grows geometrically, so a batch of commands costs few allocations.
+char* extend(std::string& out, std::size_t n) {
+  const std::size_t old = out.size();
+  out.resize(old + n);
+  return out.data() + old;
+}
+
+char* put_crlf(char* to) noexcept {
+  to[0] = '\r';
+  to[1] = '\n';
+  return to + crlf;
+}
+
+char* put(char* to, std::string_view text) noexcept {
+  if (!text.empty()) std::memcpy(to, text.data(), text.size());
+  return to + text.size();
+}
+
+std::size_t digits(std::size_t n) noexcept {
+  std::size_t count = 1;
+  for (; n >= 10; n /= 10) ++count;
+  return count;
+}
+
+// "$12\r\n": the prefix of a bulk string, or of an array.
+char* put_prefix(char* to, char type, std::size_t n, std::size_t n_digits) noexcept {
+  *to++ = type;
+  return put_crlf(std::to_chars(to, to + n_digits, n).ptr);
+}
+
+// Makes room for one bulk string of n bytes, writes what surrounds the text, and returns where the text goes.
+char* open_bulk(std::string& out, std::size_t n) {
+  const std::size_t n_digits = digits(n);
+  char* text = extend(out, 1 + n_digits + crlf + n + crlf);
+  text = put_prefix(text, '$', n, n_digits);
+  put_crlf(text + n);
+  return text;
+}
+
+}  // namespace
+
+command_writer& command_writer::begin(std::size_t arguments) {
+  const std::size_t n_digits = digits(arguments);
+  put_prefix(extend(*out_, 1 + n_digits + crlf), '*', arguments, n_digits);
+  return *this;
+}
+
+command_writer& command_writer::arg(std::string_view text) {
+  put(open_bulk(*out_, text.size()), text);
+  return *this;
+}
+
+command_writer& command_writer::arg_parts(std::initializer_list<std::string_view> parts) {
+  std::size_t total = 0;
+  for (const std::string_view part : parts) total += part.size();
+  char* to = open_bulk(*out_, total);
+  for (const std::string_view part : parts) to = put(to, part);
+  return *this;
+}
+
+command_writer& command_writer::arg(std::int64_t number) {
+  // The length comes before the digits, so they go to the stack first.
+  char text[max_digits];
+  const char* const end = std::to_chars(text, text + max_digits, number).ptr;
+  return arg(std::string_view(text, static_cast<std::size_t>(end - text)));
+}
+
+}  // namespace weir::redis

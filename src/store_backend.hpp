@@ -1,0 +1,29 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <string_view>
+
+#include "weir/detail/check.hpp"
+
+namespace weir::detail {
+
+/// What a store does for limiters. All functions may be called from any thread.
+class store_backend {
+ public:
+  virtual ~store_backend() = default;
+
+  /// Takes the check over. It has been validated. Must not finish it inside the call.
+  virtual void start(check& c) = 0;
+
+  /// Drops the waiter of a started check, if it is not done yet.
+  virtual void cancel(check& c, cancel_scope scope) = 0;
+
+  virtual void close() = 0;
+
+  virtual boost::asio::any_io_executor get_executor() const noexcept = 0;
+
+  /// What every key begins with.
+  virtual std::string_view key_prefix() const noexcept = 0;
+};
+
+}  // namespace weir::detail

@@ -1,0 +1,20 @@
+# Every public header compiles on its own: one generated source per header, which includes it first (does it bring what
+# it needs?) and once more (does it have its guard?).
+set(include_dir "${PROJECT_SOURCE_DIR}/include")
+file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${include_dir}" "${include_dir}/weir/*.hpp")
+
+set(sources "")
+foreach(header IN LISTS headers)
+  string(REGEX REPLACE "[/.]" "_" name "${header}")
+  set(source "${CMAKE_CURRENT_BINARY_DIR}/header_check/${name}.cpp")
+  # Not written again when it has not changed, so nothing is recompiled.
+  file(CONFIGURE OUTPUT "${source}" CONTENT "#include <${header}>\n#include <${header}>\n")
+  list(APPEND sources "${source}")
+endforeach()
+
+if(sources)
+  add_library(weir_header_check OBJECT ${sources})
+  target_link_libraries(weir_header_check PRIVATE weir::weir)
+  target_compile_options(weir_header_check PRIVATE -O0)
+  weir_target(weir_header_check)
+endif()

@@ -1,0 +1,44 @@
+# One packaging test: cmake -Dway=<install|find_package|pkg_config|add_subdirectory> ... -P run.cmake
+# Every way starts from an empty directory: nothing of an earlier run can help.
+set(prefix "${work_dir}/prefix")
+set(build "${work_dir}/${way}")
+set(project "${CMAKE_CURRENT_LIST_DIR}/${way}")
+
+function(run)
+  list(JOIN ARGN " " line)
+  message(STATUS "${line}")
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "exit code ${result}: ${line}")
+  endif()
+endfunction()
+
+if(way STREQUAL "install")
+  file(REMOVE_RECURSE "${prefix}")
+  run("${CMAKE_COMMAND}" --install "${weir_binary_dir}" --prefix "${prefix}")
+  return()
+endif()
+
+file(REMOVE_RECURSE "${build}")
+file(MAKE_DIRECTORY "${build}")
+if(shared)
+  set(ENV{LD_LIBRARY_PATH} "${prefix}/${libdir}:$ENV{LD_LIBRARY_PATH}")
+endif()
+
+if(way STREQUAL "pkg_config")
+  # As a Makefile would do it.
+  set(ENV{PKG_CONFIG_PATH} "${prefix}/${libdir}/pkgconfig:$ENV{PKG_CONFIG_PATH}")
+  run(sh -ec "'${compiler}' -std=c++20 '${project}/../consumer.cpp' -o '${build}/consumer' \
+$(pkg-config --cflags --libs weir)")
+else()
+  run("${CMAKE_COMMAND}" -S "${project}" -B "${build}" -G "${generator}"
+    "-DCMAKE_BUILD_TYPE=Debug"
+    "-DCMAKE_CXX_COMPILER=${compiler}"
+    "-DCMAKE_CXX_COMPILER_LAUNCHER=${launcher}"
+    "-DCMAKE_PREFIX_PATH=${prefix}"
+    "-DBoost_DIR=${boost_dir}"
+    "-DBUILD_SHARED_LIBS=${shared}"
+    "-DWEIR_SOURCE_DIR=${weir_source_dir}")
+  run("${CMAKE_COMMAND}" --build "${build}" --parallel 2)
+endif()
+run("${build}/consumer")
