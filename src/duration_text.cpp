@@ -19,16 +19,19 @@ constexpr std::int64_t hour = 60 * minute;
 constexpr std::int64_t day = 24 * hour;
 
 constexpr named_unit units[] = {
-    {"us", 1},           {"ms", 1'000},         {"s", second},       {"sec", second},
-    {"secs", second},    {"second", second},    {"seconds", second}, {"m", minute},
-    {"min", minute},     {"mins", minute},      {"minute", minute},  {"minutes", minute},
-    {"h", hour},         {"hour", hour},        {"hours", hour},     {"d", day},
-    {"day", day},        {"days", day},
+    {"us", 1},          {"ms", 1'000},       {"s", second}, {"sec", second}, {"secs", second},
+    {"second", second}, {"seconds", second}, {"m", minute}, {"min", minute}, {"mins", minute},
+    {"minute", minute}, {"minutes", minute}, {"h", hour},   {"hour", hour},  {"hours", hour},
+    {"d", day},         {"day", day},        {"days", day},
 };
 
 // No <cctype>: its answers depend on the locale.
-constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
-constexpr bool is_letter(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+constexpr bool is_digit(char c) noexcept {
+  return c >= '0' && c <= '9';
+}
+constexpr bool is_letter(char c) noexcept {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 
 }  // namespace
 
@@ -53,7 +56,8 @@ std::nullopt_t text_reader::fail(const char* expected) noexcept {
 
 std::optional<std::int64_t> text_reader::positive_number() noexcept {
   constexpr const char* no_fraction =
-      "a whole number, not a fraction (a smaller unit or a longer period says the same: \"3 per 2s\" "
+      "a whole number, not a fraction (a smaller unit or a longer period says the same: \"3 per "
+      "2s\" "
       "for 1.5/s, \"1500ms\" for 1.5s)";
   if (rest().starts_with('.')) return fail(no_fraction);
 
@@ -110,7 +114,7 @@ bool text_reader::end() noexcept {
 }
 
 scaled_duration scale(std::chrono::microseconds duration) noexcept {
-  constexpr named_unit written[] = {{"d", day},     {"h", hour},   {"min", minute},
+  constexpr named_unit written[] = {{"d", day},    {"h", hour},   {"min", minute},
                                     {"s", second}, {"ms", 1'000}, {"us", 1}};
   const std::int64_t count = duration.count();
   for (const named_unit& unit : written) {

@@ -64,7 +64,8 @@ const char* text_of(int value) noexcept {
     case error::invalid_cost:
       return "the cost is out of range: pass a whole number from 1 to 2^52 - 1";
     case error::cost_exceeds_limit:
-      return "the cost is larger than the policy can ever allow: split the request or raise the limit";
+      return "the cost is larger than the policy can ever allow: split the request or raise the "
+             "limit";
     case error::timed_out:
       return "the deadline passed before the check was sent, nothing was counted: look whether the "
              "store can be reached, or allow more time";
@@ -87,12 +88,14 @@ const char* text_of(int value) noexcept {
       return "the server does not let this user run the command or touch the key: extend the "
              "user's ACL";
     case error::invalid_database:
-      return "the server has no database of this number: choose a lower one, or raise `databases` in "
+      return "the server has no database of this number: choose a lower one, or raise `databases` "
+             "in "
              "its configuration";
     case error::server_loading:
       return "the server is still loading its data: try again in a moment";
     case error::server_busy:
-      return "the server is busy with a slow script: try again later, or end that script with SCRIPT "
+      return "the server is busy with a slow script: try again later, or end that script with "
+             "SCRIPT "
              "KILL";
     case error::read_only:
       return "the server is a read-only replica: connect to the primary";
@@ -103,7 +106,8 @@ const char* text_of(int value) noexcept {
       return "the server refuses writes because it cannot persist (MISCONF): mend its snapshots or "
              "its disk";
     case error::wrong_type:
-      return "the key holds something that is not this policy's state: choose another key prefix or "
+      return "the key holds something that is not this policy's state: choose another key prefix "
+             "or "
              "resource name, or delete the key";
     case error::script_missing:
       return "the server lost a script again and again, right after it was loaded: find out who "
@@ -143,7 +147,8 @@ class error_category_type final : public boost::system::error_category {
   // errc::timed_out: who retries on that would count twice.
   boost::system::error_condition default_error_condition(int value) const noexcept override {
     namespace errc = boost::system::errc;
-    if (value == static_cast<int>(error::timed_out)) return errc::make_error_condition(errc::timed_out);
+    if (value == static_cast<int>(error::timed_out))
+      return errc::make_error_condition(errc::timed_out);
     if (group_of(value) == group::input) return errc::make_error_condition(errc::invalid_argument);
     return {value, *this};
   }
@@ -180,7 +185,9 @@ constinit const condition_category_type the_condition_category;
 
 }  // namespace
 
-const boost::system::error_category& error_category() noexcept { return the_error_category; }
+const boost::system::error_category& error_category() noexcept {
+  return the_error_category;
+}
 const boost::system::error_category& condition_category() noexcept {
   return the_condition_category;
 }

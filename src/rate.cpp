@@ -50,10 +50,10 @@ std::string quoted(std::string_view text) {
 rate rate::parse(std::string_view text) {
   detail::text_reader reader{text};
   if (const auto parsed = read_rate(reader)) return *parsed;
-  throw boost::system::system_error(
-      make_error_code(error::invalid_rate),
-      "rate " + quoted(text) + ", at character " + std::to_string(reader.position() + 1) +
-          ": expected " + reader.expected());
+  throw boost::system::system_error(make_error_code(error::invalid_rate),
+                                    "rate " + quoted(text) + ", at character " +
+                                        std::to_string(reader.position() + 1) + ": expected " +
+                                        reader.expected());
 }
 
 boost::system::result<rate> rate::try_parse(std::string_view text) noexcept {

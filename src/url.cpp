@@ -28,15 +28,21 @@ constexpr std::chrono::hours max_timeout{24};
 [[noreturn]] void fail(error code, const std::string& text) {
   throw boost::system::system_error(make_error_code(code), "store URL: " + text);
 }
-[[noreturn]] void fail(const std::string& text) { fail(error::invalid_url, text); }
+[[noreturn]] void fail(const std::string& text) {
+  fail(error::invalid_url, text);
+}
 
 constexpr bool is_control(char c) noexcept {
   return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7f;
 }
-constexpr bool is_control_or_space(char c) noexcept { return is_control(c) || c == ' '; }
+constexpr bool is_control_or_space(char c) noexcept {
+  return is_control(c) || c == ' ';
+}
 
 // A '+' stays a '+', in the query too.
-std::string decoded(urls::pct_string_view text) { return text.decode(); }
+std::string decoded(urls::pct_string_view text) {
+  return text.decode();
+}
 
 /// Digits only, no sign, no overflow.
 template <class Number>
@@ -67,8 +73,9 @@ void read_user_info(const urls::url_view& url, redis_options& out) {
   out.password = decoded(url.encoded_password());
   // More often a variable that was not set than what is meant.
   if (out.password.empty()) {
-    fail("there is an '@', but no password before it: write user:password@ or :password@ (a user "
-         "without a password may be given any)");
+    fail(
+        "there is an '@', but no password before it: write user:password@ or :password@ (a user "
+        "without a password may be given any)");
   }
 }
 
@@ -103,8 +110,9 @@ std::uint32_t read_database(std::string_view text, const char* where) {
 
 void read_socket_path(const urls::url_view& url, redis_options& out) {
   if (url.has_port() || !url.encoded_host().empty()) {
-    fail("a Unix socket has no host or port: write unix:///path/to/socket, with three slashes, and "
-         "'@', '/', '?' and '#' in a password as %40, %2F, %3F and %23");
+    fail(
+        "a Unix socket has no host or port: write unix:///path/to/socket, with three slashes, and "
+        "'@', '/', '?' and '#' in a password as %40, %2F, %3F and %23");
   }
   out.unix_path = decoded(url.encoded_path());
   if (out.unix_path.empty() || out.unix_path == "/") {
@@ -145,8 +153,9 @@ void read_query(const urls::url_view& url, bool is_unix, redis_options& out) {
     }
     // By its place, not by its name: this may be the second half of a password.
     if (found == count) {
-      fail("query parameter " + std::to_string(place) + " is not one of timeout, prefix, client_name" +
-           (is_unix ? ", db" : "") + " (a '?' in a password must be written %3F)");
+      fail("query parameter " + std::to_string(place) +
+           " is not one of timeout, prefix, client_name" + (is_unix ? ", db" : "") +
+           " (a '?' in a password must be written %3F)");
     }
     if (std::exchange(seen[found], true)) fail("the parameter " + key + " is given twice");
     if (!parameter.has_value) fail("the parameter " + key + " has no value");
@@ -209,9 +218,10 @@ store_url parse_store_url(std::string_view text) {
 
   const auto parsed = urls::parse_uri(urls::string_view{text.data(), text.size()});
   if (!parsed) {
-    fail("it is not a well-formed URL: look for spaces, for a port that is no number, for brackets "
-         "around an IPv6 address, and for characters in the password that must be escaped ('@' is "
-         "%40, '/' is %2F, '?' is %3F, '#' is %23, '%' is %25)");
+    fail(
+        "it is not a well-formed URL: look for spaces, for a port that is no number, for brackets "
+        "around an IPv6 address, and for characters in the password that must be escaped ('@' is "
+        "%40, '/' is %2F, '?' is %3F, '#' is %23, '%' is %25)");
   }
   const urls::url_view& url = *parsed;
   if (url.has_fragment()) fail("it contains a '#': in a password, write it as %23");

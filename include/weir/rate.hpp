@@ -21,8 +21,9 @@ struct rate {
   std::chrono::microseconds period{0};
 
   /// Reads "100/s", "5000/day", "10 per 5s", "1 per 10ms", "60/min", "3 / 2 h". Units: us, ms, s (sec, second), m (min,
-  /// minute), h (hour), d (day), singular or plural, in lower case. Spaces are free between the parts.
-  /// Throws boost::system::system_error with error::invalid_rate; the text says where it stopped.
+  /// minute), h (hour), d (day), the longer ones also in the plural, all in lower case. Spaces are free around the parts.
+  /// Both numbers are whole and above 0: "3 per 2s", not "1.5/s".
+  /// Throws boost::system::system_error with error::invalid_rate; the text says where it stopped and what it expected.
   static rate parse(std::string_view text);
 
   /// The same without exceptions.

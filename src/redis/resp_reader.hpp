@@ -152,6 +152,7 @@ class reply_reader {
   outcome open_bulk(const char*& at, const char* end);
   outcome read_bulk(const char*& at, const char* end);
   outcome read_line(const char*& at, const char* end);
+  void add(reply_type type, std::int64_t integer, std::string_view text = {});
   outcome close_value();
   outcome read_length(const char*& at, const char* end, std::uint64_t& length, bool& null);
   outcome broken(const char* why) noexcept;

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "weir/policy.hpp"
+
+namespace weir::model {
+
+/// One subject under one policy, as a reader of docs/design.md would write it down: slow, with no cleverness, and
+/// knowing nothing of src/policy. What the real kernels say is compared with this.
+class reference {
+ public:
+  virtual ~reference() = default;
+
+  /// `now` in microseconds since the epoch.
+  virtual decision record(std::int64_t now, std::int64_t cost) = 0;
+
+  /// The verdict that record would give, with the figures of the state as it stands.
+  decision fetch(std::int64_t now, std::int64_t cost) const;
+
+ protected:
+  virtual std::unique_ptr<reference> copy() const = 0;
+
+  /// Fills in used, remaining and reset_after.
+  virtual void figures(std::int64_t at, decision& d) const = 0;
+};
+
+/// `most` is where counters stop.
+std::unique_ptr<reference> make_reference(const policy& p, std::int64_t most = max_units);
+
+}  // namespace weir::model

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <boost/asio/system_executor.hpp>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "check_list.hpp"
+#include "limiter_core.hpp"
+
+namespace weir::test {
+
+/// A store that does nothing: limiters need one for their keys' prefix.
+class null_store final : public detail::store_backend {
+ public:
+  void start(detail::check&) override {}
+  void cancel(detail::check&, detail::cancel_scope) override {}
+  void close() override {}
+  boost::asio::any_io_executor get_executor() const noexcept override {
+    return boost::asio::system_executor();
+  }
+  std::string_view key_prefix() const noexcept override { return "weir"; }
+};
+
+using core_ptr = std::shared_ptr<const detail::limiter_core>;
+
+inline core_ptr make_core(std::string_view resource, const policy& p) {
+  return std::make_shared<detail::limiter_core>(std::make_shared<null_store>(), resource, p);
+}
+
+/// A check whose caller is the test.
+class fake_check final : public detail::check {
+ public:
+  fake_check(core_ptr core, std::string_view subject, std::int64_t units = 1,
+             detail::check_kind what = detail::check_kind::record,
+             std::chrono::microseconds limit = std::chrono::microseconds{0})
+      : check(std::move(core), what, detail::short_text(subject), units, limit) {}
+
+  void finish(detail::delivery) override { ++finished; }
+
+  int finished = 0;
+};
+
+}  // namespace weir::test

@@ -1,0 +1,130 @@
+#include "net/deadline_wheel.hpp"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <deque>
+#include <random>
+#include <vector>
+
+#include "support/fake_check.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using weir::net::deadline_wheel;
+using weir::test::fake_check;
+using time = deadline_wheel::time;
+
+struct fixture {
+  weir::test::core_ptr core =
+      weir::test::make_core("r", weir::fixed_window{.limit = 1, .window = 1s});
+  deadline_wheel wheel;
+  std::deque<fake_check> checks;
+  const time start = time(1000h + 123456ns);
+
+  fake_check& add(std::chrono::nanoseconds in) {
+    fake_check& c = checks.emplace_back(core, "s");
+    c.deadline = start + in;
+    wheel.add(c);
+    return c;
+  }
+  std::vector<const weir::detail::check*> expire(std::chrono::nanoseconds at) {
+    std::vector<const weir::detail::check*> out;
+    wheel.expire(start + at, [&](weir::detail::check& c) { out.push_back(&c); });
+    return out;
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(deadline_wheel_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(an_empty_wheel_has_no_deadline) {
+  BOOST_TEST((wheel.next() == time::max()));
+  BOOST_TEST(expire(1h).empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_check_expires_at_its_deadline_and_not_before) {
+  const auto& c = add(500ms);
+  BOOST_TEST((wheel.next() == start + 500ms));
+  BOOST_TEST(expire(500ms - 1ns).empty());
+  const auto due = expire(500ms);
+  BOOST_TEST_REQUIRE(due.size() == 1u);
+  BOOST_TEST(due[0] == &c);
+  BOOST_TEST((wheel.next() == time::max()));
+}
+
+BOOST_AUTO_TEST_CASE(a_deadline_in_the_past_is_due_at_once) {
+  add(-5s);
+  BOOST_TEST((wheel.next() <= start));
+  BOOST_TEST(expire(0ns).size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_deadline_many_turns_away_waits_for_its_turn) {
+  add(10min);
+  std::size_t expired = 0;
+  int wakeups = 0;
+  while (expired == 0) {
+    const auto at = wheel.next() - start;
+    BOOST_TEST_REQUIRE((wheel.next() != time::max()));
+    BOOST_TEST_REQUIRE(++wakeups < 2000);
+    expired = expire(at).size();
+    if (expired == 0) BOOST_TEST_REQUIRE((at < 10min));
+    if (expired == 1) BOOST_TEST((at >= 10min));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_removed_check_never_expires) {
+  auto& c = add(5ms);
+  add(9ms);
+  deadline_wheel::remove(c);
+  BOOST_TEST(expire(6ms).empty());
+  BOOST_TEST(expire(9ms).size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(an_earlier_deadline_added_later_comes_first) {
+  add(900ms);
+  BOOST_TEST(expire(100ms).empty());
+  add(110ms);
+  BOOST_TEST((wheel.next() == start + 110ms));
+  BOOST_TEST(expire(110ms).size() == 1u);
+  BOOST_TEST((wheel.next() <= start + 900ms));
+}
+
+BOOST_AUTO_TEST_CASE(after_a_long_pause_everything_due_expires_at_once) {
+  for (int i = 0; i < 3000; ++i) add(i * 1ms);
+  add(2h);
+  BOOST_TEST(expire(1h).size() == 3000u);
+}
+
+BOOST_AUTO_TEST_CASE(random_traces_agree_with_a_sorted_list) {
+  const unsigned seed = std::random_device{}();
+  BOOST_TEST_CONTEXT("seed " << seed) {
+    std::mt19937 random(seed);
+    std::vector<fake_check*> live;
+    std::chrono::nanoseconds now{0};
+    for (int step = 0; step < 20'000; ++step) {
+      const auto in = std::chrono::microseconds(random() % 3'000'000);
+      live.push_back(&add(now + in));
+      if (random() % 4 == 0 && !live.empty()) {
+        std::swap(live[random() % live.size()], live.back());
+        deadline_wheel::remove(*live.back());
+        live.pop_back();
+      }
+      if (random() % 3 != 0) continue;
+      // Time moves to the announced deadline, or beside it.
+      const auto earliest = std::min_element(live.begin(), live.end(), [](auto* a, auto* b) {
+        return a->deadline < b->deadline;
+      });
+      if (earliest != live.end()) BOOST_TEST_REQUIRE((wheel.next() <= (*earliest)->deadline));
+      now += std::chrono::microseconds(random() % 20'000);
+      const auto due = expire(now);
+      const auto split = std::partition(live.begin(), live.end(),
+                                        [&](auto* c) { return c->deadline > start + now; });
+      BOOST_TEST_REQUIRE(due.size() == static_cast<std::size_t>(live.end() - split));
+      live.erase(split, live.end());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,122 @@
+#include "redis/handshake.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "redis/scripts.hpp"
+
+namespace {
+
+using weir::error;
+using weir::redis::handshake;
+using step = handshake::step;
+
+const std::string sha = "$40\r\n" + std::string(40, 'a') + "\r\n";
+const std::string hello_reply = "%1\r\n+proto\r\n:3\r\n";
+
+std::string loads() {
+  std::string all;
+  for (std::size_t i = 0; i < weir::redis::script_count; ++i) all += sha;
+  return all;
+}
+
+/// Feeds the bytes; returns the last step.
+step feed(handshake& h, const std::string& bytes) {
+  weir::redis::reply_reader reader;
+  const auto room = reader.prepare(bytes.size());
+  std::copy(bytes.begin(), bytes.end(), room.begin());
+  reader.commit(bytes.size());
+  weir::error_code ec;
+  step last = step::going;
+  while (const auto* reply = reader.next(ec)) last = h.on_reply(*reply);
+  BOOST_TEST_REQUIRE(!ec);
+  return last;
+}
+
+bool says(const handshake& h, std::string_view what) {
+  return h.output().find(what) != std::string::npos;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(handshake_suite)
+
+BOOST_AUTO_TEST_CASE(everything_is_said_in_one_pipeline) {
+  weir::redis_options o;
+  o.username = "alice";
+  o.password = "p w";
+  o.database = 3;
+  o.client_name = "billing";
+  handshake h(o);
+  BOOST_TEST(h.output().starts_with("*7\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$5\r\nalice\r\n"
+                                    "$3\r\np w\r\n$7\r\nSETNAME\r\n$7\r\nbilling\r\n"
+                                    "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n"));
+  BOOST_TEST((feed(h, hello_reply + "+OK\r\n" + loads()) == step::done));
+}
+
+BOOST_AUTO_TEST_CASE(without_options_it_is_hello_and_the_scripts) {
+  weir::redis_options o;
+  o.client_name.clear();
+  handshake h(o);
+  BOOST_TEST(h.output().starts_with("*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n*3\r\n$6\r\nSCRIPT\r\n"));
+  BOOST_TEST(!says(h, "AUTH"));
+  BOOST_TEST(!says(h, "SELECT"));
+  BOOST_TEST((feed(h, hello_reply) == step::going));
+  BOOST_TEST((feed(h, loads()) == step::done));
+}
+
+BOOST_AUTO_TEST_CASE(a_server_without_hello_gets_a_second_round) {
+  weir::redis_options o;
+  o.password = "secret";
+  o.database = 1;
+  handshake h(o);
+  std::string refused = "-ERR unknown command `HELLO`, with args beginning with: `3`\r\n";
+  for (std::size_t i = 0; i < 1 + weir::redis::script_count; ++i) {
+    refused += "-NOAUTH Authentication required.\r\n";
+  }
+  BOOST_TEST((feed(h, refused) == step::again));
+  BOOST_TEST(h.output().starts_with("*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n"));
+  BOOST_TEST(!says(h, "HELLO"));
+  BOOST_TEST(says(h, "SELECT"));
+  BOOST_TEST((feed(h, "+OK\r\n+OK\r\n+OK\r\n" + loads()) == step::done));
+}
+
+BOOST_AUTO_TEST_CASE(a_password_refused_in_the_second_round_is_a_failure) {
+  weir::redis_options o;
+  o.password = "secret";
+  o.client_name.clear();
+  handshake h(o);
+  BOOST_TEST((feed(h, "-NOPROTO sorry\r\n" + loads()) == step::again));
+  BOOST_TEST((feed(h, "-ERR invalid password\r\n" + loads()) == step::failed));
+  BOOST_TEST((h.failure() == error::authentication_failed));
+}
+
+BOOST_AUTO_TEST_CASE(each_refusal_has_its_own_error) {
+  const auto failure = [](const std::string& hello, const std::string& select,
+                          const std::string& load) {
+    weir::redis_options o;
+    o.database = 99;
+    handshake h(o);
+    std::string replies = hello + select;
+    for (std::size_t i = 0; i < weir::redis::script_count; ++i) replies += load;
+    BOOST_TEST((feed(h, replies) == step::failed));
+    return h.failure();
+  };
+  const std::string ok = "+OK\r\n";
+  BOOST_TEST((failure("-WRONGPASS invalid\r\n", ok, sha) == error::authentication_failed));
+  BOOST_TEST((failure("-NOAUTH HELLO must be called\r\n", "-NOAUTH x\r\n", "-NOAUTH x\r\n") ==
+              error::authentication_failed));
+  BOOST_TEST((failure(hello_reply, "-ERR DB index is out of range\r\n", sha) ==
+              error::invalid_database));
+  BOOST_TEST((failure(hello_reply, ok, "-NOPERM no\r\n") == error::permission_denied));
+  BOOST_TEST((failure(hello_reply, ok, "-LOADING Redis is loading\r\n") == error::server_loading));
+  BOOST_TEST((failure(hello_reply, ok, "-WHATEVER\r\n") == error::server_error));
+}
+
+BOOST_AUTO_TEST_CASE(pushes_in_between_are_ignored) {
+  weir::redis_options o;
+  handshake h(o);
+  BOOST_TEST((feed(h, ">1\r\n+hi\r\n" + hello_reply + ">1\r\n+hi\r\n" + loads()) == step::done));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
