@@ -1,6 +1,8 @@
-# weir_target(<target>): the compile options of every target of this build. They are private: no warning flag and no
+# weir_target(<target>): the language and compile options of every target of this build. They are private: no warning flag and no
 # sanitizer choice reaches a user through the installed package.
 function(weir_target target)
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
   if(WEIR_WARNINGS)
     target_compile_options(${target} PRIVATE -Wall -Wextra)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -28,7 +28,7 @@ endif()
 if(way STREQUAL "pkg_config")
   # As a Makefile would do it.
   set(ENV{PKG_CONFIG_PATH} "${prefix}/${libdir}/pkgconfig:$ENV{PKG_CONFIG_PATH}")
-  run(sh -ec "'${compiler}' -std=c++20 '${project}/../consumer.cpp' -o '${build}/consumer' \
+  run(sh -ec "'${compiler}' -std=c++20 '${CMAKE_CURRENT_LIST_DIR}/consumer.cpp' -o '${build}/consumer' \
 $(pkg-config --cflags --libs weir)")
 else()
   run("${CMAKE_COMMAND}" -S "${project}" -B "${build}" -G "${generator}"
