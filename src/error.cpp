@@ -42,6 +42,7 @@ group group_of(int value) noexcept {
     case error::wrong_type:
     case error::script_missing:
     case error::server_error:
+    case error::tls_failed:
       return group::not_counted;
   }
   return group::none;
@@ -114,6 +115,9 @@ const char* text_of(int value) noexcept {
              "sends SCRIPT FLUSH or restarts it";
     case error::server_error:
       return "the server answered with an error: look into the server's log";
+    case error::tls_failed:
+      return "the TLS handshake failed, nothing was sent: check the server's certificate, the name "
+             "in it, and the authorities trusted";
     case error::protocol_error:
       return "the server sent bytes that are not RESP, or beyond a bound: check that host and port "
              "name a Redis or Valkey server; the check may have been counted";

@@ -43,6 +43,8 @@ enum class error {
   script_missing,         ///< the server lost a script repeatedly, right after it was loaded
   server_error,           ///< any other error reply
 
+  tls_failed,  ///< the TLS handshake failed, or the server's certificate was not accepted; nothing was counted
+
   protocol_error,  ///< the bytes received are not RESP, or beyond a bound; may have been counted
 };
 

@@ -12,6 +12,8 @@ using detail::check_list;
 using detail::check_stage;
 
 constexpr std::uint8_t max_resends = 2;
+constexpr std::chrono::milliseconds hold{25};
+constexpr std::size_t large_buffer = 1024 * 1024;
 constexpr std::chrono::hours max_timeout{24};  // far from where time points overflow
 const std::string nothing;
 
@@ -49,14 +51,19 @@ void pipeline::cancel(check& c, detail::cancel_scope scope) {
 
 void pipeline::expire(time now) {
   wheel_.expire(now, [this](check& c) {
-    finish(c, c.stage == check_stage::waiting ? error::timed_out : error::no_reply);
+    if (c.stage != check_stage::waiting) c.ec = error::no_reply;
+    if (!c.ec) c.ec = error::timed_out;  // else the server's reason for not running it
+    finish(c);
   });
+  if (now >= held_until_) held_until_ = time::max();
 }
 
 void pipeline::connected() {
   connected_ = true;
   if (!closed_) refusal_ = {};
   missing_scripts_.reset();
+  ping_wanted_ = unwelcome_ = false;
+  held_until_ = time::max();
 }
 
 void pipeline::refused(error reason) {
@@ -90,12 +97,21 @@ void pipeline::requeue(redis::call& c) {
   }
 }
 
-void pipeline::load_missing_scripts() {
+/// Commands for which nobody waits.
+void pipeline::stage_upkeep() {
+  const auto staged = [this] {
+    calls_.emplace_back().end = out_.size();
+    ++staged_;
+  };
+  if (ping_wanted_) {
+    redis::write_ping(out_);
+    staged();
+    ping_wanted_ = false;
+  }
   for (std::size_t i = 0; i < redis::script_count; ++i) {
     if (!missing_scripts_[i]) continue;
     redis::write_load(out_, i);
-    calls_.emplace_back().end = out_.size();
-    ++staged_;
+    staged();
   }
   missing_scripts_.reset();
 }
@@ -104,18 +120,25 @@ void pipeline::stage(redis::call&& c) {
   redis::write_call(out_, c, scratch_);
   c.end = out_.size();
   for (redis::call_key& key : c.keys) {
-    for (check& waiting : key.checks) waiting.stage = check_stage::staged;
+    for (check& waiting : key.checks) {
+      waiting.stage = check_stage::staged;
+      waiting.ec = {};
+    }
   }
   calls_.push_back(std::move(c));
   ++staged_;
 }
 
-const std::string& pipeline::next_write() {
+const std::string& pipeline::next_write(time now) {
+  if (now >= held_until_) held_until_ = time::max();
   if (!wants_write()) return nothing;
-  again_.splice(again_.end(), waiting_);
   out_.clear();
-  load_missing_scripts();
-  for (redis::call& c : coalescer_.pack(again_)) stage(std::move(c));
+  if (out_.capacity() > large_buffer) std::string().swap(out_);  // one big burst must not hold its memory for ever
+  stage_upkeep();
+  if (!held()) {
+    again_.splice(again_.end(), waiting_);
+    for (redis::call& c : coalescer_.pack(again_)) stage(std::move(c));
+  }
   writing_ = true;
   return out_;
 }
@@ -132,33 +155,59 @@ void pipeline::write_done() {
   writing_ = false;
 }
 
-void pipeline::answer(redis::call& c, const redis::reply_view& reply) {
-  if (redis::read_reply(c, reply, numbers_) == redis::reply_outcome::script_missing) {
-    missing_scripts_.set(c.limiter->kernel.index());
-    for (redis::call_key& key : c.keys) {
-      for (auto it = key.checks.begin(); it != key.checks.end();) {
-        check& waiting = *it++;
-        if (++waiting.resends > max_resends) finish(waiting, error::script_missing);
-      }
+/// Back into the line, unless it has been there too often.
+void pipeline::send_again(redis::call& c) {
+  for (redis::call_key& key : c.keys) {
+    for (auto it = key.checks.begin(); it != key.checks.end();) {
+      check& waiting = *it++;
+      if (++waiting.resends > max_resends) finish(waiting, error::script_missing);
     }
-    requeue(c);
-    return;
+  }
+  requeue(c);
+}
+
+void pipeline::answer(redis::call& c, const redis::reply_view& reply, time now) {
+  const error e = redis::read_reply(c, reply, numbers_);
+  switch (e) {
+    case error::script_missing:
+      missing_scripts_.set(c.limiter->kernel.index());
+      return send_again(c);
+    case error::read_only:
+      unwelcome_ = true;
+      [[fallthrough]];
+    case error::server_loading:
+    case error::server_busy:
+      // Nothing ran. Patience, within each check's deadline.
+      held_until_ = now + hold;
+      for (redis::call_key& key : c.keys) {
+        for (check& waiting : key.checks) waiting.ec = e;
+      }
+      return requeue(c);
+    case error::authentication_failed:
+      unwelcome_ = true;
+      break;
+    default:
+      break;
   }
   for (redis::call_key& key : c.keys) {
-    while (!key.checks.empty()) finish(key.checks.front());
+    while (!key.checks.empty()) {
+      if (e != error{}) key.checks.front().ec = e;
+      finish(key.checks.front());
+    }
   }
 }
 
-bool pipeline::consume(redis::reply_reader& reader) {
+pipeline::stream_state pipeline::consume(redis::reply_reader& reader, time now) {
   error_code ec;
   while (const redis::reply_view* reply = reader.next(ec)) {
     if (reply->is_push()) continue;
-    if (calls_.empty()) return false;  // nobody asked
-    answer(calls_.front(), *reply);
+    if (calls_.empty()) return stream_state::broken;  // nobody asked
+    answer(calls_.front(), *reply, now);
     calls_.pop_front();
     if (staged_ > calls_.size()) staged_ = calls_.size();
   }
-  return !ec;
+  if (ec) return stream_state::broken;
+  return unwelcome_ && calls_.empty() ? stream_state::unwelcome : stream_state::good;
 }
 
 void pipeline::close() {

@@ -20,7 +20,8 @@ namespace weir::net {
 ///     waiting --> staged --> written --> done        submit, next_write, write_done, consume
 ///
 /// waiting: in line. staged: encoded in the write under way. written: sent, a reply is due. Deadlines and cancellation take
-/// a check out at any stage; a reply's place stays, so that later replies still reach their own callers.
+/// a check out at any stage; a reply's place stays, so that later replies still reach their own callers. A check whose script
+/// certainly did not run (no such script, the server is loading or busy, the write was cut short) goes back to waiting.
 ///
 /// Whoever drives it does the I/O, passes the time, serialises the calls, and hands the checks of take_done() to their
 /// callers.
@@ -57,11 +58,20 @@ class pipeline {
 
   /// Encodes everything that waits. Empty if there is nothing to write, or no connection, or a write under way. The
   /// bytes stay valid until write_done() or disconnected().
-  const std::string& next_write();
+  const std::string& next_write(time now);
   void write_done();
 
-  /// Answers checks from the replies the reader holds; true as long as the stream makes sense.
-  bool consume(redis::reply_reader& reader);
+  enum class stream_state : std::uint8_t {
+    good,
+    broken,     ///< not RESP, or a reply that nobody asked for
+    unwelcome,  ///< the server will not serve this connection (a replica, a lost login), and no reply is due: make a new one
+  };
+
+  /// Answers checks from the replies the reader holds.
+  stream_state consume(redis::reply_reader& reader, time now);
+
+  /// Has the next write ask for a sign of life.
+  void ping() { ping_wanted_ = true; }
 
   /// Ends every check, now and later: with store_closed, or outcome_unknown if it was sent.
   void close();
@@ -69,7 +79,7 @@ class pipeline {
   // Time.
 
   /// When expire() has to be called next; time::max() for never.
-  time next_deadline() const noexcept { return wheel_.next(); }
+  time wakeup() const noexcept { return std::min(wheel_.next(), held_until_); }
   void expire(time now);
 
   // Results.
@@ -78,7 +88,8 @@ class pipeline {
   std::size_t pending() const noexcept { return pending_; }
   std::size_t replies_due() const noexcept { return calls_.size(); }
   bool wants_write() const noexcept {
-    return connected_ && !writing_ && (!waiting_.empty() || !again_.empty());
+    return connected_ && !writing_ &&
+           (ping_wanted_ || (!held() && (!waiting_.empty() || !again_.empty())));
   }
 
   /// Takes out everything without results: the execution context is shutting down.
@@ -91,10 +102,12 @@ class pipeline {
     finish(c);
   }
   void finish_all(detail::check_list& list, error e);
+  bool held() const noexcept { return held_until_ != time::max(); }
   void requeue(redis::call& c);
   void stage(redis::call&& c);
-  void load_missing_scripts();
-  void answer(redis::call& c, const redis::reply_view& reply);
+  void stage_upkeep();
+  void answer(redis::call& c, const redis::reply_view& reply, time now);
+  void send_again(redis::call& c);
 
   options options_;
   redis::coalescer coalescer_;
@@ -114,6 +127,9 @@ class pipeline {
   std::size_t pending_ = 0;
   bool connected_ = false;
   bool writing_ = false;
+  bool ping_wanted_ = false;
+  bool unwelcome_ = false;
+  time held_until_ = time::max();  // not max: the server asked for patience, nothing is written before
   error refusal_{};  // not zero: checks are turned away with it
   bool closed_ = false;
 };

@@ -9,12 +9,6 @@
 namespace weir::redis {
 namespace {
 
-void fail_all(call& c, error e) {
-  for (call_key& key : c.keys) {
-    for (detail::check& waiting : key.checks) waiting.ec = e;
-  }
-}
-
 std::string_view subject_of(const call_key& key) { return key.checks.front().subject.view(); }
 
 void write_keys(command_writer& writer, const call& c, std::string& scratch) {
@@ -95,23 +89,18 @@ void write_load(std::string& out, std::size_t script) {
   write_command(out, "SCRIPT", "LOAD", scripts()[script].text);
 }
 
-reply_outcome read_reply(call& c, const reply_view& reply, std::vector<std::int64_t>& scratch) {
-  if (c.what == call::purpose::load_script) return reply_outcome::answered;
-  if (reply.is_error()) {
-    const error e = classify_error(reply.root().text);
-    if (e == error::script_missing) return reply_outcome::script_missing;
-    fail_all(c, e);
-    return reply_outcome::answered;
-  }
+void write_ping(std::string& out) { write_command(out, "PING"); }
+
+error read_reply(call& c, const reply_view& reply, std::vector<std::int64_t>& scratch) {
+  if (c.what == call::purpose::upkeep) return error{};
+  if (reply.is_error()) return classify_error(reply.root().text);
   if (c.what == call::purpose::reset) {
-    if (reply.root().type != reply_type::integer) fail_all(c, error::protocol_error);
-    return reply_outcome::answered;
+    return reply.root().type == reply_type::integer ? error{} : error::protocol_error;
   }
   const bool understood = std::visit(
       [&](const auto& kernel) { return read_states(kernel, c, reply, scratch); },
       c.limiter->kernel);
-  if (!understood) fail_all(c, error::protocol_error);
-  return reply_outcome::answered;
+  return understood ? error{} : error::protocol_error;
 }
 
 }  // namespace weir::redis

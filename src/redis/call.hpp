@@ -22,30 +22,27 @@ struct call_key {
 };
 
 /// One command on the wire, and who waits for its reply: a script call for some keys of one limiter with one cost, a
-/// deletion of keys, or the loading of a script, for which nobody waits.
+/// deletion of keys, or upkeep (loading a script, a ping), for which nobody waits.
 struct call {
-  enum class purpose : std::uint8_t { record, fetch, reset, load_script };
+  enum class purpose : std::uint8_t { record, fetch, reset, upkeep };
 
-  purpose what = purpose::load_script;
+  purpose what = purpose::upkeep;
   std::int64_t cost = 0;
   std::shared_ptr<const detail::limiter_core> limiter;  // keeps the kernel for the reply, even when all have given up
   std::vector<call_key> keys;
   std::size_t end = 0;  // where it ends in the write that carries it
 };
 
-/// Appends the command to `out`. `scratch` is for keys. load_script is not encoded here: see write_load().
+/// Appends a record, fetch or reset to `out`. `scratch` is for keys.
 void write_call(std::string& out, const call& c, std::string& scratch);
 
 /// Appends the command that loads the script of that index in scripts().
 void write_load(std::string& out, std::size_t script);
 
-/// What became of a call.
-enum class reply_outcome : std::uint8_t {
-  answered,        ///< every check that still waits has its result
-  script_missing,  ///< nothing ran: the checks may be sent again
-};
+void write_ping(std::string& out);
 
-/// Fills in the results of the checks that still wait, without unlinking them.
-reply_outcome read_reply(call& c, const reply_view& reply, std::vector<std::int64_t>& scratch);
+/// Fills in the answers of the checks that still wait, without unlinking them, or the error of a key's own. Returns what
+/// the server said against the call as a whole, zero for nothing.
+error read_reply(call& c, const reply_view& reply, std::vector<std::int64_t>& scratch);
 
 }  // namespace weir::redis

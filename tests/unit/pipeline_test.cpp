@@ -18,6 +18,7 @@ using weir::detail::check_kind;
 using weir::detail::check_stage;
 using weir::net::pipeline;
 using weir::test::fake_check;
+using stream_state = pipeline::stream_state;
 using time = pipeline::time;
 
 constexpr std::size_t npos = static_cast<std::size_t>(-1);
@@ -38,6 +39,7 @@ struct fixture {
   pipeline line;
   time now = time(1000h);
   weir::redis::reply_reader reader;
+  stream_state last_state = stream_state::good;
 
   ~fixture() { line.abandon().clear(); }
 
@@ -48,7 +50,7 @@ struct fixture {
     return c;
   }
   std::string write() {
-    std::string out = line.next_write();
+    std::string out = line.next_write(now);
     if (!out.empty()) line.write_done();
     return out;
   }
@@ -56,9 +58,9 @@ struct fixture {
     const auto room = reader.prepare(bytes.size());
     std::copy(bytes.begin(), bytes.end(), room.begin());
     reader.commit(bytes.size());
-    const bool sane = line.consume(reader);
+    last_state = line.consume(reader, now);
     line.take_done();
-    return sane;
+    return last_state != stream_state::broken;
   }
   bool answer(std::int64_t count) {
     return feed("*3\r\n:5000000\r\n:4000000\r\n:" + std::to_string(count) + "\r\n");
@@ -79,10 +81,10 @@ BOOST_AUTO_TEST_SUITE(pipeline_suite)
 
 BOOST_FIXTURE_TEST_CASE(nothing_is_written_before_the_connection_is_up, fixture) {
   auto& c = submit("a");
-  BOOST_TEST(line.next_write().empty());
+  BOOST_TEST(line.next_write(now).empty());
   BOOST_TEST((c.stage == check_stage::waiting));
   line.connected();
-  BOOST_TEST(!line.next_write().empty());
+  BOOST_TEST(!line.next_write(now).empty());
   BOOST_TEST((c.stage == check_stage::staged));
   line.write_done();
   BOOST_TEST((c.stage == check_stage::written));
@@ -98,10 +100,10 @@ BOOST_FIXTURE_TEST_CASE(one_check_is_one_script_call, connected_fixture) {
 
 BOOST_FIXTURE_TEST_CASE(checks_made_during_a_write_leave_together_in_the_next, connected_fixture) {
   submit("a");
-  BOOST_TEST(!line.next_write().empty());
+  BOOST_TEST(!line.next_write(now).empty());
   submit("b");
   submit("c");
-  BOOST_TEST(line.next_write().empty());
+  BOOST_TEST(line.next_write(now).empty());
   line.write_done();
   const std::string out = write();
   BOOST_TEST(count_of(out, "EVALSHA") == 1u);
@@ -154,12 +156,12 @@ BOOST_FIXTURE_TEST_CASE(a_check_cancelled_while_waiting_is_never_sent, fixture) 
   BOOST_TEST(done_with(c, boost::asio::error::operation_aborted));
   line.take_done();
   line.connected();
-  BOOST_TEST(line.next_write().empty());
+  BOOST_TEST(line.next_write(now).empty());
 }
 
 BOOST_FIXTURE_TEST_CASE(total_cancellation_leaves_alone_what_was_sent, connected_fixture) {
   auto& c = submit("a");
-  line.next_write();
+  line.next_write(now);
   line.cancel(c, cancel_scope::only_unsent);
   BOOST_TEST((c.stage == check_stage::staged));
   line.write_done();
@@ -227,7 +229,7 @@ BOOST_FIXTURE_TEST_CASE(a_record_before_and_after_a_reset_are_three_calls, conne
 
 BOOST_FIXTURE_TEST_CASE(the_deadline_of_a_waiting_check_says_that_nothing_was_sent, fixture) {
   auto& c = submit("a", 1, check_kind::record, 10ms);
-  BOOST_TEST((line.next_deadline() == now + 10ms));
+  BOOST_TEST((line.wakeup() == now + 10ms));
   line.expire(now + 9ms);
   BOOST_TEST((c.stage == check_stage::waiting));
   line.expire(now + 10ms);
@@ -275,7 +277,7 @@ BOOST_FIXTURE_TEST_CASE(a_lost_connection_fails_what_was_sent_and_keeps_what_was
   BOOST_TEST(done_with(sent, error::outcome_unknown));
   line.take_done();
   BOOST_TEST((waits.stage == check_stage::waiting));
-  BOOST_TEST(line.next_write().empty());
+  BOOST_TEST(line.next_write(now).empty());
   line.connected();
   const std::string out = write();
   BOOST_TEST(count_of(out, "weir:{r:b}:f") == 1u);
@@ -289,7 +291,7 @@ BOOST_AUTO_TEST_CASE(a_write_cut_at_any_byte_loses_and_repeats_nothing) {
     fixture f({.max_keys_per_call = 1});
     f.line.connected();
     for (const char* s : {"a", "b", "c"}) f.submit(s);
-    const std::string first = f.line.next_write();
+    const std::string first = f.line.next_write(f.now);
     if (cut > first.size()) break;
     f.line.disconnected(error::outcome_unknown, cut);
     f.line.take_done();
@@ -350,6 +352,61 @@ BOOST_FIXTURE_TEST_CASE(an_error_reply_fails_only_its_own_call, connected_fixtur
   BOOST_TEST(answer(0));
   BOOST_TEST(done_with(bad, error::out_of_memory));
   BOOST_TEST(done_with(good, {}));
+}
+
+// Nothing ran, so it may be sent again: patience within the deadline, and if that passes, the server's own reason.
+BOOST_FIXTURE_TEST_CASE(a_loading_or_busy_server_is_asked_again_after_a_pause, connected_fixture) {
+  for (const auto& [reply, reason] :
+       {std::pair{"-LOADING Redis is loading the dataset in memory\r\n", error::server_loading},
+        std::pair{"-BUSY Redis is busy running a script.\r\n", error::server_busy}}) {
+    auto& patient = submit("a");
+    auto& hasty = submit("b", 1, check_kind::record, 5ms);
+    write();
+    BOOST_TEST(feed(reply));
+    BOOST_TEST((last_state == stream_state::good));
+    BOOST_TEST((patient.stage == check_stage::waiting));
+    BOOST_TEST(write().empty());
+    BOOST_TEST(!line.wants_write());
+    now += 5ms;
+    line.expire(now);
+    BOOST_TEST(done_with(hasty, reason));
+    line.take_done();
+    BOOST_TEST_REQUIRE((line.wakeup() > now && line.wakeup() < now + 400ms));
+    now = line.wakeup();
+    line.expire(now);
+    BOOST_TEST(line.wants_write());
+    BOOST_TEST(count_of(write(), "weir:{r:a}:f") == 1u);
+    BOOST_TEST(answer(0));
+    BOOST_TEST(done_with(patient, {}));
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_replica_makes_for_a_new_connection_once_no_reply_is_due,
+                        connected_fixture) {
+  submit("a");
+  write();
+  submit("b");
+  write();
+  feed("-READONLY You can't write against a read only replica.\r\n");
+  BOOST_TEST((last_state == stream_state::good));
+  feed("-READONLY You can't write against a read only replica.\r\n");
+  BOOST_TEST((last_state == stream_state::unwelcome));
+  line.disconnected(error::outcome_unknown, npos);
+  BOOST_TEST(line.take_done().empty());
+  line.connected();
+  const std::string out = write();
+  BOOST_TEST((out.find("weir:{r:a}:f") < out.find("weir:{r:b}:f")));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_ping_takes_a_place_and_nobody_waits_for_it, connected_fixture) {
+  line.ping();
+  BOOST_TEST(write() == "*1\r\n$4\r\nPING\r\n");
+  auto& c = submit("a");
+  write();
+  BOOST_TEST(feed("+PONG\r\n"));
+  BOOST_TEST((c.stage == check_stage::written));
+  BOOST_TEST(answer(0));
+  BOOST_TEST(done_with(c, {}));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_foreign_value_fails_only_its_own_key, connected_fixture) {

@@ -1,0 +1,218 @@
+#include "net/session_core.hpp"
+
+#include <algorithm>
+
+#include "redis/error_reply.hpp"
+
+namespace weir::net {
+namespace {
+
+constexpr std::size_t all_of_it = static_cast<std::size_t>(-1);
+
+pipeline::options pipeline_options(const redis_options& o) {
+  return {.max_pending = std::max<std::size_t>(1, o.max_pending),
+          .max_keys_per_call = std::max<std::size_t>(1, o.max_keys_per_call),
+          .timeout = std::max(o.timeout, std::chrono::microseconds{1})};
+}
+
+}  // namespace
+
+session_core::session_core(const redis_options& options, std::uint32_t seed)
+    : options_(options),
+      pipeline_(pipeline_options(options)),
+      backoff_(options.backoff_min, options.backoff_max, seed) {}
+
+detail::check_list session_core::abandon() {
+  state_ = state::stopped;
+  closed_ = true;
+  alarm_ = time::max();
+  return pipeline_.abandon();
+}
+
+void session_core::close() {
+  if (closed_) return;
+  closed_ = true;
+  pipeline_.close();
+  alarm_ = time::max();
+  if (opening_ || reading_ || writing_) {
+    state_ = state::draining;
+    close_wanted_ = true;
+  } else {
+    state_ = state::stopped;
+  }
+}
+
+bool session_core::has_actions() const noexcept {
+  return open_wanted_ || close_wanted_ || (state_ == state::greeting && greeting_wanted_) ||
+         (state_ == state::ready && !writing_ && pipeline_.wants_write());
+}
+
+session_core::actions session_core::next(time now) {
+  actions a;
+  if (close_wanted_) {
+    close_wanted_ = false;
+    a.close = true;
+    gone(now);
+    return a;
+  }
+  if (open_wanted_) {
+    open_wanted_ = false;
+    a.open = opening_ = true;
+    return a;
+  }
+  if (state_ != state::greeting && state_ != state::ready) return a;
+  if (!reading_) a.read = reading_ = true;
+  if (writing_) return a;
+  if (state_ == state::greeting) {
+    if (greeting_wanted_) a.write = handshake_->output();
+    greeting_wanted_ = false;
+  } else {
+    if (pipeline_.replies_due() == 0) waiting_since_ = now;
+    a.write = pipeline_.next_write(now);
+  }
+  writing_ = !a.write.empty();
+  return a;
+}
+
+// ---- before there is a connection
+
+void session_core::start_opening(time now) {
+  state_ = state::opening;
+  open_wanted_ = true;
+  alarm_ = now + options_.connect_timeout;
+}
+
+void session_core::opened(error e, time now) {
+  opening_ = false;
+  if (state_ != state::opening) return gone(now);  // given up meanwhile
+  if (e != error{}) {
+    if (e != error::server_error) pipeline_.refused(e);
+    return pause(now);
+  }
+  greet();
+}
+
+void session_core::greet() {
+  state_ = state::greeting;
+  handshake_.emplace(options_);
+  reader_.clear();
+  greeting_wanted_ = true;
+}
+
+void session_core::pause(time now) {
+  state_ = state::pausing;
+  alarm_ = now + backoff_.next();
+}
+
+// ---- while there is one
+
+void session_core::received(bool ok, std::size_t bytes, time now) {
+  reading_ = false;
+  if (state_ == state::draining) return gone(now);
+  if (!ok) return lost(error::outcome_unknown);
+  reader_.commit(bytes);
+
+  if (state_ == state::greeting) {
+    using step = redis::handshake::step;
+    error_code ec;
+    while (const redis::reply_view* reply = reader_.next(ec)) {
+      const step s = handshake_->on_reply(*reply);
+      if (s == step::going) continue;
+      if (s == step::failed) return lost(handshake_->failure());
+      if (s == step::again) {
+        greeting_wanted_ = true;
+        return;
+      }
+      state_ = state::ready;
+      was_ready_ = true;
+      handshake_.reset();
+      backoff_.reset();
+      pipeline_.connected();
+      last_heard_ = waiting_since_ = now;
+      watch(now);
+      break;
+    }
+    if (ec) return lost(error::protocol_error);
+    if (state_ != state::ready) return;
+  }
+
+  last_heard_ = now;
+  switch (pipeline_.consume(reader_, now)) {
+    case pipeline::stream_state::good: break;
+    case pipeline::stream_state::broken: lost(error::protocol_error); break;
+    case pipeline::stream_state::unwelcome: lost(error::outcome_unknown); break;
+  }
+}
+
+void session_core::written(bool ok, std::size_t bytes, time now) {
+  writing_ = false;
+  if (state_ == state::draining) {
+    sent_ = bytes;
+    return gone(now);
+  }
+  if (!ok) {
+    lost(error::outcome_unknown);
+    sent_ = bytes;
+    return;
+  }
+  if (state_ == state::ready) pipeline_.write_done();
+}
+
+/// Gives the connection up. In the greeting, the reason is the server's own answer.
+void session_core::lost(error reason) {
+  reason_ = reason;
+  sent_ = all_of_it;
+  state_ = state::draining;
+  close_wanted_ = true;
+  alarm_ = time::max();
+}
+
+/// The end of draining, once the close has been handed out and everything under way has come back.
+void session_core::gone(time now) {
+  if (opening_ || reading_ || writing_ || close_wanted_) return;
+  if (was_ready_) {
+    was_ready_ = false;
+    pipeline_.disconnected(reason_, sent_);
+  } else if (reason_ != error{} && reason_ != error::outcome_unknown &&
+             !redis::is_passing(reason_)) {
+    pipeline_.refused(reason_);
+  }
+  reason_ = {};
+  if (closed_) {
+    state_ = state::stopped;
+  } else {
+    pause(now);
+  }
+}
+
+// ---- time
+
+void session_core::watch(time now) {
+  alarm_ = now + std::min(options_.silence_timeout, options_.ping_interval) / 2;
+}
+
+void session_core::on_time(time now) {
+  pipeline_.expire(now);
+  if (now < alarm_) return;
+  switch (state_) {
+    case state::pausing:
+      return start_opening(now);
+    case state::opening:
+    case state::greeting:
+      return lost(error::outcome_unknown);
+    case state::ready:
+      if (pipeline_.replies_due() > 0) {
+        if (now - std::max(last_heard_, waiting_since_) >= options_.silence_timeout) {
+          return lost(error::outcome_unknown);
+        }
+      } else if (now - last_heard_ >= options_.ping_interval) {
+        pipeline_.ping();
+      }
+      return watch(now);
+    case state::draining:
+    case state::stopped:
+      alarm_ = time::max();
+  }
+}
+
+}  // namespace weir::net

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/strand.hpp>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "weir/error.hpp"
+#include "weir/redis_store.hpp"
+
+namespace weir::net {
+
+/// A byte stream to the server: TCP, TLS over TCP, or a Unix socket. Everything happens on one strand, which the caller
+/// is on too. Each operation reports to the listener exactly once, never inside the call; close() makes what is under way
+/// report soon.
+class stream {
+ public:
+  using strand = boost::asio::strand<boost::asio::any_io_executor>;
+
+  class listener {
+   public:
+    /// Kept by operations under way.
+    virtual std::shared_ptr<void> keep_alive() = 0;
+    virtual void on_opened(error e) = 0;  ///< as session_core::opened()
+    virtual void on_received(bool ok, std::size_t bytes) = 0;
+    virtual void on_written(bool ok, std::size_t bytes) = 0;
+
+   protected:
+    ~listener() = default;
+  };
+
+  /// Throws boost::system::system_error if a TLS file cannot be used.
+  stream(const strand& s, const redis_options& options, listener& l);
+
+  /// Resolves the name, tries each of its addresses, and shakes hands in TLS.
+  void open();
+  void read(std::span<char> room);
+  void write(std::string_view bytes);
+  void close();
+
+ private:
+  using socket =
+      boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, strand>;
+  using endpoint = boost::asio::generic::stream_protocol::endpoint;
+
+  void connect_next();
+  void set_tcp_options();
+  void secure();
+  void report_opened(error e);
+
+  strand strand_;
+  const redis_options& options_;
+  listener& listener_;
+  std::optional<boost::asio::ssl::context> tls_context_;
+
+  boost::asio::ip::basic_resolver<boost::asio::ip::tcp, strand> resolver_;
+  std::vector<endpoint> endpoints_;
+  std::size_t next_endpoint_ = 0;
+  bool closed_ = false;  // open() must not go on
+  std::optional<socket> socket_;
+  std::optional<boost::asio::ssl::stream<socket&>> tls_;
+};
+
+}  // namespace weir::net
