@@ -26,9 +26,7 @@ constexpr named_unit units[] = {
 };
 
 // No <cctype>: its answers depend on the locale.
-constexpr bool is_digit(char c) noexcept {
-  return c >= '0' && c <= '9';
-}
+constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 constexpr bool is_letter(char c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
@@ -89,9 +87,8 @@ std::optional<std::chrono::microseconds> text_reader::unit() noexcept {
 std::optional<std::chrono::microseconds> text_reader::duration(bool count_optional) noexcept {
   const std::size_t start = position_;
   std::int64_t count = 1;
-  // A letter can only be a unit; all else is left to positive_number to describe.
-  if (!count_optional || rest().empty() || !is_letter(rest().front())) {
-    if (count_optional && rest().empty()) return fail("a unit (us, ms, s, min, h or day)");
+  const bool no_count = rest().empty() || is_letter(rest().front());
+  if (!count_optional || !no_count) {
     const auto number = positive_number();
     if (!number) return std::nullopt;
     count = *number;

@@ -8,8 +8,8 @@
 
 namespace weir::detail {
 
-/// Reads the parts of a rate or a duration one after the other. The first part that does not fit sets `expected()`, and
-/// `position()` stays where it should have been. Allocates nothing.
+/// Reads the parts of a rate or a duration one after the other. The first part that does not fit
+/// sets `expected()`, and `position()` stays where it should have been. Allocates nothing.
 class text_reader {
  public:
   explicit constexpr text_reader(std::string_view text) noexcept : text_(text) {}
@@ -27,7 +27,8 @@ class text_reader {
   /// The length of one unit: "us", "ms", "s", "minute", "days", ...
   std::optional<std::chrono::microseconds> unit() noexcept;
 
-  /// A whole number above 0 and its unit, with or without spaces between them. With `count_optional`, "s" is "1s".
+  /// A whole number above 0 and its unit, with or without spaces between them. With
+  /// `count_optional`, "s" is "1s".
   std::optional<std::chrono::microseconds> duration(bool count_optional = false) noexcept;
 
   /// True if only spaces are left.
@@ -38,7 +39,7 @@ class text_reader {
 
   std::size_t position() const noexcept { return position_; }
 
-  /// What should have been at position(); null if nothing failed. Never a part of the text that was read.
+  /// What should have been at position(); null if nothing failed. Never a part of the text read.
   const char* expected() const noexcept { return expected_; }
 
  private:
@@ -49,7 +50,7 @@ class text_reader {
   const char* expected_ = nullptr;
 };
 
-/// "5s", "250ms", "2h", "90min": the largest unit that divides a period exactly. Never fails; zero is "0us".
+/// "5s", "250ms", "2h", "90min": the largest unit that divides a period exactly. Zero is "0us".
 struct scaled_duration {
   std::int64_t count;
   const char* unit;

@@ -28,21 +28,15 @@ constexpr std::chrono::hours max_timeout{24};
 [[noreturn]] void fail(error code, const std::string& text) {
   throw boost::system::system_error(make_error_code(code), "store URL: " + text);
 }
-[[noreturn]] void fail(const std::string& text) {
-  fail(error::invalid_url, text);
-}
+[[noreturn]] void fail(const std::string& text) { fail(error::invalid_url, text); }
 
 constexpr bool is_control(char c) noexcept {
   return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7f;
 }
-constexpr bool is_control_or_space(char c) noexcept {
-  return is_control(c) || c == ' ';
-}
+constexpr bool is_control_or_space(char c) noexcept { return is_control(c) || c == ' '; }
 
 // A '+' stays a '+', in the query too.
-std::string decoded(urls::pct_string_view text) {
-  return text.decode();
-}
+std::string decoded(urls::pct_string_view text) { return text.decode(); }
 
 /// Digits only, no sign, no overflow.
 template <class Number>
@@ -217,7 +211,10 @@ store_url parse_store_url(std::string_view text) {
   }
 
   const auto parsed = urls::parse_uri(urls::string_view{text.data(), text.size()});
-  if (!parsed) {
+  // Boost 1.81 takes "host:12x" as port 12 and path "x".
+  const bool glued_path = parsed && !parsed->encoded_path().empty() &&
+                          !parsed->encoded_path().starts_with('/');
+  if (!parsed || glued_path) {
     fail(
         "it is not a well-formed URL: look for spaces, for a port that is no number, for brackets "
         "around an IPv6 address, and for characters in the password that must be escaped ('@' is "
@@ -235,8 +232,8 @@ store_url parse_store_url(std::string_view text) {
   read_host(url, result.redis);
   const std::string path = decoded(url.encoded_path());
   if (path.size() > 1) {  // "/" and "" are database 0
-    result.redis.database =
-        read_database(std::string_view{path}.substr(1), "the path (what comes after the host)");
+    result.redis.database = read_database(std::string_view{path}.substr(1),
+                                          "the path (what comes after the host)");
   }
   read_query(url, false, result.redis);
   return result;

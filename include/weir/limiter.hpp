@@ -116,9 +116,10 @@ class limiter {
     template <class Handler>
     void operator()(Handler&& handler, detail::check_kind kind, detail::short_text subject,
                     std::int64_t cost, std::chrono::microseconds timeout) && {
+      // A copy if the caller's handler is an lvalue.
       detail::check_operation<Answers, std::decay_t<Handler>>::start(
-          std::forward<Handler>(handler), executor, std::move(core), kind, std::move(subject), cost,
-          timeout);
+          std::decay_t<Handler>(std::forward<Handler>(handler)), executor, std::move(core), kind,
+          std::move(subject), cost, timeout);
     }
     template <class Handler>
     void operator()(Handler&& handler, detail::check_kind kind, detail::short_text subject,

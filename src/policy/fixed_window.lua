@@ -12,15 +12,20 @@ local count_refused, cost = ARGV[4] == '1', tonumber(ARGV[5])
 local most = 4503599627370495
 local reply = {now}
 
+-- Whether x may be a time or a count of ours: eight stray bytes are a double too, and must not get into the arithmetic.
+local function whole(x)
+  return x >= 0 and x <= 9007199254740991 and x % 1 == 0
+end
+
 for i = 1, #KEYS do
   local key, checks = KEYS[i], tonumber(ARGV[5 + i] or 1)
   local start, count = 0, 0
   local stored = redis.pcall('GET', key)
   if stored then
+    start = -1
     if type(stored) == 'string' and #stored == 16 then
       start, count = struct.unpack('<dd', stored)
-    else
-      start = -1
+      if not (whole(start) and whole(count)) then start, count = -1, 0 end
     end
   end
   reply[2 * i], reply[2 * i + 1] = start, count

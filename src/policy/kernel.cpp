@@ -42,7 +42,7 @@ meter compile_meter(std::string_view policy, const rate& r, std::string_view siz
   require(policy, "the rate's period (us)", r.period.count(), 1, max_window);
   require(policy, size_name, size, 1, max_units);
   if (!meter::fits(r.count, r.period.count(), size)) {
-    const wide most = (wide{1} << 51) * r.count / r.period.count();
+    const wide most = ((wide{1} << 51) * r.count - 1) / r.period.count();
     refuse(policy,
            std::string(size_name) + " must not exceed " +
                std::to_string(static_cast<std::int64_t>(most < max_units ? most : max_units)) +

@@ -26,6 +26,8 @@ for i = 1, #KEYS do
       -- Written under another rate, with other parts: round up.
       if part >= parts then tat, part = tat + 1, 0 end
     end
+    -- A number, but none of ours (not a whole one, an infinite one).
+    if not (tat >= 0 and tat <= 9007199254740991 and tat % 1 == 0) then tat, part = -1, 0 end
   end
   reply[2 * i], reply[2 * i + 1] = tat, part
 

@@ -14,6 +14,11 @@ local count_refused, cost = ARGV[4] == '1', tonumber(ARGV[5])
 local modulus = 4503599627370496
 local reply = {now}
 
+-- Whether x may be a time or a count of ours: eight stray bytes are a double too, and must not get into the arithmetic.
+local function whole(x)
+  return x >= 0 and x <= 9007199254740991 and x % 1 == 0
+end
+
 local function entry(key, i)
   return struct.unpack('<dd', redis.call('LINDEX', key, i))
 end
@@ -39,14 +44,19 @@ for i = 1, #KEYS do
   local sum, newest, passes = 0, 0, 0
   local base, total, first = 0, 0, 0
   local at, alive = now, false
+  local ignored, oldest, oldest_total
 
   local head = redis.pcall('LRANGE', key, 0, 1)
   local ours = not head.err and (#head == 0 or #head == 2 and #head[1] == 16 and #head[2] == 16)
   if ours and #head == 2 then
-    local ignored, oldest, oldest_total
     ignored, base = struct.unpack('<dd', head[1])
     oldest, oldest_total = struct.unpack('<dd', head[2])
-    newest, total = entry(key, -1)
+    local tail = redis.call('LINDEX', key, -1)
+    if #tail == 16 then newest, total = struct.unpack('<dd', tail) end
+    ours = #tail == 16 and whole(base) and whole(oldest) and whole(oldest_total) and whole(newest) and whole(total)
+    if not ours then newest = 0 end
+  end
+  if ours and #head == 2 then
     -- A clock behind the state is read as the state's own time.
     if newest - resolution > at then at = newest - resolution end
     alive = newest > at - window
@@ -88,7 +98,7 @@ for i = 1, #KEYS do
         -- What the newer entries alone fill can no longer matter.
         local last = total
         local keep = 0
-        local ignored, oldest_total = entry(key, 1)
+        ignored, oldest_total = entry(key, 1)
         while (last - oldest_total) % modulus >= limit do
           keep, base = keep + 1, oldest_total
           ignored, oldest_total = entry(key, keep + 1)

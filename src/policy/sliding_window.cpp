@@ -41,6 +41,11 @@ units sliding_window::used(const state& s, instant at) const noexcept {
   return ceil_div(static_cast<wide>(s.previous) * left, window_) + s.current;
 }
 
+bool sliding_window::fits(const state& s, instant at, units cost) const noexcept {
+  // Two saturated counters come to more than no_limit.
+  return limit_ == no_limit || used(s, at) + cost <= limit_;
+}
+
 /// When a call that is refused now will pass, if nothing else comes.
 instant sliding_window::passes_at(const state& s, units cost) const noexcept {
   // Still in this window: the previous window's weight has to fall to `room`.
@@ -75,7 +80,7 @@ decision sliding_window::describe(const state& s, instant at, units cost,
 decision sliding_window::record(state& s, instant now, units cost) const noexcept {
   const instant at = time_at(s, now);
   state next = current(s, at);
-  const bool allowed = used(next, at) + cost <= limit_;
+  const bool allowed = fits(next, at, cost);
   if (allowed || count_refused_) {
     next.current = add_up_to(next.current, cost, most_);
     s = next;
@@ -86,7 +91,7 @@ decision sliding_window::record(state& s, instant now, units cost) const noexcep
 decision sliding_window::fetch(const state& s, instant now, units cost) const noexcept {
   const instant at = time_at(s, now);
   const state next = current(s, at);
-  return describe(next, at, cost, used(next, at) + cost <= limit_);
+  return describe(next, at, cost, fits(next, at, cost));
 }
 
 std::string_view sliding_window::script() noexcept { return lua::sliding_window_lua; }

@@ -45,6 +45,7 @@ class sliding_window {
   instant time_at(const state& s, instant now) const noexcept;
   state current(const state& s, instant at) const noexcept;
   units used(const state& s, instant at) const noexcept;
+  bool fits(const state& s, instant at, units cost) const noexcept;
   instant passes_at(const state& s, units cost) const noexcept;
   decision describe(const state& s, instant at, units cost, bool allowed) const noexcept;
 

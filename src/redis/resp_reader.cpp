@@ -23,7 +23,8 @@ bool is_decimal(std::string_view text) noexcept {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
 }
 
-// Not the whole grammar of a double ("1.5e-7", "inf", "nan"), only its alphabet: whoever wants the value converts it.
+// Not the whole grammar of a double ("1.5e-7", "inf", "nan"), only its alphabet: whoever wants the
+// value converts it.
 bool looks_like_double(std::string_view text) noexcept {
   return !text.empty() && text.find_first_not_of("0123456789+-.eEinfa") == text.npos;
 }
@@ -93,7 +94,7 @@ reply_reader::outcome reply_reader::parse() {
   if (begin_ == end_) return outcome::starved;
   if (!in_reply_) {
     in_reply_ = true;
-    nodes_.clear();
+    count_ = 0;
     announced_ = 1;
   }
   const char* const start = data_.get() + pos_;
@@ -111,17 +112,16 @@ reply_reader::outcome reply_reader::parse() {
   if (result == outcome::replied) {
     begin_ = pos_;
     in_reply_ = false;
-    view_.nodes_ = nodes_;
+    view_.nodes_ = {nodes_.data(), count_};
   } else if (state_ == state::value) {
     work_ += static_cast<std::uint64_t>(end - at);  // at most a number's length: it is read again
   }
   return result;
 }
 
-// Built in place: copied from a temporary, a node costs three times as much (its small fields are written
-// one by one and read back as a whole, which stalls the processor).
 inline void reply_reader::add(reply_type type, std::int64_t integer, std::string_view text) {
-  node& n = nodes_.emplace_back();
+  if (count_ == nodes_.size()) nodes_.resize(std::max<std::size_t>(16, 2 * count_));
+  node& n = nodes_[count_++];
   n.type = type;
   n.integer = integer;
   n.text = text;
@@ -134,27 +134,53 @@ reply_reader::outcome reply_reader::resume(const char*& at, const char* end) {
 reply_reader::outcome reply_reader::read_value(const char*& at, const char* end) {
   if (at == end) return outcome::starved;
   switch (*at) {
-    case ':': return read_integers(at, end);
-    case '*': type_ = reply_type::array; return open_aggregate(at, end);
-    case '$': type_ = reply_type::bulk_string; return open_bulk(at, end);
-    case '+': type_ = reply_type::simple_string; break;
-    case '-': type_ = reply_type::error; break;
-    case ',': type_ = reply_type::number; break;
-    case '(': type_ = reply_type::big_number; break;
+    case ':':
+      return read_integers(at, end);
+    case '*':
+      type_ = reply_type::array;
+      return open_aggregate(at, end);
+    case '$':
+      type_ = reply_type::bulk_string;
+      return open_bulk(at, end);
+    case '+':
+      type_ = reply_type::simple_string;
+      break;
+    case '-':
+      type_ = reply_type::error;
+      break;
+    case ',':
+      type_ = reply_type::number;
+      break;
+    case '(':
+      type_ = reply_type::big_number;
+      break;
     case '_':
-    case '#': return read_fixed(at, end);
-    case '!': type_ = reply_type::bulk_error; return open_bulk(at, end);
-    case '=': type_ = reply_type::verbatim_string; return open_bulk(at, end);
-    case '%': type_ = reply_type::map; return open_aggregate(at, end);
-    case '~': type_ = reply_type::set; return open_aggregate(at, end);
-    case '|': type_ = reply_type::attribute; return open_aggregate(at, end);
+    case '#':
+      return read_fixed(at, end);
+    case '!':
+      type_ = reply_type::bulk_error;
+      return open_bulk(at, end);
+    case '=':
+      type_ = reply_type::verbatim_string;
+      return open_bulk(at, end);
+    case '%':
+      type_ = reply_type::map;
+      return open_aggregate(at, end);
+    case '~':
+      type_ = reply_type::set;
+      return open_aggregate(at, end);
+    case '|':
+      type_ = reply_type::attribute;
+      return open_aggregate(at, end);
     case '>':
       if (!stack_.empty()) return broken("push inside a reply");
       type_ = reply_type::push;
       return open_aggregate(at, end);
     case ';':
-    case '.': return broken("streamed types are not supported");
-    default: return broken("unknown type byte");
+    case '.':
+      return broken("streamed types are not supported");
+    default:
+      return broken("unknown type byte");
   }
   ++at;
   scanned_ = 0;
@@ -206,17 +232,20 @@ reply_reader::outcome reply_reader::read_fixed(const char*& at, const char* end)
 }
 
 // The length behind a type byte; moves `at` only when it is all there. `going` means: it is.
-reply_reader::outcome reply_reader::read_length(const char*& at, const char* end, std::uint64_t& length,
-                                                bool& null) {
+reply_reader::outcome reply_reader::read_length(const char*& at, const char* end,
+                                                std::uint64_t& length, bool& null) {
   const char* p = at + 1;
   if (p == end) return outcome::starved;
   if (*p == '?') return broken("streamed types are not supported");
   null = *p == '-' && (type_ == reply_type::bulk_string || type_ == reply_type::array);
   if (null) ++p;
   switch (scan_number(p, end, length)) {
-    case scan::done: break;
-    case scan::starved: return outcome::starved;
-    case scan::broken: return broken("not a length");
+    case scan::done:
+      break;
+    case scan::starved:
+      return outcome::starved;
+    case scan::broken:
+      return broken("not a length");
   }
   if (null && length != 1) return broken("negative length");
   at = p;
@@ -234,14 +263,15 @@ reply_reader::outcome reply_reader::open_aggregate(const char*& at, const char* 
   // Checked before anything is allocated, and before it is multiplied.
   if (length > limits_.max_nodes) return broken("too many values");
   const bool attribute = type_ == reply_type::attribute;
-  const auto children = static_cast<std::size_t>(attribute || type_ == reply_type::map ? 2 * length : length);
+  const auto children = static_cast<std::size_t>(attribute || type_ == reply_type::map ? 2 * length
+                                                                                       : length);
   announced_ += children;
   if (announced_ > limits_.max_nodes) return broken("too many values");
   if (stack_.size() >= limits_.max_depth) return broken("nested too deep");
 
   if (!attribute) add(type_, static_cast<std::int64_t>(children));
   if (children != 0) {
-    stack_.push_back({children, nodes_.size(), attribute});
+    stack_.push_back({children, count_, attribute});
     return outcome::going;
   }
   return attribute ? outcome::going : close_value();
@@ -282,10 +312,12 @@ reply_reader::outcome reply_reader::read_line(const char*& at, const char* end) 
   // The CR of a line of max_line bytes is the last byte worth looking at.
   const bool long_enough = static_cast<std::size_t>(end - at) > limits_.max_line;
   const char* const limit = long_enough ? at + limits_.max_line + 1 : end;
-  const auto* const cr = static_cast<const char*>(std::memchr(from, '\r', static_cast<std::size_t>(limit - from)));
+  const auto* const cr = static_cast<const char*>(
+      std::memchr(from, '\r', static_cast<std::size_t>(limit - from)));
   const char* const stop = cr != nullptr ? cr : limit;
   work_ += static_cast<std::uint64_t>(stop - from);
-  if (std::memchr(from, '\n', static_cast<std::size_t>(stop - from)) != nullptr) return broken("bad terminator");
+  if (std::memchr(from, '\n', static_cast<std::size_t>(stop - from)) != nullptr)
+    return broken("bad terminator");
   if (cr == nullptr && long_enough) return broken("line too long");
   scanned_ = static_cast<std::size_t>(stop - at);
   if (cr == nullptr || cr + 1 == end) return outcome::starved;
@@ -309,7 +341,7 @@ reply_reader::outcome reply_reader::close_value() {
     stack_.pop_back();
     if (closed.attribute) {
       // Not a value of its own: the one it describes is still to come.
-      nodes_.resize(closed.first_node);
+      count_ = closed.first_node;
       return outcome::going;
     }
   }
@@ -331,8 +363,8 @@ std::span<char> reply_reader::prepare(std::size_t at_least) {
   if (unread == 0) begin_ = pos_ = end_ = 0;
   shrink_if_calm(at_least);
   if (capacity_ - end_ < at_least) {
-    // Moved in place only if at least as much has been consumed as is moved, else into twice the room: either way
-    // the next move is that many bytes away.
+    // Moved in place only if at least as much has been consumed as is moved, else into twice the
+    // room: either way the next move is that many bytes away.
     const bool in_place = unread <= begin_ && capacity_ - unread >= at_least;
     relocate(in_place ? capacity_ : std::max(min_capacity, 2 * (unread + at_least)));
   }
@@ -347,13 +379,13 @@ void reply_reader::commit(std::size_t n) noexcept {
 
 void reply_reader::clear() noexcept {
   begin_ = pos_ = end_ = 0;
-  nodes_.clear();
+  count_ = 0;
   stack_.clear();
   if (capacity_ > keep_capacity) {
     data_.reset();
     capacity_ = 0;
   }
-  if (nodes_.capacity() > keep_nodes) std::vector<node>().swap(nodes_);
+  if (nodes_.size() > keep_nodes) std::vector<node>().swap(nodes_);
   in_reply_ = false;
   state_ = state::value;
   failure_ = nullptr;
@@ -364,7 +396,7 @@ void reply_reader::clear() noexcept {
 void reply_reader::shrink_if_calm(std::size_t at_least) {
   const std::size_t unread = end_ - begin_;
   const bool roomy = capacity_ > keep_capacity && peak_ + at_least <= capacity_ / 4;
-  const bool many = nodes_.capacity() > keep_nodes && nodes_.size() <= nodes_.capacity() / 4;
+  const bool many = nodes_.size() > keep_nodes && count_ <= nodes_.size() / 4;
   peak_ = unread;
   if (!roomy && !many) {
     calm_ = 0;
@@ -374,14 +406,15 @@ void reply_reader::shrink_if_calm(std::size_t at_least) {
   calm_ = 0;
   if (roomy) relocate(std::max(keep_capacity, 2 * (unread + at_least)));
   if (many) {
-    std::vector<node> fewer;
-    fewer.reserve(std::max(keep_nodes, nodes_.size()));
-    fewer.assign(nodes_.begin(), nodes_.end());
+    const auto used = nodes_.begin() + static_cast<std::ptrdiff_t>(count_);
+    std::vector<node> fewer(std::max(keep_nodes, 2 * count_));
+    std::copy(nodes_.begin(), used, fewer.begin());
     nodes_.swap(fewer);
   }
 }
 
-// Moves the unread bytes to the start of a buffer of that size, and the texts of a half-read reply with them.
+// Moves the unread bytes to the start of a buffer of that size, and the texts of a half-read reply
+// with them.
 void reply_reader::relocate(std::size_t capacity) {
   std::unique_ptr<char[]> fresh;
   if (capacity != capacity_) fresh = std::make_unique_for_overwrite<char[]>(capacity);
@@ -390,10 +423,10 @@ void reply_reader::relocate(std::size_t capacity) {
   const std::size_t unread = end_ - begin_;
   if (unread != 0) std::memmove(to, from, unread);
   if (in_reply_) {
-    for (node& n : nodes_) {
+    for (node& n : std::span(nodes_.data(), count_)) {
       if (n.text.data() != nullptr) n.text = {to + (n.text.data() - from), n.text.size()};
     }
-    work_ += nodes_.size();
+    work_ += count_;
   }
   work_ += unread;
   if (fresh) data_ = std::move(fresh);

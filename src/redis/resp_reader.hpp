@@ -21,7 +21,7 @@ enum class reply_type : std::uint8_t {
   number,      ///< a RESP3 double; its text is kept, checked only for foreign characters
   big_number,  ///< its text is kept
   bulk_error,
-  verbatim_string,  ///< the text is what follows the format ("txt:"), so that it reads like a bulk string
+  verbatim_string,  ///< the text is what follows the format ("txt:"): it reads like a bulk string
   array,
   map,
   set,
@@ -32,21 +32,29 @@ enum class reply_type : std::uint8_t {
 /// One value of a reply.
 struct node {
   reply_type type{};
-  std::int64_t integer = 0;  ///< an integer's value; 0 or 1 for a boolean; an aggregate's children (a map: keys + values)
-  std::string_view text;     ///< into the reader's buffer
+  /// An integer's value; 0 or 1 for a boolean; how many children an aggregate has (a map: keys and
+  /// values).
+  std::int64_t integer = 0;
+  /// Into the reader's buffer.
+  std::string_view text;
 };
 
 /// What a reply may cost. Beyond it, the stream is broken: `error::protocol_error`.
 struct reply_limits {
-  std::size_t max_bulk = 1024 * 1024;             ///< bytes of one bulk string
-  std::size_t max_line = 64 * 1024;               ///< bytes of one line of text (simple string, error, double, big number)
-  std::size_t max_nodes = 65'536;                 ///< values in one reply: its root, aggregates, attributes' values
-  std::size_t max_depth = 8;                      ///< aggregates inside each other; an attribute is a level too
-  std::size_t max_reply_bytes = 4 * 1024 * 1024;  ///< all bytes of one reply, its attributes included
+  /// Bytes of one bulk string.
+  std::size_t max_bulk = 1024 * 1024;
+  /// Bytes of one line of text (simple string, error, double, big number).
+  std::size_t max_line = 64 * 1024;
+  /// Values in one reply: its root, aggregates, the values in its attributes.
+  std::size_t max_nodes = 65'536;
+  /// Aggregates inside each other; an attribute is a level too.
+  std::size_t max_depth = 8;
+  /// All bytes of one reply, its attributes included.
+  std::size_t max_reply_bytes = 4 * 1024 * 1024;
 };
 
-/// One complete reply: its values in depth-first order, the root first. It is a view into the reader, valid until
-/// the next call of `next`, `prepare` or `clear` there.
+/// One complete reply: its values in depth-first order, the root first. It is a view into the
+/// reader, valid until the next call of `next`, `prepare` or `clear` there.
 class reply_view {
  public:
   const node& root() const noexcept { return nodes_.front(); }
@@ -62,7 +70,8 @@ class reply_view {
   /// The first word of an error reply ("NOSCRIPT", "MOVED"); empty if this is no error.
   std::string_view error_word() const noexcept;
 
-  /// Is this a flat array of exactly `out.size()` integers? If so, they are in `out`; else `out` is unspecified.
+  /// Is this a flat array of exactly `out.size()` integers? If so, they are in `out`; else `out` is
+  /// unspecified.
   bool integers(std::span<std::int64_t> out) const noexcept;
 
   /// The index of the first node behind the value at `index` and all that is in it.
@@ -73,7 +82,8 @@ class reply_view {
   std::span<const node> nodes_;
 };
 
-/// Turns bytes into replies, RESP2 and RESP3, as they come: in one piece, many replies at once, or byte by byte.
+/// Turns bytes into replies, RESP2 and RESP3, as they come: in one piece, many replies at once, or
+/// byte by byte.
 ///
 ///     std::span<char> room = reader.prepare(16 * 1024);
 ///     reader.commit(read(socket, room));
@@ -81,23 +91,28 @@ class reply_view {
 ///     if (ec) ...  // the stream is broken: close the connection
 ///
 /// What it is strict about, since a wrong length means that the rest is misread as well:
-/// - A length is decimal digits without sign or leading zeros. `-1` is the null of `$` and `*`, an error elsewhere.
-/// - An integer may have a sign, `+` too, as the specification allows, but no leading zeros, and has to fit 64 bits.
+/// - A length is decimal digits without sign or leading zeros. `-1` is the null of `$` and `*`, an
+///   error elsewhere.
+/// - An integer may have a sign, `+` too, as the specification allows, but no leading zeros, and
+///   has to fit 64 bits.
 /// - Lines end with CR LF, and contain neither.
-/// - A push is only legal between replies. It is returned as a reply of its own: who asked nothing, gets it.
+/// - A push is only legal between replies. It is returned as a reply of its own: who asked nothing,
+///   gets it.
 /// - Streamed types (`$?`, `*?`, `;`, `.`) are refused: no server sends them.
 /// Attributes are checked like everything else, then dropped, wherever they stand.
 ///
-/// Linear: the position inside a half-read reply is kept (in a stack of remaining counts, not by recursion), so no
-/// byte is looked at more than a few times however small the pieces, and moving unread bytes is paid for by at least
-/// as many bytes consumed or read since.
+/// Linear: the position inside a half-read reply is kept (in a stack of remaining counts, not by
+/// recursion), so no byte is looked at more than a few times however small the pieces, and moving
+/// unread bytes is paid for by at least as many bytes consumed or read since.
 ///
-/// Bounded: nothing is allocated on the strength of an announced length or count. If `next` is called until it
-/// returns null after every commit, and `prepare` asks for n bytes at most, the buffer stays below
-/// 2 * (max_reply_bytes + max_line + n) + 1 KiB, and there are never more than max_nodes nodes (room for twice that).
-/// Memory that a rare big reply took is given back after a number of small ones.
+/// Bounded: nothing is allocated on the strength of an announced length or count. If `next` is
+/// called until it returns null after every commit, and `prepare` asks for n bytes at most, the
+/// buffer stays below 2 * (max_reply_bytes + max_line + n) + 1 KiB, and there are never more than
+/// max_nodes nodes (room for twice that). Memory that a rare big reply took is given back after a
+/// number of small ones.
 ///
-/// Not thread-safe. std::bad_alloc from `prepare` changes nothing; from `next` it breaks the stream like bad bytes do.
+/// Not thread-safe. std::bad_alloc from `prepare` changes nothing; from `next` it breaks the stream
+/// like bad bytes do.
 class reply_reader {
  public:
   explicit reply_reader(reply_limits limits = {}) : limits_(limits) {}
@@ -106,14 +121,16 @@ class reply_reader {
   reply_reader(const reply_reader&) = delete;
   reply_reader& operator=(const reply_reader&) = delete;
 
-  /// Room to read into: at least that many bytes, and all there is. Asking again forgets what was not committed.
+  /// Room to read into: at least that many bytes, and all there is. Asking again forgets what was
+  /// not committed.
   std::span<char> prepare(std::size_t at_least);
 
   /// The first `n` bytes of that room have been filled.
   void commit(std::size_t n) noexcept;
 
-  /// The next complete reply, or null when more bytes are needed: then `ec` is clear. A framing error is final: `ec` is
-  /// `error::protocol_error`, now and on every later call until `clear`; replies completed before it were returned.
+  /// The next complete reply, or null when more bytes are needed: then `ec` is clear. A framing
+  /// error is final: `ec` is `error::protocol_error`, now and on every later call until `clear`;
+  /// replies completed before it were returned.
   const reply_view* next(error_code& ec);
 
   /// For a new connection: forgets bytes, state and error.
@@ -162,7 +179,8 @@ class reply_reader {
 
   reply_limits limits_;
 
-  // [begin_, end_) is unread: begin_ is where the current reply starts, pos_ how far it has been parsed.
+  // [begin_, end_) is unread: begin_ is where the current reply starts, pos_ how far it has been
+  // parsed.
   std::unique_ptr<char[]> data_;
   std::size_t capacity_ = 0;
   std::size_t begin_ = 0;
@@ -170,18 +188,20 @@ class reply_reader {
   std::size_t end_ = 0;
 
   // The reply being read. Its nodes' texts point into data_, and are moved along when that moves.
+  // Only the first count_ nodes are in use: growing rarely, and in steps, keeps adding one cheap.
   std::vector<node> nodes_;
+  std::size_t count_ = 0;
   std::vector<frame> stack_;
   std::size_t announced_ = 0;  // values that this reply has promised so far
   bool in_reply_ = false;
   state state_ = state::value;
-  reply_type type_{};         // of the line or bulk being read
-  std::size_t length_ = 0;    // of the bulk being read
-  std::size_t scanned_ = 0;   // of the line being read: bytes known to hold no terminator
+  reply_type type_{};        // of the line or bulk being read
+  std::size_t length_ = 0;   // of the bulk being read
+  std::size_t scanned_ = 0;  // of the line being read: bytes known to hold no terminator
 
   const char* failure_ = nullptr;
-  std::size_t peak_ = 0;    // most bytes unread at once since the last prepare
-  unsigned calm_ = 0;       // prepares in a row that would have done with far less memory
+  std::size_t peak_ = 0;  // most bytes unread at once since the last prepare
+  unsigned calm_ = 0;     // prepares in a row that would have done with far less memory
   std::uint64_t work_ = 0;
   reply_view view_;
 };

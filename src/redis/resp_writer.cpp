@@ -9,7 +9,8 @@ namespace {
 constexpr std::size_t crlf = 2;
 constexpr std::size_t max_digits = 20;  // of any 64-bit number, its sign included
 
-// Room for n more bytes at the end. The string grows geometrically, so a batch of commands costs few allocations.
+// Room for n more bytes at the end. The string grows geometrically, so a batch of commands costs
+// few allocations.
 char* extend(std::string& out, std::size_t n) {
   const std::size_t old = out.size();
   out.resize(old + n);
@@ -39,7 +40,8 @@ char* put_prefix(char* to, char type, std::size_t n, std::size_t n_digits) noexc
   return put_crlf(std::to_chars(to, to + n_digits, n).ptr);
 }
 
-// Makes room for one bulk string of n bytes, writes what surrounds the text, and returns where the text goes.
+// Makes room for one bulk string of n bytes, writes what surrounds the text, and returns where the
+// text goes.
 char* open_bulk(std::string& out, std::size_t n) {
   const std::size_t n_digits = digits(n);
   char* text = extend(out, 1 + n_digits + crlf + n + crlf);
