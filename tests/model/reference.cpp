@@ -33,31 +33,26 @@ class counting : public reference {
   counting(const Policy& p, std::int64_t most) : policy_(p), most_(most) {}
 
   decision record(std::int64_t now, std::int64_t cost) override {
+    decision d = fetch(now, cost);
+    const std::int64_t at = d.at.time_since_epoch().count();
+    if (d.allowed || policy_.count_refused) {
+      self().add(at, cost);
+      figures(at, cost, d);
+    }
+    return d;
+  }
+
+  decision fetch(std::int64_t now, std::int64_t cost) const override {
     const std::int64_t at = self().read_clock(now);
     decision d;
     d.limit = policy_.limit;
     d.at = on_clock(at);
     d.allowed = fits(at, cost);
-    if (d.allowed || policy_.count_refused) self().add(at, cost);
-    if (!d.allowed) {
-      const auto passes = [&](std::int64_t t) { return fits(t, cost); };
-      d.retry_after = microseconds(first_that(at, self().idle_from(), passes) - at);
-    }
-    figures(at, d);
+    figures(at, cost, d);
     return d;
   }
 
  protected:
-  std::unique_ptr<reference> copy() const override { return std::make_unique<Derived>(self()); }
-
-  void figures(std::int64_t at, decision& d) const override {
-    d.used = self().in_use(at);
-    d.remaining =
-        policy_.limit == unlimited ? unlimited : std::max<std::int64_t>(0, policy_.limit - d.used);
-    const auto idle = [&](std::int64_t t) { return self().in_use(t) == 0; };
-    d.reset_after = microseconds(idle(at) ? 0 : first_that(at, self().idle_from(), idle) - at);
-  }
-
   Policy policy_;
   std::int64_t most_;
 
@@ -68,11 +63,27 @@ class counting : public reference {
   bool fits(std::int64_t at, std::int64_t cost) const {
     return policy_.limit == unlimited || wide{self().in_use(at)} + cost <= policy_.limit;
   }
+
+  void figures(std::int64_t at, std::int64_t cost, decision& d) const {
+    d.used = self().in_use(at);
+    d.remaining =
+        policy_.limit == unlimited ? unlimited : std::max<std::int64_t>(0, policy_.limit - d.used);
+    if (!d.allowed) {
+      const auto passes = [&](std::int64_t t) { return fits(t, cost); };
+      d.retry_after = microseconds(first_that(at, self().idle_from(), passes) - at);
+    }
+    if (d.used > 0) {
+      const auto idle = [&](std::int64_t t) { return self().idle(t); };
+      d.reset_after = microseconds(first_that(at, self().idle_from(), idle) - at);
+    }
+  }
 };
 
 class fixed_window_reference final : public counting<fixed_window_reference, fixed_window> {
  public:
   using counting::counting;
+
+  bool idle(std::int64_t at) const { return in_use(at) == 0; }
 
   std::int64_t read_clock(std::int64_t now) const { return start_ ? std::max(now, *start_) : now; }
   std::int64_t in_use(std::int64_t at) const { return start_ && at < idle_from() ? count_ : 0; }
@@ -101,6 +112,9 @@ class fixed_window_reference final : public counting<fixed_window_reference, fix
 class sliding_log_reference final : public counting<sliding_log_reference, sliding_log> {
  public:
   using counting::counting;
+
+  /// A request that came when the count was saturated is in use too, though the sum cannot show it.
+  bool idle(std::int64_t at) const { return at >= idle_from(); }
 
   std::int64_t read_clock(std::int64_t now) const {
     return log_.empty() ? now : std::max(now, log_.back().time - policy_.resolution.count());
@@ -148,6 +162,8 @@ class sliding_window_reference final : public counting<sliding_window_reference,
  public:
   using counting::counting;
 
+  bool idle(std::int64_t at) const { return in_use(at) == 0; }
+
   std::int64_t read_clock(std::int64_t now) const {
     return index_ ? std::max(now, *index_ * policy_.window.count()) : now;
   }
@@ -191,7 +207,18 @@ microseconds whole_us(wide a, wide b) {
   return microseconds(static_cast<std::int64_t>(ceil_div(std::max<wide>(a, 0), b)));
 }
 
-class token_bucket_reference final : public reference {
+template <class Derived>
+class metering : public reference {
+ public:
+  decision fetch(std::int64_t now, std::int64_t cost) const override {
+    const Derived& self = static_cast<const Derived&>(*this);
+    decision d = Derived(self).record(now, cost);
+    self.figures(d.at.time_since_epoch().count(), d);
+    return d;
+  }
+};
+
+class token_bucket_reference final : public metering<token_bucket_reference> {
  public:
   explicit token_bucket_reference(const token_bucket& p)
       : capacity_(p.capacity), count_(p.refill.count), period_(p.refill.period.count()) {}
@@ -215,11 +242,7 @@ class token_bucket_reference final : public reference {
     return d;
   }
 
- protected:
-  std::unique_ptr<reference> copy() const override {
-    return std::make_unique<token_bucket_reference>(*this);
-  }
-  void figures(std::int64_t at, decision& d) const override {
+  void figures(std::int64_t at, decision& d) const {
     d.remaining = static_cast<std::int64_t>(tokens_at(at) / period_);
     d.used = capacity_ - d.remaining;
     d.reset_after = whole_us(wide{capacity_} * period_ - tokens_at(at), count_);
@@ -236,7 +259,7 @@ class token_bucket_reference final : public reference {
   wide tokens_ = 0;  // at last_
 };
 
-class leaky_bucket_reference final : public reference {
+class leaky_bucket_reference final : public metering<leaky_bucket_reference> {
  public:
   explicit leaky_bucket_reference(const leaky_bucket& p)
       : capacity_(p.capacity), count_(p.leak.count), period_(p.leak.period.count()) {}
@@ -263,11 +286,7 @@ class leaky_bucket_reference final : public reference {
     return d;
   }
 
- protected:
-  std::unique_ptr<reference> copy() const override {
-    return std::make_unique<leaky_bucket_reference>(*this);
-  }
-  void figures(std::int64_t at, decision& d) const override {
+  void figures(std::int64_t at, decision& d) const {
     d.used = static_cast<std::int64_t>(ceil_div(level_at(at), period_));
     d.remaining = capacity_ - d.used;
     d.reset_after = whole_us(level_at(at), count_);
@@ -283,7 +302,7 @@ class leaky_bucket_reference final : public reference {
   wide level_ = 0;  // at last_
 };
 
-class gcra_reference final : public reference {
+class gcra_reference final : public metering<gcra_reference> {
  public:
   explicit gcra_reference(const gcra& p)
       : burst_(p.burst), count_(p.rate.count), period_(p.rate.period.count()) {}
@@ -306,11 +325,7 @@ class gcra_reference final : public reference {
     return d;
   }
 
- protected:
-  std::unique_ptr<reference> copy() const override {
-    return std::make_unique<gcra_reference>(*this);
-  }
-  void figures(std::int64_t at, decision& d) const override {
+  void figures(std::int64_t at, decision& d) const {
     const wide ahead = arrival_at(at) - wide{at} * count_;
     d.remaining = static_cast<std::int64_t>(floor_div(wide{burst_} * period_ - ahead, period_));
     d.used = burst_ - d.remaining;
@@ -328,12 +343,6 @@ class gcra_reference final : public reference {
 };
 
 }  // namespace
-
-decision reference::fetch(std::int64_t now, std::int64_t cost) const {
-  decision d = copy()->record(now, cost);
-  figures(d.at.time_since_epoch().count(), d);
-  return d;
-}
 
 std::unique_ptr<reference> make_reference(const policy& p, std::int64_t most) {
   struct maker {

@@ -17,13 +17,7 @@ class reference {
   virtual decision record(std::int64_t now, std::int64_t cost) = 0;
 
   /// The verdict that record would give, with the figures of the state as it stands.
-  decision fetch(std::int64_t now, std::int64_t cost) const;
-
- protected:
-  virtual std::unique_ptr<reference> copy() const = 0;
-
-  /// Fills in used, remaining and reset_after.
-  virtual void figures(std::int64_t at, decision& d) const = 0;
+  virtual decision fetch(std::int64_t now, std::int64_t cost) const = 0;
 };
 
 /// `most` is where counters stop.

@@ -1,0 +1,120 @@
+// Testing your own code, without a server, without a mock and without waiting: a memory store with
+// a clock that the test moves. Its policies are the same state machines that the scripts in Redis
+// are held equal to.
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/system/system_error.hpp>
+#include <chrono>
+#include <exception>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <weir/weir.hpp>
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+// ---- The code under test: locks an account for 15 minutes after three wrong passwords.
+// It takes a store, so that production and tests can give it different ones.
+
+class login {
+ public:
+  explicit login(const weir::store& store)
+      : wrong_passwords_(store, "wrong-passwords", weir::sliding_log{.limit = 3, .window = 15min}) {
+  }
+
+  // "welcome", "wrong password" or "locked for N s"
+  asio::awaitable<std::string> attempt(std::string account, std::string password) {
+    const weir::decision seen = co_await wrong_passwords_.fetch(account);
+    if (!seen.allowed) {
+      const auto wait = std::chrono::ceil<std::chrono::seconds>(seen.retry_after);
+      co_return "locked for " + std::to_string(wait.count()) + " s";
+    }
+    if (password == "correct horse") co_return "welcome";
+    co_await wrong_passwords_.record(account);
+    co_return "wrong password";
+  }
+
+ private:
+  weir::limiter wrong_passwords_;
+};
+
+// ---- The test.
+
+namespace {
+
+// The store calls it from whatever thread checks; this test has but one. With several, make it
+// atomic.
+class manual_clock {
+ public:
+  weir::time_point now() const { return now_; }
+  void advance(std::chrono::microseconds by) { now_ += by; }
+
+ private:
+  weir::time_point now_{1'700'000'000s};
+};
+
+void expect_equal(std::string_view got, std::string_view wanted) {
+  std::cout << got << "\n";
+  if (got != wanted) throw std::runtime_error("expected: " + std::string(wanted));
+}
+
+asio::awaitable<void> locks_after_three_wrong_passwords(weir::store store, manual_clock& clock) {
+  login l(store);
+  expect_equal(co_await l.attempt("alice", "guess"), "wrong password");
+  clock.advance(1min);
+  expect_equal(co_await l.attempt("alice", "guess"), "wrong password");
+  clock.advance(1min);
+  expect_equal(co_await l.attempt("alice", "guess"), "wrong password");
+
+  expect_equal(co_await l.attempt("alice", "correct horse"), "locked for 780 s");
+  clock.advance(13min - 1us);  // the first wrong one is not quite 15 minutes old
+  expect_equal(co_await l.attempt("alice", "correct horse"), "locked for 1 s");
+  clock.advance(1us);
+  expect_equal(co_await l.attempt("alice", "correct horse"), "welcome");
+}
+
+// What happens when the store cannot answer belongs to the tests too: a closed store always fails.
+asio::awaitable<void> lets_nobody_in_without_a_store(weir::store store) {
+  login l(store);
+  store.close();
+  bool failed = false;
+  try {
+    co_await l.attempt("alice", "correct horse");
+  } catch (const boost::system::system_error& e) {
+    std::cout << e.code().message() << "\n";
+    failed = e.code() == weir::error::store_closed;
+  }
+  if (!failed) throw std::runtime_error("expected an error");
+}
+
+void rethrow(std::exception_ptr failed) {
+  if (failed) std::rethrow_exception(failed);
+}
+
+}  // namespace
+
+int main() try {
+  asio::io_context context;
+  manual_clock clock;
+  weir::memory_options options;
+  options.clock = [&clock] { return clock.now(); };
+
+  asio::co_spawn(context,
+                 locks_after_three_wrong_passwords(
+                     weir::make_memory_store(context.get_executor(), options), clock),
+                 rethrow);
+  context.run();
+
+  context.restart();
+  asio::co_spawn(
+      context,
+      lets_nobody_in_without_a_store(weir::make_memory_store(context.get_executor(), options)),
+      rethrow);
+  context.run();
+} catch (const std::exception& e) {
+  std::cerr << "failed: " << e.what() << "\n";
+  return 1;
+}

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <chrono>
+#include <string>
+#include <weir/limiter.hpp>
+#include <weir/policy.hpp>
+
+#include "tally.hpp"
+
+namespace demo {
+
+using time_point = std::chrono::steady_clock::time_point;
+
+/// The limit that all callers share, whichever process they are in.
+struct throttle {
+  weir::limiter limiter;
+  std::string account;
+};
+
+/// The policy that keeps to a vendor's `allowance` per second, with a queue for `places` callers.
+weir::leaky_bucket policy_for(int allowance, int places);
+
+/// One of the several hundred: calls the vendor again and again, each call until it succeeds, up to `end`. Without a
+/// throttle it calls at once, and after a 429 waits as long as the vendor asks. Whatever is pointed to has to outlive it.
+boost::asio::awaitable<void> make_calls(boost::asio::ip::tcp::endpoint vendor,
+                                        const throttle* throttle, time_point end, tally* results);
+
+}  // namespace demo

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "tally.hpp"
+
+namespace demo {
+
+/// What the callers of one process need to know.
+struct job {
+  std::string store;    ///< URL of the store
+  std::string account;  ///< the subject; a new one for each run, so that runs do not meet in Redis
+  int allowance = 0;    ///< the vendor's limit per second
+  int callers = 0;      ///< in this process
+  int all_callers = 0;  ///< in all processes
+  std::uint16_t vendor_port = 0;
+};
+
+/// Runs all callers of this process, in this thread, until the phase is over. Throws what goes wrong in any of them.
+tally run_callers(const job& work, phase which, std::chrono::seconds duration);
+
+/// Throws boost::system::system_error, within a few seconds, if the store does not answer.
+void probe_store(const std::string& url);
+
+}  // namespace demo

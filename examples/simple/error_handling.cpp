@@ -1,0 +1,157 @@
+// Three outcomes, never mixed: allowed, refused, and error: the store could not say. What an error
+// says about the count decides whether to try again.
+//
+//     error_handling [redis://127.0.0.1:6379]
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/system/system_error.hpp>
+#include <chrono>
+#include <exception>
+#include <iostream>
+#include <stdexcept>
+#include <weir/weir.hpp>
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+// With this token nothing is thrown: `auto [ec, decision] = co_await ...`.
+constexpr auto as_tuple = asio::as_tuple(asio::deferred);
+
+namespace {
+
+// Every example is run as a test, so it looks at its own numbers.
+void expect(bool holds, const char* what) {
+  if (!holds) throw std::runtime_error(what);
+}
+
+enum class advice { do_not_retry, may_retry, retry_could_count_twice };
+
+advice what_to_do(weir::error_code ec) {
+  // First: not_counted holds for wrong input too, where trying again is safe but pointless.
+  if (ec == weir::condition::invalid_input) return advice::do_not_retry;
+  if (ec == weir::condition::not_counted) return advice::may_retry;
+  // may_have_counted, or a cancelled call: whether it was sent, nobody knows.
+  return advice::retry_could_count_twice;
+}
+
+asio::awaitable<void> mistakes(weir::store store) {
+  weir::limiter limiter{store, "error-handling-example",
+                        weir::token_bucket{.capacity = 10, .refill = weir::per_second(5)}};
+
+  // More than the bucket holds can never pass. That is no refusal: waiting would not help.
+  auto [ec, d] = co_await limiter.record("alice", {.cost = 11}, as_tuple);
+  std::cout << "cost 11 of 10: " << ec.message() << "\n";
+  expect(ec == weir::error::cost_exceeds_limit, "a cost above the capacity");
+  expect(what_to_do(ec) == advice::do_not_retry, "a mistake in the call");
+
+  // What is wrong with a policy, a rate or a URL shows at once, where it is given: the constructors
+  // throw.
+  try {
+    weir::limiter broken{store, "error-handling-example",
+                         weir::token_bucket{.capacity = 10, .refill = weir::per_second(0)}};
+    expect(false, "a rate of zero");
+  } catch (const boost::system::system_error& e) {
+    std::cout << "rate 0: " << e.what() << "\n";
+    expect(e.code() == weir::error::invalid_policy, "a rate of zero");
+  }
+  expect(weir::rate::try_parse("ten per second").error() == weir::error::invalid_rate, "words");
+}
+
+// Without a token, co_await throws.
+asio::awaitable<void> exceptions(weir::store store) {
+  weir::limiter limiter{store, "error-handling-example",
+                        weir::fixed_window{.limit = 10, .window = 1min}};
+  bool thrown = false;
+  try {
+    co_await limiter.record("");
+  } catch (const boost::system::system_error& e) {
+    std::cout << "no subject: " << e.code().message() << "\n";
+    thrown = e.code() == weir::error::invalid_subject;
+  }
+  expect(thrown, "an empty subject");
+}
+
+// No server answers here. Every call has a deadline, queueing and connecting included, so this one
+// ends too.
+asio::awaitable<void> timeout() {
+  weir::store nowhere = weir::open_store(co_await asio::this_coro::executor,
+                                         "unix:///nonexistent/weir/socket");
+  weir::limiter limiter{nowhere, "error-handling-example",
+                        weir::fixed_window{.limit = 10, .window = 1min}};
+
+  auto [ec, d] = co_await limiter.record("alice", {.timeout = 100ms}, as_tuple);
+  std::cout << "no server: " << ec.message() << "\n";
+  expect(ec == weir::error::timed_out, "nothing was sent before the deadline");
+  expect(what_to_do(ec) == advice::may_retry, "nothing sent, nothing counted");
+
+  // Your choice, and only yours: may a call go out while nobody can say?
+  const bool when_in_doubt = true;
+  const bool go = ec ? when_in_doubt : d.allowed;
+  expect(go, "open in doubt");
+}
+
+asio::awaitable<void> wait_for_answer(weir::limiter limiter) {
+  co_await limiter.record("alice", {.timeout = 10s});
+}
+
+// A caller that loses interest cancels its own call; others on the same connection notice nothing.
+// A coroutine hands its cancellation on to what it awaits.
+void cancellation() {
+  asio::cancellation_signal stop;  // first, so that it outlives all that listens to it
+  asio::io_context context;
+  weir::store nowhere = weir::open_store(context.get_executor(), "unix:///nonexistent/weir/socket");
+  weir::limiter limiter{nowhere, "error-handling-example",
+                        weir::fixed_window{.limit = 10, .window = 1min}};
+
+  weir::error_code result;
+  asio::co_spawn(context, wait_for_answer(limiter),
+                 asio::bind_cancellation_slot(stop.slot(), [&](std::exception_ptr failed) {
+                   try {
+                     if (failed) std::rethrow_exception(failed);
+                   } catch (const boost::system::system_error& e) {
+                     result = e.code();
+                   }
+                   nowhere.close();
+                 }));
+  asio::post(context, [&stop] { stop.emit(asio::cancellation_type::terminal); });
+  context.run();
+  std::cout << "cancelled: " << result.message() << "\n";
+  expect(result == asio::error::operation_aborted, "the error of every cancelled call in Asio");
+}
+
+asio::awaitable<void> example(weir::store store) {
+  co_await mistakes(store);
+  co_await exceptions(store);
+  co_await timeout();
+
+  expect(what_to_do(weir::error::outcome_unknown) == advice::retry_could_count_twice,
+         "sent, and then the connection was lost");
+  expect(what_to_do(weir::error::no_reply) == advice::retry_could_count_twice,
+         "sent, and no answer before the deadline");
+  expect(what_to_do(weir::error::overloaded) == advice::may_retry, "never sent");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  asio::io_context context;
+  asio::co_spawn(
+      context, example(weir::open_store(context.get_executor(), argc > 1 ? argv[1] : "memory://")),
+      [](std::exception_ptr failed) {
+        if (failed) std::rethrow_exception(failed);
+      });
+  context.run();
+
+  cancellation();
+} catch (const std::exception& e) {
+  std::cerr << "failed: " << e.what() << "\n";
+  return 1;
+}

@@ -1,0 +1,82 @@
+// The other side: a service that limits its own clients turns a decision into the headers of its
+// response.
+//
+//     response_headers [redis://127.0.0.1:6379]
+#include <algorithm>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <weir/weir.hpp>
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Every example is run as a test, so it looks at its own numbers.
+void expect(bool holds, const char* what) {
+  if (!holds) throw std::runtime_error(what);
+}
+
+struct response {
+  int status;
+  std::string headers;
+};
+
+response to_response(const weir::decision& d) {
+  // Whole seconds in HTTP. Rounded up: a client that comes early is refused again.
+  const auto seconds = [](std::chrono::microseconds t) {
+    return std::to_string(std::chrono::ceil<std::chrono::seconds>(t).count());
+  };
+  response r{d.allowed ? 200 : 429, {}};
+  r.headers = "RateLimit-Limit: " + std::to_string(d.limit) + "\n" +
+              "RateLimit-Remaining: " + std::to_string(d.remaining) + "\n" +
+              "RateLimit-Reset: " + seconds(d.reset_after) + "\n";
+  if (!d.allowed) r.headers += "Retry-After: " + seconds(d.retry_after) + "\n";
+  return r;
+}
+
+asio::awaitable<void> example(weir::store store) {
+  // A quota from midnight to midnight UTC: anchor::epoch. The offset moves it, here to 03:00.
+  weir::limiter quota{
+      store, "response-headers-example",
+      weir::fixed_window{.limit = 2, .window = 24h, .anchor = weir::anchor::epoch, .offset = 3h}};
+  co_await quota.reset("client-7");
+
+  weir::time_point end_before{};
+  int used = 0;
+  for (int i = 0; i < 3; ++i) {
+    const weir::decision d = co_await quota.record("client-7");
+    const response r = to_response(d);
+    std::cout << r.status << "\n" << r.headers << "\n";
+
+    const weir::time_point end = d.at + d.reset_after;
+    expect(end.time_since_epoch() % 24h == 3h, "the quota ends at 03:00");
+    // Only in case that 03:00 comes while this runs: the count starts anew then.
+    if (end != end_before) used = 0;
+    end_before = end;
+    used = std::min(used + 1, 3);
+    expect(r.status == (used <= 2 ? 200 : 429), "two a day");
+    expect((r.headers.find("Retry-After") != std::string::npos) == (r.status == 429),
+           "Retry-After comes with 429 only");
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  asio::io_context context;
+  asio::co_spawn(
+      context, example(weir::open_store(context.get_executor(), argc > 1 ? argv[1] : "memory://")),
+      [](std::exception_ptr failed) {
+        if (failed) std::rethrow_exception(failed);
+      });
+  context.run();
+} catch (const std::exception& e) {
+  std::cerr << "failed: " << e.what() << "\n";
+  return 1;
+}

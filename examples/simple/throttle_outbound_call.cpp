@@ -1,0 +1,109 @@
+// Throttling oneself before a vendor's API.
+//
+// The vendor allows 50 calls in any second and answers 429 to more. Forty coroutines have two calls
+// each to make, all at once. A leaky bucket gives each call its turn: one sleep, no trying again
+// and again, and calls leave evenly spaced. (With a token bucket, forty callers would wait for the
+// same next token, and thirty-nine would come in vain.)
+//
+//     throttle_outbound_call [redis://127.0.0.1:6379]
+#include <algorithm>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <chrono>
+#include <iostream>
+#include <stdexcept>
+#include <vector>
+#include <weir/weir.hpp>
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Every example is run as a test, so it looks at its own numbers.
+void expect(bool holds, const char* what) {
+  if (!holds) throw std::runtime_error(what);
+}
+
+asio::awaitable<void> sleep_for(std::chrono::microseconds time) {
+  asio::steady_timer timer(co_await asio::this_coro::executor, time);
+  co_await timer.async_wait(asio::deferred);
+}
+
+// The pretended vendor: it counts for itself, as vendors do.
+class vendor {
+ public:
+  int call() { return limit_.allowed() ? 200 : 429; }
+
+ private:
+  weir::local_limiter<weir::sliding_log> limit_{weir::sliding_log{.limit = 50, .window = 1s}};
+};
+
+// What this program did, for the lines at the end.
+struct tally {
+  int done = 0;
+  int status_429 = 0;
+  int queue_full = 0;
+  std::vector<weir::time_point> turns;
+};
+
+asio::awaitable<void> call_vendor(weir::limiter limiter, vendor& api, tally& t) {
+  for (;;) {
+    const weir::decision d = co_await limiter.record("our-account");
+    if (!d.allowed) {  // the queue is full: come back when it is shorter
+      ++t.queue_full;
+      co_await sleep_for(d.retry_after);
+      continue;
+    }
+    t.turns.push_back(d.at + d.delay);
+    co_await sleep_for(d.delay);
+    if (api.call() == 200) break;
+    // Possible in spite of the limiter: networks and busy machines bunch up what left evenly.
+    ++t.status_429;
+    co_await sleep_for(100ms);
+  }
+  ++t.done;
+}
+
+asio::awaitable<void> worker(weir::limiter limiter, vendor& api, tally& t) {
+  co_await call_vendor(limiter, api, t);
+  co_await call_vendor(limiter, api, t);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  // 40 a second, a little below what the vendor allows. A capacity of 60 means: nobody waits longer
+  // than 1.5 s for a turn.
+  const weir::leaky_bucket pace{.capacity = 60, .leak = weir::per_second(40)};
+
+  asio::io_context context;
+  vendor api;
+  tally t;
+  {
+    weir::store store = weir::open_store(context.get_executor(), argc > 1 ? argv[1] : "memory://");
+    weir::limiter limiter{store, "throttle-outbound-example", pace};
+    for (int i = 0; i < 40; ++i) {
+      asio::co_spawn(context, worker(limiter, api, t), [](std::exception_ptr failed) {
+        if (failed) std::rethrow_exception(failed);
+      });
+    }
+  }  // from here on, only the workers hold the store: it closes with the last of them
+  context.run();
+
+  std::ranges::sort(t.turns);
+  std::cout << t.done << " calls done in " << (t.turns.back() - t.turns.front()) / 1ms << " ms, "
+            << t.status_429 << " answered with 429, " << t.queue_full
+            << " times the queue was full\n";
+
+  expect(t.done == 80, "every call is made in the end");
+  for (std::size_t i = 1; i < t.turns.size(); ++i) {
+    expect(t.turns[i] - t.turns[i - 1] >= 25ms, "turns are 25 ms apart");
+  }
+} catch (const std::exception& e) {
+  std::cerr << "failed: " << e.what() << "\n";
+  return 1;
+}

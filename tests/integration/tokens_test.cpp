@@ -1,0 +1,330 @@
+// The calls as Asio operations: every completion token, executors, allocators, exceptions. Each test runs on each store.
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/bind_allocator.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/use_future.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "support/run.hpp"
+#include "support/stores.hpp"
+#include "weir/weir.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+namespace data = boost::unit_test::data;
+using weir::error;
+using weir::test::crowd;
+
+std::string url_of(const std::string& store) {
+  if (store == "memory") return "memory://";
+  static weir::test::redis_server tcp;
+  static weir::test::redis_server local({.unix_socket = true});
+  auto& server = store == "tcp" ? tcp : local;
+  weir::test::redis_client(server).must("FLUSHALL");
+  return server.url() + "?timeout=50s";
+}
+
+const auto stores = data::make({"memory", "tcp", "unix"});
+
+struct fixture {
+  asio::io_context io;
+
+  weir::limiter open(const std::string& store, std::int64_t limit = 5) {
+    return weir::limiter(weir::open_store(io.get_executor(), url_of(store)), "r",
+                         weir::fixed_window{.limit = limit, .window = 24h});
+  }
+};
+
+template <class T>
+class counting_allocator {
+ public:
+  struct counts {
+    int made = 0;
+    int live = 0;
+  };
+  using value_type = T;
+  explicit counting_allocator(counts& c) noexcept : counts_(&c) {}
+  template <class U>
+  counting_allocator(const counting_allocator<U>& other) noexcept
+      : counts_(reinterpret_cast<counts*>(other.raw())) {}
+  T* allocate(std::size_t n) {
+    ++counts_->made;
+    ++counts_->live;
+    return std::allocator<T>().allocate(n);
+  }
+  void deallocate(T* p, std::size_t n) {
+    --counts_->live;
+    std::allocator<T>().deallocate(p, n);
+  }
+  void* raw() const noexcept { return counts_; }
+  friend bool operator==(const counting_allocator&, const counting_allocator&) = default;
+
+ private:
+  counts* counts_;
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(tokens_suite, fixture)
+
+BOOST_DATA_TEST_CASE_F(fixture, co_await_without_a_token, stores, store) {
+  const auto l = open(store);
+  weir::test::run(io, [&]() -> asio::awaitable<void> {
+    const weir::decision d = co_await l.record("a");
+    BOOST_TEST(d.used == 1);
+    const weir::decision e = co_await l.record("a", {.cost = 3});
+    BOOST_TEST(e.used == 4);
+    const weir::decision f = co_await l.fetch("a", {.cost = 2});
+    BOOST_TEST(!f.allowed);
+    BOOST_TEST(f.used == 4);
+    co_await l.reset("a");
+    const weir::decision g = co_await l.fetch("a");
+    BOOST_TEST(g.used == 0);
+    // Errors are thrown; a refusal is none.
+    try {
+      co_await l.record("a", {.cost = 6});
+      BOOST_ERROR("nothing was thrown");
+    } catch (const boost::system::system_error& e) {
+      WEIR_TEST_ERROR(e.code(), error::cost_exceeds_limit);
+    }
+  });
+}
+
+BOOST_DATA_TEST_CASE_F(fixture, use_awaitable, stores, store) {
+  const auto l = open(store);
+  weir::test::run(io, [&]() -> asio::awaitable<void> {
+    const weir::decision d = co_await l.record("a", asio::use_awaitable);
+    BOOST_TEST(d.used == 1);
+    const weir::decision e = co_await l.record("a", {.cost = 2}, asio::use_awaitable);
+    BOOST_TEST(e.used == 3);
+    const weir::decision f = co_await l.fetch("a", {}, asio::use_awaitable);
+    BOOST_TEST(f.used == 3);
+    co_await l.reset("a", asio::use_awaitable);
+    BOOST_TEST((co_await l.fetch("a", asio::use_awaitable)).used == 0);
+  });
+}
+
+BOOST_DATA_TEST_CASE_F(fixture, as_tuple, stores, store) {
+  const auto l = open(store);
+  weir::test::run(io, [&]() -> asio::awaitable<void> {
+    const auto [ec, d] = co_await l.record("a", asio::as_tuple(asio::deferred));
+    BOOST_TEST(!ec.failed());
+    BOOST_TEST(d.used == 1);
+    const auto [bad, nothing] = co_await l.record("", asio::as_tuple(asio::use_awaitable));
+    WEIR_TEST_ERROR(bad, error::invalid_subject);
+    BOOST_TEST(!nothing.allowed);
+    const auto [gone] = co_await l.reset("a", asio::as_tuple(asio::deferred));
+    BOOST_TEST(!gone.failed());
+    const auto [again, e] = co_await l.fetch("a", {.cost = 5}, asio::as_tuple(asio::deferred));
+    BOOST_TEST(e.allowed);
+    BOOST_TEST(!again.failed());
+  });
+}
+
+BOOST_DATA_TEST_CASE_F(fixture, use_future, stores, store) {
+  const auto l = open(store);
+  const auto wait = [&](auto& future) {
+    weir::test::run_until(
+        io, [&] { return future.wait_for(0s) == std::future_status::ready; });
+  };
+  auto d = l.record("a", asio::use_future);
+  wait(d);
+  BOOST_TEST(d.get().used == 1);
+  auto r = l.reset("a", {}, asio::use_future);
+  wait(r);
+  r.get();
+  auto bad = l.fetch("a", {.cost = 0}, asio::use_future);
+  wait(bad);
+  WEIR_TEST_ERROR(weir::test::error_of([&] { bad.get(); }), error::invalid_cost);
+}
+
+BOOST_DATA_TEST_CASE_F(fixture, a_callback_of_any_value_category, stores, store) {
+  const auto l = open(store);
+  int calls = 0;
+  auto callback = [&](weir::error_code ec, weir::decision d) {
+    BOOST_TEST(!ec.failed());
+    BOOST_TEST(d.used == ++calls);
+  };
+  const auto constant = callback;
+  l.record("a", callback);
+  l.record("a", constant);
+  l.record("a", std::move(callback));
+  // And one that can only be moved.
+  l.record("a", [&, owned = std::make_unique<int>(4)](weir::error_code, weir::decision d) {
+    ++calls;
+    BOOST_TEST(d.used == *owned);
+  });
+  weir::test::run_until(io, [&] { return calls == 4; });
+}
+
+BOOST_DATA_TEST_CASE_F(fixture, a_deferred_call_starts_later_and_needs_nothing_of_its_caller, stores,
+                       store) {
+  auto l = std::make_unique<weir::limiter>(open(store));
+  auto subject = std::make_unique<std::string>(1000, 's');  // too long to be kept inside the object
+  auto pending = l->record(*subject);
+  const weir::limiter same = *l;
+  std::fill(subject->begin(), subject->end(), 'x');
+  subject.reset();
+  l.reset();
+  for (int i = 0; i < 100; ++i) io.poll();  // it is only a description of a call yet
+
+  crowd c;
+  same.fetch(std::string(1000, 's'), c.caller());
+  weir::test::run_until_complete(io, c);
+  BOOST_TEST(c[0].d.used == 0);
+
+  pending(c.caller());  // an lvalue: the description can be started again
+  std::move(pending)(c.caller());
+  weir::test::run_until_complete(io, c);
+  BOOST_TEST(c[1].d.used == 1);
+  BOOST_TEST(c[2].d.used == 2);
+}
+
+BOOST_DATA_TEST_CASE_F(fixture, a_pending_call_outlives_limiter_and_store_handle, stores, store) {
+  crowd c;
+  {
+    const auto l = open(store);
+    for (int i = 0; i < 5; ++i) l.record("a", c.caller());
+  }
+  // The calls hold the store; when they are answered it goes, and nothing keeps the context busy.
+  weir::test::run_out(io);
+  BOOST_TEST(c.allowed() == 5u);
+}
+
+BOOST_DATA_TEST_CASE_F(fixture, the_handler_never_runs_inside_the_call, stores, store) {
+  const auto l = open(store);
+  int finished = 0;
+  asio::post(io, [&] {
+    for (const char* subject : {"a", ""}) {
+      bool inside = true;
+      const auto note = [&](weir::error_code, weir::decision = {}) {
+        BOOST_TEST(!inside);
+        ++finished;
+      };
+      l.record(subject, note);
+      l.fetch(subject, note);
+      l.reset(subject, note);
+      l.record(subject, {.cost = -1}, note);
+      inside = false;
+      // `inside` lives as long as the handlers run: they may not run before the next turn of the loop.
+      const int before = finished;
+      io.poll_one();
+      static_cast<void>(before);
+      weir::test::run_until(io, [&] { return finished % 4 == 0 && finished > 0; });
+    }
+  });
+  weir::test::run_until(io, [&] { return finished == 8; });
+}
+
+BOOST_DATA_TEST_CASE_F(fixture, handlers_run_on_the_stores_executor_by_default, stores, store) {
+  const auto l = open(store);
+  BOOST_TEST((l.get_executor() == asio::any_io_executor(io.get_executor())));
+  bool done = false;
+  l.record("a", [&](weir::error_code, weir::decision) {
+    BOOST_TEST(io.get_executor().running_in_this_thread());
+    done = true;
+  });
+  weir::test::run_until(io, [&] { return done; });
+}
+
+BOOST_DATA_TEST_CASE_F(fixture, a_bound_executor_is_honoured, stores, store) {
+  const auto l = open(store);
+  asio::io_context other;
+  int done = 0;
+  for (const char* subject : {"a", ""}) {  // an error found early goes the same way
+    l.record(subject, asio::bind_executor(other, [&](weir::error_code, weir::decision) {
+               BOOST_TEST(other.get_executor().running_in_this_thread());
+               ++done;
+             }));
+  }
+  // Answered, as far as the store's own context is concerned.
+  crowd c;
+  l.record("a", c.caller());
+  weir::test::run_until_complete(io, c);
+  BOOST_TEST(c[0].d.used == 2);
+  BOOST_TEST(done == 0);
+  weir::test::run_out(other);
+  BOOST_TEST(done == 2);
+}
+
+// A pending call is work for the caller's context: without it, run() would return before the answer.
+BOOST_DATA_TEST_CASE_F(fixture, a_pending_call_keeps_its_executors_context_busy, stores, store) {
+  const auto l = open(store);
+  asio::io_context other;
+  bool done = false;
+  l.record("a", asio::bind_executor(other, [&](weir::error_code, weir::decision) { done = true; }));
+  BOOST_TEST(other.poll() == 0u);
+  BOOST_TEST(!other.stopped());
+  weir::test::run_until(io, [&] { return done || other.poll() > 0; });
+  BOOST_TEST(done);
+}
+
+BOOST_DATA_TEST_CASE_F(fixture, the_handlers_allocator_is_used_and_given_back_first, stores, store) {
+  const auto l = open(store);
+  counting_allocator<char>::counts counts;
+  int done = 0;
+  const auto handler = [&](weir::error_code, weir::decision = {}) {
+    BOOST_TEST(counts.live == 0);
+    ++done;
+  };
+  const auto with = [&] {
+    return asio::bind_allocator(counting_allocator<char>(counts), handler);
+  };
+  const auto one = [&](auto&& call) {
+    const int made = counts.made;
+    const int before = done;
+    call();
+    BOOST_TEST(counts.made == made + 1);  // the operation, and nothing else
+    weir::test::run_until(io, [&] { return done == before + 1; });
+    BOOST_TEST(counts.live == 0);
+  };
+  one([&] { l.record("a", with()); });
+  one([&] { l.fetch("a", with()); });
+  one([&] { l.reset("a", with()); });
+  one([&] { l.record("", with()); });
+}
+
+BOOST_DATA_TEST_CASE_F(fixture, a_handler_that_throws_takes_no_other_along, stores, store) {
+  const auto l = open(store, 100);
+  crowd c;
+  for (int i = 0; i < 20; ++i) {
+    l.record("a", c.caller());
+    l.record("a", [](weir::error_code, weir::decision) { throw std::runtime_error("mine"); });
+  }
+  int thrown = 0;
+  while (!c.complete() || thrown < 20) {
+    try {
+      weir::test::run_until(io, [&] { return c.complete(); });
+      io.poll();
+    } catch (const std::runtime_error&) {
+      ++thrown;
+    }
+  }
+  BOOST_TEST(thrown == 20);
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    BOOST_TEST(c[i].times == 1);
+    BOOST_TEST(c[i].d.used == static_cast<std::int64_t>(2 * i + 1));
+  }
+}
+
+BOOST_DATA_TEST_CASE_F(fixture, a_thousand_calls_one_after_the_other, stores, store) {
+  const auto l = open(store, 900);
+  weir::test::run(io, [&]() -> asio::awaitable<void> {
+    for (int i = 1; i <= 1000; ++i) {
+      const weir::decision d = co_await l.record("a");
+      if (d.used != std::min(i, 900) || d.allowed != (i <= 900)) {
+        BOOST_ERROR("call " << i << " was told " << d.used);
+        co_return;
+      }
+    }
+  });
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "policy/kernel.hpp"
+
+namespace weir::model {
+
+/// One subject under one policy, served by the real kernel in C++. Copies are independent.
+class kernel_subject {
+ public:
+  explicit kernel_subject(const policy& p) : kernel_(policies::compile(p)) {
+    std::visit([&]<class K>(const K&) { state_.emplace<typename K::state>(); }, kernel_);
+  }
+
+  decision record(std::int64_t now, std::int64_t cost = 1) {
+    return std::visit(
+        [&]<class K>(const K& k) { return k.record(std::get<typename K::state>(state_), now, cost); },
+        kernel_);
+  }
+  decision fetch(std::int64_t now, std::int64_t cost = 1) const {
+    return std::visit(
+        [&]<class K>(const K& k) { return k.fetch(std::get<typename K::state>(state_), now, cost); },
+        kernel_);
+  }
+  std::int64_t ceiling() const {
+    return std::visit([](const auto& k) { return k.ceiling(); }, kernel_);
+  }
+  std::int64_t matters_until() const {
+    return std::visit(
+        [&]<class K>(const K& k) { return k.matters_until(std::get<typename K::state>(state_)); },
+        kernel_);
+  }
+
+ private:
+  policies::kernel kernel_;
+  policies::any_state state_;
+};
+
+}  // namespace weir::model

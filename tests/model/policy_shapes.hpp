@@ -1,0 +1,25 @@
+#pragma once
+
+#include "support/random_source.hpp"
+#include "weir/policy.hpp"
+
+namespace weir::model {
+
+/// A policy of that kind with parameters from all over its range: the awkward ones from a table, the rest at random.
+template <class Policy>
+Policy random_policy(test::random_source& random);
+
+template <>
+fixed_window random_policy<fixed_window>(test::random_source&);
+template <>
+sliding_log random_policy<sliding_log>(test::random_source&);
+template <>
+sliding_window random_policy<sliding_window>(test::random_source&);
+template <>
+token_bucket random_policy<token_bucket>(test::random_source&);
+template <>
+gcra random_policy<gcra>(test::random_source&);
+template <>
+leaky_bucket random_policy<leaky_bucket>(test::random_source&);
+
+}  // namespace weir::model

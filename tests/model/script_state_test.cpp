@@ -1,0 +1,344 @@
+// What the scripts leave in the server, and what they make of what they find there: TTLs, keys without one, keys of
+// somebody else, state written under another policy.
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstring>
+#include <limits>
+
+#include "model/differential.hpp"
+#include "policy/kernel.hpp"
+#include "support/redis_server.hpp"
+#include "support/script_harness.hpp"
+#include "support/text.hpp"
+
+namespace {
+
+using namespace weir;
+using namespace std::chrono_literals;
+
+constexpr std::int64_t t0 = 1'790'000'000'123'456;
+
+/// One of each kind, each refusing the fourth request; windows and refills of a few milliseconds, and below one.
+const policy all_policies[] = {
+    fixed_window{3, 5ms},
+    fixed_window{3, 700us, anchor::epoch, 99us},
+    fixed_window{.limit = 3, .window = 5ms, .count_refused = true},
+    sliding_log{3, 5ms},
+    sliding_log{3, 5ms, 300us},
+    sliding_log{.limit = 3, .window = 700us, .count_refused = true},
+    sliding_window{3, 5ms},
+    sliding_window{.limit = 3, .window = 700us, .count_refused = true},
+    token_bucket{3, per_second(1000)},
+    token_bucket{3, {7, 3s}},
+    gcra{{3, 70us}, 3},
+    leaky_bucket{3, per_day(999'983)},
+};
+
+bool counts_refused(const policy& p) {
+  return std::visit(
+      [](const auto& one) {
+        if constexpr (requires { one.count_refused; }) return one.count_refused;
+        return false;
+      },
+      p);
+}
+
+struct server_fixture {
+  test::redis_server server{{.unix_socket = true}};
+  test::redis_client client{server};
+
+  std::string dump(const std::string& key) {
+    const test::reply r = client.must("DUMP", key);
+    return r.is_null() ? "" : r.text;
+  }
+};
+
+/// One policy's script in a real server.
+class script_subject {
+ public:
+  script_subject(server_fixture& in, const policy& p)
+      : in_(in), kernel_(policies::compile(p)), harness_(in.client, script(kernel_)) {}
+
+  /// Empty if restore() finds the key to hold something else.
+  std::vector<std::optional<decision>> check(const std::vector<std::string>& keys, std::int64_t now,
+                                             std::int64_t count, std::int64_t cost = 1) {
+    return std::visit([&](const auto& k) { return check_with(k, keys, now, count, cost); }, kernel_);
+  }
+  decision record(const std::string& key, std::int64_t now, std::int64_t cost = 1) {
+    return check({key}, now, 1, cost).front().value();
+  }
+  decision fetch(const std::string& key, std::int64_t now, std::int64_t cost = 1) {
+    return check({key}, now, 0, cost).front().value();
+  }
+  std::optional<std::int64_t> requested_ttl(const std::string& key) {
+    return harness_.requested_ttl(key);
+  }
+  void forget_ttl(const std::string& key) { harness_.forget_ttl(key); }
+
+ private:
+  static std::string_view script(const policies::kernel& kernel) {
+    return std::visit([](const auto& k) { return k.script(); }, kernel);
+  }
+
+  template <class Kernel>
+  std::vector<std::optional<decision>> check_with(const Kernel& kernel,
+                                                  const std::vector<std::string>& keys,
+                                                  std::int64_t now, std::int64_t count,
+                                                  std::int64_t cost) {
+    harness_.set_clock(now);
+    const std::vector<std::int64_t> counts(keys.size(), count);
+    harness_.send_run(keys, kernel.arguments(cost).values(), counts);
+    const redis::reply_view& reply = in_.client.read_view();
+    std::vector<std::int64_t> numbers(1 + keys.size() * Kernel::reply_width);
+    if (!reply.integers(numbers)) {
+      throw std::runtime_error("the script answers " + std::string(reply.root().text));
+    }
+    std::vector<std::optional<decision>> answers;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const std::span<const std::int64_t> all = numbers;
+      typename Kernel::replay state;
+      std::optional<decision>& answer = answers.emplace_back();
+      if (!Kernel::restore(all.subspan(1 + i * Kernel::reply_width, Kernel::reply_width), state)) {
+        continue;
+      }
+      answer = count == 0 ? kernel.fetch(state, now, cost) : kernel.record(state, now, cost);
+      for (std::int64_t more = 1; more < count; ++more) answer = kernel.record(state, now, cost);
+    }
+    return answers;
+  }
+
+  server_fixture& in_;
+  policies::kernel kernel_;
+  test::script_harness harness_;
+};
+
+std::string doubles(std::initializer_list<double> values) {
+  std::string out;
+  for (const double value : values) {
+    char bytes[sizeof(value)];
+    std::memcpy(bytes, &value, sizeof(value));
+    out.append(bytes, sizeof(value));
+  }
+  return out;
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(script_state, server_fixture)
+
+BOOST_AUTO_TEST_CASE(a_write_leaves_a_ttl_that_ends_with_the_state) {
+  for (const policy& p : all_policies) {
+    BOOST_TEST_CONTEXT(test::text_of(p)) {
+      client.must("FLUSHALL");
+      script_subject subject(*this, p);
+      std::int64_t now = t0;
+      for (int i = 0; i < 60; ++i) {
+        const decision d = subject.record("k", now);
+        if (d.allowed) {
+          // Nothing is in use after reset_after; a sliding window's state ends later only by its own windows.
+          const std::int64_t ttl = subject.requested_ttl("k").value();
+          const std::int64_t needed = (d.at + d.reset_after).time_since_epoch().count() - now;
+          BOOST_TEST(ttl >= 1);
+          BOOST_TEST(ttl * 1000 >= needed);
+          BOOST_TEST(ttl * 1000 < needed + 2000);
+        }
+        BOOST_TEST(client.must("PTTL", "k").integer > 0);
+        now += 1 + i * 37 % 900;
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_key_without_a_ttl_is_repaired_by_the_next_check_admitted_or_refused) {
+  for (const policy& p : all_policies) {
+    BOOST_TEST_CONTEXT(test::text_of(p)) {
+      client.must("FLUSHALL");
+      script_subject subject(*this, p);
+      for (int i = 1; i <= 5; ++i) {
+        const decision d = subject.record("k", t0);
+        BOOST_TEST(d.allowed == (i <= 3));
+        BOOST_TEST(client.must("PERSIST", "k").integer == 1);
+        subject.forget_ttl("k");
+        subject.fetch("k", t0);  // changes nothing, not even this
+        BOOST_TEST(client.must("PTTL", "k").integer == -1);
+
+        const decision next = subject.record("k", t0 + 1);
+        BOOST_TEST(client.must("PTTL", "k").integer > 0);
+        const std::int64_t ttl = subject.requested_ttl("k").value();
+        BOOST_TEST(ttl * 1000 >= next.reset_after.count());
+        BOOST_TEST(ttl * 1000 < next.reset_after.count() + 2000);
+        if (i < 3) {  // undo the second request
+          client.must("DEL", "k");
+          for (int j = 0; j < i; ++j) subject.record("k", t0);
+        }
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_refused_check_and_a_fetch_change_nothing) {
+  for (const policy& p : all_policies) {
+    BOOST_TEST_CONTEXT(test::text_of(p)) {
+      client.must("FLUSHALL");
+      script_subject subject(*this, p);
+      subject.fetch("k", t0);
+      subject.check({"k"}, t0, 0, 3);
+      BOOST_TEST(dump("k").empty());  // and no empty key is made
+
+      for (int i = 0; i < 3; ++i) BOOST_TEST(subject.record("k", t0).allowed);
+      const std::string before = dump("k");
+      const auto unchanged = [&] { return dump("k") == before && !subject.requested_ttl("k"); };
+      BOOST_TEST(!before.empty());
+      subject.forget_ttl("k");
+
+      for (const std::int64_t later : {0, 1, 20}) {
+        BOOST_TEST(!subject.fetch("k", t0 + later, 3).allowed);
+        BOOST_TEST(unchanged());
+        if (counts_refused(p)) continue;
+        BOOST_TEST(!subject.record("k", t0 + later, 3).allowed);
+        BOOST_TEST(unchanged());
+      }
+      BOOST_TEST(subject.fetch("k", t0 + 3'000'000).allowed);  // when it is all over
+      BOOST_TEST(unchanged());
+      if (counts_refused(p)) {
+        BOOST_TEST(!subject.record("k", t0).allowed);
+        BOOST_TEST(!unchanged());
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(somebody_elses_key_is_told_and_left_alone_and_its_neighbours_are_answered) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double inf = std::numeric_limits<double>::infinity();
+  const std::string foreign_strings[] = {
+      "",      "hello", "12.5",  "-5",    "nan",  "inf",  "1e300",
+      "1/",    "/1",    "1/2/3", "x/1",   "1/-1", "99999999999999999999", "99999999999999999999/1",
+      "1790000000200000.0",
+      "abcdefghijklmnop", "                ", "abcdefghijklmnopqrstuvwx", doubles({nan, 1}), doubles({inf, 1}), doubles({1e16, 1}),
+      doubles({0.5, 1}), doubles({-1, 1}), doubles({1, nan}), doubles({1, -1}), doubles({1, 0.5}),
+      doubles({nan, 1, 1}), doubles({inf, 1, 1}), doubles({1e16, 0, 0}), doubles({1, nan, 1}),
+      doubles({1, 1, -3}), doubles({0.5, 1, 1})};
+  const std::vector<std::string> foreign_lists[] = {
+      {"a"}, {"a", "b"}, {"abcdefghijklmnop"}, {"abcdefghijklmnop", "abcdefghijklmnop"},
+      {doubles({1, 0}), doubles({1, 1}), "short"}, {doubles({1, 0}), doubles({nan, 1})},
+      {doubles({inf, 0}), doubles({1, 1}), doubles({inf, 1})}, {doubles({1, 0}), doubles({1, -1})}};
+
+  for (const policy& p : all_policies) {
+    BOOST_TEST_CONTEXT(test::text_of(p)) {
+      script_subject subject(*this, p);
+      int tried = 0;
+      const auto try_it = [&](const std::string& what) {
+        BOOST_TEST_CONTEXT(what) {
+          client.must("DEL", "before", "after");
+          const std::string was = dump("k");
+          BOOST_TEST(!was.empty());
+          for (const std::int64_t count : {0, 1, 2}) {
+            if (count == 2 && counts_refused(p)) continue;
+            const auto answers = subject.check({"before", "k", "after"}, t0, count);
+            BOOST_TEST(!answers[1].has_value());
+            BOOST_TEST((answers[0] && answers[0]->allowed && answers[0]->used == count));
+            BOOST_TEST((answers[2] && answers[2]->allowed && answers[2]->used == count));
+            client.must("DEL", "before", "after");
+          }
+          BOOST_TEST((dump("k") == was));
+          BOOST_TEST(client.must("PTTL", "k").integer == -1);
+          ++tried;
+        }
+      };
+      for (const std::string& value : foreign_strings) {
+        client.must("SET", "k", value);
+        try_it("string of " + std::to_string(value.size()) + " bytes: " + value);
+      }
+      for (const auto& list : foreign_lists) {
+        client.must("DEL", "k");
+        for (const std::string& element : list) client.must("RPUSH", "k", element);
+        try_it("list of " + std::to_string(list.size()));
+      }
+      client.must("DEL", "k");
+      client.must("HSET", "k", "field", "1");
+      try_it("hash");
+      client.must("DEL", "k");
+      client.must("ZADD", "k", "1", "member");
+      try_it("sorted set");
+      client.must("DEL", "k");
+      client.must("SADD", "k", "1");
+      try_it("set");
+      client.must("DEL", "k");
+      client.must("XADD", "k", "*", "field", "1");
+      try_it("stream");
+      BOOST_TEST(tried > 40);
+    }
+  }
+}
+
+// A limit was changed while there is state: the clock must stay where it is, and what is over must end no later than under
+// the longer of the two policies.
+BOOST_AUTO_TEST_CASE(state_written_under_another_window_is_read_as_of_now_and_ends_in_time) {
+  struct change {
+    policy from, to;
+    std::chrono::microseconds over_after;
+  };
+  const change changes[] = {
+      {fixed_window{10, 10s}, fixed_window{10, 11s}, 11s},
+      {fixed_window{10, 10s}, fixed_window{10, 1s}, 1s},
+      {fixed_window{10, 10s}, fixed_window{5, 24h, anchor::epoch}, 24h},
+      {fixed_window{10, 10s, anchor::epoch}, fixed_window{5, 1ms}, 1ms},
+      {sliding_window{10, 10s}, sliding_window{10, 11s}, 22s},
+      {sliding_window{10, 1s}, sliding_window{10, 24h}, 48h},
+      {sliding_window{10, 24h}, sliding_window{10, 1s}, 2s},
+      {sliding_window{unlimited, 1s}, sliding_window{10, 24h}, 48h},
+      {sliding_log{10, 10s}, sliding_log{10, 60s}, 60s},
+      {sliding_log{10, 60s}, sliding_log{3, 1s}, 1s},
+      {sliding_log{10, 60s}, sliding_log{3, 60s, 1s}, 62s},
+      {sliding_log{10, 60s, 7s}, sliding_log{3, 60s, 7s}, 67s},
+  };
+  for (const change& c : changes) {
+    BOOST_TEST_CONTEXT(test::text_of(c.from) << " to " << test::text_of(c.to)) {
+      client.must("FLUSHALL");
+      script_subject old_one(*this, c.from), new_one(*this, c.to);
+      for (int i = 0; i < 10; ++i) BOOST_TEST(old_one.record("k", t0 + i).allowed);
+      const std::int64_t now = t0 + 10;
+      const decision looked = new_one.fetch("k", now);
+      BOOST_TEST(looked.at.time_since_epoch().count() == now);
+      BOOST_TEST(looked.used <= 10);
+      BOOST_TEST(looked.reset_after.count() <= c.over_after.count());
+      const decision d = new_one.record("k", now);
+      BOOST_TEST(d.allowed == looked.allowed);
+      BOOST_TEST(d.at.time_since_epoch().count() == now);
+      if (d.allowed) {
+        BOOST_TEST(new_one.requested_ttl("k").value() <= c.over_after.count() / 1000 + 1);
+      }
+      const decision later = new_one.record("k", now + c.over_after.count());
+      BOOST_TEST(later.allowed);
+      BOOST_TEST(later.used == 1);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(state_written_under_another_rate_is_read_to_the_microsecond) {
+  const rate rates[] = {{7, 3s}, {10, 1s}, {3, 1us}, {999'983, 24h}, {1, 1us}, {1'000'003, 1s}};
+  for (const rate& from : rates) {
+    for (const rate& to : rates) {
+      const policy first = gcra{from, 10}, second = gcra{to, 1'000'000};
+      BOOST_TEST_CONTEXT(test::text_of(first) << " to " << test::text_of(second)) {
+        client.must("FLUSHALL");
+        script_subject old_one(*this, first), new_one(*this, second);
+        decision before;
+        for (int i = 0; i < 3; ++i) before = old_one.record("k", t0);
+        BOOST_TEST(before.allowed);
+        // How long the bucket stays in use is what the state says, whatever a unit is worth.
+        const decision d = new_one.fetch("k", t0);
+        BOOST_TEST(d.at.time_since_epoch().count() == t0);
+        BOOST_TEST(d.reset_after.count() >= before.reset_after.count());
+        BOOST_TEST(d.reset_after.count() <= before.reset_after.count() + 1);
+        BOOST_TEST(new_one.record("k", t0).allowed);
+        BOOST_TEST(new_one.fetch("k", t0).reset_after > d.reset_after - 1us);
+        BOOST_TEST(old_one.check({"k"}, t0, 1).front().has_value());  // and back
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

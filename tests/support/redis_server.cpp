@@ -1,0 +1,211 @@
+#include "support/redis_server.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+
+#include "support/redis_client.hpp"
+
+namespace weir::test {
+namespace {
+
+using clock = std::chrono::steady_clock;
+constexpr std::chrono::seconds patience{20};
+
+[[noreturn]] void fail(const std::string& what) {
+  throw std::system_error(errno, std::generic_category(), "redis_server: " + what);
+}
+
+/// Leaves the processor to others for a moment, between two looks at something that has no event to wait for.
+void breathe() { ::poll(nullptr, 0, 2); }
+
+std::string find_program() {
+  if (const char* named = std::getenv("WEIR_REDIS_SERVER")) return named;
+  const char* path = std::getenv("PATH");
+  for (const char* name : {"redis-server", "valkey-server"}) {
+    std::istringstream folders(path ? path : "/usr/bin:/usr/local/bin");
+    for (std::string folder; std::getline(folders, folder, ':');) {
+      const std::string candidate = folder + "/" + name;
+      if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+    }
+  }
+  throw std::runtime_error(
+      "no redis-server (or valkey-server) in PATH: these tests need a real one. Run scripts/test, which installs it or "
+      "prints the command; or name one in WEIR_REDIS_SERVER");
+}
+
+int find_free_port() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) fail("socket");
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  const bool found = ::bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+                     ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  ::close(fd);
+  if (!found) fail("bind to a free port");
+  return ntohs(address.sin_port);
+}
+
+bool is_gone(pid_t pid) {
+  int status = 0;
+  return ::waitpid(pid, &status, WNOHANG) == pid;
+}
+
+}  // namespace
+
+redis_server::redis_server(redis_server_options options)
+    : options_(std::move(options)), program_(find_program()) {
+  std::string name = (std::filesystem::temp_directory_path() / "weir-redis-XXXXXX").string();
+  if (name.size() > 80) name = "/tmp/weir-redis-XXXXXX";  // a socket's path has to stay below 108
+  if (!::mkdtemp(name.data())) fail("mkdtemp " + name);
+  directory_ = name;
+  try {
+    choose_address();
+    for (int attempts = 10; start() == outcome::address_taken; choose_address()) {
+      if (--attempts == 0) throw std::runtime_error("redis_server: no free port found:\n" + log());
+    }
+  } catch (...) {
+    kill();
+    std::error_code ignored;
+    std::filesystem::remove_all(directory_, ignored);
+    throw;
+  }
+}
+
+redis_server::~redis_server() {
+  kill();
+  std::error_code ignored;
+  std::filesystem::remove_all(directory_, ignored);
+}
+
+void redis_server::choose_address() {
+  if (options_.unix_socket) {
+    socket_path_ = directory_ + "/redis.sock";
+  } else {
+    port_ = find_free_port();
+  }
+}
+
+std::string redis_server::url() const {
+  if (options_.unix_socket) return "unix://" + socket_path_;
+  const std::string user_info = options_.password.empty() ? "" : ":" + options_.password + "@";
+  return "redis://" + user_info + "127.0.0.1:" + std::to_string(port_);
+}
+
+std::string redis_server::log() const {
+  std::ifstream file(directory_ + "/log");
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+redis_server::outcome redis_server::start() {
+  const std::string log_path = directory_ + "/log";
+  std::filesystem::remove(log_path);
+  std::vector<std::string> command = {
+      program_,     "--port",  std::to_string(port_), "--bind", "127.0.0.1",   "--dir",
+      directory_,   "--save",  "",                    "--appendonly", "no",    "--daemonize",
+      "no",         "--logfile", log_path};
+  if (options_.unix_socket) command.insert(command.end(), {"--unixsocket", socket_path_});
+  if (!options_.password.empty()) {
+    command.insert(command.end(), {"--requirepass", options_.password});
+  }
+  command.insert(command.end(), options_.arguments.begin(), options_.arguments.end());
+  std::vector<char*> argv;
+  for (std::string& argument : command) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+
+  const pid_t parent = ::getpid();
+  pid_ = ::fork();
+  if (pid_ < 0) fail("fork");
+  if (pid_ == 0) {
+    // Only what is safe between fork and exec.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(126);
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; fd < 3 && null >= 0; ++fd) ::dup2(null, fd);
+    ::execv(argv[0], argv.data());
+    ::_exit(127);
+  }
+
+  // Its own log tells that this server is the one that listens, and not one that took the port before it.
+  const auto deadline = clock::now() + patience;
+  while (log().find("eady to accept connections") == std::string::npos) {
+    if (is_gone(pid_)) {
+      pid_ = -1;
+      const std::string text = log();
+      if (text.find("Address already in use") != std::string::npos) return outcome::address_taken;
+      throw std::runtime_error("redis_server: " + program_ + " ended at once:\n" + text);
+    }
+    if (clock::now() > deadline) {
+      throw std::runtime_error("redis_server: not ready after 20 s:\n" + log());
+    }
+    breathe();
+  }
+  redis_client client(*this, {.authenticate = false});
+  const reply pong = client.call("PING");
+  if (pong.text != "PONG" && pong.text.substr(0, 6) != "NOAUTH") {
+    throw std::runtime_error("redis_server: PING answered " + pong.text);
+  }
+  return outcome::ready;
+}
+
+void redis_server::wait_until_gone() noexcept {
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = -1;
+}
+
+void redis_server::kill() {
+  if (pid_ < 0) return;
+  ::kill(pid_, SIGKILL);
+  wait_until_gone();
+}
+
+void redis_server::terminate() {
+  if (pid_ < 0) return;
+  ::kill(pid_, SIGTERM);
+  wait_until_gone();
+}
+
+void redis_server::restart() {
+  kill();
+  const auto deadline = clock::now() + patience;
+  while (start() == outcome::address_taken) {
+    if (clock::now() > deadline) {
+      throw std::runtime_error("redis_server: the port stays taken:\n" + log());
+    }
+    breathe();
+  }
+}
+
+void redis_server::pause() {
+  if (pid_ < 0) return;
+  ::kill(pid_, SIGSTOP);
+  while (::waitpid(pid_, nullptr, WUNTRACED) < 0 && errno == EINTR) {
+  }
+}
+
+void redis_server::resume() {
+  if (pid_ >= 0) ::kill(pid_, SIGCONT);
+}
+
+}  // namespace weir::test

@@ -1,0 +1,83 @@
+#include "support/script_harness.hpp"
+
+namespace weir::test {
+namespace {
+
+constexpr std::string_view prelude = R"lua(
+local real = redis
+local function keep_ttl(key, ttl)
+  ttl = tonumber(ttl)
+  if not (ttl >= 1 and ttl % 1 == 0) then error('a TTL of ' .. tostring(ttl) .. ' ms') end
+  real.call('HSET', 'test:ttl', key, string.format('%.0f', ttl))
+end
+local function intercept(run)
+  return function(name, ...)
+    if name == 'TIME' then
+      return real.call('HMGET', 'test:clock', 's', 'us')
+    elseif name == 'SET' then
+      local key, value, px, ttl, more = ...
+      if px ~= 'PX' or more then error('SET without PX alone') end
+      keep_ttl(key, ttl)
+      return run('SET', key, value, 'PX', 1000000000)
+    elseif name == 'PEXPIRE' then
+      local key, ttl = ...
+      keep_ttl(key, ttl)
+      return run('PEXPIRE', key, 1000000000)
+    elseif name == 'PTTL' then
+      local key = ...
+      local left = run('PTTL', key)
+      if left < 0 then return left end
+      return tonumber(real.call('HGET', 'test:ttl', key) or left)
+    end
+    return run(name, ...)
+  end
+end
+local redis = setmetatable({call = intercept(real.call), pcall = intercept(real.pcall)}, {__index = real})
+)lua";
+
+}  // namespace
+
+script_harness::script_harness(redis_client& client, std::string_view script) : client_(client) {
+  sha_ = client_.must("SCRIPT", "LOAD", std::string(prelude) + std::string(script)).text;
+}
+
+void script_harness::send_clock(std::int64_t now) {
+  client_.send("HSET", "test:clock", "s", now / 1'000'000, "us", now % 1'000'000);
+}
+
+void script_harness::send_run(std::span<const std::string> keys,
+                              std::span<const std::int64_t> arguments,
+                              std::span<const std::int64_t> counts) {
+  auto writer = client_.writer();
+  writer.begin(3 + keys.size() + arguments.size() + counts.size());
+  writer.arg("EVALSHA").arg(sha_).arg(static_cast<std::int64_t>(keys.size()));
+  for (const std::string& key : keys) writer.arg(key);
+  for (const std::int64_t value : arguments) writer.arg(value);
+  for (const std::int64_t count : counts) writer.arg(count);
+}
+
+void script_harness::send_requested_ttl(std::string_view key) {
+  client_.send("HGET", "test:ttl", key);
+}
+
+void script_harness::set_clock(std::int64_t now) {
+  send_clock(now);
+  client_.read();
+}
+
+reply script_harness::run(std::span<const std::string> keys,
+                          std::span<const std::int64_t> arguments,
+                          std::span<const std::int64_t> counts) {
+  send_run(keys, arguments, counts);
+  return client_.read();
+}
+
+std::optional<std::int64_t> script_harness::requested_ttl(std::string_view key) {
+  const reply r = client_.must("HGET", "test:ttl", key);
+  if (r.is_null()) return std::nullopt;
+  return std::stoll(r.text);
+}
+
+void script_harness::forget_ttl(std::string_view key) { client_.must("HDEL", "test:ttl", key); }
+
+}  // namespace weir::test

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "support/redis_client.hpp"
+#include "support/redis_server.hpp"
+#include "weir/policy.hpp"
+#include "weir/redis_store.hpp"
+
+namespace weir::test {
+
+/// For tests in which time plays no part: deadlines far away, and a quick return after an outage.
+inline redis_options patient_options(const redis_server& server) {
+  redis_options o = parse_redis_url(server.url());
+  o.timeout = std::chrono::seconds{50};
+  o.backoff_min = std::chrono::milliseconds{1};
+  o.backoff_max = std::chrono::milliseconds{20};
+  return o;
+}
+
+struct named_policy {
+  const char* name;
+  weir::policy policy;
+};
+
+/// One of each kind, allowing `limit` and nothing more before a day has passed. (An epoch-aligned window may end during a
+/// test: once a day, for the sliding one without effect on a full limit.)
+inline std::vector<named_policy> slow_policies(std::int64_t limit) {
+  using namespace std::chrono_literals;
+  return {{"fixed_window", fixed_window{.limit = limit, .window = 24h}},
+          {"fixed_window of the epoch",
+           fixed_window{.limit = limit, .window = 24000h, .anchor = anchor::epoch}},
+          {"sliding_log", sliding_log{.limit = limit, .window = 24h}},
+          {"sliding_log with a resolution",
+           sliding_log{.limit = limit, .window = 24h, .resolution = 1h}},
+          {"sliding_window", sliding_window{.limit = limit, .window = 24h}},
+          {"token_bucket", token_bucket{.capacity = limit, .refill = per_day(1)}},
+          {"token_bucket in parts", token_bucket{.capacity = limit, .refill = {7, 240h}}},
+          {"gcra", gcra{.rate = per_day(1), .burst = limit}},
+          {"leaky_bucket", leaky_bucket{.capacity = limit, .leak = per_day(1)}}};
+}
+
+/// All keys of the selected database.
+inline std::vector<std::string> keys_of(redis_client& client) {
+  std::vector<std::string> keys;
+  for (reply& key : client.must("KEYS", "*").children) keys.push_back(std::move(key.text));
+  return keys;
+}
+
+}  // namespace weir::test

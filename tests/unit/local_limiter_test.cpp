@@ -1,0 +1,229 @@
+// One policy for one process, without a store.
+#include "weir/local_limiter.hpp"
+
+#include <atomic>
+#include <boost/system/system_error.hpp>
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/run.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using weir::error;
+using weir::test::error_of;
+
+struct fixture {
+  std::chrono::microseconds now = 1'000'000s;  // a multiple of 10 s
+  std::function<weir::time_point()> clock = [this] { return weir::time_point(now); };
+
+  template <class L>
+  int allowed_of(L& l, int calls) {
+    int n = 0;
+    for (int i = 0; i < calls; ++i) n += l.allowed() ? 1 : 0;
+    return n;
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(local_limiter_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(fixed_window_opens_with_the_first_request) {
+  weir::local_limiter l(weir::fixed_window{.limit = 3, .window = 10s}, clock);
+  now += 7s;
+  BOOST_TEST(allowed_of(l, 5) == 3);
+  now += 10s - 1us;
+  BOOST_TEST(allowed_of(l, 5) == 0);
+  now += 1us;
+  BOOST_TEST(allowed_of(l, 5) == 3);
+}
+
+BOOST_AUTO_TEST_CASE(fixed_window_aligned_to_the_epoch) {
+  weir::local_limiter l(weir::fixed_window{.limit = 3, .window = 10s,
+                                           .anchor = weir::anchor::epoch, .offset = 2s},
+                        clock);
+  now += 11s;  // windows begin at 2 s, 12 s, ...
+  BOOST_TEST(allowed_of(l, 5) == 3);
+  now += 1s;
+  BOOST_TEST(allowed_of(l, 5) == 3);
+}
+
+BOOST_AUTO_TEST_CASE(sliding_log_forgets_one_by_one) {
+  weir::local_limiter l(weir::sliding_log{.limit = 3, .window = 10s}, clock);
+  for (int i = 0; i < 3; ++i) {
+    BOOST_TEST(l.allowed());
+    now += 1s;
+  }
+  BOOST_TEST((l.record().retry_after == 7s));
+  now += 7s;
+  BOOST_TEST(allowed_of(l, 5) == 1);
+  now += 2s;
+  BOOST_TEST(allowed_of(l, 5) == 2);
+}
+
+BOOST_AUTO_TEST_CASE(sliding_window_weighs_the_previous_one) {
+  weir::local_limiter l(weir::sliding_window{.limit = 10, .window = 10s}, clock);
+  BOOST_TEST(allowed_of(l, 20) == 10);
+  now += 10s;  // all of the previous window still counts
+  BOOST_TEST(allowed_of(l, 20) == 0);
+  now += 5s;  // half of it
+  BOOST_TEST(allowed_of(l, 20) == 5);
+}
+
+BOOST_AUTO_TEST_CASE(token_bucket_refills_continuously) {
+  weir::local_limiter l(weir::token_bucket{.capacity = 5, .refill = weir::per_second(2)}, clock);
+  BOOST_TEST(allowed_of(l, 9) == 5);
+  BOOST_TEST((l.record().retry_after == 500ms));
+  now += 500ms;
+  BOOST_TEST(allowed_of(l, 9) == 1);
+  now += 1h;
+  BOOST_TEST(allowed_of(l, 9) == 5);
+}
+
+// CL.THROTTLE key 4 30 60: 5 at once, then one every two seconds.
+BOOST_AUTO_TEST_CASE(gcra_as_redis_cell_does_it) {
+  weir::local_limiter l(weir::gcra{.rate = {30, 60s}, .burst = 5}, clock);
+  const weir::decision first = l.record();
+  BOOST_TEST(first.limit == 5);
+  BOOST_TEST(first.remaining == 4);
+  BOOST_TEST((first.reset_after == 2s));
+  BOOST_TEST(allowed_of(l, 9) == 4);
+  BOOST_TEST((l.record().retry_after == 2s));
+  now += 2s;
+  BOOST_TEST(allowed_of(l, 9) == 1);
+}
+
+BOOST_AUTO_TEST_CASE(leaky_bucket_spaces_the_outflow) {
+  weir::local_limiter l(weir::leaky_bucket{.capacity = 3, .leak = weir::per_second(10)}, clock);
+  for (int i = 0; i < 3; ++i) BOOST_TEST((l.record().delay == i * 100ms));
+  const weir::decision refused = l.record();
+  BOOST_TEST(!refused.allowed);
+  BOOST_TEST((refused.retry_after == 100ms));
+  BOOST_TEST((refused.delay == 0us));
+}
+
+BOOST_AUTO_TEST_CASE(any_policy_may_be_chosen_at_run_time) {
+  weir::policy chosen = weir::token_bucket{.capacity = 2, .refill = weir::per_hour(1)};
+  weir::local_limiter<weir::policy> l(chosen, clock);
+  BOOST_TEST(allowed_of(l, 5) == 2);
+}
+
+// Article 4 of SOURCES.md: 60 per hour together with 10 per 5 s. By hand: ask both, then count in both, so that a
+// refusal by one consumes from none.
+BOOST_AUTO_TEST_CASE(two_tiers_by_hand) {
+  weir::local_limiter hourly(weir::fixed_window{.limit = 60, .window = 1h}, clock);
+  weir::local_limiter bursts(weir::fixed_window{.limit = 10, .window = 5s}, clock);
+  const auto allowed = [&] {
+    if (!hourly.fetch().allowed || !bursts.fetch().allowed) return false;
+    return hourly.allowed() && bursts.allowed();
+  };
+  const auto passing = [&] {
+    int n = 0;
+    for (int i = 0; i < 15; ++i) n += allowed() ? 1 : 0;
+    return n;
+  };
+  for (int burst = 0; burst < 6; ++burst) {
+    BOOST_TEST(passing() == 10);
+    BOOST_TEST(hourly.fetch().used == 10 * (burst + 1));
+    now += 5s;
+  }
+  BOOST_TEST(passing() == 0);  // the hour's share is used up
+  BOOST_TEST(bursts.fetch().used == 0);
+  now += 1h - 30s;
+  BOOST_TEST(passing() == 10);
+}
+
+BOOST_AUTO_TEST_CASE(fetch_changes_nothing_and_reset_forgets) {
+  weir::local_limiter l(weir::fixed_window{.limit = 2, .window = 10s}, clock);
+  for (int i = 0; i < 5; ++i) BOOST_TEST(l.fetch(2).allowed);
+  BOOST_TEST(l.allowed());
+  BOOST_TEST(l.fetch().allowed);
+  BOOST_TEST(!l.fetch(2).allowed);
+  BOOST_TEST(allowed_of(l, 5) == 1);
+  l.reset();
+  BOOST_TEST(allowed_of(l, 5) == 2);
+}
+
+BOOST_AUTO_TEST_CASE(weighted_costs_and_a_refusal_that_consumes_nothing) {
+  weir::local_limiter l(weir::token_bucket{.capacity = 10, .refill = weir::per_hour(1)}, clock);
+  BOOST_TEST(l.allowed(7));
+  BOOST_TEST(!l.allowed(4));
+  BOOST_TEST(l.allowed(3));
+  BOOST_TEST(!l.allowed());
+}
+
+BOOST_AUTO_TEST_CASE(unlimited_refuses_nothing_and_counts) {
+  weir::local_limiter l(weir::fixed_window{.limit = weir::unlimited, .window = 10s}, clock);
+  for (int i = 0; i < 100; ++i) BOOST_TEST(l.allowed(1'000'000));
+  const weir::decision d = l.fetch();
+  BOOST_TEST(d.used == 100'000'000);
+  BOOST_TEST(d.limit == weir::unlimited);
+  BOOST_TEST(d.remaining == weir::unlimited);
+}
+
+BOOST_AUTO_TEST_CASE(a_moved_limiter_keeps_its_count) {
+  weir::local_limiter first(weir::fixed_window{.limit = 2, .window = 10s}, clock);
+  BOOST_TEST(first.allowed());
+  weir::local_limiter second(std::move(first));
+  BOOST_TEST(allowed_of(second, 5) == 1);
+}
+
+BOOST_AUTO_TEST_CASE(the_system_clock_is_the_default) {
+  weir::local_limiter l(weir::fixed_window{.limit = 2, .window = 24h});
+  const auto before = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
+  const weir::decision d = l.record();
+  BOOST_TEST((d.at >= before));
+  BOOST_TEST((d.at <= std::chrono::system_clock::now()));
+}
+
+BOOST_AUTO_TEST_CASE(errors_are_thrown_and_count_nothing) {
+  weir::local_limiter l(weir::fixed_window{.limit = 2, .window = 10s}, clock);
+  WEIR_TEST_ERROR(error_of([&] { l.record(0); }), error::invalid_cost);
+  WEIR_TEST_ERROR(error_of([&] { l.allowed(-1); }), error::invalid_cost);
+  WEIR_TEST_ERROR(error_of([&] { l.allowed(INT64_MAX); }), error::invalid_cost);
+  WEIR_TEST_ERROR(error_of([&] { l.allowed(3); }), error::cost_exceeds_limit);
+  WEIR_TEST_ERROR(error_of([&] { l.fetch(3); }), error::cost_exceeds_limit);
+  BOOST_TEST(l.fetch().used == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_policy_that_makes_no_sense_is_refused_with_its_bound) {
+  const auto text_of = [](auto policy) -> std::string {
+    try {
+      weir::local_limiter l(policy);
+    } catch (const boost::system::system_error& e) {
+      WEIR_TEST_ERROR(e.code(), error::invalid_policy);
+      return e.what();
+    }
+    return "nothing was thrown";
+  };
+  BOOST_TEST(text_of(weir::fixed_window{.limit = 0, .window = 1s}).find("limit must be between 1") !=
+             std::string::npos);
+  BOOST_TEST(text_of(weir::sliding_log{.limit = 1, .window = 0s}).find("window") !=
+             std::string::npos);
+  BOOST_TEST(text_of(weir::token_bucket{.capacity = -1, .refill = weir::per_second(1)})
+                 .find("capacity must be between 1") != std::string::npos);
+  BOOST_TEST(text_of(weir::gcra{.rate = {}, .burst = 1}).find("count") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(threads_share_one_limiter) {
+  weir::local_limiter l(weir::token_bucket{.capacity = 1000, .refill = weir::per_day(1)}, clock);
+  std::atomic<int> allowed{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < 500; ++i) {
+          if (l.allowed()) allowed.fetch_add(1, std::memory_order_relaxed);
+          if (i % 50 == 0) l.fetch();
+        }
+      });
+    }
+  }
+  BOOST_TEST(allowed == 1000);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

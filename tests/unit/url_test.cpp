@@ -1,0 +1,462 @@
+#define BOOST_TEST_MODULE url
+#include "url.hpp"
+
+#include <boost/system/system_error.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <string>
+#include <string_view>
+
+namespace {
+
+using namespace std::chrono_literals;
+using weir::error;
+using weir::parse_redis_url;
+using weir::redis_options;
+using weir::detail::parse_store_url;
+using weir::detail::store_url;
+
+/// Another one in each run; WEIR_TEST_SEED repeats a run that failed.
+std::uint64_t seed() {
+  static const std::uint64_t value = [] {
+    const char* given = std::getenv("WEIR_TEST_SEED");
+    return given ? std::strtoull(given, nullptr, 10) : std::uint64_t{std::random_device{}()};
+  }();
+  return value;
+}
+
+/// What a URL fails with.
+struct failure {
+  weir::error_code code;
+  std::string text;
+};
+
+failure failure_of(std::string_view url) {
+  try {
+    parse_store_url(url);
+  } catch (const boost::system::system_error& e) {
+    return {e.code(), e.what()};
+  }
+  return {{}, "no failure"};
+}
+
+void check_equal(const redis_options& is, const redis_options& expected) {
+  BOOST_TEST(is.host == expected.host);
+  BOOST_TEST(is.port == expected.port);
+  BOOST_TEST(is.unix_path == expected.unix_path);
+  BOOST_TEST(is.username == expected.username);
+  BOOST_TEST(is.password == expected.password);
+  BOOST_TEST(is.database == expected.database);
+  BOOST_TEST(is.client_name == expected.client_name);
+  BOOST_TEST(is.key_prefix == expected.key_prefix);
+  BOOST_TEST(is.timeout.count() == expected.timeout.count());
+}
+
+BOOST_AUTO_TEST_CASE(memory_urls) {
+  BOOST_TEST((parse_store_url("memory://").kind == store_url::kind::memory));
+  BOOST_TEST((parse_store_url("Memory://").kind == store_url::kind::memory));
+  for (const std::string_view url :
+       {"memory:///", "memory://x", "memory://?prefix=a", "memory://#", "memory:// "}) {
+    BOOST_TEST_CONTEXT(url) { BOOST_TEST((failure_of(url).code == error::invalid_url)); }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(redis_urls) {
+  struct {
+    std::string_view url;
+    std::function<void(redis_options&)> differs;  // from the defaults, with host "h"
+  } const table[] = {
+      {"redis://h", [](auto&) {}},
+      {"REDIS://h", [](auto&) {}},
+      {"redis://h/", [](auto&) {}},
+      {"redis://h:6379/0", [](auto&) {}},
+      {"redis://h:1", [](auto& o) { o.port = 1; }},
+      {"redis://h:65535", [](auto& o) { o.port = 65535; }},
+      {"redis://h/3", [](auto& o) { o.database = 3; }},
+      {"redis://h/%33", [](auto& o) { o.database = 3; }},
+      {"redis://h/4294967295", [](auto& o) { o.database = 4294967295; }},
+      // Hosts.
+      {"redis://127.0.0.1", [](auto& o) { o.host = "127.0.0.1"; }},
+      {"redis://cache_1.example.com:7000",
+       [](auto& o) { o.host = "cache_1.example.com", o.port = 7000; }},
+      {"redis://[::1]", [](auto& o) { o.host = "::1"; }},
+      {"redis://:pw@[2001:db8::1]:7000/2",
+       [](auto& o) { o.host = "2001:db8::1", o.port = 7000, o.password = "pw", o.database = 2; }},
+      {"redis://[::ffff:10.0.0.1]", [](auto& o) { o.host = "::ffff:10.0.0.1"; }},
+      {"redis://%68", [](auto&) {}},
+      // Users and passwords.
+      {"redis://user:pass@h", [](auto& o) { o.username = "user", o.password = "pass"; }},
+      {"redis://:pass@h", [](auto& o) { o.password = "pass"; }},
+      {"redis://us%3Aer:p%40s%2Fs%3a%23%3f%25%20@h",
+       [](auto& o) { o.username = "us:er", o.password = "p@s/s:#?% "; }},
+      {"redis://:a:b:c@h", [](auto& o) { o.password = "a:b:c"; }},
+      {"redis://:a+b!$&'()*,;=~-._@h", [](auto& o) { o.password = "a+b!$&'()*,;=~-._"; }},
+      {"redis://:%00%ff@h", [](auto& o) { o.password = std::string("\0\xff", 2); }},
+      // Parameters.
+      {"redis://h?timeout=250ms", [](auto& o) { o.timeout = 250ms; }},
+      {"redis://h?timeout=2s", [](auto& o) { o.timeout = 2s; }},
+      {"redis://h?timeout=1m", [](auto& o) { o.timeout = 1min; }},
+      {"redis://h?timeout=500us", [](auto& o) { o.timeout = 500us; }},
+      {"redis://h?timeout=1us", [](auto& o) { o.timeout = 1us; }},
+      {"redis://h?timeout=24h", [](auto& o) { o.timeout = 24h; }},
+      {"redis://h?prefix=app", [](auto& o) { o.key_prefix = "app"; }},
+      {"redis://h?prefix=a%20b+c%26d", [](auto& o) { o.key_prefix = "a b+c&d"; }},
+      {"redis://h?prefix=", [](auto& o) { o.key_prefix = ""; }},
+      {"redis://h?client_name=me:1", [](auto& o) { o.client_name = "me:1"; }},
+      {"redis://h?client_name=", [](auto& o) { o.client_name = ""; }},
+      {"redis://h?client%5fname=me", [](auto& o) { o.client_name = "me"; }},
+      {"redis://h/5?client_name=n&timeout=3ms&prefix=p",
+       [](auto& o) { o.database = 5, o.client_name = "n", o.timeout = 3ms, o.key_prefix = "p"; }},
+  };
+  for (const auto& row : table) {
+    BOOST_TEST_CONTEXT(row.url) {
+      redis_options expected;
+      expected.host = "h";
+      row.differs(expected);
+      const store_url parsed = parse_store_url(row.url);
+      BOOST_TEST((parsed.kind == store_url::kind::redis));
+      check_equal(parsed.redis, expected);
+      check_equal(parse_redis_url(row.url), expected);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(unix_urls) {
+  struct {
+    std::string_view url;
+    std::function<void(redis_options&)> differs;  // from the defaults, with the path "/tmp/a.sock"
+  } const table[] = {
+      {"unix:///tmp/a.sock", [](auto&) {}},
+      {"Unix:///tmp/a.sock", [](auto&) {}},
+      {"unix:///tmp/a.sock?db=2", [](auto& o) { o.database = 2; }},
+      {"unix:///tmp/a%20%23b.sock", [](auto& o) { o.unix_path = "/tmp/a #b.sock"; }},
+      {"unix://:p%40w@/tmp/a.sock", [](auto& o) { o.password = "p@w"; }},
+      {"unix://me:pw@/tmp/a.sock?db=1&timeout=1s&prefix=x&client_name=c",
+       [](auto& o) {
+         o.username = "me", o.password = "pw", o.database = 1, o.timeout = 1s;
+         o.key_prefix = "x", o.client_name = "c";
+       }},
+  };
+  for (const auto& row : table) {
+    BOOST_TEST_CONTEXT(row.url) {
+      redis_options expected;
+      expected.unix_path = "/tmp/a.sock";
+      row.differs(expected);
+      const store_url parsed = parse_store_url(row.url);
+      BOOST_TEST((parsed.kind == store_url::kind::unix_socket));
+      check_equal(parsed.redis, expected);
+      check_equal(parse_redis_url(row.url), expected);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(refused_urls_say_why) {
+  const std::string long_path(108, 'a');
+  const std::string long_host(256, 'a');
+  const std::string long_url = "redis://h?prefix=" + std::string(4096, 'p');
+  struct {
+    std::string_view url;
+    std::string_view says;
+  } const table[] = {
+      {"", "does not begin with"},
+      {"redis", "does not begin with"},
+      {"redis:", "does not begin with"},
+      {"redis:h", "does not begin with"},
+      {"redis:/h", "does not begin with"},
+      {"//h", "does not begin with"},
+      {"://h", "does not begin with"},
+      {"127.0.0.1:6379", "does not begin with"},
+      {" redis://h", "does not begin with"},
+      {"1redis://h", "does not begin with"},
+      {"re_dis://h", "does not begin with"},
+      {long_url, "longer than 4096"},
+      // Host and port.
+      {"redis://", "host is missing"},
+      {"redis:///", "host is missing"},
+      {"redis:///0", "host is missing"},
+      {"redis://:6379", "host is missing"},
+      {"redis://:pw@", "host is missing"},
+      {"redis://h:", "port is not a number"},
+      {"redis://h:0", "port is not a number"},
+      {"redis://h:65536", "port is not a number"},
+      {"redis://h:99999999999999999999", "port is not a number"},
+      {"redis://h:63x", "not a well-formed URL"},
+      {"redis://h:6379x5", "not a well-formed URL"},
+      {"redis://[::1]x5", "not a well-formed URL"},
+      {"unix://:pw@:x/a.sock", "not a well-formed URL"},
+      {"redis://h:-1", "not a well-formed URL"},
+      {"redis://::1", "not a well-formed URL"},
+      {"redis://[::1", "not a well-formed URL"},
+      {"redis://[1.2.3.4]", "not a well-formed URL"},
+      {"redis://[v1.ab]", "not an IPv6 address"},
+      {"redis://a%20b", "space or a control character"},
+      {"redis://a%00", "space or a control character"},
+      {std::string_view{"redis://a\0", 10}, "not a well-formed URL"},
+      {"redis://a b", "not a well-formed URL"},
+      {"redis://h\n", "not a well-formed URL"},
+      {"redis://%zz", "not a well-formed URL"},
+      {"redis://h\xc3\xa4", "not a well-formed URL"},
+      // Users.
+      {"redis://user@h", "no password before it"},
+      {"redis://user:@h", "no password before it"},
+      {"redis://:@h", "no password before it"},
+      {"redis://@h", "no password before it"},
+      // Path.
+      {"redis://h/x", "database number"},
+      {"redis://h/3/", "database number"},
+      {"redis://h//3", "database number"},
+      {"redis://h/-1", "database number"},
+      {"redis://h/+1", "database number"},
+      {"redis://h/1.0", "database number"},
+      {"redis://h/4294967296", "database number"},
+      {"redis://h/%201", "database number"},
+      // Parameters.
+      {"redis://h?", "query parameter 1 is not one of timeout, prefix, client_name ("},
+      {"redis://h?x=1", "query parameter 1 is not one of"},
+      {"redis://h?prefix=a&x=1", "query parameter 2 is not one of"},
+      {"redis://h?prefix=a&", "query parameter 2 is not one of"},
+      {"redis://h?Prefix=a", "query parameter 1 is not one of"},
+      {"redis://h?db=2", "database in the path"},
+      {"redis://h?prefix=a&prefix=a", "prefix is given twice"},
+      {"redis://h?timeout=1s&prefix=a&timeout=1s", "timeout is given twice"},
+      {"redis://h?timeout", "timeout has no value"},
+      {"redis://h?timeout=", "expected a whole number above 0"},
+      {"redis://h?timeout=250", "at its character 4, expected a unit"},
+      {"redis://h?timeout=s", "expected a whole number above 0"},
+      {"redis://h?timeout=0s", "expected a whole number above 0"},
+      {"redis://h?timeout=-1s", "expected a whole number above 0"},
+      {"redis://h?timeout=1.5s", "not a fraction"},
+      {"redis://h?timeout=1s1", "expected the end"},
+      {"redis://h?timeout=9223372036854775807h", "a duration of at most"},
+      {"redis://h?timeout=86400001ms", "longer than a day"},
+      {"redis://h?client_name=a%20b", "client_name contains"},
+      {"redis://h?client_name=a%0a", "client_name contains"},
+      {"redis://h?client_name=%c3%a4", "client_name contains"},
+      {"redis://h?client_name=a%7f", "client_name contains"},
+      // Fragment.
+      {"redis://h#", "contains a '#'"},
+      {"redis://h/1#x", "contains a '#'"},
+      {"unix:///a#x", "contains a '#'"},
+      // Unix sockets.
+      {"unix://", "path of the socket is missing"},
+      {"unix:///", "path of the socket is missing"},
+      {"unix://?db=1", "path of the socket is missing"},
+      {"unix://tmp/a.sock", "three slashes"},
+      {"unix://h:1/a.sock", "three slashes"},
+      {"unix://:1/a.sock", "three slashes"},
+      {"unix://me@/a.sock", "no password before it"},
+      {"unix:///a%00b", "control character"},
+      {"unix:///a.sock?db=x", "the parameter db is not a database number"},
+      {"unix:///a.sock?db=", "the parameter db is not a database number"},
+      {"unix:///a.sock?db", "db has no value"},
+      {"unix:///a.sock?db=1&db=1", "db is given twice"},
+      {"unix:///a.sock?y", "query parameter 1 is not one of timeout, prefix, client_name, db ("},
+  };
+  const auto check = [](std::string_view url, std::string_view says) {
+    BOOST_TEST_CONTEXT(url) {
+      const failure failed = failure_of(url);
+      BOOST_TEST((failed.code == error::invalid_url), failed.code.message());
+      BOOST_TEST(failed.text.find(says) != std::string::npos, failed.text);
+      BOOST_TEST(failed.text.size() < 500u);
+      BOOST_CHECK_THROW(parse_redis_url(url), boost::system::system_error);
+    }
+  };
+  for (const auto& row : table) check(row.url, row.says);
+  check("redis://" + long_host, "longer than 255");
+  check("unix:///" + long_path, "path of the socket is longer");
+}
+
+BOOST_AUTO_TEST_CASE(bounds_are_exact) {
+  const std::string head = "redis://h?prefix=";
+  const std::string longest = head + std::string(4096 - head.size(), 'p');
+  BOOST_TEST(parse_redis_url(longest).key_prefix.size() == 4096 - head.size());
+  BOOST_TEST((failure_of(longest + 'p').code == error::invalid_url));
+
+  BOOST_TEST(parse_redis_url("redis://" + std::string(255, 'a')).host.size() == 255u);
+  const std::string path = "/" + std::string(106, 'a');  // 107 bytes: Linux
+  BOOST_TEST(parse_redis_url("unix://" + path).unix_path == path);
+}
+
+BOOST_AUTO_TEST_CASE(schemes_without_a_store) {
+  struct {
+    std::string_view url;
+    std::string_view says;
+  } const table[] = {
+      {"rediss://h", "TLS, which is not supported yet"},
+      {"REDISS://u:p@h:6380/0", "TLS, which is not supported yet"},
+      {"http://h", "the scheme http:// is not known"},
+      {"valkey://h:1", "the scheme valkey:// is not known"},
+      {"redis+unix:///a", "the scheme redis+unix:// is not known"},
+      {"a-scheme-that-is-too-long://h", "the scheme is not known"},
+      // The scheme comes first, well-formed or not.
+      {"http://a b", "the scheme http:// is not known"},
+  };
+  for (const auto& row : table) {
+    BOOST_TEST_CONTEXT(row.url) {
+      const failure failed = failure_of(row.url);
+      BOOST_TEST((failed.code == error::unsupported_scheme), failed.code.message());
+      BOOST_TEST(failed.text.find(row.says) != std::string::npos, failed.text);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(memory_is_no_redis) {
+  BOOST_CHECK_EXCEPTION(parse_redis_url("memory://"), boost::system::system_error,
+                        [](const auto& e) { return e.code() == error::unsupported_scheme; });
+}
+
+// "Zq7" and "Wk9" stand for the password and the user; no text of ours contains them.
+BOOST_AUTO_TEST_CASE(secrets_never_reach_the_text) {
+  const std::string_view table[] = {
+      // A character in the password that should have been escaped.
+      "redis://Wk9:Zq7@Zq7@h:6379/0",
+      "redis://Wk9:Zq7#Zq7@h:6379/0",
+      "redis://Wk9:77#Zq7@h:6379/0",
+      "redis://Wk9:Zq7/Zq7@h:6379/0",
+      "redis://Wk9:77/Zq7@h:6379/0",
+      "redis://:77/Zq7@h:6379/0",
+      "redis://Wk9:77?Zq7@h:6379/0",
+      "redis://Wk9:77?timeout=Zq7@h:6379/0",
+      "redis://Wk9:77?timeout=1s&Zq7=Zq7@h:6379/0",
+      "redis://Wk9:77?client_name=Zq7 @h",
+      "redis://Wk9:77?client_name=Zq7%20@h",
+      "redis://Wk9:77?prefix=1&prefix=Zq7@h",
+      "redis://Wk9:77?db=Zq7@h",
+      "redis://Wk9:Zq7 Zq7@h:6379/0",
+      "redis://Wk9:Zq7%Zq7@h:6379/0",
+      "redis://Wk9:Zq7\\Zq7@h:6379/0",
+      "redis://Wk9:Zq7\"Zq7@h:6379/0",
+      "redis://Wk9:Zq7[Zq7]@h:6379/0",
+      "redis://Wk9:Zq7\nZq7@h:6379/0",
+      "redis://Wk9:Zq7://Zq7@h:6379/0",
+      "redis://Wk9:\xc3\xa4Zq7@h:6379/0",
+      "unix://Wk9:77/Zq7@/tmp/a.sock",
+      "unix://Wk9:77/tmp?db=Zq7@/tmp/a.sock",
+      "unix://Wk9:77?db=Zq7@/tmp/a.sock",
+      "unix://:Zq7#@/tmp/a.sock",
+      // A good password, something else wrong.
+      "redis://Wk9:Zq7@",
+      "redis://Wk9:Zq7@:6379",
+      "redis://Wk9:Zq7@h:0",
+      "redis://Wk9:Zq7@h:port",
+      "redis://Wk9:Zq7@h/db",
+      "redis://Wk9:Zq7@h/0?x=1",
+      "redis://Wk9:Zq7@h/0?timeout=1",
+      "redis://Wk9:Zq7@h/0#x",
+      "redis://Wk9:Zq7@[::1",
+      "redis://Wk9:Zq7@[v1.x]",
+      "unix://Wk9:Zq7@tmp/a.sock",
+      "unix://Wk9:Zq7@",
+      // The parts in an unexpected order, or some of them missing.
+      "redis://Wk9@h",
+      "redis://Zq7@h",
+      "redis://h/Zq7",
+      "redis://h?password=Zq7",
+      "redis://h?Zq7",
+      "redis://h#Zq7",
+      "redis:Wk9:Zq7@h",
+      "redis:/Wk9:Zq7@h",
+      "redis//Wk9:Zq7@h",
+      "Wk9:Zq7@h",
+      "Zq7@h",
+      ":Zq7@h",
+      "Zq7:h://",
+      "Zq7@redis://h",
+      "memory://Wk9:Zq7@",
+      // Other schemes.
+      "rediss://Wk9:Zq7@h",
+      "mongodb://Wk9:Zq7@h",
+      "mongodb://Wk9:Zq7 @h",
+  };
+  for (const std::string_view url : table) {
+    const failure failed = failure_of(url);
+    BOOST_TEST_CONTEXT(url << " -> " << failed.text) {
+      BOOST_TEST(failed.code.failed());
+      BOOST_TEST(failed.text.find("Zq7") == std::string::npos);
+      BOOST_TEST(failed.text.find("Wk9") == std::string::npos);
+      BOOST_TEST(failed.text.find("zq7") == std::string::npos);  // a lower-cased scheme
+      BOOST_TEST(failed.text.find("wk9") == std::string::npos);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(random_passwords_are_read_when_escaped_and_never_shown_when_not) {
+  std::mt19937_64 random(seed());
+  constexpr std::string_view awkward =
+      "@:/?#[]% &=+\\\"'{}|^`<>\n\x7f\xff"
+      "0123456789ab";
+  constexpr char hex[] = "0123456789ABCDEF";
+  int failures = 0;
+  BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed()) {
+    for (int i = 0; i < 5'000; ++i) {
+      std::string password;
+      for (auto n = 1 + random() % 12; n > 0; --n) password += awkward[random() % awkward.size()];
+      password.insert(random() % (password.size() + 1), "Zq7");
+
+      std::string escaped;
+      for (const char c : password) {
+        escaped += {'%', hex[static_cast<unsigned char>(c) >> 4], hex[c & 15]};
+      }
+      const redis_options read = parse_redis_url("redis://me:" + escaped + "@h:7/4");
+      BOOST_REQUIRE(read.password == password);
+      BOOST_REQUIRE(read.username == "me");
+      BOOST_REQUIRE(read.host == "h");
+      BOOST_REQUIRE(read.port == 7);
+      BOOST_REQUIRE(read.database == 4u);
+
+      for (const char* const head : {"redis://me:", "redis://:", "unix://me:", "", "redis:"}) {
+        const failure failed = failure_of(head + password + "@h:7/4");
+        failures += failed.code.failed();
+        BOOST_TEST_CONTEXT(head << password) {
+          BOOST_REQUIRE(failed.text.find("Zq7") == std::string::npos);
+          BOOST_REQUIRE(failed.text.find("zq7") == std::string::npos);
+        }
+      }
+    }
+    BOOST_TEST(failures > 10'000, "the passwords are too tame: " << failures);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(random_bytes_are_read_or_refused) {
+  std::mt19937_64 random(seed());
+  constexpr std::string_view pieces[] = {
+      "h",        "127.0.0.1", "[::1]", ":6379", ":",       "/",    "@",           "?",   "#",
+      "timeout=", "250ms",     "&",     "db=1",  "prefix=", "x",    "client_name", "=",   "%41",
+      "%",        "%00",       "//",    "[",     "]",       ":pw@", "u:p@",        "\xff"};
+  constexpr std::string_view heads[] = {"redis://", "unix://", "unix:///", "redis://h"};
+  int valid = 0;
+  BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed()) {
+    for (int i = 0; i < 40'000; ++i) {
+      std::string url;
+      if (i % 4 != 0) url = heads[random() % std::size(heads)];
+      if (i % 2 == 0) {
+        for (auto n = random() % 8; n > 0; --n) url += pieces[random() % std::size(pieces)];
+      } else {
+        for (auto n = random() % 24; n > 0; --n) url += static_cast<char>(random());
+      }
+      url.shrink_to_fit();  // so that a sanitizer sees a read beyond the end
+      try {
+        const store_url parsed = parse_store_url(std::string_view{url.data(), url.size()});
+        ++valid;
+        const redis_options& o = parsed.redis;
+        BOOST_REQUIRE(!o.host.empty());
+        BOOST_REQUIRE(o.host.find_first_of("[] ") == std::string::npos);
+        BOOST_REQUIRE(o.port != 0);
+        BOOST_REQUIRE(o.timeout > 0us);
+        BOOST_REQUIRE((o.unix_path.empty() || o.unix_path.front() == '/'));
+        BOOST_REQUIRE(o.unix_path.empty() == (parsed.kind != store_url::kind::unix_socket));
+        BOOST_REQUIRE((o.username.empty() || !o.password.empty()));
+      } catch (const boost::system::system_error& e) {
+        BOOST_REQUIRE((e.code() == error::invalid_url || e.code() == error::unsupported_scheme));
+        for (const char* c = e.what(); *c != '\0'; ++c) BOOST_REQUIRE((*c >= ' ' && *c <= '~'));
+      }
+    }
+    BOOST_TEST(valid > 500, "the random texts hardly reach the valid ones: " << valid);
+  }
+}
+
+}  // namespace
