@@ -29,6 +29,7 @@ group group_of(int value) noexcept {
 
     case error::timed_out:
     case error::overloaded:
+    case error::circuit_open:
     case error::store_full:
     case error::store_closed:
     case error::authentication_failed:
@@ -78,6 +79,9 @@ const char* text_of(int value) noexcept {
              "possibly counted";
     case error::overloaded:
       return "too many calls are waiting for the store: send fewer at a time, or raise max_pending";
+    case error::circuit_open:
+      return "the store failed repeatedly and is left alone for a moment, nothing was sent: see why it "
+             "cannot be reached, or choose a failure policy";
     case error::store_full:
       return "the in-memory store holds as many live subjects as it may: raise its bound, or use "
              "fewer distinct subjects";

@@ -4,8 +4,9 @@
 
 namespace weir {
 
-limiter::limiter(const weir::store& store, std::string_view resource, const weir::policy& policy)
-    : core_(std::make_shared<detail::limiter_core>(store.backend(), resource, policy)) {}
+limiter::limiter(const weir::store& store, std::string_view resource, const weir::policy& policy,
+                 const limiter_options& options)
+    : core_(std::make_shared<detail::limiter_core>(store.backend(), resource, policy, options)) {}
 
 std::string_view limiter::resource() const noexcept { return core_->resource; }
 

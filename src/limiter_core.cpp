@@ -2,6 +2,8 @@
 
 #include <boost/system/system_error.hpp>
 
+#include "failure_policy.hpp"
+
 namespace weir::detail {
 namespace {
 
@@ -33,11 +35,14 @@ std::string checked_resource(std::string_view name) {
 }  // namespace
 
 limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
-                           const weir::policy& policy)
+                           const weir::policy& policy, const limiter_options& options)
     : store(std::move(backend)),
       resource(checked_resource(name)),
       kernel(policies::compile(policy)),
-      ceiling(std::visit([](const auto& k) { return k.ceiling(); }, kernel)) {
+      ceiling(std::visit([](const auto& k) { return k.ceiling(); }, kernel)),
+      nominal_limit(std::visit([](const auto& k) { return k.limit(); }, kernel)),
+      failure(options.on_failure) {
+  if (failure == on_failure::fallback) fallback = std::make_unique<local_fallback>(policy, options);
   append_escaped(key_head_, store->key_prefix(), "{}%");
   key_head_ += ":{";
   append_escaped(key_head_, name, "{}%:");
@@ -45,6 +50,8 @@ limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_v
   key_tail_ = "}:";
   key_tail_ += std::visit([](const auto& k) { return k.key_suffix; }, kernel);
 }
+
+limiter_core::~limiter_core() = default;
 
 void limiter_core::append_key(std::string& out, std::string_view subject) const {
   out += key_head_;

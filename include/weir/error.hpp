@@ -27,6 +27,7 @@ enum class error {
   no_reply,         ///< sent, and the deadline passed before the answer came: may have been counted
   outcome_unknown,  ///< sent, and the connection was lost before the answer came: may have been counted
   overloaded,       ///< the waiting line is full
+  circuit_open,     ///< the store failed repeatedly, and is left alone until a probe succeeds
   store_full,       ///< the in-memory store holds as many live subjects as it may
   store_closed,     ///< the store was closed, or its execution context shut down
 

@@ -15,6 +15,25 @@
 
 namespace weir {
 
+/// What becomes of a call when the store cannot say. Mistakes in the call itself and cancellation are always errors.
+enum class on_failure : std::uint8_t {
+  raise,     ///< an error
+  open,      ///< allowed
+  closed,    ///< refused
+  fallback,  ///< the policy itself, counted in this process, with this process's share of the limit
+};
+
+struct limiter_options {
+  weir::on_failure on_failure = weir::on_failure::raise;
+
+  /// on_failure::fallback: how many processes share the limit, at least 1. Each falls back to limit / expected_clients
+  /// (capacity, burst and rate alike), but never below one unit.
+  std::int64_t expected_clients = 1;
+
+  /// on_failure::fallback: subjects remembered at the most; others are refused until some no longer matter.
+  std::size_t fallback_subjects = 100'000;
+};
+
 /// Options of one record. A zero timeout means the store's default.
 struct record_options {
   std::int64_t cost = 1;                 ///< units, 1 to max_units
@@ -61,8 +80,12 @@ class limiter {
   /// `resource` names what is protected; limiters of the same resource, kind of policy and store share their counts.
   /// Between 1 and 1024 bytes, of any value.
   ///
+  /// `options`: what becomes of a call when the store cannot say. Such a decision's `source` is source::fallback, and its
+  /// `retry_after`, if refused by on_failure::closed, is one second.
+  ///
   /// Throws boost::system::system_error with error::invalid_policy or error::invalid_resource.
-  limiter(const weir::store& store, std::string_view resource, const weir::policy& policy);
+  limiter(const weir::store& store, std::string_view resource, const weir::policy& policy,
+          const limiter_options& options = {});
 
   /// Counts the request if it fits, in one atomic step, and answers.
   ///

@@ -44,8 +44,17 @@ struct redis_options {
   std::chrono::milliseconds backoff_min{20};
   std::chrono::milliseconds backoff_max{2000};
 
+  /// After so many calls in a row that got no answer (no error reply either), further ones get error::circuit_open at once, and one call per
+  /// breaker_pause tries the store; a success, or a new connection, closes the circuit. 0: never.
+  std::size_t breaker_failures = 20;
+  std::chrono::milliseconds breaker_pause{500};
+
   /// Calls that may be pending at once; one more gets error::overloaded.
   std::size_t max_pending = 100'000;
+
+  /// True if every call on the store, its limiters and their handlers' executors runs in one thread or strand: saves the
+  /// locks.
+  bool single_threaded = false;
 
   /// Different subjects that may share one script call. A call with 64 holds the server for about 50 us.
   std::size_t max_keys_per_call = 64;

@@ -35,6 +35,7 @@ void pipeline::submit(check& c, time now) {
   ++pending_;
   if (refusal_ != error{}) return finish(c, refusal_);
   if (pending_ > options_.max_pending) return finish(c, error::overloaded);
+  if (!breaker_.lets_through(now)) return finish(c, error::circuit_open);
   const auto timeout = c.timeout.count() != 0 ? c.timeout : options_.timeout;
   c.deadline = now + std::min<std::chrono::microseconds>(timeout, max_timeout);
   c.stage = check_stage::waiting;
@@ -50,9 +51,10 @@ void pipeline::cancel(check& c, detail::cancel_scope scope) {
 }
 
 void pipeline::expire(time now) {
-  wheel_.expire(now, [this](check& c) {
+  wheel_.expire(now, [this, now](check& c) {
     if (c.stage != check_stage::waiting) c.ec = error::no_reply;
     if (!c.ec) c.ec = error::timed_out;  // else the server's reason for not running it
+    breaker_.failed(now);
     finish(c);
   });
   if (now >= held_until_) held_until_ = time::max();
@@ -64,6 +66,7 @@ void pipeline::connected() {
   missing_scripts_.reset();
   ping_wanted_ = unwelcome_ = false;
   held_until_ = time::max();
+  breaker_.succeeded();
 }
 
 void pipeline::refused(error reason) {
@@ -72,7 +75,7 @@ void pipeline::refused(error reason) {
   finish_all(waiting_, reason);
 }
 
-void pipeline::disconnected(error reason, std::size_t sent) {
+void pipeline::disconnected(error reason, std::size_t sent, time now) {
   connected_ = false;
   while (!calls_.empty()) {
     redis::call c = std::move(calls_.front());
@@ -83,6 +86,7 @@ void pipeline::disconnected(error reason, std::size_t sent) {
       // The server cannot have seen all of it, so it cannot have run.
       requeue(c);
     } else {
+      breaker_.failed(now);
       for (redis::call_key& key : c.keys) finish_all(key.checks, reason);
     }
   }
@@ -189,6 +193,8 @@ void pipeline::answer(redis::call& c, const redis::reply_view& reply, time now) 
     default:
       break;
   }
+  // The server answers, if only to say no: that is quick, and the callers should hear its reason.
+  breaker_.succeeded();
   for (redis::call_key& key : c.keys) {
     while (!key.checks.empty()) {
       if (e != error{}) key.checks.front().ec = e;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "check_list.hpp"
+#include "net/circuit_breaker.hpp"
 #include "net/deadline_wheel.hpp"
 #include "redis/call.hpp"
 #include "redis/coalescer.hpp"
@@ -33,13 +34,19 @@ class pipeline {
     std::size_t max_pending = 100'000;
     std::size_t max_keys_per_call = 64;
     std::chrono::microseconds timeout = std::chrono::milliseconds{500};
+    std::size_t breaker_failures = 0;
+    std::chrono::milliseconds breaker_pause{500};
   };
 
-  explicit pipeline(const options& o) : options_(o), coalescer_(o.max_keys_per_call) {}
+  explicit pipeline(const options& o)
+      : options_(o),
+        coalescer_(o.max_keys_per_call),
+        breaker_(o.breaker_failures, o.breaker_pause) {}
 
   // Callers.
 
-  /// Takes a check in, or finishes it at once (into take_done()) when it cannot wait: overloaded, closed, refused.
+  /// Takes a check in, or finishes it at once (into take_done()) when it cannot wait: overloaded, closed, refused,
+  /// or left alone by the circuit breaker.
   void submit(detail::check& c, time now);
   void cancel(detail::check& c, detail::cancel_scope scope);
 
@@ -50,7 +57,7 @@ class pipeline {
 
   /// The connection is gone, or one could not be made. Of the write under way, `sent` bytes had been passed on. What was
   /// sent fails with outcome_unknown (protocol_error if that was the reason); the rest waits for the next connection.
-  void disconnected(error reason, std::size_t sent);
+  void disconnected(error reason, std::size_t sent, time now);
 
   /// No connection for a reason that waiting will not mend, such as a wrong password: what waits, and what comes until
   /// the next connected(), fails with it.
@@ -112,6 +119,7 @@ class pipeline {
   options options_;
   redis::coalescer coalescer_;
   deadline_wheel wheel_;
+  circuit_breaker breaker_;
 
   detail::check_list waiting_;
   detail::check_list again_;        // not run when sent before: go first

@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "failure_policy.hpp"
 #include "net/delivery_batch.hpp"
 
 namespace weir::net {
@@ -23,6 +24,7 @@ session::session(const asio::any_io_executor& executor, redis_options&& options)
     : options_(std::move(options)),
       executor_(executor),
       strand_(asio::make_strand(executor)),
+      mutex_(!options_.single_threaded),
       core_(options_, std::random_device{}()),
       stream_(strand_, options_, *this),
       timer_(strand_),
@@ -49,7 +51,10 @@ void session::wake_strand() {
   });
 }
 
-void session::deliver(check_list&& done) { delivery_batch::post(executor_, std::move(done)); }
+void session::deliver(check_list&& done) {
+  for (check& c : done) detail::apply_failure_policy(c);
+  delivery_batch::post(executor_, std::move(done));
+}
 
 void session::start(check& c) {
   const time t = now();

@@ -4,8 +4,8 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <memory>
-#include <mutex>
 
+#include "net/optional_mutex.hpp"
 #include "net/session_core.hpp"
 #include "net/session_registry.hpp"
 #include "net/stream.hpp"
@@ -64,7 +64,7 @@ class session final : public detail::store_backend,
   const boost::asio::any_io_executor executor_;
   strand strand_;
 
-  std::mutex mutex_;
+  optional_mutex mutex_;
   // Under the mutex:
   session_core core_;
   time armed_ = time::max();  // when the timer fires

@@ -12,7 +12,9 @@ constexpr std::size_t all_of_it = static_cast<std::size_t>(-1);
 pipeline::options pipeline_options(const redis_options& o) {
   return {.max_pending = std::max<std::size_t>(1, o.max_pending),
           .max_keys_per_call = std::max<std::size_t>(1, o.max_keys_per_call),
-          .timeout = std::max(o.timeout, std::chrono::microseconds{1})};
+          .timeout = std::max(o.timeout, std::chrono::microseconds{1}),
+          .breaker_failures = o.breaker_failures,
+          .breaker_pause = o.breaker_pause};
 }
 
 }  // namespace
@@ -172,7 +174,7 @@ void session_core::gone(time now) {
   if (opening_ || reading_ || writing_ || close_wanted_) return;
   if (was_ready_) {
     was_ready_ = false;
-    pipeline_.disconnected(reason_, sent_);
+    pipeline_.disconnected(reason_, sent_, now);
   } else if (reason_ != error{} && reason_ != error::outcome_unknown &&
              !redis::is_passing(reason_)) {
     pipeline_.refused(reason_);

@@ -21,6 +21,7 @@ class fixed_window {
   explicit fixed_window(const weir::fixed_window& policy) noexcept;
 
   units ceiling() const noexcept { return std::min(limit_, max_units); }
+  units limit() const noexcept { return limit_for_caller(limit_); }
 
   decision record(state& s, instant now, units cost) const noexcept;
   decision fetch(const state& s, instant now, units cost) const noexcept;

@@ -15,6 +15,7 @@ namespace weir::policies {
 ///     decision fetch(const state&, instant now, units cost)   the same verdict, changing nothing
 ///     instant matters_until(const state&)                     when the state may be forgotten
 ///     units ceiling()                                         the largest cost that can ever pass
+///     units limit()                                           what a decision calls `limit`
 ///
 /// and has a script that makes the same transition in Redis. The script answers with the state it found; restore() makes
 /// a `replay` of it, and record() on that, once per check and in order, tells each caller's decision. So the rules stand

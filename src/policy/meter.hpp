@@ -34,6 +34,7 @@ class meter {
   static bool fits(std::int64_t count, span period, units burst) noexcept;
 
   units ceiling() const noexcept { return burst_; }
+  units limit() const noexcept { return burst_; }
 
   decision record(state& s, instant now, units cost) const noexcept;
   decision fetch(const state& s, instant now, units cost) const noexcept;

@@ -49,6 +49,7 @@ class sliding_log {
   explicit sliding_log(const weir::sliding_log& policy) noexcept;
 
   units ceiling() const noexcept { return std::min(limit_, max_units); }
+  units limit() const noexcept { return limit_for_caller(limit_); }
 
   decision record(state& s, instant now, units cost) const;
   decision fetch(const state& s, instant now, units cost) const noexcept;

@@ -27,6 +27,7 @@ class sliding_window {
   static units most(span window) noexcept;
 
   units ceiling() const noexcept { return std::min(limit_, most_); }
+  units limit() const noexcept { return limit_for_caller(limit_); }
 
   decision record(state& s, instant now, units cost) const noexcept;
   decision fetch(const state& s, instant now, units cost) const noexcept;

@@ -273,7 +273,7 @@ BOOST_FIXTURE_TEST_CASE(a_lost_connection_fails_what_was_sent_and_keeps_what_was
   auto& sent = submit("a");
   write();
   auto& waits = submit("b");
-  line.disconnected(error::outcome_unknown, npos);
+  line.disconnected(error::outcome_unknown, npos, now);
   BOOST_TEST(done_with(sent, error::outcome_unknown));
   line.take_done();
   BOOST_TEST((waits.stage == check_stage::waiting));
@@ -293,7 +293,7 @@ BOOST_AUTO_TEST_CASE(a_write_cut_at_any_byte_loses_and_repeats_nothing) {
     for (const char* s : {"a", "b", "c"}) f.submit(s);
     const std::string first = f.line.next_write(f.now);
     if (cut > first.size()) break;
-    f.line.disconnected(error::outcome_unknown, cut);
+    f.line.disconnected(error::outcome_unknown, cut, f.now);
     f.line.take_done();
     f.line.connected();
     const std::string second = f.write();
@@ -391,7 +391,7 @@ BOOST_FIXTURE_TEST_CASE(a_replica_makes_for_a_new_connection_once_no_reply_is_du
   BOOST_TEST((last_state == stream_state::good));
   feed("-READONLY You can't write against a read only replica.\r\n");
   BOOST_TEST((last_state == stream_state::unwelcome));
-  line.disconnected(error::outcome_unknown, npos);
+  line.disconnected(error::outcome_unknown, npos, now);
   BOOST_TEST(line.take_done().empty());
   line.connected();
   const std::string out = write();
@@ -452,6 +452,57 @@ BOOST_FIXTURE_TEST_CASE(a_refusal_ends_what_waits_and_turns_away_what_comes_unti
   line.take_done();
   line.connected();
   BOOST_TEST((submit("c").stage == check_stage::waiting));
+}
+
+BOOST_AUTO_TEST_CASE(the_circuit_opens_after_failures_in_a_row_and_one_probe_at_a_time_tries) {
+  fixture f({.timeout = 10ms, .breaker_failures = 3, .breaker_pause = 100ms});
+  f.line.connected();
+  const auto fail_one = [&] {
+    auto& c = f.submit("a");
+    f.write();
+    f.now += 10ms;
+    f.line.expire(f.now);
+    f.line.take_done();
+    return c.ec;
+  };
+  for (int i = 0; i < 3; ++i) BOOST_TEST((fail_one() == error::no_reply));
+  BOOST_TEST(done_with(f.submit("a"), error::circuit_open));
+  f.now += 100ms;
+  auto& probe = f.submit("a");
+  BOOST_TEST((probe.stage == check_stage::waiting));
+  BOOST_TEST(done_with(f.submit("b"), error::circuit_open));
+  f.line.take_done();
+  f.write();
+  // The replies due for the first three and the probe.
+  for (int i = 0; i < 4; ++i) BOOST_TEST(f.answer(0));
+  BOOST_TEST(done_with(probe, {}));
+  BOOST_TEST((f.submit("b").stage == check_stage::waiting));
+}
+
+BOOST_AUTO_TEST_CASE(a_new_connection_closes_the_circuit) {
+  fixture f({.timeout = 10ms, .breaker_failures = 1});
+  f.submit("a");
+  f.line.expire(f.now + 10ms);
+  BOOST_TEST(done_with(f.submit("a"), error::circuit_open));
+  f.line.take_done();
+  f.line.connected();
+  BOOST_TEST((f.submit("a").stage == check_stage::waiting));
+}
+
+BOOST_AUTO_TEST_CASE(failures_that_are_not_in_a_row_open_no_circuit) {
+  fixture f({.timeout = 10ms, .breaker_failures = 2});
+  f.line.connected();
+  for (int i = 0; i < 10; ++i) {
+    auto& lost = f.submit("a");
+    f.write();
+    f.line.expire(f.now += 10ms);
+    f.line.take_done();
+    BOOST_TEST(done_with(lost, error::no_reply));
+    f.submit("a");
+    f.write();
+    f.answer(0);
+    f.feed("-OOM command not allowed\r\n");  // an answer too
+  }
 }
 
 BOOST_FIXTURE_TEST_CASE(closing_tells_the_sent_from_the_unsent, connected_fixture) {

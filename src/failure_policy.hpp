@@ -1,0 +1,31 @@
+#pragma once
+
+#include "memory/shard.hpp"
+#include "weir/detail/check.hpp"
+#include "weir/limiter.hpp"
+
+namespace weir::detail {
+
+/// Whether an error means that the store failed, rather than the call.
+bool is_store_failure(const error_code& ec) noexcept;
+
+/// One client's part of a policy that `clients` share: limit, capacity, burst and rate divided, but at least one unit.
+weir::policy share_of(const weir::policy& policy, std::int64_t clients);
+
+/// What a limiter falls back on: its policy, at this process's share, counted here.
+class local_fallback {
+ public:
+  local_fallback(const weir::policy& policy, const limiter_options& options);
+
+  decision answer(const check& c);
+
+ private:
+  policies::kernel kernel_;
+  policies::units ceiling_;
+  memory::shard subjects_;
+};
+
+/// Turns a store failure into what the check's limiter wants of it. Call it before the check is finished.
+void apply_failure_policy(check& c);
+
+}  // namespace weir::detail

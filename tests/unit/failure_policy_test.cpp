@@ -1,0 +1,141 @@
+// What becomes of a call when the store cannot say: through a store that always fails.
+#include "failure_policy.hpp"
+
+#include <boost/asio/error.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include "support/fake_check.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using weir::error;
+using weir::limiter_options;
+using weir::on_failure;
+using weir::detail::check_kind;
+using weir::test::fake_check;
+
+weir::test::core_ptr core_with(const weir::policy& p, limiter_options o) {
+  return std::make_shared<weir::detail::limiter_core>(std::make_shared<weir::test::null_store>(), "r",
+                                                      p, o);
+}
+
+struct outcome {
+  weir::error_code ec;
+  weir::decision answer;
+};
+
+outcome fail(const weir::test::core_ptr& core, weir::error_code with, std::string_view subject = "s",
+             std::int64_t cost = 1, check_kind kind = check_kind::record) {
+  fake_check c(core, subject, cost, kind);
+  c.ec = with;
+  weir::detail::apply_failure_policy(c);
+  return {c.ec, c.answer};
+}
+
+const weir::policy ten_a_day = weir::fixed_window{.limit = 10, .window = 24h};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(failure_policy_suite)
+
+BOOST_AUTO_TEST_CASE(raise_leaves_the_error) {
+  const auto core = core_with(ten_a_day, {});
+  BOOST_TEST((fail(core, error::timed_out).ec == error::timed_out));
+}
+
+BOOST_AUTO_TEST_CASE(open_allows_and_closed_refuses_and_both_say_so) {
+  const auto open = fail(core_with(ten_a_day, {.on_failure = on_failure::open}), error::no_reply);
+  BOOST_TEST(!open.ec);
+  BOOST_TEST(open.answer.allowed);
+  BOOST_TEST((open.answer.source == weir::source::fallback));
+  BOOST_TEST(open.answer.limit == 10);
+  const auto closed =
+      fail(core_with(ten_a_day, {.on_failure = on_failure::closed}), error::circuit_open);
+  BOOST_TEST(!closed.ec);
+  BOOST_TEST(!closed.answer.allowed);
+  BOOST_TEST((closed.answer.retry_after == 1s));
+  BOOST_TEST((closed.answer.source == weir::source::fallback));
+}
+
+BOOST_AUTO_TEST_CASE(mistakes_in_the_call_and_cancellation_are_always_errors) {
+  for (const auto policy : {on_failure::open, on_failure::closed, on_failure::fallback}) {
+    const auto core = core_with(ten_a_day, {.on_failure = policy});
+    for (const error e : {error::invalid_subject, error::invalid_cost, error::cost_exceeds_limit,
+                          error::store_closed}) {
+      BOOST_TEST((fail(core, e).ec == e));
+    }
+    BOOST_TEST((fail(core, boost::asio::error::operation_aborted).ec ==
+                boost::asio::error::operation_aborted));
+    BOOST_TEST((fail(core, error::timed_out, "s", 1, check_kind::reset).ec == error::timed_out));
+    BOOST_TEST(!fail(core, {}).ec);
+  }
+}
+
+// Fallback at the full limit in each of N processes lets N times the limit through.
+BOOST_AUTO_TEST_CASE(the_fallback_counts_with_its_share_of_the_limit) {
+  const auto core =
+      core_with(ten_a_day, {.on_failure = on_failure::fallback, .expected_clients = 4});
+  int allowed = 0;
+  for (int i = 0; i < 10; ++i) allowed += fail(core, error::timed_out).answer.allowed;
+  BOOST_TEST(allowed == 2);
+  BOOST_TEST(fail(core, error::timed_out).answer.limit == 2);
+  BOOST_TEST((fail(core, error::timed_out).answer.source == weir::source::fallback));
+  BOOST_TEST(fail(core, error::timed_out, "another subject").answer.allowed);
+}
+
+BOOST_AUTO_TEST_CASE(a_fetch_from_the_fallback_counts_nothing) {
+  const auto core =
+      core_with(ten_a_day, {.on_failure = on_failure::fallback, .expected_clients = 10});
+  for (int i = 0; i < 3; ++i) {
+    BOOST_TEST(fail(core, error::timed_out, "s", 1, check_kind::fetch).answer.allowed);
+  }
+  BOOST_TEST(fail(core, error::timed_out).answer.allowed);
+  BOOST_TEST(!fail(core, error::timed_out, "s", 1, check_kind::fetch).answer.allowed);
+}
+
+BOOST_AUTO_TEST_CASE(a_cost_beyond_the_share_is_refused_and_no_error) {
+  const auto core =
+      core_with(ten_a_day, {.on_failure = on_failure::fallback, .expected_clients = 4});
+  const auto got = fail(core, error::timed_out, "s", 5);
+  BOOST_TEST(!got.ec);
+  BOOST_TEST(!got.answer.allowed);
+}
+
+BOOST_AUTO_TEST_CASE(the_fallback_remembers_a_bounded_number_of_subjects) {
+  const auto core =
+      core_with(ten_a_day, {.on_failure = on_failure::fallback, .fallback_subjects = 3});
+  for (const char* s : {"a", "b", "c"}) BOOST_TEST(fail(core, error::timed_out, s).answer.allowed);
+  BOOST_TEST(!fail(core, error::timed_out, "d").answer.allowed);
+  BOOST_TEST(fail(core, error::timed_out, "a").answer.allowed);
+}
+
+BOOST_AUTO_TEST_CASE(shares_of_every_policy_keep_burst_and_rate_in_proportion) {
+  using weir::detail::share_of;
+  using namespace weir;
+  const auto log = std::get<sliding_log>(share_of(sliding_log{.limit = 9, .window = 1s}, 4));
+  BOOST_TEST(log.limit == 2);
+  const auto free = std::get<sliding_window>(
+      share_of(sliding_window{.limit = unlimited, .window = 1s}, 4));
+  BOOST_TEST(free.limit == unlimited);
+  const auto bucket =
+      std::get<token_bucket>(share_of(token_bucket{.capacity = 20, .refill = per_second(100)}, 4));
+  BOOST_TEST(bucket.capacity == 5);
+  BOOST_TEST((bucket.refill == per_second(25)));
+  const auto odd = std::get<gcra>(share_of(gcra{.rate = per_second(7), .burst = 2}, 3));
+  BOOST_TEST(odd.burst == 1);
+  BOOST_TEST((odd.rate == rate{7, 3s}));
+  const auto leak =
+      std::get<leaky_bucket>(share_of(leaky_bucket{.capacity = 1, .leak = every(10ms)}, 5));
+  BOOST_TEST(leak.capacity == 1);
+  BOOST_TEST((leak.leak == every(50ms)));
+  // Every share compiles, whatever the number of clients.
+  for (const std::int64_t clients : {1, 2, 1000, 1'000'000'000}) {
+    for (const weir::policy& p :
+         {weir::policy(bucket), weir::policy(odd), weir::policy(leak), weir::policy(log)}) {
+      BOOST_CHECK_NO_THROW(weir::policies::compile(share_of(p, clients)));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
