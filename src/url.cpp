@@ -201,13 +201,11 @@ store_url parse_store_url(std::string_view text) {
     result.kind = store_url::kind::unix_socket;
   } else if (scheme == "rediss") {
     fail(error::unsupported_scheme,
-         "rediss:// asks for TLS, which is not supported yet: use redis:// on a trusted network or "
-         "through a TLS tunnel");
+         "rediss:// asks for TLS, which is not supported in a URL yet: set redis_options::tls and "
+         "call make_redis_store()");
   } else {
-    // A scheme is short; what is long may be anything.
-    fail(error::unsupported_scheme,
-         (scheme.size() <= 16 ? "the scheme " + scheme + "://" : std::string{"the scheme"}) +
-             " is not known");
+    // Not shown: in "password://@host" it is no scheme.
+    fail(error::unsupported_scheme, "its scheme is unknown");
   }
 
   const auto parsed = urls::parse_uri(urls::string_view{text.data(), text.size()});

@@ -37,10 +37,11 @@ class subject_text {
   std::array<char, 12> text_;
 };
 
-weir::redis_options store_options(const redis_server& server, std::size_t max_keys_per_call) {
+weir::redis_options store_options(const redis_server& server, const load_options& load) {
   weir::redis_options o;
   o.unix_path = server.socket_path();
-  o.max_keys_per_call = max_keys_per_call;
+  o.max_keys_per_call = load.max_keys_per_call;
+  o.single_threaded = load.single_threaded;
   o.timeout = std::chrono::seconds{10};  // a stall shows in p99, not as an error
   return o;
 }
@@ -52,8 +53,7 @@ class load {
       : server_(server),
         options_(options),
         hot_(work.traffic == traffic::hot),
-        store_(weir::make_redis_store(context_.get_executor(),
-                                      store_options(server, options.max_keys_per_call))),
+        store_(weir::make_redis_store(context_.get_executor(), store_options(server, options))),
         limiter_(store_, work.name, work.policy) {
     latencies_.reserve(1 << 20);
   }

@@ -21,29 +21,31 @@ asio::awaitable<void> sleep_until(time_point when) {
   co_await timer.async_wait(asio::deferred);
 }
 
-// weir spaces the turns evenly by the store's clock; the vendor counts when a request reaches it. Between the two lie a
-// timer, a busy processor and a network, none of which is ever late by the same time twice. Exactly at the vendor's limit
-// the smallest difference would be a 429, so we stay 5 % below: with a limit of 50 per second, 51 turns then take
-// 50 / 47.5 s = 1.053 s, and no lateness below 53 ms squeezes 51 requests into one second. The limit itself cancels out.
+// weir spaces the turns evenly by the store's clock; the vendor counts when a request reaches it.
+// Between the two lie a timer, a busy processor and a network, late by a different time each time.
+// At exactly the vendor's limit the smallest difference would be a 429, so we stay 5 % below it: at
+// 47.5 instead of 50 per second, 50 / 47.5 s = 1.053 s pass from the first of 51 turns to the last,
+// and only a lateness above 53 ms could squeeze 51 requests into a second. Other limits: likewise.
 constexpr std::int64_t percent_of_allowance = 95;
 
-// Of those 53 ms, a caller may use up 20. A turn missed by more is let go, and the caller takes another: so a process that
-// was stopped for half a second does not send all that was due meanwhile in one burst. The rest is for network and vendor.
-constexpr auto longest_lateness = 20ms;
+// A caller may be this late; the rest of those 53 ms is for the network and the vendor. One who
+// wakes later lets the turn go and takes another, so that a process that was stopped for half a
+// second does not send all that was due meanwhile in one burst.
+constexpr auto longest_lateness = 25ms;
 
 /// Waits for this call's turn. False if it would come after `end`.
 asio::awaitable<bool> wait_for_turn(const throttle& throttle, time_point end) {
   for (;;) {
-    const auto asked = now();
     const weir::decision d = co_await throttle.limiter.record(throttle.account);
 
-    // Allowed: a place in the queue is ours, `delay` away from its head. Refused: the queue is full for so long.
-    const auto pause = d.allowed ? d.delay : d.retry_after;
-    if (pause > 0us) co_await sleep_until(std::min(now() + pause, end));
+    // Allowed: we have a place in the queue, and `delay` is how long until it is our turn. Refused:
+    // the queue is full, and `retry_after` is how long until there is a place. To sleep that long
+    // from now would do; but both count from `at`, and so a slow answer need not make us late.
+    const auto wait = d.allowed ? d.delay : d.retry_after;
+    const auto turn = time_point{d.at.time_since_epoch() + wait + throttle.ahead_of_store};
+    co_await sleep_until(std::min(turn, end));
     if (now() >= end) co_return false;
-
-    // Counted from the asking, the lateness includes that of the store's answer.
-    if (d.allowed && now() - asked <= d.delay + longest_lateness) co_return true;
+    if (d.allowed && now() <= turn + longest_lateness) co_return true;
   }
 }
 
@@ -68,7 +70,7 @@ asio::awaitable<void> make_calls(asio::ip::tcp::endpoint vendor, const throttle*
     ++results->requests;
     if (reply.ok) {
       ++results->ok;
-      results->waits.push_back(std::chrono::duration_cast<std::chrono::microseconds>(sent - wanted));
+      results->waits.push_back(std::chrono::floor<std::chrono::microseconds>(sent - wanted));
       if (!served) ++results->served;
       served = true;
       wanted = now();

@@ -1,8 +1,11 @@
 #include "crew.hpp"
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/use_future.hpp>
 #include <exception>
+#include <future>
 #include <optional>
 #include <weir/store.hpp>
 
@@ -20,7 +23,8 @@ tally run_callers(const job& work, phase which, std::chrono::seconds duration) {
     const auto store = weir::open_store(context.get_executor(), work.store);
     // As many places as callers: each waits in line once for each call, and none is turned away.
     const auto policy = policy_for(work.allowance, work.all_callers);
-    shared.emplace(throttle{weir::limiter(store, "vendor-api", policy), work.account});
+    shared.emplace(
+        throttle{weir::limiter(store, "vendor-api", policy), work.account, work.ahead_of_store});
   }
 
   const asio::ip::tcp::endpoint vendor(asio::ip::address_v4::loopback(), work.vendor_port);
@@ -42,18 +46,30 @@ tally run_callers(const job& work, phase which, std::chrono::seconds duration) {
   return results;
 }
 
-void probe_store(const std::string& url) {
+namespace {
+
+/// An answer tells the store's time of a moment ago. The one that came fastest is the nearest.
+asio::awaitable<std::chrono::microseconds> compare_clocks(weir::limiter limiter) {
+  auto ahead = std::chrono::microseconds::max();
+  for (int i = 0; i < 10; ++i) {
+    const weir::decision d = co_await limiter.fetch("clock", {.timeout = 2s});
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    ahead = std::min(ahead,
+                     std::chrono::ceil<std::chrono::microseconds>(now) - d.at.time_since_epoch());
+  }
+  co_return ahead;
+}
+
+}  // namespace
+
+std::chrono::microseconds compare_clocks(const std::string& url) {
   asio::io_context context(1);
   const auto store = weir::open_store(context.get_executor(), url);
-  const weir::limiter limiter(store, "vendor-api", policy_for(1, 1));
-  weir::error_code result;
-  const weir::fetch_options options{.timeout = 2s};
-  limiter.fetch("probe", options, [&](weir::error_code error, weir::decision) {
-    result = error;
-    context.stop();
-  });
-  context.run();
-  if (result) throw boost::system::system_error(result);
+  auto ahead = asio::co_spawn(context,
+                              compare_clocks(weir::limiter(store, "vendor-api", policy_for(1, 1))),
+                              asio::use_future);
+  while (ahead.wait_for(0s) != std::future_status::ready) context.run_one();
+  return ahead.get();
 }
 
 }  // namespace demo

@@ -9,8 +9,8 @@
 
 namespace demo {
 
-/// One keep-alive connection to the vendor. Errors, and an answer that does not come in time, are thrown as
-/// boost::system::system_error.
+/// One keep-alive connection to the vendor. Errors, and an answer that does not come in time, are
+/// thrown as boost::system::system_error.
 class http_client {
  public:
   explicit http_client(const boost::asio::any_io_executor& executor) : stream_(executor) {}

@@ -1,5 +1,5 @@
-// Several hundred coroutines call a vendor that allows 50 requests per second: as they like, then throttled by weir.
-// Read caller.cpp first: it is the part that a service would write.
+// Several hundred coroutines call a vendor that allows 50 requests per second: as they like, then
+// throttled by weir. Read caller.cpp first: it is the part that a service would write.
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -36,15 +36,10 @@ void allow_open_files(int needed) {
   ::setrlimit(RLIMIT_NOFILE, &files);
 }
 
-/// Whether the store answers; if not, says so, and what to do.
-bool store_answers(const std::string& url) {
-  try {
-    probe_store(url);
-    return true;
-  } catch (const boost::system::system_error& error) {
-    std::cerr << "error: the store does not answer: " << error.code().message() << "\n";
-    if (error.code() != weir::error::timed_out) return false;
-  }
+/// Says that the store cannot be used, and what to do.
+void explain(const boost::system::system_error& error, const std::string& url) {
+  std::cerr << "error: the store cannot be used: " << error.what() << "\n";
+  if (error.code() != weir::error::timed_out) return;
   // Not the URL itself: it may hold a password.
   const auto redis = weir::parse_redis_url(url);
   const std::string where = redis.unix_path.empty() ? "--port " + std::to_string(redis.port)
@@ -54,7 +49,6 @@ bool store_answers(const std::string& url) {
                                         : redis.unix_path)
             << "? To start one here, which keeps nothing on disk:\n  redis-server " << where
             << " --save '' --appendonly no\n";
-  return false;
 }
 
 /// Runs one phase in all workers, or in this process if there are none.
@@ -71,10 +65,15 @@ phase_report run_phase(const vendor& server, std::vector<worker>& workers, const
 int run(const options& opts) {
   const bool shared = !opts.store.starts_with("memory:");
   allow_open_files(2 * opts.callers + 100);
-  if (!store_answers(opts.store)) return 1;
+  job work;
+  try {
+    work.ahead_of_store = compare_clocks(opts.store);
+  } catch (const boost::system::system_error& error) {
+    explain(error, opts.store);
+    return 1;
+  }
 
   vendor server(opts.rate);
-  job work;
   work.store = opts.store;
   work.account = "run-" +
                  std::to_string(std::chrono::system_clock::now().time_since_epoch().count());

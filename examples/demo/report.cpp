@@ -37,6 +37,7 @@ void show_progress(std::stop_token stopped, const vendor& server, phase which,
   for (auto next = start; !stopped.stop_requested();) {
     next += terminal ? 100ms : 1000ms;
     alarm.wait_until(lock, stopped, next, [] { return false; });
+    if (!terminal && stopped.stop_requested()) return;  // the last full second was the end
     const auto seen = server.seen();
     const std::chrono::duration<double> elapsed = std::min<std::chrono::nanoseconds>(
         std::chrono::steady_clock::now() - start, duration);

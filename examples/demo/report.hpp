@@ -10,8 +10,8 @@
 
 namespace demo {
 
-/// Shows what the vendor sees while a phase runs, from construction to destruction: one line redrawn when the standard
-/// output is a terminal, else a line each second.
+/// Shows what the vendor sees while a phase runs, from construction to destruction: one line,
+/// redrawn, when the standard output is a terminal; else a line each second.
 class progress {
  public:
   progress(const vendor& server, phase which, std::chrono::seconds duration);
@@ -31,7 +31,8 @@ struct phase_report {
 
 void print_table(const std::vector<phase_report>& reports);
 
-/// One sentence that says what the two phases show. True if weir kept to the allowance, and used it well.
+/// One sentence that says what the two phases show. True if weir kept to the allowance, and used it
+/// well.
 bool print_verdict(const tally& unthrottled, const phase_report& throttled, int callers, int rate);
 
 }  // namespace demo

@@ -17,7 +17,7 @@ struct tally {
   std::int64_t refused = 0;  ///< answered 429
   int served = 0;            ///< callers that were answered 200 at least once
 
-  /// One for each call answered 200: the time from wanting to call until the request that got it was sent.
+  /// One for each call answered 200: from wanting to call until the request that got it was sent.
   std::vector<std::chrono::microseconds> waits;
 
   tally& operator+=(const tally& other);

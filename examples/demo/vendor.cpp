@@ -72,7 +72,7 @@ asio::awaitable<void> vendor::serve(tcp::socket socket) {
   }
 }
 
-/// Zero if the request is admitted; else after how long, in HTTP's whole seconds, the next one will be.
+/// Zero if the request is admitted; else after how long, in HTTP's whole seconds, one will be.
 std::chrono::seconds vendor::admit(clock::time_point now) {
   while (!admitted_.empty() && now - admitted_.front() >= window) admitted_.pop_front();
   if (admitted_.size() < limit_) {

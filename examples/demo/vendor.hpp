@@ -11,11 +11,13 @@
 
 namespace demo {
 
-/// The third party whose API is called: an HTTP server on a free loopback port, in a thread of its own.
+/// The third party whose API is called: an HTTP server on a free loopback port, in a thread of its
+/// own.
 ///
-/// It enforces its limit strictly, as a sliding log: a request is answered 200 if fewer than `limit` were in the second
-/// before it, by this server's clock, at the moment it was read. Any other is answered 429 with a Retry-After, and does
-/// not count. There is no tolerance: `limit + 1` requests within 999 ms always mean a 429.
+/// It enforces its limit strictly, as a sliding log: a request is answered 200 if fewer than
+/// `limit` were so in the second before it, by the server's clock when it has read the request. Any
+/// other is answered 429 with a Retry-After, and does not count. There is no tolerance: of
+/// `limit + 1` requests within a second, one gets a 429.
 class vendor {
  public:
   explicit vendor(int limit);

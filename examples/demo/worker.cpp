@@ -45,7 +45,8 @@ std::vector<std::string> to_arguments(const job& work) {
           std::to_string(work.allowance),
           std::to_string(work.callers),
           std::to_string(work.all_callers),
-          std::to_string(work.vendor_port)};
+          std::to_string(work.vendor_port),
+          std::to_string(work.ahead_of_store.count())};
 }
 
 job from_arguments(const std::vector<std::string>& arguments) {
@@ -56,6 +57,7 @@ job from_arguments(const std::vector<std::string>& arguments) {
   work.callers = std::stoi(arguments.at(3));
   work.all_callers = std::stoi(arguments.at(4));
   work.vendor_port = static_cast<std::uint16_t>(std::stoi(arguments.at(5)));
+  work.ahead_of_store = std::chrono::microseconds{std::stoll(arguments.at(6))};
   return work;
 }
 
@@ -92,7 +94,7 @@ worker::~worker() {
   if (pid_ < 0) return;
   ::close(to_);
   ::close(from_);
-  // The end of its input ends it; if it is too busy to notice, it is told otherwise.
+  // The end of its input ends it; if it is too busy to notice, we insist.
   for (int i = 0; i < 200; ++i) {
     if (::waitpid(pid_, nullptr, WNOHANG) != 0) return;
     std::this_thread::sleep_for(10ms);
@@ -145,7 +147,7 @@ std::string worker::read_line(std::chrono::milliseconds patience) {
 }
 
 int run_worker(const std::vector<std::string>& arguments) {
-  // If our parent is killed in the middle of a phase, we go at once; at any other time our input just ends.
+  // If our parent is killed in the middle of a phase, we go at once. Else our input ends.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const job work = from_arguments(arguments);
   std::string name;

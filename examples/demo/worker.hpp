@@ -10,9 +10,9 @@
 
 namespace demo {
 
-/// A process of its own that runs callers: this program again, as `weir_demo --worker ...`. It reads commands from its
-/// standard input, "throttled 10", writes a line with the result of each to its standard output, and ends with its input.
-/// Hence it never outlives us, however we end.
+/// A process of its own that runs callers: this program again, as `weir_demo --worker ...`. It
+/// reads commands from its standard input, "throttled 10", writes a line with the result of each to
+/// its standard output, and ends when its input does. Hence it never outlives us, however we end.
 class worker {
  public:
   explicit worker(const job& work);

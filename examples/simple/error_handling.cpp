@@ -91,11 +91,32 @@ asio::awaitable<void> timeout() {
   std::cout << "no server: " << ec.message() << "\n";
   expect(ec == weir::error::timed_out, "nothing was sent before the deadline");
   expect(what_to_do(ec) == advice::may_retry, "nothing sent, nothing counted");
+}
 
-  // Your choice, and only yours: may a call go out while nobody can say?
-  const bool when_in_doubt = true;
-  const bool go = ec ? when_in_doubt : d.allowed;
-  expect(go, "open in doubt");
+// May a call go out while nobody can say? That is your choice, and a limiter can make it for you.
+// Then such failures are no errors any more; the decision's source tells.
+asio::awaitable<void> in_doubt() {
+  weir::store nowhere = weir::open_store(co_await asio::this_coro::executor,
+                                         "unix:///nonexistent/weir/socket");
+  const weir::fixed_window policy{.limit = 10, .window = 1h};
+
+  weir::limiter open{
+      nowhere, "error-handling-example", policy, {.on_failure = weir::on_failure::open}};
+  weir::decision d = co_await open.record("alice", {.timeout = 50ms});
+  std::cout << "no server, open: " << (d.allowed ? "allowed" : "refused") << "\n";
+  expect(d.allowed && d.source == weir::source::fallback, "open lets everything through");
+
+  // Five processes share the ten: in doubt, each counts to two by itself.
+  weir::limiter careful{nowhere,
+                        "error-handling-example",
+                        policy,
+                        {.on_failure = weir::on_failure::fallback, .expected_clients = 5}};
+  for (int i = 1; i <= 3; ++i) {
+    d = co_await careful.record("alice", {.timeout = 50ms});
+    std::cout << "no server, fallback, request " << i << ": " << (d.allowed ? "allowed" : "refused")
+              << "\n";
+    expect(d.allowed == (i <= 2) && d.source == weir::source::fallback, "its share of the limit");
+  }
 }
 
 asio::awaitable<void> wait_for_answer(weir::limiter limiter) {
@@ -131,6 +152,7 @@ asio::awaitable<void> example(weir::store store) {
   co_await mistakes(store);
   co_await exceptions(store);
   co_await timeout();
+  co_await in_doubt();
 
   expect(what_to_do(weir::error::outcome_unknown) == advice::retry_could_count_twice,
          "sent, and then the connection was lost");

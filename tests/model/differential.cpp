@@ -105,14 +105,21 @@ class tracer {
     const subject& s = random_.pick(subjects_);
     const std::int64_t remaining = s.expected->fetch(clock_.now(), 1).remaining;
     switch (random_.between(0, 9)) {
-      case 0: return random_.between(1, most);
-      case 1: return most;
-      case 2: return random_.magnitude(most);
-      case 3: return std::min(most, remaining == unlimited ? most : remaining + 1);
-      case 4: return std::clamp<std::int64_t>(remaining, 1, most);
+      case 0:
+        return random_.between(1, most);
+      case 1:
+        return most;
+      case 2:
+        return random_.magnitude(most);
+      case 3:
+        return std::min(most, remaining == unlimited ? most : remaining + 1);
+      case 4:
+        return std::clamp<std::int64_t>(remaining, 1, most);
       case 5:
-      case 6: return std::max<std::int64_t>(1, most / random_.between(2, 20));
-      default: return 1;
+      case 6:
+        return std::max<std::int64_t>(1, most / random_.between(2, 20));
+      default:
+        return 1;
     }
   }
 
@@ -149,7 +156,8 @@ class tracer {
       const decision before = s.expected->fetch(c.now, c.cost);
       v.expected.push_back(s.expected->record(c.now, c.cost));
       const decision& after = v.expected.back();
-      compare("C++ record", c, v, static_cast<std::size_t>(i), kernel_.record(s.state, c.now, c.cost));
+      compare("C++ record", c, v, static_cast<std::size_t>(i),
+              kernel_.record(s.state, c.now, c.cost));
       written = written || after.allowed || after.used != before.used;
     }
     if (written) v.matters_until = kernel_.matters_until(s.state);
@@ -213,11 +221,13 @@ class tracer {
     const std::int64_t needed = policies::ceil_div(v.matters_until - c.now, 1000);
     const std::int64_t got = reply.is_null() ? -1 : std::stoll(reply.text);
     if (got < needed || got > needed + 1) {
-      fail(c, v.key + " has a TTL of " + std::to_string(got) + " ms, needs " + std::to_string(needed));
+      fail(c,
+           v.key + " has a TTL of " + std::to_string(got) + " ms, needs " + std::to_string(needed));
     }
   }
 
-  void compare(const char* who, const call& c, const visit& v, std::size_t place, const decision& got) {
+  void compare(const char* who, const call& c, const visit& v, std::size_t place,
+               const decision& got) {
     if (got == v.expected[place]) return;
     fail(c, v.key + ", " + who + " of check " + std::to_string(place + 1) + " of " +
                 std::to_string(v.count) + "\n  reference: " + test::text_of(v.expected[place]) +

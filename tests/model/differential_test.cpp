@@ -34,11 +34,13 @@ std::vector<sliding_window> named_policies() {
 }
 template <>
 std::vector<token_bucket> named_policies() {
-  return {{1'000'000, per_second(1'000'000)}, {1'000'000, per_day(1'000'000)}, {20, per_second(100)}};
+  return {
+      {1'000'000, per_second(1'000'000)}, {1'000'000, per_day(1'000'000)}, {20, per_second(100)}};
 }
 template <>
 std::vector<gcra> named_policies() {
-  return {{per_second(1'000'000), 1'000'000}, {per_day(1'000'000), 1'000'000}, {per_day(999'983), 7}};
+  return {
+      {per_second(1'000'000), 1'000'000}, {per_day(1'000'000), 1'000'000}, {per_day(999'983), 7}};
 }
 template <>
 std::vector<leaky_bucket> named_policies() {

@@ -14,15 +14,27 @@ __extension__ using wide = __int128;
 constexpr std::int64_t day = 86'400'000'000;
 
 // 35 years is a window's bound; 40 days and a year have limits of their own in sliding_window.
-constexpr std::int64_t windows[] = {1,         2,         7,          1'000,   999'983,         1'000'000,
-                                    3'000'000, 60'000'000, 100'000'007, day,     40 * day,        365 * day};
+constexpr std::int64_t windows[] = {1,         2,          7,           1'000, 999'983,  1'000'000,
+                                    3'000'000, 60'000'000, 100'000'007, day,   40 * day, 365 * day};
 constexpr std::int64_t longest = std::int64_t{1} << 50;
 constexpr std::int64_t limits[] = {1, 2, 3, 5, 10, 100, 1'000'000, 999'983};
 
-const rate rates[] = {per_second(1'000'000), per_day(1'000'000), {7, 3s},       per_day(999'983),
-                      per_second(1),         per_second(3),      per_minute(7), per_day(1),
-                      {1, 1us},              {3, 1us},           {3, 7us},      every(10ms),
-                      {1'000'003, 1s},       {2, 3us},           per_hour(11),  {999'983, 86'399s}};
+const rate rates[] = {per_second(1'000'000),
+                      per_day(1'000'000),
+                      {7, 3s},
+                      per_day(999'983),
+                      per_second(1),
+                      per_second(3),
+                      per_minute(7),
+                      per_day(1),
+                      {1, 1us},
+                      {3, 1us},
+                      {3, 7us},
+                      every(10ms),
+                      {1'000'003, 1s},
+                      {2, 3us},
+                      per_hour(11),
+                      {999'983, 86'399s}};
 
 std::int64_t random_window(test::random_source& random, std::int64_t high) {
   return random.one_in(4) ? random.magnitude(high) : std::min(high, random.pick(windows));
@@ -71,10 +83,17 @@ sliding_log random_policy<sliding_log>(test::random_source& random) {
                 .window = microseconds(random_window(random, longest))};
   const std::int64_t window = p.window.count();
   switch (random.between(0, 5)) {
-    case 0: p.resolution = p.window; break;
-    case 1: p.resolution = microseconds(std::max<std::int64_t>(1, window / 10)); break;
-    case 2: p.resolution = microseconds(random.magnitude(window)); break;
-    default: break;
+    case 0:
+      p.resolution = p.window;
+      break;
+    case 1:
+      p.resolution = microseconds(std::max<std::int64_t>(1, window / 10));
+      break;
+    case 2:
+      p.resolution = microseconds(random.magnitude(window));
+      break;
+    default:
+      break;
   }
   p.count_refused = random.one_in(3);
   return p;

@@ -66,8 +66,8 @@ class counting : public reference {
 
   void figures(std::int64_t at, std::int64_t cost, decision& d) const {
     d.used = self().in_use(at);
-    d.remaining =
-        policy_.limit == unlimited ? unlimited : std::max<std::int64_t>(0, policy_.limit - d.used);
+    d.remaining = policy_.limit == unlimited ? unlimited
+                                             : std::max<std::int64_t>(0, policy_.limit - d.used);
     if (!d.allowed) {
       const auto passes = [&](std::int64_t t) { return fits(t, cost); };
       d.retry_after = microseconds(first_that(at, self().idle_from(), passes) - at);
@@ -225,7 +225,9 @@ class token_bucket_reference final : public metering<token_bucket_reference> {
 
   decision record(std::int64_t now, std::int64_t cost) override {
     // There was never less than nothing in the bucket: a clock that says so is behind.
-    const std::int64_t at = last_ ? std::max(now, *last_ - static_cast<std::int64_t>(tokens_ / count_)) : now;
+    const std::int64_t at = last_
+                                ? std::max(now, *last_ - static_cast<std::int64_t>(tokens_ / count_))
+                                : now;
     const wide have = tokens_at(at);
     const wide want = wide{cost} * period_;
     decision d;
@@ -267,8 +269,9 @@ class leaky_bucket_reference final : public metering<leaky_bucket_reference> {
   decision record(std::int64_t now, std::int64_t cost) override {
     // There was never more in the bucket than it holds: a clock that says so is behind.
     const wide full = wide{capacity_} * period_;
-    const std::int64_t at =
-        last_ ? std::max(now, *last_ - static_cast<std::int64_t>((full - level_) / count_)) : now;
+    const std::int64_t at = last_ ? std::max(now, *last_ - static_cast<std::int64_t>(
+                                                               (full - level_) / count_))
+                                  : now;
     const wide level = level_at(at);
     const wide after = level + wide{cost} * period_;
     decision d;
@@ -310,7 +313,8 @@ class gcra_reference final : public metering<gcra_reference> {
   decision record(std::int64_t now, std::int64_t cost) override {
     const wide tolerance = wide{burst_} * period_;
     std::int64_t at = now;
-    if (arrival_) at = std::max(at, static_cast<std::int64_t>(ceil_div(*arrival_ - tolerance, count_)));
+    if (arrival_)
+      at = std::max(at, static_cast<std::int64_t>(ceil_div(*arrival_ - tolerance, count_)));
     const wide next = arrival_at(at) + wide{cost} * period_;
     decision d;
     d.limit = burst_;

@@ -213,17 +213,23 @@ BOOST_AUTO_TEST_CASE(somebody_elses_key_is_told_and_left_alone_and_its_neighbour
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double inf = std::numeric_limits<double>::infinity();
   const std::string foreign_strings[] = {
-      "",      "hello", "12.5",  "-5",    "nan",  "inf",  "1e300",
-      "1/",    "/1",    "1/2/3", "x/1",   "1/-1", "99999999999999999999", "99999999999999999999/1",
-      "1790000000200000.0",
-      "abcdefghijklmnop", "                ", "abcdefghijklmnopqrstuvwx", doubles({nan, 1}), doubles({inf, 1}), doubles({1e16, 1}),
-      doubles({0.5, 1}), doubles({-1, 1}), doubles({1, nan}), doubles({1, -1}), doubles({1, 0.5}),
-      doubles({nan, 1, 1}), doubles({inf, 1, 1}), doubles({1e16, 0, 0}), doubles({1, nan, 1}),
-      doubles({1, 1, -3}), doubles({0.5, 1, 1})};
+      "", "hello", "12.5", "-5", "nan", "inf", "1e300", "1/", "/1", "1/2/3", "x/1", "1/-1",
+      "99999999999999999999", "99999999999999999999/1", "abcdefghijklmnop",
+      "abcdefghijklmnopqrstuvwx", std::string(16, ' '),
+      // As long as our states, but not times and counts.
+      doubles({nan, 1}), doubles({inf, 1}), doubles({1e16, 1}), doubles({0.5, 1}), doubles({-1, 1}),
+      doubles({1, nan}), doubles({1, -1}), doubles({1, 0.5}), doubles({nan, 1, 1}),
+      doubles({inf, 1, 1}), doubles({1e16, 0, 0}), doubles({0.5, 1, 1}), doubles({1, nan, 1}),
+      doubles({1, 1, -3})};
   const std::vector<std::string> foreign_lists[] = {
-      {"a"}, {"a", "b"}, {"abcdefghijklmnop"}, {"abcdefghijklmnop", "abcdefghijklmnop"},
-      {doubles({1, 0}), doubles({1, 1}), "short"}, {doubles({1, 0}), doubles({nan, 1})},
-      {doubles({inf, 0}), doubles({1, 1}), doubles({inf, 1})}, {doubles({1, 0}), doubles({1, -1})}};
+      {"a"},
+      {"a", "b"},
+      {"abcdefghijklmnop"},
+      {"abcdefghijklmnop", "abcdefghijklmnop"},
+      {doubles({1, 0}), doubles({1, 1}), "short"},
+      {doubles({1, 0}), doubles({nan, 1})},
+      {doubles({inf, 0}), doubles({1, 1}), doubles({inf, 1})},
+      {doubles({1, 0}), doubles({1, -1})}};
 
   for (const policy& p : all_policies) {
     BOOST_TEST_CONTEXT(test::text_of(p)) {
@@ -271,6 +277,18 @@ BOOST_AUTO_TEST_CASE(somebody_elses_key_is_told_and_left_alone_and_its_neighbour
       BOOST_TEST(tried > 40);
     }
   }
+}
+
+// A meter takes any whole number for its own, but adds to what Redis can add to only.
+BOOST_AUTO_TEST_CASE(a_number_that_redis_does_not_add_to_is_told_and_left_alone) {
+  script_subject subject(*this, token_bucket{3, per_second(1000)});
+  client.must("SET", "k", std::to_string(t0 + 1000) + ".0");
+  const std::string was = dump("k");
+  const auto answers = subject.check({"k", "after"}, t0, 1);
+  BOOST_TEST(!answers[0].has_value());
+  BOOST_TEST((answers[1] && answers[1]->allowed));
+  BOOST_TEST((dump("k") == was));
+  BOOST_TEST(client.must("PTTL", "k").integer == -1);
 }
 
 // A limit was changed while there is state: the clock must stay where it is, and what is over must end no later than under
@@ -321,7 +339,9 @@ BOOST_AUTO_TEST_CASE(state_written_under_another_rate_is_read_to_the_microsecond
   const rate rates[] = {{7, 3s}, {10, 1s}, {3, 1us}, {999'983, 24h}, {1, 1us}, {1'000'003, 1s}};
   for (const rate& from : rates) {
     for (const rate& to : rates) {
-      const policy first = gcra{from, 10}, second = gcra{to, 1'000'000};
+      // So large that the old state fits in: three units of 3/7 s at the most.
+      const policy first = gcra{from, 10},
+                   second = gcra{to, 2'000'000 * to.count / to.period.count() + 5};
       BOOST_TEST_CONTEXT(test::text_of(first) << " to " << test::text_of(second)) {
         client.must("FLUSHALL");
         script_subject old_one(*this, first), new_one(*this, second);

@@ -22,7 +22,8 @@ class random_source {
  public:
   /// `stream` tells the users of one seed apart.
   explicit random_source(std::uint64_t seed, std::uint32_t stream = 0) {
-    std::seed_seq mixed{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32), stream};
+    std::seed_seq mixed{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32),
+                        stream};
     engine_.seed(mixed);
   }
 

@@ -45,7 +45,8 @@ std::string find_program() {
     }
   }
   throw std::runtime_error(
-      "no redis-server (or valkey-server) in PATH: these tests need a real one. Run scripts/test, which installs it or "
+      "no redis-server (or valkey-server) in PATH: these tests need a real one. Run scripts/test, "
+      "which installs it or "
       "prints the command; or name one in WEIR_REDIS_SERVER");
 }
 
@@ -118,9 +119,9 @@ redis_server::outcome redis_server::start() {
   const std::string log_path = directory_ + "/log";
   std::filesystem::remove(log_path);
   std::vector<std::string> command = {
-      program_,     "--port",  std::to_string(port_), "--bind", "127.0.0.1",   "--dir",
-      directory_,   "--save",  "",                    "--appendonly", "no",    "--daemonize",
-      "no",         "--logfile", log_path};
+      program_, "--port", std::to_string(port_), "--bind", "127.0.0.1",   "--dir", directory_,
+      "--save", "",       "--appendonly",        "no",     "--daemonize", "no",    "--logfile",
+      log_path};
   if (options_.unix_socket) command.insert(command.end(), {"--unixsocket", socket_path_});
   if (!options_.password.empty()) {
     command.insert(command.end(), {"--requirepass", options_.password});

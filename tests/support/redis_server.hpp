@@ -27,7 +27,7 @@ class redis_server {
 
   /// What open_store() takes, password included.
   std::string url() const;
-  int port() const noexcept { return port_; }                               ///< 0 with a Unix socket
+  int port() const noexcept { return port_; }  ///< 0 with a Unix socket
   const std::string& socket_path() const noexcept { return socket_path_; }  ///< empty with a port
   const std::string& password() const noexcept { return options_.password; }
   pid_t pid() const noexcept { return pid_; }  ///< -1 while it is down

@@ -65,8 +65,7 @@ void script_harness::set_clock(std::int64_t now) {
   client_.read();
 }
 
-reply script_harness::run(std::span<const std::string> keys,
-                          std::span<const std::int64_t> arguments,
+reply script_harness::run(std::span<const std::string> keys, std::span<const std::int64_t> arguments,
                           std::span<const std::int64_t> counts) {
   send_run(keys, arguments, counts);
   return client_.read();

@@ -42,6 +42,16 @@ inline std::vector<named_policy> slow_policies(std::int64_t limit) {
           {"leaky_bucket", leaky_bucket{.capacity = limit, .leak = per_day(1)}}};
 }
 
+/// A URL for "memory", "tcp" or "unix", with nothing in the store. The servers live as long as the test's process.
+inline std::string empty_store_url(const std::string& store) {
+  if (store == "memory") return "memory://";
+  static redis_server tcp;
+  static redis_server local({.unix_socket = true});
+  redis_server& server = store == "tcp" ? tcp : local;
+  redis_client(server).must("FLUSHALL");
+  return server.url() + "?timeout=50s";
+}
+
 /// All keys of the selected database.
 inline std::vector<std::string> keys_of(redis_client& client) {
   std::vector<std::string> keys;

@@ -37,6 +37,7 @@ constexpr expectation table[] = {
     {error::no_reply, group::may_have_counted},
     {error::outcome_unknown, group::may_have_counted},
     {error::overloaded, group::not_counted},
+    {error::circuit_open, group::not_counted},
     {error::store_full, group::not_counted},
     {error::store_closed, group::not_counted},
     {error::authentication_failed, group::not_counted},

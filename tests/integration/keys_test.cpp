@@ -1,0 +1,276 @@
+// What stands in Redis: which keys, that each has a TTL, and that any subject finds its own.
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "support/run.hpp"
+#include "support/stores.hpp"
+#include "weir/weir.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using weir::error;
+using weir::test::crowd;
+using weir::test::redis_client;
+using weir::test::redis_server;
+
+using namespace std::string_literals;
+
+std::vector<std::string> awkward_subjects() {
+  std::vector<std::string> subjects = {
+      " ", "two words", "tab\tline\nreturn\r\n", "{", "}", "{}", "{a}", "}{", "a{b}c{d}", "\0"s,
+      "a\0b"s, "a\0c"s, "%", "%7B", "%25", "%s%n", ":", "::", "a:b", "*", "?", "[a]", "\\", "\"", "'",
+      "$5\r\nhello\r\n", "*1\r\n$8\r\nFLUSHALL\r\n", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x8c\x8a", "\xff\xfe",
+      "-1", "0", "nil", std::string(47, 'k'), std::string(48, 'k'), std::string(10'240, 'k'),
+      std::string(65'535, 'k'), std::string(65'536, 'k'), std::string(65'535, 'k') + "l",
+      std::string(65'536, '{')};
+  std::string every_byte;
+  for (int b = 0; b < 256; ++b) every_byte += static_cast<char>(b);
+  subjects.push_back(every_byte);
+  return subjects;
+}
+
+redis_server& server() {
+  static redis_server s;
+  return s;
+}
+
+struct fixture {
+  asio::io_context io;
+  redis_client client{server()};
+  fixture() { client.must("FLUSHALL"); }
+
+  weir::store open() {
+    return weir::make_redis_store(io.get_executor(), weir::test::patient_options(server()));
+  }
+};
+
+/// The one hash tag: from the first '{' to the next '}', and no other brace in the key.
+std::string tag_of(const std::string& key) {
+  BOOST_TEST(std::count(key.begin(), key.end(), '{') == 1);
+  BOOST_TEST(std::count(key.begin(), key.end(), '}') == 1);
+  const auto open = key.find('{');
+  const auto close = key.find('}');
+  BOOST_TEST_REQUIRE(open < close);
+  return key.substr(open + 1, close - open - 1);
+}
+
+/// The quoted words of a line of MONITOR.
+std::vector<std::string> words_of(const std::string& line) {
+  std::vector<std::string> words;
+  for (std::size_t at = line.find('"'); at != std::string::npos; at = line.find('"', at + 1)) {
+    const std::size_t end = line.find('"', at + 1);
+    words.push_back(line.substr(at + 1, end - at - 1));
+    at = end;
+  }
+  return words;
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(keys_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(every_subject_has_a_count_of_its_own) {
+  const auto subjects = awkward_subjects();
+  for (const bool in_memory : {true, false}) {
+    BOOST_TEST_CONTEXT((in_memory ? "memory" : "redis")) {
+      const auto s = in_memory ? weir::open_store(io.get_executor(), "memory://") : open();
+      const weir::limiter l(s, "r", weir::fixed_window{.limit = 1000, .window = 24h});
+      // The number of calls tells the subjects apart; one by one, and then all at once.
+      crowd c;
+      for (std::size_t i = 0; i < subjects.size(); ++i) {
+        l.record(subjects[i], {.cost = static_cast<std::int64_t>(i + 1)}, c.caller());
+      }
+      weir::test::run_until_complete(io, c);
+      for (const std::string& subject : subjects) l.record(subject, c.caller());
+      weir::test::run_until_complete(io, c);
+      for (std::size_t i = 0; i < subjects.size(); ++i) {
+        BOOST_TEST_CONTEXT("subject " << i) {
+          BOOST_TEST(!c[i].ec.failed());
+          BOOST_TEST(c[i].d.used == static_cast<std::int64_t>(i + 1));
+          BOOST_TEST(c[subjects.size() + i].d.used == static_cast<std::int64_t>(i + 2));
+        }
+      }
+      if (!in_memory) BOOST_TEST(weir::test::keys_of(client).size() == subjects.size());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(reset_finds_the_same_key) {
+  const weir::limiter l(open(), "r", weir::fixed_window{.limit = 10, .window = 24h});
+  crowd c;
+  const auto subjects = awkward_subjects();
+  for (const std::string& subject : subjects) l.record(subject, c.caller());
+  weir::test::run_until_complete(io, c);
+  BOOST_TEST(weir::test::keys_of(client).size() == subjects.size());
+  for (const std::string& subject : subjects) l.reset(subject, c.caller());
+  weir::test::run_until_complete(io, c);
+  BOOST_TEST(weir::test::keys_of(client).empty());
+}
+
+BOOST_AUTO_TEST_CASE(pairs_that_read_alike_do_not_collide) {
+  const std::pair<const char*, const char*> pairs[] = {
+      {"a", "b:c"},     {"a:b", "c"},    {"a%3Ab", "c"},  {"a", "b%3Ac"}, {"a:", "b:c"},
+      {"a", ":b:c"},    {"a}", "{b"},    {"a", "}:{b"},   {"a", "b}:f"},  {"a", "b"},
+      {"a%", "b"},      {"a%25", "b"},   {"a", "%b"},     {"a", "%25b"},  {"a", "{b}"},
+      {"a", "%7Bb%7D"}, {"a{", "b}"},    {"a", "b:f"},    {"A", "b"},     {"a", "B"}};
+  const weir::policy window = weir::fixed_window{.limit = 100, .window = 24h};
+  const weir::policy log = weir::sliding_log{.limit = 100, .window = 24h};
+  const auto s = open();
+  crowd c;
+  std::size_t expected = 0;
+  for (const auto& [resource, subject] : pairs) {
+    for (const weir::policy& p : {window, log}) {
+      weir::limiter(s, resource, p)
+          .record(subject, {.cost = static_cast<std::int64_t>(++expected)}, c.caller());
+    }
+  }
+  weir::test::run_until_complete(io, c);
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    BOOST_TEST(c[i].d.used == static_cast<std::int64_t>(i + 1));
+  }
+  BOOST_TEST(weir::test::keys_of(client).size() == expected);
+}
+
+BOOST_AUTO_TEST_CASE(a_key_has_exactly_one_hash_tag_and_it_is_its_own) {
+  auto options = weir::test::patient_options(server());
+  for (const char* prefix : {"weir", "{app}", "%{", "}"}) {
+    BOOST_TEST_CONTEXT("prefix " << prefix) {
+      client.must("FLUSHALL");
+      options.key_prefix = prefix;
+      const auto s = weir::make_redis_store(io.get_executor(), options);
+      const auto subjects = awkward_subjects();
+      crowd c;
+      for (const char* resource : {"r", "{r}", "}"}) {
+        const weir::limiter l(s, resource, weir::token_bucket{.capacity = 9, .refill = weir::per_day(1)});
+        for (const std::string& subject : subjects) l.record(subject, c.caller());
+      }
+      weir::test::run_until_complete(io, c);
+      BOOST_TEST(c.allowed() == c.size());
+      std::set<std::string> tags;
+      for (const std::string& key : weir::test::keys_of(client)) tags.insert(tag_of(key));
+      BOOST_TEST(tags.size() == c.size());
+    }
+  }
+}
+
+// What a cluster needs: a script touches no key that it did not declare.
+BOOST_AUTO_TEST_CASE(scripts_touch_only_the_keys_they_declare) {
+  const auto s = open();
+  redis_client monitor(server());
+  monitor.must("MONITOR");
+  crowd c;
+  for (const auto& [name, policy] : weir::test::slow_policies(2)) {
+    const weir::limiter l(s, name, policy);
+    for (int i = 0; i < 4; ++i) {
+      for (const char* subject : {"a", "b", "c"}) l.record(subject, c.caller());
+      l.fetch("d", c.caller());
+      weir::test::run_until_complete(io, c);
+    }
+  }
+  client.must("ECHO", "that is all");
+  std::set<std::string> declared;
+  std::size_t calls = 0, touches = 0;
+  for (;;) {
+    const std::string line = monitor.read().text;
+    if (line.find("that is all") != std::string::npos) break;
+    const auto words = words_of(line);
+    if (words.empty()) continue;
+    if (words[0] == "EVALSHA") {
+      ++calls;
+      declared.clear();
+      for (std::size_t i = 0; i < std::stoul(words[2]); ++i) declared.insert(words[3 + i]);
+    } else if (line.find(" lua]") != std::string::npos && words[0] != "TIME") {
+      ++touches;
+      BOOST_TEST(declared.contains(words.at(1)), line);
+    }
+  }
+  BOOST_TEST(calls >= 36u);
+  BOOST_TEST(touches > calls);
+}
+
+BOOST_AUTO_TEST_CASE(every_key_has_a_ttl) {
+  const auto s = open();
+  for (const auto& [name, policy] : weir::test::slow_policies(3)) {
+    BOOST_TEST_CONTEXT(name) {
+      client.must("FLUSHALL");
+      const weir::limiter l(s, "r", policy);
+      for (int i = 0; i < 5; ++i) {  // the last two are refused
+        crowd c;
+        for (const char* subject : {"a", "b"}) l.record(subject, c.caller());
+        l.fetch("never recorded", c.caller());
+        weir::test::run_until_complete(io, c);
+        const auto keys = weir::test::keys_of(client);
+        BOOST_TEST(keys.size() == 2u);
+        for (const std::string& key : keys) BOOST_TEST(client.must("PTTL", key).integer > 0);
+      }
+      // One that has lost its TTL gets it back, even from a refused call.
+      for (const std::string& key : weir::test::keys_of(client)) client.must("PERSIST", key);
+      crowd c;
+      for (const char* subject : {"a", "b"}) l.record(subject, c.caller());
+      weir::test::run_until_complete(io, c);
+      BOOST_TEST(c.refused() == 2u);
+      for (const std::string& key : weir::test::keys_of(client)) {
+        BOOST_TEST(client.must("PTTL", key).integer > 0);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_ttl_below_a_millisecond_is_rounded_up) {
+  const weir::limiter l(open(), "r", weir::fixed_window{.limit = 1, .window = 500us});
+  crowd c;
+  for (int i = 0; i < 200; ++i) l.record("s" + std::to_string(i), c.caller());
+  weir::test::run_until_complete(io, c);
+  BOOST_TEST(c.allowed() == 200u);  // and not an error of PEXPIRE or SET
+}
+
+BOOST_AUTO_TEST_CASE(database_and_prefix_of_the_url_are_used) {
+  const auto url = server().url() + "/3?timeout=50s&prefix=shop&client_name=till";
+  const weir::limiter l(weir::open_store(io.get_executor(), url), "r",
+                        weir::fixed_window{.limit = 1, .window = 24h});
+  crowd c;
+  l.record("a", c.caller());
+  weir::test::run_until_complete(io, c);
+  BOOST_TEST(weir::test::keys_of(client).empty());
+  BOOST_TEST(client.must("CLIENT", "LIST").text.find("name=till") != std::string::npos);
+  client.must("SELECT", "3");
+  const auto keys = weir::test::keys_of(client);
+  BOOST_TEST_REQUIRE(keys.size() == 1u);
+  BOOST_TEST(keys[0] == "shop:{r:a}:f");
+  client.must("SELECT", "0");
+}
+
+// A server, or a proxy before it, that knows nothing of HELLO.
+BOOST_AUTO_TEST_CASE(a_server_without_resp3_works) {
+  for (const char* password : {"", "s3cret"}) {
+    BOOST_TEST_CONTEXT("password '" << password << "'") {
+      redis_server old({.password = password, .arguments = {"--rename-command", "HELLO", ""}});
+      auto options = weir::test::patient_options(old);
+      options.database = 2;
+      const auto s = weir::make_redis_store(io.get_executor(), options);
+      redis_client old_client(old);
+      old_client.must("SELECT", "2");
+      for (const auto& [name, policy] : weir::test::slow_policies(2)) {
+        BOOST_TEST_CONTEXT(name) {
+          const weir::limiter l(s, name, policy);
+          crowd c;
+          for (int i = 0; i < 3; ++i) l.record("a", c.caller());
+          l.fetch("a", c.caller());
+          weir::test::run_until_complete(io, c);
+          BOOST_TEST(c[1].d.allowed);
+          BOOST_TEST(!c[2].ec.failed());
+          BOOST_TEST(!c[2].d.allowed);
+          BOOST_TEST(c[3].d.used == 2);
+        }
+      }
+      BOOST_TEST(weir::test::keys_of(old_client).size() == 9u);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
