@@ -4,7 +4,7 @@
 //   redis_bench --print-commands      what redis-benchmark is told to send, one line per row
 //
 // A row is one run of fixed length. The names are read by tables.awk:
-//   weir/POLICY/TRAFFIC/callers:N/keys:K        K: max_keys_per_call
+//   weir/POLICY/TRAFFIC/callers:N/keys:K[/single_threaded]        K: max_keys_per_call
 //   redis-benchmark/POLICY/TRAFFIC/callers:N    N: requests under way, 64 of them in each pipeline
 #include <benchmark/benchmark.h>
 
@@ -81,12 +81,8 @@ void report(benchmark::State& state, const bench::load_result& r) {
   state.counters["server_us"] = r.server_cpu_seconds / r.checks * 1e6;
 }
 
-void weir_row(benchmark::State& state, const workload& work, std::size_t callers,
-              std::size_t keys) {
+void weir_row(benchmark::State& state, const workload& work, const bench::load_options& options) {
   for (auto _ : state) {
-    bench::load_options options = timing;
-    options.callers = callers;
-    options.max_keys_per_call = keys;
     const bench::load_result r = bench::run_load(server_for(work), work, options);
     report(state, r);
     state.counters["allocs"] = r.allocations / r.checks;
@@ -167,10 +163,19 @@ void add_rows(std::string_view policy, traffic t, const std::vector<std::size_t>
       continue;
     }
     // 64 keys in a call, and each in its own; no difference where there is only one key.
+    bench::load_options options = timing;
+    options.callers = n;
     for (const std::size_t keys : {64, 1}) {
       if (keys == 1 && t == traffic::hot) continue;
-      add("weir/" + prefix + std::to_string(n) + "/keys:" + std::to_string(keys), weir_row, work, n,
-          keys);
+      options.max_keys_per_call = keys;
+      add("weir/" + prefix + std::to_string(n) + "/keys:" + std::to_string(keys), weir_row, work,
+          options);
+    }
+    if (policy == "token_bucket" && n >= 1024 && t != traffic::idle) {
+      options.max_keys_per_call = 64;
+      options.single_threaded = true;
+      add("weir/" + prefix + std::to_string(n) + "/keys:64/single_threaded", weir_row, work,
+          options);
     }
     add("redis-benchmark/" + prefix + std::to_string(n), redis_benchmark_row, work, n);
   }

@@ -57,7 +57,7 @@ function in_process_cell(name,    allocs) {
   return number(median(name, "real_time")) (allocs >= 0.005 ? sprintf(" (%.2f)", allocs) : "")
 }
 
-function through_redis(    i, part, callers, keys, base, rate, last) {
+function through_redis(    i, part, callers, keys, base, rate) {
   print "### Through one connection to Redis"
   print ""
   print "CPU in us per check of the client's and the server's core; the last column is checks/s over those of"
@@ -68,10 +68,12 @@ function through_redis(    i, part, callers, keys, base, rate, last) {
   print "|---|---|--:|---|--:|--:|--:|--:|--:|--:|--:|"
   for (i = 1; i <= name_count; ++i) {
     if (names[i] !~ /^(weir|redis-benchmark)\//) continue
+    part[6] = ""
     split(names[i], part, "/")
     callers = substr(part[4], length("callers:") + 1)
     keys = part[1] == "weir" ? "up to " substr(part[5], length("keys:") + 1) : "*redis-benchmark*"
     if (keys == "up to 1") keys = "1"
+    if (part[6] != "") keys = keys ", no locks"
     base = "redis-benchmark/" part[2] "/" part[3] "/" part[4]
     rate = median(names[i], "checks_per_s")
     printf "| %s | %s | %s | %s | %s | %s | %s | %.2f | %.2f | %s | %s |\n", part[2], part[3], thousands(callers),

@@ -202,8 +202,8 @@ std::vector<std::string> command_of(const workload& work) {
   namespace redis = weir::redis;
   asio::io_context never_run;
   const weir::store store = weir::make_memory_store(never_run.get_executor());
-  const auto core = std::make_shared<const weir::detail::limiter_core>(store.backend(), work.name,
-                                                                       work.policy);
+  const auto core = std::make_shared<const weir::detail::limiter_core>(
+      store.backend(), work.name, work.policy, weir::limiter_options{});
   const std::string hot(subject_text(0).view());
   silent_check check(core, work.traffic == traffic::hot ? hot : "__rand_int__");
 

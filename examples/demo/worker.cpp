@@ -106,7 +106,8 @@ worker::~worker() {
 void worker::start(phase which, std::chrono::seconds duration) {
   duration_ = duration;
   std::ostringstream command;
-  command << (which == phase::throttled ? "throttled " : "unthrottled ") << duration.count() << '\n';
+  command << (which == phase::throttled ? "throttled" : "unthrottled");
+  command << ' ' << duration.count() << '\n';
   const std::string text = command.str();
   if (::write(to_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     throw std::runtime_error("a worker process has died");

@@ -27,17 +27,20 @@ sliding_window::sliding_window(const weir::sliding_window& policy) noexcept
       count_refused_(policy.count_refused) {}
 
 instant sliding_window::time_at(const state& s, instant now) const noexcept {
-  return std::max(now, s.index * window_);
+  return std::max(now, aligned(s.start));
 }
 
 sliding_window::state sliding_window::current(const state& s, instant at) const noexcept {
-  const std::int64_t index = at / window_;
-  if (index == s.index) return s;
-  return {index, 0, index == s.index + 1 ? s.current : 0};
+  const instant start = aligned(at);
+  const instant last = aligned(s.start);
+  // A longer window may bear smaller counts only.
+  const units before = std::min(s.current, most_);
+  if (start == last) return {start, before, std::min(s.previous, most_)};
+  return {start, 0, start == last + window_ ? before : 0};
 }
 
 units sliding_window::used(const state& s, instant at) const noexcept {
-  const span left = window_ - (at - s.index * window_);
+  const span left = window_ - (at - s.start);
   return ceil_div(static_cast<wide>(s.previous) * left, window_) + s.current;
 }
 
@@ -52,12 +55,12 @@ instant sliding_window::passes_at(const state& s, units cost) const noexcept {
   const units room = limit_ - s.current - cost;
   if (room >= 0) {
     const span left = floor_div(static_cast<wide>(room) * window_, s.previous);
-    return (s.index + 1) * window_ - left;
+    return s.start + window_ - left;
   }
   // In the next one, where today's current counter weighs as the previous.
   const units next_room = limit_ - cost;
-  if (s.current <= next_room) return (s.index + 1) * window_;
-  return (s.index + 2) * window_ - floor_div(static_cast<wide>(next_room) * window_, s.current);
+  if (s.current <= next_room) return s.start + window_;
+  return s.start + 2 * window_ - floor_div(static_cast<wide>(next_room) * window_, s.current);
 }
 
 decision sliding_window::describe(const state& s, instant at, units cost,
@@ -69,9 +72,9 @@ decision sliding_window::describe(const state& s, instant at, units cost,
   d.remaining = remaining_for_caller(limit_, d.used);
   if (!allowed) d.retry_after = std::chrono::microseconds(passes_at(s, cost) - at);
   if (s.current > 0) {
-    d.reset_after = std::chrono::microseconds((s.index + 2) * window_ - at);
+    d.reset_after = std::chrono::microseconds(s.start + 2 * window_ - at);
   } else if (s.previous > 0) {
-    d.reset_after = std::chrono::microseconds((s.index + 1) * window_ - at);
+    d.reset_after = std::chrono::microseconds(s.start + window_ - at);
   }
   d.at = to_time_point(at);
   return d;

@@ -14,7 +14,8 @@ namespace weir::policies {
 class sliding_window {
  public:
   struct state {
-    std::int64_t index = 0;  // the current window is [index * window, (index + 1) * window)
+    // Of the current window. The start, not the number: read with another window's length, a number could lie years ahead.
+    instant start = 0;
     units current = 0;
     units previous = 0;
     friend bool operator==(const state&, const state&) = default;
@@ -31,7 +32,7 @@ class sliding_window {
 
   decision record(state& s, instant now, units cost) const noexcept;
   decision fetch(const state& s, instant now, units cost) const noexcept;
-  instant matters_until(const state& s) const noexcept { return (s.index + 2) * window_; }
+  instant matters_until(const state& s) const noexcept { return aligned(s.start) + 2 * window_; }
 
   // Its other half is sliding_window.lua.
   static constexpr std::size_t reply_width = 3;
@@ -43,6 +44,7 @@ class sliding_window {
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
 
  private:
+  instant aligned(instant t) const noexcept { return t - t % window_; }
   instant time_at(const state& s, instant now) const noexcept;
   state current(const state& s, instant at) const noexcept;
   units used(const state& s, instant at) const noexcept;

@@ -4,8 +4,8 @@
 --       start, not the number: read with another window's length, a number could lie years ahead.
 -- ARGV  window, limit, digit base, largest count, count refused (0 or 1), cost, then for each key the number of equal
 --       checks (1 if left out, 0 to look only)
--- Reply now, then for each key the window's number and the two counts before the checks; the number is -1 if the key
---       holds something else
+-- Reply now, then for each key the window's start and the two counts before the checks; the start is -1 if the key holds
+--       something else
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -33,7 +33,8 @@ for i = 1, #KEYS do
       end
     end
   end
-  reply[3 * i - 1], reply[3 * i], reply[3 * i + 1] = index, current, previous
+  reply[3 * i - 1] = index < 0 and -1 or index * window
+  reply[3 * i], reply[3 * i + 1] = current, previous
 
   if checks > 0 and index >= 0 then
     -- A clock behind the state is read as the state's own time.

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "model/differential.hpp"
 #include "policy/kernel.hpp"
@@ -355,6 +356,13 @@ BOOST_AUTO_TEST_CASE(state_written_under_another_rate_is_read_to_the_microsecond
         BOOST_TEST(d.reset_after.count() <= before.reset_after.count() + 1);
         BOOST_TEST(new_one.record("k", t0).allowed);
         BOOST_TEST(new_one.fetch("k", t0).reset_after > d.reset_after - 1us);
+        // The fraction is kept in the new rate's parts.
+        const std::string stored = client.must("GET", "k").text;
+        const std::size_t slash = stored.find('/');
+        if (slash != stored.npos) {
+          const std::int64_t parts = to.count / std::gcd(to.count, to.period.count());
+          BOOST_TEST(std::stoll(stored.substr(slash + 1)) < parts);
+        }
         BOOST_TEST(old_one.check({"k"}, t0, 1).front().has_value());  // and back
       }
     }

@@ -1,0 +1,57 @@
+// A policy whose numbers change reads the state that the old ones left. (What each policy makes of it is in
+// docs/policies.md; here: that it stays sane.)
+#include <boost/test/unit_test.hpp>
+
+#include "policy/kernel.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using weir::policies::instant;
+
+constexpr instant now = 1'790'000'000'123'456;
+
+weir::policies::sliding_window window_of(std::chrono::microseconds length) {
+  return weir::policies::sliding_window(weir::sliding_window{.limit = 10, .window = length});
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(changed_policy_suite)
+
+// The state held the window's number once: 1 s read as 60 s lay three thousand years ahead, and refused for ever.
+BOOST_AUTO_TEST_CASE(a_sliding_window_of_another_length_reads_the_old_state_at_the_same_time) {
+  for (const auto length : {1us, 1000us, 59999999us, 60'000'000us, 86'400'000'000us}) {
+    weir::policies::sliding_window::state s;
+    for (int i = 0; i < 3; ++i) BOOST_TEST(window_of(1s).record(s, now, 1).allowed);
+    const weir::decision d = window_of(length).record(s, now, 1);
+    BOOST_TEST(d.at.time_since_epoch().count() == now);
+    BOOST_TEST(d.allowed);
+    BOOST_TEST((d.reset_after <= 2 * length));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_longer_sliding_window_bears_smaller_counts_and_cuts_the_old_ones) {
+  const auto day = window_of(24h);
+  weir::policies::sliding_window free(
+      weir::sliding_window{.limit = weir::unlimited, .window = 1us});
+  weir::policies::sliding_window::state s;
+  free.record(s, now, weir::max_units);
+  s.start = now - now % 86'400'000'000;
+  const weir::decision d = day.fetch(s, now, 1);
+  BOOST_TEST(!d.allowed);
+  BOOST_TEST(d.used == weir::policies::sliding_window::most(86'400'000'000));
+}
+
+BOOST_AUTO_TEST_CASE(a_meter_reads_parts_of_another_rate) {
+  const weir::policies::meter thirds(3, 1'000'000, 10, false);
+  const weir::policies::meter wholes(1, 1'000'000, 10, false);
+  weir::policies::meter::state s;
+  thirds.record(s, now, 1);
+  BOOST_TEST(s.part > 0);
+  const weir::decision d = wholes.record(s, now, 1);
+  BOOST_TEST(d.allowed);
+  BOOST_TEST(d.at.time_since_epoch().count() == now);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
