@@ -142,9 +142,10 @@ template <class Policy>
 Policy lasting_policy(std::uint32_t subjects) {
   if constexpr (std::is_same_v<Policy, weir::sliding_log>) {
     // As long as keeps each log at some hundred entries.
-    return {.limit = 1'000'000, .window = subjects == 1      ? microseconds(1ms)
-                                          : subjects == 1000 ? microseconds(100ms)
-                                                             : microseconds(1h)};
+    return {.limit = 1'000'000,
+            .window = subjects == 1      ? microseconds(1ms)
+                      : subjects == 1000 ? microseconds(100ms)
+                                         : microseconds(1h)};
   } else {
     return make_policy<Policy>(1'000'000'000, 24h);
   }

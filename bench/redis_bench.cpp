@@ -1,6 +1,6 @@
 // Checks through one connection to a redis-server of our own, beside the same scripts driven by redis-benchmark.
 //
-//   redis_bench [--seconds=0.6] [--warm-up=0.15] [Google Benchmark arguments]
+//   redis_bench [--seconds=0.5] [--warm-up=0.1] [Google Benchmark arguments]
 //   redis_bench --print-commands      what redis-benchmark is told to send, one line per row
 //
 // A row is one run of fixed length. The names are read by tables.awk:
@@ -8,6 +8,8 @@
 //   redis-benchmark/POLICY/TRAFFIC/callers:N    N: requests under way, 64 of them in each pipeline
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -34,8 +36,8 @@ constexpr std::string_view name_of(traffic t) {
   return t == traffic::busy ? "busy" : t == traffic::idle ? "idle" : "hot";
 }
 
-/// Nothing is ever refused. Busy states outlive the run; idle ones are over after 10 ms, while a key's turn comes about
-/// every 200 ms.
+/// Nothing is ever refused. Busy states outlive the run; idle ones are over after 10 ms, while a key waits for its turn for
+/// 100 ms and more.
 weir::policy policy_for(std::string_view name, bool idle) {
   const std::int64_t limit = idle ? 1000 : 2'000'000'000;
   const auto window = idle ? std::chrono::microseconds(10ms) : std::chrono::microseconds(1h);
@@ -91,10 +93,15 @@ void weir_row(benchmark::State& state, const workload& work, const bench::load_o
 
 std::vector<std::string> redis_benchmark_command(const workload& work, const std::string& socket,
                                                  std::size_t callers, std::size_t requests) {
-  std::vector<std::string> command{
-      "redis-benchmark", "-s", socket, "-c", std::to_string(std::max<std::size_t>(1, callers / 64)),
-      "-P", std::to_string(std::min<std::size_t>(64, callers)), "-n", std::to_string(requests),
-      "-r", std::to_string(bench::key_count), "--csv", "--precision", "3"};
+  std::vector<std::string> command{"redis-benchmark", "--csv", "--precision", "3", "-s", socket};
+  const auto option = [&command](const char* name, std::size_t value) {
+    command.push_back(name);
+    command.push_back(std::to_string(value));
+  };
+  option("-c", std::max<std::size_t>(1, callers / 64));
+  option("-P", std::min<std::size_t>(64, callers));
+  option("-n", requests);
+  option("-r", bench::key_count);
   for (std::string& word : bench::command_of(work)) command.push_back(std::move(word));
   return command;
 }
@@ -140,14 +147,18 @@ void redis_benchmark_row(benchmark::State& state, const workload& work, std::siz
 /// A row that throws says so and stops the program with a failure: half a table would be taken for a whole one.
 template <class Row, class... Args>
 void add(const std::string& name, Row row, Args... args) {
-  benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
-    try {
-      row(state, args...);
-    } catch (const std::exception& e) {
-      std::fprintf(stderr, "%s: %s\n", name.c_str(), e.what());
-      std::exit(1);
-    }
-  })->Iterations(1)->UseManualTime()->Unit(benchmark::kNanosecond);
+  benchmark::RegisterBenchmark(name.c_str(),
+                               [=](benchmark::State& state) {
+                                 try {
+                                   row(state, args...);
+                                 } catch (const std::exception& e) {
+                                   std::fprintf(stderr, "%s: %s\n", name.c_str(), e.what());
+                                   std::exit(1);
+                                 }
+                               })
+      ->Iterations(1)
+      ->UseManualTime()
+      ->Unit(benchmark::kNanosecond);
 }
 
 void add_rows(std::string_view policy, traffic t, const std::vector<std::size_t>& callers,

@@ -80,8 +80,8 @@ const char* text_of(int value) noexcept {
     case error::overloaded:
       return "too many calls are waiting for the store: send fewer at a time, or raise max_pending";
     case error::circuit_open:
-      return "the store failed repeatedly and is left alone for a moment, nothing was sent: see why it "
-             "cannot be reached, or choose a failure policy";
+      return "the store failed repeatedly and is left alone for a moment, nothing was sent: see "
+             "why it cannot be reached, or choose a failure policy";
     case error::store_full:
       return "the in-memory store holds as many live subjects as it may: raise its bound, or use "
              "fewer distinct subjects";
@@ -193,9 +193,7 @@ constinit const condition_category_type the_condition_category;
 
 }  // namespace
 
-const boost::system::error_category& error_category() noexcept {
-  return the_error_category;
-}
+const boost::system::error_category& error_category() noexcept { return the_error_category; }
 const boost::system::error_category& condition_category() noexcept {
   return the_condition_category;
 }

@@ -180,15 +180,14 @@ class load {
 class silent_check final : public weir::detail::check {
  public:
   silent_check(std::shared_ptr<const weir::detail::limiter_core> core, std::string_view subject)
-      : check(std::move(core), weir::detail::check_kind::record,
-              weir::detail::short_text(subject), 1, {}) {}
+      : check(std::move(core), weir::detail::check_kind::record, weir::detail::short_text(subject),
+              1, {}) {}
   void finish(weir::detail::delivery) override {}
 };
 
 }  // namespace
 
-load_result run_load(const redis_server& server, const workload& work,
-                     const load_options& options) {
+load_result run_load(const redis_server& server, const workload& work, const load_options& options) {
   return load(server, work, options).measure();
 }
 

@@ -29,8 +29,8 @@ struct load_options {
   std::size_t callers = 1;
   std::size_t max_keys_per_call = 64;
   bool single_threaded = false;
-  std::chrono::duration<double> warm_up{0.15};
-  std::chrono::duration<double> measured{0.6};
+  std::chrono::duration<double> warm_up{0.1};
+  std::chrono::duration<double> measured{0.5};
 };
 
 struct load_result {

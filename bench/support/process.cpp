@@ -14,6 +14,8 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/write.hpp>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -81,8 +83,9 @@ redis_server::redis_server(int core) {
   directory_ = name;
   const std::string log = (directory_ / "log").string();
   const int output = open(log.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-  pid_ = spawn({"redis-server", "--port", "0", "--unixsocket", socket_path(), "--save", "",
-                "--appendonly", "no", "--dir", name},
+  const char* program = std::getenv("WEIR_REDIS_SERVER");
+  pid_ = spawn({program != nullptr ? program : "redis-server", "--port", "0", "--unixsocket",
+                socket_path(), "--save", "", "--appendonly", "no", "--dir", name},
                core, output);
   close(output);
   if (clock_getcpuclockid(pid_, &cpu_clock_) != 0) throw std::runtime_error("no CPU clock");

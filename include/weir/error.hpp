@@ -13,23 +13,23 @@ using boost::system::error_code;
 /// A refusal is never an error: it is a `decision` whose `allowed` is false.
 enum class error {
   // The caller's input. Nothing was sent.
-  invalid_policy = 1,   ///< a limit, window, capacity or rate out of range; the exception's text names the bound
-  invalid_rate,         ///< rate text that does not parse
-  invalid_url,          ///< store URL that does not parse
-  unsupported_scheme,   ///< store URL with a scheme that no store answers to
-  invalid_resource,     ///< empty or oversized resource name
-  invalid_subject,      ///< empty or oversized subject
-  invalid_cost,         ///< cost below 1 or beyond 2^52 - 1
-  cost_exceeds_limit,   ///< the cost can never fit the policy: waiting would not help
+  invalid_policy = 1,  ///< a limit, window, capacity or rate out of range; the exception's text names the bound
+  invalid_rate,        ///< rate text that does not parse
+  invalid_url,         ///< store URL that does not parse
+  unsupported_scheme,  ///< store URL with a scheme that no store answers to
+  invalid_resource,    ///< empty or oversized resource name
+  invalid_subject,     ///< empty or oversized subject
+  invalid_cost,        ///< cost below 1 or beyond 2^52 - 1
+  cost_exceeds_limit,  ///< the cost can never fit the policy: waiting would not help
 
   // The way to the store. Nothing was counted, except where the text says so.
   timed_out,        ///< the deadline passed before the check was sent
   no_reply,         ///< sent, and the deadline passed before the answer came: may have been counted
   outcome_unknown,  ///< sent, and the connection was lost before the answer came: may have been counted
   overloaded,       ///< the waiting line is full
-  circuit_open,     ///< the store failed repeatedly, and is left alone until a probe succeeds
-  store_full,       ///< the in-memory store holds as many live subjects as it may
-  store_closed,     ///< the store was closed, or its execution context shut down
+  circuit_open,  ///< the store failed repeatedly, and is left alone until a probe succeeds
+  store_full,    ///< the in-memory store holds as many live subjects as it may
+  store_closed,  ///< the store was closed, or its execution context shut down
 
   // What the server said. Nothing was counted.
   authentication_failed,  ///< wrong or missing user or password

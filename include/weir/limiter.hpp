@@ -93,8 +93,7 @@ class limiter {
   template <class CompletionToken = boost::asio::deferred_t>
   auto record(std::string_view subject, record_options options = {},
               CompletionToken&& token = CompletionToken()) const {
-    return initiate<true>(token, detail::check_kind::record, subject, options.cost,
-                          options.timeout);
+    return initiate<true>(token, detail::check_kind::record, subject, options.cost, options.timeout);
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto record(std::string_view subject, CompletionToken&& token) const {
@@ -155,8 +154,7 @@ class limiter {
   template <bool Answers, class CompletionToken>
   auto initiate(CompletionToken& token, detail::check_kind kind, std::string_view subject,
                 std::int64_t cost, std::chrono::microseconds timeout) const {
-    using signature =
-        std::conditional_t<Answers, void(error_code, decision), void(error_code)>;
+    using signature = std::conditional_t<Answers, void(error_code, decision), void(error_code)>;
     // The subject is copied here and now: a deferred operation may start after the caller's text is gone.
     return boost::asio::async_initiate<CompletionToken, signature>(
         initiation<Answers>{core_, get_executor()}, token, kind,

@@ -18,7 +18,7 @@ struct memory_options {
 
   /// The clock; the system's unless given. May step backward: a policy reads such a time as its state's own. Called from
   /// any thread that checks.
-  std::function<time_point()> clock;
+  std::function<time_point()> clock = {};
 };
 
 /// A store in this process. Subjects that no longer matter are dropped as others are checked, at a constant cost per

@@ -21,7 +21,7 @@ enum class anchor : std::uint8_t {
 /// Counts per window: allowed if count + cost <= limit. Cheap and easily explained; lets up to twice the limit pass around
 /// the border of two windows.
 struct fixed_window {
-  std::int64_t limit = 0;  ///< 1 to max_units, or unlimited
+  std::int64_t limit = 0;               ///< 1 to max_units, or unlimited
   std::chrono::microseconds window{0};  ///< above 0, at most 2^50 us (35 years)
   weir::anchor anchor = weir::anchor::first_request;
   std::chrono::microseconds offset{0};  ///< anchor::epoch only: 0 <= offset < window
@@ -68,7 +68,6 @@ struct leaky_bucket {
 
 /// Any policy. Constructing a limiter from one that cannot be represented exactly throws boost::system::system_error with
 /// error::invalid_policy and the bound in its text.
-using policy =
-    std::variant<fixed_window, sliding_log, sliding_window, token_bucket, gcra, leaky_bucket>;
+using policy = std::variant<fixed_window, sliding_log, sliding_window, token_bucket, gcra, leaky_bucket>;
 
 }  // namespace weir

@@ -14,18 +14,20 @@ namespace weir {
 struct redis_options {
   std::string host = "127.0.0.1";
   std::uint16_t port = 6379;
-  std::string unix_path;  ///< if not empty, used instead of host and port
+  std::string unix_path = {};  ///< if not empty, used instead of host and port
 
   /// TLS 1.2 or later, on TCP. The certificate must be valid, signed by a known authority, and name the server.
   bool tls = false;
-  std::string tls_ca_file;      ///< PEM file with the authorities to trust; the system's if empty
-  std::string tls_cert_file;    ///< PEM file with the client's certificate chain, if the server asks for one
-  std::string tls_key_file;     ///< PEM file with its key
-  std::string tls_server_name;  ///< the name to ask for (SNI) and to find in the certificate; `host` if empty
-  bool tls_verify = true;       ///< false accepts any certificate: for tests only
+  std::string tls_ca_file = {};  ///< PEM file with the authorities to trust; the system's if empty
+  std::string tls_cert_file =
+      {};  ///< PEM file with the client's certificate chain, if the server asks for one
+  std::string tls_key_file = {};  ///< PEM file with its key
+  std::string tls_server_name =
+      {};  ///< the name to ask for (SNI) and to find in the certificate; `host` if empty
+  bool tls_verify = true;  ///< false accepts any certificate: for tests only
 
-  std::string username;  ///< ACL user; the default user if empty
-  std::string password;
+  std::string username = {};  ///< ACL user; the default user if empty
+  std::string password = {};
   std::uint32_t database = 0;
   std::string client_name = "weir";  ///< CLIENT SETNAME; none if empty
 
@@ -33,7 +35,8 @@ struct redis_options {
 
   /// The deadline of a call that names none, queueing and reconnecting included.
   std::chrono::microseconds timeout = std::chrono::milliseconds{500};
-  std::chrono::milliseconds connect_timeout{2000};  ///< resolving, connecting and the handshake together
+  std::chrono::milliseconds connect_timeout{
+      2000};  ///< resolving, connecting and the handshake together
 
   /// A connection on which replies are due and nothing has come for so long is given up and made anew: a server behind a
   /// dead link is noticed in seconds. Idle connections are asked for a sign of life after ping_interval.

@@ -23,8 +23,8 @@ class memory_store final : public detail::store_backend {
     constexpr std::size_t smallest_shard = 1024;
     const std::size_t subjects = std::max<std::size_t>(1, options.max_subjects);
     const std::size_t wanted = std::bit_ceil(std::max<std::size_t>(1, options.shards));
-    const std::size_t count =
-        std::min(wanted, std::bit_floor(std::max<std::size_t>(1, subjects / smallest_shard)));
+    const std::size_t count = std::min(
+        wanted, std::bit_floor(std::max<std::size_t>(1, subjects / smallest_shard)));
     for (std::size_t i = 0; i < count; ++i) {
       shards_.push_back(std::make_unique<memory::shard>((subjects + count - 1) / count));
     }

@@ -51,11 +51,10 @@ class deadline_wheel {
   }
 
  private:
-  using list =
-      boost::intrusive::list<detail::check,
-                             boost::intrusive::member_hook<detail::check, detail::check::hook,
-                                                           &detail::check::wheel>,
-                             boost::intrusive::constant_time_size<false>>;
+  using list = boost::intrusive::list<
+      detail::check,
+      boost::intrusive::member_hook<detail::check, detail::check::hook, &detail::check::wheel>,
+      boost::intrusive::constant_time_size<false>>;
 
   static std::int64_t tick_of(time t) noexcept {
     return std::chrono::floor<std::chrono::milliseconds>(t.time_since_epoch()) / tick;

@@ -37,7 +37,8 @@ void pipeline::submit(check& c, time now) {
   if (pending_ > options_.max_pending) return finish(c, error::overloaded);
   if (!breaker_.lets_through(now)) return finish(c, error::circuit_open);
   const auto timeout = c.timeout.count() != 0 ? c.timeout : options_.timeout;
-  c.deadline = now + std::min<std::chrono::microseconds>(timeout, max_timeout);
+  c.deadline = now + std::clamp<std::chrono::microseconds>(timeout, std::chrono::microseconds{0},
+                                                           max_timeout);
   c.stage = check_stage::waiting;
   waiting_.push_back(c);
   wheel_.add(c);
@@ -137,7 +138,8 @@ const std::string& pipeline::next_write(time now) {
   if (now >= held_until_) held_until_ = time::max();
   if (!wants_write()) return nothing;
   out_.clear();
-  if (out_.capacity() > large_buffer) std::string().swap(out_);  // one big burst must not hold its memory for ever
+  if (out_.capacity() > large_buffer)
+    std::string().swap(out_);  // one big burst must not hold its memory for ever
   stage_upkeep();
   if (!held()) {
     again_.splice(again_.end(), waiting_);
@@ -174,7 +176,7 @@ void pipeline::answer(redis::call& c, const redis::reply_view& reply, time now) 
   const error e = redis::read_reply(c, reply, numbers_);
   switch (e) {
     case error::script_missing:
-      missing_scripts_.set(c.limiter->kernel.index());
+      missing_scripts_.set(c.kernel->index());
       return send_again(c);
     case error::read_only:
       unwelcome_ = true;

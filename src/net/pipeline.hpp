@@ -122,9 +122,9 @@ class pipeline {
   circuit_breaker breaker_;
 
   detail::check_list waiting_;
-  detail::check_list again_;        // not run when sent before: go first
-  std::deque<redis::call> calls_;   // staged and written, oldest first; one reply is due for each
-  std::size_t staged_ = 0;          // the last so many of calls_ are in the write under way
+  detail::check_list again_;       // not run when sent before: go first
+  std::deque<redis::call> calls_;  // staged and written, oldest first; one reply is due for each
+  std::size_t staged_ = 0;         // the last so many of calls_ are in the write under way
   detail::check_list done_;
 
   std::string out_;
@@ -138,7 +138,7 @@ class pipeline {
   bool ping_wanted_ = false;
   bool unwelcome_ = false;
   time held_until_ = time::max();  // not max: the server asked for patience, nothing is written before
-  error refusal_{};  // not zero: checks are turned away with it
+  error refusal_{};                // not zero: checks are turned away with it
   bool closed_ = false;
 };
 

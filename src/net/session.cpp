@@ -28,8 +28,8 @@ session::session(const asio::any_io_executor& executor, redis_options&& options)
       core_(options_, std::random_device{}()),
       stream_(strand_, options_, *this),
       timer_(strand_),
-      registry_(&asio::use_service<session_registry>(
-          asio::query(executor, asio::execution::context))) {
+      registry_(
+          &asio::use_service<session_registry>(asio::query(executor, asio::execution::context))) {
   registry_->add(*this);
 }
 
@@ -60,13 +60,15 @@ void session::start(check& c) {
   const time t = now();
   bool wake = false;
   check_list done;
+  // From the unlocking on the check may be gone, and with it the last handle of this session.
+  std::shared_ptr<session> self;
   {
     const std::lock_guard lock(mutex_);
     core_.submit(c, t);
     wake = needs_strand();
     done = core_.take_done();
+    if (wake || !done.empty()) self = shared_from_this();
   }
-  // The check may be gone from here on.
   if (wake) wake_strand();
   deliver(std::move(done));
 }

@@ -140,9 +140,14 @@ void session_core::received(bool ok, std::size_t bytes, time now) {
 
   last_heard_ = now;
   switch (pipeline_.consume(reader_, now)) {
-    case pipeline::stream_state::good: break;
-    case pipeline::stream_state::broken: lost(error::protocol_error); break;
-    case pipeline::stream_state::unwelcome: lost(error::outcome_unknown); break;
+    case pipeline::stream_state::good:
+      break;
+    case pipeline::stream_state::broken:
+      lost(error::protocol_error);
+      break;
+    case pipeline::stream_state::unwelcome:
+      lost(error::outcome_unknown);
+      break;
   }
 }
 
@@ -175,8 +180,7 @@ void session_core::gone(time now) {
   if (was_ready_) {
     was_ready_ = false;
     pipeline_.disconnected(reason_, sent_, now);
-  } else if (reason_ != error{} && reason_ != error::outcome_unknown &&
-             !redis::is_passing(reason_)) {
+  } else if (reason_ != error{} && reason_ != error::outcome_unknown && !redis::is_passing(reason_)) {
     pipeline_.refused(reason_);
   }
   reason_ = {};

@@ -92,10 +92,10 @@ class session_core {
 
   state state_ = state::pausing;
   time alarm_ = time::min();  // pausing: the next attempt; opening, greeting: the limit; ready: the next look
-  time last_heard_{};         // ready: when bytes came last
-  time waiting_since_{};      // ready: since when a reply has been due without a break
-  error reason_{};            // draining: what the callers are told
-  std::size_t sent_ = 0;      // draining: how much of the last write was passed on
+  time last_heard_{};     // ready: when bytes came last
+  time waiting_since_{};  // ready: since when a reply has been due without a break
+  error reason_{};        // draining: what the callers are told
+  std::size_t sent_ = 0;  // draining: how much of the last write was passed on
 
   bool open_wanted_ = false;
   bool close_wanted_ = false;

@@ -71,14 +71,14 @@ void stream::open() {
     }
     return connect_next();
   }
-  resolver_.async_resolve(
-      options_.host, std::to_string(options_.port),
-      [this, alive = listener_.keep_alive()](
-          error_code ec, const asio::ip::tcp::resolver::results_type& found) {
-        if (ec || closed_) return listener_.on_opened(error::server_error);
-        for (const auto& entry : found) endpoints_.emplace_back(entry.endpoint());
-        connect_next();
-      });
+  resolver_.async_resolve(options_.host, std::to_string(options_.port),
+                          [this, alive = listener_.keep_alive()](
+                              error_code ec, const asio::ip::tcp::resolver::results_type& found) {
+                            if (ec || closed_) return listener_.on_opened(error::server_error);
+                            for (const auto& entry : found)
+                              endpoints_.emplace_back(entry.endpoint());
+                            connect_next();
+                          });
 }
 
 void stream::connect_next() {
@@ -116,8 +116,8 @@ void stream::set_tcp_options() {
 }
 
 void stream::secure() {
-  const std::string& name =
-      options_.tls_server_name.empty() ? options_.host : options_.tls_server_name;
+  const std::string& name = options_.tls_server_name.empty() ? options_.host
+                                                             : options_.tls_server_name;
   tls_.emplace(*socket_, *tls_context_);
   error_code not_an_address;
   asio::ip::make_address(name, not_an_address);

@@ -46,8 +46,7 @@ class stream {
   void close();
 
  private:
-  using socket =
-      boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, strand>;
+  using socket = boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, strand>;
   using endpoint = boost::asio::generic::stream_protocol::endpoint;
 
   void connect_next();

@@ -31,13 +31,11 @@ for i = 1, #KEYS do
   reply[2 * i], reply[2 * i + 1] = start, count
 
   if checks > 0 and start >= 0 then
-    -- A clock behind the state is read as the state's own time.
-    local at = now
-    if count > 0 and start > at then at = start end
-    local fresh = count == 0 or at >= start + window
+    -- A clock behind the window's start finds the window open.
+    local fresh = count == 0 or now >= start + window
     if fresh then
       count = 0
-      start = offset < 0 and at or offset + math.floor((at - offset) / window) * window
+      start = offset < 0 and now or offset + math.floor((now - offset) / window) * window
     end
 
     local counted = math.floor((limit - count) / cost)

@@ -22,7 +22,7 @@ namespace weir::policies {
 class meter {
  public:
   struct state {
-    instant whole = 0;        // the TAT: whole + part / parts microseconds
+    instant whole = 0;  // the TAT: whole + part / parts microseconds
     std::int64_t part = 0;
     friend bool operator==(const state&, const state&) = default;
   };

@@ -104,8 +104,7 @@ decision sliding_log::record(state& s, instant now, units cost) const {
     drop_before(s, keep);
   }
   const units after = distance(s.base_, s.entries_.back().total);
-  const instant passes =
-      allowed ? 0 : passes_at(s, s.first_, s.base_, after + cost - limit_);
+  const instant passes = allowed ? 0 : passes_at(s, s.first_, s.base_, after + cost - limit_);
   return describe(at, after, s.entries_.back().time, passes, allowed);
 }
 

@@ -33,16 +33,16 @@ class sliding_log {
    private:
     friend class sliding_log;
     std::vector<entry> entries_;
-    std::size_t first_ = 0;   // entries before it have been dropped
-    std::int64_t base_ = 0;   // the running total before entries_[first_]
+    std::size_t first_ = 0;  // entries before it have been dropped
+    std::int64_t base_ = 0;  // the running total before entries_[first_]
   };
 
   /// What the script says of a log, enough to answer its checks one by one.
   struct summary {
-    units sum = 0;           // before the checks
+    units sum = 0;  // before the checks
     instant newest = 0;
-    units sum_after = 0;     // after them
-    instant passes_at = 0;   // when the first refused one would pass; 0 if none was
+    units sum_after = 0;    // after them
+    instant passes_at = 0;  // when the first refused one would pass; 0 if none was
   };
 
   /// The policy has been validated.
@@ -76,7 +76,8 @@ class sliding_log {
   void append(state& s, instant at, units cost) const;
   void drop_before(state& s, std::size_t first) const;
   instant passes_at(const state& s, std::size_t first, std::int64_t base, units need) const noexcept;
-  decision describe(instant at, units sum, instant newest, instant passes, bool allowed) const noexcept;
+  decision describe(instant at, units sum, instant newest, instant passes,
+                    bool allowed) const noexcept;
 
   span window_;
   units limit_;

@@ -74,7 +74,7 @@ void write_call(std::string& out, const call& c, std::string& scratch) {
           while (counts > 0 && c.keys[counts - 1].count == 1) --counts;
         }
         writer.begin(3 + c.keys.size() + constants.values().size() + counts);
-        writer.arg("EVALSHA").arg(scripts()[c.limiter->kernel.index()].sha);
+        writer.arg("EVALSHA").arg(scripts()[c.kernel->index()].sha);
         writer.arg(static_cast<std::int64_t>(c.keys.size()));
         write_keys(writer, c, scratch);
         for (const std::int64_t value : constants.values()) writer.arg(value);
@@ -82,7 +82,7 @@ void write_call(std::string& out, const call& c, std::string& scratch) {
           writer.arg(looks_only ? std::int64_t{0} : std::int64_t{c.keys[i].count});
         }
       },
-      c.limiter->kernel);
+      *c.kernel);
 }
 
 void write_load(std::string& out, std::size_t script) {
@@ -98,8 +98,7 @@ error read_reply(call& c, const reply_view& reply, std::vector<std::int64_t>& sc
     return reply.root().type == reply_type::integer ? error{} : error::protocol_error;
   }
   const bool understood = std::visit(
-      [&](const auto& kernel) { return read_states(kernel, c, reply, scratch); },
-      c.limiter->kernel);
+      [&](const auto& kernel) { return read_states(kernel, c, reply, scratch); }, *c.kernel);
   return understood ? error{} : error::protocol_error;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +28,10 @@ struct call {
 
   purpose what = purpose::upkeep;
   std::int64_t cost = 0;
-  std::shared_ptr<const detail::limiter_core> limiter;  // keeps the kernel for the reply, even when all have given up
+  // Only while it is encoded, when its checks keep the limiter alive. A reply that is due must not: the limiter holds the
+  // store, and the store ends with its last handle, also when all callers have given up.
+  const detail::limiter_core* limiter = nullptr;
+  std::optional<policies::kernel> kernel;  // for the reply; none for upkeep
   std::vector<call_key> keys;
   std::size_t end = 0;  // where it ends in the write that carries it
 };

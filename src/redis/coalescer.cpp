@@ -26,9 +26,12 @@ namespace {
 
 call::purpose purpose_of(check_kind kind) {
   switch (kind) {
-    case check_kind::record: return call::purpose::record;
-    case check_kind::fetch: return call::purpose::fetch;
-    case check_kind::reset: return call::purpose::reset;
+    case check_kind::record:
+      return call::purpose::record;
+    case check_kind::fetch:
+      return call::purpose::fetch;
+    case check_kind::reset:
+      return call::purpose::reset;
   }
   return call::purpose::record;
 }
@@ -53,7 +56,8 @@ std::size_t coalescer::call_for(const check& c, std::size_t not_before) {
   call& opened = calls_.emplace_back();
   opened.what = purpose_of(c.kind);
   opened.cost = cost_of(c);
-  opened.limiter = c.limiter;
+  opened.limiter = c.limiter.get();
+  opened.kernel = c.limiter->kernel;
   return it->second;
 }
 

@@ -42,8 +42,8 @@ class coalescer {
 
   const std::size_t max_keys_;
   std::vector<call> calls_;
-  boost::unordered_flat_map<key_id, place, hash> last_place_;       // where the key was added last
-  boost::unordered_flat_map<group_id, std::size_t, hash> open_;     // the call that takes further keys
+  boost::unordered_flat_map<key_id, place, hash> last_place_;    // where the key was added last
+  boost::unordered_flat_map<group_id, std::size_t, hash> open_;  // the call that takes further keys
 };
 
 }  // namespace weir::redis

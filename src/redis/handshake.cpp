@@ -15,8 +15,8 @@ void handshake::begin(round r) {
   received_ = 0;
   command_writer writer(output_);
   const bool authenticates = !options_.password.empty();
-  const std::string_view user =
-      options_.username.empty() ? std::string_view("default") : options_.username;
+  const std::string_view user = options_.username.empty() ? std::string_view("default")
+                                                          : options_.username;
 
   if (r == round::resp3) {
     writer.begin(2 + (authenticates ? 3 : 0) + (options_.client_name.empty() ? 0 : 2));

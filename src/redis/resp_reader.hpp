@@ -102,8 +102,8 @@ class reply_view {
 /// Attributes are checked like everything else, then dropped, wherever they stand.
 ///
 /// Linear: the position inside a half-read reply is kept (in a stack of remaining counts, not by
-/// recursion). However small the pieces, nothing is read again but an unfinished number, some twenty
-/// bytes; and moving unread bytes is paid for by as many bytes consumed or read since.
+/// recursion). However small the pieces, nothing is read again but an unfinished number, some
+/// twenty bytes; and moving unread bytes is paid for by as many bytes consumed or read since.
 ///
 /// Bounded: nothing is allocated on the strength of an announced length or count. If `next` is
 /// called until it returns null after every commit, and `prepare` asks for n bytes at most, the

@@ -321,21 +321,20 @@ BOOST_AUTO_TEST_CASE(behind_a_write_that_is_stuck_nothing_was_counted) {
   server.pause();
   crowd stuck, behind;
   for (int i = 0; i < 300; ++i) {
-    l.record(std::string(65'530, 's') + std::to_string(i), {.timeout = 1s}, stuck.caller());
+    l.record(std::string(65'530, 's') + std::to_string(i), stuck.caller());
   }
   settle();
-  for (int i = 0; i < 10; ++i) l.record("b", {.timeout = 1ms}, behind.caller());
+  for (int i = 0; i < 10; ++i) l.record("b", {.timeout = 20ms}, behind.caller());
   run_until_complete(io, behind);
   BOOST_TEST(behind.failed(error::timed_out) == 10u);
-  run_until_complete(io, stuck);
-  BOOST_TEST(stuck.failed(error::no_reply) == 300u);
+  BOOST_TEST(stuck.answered() == 0u);
   server.resume();
+  run_until_complete(io, stuck);
+  BOOST_TEST(stuck.allowed() == 300u);
   crowd after;
   l.record("b", after.caller());
-  l.fetch(std::string(65'530, 's') + "299", after.caller());
   run_until_complete(io, after);
   BOOST_TEST(after[0].d.used == 1);
-  BOOST_TEST(after[1].d.used == 1);  // that one had been on its way
 }
 
 // The connection breaks inside a write: what the server cannot have seen whole is sent again, the rest is unknown.

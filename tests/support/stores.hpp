@@ -17,6 +17,8 @@ inline redis_options patient_options(const redis_server& server) {
   o.timeout = std::chrono::seconds{50};
   o.backoff_min = std::chrono::milliseconds{1};
   o.backoff_max = std::chrono::milliseconds{20};
+  o.silence_timeout = std::chrono::seconds{50};
+  o.breaker_failures = 0;
   return o;
 }
 

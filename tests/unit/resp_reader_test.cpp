@@ -43,11 +43,11 @@ std::ostream& operator<<(std::ostream& out, const transcript& t) {
   return out << (t.failed ? "then broken" : "");
 }
 
-// `at_least` is what a read asks for: small, the reader has to move its bytes often.
-void feed(reply_reader& reader, std::string_view piece, transcript& seen, std::size_t at_least = 1) {
+// `least` is what a read asks for: small, the reader has to move its bytes often.
+void feed(reply_reader& reader, std::string_view piece, transcript& seen, std::size_t least = 1) {
   do {
-    const std::span<char> room = reader.prepare(at_least);
-    BOOST_REQUIRE(room.size() >= at_least);
+    const std::span<char> room = reader.prepare(least);
+    BOOST_REQUIRE(room.size() >= least);
     const std::size_t n = std::min(room.size(), piece.size());
     if (n != 0) std::memcpy(room.data(), piece.data(), n);
     reader.commit(n);
@@ -404,7 +404,7 @@ BOOST_AUTO_TEST_CASE(work_is_linear_however_small_the_pieces) {
   // A number is read again with each of its bytes: half its length on average.
   BOOST_TEST(work_per_byte("*50000\r\n" + repeat(":1234567\r\n", 50'000)) < 12);
   BOOST_TEST(work_per_byte("*30000\r\n" + repeat("+some text\r\n", 30'000)) < 12);
-  BOOST_TEST(work_per_byte("*1000\r\n" + repeat("|1\r\n+k\r\n*2\r\n:1\r\n:2\r\n#t\r\n", 1000)) < 12);
+  BOOST_TEST(work_per_byte("*999\r\n" + repeat("|1\r\n+k\r\n*2\r\n:1\r\n:2\r\n#t\r\n", 999)) < 12);
   BOOST_TEST(work_per_byte("+" + std::string(65'000, 'x') + "\r\n") < 5);
   BOOST_TEST(work_per_byte("$1000000\r\n" + std::string(1'000'000, 'x') + "\r\n") < 5);
   BOOST_TEST(work_per_byte(repeat("+OK\r\n", 50'000)) < 6);

@@ -58,8 +58,8 @@ class check {
 
   // The store's bookkeeping.
   check_stage stage = check_stage::idle;
-  std::uint8_t resends = 0;     // times it was sent again because the script was missing
-  std::uint32_t position = 0;   // its place among the checks that travel together
+  std::uint8_t resends = 0;    // times it was sent again because the script was missing
+  std::uint32_t position = 0;  // its place among the checks that travel together
   steady_time deadline{};
   hook line;   // in the waiting line, or among the checks of one key that travel together
   hook wheel;  // in the deadline wheel
@@ -73,11 +73,7 @@ class check {
  protected:
   check(std::shared_ptr<const limiter_core> owner, check_kind what, short_text&& who,
         std::int64_t units, std::chrono::microseconds limit) noexcept
-      : limiter(std::move(owner)),
-        cost(units),
-        timeout(limit),
-        kind(what),
-        subject(std::move(who)) {}
+      : limiter(std::move(owner)), cost(units), timeout(limit), kind(what), subject(std::move(who)) {}
   ~check() = default;
 };
 
@@ -85,8 +81,8 @@ class check {
 void start_check(check& c);
 
 enum class cancel_scope : std::uint8_t {
-  any,        ///< drop the waiter, whatever happened to the check
-  only_unsent ///< only if that leaves no trace (asio's `total` cancellation)
+  any,         ///< drop the waiter, whatever happened to the check
+  only_unsent  ///< only if that leaves no trace (asio's `total` cancellation)
 };
 
 /// Finishes the check with operation_aborted, unless it is done already or the scope forbids it.

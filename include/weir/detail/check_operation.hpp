@@ -38,9 +38,8 @@ class check_operation final : public check {
     allocator alloc(asio::get_associated_allocator(handler));
     check_operation* op = allocator_traits::allocate(alloc, 1);
     // Nothing below throws: handlers and executors move without throwing.
-    ::new (static_cast<void*>(op))
-        check_operation(std::move(handler), fallback, std::move(limiter), kind, std::move(subject),
-                        cost, timeout);
+    ::new (static_cast<void*>(op)) check_operation(std::move(handler), fallback, std::move(limiter),
+                                                   kind, std::move(subject), cost, timeout);
     if (slot.is_connected()) slot.template emplace<canceller>(op);
     start_check(*op);
   }
