@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "redis/call.hpp"
+#include "redis/coalescer.hpp"
 #include "support/allocations.hpp"
 #include "weir/weir.hpp"
 
@@ -206,16 +207,12 @@ std::vector<std::string> command_of(const workload& work) {
   const std::string hot(subject_text(0).view());
   silent_check check(core, work.traffic == traffic::hot ? hot : "__rand_int__");
 
-  redis::call call;
-  call.what = redis::call::purpose::record;
-  call.cost = 1;
-  call.limiter = core;
-  redis::call_key& key = call.keys.emplace_back();
-  key.count = 1;
-  key.checks.push_back(check);
+  weir::detail::check_list line;
+  line.push_back(check);
+  redis::coalescer coalescer(1);
   std::string bytes;
   std::string scratch;
-  redis::write_call(bytes, call, scratch);
+  redis::write_call(bytes, coalescer.pack(line).front(), scratch);
 
   // A command is an array of strings: the reader of replies can take it apart.
   redis::reply_reader reader;

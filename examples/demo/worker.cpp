@@ -97,7 +97,7 @@ worker::~worker() {
   ::close(to_);
   ::close(from_);
   // The end of its input ends it; if it is too busy to notice, we insist.
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < 50; ++i) {
     if (::waitpid(pid_, nullptr, WNOHANG) != 0) return;
     std::this_thread::sleep_for(10ms);
   }
