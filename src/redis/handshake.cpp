@@ -39,7 +39,9 @@ void handshake::begin(round r) {
       ++expected_;
     }
   }
+  select_ = static_cast<std::size_t>(-1);
   if (options_.database != 0) {
+    select_ = expected_;
     write_command(output_, "SELECT", static_cast<std::int64_t>(options_.database));
     ++expected_;
   }
@@ -52,10 +54,13 @@ void handshake::begin(round r) {
 handshake::step handshake::on_reply(const reply_view& reply) {
   if (reply.is_push()) return step::going;
   const bool is_hello = round_ == round::resp3 && received_ == 0;
+  const bool is_select = received_ == select_;
   ++received_;
   if (reply.is_error() && !hello_unknown_) {
     const std::string_view text = reply.root().text;
-    const error e = classify_error(text);
+    error e = classify_error(text);
+    // A number beyond 2^31, or a server that has one database only: said in words that mean other things elsewhere.
+    if (is_select && e == error::server_error) e = error::invalid_database;
     if (is_hello && (text.starts_with("NOPROTO") || text.starts_with("ERR unknown command"))) {
       // The rest of this round may fail for want of AUTH: it does not count.
       hello_unknown_ = true;

@@ -33,6 +33,7 @@ class handshake {
   std::string output_;
   std::size_t expected_ = 0;
   std::size_t received_ = 0;
+  std::size_t select_ = 0;  // which reply is that to SELECT; beyond the last if there is none
   bool hello_unknown_ = false;
   error failure_{};
 };

@@ -293,10 +293,10 @@ BOOST_DATA_TEST_CASE_F(fixture, a_context_may_end_with_calls_pending,
   const std::weak_ptr<int> watch = held;
   if (where == "waiting") server.kill();
   {
-    const auto store =
-        where == "memory"
-            ? weir::open_store(context->get_executor(), "memory://")
-            : weir::make_redis_store(context->get_executor(), weir::test::patient_options(server));
+    const auto store = where == "memory"
+                           ? weir::open_store(context->get_executor(), "memory://")
+                           : weir::make_redis_store(context->get_executor(),
+                                                    weir::test::patient_options(server));
     const weir::limiter l(store, "r", plenty);
     if (where == "sent") {
       crowd c;

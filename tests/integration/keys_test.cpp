@@ -21,13 +21,45 @@ using weir::test::redis_server;
 using namespace std::string_literals;
 
 std::vector<std::string> awkward_subjects() {
-  std::vector<std::string> subjects = {
-      " ", "two words", "tab\tline\nreturn\r\n", "{", "}", "{}", "{a}", "}{", "a{b}c{d}", "\0"s,
-      "a\0b"s, "a\0c"s, "%", "%7B", "%25", "%s%n", ":", "::", "a:b", "*", "?", "[a]", "\\", "\"", "'",
-      "$5\r\nhello\r\n", "*1\r\n$8\r\nFLUSHALL\r\n", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x8c\x8a", "\xff\xfe",
-      "-1", "0", "nil", std::string(47, 'k'), std::string(48, 'k'), std::string(10'240, 'k'),
-      std::string(65'535, 'k'), std::string(65'536, 'k'), std::string(65'535, 'k') + "l",
-      std::string(65'536, '{')};
+  std::vector<std::string> subjects = {" ",
+                                       "two words",
+                                       "tab\tline\nreturn\r\n",
+                                       "{",
+                                       "}",
+                                       "{}",
+                                       "{a}",
+                                       "}{",
+                                       "a{b}c{d}",
+                                       "\0"s,
+                                       "a\0b"s,
+                                       "a\0c"s,
+                                       "%",
+                                       "%7B",
+                                       "%25",
+                                       "%s%n",
+                                       ":",
+                                       "::",
+                                       "a:b",
+                                       "*",
+                                       "?",
+                                       "[a]",
+                                       "\\",
+                                       "\"",
+                                       "'",
+                                       "$5\r\nhello\r\n",
+                                       "*1\r\n$8\r\nFLUSHALL\r\n",
+                                       "\xc3\xa4\xe2\x82\xac\xf0\x9f\x8c\x8a",
+                                       "\xff\xfe",
+                                       "-1",
+                                       "0",
+                                       "nil",
+                                       std::string(47, 'k'),
+                                       std::string(48, 'k'),
+                                       std::string(10'240, 'k'),
+                                       std::string(65'535, 'k'),
+                                       std::string(65'536, 'k'),
+                                       std::string(65'535, 'k') + "l",
+                                       std::string(65'536, '{')};
   std::string every_byte;
   for (int b = 0; b < 256; ++b) every_byte += static_cast<char>(b);
   subjects.push_back(every_byte);
@@ -114,10 +146,10 @@ BOOST_AUTO_TEST_CASE(reset_finds_the_same_key) {
 
 BOOST_AUTO_TEST_CASE(pairs_that_read_alike_do_not_collide) {
   const std::pair<const char*, const char*> pairs[] = {
-      {"a", "b:c"},     {"a:b", "c"},    {"a%3Ab", "c"},  {"a", "b%3Ac"}, {"a:", "b:c"},
-      {"a", ":b:c"},    {"a}", "{b"},    {"a", "}:{b"},   {"a", "b}:f"},  {"a", "b"},
-      {"a%", "b"},      {"a%25", "b"},   {"a", "%b"},     {"a", "%25b"},  {"a", "{b}"},
-      {"a", "%7Bb%7D"}, {"a{", "b}"},    {"a", "b:f"},    {"A", "b"},     {"a", "B"}};
+      {"a", "b:c"},     {"a:b", "c"},  {"a%3Ab", "c"}, {"a", "b%3Ac"}, {"a:", "b:c"},
+      {"a", ":b:c"},    {"a}", "{b"},  {"a", "}:{b"},  {"a", "b}:f"},  {"a", "b"},
+      {"a%", "b"},      {"a%25", "b"}, {"a", "%b"},    {"a", "%25b"},  {"a", "{b}"},
+      {"a", "%7Bb%7D"}, {"a{", "b}"},  {"a", "b:f"},   {"A", "b"},     {"a", "B"}};
   const weir::policy window = weir::fixed_window{.limit = 100, .window = 24h};
   const weir::policy log = weir::sliding_log{.limit = 100, .window = 24h};
   const auto s = open();
@@ -146,7 +178,8 @@ BOOST_AUTO_TEST_CASE(a_key_has_exactly_one_hash_tag_and_it_is_its_own) {
       const auto subjects = awkward_subjects();
       crowd c;
       for (const char* resource : {"r", "{r}", "}"}) {
-        const weir::limiter l(s, resource, weir::token_bucket{.capacity = 9, .refill = weir::per_day(1)});
+        const weir::limiter l(s, resource,
+                              weir::token_bucket{.capacity = 9, .refill = weir::per_day(1)});
         for (const std::string& subject : subjects) l.record(subject, c.caller());
       }
       weir::test::run_until_complete(io, c);

@@ -26,7 +26,8 @@ struct fixture {
   asio::io_context io;
 
   weir::limiter open(const std::string& store, const weir::policy& policy) {
-    return weir::limiter(weir::open_store(io.get_executor(), weir::test::empty_store_url(store)), "r", policy);
+    return weir::limiter(weir::open_store(io.get_executor(), weir::test::empty_store_url(store)),
+                         "r", policy);
   }
   decision record(const weir::limiter& l, std::int64_t cost = 1) {
     return answer([&](auto handler) { l.record("s", {.cost = cost}, handler); });
@@ -120,8 +121,9 @@ BOOST_DATA_TEST_CASE_F(fixture, fixed_window_ends_for_all_at_once, stores, store
 }
 
 BOOST_DATA_TEST_CASE_F(fixture, fixed_window_of_the_epoch_ends_at_a_multiple, stores, store) {
-  const auto l = open(store, weir::fixed_window{.limit = 2, .window = 24h,
-                                                .anchor = weir::anchor::epoch, .offset = 7h});
+  const auto l = open(
+      store,
+      weir::fixed_window{.limit = 2, .window = 24h, .anchor = weir::anchor::epoch, .offset = 7h});
   const decision d = record(l);
   BOOST_TEST(((d.at + d.reset_after).time_since_epoch() % 24h == 7h));
 }
@@ -315,12 +317,12 @@ BOOST_DATA_TEST_CASE_F(fixture, article_sliding_window, stores, store) {
 
 // Article 3: hold oneself back before somebody else does. Whoever waits as long as it was told gets through.
 BOOST_DATA_TEST_CASE_F(fixture, waiting_for_retry_after_is_enough, stores, store) {
-  const weir::policy policies[] = {
-      weir::fixed_window{.limit = 2, .window = 60ms}, weir::sliding_log{.limit = 2, .window = 60ms},
-      weir::sliding_window{.limit = 2, .window = 60ms},
-      weir::token_bucket{.capacity = 2, .refill = weir::every(30ms)},
-      weir::gcra{.rate = weir::every(30ms), .burst = 2},
-      weir::leaky_bucket{.capacity = 2, .leak = weir::every(30ms)}};
+  const weir::policy policies[] = {weir::fixed_window{.limit = 2, .window = 60ms},
+                                   weir::sliding_log{.limit = 2, .window = 60ms},
+                                   weir::sliding_window{.limit = 2, .window = 60ms},
+                                   weir::token_bucket{.capacity = 2, .refill = weir::every(30ms)},
+                                   weir::gcra{.rate = weir::every(30ms), .burst = 2},
+                                   weir::leaky_bucket{.capacity = 2, .leak = weir::every(30ms)}};
   for (std::size_t i = 0; i < std::size(policies); ++i) {
     BOOST_TEST_CONTEXT("policy " << i) {
       const auto l = open(store, policies[i]);

@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(every_call_completes_when_the_store_is_closed_under_load) {
     std::atomic<int> odd{0};
     constexpr int count = 3000;
     for (int t = 0; t < 3; ++t) {
-      asio::post(pool, [&, t] {
+      asio::post(pool, [&] {
         for (int i = 0; i < count / 3; ++i) {
           l.record(std::to_string(i % 50), [&](weir::error_code ec, weir::decision) {
             if (ec && ec != error::store_closed && ec != error::outcome_unknown) odd.fetch_add(1);

@@ -63,9 +63,9 @@ struct caller {
     if (ec) {
       ++failures;
       if (ec == condition::may_have_counted) ++unknown;
-      BOOST_CHECK_MESSAGE(ec == error::outcome_unknown || ec == error::no_reply ||
-                              ec == error::timed_out,
-                          subject << ": " << ec.message());
+      BOOST_CHECK_MESSAGE(
+          ec == error::outcome_unknown || ec == error::no_reply || ec == error::timed_out,
+          subject << ": " << ec.message());
       return;
     }
     const bool next = d.used > used && d.used <= used + 1 + unknown;
@@ -258,7 +258,8 @@ BOOST_AUTO_TEST_CASE(a_server_that_is_down_from_the_start_may_come_later) {
 
 BOOST_AUTO_TEST_CASE(the_default_deadline_needs_no_asking) {
   server.pause();
-  const weir::limiter never_connected(weir::open_store(io.get_executor(), server.url()), "r", plenty);
+  const weir::limiter never_connected(weir::open_store(io.get_executor(), server.url()), "r",
+                                      plenty);
   crowd c;
   never_connected.record("a", c.caller());
   never_connected.fetch("a", c.caller());

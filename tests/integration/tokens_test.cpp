@@ -3,12 +3,14 @@
 #include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/use_future.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "support/run.hpp"
 #include "support/stores.hpp"
@@ -57,8 +59,8 @@ struct fixture {
   asio::io_context io;
 
   weir::limiter open(const std::string& store, std::int64_t limit = 5) {
-    return weir::limiter(weir::open_store(io.get_executor(), weir::test::empty_store_url(store)), "r",
-                         weir::fixed_window{.limit = limit, .window = 24h});
+    return weir::limiter(weir::open_store(io.get_executor(), weir::test::empty_store_url(store)),
+                         "r", weir::fixed_window{.limit = limit, .window = 24h});
   }
 };
 
@@ -123,19 +125,26 @@ BOOST_DATA_TEST_CASE_F(fixture, as_tuple, stores, store) {
 
 BOOST_DATA_TEST_CASE_F(fixture, use_future, stores, store) {
   const auto l = open(store);
-  const auto wait = [&](auto& future) {
-    weir::test::run_until(
-        io, [&] { return future.wait_for(0s) == std::future_status::ready; });
+  auto busy = asio::make_work_guard(io);
+  std::jthread runner([&] { io.run(); });
+  const auto result_of = [](auto future) -> decltype(future.get()) {
+    if (future.wait_for(weir::test::watchdog) != std::future_status::ready) {
+      throw std::runtime_error("no answer after a minute");
+    }
+    return future.get();
   };
-  auto d = l.record("a", asio::use_future);
-  wait(d);
-  BOOST_TEST(d.get().used == 1);
-  auto r = l.reset("a", {}, asio::use_future);
-  wait(r);
-  r.get();
-  auto bad = l.fetch("a", {.cost = 0}, asio::use_future);
-  wait(bad);
-  WEIR_TEST_ERROR(weir::test::error_of([&] { bad.get(); }), error::invalid_cost);
+  try {
+    BOOST_TEST(result_of(l.record("a", asio::use_future)).used == 1);
+    BOOST_TEST(result_of(l.record("a", {.cost = 2}, asio::use_future)).used == 3);
+    result_of(l.reset("a", {}, asio::use_future));
+    BOOST_TEST(result_of(l.fetch("a", asio::use_future)).used == 0);
+    // Not as an exception: one that crosses threads inside the standard library alarms the thread sanitizer.
+    const auto [ec, d] = result_of(l.fetch("a", {.cost = 0}, asio::as_tuple(asio::use_future)));
+    WEIR_TEST_ERROR(ec, error::invalid_cost);
+  } catch (const std::exception& e) {
+    BOOST_ERROR(e.what());
+  }
+  io.stop();
 }
 
 BOOST_DATA_TEST_CASE_F(fixture, a_callback_of_any_value_category, stores, store) {
@@ -157,8 +166,8 @@ BOOST_DATA_TEST_CASE_F(fixture, a_callback_of_any_value_category, stores, store)
   weir::test::run_until(io, [&] { return calls == 4; });
 }
 
-BOOST_DATA_TEST_CASE_F(fixture, a_deferred_call_starts_later_and_needs_nothing_of_its_caller, stores,
-                       store) {
+BOOST_DATA_TEST_CASE_F(fixture, a_deferred_call_starts_later_and_needs_nothing_of_its_caller,
+                       stores, store) {
   auto l = std::make_unique<weir::limiter>(open(store));
   auto subject = std::make_unique<std::string>(1000, 's');  // too long to be kept inside the object
   auto pending = l->record(*subject);
@@ -251,10 +260,12 @@ BOOST_DATA_TEST_CASE_F(fixture, a_pending_call_keeps_its_executors_context_busy,
   asio::io_context other;
   bool done = false;
   l.record("a", asio::bind_executor(other, [&](weir::error_code, weir::decision) { done = true; }));
-  BOOST_TEST(other.poll() == 0u);
-  BOOST_TEST(!other.stopped());
-  weir::test::run_until(io, [&] { return done || other.poll() > 0; });
-  BOOST_TEST(done);
+  const auto look = [&] {
+    other.poll();
+    BOOST_TEST(other.stopped() == done);  // stopped: it has run out of work
+    return done;
+  };
+  weir::test::run_until(io, look);
 }
 
 BOOST_DATA_TEST_CASE_F(fixture, the_handlers_allocator_is_used_and_given_back_first, stores, store) {
@@ -285,20 +296,24 @@ BOOST_DATA_TEST_CASE_F(fixture, the_handlers_allocator_is_used_and_given_back_fi
 BOOST_DATA_TEST_CASE_F(fixture, a_handler_that_throws_takes_no_other_along, stores, store) {
   const auto l = open(store, 100);
   crowd c;
+  int throws = 0;
   for (int i = 0; i < 20; ++i) {
     l.record("a", c.caller());
-    l.record("a", [](weir::error_code, weir::decision) { throw std::runtime_error("mine"); });
+    l.record("a", [&](weir::error_code, weir::decision) {
+      ++throws;
+      throw std::runtime_error("mine");
+    });
   }
-  int thrown = 0;
-  while (!c.complete() || thrown < 20) {
+  int caught = 0;  // Asio may throw several as one
+  while (!c.complete() || throws < 20) {
     try {
-      weir::test::run_until(io, [&] { return c.complete(); });
-      io.poll();
-    } catch (const std::runtime_error&) {
-      ++thrown;
+      weir::test::run_until(io, [&] { return c.complete() && throws == 20; });
+    } catch (const std::exception&) {
+      ++caught;
     }
   }
-  BOOST_TEST(thrown == 20);
+  BOOST_TEST(throws == 20);
+  BOOST_TEST(caught >= 1);
   for (std::size_t i = 0; i < c.size(); ++i) {
     BOOST_TEST(c[i].times == 1);
     BOOST_TEST(c[i].d.used == static_cast<std::int64_t>(2 * i + 1));

@@ -35,7 +35,8 @@ void run_until(asio::io_context& io, Predicate&& done) {
   io.restart();
   const auto limit = std::chrono::steady_clock::now() + watchdog;
   while (!done()) {
-    BOOST_REQUIRE_MESSAGE(io.run_one_until(limit) == 1, "nothing more happens, or a minute is over");
+    BOOST_REQUIRE_MESSAGE(io.run_one_until(limit) == 1,
+                          "nothing more happens, or a minute is over");
   }
 }
 
@@ -144,9 +145,9 @@ error_code error_of(F&& f) {
 }  // namespace weir::test
 
 /// BOOST_TEST with codes and enumerators prints nothing readable; this prints the message.
-#define WEIR_TEST_ERROR(code, expected)                                                     \
-  do {                                                                                      \
-    const ::weir::error_code weir_test_code = (code);                                       \
-    BOOST_CHECK_MESSAGE(weir_test_code == (expected),                                       \
+#define WEIR_TEST_ERROR(code, expected)                                                      \
+  do {                                                                                       \
+    const ::weir::error_code weir_test_code = (code);                                        \
+    BOOST_CHECK_MESSAGE(weir_test_code == (expected),                                        \
                         #code " is \"" << weir_test_code.message() << "\", not " #expected); \
   } while (false)

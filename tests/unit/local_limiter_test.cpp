@@ -43,9 +43,9 @@ BOOST_AUTO_TEST_CASE(fixed_window_opens_with_the_first_request) {
 }
 
 BOOST_AUTO_TEST_CASE(fixed_window_aligned_to_the_epoch) {
-  weir::local_limiter l(weir::fixed_window{.limit = 3, .window = 10s,
-                                           .anchor = weir::anchor::epoch, .offset = 2s},
-                        clock);
+  weir::local_limiter l(
+      weir::fixed_window{.limit = 3, .window = 10s, .anchor = weir::anchor::epoch, .offset = 2s},
+      clock);
   now += 11s;  // windows begin at 2 s, 12 s, ...
   BOOST_TEST(allowed_of(l, 5) == 3);
   now += 1s;

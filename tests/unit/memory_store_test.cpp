@@ -27,8 +27,8 @@ struct fixture {
   weir::store store(std::size_t max_subjects = 1'000'000, std::size_t shards = 16) {
     return weir::make_memory_store(
         io.get_executor(), {.max_subjects = max_subjects, .shards = shards, .clock = [this] {
-          return weir::time_point(now);
-        }});
+                              return weir::time_point(now);
+                            }});
   }
 
   outcome record(const weir::limiter& l, std::string_view subject, std::int64_t cost = 1) {
@@ -239,8 +239,8 @@ BOOST_AUTO_TEST_CASE(every_call_completes_while_another_thread_closes) {
   asio::thread_pool pool(4);
   auto s = weir::make_memory_store(
       pool.get_executor(), {.max_subjects = 64, .shards = 4, .clock = [&] {
-        return weir::time_point(std::chrono::microseconds(ticks.fetch_add(7)));
-      }});
+                              return weir::time_point(std::chrono::microseconds(ticks.fetch_add(7)));
+                            }});
   const weir::limiter l(s, "r", weir::fixed_window{.limit = 2, .window = 1ms});
   const auto note = [&](weir::error_code ec, weir::decision = {}) {
     if (ec && ec != error::store_full && ec != error::store_closed) odd.fetch_add(1);
