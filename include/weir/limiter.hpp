@@ -72,6 +72,8 @@ static_assert(std::is_trivially_destructible_v<record_options> &&
 ///
 /// **Per-operation cancellation.** `terminal`, `partial`: the caller is dropped at any stage, with
 /// boost::asio::error::operation_aborted; a check that was sent may have counted. `total`: only while nothing was sent.
+/// Inside a coroutine, cancel the coroutine (its slot is used by itself), or race the call with awaitable_operators; with a
+/// callback, boost::asio::bind_cancellation_slot. A deadline needs none of this: see `timeout`.
 ///
 /// **Errors.** Those of weir::error, and operation_aborted. `ec == condition::not_counted` and
 /// `ec == condition::may_have_counted` say what is known about the count. A refusal is not an error.

@@ -13,7 +13,8 @@ class store_backend;
 }
 
 /// Where the counts live: a handle to one store. Copies share it; the store closes when the last copy (those inside
-/// limiters and pending calls included) is gone.
+/// limiters and pending calls included) is gone. A Redis store keeps `io_context::run()` busy until then, so let the last
+/// handle belong to the work itself, such as a coroutine's local variable, or call close().
 ///
 /// Thread safety: everything, on the same or on different handles, may be called from any thread.
 class store {
