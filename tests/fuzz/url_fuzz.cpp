@@ -1,4 +1,4 @@
-// Store URLs: never a crash, and never a piece of the URL behind its scheme in what is thrown.
+// Store URLs: never a crash, and never a piece of the URL in what is thrown.
 #include <boost/system/system_error.hpp>
 #include <string>
 
