@@ -35,7 +35,7 @@ struct sliding_log {
   std::int64_t limit = 0;  ///< 1 to max_units, or unlimited (give a resolution then: the log grows with the traffic)
   std::chrono::microseconds window{0};      ///< above 0, at most 2^50 us
   std::chrono::microseconds resolution{0};  ///< 0 for exact; else at most the window
-  bool count_refused = false;
+  bool count_refused = false;               ///< the limit is then at most 2^50
 };
 
 /// Two epoch-aligned counters, the previous one weighted by the part of it that the sliding window still covers. Constant

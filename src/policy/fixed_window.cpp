@@ -10,10 +10,18 @@ fixed_window::fixed_window(const weir::fixed_window& policy) noexcept
       offset_(policy.anchor == anchor::epoch ? policy.offset.count() : -1),
       count_refused_(policy.count_refused) {}
 
+instant fixed_window::begin_of_window(instant at) const noexcept {
+  return offset_ < 0 ? at : offset_ + floor_div(at - offset_, window_) * window_;
+}
+
+fixed_window::state fixed_window::settled(const state& s, instant now) const noexcept {
+  if (s.count == 0 || s.start - now <= window_) return s;
+  return {begin_of_window(now), s.count};
+}
+
 fixed_window::state fixed_window::current(const state& s, instant at) const noexcept {
   if (s.count > 0 && at < s.start + window_) return s;
-  if (offset_ < 0) return {at, 0};
-  return {offset_ + floor_div(at - offset_, window_) * window_, 0};
+  return {begin_of_window(at), 0};
 }
 
 decision fixed_window::describe(const state& s, instant at, bool allowed) const noexcept {
@@ -30,6 +38,7 @@ decision fixed_window::describe(const state& s, instant at, bool allowed) const 
 }
 
 decision fixed_window::record(state& s, instant now, units cost) const noexcept {
+  s = settled(s, now);
   const instant at = s.count > 0 ? std::max(now, s.start) : now;
   state next = current(s, at);
   const bool allowed = next.count + cost <= limit_;
@@ -41,8 +50,9 @@ decision fixed_window::record(state& s, instant now, units cost) const noexcept 
 }
 
 decision fixed_window::fetch(const state& s, instant now, units cost) const noexcept {
-  const instant at = s.count > 0 ? std::max(now, s.start) : now;
-  const state next = current(s, at);
+  const state seen = settled(s, now);
+  const instant at = seen.count > 0 ? std::max(now, seen.start) : now;
+  const state next = current(seen, at);
   return describe(next, at, next.count + cost <= limit_);
 }
 

@@ -8,7 +8,8 @@
 
 namespace weir::policies {
 
-/// One counter and the time at which its window began. A clock behind that time is read as that time.
+/// One counter and the time at which its window began. A clock behind that time is read as that time; behind by more than
+/// a window, the count moves to the window of now.
 class fixed_window {
  public:
   struct state {
@@ -37,6 +38,8 @@ class fixed_window {
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
 
  private:
+  instant begin_of_window(instant at) const noexcept;
+  state settled(const state& s, instant now) const noexcept;
   state current(const state& s, instant at) const noexcept;
   decision describe(const state& s, instant at, bool allowed) const noexcept;
 

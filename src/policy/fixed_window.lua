@@ -31,20 +31,21 @@ for i = 1, #KEYS do
   reply[2 * i], reply[2 * i + 1] = start, count
 
   if checks > 0 and start >= 0 then
-    -- A clock behind the window's start finds the window open.
+    -- A clock behind the window's start finds the window open; behind by more than a window, it takes the count along.
+    local moved = count > 0 and start - now > window
     local fresh = count == 0 or now >= start + window
-    if fresh then
-      count = 0
+    if fresh then count = 0 end
+    if fresh or moved then
       start = offset < 0 and now or offset + math.floor((now - offset) / window) * window
     end
 
     local counted = math.floor((limit - count) / cost)
     if count_refused or counted > checks then counted = checks end
-    if counted > 0 then
-      count = count + counted * cost
+    if counted > 0 or moved then
+      if counted > 0 then count = count + counted * cost end
       if count > most then count = most end
       local ttl = math.ceil((start + window - now) / 1000)
-      if fresh then
+      if fresh or moved then
         redis.call('SET', key, struct.pack('<dd', start, count), 'PX', ttl)
       else
         redis.call('SETRANGE', key, 8, struct.pack('<d', count))

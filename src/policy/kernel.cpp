@@ -9,6 +9,8 @@ namespace {
 
 constexpr span max_window = std::int64_t{1} << 50;
 constexpr span max_sliding_window = std::int64_t{1} << 48;
+// Up to three times the limit are summed up before what no longer matters is dropped.
+constexpr units max_count_refused_log = std::int64_t{1} << 50;
 
 [[noreturn]] void refuse(std::string_view policy, std::string_view rule, std::int64_t got) {
   std::string text(policy);
@@ -64,7 +66,7 @@ struct compiler {
     return fixed_window(p);
   }
   kernel operator()(const weir::sliding_log& p) const {
-    require_limit("sliding_log", p.limit, max_units);
+    require_limit("sliding_log", p.limit, p.count_refused ? max_count_refused_log : max_units);
     require("sliding_log", "window (us)", p.window.count(), 1, max_window);
     require("sliding_log", "resolution (us)", p.resolution.count(), 0, p.window.count());
     return sliding_log(p);

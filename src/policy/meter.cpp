@@ -14,6 +14,11 @@ bool later(const meter::state& a, const meter::state& b) noexcept {
 
 instant rounded_up(const meter::state& s) noexcept { return s.whole + (s.part > 0 ? 1 : 0); }
 
+/// The first whole microsecond that is not before a - b.
+instant difference(const meter::state& a, const meter::state& b) noexcept {
+  return a.whole - b.whole + (a.part > b.part ? 1 : 0);
+}
+
 }  // namespace
 
 meter::meter(std::int64_t count, span period, units burst, bool spaced) noexcept
@@ -42,10 +47,14 @@ meter::state meter::plus(state a, state b) const noexcept {
   return sum;
 }
 
+meter::state meter::settled(const state& s, instant now) const noexcept {
+  const span ahead = difference(s, tolerance_) - now;
+  return ahead > tolerance_.whole ? state{s.whole - ahead, s.part} : s;
+}
+
 meter::verdict meter::judge(const state& s, instant now, units cost) const noexcept {
-  const instant passed = s.whole - tolerance_.whole + (s.part > tolerance_.part ? 1 : 0);
   verdict v;
-  v.at = std::max(now, passed);
+  v.at = std::max(now, difference(s, tolerance_));
   const state at{v.at, 0};
   v.base = later(s, at) ? s : at;
   v.next = plus(v.base, time_of(cost));
@@ -69,8 +78,7 @@ decision meter::describe(const verdict& v, const state& after) const noexcept {
   d.reset_after = std::chrono::microseconds(rounded_up(tat) - v.at);
   if (!v.allowed) {
     // The first whole microsecond t with next <= t + tolerance.
-    const instant when = v.next.whole - tolerance_.whole + (v.next.part > tolerance_.part ? 1 : 0);
-    d.retry_after = std::chrono::microseconds(when - v.at);
+    d.retry_after = std::chrono::microseconds(difference(v.next, tolerance_) - v.at);
   } else if (spaced_) {
     d.delay = std::chrono::microseconds(rounded_up(v.base) - v.at);
   }
@@ -79,13 +87,15 @@ decision meter::describe(const verdict& v, const state& after) const noexcept {
 }
 
 decision meter::record(state& s, instant now, units cost) const noexcept {
+  s = settled(s, now);
   const verdict v = judge(s, now, cost);
   if (v.allowed) s = v.next;
   return describe(v, s);
 }
 
 decision meter::fetch(const state& s, instant now, units cost) const noexcept {
-  return describe(judge(s, now, cost), s);
+  const state seen = settled(s, now);
+  return describe(judge(seen, now, cost), seen);
 }
 
 std::string_view meter::script() noexcept { return lua::meter_lua; }

@@ -18,7 +18,8 @@ namespace weir::policies {
 /// a number of parts, so nothing is ever lost to rounding.
 ///
 /// The clock. A TAT lies at most burst * T beyond the time at which it was written, so TAT - burst * T has certainly
-/// passed: a clock that reads less is read as that time.
+/// passed: a clock that reads less is read as that time. Further ahead than another burst * T, it was not written by this
+/// clock or not under this policy: then the bucket counts as full, from now on.
 class meter {
  public:
   struct state {
@@ -61,6 +62,7 @@ class meter {
 
   state time_of(units cost) const noexcept;
   state plus(state a, state b) const noexcept;
+  state settled(const state& s, instant now) const noexcept;
   verdict judge(const state& s, instant now, units cost) const noexcept;
   decision describe(const verdict& v, const state& after) const noexcept;
 

@@ -32,10 +32,12 @@ for i = 1, #KEYS do
   reply[2 * i], reply[2 * i + 1] = tat, part
 
   if checks > 0 and tat >= 0 then
-    -- A clock behind the state is read as the state's own time.
+    -- A clock behind the state is read as the state's own time; far behind it, the bucket counts as full from now on.
     local at = tat - burst
     if part > burst_part then at = at + 1 end
-    if at < now then at = now end
+    local moved = at - now > burst
+    if moved then tat = tat - (at - now) end
+    if moved or at < now then at = now end
 
     local fresh = tat < at
     local next, next_part = tat, part
@@ -55,11 +57,11 @@ for i = 1, #KEYS do
       end
     end
 
-    if admitted > 0 then
+    if admitted > 0 or moved then
       local ttl = math.ceil((next + (next_part > 0 and 1 or 0) - now) / 1000)
       if next_part > 0 then
         redis.call('SET', key, string.format('%.0f/%.0f', next, next_part), 'PX', ttl)
-      elseif fresh or not plain then
+      elseif fresh or moved or not plain then
         redis.call('SET', key, string.format('%.0f', next), 'PX', ttl)
       elseif type(redis.pcall('INCRBY', key, next - tat)) == 'table' then
         reply[2 * i] = -1  -- a number, but none of ours

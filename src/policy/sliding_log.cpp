@@ -20,7 +20,7 @@ sliding_log::sliding_log(const weir::sliding_log& policy) noexcept
     : window_(policy.window.count()),
       limit_(policy.limit == unlimited ? no_limit : policy.limit),
       resolution_(policy.resolution.count()),
-      count_refused_(policy.count_refused) {}
+      count_refused_(policy.count_refused && limit_ != no_limit) {}
 
 instant sliding_log::time_at(instant newest, instant now) const noexcept {
   return std::max(now, newest - resolution_);
@@ -28,6 +28,19 @@ instant sliding_log::time_at(instant newest, instant now) const noexcept {
 
 instant sliding_log::entry_time(instant at) const noexcept {
   return resolution_ == 0 ? at : (at / resolution_ + 1) * resolution_;
+}
+
+bool sliding_log::is_far_ahead(const state& s, instant now) const noexcept {
+  return !s.empty() && s.entries_.back().time - resolution_ - now > window_;
+}
+
+sliding_log::state sliding_log::moved_to(const state& s, instant now) const {
+  const std::size_t first = first_alive(s, s.entries_.back().time - resolution_);
+  const std::int64_t base = first == s.first_ ? s.base_ : s.entries_[first - 1].total;
+  const units sum = distance(base, s.entries_.back().total);
+  state moved;
+  moved.entries_.push_back({entry_time(now), count_refused_ ? std::min(sum, limit_) : sum});
+  return moved;
 }
 
 std::size_t sliding_log::first_alive(const state& s, instant at) const noexcept {
@@ -52,9 +65,15 @@ void sliding_log::drop_before(state& s, std::size_t first) const {
 void sliding_log::append(state& s, instant at, units cost) const {
   const instant time = entry_time(at);
   const std::int64_t last = s.empty() ? s.base_ : s.entries_.back().total;
-  const units weight = std::min(cost, max_units - distance(s.base_, last));
-  const std::int64_t total = (last + weight) % modulus;
-  if (!s.empty() && s.entries_.back().time == time) {
+  const bool joins = !s.empty() && s.entries_.back().time == time;
+  units most = max_units - distance(s.base_, last);
+  if (count_refused_) {
+    const bool alone = s.first_ + 1 == s.entries_.size();
+    const std::int64_t before = !joins ? last : alone ? s.base_ : s.entries_.end()[-2].total;
+    most = std::min(most, std::max<units>(0, limit_ - distance(before, last)));
+  }
+  const std::int64_t total = (last + std::min(cost, most)) % modulus;
+  if (joins) {
     s.entries_.back().total = total;
   } else {
     s.entries_.push_back({time, total});
@@ -84,6 +103,7 @@ decision sliding_log::describe(instant at, units sum, instant newest, instant pa
 }
 
 decision sliding_log::record(state& s, instant now, units cost) const {
+  if (is_far_ahead(s, now)) s = moved_to(s, now);
   const instant at = time_at(s.empty() ? 0 : s.entries_.back().time, now);
   const std::size_t first = first_alive(s, at);
   const bool any = first < s.entries_.size();
@@ -108,7 +128,8 @@ decision sliding_log::record(state& s, instant now, units cost) const {
   return describe(at, after, s.entries_.back().time, passes, allowed);
 }
 
-decision sliding_log::fetch(const state& s, instant now, units cost) const noexcept {
+decision sliding_log::fetch(const state& s, instant now, units cost) const {
+  if (is_far_ahead(s, now)) return fetch(moved_to(s, now), now, cost);
   const instant newest = s.empty() ? 0 : s.entries_.back().time;
   const instant at = time_at(newest, now);
   const std::size_t first = first_alive(s, at);

@@ -14,10 +14,10 @@ namespace weir::policies {
 /// one time share an entry.
 ///
 /// With a resolution, a request is entered at the end of its bucket. A clock behind the newest entry's time (its
-/// bucket's beginning) is read as that time.
+/// bucket's beginning) is read as that time; behind by more than a window, the log becomes one entry of now.
 ///
-/// With count_refused, entries that can no longer matter (the newer ones alone fill the limit) are dropped: a flood
-/// cannot grow the log, and `used` stays below limit + the oldest kept entry's cost.
+/// With count_refused, an entry weighs no more than the limit, and entries that can no longer matter (the newer ones alone
+/// fill the limit) are dropped: a flood cannot grow the log, and `used` stays below twice the limit.
 class sliding_log {
  public:
   struct entry {
@@ -52,7 +52,7 @@ class sliding_log {
   units limit() const noexcept { return limit_for_caller(limit_); }
 
   decision record(state& s, instant now, units cost) const;
-  decision fetch(const state& s, instant now, units cost) const noexcept;
+  decision fetch(const state& s, instant now, units cost) const;
   instant matters_until(const state& s) const noexcept {
     return s.empty() ? 0 : s.entries_.back().time + window_;
   }
@@ -72,6 +72,8 @@ class sliding_log {
  private:
   instant time_at(instant newest, instant now) const noexcept;
   instant entry_time(instant at) const noexcept;
+  bool is_far_ahead(const state& s, instant now) const noexcept;
+  state moved_to(const state& s, instant now) const;
   std::size_t first_alive(const state& s, instant at) const noexcept;
   void append(state& s, instant at, units cost) const;
   void drop_before(state& s, std::size_t first) const;

@@ -39,11 +39,16 @@ local function last_before(key, low, high, before)
   return low
 end
 
+-- A request counts from its bucket's end.
+local function entry_time(at)
+  return resolution == 0 and at or (math.floor(at / resolution) + 1) * resolution
+end
+
 for i = 1, #KEYS do
   local key, checks = KEYS[i], tonumber(ARGV[5 + i] or 1)
   local sum, newest, passes = 0, 0, 0
   local base, total, first = 0, 0, 0
-  local at, alive = now, false
+  local at, alive, moved = now, false, false
   local ignored, oldest, oldest_total
 
   local head = redis.pcall('LRANGE', key, 0, 1)
@@ -67,6 +72,18 @@ for i = 1, #KEYS do
       end
       sum = (total - base) % modulus
     end
+    -- Behind by more than a window: all of the log becomes one entry of now.
+    moved = at - now > window
+    if moved then
+      at, newest = now, entry_time(now)
+      if count_refused and sum > limit then sum = limit end
+      first, base, total = 0, 0, sum
+      if checks > 0 then
+        redis.call('DEL', key)
+        redis.call('RPUSH', key, struct.pack('<dd', 0, 0), struct.pack('<dd', newest, total))
+        redis.call('PEXPIRE', key, math.ceil((newest + window - now) / 1000))
+      end
+    end
   end
 
   local at_index = 4 * i - 2
@@ -79,7 +96,13 @@ for i = 1, #KEYS do
     if counted > 0 then
       local weight = counted * cost
       if weight > modulus - 1 - sum then weight = modulus - 1 - sum end
-      local stamp = resolution == 0 and at or (math.floor(at / resolution) + 1) * resolution
+      local stamp = entry_time(at)
+      if count_refused and alive and newest == stamp then
+        -- An entry that fills the limit alone need not weigh more.
+        local ignored_time, before = entry(key, -2)
+        local room = limit - (total - before) % modulus
+        if weight > room then weight = room > 0 and room or 0 end
+      end
       if alive then
         if first > 0 then redis.call('LTRIM', key, first, -1) end
         total = (total + weight) % modulus
@@ -111,7 +134,9 @@ for i = 1, #KEYS do
       redis.call('PEXPIRE', key, math.ceil((newest + window - now) / 1000))
     end
 
-    if admitted < checks or checks == 0 and sum + cost > limit then
+    if moved and checks == 0 then
+      if sum + cost > limit then passes = newest + window end
+    elseif admitted < checks or checks == 0 and sum + cost > limit then
       local need = sum + cost - limit
       local low = last_before(key, first, redis.call('LLEN', key),
                               function(t, reached) return (reached - base) % modulus < need end)

@@ -30,6 +30,12 @@ instant sliding_window::time_at(const state& s, instant now) const noexcept {
   return std::max(now, aligned(s.start));
 }
 
+sliding_window::state sliding_window::settled(const state& s, instant now) const noexcept {
+  if (aligned(s.start) - now <= window_) return s;
+  const units all = add_up_to(std::min(s.current, most_), std::min(s.previous, most_), most_);
+  return {aligned(now), std::min(all, limit_), 0};
+}
+
 sliding_window::state sliding_window::current(const state& s, instant at) const noexcept {
   const instant start = aligned(at);
   const instant last = aligned(s.start);
@@ -81,6 +87,7 @@ decision sliding_window::describe(const state& s, instant at, units cost,
 }
 
 decision sliding_window::record(state& s, instant now, units cost) const noexcept {
+  s = settled(s, now);
   const instant at = time_at(s, now);
   state next = current(s, at);
   const bool allowed = fits(next, at, cost);
@@ -92,8 +99,9 @@ decision sliding_window::record(state& s, instant now, units cost) const noexcep
 }
 
 decision sliding_window::fetch(const state& s, instant now, units cost) const noexcept {
-  const instant at = time_at(s, now);
-  const state next = current(s, at);
+  const state seen = settled(s, now);
+  const instant at = time_at(seen, now);
+  const state next = current(seen, at);
   return describe(next, at, cost, fits(next, at, cost));
 }
 

@@ -10,7 +10,8 @@ namespace weir::policies {
 
 /// Two counters of epoch-aligned windows. With `e` elapsed in the current one, the previous one weighs
 /// previous * (window - e) / window; as everything else is whole, rounding that up compares the same. A clock behind the
-/// stored window's beginning is read as that beginning.
+/// stored window's beginning is read as that beginning; behind by more than a window, both counts go
+/// into the window of now, at full weight.
 class sliding_window {
  public:
   struct state {
@@ -46,6 +47,7 @@ class sliding_window {
  private:
   instant aligned(instant t) const noexcept { return t - t % window_; }
   instant time_at(const state& s, instant now) const noexcept;
+  state settled(const state& s, instant now) const noexcept;
   state current(const state& s, instant at) const noexcept;
   units used(const state& s, instant at) const noexcept;
   bool fits(const state& s, instant at, units cost) const noexcept;

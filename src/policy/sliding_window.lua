@@ -37,9 +37,15 @@ for i = 1, #KEYS do
   reply[3 * i], reply[3 * i + 1] = current, previous
 
   if checks > 0 and index >= 0 then
-    -- A clock behind the state is read as the state's own time.
+    -- A clock behind the state is read as the state's own time; behind by more than a window, it takes the counts along.
     local at = now
-    if index * window > at then at = index * window end
+    local moved = index * window - now > window
+    if moved then
+      -- At full weight: when in its window they came, nobody knows.
+      index, current, previous = math.floor(now / window), math.min(current + previous, most, limit), 0
+    elseif index * window > at then
+      at = index * window
+    end
     local number = math.floor(at / window)
     local fresh = number ~= index or not stored
     if number ~= index then
@@ -57,11 +63,11 @@ for i = 1, #KEYS do
     local counted = math.floor((limit - weight - current) / cost)
     -- Two saturated counters come to more than 2^53 - 1, which stands for no limit.
     if count_refused or limit == 9007199254740991 or counted > checks then counted = checks end
-    if counted > 0 then
-      current = current + counted * cost
+    if counted > 0 or moved then
+      if counted > 0 then current = current + counted * cost end
       if current > most then current = most end
       local ttl = math.ceil(((index + 2) * window - now) / 1000)
-      if fresh then
+      if fresh or moved then
         redis.call('SET', key, struct.pack('<ddd', index * window, current, previous), 'PX', ttl)
       else
         redis.call('SETRANGE', key, 8, struct.pack('<d', current))

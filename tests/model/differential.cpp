@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "model/policy_shapes.hpp"
 #include "model/reference.hpp"
 #include "model/trace_clock.hpp"
 #include "policy/kernel.hpp"
@@ -17,22 +18,6 @@ namespace {
 constexpr std::int64_t now_in_tests = 1'790'000'000'123'456;
 constexpr std::int64_t checks_together = 50;
 constexpr std::size_t calls_in_flight = 500;
-
-/// The policy's own measure of time.
-std::int64_t span_of(const policy& p) {
-  struct visitor {
-    std::int64_t operator()(const fixed_window& p) const { return p.window.count(); }
-    std::int64_t operator()(const sliding_log& p) const { return p.window.count(); }
-    std::int64_t operator()(const sliding_window& p) const { return p.window.count(); }
-    std::int64_t operator()(const token_bucket& p) const { return filling(p.capacity, p.refill); }
-    std::int64_t operator()(const gcra& p) const { return filling(p.burst, p.rate); }
-    std::int64_t operator()(const leaky_bucket& p) const { return filling(p.capacity, p.leak); }
-    static std::int64_t filling(std::int64_t size, const rate& r) {
-      return policies::floor_div(policies::wide{size} * r.period.count(), r.count) + 1;
-    }
-  };
-  return std::visit(visitor{}, p);
-}
 
 std::int64_t most_of(const policy& p) {
   const auto* windows = std::get_if<sliding_window>(&p);
@@ -153,12 +138,14 @@ class tracer {
     }
     bool written = false;
     for (std::int64_t i = 0; i < v.count; ++i) {
+      const std::int64_t mattered = kernel_.matters_until(s.state);
       const decision before = s.expected->fetch(c.now, c.cost);
       v.expected.push_back(s.expected->record(c.now, c.cost));
       const decision& after = v.expected.back();
       compare("C++ record", c, v, static_cast<std::size_t>(i),
               kernel_.record(s.state, c.now, c.cost));
-      written = written || after.allowed || after.used != before.used;
+      written = written || after.allowed || after.used != before.used ||
+                kernel_.matters_until(s.state) != mattered;
     }
     if (written) v.matters_until = kernel_.matters_until(s.state);
     for (const decision& d : v.expected) {

@@ -96,6 +96,7 @@ sliding_log random_policy<sliding_log>(test::random_source& random) {
       break;
   }
   p.count_refused = random.one_in(3);
+  if (p.count_refused && p.limit != unlimited) p.limit = std::min(p.limit, std::int64_t{1} << 50);
   return p;
 }
 
@@ -124,6 +125,21 @@ template <>
 leaky_bucket random_policy<leaky_bucket>(test::random_source& random) {
   const meter_shape shape = random_meter(random);
   return {.capacity = shape.size, .leak = shape.rate};
+}
+
+std::int64_t span_of(const policy& p) {
+  struct visitor {
+    std::int64_t operator()(const fixed_window& p) const { return p.window.count(); }
+    std::int64_t operator()(const sliding_log& p) const { return p.window.count(); }
+    std::int64_t operator()(const sliding_window& p) const { return p.window.count(); }
+    std::int64_t operator()(const token_bucket& p) const { return filling(p.capacity, p.refill); }
+    std::int64_t operator()(const gcra& p) const { return filling(p.burst, p.rate); }
+    std::int64_t operator()(const leaky_bucket& p) const { return filling(p.capacity, p.leak); }
+    static std::int64_t filling(std::int64_t size, const rate& r) {
+      return static_cast<std::int64_t>(wide{size} * r.period.count() / r.count) + 1;
+    }
+  };
+  return std::visit(visitor{}, p);
 }
 
 }  // namespace weir::model

@@ -22,4 +22,7 @@ gcra random_policy<gcra>(test::random_source&);
 template <>
 leaky_bucket random_policy<leaky_bucket>(test::random_source&);
 
+/// The policy's own measure of time: its window, or how long its bucket takes to fill.
+std::int64_t span_of(const policy& p);
+
 }  // namespace weir::model

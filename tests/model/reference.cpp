@@ -33,6 +33,7 @@ class counting : public reference {
   counting(const Policy& p, std::int64_t most) : policy_(p), most_(most) {}
 
   decision record(std::int64_t now, std::int64_t cost) override {
+    if (set_back(now)) self().move_to(now);
     decision d = fetch(now, cost);
     const std::int64_t at = d.at.time_since_epoch().count();
     if (d.allowed || policy_.count_refused) {
@@ -43,6 +44,11 @@ class counting : public reference {
   }
 
   decision fetch(std::int64_t now, std::int64_t cost) const override {
+    if (set_back(now)) {
+      Derived moved(self());
+      moved.move_to(now);
+      return moved.fetch(now, cost);
+    }
     const std::int64_t at = self().read_clock(now);
     decision d;
     d.limit = policy_.limit;
@@ -59,6 +65,11 @@ class counting : public reference {
  private:
   Derived& self() { return static_cast<Derived&>(*this); }
   const Derived& self() const { return static_cast<const Derived&>(*this); }
+
+  /// By more than the policy looks back: what is counted then stays in use, but from now on.
+  bool set_back(std::int64_t now) const {
+    return self().read_clock(now) - now > policy_.window.count();
+  }
 
   bool fits(std::int64_t at, std::int64_t cost) const {
     return policy_.limit == unlimited || wide{self().in_use(at)} + cost <= policy_.limit;
@@ -88,6 +99,8 @@ class fixed_window_reference final : public counting<fixed_window_reference, fix
   std::int64_t read_clock(std::int64_t now) const { return start_ ? std::max(now, *start_) : now; }
   std::int64_t in_use(std::int64_t at) const { return start_ && at < idle_from() ? count_ : 0; }
   std::int64_t idle_from() const { return *start_ + policy_.window.count(); }
+
+  void move_to(std::int64_t now) { start_ = begin_of_window(now); }
 
   void add(std::int64_t at, std::int64_t cost) {
     if (!start_ || at >= idle_from()) {
@@ -130,6 +143,11 @@ class sliding_log_reference final : public counting<sliding_log_reference, slidi
 
   std::int64_t idle_from() const { return log_.back().time + policy_.window.count(); }
 
+  void move_to(std::int64_t now) {
+    const std::int64_t sum = in_use(read_clock(now));
+    log_ = {{counts_from(now), policy_.count_refused ? std::min(sum, limit()) : sum}};
+  }
+
   void add(std::int64_t at, std::int64_t cost) {
     std::erase_if(log_, [&](const request& r) { return at - r.time >= policy_.window.count(); });
     const std::int64_t time = counts_from(at);
@@ -140,6 +158,7 @@ class sliding_log_reference final : public counting<sliding_log_reference, slidi
       log_.push_back({time, cost});
     }
     if (!policy_.count_refused || policy_.limit == unlimited) return;
+    log_.back().cost = std::min(log_.back().cost, policy_.limit);
     // The newest that fill the limit decide; what is older can wait for nothing.
     while (in_use(at) - log_.front().cost >= policy_.limit) log_.erase(log_.begin());
   }
@@ -149,6 +168,8 @@ class sliding_log_reference final : public counting<sliding_log_reference, slidi
     std::int64_t time;
     std::int64_t cost;
   };
+
+  std::int64_t limit() const { return policy_.limit == unlimited ? most_ : policy_.limit; }
 
   std::int64_t counts_from(std::int64_t at) const {
     const std::int64_t width = policy_.resolution.count();
@@ -178,6 +199,14 @@ class sliding_window_reference final : public counting<sliding_window_reference,
   }
 
   std::int64_t idle_from() const { return (*index_ + 2) * policy_.window.count(); }
+
+  void move_to(std::int64_t now) {
+    const wide all = wide{current_} + previous_;
+    const std::int64_t most = policy_.limit == unlimited ? most_ : std::min(most_, policy_.limit);
+    current_ = static_cast<std::int64_t>(std::min<wide>(all, most));
+    previous_ = 0;
+    index_ = now / policy_.window.count();
+  }
 
   void add(std::int64_t at, std::int64_t cost) {
     const std::int64_t index = at / policy_.window.count();
@@ -210,11 +239,26 @@ microseconds whole_us(wide a, wide b) {
 template <class Derived>
 class metering : public reference {
  public:
+  decision record(std::int64_t now, std::int64_t cost) override {
+    Derived& self = static_cast<Derived&>(*this);
+    self.settle(now);
+    return self.judge(self.read_clock(now), cost);
+  }
+
   decision fetch(std::int64_t now, std::int64_t cost) const override {
-    const Derived& self = static_cast<const Derived&>(*this);
-    decision d = Derived(self).record(now, cost);
-    self.figures(d.at.time_since_epoch().count(), d);
+    Derived before = static_cast<const Derived&>(*this);
+    before.settle(now);
+    decision d = Derived(before).record(now, cost);
+    before.figures(d.at.time_since_epoch().count(), d);
     return d;
+  }
+
+ private:
+  /// A clock behind by more than the bucket takes to fill: it counts as full, from now on.
+  void settle(std::int64_t now) {
+    Derived& self = static_cast<Derived&>(*this);
+    const std::int64_t ahead = self.read_clock(now) - now;
+    if (ahead > self.filling_time()) self.move_back(ahead);
   }
 };
 
@@ -223,11 +267,16 @@ class token_bucket_reference final : public metering<token_bucket_reference> {
   explicit token_bucket_reference(const token_bucket& p)
       : capacity_(p.capacity), count_(p.refill.count), period_(p.refill.period.count()) {}
 
-  decision record(std::int64_t now, std::int64_t cost) override {
-    // There was never less than nothing in the bucket: a clock that says so is behind.
-    const std::int64_t at = last_
-                                ? std::max(now, *last_ - static_cast<std::int64_t>(tokens_ / count_))
-                                : now;
+  /// There was never less than nothing in the bucket: a clock that says so is behind.
+  std::int64_t read_clock(std::int64_t now) const {
+    return last_ ? std::max(now, *last_ - static_cast<std::int64_t>(tokens_ / count_)) : now;
+  }
+  std::int64_t filling_time() const {
+    return static_cast<std::int64_t>(wide{capacity_} * period_ / count_);
+  }
+  void move_back(std::int64_t by) { *last_ -= by; }
+
+  decision judge(std::int64_t at, std::int64_t cost) {
     const wide have = tokens_at(at);
     const wide want = wide{cost} * period_;
     decision d;
@@ -266,12 +315,18 @@ class leaky_bucket_reference final : public metering<leaky_bucket_reference> {
   explicit leaky_bucket_reference(const leaky_bucket& p)
       : capacity_(p.capacity), count_(p.leak.count), period_(p.leak.period.count()) {}
 
-  decision record(std::int64_t now, std::int64_t cost) override {
-    // There was never more in the bucket than it holds: a clock that says so is behind.
+  /// There was never more in the bucket than it holds: a clock that says so is behind.
+  std::int64_t read_clock(std::int64_t now) const {
+    const wide room = wide{capacity_} * period_ - level_;
+    return last_ ? std::max(now, *last_ - static_cast<std::int64_t>(room / count_)) : now;
+  }
+  std::int64_t filling_time() const {
+    return static_cast<std::int64_t>(wide{capacity_} * period_ / count_);
+  }
+  void move_back(std::int64_t by) { *last_ -= by; }
+
+  decision judge(std::int64_t at, std::int64_t cost) {
     const wide full = wide{capacity_} * period_;
-    const std::int64_t at = last_ ? std::max(now, *last_ - static_cast<std::int64_t>(
-                                                               (full - level_) / count_))
-                                  : now;
     const wide level = level_at(at);
     const wide after = level + wide{cost} * period_;
     decision d;
@@ -310,11 +365,19 @@ class gcra_reference final : public metering<gcra_reference> {
   explicit gcra_reference(const gcra& p)
       : burst_(p.burst), count_(p.rate.count), period_(p.rate.period.count()) {}
 
-  decision record(std::int64_t now, std::int64_t cost) override {
+  /// No TAT is ever written further ahead than the tolerance.
+  std::int64_t read_clock(std::int64_t now) const {
+    if (!arrival_) return now;
+    const wide passed = ceil_div(*arrival_ - wide{burst_} * period_, count_);
+    return std::max(now, static_cast<std::int64_t>(passed));
+  }
+  std::int64_t filling_time() const {
+    return static_cast<std::int64_t>(wide{burst_} * period_ / count_);
+  }
+  void move_back(std::int64_t by) { *arrival_ -= wide{by} * count_; }
+
+  decision judge(std::int64_t at, std::int64_t cost) {
     const wide tolerance = wide{burst_} * period_;
-    std::int64_t at = now;
-    if (arrival_)
-      at = std::max(at, static_cast<std::int64_t>(ceil_div(*arrival_ - tolerance, count_)));
     const wide next = arrival_at(at) + wide{cost} * period_;
     decision d;
     d.limit = burst_;

@@ -33,8 +33,7 @@ BOOST_AUTO_TEST_CASE(a_sliding_window_of_another_length_reads_the_old_state_at_t
 
 BOOST_AUTO_TEST_CASE(a_longer_sliding_window_bears_smaller_counts_and_cuts_the_old_ones) {
   const auto day = window_of(24h);
-  weir::policies::sliding_window free(
-      weir::sliding_window{.limit = weir::unlimited, .window = 1us});
+  weir::policies::sliding_window free(weir::sliding_window{.limit = weir::unlimited, .window = 1us});
   weir::policies::sliding_window::state s;
   free.record(s, now, weir::max_units);
   s.start = now - now % 86'400'000'000;
@@ -52,6 +51,33 @@ BOOST_AUTO_TEST_CASE(a_meter_reads_parts_of_another_rate) {
   const weir::decision d = wholes.record(s, now, 1);
   BOOST_TEST(d.allowed);
   BOOST_TEST(d.at.time_since_epoch().count() == now);
+}
+
+// The TAT of a slow rate lay days ahead, and kept the subject out of a fast one for as long.
+BOOST_AUTO_TEST_CASE(a_bucket_made_faster_does_not_wait_for_the_old_tat) {
+  const weir::policies::meter slow(10, 86'400'000'000, 10, false);
+  const weir::policies::meter fast(1000, 1'000'000, 10, false);
+  weir::policies::meter::state s;
+  BOOST_TEST(slow.record(s, now, 10).allowed);
+  const weir::decision d = fast.record(s, now, 1);
+  BOOST_TEST(!d.allowed);
+  BOOST_TEST(d.remaining == 0);
+  BOOST_TEST((d.retry_after == 1ms));
+  BOOST_TEST((d.reset_after == 10ms));
+  BOOST_TEST(d.at.time_since_epoch().count() == now);
+  BOOST_TEST(fast.record(s, now + 1000, 1).allowed);
+}
+
+BOOST_AUTO_TEST_CASE(a_bucket_made_larger_or_smaller_keeps_what_was_taken) {
+  const weir::policies::meter ten(10, 1'000'000, 10, false);
+  const weir::policies::meter twenty(10, 1'000'000, 20, false);
+  const weir::policies::meter seven(10, 1'000'000, 7, false);
+  weir::policies::meter::state s;
+  BOOST_TEST(ten.record(s, now, 5).allowed);
+  BOOST_TEST(twenty.fetch(s, now, 1).remaining == 15);
+  BOOST_TEST(seven.fetch(s, now, 1).remaining == 2);
+  BOOST_TEST(ten.record(s, now, 5).allowed);
+  BOOST_TEST(seven.fetch(s, now, 1).remaining == 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -67,6 +67,11 @@ BOOST_AUTO_TEST_CASE(limits_out_of_range_are_refused_with_their_bound) {
     refused(gcra{per_second(1), limit}, {"gcra", "burst", units_bound, got});
     refused(leaky_bucket{limit, per_second(1)}, {"leaky_bucket", "capacity", units_bound, got});
   }
+  constexpr std::int64_t most_refused = std::int64_t{1} << 50;
+  refused(sliding_log{most_refused + 1, 1s, 0us, true},
+          {"sliding_log", "limit", "between 1 and 1125899906842624"});
+  accepted(sliding_log{most_refused, 1s, 0us, true});
+  accepted(sliding_log{unlimited, 1s, 0us, true});
   // A bucket has a size: it cannot be unlimited.
   refused(token_bucket{unlimited, per_second(1)}, {units_bound});
   refused(gcra{per_second(1), unlimited}, {units_bound});
