@@ -19,6 +19,8 @@ group group_of(int value) noexcept {
     case error::invalid_resource:
     case error::invalid_subject:
     case error::invalid_cost:
+    case error::invalid_options:
+    case error::invalid_tls_file:
     case error::cost_exceeds_limit:
       return group::input;
 
@@ -44,6 +46,7 @@ group group_of(int value) noexcept {
     case error::script_missing:
     case error::server_error:
     case error::tls_failed:
+    case error::hung_up:
       return group::not_counted;
   }
   return group::none;
@@ -58,13 +61,20 @@ const char* text_of(int value) noexcept {
     case error::invalid_url:
       return "the store URL is not valid: write it as \"redis://:password@host:6379/0\"";
     case error::unsupported_scheme:
-      return "no store answers to this URL scheme: use redis://, unix:// or memory://";
+      return "no store answers to this URL scheme: use redis://, rediss://, unix:// or "
+             "memory://";
     case error::invalid_resource:
       return "the resource name is empty or too long: give the limiter a short name";
     case error::invalid_subject:
       return "the subject is empty or too long: pass a shorter identifier, such as a hash of it";
     case error::invalid_cost:
       return "the cost is out of range: pass a whole number from 1 to 2^52 - 1";
+    case error::invalid_options:
+      return "the options of the store contradict each other or are out of range: the exception's "
+             "text says which";
+    case error::invalid_tls_file:
+      return "a TLS file cannot be used: give PEM files that this process may read, and a key "
+             "without a passphrase that belongs to the certificate";
     case error::cost_exceeds_limit:
       return "the cost is larger than the policy can ever allow: split the request or raise the "
              "limit";
@@ -120,8 +130,11 @@ const char* text_of(int value) noexcept {
     case error::server_error:
       return "the server answered with an error: look into the server's log";
     case error::tls_failed:
-      return "the TLS handshake failed, nothing was sent: check the server's certificate, the name "
-             "in it, and the authorities trusted";
+      return "no TLS with this server, nothing was sent: check that its port speaks TLS, its "
+             "certificate (name, dates, authority), and the client certificate it may ask for";
+    case error::hung_up:
+      return "the server ends each connection without a word, nothing was counted: check whether "
+             "it expects TLS (rediss://), or whether a proxy in between reaches it";
     case error::protocol_error:
       return "the server sent bytes that are not RESP, or beyond a bound: check that host and port "
              "name a Redis or Valkey server; the check may have been counted";

@@ -1,10 +1,16 @@
-#include "weir/redis_store.hpp"
+#include <boost/system/system_error.hpp>
 
 #include "net/session.hpp"
+#include "options_check.hpp"
+#include "weir/redis_store.hpp"
 
 namespace weir {
 
 store make_redis_store(const boost::asio::any_io_executor& executor, redis_options options) {
+  if (const std::string fault = detail::fault_of(options); !fault.empty()) {
+    throw boost::system::system_error(make_error_code(error::invalid_options),
+                                      "redis_options: " + fault);
+  }
   auto session = std::make_shared<net::session>(executor, std::move(options));
   session->open();
   // Pending I/O keeps the session alive; what users hold is a handle whose end closes it.

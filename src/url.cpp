@@ -13,14 +13,16 @@
 #include <utility>
 
 #include "duration_text.hpp"
+#include "options_check.hpp"
 
 namespace weir::detail {
 namespace {
 
 namespace urls = boost::urls;
 
+enum class scheme { redis, rediss, unix_socket };
+
 constexpr std::size_t max_url_length = 4096;
-constexpr std::size_t max_host_length = 255;
 constexpr std::size_t max_socket_path_length = sizeof(sockaddr_un::sun_path) - 1;
 // Nothing waits unboundedly, and far larger numbers overflow once they are added to a clock.
 constexpr std::chrono::hours max_timeout{24};
@@ -33,7 +35,6 @@ constexpr std::chrono::hours max_timeout{24};
 constexpr bool is_control(char c) noexcept {
   return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7f;
 }
-constexpr bool is_control_or_space(char c) noexcept { return is_control(c) || c == ' '; }
 
 // A '+' stays a '+', in the query too.
 std::string decoded(urls::pct_string_view text) { return text.decode(); }
@@ -80,10 +81,6 @@ void read_host(const urls::url_view& url, redis_options& out) {
     fail("the address in brackets is not an IPv6 address");
   }
   if (url.host_type() == urls::host_type::ipv6) host = host.substr(1, host.size() - 2);
-  if (host.size() > max_host_length) fail("the host is longer than 255 characters");
-  if (std::ranges::any_of(host, is_control_or_space)) {
-    fail("the host contains a space or a control character");
-  }
   out.host = std::move(host);
 
   if (!url.has_port()) return;
@@ -132,9 +129,34 @@ std::chrono::microseconds read_timeout(std::string_view text) {
   return *timeout;
 }
 
-void read_query(const urls::url_view& url, bool is_unix, redis_options& out) {
-  enum name : unsigned { timeout, prefix, client_name, db, count };
-  constexpr std::string_view names[count] = {"timeout", "prefix", "client_name", "db"};
+bool read_switch(std::string_view text, const char* name) {
+  if (text == "true") return true;
+  if (text != "false") fail(std::string(name) + " is neither true nor false");
+  return false;
+}
+
+/// For values of which an empty one says nothing.
+std::string not_empty(std::string&& value, const char* name) {
+  if (value.empty()) fail("the parameter " + std::string(name) + " is empty");
+  return std::move(value);
+}
+
+void read_query(const urls::url_view& url, scheme s, redis_options& out) {
+  enum name : unsigned {
+    timeout,
+    prefix,
+    client_name,
+    db,
+    tls_ca_file,
+    tls_cert_file,
+    tls_key_file,
+    tls_server_name,
+    tls_verify,
+    count
+  };
+  static constexpr const char* names[count] = {"timeout",      "prefix",          "client_name",
+                                               "db",           "tls_ca_file",     "tls_cert_file",
+                                               "tls_key_file", "tls_server_name", "tls_verify"};
   bool seen[count] = {};
   std::size_t place = 0;
 
@@ -142,14 +164,21 @@ void read_query(const urls::url_view& url, bool is_unix, redis_options& out) {
     ++place;
     const std::string key = decoded(parameter.key);
     const auto found = static_cast<unsigned>(std::ranges::find(names, key) - names);
-    if (found == db && !is_unix) {
-      fail("a redis:// URL names its database in the path: write redis://host/2, not ?db=2");
-    }
     // By its place, not by its name: this may be the second half of a password.
     if (found == count) {
       fail("query parameter " + std::to_string(place) +
-           " is not one of timeout, prefix, client_name" + (is_unix ? ", db" : "") +
+           " is not one of timeout, prefix, client_name" +
+           (s == scheme::unix_socket ? ", db"
+            : s == scheme::rediss
+                ? ", tls_ca_file, tls_cert_file, tls_key_file, tls_server_name, tls_verify"
+                : "") +
            " (a '?' in a password must be written %3F)");
+    }
+    if (found == db && s != scheme::unix_socket) {
+      fail("the URL names its database in the path: write redis://host/2, not ?db=2");
+    }
+    if (found >= tls_ca_file && s != scheme::rediss) {
+      fail("there are TLS parameters, but TLS is asked for with rediss://");
     }
     if (std::exchange(seen[found], true)) fail("the parameter " + key + " is given twice");
     if (!parameter.has_value) fail("the parameter " + key + " has no value");
@@ -163,19 +192,48 @@ void read_query(const urls::url_view& url, bool is_unix, redis_options& out) {
         out.key_prefix = std::move(value);
         break;
       case client_name:
-        // CLIENT SETNAME takes '!' to '~' only, and the whole handshake would fail.
-        if (!std::ranges::all_of(value, [](char c) { return c > ' ' && c <= '~'; })) {
-          fail("client_name contains something other than printable ASCII, or a space");
-        }
         out.client_name = std::move(value);
         break;
       case db:
         out.database = read_database(value, "the parameter db");
         break;
+      case tls_ca_file:
+        out.tls_ca_file = not_empty(std::move(value), names[found]);
+        break;
+      case tls_cert_file:
+        out.tls_cert_file = not_empty(std::move(value), names[found]);
+        break;
+      case tls_key_file:
+        out.tls_key_file = not_empty(std::move(value), names[found]);
+        break;
+      case tls_server_name:
+        out.tls_server_name = not_empty(std::move(value), names[found]);
+        break;
+      case tls_verify:
+        out.tls_verify = read_switch(value, names[found]);
+        break;
       case count:
         break;
     }
   }
+}
+
+/// The parts of every URL but memory://.
+void read_parts(const urls::url_view& url, scheme s, redis_options& out) {
+  read_user_info(url, out);
+  if (s == scheme::unix_socket) {
+    read_socket_path(url, out);
+  } else {
+    read_host(url, out);
+    const std::string path = decoded(url.encoded_path());
+    if (path.size() > 1) {  // "/" and "" are database 0
+      out.database = read_database(std::string_view{path}.substr(1),
+                                   "the path (what comes after the host)");
+    }
+  }
+  out.tls = s == scheme::rediss;
+  read_query(url, s, out);
+  if (const std::string fault = fault_of(out); !fault.empty()) fail(fault);
 }
 
 }  // namespace
@@ -184,29 +242,29 @@ store_url parse_store_url(std::string_view text) {
   if (text.size() > max_url_length) {
     fail("it is longer than " + std::to_string(max_url_length) + " bytes");
   }
-  const std::string scheme = read_scheme(text);
-  if (scheme.empty()) fail("it does not begin with redis://, unix:// or memory://");
+  const std::string name = read_scheme(text);
+  if (name.empty()) fail("it does not begin with redis://, rediss://, unix:// or memory://");
 
   store_url result{};
-  if (scheme == "memory") {
+  scheme s{};
+  if (name == "memory") {
     result.kind = store_url::kind::memory;
     if (text.size() != std::string_view{"memory://"}.size()) {
       fail("nothing may come after memory://");
     }
     return result;
   }
-  if (scheme == "redis") {
-    result.kind = store_url::kind::redis;
-  } else if (scheme == "unix") {
-    result.kind = store_url::kind::unix_socket;
-  } else if (scheme == "rediss") {
-    fail(error::unsupported_scheme,
-         "rediss:// asks for TLS, which is not supported in a URL yet: set redis_options::tls and "
-         "call make_redis_store()");
+  if (name == "redis") {
+    s = scheme::redis;
+  } else if (name == "rediss") {
+    s = scheme::rediss;
+  } else if (name == "unix") {
+    s = scheme::unix_socket;
   } else {
     // Not shown: in "password://@host" it is no scheme.
     fail(error::unsupported_scheme, "its scheme is unknown");
   }
+  result.kind = s == scheme::unix_socket ? store_url::kind::unix_socket : store_url::kind::redis;
 
   const auto parsed = urls::parse_uri(urls::string_view{text.data(), text.size()});
   // Boost 1.81 takes "host:12x" as port 12 and path "x".
@@ -221,19 +279,7 @@ store_url parse_store_url(std::string_view text) {
   const urls::url_view& url = *parsed;
   if (url.has_fragment()) fail("it contains a '#': in a password, write it as %23");
 
-  read_user_info(url, result.redis);
-  if (result.kind == store_url::kind::unix_socket) {
-    read_socket_path(url, result.redis);
-    read_query(url, true, result.redis);
-    return result;
-  }
-  read_host(url, result.redis);
-  const std::string path = decoded(url.encoded_path());
-  if (path.size() > 1) {  // "/" and "" are database 0
-    result.redis.database = read_database(std::string_view{path}.substr(1),
-                                          "the path (what comes after the host)");
-  }
-  read_query(url, false, result.redis);
+  read_parts(url, s, result.redis);
   return result;
 }
 
@@ -244,8 +290,9 @@ namespace weir {
 redis_options parse_redis_url(std::string_view url) {
   detail::store_url result = detail::parse_store_url(url);
   if (result.kind == detail::store_url::kind::memory) {
-    detail::fail(error::unsupported_scheme,
-                 "memory:// names no Redis server: use redis:// or unix://, or open_store()");
+    detail::fail(
+        error::unsupported_scheme,
+        "memory:// names no Redis server: use redis://, rediss:// or unix://, or open_store()");
   }
   return std::move(result.redis);
 }

@@ -20,6 +20,8 @@ enum class error {
   invalid_resource,    ///< empty or oversized resource name
   invalid_subject,     ///< empty or oversized subject
   invalid_cost,        ///< cost below 1 or beyond 2^52 - 1
+  invalid_options,     ///< redis_options that contradict each other or are out of range
+  invalid_tls_file,    ///< a file of certificates or a key that cannot be read or used
   cost_exceeds_limit,  ///< the cost can never fit the policy: waiting would not help
 
   // The way to the store. Nothing was counted, except where the text says so.
@@ -44,7 +46,9 @@ enum class error {
   script_missing,         ///< the server lost a script repeatedly, right after it was loaded
   server_error,           ///< any other error reply
 
-  tls_failed,  ///< the TLS handshake failed, or the server's certificate was not accepted; nothing was counted
+  tls_failed,  ///< no TLS with this server: it or its certificate was not accepted, or it did not accept ours, or
+  ///< it did not answer in TLS at all; nothing was counted
+  hung_up,  ///< the deadline passed, and the server ended the connections without a word; nothing was counted
 
   protocol_error,  ///< the bytes received are not RESP, or beyond a bound; may have been counted
 };

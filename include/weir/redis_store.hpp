@@ -16,27 +16,31 @@ struct redis_options {
   std::uint16_t port = 6379;
   std::string unix_path = {};  ///< if not empty, used instead of host and port
 
-  /// TLS 1.2 or later, on TCP. The certificate must be valid, signed by a known authority, and name the server.
+  /// TLS 1.2 or later, over TCP. The server's certificate must be valid, be signed by a trusted authority, and hold the
+  /// name or the address asked for.
   bool tls = false;
-  std::string tls_ca_file = {};  ///< PEM file with the authorities to trust; the system's if empty
-  std::string tls_cert_file =
-      {};  ///< PEM file with the client's certificate chain, if the server asks for one
-  std::string tls_key_file = {};  ///< PEM file with its key
-  std::string tls_server_name =
-      {};  ///< the name to ask for (SNI) and to find in the certificate; `host` if empty
-  bool tls_verify = true;  ///< false accepts any certificate: for tests only
+  /// PEM file with the authorities to trust; the system's if empty.
+  std::string tls_ca_file = {};
+  /// PEM files with the client's certificate chain and its key (without a passphrase), if the server asks for them.
+  std::string tls_cert_file = {};
+  std::string tls_key_file = {};
+  /// The name or address to find in the certificate; a name is also sent to the server (SNI). `host` if empty.
+  std::string tls_server_name = {};
+  /// False accepts any certificate, and anybody in between: for tests only.
+  bool tls_verify = true;
 
   std::string username = {};  ///< ACL user; the default user if empty
   std::string password = {};
   std::uint32_t database = 0;
-  std::string client_name = "weir";  ///< CLIENT SETNAME; none if empty
+  std::string client_name = "weir";  ///< CLIENT SETNAME: printable ASCII without spaces; none if empty
 
   std::string key_prefix = "weir";  ///< every key starts with it
 
   /// The deadline of a call that names none, queueing and reconnecting included.
   std::chrono::microseconds timeout = std::chrono::milliseconds{500};
-  std::chrono::milliseconds connect_timeout{
-      2000};  ///< resolving, connecting and the handshake together
+  /// Resolving, connecting and the handshakes together. A name's addresses are tried one after the other, each for an
+  /// equal share of what is left of it.
+  std::chrono::milliseconds connect_timeout{2000};
 
   /// A connection on which replies are due and nothing has come for so long is given up and made anew: a server behind a
   /// dead link is noticed in seconds. Idle connections are asked for a sign of life after ping_interval.
@@ -64,9 +68,12 @@ struct redis_options {
 };
 
 /// A store on one Redis (6.2 or later) or Valkey (7.2 or later) server, over one multiplexed connection.
+///
+/// Returns at once, as open_store() does; TLS files are read in it, and later no more. Throws boost::system::system_error
+/// with error::invalid_options or error::invalid_tls_file.
 store make_redis_store(const boost::asio::any_io_executor& executor, redis_options options = {});
 
-/// Reads a redis:// or unix:// URL as open_store() does.
+/// Reads a redis://, rediss:// or unix:// URL as open_store() does. Looks at no file.
 redis_options parse_redis_url(std::string_view url);
 
 }  // namespace weir

@@ -39,16 +39,18 @@ class store {
 ///
 ///     memory://                                   in this process
 ///     redis://[[user]:password@]host[:port][/db]  Redis or Valkey over TCP; port 6379, db 0 unless given
+///     rediss://...                                the same with TLS
 ///     unix:///path/to/socket[?db=n]               the same over a Unix socket; [user]:password@ before the path works too
 ///
-/// Query parameters of redis and unix: `timeout` (the default deadline of a call, "250ms"), `prefix` (of the keys),
-/// `client_name`. Percent-escapes are decoded in every part.
+/// Query parameters of redis, rediss and unix: `timeout` (the default deadline of a call, "250ms"), `prefix` (of the keys),
+/// `client_name`. Of rediss alone: `tls_ca_file`, `tls_cert_file`, `tls_key_file`, `tls_server_name`, and `tls_verify`
+/// (true or false), as in redis_options. Percent-escapes are decoded in every part.
 ///
 /// Returns at once; connecting goes on in the background, and calls made meanwhile wait for it within their deadlines.
 /// The executor's context has to outlive the store.
 ///
-/// Throws boost::system::system_error with error::invalid_url or error::unsupported_scheme; a password never appears in
-/// the text.
+/// Throws boost::system::system_error with error::invalid_url, error::unsupported_scheme or error::invalid_tls_file; no
+/// part of the URL appears in the text.
 store open_store(const boost::asio::any_io_executor& executor, std::string_view url);
 
 }  // namespace weir

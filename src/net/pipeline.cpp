@@ -54,7 +54,8 @@ void pipeline::cancel(check& c, detail::cancel_scope scope) {
 void pipeline::expire(time now) {
   wheel_.expire(now, [this, now](check& c) {
     if (c.stage != check_stage::waiting) c.ec = error::no_reply;
-    if (!c.ec) c.ec = error::timed_out;  // else the server's reason for not running it
+    // Else the server's reason for not running it.
+    if (!c.ec) c.ec = suspicion_ != error{} ? suspicion_ : error::timed_out;
     breaker_.failed(now);
     finish(c);
   });
@@ -63,6 +64,7 @@ void pipeline::expire(time now) {
 
 void pipeline::connected() {
   connected_ = true;
+  suspicion_ = {};
   if (!closed_) refusal_ = {};
   missing_scripts_.reset();
   ping_wanted_ = unwelcome_ = false;

@@ -63,6 +63,10 @@ class pipeline {
   /// the next connected(), fails with it.
   void refused(error reason);
 
+  /// What might be the matter, for those who wait: until connected(), a check is told so at its deadline instead of
+  /// timed_out. Zero: nothing is known.
+  void suspect(error why) noexcept { suspicion_ = why; }
+
   /// Encodes everything that waits. Empty if there is nothing to write, or no connection, or a write under way. The
   /// bytes stay valid until write_done() or disconnected().
   const std::string& next_write(time now);
@@ -138,6 +142,7 @@ class pipeline {
   bool ping_wanted_ = false;
   bool unwelcome_ = false;
   time held_until_ = time::max();  // not max: the server asked for patience, nothing is written before
+  error suspicion_{};              // not zero: said in place of timed_out
   error refusal_{};                // not zero: checks are turned away with it
   bool closed_ = false;
 };

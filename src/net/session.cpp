@@ -157,8 +157,8 @@ void session::on_opened(error e) {
   drive([e](session_core& core) { core.opened(e, now()); });
 }
 
-void session::on_received(bool ok, std::size_t bytes) {
-  drive([&](session_core& core) { core.received(ok, bytes, now()); });
+void session::on_received(error e, std::size_t bytes) {
+  drive([&](session_core& core) { core.received(e == error{}, bytes, now(), e); });
 }
 
 void session::on_written(bool ok, std::size_t bytes) {

@@ -45,7 +45,7 @@ class session final : public detail::store_backend,
 
   std::shared_ptr<void> keep_alive() override { return shared_from_this(); }
   void on_opened(error e) override;
-  void on_received(bool ok, std::size_t bytes) override;
+  void on_received(error e, std::size_t bytes) override;
   void on_written(bool ok, std::size_t bytes) override;
   void on_timer();
 

@@ -86,8 +86,13 @@ void session_core::start_opening(time now) {
 
 void session_core::opened(error e, time now) {
   opening_ = false;
-  if (state_ != state::opening) return gone(now);  // given up meanwhile
+  if (state_ != state::opening) {  // given up meanwhile
+    // Silence may also be that of a server which is stuck: the callers go on waiting, and are told in the end.
+    if (e == error::tls_failed) pipeline_.suspect(e);
+    return gone(now);
+  }
   if (e != error{}) {
+    pipeline_.suspect(error{});
     if (e != error::server_error) pipeline_.refused(e);
     return pause(now);
   }
@@ -99,6 +104,7 @@ void session_core::greet() {
   handshake_.emplace(options_);
   reader_.clear();
   greeting_wanted_ = true;
+  heard_ = false;
 }
 
 void session_core::pause(time now) {
@@ -108,19 +114,24 @@ void session_core::pause(time now) {
 
 // ---- while there is one
 
-void session_core::received(bool ok, std::size_t bytes, time now) {
+void session_core::received(bool ok, std::size_t bytes, time now, error why) {
   reading_ = false;
   if (state_ == state::draining) return gone(now);
-  if (!ok) return lost(error::outcome_unknown);
+  if (!ok) {
+    if (state_ != state::greeting) return lost(error::outcome_unknown);
+    // A server at its maxclients says so and hangs up. One that expects TLS, or a proxy that reaches none, just hangs up.
+    return lost(why, heard_ ? handshake_->failure() : error::hung_up);
+  }
   reader_.commit(bytes);
 
   if (state_ == state::greeting) {
+    heard_ = true;
     using step = redis::handshake::step;
     error_code ec;
     while (const redis::reply_view* reply = reader_.next(ec)) {
       const step s = handshake_->on_reply(*reply);
       if (s == step::going) continue;
-      if (s == step::failed) return lost(handshake_->failure());
+      if (s == step::failed) return lost(handshake_->failure(), handshake_->failure());
       if (s == step::again) {
         greeting_wanted_ = true;
         return;
@@ -165,8 +176,10 @@ void session_core::written(bool ok, std::size_t bytes, time now) {
   if (state_ == state::ready) pipeline_.write_done();
 }
 
-/// Gives the connection up. In the greeting, the reason is the server's own answer.
-void session_core::lost(error reason) {
+/// Gives the connection up. In the greeting, the reason is the server's own answer, and the suspicion is for those who
+/// wait in vain for a better one.
+void session_core::lost(error reason, error suspicion) {
+  pipeline_.suspect(suspicion);
   reason_ = reason;
   sent_ = all_of_it;
   state_ = state::draining;

@@ -58,10 +58,13 @@ class session_core {
   bool has_actions() const noexcept;
 
   /// A zero error: there is a connection. server_error: none could be had, which may change at any time. Others, such as
-  /// tls_failed, are what the callers are told until there is one.
+  /// tls_failed, are what the callers are told until there is one. After a close: tls_failed if the server had not
+  /// finished the TLS handshake.
   void opened(error e, time now);
   std::span<char> room() { return reader_.prepare(read_size); }
-  void received(bool ok, std::size_t bytes, time now);
+  /// `why`, if not ok: tls_failed for a refusal in TLS, which a server may utter after the handshake, as it looks at the
+  /// client's certificate.
+  void received(bool ok, std::size_t bytes, time now, error why = error::outcome_unknown);
   /// `bytes`: how many were passed on, also when it failed.
   void written(bool ok, std::size_t bytes, time now);
 
@@ -79,7 +82,7 @@ class session_core {
 
   void start_opening(time now);
   void greet();
-  void lost(error reason);
+  void lost(error reason, error suspicion = error{});
   void gone(time now);
   void pause(time now);
   void watch(time now);
@@ -100,6 +103,7 @@ class session_core {
   bool open_wanted_ = false;
   bool close_wanted_ = false;
   bool greeting_wanted_ = false;
+  bool heard_ = false;  // greeting: the server has said something
   bool opening_ = false;
   bool reading_ = false;
   bool writing_ = false;

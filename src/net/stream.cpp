@@ -3,15 +3,15 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/ip/address.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/ssl/error.hpp>
-#include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/write.hpp>
-#include <boost/system/system_error.hpp>
 #include <string>
+
+#include "net/tls.hpp"
 
 namespace weir::net {
 
@@ -19,49 +19,30 @@ namespace asio = boost::asio;
 
 namespace {
 
-[[noreturn]] void refuse_tls(std::string_view what, const error_code& why) {
-  throw boost::system::system_error(make_error_code(error::tls_failed),
-                                    std::string(what) + " (" + why.message() + ")");
-}
-
-asio::ssl::context make_tls_context(const redis_options& options) {
-  asio::ssl::context context(asio::ssl::context::tls_client);
-  SSL_CTX_set_min_proto_version(context.native_handle(), TLS1_2_VERSION);
-  error_code ec;
-  if (options.tls_ca_file.empty()) {
-    context.set_default_verify_paths(ec);
-    if (ec) refuse_tls("the system's certificate authorities cannot be read", ec);
-  } else {
-    context.load_verify_file(options.tls_ca_file, ec);
-    if (ec) refuse_tls("tls_ca_file cannot be used", ec);
-  }
-  if (!options.tls_cert_file.empty()) {
-    context.use_certificate_chain_file(options.tls_cert_file, ec);
-    if (ec) refuse_tls("tls_cert_file cannot be used", ec);
-  }
-  if (!options.tls_key_file.empty()) {
-    context.use_private_key_file(options.tls_key_file, asio::ssl::context::pem, ec);
-    if (ec) refuse_tls("tls_key_file cannot be used", ec);
-  }
-  return context;
-}
-
 void set_option(int handle, int level, int name, int value) {
   // Best effort: a kernel that does not know an option leaves the watchdog of session_core to notice a dead link.
   static_cast<void>(::setsockopt(handle, level, name, &value, sizeof value));
 }
 
+/// What OpenSSL finds wrong, and alerts from the other side; not a connection that breaks.
+bool is_tls_refusal(const error_code& ec) {
+  return ec.category() == asio::error::get_ssl_category();
+}
+
 }  // namespace
 
 stream::stream(const strand& s, const redis_options& options, listener& l)
-    : strand_(s), options_(options), listener_(l), resolver_(s) {
+    : strand_(s), options_(options), listener_(l), resolver_(s), address_timer_(s) {
   if (options_.tls) tls_context_.emplace(make_tls_context(options_));
 }
 
 void stream::open() {
-  closed_ = false;
+  // Behind an address that takes connections and then says nothing, another may do better.
+  if (connected_ && !heard_) first_endpoint_ += next_endpoint_;
+  closed_ = connected_ = heard_ = false;
   endpoints_.clear();
   next_endpoint_ = 0;
+  give_up_ = clock::now() + options_.connect_timeout;
   tls_.reset();
   socket_.emplace(strand_);
 
@@ -77,6 +58,13 @@ void stream::open() {
                             if (ec || closed_) return listener_.on_opened(error::server_error);
                             for (const auto& entry : found)
                               endpoints_.emplace_back(entry.endpoint());
+                            if (!endpoints_.empty()) {
+                              first_endpoint_ %= endpoints_.size();
+                              std::rotate(
+                                  endpoints_.begin(),
+                                  endpoints_.begin() + static_cast<std::ptrdiff_t>(first_endpoint_),
+                                  endpoints_.end());
+                            }
                             connect_next();
                           });
 }
@@ -85,14 +73,32 @@ void stream::connect_next() {
   if (next_endpoint_ == endpoints_.size()) return report_opened(error::server_error);
   error_code ignored;
   socket_->close(ignored);  // of the address before
+  limit_address();
   socket_->async_connect(endpoints_[next_endpoint_++],
                          [this, alive = listener_.keep_alive()](error_code ec) {
+                           address_timer_.cancel();
                            if (closed_) return listener_.on_opened(error::server_error);
                            if (ec) return connect_next();
+                           connected_ = true;
                            set_tcp_options();
-                           if (options_.tls && options_.unix_path.empty()) return secure();
+                           if (tls_context_) return secure();
                            listener_.on_opened(error{});
                          });
+}
+
+/// An address that does not answer must leave time for those behind it: each gets an equal share of what is left. For the
+/// last, the whole attempt's limit holds, which the session watches.
+void stream::limit_address() {
+  const std::size_t left = endpoints_.size() - next_endpoint_;
+  if (left < 2) return;
+  const auto now = clock::now();
+  address_timer_.expires_at(now + (give_up_ - now) / static_cast<std::ptrdiff_t>(left));
+  address_timer_.async_wait(
+      [this, tried = next_endpoint_ + 1, alive = listener_.keep_alive()](error_code ec) {
+        if (ec || closed_ || connected_ || next_endpoint_ != tried) return;
+        error_code ignored;
+        socket_->cancel(ignored);
+      });
 }
 
 /// For when there is nothing to wait for: reports all the same, but later.
@@ -116,31 +122,25 @@ void stream::set_tcp_options() {
 }
 
 void stream::secure() {
-  const std::string& name = options_.tls_server_name.empty() ? options_.host
-                                                             : options_.tls_server_name;
   tls_.emplace(*socket_, *tls_context_);
-  error_code not_an_address;
-  asio::ip::make_address(name, not_an_address);
-  if (not_an_address) SSL_set_tlsext_host_name(tls_->native_handle(), name.c_str());
-  error_code ignored;
-  if (options_.tls_verify) {
-    tls_->set_verify_mode(asio::ssl::verify_peer, ignored);
-    tls_->set_verify_callback(asio::ssl::host_name_verification(name), ignored);
-  } else {
-    tls_->set_verify_mode(asio::ssl::verify_none, ignored);
-  }
-  tls_->async_handshake(
-      asio::ssl::stream_base::client, [this, alive = listener_.keep_alive()](error_code ec) {
-        if (closed_) return listener_.on_opened(error::server_error);
-        const bool refused = ec.category() == asio::error::get_ssl_category();
-        listener_.on_opened(!ec ? error{} : refused ? error::tls_failed : error::server_error);
-      });
+  if (!expect_server(tls_->native_handle(), options_)) return report_opened(error::tls_failed);
+  tls_->async_handshake(asio::ssl::stream_base::client,
+                        [this, alive = listener_.keep_alive()](error_code ec) {
+                          if (closed_) return listener_.on_opened(error::tls_failed);
+                          listener_.on_opened(!ec                  ? error{}
+                                              : is_tls_refusal(ec) ? error::tls_failed
+                                                                   : error::server_error);
+                        });
 }
 
 void stream::read(std::span<char> room) {
   const auto buffer = asio::buffer(room.data(), room.size());
   auto done = [this, alive = listener_.keep_alive()](error_code ec, std::size_t n) {
-    listener_.on_received(!ec, n);
+    if (n > 0) heard_ = true;
+    listener_.on_received(!ec                  ? error{}
+                          : is_tls_refusal(ec) ? error::tls_failed
+                                               : error::outcome_unknown,
+                          n);
   };
   if (tls_) {
     tls_->async_read_some(buffer, std::move(done));
@@ -165,6 +165,7 @@ void stream::write(std::string_view bytes) {
 void stream::close() {
   closed_ = true;
   resolver_.cancel();
+  address_timer_.cancel();
   error_code ignored;
   if (socket_) socket_->close(ignored);
 }

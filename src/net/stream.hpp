@@ -1,11 +1,13 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/strand.hpp>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,7 +31,8 @@ class stream {
     /// Kept by operations under way.
     virtual std::shared_ptr<void> keep_alive() = 0;
     virtual void on_opened(error e) = 0;  ///< as session_core::opened()
-    virtual void on_received(bool ok, std::size_t bytes) = 0;
+    /// As session_core::received(): zero, tls_failed, or outcome_unknown for any other end.
+    virtual void on_received(error e, std::size_t bytes) = 0;
     virtual void on_written(bool ok, std::size_t bytes) = 0;
 
    protected:
@@ -39,7 +42,7 @@ class stream {
   /// Throws boost::system::system_error if a TLS file cannot be used.
   stream(const strand& s, const redis_options& options, listener& l);
 
-  /// Resolves the name, tries each of its addresses, and shakes hands in TLS.
+  /// Resolves the name, tries its addresses one after the other, and shakes hands in TLS.
   void open();
   void read(std::span<char> room);
   void write(std::string_view bytes);
@@ -49,7 +52,11 @@ class stream {
   using socket = boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, strand>;
   using endpoint = boost::asio::generic::stream_protocol::endpoint;
 
+  using clock = std::chrono::steady_clock;
+  using timer = boost::asio::basic_waitable_timer<clock, boost::asio::wait_traits<clock>, strand>;
+
   void connect_next();
+  void limit_address();
   void set_tcp_options();
   void secure();
   void report_opened(error e);
@@ -61,8 +68,13 @@ class stream {
 
   boost::asio::ip::basic_resolver<boost::asio::ip::tcp, strand> resolver_;
   std::vector<endpoint> endpoints_;
+  std::size_t first_endpoint_ = 0;  // which of those found is tried first
   std::size_t next_endpoint_ = 0;
-  bool closed_ = false;  // open() must not go on
+  clock::time_point give_up_{};
+  timer address_timer_;
+  bool closed_ = false;     // open() must not go on
+  bool connected_ = false;  // to the address before next_endpoint_
+  bool heard_ = false;      // and there was something to read
   std::optional<socket> socket_;
   std::optional<boost::asio::ssl::stream<socket&>> tls_;
 };

@@ -45,6 +45,11 @@ void handshake::begin(round r) {
     write_command(output_, "SELECT", static_cast<std::int64_t>(options_.database));
     ++expected_;
   }
+  // For those who read CLIENT LIST on the server. Redis knows it from 7.2 on.
+  courtesies_ = expected_;
+  write_command(output_, "CLIENT", "SETINFO", "LIB-NAME", "weir");
+  write_command(output_, "CLIENT", "SETINFO", "LIB-VER", WEIR_VERSION);
+  expected_ += courtesy_count;
   for (const script& s : scripts()) {
     write_command(output_, "SCRIPT", "LOAD", s.text);
     ++expected_;
@@ -55,8 +60,9 @@ handshake::step handshake::on_reply(const reply_view& reply) {
   if (reply.is_push()) return step::going;
   const bool is_hello = round_ == round::resp3 && received_ == 0;
   const bool is_select = received_ == select_;
+  const bool is_courtesy = received_ - courtesies_ < courtesy_count;
   ++received_;
-  if (reply.is_error() && !hello_unknown_) {
+  if (reply.is_error() && !hello_unknown_ && !is_courtesy) {
     const std::string_view text = reply.root().text;
     error e = classify_error(text);
     // A number beyond 2^31, or a server that has one database only: said in words that mean other things elsewhere.

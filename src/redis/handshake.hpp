@@ -8,8 +8,8 @@
 
 namespace weir::redis {
 
-/// What is said on a new connection before anything else, as one pipeline: HELLO 3 with AUTH and SETNAME, SELECT, and
-/// SCRIPT LOAD of every script. A server or proxy that does not know HELLO gets a second round in RESP2.
+/// What is said on a new connection before anything else, as one pipeline: HELLO 3 with AUTH and SETNAME, SELECT,
+/// CLIENT SETINFO (whose refusal does not matter), and SCRIPT LOAD of every script. A server or proxy that does not know HELLO gets a second round in RESP2.
 ///
 /// No sockets: write output(), then feed the replies until it is no longer `going`; after `again`, write the new output().
 class handshake {
@@ -26,6 +26,7 @@ class handshake {
 
  private:
   enum class round { resp3, resp2 };
+  static constexpr std::size_t courtesy_count = 2;
   void begin(round r);
 
   const redis_options& options_;
@@ -33,7 +34,8 @@ class handshake {
   std::string output_;
   std::size_t expected_ = 0;
   std::size_t received_ = 0;
-  std::size_t select_ = 0;  // which reply is that to SELECT; beyond the last if there is none
+  std::size_t select_ = 0;      // which reply is that to SELECT; beyond the last if there is none
+  std::size_t courtesies_ = 0;  // where the replies begin that may be refusals
   bool hello_unknown_ = false;
   error failure_{};
 };

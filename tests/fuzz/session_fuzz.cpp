@@ -61,7 +61,7 @@ const weir::test::core_ptr limiters[] = {
 };
 
 const std::string greeting = [] {
-  std::string all = "%1\r\n+proto\r\n:3\r\n";
+  std::string all = "%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n";
   for (std::size_t i = 0; i < weir::redis::script_count; ++i) all += "$1\r\na\r\n";
   return all;
 }();
@@ -89,7 +89,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         const std::uint8_t how = in.byte();
         auto& c = d.checks.emplace_back(
             limiters[how % 4], std::string(1, static_cast<char>('a' + how % 3)), 1 + how % 2,
-            how >= 250 ? weir::detail::check_kind::reset
+            how >= 250   ? weir::detail::check_kind::reset
             : how >= 200 ? weir::detail::check_kind::fetch
                          : weir::detail::check_kind::record,
             1ms * (1 + how));

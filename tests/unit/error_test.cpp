@@ -32,6 +32,8 @@ constexpr expectation table[] = {
     {error::invalid_resource, group::input},
     {error::invalid_subject, group::input},
     {error::invalid_cost, group::input},
+    {error::invalid_options, group::input},
+    {error::invalid_tls_file, group::input},
     {error::cost_exceeds_limit, group::input},
     {error::timed_out, group::not_counted},
     {error::no_reply, group::may_have_counted},
@@ -52,6 +54,7 @@ constexpr expectation table[] = {
     {error::script_missing, group::not_counted},
     {error::server_error, group::not_counted},
     {error::tls_failed, group::not_counted},
+    {error::hung_up, group::not_counted},
     {error::protocol_error, group::may_have_counted},
 };
 constexpr int first_value = static_cast<int>(error::invalid_policy);

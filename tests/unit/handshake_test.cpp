@@ -20,6 +20,8 @@ std::string loads() {
   return all;
 }
 
+const std::string thanks = "+OK\r\n+OK\r\n";  // for CLIENT SETINFO
+
 /// Feeds the bytes; returns the last step.
 step feed(handshake& h, const std::string& bytes) {
   weir::redis::reply_reader reader;
@@ -48,21 +50,26 @@ BOOST_AUTO_TEST_CASE(everything_is_said_in_one_pipeline) {
   o.database = 3;
   o.client_name = "billing";
   handshake h(o);
-  BOOST_TEST(h.output().starts_with("*7\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$5\r\nalice\r\n"
-                                    "$3\r\np w\r\n$7\r\nSETNAME\r\n$7\r\nbilling\r\n"
-                                    "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n"));
-  BOOST_TEST((feed(h, hello_reply + "+OK\r\n" + loads()) == step::done));
+  BOOST_TEST(
+      h.output().starts_with("*7\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$5\r\nalice\r\n"
+                             "$3\r\np w\r\n$7\r\nSETNAME\r\n$7\r\nbilling\r\n"
+                             "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n"
+                             "*4\r\n$6\r\nCLIENT\r\n$7\r\nSETINFO\r\n"
+                             "$8\r\nLIB-NAME\r\n$4\r\nweir\r\n"
+                             "*4\r\n$6\r\nCLIENT\r\n$7\r\nSETINFO\r\n"
+                             "$7\r\nLIB-VER\r\n"));
+  BOOST_TEST((feed(h, hello_reply + "+OK\r\n" + thanks + loads()) == step::done));
 }
 
 BOOST_AUTO_TEST_CASE(without_options_it_is_hello_and_the_scripts) {
   weir::redis_options o;
   o.client_name.clear();
   handshake h(o);
-  BOOST_TEST(h.output().starts_with("*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n*3\r\n$6\r\nSCRIPT\r\n"));
+  BOOST_TEST(h.output().starts_with("*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n*4\r\n$6\r\nCLIENT\r\n"));
   BOOST_TEST(!says(h, "AUTH"));
   BOOST_TEST(!says(h, "SELECT"));
   BOOST_TEST((feed(h, hello_reply) == step::going));
-  BOOST_TEST((feed(h, loads()) == step::done));
+  BOOST_TEST((feed(h, thanks + loads()) == step::done));
 }
 
 BOOST_AUTO_TEST_CASE(a_server_without_hello_gets_a_second_round) {
@@ -71,14 +78,14 @@ BOOST_AUTO_TEST_CASE(a_server_without_hello_gets_a_second_round) {
   o.database = 1;
   handshake h(o);
   std::string refused = "-ERR unknown command `HELLO`, with args beginning with: `3`\r\n";
-  for (std::size_t i = 0; i < 1 + weir::redis::script_count; ++i) {
+  for (std::size_t i = 0; i < 3 + weir::redis::script_count; ++i) {
     refused += "-NOAUTH Authentication required.\r\n";
   }
   BOOST_TEST((feed(h, refused) == step::again));
   BOOST_TEST(h.output().starts_with("*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n"));
   BOOST_TEST(!says(h, "HELLO"));
   BOOST_TEST(says(h, "SELECT"));
-  BOOST_TEST((feed(h, "+OK\r\n+OK\r\n+OK\r\n" + loads()) == step::done));
+  BOOST_TEST((feed(h, "+OK\r\n+OK\r\n+OK\r\n" + thanks + loads()) == step::done));
 }
 
 BOOST_AUTO_TEST_CASE(a_password_refused_in_the_second_round_is_a_failure) {
@@ -86,8 +93,8 @@ BOOST_AUTO_TEST_CASE(a_password_refused_in_the_second_round_is_a_failure) {
   o.password = "secret";
   o.client_name.clear();
   handshake h(o);
-  BOOST_TEST((feed(h, "-NOPROTO sorry\r\n" + loads()) == step::again));
-  BOOST_TEST((feed(h, "-ERR invalid password\r\n" + loads()) == step::failed));
+  BOOST_TEST((feed(h, "-NOPROTO sorry\r\n" + thanks + loads()) == step::again));
+  BOOST_TEST((feed(h, "-ERR invalid password\r\n" + thanks + loads()) == step::failed));
   BOOST_TEST((h.failure() == error::authentication_failed));
 }
 
@@ -97,7 +104,7 @@ BOOST_AUTO_TEST_CASE(each_refusal_has_its_own_error) {
     weir::redis_options o;
     o.database = 99;
     handshake h(o);
-    std::string replies = hello + select;
+    std::string replies = hello + select + thanks;
     for (std::size_t i = 0; i < weir::redis::script_count; ++i) replies += load;
     BOOST_TEST((feed(h, replies) == step::failed));
     return h.failure();
@@ -106,17 +113,40 @@ BOOST_AUTO_TEST_CASE(each_refusal_has_its_own_error) {
   BOOST_TEST((failure("-WRONGPASS invalid\r\n", ok, sha) == error::authentication_failed));
   BOOST_TEST((failure("-NOAUTH HELLO must be called\r\n", "-NOAUTH x\r\n", "-NOAUTH x\r\n") ==
               error::authentication_failed));
-  BOOST_TEST((failure(hello_reply, "-ERR DB index is out of range\r\n", sha) ==
-              error::invalid_database));
+  BOOST_TEST(
+      (failure(hello_reply, "-ERR DB index is out of range\r\n", sha) == error::invalid_database));
   BOOST_TEST((failure(hello_reply, ok, "-NOPERM no\r\n") == error::permission_denied));
   BOOST_TEST((failure(hello_reply, ok, "-LOADING Redis is loading\r\n") == error::server_loading));
   BOOST_TEST((failure(hello_reply, ok, "-WHATEVER\r\n") == error::server_error));
 }
 
+// Redis knows CLIENT SETINFO from 7.2 on, and an ACL may forbid it.
+BOOST_AUTO_TEST_CASE(a_server_that_takes_no_library_name_is_none_the_worse) {
+  for (const char* no : {"-ERR unknown subcommand 'SETINFO'. Try CLIENT HELP.\r\n",
+                         "-NOPERM User x has no permissions to run 'client|setinfo'\r\n"}) {
+    for (const std::uint32_t database : {0, 1}) {
+      weir::redis_options o;
+      o.database = database;
+      handshake h(o);
+      const std::string selected = database == 0 ? "" : "+OK\r\n";
+      BOOST_TEST((feed(h, hello_reply + selected + no + no + loads()) == step::done));
+      // What comes before and behind counts.
+      handshake select(o), load(o);
+      if (database != 0) {
+        BOOST_TEST((feed(select, hello_reply + no + thanks + loads()) == step::failed));
+      }
+      const std::string all = loads();
+      BOOST_TEST((feed(load, hello_reply + selected + thanks + no + all.substr(sha.size())) ==
+                  step::failed));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(pushes_in_between_are_ignored) {
   weir::redis_options o;
   handshake h(o);
-  BOOST_TEST((feed(h, ">1\r\n+hi\r\n" + hello_reply + ">1\r\n+hi\r\n" + loads()) == step::done));
+  BOOST_TEST(
+      (feed(h, ">1\r\n+hi\r\n" + hello_reply + ">1\r\n+hi\r\n" + thanks + loads()) == step::done));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -20,7 +20,7 @@ using state = session_core::state;
 using moment = session_core::time;
 
 const std::string greeting_replies = [] {
-  std::string all = "%1\r\n+proto\r\n:3\r\n";
+  std::string all = "%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n";
   for (std::size_t i = 0; i < weir::redis::script_count; ++i) {
     all += "$40\r\n" + std::string(40, 'a') + "\r\n";
   }
@@ -98,10 +98,10 @@ struct driver {
     core.received(true, bytes.size(), now);
     pump();
   }
-  void received_nothing() {
+  void received_nothing(error why = error::outcome_unknown) {
     BOOST_TEST_REQUIRE(reading);
     reading = false;
-    core.received(false, 0, now);
+    core.received(false, 0, now, why);
     pump();
   }
   /// Lets the time pass until the core wants something.
@@ -123,16 +123,16 @@ struct driver {
     BOOST_TEST_REQUIRE((core.current() == state::ready));
   }
   fake_check& submit(std::string_view subject = "a", std::chrono::microseconds timeout = 10s) {
-    fake_check& c =
-        checks.emplace_back(limiter, subject, 1, weir::detail::check_kind::record, timeout);
+    fake_check& c = checks.emplace_back(limiter, subject, 1, weir::detail::check_kind::record,
+                                        timeout);
     core.submit(c, now);
     pump();
     return c;
   }
 
   weir::redis_options options;
-  weir::test::core_ptr limiter =
-      weir::test::make_core("r", weir::fixed_window{.limit = 3, .window = 10s});
+  weir::test::core_ptr limiter = weir::test::make_core(
+      "r", weir::fixed_window{.limit = 3, .window = 10s});
   std::deque<fake_check> checks;
   moment now = moment(1000h);
   session_core core;
@@ -278,7 +278,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_by_the_server_is_the_callers_answer) {
   d.opened(error{});
   d.write_succeeds();
   std::string refused = "-WRONGPASS invalid username-password pair\r\n";
-  for (std::size_t i = 0; i < weir::redis::script_count; ++i) refused += "-NOAUTH\r\n";
+  for (std::size_t i = 0; i < 2 + weir::redis::script_count; ++i) refused += "-NOAUTH\r\n";
   d.received(refused);
   BOOST_TEST(done_with(c, error::authentication_failed));
   BOOST_TEST(done_with(d.submit("b"), error::authentication_failed));
@@ -295,13 +295,88 @@ BOOST_AUTO_TEST_CASE(a_certificate_that_is_not_accepted_is_the_callers_answer) {
   BOOST_TEST(done_with(c, error::tls_failed));
 }
 
+// TLS 1.3 lets the client finish first: a server that does not like its certificate says so to the greeting.
+BOOST_AUTO_TEST_CASE(a_refusal_in_tls_that_comes_late_is_the_callers_answer) {
+  driver d;
+  auto& c = d.submit();
+  d.opened(error{});
+  d.write_succeeds();
+  d.received_nothing(error::tls_failed);
+  BOOST_TEST(done_with(c, error::tls_failed));
+  d.wait();
+  d.become_ready();
+  // Later it would mean that something broke: what was sent may have been counted.
+  auto& sent = d.submit();
+  d.write_succeeds();
+  d.received_nothing(error::tls_failed);
+  BOOST_TEST(done_with(sent, error::outcome_unknown));
+}
+
+// What the attempts to connect have met is told to those who wait in vain, and to nobody before.
+BOOST_AUTO_TEST_CASE(a_deadline_names_the_suspicion) {
+  enum trouble { no_tls, hangs_up, hangs_up_with_words, loading, silent, down };
+  const struct {
+    trouble what;
+    error told;
+  } cases[] = {{no_tls, error::tls_failed},
+               {hangs_up, error::hung_up},
+               {hangs_up_with_words, error::server_error},
+               {loading, error::server_loading},
+               {silent, error::timed_out},
+               {down, error::timed_out}};
+  for (const auto& [first, ignored] : cases) {
+    for (const auto& [last, told] : cases) {
+      BOOST_TEST_CONTEXT("trouble " << first << ", then " << last) {
+        weir::redis_options o;
+        o.backoff_max = o.backoff_min = 1ms;
+        driver d(o);
+        auto& c = d.submit("a", 10s);
+        for (const trouble what : {first, last}) {
+          if (what == down) {
+            d.opened(error::server_error);
+          } else if (what == no_tls) {
+            d.core.on_time(d.now += d.options.connect_timeout);
+            BOOST_TEST_REQUIRE(d.core.next(d.now).close);
+            d.opened(error::tls_failed);
+          } else {
+            d.opened(error{});
+            d.write_succeeds();
+            if (what == hangs_up) d.received_nothing();
+            if (what == hangs_up_with_words) {
+              d.received("-ERR max number of clients reached\r\n");
+              d.received_nothing();
+            }
+            if (what == loading) {
+              std::string all = "%1\r\n+proto\r\n:3\r\n";
+              for (std::size_t i = 0; i < 2 + weir::redis::script_count; ++i) {
+                all += "-LOADING wait\r\n";
+              }
+              d.received(all);
+            }
+            if (what == silent) d.advance(d.options.connect_timeout);
+          }
+          BOOST_TEST((c.stage == check_stage::waiting));
+          d.wait();
+          BOOST_TEST_REQUIRE(d.opening);
+        }
+        auto& hasty = d.submit("b", 1us);
+        d.advance(5ms);
+        BOOST_TEST(done_with(hasty, told));
+        BOOST_TEST((hasty.ec == weir::condition::not_counted));
+        d.become_ready();
+        BOOST_TEST((c.stage == check_stage::staged));
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_loading_server_is_waited_for) {
   driver d;
   auto& c = d.submit();
   d.opened(error{});
   d.write_succeeds();
   std::string loading = "%1\r\n+proto\r\n:3\r\n";
-  for (std::size_t i = 0; i < weir::redis::script_count; ++i) loading += "-LOADING wait\r\n";
+  for (std::size_t i = 0; i < 2 + weir::redis::script_count; ++i) loading += "-LOADING wait\r\n";
   d.received(loading);
   BOOST_TEST((c.stage == check_stage::waiting));
   d.wait();
