@@ -23,7 +23,7 @@ namespace {
 int open_socket(const redis_server& server) {
   sockaddr_storage storage{};
   socklen_t size = 0;
-  if (server.port() != 0) {
+  if (server.socket_path().empty()) {
     auto& address = reinterpret_cast<sockaddr_in&>(storage);
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -47,7 +47,7 @@ int open_socket(const redis_server& server) {
     errno = why;
     fail("connect");
   }
-  if (server.port() != 0) {
+  if (server.socket_path().empty()) {
     const int on = 1;
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   }

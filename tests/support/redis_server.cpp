@@ -97,17 +97,19 @@ redis_server::~redis_server() {
 }
 
 void redis_server::choose_address() {
-  if (options_.unix_socket) {
+  const bool tls = !options_.tls.certificate_file.empty();
+  if (options_.unix_socket || tls || options_.address != "127.0.0.1") {
     socket_path_ = directory_ + "/redis.sock";
-  } else {
-    port_ = find_free_port();
   }
+  if (!options_.unix_socket) port_ = find_free_port();
 }
 
 std::string redis_server::url() const {
   if (options_.unix_socket) return "unix://" + socket_path_;
   const std::string user_info = options_.password.empty() ? "" : ":" + options_.password + "@";
-  return "redis://" + user_info + "127.0.0.1:" + std::to_string(port_);
+  const bool v6 = options_.address.find(':') != std::string::npos;
+  return (options_.tls.certificate_file.empty() ? "redis://" : "rediss://") + user_info +
+         (v6 ? "[" + options_.address + "]" : options_.address) + ":" + std::to_string(port_);
 }
 
 std::string redis_server::log() const {
@@ -118,11 +120,29 @@ std::string redis_server::log() const {
 redis_server::outcome redis_server::start() {
   const std::string log_path = directory_ + "/log";
   std::filesystem::remove(log_path);
-  std::vector<std::string> command = {
-      program_, "--port", std::to_string(port_), "--bind", "127.0.0.1",   "--dir", directory_,
-      "--save", "",       "--appendonly",        "no",     "--daemonize", "no",    "--logfile",
-      log_path};
-  if (options_.unix_socket) command.insert(command.end(), {"--unixsocket", socket_path_});
+  const redis_server_tls& tls = options_.tls;
+  std::vector<std::string> command = {program_,
+                                      tls.certificate_file.empty() ? "--port" : "--tls-port",
+                                      std::to_string(port_),
+                                      "--bind",
+                                      options_.address,
+                                      "--dir",
+                                      directory_,
+                                      "--save",
+                                      "",
+                                      "--appendonly",
+                                      "no",
+                                      "--daemonize",
+                                      "no",
+                                      "--logfile",
+                                      log_path};
+  if (!tls.certificate_file.empty()) {
+    command.insert(command.end(),
+                   {"--port", "0", "--tls-cert-file", tls.certificate_file, "--tls-key-file",
+                    tls.key_file, "--tls-ca-cert-file", tls.ca_file, "--tls-auth-clients",
+                    tls.clients_need_certificate ? "yes" : "no"});
+  }
+  if (!socket_path_.empty()) command.insert(command.end(), {"--unixsocket", socket_path_});
   if (!options_.password.empty()) {
     command.insert(command.end(), {"--requirepass", options_.password});
   }

@@ -7,14 +7,24 @@
 
 namespace weir::test {
 
+/// With a certificate, the server's port speaks TLS alone.
+struct redis_server_tls {
+  std::string certificate_file = {};
+  std::string key_file = {};
+  std::string ca_file = {};  ///< who signs the certificates of clients
+  bool clients_need_certificate = false;
+};
+
 struct redis_server_options {
   bool unix_socket = false;  ///< listen on a Unix socket and on no port
+  std::string address = "127.0.0.1";
+  redis_server_tls tls = {};
   std::string password = {};
   std::vector<std::string> arguments = {};  ///< more of the command line: {"--maxmemory", "1mb"}
 };
 
 /// A real redis-server (or valkey-server) of the test's own: a free loopback port or a Unix socket, a directory of its own,
-/// nothing kept on disk. WEIR_REDIS_SERVER names another program. Without one, the constructor throws: a missing server
+/// nothing kept on disk. With TLS its URL is rediss://, without parameters. WEIR_REDIS_SERVER names another program. Without one, the constructor throws: a missing server
 /// is a failure, not a reason to skip.
 ///
 /// It dies with the thread that started it (PR_SET_PDEATHSIG), so nothing is left when a test crashes.
@@ -28,7 +38,8 @@ class redis_server {
   /// What open_store() takes, password included.
   std::string url() const;
   int port() const noexcept { return port_; }  ///< 0 with a Unix socket
-  const std::string& socket_path() const noexcept { return socket_path_; }  ///< empty with a port
+  /// Where a redis_client gets in; empty if it does by the port. A server with TLS or another address has both.
+  const std::string& socket_path() const noexcept { return socket_path_; }
   const std::string& password() const noexcept { return options_.password; }
   pid_t pid() const noexcept { return pid_; }  ///< -1 while it is down
 

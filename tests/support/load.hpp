@@ -1,0 +1,92 @@
+#pragma once
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/test/unit_test.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "support/run.hpp"
+#include "weir/limiter.hpp"
+
+namespace weir::test {
+
+/// One who calls again and again for a subject of its own, and checks each number it is told: the next one; or, from a
+/// server that has lost its data, the first again; or one that the calls of unknown outcome explain. A reply that went
+/// astray, a call that was sent twice or lost shows at once.
+struct caller {
+  std::string subject;
+  std::int64_t used = 0;
+  std::int64_t unknown = 0;  // calls since the last success that may have counted
+  std::int64_t successes = 0;
+  std::int64_t failures = 0;
+  std::int64_t successes_at_mark = 0;
+
+  void hear(error_code ec, const decision& d, bool data_may_be_lost) {
+    if (ec) {
+      ++failures;
+      if (ec == condition::may_have_counted) ++unknown;
+      BOOST_CHECK_MESSAGE(
+          ec == error::outcome_unknown || ec == error::no_reply || ec == error::timed_out,
+          subject << ": " << ec.message());
+      return;
+    }
+    const bool next = d.used > used && d.used <= used + 1 + unknown;
+    const bool anew = data_may_be_lost && d.used >= 1 && d.used <= 1 + unknown;
+    BOOST_CHECK_MESSAGE(d.allowed && (next || anew), subject << ": " << d.used << " after " << used
+                                                             << " and " << unknown << " unknown");
+    used = d.used;
+    unknown = 0;
+    ++successes;
+  }
+};
+
+/// Callers that go on until end(), whatever happens to the server.
+struct load {
+  /// `data_may_be_lost`: the server may forget its counts meanwhile.
+  load(asio::io_context& context, const limiter& l, int count, bool data_may_be_lost)
+      : io(context) {
+    for (int i = 0; i < count; ++i) {
+      callers.push_back(std::make_unique<caller>());
+      callers.back()->subject = "subject " + std::to_string(i);
+      ++running;
+      asio::co_spawn(io, live(*callers.back(), l, data_may_be_lost), [this](std::exception_ptr e) {
+        BOOST_TEST(!e);
+        --running;
+      });
+    }
+  }
+  asio::awaitable<void> live(caller& me, limiter l, bool data_may_be_lost) {
+    while (!stop) {
+      const auto [ec, d] = co_await l.record(me.subject, asio::as_tuple(asio::deferred));
+      me.hear(ec, d, data_may_be_lost);
+    }
+  }
+  void mark() {
+    for (auto& c : callers) c->successes_at_mark = c->successes;
+  }
+  /// Everybody has succeeded so many times since the mark.
+  void run_on(std::int64_t times) {
+    mark();
+    run_until(io, [&] {
+      for (auto& c : callers) {
+        if (c->successes < c->successes_at_mark + times) return false;
+      }
+      return true;
+    });
+  }
+  void end() {
+    stop = true;
+    run_until(io, [&] { return running == 0; });
+  }
+
+  asio::io_context& io;
+  std::vector<std::unique_ptr<caller>> callers;
+  bool stop = false;
+  int running = 0;
+};
+
+}  // namespace weir::test
