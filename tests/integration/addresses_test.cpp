@@ -1,0 +1,177 @@
+// Names with several addresses, of which some are dead in one way or another, and IPv6. The resolver is the test's own:
+// getaddrinfo() below takes the place of the C library's for the name several.test.
+#include <dlfcn.h>
+#include <netdb.h>
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/test/unit_test.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "support/run.hpp"
+#include "support/stores.hpp"
+#include "weir/weir.hpp"
+
+namespace {
+
+/// Set before the store is opened; read by the resolver's thread.
+std::vector<std::string> addresses_of_name;
+
+}  // namespace
+
+extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo* hints,
+                           addrinfo** result) {
+  static const auto real = reinterpret_cast<decltype(&getaddrinfo)>(
+      dlsym(RTLD_NEXT, "getaddrinfo"));
+  if (!node || std::string_view(node) != "several.test") {
+    return real(node, service, hints, result);
+  }
+  *result = nullptr;
+  // The C library frees a chain one by one, whoever has linked it.
+  addrinfo** end = result;
+  for (const std::string& address : addresses_of_name) {
+    if (const int failed = real(address.c_str(), service, hints, end)) return failed;
+    while (*end) end = &(*end)->ai_next;
+  }
+  return *result ? 0 : EAI_NONAME;
+}
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using weir::error;
+using weir::test::crowd;
+using weir::test::redis_server;
+
+struct fixture {
+  redis_server server;
+  asio::io_context io;
+
+  weir::redis_options options() {
+    auto o = weir::test::patient_options(server);
+    o.host = "several.test";
+    return o;
+  }
+  weir::error_code record(const weir::store& s) {
+    crowd c;
+    weir::limiter(s, "r", weir::fixed_window{.limit = 5, .window = 24h}).record("a", c.caller());
+    weir::test::run_until_complete(io, c);
+    return c[0].ec;
+  }
+  weir::error_code record(const weir::redis_options& o) {
+    return record(weir::make_redis_store(io.get_executor(), o));
+  }
+  /// At the server's port, on another loopback address.
+  tcp::endpoint neighbour(const char* address) {
+    return {asio::ip::make_address(address), static_cast<std::uint16_t>(server.port())};
+  }
+};
+
+/// Takes no connection and refuses none: its queue is full, and what comes is dropped.
+struct black_hole {
+  black_hole(asio::io_context& io, const tcp::endpoint& at) : acceptor(io) {
+    acceptor.open(at.protocol());
+    acceptor.bind(at);
+    acceptor.listen(0);
+    for (int i = 0; i < 4; ++i) {
+      queue.emplace_back(std::make_unique<tcp::socket>(io))->async_connect(at, [](weir::error_code) {
+      });
+    }
+  }
+  tcp::acceptor acceptor;
+  std::vector<std::unique_ptr<tcp::socket>> queue;
+};
+
+/// Takes connections and says nothing.
+struct mute {
+  mute(asio::io_context& io, const tcp::endpoint& at) : acceptor(io, at) { accept(); }
+  void accept() {
+    acceptor.async_accept([this](weir::error_code ec, tcp::socket peer) {
+      if (ec) return;
+      peers.push_back(std::make_unique<tcp::socket>(std::move(peer)));
+      accept();
+    });
+  }
+  tcp::acceptor acceptor;
+  std::vector<std::unique_ptr<tcp::socket>> peers;
+};
+
+bool has_ipv6() {
+  asio::io_context io;
+  weir::error_code ec;
+  tcp::acceptor probe(io);
+  probe.open(tcp::v6(), ec);
+  if (!ec) probe.bind({asio::ip::address_v6::loopback(), 0}, ec);
+  return !ec;
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(addresses_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(an_ipv6_address_in_a_url) {
+  // Without IPv6, as in some containers, the address is one that cannot be reached.
+  if (!has_ipv6()) {
+    const auto s = weir::open_store(io.get_executor(), "redis://[::1]:6379?timeout=50ms");
+    WEIR_TEST_ERROR(record(s), error::timed_out);
+    return;
+  }
+  redis_server six({.address = "::1"});
+  BOOST_TEST(six.url().starts_with("redis://[::1]:"));
+  const auto s = weir::open_store(io.get_executor(), six.url() + "?timeout=50s");
+  BOOST_TEST(!record(s).failed());
+}
+
+BOOST_AUTO_TEST_CASE(localhost) {
+  auto o = options();
+  o.host = "localhost";
+  BOOST_TEST(!record(o).failed());
+}
+
+// As "localhost" does where it is ::1 first, and the server listens on 127.0.0.1 alone.
+BOOST_AUTO_TEST_CASE(addresses_that_refuse_are_passed_over) {
+  addresses_of_name = {"::1", "127.0.0.2", "127.0.0.1"};
+  auto o = options();
+  o.backoff_min = o.backoff_max = 1h;  // one attempt must do
+  BOOST_TEST(!record(o).failed());
+  addresses_of_name = {"127.0.0.1", "::1", "127.0.0.2"};
+  BOOST_TEST(!record(o).failed());
+}
+
+BOOST_AUTO_TEST_CASE(an_address_that_does_not_answer_leaves_time_for_the_next) {
+  const black_hole first(io, neighbour("127.0.0.2")), second(io, neighbour("127.0.0.3"));
+  addresses_of_name = {"127.0.0.2", "127.0.0.3", "127.0.0.1"};
+  auto o = options();
+  o.backoff_min = o.backoff_max = 1h;
+  o.connect_timeout = 3s;  // a second each
+  BOOST_TEST(!record(o).failed());
+}
+
+BOOST_AUTO_TEST_CASE(an_address_that_only_connects_is_not_tried_first_for_ever) {
+  const mute first(io, neighbour("127.0.0.2"));
+  addresses_of_name = {"127.0.0.4", "127.0.0.2", "127.0.0.1"};
+  auto o = options();
+  o.connect_timeout = 50ms;
+  const auto s = weir::make_redis_store(io.get_executor(), o);
+  BOOST_TEST(!record(s).failed());
+  BOOST_TEST(first.peers.size() >= 1u);
+  // The one that answers stays the one.
+  const std::size_t before = first.peers.size();
+  weir::test::redis_client(server).must("CLIENT", "KILL", "TYPE", "normal");
+  weir::test::run_until(io, [&] { return !record(s).failed(); });
+  BOOST_TEST(first.peers.size() == before);
+}
+
+BOOST_AUTO_TEST_CASE(a_name_without_a_server_is_waited_for) {
+  addresses_of_name = {"127.0.0.2", "127.0.0.4"};
+  auto o = options();
+  o.timeout = 50ms;
+  WEIR_TEST_ERROR(record(o), error::timed_out);
+  addresses_of_name.clear();  // no such name
+  WEIR_TEST_ERROR(record(o), error::timed_out);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
