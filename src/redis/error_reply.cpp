@@ -16,6 +16,7 @@ constexpr meaning meanings[] = {
     {"ERR AUTH", error::authentication_failed},
     {"ERR Client sent AUTH", error::authentication_failed},
     {"NOPERM", error::permission_denied},
+    {"ERR The user executing the script can't", error::permission_denied},  // 7.0
     {"ERR DB index", error::invalid_database},
     {"ERR invalid DB index", error::invalid_database},
     {"LOADING", error::server_loading},
@@ -36,6 +37,8 @@ error classify_error(std::string_view text) noexcept {
   if (text.starts_with("ERR Error running script")) {
     if (const auto inner = text.find(": -"); inner != std::string_view::npos) {
       text.remove_prefix(inner + 3);
+    } else if (text.find(": The user executing the script can't") != std::string_view::npos) {
+      return error::permission_denied;
     }
   }
   for (const auto& [prefix, code] : meanings) {

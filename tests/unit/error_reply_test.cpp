@@ -11,12 +11,19 @@ BOOST_AUTO_TEST_CASE(error_replies_are_told_apart_by_their_first_words) {
   const std::pair<std::string_view, error> table[] = {
       {"NOSCRIPT No matching script. Please use EVAL.", error::script_missing},
       {"NOAUTH Authentication required.", error::authentication_failed},
-      {"WRONGPASS invalid username-password pair or user is disabled.",
-       error::authentication_failed},
+      {"WRONGPASS invalid username-password pair or user is disabled.", error::authentication_failed},
       {"ERR invalid password", error::authentication_failed},
       {"ERR AUTH <password> called without any password configured", error::authentication_failed},
       {"ERR Client sent AUTH, but no password is set", error::authentication_failed},
-      {"NOPERM this user has no permissions to run the 'evalsha' command",
+      {"NOPERM this user has no permissions to run the 'evalsha' command", error::permission_denied},
+      {"NOPERM ACL failure in script: User x has no permissions to run the 'get' command",
+       error::permission_denied},
+      // Redis 7.0, inside a script.
+      {"ERR The user executing the script can't run this command or subcommand script: 01ab, on "
+       "@user_script:1.",
+       error::permission_denied},
+      {"ERR The user executing the script can't access at least one of the keys mentioned in the "
+       "command arguments",
        error::permission_denied},
       {"ERR DB index is out of range", error::invalid_database},
       {"LOADING Redis is loading the dataset in memory", error::server_loading},
@@ -35,9 +42,11 @@ BOOST_AUTO_TEST_CASE(redis_6_wraps_the_errors_of_commands_inside_scripts) {
   BOOST_TEST((classify_error("ERR Error running script (call to f_0123): @user_script:31: -OOM "
                              "command not allowed when used memory > 'maxmemory'.") ==
               error::out_of_memory));
+  BOOST_TEST((classify_error("ERR Error running script (call to f_0123): @user_script:8: "
+                             "@user_script: 8: The user executing the script can't run this "
+                             "command or subcommand") == error::permission_denied));
   BOOST_TEST((classify_error("ERR Error running script (call to f_0123): @user_script:3: "
-                             "user_script:3: attempt to index a nil value") ==
-              error::server_error));
+                             "user_script:3: attempt to index a nil value") == error::server_error));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
