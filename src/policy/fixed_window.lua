@@ -26,6 +26,8 @@ for i = 1, #KEYS do
     if type(stored) == 'string' and #stored == 16 then
       start, count = struct.unpack('<dd', stored)
       if not (whole(start) and whole(count)) then start, count = -1, 0 end
+    elseif type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE', 1, true) then
+      return stored  -- not allowed
     end
   end
   reply[2 * i], reply[2 * i + 1] = start, count

@@ -21,7 +21,11 @@ for i = 1, #KEYS do
     if not tat then
       plain = false
       local a, b
-      if type(stored) == 'string' then a, b = string.match(stored, '^(%d+)/(%d+)$') end
+      if type(stored) == 'string' then
+        a, b = string.match(stored, '^(%d+)/(%d+)$')
+      elseif not string.find(stored.err, 'WRONGTYPE', 1, true) then
+        return stored  -- not allowed
+      end
       tat, part = tonumber(a or -1), tonumber(b or 0)
       -- Written under another rate, with other parts: round up.
       if part >= parts then tat, part = tat + 1, 0 end
@@ -63,10 +67,15 @@ for i = 1, #KEYS do
         redis.call('SET', key, string.format('%.0f/%.0f', next, next_part), 'PX', ttl)
       elseif fresh or moved or not plain then
         redis.call('SET', key, string.format('%.0f', next), 'PX', ttl)
-      elseif type(redis.pcall('INCRBY', key, next - tat)) == 'table' then
-        reply[2 * i] = -1  -- a number, but none of ours
       else
-        redis.call('PEXPIRE', key, ttl)
+        local added = redis.pcall('INCRBY', key, next - tat)
+        if type(added) ~= 'table' then
+          redis.call('PEXPIRE', key, ttl)
+        elseif string.find(added.err, 'not an integer', 1, true) then
+          reply[2 * i] = -1  -- a number, but none of ours
+        else
+          return added  -- not allowed, no memory, a replica
+        end
       end
     elseif redis.call('PTTL', key) == -1 then
       redis.call('PEXPIRE', key, math.ceil((tat + 1 - now) / 1000))

@@ -52,6 +52,7 @@ for i = 1, #KEYS do
   local ignored, oldest, oldest_total
 
   local head = redis.pcall('LRANGE', key, 0, 1)
+  if head.err and not string.find(head.err, 'WRONGTYPE', 1, true) then return head end  -- not allowed
   local ours = not head.err and (#head == 0 or #head == 2 and #head[1] == 16 and #head[2] == 16)
   if ours and #head == 2 then
     ignored, base = struct.unpack('<dd', head[1])

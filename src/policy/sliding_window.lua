@@ -31,6 +31,8 @@ for i = 1, #KEYS do
         -- A longer window may bear smaller counts only.
         index, current, previous = math.floor(start / window), math.min(a, most), math.min(b, most)
       end
+    elseif type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE', 1, true) then
+      return stored  -- not allowed
     end
   end
   reply[3 * i - 1] = index < 0 and -1 or index * window

@@ -1,0 +1,134 @@
+// The ACL user of docs/security.md, read from there: it may do all that weir does, and no command of it is one too many.
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/run.hpp"
+#include "support/stores.hpp"
+#include "weir/weir.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using weir::error;
+using weir::test::crowd;
+using weir::test::redis_client;
+using weir::test::redis_server;
+using words = std::vector<std::string>;
+
+/// "ACL SETUSER ..." and the indented lines that go on with it, word by word.
+words documented_command() {
+  std::ifstream file(WEIR_SOURCE_DIR "/docs/security.md");
+  words found;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("    ")) {
+      if (!found.empty()) break;
+      continue;
+    }
+    std::istringstream text(line);
+    if (found.empty() && line.find("ACL SETUSER") == std::string::npos) continue;
+    for (std::string word; text >> word;) found.push_back(word);
+  }
+  return found;
+}
+
+struct fixture {
+  asio::io_context io;
+  redis_server server;
+  redis_client admin{server};
+
+  fixture() { BOOST_TEST_REQUIRE(documented_command().size() > 10u); }
+
+  void set_user(const words& command) {
+    admin.must("ACL", "DELUSER", command.at(2));
+    auto writer = admin.writer();
+    writer.begin(command.size());
+    for (const std::string& word : command) writer.arg(word);
+    const auto reply = admin.read();
+    BOOST_TEST_REQUIRE(!reply.is_error(), reply.text);
+  }
+
+  /// Everything weir sends, on every path through the scripts; what the calls ended with.
+  std::vector<weir::error_code> do_everything(const words& command,
+                                              const std::string& prefix = "weir") {
+    admin.must("FLUSHALL");
+    auto options = weir::test::patient_options(server);
+    options.username = command.at(2);
+    options.password = "password";
+    options.database = 1;
+    options.key_prefix = prefix;
+    const auto s = weir::make_redis_store(io.get_executor(), options);
+    auto policies = weir::test::slow_policies(2);
+    policies.push_back({"counting fixed_window",
+                        weir::fixed_window{.limit = 1, .window = 24h, .count_refused = true}});
+    policies.push_back({"counting sliding_window",
+                        weir::sliding_window{.limit = 1, .window = 24h, .count_refused = true}});
+    policies.push_back({"counting sliding_log",
+                        weir::sliding_log{.limit = 1, .window = 24h, .count_refused = true}});
+    std::vector<weir::error_code> told;
+    const auto finish = [&](crowd& c) {
+      weir::test::run_until_complete(io, c);
+      for (const auto& o : c) told.push_back(o.ec);
+    };
+    for (const auto& [name, policy] : policies) {
+      const weir::limiter l(s, name, policy);
+      for (int i = 0; i < 4; ++i) {  // two of them refused, or more
+        crowd c;
+        l.record("a", c.caller());
+        finish(c);
+      }
+      crowd c;
+      l.fetch("a", c.caller());
+      finish(c);
+    }
+    // A log whose entries are all too old, for a shorter window on the same key.
+    for (const auto window : {std::chrono::microseconds(24h), 1us}) {
+      crowd c;
+      weir::limiter(s, "log", weir::sliding_log{.limit = 5, .window = window}).record("a", c.caller());
+      finish(c);
+    }
+    crowd c;
+    weir::limiter(s, "gcra", policies[0].policy).reset("a", c.caller());
+    finish(c);
+    return told;
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(acl_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(the_documented_user_may_do_everything) {
+  const words command = documented_command();
+  set_user(command);
+  for (const auto& ec : do_everything(command)) BOOST_TEST(!ec.failed(), ec.message());
+  // And only with its own keys.
+  const auto elsewhere = do_everything(command, "other");
+  for (const auto& ec : elsewhere) WEIR_TEST_ERROR(ec, error::permission_denied);
+}
+
+BOOST_AUTO_TEST_CASE(each_command_is_needed_and_missed_with_its_own_error) {
+  const words command = documented_command();
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    if (!command[i].starts_with('+')) continue;
+    BOOST_TEST_CONTEXT("without " << command[i]) {
+      words less = command;
+      less.erase(less.begin() + static_cast<std::ptrdiff_t>(i));
+      set_user(less);
+      const auto told = do_everything(less);
+      const auto denied = std::ranges::count_if(
+          told, [](const auto& ec) { return ec == error::permission_denied; });
+      BOOST_TEST(denied > 0);
+      for (const auto& ec : told) {
+        BOOST_TEST((!ec || ec == error::permission_denied), ec.message());
+        BOOST_TEST((!ec || ec == weir::condition::not_counted));
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
