@@ -1,0 +1,174 @@
+// TLS with peers of the test's own: what the client says first, and what it makes of those who answer strangely.
+#include <openssl/ssl.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/test/unit_test.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "support/run.hpp"
+#include "support/tls_certificates.hpp"
+#include "weir/weir.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using weir::error;
+using weir::test::certificate_authority;
+using weir::test::crowd;
+
+/// Accepts connections for ever and hands each to the test.
+class listener {
+ public:
+  using handler = std::function<void(std::shared_ptr<tcp::socket>)>;
+  listener(asio::io_context& io, handler h)
+      : acceptor_(io, {asio::ip::address_v4::loopback(), 0}), handler_(std::move(h)) {
+    accept();
+  }
+  std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
+
+ private:
+  void accept() {
+    acceptor_.async_accept([this](weir::error_code ec, tcp::socket peer) {
+      if (ec) return;
+      handler_(std::make_shared<tcp::socket>(std::move(peer)));
+      accept();
+    });
+  }
+  tcp::acceptor acceptor_;
+  handler handler_;
+};
+
+/// A TLS server that notes what it was asked for, and hangs up after the handshake.
+class tls_peer {
+ public:
+  tls_peer(asio::io_context& io, const weir::test::tls_files& files)
+      : context_(asio::ssl::context::tls_server), listener_(io, [this](auto s) { serve(s); }) {
+    context_.use_certificate_chain_file(files.certificate);
+    context_.use_private_key_file(files.key, asio::ssl::context::pem);
+  }
+  std::uint16_t port() const { return listener_.port(); }
+  void up_to(int version) {
+    SSL_CTX_set_max_proto_version(context_.native_handle(), version);
+    SSL_CTX_set_min_proto_version(context_.native_handle(), 0);
+    SSL_CTX_set_security_level(context_.native_handle(),
+                               0);  // above, OpenSSL 3 refuses old ones itself
+  }
+
+  std::vector<std::string> names;  ///< SNI of each handshake; "-" for none
+  int handshakes = 0;              ///< those that succeeded
+
+ private:
+  void serve(std::shared_ptr<tcp::socket> socket) {
+    auto stream = std::make_shared<asio::ssl::stream<tcp::socket&>>(*socket, context_);
+    stream->async_handshake(
+        asio::ssl::stream_base::server, [this, socket, stream](weir::error_code ec) {
+          const char* name = SSL_get_servername(stream->native_handle(), TLSEXT_NAMETYPE_host_name);
+          names.emplace_back(name ? name : "-");
+          if (!ec) ++handshakes;
+        });
+  }
+  asio::ssl::context context_;
+  listener listener_;
+};
+
+struct fixture {
+  certificate_authority ca;
+  asio::io_context io;
+
+  weir::redis_options to(std::uint16_t port) const {
+    weir::redis_options o;
+    o.port = port;
+    o.tls = true;
+    o.tls_ca_file = ca.file();
+    o.timeout = 50s;
+    o.backoff_max = o.backoff_min = 1ms;
+    o.breaker_failures = 0;
+    return o;
+  }
+  weir::error_code record(const weir::redis_options& o) {
+    crowd c;
+    weir::limiter(weir::make_redis_store(io.get_executor(), o), "r",
+                  weir::fixed_window{.limit = 5, .window = 24h})
+        .record("a", c.caller());
+    weir::test::run_until_complete(io, c);
+    return c[0].ec;
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(tls_peer_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(names_are_asked_for_and_addresses_are_not) {
+  tls_peer peer(io, ca.issue("DNS:localhost,DNS:redis.example,IP:127.0.0.1,IP:::1"));
+  auto o = to(peer.port());
+  const auto asked_for = [&] {
+    peer.names.clear();
+    peer.handshakes = 0;
+    const auto s = weir::make_redis_store(io.get_executor(), o);
+    weir::test::run_until(io, [&] { return !peer.names.empty(); });
+    BOOST_TEST(peer.handshakes == 1);
+    return peer.names[0];
+  };
+  BOOST_TEST(asked_for() == "-");
+  o.host = "localhost";
+  BOOST_TEST(asked_for() == "localhost");
+  o.tls_server_name = "redis.example.";
+  BOOST_TEST(asked_for() == "redis.example");
+  o.tls_server_name = "::1";
+  BOOST_TEST(asked_for() == "-");
+  o.tls_server_name = "anything.example";
+  o.tls_verify = false;
+  o.tls_ca_file.clear();
+  BOOST_TEST(asked_for() == "anything.example");
+}
+
+BOOST_AUTO_TEST_CASE(old_versions_are_refused) {
+  tls_peer peer(io, ca.issue("IP:127.0.0.1"));
+  peer.up_to(TLS1_1_VERSION);
+  WEIR_TEST_ERROR(record(to(peer.port())), error::tls_failed);
+  BOOST_TEST(peer.handshakes == 0);
+}
+
+BOOST_AUTO_TEST_CASE(who_hangs_up_after_the_handshake_is_told_in_the_end) {
+  tls_peer peer(io, ca.issue("IP:127.0.0.1"));
+  auto o = to(peer.port());
+  o.timeout = 50ms;
+  weir::test::run_until(io, [&] {
+    const auto ec = record(o);
+    if (ec == error::timed_out) return false;  // no attempt has come so far
+    WEIR_TEST_ERROR(ec, error::hung_up);
+    return true;
+  });
+  BOOST_TEST(peer.handshakes > 0);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_tls_is_refused_at_once) {
+  for (const std::string text : {"HTTP/1.1 400 Bad Request\r\n\r\n", "-ERR unknown command\r\n"}) {
+    listener other(io, [&](auto s) {
+      asio::async_write(*s, asio::buffer(text), [s](weir::error_code, std::size_t) {
+        auto room = std::make_shared<char>();
+        s->async_read_some(asio::buffer(room.get(), 1), [s, room](weir::error_code, std::size_t) {});
+      });
+    });
+    WEIR_TEST_ERROR(record(to(other.port())), error::tls_failed);
+  }
+}
+
+// It may be a proxy whose server is just starting: no certificate has been refused, so calls wait.
+BOOST_AUTO_TEST_CASE(who_hangs_up_before_the_handshake_is_waited_for) {
+  listener other(io, [](auto) {});
+  auto o = to(other.port());
+  o.timeout = 100ms;
+  WEIR_TEST_ERROR(record(o), error::timed_out);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
