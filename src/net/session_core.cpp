@@ -92,8 +92,9 @@ void session_core::opened(error e, time now) {
     return gone(now);
   }
   if (e != error{}) {
-    pipeline_.suspect(error{});
-    if (e != error::server_error) pipeline_.refused(e);
+    const bool hung_up = e == error::hung_up;
+    pipeline_.suspect(hung_up ? e : error{});
+    if (!hung_up && e != error::server_error) pipeline_.refused(e);
     return pause(now);
   }
   greet();

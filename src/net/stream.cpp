@@ -129,7 +129,7 @@ void stream::secure() {
                           if (closed_) return listener_.on_opened(error::tls_failed);
                           listener_.on_opened(!ec                  ? error{}
                                               : is_tls_refusal(ec) ? error::tls_failed
-                                                                   : error::server_error);
+                                                                   : error::hung_up);
                         });
 }
 

@@ -4,8 +4,6 @@
 
 #include <boost/asio/ip/address.hpp>
 #include <boost/system/system_error.hpp>
-#include <cerrno>
-#include <cstdio>
 #include <string>
 
 #include "weir/error.hpp"
@@ -16,22 +14,10 @@ namespace asio = boost::asio;
 
 namespace {
 
-[[noreturn]] void refuse_file(const char* option, const std::string& why) {
-  throw boost::system::system_error(make_error_code(error::invalid_tls_file),
-                                    std::string(option) + ": " + why);
-}
-
-/// OpenSSL's own words for a file that is missing are hard to read.
-void check_readable(const std::string& file, const char* option) {
-  std::FILE* opened = std::fopen(file.c_str(), "re");
-  if (!opened) {
-    refuse_file(option, error_code(errno, boost::system::system_category()).message());
-  }
-  std::fclose(opened);
-}
-
 void check_used(const char* option, const error_code& ec) {
-  if (ec) refuse_file(option, ec.message());
+  if (!ec) return;
+  throw boost::system::system_error(make_error_code(error::invalid_tls_file),
+                                    std::string(option) + ": " + ec.message());
 }
 
 void load_authorities(asio::ssl::context& context, const redis_options& options) {
@@ -41,14 +27,11 @@ void load_authorities(asio::ssl::context& context, const redis_options& options)
     check_used("the system's certificate authorities", ec);
     return;
   }
-  check_readable(options.tls_ca_file, "tls_ca_file");
   context.load_verify_file(options.tls_ca_file, ec);
   check_used("tls_ca_file", ec);
 }
 
 void load_client_certificate(asio::ssl::context& context, const redis_options& options) {
-  check_readable(options.tls_cert_file, "tls_cert_file");
-  check_readable(options.tls_key_file, "tls_key_file");
   error_code ec;
   context.use_certificate_chain_file(options.tls_cert_file, ec);
   check_used("tls_cert_file", ec);
