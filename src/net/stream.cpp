@@ -124,13 +124,11 @@ void stream::set_tcp_options() {
 void stream::secure() {
   tls_.emplace(*socket_, *tls_context_);
   if (!expect_server(tls_->native_handle(), options_)) return report_opened(error::tls_failed);
-  tls_->async_handshake(asio::ssl::stream_base::client,
-                        [this, alive = listener_.keep_alive()](error_code ec) {
-                          if (closed_) return listener_.on_opened(error::tls_failed);
-                          listener_.on_opened(!ec                  ? error{}
-                                              : is_tls_refusal(ec) ? error::tls_failed
-                                                                   : error::hung_up);
-                        });
+  tls_->async_handshake(asio::ssl::stream_base::client, [this, alive = listener_.keep_alive()](
+                                                            error_code ec) {
+    if (closed_) return listener_.on_opened(error::tls_failed);
+    listener_.on_opened(!ec ? error{} : is_tls_refusal(ec) ? error::tls_failed : error::hung_up);
+  });
 }
 
 void stream::read(std::span<char> room) {
