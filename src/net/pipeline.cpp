@@ -31,14 +31,17 @@ void pipeline::finish_all(check_list& list, error e) {
   while (!list.empty()) finish(list.front(), e);
 }
 
+std::chrono::microseconds pipeline::timeout_of(const check& c) const noexcept {
+  const auto wanted = c.timeout.count() != 0 ? c.timeout : options_.timeout;
+  return std::clamp<std::chrono::microseconds>(wanted, std::chrono::microseconds{0}, max_timeout);
+}
+
 void pipeline::submit(check& c, time now) {
   ++pending_;
   if (refusal_ != error{}) return finish(c, refusal_);
   if (pending_ > options_.max_pending) return finish(c, error::overloaded);
   if (!breaker_.lets_through(now)) return finish(c, error::circuit_open);
-  const auto timeout = c.timeout.count() != 0 ? c.timeout : options_.timeout;
-  c.deadline = now + std::clamp<std::chrono::microseconds>(timeout, std::chrono::microseconds{0},
-                                                           max_timeout);
+  c.deadline = now + timeout_of(c);
   c.stage = check_stage::waiting;
   waiting_.push_back(c);
   wheel_.add(c);
@@ -53,9 +56,15 @@ void pipeline::cancel(check& c, detail::cancel_scope scope) {
 
 void pipeline::expire(time now) {
   wheel_.expire(now, [this, now](check& c) {
-    if (c.stage != check_stage::waiting) c.ec = error::no_reply;
-    if (!c.ec) c.ec = error::timed_out;  // else the server's reason for not running it
-    breaker_.failed(now);
+    // On a connection that takes all it is given, what still waits has only just come: that says nothing of the store.
+    const bool too_short = c.stage == check_stage::waiting && connected_ && !writing_ && !held() &&
+                           !c.ec;
+    if (!too_short) breaker_.failed(c.deadline - timeout_of(c), now);
+    if (c.stage != check_stage::waiting) {
+      c.ec = error::no_reply;
+    } else if (!c.ec) {  // else the server's reason for not running it
+      c.ec = error::timed_out;
+    }
     finish(c);
   });
   if (now >= held_until_) held_until_ = time::max();
@@ -87,7 +96,7 @@ void pipeline::disconnected(error reason, std::size_t sent, time now) {
       // The server cannot have seen all of it, so it cannot have run.
       requeue(c);
     } else {
-      breaker_.failed(now);
+      breaker_.failed(now, now);
       for (redis::call_key& key : c.keys) finish_all(key.checks, reason);
     }
   }

@@ -41,7 +41,7 @@ class pipeline {
   explicit pipeline(const options& o)
       : options_(o),
         coalescer_(o.max_keys_per_call),
-        breaker_(o.breaker_failures, o.breaker_pause) {}
+        breaker_(o.breaker_failures, o.timeout, o.breaker_pause) {}
 
   // Callers.
 
@@ -109,6 +109,7 @@ class pipeline {
     finish(c);
   }
   void finish_all(detail::check_list& list, error e);
+  std::chrono::microseconds timeout_of(const detail::check& c) const noexcept;
   bool held() const noexcept { return held_until_ != time::max(); }
   void requeue(redis::call& c);
   void stage(redis::call&& c);
