@@ -63,7 +63,7 @@ void pipeline::expire(time now) {
     if (c.stage != check_stage::waiting) {
       c.ec = error::no_reply;
     } else if (!c.ec) {  // else the server's reason for not running it
-      c.ec = error::timed_out;
+      c.ec = unavailable_ != error{} ? unavailable_ : error::timed_out;
     }
     finish(c);
   });
@@ -73,6 +73,7 @@ void pipeline::expire(time now) {
 void pipeline::connected() {
   connected_ = true;
   if (!closed_) refusal_ = {};
+  unavailable_ = {};
   missing_scripts_.reset();
   ping_wanted_ = unwelcome_ = false;
   held_until_ = time::max();

@@ -63,6 +63,10 @@ class pipeline {
   /// the next connected(), fails with it.
   void refused(error reason);
 
+  /// No connection, but one may come at any time: what waits goes on waiting. Checks that reach their deadline before it
+  /// comes are told the reason, if the server gave one (it is loading, say).
+  void unavailable(error reason) { unavailable_ = reason; }
+
   /// Encodes everything that waits. Empty if there is nothing to write, or no connection, or a write under way. The
   /// bytes stay valid until write_done() or disconnected().
   const std::string& next_write(time now);
@@ -140,6 +144,7 @@ class pipeline {
   bool unwelcome_ = false;
   time held_until_ = time::max();  // not max: the server asked for patience, nothing is written before
   error refusal_{};                // not zero: checks are turned away with it
+  error unavailable_{};  // not zero: what the server said when a connection was tried last
   bool closed_ = false;
 };
 

@@ -88,10 +88,21 @@ void session_core::opened(error e, time now) {
   opening_ = false;
   if (state_ != state::opening) return gone(now);  // given up meanwhile
   if (e != error{}) {
-    if (e != error::server_error) pipeline_.refused(e);
+    not_had(e == error::server_error ? error::outcome_unknown : e);
     return pause(now);
   }
   greet();
+}
+
+/// No connection this time. A reason that waiting may mend keeps the callers waiting.
+void session_core::not_had(error reason) {
+  if (reason == error{} || reason == error::outcome_unknown) {
+    pipeline_.unavailable({});
+  } else if (redis::is_passing(reason)) {
+    pipeline_.unavailable(reason);
+  } else {
+    pipeline_.refused(reason);
+  }
 }
 
 void session_core::greet() {
@@ -134,7 +145,8 @@ void session_core::received(bool ok, std::size_t bytes, time now) {
       watch(now);
       break;
     }
-    if (ec) return lost(error::protocol_error);
+    // Whatever this is, nothing of the callers' was sent to it: they wait on, as for a server that is not there.
+    if (ec) return lost(error::outcome_unknown);
     if (state_ != state::ready) return;
   }
 
@@ -180,8 +192,8 @@ void session_core::gone(time now) {
   if (was_ready_) {
     was_ready_ = false;
     pipeline_.disconnected(reason_, sent_, now);
-  } else if (reason_ != error{} && reason_ != error::outcome_unknown && !redis::is_passing(reason_)) {
-    pipeline_.refused(reason_);
+  } else {
+    not_had(reason_);
   }
   reason_ = {};
   if (closed_) {

@@ -78,6 +78,7 @@ class session_core {
   static constexpr std::size_t read_size = 16 * 1024;
 
   void start_opening(time now);
+  void not_had(error reason);
   void greet();
   void lost(error reason);
   void gone(time now);

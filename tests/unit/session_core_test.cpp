@@ -170,13 +170,61 @@ BOOST_AUTO_TEST_CASE(a_loading_server_is_waited_for) {
   BOOST_TEST(d.opening);
 }
 
-BOOST_AUTO_TEST_CASE(garbage_in_the_greeting_is_told_to_the_callers) {
+BOOST_AUTO_TEST_CASE(who_waits_in_vain_is_told_what_the_server_said_last) {
+  const auto refuse_to_serve = [](driver& d) {
+    d.opened(error{});
+    d.write_succeeds();
+    std::string loading = "%1\r\n+proto\r\n:3\r\n";
+    for (std::size_t i = 0; i < weir::redis::script_count; ++i) loading += "-LOADING wait\r\n";
+    d.received(loading);
+  };
+  {
+    driver d;
+    auto& c = d.submit("a", 1ms);
+    refuse_to_serve(d);
+    d.advance(1ms);
+    BOOST_TEST(done_with(c, error::server_loading));
+    BOOST_TEST((c.ec == weir::condition::not_counted));
+  }
+  {
+    driver d;
+    refuse_to_serve(d);
+    d.wait();
+    d.opened(error::server_error);  // gone altogether
+    auto& c = d.submit("a", 1ms);
+    d.advance(1ms);
+    BOOST_TEST(done_with(c, error::timed_out));
+  }
+  {
+    driver d;
+    refuse_to_serve(d);
+    d.wait();
+    d.become_ready();
+    d.received_nothing();
+    auto& c = d.submit("a", 1us);
+    d.advance(1us);
+    BOOST_TEST(done_with(c, error::timed_out));
+  }
+}
+
+// Whatever answers there, nothing of the callers' was sent to it.
+BOOST_AUTO_TEST_CASE(garbage_in_the_greeting_is_no_connection_and_counts_nothing) {
   driver d;
-  auto& c = d.submit();
-  d.opened(error{});
-  d.write_succeeds();
-  d.received("HTTP/1.1 400 Bad Request\r\n\r\n");
-  BOOST_TEST(done_with(c, error::protocol_error));
+  auto& hasty = d.submit("a", 1s);
+  auto& patient = d.submit("b", 1h);
+  for (int i = 0; i < 3; ++i) {
+    d.opened(error{});
+    d.write_succeeds();
+    d.received("HTTP/1.1 400 Bad Request\r\n\r\n");
+    BOOST_TEST((hasty.stage == check_stage::waiting));
+    BOOST_TEST((d.core.current() == state::pausing));
+    d.wait();
+  }
+  d.advance(1s);
+  BOOST_TEST(done_with(hasty, error::timed_out));
+  while (!d.opening) d.wait();
+  d.become_ready();
+  BOOST_TEST((patient.stage == check_stage::staged));
 }
 
 BOOST_AUTO_TEST_CASE(garbage_later_fails_what_was_sent_and_reconnects) {
