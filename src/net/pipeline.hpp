@@ -63,13 +63,13 @@ class pipeline {
   /// the next connected(), fails with it.
   void refused(error reason);
 
-  /// No connection, but one may come at any time: what waits goes on waiting. Checks that reach their deadline before it
-  /// comes are told the reason, if the server gave one (it is loading, say).
-  void unavailable(error reason) { unavailable_ = reason; }
+  /// What might be the matter, for those who wait: until connected(), a check is told so at its deadline instead of
+  /// timed_out. Zero: nothing is known.
+  void suspect(error why) noexcept { suspicion_ = why; }
 
   /// Encodes everything that waits. Empty if there is nothing to write, or no connection, or a write under way. The
   /// bytes stay valid until write_done() or disconnected().
-  const std::string& next_write(time now);
+  const std::string& next_write();
   void write_done();
 
   enum class stream_state : std::uint8_t {
@@ -129,7 +129,7 @@ class pipeline {
   detail::check_list waiting_;
   detail::check_list again_;       // not run when sent before: go first
   std::deque<redis::call> calls_;  // staged and written, oldest first; one reply is due for each
-  std::size_t staged_ = 0;         // the last so many of calls_ are in the write under way
+  std::size_t staged_ = 0;         // the last so many of calls_ are in the write under way, upkeep before them aside
   detail::check_list done_;
 
   std::string out_;
@@ -143,8 +143,8 @@ class pipeline {
   bool ping_wanted_ = false;
   bool unwelcome_ = false;
   time held_until_ = time::max();  // not max: the server asked for patience, nothing is written before
+  error suspicion_{};              // not zero: said in place of timed_out
   error refusal_{};                // not zero: checks are turned away with it
-  error unavailable_{};  // not zero: what the server said when a connection was tried last
   bool closed_ = false;
 };
 

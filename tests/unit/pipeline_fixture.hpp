@@ -47,7 +47,7 @@ struct fixture {
     return c;
   }
   std::string write() {
-    std::string out = line.next_write(now);
+    std::string out = line.next_write();
     if (!out.empty()) line.write_done();
     return out;
   }

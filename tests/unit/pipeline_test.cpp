@@ -20,10 +20,10 @@ BOOST_AUTO_TEST_SUITE(pipeline_suite)
 
 BOOST_FIXTURE_TEST_CASE(nothing_is_written_before_the_connection_is_up, fixture) {
   auto& c = submit("a");
-  BOOST_TEST(line.next_write(now).empty());
+  BOOST_TEST(line.next_write().empty());
   BOOST_TEST((c.stage == check_stage::waiting));
   line.connected();
-  BOOST_TEST(!line.next_write(now).empty());
+  BOOST_TEST(!line.next_write().empty());
   BOOST_TEST((c.stage == check_stage::staged));
   line.write_done();
   BOOST_TEST((c.stage == check_stage::written));
@@ -39,10 +39,10 @@ BOOST_FIXTURE_TEST_CASE(one_check_is_one_script_call, connected_fixture) {
 
 BOOST_FIXTURE_TEST_CASE(checks_made_during_a_write_leave_together_in_the_next, connected_fixture) {
   submit("a");
-  BOOST_TEST(!line.next_write(now).empty());
+  BOOST_TEST(!line.next_write().empty());
   submit("b");
   submit("c");
-  BOOST_TEST(line.next_write(now).empty());
+  BOOST_TEST(line.next_write().empty());
   line.write_done();
   const std::string out = write();
   BOOST_TEST(count_of(out, "EVALSHA") == 1u);
@@ -95,12 +95,12 @@ BOOST_FIXTURE_TEST_CASE(a_check_cancelled_while_waiting_is_never_sent, fixture) 
   BOOST_TEST(done_with(c, boost::asio::error::operation_aborted));
   line.take_done();
   line.connected();
-  BOOST_TEST(line.next_write(now).empty());
+  BOOST_TEST(line.next_write().empty());
 }
 
 BOOST_FIXTURE_TEST_CASE(total_cancellation_leaves_alone_what_was_sent, connected_fixture) {
   auto& c = submit("a");
-  line.next_write(now);
+  line.next_write();
   line.cancel(c, cancel_scope::only_unsent);
   BOOST_TEST((c.stage == check_stage::staged));
   line.write_done();
@@ -191,20 +191,33 @@ BOOST_FIXTURE_TEST_CASE(the_deadline_of_a_sent_check_says_that_it_may_have_count
 
 BOOST_FIXTURE_TEST_CASE(an_absurd_timeout_does_not_overflow, fixture) {
   auto& c = submit("a", 1, check_kind::record, std::chrono::microseconds::max());
+  auto& late = submit("b", 1, check_kind::record, std::chrono::microseconds::min() + 1us);
+  line.expire(now);
+  BOOST_TEST(done_with(late, error::timed_out));
   line.expire(now + 1h);
   BOOST_TEST((c.stage == check_stage::waiting));
 }
 
 BOOST_AUTO_TEST_CASE(a_full_line_turns_the_next_away_at_once) {
   fixture f({.max_pending = 2});
-  f.submit("a");
-  f.submit("b");
+  for (const char* s : {"a", "b"}) BOOST_TEST((f.submit(s).stage == check_stage::waiting));
   auto& c = f.submit("c");
   BOOST_TEST(done_with(c, error::overloaded));
   f.line.take_done();
   f.line.cancel(f.checks[0], cancel_scope::any);
   f.line.take_done();
   BOOST_TEST((f.submit("d").stage == check_stage::waiting));
+}
+
+BOOST_AUTO_TEST_CASE(the_memory_of_a_rare_big_write_is_given_back) {
+  fixture f;
+  f.line.connected();
+  const std::string long_subject(10'000, 's');
+  for (int i = 0; i < 200; ++i) f.submit(long_subject + std::to_string(i));
+  BOOST_TEST(f.line.next_write().capacity() > 1'000'000u);
+  f.line.write_done();
+  f.submit("a");
+  BOOST_TEST(f.line.next_write().capacity() < 10'000u);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_ping_takes_a_place_and_nobody_waits_for_it, connected_fixture) {
@@ -216,6 +229,13 @@ BOOST_FIXTURE_TEST_CASE(a_ping_takes_a_place_and_nobody_waits_for_it, connected_
   BOOST_TEST((c.stage == check_stage::written));
   BOOST_TEST(answer(0));
   BOOST_TEST(done_with(c, {}));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_ping_is_wanted_of_one_connection_only, connected_fixture) {
+  line.ping();
+  line.disconnected(error::outcome_unknown, npos, now);
+  line.connected();
+  BOOST_TEST(!line.wants_write());
 }
 
 // The count-many result equals running the checks one after the other, whatever joins, leaves and expires meanwhile.

@@ -38,7 +38,9 @@ struct driver {
 
   void pump() {
     for (;;) {
+      const bool announced = core.has_actions();
       const auto a = core.next(now);
+      BOOST_TEST_REQUIRE(announced == (a.open || a.close || !a.write.empty()));
       if (a.close) {
         closes++;
         BOOST_TEST_REQUIRE((!a.open && !a.read && a.write.empty()));
