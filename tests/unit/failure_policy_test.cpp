@@ -48,6 +48,8 @@ BOOST_AUTO_TEST_CASE(open_allows_and_closed_refuses_and_both_say_so) {
   const auto open = fail(core_with(ten_a_day, {.on_failure = on_failure::open}), error::no_reply);
   BOOST_TEST(!open.ec);
   BOOST_TEST(open.answer.allowed);
+  BOOST_TEST((open.answer.retry_after == 0s));
+  BOOST_TEST((open.answer.at.time_since_epoch() > 24h * 365 * 50));
   BOOST_TEST((open.answer.source == weir::source::fallback));
   BOOST_TEST(open.answer.limit == 10);
   const auto closed = fail(core_with(ten_a_day, {.on_failure = on_failure::closed}),
@@ -115,13 +117,16 @@ BOOST_AUTO_TEST_CASE(a_cost_beyond_the_share_is_refused_and_no_error) {
   const auto got = fail(core, error::timed_out, "s", 5);
   BOOST_TEST(!got.ec);
   BOOST_TEST(!got.answer.allowed);
+  BOOST_TEST((got.answer.retry_after == 1s));  // when the store may be back: here it will never fit
 }
 
 BOOST_AUTO_TEST_CASE(the_fallback_remembers_a_bounded_number_of_subjects) {
   const auto core = core_with(ten_a_day,
                               {.on_failure = on_failure::fallback, .fallback_subjects = 3});
   for (const char* s : {"a", "b", "c"}) BOOST_TEST(fail(core, error::timed_out, s).answer.allowed);
-  BOOST_TEST(!fail(core, error::timed_out, "d").answer.allowed);
+  const auto one_too_many = fail(core, error::timed_out, "d").answer;
+  BOOST_TEST(!one_too_many.allowed);
+  BOOST_TEST((one_too_many.retry_after == 1s));
   BOOST_TEST(fail(core, error::timed_out, "a").answer.allowed);
 }
 
@@ -144,6 +149,9 @@ BOOST_AUTO_TEST_CASE(shares_of_every_policy_keep_burst_and_rate_in_proportion) {
       share_of(leaky_bucket{.capacity = 1, .leak = every(10ms)}, 5));
   BOOST_TEST(leak.capacity == 1);
   BOOST_TEST((leak.leak == every(50ms)));
+  for (const std::int64_t none : {0, -3}) {
+    BOOST_TEST(std::get<sliding_log>(share_of(log, none)).limit == log.limit);
+  }
   // Every share compiles, whatever the number of clients.
   for (const std::int64_t clients : {1, 2, 1000, 1'000'000'000}) {
     for (const weir::policy& p :
