@@ -79,8 +79,8 @@ const char* text_of(int value) noexcept {
       return "the cost is larger than the policy can ever allow: split the request or raise the "
              "limit";
     case error::timed_out:
-      return "the deadline passed before the check was sent, nothing was counted: look whether the "
-             "store can be reached, or allow more time";
+      return "the deadline passed before the check was sent, nothing was counted: look whether a "
+             "Redis or Valkey server answers at the store's address, or allow more time";
     case error::no_reply:
       return "the check was sent, and its deadline passed before the answer came: treat it as "
              "possibly counted, and allow more time if this repeats";

@@ -60,31 +60,9 @@ struct sharer {
 }  // namespace
 
 bool is_store_failure(const error_code& ec) noexcept {
-  if (ec.category() != error_category()) return false;
-  switch (static_cast<error>(ec.value())) {
-    case error::timed_out:
-    case error::no_reply:
-    case error::outcome_unknown:
-    case error::circuit_open:
-    case error::overloaded:
-    case error::store_full:
-    case error::authentication_failed:
-    case error::permission_denied:
-    case error::invalid_database:
-    case error::server_loading:
-    case error::server_busy:
-    case error::read_only:
-    case error::out_of_memory:
-    case error::server_misconfigured:
-    case error::wrong_type:
-    case error::script_missing:
-    case error::server_error:
-    case error::tls_failed:
-    case error::protocol_error:
-      return true;
-    default:
-      return false;
-  }
+  if (ec == condition::invalid_input || ec == error::store_closed) return false;
+  // One of our own errors at all, and no cancellation.
+  return ec == condition::not_counted || ec == condition::may_have_counted;
 }
 
 weir::policy share_of(const weir::policy& policy, std::int64_t clients) {

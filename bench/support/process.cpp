@@ -17,8 +17,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
-#include <thread>
 
 #include "redis/resp_reader.hpp"
 #include "redis/resp_writer.hpp"
@@ -48,6 +48,18 @@ pid_t spawn(const std::vector<std::string>& arguments, int core, int output) {
   execvp(argv[0], argv.data());
   perror(argv[0]);
   _exit(127);
+}
+
+/// What comes from that descriptor, up to and including `end`; less if it is closed before.
+std::string read_until(int from, std::string_view end) {
+  std::string text;
+  std::array<char, 4096> some{};
+  while (text.find(end) == std::string::npos) {
+    const ssize_t n = read(from, some.data(), some.size());
+    if (n <= 0) break;
+    text.append(some.data(), static_cast<std::size_t>(n));
+  }
+  return text;
 }
 
 }  // namespace
@@ -81,25 +93,20 @@ redis_server::redis_server(int core) {
   std::string name = (std::filesystem::temp_directory_path() / "weir-bench-XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) throw_errno("mkdtemp");
   directory_ = name;
-  const std::string log = (directory_ / "log").string();
-  const int output = open(log.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw_errno("pipe2");
   const char* program = std::getenv("WEIR_REDIS_SERVER");
   pid_ = spawn({program != nullptr ? program : "redis-server", "--port", "0", "--unixsocket",
                 socket_path(), "--save", "", "--appendonly", "no", "--dir", name},
-               core, output);
-  close(output);
+               core, ends[1]);
+  close(ends[1]);
+  const std::string said = read_until(ends[0], "eady to accept connections");
+  close(ends[0]);  // a Redis that cannot write its log any more goes on without
   if (clock_getcpuclockid(pid_, &cpu_clock_) != 0) throw std::runtime_error("no CPU clock");
-
-  for (int attempt = 0;; ++attempt) {
-    try {
-      command({"PING"});
-      return;
-    } catch (const std::exception& e) {
-      if (attempt == 200 || waitpid(pid_, nullptr, WNOHANG) != 0) {
-        throw std::runtime_error("redis-server does not start, see " + log + ": " + e.what());
-      }
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(25));
+  try {
+    command({"PING"});
+  } catch (const std::exception& e) {
+    throw std::runtime_error("redis-server does not start (" + std::string(e.what()) + "):\n" + said);
   }
 }
 

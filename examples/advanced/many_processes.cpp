@@ -16,8 +16,12 @@
 #include <string>
 #include <weir/weir.hpp>
 
+#include "../example.hpp"
+
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
+using examples::expect;
+using examples::rethrow;
 
 namespace {
 
@@ -26,18 +30,9 @@ constexpr int coroutines = 16;
 constexpr int checks_each = 10;
 constexpr int limit = 100;
 
-// Every example is run as a test, so it looks at its own numbers.
-void expect(bool holds, const char* what) {
-  if (!holds) throw std::runtime_error(what);
-}
-
 weir::limiter open_limiter(asio::io_context& context, const std::string& url) {
   return {weir::open_store(context.get_executor(), url), "many-processes-example",
           weir::token_bucket{.capacity = limit, .refill = weir::per_hour(1)}};
-}
-
-void rethrow(std::exception_ptr failed) {
-  if (failed) std::rethrow_exception(failed);
 }
 
 asio::awaitable<void> caller(weir::limiter limiter, int& passed) {
@@ -66,7 +61,7 @@ asio::awaitable<void> forget(weir::limiter limiter) { co_await limiter.reset("fl
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const std::string url = argc > 1 ? argv[1] : "memory://";
+  const std::string url = examples::store_url(argc, argv);
   {
     asio::io_context context;
     asio::co_spawn(context, forget(open_limiter(context, url)), rethrow);
@@ -116,6 +111,5 @@ int main(int argc, char** argv) try {
   const bool shared = url != "memory://";
   expect(total == (shared ? limit : processes * limit), "exactly the limit");
 } catch (const std::exception& e) {
-  std::cerr << "failed: " << e.what() << "\n";
-  return 1;
+  return examples::failed(e);
 }

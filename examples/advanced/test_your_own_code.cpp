@@ -6,15 +6,17 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/system/system_error.hpp>
 #include <chrono>
-#include <exception>
 #include <iostream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <weir/weir.hpp>
 
+#include "../example.hpp"
+
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
+using examples::rethrow;
 
 // ---- The code under test: locks an account for 15 minutes after three wrong passwords.
 // It takes a store, so that production and tests can give it different ones.
@@ -90,10 +92,6 @@ asio::awaitable<void> lets_nobody_in_without_a_store(weir::store store) {
   if (!failed) throw std::runtime_error("expected an error");
 }
 
-void rethrow(std::exception_ptr failed) {
-  if (failed) std::rethrow_exception(failed);
-}
-
 }  // namespace
 
 int main() try {
@@ -115,6 +113,5 @@ int main() try {
       rethrow);
   context.run();
 } catch (const std::exception& e) {
-  std::cerr << "failed: " << e.what() << "\n";
-  return 1;
+  return examples::failed(e);
 }

@@ -10,11 +10,13 @@
 #include <exception>
 #include <iostream>
 #include <mutex>
-#include <stdexcept>
 #include <weir/weir.hpp>
+
+#include "../example.hpp"
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
+using examples::expect;
 
 namespace {
 
@@ -22,11 +24,6 @@ constexpr int threads = 4;
 constexpr int coroutines = 64;
 constexpr int checks_each = 20;
 constexpr int limit = 500;
-
-// Every example is run as a test, so it looks at its own numbers.
-void expect(bool holds, const char* what) {
-  if (!holds) throw std::runtime_error(what);
-}
 
 struct tally {
   std::atomic<int> allowed{0};
@@ -65,7 +62,7 @@ int main(int argc, char** argv) try {
   tally t;
   asio::thread_pool pool(threads);
   {
-    weir::store store = weir::open_store(pool.get_executor(), argc > 1 ? argv[1] : "memory://");
+    weir::store store = weir::open_store(pool.get_executor(), examples::store_url(argc, argv));
     weir::limiter limiter{store, "thread-pool-example",
                           weir::fixed_window{.limit = limit, .window = 1h}};
     asio::co_spawn(pool, example(limiter, t), [&t](std::exception_ptr failed) {
@@ -83,6 +80,5 @@ int main(int argc, char** argv) try {
   expect(t.allowed == limit, "exactly the limit, and not one more");
   expect(t.allowed + t.refused == coroutines * checks_each, "every check is answered");
 } catch (const std::exception& e) {
-  std::cerr << "failed: " << e.what() << "\n";
-  return 1;
+  return examples::failed(e);
 }

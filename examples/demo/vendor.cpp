@@ -20,8 +20,6 @@ using asio::ip::tcp;
 
 namespace {
 
-constexpr std::chrono::seconds window{1};
-
 // Errors are looked at, not thrown: a client that hangs up is nothing unusual.
 constexpr auto result = asio::as_tuple(asio::deferred);
 

@@ -16,7 +16,6 @@
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 extern char** environ;
@@ -36,6 +35,17 @@ std::array<int, 2> make_pipe() {
   std::array<int, 2> ends{};
   check(::pipe2(ends.data(), O_CLOEXEC) == 0 ? 0 : errno, "pipe2");
   return ends;
+}
+
+/// Something to read, or the end; false if there is neither by then.
+bool wait_for_input(int from, std::chrono::steady_clock::time_point deadline) noexcept {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    pollfd waiting{from, POLLIN, 0};
+    const int ready = ::poll(&waiting, 1, std::max(0, static_cast<int>(left.count())));
+    if (ready >= 0 || errno != EINTR) return ready > 0;
+  }
 }
 
 std::vector<std::string> to_arguments(const job& work) {
@@ -94,14 +104,10 @@ worker::worker(worker&& other) noexcept
 
 worker::~worker() {
   if (pid_ < 0) return;
+  // The end of its input ends it, and that ends its output. If it is too busy to notice, we insist.
   ::close(to_);
+  if (!ends_within(500ms)) ::kill(pid_, SIGKILL);
   ::close(from_);
-  // The end of its input ends it; if it is too busy to notice, we insist.
-  for (int i = 0; i < 50; ++i) {
-    if (::waitpid(pid_, nullptr, WNOHANG) != 0) return;
-    std::this_thread::sleep_for(10ms);
-  }
-  ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
 }
 
@@ -130,16 +136,25 @@ tally worker::finish() {
   return result;
 }
 
+bool worker::ends_within(std::chrono::milliseconds patience) noexcept {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  std::array<char, 4096> unread;
+  ssize_t size = 1;
+  while (size != 0) {
+    if (!wait_for_input(from_, deadline)) return false;
+    size = ::read(from_, unread.data(), unread.size());
+    if (size < 0 && errno != EINTR) return false;
+  }
+  return true;
+}
+
 std::string worker::read_line(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   std::string line;
   while (line.empty() || line.back() != '\n') {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
-    pollfd waiting{from_, POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, std::max(0, static_cast<int>(left.count())));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) throw std::runtime_error("a worker process does not answer");
+    if (!wait_for_input(from_, deadline)) {
+      throw std::runtime_error("a worker process does not answer");
+    }
     std::array<char, 4096> chunk;
     const auto size = ::read(from_, chunk.data(), chunk.size());
     if (size < 0 && errno == EINTR) continue;

@@ -27,6 +27,7 @@ class worker {
 
  private:
   std::string read_line(std::chrono::milliseconds patience);
+  bool ends_within(std::chrono::milliseconds patience) noexcept;
 
   pid_t pid_ = -1;
   int to_ = -1;    // its standard input

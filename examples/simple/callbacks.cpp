@@ -5,19 +5,16 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <iostream>
-#include <stdexcept>
 #include <utility>
 #include <weir/weir.hpp>
 
+#include "../example.hpp"
+
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
+using examples::expect;
 
 namespace {
-
-// Every example is run as a test, so it looks at its own numbers.
-void expect(bool holds, const char* what) {
-  if (!holds) throw std::runtime_error(what);
-}
 
 // Three checks, one after the other.
 class client {
@@ -63,7 +60,7 @@ class client {
 
 int main(int argc, char** argv) try {
   asio::io_context context;
-  weir::store store = weir::open_store(context.get_executor(), argc > 1 ? argv[1] : "memory://");
+  weir::store store = weir::open_store(context.get_executor(), examples::store_url(argc, argv));
   client c(store);
   c.start();
 
@@ -77,6 +74,5 @@ int main(int argc, char** argv) try {
 
   expect(c.allowed() == 2 && c.refused() == 1, "two pass, the third does not");
 } catch (const std::exception& e) {
-  std::cerr << "failed: " << e.what() << "\n";
-  return 1;
+  return examples::failed(e);
 }

@@ -16,21 +16,19 @@
 #include <chrono>
 #include <exception>
 #include <iostream>
-#include <stdexcept>
 #include <weir/weir.hpp>
+
+#include "../example.hpp"
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
+using examples::expect;
+using examples::rethrow;
 
 // With this token nothing is thrown: `auto [ec, decision] = co_await ...`.
 constexpr auto as_tuple = asio::as_tuple(asio::deferred);
 
 namespace {
-
-// Every example is run as a test, so it looks at its own numbers.
-void expect(bool holds, const char* what) {
-  if (!holds) throw std::runtime_error(what);
-}
 
 enum class advice { do_not_retry, may_retry, retry_could_count_twice };
 
@@ -165,15 +163,12 @@ asio::awaitable<void> example(weir::store store) {
 
 int main(int argc, char** argv) try {
   asio::io_context context;
-  asio::co_spawn(
-      context, example(weir::open_store(context.get_executor(), argc > 1 ? argv[1] : "memory://")),
-      [](std::exception_ptr failed) {
-        if (failed) std::rethrow_exception(failed);
-      });
+  asio::co_spawn(context,
+                 example(weir::open_store(context.get_executor(), examples::store_url(argc, argv))),
+                 rethrow);
   context.run();
 
   cancellation();
 } catch (const std::exception& e) {
-  std::cerr << "failed: " << e.what() << "\n";
-  return 1;
+  return examples::failed(e);
 }

@@ -4,23 +4,18 @@
 //     response_headers [redis://127.0.0.1:6379]
 #include <algorithm>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <iostream>
-#include <stdexcept>
 #include <string>
 #include <weir/weir.hpp>
 
+#include "../example.hpp"
+
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
+using examples::expect;
 
 namespace {
-
-// Every example is run as a test, so it looks at its own numbers.
-void expect(bool holds, const char* what) {
-  if (!holds) throw std::runtime_error(what);
-}
 
 struct response {
   int status;
@@ -68,15 +63,4 @@ asio::awaitable<void> example(weir::store store) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  asio::io_context context;
-  asio::co_spawn(
-      context, example(weir::open_store(context.get_executor(), argc > 1 ? argv[1] : "memory://")),
-      [](std::exception_ptr failed) {
-        if (failed) std::rethrow_exception(failed);
-      });
-  context.run();
-} catch (const std::exception& e) {
-  std::cerr << "failed: " << e.what() << "\n";
-  return 1;
-}
+int main(int argc, char** argv) { return examples::run(argc, argv, example); }

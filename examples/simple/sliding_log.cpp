@@ -4,30 +4,19 @@
 //     sliding_log [redis://127.0.0.1:6379]
 #include <algorithm>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/this_coro.hpp>
 #include <chrono>
 #include <iostream>
-#include <stdexcept>
 #include <vector>
 #include <weir/weir.hpp>
 
+#include "../example.hpp"
+
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
+using examples::expect;
+using examples::sleep_for;
 
 namespace {
-
-// Every example is run as a test, so it looks at its own numbers.
-void expect(bool holds, const char* what) {
-  if (!holds) throw std::runtime_error(what);
-}
-
-asio::awaitable<void> sleep_for(std::chrono::microseconds time) {
-  asio::steady_timer timer(co_await asio::this_coro::executor, time);
-  co_await timer.async_wait(asio::deferred);
-}
 
 asio::awaitable<void> example(weir::store store) {
   weir::limiter visits{store, "sliding-log-example", weir::sliding_log{.limit = 100, .window = 1s}};
@@ -63,15 +52,4 @@ asio::awaitable<void> example(weir::store store) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  asio::io_context context;
-  asio::co_spawn(
-      context, example(weir::open_store(context.get_executor(), argc > 1 ? argv[1] : "memory://")),
-      [](std::exception_ptr failed) {
-        if (failed) std::rethrow_exception(failed);
-      });
-  context.run();
-} catch (const std::exception& e) {
-  std::cerr << "failed: " << e.what() << "\n";
-  return 1;
-}
+int main(int argc, char** argv) { return examples::run(argc, argv, example); }

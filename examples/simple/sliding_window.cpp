@@ -4,32 +4,21 @@
 //
 //     sliding_window [redis://127.0.0.1:6379]
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/this_coro.hpp>
 #include <chrono>
 #include <iostream>
 #include <map>
-#include <stdexcept>
 #include <weir/weir.hpp>
+
+#include "../example.hpp"
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
+using examples::expect;
+using examples::sleep_for;
 
 namespace {
 
 constexpr std::int64_t window = 1'000'000;  // us
-
-// Every example is run as a test, so it looks at its own numbers.
-void expect(bool holds, const char* what) {
-  if (!holds) throw std::runtime_error(what);
-}
-
-asio::awaitable<void> sleep_for(std::chrono::microseconds time) {
-  asio::steady_timer timer(co_await asio::this_coro::executor, time);
-  co_await timer.async_wait(asio::deferred);
-}
 
 // The policy by its formula, fed with the times of the decisions. Whichever windows the records
 // fall into (five of them may well lie on both sides of a border), this is what has to come out.
@@ -79,15 +68,4 @@ asio::awaitable<void> example(weir::store store) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  asio::io_context context;
-  asio::co_spawn(
-      context, example(weir::open_store(context.get_executor(), argc > 1 ? argv[1] : "memory://")),
-      [](std::exception_ptr failed) {
-        if (failed) std::rethrow_exception(failed);
-      });
-  context.run();
-} catch (const std::exception& e) {
-  std::cerr << "failed: " << e.what() << "\n";
-  return 1;
-}
+int main(int argc, char** argv) { return examples::run(argc, argv, example); }

@@ -10,28 +10,20 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/this_coro.hpp>
 #include <chrono>
 #include <iostream>
-#include <stdexcept>
 #include <vector>
 #include <weir/weir.hpp>
 
+#include "../example.hpp"
+
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
+using examples::expect;
+using examples::rethrow;
+using examples::sleep_for;
 
 namespace {
-
-// Every example is run as a test, so it looks at its own numbers.
-void expect(bool holds, const char* what) {
-  if (!holds) throw std::runtime_error(what);
-}
-
-asio::awaitable<void> sleep_for(std::chrono::microseconds time) {
-  asio::steady_timer timer(co_await asio::this_coro::executor, time);
-  co_await timer.async_wait(asio::deferred);
-}
 
 // The pretended vendor: it counts for itself, as vendors do.
 class vendor {
@@ -84,12 +76,10 @@ int main(int argc, char** argv) try {
   vendor api;
   tally t;
   {
-    weir::store store = weir::open_store(context.get_executor(), argc > 1 ? argv[1] : "memory://");
+    weir::store store = weir::open_store(context.get_executor(), examples::store_url(argc, argv));
     weir::limiter limiter{store, "throttle-outbound-example", pace};
     for (int i = 0; i < 40; ++i) {
-      asio::co_spawn(context, worker(limiter, api, t), [](std::exception_ptr failed) {
-        if (failed) std::rethrow_exception(failed);
-      });
+      asio::co_spawn(context, worker(limiter, api, t), rethrow);
     }
   }  // from here on, only the workers hold the store: it closes with the last of them
   context.run();
@@ -104,6 +94,5 @@ int main(int argc, char** argv) try {
     expect(t.turns[i] - t.turns[i - 1] >= 25ms, "turns are 25 ms apart");
   }
 } catch (const std::exception& e) {
-  std::cerr << "failed: " << e.what() << "\n";
-  return 1;
+  return examples::failed(e);
 }

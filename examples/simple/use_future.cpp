@@ -8,25 +8,18 @@
 #include <chrono>
 #include <future>
 #include <iostream>
-#include <stdexcept>
 #include <thread>
 #include <weir/weir.hpp>
 
+#include "../example.hpp"
+
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
-
-namespace {
-
-// Every example is run as a test, so it looks at its own numbers.
-void expect(bool holds, const char* what) {
-  if (!holds) throw std::runtime_error(what);
-}
-
-}  // namespace
+using examples::expect;
 
 int main(int argc, char** argv) try {
   asio::io_context context;
-  weir::store store = weir::open_store(context.get_executor(), argc > 1 ? argv[1] : "memory://");
+  weir::store store = weir::open_store(context.get_executor(), examples::store_url(argc, argv));
   auto keep_running = asio::make_work_guard(context);  // run() shall not end between two checks
   std::thread io([&context] { context.run(); });
 
@@ -45,8 +38,7 @@ int main(int argc, char** argv) try {
     std::cout << d.used << " of " << d.limit << " used\n";
     expect(both && d.used == 5, "1 and 4 make 5");
   } catch (const std::exception& e) {
-    std::cerr << "failed: " << e.what() << "\n";
-    result = 1;
+    result = examples::failed(e);
   }
 
   store.close();
@@ -54,6 +46,5 @@ int main(int argc, char** argv) try {
   io.join();
   return result;
 } catch (const std::exception& e) {
-  std::cerr << "failed: " << e.what() << "\n";
-  return 1;
+  return examples::failed(e);
 }

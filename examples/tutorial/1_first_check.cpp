@@ -11,18 +11,15 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <iostream>
-#include <stdexcept>
 #include <weir/weir.hpp>
+
+#include "../example.hpp"
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
+using examples::expect;
 
 namespace {
-
-// Every example is run as a test, so it looks at its own numbers.
-void expect(bool holds, const char* what) {
-  if (!holds) throw std::runtime_error(what);
-}
 
 asio::awaitable<void> example(weir::store store) {
   // Three requests per minute for each subject. A policy out of range throws here, not at the first
@@ -71,6 +68,5 @@ int main(int argc, char** argv) try {
       });
   context.run();
 } catch (const std::exception& e) {
-  std::cerr << "failed: " << e.what() << "\n";
-  return 1;
+  return examples::failed(e);
 }

@@ -4,23 +4,19 @@
 // try again. A leaky bucket goes further: it lets the request in and says how long to wait for its
 // turn (`delay`), which spaces requests evenly.
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <chrono>
 #include <iostream>
-#include <stdexcept>
 #include <weir/weir.hpp>
+
+#include "../example.hpp"
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
+using examples::expect;
 
 namespace {
-
-void expect(bool holds, const char* what) {
-  if (!holds) throw std::runtime_error(what);
-}
 
 auto in_ms(std::chrono::microseconds time) {
   return std::chrono::ceil<std::chrono::milliseconds>(time).count();
@@ -89,15 +85,4 @@ asio::awaitable<void> example(weir::store store) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  asio::io_context context;
-  asio::co_spawn(
-      context, example(weir::open_store(context.get_executor(), argc > 1 ? argv[1] : "memory://")),
-      [](std::exception_ptr failed) {
-        if (failed) std::rethrow_exception(failed);
-      });
-  context.run();
-} catch (const std::exception& e) {
-  std::cerr << "failed: " << e.what() << "\n";
-  return 1;
-}
+int main(int argc, char** argv) { return examples::run(argc, argv, example); }

@@ -9,18 +9,17 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <iostream>
-#include <stdexcept>
-#include <string_view>
+#include <string>
 #include <weir/weir.hpp>
+
+#include "../example.hpp"
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
+using examples::expect;
+using examples::rethrow;
 
 namespace {
-
-void expect(bool holds, const char* what) {
-  if (!holds) throw std::runtime_error(what);
-}
 
 asio::awaitable<void> example(weir::store here, weir::store there, bool shared) {
   // The same resource, the same kind of policy: the same counts.
@@ -50,7 +49,7 @@ asio::awaitable<void> example(weir::store here, weir::store there, bool shared) 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const std::string_view url = argc > 1 ? argv[1] : "memory://";
+  const std::string url = examples::store_url(argc, argv);
   const bool shared = url != "memory://";
   if (!shared) std::cout << "in memory: each store counts for itself\n";
 
@@ -58,12 +57,8 @@ int main(int argc, char** argv) try {
   // Connecting goes on in the background; the first checks wait for it, within their deadline.
   weir::store here = weir::open_store(context.get_executor(), url);
   weir::store there = weir::open_store(context.get_executor(), url);
-  asio::co_spawn(context, example(std::move(here), std::move(there), shared),
-                 [](std::exception_ptr failed) {
-                   if (failed) std::rethrow_exception(failed);
-                 });
+  asio::co_spawn(context, example(std::move(here), std::move(there), shared), rethrow);
   context.run();
 } catch (const std::exception& e) {
-  std::cerr << "failed: " << e.what() << "\n";
-  return 1;
+  return examples::failed(e);
 }

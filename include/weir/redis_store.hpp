@@ -51,8 +51,9 @@ struct redis_options {
   std::chrono::milliseconds backoff_min{20};
   std::chrono::milliseconds backoff_max{2000};
 
-  /// After so many calls in a row that got no answer (no error reply either), further ones get error::circuit_open at once, and one call per
-  /// breaker_pause tries the store; a success, or a new connection, closes the circuit. 0: never.
+  /// After so many calls in a row that got no answer (no error reply either), the first of them made `timeout` ago or
+  /// earlier, further ones get error::circuit_open at once, and one call per breaker_pause tries the store; an answer, or a
+  /// new connection, closes the circuit. 0: never.
   std::size_t breaker_failures = 20;
   std::chrono::milliseconds breaker_pause{500};
 

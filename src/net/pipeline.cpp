@@ -31,21 +31,24 @@ void pipeline::finish_all(check_list& list, error e) {
   while (!list.empty()) finish(list.front(), e);
 }
 
+std::chrono::microseconds pipeline::timeout_of(const check& c) const noexcept {
+  const auto wanted = c.timeout.count() != 0 ? c.timeout : options_.timeout;
+  return std::clamp<std::chrono::microseconds>(wanted, std::chrono::microseconds{0}, max_timeout);
+}
+
 void pipeline::submit(check& c, time now) {
   ++pending_;
   if (refusal_ != error{}) return finish(c, refusal_);
   if (pending_ > options_.max_pending) return finish(c, error::overloaded);
   if (!breaker_.lets_through(now)) return finish(c, error::circuit_open);
-  const auto timeout = c.timeout.count() != 0 ? c.timeout : options_.timeout;
-  c.deadline = now + std::clamp<std::chrono::microseconds>(timeout, std::chrono::microseconds{0},
-                                                           max_timeout);
+  c.deadline = now + timeout_of(c);
   c.stage = check_stage::waiting;
   waiting_.push_back(c);
   wheel_.add(c);
 }
 
 void pipeline::cancel(check& c, detail::cancel_scope scope) {
-  if (c.stage == check_stage::done || c.stage == check_stage::idle) return;
+  if (c.stage == check_stage::done) return;
   if (scope == detail::cancel_scope::only_unsent && c.stage != check_stage::waiting) return;
   c.ec = boost::asio::error::operation_aborted;
   finish(c);
@@ -53,10 +56,15 @@ void pipeline::cancel(check& c, detail::cancel_scope scope) {
 
 void pipeline::expire(time now) {
   wheel_.expire(now, [this, now](check& c) {
-    if (c.stage != check_stage::waiting) c.ec = error::no_reply;
-    // Else the server's reason for not running it.
-    if (!c.ec) c.ec = suspicion_ != error{} ? suspicion_ : error::timed_out;
-    breaker_.failed(now);
+    // An idle connection takes all that waits at once. What expires there before has only just come: that says nothing
+    // of the store.
+    const bool never_asked = c.stage == check_stage::waiting && connected_ && !writing_;
+    if (!never_asked) breaker_.failed(c.deadline - timeout_of(c), now);
+    if (c.stage != check_stage::waiting) {
+      c.ec = error::no_reply;
+    } else if (!c.ec) {  // else the server's reason for not running it
+      c.ec = suspicion_ != error{} ? suspicion_ : error::timed_out;
+    }
     finish(c);
   });
   if (now >= held_until_) held_until_ = time::max();
@@ -84,15 +92,19 @@ void pipeline::disconnected(error reason, std::size_t sent, time now) {
     redis::call c = std::move(calls_.front());
     calls_.pop_front();
     const bool in_write = calls_.size() < staged_;
-    if (in_write) --staged_;
     if (in_write && c.end > sent) {
       // The server cannot have seen all of it, so it cannot have run.
       requeue(c);
-    } else {
-      breaker_.failed(now);
-      for (redis::call_key& key : c.keys) finish_all(key.checks, reason);
+      continue;
+    }
+    for (redis::call_key& key : c.keys) {
+      while (!key.checks.empty()) {
+        breaker_.failed(now, now);
+        finish(key.checks.front(), reason);
+      }
     }
   }
+  staged_ = 0;
   writing_ = false;
 }
 
@@ -106,19 +118,15 @@ void pipeline::requeue(redis::call& c) {
 
 /// Commands for which nobody waits.
 void pipeline::stage_upkeep() {
-  const auto staged = [this] {
-    calls_.emplace_back().end = out_.size();
-    ++staged_;
-  };
   if (ping_wanted_) {
     redis::write_ping(out_);
-    staged();
+    calls_.emplace_back();
     ping_wanted_ = false;
   }
   for (std::size_t i = 0; i < redis::script_count; ++i) {
     if (!missing_scripts_[i]) continue;
     redis::write_load(out_, i);
-    staged();
+    calls_.emplace_back();
   }
   missing_scripts_.reset();
 }
@@ -136,8 +144,7 @@ void pipeline::stage(redis::call&& c) {
   ++staged_;
 }
 
-const std::string& pipeline::next_write(time now) {
-  if (now >= held_until_) held_until_ = time::max();
+const std::string& pipeline::next_write() {
   if (!wants_write()) return nothing;
   out_.clear();
   if (out_.capacity() > large_buffer)
@@ -152,9 +159,7 @@ const std::string& pipeline::next_write(time now) {
 }
 
 void pipeline::write_done() {
-  // Replies to the last calls may have come before the write was reported done.
-  const std::size_t still_due = std::min(staged_, calls_.size());
-  for (auto it = calls_.end() - static_cast<std::ptrdiff_t>(still_due); it != calls_.end(); ++it) {
+  for (auto it = calls_.end() - static_cast<std::ptrdiff_t>(staged_); it != calls_.end(); ++it) {
     for (redis::call_key& key : it->keys) {
       for (check& waiting : key.checks) waiting.stage = check_stage::written;
     }
@@ -214,6 +219,7 @@ pipeline::stream_state pipeline::consume(redis::reply_reader& reader, time now) 
     if (calls_.empty()) return stream_state::broken;  // nobody asked
     answer(calls_.front(), *reply, now);
     calls_.pop_front();
+    // Replies may come before the write is reported done.
     if (staged_ > calls_.size()) staged_ = calls_.size();
   }
   if (ec) return stream_state::broken;

@@ -41,7 +41,7 @@ class pipeline {
   explicit pipeline(const options& o)
       : options_(o),
         coalescer_(o.max_keys_per_call),
-        breaker_(o.breaker_failures, o.breaker_pause) {}
+        breaker_(o.breaker_failures, o.timeout, o.breaker_pause) {}
 
   // Callers.
 
@@ -69,7 +69,7 @@ class pipeline {
 
   /// Encodes everything that waits. Empty if there is nothing to write, or no connection, or a write under way. The
   /// bytes stay valid until write_done() or disconnected().
-  const std::string& next_write(time now);
+  const std::string& next_write();
   void write_done();
 
   enum class stream_state : std::uint8_t {
@@ -113,6 +113,7 @@ class pipeline {
     finish(c);
   }
   void finish_all(detail::check_list& list, error e);
+  std::chrono::microseconds timeout_of(const detail::check& c) const noexcept;
   bool held() const noexcept { return held_until_ != time::max(); }
   void requeue(redis::call& c);
   void stage(redis::call&& c);
@@ -128,7 +129,7 @@ class pipeline {
   detail::check_list waiting_;
   detail::check_list again_;       // not run when sent before: go first
   std::deque<redis::call> calls_;  // staged and written, oldest first; one reply is due for each
-  std::size_t staged_ = 0;         // the last so many of calls_ are in the write under way
+  std::size_t staged_ = 0;         // the last so many of calls_ (upkeep aside) are in the write under way
   detail::check_list done_;
 
   std::string out_;

@@ -7,12 +7,10 @@
 namespace weir::net {
 namespace {
 
-constexpr std::size_t all_of_it = static_cast<std::size_t>(-1);
-
 pipeline::options pipeline_options(const redis_options& o) {
   return {.max_pending = std::max<std::size_t>(1, o.max_pending),
-          .max_keys_per_call = std::max<std::size_t>(1, o.max_keys_per_call),
-          .timeout = std::max(o.timeout, std::chrono::microseconds{1}),
+          .max_keys_per_call = o.max_keys_per_call,
+          .timeout = o.timeout,
           .breaker_failures = o.breaker_failures,
           .breaker_pause = o.breaker_pause};
 }
@@ -27,7 +25,6 @@ session_core::session_core(const redis_options& options, std::uint32_t seed)
 detail::check_list session_core::abandon() {
   state_ = state::stopped;
   closed_ = true;
-  alarm_ = time::max();
   return pipeline_.abandon();
 }
 
@@ -70,7 +67,7 @@ session_core::actions session_core::next(time now) {
     greeting_wanted_ = false;
   } else {
     if (pipeline_.replies_due() == 0) waiting_since_ = now;
-    a.write = pipeline_.next_write(now);
+    a.write = pipeline_.next_write();
   }
   writing_ = !a.write.empty();
   return a;
@@ -92,9 +89,8 @@ void session_core::opened(error e, time now) {
     return gone(now);
   }
   if (e != error{}) {
-    const bool hung_up = e == error::hung_up;
-    pipeline_.suspect(hung_up ? e : error{});
-    if (!hung_up && e != error::server_error) pipeline_.refused(e);
+    pipeline_.suspect(e == error::hung_up ? e : error{});
+    if (e != error::hung_up && e != error::server_error) pipeline_.refused(e);
     return pause(now);
   }
   greet();
@@ -142,11 +138,11 @@ void session_core::received(bool ok, std::size_t bytes, time now, error why) {
       handshake_.reset();
       backoff_.reset();
       pipeline_.connected();
-      last_heard_ = waiting_since_ = now;
       watch(now);
       break;
     }
-    if (ec) return lost(error::protocol_error);
+    // Whatever this is, nothing of the callers' was sent to it: they wait on, as for a server that is not there.
+    if (ec) return lost(error::outcome_unknown);
     if (state_ != state::ready) return;
   }
 
@@ -174,7 +170,7 @@ void session_core::written(bool ok, std::size_t bytes, time now) {
     sent_ = bytes;
     return;
   }
-  if (state_ == state::ready) pipeline_.write_done();
+  pipeline_.write_done();
 }
 
 /// Gives the connection up. In the greeting, the reason is the server's own answer, and the suspicion is for those who
@@ -182,7 +178,6 @@ void session_core::written(bool ok, std::size_t bytes, time now) {
 void session_core::lost(error reason, error suspicion) {
   pipeline_.suspect(suspicion);
   reason_ = reason;
-  sent_ = all_of_it;
   state_ = state::draining;
   close_wanted_ = true;
   alarm_ = time::max();
@@ -191,18 +186,17 @@ void session_core::lost(error reason, error suspicion) {
 /// The end of draining, once the close has been handed out and everything under way has come back.
 void session_core::gone(time now) {
   if (opening_ || reading_ || writing_ || close_wanted_) return;
+  if (closed_) {
+    state_ = state::stopped;
+    return;
+  }
   if (was_ready_) {
     was_ready_ = false;
     pipeline_.disconnected(reason_, sent_, now);
-  } else if (reason_ != error{} && reason_ != error::outcome_unknown && !redis::is_passing(reason_)) {
-    pipeline_.refused(reason_);
+  } else if (reason_ != error::outcome_unknown && !redis::is_passing(reason_)) {
+    pipeline_.refused(reason_);  // waiting does not mend it
   }
-  reason_ = {};
-  if (closed_) {
-    state_ = state::stopped;
-  } else {
-    pause(now);
-  }
+  pause(now);
 }
 
 // ---- time
@@ -231,7 +225,7 @@ void session_core::on_time(time now) {
       return watch(now);
     case state::draining:
     case state::stopped:
-      alarm_ = time::max();
+      break;
   }
 }
 

@@ -41,13 +41,11 @@ bool merges(const check& c) {
   return std::visit([](const auto& k) { return k.coalesces(); }, c.limiter->kernel);
 }
 
-std::int64_t cost_of(const check& c) { return c.kind == check_kind::reset ? 0 : c.cost; }
-
 }  // namespace
 
 /// The open call of the check's group, unless that comes before `not_before`: the key's earlier checks go first.
 std::size_t coalescer::call_for(const check& c, std::size_t not_before) {
-  const auto [it, is_new] = open_.try_emplace({c.limiter.get(), cost_of(c), c.kind}, calls_.size());
+  const auto [it, is_new] = open_.try_emplace({c.limiter.get(), c.cost, c.kind}, calls_.size());
   if (!is_new) {
     const std::size_t open = it->second;
     if (open >= not_before && calls_[open].keys.size() < max_keys_) return open;
@@ -55,7 +53,7 @@ std::size_t coalescer::call_for(const check& c, std::size_t not_before) {
   }
   call& opened = calls_.emplace_back();
   opened.what = purpose_of(c.kind);
-  opened.cost = cost_of(c);
+  opened.cost = c.cost;
   opened.limiter = c.limiter.get();
   opened.kernel = c.limiter->kernel;
   return it->second;
@@ -70,7 +68,7 @@ void coalescer::add(check& c, bool alone) {
     place& last = it->second;
     if (!is_new) {
       call& before = calls_[last.call];
-      if (before.what == purpose_of(c.kind) && before.cost == cost_of(c) && merges(c)) {
+      if (before.what == purpose_of(c.kind) && before.cost == c.cost && merges(c)) {
         call_key& key = before.keys[last.key];
         c.position = key.count++;
         key.checks.push_back(c);

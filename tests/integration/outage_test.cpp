@@ -38,7 +38,7 @@ struct fixture {
   }
   weir::limiter connected() {
     const auto l = open();
-    BOOST_TEST(!record(l).ec.failed());
+    BOOST_TEST(!record(l, 50s).ec.failed());
     return l;
   }
 };
@@ -95,28 +95,30 @@ BOOST_AUTO_TEST_CASE(mistakes_and_refusals_are_no_failures) {
 }
 
 BOOST_AUTO_TEST_CASE(the_circuit_opens_after_calls_without_an_answer) {
+  options.timeout = 5ms;
   options.breaker_failures = 5;
   options.breaker_pause = 1h;  // no probe in this test
   const auto l = connected();
   server.pause();
-  for (int i = 0; i < 5; ++i) WEIR_TEST_ERROR(record(l, 5ms).ec, error::no_reply);
-  const auto left_alone = record(l);
+  for (int i = 0; i < 5; ++i) WEIR_TEST_ERROR(record(l).ec, error::no_reply);
+  const auto left_alone = record(l, 50s);
   WEIR_TEST_ERROR(left_alone.ec, error::circuit_open);
   BOOST_CHECK(left_alone.ec == condition::not_counted);
   // The late replies are a success, too: the store lives.
   server.resume();
-  run_until(io, [&] { return !record(l).ec; });
+  run_until(io, [&] { return !record(l, 50s).ec; });
 }
 
 BOOST_AUTO_TEST_CASE(a_probe_closes_the_circuit) {
+  options.timeout = 5ms;
   options.breaker_failures = 3;
   options.breaker_pause = 1ms;
   server.kill();
   const auto l = open();
-  for (int i = 0; i < 3; ++i) WEIR_TEST_ERROR(record(l, 5ms).ec, error::timed_out);
+  for (int i = 0; i < 3; ++i) WEIR_TEST_ERROR(record(l).ec, error::timed_out);
   server.restart();
   run_until(io, [&] {
-    const auto ec = record(l).ec;
+    const auto ec = record(l, 50s).ec;
     if (ec) WEIR_TEST_ERROR(ec, error::circuit_open);
     return !ec;
   });

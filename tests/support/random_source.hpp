@@ -18,6 +18,12 @@ inline std::uint64_t run_seed() {
   return seed;
 }
 
+/// The largest number of that magnitude: of so many binary digits behind the first. Up to 62.
+constexpr std::int64_t end_of_magnitude(int digits) {
+  const std::int64_t first = std::int64_t{1} << digits;
+  return first + (first - 1);  // twice the first may not exist
+}
+
 class random_source {
  public:
   /// `stream` tells the users of one seed apart.
@@ -37,8 +43,7 @@ class random_source {
     int bits = 0;
     while (bits < 62 && high >> (bits + 1) > 0) ++bits;
     const int chosen = static_cast<int>(between(0, bits));
-    const std::int64_t low = std::int64_t{1} << chosen;
-    return between(low, std::min(high, 2 * low - 1));
+    return between(std::int64_t{1} << chosen, std::min(high, end_of_magnitude(chosen)));
   }
 
   bool one_in(std::int64_t n) { return between(1, n) == 1; }

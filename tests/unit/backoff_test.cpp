@@ -1,5 +1,6 @@
 #include "net/backoff.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <set>
 
@@ -47,8 +48,17 @@ BOOST_AUTO_TEST_CASE(a_healthy_handshake_starts_over) {
 BOOST_AUTO_TEST_CASE(odd_bounds_are_put_right) {
   backoff none(0us, 0us, 1);
   BOOST_TEST((none.next() <= 1us));
+  // No pause at first, and yet they grow; and a maximum below the minimum counts for nothing.
+  backoff from_nothing(0us, 1s, 1);
   backoff reversed(1s, 1ms, 1);
-  for (int i = 0; i < 10; ++i) BOOST_TEST((reversed.next() <= 1s));
+  backoff::duration longest_from_nothing{0};
+  backoff::duration longest_reversed{0};
+  for (int i = 0; i < 50; ++i) {
+    longest_from_nothing = std::max(longest_from_nothing, from_nothing.next());
+    longest_reversed = std::max(longest_reversed, reversed.next());
+  }
+  BOOST_TEST((longest_from_nothing > 500ms && longest_from_nothing <= 1s));
+  BOOST_TEST((longest_reversed > 500ms && longest_reversed <= 1s));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

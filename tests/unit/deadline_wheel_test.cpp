@@ -91,6 +91,23 @@ BOOST_AUTO_TEST_CASE(an_earlier_deadline_added_later_comes_first) {
   BOOST_TEST((wheel.next() <= start + 900ms));
 }
 
+BOOST_AUTO_TEST_CASE(a_deadline_about_a_turn_away_is_announced_in_time) {
+  for (auto in = 1000ms + 0us; in < 1600ms; in += 250us) {
+    add(1ms);
+    auto& c = add(in);
+    BOOST_TEST_REQUIRE(expire(1ms).size() == 1u);
+    BOOST_TEST_REQUIRE((wheel.next() > start + 1ms && wheel.next() <= start + in));
+    deadline_wheel::remove(c);
+    expire(1h);
+  }
+}
+
+// A machine that was asleep: one look at each slot is enough, however long it was.
+BOOST_AUTO_TEST_CASE(a_pause_of_years_takes_no_longer_than_a_turn) {
+  add(1ms);
+  BOOST_TEST(expire(1'000'000h).size() == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(after_a_long_pause_everything_due_expires_at_once) {
   for (int i = 0; i < 3000; ++i) add(i * 1ms);
   add(2h);

@@ -16,8 +16,8 @@ using weir::detail::check_kind;
 using weir::test::fake_check;
 
 weir::test::core_ptr core_with(const weir::policy& p, limiter_options o) {
-  return std::make_shared<weir::detail::limiter_core>(std::make_shared<weir::test::null_store>(), "r",
-                                                      p, o);
+  return std::make_shared<weir::detail::limiter_core>(std::make_shared<weir::test::null_store>(),
+                                                      "r", p, o);
 }
 
 struct outcome {
@@ -48,10 +48,12 @@ BOOST_AUTO_TEST_CASE(open_allows_and_closed_refuses_and_both_say_so) {
   const auto open = fail(core_with(ten_a_day, {.on_failure = on_failure::open}), error::no_reply);
   BOOST_TEST(!open.ec);
   BOOST_TEST(open.answer.allowed);
+  BOOST_TEST((open.answer.retry_after == 0s));
+  BOOST_TEST((open.answer.at.time_since_epoch() > 24h * 365 * 50));
   BOOST_TEST((open.answer.source == weir::source::fallback));
   BOOST_TEST(open.answer.limit == 10);
-  const auto closed =
-      fail(core_with(ten_a_day, {.on_failure = on_failure::closed}), error::circuit_open);
+  const auto closed = fail(core_with(ten_a_day, {.on_failure = on_failure::closed}),
+                           error::circuit_open);
   BOOST_TEST(!closed.ec);
   BOOST_TEST(!closed.answer.allowed);
   BOOST_TEST((closed.answer.retry_after == 1s));
@@ -72,10 +74,25 @@ BOOST_AUTO_TEST_CASE(mistakes_in_the_call_and_cancellation_are_always_errors) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(every_other_error_is_a_failure_of_the_store) {
+  const auto core = core_with(ten_a_day, {.on_failure = on_failure::open});
+  for (int value = 1; value <= static_cast<int>(error::protocol_error); ++value) {
+    const weir::error_code ec(value, weir::error_category());
+    const bool stays = ec == weir::condition::invalid_input || ec == error::store_closed;
+    BOOST_TEST(fail(core, ec).ec.failed() == stays, ec.message());
+  }
+  // Numbers that are no error of ours, and numbers of ours in another category.
+  for (const weir::error_code foreign :
+       {weir::error_code(1000, weir::error_category()),
+        weir::error_code(static_cast<int>(error::timed_out), boost::system::system_category())}) {
+    BOOST_TEST((fail(core, foreign).ec == foreign));
+  }
+}
+
 // Fallback at the full limit in each of N processes lets N times the limit through.
 BOOST_AUTO_TEST_CASE(the_fallback_counts_with_its_share_of_the_limit) {
-  const auto core =
-      core_with(ten_a_day, {.on_failure = on_failure::fallback, .expected_clients = 4});
+  const auto core = core_with(ten_a_day,
+                              {.on_failure = on_failure::fallback, .expected_clients = 4});
   int allowed = 0;
   for (int i = 0; i < 10; ++i) allowed += fail(core, error::timed_out).answer.allowed;
   BOOST_TEST(allowed == 2);
@@ -85,8 +102,8 @@ BOOST_AUTO_TEST_CASE(the_fallback_counts_with_its_share_of_the_limit) {
 }
 
 BOOST_AUTO_TEST_CASE(a_fetch_from_the_fallback_counts_nothing) {
-  const auto core =
-      core_with(ten_a_day, {.on_failure = on_failure::fallback, .expected_clients = 10});
+  const auto core = core_with(ten_a_day,
+                              {.on_failure = on_failure::fallback, .expected_clients = 10});
   for (int i = 0; i < 3; ++i) {
     BOOST_TEST(fail(core, error::timed_out, "s", 1, check_kind::fetch).answer.allowed);
   }
@@ -95,18 +112,21 @@ BOOST_AUTO_TEST_CASE(a_fetch_from_the_fallback_counts_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(a_cost_beyond_the_share_is_refused_and_no_error) {
-  const auto core =
-      core_with(ten_a_day, {.on_failure = on_failure::fallback, .expected_clients = 4});
+  const auto core = core_with(ten_a_day,
+                              {.on_failure = on_failure::fallback, .expected_clients = 4});
   const auto got = fail(core, error::timed_out, "s", 5);
   BOOST_TEST(!got.ec);
   BOOST_TEST(!got.answer.allowed);
+  BOOST_TEST((got.answer.retry_after == 1s));  // when the store may be back: here it will never fit
 }
 
 BOOST_AUTO_TEST_CASE(the_fallback_remembers_a_bounded_number_of_subjects) {
-  const auto core =
-      core_with(ten_a_day, {.on_failure = on_failure::fallback, .fallback_subjects = 3});
+  const auto core = core_with(ten_a_day,
+                              {.on_failure = on_failure::fallback, .fallback_subjects = 3});
   for (const char* s : {"a", "b", "c"}) BOOST_TEST(fail(core, error::timed_out, s).answer.allowed);
-  BOOST_TEST(!fail(core, error::timed_out, "d").answer.allowed);
+  const auto one_too_many = fail(core, error::timed_out, "d").answer;
+  BOOST_TEST(!one_too_many.allowed);
+  BOOST_TEST((one_too_many.retry_after == 1s));
   BOOST_TEST(fail(core, error::timed_out, "a").answer.allowed);
 }
 
@@ -118,17 +138,20 @@ BOOST_AUTO_TEST_CASE(shares_of_every_policy_keep_burst_and_rate_in_proportion) {
   const auto free = std::get<sliding_window>(
       share_of(sliding_window{.limit = unlimited, .window = 1s}, 4));
   BOOST_TEST(free.limit == unlimited);
-  const auto bucket =
-      std::get<token_bucket>(share_of(token_bucket{.capacity = 20, .refill = per_second(100)}, 4));
+  const auto bucket = std::get<token_bucket>(
+      share_of(token_bucket{.capacity = 20, .refill = per_second(100)}, 4));
   BOOST_TEST(bucket.capacity == 5);
   BOOST_TEST((bucket.refill == per_second(25)));
   const auto odd = std::get<gcra>(share_of(gcra{.rate = per_second(7), .burst = 2}, 3));
   BOOST_TEST(odd.burst == 1);
   BOOST_TEST((odd.rate == rate{7, 3s}));
-  const auto leak =
-      std::get<leaky_bucket>(share_of(leaky_bucket{.capacity = 1, .leak = every(10ms)}, 5));
+  const auto leak = std::get<leaky_bucket>(
+      share_of(leaky_bucket{.capacity = 1, .leak = every(10ms)}, 5));
   BOOST_TEST(leak.capacity == 1);
   BOOST_TEST((leak.leak == every(50ms)));
+  for (const std::int64_t none : {0, -3}) {
+    BOOST_TEST(std::get<sliding_log>(share_of(log, none)).limit == log.limit);
+  }
   // Every share compiles, whatever the number of clients.
   for (const std::int64_t clients : {1, 2, 1000, 1'000'000'000}) {
     for (const weir::policy& p :

@@ -149,4 +149,54 @@ BOOST_AUTO_TEST_CASE(pushes_in_between_are_ignored) {
       (feed(h, ">1\r\n+hi\r\n" + hello_reply + ">1\r\n+hi\r\n" + thanks + loads()) == step::done));
 }
 
+BOOST_AUTO_TEST_CASE(it_is_done_with_the_last_reply_and_not_before) {
+  weir::redis_options o;
+  o.password = "secret";
+  o.database = 1;
+  const std::string push = ">1\r\n+hi\r\n";
+  const std::string all_but_one = loads().substr(sha.size());
+  handshake h(o);
+  BOOST_TEST((feed(h, push + "-ERR unknown command `HELLO`\r\n+OK\r\n" + thanks + all_but_one +
+                          push) == step::going));
+  BOOST_TEST((feed(h, sha) == step::again));
+  BOOST_TEST((feed(h, "+OK\r\n+OK\r\n+OK\r\n" + thanks + all_but_one + push) == step::going));
+  BOOST_TEST((feed(h, sha) == step::done));
+}
+
+BOOST_AUTO_TEST_CASE(the_second_round_names_the_user_too) {
+  weir::redis_options o;
+  o.username = "alice";
+  o.password = "secret";
+  handshake h(o);
+  BOOST_TEST((feed(h, "-NOPROTO sorry\r\n" + thanks + loads()) == step::again));
+  BOOST_TEST(h.output().starts_with("*3\r\n$4\r\nAUTH\r\n$5\r\nalice\r\n$6\r\nsecret\r\n"));
+}
+
+BOOST_AUTO_TEST_CASE(there_is_no_third_round) {
+  weir::redis_options o;
+  o.password = "secret";
+  handshake h(o);
+  BOOST_TEST((feed(h, "-ERR unknown command\r\n" + thanks + loads()) == step::again));
+  BOOST_TEST((feed(h, "-ERR unknown command\r\n+OK\r\n" + thanks + loads()) == step::failed));
+}
+
+BOOST_AUTO_TEST_CASE(the_first_refusal_is_the_reason_and_that_to_select_has_a_meaning_of_its_own) {
+  const auto failure = [](std::int64_t database, const std::string& hello, const std::string& rest,
+                          const std::string& load) {
+    weir::redis_options o;
+    o.database = static_cast<decltype(o.database)>(database);
+    handshake h(o);
+    std::string replies = hello + rest + thanks;
+    for (std::size_t i = 0; i < weir::redis::script_count; ++i) replies += load;
+    BOOST_TEST((feed(h, replies) == step::failed));
+    return h.failure();
+  };
+  const std::string odd = "-WHATEVER\r\n";
+  BOOST_TEST((failure(99, hello_reply, odd, sha) == error::invalid_database));
+  BOOST_TEST((failure(99, hello_reply, odd, "-NOPERM no\r\n") == error::invalid_database));
+  BOOST_TEST((failure(99, hello_reply, "-NOPERM no\r\n", sha) == error::permission_denied));
+  BOOST_TEST((failure(99, odd, "+OK\r\n", sha) == error::server_error));
+  BOOST_TEST((failure(0, odd, "", sha) == error::server_error));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

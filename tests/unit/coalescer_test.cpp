@@ -1,0 +1,91 @@
+// Which checks travel together, and in which order.
+#include "redis/coalescer.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "support/fake_check.hpp"
+
+using weir::detail::check_kind;
+using weir::redis::call;
+using weir::redis::coalescer;
+using weir::test::core_ptr;
+using weir::test::fake_check;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+struct fixture {
+  core_ptr window = weir::test::make_core("w", weir::fixed_window{.limit = 9, .window = 10s});
+  core_ptr other = weir::test::make_core("o", weir::fixed_window{.limit = 9, .window = 10s});
+  core_ptr strict = weir::test::make_core(
+      "s", weir::sliding_log{.limit = 9, .window = 10s, .count_refused = true});
+  std::deque<fake_check> checks;
+  weir::detail::check_list line;
+  coalescer packer{64};
+
+  void add(const core_ptr& core, std::string_view subject, check_kind kind = check_kind::record,
+           std::int64_t cost = 1) {
+    line.push_back(checks.emplace_back(core, subject, cost, kind));
+  }
+  /// What each call does, and how many checks each of its keys carries: "record 2 1".
+  std::vector<std::string> pack() {
+    std::vector<std::string> out;
+    for (const call& c : packer.pack(line)) {
+      const char* const names[] = {"record", "fetch", "reset", "upkeep"};
+      out.emplace_back(names[static_cast<int>(c.what)]);
+      for (const auto& key : c.keys) out.back() += " " + std::to_string(key.count);
+    }
+    BOOST_TEST(line.empty());
+    return out;
+  }
+};
+
+using calls = std::vector<std::string>;
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(coalescer_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(equal_checks_of_a_key_become_a_count) {
+  for (int i = 0; i < 3; ++i) add(window, "a");
+  add(window, "b");
+  BOOST_TEST((pack() == calls{"record 3 1"}));
+  for (std::uint32_t i = 0; i < 3; ++i) BOOST_TEST(checks[i].position == i);
+}
+
+BOOST_AUTO_TEST_CASE(limiters_do_not_share_calls_though_subjects_have_one_name) {
+  add(window, "a");
+  add(other, "a");
+  add(window, "a");
+  BOOST_TEST((pack() == calls{"record 2", "record 1"}));
+}
+
+// Looking is not counting, though both have one cost.
+BOOST_AUTO_TEST_CASE(a_fetch_between_records_keeps_its_place) {
+  add(window, "a");
+  add(window, "a", check_kind::fetch);
+  add(window, "a");
+  BOOST_TEST((pack() == calls{"record 1", "fetch 1", "record 1"}));
+}
+
+// Each refusal moves the time of the next: no count can say that.
+BOOST_AUTO_TEST_CASE(checks_whose_refusals_count_are_keys_of_their_own) {
+  for (int i = 0; i < 3; ++i) add(strict, "a");
+  BOOST_TEST((pack() == calls{"record 1 1 1"}));
+  add(strict, "a", check_kind::fetch);
+  add(strict, "a", check_kind::fetch);
+  BOOST_TEST((pack() == calls{"fetch 2"}));
+}
+
+BOOST_AUTO_TEST_CASE(resets_of_many_keys_share_a_call) {
+  add(window, "a", check_kind::reset);
+  add(window, "b", check_kind::reset);
+  add(window, "a", check_kind::reset);
+  BOOST_TEST((pack() == calls{"reset 2 1"}));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,160 @@
+// When the pipeline leaves a store alone that does not answer, and when it must not.
+#include "net/pipeline.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "pipeline_fixture.hpp"
+
+using namespace std::chrono_literals;
+using namespace weir::net::test;
+using weir::error;
+using weir::detail::check_kind;
+using weir::detail::check_stage;
+
+BOOST_AUTO_TEST_SUITE(pipeline_circuit_suite)
+
+BOOST_AUTO_TEST_CASE(the_circuit_opens_after_failures_in_a_row_and_one_probe_at_a_time_tries) {
+  fixture f({.timeout = 10ms, .breaker_failures = 3, .breaker_pause = 100ms});
+  f.line.connected();
+  const auto fail_one = [&] {
+    auto& c = f.submit("a");
+    f.write();
+    f.now += 10ms;
+    f.line.expire(f.now);
+    f.line.take_done();
+    return c.ec;
+  };
+  for (int i = 0; i < 3; ++i) BOOST_TEST((fail_one() == error::no_reply));
+  BOOST_TEST(done_with(f.submit("a"), error::circuit_open));
+  f.now += 100ms;
+  auto& probe = f.submit("a");
+  BOOST_TEST((probe.stage == check_stage::waiting));
+  BOOST_TEST(done_with(f.submit("b"), error::circuit_open));
+  f.line.take_done();
+  f.write();
+  // The replies due for the first three and the probe.
+  for (int i = 0; i < 4; ++i) BOOST_TEST(f.answer(0));
+  BOOST_TEST(done_with(probe, {}));
+  BOOST_TEST((f.submit("b").stage == check_stage::waiting));
+}
+
+// One who asks for the impossible must not shut out the others: neither with what was sent, ...
+BOOST_AUTO_TEST_CASE(deadlines_shorter_than_the_way_to_the_server_open_no_circuit) {
+  fixture f({.timeout = 500ms, .breaker_failures = 3});
+  f.line.connected();
+  for (int round = 0; round < 10; ++round) {
+    for (int i = 0; i < 20; ++i) f.submit("a", 1, check_kind::record, 50us);
+    f.write();
+    f.line.expire(f.now += 50us);
+    auto& other = f.submit("b");
+    BOOST_TEST((other.stage == check_stage::waiting));
+    f.line.take_done();
+    f.write();
+    f.now += 100ms;
+    BOOST_TEST(f.answer(0));
+    BOOST_TEST(f.answer(0));
+    BOOST_TEST(done_with(other, {}));
+  }
+}
+
+// ... nor with what never was.
+BOOST_AUTO_TEST_CASE(calls_that_expire_before_an_idle_connection_takes_them_open_no_circuit) {
+  fixture f({.timeout = 500ms, .breaker_failures = 3});
+  f.line.connected();
+  for (int i = 0; i < 100; ++i) {
+    auto& c = f.submit("a", 1, check_kind::record, 1us);
+    f.line.expire(f.now += 100ms);
+    BOOST_TEST(done_with(c, error::timed_out));
+    f.line.take_done();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(short_deadlines_find_a_silent_store_too) {
+  for (const bool connected : {true, false}) {
+    fixture f({.timeout = 500ms, .breaker_failures = 3});
+    if (connected) f.line.connected();
+    const auto start = f.now;
+    weir::error_code last;
+    while (last != error::circuit_open) {
+      auto& c = f.submit("a", 1, check_kind::record, 20ms);
+      f.write();
+      f.line.expire(f.now += 20ms);
+      f.line.take_done();
+      last = c.ec;
+      BOOST_TEST_REQUIRE((f.now - start < 1s));
+    }
+    BOOST_TEST((f.now - start == 520ms));
+  }
+}
+
+// A write that does not end is the store's doing: what waits behind it counts.
+BOOST_AUTO_TEST_CASE(calls_that_wait_behind_a_stuck_write_open_the_circuit) {
+  fixture f({.timeout = 10ms, .breaker_failures = 3});
+  f.line.connected();
+  f.submit("a", 1, check_kind::record, 1h);
+  f.line.next_write();
+  for (int i = 0; i < 3; ++i) f.submit("b");
+  f.line.expire(f.now += 10ms);
+  BOOST_TEST(done_with(f.submit("b"), error::circuit_open));
+  f.line.take_done();
+}
+
+// An error reply is an answer, also one that lets the check wait.
+BOOST_AUTO_TEST_CASE(a_loading_server_opens_no_circuit) {
+  fixture f({.timeout = 30ms, .breaker_failures = 3});
+  f.line.connected();
+  for (int i = 0; i < 20; ++i) {
+    auto& c = f.submit("a");
+    f.write();
+    f.feed("-LOADING Redis is loading the dataset in memory\r\n");
+    f.line.expire(f.now += 30ms);
+    BOOST_TEST(done_with(c, error::server_loading));
+    f.line.take_done();
+  }
+}
+
+// A server that is back at once has turned nobody away.
+BOOST_AUTO_TEST_CASE(a_lost_connection_alone_opens_no_circuit) {
+  fixture f({.max_keys_per_call = 1, .timeout = 500ms, .breaker_failures = 3});
+  f.line.connected();
+  for (int i = 0; i < 20; ++i) f.submit("s" + std::to_string(i));
+  f.write();
+  f.line.disconnected(error::outcome_unknown, npos, f.now);
+  f.line.take_done();
+  f.now += 100ms;
+  auto& next = f.submit("a");
+  BOOST_TEST((next.stage == check_stage::waiting));
+  // But if it stays away, they were the first to get no answer.
+  f.line.expire(f.now += 500ms);
+  BOOST_TEST(done_with(f.submit("a"), error::circuit_open));
+  f.line.take_done();
+}
+
+BOOST_AUTO_TEST_CASE(a_new_connection_closes_the_circuit) {
+  fixture f({.timeout = 10ms, .breaker_failures = 1});
+  f.submit("a");
+  f.line.expire(f.now + 10ms);
+  BOOST_TEST(done_with(f.submit("a"), error::circuit_open));
+  f.line.take_done();
+  f.line.connected();
+  BOOST_TEST((f.submit("a").stage == check_stage::waiting));
+}
+
+BOOST_AUTO_TEST_CASE(failures_that_are_not_in_a_row_open_no_circuit) {
+  fixture f({.timeout = 10ms, .breaker_failures = 2});
+  f.line.connected();
+  for (int i = 0; i < 10; ++i) {
+    auto& lost = f.submit("a");
+    f.write();
+    f.line.expire(f.now += 10ms);
+    f.line.take_done();
+    BOOST_TEST(done_with(lost, error::no_reply));
+    f.submit("a");
+    f.write();
+    f.answer(0);
+    f.feed("-OOM command not allowed\r\n");  // an answer too
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

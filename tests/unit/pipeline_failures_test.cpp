@@ -1,0 +1,265 @@
+// What the pipeline makes of lost connections, refusals and a server that does not answer.
+#include "net/pipeline.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "pipeline_fixture.hpp"
+
+using namespace std::chrono_literals;
+using namespace weir::net::test;
+using weir::error;
+using weir::detail::check_kind;
+using weir::detail::check_stage;
+
+BOOST_AUTO_TEST_SUITE(pipeline_failures_suite)
+
+BOOST_FIXTURE_TEST_CASE(a_lost_connection_fails_what_was_sent_and_keeps_what_was_not,
+                        connected_fixture) {
+  auto& sent = submit("a");
+  write();
+  auto& waits = submit("b");
+  line.disconnected(error::outcome_unknown, npos, now);
+  BOOST_TEST(done_with(sent, error::outcome_unknown));
+  line.take_done();
+  BOOST_TEST((waits.stage == check_stage::waiting));
+  BOOST_TEST(line.next_write().empty());
+  line.connected();
+  const std::string out = write();
+  BOOST_TEST(count_of(out, "weir:{r:b}:f") == 1u);
+  BOOST_TEST(count_of(out, "weir:{r:a}:f") == 0u);
+}
+
+BOOST_FIXTURE_TEST_CASE(what_was_in_line_before_goes_first_on_the_next_connection, connected_fixture) {
+  submit("a");
+  line.next_write();
+  submit("b");
+  line.disconnected(error::outcome_unknown, 0, now);
+  submit("c");
+  line.connected();
+  const std::string out = write();
+  BOOST_TEST((out.find("weir:{r:a}:f") < out.find("weir:{r:b}:f")));
+  BOOST_TEST((out.find("weir:{r:b}:f") < out.find("weir:{r:c}:f")));
+}
+
+// Checks that travelled together and come back have new places: the first of them may be gone.
+BOOST_FIXTURE_TEST_CASE(checks_sent_again_are_answered_by_their_new_places, connected_fixture) {
+  for (int i = 0; i < 3; ++i) submit("hot");
+  line.next_write();
+  line.cancel(checks[0], weir::detail::cancel_scope::any);
+  line.take_done();
+  line.disconnected(error::outcome_unknown, 0, now);
+  line.connected();
+  write();
+  BOOST_TEST(answer(1));
+  BOOST_TEST(checks[1].answer.used == 2);
+  BOOST_TEST(checks[2].answer.used == 3);
+}
+
+// With a network error after every byte of a write: calls that did not leave whole are sent again, in order; the others
+// are not.
+BOOST_AUTO_TEST_CASE(a_write_cut_at_any_byte_loses_and_repeats_nothing) {
+  for (std::size_t cut = 0;; ++cut) {
+    fixture f({.max_keys_per_call = 1});
+    f.line.connected();
+    for (const char* s : {"a", "b", "c"}) f.submit(s);
+    const std::string first = f.line.next_write();
+    if (cut > first.size()) break;
+    f.line.disconnected(error::outcome_unknown, cut, f.now);
+    f.line.take_done();
+    f.line.connected();
+    const std::string second = f.write();
+    std::size_t failed = 0;
+    for (const auto& c : f.checks) {
+      const std::string key = "weir:{r:" + std::string(c.subject.view()) + "}:f";
+      const bool gone = done_with(c, error::outcome_unknown);
+      failed += gone;
+      BOOST_TEST_REQUIRE(count_of(second, key) == (gone ? 0u : 1u));
+    }
+    // The calls are of equal length.
+    BOOST_TEST_REQUIRE(failed == cut / (first.size() / 3));
+    BOOST_TEST_REQUIRE(first.ends_with(second));
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_missing_script_is_loaded_and_only_its_checks_are_sent_again,
+                        connected_fixture) {
+  submit("a");
+  write();
+  submit("b");
+  write();
+  BOOST_TEST(feed("-NOSCRIPT No matching script. Please use EVAL.\r\n"));
+  BOOST_TEST((checks[0].stage == check_stage::waiting));
+  BOOST_TEST(line.wants_write());
+  BOOST_TEST(feed("-NOSCRIPT No matching script. Please use EVAL.\r\n"));
+  const std::string out = write();
+  BOOST_TEST(count_of(out, "LOAD") == 1u);
+  BOOST_TEST((out.find("LOAD") < out.find("EVALSHA")));
+  BOOST_TEST((out.find("weir:{r:a}:f") < out.find("weir:{r:b}:f")));
+  BOOST_TEST(feed("$40\r\n" + std::string(40, 'a') + "\r\n"));
+  BOOST_TEST(feed("*5\r\n:5000000\r\n:0\r\n:0\r\n:0\r\n:0\r\n"));
+  BOOST_TEST(done_with(checks[0], {}));
+  BOOST_TEST(done_with(checks[1], {}));
+  submit("c");
+  BOOST_TEST(count_of(write(), "LOAD") == 0u);
+}
+
+// The handshake of the next connection loads them all.
+BOOST_FIXTURE_TEST_CASE(a_missing_script_is_forgotten_with_its_connection, connected_fixture) {
+  submit("a");
+  write();
+  feed("-NOSCRIPT No matching script. Please use EVAL.\r\n");
+  line.disconnected(error::outcome_unknown, npos, now);
+  line.connected();
+  const std::string out = write();
+  BOOST_TEST(count_of(out, "LOAD") == 0u);
+  BOOST_TEST(count_of(out, "EVALSHA") == 1u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_script_that_stays_missing_is_an_error_in_the_end, connected_fixture) {
+  auto& c = submit("a");
+  int writes = 0;
+  while (c.stage != check_stage::done && writes < 10) {
+    const std::string out = write();
+    ++writes;
+    if (count_of(out, "LOAD") == 1) feed("-NOPERM no\r\n");
+    feed("-NOSCRIPT No matching script.\r\n");
+  }
+  BOOST_TEST(done_with(c, error::script_missing));
+  BOOST_TEST(writes == 3);
+}
+
+BOOST_FIXTURE_TEST_CASE(an_error_reply_fails_only_its_own_call, connected_fixture) {
+  auto& bad = submit("a");
+  write();
+  auto& good = submit("b");
+  write();
+  BOOST_TEST(feed("-OOM command not allowed when used memory > 'maxmemory'.\r\n"));
+  BOOST_TEST(answer(0));
+  BOOST_TEST(done_with(bad, error::out_of_memory));
+  BOOST_TEST(done_with(good, {}));
+}
+
+// Nothing ran, so it may be sent again: patience within the deadline, and if that passes, the server's own reason.
+BOOST_FIXTURE_TEST_CASE(a_loading_or_busy_server_is_asked_again_after_a_pause, connected_fixture) {
+  for (const auto& [reply, reason] :
+       {std::pair{"-LOADING Redis is loading the dataset in memory\r\n", error::server_loading},
+        std::pair{"-BUSY Redis is busy running a script.\r\n", error::server_busy}}) {
+    auto& patient = submit("a");
+    auto& hasty = submit("b", 1, check_kind::record, 5ms);
+    write();
+    BOOST_TEST(feed(reply));
+    BOOST_TEST((last_state == stream_state::good));
+    BOOST_TEST((patient.stage == check_stage::waiting));
+    BOOST_TEST(write().empty());
+    BOOST_TEST(!line.wants_write());
+    line.ping();
+    BOOST_TEST(write() == "*1\r\n$4\r\nPING\r\n");
+    BOOST_TEST(feed("+PONG\r\n"));
+    now += 5ms;
+    line.expire(now);
+    BOOST_TEST(done_with(hasty, reason));
+    line.take_done();
+    BOOST_TEST_REQUIRE((line.wakeup() > now && line.wakeup() < now + 400ms));
+    now = line.wakeup();
+    line.expire(now);
+    BOOST_TEST(line.wants_write());
+    BOOST_TEST(count_of(write(), "weir:{r:a}:f") == 1u);
+    BOOST_TEST(answer(0));
+    BOOST_TEST(done_with(patient, {}));
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_replica_makes_for_a_new_connection_once_no_reply_is_due,
+                        connected_fixture) {
+  submit("a");
+  write();
+  submit("b");
+  write();
+  feed("-READONLY You can't write against a read only replica.\r\n");
+  BOOST_TEST((last_state == stream_state::good));
+  feed("-READONLY You can't write against a read only replica.\r\n");
+  BOOST_TEST((last_state == stream_state::unwelcome));
+  line.disconnected(error::outcome_unknown, npos, now);
+  BOOST_TEST(line.take_done().empty());
+  line.connected();
+  const std::string out = write();
+  BOOST_TEST((out.find("weir:{r:a}:f") < out.find("weir:{r:b}:f")));
+  feed("*5\r\n:5000000\r\n:0\r\n:0\r\n:0\r\n:0\r\n");
+  BOOST_TEST((last_state == stream_state::good));
+}
+
+// The server has forgotten who we are (a user changed, say): only a new handshake helps.
+BOOST_FIXTURE_TEST_CASE(a_lost_login_is_an_error_and_makes_for_a_new_connection, connected_fixture) {
+  auto& c = submit("a");
+  write();
+  feed("-NOAUTH Authentication required.\r\n");
+  BOOST_TEST(done_with(c, error::authentication_failed));
+  BOOST_TEST((last_state == stream_state::unwelcome));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_foreign_value_fails_only_its_own_key, connected_fixture) {
+  auto& bad = submit("a");
+  auto& good = submit("b");
+  write();
+  BOOST_TEST(feed("*5\r\n:5000000\r\n:-1\r\n:0\r\n:4000000\r\n:1\r\n"));
+  BOOST_TEST(done_with(bad, error::wrong_type));
+  BOOST_TEST(good.answer.used == 2);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_reply_of_another_shape_fails_its_call_and_no_other, connected_fixture) {
+  for (const char* shape : {"+OK\r\n", "$-1\r\n", "*0\r\n", "*2\r\n:1\r\n:2\r\n", ":1\r\n",
+                            "*3\r\n:-5\r\n:1\r\n:1\r\n", "*3\r\n:5\r\n$1\r\na\r\n:1\r\n"}) {
+    auto& c = submit("a");
+    write();
+    BOOST_TEST(feed(shape));
+    BOOST_TEST(done_with(c, error::protocol_error));
+  }
+  auto& next = submit("b");
+  write();
+  BOOST_TEST(answer(0));
+  BOOST_TEST(done_with(next, {}));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_reply_nobody_asked_for_breaks_the_stream, connected_fixture) {
+  BOOST_TEST(feed(">2\r\n+invalidate\r\n*0\r\n"));  // a push is no reply
+  BOOST_TEST(!feed("+OK\r\n"));
+}
+
+BOOST_FIXTURE_TEST_CASE(garbage_breaks_the_stream, connected_fixture) {
+  submit("a");
+  write();
+  BOOST_TEST(!feed("HTTP/1.1 400 Bad Request\r\n"));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_refusal_ends_what_waits_and_turns_away_what_comes_until_connected,
+                        fixture) {
+  line.connected();
+  auto& back_in_line = submit("x");
+  line.next_write();
+  line.disconnected(error::outcome_unknown, 0, now);
+  auto& waiting = submit("a");
+  line.refused(error::authentication_failed);
+  BOOST_TEST(done_with(waiting, error::authentication_failed));
+  BOOST_TEST(done_with(back_in_line, error::authentication_failed));
+  BOOST_TEST(done_with(submit("b"), error::authentication_failed));
+  line.take_done();
+  line.connected();
+  BOOST_TEST((submit("c").stage == check_stage::waiting));
+}
+
+BOOST_FIXTURE_TEST_CASE(closing_tells_the_sent_from_the_unsent, connected_fixture) {
+  auto& sent = submit("a");
+  write();
+  auto& waits = submit("b");
+  line.close();
+  BOOST_TEST(done_with(sent, error::outcome_unknown));
+  BOOST_TEST(done_with(waits, error::store_closed));
+  BOOST_TEST(done_with(submit("c"), error::store_closed));
+  line.take_done();
+  line.connected();
+  BOOST_TEST(done_with(submit("d"), error::store_closed));
+  line.take_done();
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <string>
+#include <string_view>
+
+#include "net/pipeline.hpp"
+#include "support/fake_check.hpp"
+
+namespace weir::net::test {
+
+using namespace std::chrono_literals;
+using weir::test::core_ptr;
+using weir::test::fake_check;
+using weir::test::make_core;
+using stream_state = pipeline::stream_state;
+
+inline constexpr std::size_t npos = static_cast<std::size_t>(-1);
+
+inline std::size_t count_of(std::string_view text, std::string_view what) {
+  std::size_t n = 0;
+  for (auto at = text.find(what); at != npos; at = text.find(what, at + what.size())) ++n;
+  return n;
+}
+
+/// A pipeline whose bytes the test writes and answers itself.
+struct fixture {
+  explicit fixture(pipeline::options o = {}) : line(o) {}
+
+  // A fixed window of 3: a reply is now, then start and count of each key.
+  core_ptr core = make_core("r", fixed_window{.limit = 3, .window = 10s});
+  std::deque<fake_check> checks;
+  pipeline line;
+  pipeline::time now{1000h};
+  redis::reply_reader reader;
+  stream_state last_state = stream_state::good;
+
+  ~fixture() { line.abandon().clear(); }
+
+  fake_check& submit(std::string_view subject, std::int64_t cost = 1,
+                     detail::check_kind kind = detail::check_kind::record,
+                     std::chrono::microseconds timeout = {}) {
+    fake_check& c = checks.emplace_back(core, subject, cost, kind, timeout);
+    line.submit(c, now);
+    return c;
+  }
+  std::string write() {
+    std::string out = line.next_write();
+    if (!out.empty()) line.write_done();
+    return out;
+  }
+  bool feed(std::string_view bytes) {
+    const auto room = reader.prepare(bytes.size());
+    std::copy(bytes.begin(), bytes.end(), room.begin());
+    reader.commit(bytes.size());
+    last_state = line.consume(reader, now);
+    line.take_done();
+    return last_state != stream_state::broken;
+  }
+  bool answer(std::int64_t count) {
+    return feed("*3\r\n:5000000\r\n:4000000\r\n:" + std::to_string(count) + "\r\n");
+  }
+};
+
+struct connected_fixture : fixture {
+  connected_fixture() { line.connected(); }
+};
+
+inline bool done_with(const fake_check& c, error_code ec) {
+  return c.stage == detail::check_stage::done && c.ec == ec;
+}
+
+}  // namespace weir::net::test

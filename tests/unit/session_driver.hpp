@@ -1,0 +1,150 @@
+#pragma once
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "net/session_core.hpp"
+#include "support/fake_check.hpp"
+
+namespace weir::net::test {
+
+using namespace std::chrono_literals;
+using weir::test::fake_check;
+using state = session_core::state;
+using moment = session_core::time;
+
+inline const std::string greeting_replies = [] {
+  std::string all = "%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n";
+  for (std::size_t i = 0; i < redis::script_count; ++i) {
+    all += "$40\r\n" + std::string(40, 'a') + "\r\n";
+  }
+  return all;
+}();
+
+inline const std::string one_admitted = "*3\r\n:5000000\r\n:0\r\n:0\r\n";
+
+/// Plays the driver: keeps what the core asked for, and reports what the test says became of it.
+struct driver {
+  explicit driver(redis_options o = {}) : options(std::move(o)), core(options, 1) {
+    core.on_time(now);
+    pump();
+  }
+  ~driver() { core.abandon().clear(); }
+
+  void pump() {
+    for (;;) {
+      const bool announced = core.has_actions();
+      const auto a = core.next(now);
+      BOOST_TEST_REQUIRE(announced == (a.open || a.close || !a.write.empty()));
+      if (a.close) {
+        closes++;
+        BOOST_TEST_REQUIRE((!a.open && !a.read && a.write.empty()));
+        // What is under way comes back, as with real sockets after close().
+        if (opening) aborted_open = true;
+      }
+      if (a.open) {
+        BOOST_TEST_REQUIRE((!opening && !reading && !writing));
+        opening = true;
+        opens++;
+      }
+      if (a.read) {
+        BOOST_TEST_REQUIRE(!reading);
+        reading = true;
+        core.room();
+      }
+      if (!a.write.empty()) {
+        BOOST_TEST_REQUIRE(!writing);
+        writing = std::string(a.write);
+      }
+      core.take_done();
+      if (a.close) settle_after_close();
+      if (!a.close && !a.open && !a.read && a.write.empty()) return;
+    }
+  }
+  void settle_after_close() {
+    if (opening) opened(error::server_error);
+    if (writing) written(false, 0);
+    if (reading) received_nothing();
+  }
+
+  void opened(error e) {
+    BOOST_TEST_REQUIRE(opening);
+    opening = false;
+    core.opened(e, now);
+    pump();
+  }
+  void written(bool ok, std::size_t n) {
+    BOOST_TEST_REQUIRE(writing.has_value());
+    writing.reset();
+    core.written(ok, n, now);
+    pump();
+  }
+  std::string write_succeeds() {
+    BOOST_TEST_REQUIRE(writing.has_value());
+    const std::string bytes = *writing;
+    written(true, bytes.size());
+    return bytes;
+  }
+  void received(std::string_view bytes) {
+    BOOST_TEST_REQUIRE(reading);
+    const auto room = core.room();
+    BOOST_TEST_REQUIRE(bytes.size() <= room.size());
+    std::copy(bytes.begin(), bytes.end(), room.begin());
+    reading = false;
+    core.received(true, bytes.size(), now);
+    pump();
+  }
+  void received_nothing(error why = error::outcome_unknown) {
+    BOOST_TEST_REQUIRE(reading);
+    reading = false;
+    core.received(false, 0, now, why);
+    pump();
+  }
+  /// Lets the time pass until the core wants something.
+  void wait() {
+    BOOST_TEST_REQUIRE((core.wakeup() != moment::max()));
+    now = std::max(now, core.wakeup());
+    core.on_time(now);
+    pump();
+  }
+  void advance(std::chrono::nanoseconds d) {
+    now += d;
+    core.on_time(now);
+    pump();
+  }
+  void become_ready() {
+    opened(error{});
+    write_succeeds();
+    received(greeting_replies);
+    BOOST_TEST_REQUIRE((core.current() == state::ready));
+  }
+  fake_check& submit(std::string_view subject = "a", std::chrono::microseconds timeout = 10s) {
+    fake_check& c = checks.emplace_back(limiter, subject, 1, detail::check_kind::record, timeout);
+    core.submit(c, now);
+    pump();
+    return c;
+  }
+
+  redis_options options;
+  weir::test::core_ptr limiter = weir::test::make_core("r", fixed_window{.limit = 3, .window = 10s});
+  std::deque<fake_check> checks;
+  moment now = moment(1000h);
+  session_core core;
+  bool opening = false;
+  bool reading = false;
+  bool aborted_open = false;
+  std::optional<std::string> writing;
+  int opens = 0;
+  int closes = 0;
+};
+
+inline bool done_with(const fake_check& c, error_code ec) {
+  return c.stage == detail::check_stage::done && c.ec == ec;
+}
+
+}  // namespace weir::net::test

@@ -1,0 +1,264 @@
+// What callers are told when the server does not serve: refusals, passing states, and what is no server at all.
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "net/session_core.hpp"
+#include "session_driver.hpp"
+
+using namespace std::chrono_literals;
+using namespace weir::net::test;
+using weir::error;
+using weir::detail::check_stage;
+
+namespace {
+
+const std::string refused_greeting = [] {
+  std::string all = "-WRONGPASS invalid username-password pair\r\n";
+  for (std::size_t i = 0; i < 2 + weir::redis::script_count; ++i) all += "-NOAUTH\r\n";
+  return all;
+}();
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(session_refusals_suite)
+
+BOOST_AUTO_TEST_CASE(a_refusal_by_the_server_is_the_callers_answer) {
+  driver d;
+  auto& c = d.submit();
+  d.opened(error{});
+  d.write_succeeds();
+  d.received(refused_greeting);
+  BOOST_TEST(done_with(c, error::authentication_failed));
+  BOOST_TEST(done_with(d.submit("b"), error::authentication_failed));
+  d.wait();
+  d.become_ready();  // the password was put right on the server
+  auto& later = d.submit("c");
+  BOOST_TEST((later.stage == check_stage::staged));
+}
+
+BOOST_AUTO_TEST_CASE(a_refusal_after_a_lost_connection_is_the_callers_answer_too) {
+  driver d;
+  d.become_ready();
+  d.received_nothing();
+  auto& c = d.submit();
+  d.wait();
+  d.opened(error{});
+  d.write_succeeds();
+  d.received(refused_greeting);
+  BOOST_TEST(done_with(c, error::authentication_failed));
+}
+
+BOOST_AUTO_TEST_CASE(a_closed_store_says_so_whatever_the_server_said) {
+  driver d;
+  d.opened(error{});
+  d.write_succeeds();
+  // Refused, and closed before the connection is down.
+  std::copy(refused_greeting.begin(), refused_greeting.end(), d.core.room().begin());
+  d.reading = false;
+  d.core.received(true, refused_greeting.size(), d.now);
+  d.core.close();
+  d.pump();
+  BOOST_TEST((d.core.current() == state::stopped));
+  BOOST_TEST(done_with(d.submit(), error::store_closed));
+}
+
+BOOST_AUTO_TEST_CASE(a_server_without_hello_is_greeted_again) {
+  driver d;
+  auto& c = d.submit();
+  d.opened(error{});
+  d.write_succeeds();
+  std::string unknown = "-ERR unknown command `HELLO`\r\n";
+  for (std::size_t i = 0; i < 2 + weir::redis::script_count; ++i) unknown += "+ok\r\n";
+  d.received(unknown);
+  BOOST_TEST(d.write_succeeds().find("SETNAME") != std::string::npos);
+  std::string known = "+OK\r\n";
+  for (std::size_t i = 0; i < 2 + weir::redis::script_count; ++i) known += "+ok\r\n";
+  d.received(known);
+  BOOST_TEST((d.core.current() == state::ready));
+  BOOST_TEST((c.stage == check_stage::staged));
+}
+
+BOOST_AUTO_TEST_CASE(a_certificate_that_is_not_accepted_is_the_callers_answer) {
+  driver d;
+  auto& c = d.submit();
+  d.opened(error::tls_failed);
+  BOOST_TEST(done_with(c, error::tls_failed));
+}
+
+// TLS 1.3 lets the client finish first: a server that does not like its certificate says so to the greeting.
+BOOST_AUTO_TEST_CASE(a_refusal_in_tls_that_comes_late_is_the_callers_answer) {
+  driver d;
+  auto& c = d.submit();
+  d.opened(error{});
+  d.write_succeeds();
+  d.received_nothing(error::tls_failed);
+  BOOST_TEST(done_with(c, error::tls_failed));
+  d.wait();
+  d.become_ready();
+  // Later it would mean that something broke: what was sent may have been counted.
+  auto& sent = d.submit();
+  d.write_succeeds();
+  d.received_nothing(error::tls_failed);
+  BOOST_TEST(done_with(sent, error::outcome_unknown));
+}
+
+// What the attempts to connect have met is told to those who wait in vain, and to nobody before.
+BOOST_AUTO_TEST_CASE(a_deadline_names_the_suspicion) {
+  enum trouble { no_tls, hangs_up, hangs_up_with_words, loading, silent, down };
+  const struct {
+    trouble what;
+    error told;
+  } cases[] = {{no_tls, error::tls_failed},
+               {hangs_up, error::hung_up},
+               {hangs_up_with_words, error::server_error},
+               {loading, error::server_loading},
+               {silent, error::timed_out},
+               {down, error::timed_out}};
+  for (const auto& [first, ignored] : cases) {
+    for (const auto& [last, told] : cases) {
+      BOOST_TEST_CONTEXT("trouble " << first << ", then " << last) {
+        weir::redis_options o;
+        o.backoff_max = o.backoff_min = 1ms;
+        driver d(o);
+        auto& c = d.submit("a", 10s);
+        for (const trouble what : {first, last}) {
+          if (what == down) {
+            d.opened(error::server_error);
+          } else if (what == no_tls) {
+            d.core.on_time(d.now += d.options.connect_timeout);
+            BOOST_TEST_REQUIRE(d.core.next(d.now).close);
+            d.opened(error::tls_failed);
+          } else {
+            d.opened(error{});
+            d.write_succeeds();
+            if (what == hangs_up) d.received_nothing();
+            if (what == hangs_up_with_words) {
+              d.received("-ERR max number of clients reached\r\n");
+              d.received_nothing();
+            }
+            if (what == loading) {
+              std::string all = "%1\r\n+proto\r\n:3\r\n";
+              for (std::size_t i = 0; i < 2 + weir::redis::script_count; ++i) {
+                all += "-LOADING wait\r\n";
+              }
+              d.received(all);
+            }
+            if (what == silent) d.advance(d.options.connect_timeout);
+          }
+          BOOST_TEST((c.stage == check_stage::waiting));
+          d.wait();
+          BOOST_TEST_REQUIRE(d.opening);
+        }
+        auto& hasty = d.submit("b", 1us);
+        d.advance(5ms);
+        BOOST_TEST(done_with(hasty, told));
+        BOOST_TEST((hasty.ec == weir::condition::not_counted));
+        d.become_ready();
+        BOOST_TEST((c.stage == check_stage::staged));
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_loading_server_is_waited_for) {
+  driver d;
+  auto& c = d.submit();
+  d.opened(error{});
+  d.write_succeeds();
+  std::string loading = "%1\r\n+proto\r\n:3\r\n";
+  for (std::size_t i = 0; i < 2 + weir::redis::script_count; ++i) loading += "-LOADING wait\r\n";
+  d.received(loading);
+  BOOST_TEST((c.stage == check_stage::waiting));
+  d.wait();
+  BOOST_TEST(d.opening);
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_in_vain_is_told_what_the_server_said_last) {
+  const auto refuse_to_serve = [](driver& d) {
+    d.opened(error{});
+    d.write_succeeds();
+    std::string loading = "%1\r\n+proto\r\n:3\r\n";
+    for (std::size_t i = 0; i < 2 + weir::redis::script_count; ++i) loading += "-LOADING wait\r\n";
+    d.received(loading);
+  };
+  {
+    driver d;
+    auto& c = d.submit("a", 1ms);
+    refuse_to_serve(d);
+    d.advance(1ms);
+    BOOST_TEST(done_with(c, error::server_loading));
+    BOOST_TEST((c.ec == weir::condition::not_counted));
+  }
+  {
+    driver d;
+    refuse_to_serve(d);
+    d.wait();
+    d.opened(error::server_error);  // gone altogether
+    auto& c = d.submit("a", 1ms);
+    d.advance(1ms);
+    BOOST_TEST(done_with(c, error::timed_out));
+  }
+  {
+    driver d;
+    refuse_to_serve(d);
+    d.wait();
+    d.become_ready();
+    d.received_nothing();
+    auto& c = d.submit("a", 1us);
+    d.advance(1us);
+    BOOST_TEST(done_with(c, error::timed_out));
+  }
+}
+
+// Whatever answers there, nothing of the callers' was sent to it.
+BOOST_AUTO_TEST_CASE(garbage_in_the_greeting_is_no_connection_and_counts_nothing) {
+  driver d;
+  auto& hasty = d.submit("a", 1s);
+  auto& patient = d.submit("b", 1h);
+  for (int i = 0; i < 3; ++i) {
+    d.opened(error{});
+    d.write_succeeds();
+    d.received("HTTP/1.1 400 Bad Request\r\n\r\n");
+    BOOST_TEST((hasty.stage == check_stage::waiting));
+    BOOST_TEST((d.core.current() == state::pausing));
+    d.wait();
+  }
+  d.advance(1s);
+  BOOST_TEST(done_with(hasty, error::timed_out));
+  while (!d.opening) d.wait();
+  d.become_ready();
+  BOOST_TEST((patient.stage == check_stage::staged));
+}
+
+BOOST_AUTO_TEST_CASE(garbage_later_fails_what_was_sent_and_reconnects) {
+  driver d;
+  d.become_ready();
+  auto& c = d.submit();
+  d.write_succeeds();
+  d.received("garbage\r\n");
+  BOOST_TEST(done_with(c, error::protocol_error));
+  BOOST_TEST((c.ec == weir::condition::may_have_counted));
+  d.wait();
+  BOOST_TEST(d.opening);
+}
+
+// A replica: nothing ran, and the next connection may lead to the primary.
+BOOST_AUTO_TEST_CASE(a_server_that_will_not_serve_is_left_and_its_checks_go_to_the_next) {
+  driver d;
+  d.become_ready();
+  auto& c = d.submit();
+  d.write_succeeds();
+  d.received("-READONLY You can't write against a read only replica.\r\n");
+  BOOST_TEST((d.core.current() == state::pausing));
+  BOOST_TEST((c.stage == check_stage::waiting));
+  d.wait();
+  d.become_ready();
+  d.advance(25ms);
+  d.write_succeeds();
+  d.received(one_admitted);
+  BOOST_TEST(done_with(c, {}));
+  BOOST_TEST((d.core.current() == state::ready));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
