@@ -179,12 +179,14 @@ void pipeline::send_again(redis::call& c) {
   requeue(c);
 }
 
-void pipeline::answer(redis::call& c, const redis::reply_view& reply, time now) {
+/// False if it cannot be the reply to this call. Then nobody knows whose it is, nor whose the next ones are.
+bool pipeline::answer(redis::call& c, const redis::reply_view& reply, time now) {
   const error e = redis::read_reply(c, reply, numbers_);
   switch (e) {
     case error::script_missing:
       missing_scripts_.set(c.kernel->index());
-      return send_again(c);
+      send_again(c);
+      return true;
     case error::read_only:
       unwelcome_ = true;
       [[fallthrough]];
@@ -195,7 +197,8 @@ void pipeline::answer(redis::call& c, const redis::reply_view& reply, time now) 
       for (redis::call_key& key : c.keys) {
         for (check& waiting : key.checks) waiting.ec = e;
       }
-      return requeue(c);
+      requeue(c);
+      return true;
     case error::authentication_failed:
       unwelcome_ = true;
       break;
@@ -210,6 +213,7 @@ void pipeline::answer(redis::call& c, const redis::reply_view& reply, time now) 
       finish(key.checks.front());
     }
   }
+  return e != error::protocol_error;
 }
 
 pipeline::stream_state pipeline::consume(redis::reply_reader& reader, time now) {
@@ -217,10 +221,11 @@ pipeline::stream_state pipeline::consume(redis::reply_reader& reader, time now) 
   while (const redis::reply_view* reply = reader.next(ec)) {
     if (reply->is_push()) continue;
     if (calls_.empty()) return stream_state::broken;  // nobody asked
-    answer(calls_.front(), *reply, now);
+    const bool fits = answer(calls_.front(), *reply, now);
     calls_.pop_front();
     // Replies may come before the write is reported done.
     if (staged_ > calls_.size()) staged_ = calls_.size();
+    if (!fits) return stream_state::broken;
   }
   if (ec) return stream_state::broken;
   return unwelcome_ && calls_.empty() ? stream_state::unwelcome : stream_state::good;

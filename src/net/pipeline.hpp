@@ -74,7 +74,7 @@ class pipeline {
 
   enum class stream_state : std::uint8_t {
     good,
-    broken,     ///< not RESP, or a reply that nobody asked for
+    broken,     ///< not RESP, or a reply that nobody asked for, or not the one that is due
     unwelcome,  ///< the server will not serve this connection (a replica, a lost login), and no reply is due: make a new one
   };
 
@@ -118,7 +118,7 @@ class pipeline {
   void requeue(redis::call& c);
   void stage(redis::call&& c);
   void stage_upkeep();
-  void answer(redis::call& c, const redis::reply_view& reply, time now);
+  bool answer(redis::call& c, const redis::reply_view& reply, time now);
   void send_again(redis::call& c);
 
   options options_;
