@@ -40,7 +40,8 @@ fault random_fault(random_source& random, std::int64_t reach) {
   fault f;
   f.what = static_cast<fault::kind>(random.between(1, fault::kinds - 1));
   f.way = random.one_in(2) ? way::requests : way::replies;
-  f.after = static_cast<std::size_t>(random.one_in(8) ? 0 : random.between(0, reach));
+  const std::int64_t last = f.way == way::requests ? 8 * reach : reach;
+  f.after = static_cast<std::size_t>(random.one_in(8) ? 0 : random.between(0, last));
   f.pause = std::chrono::microseconds(random.between(0, 5000));
   f.rate = static_cast<std::size_t>(random.between(50'000, 500'000));
   if (f.what == fault::kind::stray) f.way = way::replies;

@@ -43,7 +43,8 @@ struct fault {
 
 const char* to_string(fault::kind k) noexcept;
 
-/// Any of them, within `reach` bytes; pauses of up to 5 ms, rates that slow down and do not stop.
+/// Any of them, within `reach` bytes of replies or eight times as many of requests, which are longer; pauses of up to 5 ms,
+/// rates that slow down and do not stop.
 fault random_fault(random_source& random, std::int64_t reach);
 
 /// A TCP proxy on a loopback port in front of a real server. Without faults it passes everything on. It lives on the
