@@ -150,6 +150,10 @@ redis_server::outcome redis_server::start() {
   std::vector<char*> argv;
   for (std::string& argument : command) argv.push_back(argument.data());
   argv.push_back(nullptr);
+  std::vector<char*> environment;
+  for (std::string& variable : options_.environment) environment.push_back(variable.data());
+  for (char** variable = environ; *variable; ++variable) environment.push_back(*variable);
+  environment.push_back(nullptr);
 
   const pid_t parent = ::getpid();
   pid_ = ::fork();
@@ -163,7 +167,7 @@ redis_server::outcome redis_server::start() {
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; fd < 3 && null >= 0; ++fd) ::dup2(null, fd);
-    ::execv(argv[0], argv.data());
+    ::execve(argv[0], argv.data(), environment.data());
     ::_exit(127);
   }
 

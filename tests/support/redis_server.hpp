@@ -21,6 +21,7 @@ struct redis_server_options {
   redis_server_tls tls = {};
   std::string password = {};
   std::vector<std::string> arguments = {};  ///< more of the command line: {"--maxmemory", "1mb"}
+  std::vector<std::string> environment = {};  ///< on top of this process's: {"NAME=value"}
 };
 
 /// A real redis-server (or valkey-server) of the test's own: a free loopback port or a Unix socket, a directory of its own,

@@ -1,0 +1,163 @@
+// The server's clock is set back, or wrongly ahead and back again, while it runs: that gives nothing away, and nobody stays
+// out for good.
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "support/run.hpp"
+#include "support/shifted_clock.hpp"
+#include "support/stores.hpp"
+#include "weir/weir.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using weir::test::crowd;
+using weir::test::named_policy;
+using weir::test::redis_client;
+using weir::test::redis_server;
+using weir::test::shifted_clock;
+
+// Long against the time that a test takes: only the steps of the clock count.
+constexpr std::chrono::minutes span{20};
+constexpr std::int64_t limit = 8;
+
+/// Eight in twenty minutes. `most_in(t)`: what may pass while time t passes, on a clock that never steps.
+struct shape {
+  named_policy named;
+  int border;  // how many times the limit may pass around one instant
+  bool meter;
+};
+
+std::vector<shape> shapes() {
+  const weir::rate rate{limit, span};
+  return {
+      {{"fixed_window", weir::fixed_window{.limit = limit, .window = span}}, 2, false},
+      {{"fixed_window of the epoch",
+        weir::fixed_window{.limit = limit, .window = span, .anchor = weir::anchor::epoch}},
+       2,
+       false},
+      {{"sliding_log", weir::sliding_log{.limit = limit, .window = span}}, 1, false},
+      {{"sliding_log with a resolution",
+        weir::sliding_log{.limit = limit, .window = span, .resolution = span / 10}},
+       1,
+       false},
+      {{"sliding_window", weir::sliding_window{.limit = limit, .window = span}}, 1, false},
+      {{"token_bucket", weir::token_bucket{.capacity = limit, .refill = rate}}, 1, true},
+      {{"gcra", weir::gcra{.rate = rate, .burst = limit}}, 1, true},
+      {{"leaky_bucket", weir::leaky_bucket{.capacity = limit, .leak = rate}}, 1, true},
+  };
+}
+
+struct fixture {
+  shifted_clock clock;
+  redis_server server{{.environment = clock.environment()}};
+  asio::io_context io;
+  weir::store store = weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
+  redis_client client{server};
+
+  std::int64_t server_seconds() { return std::stoll(client.must("TIME").children.at(0).text); }
+
+  /// Puts the server's clock into the middle of an epoch-aligned span, so that borders are where the test puts them.
+  void start_in_the_middle() {
+    const std::int64_t length = std::chrono::seconds(span).count();
+    clock.step(std::chrono::seconds(length - server_seconds() % length + length / 2));
+  }
+
+  /// As much as passes now.
+  std::int64_t take(const weir::limiter& l, int attempts = limit + 1) {
+    crowd c;
+    for (int i = 0; i < attempts; ++i) l.record("a", c.caller());
+    weir::test::run_until_complete(io, c);
+    for (const auto& o : c) {
+      BOOST_TEST(!o.ec.failed());
+      // Told the truth, whatever the clock: never to come back in the past, and never allowed beyond the limit.
+      BOOST_TEST((o.d.allowed || o.d.retry_after.count() > 0));
+      BOOST_TEST(o.d.used <= limit);
+    }
+    return static_cast<std::int64_t>(c.allowed());
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(clock_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(the_server_believes_the_clock) {
+  const std::int64_t before = server_seconds();
+  clock.step(-1h);
+  BOOST_TEST(server_seconds() < before - 3500);
+  client.must("SET", "a", "1", "PX", "600000");
+  clock.step(599s);
+  BOOST_TEST(client.must("EXISTS", "a").integer == 1);
+  clock.step(10s);
+  BOOST_TEST(client.must("EXISTS", "a").integer == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_step_back_mints_nothing_and_locks_nobody_out) {
+  for (const auto& [named, border, meter] : shapes()) {
+    for (const std::chrono::seconds back : {10s, 3600s}) {
+      BOOST_TEST_CONTEXT(named.name << ", back by " << back.count() << " s") {
+        start_in_the_middle();
+        client.must("FLUSHALL");
+        const weir::limiter l(store, "r", named.policy);
+        std::int64_t admitted = take(l, 5);
+        BOOST_TEST(admitted == 5);
+
+        clock.step(-back);
+        admitted += take(l);
+        BOOST_TEST(admitted <= limit);
+        for (int i = 0; i < 20; ++i) {  // a clock that cannot make up its mind
+          clock.step(i % 2 == 0 ? back : -back);
+          admitted += take(l);
+        }
+        // Ten seconds and more have been there, on and off: so much may have drained, once.
+        BOOST_TEST(admitted <= limit);
+
+        // From here on the time just passes. What passes with it is bounded as ever, and in the end everything flows again:
+        // at the latest when the clock shows once more what it did, and what was counted then has drained.
+        std::chrono::seconds passed{0};
+        std::int64_t later = 0;
+        while (passed < back + 2 * span) {
+          clock.step(span / 10);
+          passed += span / 10;
+          later += take(l);
+          const std::int64_t most = limit * (passed / span + border);
+          BOOST_TEST(later <= most, passed.count() << " s later: " << later);
+        }
+        BOOST_TEST(later >= limit);
+        clock.step(3 * span);
+        BOOST_TEST(take(l) == limit);
+      }
+    }
+  }
+}
+
+// An hour ahead by mistake, and corrected: what was counted meanwhile lies in the future.
+BOOST_AUTO_TEST_CASE(a_clock_that_was_wrong_for_a_while_locks_nobody_out_for_good) {
+  for (const auto& [named, border, meter] : shapes()) {
+    BOOST_TEST_CONTEXT(named.name) {
+      start_in_the_middle();
+      client.must("FLUSHALL");
+      const weir::limiter l(store, "r", named.policy);
+      BOOST_TEST(take(l) == limit);
+      clock.step(1h);
+      BOOST_TEST(take(l) == limit);
+      clock.step(-1h);
+      BOOST_TEST(take(l) == 0);
+
+      std::chrono::seconds passed{0};
+      std::int64_t later = 0;
+      while (later == 0 && passed < 3600s + 3 * span) {
+        clock.step(span / 10);
+        passed += span / 10;
+        later = take(l);
+        BOOST_TEST(later <= limit);
+      }
+      BOOST_TEST(later > 0);
+      BOOST_TEST_MESSAGE(named.name << ": passes again after " << passed.count() << " s");
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
