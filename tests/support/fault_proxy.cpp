@@ -64,7 +64,8 @@ struct fault_proxy::core : std::enable_shared_from_this<core> {
   bool closed = false;
   std::function<std::vector<fault>(std::size_t)> planned;
   tally counts;
-  std::list<std::weak_ptr<link>> links;
+  // Owned: one that is held up in both directions has nothing under way that would keep it.
+  std::list<std::shared_ptr<link>> links;
 };
 
 /// One connection with its other half, to the server.
@@ -94,16 +95,14 @@ class fault_proxy::link : public std::enable_shared_from_this<link> {
     if (connected_) pump(f.way);
   }
 
-  void lift() {
+  void lift(way w) {
     if (hanging_up_) return;
-    for (const way w : {way::requests, way::replies}) {
-      half& h = of(w);
-      h.next.reset();
-      h.rate = 0;
-      h.stalled = false;
-      h.timer.cancel();
-      if (connected_) pump(w);
-    }
+    half& h = of(w);
+    h.next.reset();
+    h.rate = 0;
+    h.stalled = false;
+    h.timer.cancel();
+    if (connected_) pump(w);
   }
 
   void end(bool abruptly) {
@@ -288,7 +287,7 @@ void fault_proxy::core::accept() {
         client.close(ec);
       } else {
         auto l = std::make_shared<link>(self, std::move(client));
-        self->links.remove_if([](const auto& other) { return other.expired(); });
+        self->links.remove_if([](const auto& other) { return !other->is_open(); });
         self->links.push_back(l);
         l->open(self->target_port, self->planned ? self->planned(number) : std::vector<fault>{});
       }
@@ -306,9 +305,8 @@ fault_proxy::~fault_proxy() {
   core_->closed = true;
   error_code ignored;
   core_->acceptor.close(ignored);
-  for (const auto& l : core_->links) {
-    if (const auto open = l.lock()) open->end(true);
-  }
+  for (const auto& l : core_->links) l->end(true);
+  core_->links.clear();
 }
 
 int fault_proxy::port() const { return core_->acceptor.local_endpoint().port(); }
@@ -320,9 +318,8 @@ void fault_proxy::plan(std::function<std::vector<fault>(std::size_t)> for_connec
 }
 
 void fault_proxy::strike(const fault& f) {
-  const auto links = core_->links;
-  for (const auto& l : links) {
-    if (const auto open = l.lock(); open && open->is_open()) open->strike(f);
+  for (const auto& l : core_->links) {
+    if (l->is_open()) l->strike(f);
   }
 }
 
@@ -331,20 +328,20 @@ void fault_proxy::refuse(bool all) { core_->refusing = all; }
 void fault_proxy::lift() {
   core_->planned = nullptr;
   core_->refusing = false;
-  const auto links = core_->links;
-  for (const auto& l : links) {
-    if (const auto open = l.lock()) open->lift();
-  }
+  lift(way::requests);
+  lift(way::replies);
+}
+
+void fault_proxy::lift(way w) {
+  for (const auto& l : core_->links) l->lift(w);
 }
 
 const fault_proxy::tally& fault_proxy::counts() const { return core_->counts; }
 
 std::size_t fault_proxy::open_connections() const {
+  const auto& links = core_->links;
   return static_cast<std::size_t>(
-      std::count_if(core_->links.begin(), core_->links.end(), [](const auto& l) {
-        const auto open = l.lock();
-        return open && open->is_open();
-      }));
+      std::count_if(links.begin(), links.end(), [](const auto& l) { return l->is_open(); }));
 }
 
 }  // namespace weir::test

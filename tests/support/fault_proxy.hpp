@@ -72,6 +72,8 @@ class fault_proxy {
 
   /// The end of all faults: what was held up goes on. What was swallowed is lost, and such a connection remains dead.
   void lift();
+  /// Only what holds up one direction.
+  void lift(way w);
 
   /// What came about so far.
   struct tally {
