@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(replies_are_read_while_a_write_is_stuck) {
   crowd first;
   for (int i = 0; i < 10; ++i) l.record("a", first.caller());
   redis_client client(server);
-  run_until(io, [&] { return client.must("EXISTS", "weir:{r:a}:f").integer == 1; });
+  ask_until([&] { return client.must("EXISTS", "weir:{r:a}:f").integer == 1; });
   settle();
   proxy.strike({.what = fault::kind::stall, .way = way::requests});
   crowd stuck;

@@ -48,6 +48,20 @@ struct proxied {
   }
   void connect(const limiter& l) { BOOST_TEST(!fetch(l, "connected?").ec.failed()); }
 
+  /// For what only a server knows, and nobody tells: asked again and again, while everything else goes on.
+  template <class Predicate>
+  void ask_until(Predicate&& holds) {
+    const auto limit = std::chrono::steady_clock::now() + watchdog;
+    asio::steady_timer pause(io);
+    while (!holds()) {
+      BOOST_REQUIRE_MESSAGE(std::chrono::steady_clock::now() < limit, "it never came about");
+      bool over = false;
+      pause.expires_after(std::chrono::milliseconds{1});
+      pause.async_wait([&](error_code) { over = true; });
+      run_until(io, [&] { return over; });
+    }
+  }
+
   /// Lets happen what can happen without waiting.
   void settle() {
     io.restart();

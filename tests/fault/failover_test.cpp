@@ -1,0 +1,147 @@
+// A primary dies, its replica is promoted, and the address now leads there.
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <vector>
+
+#include "fault/proxied.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using weir::condition;
+using weir::error;
+using weir::test::crowd;
+using weir::test::fault;
+using weir::test::fault_proxy;
+using weir::test::outcome;
+using weir::test::redis_client;
+using weir::test::redis_server;
+using weir::test::run_until;
+using weir::test::run_until_complete;
+using weir::test::way;
+
+constexpr std::int64_t limit = 100;
+
+struct fixture : weir::test::proxied {
+  fixture() {
+    // One round trip through the proxy at a time: the io_context has to run for each.
+    redis_client(server).must("CONFIG", "SET", "repl-diskless-sync-delay", "0");
+    redis_client standby(replica);
+    standby.must("REPLICAOF", "127.0.0.1", std::to_string(replication.port()));
+    ask_until([&] {
+      return standby.must("INFO", "replication").text.find("master_link_status:up") !=
+             std::string::npos;
+    });
+  }
+
+  std::int64_t allowed_of(const weir::limiter& l, int calls) {
+    crowd c;
+    for (int i = 0; i < calls; ++i) l.record("a", c.caller());
+    run_until_complete(io, c);
+    for (const auto& o : c) BOOST_TEST(!o.ec.failed());
+    return static_cast<std::int64_t>(c.allowed());
+  }
+
+  bool replica_has(const std::string& subject) {
+    return redis_client(replica).must("EXISTS", "weir:{r:" + subject + "}:f").integer == 1;
+  }
+
+  redis_server replica;
+  fault_proxy replication{io, server};
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(failover_suite, fixture)
+
+// What the replica had got is still counted, and what it had not got is the most by which the limit can be passed.
+BOOST_AUTO_TEST_CASE(a_replica_is_promoted) {
+  const weir::limiter l(open(), "r", weir::fixed_window{.limit = limit, .window = 24h});
+  std::int64_t admitted = allowed_of(l, 60);
+  BOOST_TEST(admitted == 60);
+  record(l, "marker");
+  ask_until([&] { return replica_has("marker"); });
+
+  replication.strike({.what = fault::kind::half_open});
+  const std::int64_t not_carried = allowed_of(l, 15);
+  admitted += not_carried;
+
+  server.kill();
+  settle();
+  proxy.aim_at(replica);
+
+  // A replica will not write. It is asked again and again, on new connections, by those who have the time.
+  crowd patient;
+  for (int i = 0; i < 200; ++i) l.record("a", patient.caller());
+  run_until(io, [&] {
+    const outcome o = record(l, "hasty", {.timeout = 60ms});
+    if (o.ec == error::no_reply || o.ec == error::timed_out || o.ec == error::outcome_unknown)
+      return false;
+    WEIR_TEST_ERROR(o.ec, error::read_only);
+    BOOST_CHECK(o.ec == condition::not_counted);
+    return true;
+  });
+  BOOST_TEST(patient.answered() == 0u);
+
+  redis_client(replica).must("REPLICAOF", "NO", "ONE");
+  run_until_complete(io, patient);
+  for (const auto& o : patient) BOOST_TEST(!o.ec.failed());
+  admitted += static_cast<std::int64_t>(patient.allowed());
+  BOOST_TEST(patient.allowed() == 40u);  // 60 were carried over
+  BOOST_TEST(admitted == limit + not_carried);
+  BOOST_TEST(fetch(l, "a").d.used == limit);
+}
+
+// The scripts of all policies say that it is a replica which refuses, each on its own way to a write.
+BOOST_AUTO_TEST_CASE(calls_of_every_policy_wait_for_the_promotion) {
+  std::vector<weir::limiter> all;
+  const auto s = open();
+  for (const auto& [name, policy] : weir::test::slow_policies(limit))
+    all.emplace_back(s, name, policy);
+  crowd before, after;
+  for (const auto& l : all) l.record("a", before.caller());
+  run_until_complete(io, before);
+  BOOST_TEST(before.allowed() == all.size());
+  const weir::limiter last(s, "r", weir::fixed_window{.limit = limit, .window = 24h});
+  record(last, "marker");
+  ask_until([&] { return replica_has("marker"); });
+
+  server.kill();
+  settle();
+  proxy.aim_at(replica);
+  for (const auto& l : all) {
+    l.record("a", after.caller());  // on a state that is there
+    l.record("b", after.caller());  // and on none
+  }
+  const std::size_t connections = proxy.counts().accepted;
+  run_until(io, [&] { return proxy.counts().accepted >= connections + 3; });
+  BOOST_TEST(after.answered() == 0u);
+  redis_client(replica).must("REPLICAOF", "NO", "ONE");
+  run_until_complete(io, after);
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    BOOST_TEST_CONTEXT(all[i / 2].resource()) {
+      BOOST_TEST(!after[i].ec.failed());
+      BOOST_TEST(after[i].d.used == (i % 2 == 0 ? 2 : 1));
+    }
+  }
+}
+
+// The address moves while calls are under way, back and forth.
+BOOST_AUTO_TEST_CASE(the_address_moves_under_load) {
+  redis_client(replica).must("REPLICAOF", "NO", "ONE");
+  const weir::limiter l(open(), "r", weir::fixed_window{.limit = limit, .window = 24h});
+  std::int64_t admitted = 0;
+  for (int round = 0; round < 10; ++round) {
+    crowd c;
+    for (int i = 0; i < 30; ++i) l.record("a", c.caller());
+    settle();
+    proxy.aim_at(round % 2 == 0 ? replica : server);
+    proxy.strike({.what = fault::kind::reset});
+    run_until_complete(io, c);
+    admitted += static_cast<std::int64_t>(c.allowed());
+    BOOST_TEST(c.allowed() + c.refused() + c.failed(error::outcome_unknown) == c.size());
+  }
+  BOOST_TEST(admitted <= 2 * limit);  // two servers that do not know of each other
+}
+
+BOOST_AUTO_TEST_SUITE_END()
