@@ -1,0 +1,130 @@
+// Deadlines while nothing comes back and others keep the thread busy: each call ends at its own, in their order, with the
+// error that says how far it got.
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <vector>
+
+#include "fault/proxied.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using weir::error;
+using weir::test::crowd;
+using weir::test::fault;
+using weir::test::random_source;
+using weir::test::run_until;
+using weir::test::run_until_complete;
+using weir::test::way;
+using steady = std::chrono::steady_clock;
+
+const weir::policy plenty = weir::fixed_window{.limit = weir::max_units, .window = 24h};
+
+/// A call, and the bounds within which its deadline lies: it was started between two looks at the clock.
+struct timed_call {
+  steady::time_point earliest;
+  steady::time_point latest;
+};
+
+struct fixture : weir::test::proxied {
+  random_source random{weir::test::run_seed()};
+  std::vector<timed_call> calls;
+  std::vector<std::size_t> order;
+  bool stop = false;
+  std::size_t running = 0;
+
+  /// Others, on a connection of their own, keep the thread and the server busy.
+  void start_others() {
+    const weir::limiter others(
+        weir::make_redis_store(io.get_executor(), weir::test::patient_options(server)), "r", plenty);
+    for (int i = 0; i < 30; ++i) {
+      ++running;
+      asio::co_spawn(io, keep_busy(others), [this](std::exception_ptr e) {
+        BOOST_TEST(!e);
+        --running;
+      });
+    }
+  }
+  asio::awaitable<void> keep_busy(weir::limiter l) {
+    while (!stop) co_await l.record("busy", asio::as_tuple(asio::deferred));
+  }
+
+  /// Calls with deadlines from far enough away to be sent, up to beyond one turn of the timing wheel.
+  void call(const weir::limiter& l, int count, error expected) {
+    for (int n = 0; n < count; ++n) {
+      const std::chrono::milliseconds timeout(random.between(300, 1500));
+      const std::size_t i = calls.size();
+      const auto earliest = steady::now() + timeout;
+      l.record("s" + std::to_string(i), {.timeout = timeout},
+               [this, i, expected](weir::error_code ec, weir::decision) {
+                 WEIR_TEST_ERROR(ec, expected);
+                 order.push_back(i);
+               });
+      calls.push_back({.earliest = earliest, .latest = steady::now() + timeout});
+    }
+  }
+
+  /// Nobody was told after one whose deadline certainly came later: the wheel tells milliseconds apart.
+  void check_order() {
+    run_until(io, [&] { return order.size() == calls.size(); });
+    auto reached = steady::time_point::min();
+    for (const std::size_t i : order) {
+      BOOST_TEST((calls[i].latest + 1ms >= reached));
+      reached = std::max(reached, calls[i].earliest);
+    }
+    stop = true;
+    run_until(io, [&] { return running == 0; });
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(deadlines_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(calls_that_were_swallowed_end_in_the_order_of_their_deadlines) {
+  BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << weir::test::run_seed()) {
+    const weir::limiter l(open(), "r", plenty);
+    connect(l);
+    start_others();
+    proxy.strike({.what = fault::kind::half_open});
+    call(l, 400, error::no_reply);
+    check_order();
+    BOOST_TEST(proxy.counts().accepted == 1u);
+  }
+}
+
+// The write before them does not end, so nothing of them was sent.
+BOOST_AUTO_TEST_CASE(calls_behind_a_stuck_write_end_in_the_order_of_their_deadlines) {
+  BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << weir::test::run_seed()) {
+    const weir::limiter l(open(), "r", plenty);
+    connect(l);
+    proxy.strike({.what = fault::kind::stall, .way = way::requests});
+    crowd stuck;
+    for (int i = 0; i < 300; ++i) {
+      l.record(std::string(65'000, 's') + std::to_string(i), stuck.caller());
+    }
+    settle();
+    start_others();
+    call(l, 400, error::timed_out);
+    check_order();
+    BOOST_TEST(stuck.answered() == 0u);
+    proxy.lift();
+    run_until_complete(io, stuck);
+    BOOST_TEST(stuck.allowed() == 300u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(calls_without_a_connection_end_in_the_order_of_their_deadlines) {
+  BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << weir::test::run_seed()) {
+    proxy.refuse(true);
+    const weir::limiter l(open(), "r", plenty);
+    start_others();
+    call(l, 400, error::timed_out);
+    check_order();
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
