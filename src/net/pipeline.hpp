@@ -81,6 +81,9 @@ class pipeline {
   /// Answers checks from the replies the reader holds.
   stream_state consume(redis::reply_reader& reader, time now);
 
+  /// False once the server has said that it will not serve this connection.
+  bool is_welcome() const noexcept { return !unwelcome_; }
+
   /// Has the next write ask for a sign of life.
   void ping() { ping_wanted_ = true; }
 

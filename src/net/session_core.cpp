@@ -136,7 +136,7 @@ void session_core::received(bool ok, std::size_t bytes, time now, error why) {
       state_ = state::ready;
       was_ready_ = true;
       handshake_.reset();
-      backoff_.reset();
+      if (!turned_away_) backoff_.reset();
       pipeline_.connected();
       watch(now);
       break;
@@ -147,13 +147,19 @@ void session_core::received(bool ok, std::size_t bytes, time now, error why) {
   }
 
   last_heard_ = now;
+  const std::size_t due = pipeline_.replies_due();
   switch (pipeline_.consume(reader_, now)) {
     case pipeline::stream_state::good:
+      if (turned_away_ && pipeline_.is_welcome() && pipeline_.replies_due() < due) {
+        turned_away_ = false;
+        backoff_.reset();
+      }
       break;
     case pipeline::stream_state::broken:
       lost(error::protocol_error);
       break;
     case pipeline::stream_state::unwelcome:
+      turned_away_ = true;
       lost(error::outcome_unknown);
       break;
   }

@@ -108,6 +108,7 @@ class session_core {
   bool reading_ = false;
   bool writing_ = false;
   bool was_ready_ = false;
+  bool turned_away_ = false;  // by a server that greets and will not serve: pauses go on growing until one does
   bool closed_ = false;
 };
 

@@ -160,6 +160,32 @@ BOOST_AUTO_TEST_CASE(pauses_grow_and_a_healthy_handshake_resets_them) {
   BOOST_TEST((d.core.wakeup() - d.now <= 10ms));
 }
 
+// A replica shakes hands as a primary does. Who waited for its promotion once came back a hundred times a second.
+BOOST_AUTO_TEST_CASE(pauses_grow_while_a_replica_turns_us_away) {
+  weir::redis_options o;
+  o.backoff_min = 10ms;
+  o.backoff_max = 640ms;
+  driver d(o);
+  auto& c = d.submit("a", 1h);
+  std::chrono::nanoseconds longest{0};
+  for (int i = 0; i < 40; ++i) {
+    d.become_ready();
+    d.write_succeeds();
+    d.received("-READONLY You can't write against a read only replica.\r\n");
+    const moment before = d.now;
+    while (!d.opening) d.wait();
+    longest = std::max(longest, d.now - before);
+  }
+  BOOST_TEST((longest > 160ms));
+  BOOST_TEST((c.stage == check_stage::waiting));
+  d.become_ready();
+  d.write_succeeds();
+  d.received(one_admitted);
+  BOOST_TEST(done_with(c, {}));
+  d.received_nothing();
+  BOOST_TEST((d.core.wakeup() - d.now <= 10ms));
+}
+
 // A half-open connection: writes succeed and nothing comes back.
 BOOST_AUTO_TEST_CASE(silence_while_a_reply_is_due_ends_the_connection) {
   weir::redis_options o;
