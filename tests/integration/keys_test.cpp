@@ -226,6 +226,27 @@ BOOST_AUTO_TEST_CASE(scripts_touch_only_the_keys_they_declare) {
   BOOST_TEST(touches > calls);
 }
 
+// Such commands take as long as there are keys, and hold up everybody.
+BOOST_AUTO_TEST_CASE(nothing_searches_the_key_space) {
+  redis_server own;
+  const auto s = weir::make_redis_store(io.get_executor(), weir::test::patient_options(own));
+  crowd c;
+  for (const auto& [name, policy] : weir::test::slow_policies(2)) {
+    const weir::limiter l(s, name, policy);
+    for (int i = 0; i < 3; ++i) l.record("a", c.caller());
+    l.fetch("a", c.caller());
+    l.reset("a", c.caller());
+  }
+  weir::test::run_until_complete(io, c);
+  const std::string used = redis_client(own).must("INFO", "commandstats").text;
+  BOOST_TEST(used.find("cmdstat_evalsha:") != std::string::npos);
+  BOOST_TEST(used.find("cmdstat_unlink:") != std::string::npos);
+  for (const std::string command :
+       {"keys", "scan", "randomkey", "dbsize", "sort", "flushdb", "flushall"}) {
+    BOOST_TEST(used.find("cmdstat_" + command + ":") == std::string::npos, command);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(every_key_has_a_ttl) {
   const auto s = open();
   for (const auto& [name, policy] : weir::test::slow_policies(3)) {
