@@ -20,7 +20,7 @@ struct redis_server_options {
   std::string address = "127.0.0.1";
   redis_server_tls tls = {};
   std::string password = {};
-  std::vector<std::string> arguments = {};  ///< more of the command line: {"--maxmemory", "1mb"}
+  std::vector<std::string> arguments = {};    ///< more of the command line: {"--maxmemory", "1mb"}
   std::vector<std::string> environment = {};  ///< on top of this process's: {"NAME=value"}
 };
 
