@@ -33,6 +33,7 @@ struct fixture : weir::test::proxied {
   random_source random{weir::test::run_seed()};
   std::vector<timed_call> calls;
   std::vector<std::size_t> order;
+  bool accepts_calls = true;
   bool stop = false;
   std::size_t running = 0;
 
@@ -60,7 +61,8 @@ struct fixture : weir::test::proxied {
       const auto earliest = steady::now() + timeout;
       l.record("s" + std::to_string(i), {.timeout = timeout},
                [this, i, expected](weir::error_code ec, weir::decision) {
-                 WEIR_TEST_ERROR(ec, expected);
+                 // Where there is no connection, the last attempt may have met somebody who hung up.
+                 if (ec != error::hung_up || accepts_calls) WEIR_TEST_ERROR(ec, expected);
                  order.push_back(i);
                });
       calls.push_back({.earliest = earliest, .latest = steady::now() + timeout});
@@ -120,6 +122,7 @@ BOOST_AUTO_TEST_CASE(calls_behind_a_stuck_write_end_in_the_order_of_their_deadli
 BOOST_AUTO_TEST_CASE(calls_without_a_connection_end_in_the_order_of_their_deadlines) {
   BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << weir::test::run_seed()) {
     proxy.refuse(true);
+    accepts_calls = false;
     const weir::limiter l(open(), "r", plenty);
     start_others();
     call(l, 400, error::timed_out);
