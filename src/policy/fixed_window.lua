@@ -1,38 +1,27 @@
--- The fixed_window kernel (fixed_window.hpp), for one or more keys at one instant.
+-- The fixed_window kernel (fixed_window.hpp).
 --
--- KEYS  one per subject: two little-endian doubles, the window's start in microseconds and the count
--- ARGV  window, limit, offset (-1: the first request opens the window), count refused (0 or 1), cost, then for each key
---       the number of equal checks (1 if left out, 0 to look only)
--- Reply now, then for each key its start and count before the checks; start is -1 if the key holds something else
+-- Key       two little-endian doubles, the window's start in microseconds and the count
+-- Constants window, limit, offset (-1: the first request opens the window), count refused (0 or 1), cost
+-- State     the start and the count
 
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local window, limit, offset = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local count_refused, cost = ARGV[4] == '1', tonumber(ARGV[5])
-local most = 4503599627370495
-local reply = {now}
+local function fixed_window(first)
+  local window, limit, offset = tonumber(ARGV[first]), tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2])
+  local count_refused, cost = ARGV[first + 3] == '1', tonumber(ARGV[first + 4])
+  local most = 4503599627370495
 
--- Whether x may be a time or a count of ours: eight stray bytes are a double too, and must not get into the arithmetic.
-local function whole(x)
-  return x >= 0 and x <= 9007199254740991 and x % 1 == 0
-end
-
-for i = 1, #KEYS do
-  local key, checks = KEYS[i], tonumber(ARGV[5 + i] or 1)
-  local start, count = 0, 0
-  local stored = redis.pcall('GET', key)
-  if stored then
-    start = -1
-    if type(stored) == 'string' and #stored == 16 then
-      start, count = struct.unpack('<dd', stored)
-      if not (whole(start) and whole(count)) then start, count = -1, 0 end
-    elseif type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE', 1, true) then
-      return stored  -- not allowed
+  return function(key, checks, write, into, at)
+    local start, count = 0, 0
+    local stored = pcall('GET', key)
+    if stored then
+      start = -1
+      if type(stored) == 'string' and #stored == 16 then
+        start, count = struct.unpack('<dd', stored)
+        if not (whole(start) and whole(count)) then start, count = -1, 0 end
+      end
     end
-  end
-  reply[2 * i], reply[2 * i + 1] = start, count
+    into[at], into[at + 1] = start, count
+    if start < 0 then return 0 end
 
-  if checks > 0 and start >= 0 then
     -- A clock behind the window's start finds the window open; behind by more than a window, it takes the count along.
     local moved = count > 0 and start - now > window
     local fresh = count == 0 or now >= start + window
@@ -41,21 +30,24 @@ for i = 1, #KEYS do
       start = offset < 0 and now or offset + math.floor((now - offset) / window) * window
     end
 
-    local counted = math.floor((limit - count) / cost)
-    if count_refused or counted > checks then counted = checks end
+    local admitted = math.floor((limit - count) / cost)
+    if admitted < 0 then admitted = 0 end
+    if admitted > checks then admitted = checks end
+    if not write then return admitted end
+
+    local counted = count_refused and checks or admitted
     if counted > 0 or moved then
-      if counted > 0 then count = count + counted * cost end
+      count = count + counted * cost
       if count > most then count = most end
-      local ttl = math.ceil((start + window - now) / 1000)
       if fresh or moved then
-        redis.call('SET', key, struct.pack('<dd', start, count), 'PX', ttl)
+        set(key, struct.pack('<dd', start, count), start + window)
       else
-        redis.call('SETRANGE', key, 8, struct.pack('<d', count))
-        redis.call('PEXPIRE', key, ttl)
+        call('SETRANGE', key, 8, struct.pack('<d', count))
+        expire(key, start + window)
       end
-    elseif redis.call('PTTL', key) == -1 then
-      redis.call('PEXPIRE', key, math.ceil((start + window - now) / 1000))
+    elseif call('PTTL', key) == -1 then
+      expire(key, start + window)
     end
+    return admitted
   end
 end
-return reply

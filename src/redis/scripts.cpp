@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "policy/lua_sources.hpp"
+
 namespace weir::redis {
 namespace {
 
@@ -23,16 +25,48 @@ std::string sha1_hex(std::string_view text) {
   return hex;
 }
 
-template <std::size_t... I>
-std::array<script, script_count> make_scripts(std::index_sequence<I...>) {
-  return {script{std::variant_alternative_t<I, policies::kernel>::script(),
-                 sha1_hex(std::variant_alternative_t<I, policies::kernel>::script())}...};
+std::string number(std::size_t n) { return std::to_string(n); }
+
+template <class Kernel>
+std::string text_of_one() {
+  std::string text(policies::lua::script_begin_lua);
+  text += Kernel::script();
+  text += "local kernel, constants, width = ";
+  text += Kernel::script_name;
+  text += ", " + number(Kernel::script_constants) + ", " + number(Kernel::reply_width) + "\n";
+  text += policies::lua::script_one_kernel_lua;
+  return text;
+}
+
+template <class... Kernels>
+std::string text_of_all() {
+  std::string text(policies::lua::script_begin_lua);
+  (text.append(Kernels::script()), ...);
+  text += "local kernels = {\n";
+  ((text.append("{make = ").append(Kernels::script_name) += ", constants = " +
+                                                            number(Kernels::script_constants) +
+                                                            ", width = " +
+                                                            number(Kernels::reply_width) + "},\n"),
+   ...);
+  text += "}\n";
+  text += policies::lua::script_all_or_nothing_lua;
+  return text;
+}
+
+script named(std::string text) {
+  std::string sha = sha1_hex(text);
+  return {std::move(text), std::move(sha)};
+}
+
+template <class... Kernels>
+std::array<script, script_count> make_scripts(const std::variant<Kernels...>*) {
+  return {named(text_of_one<Kernels>())..., named(text_of_all<Kernels...>())};
 }
 
 }  // namespace
 
 const std::array<script, script_count>& scripts() {
-  static const auto all = make_scripts(std::make_index_sequence<script_count>());
+  static const auto all = make_scripts(static_cast<const policies::kernel*>(nullptr));
   return all;
 }
 

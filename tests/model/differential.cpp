@@ -9,6 +9,7 @@
 #include "model/reference.hpp"
 #include "model/trace_clock.hpp"
 #include "policy/kernel.hpp"
+#include "redis/scripts.hpp"
 #include "support/script_harness.hpp"
 #include "support/text.hpp"
 
@@ -249,10 +250,9 @@ struct differential::scripts {
 differential::differential(test::redis_client* client, std::uint64_t seed, std::uint32_t stream)
     : seed_(seed), random_(seed, stream), client_(client), scripts_(std::make_unique<scripts>()) {
   if (!client_) return;
-  const auto load = [&]<class... Kernels>(std::variant<Kernels...>*) {
-    (scripts_->by_kernel.emplace_back(*client_, Kernels::script()), ...);
-  };
-  load(static_cast<policies::kernel*>(nullptr));
+  for (std::size_t i = 0; i < std::variant_size_v<policies::kernel>; ++i) {
+    scripts_->by_kernel.emplace_back(*client_, redis::scripts()[i].text);
+  }
 }
 
 differential::~differential() = default;

@@ -9,6 +9,7 @@
 
 #include "model/differential.hpp"
 #include "policy/kernel.hpp"
+#include "redis/scripts.hpp"
 #include "support/redis_server.hpp"
 #include "support/script_harness.hpp"
 #include "support/text.hpp"
@@ -59,7 +60,9 @@ struct server_fixture {
 class script_subject {
  public:
   script_subject(server_fixture& in, const policy& p)
-      : in_(in), kernel_(policies::compile(p)), harness_(in.client, script(kernel_)) {}
+      : in_(in),
+        kernel_(policies::compile(p)),
+        harness_(in.client, redis::scripts()[kernel_.index()].text) {}
 
   /// Empty if restore() finds the key to hold something else.
   std::vector<std::optional<decision>> check(const std::vector<std::string>& keys, std::int64_t now,
@@ -78,10 +81,6 @@ class script_subject {
   void forget_ttl(const std::string& key) { harness_.forget_ttl(key); }
 
  private:
-  static std::string_view script(const policies::kernel& kernel) {
-    return std::visit([](const auto& k) { return k.script(); }, kernel);
-  }
-
   template <class Kernel>
   std::vector<std::optional<decision>> check_with(const Kernel& kernel,
                                                   const std::vector<std::string>& keys,
