@@ -22,6 +22,7 @@ group group_of(int value) noexcept {
     case error::invalid_options:
     case error::invalid_tls_file:
     case error::cost_exceeds_limit:
+    case error::cannot_combine:
       return group::input;
 
     case error::no_reply:
@@ -78,6 +79,9 @@ const char* text_of(int value) noexcept {
     case error::cost_exceeds_limit:
       return "the cost is larger than the policy can ever allow: split the request or raise the "
              "limit";
+    case error::cannot_combine:
+      return "these limiters cannot be asked together: give them one store and one group, touch no "
+             "key twice, use 16 tiers at the most, and no count_refused";
     case error::timed_out:
       return "the deadline passed before the check was sent, nothing was counted: look whether a "
              "Redis or Valkey server answers at the store's address, or allow more time";

@@ -1,6 +1,9 @@
 #include "failure_policy.hpp"
 
 #include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "clock.hpp"
 #include "limiter_core.hpp"
@@ -69,37 +72,102 @@ weir::policy share_of(const weir::policy& policy, std::int64_t clients) {
   return std::visit(sharer{std::max<std::int64_t>(1, clients)}, policy);
 }
 
-local_fallback::local_fallback(const weir::policy& policy, const limiter_options& options)
-    : kernel_(policies::compile(share_of(policy, options.expected_clients))),
-      ceiling_(std::visit([](const auto& k) { return k.ceiling(); }, kernel_)),
-      subjects_(options.fallback_subjects) {}
-
-decision local_fallback::answer(const check& c) {
-  // The cost fits the whole limit, but perhaps not this process's share of it.
-  if (c.cost > ceiling_) return without_store(false);
-  const policies::instant now = read_clock({});
-  decision d;
-  if (c.kind == check_kind::fetch) {
-    d = subjects_.fetch(kernel_, c.subject.view(), now, c.cost);
-  } else if (subjects_.record(kernel_, c.subject.view(), now, c.cost, d)) {
-    return without_store(false);
+local_fallback::local_fallback(const weir::tiers& tiers, const limiter_options& options)
+    : ceiling_(max_units), subjects_(options.fallback_subjects) {
+  for (const weir::policy& policy : tiers) {
+    tiers_.push_back(policies::compile(share_of(policy, options.expected_clients)));
+    ceiling_ = std::min(ceiling_,
+                        std::visit([](const auto& k) { return k.ceiling(); }, tiers_.back()));
   }
+}
+
+template <class F>
+decision local_fallback::answer(std::string_view subject, std::int64_t cost, F&& ask) {
+  // The cost fits the whole limit, but perhaps not this process's share of it.
+  if (cost > ceiling_) return without_store(false);
+  std::vector<memory::shard::place> places;
+  for (const policies::kernel& kernel : tiers_) {
+    places.push_back({&kernel, std::string(subject), cost});
+    places.back().key += std::to_string(places.size());
+  }
+  decision d;
+  if (ask(std::span<const memory::shard::place>(places), d)) return without_store(false);
   d.source = source::fallback;
+  if (tiers_.size() == 1) d.tier = -1;
   return d;
 }
 
-void apply_failure_policy(check& c) {
-  const limiter_core& limiter = *c.limiter;
-  if (!c.ec || limiter.failure == on_failure::raise || c.kind == check_kind::reset ||
-      !is_store_failure(c.ec)) {
-    return;
+decision local_fallback::record(std::string_view subject, std::int64_t cost) {
+  return answer(subject, cost, [&](auto places, decision& d) {
+    return subjects_.record_all(places, read_clock({}), d);
+  });
+}
+
+decision local_fallback::fetch(std::string_view subject, std::int64_t cost) {
+  return answer(subject, cost, [&](auto places, decision& d) {
+    d = subjects_.fetch_all(places, read_clock({}));
+    return error_code();
+  });
+}
+
+namespace {
+
+/// raise, closed, fallback, open.
+int strictness(on_failure f) {
+  switch (f) {
+    case on_failure::raise:
+      return 3;
+    case on_failure::closed:
+      return 2;
+    case on_failure::fallback:
+      return 1;
+    case on_failure::open:
+      break;
   }
+  return 0;
+}
+
+on_failure policy_of(const check& c) {
+  on_failure strictest = c.limiter->failure;
+  for (const term& t : c.further) {
+    if (strictness(t.limiter->failure) > strictness(strictest)) strictest = t.limiter->failure;
+  }
+  return strictest;
+}
+
+/// Each limiter that has a local share is asked for it. Not one step, as in a store: who asks in between may make the
+/// last of them refuse what the others have counted.
+decision from_local_shares(const check& c) {
+  std::vector<decision> each;
+  const auto ask = [&](bool counts) {
+    each.clear();
+    const auto one = [&](const limiter_core& limiter, std::string_view subject, std::int64_t cost) {
+      if (limiter.fallback == nullptr) return;
+      each.push_back(counts ? limiter.fallback->record(subject, cost)
+                            : limiter.fallback->fetch(subject, cost));
+    };
+    one(*c.limiter, c.subject.view(), c.cost);
+    for (const term& t : c.further) one(*t.limiter, t.subject.view(), t.cost);
+    return each.size() == 1 ? each.front() : policies::combined(each);
+  };
+  if (c.further.empty()) return ask(c.kind == check_kind::record);
+  decision d = ask(false);
+  if (d.allowed && c.kind == check_kind::record) d = ask(true);
+  return d;
+}
+
+}  // namespace
+
+void apply_failure_policy(check& c) {
+  if (!c.ec || c.kind == check_kind::reset || !is_store_failure(c.ec)) return;
+  const on_failure policy = policy_of(c);
+  if (policy == on_failure::raise) return;
   c.ec = {};
-  if (limiter.failure == on_failure::fallback) {
-    c.answer = limiter.fallback->answer(c);
+  if (policy == on_failure::fallback) {
+    c.answer = from_local_shares(c);
   } else {
-    c.answer = without_store(limiter.failure == on_failure::open);
-    c.answer.limit = limiter.nominal_limit;
+    c.answer = without_store(policy == on_failure::open);
+    c.answer.limit = c.limiter->nominal_limit;
   }
 }
 

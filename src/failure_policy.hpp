@@ -16,12 +16,16 @@ weir::policy share_of(const weir::policy& policy, std::int64_t clients);
 /// What a limiter falls back on: its policy, at this process's share, counted here.
 class local_fallback {
  public:
-  local_fallback(const weir::policy& policy, const limiter_options& options);
+  local_fallback(const weir::tiers& tiers, const limiter_options& options);
 
-  decision answer(const check& c);
+  decision record(std::string_view subject, std::int64_t cost);
+  decision fetch(std::string_view subject, std::int64_t cost);
 
  private:
-  policies::kernel kernel_;
+  template <class F>
+  decision answer(std::string_view subject, std::int64_t cost, F&& ask);
+
+  std::vector<policies::kernel> tiers_;
   policies::units ceiling_;
   memory::shard subjects_;
 };

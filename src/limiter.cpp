@@ -1,12 +1,21 @@
 #include "weir/limiter.hpp"
 
+#include <algorithm>
+#include <stdexcept>
+
 #include "limiter_core.hpp"
+#include "policy/joint.hpp"
+#include "weir/record_all.hpp"
 
 namespace weir {
 
 limiter::limiter(const weir::store& store, std::string_view resource, const weir::policy& policy,
                  const limiter_options& options)
-    : core_(std::make_shared<detail::limiter_core>(store.backend(), resource, policy, options)) {}
+    : limiter(store, resource, weir::tiers(policy), options) {}
+
+limiter::limiter(const weir::store& store, std::string_view resource, const weir::tiers& tiers,
+                 const limiter_options& options)
+    : core_(std::make_shared<detail::limiter_core>(store.backend(), resource, tiers, options)) {}
 
 std::string_view limiter::resource() const noexcept { return core_->resource; }
 
@@ -17,16 +26,59 @@ boost::asio::any_io_executor limiter::get_executor() const noexcept {
 namespace detail {
 namespace {
 
-error validate(const check& c) {
-  const std::size_t size = c.subject.view().size();
-  if (size == 0 || size > max_subject_size) return error::invalid_subject;
-  if (c.kind == check_kind::reset) return error{};
-  if (c.cost < 1 || c.cost > max_units) return error::invalid_cost;
-  if (c.cost > c.limiter->ceiling) return error::cost_exceeds_limit;
+error validate(const limiter_core& limiter, std::string_view subject, std::int64_t cost) {
+  if (subject.empty() || subject.size() > max_subject_size) return error::invalid_subject;
+  if (cost < 1 || cost > max_units) return error::invalid_cost;
+  if (cost > limiter.ceiling) return error::cost_exceeds_limit;
   return error{};
 }
 
+/// Of a joint check: every key in one slot, none twice, no limiter that counts what is refused.
+error validate_together(const check& c) {
+  bool fits = !c.limiter->counts_refused;
+  std::size_t tiers = c.limiter->tiers.size();
+  for (const term& t : c.further) {
+    fits = fits && t.limiter->store == c.limiter->store && !t.limiter->counts_refused;
+    tiers += t.limiter->tiers.size();
+  }
+  if (!fits || tiers > policies::max_tiers) return error::cannot_combine;
+  std::vector<std::string> keys;
+  for_each_tier(
+      c, [&](const limiter_core& limiter, std::string_view subject, std::int64_t, std::size_t tier) {
+        limiter.append_key(keys.emplace_back(), subject, tier);
+        fits = fits && hash_tag(keys.back()) == hash_tag(keys.front());
+      });
+  std::sort(keys.begin(), keys.end());
+  fits = fits && std::adjacent_find(keys.begin(), keys.end()) == keys.end();
+  return fits ? error{} : error::cannot_combine;
+}
+
+error validate(const check& c) {
+  if (c.kind == check_kind::reset) return validate(*c.limiter, c.subject.view(), 1);
+  if (const error e = validate(*c.limiter, c.subject.view(), c.cost); e != error{}) return e;
+  for (const term& t : c.further) {
+    if (const error e = validate(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
+  }
+  return c.further.empty() ? error{} : validate_together(c);
+}
+
+short_text copy_of(std::string_view subject) {
+  // One byte more than may be: too long is for the call's result to say.
+  return short_text(subject.substr(0, max_subject_size + 1));
+}
+
 }  // namespace
+
+joint_call join(std::span<const claim> claims, check_kind kind, joint_options options) {
+  if (claims.empty()) throw std::invalid_argument("weir: record_all and fetch_all need a claim");
+  const claim& first = claims.front();
+  joint_call call{first.of->core_, first.of->get_executor(),
+                  request{kind, copy_of(first.subject), first.cost, options.timeout}};
+  for (const claim& c : claims.subspan(1)) {
+    call.asked.further.push_back({c.of->core_, copy_of(c.subject), c.cost});
+  }
+  return call;
+}
 
 void start_check(check& c) {
   if (const error e = validate(c); e != error{}) {

@@ -1,5 +1,6 @@
 #include "limiter_core.hpp"
 
+#include <algorithm>
 #include <boost/system/system_error.hpp>
 
 #include "failure_policy.hpp"
@@ -32,31 +33,56 @@ std::string checked_resource(std::string_view name) {
   return std::string(name);
 }
 
+/// Plain tiers keep the key of a limiter that has only them; further ones are numbered.
+std::string key_tail(const policies::kernel& kernel, std::size_t tier) {
+  std::string tail(":");
+  tail += std::visit([](const auto& k) { return k.key_suffix; }, kernel);
+  if (tier > 0) tail += std::to_string(tier);
+  return tail;
+}
+
 }  // namespace
 
 limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
-                           const weir::policy& policy, const limiter_options& options)
+                           const weir::tiers& rules, const limiter_options& options)
     : store(std::move(backend)),
       resource(checked_resource(name)),
-      kernel(policies::compile(policy)),
-      ceiling(std::visit([](const auto& k) { return k.ceiling(); }, kernel)),
-      nominal_limit(std::visit([](const auto& k) { return k.limit(); }, kernel)),
+      tiers(policies::compile(rules)),
+      ceiling(max_units),
+      nominal_limit(unlimited),
+      counts_refused(policies::counts_refused(rules[0])),
       failure(options.on_failure) {
-  if (failure == on_failure::fallback) fallback = std::make_unique<local_fallback>(policy, options);
+  if (failure == on_failure::fallback) {
+    fallback = std::make_unique<local_fallback>(rules, options);
+  }
   append_escaped(key_head_, store->key_prefix(), "{}%");
   key_head_ += ":{";
+  if (!options.group.empty()) {
+    append_escaped(key_head_, checked_resource(options.group), "{}%");
+    key_head_ += "}:";
+  }
   append_escaped(key_head_, name, "{}%:");
   key_head_ += ':';
-  key_tail_ = "}:";
-  key_tail_ += std::visit([](const auto& k) { return k.key_suffix; }, kernel);
+  for (const policies::kernel& kernel : tiers) {
+    ceiling = std::min(ceiling, std::visit([](const auto& k) { return k.ceiling(); }, kernel));
+    nominal_limit = std::min(nominal_limit,
+                             std::visit([](const auto& k) { return k.limit(); }, kernel));
+    key_tails_.push_back(key_tail(kernel, key_tails_.size()));
+    if (options.group.empty()) key_tails_.back().insert(0, "}");
+  }
 }
 
 limiter_core::~limiter_core() = default;
 
-void limiter_core::append_key(std::string& out, std::string_view subject) const {
+void limiter_core::append_key(std::string& out, std::string_view subject, std::size_t tier) const {
   out += key_head_;
   append_escaped(out, subject, "{}%");
-  out += key_tail_;
+  out += key_tails_[tier];
+}
+
+std::string_view hash_tag(std::string_view key) noexcept {
+  const std::size_t begin = key.find('{') + 1;
+  return key.substr(begin, key.find('}', begin) - begin);
 }
 
 }  // namespace weir::detail

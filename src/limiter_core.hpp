@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "policy/kernel.hpp"
 #include "store_backend.hpp"
@@ -16,24 +17,44 @@ class local_fallback;
 /// What all copies of a limiter share. Immutable.
 struct limiter_core {
   limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
-               const weir::policy& policy, const limiter_options& options = {});
+               const weir::tiers& rules, const limiter_options& options = {});
   ~limiter_core();
 
-  /// Appends the subject's key: prefix:{resource:subject}:kind. Everything between the braces is the hash tag, and the
-  /// only one: braces in names are escaped, and so is the colon in the resource, which keeps different pairs apart.
-  void append_key(std::string& out, std::string_view subject) const;
+  /// Appends the key of a subject's tier: prefix:{resource:subject}:kind, or prefix:{group}:resource:subject:kind.
+  /// Everything between the braces is the hash tag, and the only one: braces in names are escaped, and so is the colon
+  /// in the resource, which keeps different pairs apart.
+  void append_key(std::string& out, std::string_view subject, std::size_t tier = 0) const;
 
   std::shared_ptr<store_backend> store;
   std::string resource;
-  policies::kernel kernel;
-  policies::units ceiling;        // the largest cost that can ever pass
-  policies::units nominal_limit;  // what a decision calls `limit`
+  std::vector<policies::kernel> tiers;  // nearly always one
+  policies::units ceiling;              // the largest cost that can ever pass
+  policies::units nominal_limit;        // what a decision calls `limit` when the store cannot say
+  bool counts_refused;
   on_failure failure;
   std::unique_ptr<local_fallback> fallback;  // on_failure::fallback
 
  private:
   std::string key_head_;
-  std::string key_tail_;
+  std::vector<std::string> key_tails_;
 };
+
+/// What lies between the braces of a key.
+std::string_view hash_tag(std::string_view key) noexcept;
+
+/// Calls f(limiter, subject, cost, tier) for each key that a check touches.
+template <class F>
+void for_each_tier(const check& c, F&& f) {
+  const auto of_one = [&](const limiter_core& limiter, std::string_view subject, std::int64_t cost) {
+    for (std::size_t tier = 0; tier < limiter.tiers.size(); ++tier) f(limiter, subject, cost, tier);
+  };
+  of_one(*c.limiter, c.subject.view(), c.cost);
+  for (const term& t : c.further) of_one(*t.limiter, t.subject.view(), t.cost);
+}
+
+/// Whether it touches one key only.
+inline bool is_single(const check& c) noexcept {
+  return c.further.empty() && c.limiter->tiers.size() == 1;
+}
 
 }  // namespace weir::detail

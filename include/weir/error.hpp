@@ -23,6 +23,7 @@ enum class error {
   invalid_options,     ///< redis_options that contradict each other or are out of range
   invalid_tls_file,    ///< a file of certificates or a key that cannot be read or used
   cost_exceeds_limit,  ///< the cost can never fit the policy: waiting would not help
+  cannot_combine,  ///< limiters asked together that are not of one store and group, or do not fit otherwise
 
   // The way to the store. Nothing was counted, except where the text says so.
   timed_out,        ///< the deadline passed before the check was sent

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <type_traits>
 
@@ -32,6 +33,10 @@ struct limiter_options {
 
   /// on_failure::fallback: subjects remembered at the most; others are refused until some no longer matter.
   std::size_t fallback_subjects = 100'000;
+
+  /// Limiters of one group can be asked together, see record_all(): all their keys lie in one slot of a Redis Cluster
+  /// (and one shard of a memory store). At most 1024 bytes; empty: each subject of this limiter has a slot of its own.
+  std::string_view group = {};
 };
 
 /// Options of one record. A zero timeout means the store's default.
@@ -55,6 +60,23 @@ struct reset_options {
 static_assert(std::is_trivially_destructible_v<record_options> &&
               std::is_trivially_destructible_v<fetch_options> &&
               std::is_trivially_destructible_v<reset_options>);
+
+class limiter;
+struct claim;
+struct joint_options;
+
+namespace detail {
+struct joint_call;
+joint_call join(std::span<const claim>, check_kind, joint_options);
+}  // namespace detail
+
+/// A subject of a limiter, and a cost; see limiter::on().
+struct claim {
+  const limiter* of;
+  std::string_view subject;
+  std::int64_t cost;
+};
+static_assert(std::is_trivially_destructible_v<claim>);
 
 /// Ties a resource, a policy and a store together. A handle: copies are cheap and equal.
 ///
@@ -87,6 +109,8 @@ class limiter {
   ///
   /// Throws boost::system::system_error with error::invalid_policy or error::invalid_resource.
   limiter(const weir::store& store, std::string_view resource, const weir::policy& policy,
+          const limiter_options& options = {});
+  limiter(const weir::store& store, std::string_view resource, const weir::tiers& tiers,
           const limiter_options& options = {});
 
   /// Counts the request if it fits, in one atomic step, and answers.
@@ -125,33 +149,16 @@ class limiter {
     return reset(subject, reset_options{}, std::forward<CompletionToken>(token));
   }
 
+  /// This limiter's part in record_all() or fetch_all(). Holds views: for the call at hand only.
+  claim on(std::string_view subject, std::int64_t cost = 1) const noexcept {
+    return {this, subject, cost};
+  }
+
   std::string_view resource() const noexcept;
   boost::asio::any_io_executor get_executor() const noexcept;
 
  private:
-  template <bool Answers>
-  struct initiation {
-    std::shared_ptr<const detail::limiter_core> core;
-    boost::asio::any_io_executor executor;
-
-    using executor_type = boost::asio::any_io_executor;
-    executor_type get_executor() const noexcept { return executor; }
-
-    template <class Handler>
-    void operator()(Handler&& handler, detail::check_kind kind, detail::short_text subject,
-                    std::int64_t cost, std::chrono::microseconds timeout) && {
-      // A copy if the caller's handler is an lvalue.
-      detail::check_operation<Answers, std::decay_t<Handler>>::start(
-          std::decay_t<Handler>(std::forward<Handler>(handler)), executor, std::move(core), kind,
-          std::move(subject), cost, timeout);
-    }
-    template <class Handler>
-    void operator()(Handler&& handler, detail::check_kind kind, detail::short_text subject,
-                    std::int64_t cost, std::chrono::microseconds timeout) const& {
-      initiation copy(*this);
-      std::move(copy)(std::forward<Handler>(handler), kind, std::move(subject), cost, timeout);
-    }
-  };
+  friend detail::joint_call detail::join(std::span<const claim>, detail::check_kind, joint_options);
 
   template <bool Answers, class CompletionToken>
   auto initiate(CompletionToken& token, detail::check_kind kind, std::string_view subject,
@@ -159,8 +166,9 @@ class limiter {
     using signature = std::conditional_t<Answers, void(error_code, decision), void(error_code)>;
     // The subject is copied here and now: a deferred operation may start after the caller's text is gone.
     return boost::asio::async_initiate<CompletionToken, signature>(
-        initiation<Answers>{core_, get_executor()}, token, kind,
-        detail::short_text(subject.substr(0, detail::max_subject_size + 1)), cost, timeout);
+        detail::check_initiation<Answers>{core_, get_executor()}, token,
+        detail::request{kind, detail::short_text(subject.substr(0, detail::max_subject_size + 1)),
+                        cost, timeout});
   }
 
   std::shared_ptr<const detail::limiter_core> core_;

@@ -9,7 +9,7 @@
 
 namespace weir {
 
-/// One policy for one process, without a store, subjects or coroutines:
+/// One policy (or tiers of several) for one process, without a store, subjects or coroutines:
 ///
 ///     weir::local_limiter limiter{weir::token_bucket{.capacity = 20, .refill = weir::per_second(100)}};
 ///     if (limiter.allowed()) send();
@@ -51,5 +51,6 @@ extern template class local_limiter<token_bucket>;
 extern template class local_limiter<gcra>;
 extern template class local_limiter<leaky_bucket>;
 extern template class local_limiter<policy>;
+extern template class local_limiter<tiers>;
 
 }  // namespace weir

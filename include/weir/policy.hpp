@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
+#include <type_traits>
 #include <variant>
 
 #include "weir/decision.hpp"
@@ -69,5 +71,33 @@ struct leaky_bucket {
 /// Any policy. Constructing a limiter from one that cannot be represented exactly throws boost::system::system_error with
 /// error::invalid_policy and the bound in its text.
 using policy = std::variant<fixed_window, sliding_log, sliding_window, token_bucket, gcra, leaky_bucket>;
+
+/// Several policies on one subject, which all must allow; what one of them refuses, none counts:
+///
+///     weir::tiers{weir::gcra{.rate = weir::per_second(10), .burst = 10}, weir::fixed_window{.limit = 5000, .window = 24h}}
+///
+/// None of them may have count_refused. Each keeps its state under its place: append further ones at the end.
+class tiers {
+ public:
+  static constexpr std::size_t max_size = 8;
+
+  template <class... Policies>
+    requires(sizeof...(Policies) >= 1 && sizeof...(Policies) <= max_size &&
+             (std::is_convertible_v<const Policies&, policy> && ...))
+  explicit tiers(const Policies&... each)
+      : policies_{policy(each)...}, size_(sizeof...(Policies)) {}
+
+  const policy* begin() const noexcept { return policies_.data(); }
+  const policy* end() const noexcept { return policies_.data() + size_; }
+  std::size_t size() const noexcept { return size_; }
+  const policy& operator[](std::size_t i) const noexcept { return policies_[i]; }
+
+ private:
+  std::array<policy, max_size> policies_;
+  std::size_t size_;
+};
+
+// See decision.hpp.
+static_assert(std::is_trivially_destructible_v<tiers>);
 
 }  // namespace weir

@@ -7,5 +7,6 @@
 #include "weir/memory_store.hpp"
 #include "weir/policy.hpp"
 #include "weir/rate.hpp"
+#include "weir/record_all.hpp"
 #include "weir/redis_store.hpp"
 #include "weir/store.hpp"

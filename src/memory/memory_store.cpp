@@ -34,25 +34,7 @@ class memory_store final : public detail::store_backend {
     if (closed_.load(std::memory_order_relaxed)) {
       c.ec = error::store_closed;
     } else {
-      // The key is built in a buffer that the thread keeps: no allocation in the steady state.
-      thread_local std::string key;
-      key.clear();
-      c.limiter->append_key(key, c.subject.view());
-      // The map places by the highest bits and compares the lowest; the shard takes some from the middle.
-      const std::size_t hash = memory::subject_hash{}(key);
-      memory::shard& home = *shards_[(hash >> 40) & (shards_.size() - 1)];
-      const policies::instant now = detail::read_clock(clock_);
-      switch (c.kind) {
-        case detail::check_kind::record:
-          c.ec = home.record(c.limiter->kernel, key, now, c.cost, c.answer);
-          break;
-        case detail::check_kind::fetch:
-          c.answer = home.fetch(c.limiter->kernel, key, now, c.cost);
-          break;
-        case detail::check_kind::reset:
-          home.reset(key);
-          break;
-      }
+      answer(c);
     }
     detail::apply_failure_policy(c);
     c.stage = detail::check_stage::done;
@@ -67,6 +49,58 @@ class memory_store final : public detail::store_backend {
   std::string_view key_prefix() const noexcept override { return "weir"; }
 
  private:
+  void answer(detail::check& c) {
+    // Built in buffers that the thread keeps: no allocation in the steady state.
+    thread_local std::string key;
+    key.clear();
+    c.limiter->append_key(key, c.subject.view());
+    // By the hash tag, as in a Redis Cluster: what is asked together lies together. The map places by the highest bits
+    // and compares the lowest; the shard takes some from the middle.
+    const std::size_t hash = memory::subject_hash{}(detail::hash_tag(key));
+    memory::shard& home = *shards_[(hash >> 40) & (shards_.size() - 1)];
+    const policies::instant now = detail::read_clock(clock_);
+    if (!detail::is_single(c)) return answer_together(c, home, now);
+
+    const policies::kernel& kernel = c.limiter->tiers.front();
+    switch (c.kind) {
+      case detail::check_kind::record:
+        c.ec = home.record(kernel, key, now, c.cost, c.answer);
+        break;
+      case detail::check_kind::fetch:
+        c.answer = home.fetch(kernel, key, now, c.cost);
+        break;
+      case detail::check_kind::reset:
+        home.reset(key);
+        break;
+    }
+  }
+
+  static void answer_together(detail::check& c, memory::shard& home, policies::instant now) {
+    thread_local std::vector<memory::shard::place> places;
+    std::size_t count = 0;
+    detail::for_each_tier(c, [&](const detail::limiter_core& limiter, std::string_view subject,
+                                 std::int64_t cost, std::size_t tier) {
+      if (places.size() == count) places.emplace_back();
+      memory::shard::place& p = places[count++];
+      p.kernel = &limiter.tiers[tier];
+      p.key.clear();
+      limiter.append_key(p.key, subject, tier);
+      p.cost = cost;
+    });
+    const std::span<const memory::shard::place> asked(places.data(), count);
+    switch (c.kind) {
+      case detail::check_kind::record:
+        c.ec = home.record_all(asked, now, c.answer);
+        break;
+      case detail::check_kind::fetch:
+        c.answer = home.fetch_all(asked, now);
+        break;
+      case detail::check_kind::reset:
+        for (const memory::shard::place& p : asked) home.reset(p.key);
+        break;
+    }
+  }
+
   boost::asio::any_io_executor executor_;
   std::function<time_point()> clock_;
   std::vector<std::unique_ptr<memory::shard>> shards_;

@@ -1,13 +1,15 @@
 #pragma once
 
+#include <array>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
 
-#include "policy/kernel.hpp"
+#include "policy/joint.hpp"
 
 namespace weir::memory {
 
@@ -37,15 +39,58 @@ class shard {
     subject& entry = found->second;
     std::visit(
         [&](const auto& k) {
-          using state_type = typename std::decay_t<decltype(k)>::state;
-          auto* s = std::get_if<state_type>(&entry.state);
-          if (s == nullptr) s = &entry.state.template emplace<state_type>();
-          answer = k.record(*s, now, cost);
-          entry.matters_until = k.matters_until(*s);
+          auto& s = policies::state_for(k, entry.state);
+          answer = k.record(s, now, cost);
+          entry.matters_until = k.matters_until(s);
         },
         kernel);
     if (++checks_since_sweep_ > subjects_.size() + 64) sweep(now);
     return {};
+  }
+
+  /// One of several keys that are asked together.
+  struct place {
+    const policies::kernel* kernel;
+    std::string key;
+    policies::units cost;
+  };
+
+  /// Counts in all of them or in none.
+  error_code record_all(std::span<const place> places, policies::instant now, decision& answer) {
+    const std::lock_guard lock(mutex_);
+    for (const place& p : places) {
+      if (subjects_.contains(p.key)) continue;
+      if (subjects_.size() >= max_ && !make_room(now)) return error::store_full;
+      subjects_.try_emplace(p.key);
+    }
+    // Looked up once all are there: inserting moves the others.
+    std::array<policies::tier<policies::any_state>, policies::max_tiers> tiers;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const place& p = places[i];
+      tiers[i] = {p.kernel, &subjects_.find(p.key)->second.state, p.cost};
+      fit(*tiers[i].state, *p.kernel);
+    }
+    answer = policies::record_all<policies::any_state>({tiers.data(), places.size()}, now);
+    for (const place& p : places) {
+      subject& entry = subjects_.find(p.key)->second;
+      entry.matters_until = matters_until(entry.state, *p.kernel);
+    }
+    if (++checks_since_sweep_ > subjects_.size() + 64) sweep(now);
+    return {};
+  }
+
+  decision fetch_all(std::span<const place> places, policies::instant now) {
+    const std::lock_guard lock(mutex_);
+    std::array<policies::any_state, policies::max_tiers> states;
+    std::array<policies::tier<policies::any_state>, policies::max_tiers> tiers;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const place& p = places[i];
+      const auto found = subjects_.find(p.key);
+      if (found != subjects_.end()) states[i] = found->second.state;
+      fit(states[i], *p.kernel);
+      tiers[i] = {p.kernel, &states[i], p.cost};
+    }
+    return policies::fetch_all<policies::any_state>({tiers.data(), places.size()}, now);
   }
 
   decision fetch(const policies::kernel& kernel, std::string_view key, policies::instant now,
@@ -73,6 +118,14 @@ class shard {
     policies::any_state state;
     policies::instant matters_until = 0;
   };
+
+  static void fit(policies::any_state& state, const policies::kernel& kernel) {
+    std::visit([&](const auto& k) { policies::state_for(k, state); }, kernel);
+  }
+  static policies::instant matters_until(policies::any_state& state, const policies::kernel& kernel) {
+    return std::visit([&](const auto& k) { return k.matters_until(policies::state_for(k, state)); },
+                      kernel);
+  }
 
   /// A sweep looks at every subject, so a full shard allows itself one a millisecond.
   bool make_room(policies::instant now) {

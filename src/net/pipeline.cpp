@@ -184,7 +184,7 @@ bool pipeline::answer(redis::call& c, const redis::reply_view& reply, time now) 
   const error e = redis::read_reply(c, reply, numbers_);
   switch (e) {
     case error::script_missing:
-      missing_scripts_.set(c.kernel->index());
+      missing_scripts_.set(c.script());
       send_again(c);
       return true;
     case error::read_only:

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <variant>
+#include <vector>
 
 #include "policy/fixed_window.hpp"
 #include "policy/meter.hpp"
@@ -24,9 +25,20 @@ using kernel = std::variant<meter, fixed_window, sliding_window, sliding_log>;
 
 /// Throws boost::system::system_error with error::invalid_policy; the text names the field and its bound.
 kernel compile(const weir::policy& policy);
+std::vector<kernel> compile(const weir::tiers& tiers);
+
+/// Whether a refused request leaves a trace: then the kernel cannot be one of several that pass all or nothing.
+bool counts_refused(const weir::policy& policy) noexcept;
 
 /// Where a kernel's state lives in a store that holds all kinds.
 using any_state = std::variant<std::monostate, meter::state, fixed_window::state,
                                sliding_window::state, sliding_log::state>;
+
+/// The kernel's own state in there: a fresh one, if it held another kind.
+template <class Kernel>
+typename Kernel::state& state_for(const Kernel&, any_state& state) {
+  if (auto* s = std::get_if<typename Kernel::state>(&state)) return *s;
+  return state.template emplace<typename Kernel::state>();
+}
 
 }  // namespace weir::policies

@@ -1,7 +1,8 @@
 #include "redis/call.hpp"
 
-#include <algorithm>
+#include <array>
 
+#include "policy/joint.hpp"
 #include "redis/error_reply.hpp"
 #include "redis/resp_writer.hpp"
 #include "redis/scripts.hpp"
@@ -9,80 +10,150 @@
 namespace weir::redis {
 namespace {
 
-std::string_view subject_of(const call_key& key) { return key.checks.front().subject.view(); }
-
 void write_keys(command_writer& writer, const call& c, std::string& scratch) {
   for (const call_key& key : c.keys) {
-    scratch.clear();
-    c.limiter->append_key(scratch, subject_of(key));
-    writer.arg(scratch);
+    detail::for_each_tier(key.checks.front(),
+                          [&](const detail::limiter_core& limiter, std::string_view subject,
+                              std::int64_t, std::size_t tier) {
+                            scratch.clear();
+                            limiter.append_key(scratch, subject, tier);
+                            writer.arg(scratch);
+                          });
   }
 }
 
-/// Runs the kernel on the state that the script found, once for every place, and gives each check that still waits what
-/// came out at its place.
+/// Gives each check that still waits what `next` says at its place.
+template <class F>
+void each_place(call_key& key, F&& next) {
+  std::uint32_t place = 0;
+  for (detail::check& waiting : key.checks) {
+    for (; place < waiting.position; ++place) next();
+    waiting.answer = next();
+    ++place;
+  }
+}
+
+/// Runs the kernel on the state that the script found, once for every place.
 template <class Kernel>
 void replay(const Kernel& kernel, const call& c, call_key& key,
             std::span<const std::int64_t> fields, policies::instant now) {
+  const std::int64_t cost = c.tiers.front().cost;
   typename Kernel::replay state;
   if (!Kernel::restore(fields, state)) {
     for (detail::check& waiting : key.checks) waiting.ec = error::wrong_type;
     return;
   }
   if (c.what == call::purpose::fetch) {
-    for (detail::check& waiting : key.checks) waiting.answer = kernel.fetch(state, now, c.cost);
+    for (detail::check& waiting : key.checks) waiting.answer = kernel.fetch(state, now, cost);
     return;
   }
-  std::uint32_t place = 0;
-  for (detail::check& waiting : key.checks) {
-    for (; place < waiting.position; ++place) kernel.record(state, now, c.cost);
-    waiting.answer = kernel.record(state, now, c.cost);
-    ++place;
-  }
+  each_place(key, [&] { return kernel.record(state, now, cost); });
 }
 
-template <class Kernel>
-bool read_states(const Kernel& kernel, call& c, const reply_view& reply,
-                 std::vector<std::int64_t>& numbers) {
-  numbers.resize(1 + c.keys.size() * Kernel::reply_width);
+/// The same for several kernels.
+void replay_all(const call& c, call_key& key, std::span<const std::int64_t> fields,
+                policies::instant now) {
+  std::array<policies::any_replay, policies::max_tiers> states;
+  std::array<policies::tier<policies::any_replay>, policies::max_tiers> tiers;
+  bool ours = true;
+  for (std::size_t i = 0; i < c.tiers.size(); ++i) {
+    std::visit(
+        [&]<class Kernel>(const Kernel&) {
+          auto& state = states[i].template emplace<typename Kernel::replay>();
+          ours = Kernel::restore(fields.first(Kernel::reply_width), state) && ours;
+          fields = fields.subspan(Kernel::reply_width);
+        },
+        c.tiers[i].kernel);
+    tiers[i] = {&c.tiers[i].kernel, &states[i], c.tiers[i].cost};
+  }
+  if (!ours) {
+    for (detail::check& waiting : key.checks) waiting.ec = error::wrong_type;
+    return;
+  }
+  const std::span<const policies::tier<policies::any_replay>> asked(tiers.data(), c.tiers.size());
+  if (c.what == call::purpose::fetch) {
+    for (detail::check& waiting : key.checks) {
+      waiting.answer = policies::fetch_all<policies::any_replay>(asked, now);
+    }
+    return;
+  }
+  each_place(key, [&] { return policies::record_all<policies::any_replay>(asked, now); });
+}
+
+std::size_t reply_width(const call& c) {
+  std::size_t width = 0;
+  for (const call_tier& t : c.tiers) {
+    width += std::visit([](const auto& k) { return std::decay_t<decltype(k)>::reply_width; },
+                        t.kernel);
+  }
+  return width;
+}
+
+bool read_states(call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
+  const std::size_t width = reply_width(c);
+  numbers.resize(1 + c.keys.size() * width);
   if (!reply.integers(numbers) || !policies::is_instant(numbers[0])) return false;
   std::span<const std::int64_t> fields(numbers);
   fields = fields.subspan(1);
   for (call_key& key : c.keys) {
-    replay(kernel, c, key, fields.first(Kernel::reply_width), numbers[0]);
-    fields = fields.subspan(Kernel::reply_width);
+    if (c.tiers.size() == 1) {
+      std::visit(
+          [&](const auto& kernel) { replay(kernel, c, key, fields.first(width), numbers[0]); },
+          c.tiers.front().kernel);
+    } else {
+      replay_all(c, key, fields.first(width), numbers[0]);
+    }
+    fields = fields.subspan(width);
   }
   return true;
+}
+
+/// What the script takes before the counts.
+void write_constants(command_writer& writer, const call& c) {
+  if (c.tiers.size() > 1) writer.arg(static_cast<std::int64_t>(c.tiers.size()));
+  for (const call_tier& t : c.tiers) {
+    // Lua counts from one.
+    if (c.tiers.size() > 1) writer.arg(static_cast<std::int64_t>(t.kernel.index() + 1));
+    std::visit(
+        [&](const auto& kernel) {
+          for (const std::int64_t value : kernel.arguments(t.cost).values()) writer.arg(value);
+        },
+        t.kernel);
+  }
+}
+
+std::size_t constants_of(const call& c) {
+  std::size_t count = c.tiers.size() > 1 ? 1 + c.tiers.size() : 0;
+  for (const call_tier& t : c.tiers) {
+    count += std::visit([](const auto& k) { return std::decay_t<decltype(k)>::script_constants; },
+                        t.kernel);
+  }
+  return count;
 }
 
 }  // namespace
 
 void write_call(std::string& out, const call& c, std::string& scratch) {
   command_writer writer(out);
+  const std::size_t keys = c.keys.size() * c.tiers.size();
   if (c.what == call::purpose::reset) {
-    writer.begin(1 + c.keys.size()).arg("UNLINK");
+    writer.begin(1 + keys).arg("UNLINK");
     write_keys(writer, c, scratch);
     return;
   }
-  std::visit(
-      [&](const auto& kernel) {
-        const policies::script_arguments constants = kernel.arguments(c.cost);
-        const bool looks_only = c.what == call::purpose::fetch;
-        // Counts are left out from the first run of ones to the end.
-        std::size_t counts = c.keys.size();
-        if (!looks_only) {
-          while (counts > 0 && c.keys[counts - 1].count == 1) --counts;
-        }
-        writer.begin(3 + c.keys.size() + constants.values().size() + counts);
-        writer.arg("EVALSHA").arg(scripts()[c.kernel->index()].sha);
-        writer.arg(static_cast<std::int64_t>(c.keys.size()));
-        write_keys(writer, c, scratch);
-        for (const std::int64_t value : constants.values()) writer.arg(value);
-        for (std::size_t i = 0; i < counts; ++i) {
-          writer.arg(looks_only ? std::int64_t{0} : std::int64_t{c.keys[i].count});
-        }
-      },
-      *c.kernel);
+  const bool looks_only = c.what == call::purpose::fetch;
+  // Counts are left out from the first run of ones to the end.
+  std::size_t counts = c.keys.size();
+  if (!looks_only) {
+    while (counts > 0 && c.keys[counts - 1].count == 1) --counts;
+  }
+  writer.begin(3 + keys + constants_of(c) + counts);
+  writer.arg("EVALSHA").arg(scripts()[c.script()].sha).arg(static_cast<std::int64_t>(keys));
+  write_keys(writer, c, scratch);
+  write_constants(writer, c);
+  for (std::size_t i = 0; i < counts; ++i) {
+    writer.arg(looks_only ? std::int64_t{0} : std::int64_t{c.keys[i].count});
+  }
 }
 
 void write_load(std::string& out, std::size_t script) {
@@ -97,9 +168,7 @@ error read_reply(call& c, const reply_view& reply, std::vector<std::int64_t>& sc
   if (c.what == call::purpose::reset) {
     return reply.root().type == reply_type::integer ? error{} : error::protocol_error;
   }
-  const bool understood = std::visit(
-      [&](const auto& kernel) { return read_states(kernel, c, reply, scratch); }, *c.kernel);
-  return understood ? error{} : error::protocol_error;
+  return read_states(c, reply, scratch) ? error{} : error::protocol_error;
 }
 
 }  // namespace weir::redis

@@ -1,17 +1,18 @@
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "check_list.hpp"
 #include "limiter_core.hpp"
 #include "redis/resp_reader.hpp"
+#include "redis/scripts.hpp"
 
 namespace weir::redis {
 
-/// The checks of one key that travel together. They are answered one by one in order, as if each had been sent alone.
+/// The checks of one key, or of the same keys, that travel together. They are answered one by one in order, as if each had been sent alone.
 struct call_key {
   detail::check_list checks;  // a check that gives up leaves the list; its place stays counted
   std::uint32_t count = 0;
@@ -21,19 +22,28 @@ struct call_key {
   call_key& operator=(call_key&&) = delete;
 };
 
-/// One command on the wire, and who waits for its reply: a script call for some keys of one limiter with one cost, a
-/// deletion of keys, or upkeep (loading a script, a ping), for which nobody waits.
+/// What a call asks of each of its subjects: one kernel, or several that pass all or nothing.
+struct call_tier {
+  policies::kernel kernel;
+  std::int64_t cost;
+};
+
+/// One command on the wire, and who waits for its reply: a script call for some subjects of one limiter (or one set of
+/// limiters) with one cost, a deletion of keys, or upkeep (loading a script, a ping), for which nobody waits.
 struct call {
   enum class purpose : std::uint8_t { record, fetch, reset, upkeep };
 
   purpose what = purpose::upkeep;
-  std::int64_t cost = 0;
-  // Only while it is encoded, when its checks keep the limiter alive. A reply that is due must not: the limiter holds the
-  // store, and the store ends with its last handle, also when all callers have given up.
-  const detail::limiter_core* limiter = nullptr;
-  std::optional<policies::kernel> kernel;  // for the reply; none for upkeep
+  // Copies, not the limiters: a reply that is due must not keep them alive. A limiter holds the store, and the store ends
+  // with its last handle, also when all callers have given up.
+  boost::container::small_vector<call_tier, 1> tiers;
   std::vector<call_key> keys;
   std::size_t end = 0;  // where it ends in the write that carries it
+
+  /// Which of scripts() it runs.
+  std::size_t script() const noexcept {
+    return tiers.size() == 1 ? tiers.front().kernel.index() : all_or_nothing;
+  }
 };
 
 /// Appends a record, fetch or reset to `out`. `scratch` is for keys.

@@ -1,5 +1,6 @@
 #include "redis/coalescer.hpp"
 
+#include <algorithm>
 #include <boost/container_hash/hash.hpp>
 #include <functional>
 
@@ -19,6 +20,7 @@ std::size_t coalescer::hash::operator()(const group_id& g) const noexcept {
   boost::hash_combine(seed, g.limiter);
   boost::hash_combine(seed, g.cost);
   boost::hash_combine(seed, static_cast<int>(g.kind));
+  boost::hash_combine(seed, g.further);
   return seed;
 }
 
@@ -38,50 +40,112 @@ call::purpose purpose_of(check_kind kind) {
 
 bool merges(const check& c) {
   if (c.kind != check_kind::record) return true;
-  return std::visit([](const auto& k) { return k.coalesces(); }, c.limiter->kernel);
+  return std::visit([](const auto& k) { return k.coalesces(); }, c.limiter->tiers.front());
+}
+
+std::size_t hash_of_further(const check& c) {
+  std::size_t seed = c.further.size();
+  for (const detail::term& t : c.further) {
+    boost::hash_combine(seed, t.limiter.get());
+    boost::hash_combine(seed, t.cost);
+  }
+  return seed;
+}
+
+/// Whether two checks of one limiter ask the same further limiters for the same cost.
+bool alike(const check& a, const check& b) {
+  return std::equal(a.further.begin(), a.further.end(), b.further.begin(), b.further.end(),
+                    [](const detail::term& x, const detail::term& y) {
+                      return x.limiter == y.limiter && x.cost == y.cost;
+                    });
+}
+
+bool same_subjects(const check& a, const check& b) {
+  return std::equal(a.further.begin(), a.further.end(), b.further.begin(), b.further.end(),
+                    [](const detail::term& x, const detail::term& y) {
+                      return x.subject.view() == y.subject.view();
+                    });
+}
+
+void append(call& to, check& c) {
+  call_key& key = to.keys.emplace_back();
+  c.position = 0;
+  key.count = 1;
+  key.checks.push_back(c);
 }
 
 }  // namespace
 
-/// The open call of the check's group, unless that comes before `not_before`: the key's earlier checks go first.
-std::size_t coalescer::call_for(const check& c, std::size_t not_before) {
-  const auto [it, is_new] = open_.try_emplace({c.limiter.get(), c.cost, c.kind}, calls_.size());
-  if (!is_new) {
-    const std::size_t open = it->second;
-    if (open >= not_before && calls_[open].keys.size() < max_keys_) return open;
-    it->second = calls_.size();
-  }
+std::size_t coalescer::open_call(const check& c) {
   call& opened = calls_.emplace_back();
   opened.what = purpose_of(c.kind);
-  opened.cost = c.cost;
-  opened.limiter = c.limiter.get();
-  opened.kernel = c.limiter->kernel;
-  return it->second;
+  detail::for_each_tier(c, [&](const detail::limiter_core& limiter, std::string_view,
+                               std::int64_t cost, std::size_t tier) {
+    opened.tiers.push_back({limiter.tiers[tier], cost});
+  });
+  return calls_.size() - 1;
 }
 
-void coalescer::add(check& c, bool alone) {
-  std::size_t target = 0;
-  if (alone) {
-    target = call_for(c, 0);
-  } else {
-    const auto [it, is_new] = last_place_.try_emplace({c.limiter.get(), c.subject.view()}, place{});
-    place& last = it->second;
-    if (!is_new) {
-      call& before = calls_[last.call];
-      if (before.what == purpose_of(c.kind) && before.cost == c.cost && merges(c)) {
-        call_key& key = before.keys[last.key];
-        c.position = key.count++;
-        key.checks.push_back(c);
-        return;
-      }
+/// The open call of the check's group, unless that comes before `not_before`: the key's earlier checks go first.
+std::size_t coalescer::call_for(const check& c, std::size_t not_before) {
+  const group_id group{c.limiter.get(), c.cost, c.kind, hash_of_further(c)};
+  const auto [it, is_new] = open_.try_emplace(group, calls_.size());
+  if (!is_new) {
+    const call& open = calls_[it->second];
+    const bool has_room = open.keys.size() * open.tiers.size() < max_keys_;
+    if (it->second >= not_before && has_room && alike(open.keys.front().checks.front(), c)) {
+      return it->second;
     }
-    target = call_for(c, is_new ? 0 : last.call);
-    last = {target, calls_[target].keys.size()};
   }
-  call_key& key = calls_[target].keys.emplace_back();
-  c.position = 0;
-  key.count = 1;
+  return it->second = open_call(c);
+}
+
+/// With the checks before it on the same keys, if they ask the same.
+bool coalescer::join_last(check& c, const place& last) {
+  const call& before = calls_[last.call];
+  call_key& key = calls_[last.call].keys[last.key];
+  const check& other = key.checks.front();
+  if (before.what != purpose_of(c.kind) || other.cost != c.cost || !merges(c) ||
+      other.limiter != c.limiter || !alike(other, c) || !same_subjects(other, c)) {
+    return false;
+  }
+  c.position = key.count++;
   key.checks.push_back(c);
+  return true;
+}
+
+void coalescer::add(check& c) {
+  const auto [it, is_new] = last_place_.try_emplace({c.limiter.get(), c.subject.view()}, place{});
+  if (!is_new && join_last(c, it->second)) return;
+  const std::size_t target = call_for(c, is_new ? 0 : it->second.call);
+  it->second = {target, calls_[target].keys.size()};
+  append(calls_[target], c);
+}
+
+void coalescer::add_joint(check& c) {
+  // It comes after whatever any of its keys was part of last.
+  std::size_t before = 0, known = 0;
+  const place* first = nullptr;
+  bool together = true;
+  const auto look = [&](const detail::limiter_core* limiter, std::string_view subject) {
+    const auto found = last_place_.find(key_id{limiter, subject});
+    if (found == last_place_.end()) return;
+    ++known;
+    before = std::max(before, found->second.call);
+    if (first == nullptr) first = &found->second;
+    together = together && *first == found->second;
+  };
+  look(c.limiter.get(), c.subject.view());
+  for (const detail::term& t : c.further) look(t.limiter.get(), t.subject.view());
+  if (known == 1 + c.further.size() && together && join_last(c, *first)) return;
+
+  const std::size_t target = call_for(c, before);
+  const place here{target, calls_[target].keys.size()};
+  last_place_.insert_or_assign({c.limiter.get(), c.subject.view()}, here);
+  for (const detail::term& t : c.further) {
+    last_place_.insert_or_assign({t.limiter.get(), t.subject.view()}, here);
+  }
+  append(calls_[target], c);
 }
 
 std::vector<call>& coalescer::pack(detail::check_list& line) {
@@ -92,7 +156,13 @@ std::vector<call>& coalescer::pack(detail::check_list& line) {
   while (!line.empty()) {
     check& c = line.front();
     line.pop_front();
-    add(c, alone);
+    if (alone) {
+      append(calls_[open_call(c)], c);
+    } else if (c.further.empty()) {
+      add(c);
+    } else {
+      add_joint(c);
+    }
   }
   return calls_;
 }

@@ -8,7 +8,8 @@
 namespace weir::redis {
 
 /// Packs the checks that leave in one write into as few calls as keep their order: checks of one key and cost become one
-/// key with a count; keys of one limiter and cost share a call. Checks of one key are never reordered.
+/// key with a count; keys of one limiter and cost share a call. Joint checks likewise, where all their limiters, subjects
+/// and costs are the same. Checks of one key are never reordered.
 class coalescer {
  public:
   explicit coalescer(std::size_t max_keys_per_call) : max_keys_(max_keys_per_call) {}
@@ -20,6 +21,7 @@ class coalescer {
   struct place {
     std::size_t call;
     std::size_t key;
+    friend bool operator==(const place&, const place&) = default;
   };
   struct key_id {
     const detail::limiter_core* limiter;
@@ -30,6 +32,7 @@ class coalescer {
     const detail::limiter_core* limiter;
     std::int64_t cost;
     detail::check_kind kind;
+    std::size_t further;  // of a joint check: a hash of its further limiters and costs
     friend bool operator==(const group_id&, const group_id&) = default;
   };
   struct hash {
@@ -37,8 +40,11 @@ class coalescer {
     std::size_t operator()(const group_id& g) const noexcept;
   };
 
-  void add(detail::check& c, bool alone);
+  void add(detail::check& c);
+  void add_joint(detail::check& c);
+  bool join_last(detail::check& c, const place& last);
   std::size_t call_for(const detail::check& c, std::size_t not_before);
+  std::size_t open_call(const detail::check& c);
 
   const std::size_t max_keys_;
   std::vector<call> calls_;

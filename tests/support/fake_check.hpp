@@ -26,7 +26,7 @@ class null_store final : public detail::store_backend {
 using core_ptr = std::shared_ptr<const detail::limiter_core>;
 
 inline core_ptr make_core(std::string_view resource, const policy& p) {
-  return std::make_shared<detail::limiter_core>(std::make_shared<null_store>(), resource, p);
+  return std::make_shared<detail::limiter_core>(std::make_shared<null_store>(), resource, tiers(p));
 }
 
 /// A check whose caller is the test.
@@ -35,7 +35,8 @@ class fake_check final : public detail::check {
   fake_check(core_ptr core, std::string_view subject, std::int64_t units = 1,
              detail::check_kind what = detail::check_kind::record,
              std::chrono::microseconds limit = std::chrono::microseconds{0})
-      : check(std::move(core), what, detail::short_text(subject), units, limit) {}
+      : check(std::move(core),
+              detail::request{what, detail::short_text(subject), units, limit}) {}
 
   void finish(detail::delivery) override { ++finished; }
 

@@ -35,6 +35,7 @@ constexpr expectation table[] = {
     {error::invalid_options, group::input},
     {error::invalid_tls_file, group::input},
     {error::cost_exceeds_limit, group::input},
+    {error::cannot_combine, group::input},
     {error::timed_out, group::not_counted},
     {error::no_reply, group::may_have_counted},
     {error::outcome_unknown, group::may_have_counted},

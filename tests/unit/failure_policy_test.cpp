@@ -17,7 +17,7 @@ using weir::test::fake_check;
 
 weir::test::core_ptr core_with(const weir::policy& p, limiter_options o) {
   return std::make_shared<weir::detail::limiter_core>(std::make_shared<weir::test::null_store>(),
-                                                      "r", p, o);
+                                                      "r", weir::tiers(p), o);
 }
 
 struct outcome {

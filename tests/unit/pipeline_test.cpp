@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(coalesced_equals_one_by_one) {
     for (int round = 0; round < 2000; ++round) {
       fixture f;
       f.line.connected();
-      const auto& kernel = std::get<weir::policies::fixed_window>(f.core->kernel);
+      const auto& kernel = std::get<weir::policies::fixed_window>(f.core->tiers.front());
       weir::policies::fixed_window::state state{4'000'000, static_cast<std::int64_t>(random() % 4)};
       if (state.count == 0) state.start = 0;
       const auto before = state;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "weir/decision.hpp"
 #include "weir/detail/short_text.hpp"
@@ -32,6 +33,22 @@ enum class delivery : std::uint8_t {
   dispatch,  ///< at once, if already on the caller's executor
   post,      ///< never inside the calling function
   discard,   ///< not at all: the execution context is shutting down
+};
+
+/// A further limiter that a joint check asks, beside its own.
+struct term {
+  std::shared_ptr<const limiter_core> limiter;
+  short_text subject;
+  std::int64_t cost = 1;
+};
+
+/// What a caller asks.
+struct request {
+  check_kind kind = check_kind::record;
+  short_text subject;
+  std::int64_t cost = 1;
+  std::chrono::microseconds timeout{0};
+  std::vector<term> further = {};
 };
 
 /// One caller waiting for one answer: the intrusive, type-erased part of an asynchronous operation. Stores link it into
@@ -69,11 +86,16 @@ class check {
   decision answer;
 
   short_text subject;
+  std::vector<term> further;  // of a joint check: all pass, or none counts
 
  protected:
-  check(std::shared_ptr<const limiter_core> owner, check_kind what, short_text&& who,
-        std::int64_t units, std::chrono::microseconds limit) noexcept
-      : limiter(std::move(owner)), cost(units), timeout(limit), kind(what), subject(std::move(who)) {}
+  check(std::shared_ptr<const limiter_core> owner, request&& asked) noexcept
+      : limiter(std::move(owner)),
+        cost(asked.cost),
+        timeout(asked.timeout),
+        kind(asked.kind),
+        subject(std::move(asked.subject)),
+        further(std::move(asked.further)) {}
   ~check() = default;
 };
 

@@ -32,14 +32,13 @@ class check_operation final : public check {
 
  public:
   static void start(Handler&& handler, const asio::any_io_executor& fallback,
-                    std::shared_ptr<const limiter_core>&& limiter, check_kind kind,
-                    short_text&& subject, std::int64_t cost, std::chrono::microseconds timeout) {
+                    std::shared_ptr<const limiter_core>&& limiter, request&& asked) {
     auto slot = asio::get_associated_cancellation_slot(handler);
     allocator alloc(asio::get_associated_allocator(handler));
     check_operation* op = allocator_traits::allocate(alloc, 1);
     // Nothing below throws: handlers and executors move without throwing.
-    ::new (static_cast<void*>(op)) check_operation(std::move(handler), fallback, std::move(limiter),
-                                                   kind, std::move(subject), cost, timeout);
+    ::new (static_cast<void*>(op))
+        check_operation(std::move(handler), fallback, std::move(limiter), std::move(asked));
     if (slot.is_connected()) slot.template emplace<canceller>(op);
     start_check(*op);
   }
@@ -90,9 +89,8 @@ class check_operation final : public check {
   };
 
   check_operation(Handler&& handler, const asio::any_io_executor& fallback,
-                  std::shared_ptr<const limiter_core>&& limiter, check_kind kind,
-                  short_text&& subject, std::int64_t cost, std::chrono::microseconds timeout)
-      : check(std::move(limiter), kind, std::move(subject), cost, timeout),
+                  std::shared_ptr<const limiter_core>&& limiter, request&& asked)
+      : check(std::move(limiter), std::move(asked)),
         executor_(asio::get_associated_executor(handler, fallback)),
         work_(asio::prefer(executor_, asio::execution::outstanding_work.tracked)),
         handler_(std::move(handler)) {}
@@ -124,6 +122,29 @@ class check_operation final : public check {
   handler_executor executor_;
   work work_;
   Handler handler_;
+};
+
+/// What async_initiate calls: makes the operation and starts it.
+template <bool Answers>
+struct check_initiation {
+  std::shared_ptr<const limiter_core> core;
+  asio::any_io_executor executor;
+
+  using executor_type = asio::any_io_executor;
+  executor_type get_executor() const noexcept { return executor; }
+
+  template <class Handler>
+  void operator()(Handler&& handler, request asked) && {
+    // A copy if the caller's handler is an lvalue.
+    check_operation<Answers, std::decay_t<Handler>>::start(
+        std::decay_t<Handler>(std::forward<Handler>(handler)), executor, std::move(core),
+        std::move(asked));
+  }
+  template <class Handler>
+  void operator()(Handler&& handler, request asked) const& {
+    check_initiation copy(*this);
+    std::move(copy)(std::forward<Handler>(handler), std::move(asked));
+  }
 };
 
 }  // namespace weir::detail

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "weir/limiter.hpp"
+
+namespace weir {
+
+/// Options of record_all and fetch_all. A zero timeout means the store's default.
+struct joint_options {
+  std::chrono::microseconds timeout{0};
+};
+
+namespace detail {
+
+struct joint_call {
+  std::shared_ptr<const limiter_core> core;
+  boost::asio::any_io_executor executor;
+  request asked;
+};
+
+/// Throws std::invalid_argument if there is no claim at all; what else is wrong with them, the call's result says.
+joint_call join(std::span<const claim> claims, check_kind kind, joint_options options);
+
+template <class CompletionToken>
+auto initiate_joint(std::span<const claim> claims, check_kind kind, joint_options options,
+                    CompletionToken& token) {
+  joint_call call = join(claims, kind, options);
+  return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
+      check_initiation<true>{std::move(call.core), std::move(call.executor)}, token,
+      std::move(call.asked));
+}
+
+template <class T>
+inline constexpr bool is_claim = std::is_same_v<std::remove_cvref_t<T>, claim>;
+
+template <class... Args>
+constexpr std::size_t leading_claims() {
+  std::size_t n = 0;
+  bool going_on = true;
+  ((going_on = going_on && is_claim<Args>, n += going_on ? 1 : 0), ...);
+  return n;
+}
+
+/// Claims, then perhaps options, then perhaps a token.
+template <class... Args>
+auto initiate_joint(check_kind kind, Args&&... args) {
+  constexpr std::size_t count = leading_claims<Args...>();
+  const auto all = std::forward_as_tuple(std::forward<Args>(args)...);
+  const auto claims = [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return std::array<claim, count>{std::get<I>(all)...};
+  }(std::make_index_sequence<count>());
+
+  constexpr bool has_options = [] {
+    if constexpr (count == sizeof...(Args)) {
+      return false;
+    } else {
+      using next = std::tuple_element_t<count, std::tuple<Args...>>;
+      return std::is_same_v<std::remove_cvref_t<next>, joint_options>;
+    }
+  }();
+  joint_options options;
+  if constexpr (has_options) options = std::get<count>(all);
+
+  constexpr std::size_t token_place = count + (has_options ? 1 : 0);
+  static_assert(token_place + 1 >= sizeof...(Args), "claims, joint_options, a completion token");
+  if constexpr (token_place == sizeof...(Args)) {
+    boost::asio::deferred_t token;
+    return initiate_joint(std::span<const claim>(claims), kind, options, token);
+  } else {
+    return initiate_joint(std::span<const claim>(claims), kind, options, std::get<token_place>(all));
+  }
+}
+
+}  // namespace detail
+
+/// Counts for several limiters at once, if all of them allow it, and else for none: one atomic step, one round trip.
+///
+///     weir::decision d = co_await weir::record_all(partner.on("all"), consumers.on(account));
+///     if (!d.allowed) log(d.tier == 0 ? "partner exhausted" : "account exhausted");
+///
+/// A refusal is that of the limiter which refuses longest, and `tier` is its place among the arguments (a limiter with
+/// tiers of its own takes as many places). When all allow, `limit`, `used` and `remaining` are of the one with the least
+/// remaining, and `delay` is the longest.
+///
+/// After the claims may come joint_options and a completion token. Everything else is as said for `limiter`.
+///
+/// The limiters must be of one store and one `group` (or the same resource and subject), so that a Redis Cluster can route
+/// their keys; may not touch one key twice nor have count_refused; and have 16 tiers at the most. Otherwise the error is
+/// error::cannot_combine, and nothing was sent.
+///
+/// If the store cannot say, the strictest of the limiters' failure policies applies: raise, closed, fallback, open.
+template <class... Args>
+auto record_all(const claim& first, Args&&... more) {
+  return detail::initiate_joint(detail::check_kind::record, first, std::forward<Args>(more)...);
+}
+
+/// The same for as many claims as there are at run time, at least one.
+template <class CompletionToken = boost::asio::deferred_t>
+auto record_all(std::span<const claim> claims, joint_options options = {},
+                CompletionToken&& token = CompletionToken()) {
+  return detail::initiate_joint(claims, detail::check_kind::record, options, token);
+}
+
+/// What record_all would answer, changing nothing; see limiter::fetch.
+template <class... Args>
+auto fetch_all(const claim& first, Args&&... more) {
+  return detail::initiate_joint(detail::check_kind::fetch, first, std::forward<Args>(more)...);
+}
+template <class CompletionToken = boost::asio::deferred_t>
+auto fetch_all(std::span<const claim> claims, joint_options options = {},
+               CompletionToken&& token = CompletionToken()) {
+  return detail::initiate_joint(claims, detail::check_kind::fetch, options, token);
+}
+
+static_assert(std::is_trivially_destructible_v<joint_options>);
+
+}  // namespace weir

@@ -1,0 +1,85 @@
+#include "policy/joint.hpp"
+
+#include <array>
+
+namespace weir::policies {
+namespace {
+
+template <class State, class F>
+decision with_state(const tier<State>& t, F&& f) {
+  return std::visit(
+      [&]<class Kernel>(const Kernel& k) {
+        // The kernel's own state in a store, what the script replied with on the way back from one.
+        using state = std::conditional_t<std::is_same_v<State, any_state>, typename Kernel::state,
+                                         typename Kernel::replay>;
+        return f(k, std::get<state>(*t.state));
+      },
+      *t.rules);
+}
+
+template <class State>
+decision fetch(const tier<State>& t, instant now) {
+  return with_state(t, [&](const auto& k, const auto& s) { return k.fetch(s, now, t.cost); });
+}
+
+template <class State>
+decision record(const tier<State>& t, instant now) {
+  return with_state(t, [&](const auto& k, auto& s) { return k.record(s, now, t.cost); });
+}
+
+}  // namespace
+
+decision combined(std::span<const decision> of) noexcept {
+  const auto until = [](const decision& d, std::chrono::microseconds after) { return d.at + after; };
+  std::size_t chosen = 0;
+  time_point idle{}, turn{};
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    const decision& d = of[i];
+    const decision& best = of[chosen];
+    idle = std::max(idle, until(d, d.reset_after));
+    turn = std::max(turn, until(d, d.delay));
+    if (d.allowed != best.allowed ? !d.allowed
+        : d.allowed               ? d.remaining < best.remaining
+                                  : until(d, d.retry_after) > until(best, best.retry_after)) {
+      chosen = i;
+    }
+  }
+  decision result = of[chosen];
+  result.reset_after = idle - result.at;
+  result.delay = std::chrono::microseconds{0};
+  if (result.allowed) {
+    result.delay = turn - result.at;
+  } else {
+    result.tier = static_cast<std::int16_t>(chosen);
+  }
+  return result;
+}
+
+template <class State>
+decision record_all(std::span<const tier<State>> tiers, instant now) {
+  std::array<decision, max_tiers> each;
+  bool allowed = true;
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    each[i] = fetch(tiers[i], now);
+    allowed = allowed && each[i].allowed;
+  }
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    // Who refuses is told even so: a state far ahead of the clock is mended by that.
+    if (allowed || !each[i].allowed) each[i] = record(tiers[i], now);
+  }
+  return combined({each.data(), tiers.size()});
+}
+
+template <class State>
+decision fetch_all(std::span<const tier<State>> tiers, instant now) {
+  std::array<decision, max_tiers> each;
+  for (std::size_t i = 0; i < tiers.size(); ++i) each[i] = fetch(tiers[i], now);
+  return combined({each.data(), tiers.size()});
+}
+
+template decision record_all(std::span<const tier<any_state>>, instant);
+template decision record_all(std::span<const tier<any_replay>>, instant);
+template decision fetch_all(std::span<const tier<any_state>>, instant);
+template decision fetch_all(std::span<const tier<any_replay>>, instant);
+
+}  // namespace weir::policies

@@ -1,0 +1,254 @@
+// Several policies at once: the plainest way to do it, the kernels in C++ and the script of all kernels in a real server
+// agree on every decision; and what one refuses, none counts.
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "model/policy_shapes.hpp"
+#include "model/reference.hpp"
+#include "model/trace_clock.hpp"
+#include "policy/joint.hpp"
+#include "redis/scripts.hpp"
+#include "support/redis_server.hpp"
+#include "support/script_harness.hpp"
+#include "support/text.hpp"
+
+namespace {
+
+using namespace weir;
+using namespace std::chrono_literals;
+using policies::any_replay;
+using policies::any_state;
+
+constexpr std::int64_t t0 = 1'790'000'000'123'456;
+constexpr std::int64_t steps_wanted = 100'000;
+constexpr std::int64_t steps_per_trace = 500;
+
+policy random_policy(test::random_source& random) {
+  policy p;
+  switch (random.between(0, 5)) {
+    case 0:
+      p = model::random_policy<fixed_window>(random);
+      break;
+    case 1:
+      p = model::random_policy<sliding_log>(random);
+      break;
+    case 2:
+      p = model::random_policy<sliding_window>(random);
+      break;
+    case 3:
+      p = model::random_policy<token_bucket>(random);
+      break;
+    case 4:
+      p = model::random_policy<gcra>(random);
+      break;
+    default:
+      p = model::random_policy<leaky_bucket>(random);
+      break;
+  }
+  std::visit(
+      [](auto& one) {
+        if constexpr (requires { one.count_refused; }) one.count_refused = false;
+      },
+      p);
+  return p;
+}
+
+std::int64_t most_of(const policy& p) {
+  const auto* windows = std::get_if<sliding_window>(&p);
+  return windows ? policies::sliding_window::most(windows->window.count()) : max_units;
+}
+
+/// One subject of several policies, three times over.
+class joint_trace {
+ public:
+  joint_trace(test::random_source& random, test::redis_client& client, test::script_harness& script,
+              int number)
+      : random_(random), client_(client), script_(script) {
+    std::int64_t span = 1;
+    // Large limits hardly refuse; a few small ones make the tiers disagree.
+    for (std::int64_t n = random.between(2, 4); n > 0; --n) {
+      const policy p = random.one_in(2) ? random_policy(random)
+                                        : policy(token_bucket{random.between(1, 20), every(7ms)});
+      kernels_.push_back(policies::compile(p));
+      expected_.push_back(model::make_reference(p, most_of(p)));
+      keys_.push_back("k" + std::to_string(number) + "." + std::to_string(n));
+      text_ += test::text_of(p) + "; ";
+      span = std::max(std::min<std::int64_t>(model::span_of(p), 100'000'000), span);
+    }
+    clock_.emplace(random, t0, span);
+    states_.resize(kernels_.size());
+    for (std::size_t i = 0; i < kernels_.size(); ++i) {
+      std::visit([&](const auto& k) { policies::state_for(k, states_[i]); }, kernels_[i]);
+      const std::int64_t most = std::visit([](const auto& k) { return k.ceiling(); }, kernels_[i]);
+      costs_.push_back(random.one_in(2) ? 1 : random.magnitude(most));
+    }
+  }
+
+  void run() {
+    for (int step = 0; step < steps_per_trace; ++step) {
+      clock_->advance();
+      const std::int64_t checks = random_.one_in(5)   ? 0
+                                  : random_.one_in(4) ? random_.between(2, 9)
+                                                      : 1;
+      compare(step, checks);
+    }
+    for (const std::string& key : keys_) client_.must("DEL", key);
+  }
+
+  std::int64_t allowed = 0, refused = 0;
+
+ private:
+  decision plainly(bool counts) {
+    std::vector<decision> each;
+    bool all = true;
+    for (std::size_t i = 0; i < expected_.size(); ++i) {
+      each.push_back(expected_[i]->fetch(clock_->now(), costs_[i]));
+      all = all && each.back().allowed;
+    }
+    for (std::size_t i = 0; i < expected_.size(); ++i) {
+      // Asking who refuses anyway counts nothing.
+      if (counts && (all || !each[i].allowed))
+        each[i] = expected_[i]->record(clock_->now(), costs_[i]);
+    }
+    return policies::combined(each);
+  }
+
+  template <class State>
+  decision kernels(std::vector<State>& states, bool counts) {
+    std::vector<policies::tier<State>> tiers;
+    for (std::size_t i = 0; i < kernels_.size(); ++i) {
+      tiers.push_back({&kernels_[i], &states[i], costs_[i]});
+    }
+    const std::span<const policies::tier<State>> all(tiers);
+    return counts ? policies::record_all(all, clock_->now())
+                  : policies::fetch_all(all, clock_->now());
+  }
+
+  std::vector<any_replay> ask_server(std::int64_t checks) {
+    std::vector<std::int64_t> arguments{static_cast<std::int64_t>(kernels_.size())};
+    std::size_t width = 0;
+    for (std::size_t i = 0; i < kernels_.size(); ++i) {
+      std::visit(
+          [&]<class Kernel>(const Kernel& k) {
+            arguments.push_back(static_cast<std::int64_t>(kernels_[i].index()) + 1);
+            const auto more = k.arguments(costs_[i]);
+            BOOST_TEST_REQUIRE(more.values().size() == Kernel::script_constants);
+            arguments.insert(arguments.end(), more.values().begin(), more.values().end());
+            width += Kernel::reply_width;
+          },
+          kernels_[i]);
+    }
+    script_.set_clock(clock_->now());
+    const std::int64_t counts[] = {checks};
+    script_.send_run(keys_, arguments, counts);
+    std::vector<std::int64_t> numbers(1 + width);
+    const redis::reply_view& reply = client_.read_view();
+    if (!reply.integers(numbers)) {
+      throw std::runtime_error("the script answers " + std::string(reply.root().text));
+    }
+    std::vector<any_replay> found(kernels_.size());
+    std::span<const std::int64_t> fields(numbers);
+    fields = fields.subspan(1);
+    for (std::size_t i = 0; i < kernels_.size(); ++i) {
+      std::visit(
+          [&]<class Kernel>(const Kernel&) {
+            auto& state = found[i].emplace<typename Kernel::replay>();
+            BOOST_REQUIRE(Kernel::restore(fields.first(Kernel::reply_width), state));
+            fields = fields.subspan(Kernel::reply_width);
+          },
+          kernels_[i]);
+    }
+    return found;
+  }
+
+  void compare(int step, std::int64_t checks) {
+    std::vector<any_replay> found = ask_server(checks);
+    for (std::int64_t i = 0; i < std::max<std::int64_t>(1, checks); ++i) {
+      const decision plain = plainly(checks > 0);
+      const decision here = kernels(states_, checks > 0);
+      const decision there = kernels(found, checks > 0);
+      if (here != plain || there != plain) {
+        throw std::runtime_error(
+            "WEIR_TEST_SEED=" + std::to_string(test::run_seed()) + " " + text_ + "step " +
+            std::to_string(step) + ", check " + std::to_string(i + 1) + " of " +
+            std::to_string(checks) + "\n  plain: " + test::text_of(plain) +
+            "\n  C++:   " + test::text_of(here) + "\n  Lua:   " + test::text_of(there));
+      }
+      clock_->hear(plain);
+      (plain.allowed ? allowed : refused) += 1;
+    }
+  }
+
+  test::random_source& random_;
+  test::redis_client& client_;
+  test::script_harness& script_;
+  std::optional<model::trace_clock> clock_;
+  std::vector<policies::kernel> kernels_;
+  std::vector<std::unique_ptr<model::reference>> expected_;
+  std::vector<any_state> states_;
+  std::vector<std::int64_t> costs_;
+  std::vector<std::string> keys_;
+  std::string text_;
+};
+
+decision allowed_with(std::int64_t remaining, std::int64_t reset, std::int64_t delay = 0) {
+  decision d;
+  d.allowed = true;
+  d.remaining = remaining;
+  d.reset_after = std::chrono::microseconds(reset);
+  d.delay = std::chrono::microseconds(delay);
+  return d;
+}
+
+decision refused_for(std::int64_t retry) {
+  decision d;
+  d.retry_after = std::chrono::microseconds(retry);
+  d.reset_after = d.retry_after;
+  return d;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(joint)
+
+BOOST_AUTO_TEST_CASE(model_kernels_and_script_agree) {
+  test::redis_server server{{.unix_socket = true}};
+  test::redis_client client{server};
+  test::script_harness script(client, redis::scripts()[redis::all_or_nothing].text);
+  test::random_source random(test::run_seed(), 700);
+  std::int64_t allowed = 0, refused = 0;
+  for (int n = 0; allowed + refused < steps_wanted; ++n) {
+    joint_trace trace(random, client, script, n);
+    trace.run();
+    allowed += trace.allowed;
+    refused += trace.refused;
+  }
+  BOOST_TEST(allowed > steps_wanted / 10);
+  BOOST_TEST(refused > steps_wanted / 10);
+}
+
+BOOST_AUTO_TEST_CASE(of_several_refusals_the_longest_counts_and_is_named) {
+  const decision each[] = {allowed_with(0, 900), refused_for(20), refused_for(70), refused_for(60)};
+  const decision d = policies::combined(each);
+  BOOST_TEST(!d.allowed);
+  BOOST_TEST(d.tier == 2);
+  BOOST_TEST(d.retry_after.count() == 70);
+  BOOST_TEST(d.reset_after.count() == 900);
+}
+
+BOOST_AUTO_TEST_CASE(of_several_that_allow_the_one_with_the_least_left_speaks) {
+  const decision each[] = {allowed_with(7, 10, 5), allowed_with(3, 40), allowed_with(unlimited, 20)};
+  const decision d = policies::combined(each);
+  BOOST_TEST(d.allowed);
+  BOOST_TEST(d.tier == -1);
+  BOOST_TEST(d.remaining == 3);
+  BOOST_TEST(d.reset_after.count() == 40);
+  BOOST_TEST(d.delay.count() == 5);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
