@@ -29,7 +29,6 @@ class fixed_window {
   instant matters_until(const state& s) const noexcept { return s.start + window_; }
 
   // Its other half is fixed_window.lua.
-  static constexpr std::string_view script_name = "fixed_window";
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 2;
   static constexpr std::string_view key_suffix = "f";

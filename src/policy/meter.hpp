@@ -44,7 +44,6 @@ class meter {
   instant matters_until(const state& s) const noexcept { return s.whole + (s.part > 0 ? 1 : 0); }
 
   // Its other half is meter.lua.
-  static constexpr std::string_view script_name = "meter";
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 2;
   static constexpr std::string_view key_suffix = "m";

@@ -4,72 +4,71 @@
 -- Constants burst * T (whole, part), parts, cost * T (whole, part)
 -- State     the TAT (whole, part)
 
-local function meter(first)
-  local burst, burst_part = tonumber(ARGV[first]), tonumber(ARGV[first + 1])
-  local parts = tonumber(ARGV[first + 2])
-  local step, step_part = tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4])
+local burst, burst_part = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])
+local parts = tonumber(ARGV[first_arg + 2])
+local step_text = ARGV[first_arg + 3]
+local step, step_part = tonumber(step_text), tonumber(ARGV[first_arg + 4])
 
-  return function(key, checks, write, into, at)
-    local tat, part, plain = 0, 0, true
-    local stored = pcall('GET', key)
-    if stored then
-      tat = type(stored) == 'string' and tonumber(stored)
-      if not tat then
-        plain = false
-        local a, b
-        if type(stored) == 'string' then a, b = string.match(stored, '^(%d+)/(%d+)$') end
-        tat, part = tonumber(a or -1), tonumber(b or 0)
-        -- Written under another rate, with other parts: round up.
-        if part >= parts then tat, part = tat + 1, 0 end
-      end
-      -- A number, but none of ours (not a whole one, an infinite one).
-      if not whole(tat) then tat, part = -1, 0 end
-      -- Nor is 1e3. Who writes at once learns that from INCRBY.
-      if plain and not write and not string.find(stored, '^%d+$') then tat = -1 end
+local function check(key, checks, write, into, at)
+  local tat, part, plain = 0, 0, true
+  local stored = pcall('GET', key)
+  if stored then
+    tat = type(stored) == 'string' and tonumber(stored)
+    if not tat then
+      plain = false
+      local a, b
+      if type(stored) == 'string' then a, b = string.match(stored, '^(%d+)/(%d+)$') end
+      tat, part = tonumber(a or -1), tonumber(b or 0)
+      -- Written under another rate, with other parts: round up.
+      if part >= parts then tat, part = tat + 1, 0 end
     end
-    into[at], into[at + 1] = tat, part
-    if tat < 0 then return 0 end
-
-    -- A clock behind the state is read as the state's own time; far behind it, the bucket counts as full from now on.
-    local time = tat - burst
-    if part > burst_part then time = time + 1 end
-    local moved = time - now > burst
-    if moved then tat = tat - (time - now) end
-    if moved or time < now then time = now end
-
-    local fresh = tat < time
-    local next, next_part = tat, part
-    if fresh then next, next_part = time, 0 end
-    local last = time + burst
-    local admitted = 0
-    if parts == 1 then
-      admitted = math.floor((last - next) / step)
-      if admitted > checks then admitted = checks end
-      next = next + admitted * step
-    else
-      while admitted < checks do
-        local n, p = next + step, next_part + step_part
-        if p >= parts then n, p = n + 1, p - parts end
-        if n > last or n == last and p > burst_part then break end
-        next, next_part, admitted = n, p, admitted + 1
-      end
-    end
-    if not write then return admitted end
-
-    if admitted > 0 or moved then
-      local empty = next_part > 0 and next + 1 or next
-      if next_part > 0 then
-        set(key, string.format('%.0f/%.0f', next, next_part), empty)
-      elseif fresh or moved or not plain then
-        set(key, string.format('%.0f', next), empty)
-      elseif type(pcall('INCRBY', key, string.format('%.0f', next - tat))) == 'table' then
-        into[at] = -1  -- a number, but none of ours
-      else
-        expire(key, empty)
-      end
-    elseif call('PTTL', key) == -1 then
-      expire(key, tat + 1)
-    end
-    return admitted
+    -- A number, but none of ours (not a whole one, an infinite one).
+    if not whole(tat) then tat, part = -1, 0 end
+    -- Nor is 1e3. Who writes at once learns that from INCRBY.
+    if plain and not write and not string.find(stored, '^%d+$') then tat = -1 end
   end
+  into[at], into[at + 1] = tat, part
+  if tat < 0 then return 0 end
+
+  -- A clock behind the state is read as the state's own time; far behind it, the bucket counts as full from now on.
+  local time = tat - burst
+  if part > burst_part then time = time + 1 end
+  local moved = time - now > burst
+  if moved then tat = tat - (time - now) end
+  if moved or time < now then time = now end
+
+  local fresh = tat < time
+  local next, next_part = tat, part
+  if fresh then next, next_part = time, 0 end
+  local last = time + burst
+  local admitted = 0
+  if parts == 1 then
+    admitted = floor((last - next) / step)
+    if admitted > checks then admitted = checks end
+    next = next + admitted * step
+  else
+    while admitted < checks do
+      local n, p = next + step, next_part + step_part
+      if p >= parts then n, p = n + 1, p - parts end
+      if n > last or n == last and p > burst_part then break end
+      next, next_part, admitted = n, p, admitted + 1
+    end
+  end
+  if not write then return admitted end
+
+  if admitted > 0 or moved then
+    local ttl = format('%d', ceil((next + (next_part > 0 and 1 or 0) - now) / 1000))
+    if next_part > 0 then
+      call('SET', key, format('%d/%d', next, next_part), 'PX', ttl)
+    elseif fresh or moved or not plain then
+      call('SET', key, format('%d', next), 'PX', ttl)
+    elseif type(pcall('INCRBY', key, admitted == 1 and step_text or format('%d', next - tat))) == 'table' then
+      into[at] = -1  -- a number, but none of ours
+    else
+      call('PEXPIRE', key, ttl)
+    end
+  elseif call('PTTL', key) == -1 then
+    call('PEXPIRE', key, format('%d', ceil((tat + 1 - now) / 1000)))
+  end
+  return admitted
 end

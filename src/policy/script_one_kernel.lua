@@ -1,11 +1,10 @@
--- Ends the script of one kernel (`kernel`, which takes `constants` numbers and replies with `width`): one or more keys at one
--- instant, each on its own.
+-- Ends the script of one kernel, which takes `constants` numbers and replies with `width`: one or more keys at one instant,
+-- each on its own.
 --
 -- KEYS  one per subject
 -- ARGV  the kernel's constants, then for each key the number of equal checks (1 if left out, 0 to look only)
 -- Reply now, then for each key the state before the checks
 
-local check = kernel(1)
 for i = 1, #KEYS do
   local checks = tonumber(ARGV[constants + i] or 1)
   check(KEYS[i], checks, checks > 0, reply, width * (i - 1) + 2)

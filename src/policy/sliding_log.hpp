@@ -58,7 +58,6 @@ class sliding_log {
   }
 
   // Its other half is sliding_log.lua.
-  static constexpr std::string_view script_name = "sliding_log";
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 4;
   static constexpr std::string_view key_suffix = "l";

@@ -36,7 +36,6 @@ class sliding_window {
   instant matters_until(const state& s) const noexcept { return aligned(s.start) + 2 * window_; }
 
   // Its other half is sliding_window.lua.
-  static constexpr std::string_view script_name = "sliding_window";
   static constexpr std::size_t script_constants = 6;  // arguments()
   static constexpr std::size_t reply_width = 3;
   static constexpr std::string_view key_suffix = "w";

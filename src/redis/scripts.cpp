@@ -30,24 +30,29 @@ std::string number(std::size_t n) { return std::to_string(n); }
 template <class Kernel>
 std::string text_of_one() {
   std::string text(policies::lua::script_begin_lua);
+  text += "local first_arg = 1\n";
   text += Kernel::script();
-  text += "local kernel, constants, width = ";
-  text += Kernel::script_name;
-  text += ", " + number(Kernel::script_constants) + ", " + number(Kernel::reply_width) + "\n";
+  text += "local constants, width = " + number(Kernel::script_constants) + ", " +
+          number(Kernel::reply_width) + "\n";
   text += policies::lua::script_one_kernel_lua;
+  return text;
+}
+
+/// An entry of the table from which the driver of all kernels makes those it needs.
+template <class Kernel>
+std::string entry_of_all() {
+  std::string text("{constants = " + number(Kernel::script_constants) +
+                   ", width = " + number(Kernel::reply_width) + ", make = function(first_arg)\n");
+  text += Kernel::script();
+  text += "return check\nend},\n";
   return text;
 }
 
 template <class... Kernels>
 std::string text_of_all() {
   std::string text(policies::lua::script_begin_lua);
-  (text.append(Kernels::script()), ...);
   text += "local kernels = {\n";
-  ((text.append("{make = ").append(Kernels::script_name) += ", constants = " +
-                                                            number(Kernels::script_constants) +
-                                                            ", width = " +
-                                                            number(Kernels::reply_width) + "},\n"),
-   ...);
+  (text.append(entry_of_all<Kernels>()), ...);
   text += "}\n";
   text += policies::lua::script_all_or_nothing_lua;
   return text;
