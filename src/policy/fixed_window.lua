@@ -12,6 +12,7 @@ local function check(key, checks, write, into, at)
   local start, count = 0, 0
   local stored = pcall('GET', key)
   if stored then
+    if refused(stored) then return 0 end
     start = -1
     if type(stored) == 'string' and #stored == 16 then
       start, count = struct.unpack('<dd', stored)

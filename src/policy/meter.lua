@@ -17,6 +17,7 @@ local function check(key, checks, write, into, at)
     if not tat then
       plain = false
       local a, b
+      if refused(stored) then return 0 end
       if type(stored) == 'string' then a, b = string.match(stored, '^(%d+)/(%d+)$') end
       tat, part = tonumber(a or -1), tonumber(b or 0)
       -- Written under another rate, with other parts: round up.
@@ -62,10 +63,15 @@ local function check(key, checks, write, into, at)
       call('SET', key, format('%d/%d', next, next_part), 'PX', ttl)
     elseif fresh or moved or not plain then
       call('SET', key, format('%d', next), 'PX', ttl)
-    elseif type(pcall('INCRBY', key, admitted == 1 and step_text or format('%d', next - tat))) == 'table' then
-      into[at] = -1  -- a number, but none of ours
     else
-      call('PEXPIRE', key, ttl)
+      local sum = pcall('INCRBY', key, admitted == 1 and step_text or format('%d', next - tat))
+      if type(sum) ~= 'table' then
+        call('PEXPIRE', key, ttl)
+      elseif string.find(sum.err, 'not an integer', 1, true) then
+        into[at] = -1  -- a number, but none of ours
+      else
+        refused(sum)
+      end
     end
   elseif call('PTTL', key) == -1 then
     call('PEXPIRE', key, format('%d', ceil((tat + 1 - now) / 1000)))

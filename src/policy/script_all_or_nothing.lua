@@ -20,6 +20,7 @@ for first = 1, #KEYS, tiers do
   local pass, passes = wanted, {}
   for t = 1, tiers do
     local n = check[t](KEYS[first + t - 1], wanted, false, reply, at)
+    if refusal then return refusal end
     if n < pass then pass = n end
     passes[t] = n
     at = at + width[t]
@@ -28,6 +29,7 @@ for first = 1, #KEYS, tiers do
     for t = 1, tiers do
       -- Who lets checks pass that another refuses has nothing to write.
       if pass > 0 or passes[t] == 0 then check[t](KEYS[first + t - 1], pass, true, scratch, 1) end
+      if refusal then return refusal end
     end
   end
 end

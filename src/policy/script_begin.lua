@@ -18,6 +18,15 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local reply = {now}
 
+-- What the server said against a command, other than that the key holds something else: not allowed, no memory, a replica.
+-- The drivers answer with it.
+local refusal
+local function refused(answer)
+  if type(answer) ~= 'table' or not answer.err or string.find(answer.err, 'WRONGTYPE', 1, true) then return false end
+  refusal = answer
+  return true
+end
+
 -- Whether x may be a time or a count of ours: eight stray bytes are a double too, and must not get into the arithmetic.
 local function whole(x)
   return x >= 0 and x <= 9007199254740991 and x % 1 == 0

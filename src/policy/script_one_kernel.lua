@@ -8,5 +8,6 @@
 for i = 1, #KEYS do
   local checks = tonumber(ARGV[constants + i] or 1)
   check(KEYS[i], checks, checks > 0, reply, width * (i - 1) + 2)
+  if refusal then return refusal end
 end
 return reply

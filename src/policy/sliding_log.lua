@@ -43,6 +43,7 @@ local function check(key, checks, write, into, at)
   local ignored, oldest, oldest_total
 
   local head = pcall('LRANGE', key, 0, 1)
+  if refused(head) then return 0 end
   local ours = not head.err and (#head == 0 or #head == 2 and #head[1] == 16 and #head[2] == 16)
   if ours and #head == 2 then
     ignored, base = struct.unpack('<dd', head[1])

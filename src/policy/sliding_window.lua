@@ -13,6 +13,7 @@ local function check(key, checks, write, into, at)
   local index, current, previous = 0, 0, 0
   local stored = pcall('GET', key)
   if stored then
+    if refused(stored) then return 0 end
     index = -1
     if type(stored) == 'string' and #stored == 24 then
       local start, a, b = struct.unpack('<ddd', stored)
