@@ -132,7 +132,7 @@ class pipeline {
   detail::check_list waiting_;
   detail::check_list again_;       // not run when sent before: go first
   std::deque<redis::call> calls_;  // staged and written, oldest first; one reply is due for each
-  std::size_t staged_ = 0;         // the last so many of calls_ (upkeep aside) are in the write under way
+  std::size_t staged_ = 0;  // the last so many of calls_ (upkeep aside) are in the write under way
   detail::check_list done_;
 
   std::string out_;

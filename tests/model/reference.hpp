@@ -21,6 +21,15 @@ class reference {
 };
 
 /// `most` is where counters stop.
-std::unique_ptr<reference> make_reference(const policy& p, std::int64_t most = max_units);
+std::unique_ptr<reference> reference_of(const fixed_window& p, std::int64_t most);
+std::unique_ptr<reference> reference_of(const sliding_log& p, std::int64_t most);
+std::unique_ptr<reference> reference_of(const sliding_window& p, std::int64_t most);
+std::unique_ptr<reference> reference_of(const token_bucket& p, std::int64_t most);
+std::unique_ptr<reference> reference_of(const gcra& p, std::int64_t most);
+std::unique_ptr<reference> reference_of(const leaky_bucket& p, std::int64_t most);
+
+inline std::unique_ptr<reference> make_reference(const policy& p, std::int64_t most = max_units) {
+  return std::visit([most](const auto& one) { return reference_of(one, most); }, p);
+}
 
 }  // namespace weir::model

@@ -35,8 +35,7 @@ class fake_check final : public detail::check {
   fake_check(core_ptr core, std::string_view subject, std::int64_t units = 1,
              detail::check_kind what = detail::check_kind::record,
              std::chrono::microseconds limit = std::chrono::microseconds{0})
-      : check(std::move(core),
-              detail::request{what, detail::short_text(subject), units, limit}) {}
+      : check(std::move(core), detail::request{what, detail::short_text(subject), units, limit}) {}
 
   void finish(detail::delivery) override { ++finished; }
 

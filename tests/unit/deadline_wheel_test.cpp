@@ -16,8 +16,8 @@ using weir::test::fake_check;
 using time = deadline_wheel::time;
 
 struct fixture {
-  weir::test::core_ptr core =
-      weir::test::make_core("r", weir::fixed_window{.limit = 1, .window = 1s});
+  weir::test::core_ptr core = weir::test::make_core("r",
+                                                    weir::fixed_window{.limit = 1, .window = 1s});
   deadline_wheel wheel;
   std::deque<fake_check> checks;
   const time start = time(1000h + 123456ns);
@@ -130,9 +130,8 @@ BOOST_AUTO_TEST_CASE(random_traces_agree_with_a_sorted_list) {
       }
       if (random() % 3 != 0) continue;
       // Time moves to the announced deadline, or beside it.
-      const auto earliest = std::min_element(live.begin(), live.end(), [](auto* a, auto* b) {
-        return a->deadline < b->deadline;
-      });
+      const auto earliest = std::min_element(
+          live.begin(), live.end(), [](auto* a, auto* b) { return a->deadline < b->deadline; });
       if (earliest != live.end()) BOOST_TEST_REQUIRE((wheel.next() <= (*earliest)->deadline));
       now += std::chrono::microseconds(random() % 20'000);
       const auto due = expire(now);

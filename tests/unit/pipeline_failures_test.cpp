@@ -30,7 +30,8 @@ BOOST_FIXTURE_TEST_CASE(a_lost_connection_fails_what_was_sent_and_keeps_what_was
   BOOST_TEST(count_of(out, "weir:{r:a}:f") == 0u);
 }
 
-BOOST_FIXTURE_TEST_CASE(what_was_in_line_before_goes_first_on_the_next_connection, connected_fixture) {
+BOOST_FIXTURE_TEST_CASE(what_was_in_line_before_goes_first_on_the_next_connection,
+                        connected_fixture) {
   submit("a");
   line.next_write();
   submit("b");
