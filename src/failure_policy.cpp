@@ -93,7 +93,6 @@ decision local_fallback::answer(std::string_view subject, std::int64_t cost, F&&
   decision d;
   if (ask(std::span<const memory::shard::place>(places), d)) return without_store(false);
   d.source = source::fallback;
-  if (tiers_.size() == 1) d.tier = -1;
   return d;
 }
 
@@ -135,25 +134,54 @@ on_failure policy_of(const check& c) {
   return strictest;
 }
 
-/// Each limiter that has a local share is asked for it. Not one step, as in a store: who asks in between may make the
-/// last of them refuse what the others have counted.
+/// Of a joint check: each limiter that has a local share is asked for it. Not one step, as in a store: who asks in between
+/// may make the last of them refuse what the others have counted.
 decision from_local_shares(const check& c) {
   std::vector<decision> each;
-  const auto ask = [&](bool counts) {
-    each.clear();
+  std::vector<std::int16_t> places;  // of their first tiers
+  const auto ask = [&](auto&& how) {
+    std::size_t i = 0;
     const auto one = [&](const limiter_core& limiter, std::string_view subject, std::int64_t cost) {
-      if (limiter.fallback == nullptr) return;
-      each.push_back(counts ? limiter.fallback->record(subject, cost)
-                            : limiter.fallback->fetch(subject, cost));
+      if (limiter.fallback != nullptr) each[i] = how(*limiter.fallback, subject, cost, each[i]);
+      ++i;
     };
     one(*c.limiter, c.subject.view(), c.cost);
     for (const term& t : c.further) one(*t.limiter, t.subject.view(), t.cost);
-    return each.size() == 1 ? each.front() : policies::combined(each);
   };
-  if (c.further.empty()) return ask(c.kind == check_kind::record);
-  decision d = ask(false);
-  if (d.allowed && c.kind == check_kind::record) d = ask(true);
+  std::int16_t place = 0;
+  const auto add = [&](const limiter_core& limiter) {
+    each.push_back(without_store(true));  // of one that lets pass what the store cannot say
+    each.back().remaining = each.back().limit = unlimited;
+    places.push_back(place);
+    place = static_cast<std::int16_t>(place + limiter.tiers.size());
+  };
+  add(*c.limiter);
+  for (const term& t : c.further) add(*t.limiter);
+
+  ask([](local_fallback& local, std::string_view subject, std::int64_t cost, const decision&) {
+    return local.fetch(subject, cost);
+  });
+  if (c.kind == check_kind::record) {
+    const bool allowed = std::all_of(each.begin(), each.end(),
+                                     [](const decision& d) { return d.allowed; });
+    ask([&](local_fallback& local, std::string_view subject, std::int64_t cost,
+            const decision& look) {
+      // Who refuses is told even so; see policies::record_all.
+      return allowed || !look.allowed ? local.record(subject, cost) : look;
+    });
+  }
+  decision d = policies::combined(each);
+  if (!d.allowed) {
+    const auto by = static_cast<std::size_t>(d.tier);
+    d.tier = static_cast<std::int16_t>(places[by] + std::max<std::int16_t>(0, each[by].tier));
+  }
   return d;
+}
+
+decision from_local_share(const check& c) {
+  local_fallback& local = *c.limiter->fallback;
+  return c.kind == check_kind::record ? local.record(c.subject.view(), c.cost)
+                                      : local.fetch(c.subject.view(), c.cost);
 }
 
 }  // namespace
@@ -164,7 +192,7 @@ void apply_failure_policy(check& c) {
   if (policy == on_failure::raise) return;
   c.ec = {};
   if (policy == on_failure::fallback) {
-    c.answer = from_local_shares(c);
+    c.answer = c.further.empty() ? from_local_share(c) : from_local_shares(c);
   } else {
     c.answer = without_store(policy == on_failure::open);
     c.answer.limit = c.limiter->nominal_limit;

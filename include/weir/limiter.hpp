@@ -119,7 +119,8 @@ class limiter {
   template <class CompletionToken = boost::asio::deferred_t>
   auto record(std::string_view subject, record_options options = {},
               CompletionToken&& token = CompletionToken()) const {
-    return initiate<true>(token, detail::check_kind::record, subject, options.cost, options.timeout);
+    return initiate<true, CompletionToken>(token, detail::check_kind::record, subject, options.cost,
+                                           options.timeout);
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto record(std::string_view subject, CompletionToken&& token) const {
@@ -131,7 +132,8 @@ class limiter {
   template <class CompletionToken = boost::asio::deferred_t>
   auto fetch(std::string_view subject, fetch_options options = {},
              CompletionToken&& token = CompletionToken()) const {
-    return initiate<true>(token, detail::check_kind::fetch, subject, options.cost, options.timeout);
+    return initiate<true, CompletionToken>(token, detail::check_kind::fetch, subject, options.cost,
+                                           options.timeout);
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto fetch(std::string_view subject, CompletionToken&& token) const {
@@ -142,7 +144,8 @@ class limiter {
   template <class CompletionToken = boost::asio::deferred_t>
   auto reset(std::string_view subject, reset_options options = {},
              CompletionToken&& token = CompletionToken()) const {
-    return initiate<false>(token, detail::check_kind::reset, subject, 1, options.timeout);
+    return initiate<false, CompletionToken>(token, detail::check_kind::reset, subject, 1,
+                                            options.timeout);
   }
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken>
   auto reset(std::string_view subject, CompletionToken&& token) const {
@@ -161,9 +164,11 @@ class limiter {
   friend detail::joint_call detail::join(std::span<const claim>, detail::check_kind, joint_options);
 
   template <bool Answers, class CompletionToken>
-  auto initiate(CompletionToken& token, detail::check_kind kind, std::string_view subject,
-                std::int64_t cost, std::chrono::microseconds timeout) const {
+  auto initiate(std::remove_reference_t<CompletionToken>& token, detail::check_kind kind,
+                std::string_view subject, std::int64_t cost,
+                std::chrono::microseconds timeout) const {
     using signature = std::conditional_t<Answers, void(error_code, decision), void(error_code)>;
+    // The token's own category says whether it may be moved from.
     // The subject is copied here and now: a deferred operation may start after the caller's text is gone.
     return boost::asio::async_initiate<CompletionToken, signature>(
         detail::check_initiation<Answers>{core_, get_executor()}, token,

@@ -28,9 +28,10 @@ struct joint_call {
 /// Throws std::invalid_argument if there is no claim at all; what else is wrong with them, the call's result says.
 joint_call join(std::span<const claim> claims, check_kind kind, joint_options options);
 
+/// The token's own category says whether it may be moved from.
 template <class CompletionToken>
 auto initiate_joint(std::span<const claim> claims, check_kind kind, joint_options options,
-                    CompletionToken& token) {
+                    std::remove_reference_t<CompletionToken>& token) {
   joint_call call = join(claims, kind, options);
   return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
       check_initiation<true>{std::move(call.core), std::move(call.executor)}, token,
@@ -50,7 +51,7 @@ constexpr std::size_t leading_claims() {
 
 /// Claims, then perhaps options, then perhaps a token.
 template <class... Args>
-auto initiate_joint(check_kind kind, Args&&... args) {
+auto initiate_variadic(check_kind kind, Args&&... args) {
   constexpr std::size_t count = leading_claims<Args...>();
   const auto all = std::forward_as_tuple(std::forward<Args>(args)...);
   const auto claims = [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -72,9 +73,10 @@ auto initiate_joint(check_kind kind, Args&&... args) {
   static_assert(token_place + 1 >= sizeof...(Args), "claims, joint_options, a completion token");
   if constexpr (token_place == sizeof...(Args)) {
     boost::asio::deferred_t token;
-    return initiate_joint(std::span<const claim>(claims), kind, options, token);
+    return initiate_joint<boost::asio::deferred_t>(claims, kind, options, token);
   } else {
-    return initiate_joint(std::span<const claim>(claims), kind, options, std::get<token_place>(all));
+    using token = std::tuple_element_t<token_place, std::tuple<Args...>>;
+    return initiate_joint<token>(claims, kind, options, std::get<token_place>(all));
   }
 }
 
@@ -82,11 +84,13 @@ auto initiate_joint(check_kind kind, Args&&... args) {
 
 /// Counts for several limiters at once, if all of them allow it, and else for none: one atomic step, one round trip.
 ///
+///     weir::limiter partner{store, "partner", total, {.group = "partner"}};
+///     weir::limiter consumers{store, "consumers", each, {.group = "partner"}};
 ///     weir::decision d = co_await weir::record_all(partner.on("all"), consumers.on(account));
 ///     if (!d.allowed) log(d.tier == 0 ? "partner exhausted" : "account exhausted");
 ///
 /// A refusal is that of the limiter which refuses longest, and `tier` is its place among the arguments (a limiter with
-/// tiers of its own takes as many places). When all allow, `limit`, `used` and `remaining` are of the one with the least
+/// tiers of its own takes as many places); with a single claim it is as for that limiter's record. When all allow, `limit`, `used` and `remaining` are of the one with the least
 /// remaining, and `delay` is the longest.
 ///
 /// After the claims may come joint_options and a completion token. Everything else is as said for `limiter`.
@@ -98,25 +102,25 @@ auto initiate_joint(check_kind kind, Args&&... args) {
 /// If the store cannot say, the strictest of the limiters' failure policies applies: raise, closed, fallback, open.
 template <class... Args>
 auto record_all(const claim& first, Args&&... more) {
-  return detail::initiate_joint(detail::check_kind::record, first, std::forward<Args>(more)...);
+  return detail::initiate_variadic(detail::check_kind::record, first, std::forward<Args>(more)...);
 }
 
 /// The same for as many claims as there are at run time, at least one.
 template <class CompletionToken = boost::asio::deferred_t>
 auto record_all(std::span<const claim> claims, joint_options options = {},
                 CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint(claims, detail::check_kind::record, options, token);
+  return detail::initiate_joint<CompletionToken>(claims, detail::check_kind::record, options, token);
 }
 
 /// What record_all would answer, changing nothing; see limiter::fetch.
 template <class... Args>
 auto fetch_all(const claim& first, Args&&... more) {
-  return detail::initiate_joint(detail::check_kind::fetch, first, std::forward<Args>(more)...);
+  return detail::initiate_variadic(detail::check_kind::fetch, first, std::forward<Args>(more)...);
 }
 template <class CompletionToken = boost::asio::deferred_t>
 auto fetch_all(std::span<const claim> claims, joint_options options = {},
                CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint(claims, detail::check_kind::fetch, options, token);
+  return detail::initiate_joint<CompletionToken>(claims, detail::check_kind::fetch, options, token);
 }
 
 static_assert(std::is_trivially_destructible_v<joint_options>);

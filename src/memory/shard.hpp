@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <functional>
@@ -58,11 +59,12 @@ class shard {
   /// Counts in all of them or in none.
   error_code record_all(std::span<const place> places, policies::instant now, decision& answer) {
     const std::lock_guard lock(mutex_);
-    for (const place& p : places) {
-      if (subjects_.contains(p.key)) continue;
-      if (subjects_.size() >= max_ && !make_room(now)) return error::store_full;
-      subjects_.try_emplace(p.key);
+    // Room for all of them before the first goes in: making it may drop what no longer matters, theirs included.
+    if (subjects_.size() + missing(places) > max_) {
+      make_room(now);
+      if (subjects_.size() + missing(places) > max_) return error::store_full;
     }
+    for (const place& p : places) subjects_.try_emplace(p.key);
     // Looked up once all are there: inserting moves the others.
     std::array<policies::tier<policies::any_state>, policies::max_tiers> tiers;
     for (std::size_t i = 0; i < places.size(); ++i) {
@@ -118,6 +120,11 @@ class shard {
     policies::any_state state;
     policies::instant matters_until = 0;
   };
+
+  std::size_t missing(std::span<const place> places) const {
+    return static_cast<std::size_t>(std::count_if(
+        places.begin(), places.end(), [&](const place& p) { return !subjects_.contains(p.key); }));
+  }
 
   static void fit(policies::any_state& state, const policies::kernel& kernel) {
     std::visit([&](const auto& k) { policies::state_for(k, state); }, kernel);

@@ -42,7 +42,8 @@ void session_core::close() {
 }
 
 bool session_core::has_actions() const noexcept {
-  return open_wanted_ || close_wanted_ || (state_ == state::greeting && greeting_wanted_) ||
+  return open_wanted_ || close_wanted_ ||
+         (state_ == state::greeting && !writing_ && greeting_wanted_) ||
          (state_ == state::ready && !writing_ && pipeline_.wants_write());
 }
 
@@ -135,7 +136,7 @@ void session_core::received(bool ok, std::size_t bytes, time now, error why) {
       }
       state_ = state::ready;
       was_ready_ = true;
-      handshake_.reset();
+      if (!writing_) handshake_.reset();  // else the write under way is its output
       if (!turned_away_) backoff_.reset();
       pipeline_.connected();
       watch(now);
@@ -176,6 +177,7 @@ void session_core::written(bool ok, std::size_t bytes, time now) {
     sent_ = bytes;
     return;
   }
+  if (state_ == state::ready) handshake_.reset();
   pipeline_.write_done();
 }
 

@@ -36,8 +36,9 @@ decision combined(std::span<const decision> of) noexcept {
   for (std::size_t i = 0; i < of.size(); ++i) {
     const decision& d = of[i];
     const decision& best = of[chosen];
-    idle = std::max(idle, until(d, d.reset_after));
-    turn = std::max(turn, until(d, d.delay));
+    // Zero means now, whatever the time by that one's clock is.
+    if (d.reset_after.count() > 0) idle = std::max(idle, until(d, d.reset_after));
+    if (d.delay.count() > 0) turn = std::max(turn, until(d, d.delay));
     if (d.allowed != best.allowed ? !d.allowed
         : d.allowed               ? d.remaining < best.remaining
                                   : until(d, d.retry_after) > until(best, best.retry_after)) {
@@ -45,11 +46,11 @@ decision combined(std::span<const decision> of) noexcept {
     }
   }
   decision result = of[chosen];
-  result.reset_after = idle - result.at;
+  result.reset_after = std::max(idle, result.at) - result.at;
   result.delay = std::chrono::microseconds{0};
   if (result.allowed) {
-    result.delay = turn - result.at;
-  } else {
+    result.delay = std::max(turn, result.at) - result.at;
+  } else if (of.size() > 1) {
     result.tier = static_cast<std::int16_t>(chosen);
   }
   return result;

@@ -22,7 +22,7 @@ struct tier {
 };
 
 /// What several decisions come to. All allowed: the one with the least left, and the longest delay. Else the one that
-/// refuses longest, and its place in `tier`. `of` holds at least one.
+/// refuses longest, and its place in `tier` (of one alone: -1). `of` holds at least one.
 decision combined(std::span<const decision> of) noexcept;
 
 /// Counts in all of them, at one instant, if all allow it; else in none. None may count what it refuses. At most max_tiers.

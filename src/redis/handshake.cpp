@@ -10,10 +10,10 @@ handshake::handshake(const redis_options& options) : options_(options) { begin(r
 
 void handshake::begin(round r) {
   round_ = r;
-  output_.clear();
+  std::string& output = outputs_[static_cast<std::size_t>(r)];
   expected_ = 0;
   received_ = 0;
-  command_writer writer(output_);
+  command_writer writer(output);
   const bool authenticates = !options_.password.empty();
   const std::string_view user = options_.username.empty() ? std::string_view("default")
                                                           : options_.username;
@@ -28,30 +28,30 @@ void handshake::begin(round r) {
     if (authenticates) {
       // Servers older than ACLs know no user.
       if (options_.username.empty()) {
-        write_command(output_, "AUTH", options_.password);
+        write_command(output, "AUTH", options_.password);
       } else {
-        write_command(output_, "AUTH", options_.username, options_.password);
+        write_command(output, "AUTH", options_.username, options_.password);
       }
       ++expected_;
     }
     if (!options_.client_name.empty()) {
-      write_command(output_, "CLIENT", "SETNAME", options_.client_name);
+      write_command(output, "CLIENT", "SETNAME", options_.client_name);
       ++expected_;
     }
   }
   select_ = static_cast<std::size_t>(-1);
   if (options_.database != 0) {
     select_ = expected_;
-    write_command(output_, "SELECT", static_cast<std::int64_t>(options_.database));
+    write_command(output, "SELECT", static_cast<std::int64_t>(options_.database));
     ++expected_;
   }
   // For those who read CLIENT LIST on the server. Redis knows it from 7.2 on.
   courtesies_ = expected_;
-  write_command(output_, "CLIENT", "SETINFO", "LIB-NAME", "weir");
-  write_command(output_, "CLIENT", "SETINFO", "LIB-VER", WEIR_VERSION);
+  write_command(output, "CLIENT", "SETINFO", "LIB-NAME", "weir");
+  write_command(output, "CLIENT", "SETINFO", "LIB-VER", WEIR_VERSION);
   expected_ += courtesy_count;
   for (const script& s : scripts()) {
-    write_command(output_, "SCRIPT", "LOAD", s.text);
+    write_command(output, "SCRIPT", "LOAD", s.text);
     ++expected_;
   }
 }

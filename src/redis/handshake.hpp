@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string>
 
 #include "redis/resp_reader.hpp"
@@ -9,16 +10,18 @@
 namespace weir::redis {
 
 /// What is said on a new connection before anything else, as one pipeline: HELLO 3 with AUTH and SETNAME, SELECT,
-/// CLIENT SETINFO (whose refusal does not matter), and SCRIPT LOAD of every script. A server or proxy that does not know HELLO gets a second round in RESP2.
+/// CLIENT SETINFO (whose refusal does not matter), and SCRIPT LOAD of every script. A server or proxy that does not know
+/// HELLO gets a second round in RESP2.
 ///
 /// No sockets: write output(), then feed the replies until it is no longer `going`; after `again`, write the new output().
+/// The output of either round stays where it is until the end: the replies may come before its write is done.
 class handshake {
  public:
   enum class step { going, again, done, failed };
 
   explicit handshake(const redis_options& options);
 
-  const std::string& output() const noexcept { return output_; }
+  const std::string& output() const noexcept { return outputs_[static_cast<std::size_t>(round_)]; }
   step on_reply(const reply_view& reply);
 
   /// Why it failed.
@@ -31,7 +34,7 @@ class handshake {
 
   const redis_options& options_;
   round round_ = round::resp3;
-  std::string output_;
+  std::array<std::string, 2> outputs_;  // of each round
   std::size_t expected_ = 0;
   std::size_t received_ = 0;
   std::size_t select_ = 0;      // which reply is that to SELECT; beyond the last if there is none

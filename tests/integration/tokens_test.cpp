@@ -7,6 +7,7 @@
 #include <boost/asio/use_future.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -165,6 +166,52 @@ BOOST_DATA_TEST_CASE_F(fixture, a_callback_of_any_value_category, stores, store)
     BOOST_TEST(d.used == *owned);
   });
   weir::test::run_until(io, [&] { return calls == 4; });
+}
+
+// An lvalue token was moved from: the second call found an empty function.
+BOOST_DATA_TEST_CASE_F(fixture, a_token_that_is_passed_twice_is_copied, stores, store) {
+  const auto l = open(store);
+  int calls = 0;
+  std::function<void(weir::error_code, weir::decision)> on_decision = [&](weir::error_code ec,
+                                                                          weir::decision) {
+    BOOST_TEST(!ec.failed());
+    ++calls;
+  };
+  std::function<void(weir::error_code)> on_reset = [&](weir::error_code) { ++calls; };
+  for (int i = 0; i < 2; ++i) {
+    l.record("a", on_decision);
+    l.record("a", {.cost = 1}, on_decision);
+    l.fetch("a", on_decision);
+    l.reset("a", on_reset);
+    const weir::claim claims[] = {l.on("a")};
+    weir::record_all(l.on("a"), on_decision);
+    weir::record_all(l.on("a"), weir::joint_options{}, on_decision);
+    weir::fetch_all(std::span<const weir::claim>(claims), {}, on_decision);
+  }
+  BOOST_TEST((on_decision && on_reset));
+  // One that can only be moved.
+  weir::record_all(l.on("a"), [&, owned = std::make_unique<int>(1)](
+                                  weir::error_code, weir::decision) { calls += *owned; });
+  weir::test::run_until(io, [&] { return calls == 15; });
+}
+
+// Without locks, for those who use one thread.
+BOOST_AUTO_TEST_CASE(a_store_for_a_single_thread) {
+  weir::test::redis_server server;
+  weir::redis_options o = weir::test::patient_options(server);
+  o.single_threaded = true;
+  const weir::limiter l(weir::make_redis_store(io.get_executor(), o), "r",
+                        weir::fixed_window{.limit = 300, .window = 24h});
+  weir::test::crowd c;
+  for (int i = 0; i < 500; ++i) l.record("a", c.caller());
+  weir::test::run_until_complete(io, c);
+  BOOST_TEST(c.allowed() == 300u);
+  server.restart();
+  weir::test::crowd again;
+  weir::test::run_until(io, [&] {
+    if (again.complete()) l.record("a", again.caller());
+    return again.allowed() > 0;
+  });
 }
 
 BOOST_DATA_TEST_CASE_F(fixture, a_deferred_call_starts_later_and_needs_nothing_of_its_caller,

@@ -251,4 +251,22 @@ BOOST_AUTO_TEST_CASE(of_several_that_allow_the_one_with_the_least_left_speaks) {
   BOOST_TEST(d.delay.count() == 5);
 }
 
+// A clock a little behind one tier's state made the others' delay and reset_after out of nothing.
+BOOST_AUTO_TEST_CASE(a_tier_whose_time_is_ahead_delays_nobody) {
+  decision ahead = allowed_with(9, 0);
+  ahead.at += std::chrono::microseconds(300);
+  const decision each[] = {ahead, allowed_with(3, 40)};
+  const decision d = policies::combined(each);
+  BOOST_TEST(d.remaining == 3);
+  BOOST_TEST(d.delay.count() == 0);
+  BOOST_TEST(d.reset_after.count() == 40);
+  decision used_ahead = allowed_with(1, 50);
+  used_ahead.at += std::chrono::microseconds(300);
+  const decision other[] = {allowed_with(3, 40, 20), used_ahead};
+  const decision e = policies::combined(other);
+  BOOST_TEST(e.remaining == 1);
+  BOOST_TEST(e.delay.count() == 0);  // that turn is past by then
+  BOOST_TEST(e.reset_after.count() == 50);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/fake_check.hpp"
@@ -30,6 +31,13 @@ struct fixture {
   void add(const core_ptr& core, std::string_view subject, check_kind kind = check_kind::record,
            std::int64_t cost = 1) {
     line.push_back(checks.emplace_back(core, subject, cost, kind));
+  }
+  void add_joint(std::initializer_list<std::pair<core_ptr, std::string_view>> claims) {
+    fake_check& c = checks.emplace_back(claims.begin()->first, claims.begin()->second);
+    for (auto it = claims.begin() + 1; it != claims.end(); ++it) {
+      c.further.push_back({it->first, weir::detail::short_text(it->second), 1});
+    }
+    line.push_back(c);
   }
   /// What each call does, and how many checks each of its keys carries: "record 2 1".
   std::vector<std::string> pack() {
@@ -86,6 +94,37 @@ BOOST_AUTO_TEST_CASE(resets_of_many_keys_share_a_call) {
   add(window, "b", check_kind::reset);
   add(window, "a", check_kind::reset);
   BOOST_TEST((pack() == calls{"reset 2 1"}));
+}
+
+BOOST_AUTO_TEST_CASE(joint_checks_of_the_same_keys_become_a_count_and_of_the_same_limiters_a_call) {
+  for (int i = 0; i < 3; ++i) add_joint({{window, "a"}, {other, "b"}});
+  add_joint({{window, "c"}, {other, "d"}});
+  add_joint({{other, "b"}, {window, "e"}});
+  BOOST_TEST((pack() == calls{"record 3 1", "record 1"}));
+  BOOST_TEST(checks[2].position == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(joint_and_single_checks_of_a_key_keep_their_order) {
+  add_joint({{window, "a"}, {other, "b"}});
+  add(other, "b");
+  add_joint({{window, "a"}, {other, "b"}});
+  BOOST_TEST((pack() == calls{"record 1", "record 1", "record 1"}));
+  add_joint({{window, "a"}, {other, "b"}});
+  add_joint({{window, "a"}, {other, "c"}});
+  add_joint({{window, "a"}, {other, "b"}});
+  BOOST_TEST((pack() == calls{"record 1 1 1"}));
+  add(window, "a");
+  add_joint({{other, "b"}, {window, "a"}});
+  add(window, "a");
+  add(window, "z");
+  BOOST_TEST((pack() == calls{"record 1", "record 1", "record 1 1"}));
+}
+
+BOOST_AUTO_TEST_CASE(further_limiters_of_other_costs_are_other_checks) {
+  add_joint({{window, "a"}, {other, "b"}});
+  add_joint({{window, "a"}, {other, "b"}});
+  checks[1].further[0].cost = 2;
+  BOOST_TEST((pack() == calls{"record 1", "record 1"}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -161,4 +161,49 @@ BOOST_AUTO_TEST_CASE(shares_of_every_policy_keep_burst_and_rate_in_proportion) {
   }
 }
 
+// Limiters asked together: the strictest policy decides, and a refusal names the place among the arguments.
+BOOST_AUTO_TEST_CASE(together_the_strictest_failure_policy_decides) {
+  const weir::policy two = weir::fixed_window{.limit = 2, .window = 24h};
+  const auto make = [&](on_failure f, const weir::tiers& tiers) {
+    limiter_options o{.on_failure = f};
+    o.group = "g";
+    return std::make_shared<const weir::detail::limiter_core>(
+        std::make_shared<weir::test::null_store>(), "r", tiers, o);
+  };
+  const auto ask = [](const weir::test::core_ptr& a, const weir::test::core_ptr& b,
+                      check_kind kind = check_kind::record) {
+    fake_check c(a, "s", 1, kind);
+    c.further.push_back({b, weir::detail::short_text("t"), 1});
+    c.ec = error::timed_out;
+    weir::detail::apply_failure_policy(c);
+    return outcome{c.ec, c.answer};
+  };
+  const auto raise = make(on_failure::raise, weir::tiers(ten_a_day));
+  const auto open = make(on_failure::open, weir::tiers(ten_a_day));
+  const auto closed = make(on_failure::closed, weir::tiers(ten_a_day));
+  const auto local = make(on_failure::fallback, weir::tiers(two));
+  BOOST_TEST((ask(open, raise).ec == error::timed_out));
+  BOOST_TEST((ask(raise, local).ec == error::timed_out));
+  BOOST_TEST(!ask(local, closed).answer.allowed);
+  BOOST_TEST(ask(open, open).answer.allowed);
+
+  for (int i = 0; i < 2; ++i) BOOST_TEST(ask(open, local, check_kind::fetch).answer.allowed);
+  for (int i = 0; i < 4; ++i) {
+    const auto o = ask(open, local);
+    BOOST_TEST(!o.ec);
+    BOOST_TEST(o.answer.allowed == (i < 2));
+    BOOST_TEST(o.answer.tier == (i < 2 ? -1 : 1));
+    BOOST_TEST((o.answer.source == weir::source::fallback));
+  }
+  // Behind a limiter with three tiers, its own second tier refuses; and what it refuses, the other has not counted.
+  const auto three = make(on_failure::fallback, weir::tiers(ten_a_day, ten_a_day, ten_a_day));
+  const auto tiered = make(on_failure::fallback, weir::tiers(ten_a_day, two));
+  for (int i = 0; i < 5; ++i) {
+    const auto o = ask(three, tiered);
+    BOOST_TEST(o.answer.allowed == (i < 2));
+    BOOST_TEST(o.answer.tier == (i < 2 ? -1 : 4));
+  }
+  BOOST_TEST(fail(three, error::timed_out, "s", 1, check_kind::fetch).answer.used == 2);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -226,4 +226,20 @@ BOOST_AUTO_TEST_CASE(threads_share_one_limiter) {
   BOOST_TEST(allowed == 1000);
 }
 
+BOOST_AUTO_TEST_CASE(tiers_allow_together_or_count_nothing) {
+  weir::local_limiter l(
+      weir::tiers{weir::fixed_window{.limit = 3, .window = 1s}, weir::sliding_log{5, 10s}}, clock);
+  BOOST_TEST(allowed_of(l, 9) == 3);
+  BOOST_TEST(l.fetch().tier == 0);
+  BOOST_CHECK(error_of([&] { l.record(4); }) == error::cost_exceeds_limit);
+  BOOST_CHECK(error_of([&] { l.fetch(0); }) == error::invalid_cost);
+  now += 1s;
+  BOOST_TEST(allowed_of(l, 9) == 2);  // the log holds five
+  const auto d = l.record();
+  BOOST_TEST(d.tier == 1);
+  BOOST_TEST((d.retry_after == 9s));
+  l.reset();
+  BOOST_TEST(allowed_of(l, 9) == 3);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -104,6 +104,34 @@ BOOST_AUTO_TEST_CASE(there_is_room_again_once_subjects_expire) {
   WEIR_TEST_ERROR(record(l, "d").ec, error::store_full);
 }
 
+// Making room for the second tier dropped the first one, which was then used.
+BOOST_AUTO_TEST_CASE(tiers_find_room_for_all_or_take_none) {
+  const weir::tiers two{three_per_10s,
+                        weir::token_bucket{.capacity = 2, .refill = weir::per_day(1)}};
+  const weir::limiter tiered(store(1, 1), "r", two);
+  WEIR_TEST_ERROR(record(tiered, "a").ec, error::store_full);
+
+  const auto s = store(3, 1);
+  const weir::limiter single(s, "one", three_per_10s);
+  const weir::limiter both(s, "both", two);
+  record(single, "x");
+  now += 5s;
+  record(single, "y");
+  WEIR_TEST_ERROR(record(both, "a").ec, error::store_full);
+  BOOST_TEST(record(single, "z").d.allowed);  // the attempt has taken no room
+  now += 5s;                                  // x is over
+  WEIR_TEST_ERROR(record(both, "a").ec, error::store_full);
+  now += 5s;  // y and z too
+  BOOST_TEST(record(both, "a").d.remaining == 1);
+  BOOST_TEST(record(both, "a").d.remaining == 0);
+  WEIR_TEST_ERROR(record(both, "b").ec, error::store_full);
+  // Its own first tier no longer matters when the second needs room.
+  now += 10s;
+  const auto d = record(both, "a").d;
+  BOOST_TEST(!d.allowed);
+  BOOST_TEST(d.tier == 1);
+}
+
 BOOST_AUTO_TEST_CASE(a_reset_makes_room_and_forgets) {
   const weir::limiter l(store(1), "r", three_per_10s);
   for (int i = 0; i < 4; ++i) record(l, "a");

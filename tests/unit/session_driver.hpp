@@ -60,6 +60,7 @@ struct driver {
       if (!a.write.empty()) {
         BOOST_TEST_REQUIRE(!writing);
         writing = std::string(a.write);
+        view = a.write;
       }
       core.take_done();
       if (a.close) settle_after_close();
@@ -80,6 +81,8 @@ struct driver {
   }
   void written(bool ok, std::size_t n) {
     BOOST_TEST_REQUIRE(writing.has_value());
+    // The bytes belong to the core, and stay until they are written, whatever came in meanwhile.
+    BOOST_TEST_REQUIRE(view == *writing);
     writing.reset();
     core.written(ok, n, now);
     pump();
@@ -139,6 +142,7 @@ struct driver {
   bool reading = false;
   bool aborted_open = false;
   std::optional<std::string> writing;
+  std::string_view view;
   int opens = 0;
   int closes = 0;
 };

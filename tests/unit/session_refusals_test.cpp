@@ -79,6 +79,26 @@ BOOST_AUTO_TEST_CASE(a_server_without_hello_is_greeted_again) {
   BOOST_TEST((c.stage == check_stage::staged));
 }
 
+// A server that answers all of the greeting before it has taken it got bytes of freed memory.
+BOOST_AUTO_TEST_CASE(a_greeting_answered_too_early_is_still_the_greeting) {
+  for (const bool knows_hello : {true, false}) {
+    driver d;
+    d.submit();
+    d.opened(error{});
+    const std::string first = *d.writing;
+    std::string replies = greeting_replies;
+    if (!knows_hello) {
+      replies = "-ERR unknown command `HELLO`\r\n";
+      for (std::size_t i = 0; i < 2 + weir::redis::script_count; ++i) replies += "+ok\r\n";
+    }
+    d.received(replies);
+    BOOST_TEST(*d.writing == first);
+    BOOST_TEST(d.write_succeeds() == first);
+    BOOST_TEST_REQUIRE(d.writing.has_value());
+    BOOST_TEST(*d.writing != first);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_certificate_that_is_not_accepted_is_the_callers_answer) {
   driver d;
   auto& c = d.submit();
