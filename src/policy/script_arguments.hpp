@@ -14,7 +14,8 @@ class script_arguments {
   script_arguments(std::initializer_list<std::int64_t> values) : size_(values.size()) {
     std::copy(values.begin(), values.end(), values_.begin());
   }
-  std::span<const std::int64_t> values() const noexcept { return {values_.data(), size_}; }
+  std::span<const std::int64_t> values() const& noexcept { return {values_.data(), size_}; }
+  std::span<const std::int64_t> values() const&& = delete;  // they would outlive what they look at
 
  private:
   std::array<std::int64_t, 8> values_{};

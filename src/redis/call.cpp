@@ -116,7 +116,9 @@ void write_constants(command_writer& writer, const call& c) {
     if (c.tiers.size() > 1) writer.arg(static_cast<std::int64_t>(t.kernel.index() + 1));
     std::visit(
         [&](const auto& kernel) {
-          for (const std::int64_t value : kernel.arguments(t.cost).values()) writer.arg(value);
+          // Named: a temporary would be gone before the first value is read.
+          const policies::script_arguments constants = kernel.arguments(t.cost);
+          for (const std::int64_t value : constants.values()) writer.arg(value);
         },
         t.kernel);
   }

@@ -94,8 +94,8 @@ BOOST_AUTO_TEST_CASE(replies_reach_their_own_callers_while_others_leave) {
   for (std::uint32_t stream = 0; stream < 6; ++stream) {
     BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << weir::test::run_seed() << ", stream " << stream) {
       random_source random(weir::test::run_seed(), stream);
-      const auto piece = [&] { return static_cast<std::size_t>(random.between(20, 400)); };
-      const auto pause = [&] { return std::chrono::microseconds(random.between(0, 3000)); };
+      const auto piece = [&] { return static_cast<std::size_t>(random.between(100, 400)); };
+      const auto pause = [&] { return std::chrono::microseconds(random.between(500, 2500)); };
       proxy.plan([&](std::size_t) {
         return std::vector<fault>{{.what = fault::kind::delay,
                                    .way = way::requests,

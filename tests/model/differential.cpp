@@ -166,7 +166,8 @@ class tracer {
       counts.push_back(v.count);
     }
     harness_->send_clock(c.now);
-    harness_->send_run(keys, kernel_.arguments(c.cost).values(), counts);
+    const auto constants = kernel_.arguments(c.cost);
+    harness_->send_run(keys, constants.values(), counts);
     if (c.asks_ttl) {
       for (const visit& v : c.visits) harness_->send_requested_ttl(v.key);
     }

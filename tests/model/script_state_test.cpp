@@ -88,7 +88,8 @@ class script_subject {
                                                   std::int64_t cost) {
     harness_.set_clock(now);
     const std::vector<std::int64_t> counts(keys.size(), count);
-    harness_.send_run(keys, kernel.arguments(cost).values(), counts);
+    const auto constants = kernel.arguments(cost);
+    harness_.send_run(keys, constants.values(), counts);
     const redis::reply_view& reply = in_.client.read_view();
     std::vector<std::int64_t> numbers(1 + keys.size() * Kernel::reply_width);
     if (!reply.integers(numbers)) {
