@@ -98,13 +98,14 @@ decision local_fallback::answer(std::string_view subject, std::int64_t cost, F&&
 
 decision local_fallback::record(std::string_view subject, std::int64_t cost) {
   return answer(subject, cost, [&](auto places, decision& d) {
-    return subjects_.record_all(places, read_clock({}), d);
+    return subjects_.record_all(
+        places, [] { return read_clock({}); }, d);
   });
 }
 
 decision local_fallback::fetch(std::string_view subject, std::int64_t cost) {
   return answer(subject, cost, [&](auto places, decision& d) {
-    d = subjects_.fetch_all(places, read_clock({}));
+    d = subjects_.fetch_all(places, [] { return read_clock({}); });
     return error_code();
   });
 }

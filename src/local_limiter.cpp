@@ -50,8 +50,8 @@ struct local_limiter<Policy>::impl {
   decision answer(std::int64_t cost, One&& one, All&& all) {
     if (cost < 1 || cost > max_units) throw boost::system::system_error(error::invalid_cost);
     if (cost > ceiling) throw boost::system::system_error(error::cost_exceeds_limit);
-    const policies::instant t = detail::read_clock(clock);
     const std::lock_guard lock(mutex);
+    const policies::instant t = detail::read_clock(clock);
     if (kernels.size() == 1) {
       return std::visit([&](const auto& k) { return one(k, policies::state_for(k, states[0]), t); },
                         kernels[0]);

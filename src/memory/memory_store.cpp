@@ -58,16 +58,16 @@ class memory_store final : public detail::store_backend {
     // and compares the lowest; the shard takes some from the middle.
     const std::size_t hash = memory::subject_hash{}(detail::hash_tag(key));
     memory::shard& home = *shards_[(hash >> 40) & (shards_.size() - 1)];
-    const policies::instant now = detail::read_clock(clock_);
-    if (!detail::is_single(c)) return answer_together(c, home, now);
+    const auto clock = [this] { return detail::read_clock(clock_); };
+    if (!detail::is_single(c)) return answer_together(c, home);
 
     const policies::kernel& kernel = c.limiter->tiers.front();
     switch (c.kind) {
       case detail::check_kind::record:
-        c.ec = home.record(kernel, key, now, c.cost, c.answer);
+        c.ec = home.record(kernel, key, clock, c.cost, c.answer);
         break;
       case detail::check_kind::fetch:
-        c.answer = home.fetch(kernel, key, now, c.cost);
+        c.answer = home.fetch(kernel, key, clock, c.cost);
         break;
       case detail::check_kind::reset:
         home.reset(key);
@@ -75,7 +75,7 @@ class memory_store final : public detail::store_backend {
     }
   }
 
-  static void answer_together(detail::check& c, memory::shard& home, policies::instant now) {
+  void answer_together(detail::check& c, memory::shard& home) {
     thread_local std::vector<memory::shard::place> places;
     std::size_t count = 0;
     detail::for_each_tier(c, [&](const detail::limiter_core& limiter, std::string_view subject,
@@ -88,12 +88,13 @@ class memory_store final : public detail::store_backend {
       p.cost = cost;
     });
     const std::span<const memory::shard::place> asked(places.data(), count);
+    const auto clock = [this] { return detail::read_clock(clock_); };
     switch (c.kind) {
       case detail::check_kind::record:
-        c.ec = home.record_all(asked, now, c.answer);
+        c.ec = home.record_all(asked, clock, c.answer);
         break;
       case detail::check_kind::fetch:
-        c.answer = home.fetch_all(asked, now);
+        c.answer = home.fetch_all(asked, clock);
         break;
       case detail::check_kind::reset:
         for (const memory::shard::place& p : asked) home.reset(p.key);

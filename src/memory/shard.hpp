@@ -23,15 +23,18 @@ struct subject_hash {
 };
 
 /// A bounded map from keys to policy states, with its own lock. What no longer matters is dropped as other keys are
-/// checked; what still counts is never forgotten.
+/// checked; what still counts is never forgotten. The clock is read under the lock: a check never comes with a time before
+/// that of the one it follows.
 class shard {
  public:
   explicit shard(std::size_t max_subjects) : max_(max_subjects) {}
 
   /// error::store_full, and no answer, if the key is new and there is no room.
-  error_code record(const policies::kernel& kernel, std::string_view key, policies::instant now,
+  template <class Clock>
+  error_code record(const policies::kernel& kernel, std::string_view key, const Clock& clock,
                     policies::units cost, decision& answer) {
     const std::lock_guard lock(mutex_);
+    const policies::instant now = clock();
     auto found = subjects_.find(key);
     if (found == subjects_.end()) {
       if (subjects_.size() >= max_ && !make_room(now)) return error::store_full;
@@ -57,8 +60,10 @@ class shard {
   };
 
   /// Counts in all of them or in none.
-  error_code record_all(std::span<const place> places, policies::instant now, decision& answer) {
+  template <class Clock>
+  error_code record_all(std::span<const place> places, const Clock& clock, decision& answer) {
     const std::lock_guard lock(mutex_);
+    const policies::instant now = clock();
     // Room for all of them before the first goes in: making it may drop what no longer matters, theirs included.
     if (subjects_.size() + missing(places) > max_) {
       make_room(now);
@@ -81,8 +86,10 @@ class shard {
     return {};
   }
 
-  decision fetch_all(std::span<const place> places, policies::instant now) {
+  template <class Clock>
+  decision fetch_all(std::span<const place> places, const Clock& clock) {
     const std::lock_guard lock(mutex_);
+    const policies::instant now = clock();
     std::array<policies::any_state, policies::max_tiers> states;
     std::array<policies::tier<policies::any_state>, policies::max_tiers> tiers;
     for (std::size_t i = 0; i < places.size(); ++i) {
@@ -95,9 +102,11 @@ class shard {
     return policies::fetch_all<policies::any_state>({tiers.data(), places.size()}, now);
   }
 
-  decision fetch(const policies::kernel& kernel, std::string_view key, policies::instant now,
+  template <class Clock>
+  decision fetch(const policies::kernel& kernel, std::string_view key, const Clock& clock,
                  policies::units cost) {
     const std::lock_guard lock(mutex_);
+    const policies::instant now = clock();
     const auto found = subjects_.find(key);
     return std::visit(
         [&](const auto& k) {

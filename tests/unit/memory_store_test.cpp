@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/test/unit_test.hpp>
 #include <random>
@@ -130,6 +131,35 @@ BOOST_AUTO_TEST_CASE(tiers_find_room_for_all_or_take_none) {
   const auto d = record(both, "a").d;
   BOOST_TEST(!d.allowed);
   BOOST_TEST(d.tier == 1);
+}
+
+// Times were read before the lock: a check that came second could be told a place too many, as if its time were before.
+BOOST_AUTO_TEST_CASE(threads_get_their_places_in_the_order_of_their_times) {
+  asio::thread_pool pool(4);
+  std::atomic<std::int64_t> ticks{1'000'000'000};
+  const weir::limiter l(weir::make_memory_store(
+                            pool.get_executor(),
+                            {.clock =
+                                 [&] {
+                                   const weir::time_point read(1us * ticks.fetch_add(1));
+                                   std::this_thread::yield();  // so that another may come in between
+                                   return read;
+                                 }}),
+                        "r", weir::token_bucket{.capacity = 25'000, .refill = weir::per_day(1)});
+  constexpr std::int64_t subjects = 3000;
+  std::atomic<std::int64_t> used{0};
+  std::barrier together(4);
+  for (int t = 0; t < 4; ++t) {
+    asio::post(pool, [&] {
+      for (std::int64_t i = 0; i < subjects; ++i) {
+        const std::string subject = std::to_string(i);
+        together.arrive_and_wait();
+        l.record(subject, [&](weir::error_code, weir::decision d) { used.fetch_add(d.used); });
+      }
+    });
+  }
+  pool.join();
+  BOOST_TEST(used == subjects * (1 + 2 + 3 + 4));
 }
 
 BOOST_AUTO_TEST_CASE(a_reset_makes_room_and_forgets) {
