@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_connection_cut_at_any_byte) {
 }
 
 BOOST_AUTO_TEST_CASE(a_dead_link_is_noticed_while_calls_are_pending) {
-  options.silence_timeout = 40ms;
+  options.silence_timeout = 250ms;
   const auto l = connected();
   proxy.strike({.what = fault::kind::half_open});
   crowd sent;
@@ -84,8 +84,8 @@ BOOST_AUTO_TEST_CASE(a_dead_link_is_noticed_while_calls_are_pending) {
 }
 
 BOOST_AUTO_TEST_CASE(a_dead_link_is_noticed_while_nothing_goes_on) {
-  options.silence_timeout = 40ms;
-  options.ping_interval = 20ms;
+  options.silence_timeout = 250ms;
+  options.ping_interval = 60ms;
   const auto l = connected();
   proxy.strike({.what = fault::kind::half_open});
   run_until(io, [&] { return proxy.counts().accepted == 2; });
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_link_that_dies_in_the_handshake_is_tried_again) {
 
 // The reply begins and never ends.
 BOOST_AUTO_TEST_CASE(half_a_reply_is_no_sign_of_life_for_ever) {
-  options.silence_timeout = 40ms;
+  options.silence_timeout = 250ms;
   const auto l = connected();
   proxy.strike({.what = fault::kind::truncate, .after = 5});
   WEIR_TEST_ERROR(record(l, "a").ec, error::outcome_unknown);
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(half_a_reply_is_no_sign_of_life_for_ever) {
 
 // Slow is not dead: a reply that trickles in for longer than the silence that is borne.
 BOOST_AUTO_TEST_CASE(a_slow_link_is_not_given_up) {
-  options.silence_timeout = 100ms;
+  options.silence_timeout = 400ms;
   options.max_keys_per_call = 1;
   const auto l = connected();
   proxy.strike({.what = fault::kind::throttle, .rate = 20'000});
