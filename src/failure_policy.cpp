@@ -1,7 +1,6 @@
 #include "failure_policy.hpp"
 
 #include <algorithm>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -14,11 +13,13 @@ namespace {
 /// A refusal by a process that does not know: come back when the store may be well again.
 constexpr std::chrono::seconds unknown_pause{1};
 
+constexpr auto the_clock = [] { return read_clock({}); };
+
 decision without_store(bool allowed) {
   decision d;
   d.allowed = allowed;
   d.source = source::fallback;
-  d.at = policies::to_time_point(read_clock({}));
+  d.at = policies::to_time_point(the_clock());
   if (!allowed) d.retry_after = unknown_pause;
   return d;
 }
@@ -81,33 +82,34 @@ local_fallback::local_fallback(const weir::tiers& tiers, const limiter_options& 
   }
 }
 
-template <class F>
-decision local_fallback::answer(std::string_view subject, std::int64_t cost, F&& ask) {
-  // The cost fits the whole limit, but perhaps not this process's share of it.
-  if (cost > ceiling_) return without_store(false);
+std::vector<memory::shard::place> local_fallback::places_of(std::string_view subject,
+                                                            std::int64_t cost) const {
   std::vector<memory::shard::place> places;
   for (const policies::kernel& kernel : tiers_) {
-    places.push_back({&kernel, std::string(subject), cost});
-    places.back().key += std::to_string(places.size());
+    // A byte in front tells the tiers apart.
+    places.push_back({&kernel, static_cast<char>(places.size()) + std::string(subject), cost});
   }
+  return places;
+}
+
+decision local_fallback::record(std::string_view subject, std::int64_t cost) {
+  // The cost fits the whole limit, but perhaps not this process's share of it.
+  if (cost > ceiling_) return without_store(false);
   decision d;
-  if (ask(std::span<const memory::shard::place>(places), d)) return without_store(false);
+  const error_code ec = tiers_.size() == 1
+                            ? subjects_.record(tiers_.front(), subject, the_clock, cost, d)
+                            : subjects_.record_all(places_of(subject, cost), the_clock, d);
+  if (ec) return without_store(false);
   d.source = source::fallback;
   return d;
 }
 
-decision local_fallback::record(std::string_view subject, std::int64_t cost) {
-  return answer(subject, cost, [&](auto places, decision& d) {
-    return subjects_.record_all(
-        places, [] { return read_clock({}); }, d);
-  });
-}
-
 decision local_fallback::fetch(std::string_view subject, std::int64_t cost) {
-  return answer(subject, cost, [&](auto places, decision& d) {
-    d = subjects_.fetch_all(places, [] { return read_clock({}); });
-    return error_code();
-  });
+  if (cost > ceiling_) return without_store(false);
+  decision d = tiers_.size() == 1 ? subjects_.fetch(tiers_.front(), subject, the_clock, cost)
+                                  : subjects_.fetch_all(places_of(subject, cost), the_clock);
+  d.source = source::fallback;
+  return d;
 }
 
 namespace {

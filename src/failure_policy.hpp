@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string_view>
+#include <vector>
+
 #include "memory/shard.hpp"
 #include "weir/detail/check.hpp"
 #include "weir/limiter.hpp"
@@ -22,8 +25,7 @@ class local_fallback {
   decision fetch(std::string_view subject, std::int64_t cost);
 
  private:
-  template <class F>
-  decision answer(std::string_view subject, std::int64_t cost, F&& ask);
+  std::vector<memory::shard::place> places_of(std::string_view subject, std::int64_t cost) const;
 
   std::vector<policies::kernel> tiers_;
   policies::units ceiling_;

@@ -1,11 +1,9 @@
 #include "weir/limiter.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "limiter_core.hpp"
 #include "policy/joint.hpp"
-#include "weir/record_all.hpp"
 
 namespace weir {
 
@@ -62,23 +60,7 @@ error validate(const check& c) {
   return c.further.empty() ? error{} : validate_together(c);
 }
 
-short_text copy_of(std::string_view subject) {
-  // One byte more than may be: too long is for the call's result to say.
-  return short_text(subject.substr(0, max_subject_size + 1));
-}
-
 }  // namespace
-
-joint_call join(std::span<const claim> claims, check_kind kind, joint_options options) {
-  if (claims.empty()) throw std::invalid_argument("weir: record_all and fetch_all need a claim");
-  const claim& first = claims.front();
-  joint_call call{first.of->core_, first.of->get_executor(),
-                  request{kind, copy_of(first.subject), first.cost, options.timeout}};
-  for (const claim& c : claims.subspan(1)) {
-    call.asked.further.push_back({c.of->core_, copy_of(c.subject), c.cost});
-  }
-  return call;
-}
 
 void start_check(check& c) {
   if (const error e = validate(c); e != error{}) {

@@ -11,6 +11,7 @@
 #include "policy/joint.hpp"
 
 namespace weir {
+
 template <class Policy>
 struct local_limiter<Policy>::impl {
   std::vector<policies::kernel> kernels;  // nearly always one

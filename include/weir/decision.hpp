@@ -26,13 +26,13 @@ using time_point = std::chrono::sys_time<std::chrono::microseconds>;
 struct decision {
   bool allowed = false;
   weir::source source = weir::source::store;
-  std::int16_t tier = -1;  ///< which tier refused; -1 when none did or the policy has no tiers
+  std::int16_t tier = -1;  ///< of several limits asked together, the place of the one that refused; else -1
   std::int64_t limit = 0;  ///< the policy's limit, capacity or burst; weir::unlimited if there is none
   std::int64_t used = 0;  ///< units in use after this decision, rounded up where the policy has fractions
   std::int64_t remaining = 0;                ///< units that would still pass at `at`
   std::chrono::microseconds retry_after{0};  ///< zero if allowed; else when the same call would pass
   std::chrono::microseconds reset_after{0};  ///< until nothing is in use, if no more calls come
-  std::chrono::microseconds delay{0};  ///< leaky_bucket: how long this request waits for its turn
+  std::chrono::microseconds delay{0};  ///< of a leaky_bucket: how long this request waits for its turn
   time_point at{};                     ///< the clock's time of the decision
 
   explicit operator bool() const noexcept { return allowed; }

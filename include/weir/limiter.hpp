@@ -101,13 +101,14 @@ static_assert(std::is_trivially_destructible_v<claim>);
 /// `ec == condition::may_have_counted` say what is known about the count. A refusal is not an error.
 class limiter {
  public:
-  /// `resource` names what is protected; limiters of the same resource, kind of policy and store share their counts.
-  /// Between 1 and 1024 bytes, of any value.
+  /// `resource` names what is protected; limiters of the same resource, kind of policy (and place among tiers), group and
+  /// store share their counts. Between 1 and 1024 bytes, of any value.
   ///
-  /// `options`: what becomes of a call when the store cannot say. Such a decision's `source` is source::fallback, and its
+  /// `options`: a group, and what becomes of a call when the store cannot say. Such a decision's `source` is source::fallback, and its
   /// `retry_after`, if refused by on_failure::closed, is one second.
   ///
-  /// Throws boost::system::system_error with error::invalid_policy or error::invalid_resource.
+  /// Throws boost::system::system_error with error::invalid_policy or error::invalid_resource (of the
+  /// group too).
   limiter(const weir::store& store, std::string_view resource, const weir::policy& policy,
           const limiter_options& options = {});
   limiter(const weir::store& store, std::string_view resource, const weir::tiers& tiers,
@@ -172,8 +173,7 @@ class limiter {
     // The subject is copied here and now: a deferred operation may start after the caller's text is gone.
     return boost::asio::async_initiate<CompletionToken, signature>(
         detail::check_initiation<Answers>{core_, get_executor()}, token,
-        detail::request{kind, detail::short_text(subject.substr(0, detail::max_subject_size + 1)),
-                        cost, timeout});
+        detail::request{kind, detail::copy_of_subject(subject), cost, timeout});
   }
 
   std::shared_ptr<const detail::limiter_core> core_;

@@ -10,14 +10,15 @@ namespace weir {
 
 /// How an in-process store is set up.
 struct memory_options {
-  /// Live subjects at the most. A new one beyond that gets error::store_full: what still counts is never forgotten.
+  /// Live subjects at the most, each tier counted as one. A new one beyond that gets error::store_full: what still counts is
+  /// never forgotten. The bound is divided among the shards, and all of a `group` lies in one of them.
   std::size_t max_subjects = 1'000'000;
 
   /// Independent parts, each with a lock of its own; rounded up to a power of two.
   std::size_t shards = 16;
 
   /// The clock; the system's unless given. May step backward: a policy reads such a time as its state's own. Called from
-  /// any thread that checks.
+  /// any thread that checks, under a lock: it must not use the store.
   std::function<time_point()> clock = {};
 };
 

@@ -39,7 +39,8 @@ struct redis_options {
   /// The deadline of a call that names none, queueing and reconnecting included.
   std::chrono::microseconds timeout = std::chrono::milliseconds{500};
   /// Resolving, connecting and the handshakes together. A name's addresses are tried one after the other, each for an
-  /// equal share of what is left of it.
+  /// equal share of what is left of it. A name server that does not answer may hold an attempt up for longer: the system's
+  /// resolver cannot be interrupted.
   std::chrono::milliseconds connect_timeout{2000};
 
   /// A connection on which replies are due and nothing has come for so long is given up and made anew: a server behind a
@@ -64,7 +65,8 @@ struct redis_options {
   /// locks.
   bool single_threaded = false;
 
-  /// Different subjects that may share one script call. A call with 64 holds the server for about 50 us.
+  /// Different keys (subjects, times their tiers) that may share one script call; those of one check always do. A call
+  /// with 64 holds the server for about 50 us.
   std::size_t max_keys_per_call = 64;
 };
 

@@ -95,9 +95,10 @@ class shard {
     for (std::size_t i = 0; i < places.size(); ++i) {
       const place& p = places[i];
       const auto found = subjects_.find(p.key);
-      if (found != subjects_.end()) states[i] = found->second.state;
-      fit(states[i], *p.kernel);
-      tiers[i] = {p.kernel, &states[i], p.cost};
+      // A log may be long: what is there is looked at in its place.
+      policies::any_state& state = found != subjects_.end() ? found->second.state : states[i];
+      fit(state, *p.kernel);
+      tiers[i] = {p.kernel, &state, p.cost};
     }
     return policies::fetch_all<policies::any_state>({tiers.data(), places.size()}, now);
   }

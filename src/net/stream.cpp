@@ -127,6 +127,8 @@ void stream::secure() {
   tls_->async_handshake(asio::ssl::stream_base::client, [this, alive = listener_.keep_alive()](
                                                             error_code ec) {
     if (closed_) return listener_.on_opened(error::tls_failed);
+    error_code ignored;
+    if (ec) socket_->close(ignored);  // not open to nobody's use until the next attempt
     listener_.on_opened(!ec ? error{} : is_tls_refusal(ec) ? error::tls_failed : error::hung_up);
   });
 }

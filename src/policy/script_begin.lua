@@ -9,7 +9,8 @@
 -- the first is -1 if the key holds something else. Writing after 0 checks mends what needs it: a state far ahead of the
 -- clock, a key without a TTL.
 --
--- Whole numbers are formatted before redis.call gets them: it takes numbers for fractions, and twice as long.
+-- Whole numbers are formatted before redis.call gets them: it takes numbers for fractions, and twice as long. %d is exact
+-- up to 2^53 where a C long has 64 bits, and a tenth of a check cheaper than %.0f.
 
 local call, pcall = redis.call, redis.pcall
 local floor, ceil, format = math.floor, math.ceil, string.format

@@ -92,7 +92,7 @@ std::size_t coalescer::call_for(const check& c, std::size_t not_before) {
   const auto [it, is_new] = open_.try_emplace(group, calls_.size());
   if (!is_new) {
     const call& open = calls_[it->second];
-    const bool has_room = open.keys.size() * open.tiers.size() < max_keys_;
+    const bool has_room = (open.keys.size() + 1) * open.tiers.size() <= max_keys_;
     if (it->second >= not_before && has_room && alike(open.keys.front().checks.front(), c)) {
       return it->second;
     }

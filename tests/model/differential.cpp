@@ -20,11 +20,6 @@ constexpr std::int64_t now_in_tests = 1'790'000'000'123'456;
 constexpr std::int64_t checks_together = 50;
 constexpr std::size_t calls_in_flight = 500;
 
-std::int64_t most_of(const policy& p) {
-  const auto* windows = std::get_if<sliding_window>(&p);
-  return windows ? policies::sliding_window::most(windows->window.count()) : max_units;
-}
-
 template <class Kernel>
 class tracer {
  public:

@@ -58,11 +58,6 @@ policy random_policy(test::random_source& random) {
   return p;
 }
 
-std::int64_t most_of(const policy& p) {
-  const auto* windows = std::get_if<sliding_window>(&p);
-  return windows ? policies::sliding_window::most(windows->window.count()) : max_units;
-}
-
 /// One subject of several policies, three times over.
 class joint_trace {
  public:
@@ -75,7 +70,7 @@ class joint_trace {
       const policy p = random.one_in(2) ? random_policy(random)
                                         : policy(token_bucket{random.between(1, 20), every(7ms)});
       kernels_.push_back(policies::compile(p));
-      expected_.push_back(model::make_reference(p, most_of(p)));
+      expected_.push_back(model::make_reference(p, model::most_of(p)));
       keys_.push_back("k" + std::to_string(number) + "." + std::to_string(n));
       text_ += test::text_of(p) + "; ";
       span = std::max(std::min<std::int64_t>(model::span_of(p), 100'000'000), span);

@@ -142,4 +142,9 @@ std::int64_t span_of(const policy& p) {
   return std::visit(visitor{}, p);
 }
 
+std::int64_t most_of(const policy& p) {
+  const auto* windows = std::get_if<sliding_window>(&p);
+  return windows ? policies::sliding_window::most(windows->window.count()) : max_units;
+}
+
 }  // namespace weir::model

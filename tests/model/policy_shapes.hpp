@@ -25,4 +25,7 @@ leaky_bucket random_policy<leaky_bucket>(test::random_source&);
 /// The policy's own measure of time: its window, or how long its bucket takes to fill.
 std::int64_t span_of(const policy& p);
 
+/// Where its counters stop.
+std::int64_t most_of(const policy& p);
+
 }  // namespace weir::model

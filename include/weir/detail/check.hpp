@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "weir/decision.hpp"
@@ -16,6 +17,11 @@ struct limiter_core;  // resource, policy and store of one limiter; defined in s
 
 /// Longer subjects are refused, and not even copied whole.
 inline constexpr std::size_t max_subject_size = 65'536;
+
+/// What a check keeps of a caller's text. One byte more than may be: that it is too long, the call's result says.
+inline short_text copy_of_subject(std::string_view subject) {
+  return short_text(subject.substr(0, max_subject_size + 1));
+}
 
 enum class check_kind : std::uint8_t { record, fetch, reset };
 
