@@ -39,8 +39,7 @@ struct redis_options {
   /// The deadline of a call that names none, queueing and reconnecting included.
   std::chrono::microseconds timeout = std::chrono::milliseconds{500};
   /// Resolving, connecting and the handshakes together. A name's addresses are tried one after the other, each for an
-  /// equal share of what is left of it. A name server that does not answer may hold an attempt up for longer: the system's
-  /// resolver cannot be interrupted.
+  /// equal share of what is left of it. A name server that is slower is waited for over several attempts.
   std::chrono::milliseconds connect_timeout{2000};
 
   /// A connection on which replies are due and nothing has come for so long is given up and made anew: a server behind a
@@ -58,7 +57,8 @@ struct redis_options {
   std::size_t breaker_failures = 20;
   std::chrono::milliseconds breaker_pause{500};
 
-  /// Calls that may be pending at once; one more gets error::overloaded.
+  /// Calls that may be pending at once; one more gets error::overloaded. One with long subjects counts as one more for each
+  /// KiB of them.
   std::size_t max_pending = 100'000;
 
   /// True if every call on the store, its limiters and their handlers' executors runs in one thread or strand: saves the

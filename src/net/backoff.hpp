@@ -21,7 +21,7 @@ class backoff {
     return duration(std::uniform_int_distribution<duration::rep>(0, ceiling.count())(random_));
   }
 
-  /// After a healthy handshake.
+  /// Once a server serves again.
   void reset() noexcept { ceiling_ = min_; }
 
  private:

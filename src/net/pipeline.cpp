@@ -17,13 +17,21 @@ constexpr std::size_t large_buffer = 1024 * 1024;
 constexpr std::chrono::hours max_timeout{24};  // far from where time points overflow
 const std::string nothing;
 
+/// What a check counts for in the bound on the line: long subjects are a matter of memory, not of number.
+std::size_t weight_of(const check& c) {
+  constexpr std::size_t unit = 1024;
+  std::size_t bytes = c.subject.view().size();
+  for (const detail::term& t : c.further) bytes += t.subject.view().size();
+  return 1 + bytes / unit;
+}
+
 }  // namespace
 
 void pipeline::finish(check& c) {
   c.line.unlink();
   deadline_wheel::remove(c);
   c.stage = check_stage::done;
-  --pending_;
+  pending_ -= weight_of(c);
   done_.push_back(c);
 }
 
@@ -37,9 +45,11 @@ std::chrono::microseconds pipeline::timeout_of(const check& c) const noexcept {
 }
 
 void pipeline::submit(check& c, time now) {
-  ++pending_;
+  const std::size_t before = pending_;
+  pending_ += weight_of(c);
   if (refusal_ != error{}) return finish(c, refusal_);
-  if (pending_ > options_.max_pending) return finish(c, error::overloaded);
+  // Alone, even the largest may wait.
+  if (before > 0 && pending_ > options_.max_pending) return finish(c, error::overloaded);
   if (!breaker_.lets_through(now)) return finish(c, error::circuit_open);
   c.deadline = now + timeout_of(c);
   c.stage = check_stage::waiting;

@@ -99,6 +99,7 @@ class pipeline {
   // Results.
 
   detail::check_list take_done();
+  /// In units of max_pending.
   std::size_t pending() const noexcept { return pending_; }
   std::size_t replies_due() const noexcept { return calls_.size(); }
   bool wants_write() const noexcept {

@@ -148,7 +148,7 @@ void session::drive(Event&& event) {
 
 void session::perform(const session_core::actions& a, std::span<char> room) {
   if (a.close) stream_.close();
-  if (a.open) stream_.open();
+  if (a.open) stream_.open(a.elsewhere);
   if (a.read) stream_.read(room);
   if (!a.write.empty()) stream_.write(a.write);
 }

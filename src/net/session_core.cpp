@@ -1,6 +1,7 @@
 #include "net/session_core.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "redis/error_reply.hpp"
 
@@ -58,6 +59,7 @@ session_core::actions session_core::next(time now) {
   if (open_wanted_) {
     open_wanted_ = false;
     a.open = opening_ = true;
+    a.elsewhere = std::exchange(turned_away_, false);
     return a;
   }
   if (state_ != state::greeting && state_ != state::ready) return a;
@@ -137,7 +139,7 @@ void session_core::received(bool ok, std::size_t bytes, time now, error why) {
       state_ = state::ready;
       was_ready_ = true;
       if (!writing_) handshake_.reset();  // else the write under way is its output
-      if (!turned_away_) backoff_.reset();
+      ready_since_ = now;
       pipeline_.connected();
       watch(now);
       break;
@@ -151,10 +153,8 @@ void session_core::received(bool ok, std::size_t bytes, time now, error why) {
   const std::size_t due = pipeline_.replies_due();
   switch (pipeline_.consume(reader_, now)) {
     case pipeline::stream_state::good:
-      if (turned_away_ && pipeline_.is_welcome() && pipeline_.replies_due() < due) {
-        turned_away_ = false;
-        backoff_.reset();
-      }
+      // Not before: who greets and then hangs up, or will not serve, would be asked a hundred times a second.
+      if (pipeline_.is_welcome() && pipeline_.replies_due() < due) backoff_.reset();
       break;
     case pipeline::stream_state::broken:
       lost(error::protocol_error);
@@ -200,6 +200,7 @@ void session_core::gone(time now) {
   }
   if (was_ready_) {
     was_ready_ = false;
+    if (now - ready_since_ >= options_.backoff_max) backoff_.reset();
     pipeline_.disconnected(reason_, sent_, now);
   } else if (reason_ != error::outcome_unknown && !redis::is_passing(reason_)) {
     pipeline_.refused(reason_);  // waiting does not mend it

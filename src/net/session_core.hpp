@@ -38,6 +38,7 @@ class session_core {
   /// What the driver has to start now.
   struct actions {
     bool open = false;
+    bool elsewhere = false;  ///< open at another address, if the name has several: the one before will not serve
     bool read = false;       ///< into room()
     bool close = false;      ///< ends what is under way; comes with nothing else
     std::string_view write;  ///< if not empty; valid until written()
@@ -97,6 +98,7 @@ class session_core {
   time alarm_ = time::min();  // pausing: the next attempt; opening, greeting: the limit; ready: the next look
   time last_heard_{};     // ready: when bytes came last
   time waiting_since_{};  // ready: since when a reply has been due without a break
+  time ready_since_{};
   error reason_{};        // draining: what the callers are told
   std::size_t sent_ = 0;  // draining: how much of the last write was passed on
 
@@ -108,7 +110,7 @@ class session_core {
   bool reading_ = false;
   bool writing_ = false;
   bool was_ready_ = false;
-  bool turned_away_ = false;  // by a server that greets and will not serve: pauses go on growing until one does
+  bool turned_away_ = false;  // by a server that greets and will not serve
   bool closed_ = false;
 };
 

@@ -9,7 +9,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/ssl/error.hpp>
 #include <boost/asio/write.hpp>
-#include <string>
+#include <utility>
 
 #include "net/tls.hpp"
 
@@ -32,13 +32,13 @@ bool is_tls_refusal(const error_code& ec) {
 }  // namespace
 
 stream::stream(const strand& s, const redis_options& options, listener& l)
-    : strand_(s), options_(options), listener_(l), resolver_(s), address_timer_(s) {
+    : strand_(s), options_(options), listener_(l), lookup_(s), address_timer_(s) {
   if (options_.tls) tls_context_.emplace(make_tls_context(options_));
 }
 
-void stream::open() {
+void stream::open(bool elsewhere) {
   // Behind an address that takes connections and then says nothing, another may do better.
-  if (connected_ && !heard_) first_endpoint_ += next_endpoint_;
+  if (connected_ && (elsewhere || !heard_)) first_endpoint_ += next_endpoint_;
   closed_ = connected_ = heard_ = false;
   endpoints_.clear();
   next_endpoint_ = 0;
@@ -52,21 +52,16 @@ void stream::open() {
     }
     return connect_next();
   }
-  resolver_.async_resolve(options_.host, std::to_string(options_.port),
-                          [this, alive = listener_.keep_alive()](
-                              error_code ec, const asio::ip::tcp::resolver::results_type& found) {
-                            if (ec || closed_) return listener_.on_opened(error::server_error);
-                            for (const auto& entry : found)
-                              endpoints_.emplace_back(entry.endpoint());
-                            if (!endpoints_.empty()) {
-                              first_endpoint_ %= endpoints_.size();
-                              std::rotate(
-                                  endpoints_.begin(),
-                                  endpoints_.begin() + static_cast<std::ptrdiff_t>(first_endpoint_),
-                                  endpoints_.end());
-                            }
-                            connect_next();
-                          });
+  lookup_.ask(options_.host, options_.port, listener_.keep_alive(),
+              [this, alive = listener_.keep_alive()](name_lookup::endpoints&& found) {
+                if (closed_ || found.empty()) return listener_.on_opened(error::server_error);
+                first_endpoint_ %= found.size();
+                std::rotate(found.begin(),
+                            found.begin() + static_cast<std::ptrdiff_t>(first_endpoint_),
+                            found.end());
+                endpoints_ = std::move(found);
+                connect_next();
+              });
 }
 
 void stream::connect_next() {
@@ -164,7 +159,7 @@ void stream::write(std::string_view bytes) {
 /// Without a TLS farewell: nothing of value could still come, and a dead peer would not answer it.
 void stream::close() {
   closed_ = true;
-  resolver_.cancel();
+  lookup_.leave();
   address_timer_.cancel();
   error_code ignored;
   if (socket_) socket_->close(ignored);

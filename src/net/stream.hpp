@@ -3,7 +3,6 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/strand.hpp>
@@ -12,8 +11,8 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <vector>
 
+#include "net/name_lookup.hpp"
 #include "weir/error.hpp"
 #include "weir/redis_store.hpp"
 
@@ -42,16 +41,15 @@ class stream {
   /// Throws boost::system::system_error if a TLS file cannot be used.
   stream(const strand& s, const redis_options& options, listener& l);
 
-  /// Resolves the name, tries its addresses one after the other, and shakes hands in TLS.
-  void open();
+  /// Resolves the name, tries its addresses one after the other, and shakes hands in TLS. `elsewhere`: the address that was
+  /// connected to last goes to the end of the line.
+  void open(bool elsewhere);
   void read(std::span<char> room);
   void write(std::string_view bytes);
   void close();
 
  private:
   using socket = boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, strand>;
-  using endpoint = boost::asio::generic::stream_protocol::endpoint;
-
   using clock = std::chrono::steady_clock;
   using timer = boost::asio::basic_waitable_timer<clock, boost::asio::wait_traits<clock>, strand>;
 
@@ -66,8 +64,8 @@ class stream {
   listener& listener_;
   std::optional<boost::asio::ssl::context> tls_context_;
 
-  boost::asio::ip::basic_resolver<boost::asio::ip::tcp, strand> resolver_;
-  std::vector<endpoint> endpoints_;
+  name_lookup lookup_;
+  name_lookup::endpoints endpoints_;
   std::size_t first_endpoint_ = 0;  // which of those found is tried first
   std::size_t next_endpoint_ = 0;
   clock::time_point give_up_{};

@@ -53,6 +53,28 @@ BOOST_AUTO_TEST_CASE(those_who_waited_come_back_together) {
   BOOST_TEST(script_calls() - calls <= 2);
 }
 
+// However long the outage was, the first attempt after the server's return succeeds: nobody waits for more than one pause.
+BOOST_AUTO_TEST_CASE(the_first_attempt_after_the_servers_return_serves_those_who_wait) {
+  options.backoff_min = 1ms;
+  options.backoff_max = 40ms;
+  const weir::limiter l(open(), "r", plenty);
+  for (int outage = 0; outage < 10; ++outage) {
+    connect(l);
+    server.kill();
+    // The proxy takes each attempt and finds nobody behind it.
+    const std::size_t before = proxy.counts().accepted;
+    run_until(io, [&] { return proxy.counts().accepted >= before + 8; });
+    crowd c;
+    l.record("a", c.caller());
+    server.restart();
+    settle();
+    const std::size_t attempts = proxy.counts().accepted;
+    run_until_complete(io, c);
+    BOOST_TEST(c.allowed() == 1u);
+    BOOST_TEST(proxy.counts().accepted <= attempts + 1);
+  }
+}
+
 // Attempts during an outage follow the pauses, not the calls that fail meanwhile.
 BOOST_AUTO_TEST_CASE(failing_calls_cause_no_attempts_of_their_own) {
   options.backoff_min = 20ms;

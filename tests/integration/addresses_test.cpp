@@ -3,10 +3,13 @@
 #include <dlfcn.h>
 #include <netdb.h>
 
+#include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/run.hpp"
@@ -18,6 +21,21 @@ namespace {
 /// Set before the store is opened; read by the resolver's thread.
 std::vector<std::string> addresses_of_name;
 
+/// What becomes of a question before it is answered.
+struct {
+  std::atomic<bool> silent = false;
+  std::atomic<std::chrono::milliseconds> delay{};
+
+  void pass() const {
+    silent.wait(true);
+    std::this_thread::sleep_for(delay.load());
+  }
+  void speak_again() {
+    silent = false;
+    silent.notify_all();
+  }
+} name_server;
+
 }  // namespace
 
 extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo* hints,
@@ -27,6 +45,7 @@ extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo
   if (!node || std::string_view(node) != "several.test") {
     return real(node, service, hints, result);
   }
+  name_server.pass();
   *result = nullptr;
   // The C library frees a chain one by one, whoever has linked it.
   addrinfo** end = result;
@@ -163,6 +182,44 @@ BOOST_AUTO_TEST_CASE(an_address_that_only_connects_is_not_tried_first_for_ever) 
   weir::test::redis_client(server).must("CLIENT", "KILL", "TYPE", "normal");
   weir::test::run_until(io, [&] { return !record(s).failed(); });
   BOOST_TEST(first.peers.size() == before);
+}
+
+// A replica connects and greets as well as a primary.
+BOOST_AUTO_TEST_CASE(behind_a_replica_another_address_is_tried) {
+  const redis_server replica(
+      {.address = "127.0.0.2",
+       .arguments = {"--port", std::to_string(server.port()), "--replicaof", "127.0.0.1", "1"}});
+  addresses_of_name = {"127.0.0.2", "127.0.0.1"};
+  const auto s = weir::make_redis_store(io.get_executor(), options());
+  BOOST_TEST(!record(s).failed());
+  BOOST_TEST(weir::test::redis_client(replica)
+                 .must("INFO", "commandstats")
+                 .text.find("cmdstat_evalsha:calls=1,") != std::string::npos);
+}
+
+// Each of its answers was once thrown away, because connect_timeout had passed, and the name asked for anew: for ever.
+BOOST_AUTO_TEST_CASE(a_name_server_slower_than_an_attempt_is_waited_for) {
+  addresses_of_name = {"127.0.0.1"};
+  name_server.delay = 100ms;
+  auto o = options();
+  o.connect_timeout = 40ms;
+  o.backoff_max = 20ms;
+  BOOST_TEST(!record(o).failed());
+  name_server.delay = 0ms;
+}
+
+BOOST_AUTO_TEST_CASE(a_store_may_be_closed_while_its_name_is_looked_up) {
+  addresses_of_name = {"127.0.0.1"};
+  name_server.silent = true;
+  auto s = std::make_unique<weir::store>(weir::make_redis_store(io.get_executor(), options()));
+  crowd c;
+  weir::limiter(*s, "r", weir::fixed_window{.limit = 5, .window = 24h}).record("a", c.caller());
+  s->close();
+  weir::test::run_until_complete(io, c);
+  WEIR_TEST_ERROR(c[0].ec, error::store_closed);
+  s.reset();
+  name_server.speak_again();
+  weir::test::run_out(io);
 }
 
 BOOST_AUTO_TEST_CASE(a_name_without_a_server_is_waited_for) {

@@ -77,6 +77,21 @@ BOOST_AUTO_TEST_CASE(every_operation_over_tls_by_url) {
   BOOST_TEST(c[5].d.used == 0);
 }
 
+// Without tls_ca_file, the authorities of the system are trusted: OpenSSL's, which SSL_CERT_FILE can stand in for.
+BOOST_AUTO_TEST_CASE(the_systems_authorities_are_trusted_unless_others_are_named) {
+  redis_server server(showing(ca.issue(here)));
+  auto o = trusting(server);
+  o.tls_ca_file.clear();
+  const char* was = ::getenv("SSL_CERT_FILE");
+  const std::string before = was ? was : "";
+  ::setenv("SSL_CERT_FILE", ca.file().c_str(), 1);
+  BOOST_TEST(!record(o).failed());
+  const certificate_authority another;
+  ::setenv("SSL_CERT_FILE", another.file().c_str(), 1);
+  WEIR_TEST_ERROR(record(o), error::tls_failed);
+  was ? ::setenv("SSL_CERT_FILE", before.c_str(), 1) : ::unsetenv("SSL_CERT_FILE");
+}
+
 // More than one TLS record takes, and more than the socket's buffer.
 BOOST_AUTO_TEST_CASE(large_writes_arrive_whole) {
   redis_server server(showing(ca.issue(here)));

@@ -209,6 +209,27 @@ BOOST_AUTO_TEST_CASE(a_full_line_turns_the_next_away_at_once) {
   BOOST_TEST((f.submit("d").stage == check_stage::waiting));
 }
 
+// A hundred thousand subjects of 64 KiB once might wait at a time.
+BOOST_AUTO_TEST_CASE(long_subjects_fill_the_line_sooner) {
+  fixture f({.max_pending = 10});
+  const std::string long_subject(4 * 1024, 's');  // counts as five
+  for (int i = 0; i < 2; ++i) {
+    BOOST_TEST((f.submit(long_subject).stage == check_stage::waiting));
+    BOOST_TEST((f.submit(long_subject).stage == check_stage::waiting));
+    BOOST_TEST(done_with(f.submit("a"), error::overloaded));
+    f.line.disconnected(error::outcome_unknown, 0, f.now);
+    f.line.expire(f.now += 1h);
+    f.line.take_done();
+    BOOST_TEST(f.line.pending() == 0u);
+    // Alone, even one that is beyond the bound may wait.
+    const fake_check& alone = f.submit(std::string(60'000, 's'));
+    BOOST_TEST((alone.stage == check_stage::waiting));
+    BOOST_TEST(done_with(f.submit("a"), error::overloaded));
+    f.line.expire(f.now += 1h);
+    f.line.take_done();
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_memory_of_a_rare_big_write_is_given_back) {
   fixture f;
   f.line.connected();

@@ -50,6 +50,7 @@ struct driver {
       if (a.open) {
         BOOST_TEST_REQUIRE((!opening && !reading && !writing));
         opening = true;
+        elsewhere = a.elsewhere;
         opens++;
       }
       if (a.read) {
@@ -139,6 +140,7 @@ struct driver {
   moment now = moment(1000h);
   session_core core;
   bool opening = false;
+  bool elsewhere = false;
   bool reading = false;
   bool aborted_open = false;
   std::optional<std::string> writing;

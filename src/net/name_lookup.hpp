@@ -1,0 +1,43 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/strand.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace weir::net {
+
+/// The addresses of a name. The system's resolver cannot be interrupted: so whoever asks may leave, the name is never
+/// asked for twice at a time, and an answer that nobody waits for any more is kept for the next one to ask. A name server
+/// slower than connect_timeout is waited for over several attempts, then.
+///
+/// Used on one strand, which the reports come on too.
+class name_lookup {
+ public:
+  using strand = boost::asio::strand<boost::asio::any_io_executor>;
+  using endpoints = std::vector<boost::asio::generic::stream_protocol::endpoint>;
+  using report = std::function<void(endpoints&& found)>;
+
+  explicit name_lookup(const strand& s) : strand_(s), resolver_(s) {}
+
+  /// Reports exactly once, never inside the call; nothing found if the name is not known. One at a time. `alive` keeps
+  /// this object for as long as an answer may come, which may be longer.
+  void ask(const std::string& host, std::uint16_t port, const std::shared_ptr<void>& alive,
+           report r);
+
+  /// Whoever has asked is told soon that nothing was found.
+  void leave();
+
+ private:
+  strand strand_;
+  boost::asio::ip::basic_resolver<boost::asio::ip::tcp, strand> resolver_;
+  report report_;        // of the one who waits
+  bool asking_ = false;  // the resolver
+  endpoints late_;
+};
+
+}  // namespace weir::net
