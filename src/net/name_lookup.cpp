@@ -11,27 +11,18 @@ namespace asio = boost::asio;
 
 void name_lookup::ask(const std::string& host, std::uint16_t port,
                       const std::shared_ptr<void>& alive, report r) {
-  if (!late_.empty()) {
-    asio::post(strand_, [found = std::exchange(late_, {}), r = std::move(r)]() mutable {
-      r(std::move(found));
-    });
-    return;
-  }
   report_ = std::move(r);
   if (std::exchange(asking_, true)) return;
   resolver_.async_resolve(
       host, std::to_string(port),
       [this, alive](error_code ec, const asio::ip::tcp::resolver::results_type& results) {
         asking_ = false;
+        if (!report_) return;
         endpoints found;
         if (!ec) {
           for (const auto& entry : results) found.emplace_back(entry.endpoint());
         }
-        if (report_) {
-          std::exchange(report_, nullptr)(std::move(found));
-        } else {
-          late_ = std::move(found);
-        }
+        std::exchange(report_, nullptr)(std::move(found));
       });
 }
 

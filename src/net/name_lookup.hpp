@@ -11,9 +11,9 @@
 
 namespace weir::net {
 
-/// The addresses of a name. The system's resolver cannot be interrupted: so whoever asks may leave, the name is never
-/// asked for twice at a time, and an answer that nobody waits for any more is kept for the next one to ask. A name server
-/// slower than connect_timeout is waited for over several attempts, then.
+/// The addresses of a name. The system's resolver cannot be interrupted: so whoever asks may leave, and the next one to ask
+/// gets the answer that is still on its way. A name server slower than connect_timeout is waited for over several attempts,
+/// then.
 ///
 /// Used on one strand, which the reports come on too.
 class name_lookup {
@@ -37,7 +37,6 @@ class name_lookup {
   boost::asio::ip::basic_resolver<boost::asio::ip::tcp, strand> resolver_;
   report report_;        // of the one who waits
   bool asking_ = false;  // the resolver
-  endpoints late_;
 };
 
 }  // namespace weir::net
