@@ -2,6 +2,7 @@
 
 #include "weir/decision.hpp"
 #include "weir/error.hpp"
+#include "weir/feedback.hpp"
 #include "weir/limiter.hpp"
 #include "weir/local_limiter.hpp"
 #include "weir/memory_store.hpp"

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "weir/feedback.hpp"
+
+namespace weir::detail {
+
+/// What the value of a header is.
+enum class header_kind : std::uint8_t {
+  unknown,
+  date,           ///< when the response was made
+  age,            ///< seconds it lay in a cache
+  retry_seconds,  ///< when to retry: seconds, or a date
+  retry_milliseconds,
+  ratelimit,         ///< the structured field RateLimit
+  ratelimit_policy,  ///< the structured field RateLimit-Policy
+  limit,
+  remaining,
+  reset,          ///< when the window starts anew, in the many ways of saying so
+  reset_after,    ///< the same in seconds from now
+  used_of_limit,  ///< "39/40"
+};
+
+/// Vendors with several limits name the window or what is counted: X-RateLimit-Remaining-Minute,
+/// anthropic-ratelimit-tokens-remaining. From `tokens` on, what is counted is tokens.
+enum class window_name : std::uint8_t {
+  whole,  ///< no name
+  second,
+  minute,
+  hour,
+  day,
+  month,
+  requests,
+  global,
+  route,
+  user_day,
+  app_day,
+  tokens,
+  input_tokens,
+  output_tokens,
+  project_tokens,
+};
+inline constexpr std::size_t window_names = 15;
+
+constexpr bool counts_tokens(window_name window) noexcept { return window >= window_name::tokens; }
+
+struct header_meaning {
+  header_kind kind = header_kind::unknown;
+  feedback_source source = feedback_source::none;
+  window_name window = window_name::whole;
+};
+
+/// Headers are known by their names alone; upper and lower case are the same.
+header_meaning meaning_of(std::string_view name) noexcept;
+
+}  // namespace weir::detail

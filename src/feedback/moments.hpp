@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "weir/feedback.hpp"
+
+namespace weir::detail {
+
+/// Reads the times that headers state, all as time from the response on: never negative, at most
+/// longest_feedback, rounded up.
+class moments {
+ public:
+  explicit moments(time_point now) noexcept;
+
+  /// What the response's own Date says. Of several, the earliest, so that nobody waits too short.
+  void date(std::string_view value) noexcept;
+
+  /// What its Age says: the response lay so long in a cache.
+  void age(std::string_view value) noexcept;
+  bool cached() const noexcept { return age_.count() > 0; }
+
+  /// Once dates and ages are known.
+  std::optional<std::chrono::microseconds> retry_seconds(std::string_view value) const noexcept;
+  std::optional<std::chrono::microseconds> retry_milliseconds(std::string_view value) const noexcept;
+  std::optional<std::chrono::microseconds> reset(std::string_view value,
+                                                 reset_unit unit) const noexcept;
+
+ private:
+  time_point base() const noexcept;
+  std::chrono::microseconds until(time_point at) const noexcept;
+  std::optional<std::chrono::microseconds> number(std::string_view value,
+                                                  reset_unit unit) const noexcept;
+  std::optional<std::chrono::microseconds> one_reset(std::string_view value,
+                                                     reset_unit unit) const noexcept;
+
+  time_point now_;
+  std::optional<time_point> date_;
+  std::chrono::microseconds age_{0};
+};
+
+}  // namespace weir::detail

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace weir::detail {
+
+/// One policy of RateLimit-Policy.
+struct stated_policy {
+  std::string_view name;  ///< empty in the drafts in which policies have none
+  std::optional<std::int64_t> quota;
+  bool of_requests = true;
+};
+
+/// The policies of a response, up to a number that no vendor comes near. Beyond it none is known, so
+/// that it does not matter which came first.
+class policy_list {
+ public:
+  /// Adds the policies of one RateLimit-Policy header. Of two with one name, the lower quota counts.
+  void add_field(std::string_view value) noexcept;
+
+  /// Null if there is none of this name.
+  const stated_policy* find(std::string_view name) const noexcept;
+
+  /// The lowest quota of requests that any policy states.
+  std::optional<std::int64_t> lowest_quota() const noexcept;
+
+ private:
+  static constexpr std::size_t most = 16;
+
+  void add(const stated_policy& policy) noexcept;
+
+  std::array<stated_policy, most> policies_{};
+  std::size_t count_ = 0;
+  bool too_many_ = false;
+};
+
+}  // namespace weir::detail

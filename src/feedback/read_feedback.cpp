@@ -1,0 +1,295 @@
+#include <algorithm>
+#include <array>
+
+#include "feedback/header_name.hpp"
+#include "feedback/moments.hpp"
+#include "feedback/policy_list.hpp"
+#include "feedback/structured_field.hpp"
+#include "feedback/tally.hpp"
+#include "weir/feedback.hpp"
+
+namespace weir {
+namespace detail {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::seconds;
+
+/// What the headers of one family say of one window. They come in any order, and several times.
+struct stated_window {
+  vendor_quota quota;
+  std::optional<microseconds> reset_after;  // stated as such, so it needs no clock
+};
+
+class response_reader {
+ public:
+  response_reader(int status, std::span<const header_field> headers, time_point now,
+                  const feedback_options& options) noexcept
+      : status_(status), headers_(headers), options_(options), moments_(now) {}
+
+  vendor_feedback read() noexcept;
+
+ private:
+  bool error() const noexcept { return status_ >= 400 && status_ <= 599; }
+
+  void read_context() noexcept;
+  void read_header(const header_field& header) noexcept;
+  void read_retry(std::optional<microseconds> time, feedback_source source) noexcept;
+  void read_quota(const header_meaning& meaning, std::string_view value) noexcept;
+  void read_service_limits(std::string_view value) noexcept;
+  void read_service_limit(structured_reader& reader, std::string_view name) noexcept;
+  void add_windows() noexcept;
+  vendor_feedback result() const noexcept;
+
+  stated_window& window_of(const header_meaning& meaning) noexcept {
+    const auto family = static_cast<std::size_t>(meaning.source) - first_family;
+    return windows_[family][static_cast<std::size_t>(meaning.window)];
+  }
+
+  // The sources whose headers name a window and a field of it.
+  static constexpr auto first_family = static_cast<std::size_t>(feedback_source::ratelimit_triple);
+  static constexpr auto last_family = static_cast<std::size_t>(feedback_source::x_api_call_limit);
+
+  int status_;
+  std::span<const header_field> headers_;
+  const feedback_options& options_;
+  moments moments_;
+  policy_list policies_;
+  std::array<std::array<stated_window, window_names>, last_family - first_family + 1> windows_{};
+  quota_tally requests_;
+  quota_tally tokens_;
+  longest_wait empty_for_;  // of limits that count neither
+  longest_wait retry_;
+  bool says_retry_ = false;
+};
+
+struct stated_numbers {
+  std::int64_t first;
+  std::int64_t lowest;
+};
+
+/// "100", or "100, 100;w=60, 5000;w=3600". Nothing if anything but numbers is in the list.
+std::optional<stated_numbers> read_numbers(std::string_view value) noexcept {
+  if (!well_formed(value)) return std::nullopt;
+  structured_reader reader{value};
+  std::optional<stated_numbers> out;
+  for (keyed_item member; reader.next_member(member);) {
+    if (!member.key.empty() || member.item.is != bare_item::kind::number) return std::nullopt;
+    const std::int64_t number = member.item.number.whole;
+    if (!out) out = {number, number};
+    out->lowest = std::min(out->lowest, number);
+  }
+  return out;
+}
+
+/// "39/40": how much of how much is used.
+void read_used(std::string_view value, vendor_quota& quota) noexcept {
+  value = trimmed(value);
+  const auto used = take_decimal(value);
+  if (!used || !value.starts_with('/')) return;
+  const auto limit = read_decimal(value.substr(1));
+  if (!limit) return;
+  const std::int64_t rounded_up = used->whole + (used->nanos != 0 || used->more ? 1 : 0);
+  keep_lowest(quota.limit, {limit->whole});
+  keep_lowest(quota.remaining, {std::max<std::int64_t>(0, limit->whole - rounded_up)});
+}
+
+vendor_feedback response_reader::read() noexcept {
+  read_context();
+  for (const header_field& header : headers_) read_header(header);
+  add_windows();
+  return result();
+}
+
+// What the others are read with, wherever it stands.
+void response_reader::read_context() noexcept {
+  for (const auto& [name, value] : headers_) {
+    switch (meaning_of(name).kind) {
+      case header_kind::date:
+        moments_.date(value);
+        break;
+      case header_kind::age:
+        moments_.age(value);
+        break;
+      case header_kind::ratelimit_policy:
+        policies_.add_field(value);
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+void response_reader::read_header(const header_field& header) noexcept {
+  const header_meaning meaning = meaning_of(header.name);
+  switch (meaning.kind) {
+    case header_kind::unknown:
+    case header_kind::date:
+    case header_kind::age:
+    case header_kind::ratelimit_policy:
+      return;
+    case header_kind::retry_seconds:
+      return read_retry(moments_.retry_seconds(header.value), meaning.source);
+    case header_kind::retry_milliseconds:
+      return read_retry(moments_.retry_milliseconds(header.value), meaning.source);
+    default:
+      break;
+  }
+  // Of a response from a cache, what was left then says nothing of now.
+  if (moments_.cached()) return;
+  if (meaning.kind == header_kind::ratelimit) return read_service_limits(header.value);
+  read_quota(meaning, header.value);
+}
+
+void response_reader::read_retry(std::optional<microseconds> time, feedback_source source) noexcept {
+  // With success it speaks of one job to be polled (202), with 3xx of one redirect; neither is a
+  // reason to hold back everything else.
+  if (!error()) return;
+  says_retry_ = true;
+  if (time) retry_.add(*time, source);
+}
+
+void response_reader::read_quota(const header_meaning& meaning, std::string_view value) noexcept {
+  stated_window& window = window_of(meaning);
+  switch (meaning.kind) {
+    case header_kind::limit:
+      // The drafts that have a list here begin it with the limit in force; policies follow.
+      if (const auto numbers = read_numbers(value)) {
+        keep_lowest(window.quota.limit, {numbers->first});
+      }
+      return;
+    case header_kind::remaining:
+      if (const auto numbers = read_numbers(value)) {
+        keep_lowest(window.quota.remaining, {numbers->lowest});
+      }
+      return;
+    case header_kind::reset:
+      return keep_highest(window.quota.reset_after, moments_.reset(value, options_.reset));
+    case header_kind::reset_after:
+      return keep_highest(window.reset_after, moments_.reset(value, reset_unit::seconds));
+    case header_kind::used_of_limit:
+      return read_used(value, window.quota);
+    default:
+      return;
+  }
+}
+
+/// "\"default\";r=50;t=30", of draft 08 and later, or "limit=100, remaining=50, reset=30", of 07.
+void response_reader::read_service_limits(std::string_view value) noexcept {
+  if (!well_formed(value)) return;
+  structured_reader reader{value};
+  vendor_quota dictionary{.source = feedback_source::ratelimit_field};
+  for (keyed_item member; reader.next_member(member);) {
+    const bare_item& item = member.item;
+    if (member.key.empty()) {
+      if (item.is == bare_item::kind::text) read_service_limit(reader, item.text);
+    } else if (item.is != bare_item::kind::number) {
+      continue;
+    } else if (member.key == "limit") {
+      keep_lowest(dictionary.limit, {item.number.whole});
+    } else if (member.key == "remaining") {
+      keep_lowest(dictionary.remaining, {item.number.whole});
+    } else if (member.key == "reset") {
+      keep_highest(dictionary.reset_after, {times(item.number, seconds{1})});
+    }
+  }
+  requests_.add(dictionary);
+}
+
+void response_reader::read_service_limit(structured_reader& reader, std::string_view name) noexcept {
+  vendor_quota limit{.source = feedback_source::ratelimit_field};
+  for (keyed_item parameter; reader.next_parameter(parameter);) {
+    if (parameter.item.is != bare_item::kind::number) continue;
+    if (parameter.key == "r") limit.remaining = parameter.item.number.whole;
+    if (parameter.key == "t") limit.reset_after = times(parameter.item.number, seconds{1});
+  }
+  const stated_policy* const policy = policies_.find(name);
+  if (policy && !policy->of_requests) {  // bytes, or calls at a time
+    if (limit.remaining == 0 && limit.reset_after) empty_for_.add(*limit.reset_after, limit.source);
+    return;
+  }
+  if (policy) limit.limit = policy->quota;
+  requests_.add(limit);
+}
+
+void response_reader::add_windows() noexcept {
+  if (moments_.cached()) return;
+  for (std::size_t family = 0; family < windows_.size(); ++family) {
+    for (std::size_t name = 0; name < window_names; ++name) {
+      const stated_window& window = windows_[family][name];
+      vendor_quota quota = window.quota;
+      if (window.reset_after) quota.reset_after = window.reset_after;
+      quota.source = static_cast<feedback_source>(family + first_family);
+      (counts_tokens(static_cast<window_name>(name)) ? tokens_ : requests_).add(quota);
+    }
+  }
+  requests_.add({.limit = policies_.lowest_quota(), .source = feedback_source::ratelimit_field});
+}
+
+vendor_feedback response_reader::result() const noexcept {
+  vendor_feedback out{.requests = requests_.result(), .tokens = tokens_.result()};
+  const auto nothing_left = [](const vendor_quota& quota) { return quota.remaining == 0; };
+  out.refused = status_ == 429 || says_retry_ ||
+                (status_ == 403 && (nothing_left(out.requests) || nothing_left(out.tokens)));
+
+  longest_wait wait = retry_;
+  const auto add = [&](const longest_wait& other) {
+    if (other.time()) wait.add(*other.time(), other.source());
+  };
+  if (!retry_.time() || !options_.retry_after_decides) {
+    add(empty_for_);
+    for (const quota_tally* tally : {&requests_, &tokens_}) add(tally->empty_for());
+    for (const vendor_quota* quota : {&out.requests, &out.tokens}) {
+      // The reset may come from another header than the zero.
+      if (nothing_left(*quota) && quota->reset_after) wait.add(*quota->reset_after, quota->source);
+    }
+  }
+  // A refusal that says only when the window ends means that it is used up. That it ends at once
+  // would explain nothing.
+  if (status_ == 429 && !wait.time()) {
+    for (const vendor_quota* quota : {&out.requests, &out.tokens}) {
+      if (!quota->remaining && quota->reset_after > microseconds{0}) {
+        wait.add(*quota->reset_after, quota->source);
+      }
+    }
+  }
+  out.blocked_for = wait.time();
+  out.source = wait.source();
+  return out;
+}
+
+}  // namespace
+}  // namespace detail
+
+std::string_view to_string(feedback_source source) noexcept {
+  switch (source) {
+    case feedback_source::none:
+      return {};
+    case feedback_source::retry_after:
+      return "Retry-After";
+    case feedback_source::retry_after_ms:
+      return "retry-after-ms";
+    case feedback_source::ratelimit_field:
+      return "RateLimit";
+    case feedback_source::ratelimit_triple:
+      return "RateLimit-*";
+    case feedback_source::x_ratelimit:
+      return "X-RateLimit-*";
+    case feedback_source::x_rate_limit:
+      return "X-Rate-Limit-*";
+    case feedback_source::anthropic_ratelimit:
+      return "anthropic-ratelimit-*";
+    case feedback_source::x_hubspot_ratelimit:
+      return "X-HubSpot-RateLimit-*";
+    case feedback_source::x_api_call_limit:
+      return "X-*-Api-Call-Limit";
+  }
+  return {};
+}
+
+vendor_feedback read_feedback(int status, std::span<const header_field> headers, time_point now,
+                              const feedback_options& options) noexcept {
+  return detail::response_reader{status, headers, now, options}.read();
+}
+
+}  // namespace weir

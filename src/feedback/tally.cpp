@@ -1,0 +1,46 @@
+#include "feedback/tally.hpp"
+
+#include <limits>
+#include <tuple>
+
+namespace weir::detail {
+namespace {
+
+/// The less is left and the longer it takes, the tighter. The rest only makes equal ones equal.
+bool tighter(const vendor_quota& a, const vendor_quota& b) noexcept {
+  const auto rank = [](const vendor_quota& window) {
+    constexpr std::chrono::microseconds unknown{-1};
+    return std::tuple{*window.remaining, -window.reset_after.value_or(unknown).count(),
+                      window.limit.value_or(std::numeric_limits<std::int64_t>::max()),
+                      window.source};
+  };
+  return rank(a) < rank(b);
+}
+
+}  // namespace
+
+void quota_tally::add(const vendor_quota& window) noexcept {
+  if (window.remaining) {
+    if (!tightest_.remaining || tighter(window, tightest_)) tightest_ = window;
+    if (*window.remaining == 0 && window.reset_after) {
+      empty_for_.add(*window.reset_after, window.source);
+    }
+    return;
+  }
+  if (!window.limit && !window.reset_after) return;
+  keep_lowest(partial_.limit, window.limit);
+  keep_highest(partial_.reset_after, window.reset_after);
+  if (partial_.source == feedback_source::none || window.source < partial_.source) {
+    partial_.source = window.source;
+  }
+}
+
+vendor_quota quota_tally::result() const noexcept {
+  if (!tightest_.remaining) return partial_;
+  vendor_quota out = tightest_;
+  if (!out.limit) out.limit = partial_.limit;
+  if (!out.reset_after) out.reset_after = partial_.reset_after;
+  return out;
+}
+
+}  // namespace weir::detail

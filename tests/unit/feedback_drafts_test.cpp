@@ -1,0 +1,201 @@
+// The RateLimit fields of draft-ietf-httpapi-ratelimit-headers. Each row names its draft and where it stands there.
+#include "feedback/structured_field.hpp"
+#include "feedback_fixture.hpp"
+
+using namespace weir::test;
+using namespace weir::detail;
+using enum weir::feedback_source;
+
+BOOST_AUTO_TEST_SUITE(feedback_drafts_suite)
+
+BOOST_AUTO_TEST_CASE(the_ratelimit_fields_of_the_drafts) {
+  const response_row rows[] = {
+      // 10, section 4, as Cloudflare sends it: developers.cloudflare.com/fundamentals/api/reference/limits.
+      {"200\n"
+       "Ratelimit: \"default\";r=50;t=30\n"
+       "Ratelimit-Policy: \"default\";q=100;w=60",
+       {.requests = {50, 100, 30s, ratelimit_field}}},
+      // 10, section 6: also with a redirect.
+      {"301\n"
+       "Location: /foo/123\n"
+       "RateLimit: \"problemPolicy\";r=0;t=10",
+       {.blocked_for = 10s, .source = ratelimit_field, .requests = {0, {}, 10s, ratelimit_field}}},
+      // 10, appendix B.3.1.
+      {"200\n"
+       "RateLimit-Policy: \"hour\";q=1000;w=3600, \"day\";q=5000;w=86400\n"
+       "RateLimit: \"day\";r=100;t=36000",
+       {.requests = {100, 5000, 36000s, ratelimit_field}}},
+      // 10, section 3.2: a key, and a unit that is not requests.
+      {"200\n"
+       "RateLimit-Policy: \"peruser\";q=65535;qu=\"content-bytes\";w=10;pk=:sdfjLJUOUH==:, "
+       "\"calls\";q=9\n"
+       "RateLimit: \"peruser\";r=0;t=7;pk=:sdfjLJUOUH==:, \"calls\";r=5",
+       {.blocked_for = 7s, .source = ratelimit_field, .requests = {5, 9, {}, ratelimit_field}}},
+      // 10, appendix B.1.4: both say the same moment.
+      {"429\n"
+       "Date: Mon, 05 Aug 2019 09:27:00 GMT\n"
+       "Retry-After: Mon, 05 Aug 2019 09:27:05 GMT\n"
+       "RateLimit: \"default\";r=0;t=5",
+       {.refused = true,
+        .blocked_for = 5s,
+        .source = retry_after,
+        .requests = {0, {}, 5s, ratelimit_field}}},
+      // Several policies: the one with the least left is told, and the longest empty one blocks.
+      {"200\n"
+       "RateLimit: \"burst\";r=0;t=5, \"daily\";r=900;t=40000",
+       {.blocked_for = 5s, .source = ratelimit_field, .requests = {0, {}, 5s, ratelimit_field}}},
+      {"200\n"
+       "RateLimit: \"daily\";r=0;t=40000\n"
+       "RateLimit: \"burst\";r=0;t=5",
+       {.blocked_for = 40000s,
+        .source = ratelimit_field,
+        .requests = {0, {}, 40000s, ratelimit_field}}},
+      // 07, section 3: a dictionary.
+      {"200\n"
+       "RateLimit-Policy: 100;w=10\n"
+       "RateLimit: limit=100, remaining=50, reset=5",
+       {.requests = {50, 100, 5s, ratelimit_field}}},
+      {"429\n"
+       "RateLimit: limit=100, remaining=0, reset=30",
+       {.refused = true,
+        .blocked_for = 30s,
+        .source = ratelimit_field,
+        .requests = {0, 100, 30s, ratelimit_field}}},
+      // 07: only policies. The strictest is the one with the least quota.
+      {"200\n"
+       "RateLimit-Policy: 10;w=1, 50;w=60, 1000;w=3600, 5000;w=86400",
+       {.requests = {{}, 10, {}, ratelimit_field}}},
+      // 06, appendix B.2.1.
+      {"200\n"
+       "RateLimit-Limit: 5000\n"
+       "RateLimit-Policy: 1000;w=3600, 5000;w=86400\n"
+       "RateLimit-Remaining: 100\n"
+       "RateLimit-Reset: 36000",
+       {.requests = {100, 5000, 36000s, ratelimit_triple}}},
+      // 01, section 3.1: policies behind the limit in force.
+      {"200\n"
+       "RateLimit-Limit: 100, 100;w=60;burst=1000;comment=\"sliding, window\", "
+       "5000;w=3600;burst=0\n"
+       "RateLimit-Remaining: 50\n"
+       "RateLimit-Reset: 60",
+       {.requests = {50, 100, 60s, ratelimit_triple}}},
+  };
+  check(rows);
+}
+
+BOOST_AUTO_TEST_CASE(structured_fields_are_read_to_the_end_or_not_at_all) {
+  for (const std::string_view good : {
+           "",
+           "  ",
+           "1",
+           "1.5",
+           "-1",
+           "a",
+           "A/b:c",
+           "*",
+           "\"a b\"",
+           "\"\\\"\\\\\"",
+           "\"\"",
+           ":YQ==:",
+           "::",
+           "?0",
+           "?1",
+           "@1659578233",
+           "1, 2",
+           "1 ,\t2",
+           "a;b",
+           "a;b=1",
+           "a; b=\"c\";d=?1",
+           "a;*b.-_9=c",
+           "a=1, b=2;c",
+           "a=\"x\"",
+           "1234567890123456789012345678901234567890",
+       }) {
+    BOOST_TEST(well_formed(good), '<' << good << '>');
+  }
+  for (const std::string_view bad : {
+           ",",        "1,",           ",1",     "1,,2",  "1 2",   "1;",    "1;B",     "1;=2",
+           "1 ;a",     "1;a=",         "1;a= 2", "\"",    "\"a",   "\"a\\", "\"\\a\"", "\"\x1f\"",
+           "\"\x7f\"", "\"\xc3\xa9\"", ":YQ==",  ":Y Q:", "?",     "?2",    "@",       "-",
+           "1.",       ".1",           "+1",     "--1",   "(1 2)", "a=",    "a=,b=1",  "a= 1",
+           "\"a\"b",   "1a",           "=1",     "\x01",
+       }) {
+    BOOST_TEST(!well_formed(bad), '<' << bad << '>');
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_field_with_a_mistake_is_ignored_as_a_whole) {
+  for (const std::string_view bad : {
+           "\"a\";r=0;t=5, ",
+           "\"a\";r=0;t=5, \"b",
+           "\"a\";r=0;t=5 \"b\";r=1;t=6",
+           "\"a\";r=0;t=5;;",
+           "\"a\";r=0;t=+5",
+           "limit=10, remaining=0, reset=5,",
+           "limit=10, remaining=0, reset=5, (1)",
+       }) {
+    const weir::header_field header{"RateLimit", bad};
+    BOOST_TEST(
+        weir::read_feedback(429, {&header, 1}, at_now) == weir::vendor_feedback{.refused = true},
+        bad);
+  }
+  // Another one, without a mistake, still counts.
+  BOOST_TEST((read("429\nRateLimit: \"a\";r=0;t=5,\nRateLimit: \"a\";r=0;t=4").blocked_for == 4s));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_well_formed_but_means_nothing_says_nothing) {
+  for (const std::string_view value : {
+           "\"a\"",
+           "\"a\";r=-1;t=5.5x",
+           "\"a\";r=\"0\";t=\"5\"",
+           "5;r=0;t=5",
+           "?1;r=0;t=5",
+           "\"a\";R=0",
+           "remaining=none, reset=later",
+           "limit=-1",
+           "remaining",
+           "\"a\";q=5;w=5",
+           "\"a\";r=-1",
+       }) {
+    const weir::header_field header{"RateLimit", value};
+    BOOST_TEST(weir::read_feedback(200, {&header, 1}, at_now) == weir::vendor_feedback{}, value);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(policies_belong_to_limits_by_name) {
+  const auto limit = [](std::string_view policies, std::string_view limits) {
+    const weir::header_field headers[] = {{"RateLimit", limits}, {"RateLimit-Policy", policies}};
+    return weir::read_feedback(200, headers, at_now).requests.limit;
+  };
+  BOOST_TEST((limit("\"a\";q=5, \"b\";q=7", "\"b\";r=3") == 7));
+  BOOST_TEST((limit("a;q=5, b;q=7", "b;r=3") == 7));
+  // Of policies of one name (with other partition keys) the lowest, and of no name at all too.
+  BOOST_TEST((limit("\"b\";q=8;pk=:YQ==:, \"b\";q=7;pk=:Yg==:", "\"b\";r=3") == 7));
+  BOOST_TEST((limit("\"a\";q=5, \"b\";q=7", "\"c\";r=3") == 5));
+  // A unit of the draft's default, spelled out; another one, whose number is no number of requests.
+  BOOST_TEST((limit("\"b\";q=7;qu=\"requests\"", "\"b\";r=3") == 7));
+  BOOST_TEST((limit("\"b\";q=7;qu=\"content-bytes\"", "\"b\";r=3") == std::nullopt));
+  BOOST_TEST((limit("\"b\";q=7;qu=1", "\"b\";r=3") == std::nullopt));
+  // Malformed.
+  BOOST_TEST((limit("\"b\";q=7,", "\"b\";r=3") == std::nullopt));
+  BOOST_TEST((limit("\"b\";q=-7", "\"b\";r=3") == std::nullopt));
+}
+
+BOOST_AUTO_TEST_CASE(sixteen_policies_are_remembered_and_of_more_none) {
+  std::string policies;
+  const auto limit = [&] {
+    const weir::header_field headers[] = {{"RateLimit-Policy", policies},
+                                          {"RateLimit", "p0;r=3, p15;r=2"}};
+    return weir::read_feedback(200, headers, at_now).requests.limit;
+  };
+  for (int i = 0; i < 16; ++i) {
+    policies += (i == 0 ? "p" : ", p") + std::to_string(i) + ";q=" + std::to_string(100 + i);
+  }
+  BOOST_TEST((limit() == 115));
+  policies += ", p7;q=1";
+  BOOST_TEST((limit() == 115));
+  policies += ", p16;q=1";
+  BOOST_TEST((limit() == std::nullopt));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,265 @@
+// Which headers count when, and what becomes of several.
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "feedback_fixture.hpp"
+
+using namespace weir::test;
+using weir::vendor_feedback;
+using enum weir::feedback_source;
+
+namespace {
+
+constexpr std::optional<microseconds> nothing;
+constexpr std::int64_t most = 1'000'000'000'000'000'000;
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(feedback_suite)
+
+BOOST_AUTO_TEST_CASE(a_response_that_says_nothing) {
+  for (const int status : {200, 204, 304, 400, 403, 404, 500, 502, 503, 504, 0, -1, 1000,
+                           std::numeric_limits<int>::min(), std::numeric_limits<int>::max()}) {
+    BOOST_TEST(weir::read_feedback(status, {}, at_now) == vendor_feedback{}, status);
+  }
+  const char* const other =
+      "200\nContent-Type: text/html\nRetry: 5\nX-RateLimit: 5\nX-RateLimit-: 5\n: 5\nLimit: 5";
+  BOOST_TEST(read(other) == vendor_feedback{});
+}
+
+// RFC 9110, 10.2.3, speaks of 503 and of 3xx, RFC 6585 of 429; GitHub sends it with 403. With 202 it tells when to look
+// after a job, with 3xx when to follow one redirect: neither is a reason to stop all other calls.
+BOOST_AUTO_TEST_CASE(retry_after_counts_with_errors) {
+  for (const int status : {400, 403, 404, 408, 413, 429, 499, 500, 502, 503, 504, 529, 599}) {
+    const vendor_feedback expected{.refused = true, .blocked_for = 7s, .source = retry_after};
+    BOOST_TEST(read(std::to_string(status) + "\nRetry-After: 7") == expected, status);
+  }
+  for (const int status : {100, 200, 201, 202, 301, 302, 307, 304, 399, 600, 0, -429}) {
+    BOOST_TEST(read(std::to_string(status) + "\nRetry-After: 7\nretry-after-ms: 7000") ==
+                   vendor_feedback{},
+               status);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_refusal_without_a_time_is_left_to_the_caller) {
+  const vendor_feedback refused{.refused = true};
+  BOOST_TEST(read("429") == refused);
+  BOOST_TEST(read("429\nRetry-After: soon") == refused);
+  BOOST_TEST(read("429\nRetry-After: -5") == refused);
+  BOOST_TEST(read("503\nRetry-After:") == refused);
+  BOOST_TEST(read("403\nRetry-After: NaN") == refused);
+  // Something is left, and the window goes on: nothing explains this refusal.
+  const auto unexplained = read("429\nX-RateLimit-Remaining: 14\nX-RateLimit-Reset: 30");
+  BOOST_TEST(unexplained.refused);
+  BOOST_TEST((unexplained.blocked_for == nothing));
+  // Zero is an answer, and not the same as none.
+  BOOST_TEST((read("429\nRetry-After: 0").blocked_for == 0us));
+}
+
+BOOST_AUTO_TEST_CASE(forbidden_is_a_refusal_if_nothing_is_left) {
+  BOOST_TEST(read("403\nX-RateLimit-Remaining: 0").refused);
+  BOOST_TEST(read("403\nX-RateLimit-Remaining-Tokens: 0").refused);
+  BOOST_TEST(!read("403\nX-RateLimit-Remaining: 1").refused);
+  BOOST_TEST(!read("403\nX-RateLimit-Reset: 30").refused);
+  BOOST_TEST(!read("404\nX-RateLimit-Remaining: 0").refused);
+  BOOST_TEST(!read("200\nX-RateLimit-Remaining: 0").refused);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_left_blocks_until_the_reset_with_any_status) {
+  for (const int status : {200, 301, 404, 429, 500}) {
+    const auto text = std::to_string(status) + "\nRateLimit-Remaining: 0\nRateLimit-Reset: 9";
+    BOOST_TEST((read(text).blocked_for == 9s), status);
+  }
+  BOOST_TEST((read("200\nRateLimit-Remaining: 1\nRateLimit-Reset: 9").blocked_for == nothing));
+  BOOST_TEST((read("200\nRateLimit-Remaining: 0").blocked_for == nothing));
+  BOOST_TEST((read("200\nRateLimit-Reset: 9").blocked_for == nothing));
+  // A zero of one kind, a reset of another.
+  const char* const
+      other = "200\nRateLimit-Remaining: 5\nX-RateLimit-Remaining: 0\nRateLimit-Reset: 9";
+  BOOST_TEST((read(other).blocked_for == nothing));
+  const char* const tokens = "200\nX-RateLimit-Remaining-Requests: 0\nX-RateLimit-Reset-Tokens: 9";
+  BOOST_TEST((read(tokens).blocked_for == nothing));
+  // A zero that no other header explains goes by what is said of no window in particular.
+  const auto shared = read("200\nX-RateLimit-Remaining-Minute: 0\nRateLimit-Reset: 9");
+  BOOST_TEST((shared.blocked_for == 9s));
+  BOOST_TEST(shared.source == x_ratelimit);
+}
+
+// Part of a refusal only: on success a reset says nothing of what is left.
+BOOST_AUTO_TEST_CASE(a_refusal_with_a_reset_alone_lasts_until_then) {
+  BOOST_TEST((read("429\nRateLimit-Reset: 9").blocked_for == 9s));
+  BOOST_TEST((read("429\nX-RateLimit-Reset-Tokens: 9s").blocked_for == 9s));
+  BOOST_TEST((read("429\nRateLimit: \"a\";t=9").blocked_for == 9s));
+  BOOST_TEST((read("429\nRateLimit-Reset: 9\nRetry-After: 2").blocked_for == 2s));
+  BOOST_TEST((read("429\nRateLimit-Reset: 0").blocked_for == nothing));
+  BOOST_TEST((read("503\nRateLimit-Reset: 9").blocked_for == nothing));
+}
+
+BOOST_AUTO_TEST_CASE(the_longest_time_and_the_least_left_win) {
+  const struct {
+    std::string_view response;
+    microseconds expected;
+    weir::feedback_source source;
+  } rows[] = {
+      {"429\nRetry-After: 5\nRetry-After: 9\nRetry-After: 7", 9s, retry_after},
+      {"429\nRetry-After: 5\nretry-after-ms: 5001", 5001ms, retry_after_ms},
+      {"429\nRetry-After: 5\nretry-after-ms: 5000", 5s, retry_after},
+      {"429\nretry-after-ms: 5000\nRetry-After: 5", 5s, retry_after},
+      {"429\nRetry-After: 5\nRetry-After: bad", 5s, retry_after},
+      {"429\nRetry-After: 5\nRateLimit: a;r=0;t=6", 6s, ratelimit_field},
+      {"429\nRetry-After: 5\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 6", 6s, x_ratelimit},
+      {"429\nRateLimit-Remaining: 0\nRateLimit-Reset: 7\nX-RateLimit-Remaining: "
+       "0\nX-RateLimit-Reset: 6",
+       7s, ratelimit_triple},
+      {"429\nX-RateLimit-Remaining: 0\nX-RateLimit-Remaining: 4\nX-RateLimit-Reset: "
+       "6\nX-RateLimit-Reset: 8",
+       8s, x_ratelimit},
+      // The windows with nothing left, whichever has the least.
+      {"200\nX-RateLimit-Remaining-Requests: 0\nX-RateLimit-Reset-Requests: 3s\n"
+       "X-RateLimit-Remaining-Tokens: 0\nX-RateLimit-Reset-Tokens: 5s",
+       5s, x_ratelimit},
+  };
+  for (const auto& row : rows) {
+    BOOST_TEST_CONTEXT(row.response) {
+      const auto feedback = read(row.response);
+      BOOST_TEST((feedback.blocked_for == row.expected));
+      BOOST_TEST(feedback.source == row.source);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(limit_and_reset_are_those_of_the_window_with_the_least_left) {
+  const auto least = read(
+      "200\n"
+      "X-RateLimit-Limit-Second: 10\nX-RateLimit-Remaining-Second: 9\nX-RateLimit-Reset-Second: 1\n"
+      "X-RateLimit-Limit-Day: 1000\nX-RateLimit-Remaining-Day: 3\nX-RateLimit-Reset-Day: 5000\n"
+      "X-RateLimit-Limit-Hour: 100\nX-RateLimit-Remaining-Hour: 50\nX-RateLimit-Reset-Hour: 2000");
+  BOOST_TEST(least.requests == (weir::vendor_quota{3, 1000, 5000s, x_ratelimit}));
+  // Equal ones: the one that lasts longer.
+  const auto equal = read(
+      "200\nX-RateLimit-Remaining-Hour: 3\nX-RateLimit-Reset-Hour: 20\n"
+      "X-RateLimit-Remaining-Day: 3\nX-RateLimit-Reset-Day: 50");
+  BOOST_TEST(equal.requests == (weir::vendor_quota{3, {}, 50s, x_ratelimit}));
+  // A limit that comes twice, and Reset-After, which needs no clock, beside Reset.
+  const auto twice = read(
+      "200\nX-RateLimit-Limit: 7\nX-RateLimit-Limit: 5\nX-RateLimit-Remaining: 3\n"
+      "X-RateLimit-Reset-After: 4\nX-RateLimit-Reset: 60\nX-RateLimit-Reset-After: 4.5");
+  BOOST_TEST(twice.requests == (weir::vendor_quota{3, 5, 4500ms, x_ratelimit}));
+}
+
+BOOST_AUTO_TEST_CASE(names_are_known_in_any_case_and_only_whole) {
+  for (const std::string_view name : {"Retry-After", "retry-after", "RETRY-AFTER", "rEtRy-aFtEr"}) {
+    BOOST_TEST((blocked(429, name, "7") == 7s), name);
+  }
+  for (const std::string_view name : {"Retry-After ", " Retry-After", "Retry_After", "XRetry-After",
+                                      "X-Retry-After", "Retry-After-S", "Retry", ""}) {
+    BOOST_TEST((blocked(429, name, "7") == nothing), name);
+  }
+  const auto remaining = [](std::string name) {
+    const weir::header_field header{name, "7"};
+    const auto feedback = weir::read_feedback(200, {&header, 1}, at_now);
+    return feedback.requests.remaining ? feedback.requests.remaining : feedback.tokens.remaining;
+  };
+  for (const char* const name :
+       {"RateLimit-Remaining", "x-ratelimit-remaining", "X-RateLimit-Remaining-Month",
+        "X-RateLimit-Month-Remaining", "X-RATE-LIMIT-REMAINING", "X-App-Limit-24Hour-Remaining",
+        "Anthropic-Ratelimit-Input-Tokens-Remaining", "x-ratelimit-remaining-project-tokens",
+        "X-HubSpot-RateLimit-Daily-Remaining"}) {
+    BOOST_TEST((remaining(name) == 7), name);
+  }
+  for (const char* const name :
+       {"RateLimit-Remaining-", "RateLimit--Remaining", "X-RateLimit-Remaining-Videos",
+        "X-RateLimit-Remainingminute", "X-RateLimit-Minute-Remaining-Minute",
+        "X-RateLimit-Remaining-Reset", "X-RateLimit-Used", "XX-RateLimit-Remaining",
+        "X-App-Limit-24hour-Remaining-Day", "anthropic-ratelimit-unified-remaining",
+        "RateLimit-Remaining\n", "X-HubSpot-RateLimit-Secondly-Remaining"}) {
+    BOOST_TEST((remaining(name) == std::nullopt), name);
+  }
+  BOOST_TEST((remaining("RateLimit-Remaining" + std::string(10'000, 'x')) == std::nullopt));
+}
+
+BOOST_AUTO_TEST_CASE(counts_are_whole_and_not_negative) {
+  const struct {
+    std::string_view value;
+    std::optional<std::int64_t> remaining;
+    std::optional<std::int64_t> limit;
+  } rows[] = {
+      {"0", 0, 0},
+      {"59", 59, 59},
+      {" 59\t", 59, 59},
+      {"599.0", 599, 599},
+      {"0.99999999999", 0, 0},
+      {"5, 3, 4", 3, 5},
+      {"100, 100;w=60, 5000;w=3600", 100, 100},
+      {"999999999999999999", most - 1, most - 1},
+      {"1000000000000000001", most, most},
+      {"99999999999999999999999999", most, most},
+      {"-1", {}, {}},
+      {"+1", {}, {}},
+      {"5, -1", {}, {}},
+      {"5, unlimited", {}, {}},
+      {"5,", {}, {}},
+      {"a=5", {}, {}},
+      {"5/10", {}, {}},
+      {"60/minute", {}, {}},
+      {"unlimited", {}, {}},
+      {"1e3", {}, {}},
+      {"NaN", {}, {}},
+      {"1,000.5.", {}, {}},
+      {"6          ; using 50%", {}, {}},
+      {"", {}, {}},
+  };
+  for (const auto& [value, remaining, limit] : rows) {
+    BOOST_TEST_CONTEXT('"' << value << '"') {
+      const weir::header_field headers[] = {{"X-RateLimit-Remaining", value},
+                                            {"X-RateLimit-Limit", value}};
+      const auto requests = weir::read_feedback(200, headers, at_now).requests;
+      BOOST_TEST((requests.remaining == remaining));
+      BOOST_TEST((requests.limit == limit));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(so_much_of_so_much) {
+  const auto read_used = [](std::string_view value) {
+    const weir::header_field header{"X-Shopify-Shop-Api-Call-Limit", value};
+    return weir::read_feedback(200, {&header, 1}, at_now).requests;
+  };
+  BOOST_TEST(read_used("32/40") == (weir::vendor_quota{8, 40, {}, x_api_call_limit}));
+  BOOST_TEST(read_used(" 0/40 ") == (weir::vendor_quota{40, 40, {}, x_api_call_limit}));
+  BOOST_TEST(read_used("41/40") == (weir::vendor_quota{0, 40, {}, x_api_call_limit}));
+  BOOST_TEST(read_used("38.5/40") == (weir::vendor_quota{1, 40, {}, x_api_call_limit}));
+  BOOST_TEST(read_used("99999999999999999999/1") == (weir::vendor_quota{0, 1, {}, x_api_call_limit}));
+  BOOST_TEST(read_used("1/99999999999999999999") ==
+             (weir::vendor_quota{most - 1, most, {}, x_api_call_limit}));
+  for (const std::string_view bad :
+       {"", "/", "40", "40/", "/40", "-1/40", "1/-40", "1/2/3", "1 / 40", "a/b"}) {
+    BOOST_TEST(read_used(bad) == weir::vendor_quota{}, bad);
+  }
+}
+
+// What was left when the response went into the cache says nothing of now; draft 10, section 7.3.
+BOOST_AUTO_TEST_CASE(of_a_response_from_a_cache_only_retry_after_counts) {
+  const std::string quotas =
+      "\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60\nRateLimit: a;r=0;t=60\nRateLimit-Policy: "
+      "a;q=5"
+      "\nX-Shopify-Shop-Api-Call-Limit: 40/40";
+  BOOST_TEST(read("200\nAge: 1" + quotas) == vendor_feedback{});
+  BOOST_TEST(read("429" + quotas + "\nRetry-After: 5\nAge: 1") ==
+             (vendor_feedback{.refused = true, .blocked_for = 5s, .source = retry_after}));
+  for (const std::string_view fresh : {"0", "-1", "old", ""}) {
+    BOOST_TEST((read("200\nAge: " + std::string(fresh) + quotas).blocked_for == 60s), fresh);
+  }
+  BOOST_TEST(read("200\nAge: 0\nAge: 99999999999999999999" + quotas) == vendor_feedback{});
+}
+
+BOOST_AUTO_TEST_CASE(sources_have_names) {
+  for (int i = 0; i <= static_cast<int>(x_api_call_limit); ++i) {
+    BOOST_TEST(to_string(static_cast<weir::feedback_source>(i)).empty() == (i == 0), i);
+  }
+  BOOST_TEST(to_string(retry_after) == "Retry-After");
+  BOOST_TEST(to_string(static_cast<weir::feedback_source>(200)).empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
