@@ -23,6 +23,7 @@ group group_of(int value) noexcept {
     case error::invalid_tls_file:
     case error::cost_exceeds_limit:
     case error::cannot_combine:
+    case error::feedback_disabled:
       return group::input;
 
     case error::no_reply:
@@ -48,6 +49,7 @@ group group_of(int value) noexcept {
     case error::server_error:
     case error::tls_failed:
     case error::hung_up:
+    case error::pause_too_long:
       return group::not_counted;
   }
   return group::none;
@@ -82,6 +84,9 @@ const char* text_of(int value) noexcept {
     case error::cannot_combine:
       return "these limiters cannot be asked together: give them one store and one group, touch no "
              "key twice, use 16 tiers at the most, and no count_refused";
+    case error::feedback_disabled:
+      return "this limiter takes no feedback: make it with limiter_options::feedback, in every "
+             "process that shares its counts";
     case error::timed_out:
       return "the deadline passed before the check was sent, nothing was counted: look whether a "
              "Redis or Valkey server answers at the store's address, or allow more time";
@@ -139,6 +144,9 @@ const char* text_of(int value) noexcept {
     case error::hung_up:
       return "the server ends each connection without a word, nothing was counted: check whether "
              "it expects TLS (rediss://), or whether a proxy in between reaches it";
+    case error::pause_too_long:
+      return "a longer pause was asked for than max_cool_down, which is imposed in its place: look "
+             "what the vendor wants, or raise it";
     case error::protocol_error:
       return "the server sent bytes that are not RESP, or beyond a bound: check that host and port "
              "name a Redis or Valkey server; the check may have been counted";

@@ -190,7 +190,8 @@ decision from_local_share(const check& c) {
 }  // namespace
 
 void apply_failure_policy(check& c) {
-  if (!c.ec || c.kind == check_kind::reset || !is_store_failure(c.ec)) return;
+  const bool decides = c.kind == check_kind::record || c.kind == check_kind::fetch;
+  if (!c.ec || !decides || !is_store_failure(c.ec)) return;
   const on_failure policy = policy_of(c);
   if (policy == on_failure::raise) return;
   c.ec = {};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "clock.hpp"
 #include "limiter_core.hpp"
 #include "policy/joint.hpp"
 
@@ -19,6 +20,14 @@ std::string_view limiter::resource() const noexcept { return core_->resource; }
 
 boost::asio::any_io_executor limiter::get_executor() const noexcept {
   return core_->store->get_executor();
+}
+
+std::chrono::microseconds limiter::pause_asked_for(int status,
+                                                   std::span<const header_field> headers) const {
+  const time_point now = policies::to_time_point(detail::read_clock({}));
+  const vendor_feedback said = read_feedback(status, headers, now, core_->vendor);
+  if (said.blocked_for) return *said.blocked_for;
+  return said.refused ? core_->usual_cool_down : std::chrono::microseconds{0};
 }
 
 namespace detail {
@@ -53,6 +62,10 @@ error validate_together(const check& c) {
 
 error validate(const check& c) {
   if (c.kind == check_kind::reset) return validate(*c.limiter, c.subject.view(), 1);
+  if (c.kind == check_kind::cool_down) {
+    return c.limiter->has_hold ? validate(*c.limiter, c.subject.view(), 1)
+                               : error::feedback_disabled;
+  }
   if (const error e = validate(*c.limiter, c.subject.view(), c.cost); e != error{}) return e;
   for (const term& t : c.further) {
     if (const error e = validate(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
@@ -63,8 +76,13 @@ error validate(const check& c) {
 }  // namespace
 
 void start_check(check& c) {
-  if (const error e = validate(c); e != error{}) {
-    c.ec = e;
+  if (const error e = validate(c); e != error{}) c.ec = e;
+  if (!c.ec && c.kind == check_kind::cool_down) {
+    c.was_cut = c.cost > c.limiter->max_cool_down;
+    c.cost = std::min(c.cost, c.limiter->max_cool_down);
+    c.answer.allowed = c.cost <= 0;
+  }
+  if (c.ec || c.answer.allowed) {  // no pause to impose: nothing to ask the store
     c.stage = check_stage::done;
     c.finish(delivery::post);
     return;

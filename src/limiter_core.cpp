@@ -33,11 +33,24 @@ std::string checked_resource(std::string_view name) {
   return std::string(name);
 }
 
+void check_feedback_options(const limiter_options& options, bool counts_refused) {
+  const auto refuse = [](const char* text) {
+    throw boost::system::system_error(make_error_code(error::invalid_policy), text);
+  };
+  if (counts_refused) {
+    refuse("feedback: count_refused must be false, because what is held back counts nothing");
+  }
+  if (options.max_cool_down < std::chrono::milliseconds{1} ||
+      options.max_cool_down.count() > policies::hold::longest_pause) {
+    refuse("feedback: max_cool_down must be between 1 ms and 31 days");
+  }
+}
+
 /// Plain tiers keep the key of a limiter that has only them; further ones are numbered.
 std::string key_tail(const policies::kernel& kernel, std::size_t tier) {
   std::string tail(":");
   tail += std::visit([](const auto& k) { return k.key_suffix; }, kernel);
-  if (tier > 0) tail += std::to_string(tier);
+  if (tier > 0 && !std::holds_alternative<policies::hold>(kernel)) tail += std::to_string(tier);
   return tail;
 }
 
@@ -51,9 +64,17 @@ limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_v
       ceiling(max_units),
       nominal_limit(unlimited),
       counts_refused(policies::counts_refused(rules[0])),
+      has_hold(options.feedback),
+      max_cool_down(options.max_cool_down.count()),
+      usual_cool_down(options.usual_cool_down),
+      vendor(options.vendor),
       failure(options.on_failure) {
   if (failure == on_failure::fallback) {
     fallback = std::make_unique<local_fallback>(rules, options);
+  }
+  if (has_hold) {
+    check_feedback_options(options, counts_refused);
+    tiers.emplace_back(policies::hold());
   }
   append_escaped(key_head_, store->key_prefix(), "{}%");
   key_head_ += ":{";

@@ -27,10 +27,14 @@ struct limiter_core {
 
   std::shared_ptr<store_backend> store;
   std::string resource;
-  std::vector<policies::kernel> tiers;  // nearly always one
+  std::vector<policies::kernel> tiers;  // nearly always one; the hold comes last
   policies::units ceiling;              // the largest cost that can ever pass
   policies::units nominal_limit;        // what a decision calls `limit` when the store cannot say
   bool counts_refused;
+  bool has_hold;  // limiter_options::feedback
+  policies::span max_cool_down;
+  std::chrono::microseconds usual_cool_down;
+  feedback_options vendor;
   on_failure failure;
   std::unique_ptr<local_fallback> fallback;  // on_failure::fallback
 
@@ -45,6 +49,10 @@ std::string_view hash_tag(std::string_view key) noexcept;
 /// Calls f(limiter, subject, cost, tier) for each key that a check touches.
 template <class F>
 void for_each_tier(const check& c, F&& f) {
+  if (c.kind == check_kind::cool_down) {
+    f(*c.limiter, c.subject.view(), c.cost, c.limiter->tiers.size() - 1);
+    return;
+  }
   const auto of_one = [&](const limiter_core& limiter, std::string_view subject, std::int64_t cost) {
     for (std::size_t tier = 0; tier < limiter.tiers.size(); ++tier) f(limiter, subject, cost, tier);
   };

@@ -25,6 +25,7 @@ using time_point = std::chrono::sys_time<std::chrono::microseconds>;
 /// microsecond, so that one who waits that long is never early.
 struct decision {
   bool allowed = false;
+  bool held = false;  ///< refused because of a cool-down: see limiter::cool_down()
   weir::source source = weir::source::store;
   std::int16_t tier = -1;  ///< of several limits asked together, the place of the one that refused; else -1
   std::int64_t limit = 0;  ///< the policy's limit, capacity or burst; weir::unlimited if there is none

@@ -24,6 +24,7 @@ enum class error {
   invalid_tls_file,    ///< a file of certificates or a key that cannot be read or used
   cost_exceeds_limit,  ///< the cost can never fit the policy: waiting would not help
   cannot_combine,  ///< limiters asked together that are not of one store and group, or do not fit otherwise
+  feedback_disabled,  ///< cool_down() or on_response() of a limiter without limiter_options::feedback
 
   // The way to the store. Nothing was counted, except where the text says so.
   timed_out,        ///< the deadline passed before the check was sent
@@ -50,6 +51,8 @@ enum class error {
   tls_failed,  ///< no TLS with this server: it or its certificate was not accepted, or it did not accept ours, or
   ///< it did not answer in TLS at all; nothing was counted
   hung_up,  ///< the deadline passed, and the server ended the connections without a word; nothing was counted
+
+  pause_too_long,  ///< a vendor asked for more than max_cool_down: the subject is held back for that long
 
   protocol_error,  ///< the bytes received are not RESP, or beyond a bound; may have been counted
 };

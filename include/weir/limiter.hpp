@@ -8,9 +8,11 @@
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "weir/decision.hpp"
 #include "weir/detail/check_operation.hpp"
+#include "weir/feedback.hpp"
 #include "weir/policy.hpp"
 #include "weir/store.hpp"
 
@@ -37,6 +39,20 @@ struct limiter_options {
   /// Limiters of one group can be asked together, see record_all(): all their keys lie in one slot of a Redis Cluster
   /// (and one shard of a memory store). At most 1024 bytes; empty: each subject of this limiter has a slot of its own.
   std::string_view group = {};
+
+  /// Whether the limiter has cool_down() and on_response(). Each check then also reads, in the same atomic step, whether
+  /// its subject is held back: a second key in the store. To be set alike wherever the counts are shared: who does not
+  /// ask for it does not wait either. Not with count_refused.
+  bool feedback = false;
+
+  /// The longest pause that cool_down() and on_response() impose, whatever is asked for: 1 ms to 31 days.
+  std::chrono::microseconds max_cool_down = std::chrono::hours{1};
+
+  /// What on_response() imposes when a vendor turns a call away without saying for how long.
+  std::chrono::microseconds usual_cool_down = std::chrono::seconds{1};
+
+  /// How on_response() reads the vendor's headers.
+  feedback_options vendor = {};
 };
 
 /// Options of one record. A zero timeout means the store's default.
@@ -56,10 +72,24 @@ struct reset_options {
   std::chrono::microseconds timeout{0};
 };
 
+/// Options of one cool_down or on_response.
+struct cool_down_options {
+  std::chrono::microseconds timeout{0};
+};
+
 // See decision.hpp.
 static_assert(std::is_trivially_destructible_v<record_options> &&
               std::is_trivially_destructible_v<fetch_options> &&
-              std::is_trivially_destructible_v<reset_options>);
+              std::is_trivially_destructible_v<reset_options> &&
+              std::is_trivially_destructible_v<cool_down_options>);
+
+/// What on_response() can take as it is: the messages of Boost.Beast, without needing them here.
+template <class Response>
+concept http_response = requires(const Response& r) {
+  static_cast<int>(r.result_int());
+  std::string_view(r.begin()->name_string());
+  std::string_view(r.begin()->value());
+};
 
 class limiter;
 struct claim;
@@ -141,7 +171,68 @@ class limiter {
     return fetch(subject, fetch_options{}, std::forward<CompletionToken>(token));
   }
 
-  /// Forgets the subject, as if it had never called.
+  /// Holds the subject back for so long, everywhere: until then each check of it is refused, with `held` and the rest of
+  /// the pause in `retry_after`. For when a vendor says 429. Counted on the store's clock; later calls can only prolong
+  /// it; reset() ends it. At most limiter_options::max_cool_down: if `pause` is longer, the subject is held back for that
+  /// long, and the error is error::pause_too_long, so that somebody may look what the vendor wants. A pause of zero or
+  /// less changes nothing.
+  ///
+  /// To `retry_after` of whoever is held back, up to a tenth, and a second at most, is added at random: a fleet that was
+  /// told to wait does not come back in one moment.
+  ///
+  /// The decision is for how long the subject is held back now: refused, `held`, and `retry_after`, exactly. Of an error,
+  /// the pause may have been imposed; trying again does no harm. Failure policies do not apply to it, and what they decide
+  /// knows nothing of a pause. Needs limiter_options::feedback, else error::feedback_disabled.
+  template <class CompletionToken = boost::asio::deferred_t>
+  auto cool_down(std::string_view subject, std::chrono::microseconds pause,
+                 cool_down_options options = {}, CompletionToken&& token = CompletionToken()) const {
+    return initiate<true, CompletionToken>(token, detail::check_kind::cool_down, subject,
+                                           pause.count(), options.timeout);
+  }
+  template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
+  auto cool_down(std::string_view subject, std::chrono::microseconds pause,
+                 CompletionToken&& token) const {
+    return cool_down(subject, pause, cool_down_options{}, std::forward<CompletionToken>(token));
+  }
+
+  /// Takes in what a vendor's response says, read_feedback() tells what that may be, and holds the subject back for as long
+  /// as it asks for, as cool_down() does: until the time in Retry-After, or until the vendor's window starts anew when
+  /// nothing is left in it; for limiter_options::usual_cool_down, if a call was turned away and no time was given. Call it
+  /// for every response: if it asks for no pause, nothing is sent, and the decision is `allowed`.
+  ///
+  /// `status`, `headers`: of HTTP; read inside the call, by the clock of this process.
+  template <class CompletionToken = boost::asio::deferred_t>
+  auto on_response(std::string_view subject, int status, std::span<const header_field> headers,
+                   cool_down_options options = {},
+                   CompletionToken&& token = CompletionToken()) const {
+    return cool_down(subject, pause_asked_for(status, headers), options,
+                     std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
+  auto on_response(std::string_view subject, int status, std::span<const header_field> headers,
+                   CompletionToken&& token) const {
+    return on_response(subject, status, headers, cool_down_options{},
+                       std::forward<CompletionToken>(token));
+  }
+
+  /// The same of a response as Boost.Beast has it.
+  template <http_response Response, class CompletionToken = boost::asio::deferred_t>
+  auto on_response(std::string_view subject, const Response& response,
+                   cool_down_options options = {},
+                   CompletionToken&& token = CompletionToken()) const {
+    std::vector<header_field> fields;
+    for (const auto& field : response) fields.push_back({field.name_string(), field.value()});
+    return on_response(subject, static_cast<int>(response.result_int()), fields, options,
+                       std::forward<CompletionToken>(token));
+  }
+  template <http_response Response,
+            boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
+  auto on_response(std::string_view subject, const Response& response,
+                   CompletionToken&& token) const {
+    return on_response(subject, response, cool_down_options{}, std::forward<CompletionToken>(token));
+  }
+
+  /// Forgets the subject, as if it had never called nor been held back.
   template <class CompletionToken = boost::asio::deferred_t>
   auto reset(std::string_view subject, reset_options options = {},
              CompletionToken&& token = CompletionToken()) const {
@@ -162,6 +253,8 @@ class limiter {
   boost::asio::any_io_executor get_executor() const noexcept;
 
  private:
+  std::chrono::microseconds pause_asked_for(int status, std::span<const header_field> headers) const;
+
   friend detail::joint_call detail::join(std::span<const claim>, detail::check_kind, joint_options);
 
   template <bool Answers, class CompletionToken>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "clock.hpp"
-#include "failure_policy.hpp"
+#include "conclude.hpp"
 #include "limiter_core.hpp"
 #include "memory/shard.hpp"
 
@@ -36,7 +36,7 @@ class memory_store final : public detail::store_backend {
     } else {
       answer(c);
     }
-    detail::apply_failure_policy(c);
+    detail::conclude(c);
     c.stage = detail::check_stage::done;
     c.finish(detail::delivery::post);
   }
@@ -59,6 +59,12 @@ class memory_store final : public detail::store_backend {
     const std::size_t hash = memory::subject_hash{}(detail::hash_tag(key));
     memory::shard& home = *shards_[(hash >> 40) & (shards_.size() - 1)];
     const auto clock = [this] { return detail::read_clock(clock_); };
+    if (c.kind == detail::check_kind::cool_down) {
+      key.clear();
+      c.limiter->append_key(key, c.subject.view(), c.limiter->tiers.size() - 1);
+      c.ec = home.record(policies::hold(c.cost), key, clock, c.cost, c.answer);
+      return;
+    }
     if (!detail::is_single(c)) return answer_together(c, home);
 
     const policies::kernel& kernel = c.limiter->tiers.front();
@@ -71,6 +77,8 @@ class memory_store final : public detail::store_backend {
         break;
       case detail::check_kind::reset:
         home.reset(key);
+        break;
+      case detail::check_kind::cool_down:
         break;
     }
   }
@@ -98,6 +106,8 @@ class memory_store final : public detail::store_backend {
         break;
       case detail::check_kind::reset:
         for (const memory::shard::place& p : asked) home.reset(p.key);
+        break;
+      case detail::check_kind::cool_down:
         break;
     }
   }

@@ -5,7 +5,7 @@
 #include <random>
 #include <utility>
 
-#include "failure_policy.hpp"
+#include "conclude.hpp"
 #include "net/delivery_batch.hpp"
 
 namespace weir::net {
@@ -52,7 +52,7 @@ void session::wake_strand() {
 }
 
 void session::deliver(check_list&& done) {
-  for (check& c : done) detail::apply_failure_policy(c);
+  for (check& c : done) detail::conclude(c);
   delivery_batch::post(executor_, std::move(done));
 }
 

@@ -1,5 +1,6 @@
 #include "policy/joint.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace weir::policies {
@@ -25,6 +26,26 @@ decision fetch(const tier<State>& t, instant now) {
 template <class State>
 decision record(const tier<State>& t, instant now) {
   return with_state(t, [&](const auto& k, auto& s) { return k.record(s, now, t.cost); });
+}
+
+/// combined(), where some tiers may be holds.
+template <class State>
+decision answer(std::span<const tier<State>> tiers, std::span<const decision> each) {
+  decision d = combined(each);
+  if (d.allowed || d.tier < 0) return d;
+  const auto is_hold = [](const tier<State>& t) { return std::holds_alternative<hold>(*t.rules); };
+  auto by = static_cast<std::size_t>(d.tier);
+  if (d.held && by > 0) {
+    --by;
+    d.limit = each[by].limit;
+    d.used = each[by].used;
+  }
+  const auto before = std::count_if(tiers.begin(), tiers.begin() + static_cast<std::ptrdiff_t>(by),
+                                    is_hold);
+  const auto all = std::count_if(tiers.begin(), tiers.end(), is_hold);
+  const bool alone = static_cast<std::size_t>(all) + 1 == tiers.size();
+  d.tier = static_cast<std::int16_t>(alone ? -1 : static_cast<std::ptrdiff_t>(by) - before);
+  return d;
 }
 
 }  // namespace
@@ -68,14 +89,14 @@ decision record_all(std::span<const tier<State>> tiers, instant now) {
     // Who refuses is told even so: a state far ahead of the clock is mended by that.
     if (allowed || !each[i].allowed) each[i] = record(tiers[i], now);
   }
-  return combined({each.data(), tiers.size()});
+  return answer(tiers, {each.data(), tiers.size()});
 }
 
 template <class State>
 decision fetch_all(std::span<const tier<State>> tiers, instant now) {
   std::array<decision, max_tiers> each;
   for (std::size_t i = 0; i < tiers.size(); ++i) each[i] = fetch(tiers[i], now);
-  return combined({each.data(), tiers.size()});
+  return answer(tiers, {each.data(), tiers.size()});
 }
 
 template decision record_all(std::span<const tier<any_state>>, instant);

@@ -8,7 +8,7 @@ namespace weir::policies {
 
 /// What restore() makes of a script's reply, for any kernel.
 using any_replay = std::variant<meter::replay, fixed_window::replay, sliding_window::replay,
-                                sliding_log::replay>;
+                                sliding_log::replay, hold::replay>;
 
 /// The most keys that one check may touch.
 inline constexpr std::size_t max_tiers = 16;
@@ -26,6 +26,7 @@ struct tier {
 decision combined(std::span<const decision> of) noexcept;
 
 /// Counts in all of them, at one instant, if all allow it; else in none. None may count what it refuses. At most max_tiers.
+/// A hold follows the tiers of its limiter, takes no place among them, and refuses in the name of the last.
 template <class State>
 decision record_all(std::span<const tier<State>> tiers, instant now);
 

@@ -31,7 +31,7 @@ struct call_tier {
 /// One command on the wire, and who waits for its reply: a script call for some subjects of one limiter (or one set of
 /// limiters) with one cost, a deletion of keys, or upkeep (loading a script, a ping), for which nobody waits.
 struct call {
-  enum class purpose : std::uint8_t { record, fetch, reset, upkeep };
+  enum class purpose : std::uint8_t { record, fetch, reset, cool_down, upkeep };
 
   purpose what = purpose::upkeep;
   // Copies, not the limiters: a reply that is due must not keep them alive. A limiter holds the store, and the store ends

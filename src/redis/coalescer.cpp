@@ -34,6 +34,8 @@ call::purpose purpose_of(check_kind kind) {
       return call::purpose::fetch;
     case check_kind::reset:
       return call::purpose::reset;
+    case check_kind::cool_down:
+      return call::purpose::cool_down;
   }
   return call::purpose::record;
 }
@@ -81,7 +83,10 @@ std::size_t coalescer::open_call(const check& c) {
   opened.what = purpose_of(c.kind);
   detail::for_each_tier(c, [&](const detail::limiter_core& limiter, std::string_view,
                                std::int64_t cost, std::size_t tier) {
-    opened.tiers.push_back({limiter.tiers[tier], cost});
+    // The limiter's own hold looks only.
+    opened.tiers.push_back({c.kind == check_kind::cool_down ? policies::kernel(policies::hold(cost))
+                                                            : limiter.tiers[tier],
+                            cost});
   });
   return calls_.size() - 1;
 }

@@ -58,15 +58,39 @@ policy random_policy(test::random_source& random) {
   return p;
 }
 
-/// One subject of several policies, three times over.
+/// A cool-down, as plainly as it can be said.
+class plain_hold final : public model::reference {
+ public:
+  void pause(std::int64_t now, std::int64_t length) {
+    until_ = std::max(until_ - now > longest ? now : until_, now + length);
+  }
+  decision record(std::int64_t now, std::int64_t cost) override { return fetch(now, cost); }
+  decision fetch(std::int64_t now, std::int64_t) const override {
+    decision d;
+    d.limit = d.remaining = unlimited;
+    d.at = time_point(std::chrono::microseconds(now));
+    d.allowed = now >= until_ || until_ - now > longest;
+    if (d.allowed) return d;
+    d.held = true;
+    d.remaining = 0;
+    d.retry_after = d.reset_after = std::chrono::microseconds(until_ - now);
+    return d;
+  }
+
+ private:
+  static constexpr std::int64_t longest = std::int64_t{31} * 24 * 3600 * 1'000'000;
+  std::int64_t until_ = 0;
+};
+
+/// One subject of several policies, three times over. A hold may stand behind each.
 class joint_trace {
  public:
   joint_trace(test::random_source& random, test::redis_client& client, test::script_harness& script,
-              int number)
-      : random_(random), client_(client), script_(script) {
+              test::script_harness& script_of_hold, int number)
+      : random_(random), client_(client), script_(script), script_of_hold_(script_of_hold) {
     std::int64_t span = 1;
     // Large limits hardly refuse; a few small ones make the tiers disagree.
-    for (std::int64_t n = random.between(2, 4); n > 0; --n) {
+    for (std::int64_t n = random.between(1, 4); n > 0; --n) {
       const policy p = random.one_in(2) ? random_policy(random)
                                         : policy(token_bucket{random.between(1, 20), every(7ms)});
       kernels_.push_back(policies::compile(p));
@@ -74,7 +98,14 @@ class joint_trace {
       keys_.push_back("k" + std::to_string(number) + "." + std::to_string(n));
       text_ += test::text_of(p) + "; ";
       span = std::max(std::min<std::int64_t>(model::span_of(p), 100'000'000), span);
+      if (random.one_in(4)) {
+        kernels_.push_back(policies::hold());
+        expected_.push_back(std::make_unique<plain_hold>());
+        keys_.push_back(keys_.back() + "h");
+        text_ += "hold; ";
+      }
     }
+    longest_pause_ = 2 * span;
     clock_.emplace(random, t0, span);
     states_.resize(kernels_.size());
     for (std::size_t i = 0; i < kernels_.size(); ++i) {
@@ -87,6 +118,7 @@ class joint_trace {
   void run() {
     for (int step = 0; step < steps_per_trace; ++step) {
       clock_->advance();
+      if (random_.one_in(20)) cool_down();
       const std::int64_t checks = random_.one_in(5)   ? 0
                                   : random_.one_in(4) ? random_.between(2, 9)
                                                       : 1;
@@ -95,9 +127,25 @@ class joint_trace {
     for (const std::string& key : keys_) client_.must("DEL", key);
   }
 
-  std::int64_t allowed = 0, refused = 0;
+  std::int64_t allowed = 0, refused = 0, held = 0;
 
  private:
+  /// Of the holds, each by itself.
+  void cool_down() {
+    for (std::size_t i = 0; i < kernels_.size(); ++i) {
+      auto* plain = dynamic_cast<plain_hold*>(expected_[i].get());
+      if (!plain || random_.one_in(2)) continue;
+      const std::int64_t pause = random_.magnitude(longest_pause_);
+      const policies::hold asked(pause);
+      plain->pause(clock_->now(), pause);
+      asked.record(std::get<policies::hold::state>(states_[i]), clock_->now(), 1);
+      script_of_hold_.set_clock(clock_->now());
+      const std::string key[] = {keys_[i]};
+      const auto constants = asked.arguments(1);
+      script_of_hold_.run(key, constants.values(), {});
+    }
+  }
+
   decision plainly(bool counts) {
     std::vector<decision> each;
     bool all = true;
@@ -110,7 +158,23 @@ class joint_trace {
       if (counts && (all || !each[i].allowed))
         each[i] = expected_[i]->record(clock_->now(), costs_[i]);
     }
-    return policies::combined(each);
+    decision d = policies::combined(each);
+    if (d.allowed || each.size() == 1) return d;
+    // A hold takes no place, and speaks for the policy before it.
+    auto by = static_cast<std::size_t>(d.tier);
+    if (d.held) {
+      --by;
+      d.limit = each[by].limit;
+      d.used = each[by].used;
+    }
+    std::int16_t place = -1, places = 0;
+    for (std::size_t i = 0; i < each.size(); ++i) {
+      if (dynamic_cast<plain_hold*>(expected_[i].get())) continue;
+      if (i == by) place = places;
+      ++places;
+    }
+    d.tier = places == 1 ? std::int16_t{-1} : place;
+    return d;
   }
 
   template <class State>
@@ -176,12 +240,15 @@ class joint_trace {
       }
       clock_->hear(plain);
       (plain.allowed ? allowed : refused) += 1;
+      if (plain.held) ++held;
     }
   }
 
   test::random_source& random_;
   test::redis_client& client_;
   test::script_harness& script_;
+  test::script_harness& script_of_hold_;
+  std::int64_t longest_pause_ = 0;
   std::optional<model::trace_clock> clock_;
   std::vector<policies::kernel> kernels_;
   std::vector<std::unique_ptr<model::reference>> expected_;
@@ -215,16 +282,20 @@ BOOST_AUTO_TEST_CASE(model_kernels_and_script_agree) {
   test::redis_server server{{.unix_socket = true}};
   test::redis_client client{server};
   test::script_harness script(client, redis::scripts()[redis::all_or_nothing].text);
+  test::script_harness script_of_hold(
+      client, redis::scripts()[policies::kernel(policies::hold()).index()].text);
   test::random_source random(test::run_seed(), 700);
-  std::int64_t allowed = 0, refused = 0;
+  std::int64_t allowed = 0, refused = 0, held = 0;
   for (int n = 0; allowed + refused < steps_wanted; ++n) {
-    joint_trace trace(random, client, script, n);
+    joint_trace trace(random, client, script, script_of_hold, n);
     trace.run();
     allowed += trace.allowed;
     refused += trace.refused;
+    held += trace.held;
   }
   BOOST_TEST(allowed > steps_wanted / 10);
   BOOST_TEST(refused > steps_wanted / 10);
+  BOOST_TEST(held > steps_wanted / 100);
 }
 
 BOOST_AUTO_TEST_CASE(of_several_refusals_the_longest_counts_and_is_named) {

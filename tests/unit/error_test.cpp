@@ -36,6 +36,7 @@ constexpr expectation table[] = {
     {error::invalid_tls_file, group::input},
     {error::cost_exceeds_limit, group::input},
     {error::cannot_combine, group::input},
+    {error::feedback_disabled, group::input},
     {error::timed_out, group::not_counted},
     {error::no_reply, group::may_have_counted},
     {error::outcome_unknown, group::may_have_counted},
@@ -56,6 +57,7 @@ constexpr expectation table[] = {
     {error::server_error, group::not_counted},
     {error::tls_failed, group::not_counted},
     {error::hung_up, group::not_counted},
+    {error::pause_too_long, group::not_counted},
     {error::protocol_error, group::may_have_counted},
 };
 constexpr int first_value = static_cast<int>(error::invalid_policy);

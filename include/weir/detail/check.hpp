@@ -23,7 +23,7 @@ inline short_text copy_of_subject(std::string_view subject) {
   return short_text(subject.substr(0, max_subject_size + 1));
 }
 
-enum class check_kind : std::uint8_t { record, fetch, reset };
+enum class check_kind : std::uint8_t { record, fetch, reset, cool_down };
 
 /// How far a check has come. It only moves forward, except that what was never sent may go back to waiting.
 enum class check_stage : std::uint8_t {
@@ -75,9 +75,10 @@ class check {
 
   // The question; fixed once started.
   std::shared_ptr<const limiter_core> limiter;
-  std::int64_t cost = 1;
+  std::int64_t cost = 1;                 // of a cool-down: the pause in microseconds
   std::chrono::microseconds timeout{0};  // 0: the store's default
   check_kind kind = check_kind::record;
+  bool was_cut = false;  // a cool-down: longer was asked for
 
   // The store's bookkeeping.
   check_stage stage = check_stage::idle;

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "weir/detail/check.hpp"
+
+namespace weir::detail {
+
+/// What is done to every result on its way from a store to its caller: the limiter's failure policy, and a little more for
+/// those whom a cool-down holds back. Call it once, before the check is finished.
+void conclude(check& c);
+
+}  // namespace weir::detail

@@ -1,0 +1,33 @@
+-- The hold kernel (hold.hpp): what a cool-down leaves.
+--
+-- Key       the time in microseconds before which nothing passes
+-- Constants the longest pause there may be, and the pause to impose (0 to look only)
+-- State     that time
+
+local longest, pause = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])
+
+local function check(key, checks, write, into, at)
+  local upto = 0
+  local stored = pcall('GET', key)
+  if stored then
+    if refused(stored) then return 0 end
+    upto = type(stored) == 'string' and string.find(stored, '^[1-9]%d*$') and tonumber(stored) or -1
+    if not whole(upto) then upto = -1 end
+  end
+  into[at] = upto
+  if upto < 0 then return 0 end
+
+  -- So far ahead, it was not written by this clock.
+  if upto - now > longest then upto = now end
+  if not write or pause == 0 then
+    if upto <= now then return checks end
+    if write and call('PTTL', key) == -1 then call('PEXPIRE', key, format('%d', ceil((upto - now) / 1000))) end
+    return 0
+  end
+  if now + pause > upto then
+    call('SET', key, format('%d', now + pause), 'PX', format('%d', ceil(pause / 1000)))
+  elseif call('PTTL', key) == -1 then
+    call('PEXPIRE', key, format('%d', ceil((upto - now) / 1000)))
+  end
+  return checks
+end

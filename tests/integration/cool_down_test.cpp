@@ -1,0 +1,151 @@
+// Cool-downs in a real server: one process is told by the vendor, and all of them wait.
+#include <boost/asio/as_tuple.hpp>
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <vector>
+
+#include "support/run.hpp"
+#include "support/stores.hpp"
+#include "weir/weir.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using weir::decision;
+using weir::error;
+using weir::limiter;
+using weir::test::crowd;
+
+const weir::limiter_options listening{.feedback = true};
+
+struct fixture {
+  weir::test::redis_server server;
+  weir::test::redis_client client{server};
+  asio::io_context io;
+  weir::store store = open();
+
+  weir::store open() {
+    return weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
+  }
+  limiter vendor(const weir::store& s) {
+    return limiter(s, "vendor", weir::fixed_window{.limit = 100, .window = 24h}, listening);
+  }
+  template <class Start>
+  weir::test::outcome outcome_of(Start&& start) {
+    crowd c;
+    start(c.caller());
+    weir::test::run_until_complete(io, c);
+    return c[0];
+  }
+  template <class Start>
+  decision answer(Start&& start) {
+    const auto o = outcome_of(start);
+    BOOST_TEST(!o.ec.failed(), o.ec.message());
+    return o.d;
+  }
+  std::int64_t ttl(const std::string& key) { return client.must("PTTL", key).integer; }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(cool_down_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(a_pause_holds_for_every_process) {
+  const limiter here = vendor(store), there = vendor(open());
+  BOOST_TEST(answer([&](auto h) { there.record("a", h); }).allowed);
+  const decision told = answer([&](auto h) { here.cool_down("a", 10min, h); });
+  BOOST_TEST((!told.allowed && told.held && told.retry_after == 10min));
+  const decision d = answer([&](auto h) { there.record("a", h); });
+  BOOST_TEST((!d.allowed && d.held));
+  BOOST_TEST((d.retry_after > 9min && d.retry_after <= 10min + 1s));
+  BOOST_TEST(d.used == 1);
+  BOOST_TEST(answer([&](auto h) { there.record("b", h); }).allowed);
+  BOOST_TEST(ttl("weir:{vendor:a}:h") > 540'000);
+  BOOST_TEST(ttl("weir:{vendor:a}:h") <= 600'000);
+
+  const decision longer = answer([&](auto h) { there.cool_down("a", 20min, h); });
+  BOOST_TEST((longer.retry_after == 20min));
+  const decision shorter = answer([&](auto h) { here.cool_down("a", 1s, h); });
+  BOOST_TEST((shorter.retry_after > 19min));
+  BOOST_TEST(ttl("weir:{vendor:a}:h") > 1'140'000);
+}
+
+// What waits together for one connection is one script call each for checks and pauses, in the order in which it came.
+BOOST_AUTO_TEST_CASE(checks_before_a_pause_pass_and_those_behind_it_do_not) {
+  const limiter l = vendor(store);
+  crowd c;
+  for (int i = 0; i < 5; ++i) l.record("a", c.caller());
+  l.cool_down("a", 10min, c.caller());
+  for (int i = 0; i < 5; ++i) l.record("a", c.caller());
+  // At the cost that the pause has in microseconds.
+  l.cool_down("b", 1us, c.caller());
+  l.record("b", c.caller());
+  weir::test::run_until_complete(io, c);
+  for (std::size_t i = 0; i < 11; ++i) {
+    BOOST_TEST(!c[i].ec.failed());
+    BOOST_TEST(c[i].d.allowed == (i < 5));
+    BOOST_TEST(c[i].d.held == (i >= 5));
+  }
+  BOOST_TEST(!c[12].ec.failed());
+  BOOST_TEST(answer([&](auto h) { l.fetch("a", h); }).used == 5);
+}
+
+BOOST_AUTO_TEST_CASE(a_pause_ends_by_itself) {
+  const limiter l = vendor(store);
+  weir::test::run(io, [&]() -> asio::awaitable<void> {
+    decision d = co_await l.cool_down("a", 50ms);
+    BOOST_TEST(d.held);
+    asio::steady_timer timer(io);
+    do {
+      timer.expires_after(d.retry_after);
+      co_await timer.async_wait(asio::deferred);
+      d = co_await l.record("a");
+    } while (d.held);  // a clock that runs differently
+    BOOST_TEST(d.allowed);
+    BOOST_TEST(d.used == 1);
+    const auto [ec, said] = co_await l.on_response("a", 429, {}, asio::as_tuple(asio::deferred));
+    BOOST_TEST(!ec.failed());
+    BOOST_TEST((said.retry_after == 1s));
+    co_await l.reset("a");
+    BOOST_TEST((co_await l.record("a")).used == 1);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(somebody_elses_key_is_told_and_left_alone) {
+  const limiter l = vendor(store);
+  const std::string key = "weir:{vendor:a}:h";
+  const std::vector<std::vector<std::string>> strange = {
+      {"SET", key, "soon"}, {"SET", key, "1.5"},      {"SET", key, "-1"},     {"SET", key, ""},
+      {"SET", key, "1e3"},  {"SET", key, "9e99"},     {"SET", key, "0x10"},   {"SET", key, "007"},
+      {"SET", key, "nan"},  {"LPUSH", key, "a list"}, {"HSET", key, "a", "1"}};
+  for (const auto& command : strange) {
+    client.must("DEL", key);
+    BOOST_TEST_CONTEXT(command.back()) {
+      command.size() == 3 ? client.must(command[0], command[1], command[2])
+                          : client.must(command[0], command[1], command[2], command[3]);
+      const std::string was = client.must("DUMP", key).text;
+      WEIR_TEST_ERROR(outcome_of([&](auto h) { l.record("a", h); }).ec, error::wrong_type);
+      WEIR_TEST_ERROR(outcome_of([&](auto h) { l.cool_down("a", 1s, h); }).ec, error::wrong_type);
+      BOOST_TEST((client.must("DUMP", key).text == was));
+    }
+  }
+  client.must("DEL", key);
+  BOOST_TEST(answer([&](auto h) { l.record("a", h); }).used == 1);  // none of them has counted
+}
+
+BOOST_AUTO_TEST_CASE(a_pause_without_a_ttl_is_given_one) {
+  const limiter l = vendor(store);
+  const std::string key = "weir:{vendor:a}:h";
+  const auto repaired = [&](auto&& ask) {
+    answer([&](auto h) { l.cool_down("a", 10min, h); });
+    client.must("PERSIST", key);
+    ask();
+    BOOST_TEST(ttl(key) > 540'000);
+    BOOST_TEST(ttl(key) <= 600'000);
+  };
+  repaired([&] { answer([&](auto h) { l.record("a", h); }); });
+  repaired([&] { answer([&](auto h) { l.cool_down("a", 1s, h); }); });
+}
+
+BOOST_AUTO_TEST_SUITE_END()

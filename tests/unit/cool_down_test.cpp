@@ -1,0 +1,268 @@
+// What a vendor's 429 does to a subject: held back for so long, by the store's clock, and never for less than was asked.
+#include <boost/asio/io_context.hpp>
+#include <boost/test/unit_test.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "support/run.hpp"
+#include "weir/weir.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using std::chrono::microseconds;
+using weir::decision;
+using weir::error;
+using weir::header_field;
+using weir::limiter;
+using weir::test::crowd;
+using weir::test::outcome;
+
+const weir::token_bucket ten{.capacity = 10, .refill = weir::per_second(1)};
+const weir::limiter_options listening{.feedback = true};
+
+struct fixture {
+  asio::io_context io;
+  microseconds now = 1'000'000s;
+  weir::store store = weir::make_memory_store(io.get_executor(),
+                                              {.clock = [this] { return weir::time_point(now); }});
+
+  template <class Start>
+  outcome outcome_of(Start&& start) {
+    crowd c;
+    start(c.caller());
+    weir::test::run_until_complete(io, c);
+    BOOST_TEST(c[0].times == 1);
+    return c[0];
+  }
+  template <class Start>
+  decision answer(Start&& start) {
+    const outcome o = outcome_of(start);
+    BOOST_TEST(!o.ec.failed(), o.ec.message());
+    return o.d;
+  }
+  decision record(const limiter& l, std::string_view subject = "a") {
+    return answer([&](auto handler) { l.record(subject, handler); });
+  }
+  decision fetch(const limiter& l, std::string_view subject = "a") {
+    return answer([&](auto handler) { l.fetch(subject, handler); });
+  }
+  decision cool_down(const limiter& l, microseconds pause, std::string_view subject = "a") {
+    return answer([&](auto handler) { l.cool_down(subject, pause, handler); });
+  }
+  outcome respond(const limiter& l, int status, const std::vector<header_field>& headers) {
+    return outcome_of([&](auto handler) { l.on_response("a", status, headers, handler); });
+  }
+};
+
+/// As Boost.Beast's messages look from here.
+struct response {
+  struct field {
+    std::string_view name_string() const { return "Retry-After"; }
+    std::string_view value() const { return "7"; }
+  };
+  int result_int() const { return 429; }
+  const field* begin() const { return &one; }
+  const field* end() const { return &one + 1; }
+  field one;
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(cool_down_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(a_subject_is_held_back_until_the_pause_is_over) {
+  const limiter l(store, "vendor", ten, listening);
+  BOOST_TEST(record(l).used == 1);
+  const decision d = cool_down(l, 30s);
+  BOOST_TEST((!d.allowed && d.held));
+  BOOST_TEST((d.retry_after == 30s));
+
+  now += 1us;
+  for (const decision& refused : {record(l), fetch(l)}) {
+    BOOST_TEST((!refused.allowed && refused.held));
+    BOOST_TEST(refused.tier == -1);
+    BOOST_TEST((refused.retry_after >= 30s - 1us));
+    BOOST_TEST(refused.limit == 10);
+    BOOST_TEST(refused.used == 1);
+    BOOST_TEST(refused.remaining == 0);
+  }
+  const decision other = record(l, "b");
+  BOOST_TEST((other.allowed && !other.held));
+
+  now += 30s - 2us;
+  BOOST_TEST(!record(l).allowed);
+  now += 1us;
+  const decision after = record(l);
+  BOOST_TEST(after.allowed);
+  BOOST_TEST(after.used == 1);  // it has been refilled meanwhile
+}
+
+BOOST_AUTO_TEST_CASE(a_shorter_pause_changes_nothing_and_a_longer_one_prolongs) {
+  const limiter l(store, "vendor", ten, listening);
+  cool_down(l, 30s);
+  now += 10s;
+  BOOST_TEST((cool_down(l, 5s).retry_after == 20s));
+  BOOST_TEST((cool_down(l, 20s).retry_after == 20s));
+  BOOST_TEST((cool_down(l, 21s).retry_after == 21s));
+}
+
+BOOST_AUTO_TEST_CASE(a_pause_of_nothing_is_none) {
+  const limiter l(store, "vendor", ten, listening);
+  for (const microseconds pause : {0us, -5us}) BOOST_TEST(cool_down(l, pause).allowed);
+  BOOST_TEST(record(l).allowed);
+}
+
+// Three sleeps of an hour, because a header said so, are what happened to others.
+BOOST_AUTO_TEST_CASE(a_pause_beyond_the_bound_is_cut_and_told) {
+  const limiter l(store, "vendor", ten, {.feedback = true, .max_cool_down = 1min});
+  const outcome o = outcome_of([&](auto handler) { l.cool_down("a", microseconds::max(), handler); });
+  WEIR_TEST_ERROR(o.ec, error::pause_too_long);
+  BOOST_TEST((o.d.retry_after == 1min));
+  BOOST_TEST(record(l).held);
+  now += 1min;
+  BOOST_TEST(record(l).allowed);
+  BOOST_TEST((cool_down(l, 1min).retry_after == 1min));
+}
+
+BOOST_AUTO_TEST_CASE(those_held_back_come_again_at_different_times) {
+  const limiter l(store, "vendor", ten, listening);
+  for (const auto& [pause, most] : {std::pair<microseconds, microseconds>{5s, 500ms}, {1h, 1s}}) {
+    cool_down(l, pause);
+    std::set<microseconds> times;
+    for (int i = 0; i < 100; ++i) {
+      const decision d = record(l);
+      BOOST_TEST((d.retry_after >= pause && d.retry_after <= pause + most));
+      BOOST_TEST((d.reset_after == pause || d.reset_after == 10s));
+      times.insert(d.retry_after);
+    }
+    BOOST_TEST(times.size() > 50u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_refused_while_held_back_counts_nowhere) {
+  const limiter tiered(store, "vendor",
+                       weir::tiers(ten, weir::fixed_window{.limit = 100, .window = 1h}), listening);
+  BOOST_TEST(record(tiered).allowed);
+  cool_down(tiered, 3s);
+  for (int i = 0; i < 20; ++i)
+    BOOST_TEST(record(tiered).tier == 1);  // it refuses in the name of the last tier
+  now += 3s;
+  const decision d = record(tiered);
+  BOOST_TEST(d.allowed);
+  BOOST_TEST(d.remaining == 9);
+}
+
+BOOST_AUTO_TEST_CASE(the_longest_refusal_speaks_whether_held_or_not) {
+  const limiter l(store, "vendor", weir::fixed_window{.limit = 1, .window = 1h}, listening);
+  BOOST_TEST(record(l).allowed);
+  cool_down(l, 10s);
+  const decision d = record(l);
+  BOOST_TEST((!d.allowed && !d.held));
+  BOOST_TEST((d.retry_after == 1h));
+  BOOST_TEST(d.tier == -1);
+}
+
+BOOST_AUTO_TEST_CASE(several_limiters_at_once_tell_which_one_is_held_back) {
+  const limiter whole(store, "vendor", ten, {.group = "g", .feedback = true});
+  const limiter each(store, "accounts", ten, {.group = "g", .feedback = true});
+  const auto both = [&] {
+    return answer([&](auto handler) { weir::record_all(whole.on("all"), each.on("a"), handler); });
+  };
+  BOOST_TEST(both().allowed);
+  cool_down(each, 10s);
+  decision d = both();
+  BOOST_TEST((d.held && d.tier == 1));
+  cool_down(whole, 20s, "all");
+  d = both();
+  BOOST_TEST((d.held && d.tier == 0));
+  BOOST_TEST(d.limit == 10);
+  now += 20s;
+  BOOST_TEST(both().allowed);
+}
+
+BOOST_AUTO_TEST_CASE(reset_ends_it) {
+  const limiter l(store, "vendor", ten, listening);
+  cool_down(l, 1h);
+  answer(
+      [&](auto handler) { l.reset("a", [handler](weir::error_code ec) mutable { handler(ec); }); });
+  BOOST_TEST(record(l).allowed);
+}
+
+BOOST_AUTO_TEST_CASE(a_limiter_without_feedback_says_so) {
+  const limiter l(store, "vendor", ten);
+  WEIR_TEST_ERROR(outcome_of([&](auto handler) { l.cool_down("a", 1s, handler); }).ec,
+                  error::feedback_disabled);
+  WEIR_TEST_ERROR(respond(l, 200, {}).ec, error::feedback_disabled);
+  const limiter listens(store, "vendor", ten, listening);
+  WEIR_TEST_ERROR(outcome_of([&](auto handler) { listens.cool_down("", 1s, handler); }).ec,
+                  error::invalid_subject);
+}
+
+BOOST_AUTO_TEST_CASE(options_that_cannot_be_are_refused_at_construction) {
+  const auto construct = [&](const weir::policy& p, microseconds most) {
+    return weir::test::error_of(
+        [&] { limiter(store, "vendor", p, {.feedback = true, .max_cool_down = most}); });
+  };
+  BOOST_TEST(!construct(ten, 24h * 31).failed());
+  BOOST_TEST(!construct(ten, 1ms).failed());
+  WEIR_TEST_ERROR(construct(ten, 24h * 31 + 1us), error::invalid_policy);
+  WEIR_TEST_ERROR(construct(ten, 999us), error::invalid_policy);
+  const weir::fixed_window counting{.limit = 1, .window = 1h, .count_refused = true};
+  WEIR_TEST_ERROR(construct(counting, 1h), error::invalid_policy);
+}
+
+// A clock that was decades ahead for a moment must not hold back for decades.
+BOOST_AUTO_TEST_CASE(a_pause_of_another_time_holds_nothing_back) {
+  const limiter l(store, "vendor", ten, listening);
+  now += 24h * 1000;
+  cool_down(l, 10s);
+  now -= 24h * 1000;
+  BOOST_TEST(record(l).allowed);
+  BOOST_TEST((cool_down(l, 10s).retry_after == 10s));
+  // A small step back prolongs it by as much, at the most.
+  now -= 5s;
+  BOOST_TEST((fetch(l).held && fetch(l).retry_after >= 15s));
+}
+
+BOOST_AUTO_TEST_CASE(responses_are_read) {
+  const limiter l(store, "vendor", ten, {.feedback = true, .usual_cool_down = 3s});
+  BOOST_TEST(respond(l, 200, {}).d.allowed);
+  BOOST_TEST(
+      respond(l, 200, {{"X-RateLimit-Remaining", "3"}, {"X-RateLimit-Reset", "60"}}).d.allowed);
+  BOOST_TEST(record(l).allowed);
+  const auto told = [&](int status, const std::vector<header_field>& headers) {
+    const outcome o = respond(l, status, headers);
+    BOOST_TEST(!o.ec.failed());
+    now += 24h;
+    return o.d.retry_after;
+  };
+  BOOST_TEST((told(429, {}) == 3s));
+  BOOST_TEST((told(429, {{"retry-after", "12"}}) == 12s));
+  BOOST_TEST((told(503, {{"Retry-After", "5"}}) == 5s));
+  BOOST_TEST((told(200, {{"X-RateLimit-Remaining", "0"}, {"X-RateLimit-Reset", "60"}}) == 60s));
+  WEIR_TEST_ERROR(respond(l, 429, {{"Retry-After", "999999"}}).ec, error::pause_too_long);
+  now += 24h;
+
+  const decision d = answer([&](auto handler) { l.on_response("a", response{}, handler); });
+  BOOST_TEST((d.retry_after == 7s));
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_sent_when_a_response_asks_for_no_pause) {
+  const limiter l(store, "vendor", ten, listening);
+  store.close();
+  BOOST_TEST(respond(l, 200, {}).d.allowed);
+  WEIR_TEST_ERROR(respond(l, 429, {}).ec, error::store_closed);
+}
+
+// Whoever asks the vendor to be left alone must hear that this failed.
+BOOST_AUTO_TEST_CASE(a_failure_policy_does_not_make_a_pause_of_nothing) {
+  const limiter l(store, "vendor", ten, {.on_failure = weir::on_failure::open, .feedback = true});
+  store.close();
+  WEIR_TEST_ERROR(outcome_of([&](auto handler) { l.cool_down("a", 1s, handler); }).ec,
+                  error::store_closed);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
