@@ -1,0 +1,87 @@
+// A vendor that says "429, come back later", and a fleet that does.
+//
+// A vendor may know limits that we do not: it is busy, or somebody else has used our allowance. One caller hears "429,
+// Retry-After: 1" and passes the response on to the limiter. From then on every caller of that account, in every
+// process, is told to wait, and nobody else has to be turned away to learn it.
+//
+//     held_back_by_the_vendor [redis://127.0.0.1:6379]
+#include <vector>
+
+#include "../example.hpp"
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using examples::expect;
+using examples::sleep_for;
+
+namespace {
+
+struct response {
+  int status = 200;
+  std::vector<weir::header_field> headers = {};
+};
+
+// The pretended vendor: it turns its first caller away, for a second. With Boost.Beast, a response goes into on_response
+// as it is.
+struct vendor {
+  int calls = 0;
+
+  response call() {
+    if (calls++ == 0) return {.status = 429, .headers = {{"Retry-After", "1"}}};
+    return {};
+  }
+};
+
+struct tally {
+  int done = 0;
+  int held = 0;
+};
+
+asio::awaitable<void> call_vendor(weir::limiter limiter, vendor& api, tally& t) {
+  for (;;) {
+    const weir::decision d = co_await limiter.record("our-account");
+    if (!d.allowed) {
+      if (d.held) ++t.held;
+      co_await sleep_for(
+          d.retry_after);  // with a little more at random, so that not all come back at once
+      continue;
+    }
+    const response r = api.call();
+    co_await limiter.on_response("our-account", r.status, r.headers);
+    if (r.status == 200) break;
+  }
+  ++t.done;
+}
+
+asio::awaitable<void> example(weir::store store) {
+  // 100 a second, as far as we know. With `feedback`, each check also asks whether the vendor wants to be left alone.
+  const weir::limiter limiter(store, "held-back-example",
+                              weir::token_bucket{.capacity = 100, .refill = weir::per_second(100)},
+                              {.feedback = true});
+  co_await limiter.reset("our-account");
+
+  vendor api;
+  tally t;
+  asio::co_spawn(co_await asio::this_coro::executor, call_vendor(limiter, api, t),
+                 examples::rethrow);
+  weir::decision d;
+  do {
+    d = co_await limiter.fetch("our-account");
+  } while (!d.held);
+
+  // Twenty more, who know nothing of that.
+  for (int i = 0; i < 20; ++i) {
+    asio::co_spawn(co_await asio::this_coro::executor, call_vendor(limiter, api, t),
+                   examples::rethrow);
+  }
+  while (t.done < 21) co_await sleep_for(50ms);
+
+  std::cout << t.done << " calls done, " << t.held << " times told to wait, " << api.calls - t.done
+            << " turned away by the vendor\n";
+  expect(api.calls == 22, "the vendor turned away one call only");
+  expect(t.held >= 1, "the others were told by the limiter");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return examples::run(argc, argv, example); }
