@@ -88,6 +88,7 @@ BOOST_AUTO_TEST_CASE(checks_before_a_pause_pass_and_those_behind_it_do_not) {
     BOOST_TEST(c[i].d.held == (i >= 5));
   }
   BOOST_TEST(!c[12].ec.failed());
+  BOOST_TEST(c[12].d.limit == 100);
   BOOST_TEST(answer([&](auto h) { l.fetch("a", h); }).used == 5);
 }
 
@@ -110,6 +111,18 @@ BOOST_AUTO_TEST_CASE(a_pause_ends_by_itself) {
     co_await l.reset("a");
     BOOST_TEST((co_await l.record("a")).used == 1);
   });
+}
+
+// Whoever wants the vendor left alone must hear that this failed.
+BOOST_AUTO_TEST_CASE(a_failure_policy_does_not_make_a_pause_of_nothing) {
+  const limiter l(store, "vendor", weir::fixed_window{.limit = 100, .window = 24h},
+                  {.on_failure = weir::on_failure::open, .feedback = true});
+  BOOST_TEST(answer([&](auto h) { l.record("a", h); }).used == 1);
+  server.kill();
+  const auto check = outcome_of([&](auto h) { l.record("a", {.timeout = 50ms}, h); });
+  BOOST_TEST((check.d.allowed && check.d.source == weir::source::fallback));
+  const auto pause = outcome_of([&](auto h) { l.cool_down("a", 1s, {.timeout = 50ms}, h); });
+  BOOST_TEST(pause.ec.failed());
 }
 
 BOOST_AUTO_TEST_CASE(somebody_elses_key_is_told_and_left_alone) {

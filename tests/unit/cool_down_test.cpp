@@ -257,12 +257,4 @@ BOOST_AUTO_TEST_CASE(nothing_is_sent_when_a_response_asks_for_no_pause) {
   WEIR_TEST_ERROR(respond(l, 429, {}).ec, error::store_closed);
 }
 
-// Whoever asks the vendor to be left alone must hear that this failed.
-BOOST_AUTO_TEST_CASE(a_failure_policy_does_not_make_a_pause_of_nothing) {
-  const limiter l(store, "vendor", ten, {.on_failure = weir::on_failure::open, .feedback = true});
-  store.close();
-  WEIR_TEST_ERROR(outcome_of([&](auto handler) { l.cool_down("a", 1s, handler); }).ec,
-                  error::store_closed);
-}
-
 BOOST_AUTO_TEST_SUITE_END()
