@@ -15,7 +15,7 @@ void policy_list::add_field(std::string_view value) noexcept {
     stated_policy policy;
     if (!member.key.empty()) continue;
     if (member.item.is == bare_item::kind::number) {
-      policy.quota = member.item.number.whole;  // "100;w=60": drafts 00 to 07
+      policy.quota = member.item.number.whole;  // "100;w=60": drafts 04 to 07
     } else if (member.item.is == bare_item::kind::text) {
       policy.name = member.item.text;  // "\"burst\";q=100;w=60": draft 08 and later
     } else {

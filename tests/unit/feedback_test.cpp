@@ -28,6 +28,20 @@ BOOST_AUTO_TEST_CASE(a_response_that_says_nothing) {
   BOOST_TEST(read(other) == vendor_feedback{});
 }
 
+// As docs/vendor_feedback.md has it.
+BOOST_AUTO_TEST_CASE(the_example_of_the_documentation) {
+  const weir::header_field headers[] = {
+      {"Date", "Tue, 21 Apr 2026 14:38:02 GMT"},
+      {"X-RateLimit-Remaining", "0"},
+      {"X-RateLimit-Reset", "1776782312"},
+  };
+  const vendor_feedback expected{.refused = true,
+                                 .blocked_for = 30s,
+                                 .source = x_ratelimit,
+                                 .requests = {0, {}, 30s, x_ratelimit}};
+  BOOST_TEST(weir::read_feedback(429, headers, at_now + 1h) == expected);
+}
+
 // RFC 9110, 10.2.3, speaks of 503 and of 3xx, RFC 6585 of 429; GitHub sends it with 403. With 202 it tells when to look
 // after a job, with 3xx when to follow one redirect: neither is a reason to stop all other calls.
 BOOST_AUTO_TEST_CASE(retry_after_counts_with_errors) {

@@ -56,6 +56,7 @@ BOOST_AUTO_TEST_CASE(retry_after_in_seconds) {
       {"315619199.9999999", longest_feedback},
       {"315619200", longest_feedback},
       {"315619201", longest_feedback},
+      {"18446744073709", longest_feedback},  // below zero in 64 bits of microseconds
       {"9223372036854775807", longest_feedback},
       {"9223372036854775808", longest_feedback},
       {"999999999999999999999999999999999999999.9", longest_feedback},
