@@ -26,8 +26,8 @@ std::chrono::microseconds limiter::pause_asked_for(int status,
                                                    std::span<const header_field> headers) const {
   const time_point now = policies::to_time_point(detail::read_clock({}));
   const vendor_feedback said = read_feedback(status, headers, now, core_->vendor);
-  if (said.blocked_for) return *said.blocked_for;
-  return said.refused ? core_->usual_cool_down : std::chrono::microseconds{0};
+  const auto asked = said.blocked_for.value_or(std::chrono::microseconds{0});
+  return said.refused && asked.count() == 0 ? core_->usual_cool_down : asked;
 }
 
 namespace detail {

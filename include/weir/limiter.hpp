@@ -48,11 +48,11 @@ struct limiter_options {
   /// The longest pause that cool_down() and on_response() impose, whatever is asked for: 1 ms to 31 days.
   std::chrono::microseconds max_cool_down = std::chrono::hours{1};
 
-  /// What on_response() imposes when a vendor turns a call away without saying for how long.
+  /// What on_response() imposes when a vendor turns a call away and does not say for how long, or says zero.
   std::chrono::microseconds usual_cool_down = std::chrono::seconds{1};
 
   /// How on_response() reads the vendor's headers.
-  feedback_options vendor = {};
+  feedback_options vendor = {.retry_after_decides = true};
 };
 
 /// Options of one record. A zero timeout means the store's default.
@@ -197,8 +197,8 @@ class limiter {
 
   /// Takes in what a vendor's response says, read_feedback() tells what that may be, and holds the subject back for as long
   /// as it asks for, as cool_down() does: until the time in Retry-After, or until the vendor's window starts anew when
-  /// nothing is left in it; for limiter_options::usual_cool_down, if a call was turned away and no time was given. Call it
-  /// for every response: if it asks for no pause, nothing is sent, and the decision is `allowed`.
+  /// nothing is left in it; for limiter_options::usual_cool_down, if a call was turned away and no time was given, or
+  /// zero. Call it for every response: if it asks for no pause, nothing is sent, and the decision is `allowed`.
   ///
   /// `status`, `headers`: of HTTP; read inside the call, by the clock of this process.
   template <class CompletionToken = boost::asio::deferred_t>

@@ -241,6 +241,12 @@ BOOST_AUTO_TEST_CASE(responses_are_read) {
   };
   BOOST_TEST((told(429, {}) == 3s));
   BOOST_TEST((told(429, {{"retry-after", "12"}}) == 12s));
+  // Who is told zero and comes at once is told zero again.
+  BOOST_TEST((told(429, {{"retry-after", "0"}}) == 3s));
+  // "Reset" is here when everything is back, long after the next call would pass.
+  BOOST_TEST((told(429, {{"retry-after", "87"},
+                         {"x-ratelimit-remaining-requests", "0"},
+                         {"x-ratelimit-reset-requests", "24h0m0s"}}) == 87s));
   BOOST_TEST((told(503, {{"Retry-After", "5"}}) == 5s));
   BOOST_TEST((told(200, {{"X-RateLimit-Remaining", "0"}, {"X-RateLimit-Reset", "60"}}) == 60s));
   WEIR_TEST_ERROR(respond(l, 429, {{"Retry-After", "999999"}}).ec, error::pause_too_long);
