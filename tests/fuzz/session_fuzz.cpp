@@ -1,34 +1,107 @@
-// A whole session fed with arbitrary bytes and events: every check ends exactly once, the core never asks for two things
-// of a kind at once, and in the end nothing is left.
+// A whole session fed with arbitrary bytes and events, and with well-formed replies to what it wrote: every check ends
+// exactly once, the core never asks for two things of a kind at once, a server that is well again is found, and in the end
+// nothing is left.
+#include <array>
 #include <deque>
 #include <optional>
+#include <utility>
 
 #include "fuzz_input.hpp"
 #include "net/session_core.hpp"
+#include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
+using weir::detail::check_kind;
 using weir::fuzz::require;
 using weir::net::session_core;
 using weir::test::fake_check;
+using weir::test::make_core;
+using kernel = weir::policies::kernel;
+
+constexpr auto reply_widths = []<std::size_t... I>(std::index_sequence<I...>) {
+  return std::array{std::variant_alternative_t<I, kernel>::reply_width...};
+}(std::make_index_sequence<weir::redis::all_or_nothing>());
+
+constexpr auto script_constants = []<std::size_t... I>(std::index_sequence<I...>) {
+  return std::array{std::variant_alternative_t<I, kernel>::script_constants...};
+}(std::make_index_sequence<weir::redis::all_or_nothing>());
+
+/// Knows what is due, and what a reply to it looks like.
+struct server {
+  weir::test::command_reader reader;
+  std::deque<std::vector<std::string>> due;
+
+  void accept() {
+    reader.clear();
+    due.clear();
+  }
+  void read(std::string_view bytes) {
+    reader.feed(bytes);
+    while (auto command = reader.next()) due.push_back(std::move(*command));
+  }
+  static std::size_t numbers_in_reply(const std::vector<std::string>& words) {
+    std::size_t script = 0;
+    while (weir::redis::scripts()[script].sha != words[1]) ++script;
+    const std::size_t keys = std::stoul(words[2]);
+    if (script != weir::redis::all_or_nothing) return keys * reply_widths[script];
+    std::size_t at = 3 + keys;
+    const std::size_t tiers = std::stoul(words[at++]);
+    std::size_t width = 0;
+    for (std::size_t t = 0; t < tiers; ++t) {
+      const std::size_t one = std::stoul(words[at]) - 1;
+      width += reply_widths[one];
+      at += 1 + script_constants[one];
+    }
+    return keys / tiers * width;
+  }
+  /// `value`: each of the numbers in the state.
+  std::string answer(bool knows_hello, int value) {
+    if (due.empty()) return {};
+    const auto words = std::move(due.front());
+    due.pop_front();
+    if (words[0] == "HELLO") {
+      return knows_hello ? "%1\r\n+proto\r\n:3\r\n" : "-ERR unknown command `HELLO`\r\n";
+    }
+    if (words[0] == "UNLINK") return ":1\r\n";
+    if (words[0] == "SCRIPT") return "$1\r\na\r\n";
+    if (words[0] != "EVALSHA") return "+OK\r\n";
+    const std::size_t n = numbers_in_reply(words);
+    std::string reply = "*" + std::to_string(1 + n) + "\r\n:5000000\r\n";
+    for (std::size_t i = 0; i < n; ++i) reply += ":" + std::to_string(value) + "\r\n";
+    return reply;
+  }
+  std::string answer_all(bool knows_hello, int value) {
+    std::string all;
+    while (!due.empty()) all += answer(knows_hello, value);
+    return all;
+  }
+};
 
 struct driver {
+  explicit driver(weir::redis_options o) : options(std::move(o)), core(options, 1) {}
+
   weir::redis_options options;
-  session_core core{options, 1};
+  session_core core;
+  server peer;
   std::deque<fake_check> checks;
   session_core::time now{1000h};
   bool opening = false;
   bool reading = false;
+  bool closing = false;  // until all of these have come back
   std::optional<std::size_t> writing;
 
   void pump() {
     for (;;) {
+      const bool announced = core.has_actions();
       const auto a = core.next(now);
+      require(announced == (a.open || a.close || !a.write.empty()));
       if (a.open) {
         require(!opening && !reading && !writing);
         opening = true;
+        peer.accept();
       }
       if (a.read) {
         require(!reading);
@@ -38,7 +111,9 @@ struct driver {
       if (!a.write.empty()) {
         require(!writing);
         writing = a.write.size();
+        peer.read(a.write);
       }
+      closing = (closing || a.close) && (opening || reading || writing);
       collect();
       if (!a.open && !a.read && !a.close && a.write.empty()) return;
     }
@@ -51,13 +126,44 @@ struct driver {
       c.finish(weir::detail::delivery::dispatch);
     }
   }
+  void receive(std::string_view bytes) {
+    if (!reading) return;
+    const auto room = core.room();
+    bytes = bytes.substr(0, room.size());
+    std::copy(bytes.begin(), bytes.end(), room.begin());
+    reading = false;
+    core.received(true, bytes.size(), now);
+  }
+  void all_comes_back() {
+    if (opening) opening = false, core.opened(weir::error::server_error, now);
+    if (writing) writing.reset(), core.written(false, 0, now);
+    if (reading) reading = false, core.received(false, 0, now);
+    pump();
+  }
 };
 
+constexpr weir::fixed_window three_in_ten{.limit = 3, .window = 10s};
+const weir::limiter_options together{.group = "g"};
+
 const weir::test::core_ptr limiters[] = {
-    weir::test::make_core("f", weir::fixed_window{.limit = 3, .window = 10s}),
-    weir::test::make_core("l", weir::sliding_log{.limit = 3, .window = 10s}),
-    weir::test::make_core("w", weir::sliding_window{.limit = 3, .window = 10s}),
-    weir::test::make_core("m", weir::gcra{.rate = weir::per_second(3), .burst = 3}),
+    make_core("f", three_in_ten),
+    make_core("l", weir::sliding_log{.limit = 3, .window = 10s}),
+    make_core("w", weir::sliding_window{.limit = 3, .window = 10s}),
+    make_core("m", weir::gcra{.rate = weir::per_second(3), .burst = 3}),
+    // The keys of the first: equal rules, and others.
+    make_core("f", three_in_ten),
+    make_core("f", weir::fixed_window{.limit = 5, .window = 10s}),
+    make_core("t", weir::tiers(weir::gcra{.rate = weir::per_second(3), .burst = 3}, three_in_ten)),
+    make_core("f", weir::tiers(three_in_ten, weir::sliding_log{.limit = 9, .window = 1min})),
+};
+
+/// Which can be asked together, each for a subject of its own.
+const weir::test::core_ptr companions[] = {
+    make_core("a", three_in_ten, together),
+    make_core("b", weir::tiers(weir::sliding_window{.limit = 3, .window = 10s}, three_in_ten),
+              together),
+    make_core("c", weir::token_bucket{.capacity = 3, .refill = weir::per_second(3)}, together),
+    make_core("d", weir::sliding_log{.limit = 3, .window = 10s}, together),
 };
 
 const std::string greeting = [] {
@@ -66,46 +172,117 @@ const std::string greeting = [] {
   return all;
 }();
 
+constexpr std::string_view refusals[] = {
+    "-NOSCRIPT No matching script.\r\n",
+    "-LOADING Redis is loading the dataset in memory\r\n",
+    "-BUSY Redis is busy running a script.\r\n",
+    "-READONLY You can't write against a read only replica.\r\n",
+    "-NOAUTH Authentication required.\r\n",
+    "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
+    "-NOPERM this user has no permissions to run the 'evalsha' command\r\n",
+    "-ERR something else\r\n",
+};
+
+std::string_view subject_of(std::uint8_t how) { return std::string_view("abc").substr(how % 3, 1); }
+
+check_kind kind_of(std::uint8_t how) {
+  return how >= 250 ? check_kind::reset : how >= 200 ? check_kind::fetch : check_kind::record;
+}
+
+weir::redis_options options_of(std::uint8_t how) {
+  weir::redis_options o;
+  if (how & 1) o.password = "p";
+  if (how & 2) o.username = "u";
+  if (how & 4) o.database = 3;
+  if (how & 8) o.max_keys_per_call = 2;
+  if (how & 16) o.max_pending = 4;
+  if (how & 32) o.breaker_failures = 1;
+  return o;
+}
+
+/// The further limiters that a joint check asks: those behind the first, as many as the input says.
+std::vector<weir::detail::term> further_of(std::size_t first, std::uint8_t how) {
+  std::vector<weir::detail::term> further;
+  for (std::size_t i = first + 1; i < std::size(companions) && how % 4 != 0; ++i, how /= 4) {
+    further.push_back({companions[i], weir::detail::short_text(subject_of(how)), 1 + how % 2});
+  }
+  return further;
+}
+
+/// From now on all goes well, except that what is under way may be stuck: all of it, or the write. A connection that serves
+/// comes in the end, also then.
+void recover(driver& d, bool stuck, bool only_write) {
+  fake_check* fresh = nullptr;
+  for (int step = 0; step < 3000; ++step) {
+    if (fresh == nullptr || fresh->finished > 0) {
+      if (fresh != nullptr && !fresh->ec) return;
+      fresh = &d.checks.emplace_back(limiters[0], "fresh", 1, check_kind::record, 10s);
+      d.core.submit(*fresh, d.now);
+      d.pump();
+      if (fresh->finished > 0) d.now += 100ms;
+      continue;
+    }
+    if (d.closing) d.all_comes_back();
+    stuck = stuck && (d.opening || d.reading || d.writing);
+    const bool silent = stuck && !only_write;
+    if (d.opening && !silent) {
+      d.opening = false;
+      d.core.opened(weir::error{}, d.now);
+    } else if (d.writing && !stuck) {
+      const std::size_t n = *d.writing;
+      d.writing.reset();
+      d.core.written(true, n, d.now);
+    } else if (d.reading && !d.peer.due.empty() && !silent) {
+      d.receive(d.peer.answer_all(true, 0));
+    } else {
+      d.now = std::max(d.now, d.core.wakeup());
+      d.core.on_time(d.now);
+    }
+    d.pump();
+  }
+  require(false);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   weir::fuzz::input in(data, size);
-  driver d;
-  const auto receive = [&](std::string_view bytes) {
-    if (!d.reading) return;
-    const auto room = d.core.room();
-    bytes = bytes.substr(0, room.size());
-    std::copy(bytes.begin(), bytes.end(), room.begin());
-    d.reading = false;
-    d.core.received(true, bytes.size(), d.now);
-  };
+  const std::uint8_t mode = in.byte();
+  const std::uint8_t end = in.byte();
+  driver d(options_of(mode));
+  bool closed = false;
   d.core.on_time(d.now);
   d.pump();
   for (int step = 0; step < 2000 && !in.empty(); ++step) {
     const std::uint8_t what = in.byte();
-    switch (what % 12) {
+    switch (what % 18) {
       case 0:
       case 1: {
         const std::uint8_t how = in.byte();
-        auto& c = d.checks.emplace_back(
-            limiters[how % 4], std::string(1, static_cast<char>('a' + how % 3)), 1 + how % 2,
-            how >= 250   ? weir::detail::check_kind::reset
-            : how >= 200 ? weir::detail::check_kind::fetch
-                         : weir::detail::check_kind::record,
-            1ms * (1 + how));
+        auto& c = d.checks.emplace_back(limiters[how % std::size(limiters)], subject_of(how),
+                                        1 + how % 2, kind_of(how), 1ms * (1 + how));
         d.core.submit(c, d.now);
         break;
       }
       case 2:
         if (!d.checks.empty()) {
-          auto& c = d.checks[in.byte() % d.checks.size()];
-          if (c.finished == 0) d.core.cancel(c, weir::detail::cancel_scope::any);
+          const std::uint8_t how = in.byte();
+          auto& c = d.checks[how % d.checks.size()];
+          using weir::detail::cancel_scope;
+          if (c.finished == 0) {
+            d.core.cancel(c, how < 128 ? cancel_scope::any : cancel_scope::only_unsent);
+          }
         }
         break;
       case 3:
         if (d.opening) {
           d.opening = false;
-          d.core.opened(in.byte() < 200 ? weir::error{} : weir::error::server_error, d.now);
+          const std::uint8_t how = in.byte();
+          d.core.opened(how < 200   ? weir::error{}
+                        : how < 220 ? weir::error::hung_up
+                        : how < 240 ? weir::error::tls_failed
+                                    : weir::error::server_error,
+                        d.now);
         }
         break;
       case 4:
@@ -118,11 +295,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         }
         break;
       case 6:
-        receive(greeting);
+        d.receive(greeting);
         break;
       case 7:
       case 8:
-        receive(in.bytes(in.byte()));
+        d.receive(in.bytes(in.byte()));
         break;
       case 9:
         if (d.reading) {
@@ -135,21 +312,46 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         d.core.on_time(d.now);
         break;
       case 11:
-        if (in.byte() == 255) d.core.close();
+        if (in.byte() == 255) d.core.close(), closed = true;
+        break;
+      case 12: {
+        const std::uint8_t how = in.byte();
+        const std::size_t first = how % 3;
+        auto& c = d.checks.emplace_back(companions[first], subject_of(how), 1 + how % 2,
+                                        how >= 200 ? check_kind::fetch : check_kind::record,
+                                        1ms * (1 + how), further_of(first, in.byte()));
+        d.core.submit(c, d.now);
+        break;
+      }
+      case 13:
+        if (d.reading) d.receive(d.peer.answer_all(false, 0));
+        break;
+      case 14:
+        if (d.reading) d.receive(d.peer.answer_all(true, 0));
+        break;
+      case 15: {
+        const int value = static_cast<int>(in.byte()) - 1;  // -1: the key holds something else
+        if (d.reading) d.receive(d.peer.answer(true, value));
+        break;
+      }
+      case 16: {
+        const std::uint8_t how = in.byte();
+        if (!d.reading || d.peer.due.empty()) break;
+        d.peer.due.pop_front();
+        d.receive(refusals[how % std::size(refusals)]);
+        break;
+      }
+      case 17:
+        d.receive(">2\r\n+invalidate\r\n*0\r\n");
         break;
     }
     d.pump();
     for (const auto& c : d.checks) require(c.finished <= 1);
   }
-  // Everything under way comes back; whatever waits meets its deadline.
-  for (int i = 0; i < 4; ++i) {
-    if (i == 0) d.core.close();
-    d.pump();
-    if (d.opening) d.opening = false, d.core.opened(weir::error::server_error, d.now);
-    if (d.writing) d.writing.reset(), d.core.written(false, 0, d.now);
-    if (d.reading) d.reading = false, d.core.received(false, 0, d.now);
-    d.pump();
-  }
+  if (end % 2 == 1 && !closed) recover(d, end % 4 == 3, end % 8 == 7);
+  d.core.close();
+  d.pump();
+  d.all_comes_back();
   require(d.core.current() == session_core::state::stopped);
   for (const auto& c : d.checks) require(c.finished == 1);
   require(d.core.line().pending() == 0);

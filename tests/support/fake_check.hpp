@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "check_list.hpp"
 #include "limiter_core.hpp"
@@ -25,8 +27,15 @@ class null_store final : public detail::store_backend {
 
 using core_ptr = std::shared_ptr<const detail::limiter_core>;
 
-inline core_ptr make_core(std::string_view resource, const policy& p) {
-  return std::make_shared<detail::limiter_core>(std::make_shared<null_store>(), resource, tiers(p));
+inline core_ptr make_core(std::string_view resource, const tiers& t,
+                          const limiter_options& options = {}) {
+  return std::make_shared<detail::limiter_core>(std::make_shared<null_store>(), resource, t,
+                                                options);
+}
+
+inline core_ptr make_core(std::string_view resource, const policy& p,
+                          const limiter_options& options = {}) {
+  return make_core(resource, tiers(p), options);
 }
 
 /// A check whose caller is the test.
@@ -34,8 +43,10 @@ class fake_check final : public detail::check {
  public:
   fake_check(core_ptr core, std::string_view subject, std::int64_t units = 1,
              detail::check_kind what = detail::check_kind::record,
-             std::chrono::microseconds limit = std::chrono::microseconds{0})
-      : check(std::move(core), detail::request{what, detail::short_text(subject), units, limit}) {}
+             std::chrono::microseconds limit = std::chrono::microseconds{0},
+             std::vector<detail::term> further = {})
+      : check(std::move(core), detail::request{what, detail::short_text(subject), units, limit,
+                                               std::move(further)}) {}
 
   void finish(detail::delivery) override { ++finished; }
 

@@ -237,6 +237,24 @@ BOOST_AUTO_TEST_CASE(silence_while_a_reply_is_due_ends_the_connection) {
   BOOST_TEST(done_with(d.checks[0], error::no_reply));
 }
 
+// Nothing is due then, and nothing can be asked: it once went on for ever.
+BOOST_AUTO_TEST_CASE(a_greeting_that_is_answered_and_never_taken_ends_the_connection) {
+  driver d;
+  auto& c = d.submit("a", 1h);
+  d.opened(error{});
+  d.received(greeting_replies);
+  BOOST_TEST_REQUIRE((d.core.current() == state::ready));
+  const moment answered = d.now;
+  while (d.core.current() == state::ready && d.now - answered < 1min) d.wait();
+  BOOST_TEST_REQUIRE((d.core.current() == state::pausing));
+  BOOST_TEST((d.now - answered >= d.options.silence_timeout));
+  while (!d.opening) d.wait();
+  d.become_ready();
+  d.write_succeeds();
+  d.received(one_admitted);
+  BOOST_TEST(done_with(c, {}));
+}
+
 // The quiet before a call is nobody's fault.
 BOOST_AUTO_TEST_CASE(a_call_after_a_quiet_time_gets_the_whole_silence_timeout) {
   weir::redis_options o;
