@@ -223,7 +223,7 @@ void session_core::on_time(time now) {
     case state::greeting:
       return lost(error::outcome_unknown);
     case state::ready:
-      // A write that is stuck though nothing is due: the greeting's, answered by who has not taken it.
+      // A write may be stuck though nothing is due: its replies came before all of it was taken.
       if (pipeline_.replies_due() > 0 || writing_) {
         if (now - std::max(last_heard_, waiting_since_) >= options_.silence_timeout) {
           return lost(error::outcome_unknown);

@@ -1,0 +1,291 @@
+#pragma once
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <deque>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "redis/error_reply.hpp"
+#include "redis/scripts.hpp"
+#include "support/command_reader.hpp"
+#include "support/fake_check.hpp"
+
+namespace weir::net::test {
+
+/// What the server has really made of a check, whatever its caller is told.
+struct fate {
+  /// Where the check is: with the client, in its write, with the server, or back with the server's reply.
+  enum class place { client, write, server, replied };
+
+  struct verdict {
+    bool allowed;
+    std::int64_t used, limit;
+    int tier;
+  };
+
+  place where = place::client;
+  bool was_written = false;
+  int executed = 0;
+  verdict right{};  // once executed
+  error refusal{};  // what the server said last, if it did not execute it
+};
+
+/// A check as the server reads it: its keys, and the cost for each.
+inline std::string name_of(const detail::check& c) {
+  std::string name(1, "rfd"[static_cast<std::size_t>(c.kind)]);
+  detail::for_each_tier(c, [&](const detail::limiter_core& limiter, std::string_view subject,
+                               std::int64_t cost, std::size_t tier) {
+    name += ' ';
+    limiter.append_key(name, subject, tier);
+    if (c.kind != detail::check_kind::reset) name += '=' + std::to_string(cost);
+  });
+  return name;
+}
+
+/// A Redis without sockets, as far as this library talks to one: it reads commands, counts in fixed windows, and
+/// answers. It knows which checks each command carries, and keeps account of what it ran for them.
+class fake_redis {
+ public:
+  using command = weir::test::command_reader::command;
+  struct reply {
+    std::string bytes;
+    std::vector<fate*> whose;
+    bool of_script;
+  };
+
+  // What server it is.
+  bool knows_hello = true;
+  bool knows_setinfo = true;
+  std::string username = "default";
+  std::string password;
+  std::uint32_t database = 0;  // where the client has to be when it counts
+  std::set<std::string> foreign_keys;
+  std::string_view pushes;  // ahead of each reply to a script
+  /// Says something in place of the server, which then does nothing; empty: nothing.
+  std::function<std::string_view(const command&)> interrupts;
+
+  // How it is.
+  int connections = 0;
+  int pings = 0;
+  std::map<std::string, std::int64_t> counts;
+
+  // The connection there is.
+  std::deque<reply> replies;
+  bool hangs_up = false;    // once the replies are out
+  bool turns_away = false;  // will not serve this connection
+
+  void accept() {
+    ++connections;
+    reader_.clear();
+    replies.clear();
+    on_the_way_.clear();
+    hangs_up = turns_away = selected_ = false;
+    authenticated_ = password.empty();
+  }
+
+  /// These checks, of one name, have been put into a write, to be carried together.
+  void expect(const std::string& name, std::vector<fate*> travellers) {
+    on_the_way_[name].push_back(std::move(travellers));
+  }
+
+  void read(std::string_view bytes) {
+    reader_.feed(bytes);
+    while (!hangs_up) {
+      const auto words = reader_.next();
+      if (!words) return;
+      reply& r = replies.emplace_back();
+      r.of_script = words->front() == "EVALSHA";
+      const std::string said = answer(*words, r.whose);
+      r.bytes = (r.of_script ? std::string(pushes) : "") + said;
+      for (fate* f : r.whose) {
+        f->where = fate::place::server;
+        if (said.front() == '-')
+          f->refusal = redis::classify_error(std::string_view(said).substr(1));
+      }
+    }
+  }
+
+  void forget_scripts() { loaded_.clear(); }
+
+ private:
+  static constexpr std::string_view ok = "+OK\r\n";
+  static constexpr std::int64_t now = 5'000'000;  // by its clock
+
+  /// A script call, taken apart.
+  struct subject {
+    std::vector<std::string> keys;
+    std::int64_t count;
+    std::vector<fate*> whose;
+  };
+  struct rule {
+    std::int64_t limit, cost;
+  };
+
+  std::string answer(const command& words, std::vector<fate*>& whose) {
+    const std::string& name = words[0];
+    // First of all: whose they are is known also if they are refused.
+    std::vector<subject> subjects;
+    std::vector<rule> rules;
+    if (name == "EVALSHA") subjects = take_apart(words, rules);
+    if (name == "UNLINK") subjects = resets(words);
+    for (const subject& s : subjects) whose.insert(whose.end(), s.whose.begin(), s.whose.end());
+
+    if (interrupts) {
+      const std::string_view said = interrupts(words);
+      if (!said.empty()) return std::string(said);
+    }
+    if (name == "HELLO") return hello(words);
+    if (name == "AUTH") return authenticate(words.size() == 3 ? words[1] : "default", words.back());
+    if (!authenticated_) return "-NOAUTH Authentication required.\r\n";
+    if (name == "PING") return ++pings, "+PONG\r\n";
+    if (name == "CLIENT" && words[1] == "SETINFO" && !knows_setinfo) {
+      return "-ERR Unknown subcommand or wrong number of arguments for 'SETINFO'\r\n";
+    }
+    if (name == "CLIENT") return std::string(ok);
+    if (name == "SELECT") {
+      selected_ = words[1] == std::to_string(database);
+      return std::string(ok);
+    }
+    if (name == "SCRIPT") return load(words[2]);
+    BOOST_TEST_REQUIRE((selected_ || database == 0));
+    if (name == "UNLINK") {
+      for (subject& s : subjects) {
+        counts.erase(s.keys.front());
+        for (fate* f : s.whose) ++f->executed;
+      }
+      return ":" + std::to_string(subjects.size()) + "\r\n";
+    }
+    BOOST_TEST_REQUIRE(name == "EVALSHA");
+    if (!loaded_.contains(words[1])) return "-NOSCRIPT No matching script.\r\n";
+    return run(subjects, rules);
+  }
+
+  std::string hello(const command& words) {
+    if (!knows_hello) return "-ERR unknown command `HELLO`, with args beginning with: `3`\r\n";
+    if (words.size() > 4 && words[2] == "AUTH") {
+      const std::string said = authenticate(words[3], words[4]);
+      if (said != ok) return said;
+    }
+    if (!authenticated_)
+      return "-NOAUTH HELLO must be called with the client already authenticated\r\n";
+    return "%1\r\n$5\r\nproto\r\n:3\r\n";
+  }
+
+  std::string authenticate(const std::string& user, const std::string& word) {
+    authenticated_ = user == username && word == password;
+    return authenticated_ ? std::string(ok)
+                          : "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+  }
+
+  std::string load(const std::string& text) {
+    const auto& all = redis::scripts();
+    const auto script = std::find_if(all.begin(), all.end(),
+                                     [&](const redis::script& s) { return s.text == text; });
+    BOOST_TEST_REQUIRE((script != all.end()));
+    loaded_.insert(script->sha);
+    return "$40\r\n" + script->sha + "\r\n";
+  }
+
+  /// Who was put into the write for this.
+  std::vector<fate*> travellers(const std::string& name) {
+    auto& line = on_the_way_[name];
+    BOOST_TEST_REQUIRE(!line.empty(), "nobody asked for this: " << name);
+    std::vector<fate*> first = std::move(line.front());
+    line.pop_front();
+    return first;
+  }
+
+  std::vector<subject> resets(const command& words) {
+    std::vector<subject> subjects;
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      subjects.push_back({{words[i]}, 0, travellers("d " + words[i])});
+    }
+    return subjects;
+  }
+
+  std::vector<subject> take_apart(const command& words, std::vector<rule>& rules) {
+    const std::size_t keys = std::stoul(words[2]);
+    std::size_t at = 3 + keys;
+    const auto number = [&] { return std::stoll(words[at++]); };
+    const bool joint = words[1] == redis::scripts()[redis::all_or_nothing].sha;
+    rules.resize(joint ? static_cast<std::size_t>(number()) : 1);
+    for (rule& r : rules) {
+      if (joint) ++at;  // the kernel's number
+      ++at;             // the window
+      r.limit = number();
+      at += 2;
+      r.cost = number();
+    }
+    std::vector<subject> subjects;
+    for (std::size_t key = 3; key < 3 + keys; key += rules.size()) {
+      subject& s = subjects.emplace_back();
+      s.count = at < words.size() ? number() : 1;
+      std::string name = s.count == 0 ? "f" : "r";
+      for (std::size_t i = 0; i < rules.size(); ++i) {
+        s.keys.push_back(words[key + i]);
+        name += ' ' + words[key + i] + '=' + std::to_string(rules[i].cost);
+      }
+      s.whose = travellers(name);
+      // Who left after the write began still counts.
+      if (s.count > 0) BOOST_TEST_REQUIRE(s.whose.size() == static_cast<std::size_t>(s.count));
+    }
+    return subjects;
+  }
+
+  std::string run(const std::vector<subject>& subjects, const std::vector<rule>& rules) {
+    std::string numbers;
+    std::size_t size = 1;
+    for (const subject& s : subjects) {
+      bool foreign = false;
+      for (const std::string& key : s.keys) {
+        const bool here = foreign_keys.contains(key);
+        const std::int64_t count = counts[key];
+        numbers += ":" +
+                   std::to_string(here        ? -1
+                                  : count > 0 ? now
+                                              : 0) +
+                   "\r\n:" + std::to_string(here ? 0 : count) + "\r\n";
+        size += 2;
+        foreign = foreign || here;
+      }
+      for (fate* f : s.whose) {
+        if (foreign) {
+          f->refusal = error::wrong_type;
+          continue;
+        }
+        ++f->executed;
+        f->right = check(s, rules);
+      }
+    }
+    return "*" + std::to_string(size) + "\r\n:" + std::to_string(now) + "\r\n" + numbers;
+  }
+
+  /// Counts once, in all of the keys or in none, unless it is only looked at. All windows end at one time.
+  fate::verdict check(const subject& s, const std::vector<rule>& rules) {
+    int refuses = -1;
+    for (std::size_t i = rules.size(); i-- > 0;) {
+      if (counts[s.keys[i]] + rules[i].cost > rules[i].limit) refuses = static_cast<int>(i);
+    }
+    std::size_t chosen = 0;
+    for (std::size_t i = 0; i < rules.size(); ++i) {
+      if (refuses < 0 && s.count > 0) counts[s.keys[i]] += rules[i].cost;
+      const auto left = [&](std::size_t k) { return rules[k].limit - counts[s.keys[k]]; };
+      if (left(i) < left(chosen)) chosen = i;
+    }
+    if (refuses >= 0) chosen = static_cast<std::size_t>(refuses);
+    return {refuses<0, counts[s.keys[chosen]], rules[chosen].limit, rules.size()> 1 ? refuses : -1};
+  }
+
+  weir::test::command_reader reader_;
+  std::map<std::string, std::deque<std::vector<fate*>>> on_the_way_;
+  std::set<std::string> loaded_;
+  bool authenticated_ = false;
+  bool selected_ = false;
+};
+
+}  // namespace weir::net::test

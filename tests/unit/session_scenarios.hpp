@@ -1,0 +1,213 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fake_redis.hpp"
+#include "weir/redis_store.hpp"
+
+/// What a session can go through with a server that is there: who asks what and when, and what the server is like.
+namespace weir::net::test {
+
+/// Which limiters a check asks.
+enum class asks { one, tiers, several };
+
+struct question {
+  std::string_view subject;
+  error told{};  // if nothing goes wrong but what the scenario wants
+  asks of = asks::one;
+  detail::check_kind kind = detail::check_kind::record;
+  std::int64_t cost = 1;
+};
+
+/// Before there is a connection, while a write with checks is under way, or when there is nothing else to do.
+enum class when { at_first, during_write, in_quiet };
+
+struct questions {
+  when asked;
+  std::vector<question> all;
+};
+
+struct scenario {
+  std::string_view name;
+  std::vector<questions> asked;
+  std::function<void(fake_redis&)> server = [](fake_redis&) {};
+  redis_options options = {};
+  int opens = 1;       // connections, with one that serves at the end
+  int pings = 0;       // it goes on for so many
+  error reason{};      // what a deadline may name
+  bool twice = false;  // also with two faults
+};
+
+/// Its first connection is one that says this to commands of that name, and serves nobody.
+inline std::function<void(fake_redis&)> turned_away(std::string_view name, std::string_view said) {
+  return [=](fake_redis& s) {
+    s.interrupts = [=, &s](const fake_redis::command& words) -> std::string_view {
+      if (s.connections != 1 || words[0] != name) return {};
+      s.turns_away = true;
+      return said;
+    };
+  };
+}
+
+/// Says this to its first script calls.
+inline std::function<void(fake_redis&)> refused(std::string_view said, int times) {
+  return [=](fake_redis& s) {
+    s.interrupts = [=, left = times](const fake_redis::command& words) mutable -> std::string_view {
+      return words[0] == "EVALSHA" && left-- > 0 ? said : std::string_view();
+    };
+  };
+}
+
+/// Has lost its scripts at each of its first script calls.
+inline std::function<void(fake_redis&)> forgetful(int times) {
+  return [=](fake_redis& s) {
+    s.interrupts = [&s, left = times](const fake_redis::command& words) mutable {
+      if (words[0] == "EVALSHA" && left-- > 0) s.forget_scripts();
+      return std::string_view();
+    };
+  };
+}
+
+inline question fetch_of(std::string_view subject, asks of = asks::one) {
+  return {subject, {}, of, detail::check_kind::fetch};
+}
+inline question reset_of(std::string_view subject) {
+  return {subject, {}, asks::one, detail::check_kind::reset};
+}
+inline question two_of(std::string_view subject) {
+  return {subject, {}, asks::one, detail::check_kind::record, 2};
+}
+inline question tiers_of(std::string_view subject) { return {subject, {}, asks::tiers}; }
+inline question several_of(std::string_view subject) { return {subject, {}, asks::several}; }
+
+inline redis_options acl_user() {
+  redis_options o;
+  o.username = "alice";
+  o.password = "secret";
+  o.database = 3;
+  o.client_name = "billing";
+  return o;
+}
+inline redis_options default_user() {
+  redis_options o;
+  o.password = "secret";
+  o.database = 1;
+  return o;
+}
+inline redis_options one_key_per_call() {
+  redis_options o;
+  o.max_keys_per_call = 1;
+  return o;
+}
+
+inline std::vector<scenario> scenarios() {
+  using enum when;
+  const std::vector<questions> some = {
+      {at_first, {{"a"}}}, {during_write, {{"b"}}}, {in_quiet, {{"c"}}}};
+  return {
+      // The greeting.
+      {.name = "everything in the greeting", .asked = some, .options = acl_user()},
+      {.name = "a server without HELLO, users and SETINFO",
+       .asked = some,
+       .server = [](fake_redis& s) { s.knows_hello = s.knows_setinfo = false; },
+       .options = default_user()},
+      {.name = "LOADING in the greeting",
+       .asked = some,
+       .server = turned_away("SCRIPT", "-LOADING Redis is loading the dataset in memory\r\n"),
+       .opens = 2,
+       .reason = error::server_loading},
+      {.name = "a password that is put right",
+       .asked = {{at_first,
+                  {{"a", error::authentication_failed}, {"b", error::authentication_failed}}}},
+       .server = turned_away("HELLO", "-WRONGPASS invalid username-password pair\r\n"),
+       .options = default_user(),
+       .opens = 2},
+      {.name = "a database that does not exist yet",
+       .asked = {{at_first, {{"a", error::invalid_database}}}},
+       .server = turned_away("SELECT", "-ERR DB index is out of range\r\n"),
+       .options = default_user(),
+       .opens = 2},
+      {.name = "no room for a further client",
+       .asked = some,
+       .server =
+           [](fake_redis& s) {
+             s.interrupts = [&s](const fake_redis::command&) -> std::string_view {
+               if (s.connections != 1) return {};
+               s.turns_away = s.hangs_up = true;
+               return "-ERR max number of clients reached\r\n";
+             };
+           },
+       .opens = 2,
+       .reason = error::server_error},
+
+      // Checks that are served.
+      {.name = "one record", .asked = {{in_quiet, {{"a"}}}}},
+      {.name = "records that travel together",
+       .asked = {{at_first, {{"hot"}, {"b"}, {"hot"}, {"c"}}},
+                 {during_write, {{"hot"}, {"hot"}, {"d"}}},
+                 {in_quiet, {{"hot"}, {"e"}}}},
+       .twice = true},
+      {.name = "several calls in a write",
+       .asked = {{at_first, {{"a"}, {"b"}, two_of("a"), {"c"}}}, {during_write, {{"a"}, {"d"}}}},
+       .options = one_key_per_call()},
+      {.name = "fetches",
+       .asked = {{at_first, {{"a"}, fetch_of("a")}},
+                 {during_write, {fetch_of("a"), fetch_of("a")}},
+                 {in_quiet, {fetch_of("b")}}}},
+      {.name = "resets",
+       .asked = {{at_first, {{"a"}, reset_of("a"), {"a"}}},
+                 {during_write, {reset_of("a"), {"b"}}},
+                 {in_quiet, {{"a"}}}}},
+      {.name = "several limits, all or nothing",
+       .asked = {{at_first, {several_of("a"), several_of("b"), several_of("a"), tiers_of("a")}},
+                 {during_write,
+                  {several_of("a"), fetch_of("a", asks::several), tiers_of("a"), tiers_of("a")}},
+                 {in_quiet, {tiers_of("b")}}}},
+      {.name = "an idle connection", .asked = {{at_first, {{"a"}}}}, .pings = 2},
+      {.name = "pushes ahead of replies",
+       .asked = some,
+       .server = [](fake_redis& s) { s.pushes = ">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n"; }},
+
+      // Checks that the server does not run.
+      {.name = "scripts that are lost once",
+       .asked = {{at_first, {{"a"}, tiers_of("a")}}, {during_write, {{"b"}}}},
+       .server = forgetful(1),
+       .twice = true},
+      {.name = "scripts that are lost again and again",
+       .asked = {{at_first, {{"a", error::script_missing}}}, {in_quiet, {{"b"}}}},
+       .server = forgetful(3)},
+      {.name = "LOADING as an answer",
+       .asked = some,
+       .server = refused("-LOADING Redis is loading the dataset in memory\r\n", 2),
+       .reason = error::server_loading},
+      {.name = "BUSY as an answer",
+       .asked = some,
+       .server = refused("-BUSY Redis is busy running a script.\r\n", 1),
+       .reason = error::server_busy},
+      {.name = "a replica, then a primary",
+       .asked = some,
+       .server = turned_away("EVALSHA",
+                             "-READONLY You can't write against a read only replica.\r\n"),
+       .opens = 2,
+       .reason = error::read_only,
+       .twice = true},
+      {.name = "a login that is lost",
+       .asked = {{at_first, {{"a", error::authentication_failed}}}, {in_quiet, {{"b"}}}},
+       .server = turned_away("EVALSHA", "-NOAUTH Authentication required.\r\n"),
+       .opens = 2},
+      {.name = "no memory",
+       .asked = {{at_first, {{"a", error::out_of_memory}}}, {during_write, {{"b"}}}},
+       .server = refused("-OOM command not allowed when used memory > 'maxmemory'.\r\n", 1)},
+      {.name = "no permission",
+       .asked = {{at_first, {{"a", error::permission_denied}}}, {during_write, {{"b"}}}},
+       .server = refused("-NOPERM this user has no permissions to run 'evalsha'\r\n", 1)},
+      {.name = "a key that holds something else",
+       .asked = {{at_first, {{"a"}, {"b", error::wrong_type}, {"c"}}}},
+       .server = [](fake_redis& s) { s.foreign_keys.insert("weir:{one:b}:f"); }},
+  };
+}
+
+}  // namespace weir::net::test
