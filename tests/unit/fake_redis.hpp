@@ -47,8 +47,8 @@ inline std::string name_of(const detail::check& c) {
   return name;
 }
 
-/// A Redis without sockets, as far as this library talks to one: it reads commands, counts in fixed windows, and answers.
-/// It knows which checks each command carries, and keeps account of what it ran for them.
+/// A Redis without sockets, as far as this library talks to one: it reads commands, counts in fixed windows, and
+/// answers. It knows which checks each command carries, and keeps account of what it ran for them.
 class fake_redis {
  public:
   using command = weir::test::command_reader::command;

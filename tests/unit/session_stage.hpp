@@ -18,8 +18,8 @@
 
 namespace weir::net::test {
 
-/// A session core between the callers of a scenario and a server: whatever is under way comes to an end one at a time, when
-/// perform() says so. Writes have their faults from here.
+/// A session core between the callers of a scenario and a server. Whatever is under way comes to an end one at a
+/// time, when perform() says so. Faults of writes are its own, as what the server reads depends on them.
 class stage : public driver {
  protected:
   stage(const scenario& s, manner m, std::vector<fault> faults)
@@ -200,7 +200,8 @@ class stage : public driver {
       through_ = f.bytes;
       through_fault_ = f.what;
     }
-    auto& cuts = writes_.emplace_back(steps_.size(), std::set<std::size_t>()).cuts;
+    writes_.push_back({steps_.size(), {}});
+    auto& cuts = writes_.back().cuts;
     cuts = {0, writing->size() / 2, writing->size() - 1, writing->size()};
     if (core.current() == state::ready) {
       for (auto at = writing->find("\r\n*"); at != std::string::npos;
