@@ -156,7 +156,8 @@ decision from_local_shares(const check& c) {
     each.push_back(without_store(true));  // of one that lets pass what the store cannot say
     each.back().remaining = each.back().limit = unlimited;
     places.push_back(place);
-    place = static_cast<std::int16_t>(place + limiter.tiers.size());
+    // A hold takes no place, and is not asked here.
+    place = static_cast<std::int16_t>(place + limiter.tiers.size() - (limiter.has_hold ? 1 : 0));
   };
   add(*c.limiter);
   for (const term& t : c.further) add(*t.limiter);

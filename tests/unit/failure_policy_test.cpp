@@ -164,9 +164,10 @@ BOOST_AUTO_TEST_CASE(shares_of_every_policy_keep_burst_and_rate_in_proportion) {
 // Limiters asked together: the strictest policy decides, and a refusal names the place among the arguments.
 BOOST_AUTO_TEST_CASE(together_the_strictest_failure_policy_decides) {
   const weir::policy two = weir::fixed_window{.limit = 2, .window = 24h};
-  const auto make = [&](on_failure f, const weir::tiers& tiers) {
+  const auto make = [&](on_failure f, const weir::tiers& tiers, bool feedback = false) {
     limiter_options o{.on_failure = f};
     o.group = "g";
+    o.feedback = feedback;
     return std::make_shared<const weir::detail::limiter_core>(
         std::make_shared<weir::test::null_store>(), "r", tiers, o);
   };
@@ -195,8 +196,9 @@ BOOST_AUTO_TEST_CASE(together_the_strictest_failure_policy_decides) {
     BOOST_TEST(o.answer.tier == (i < 2 ? -1 : 1));
     BOOST_TEST((o.answer.source == weir::source::fallback));
   }
-  // Behind a limiter with three tiers, its own second tier refuses; and what it refuses, the other has not counted.
-  const auto three = make(on_failure::fallback, weir::tiers(ten_a_day, ten_a_day, ten_a_day));
+  // Behind a limiter with three tiers (and a hold, which takes no place), its own second tier refuses; and what it
+  // refuses, the other has not counted.
+  const auto three = make(on_failure::fallback, weir::tiers(ten_a_day, ten_a_day, ten_a_day), true);
   const auto tiered = make(on_failure::fallback, weir::tiers(ten_a_day, two));
   for (int i = 0; i < 5; ++i) {
     const auto o = ask(three, tiered);
