@@ -52,6 +52,8 @@ error validate_together(const check& c) {
   std::vector<std::string> keys;
   for_each_tier(
       c, [&](const limiter_core& limiter, std::string_view subject, std::int64_t, std::size_t tier) {
+        // Holds are only looked at: limiters of one resource and subject share one.
+        if (std::holds_alternative<policies::hold>(limiter.tiers[tier])) return;
         limiter.append_key(keys.emplace_back(), subject, tier);
         fits = fits && hash_tag(keys.back()) == hash_tag(keys.front());
       });

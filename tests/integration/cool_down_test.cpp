@@ -113,6 +113,22 @@ BOOST_AUTO_TEST_CASE(a_pause_ends_by_itself) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(limiters_of_one_resource_share_a_pause) {
+  const limiter window = vendor(store);
+  const limiter bucket(store, "vendor",
+                       weir::token_bucket{.capacity = 5, .refill = weir::per_day(1)}, listening);
+  const auto both = [&] {
+    return answer([&](auto h) { weir::record_all(window.on("a"), bucket.on("a"), h); });
+  };
+  BOOST_TEST(both().allowed);
+  answer([&](auto h) { bucket.cool_down("a", 10min, h); });
+  const decision d = both();
+  BOOST_TEST((!d.allowed && d.held));
+  BOOST_TEST(d.tier == 0);
+  BOOST_TEST(answer([&](auto h) { window.record("a", h); }).held);
+  BOOST_TEST(answer([&](auto h) { window.fetch("a", h); }).used == 1);
+}
+
 // Whoever wants the vendor left alone must hear that this failed.
 BOOST_AUTO_TEST_CASE(a_failure_policy_does_not_make_a_pause_of_nothing) {
   const limiter l(store, "vendor", weir::fixed_window{.limit = 100, .window = 24h},
