@@ -26,11 +26,11 @@ void name_lookup::ask(const std::string& host, std::uint16_t port,
       });
 }
 
-void name_lookup::leave() {
+void name_lookup::leave(const std::shared_ptr<void>& alive) {
   if (!report_) return;
   // Takes effect only if it is still in line behind other names.
   resolver_.cancel();
-  asio::post(strand_, [r = std::exchange(report_, nullptr)] { r({}); });
+  asio::post(strand_, [r = std::exchange(report_, nullptr), alive] { r({}); });
 }
 
 }  // namespace weir::net

@@ -25,12 +25,13 @@ class name_lookup {
   explicit name_lookup(const strand& s) : strand_(s), resolver_(s) {}
 
   /// Reports exactly once, never inside the call; nothing found if the name is not known. One at a time. `alive` keeps
-  /// this object for as long as an answer may come, which may be longer.
+  /// this object for as long as an answer may come. The report must not: it lies in here, and would keep what it is a
+  /// part of.
   void ask(const std::string& host, std::uint16_t port, const std::shared_ptr<void>& alive,
            report r);
 
   /// Whoever has asked is told soon that nothing was found.
-  void leave();
+  void leave(const std::shared_ptr<void>& alive);
 
  private:
   strand strand_;

@@ -52,16 +52,15 @@ void stream::open(bool elsewhere) {
     }
     return connect_next();
   }
-  lookup_.ask(options_.host, options_.port, listener_.keep_alive(),
-              [this, alive = listener_.keep_alive()](name_lookup::endpoints&& found) {
-                if (closed_ || found.empty()) return listener_.on_opened(error::server_error);
-                first_endpoint_ %= found.size();
-                std::rotate(found.begin(),
-                            found.begin() + static_cast<std::ptrdiff_t>(first_endpoint_),
-                            found.end());
-                endpoints_ = std::move(found);
-                connect_next();
-              });
+  lookup_.ask(
+      options_.host, options_.port, listener_.keep_alive(), [this](name_lookup::endpoints&& found) {
+        if (closed_ || found.empty()) return listener_.on_opened(error::server_error);
+        first_endpoint_ %= found.size();
+        std::rotate(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(first_endpoint_),
+                    found.end());
+        endpoints_ = std::move(found);
+        connect_next();
+      });
 }
 
 void stream::connect_next() {
@@ -159,7 +158,7 @@ void stream::write(std::string_view bytes) {
 /// Without a TLS farewell: nothing of value could still come, and a dead peer would not answer it.
 void stream::close() {
   closed_ = true;
-  lookup_.leave();
+  lookup_.leave(listener_.keep_alive());
   address_timer_.cancel();
   error_code ignored;
   if (socket_) socket_->close(ignored);

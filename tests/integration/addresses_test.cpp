@@ -222,6 +222,18 @@ BOOST_AUTO_TEST_CASE(a_store_may_be_closed_while_its_name_is_looked_up) {
   weir::test::run_out(io);
 }
 
+// The question once kept the connection, and the connection the question: a leak, for the sanitizer to see.
+BOOST_AUTO_TEST_CASE(a_context_may_end_while_a_name_is_looked_up) {
+  addresses_of_name = {"127.0.0.1"};
+  name_server.silent = true;
+  asio::io_context ends;
+  crowd c;
+  const auto s = weir::make_redis_store(ends.get_executor(), options());
+  weir::limiter(s, "r", weir::fixed_window{.limit = 5, .window = 24h}).record("a", c.caller());
+  ends.poll();
+  name_server.speak_again();  // the context waits for its resolver's thread
+}
+
 BOOST_AUTO_TEST_CASE(a_name_without_a_server_is_waited_for) {
   addresses_of_name = {"127.0.0.2", "127.0.0.4"};
   auto o = options();
