@@ -32,7 +32,8 @@ local function check(key, checks, write, into, at)
 
   local admitted = floor((limit - count) / cost)
   if admitted < 0 then admitted = 0 end
-  if admitted > checks then admitted = checks end
+  -- 2^53 - 1 stands for no limit, and a count stops at half of that.
+  if limit == 9007199254740991 or admitted > checks then admitted = checks end
   if not write then return admitted end
 
   local counted = count_refused and checks or admitted

@@ -84,7 +84,8 @@ local function check(key, checks, write, into, at)
 
   local admitted = floor((limit - sum) / cost)
   if admitted < 0 then admitted = 0 end
-  if admitted > checks then admitted = checks end
+  -- 2^53 - 1 stands for no limit, and the sum stops at half of that.
+  if limit == 9007199254740991 or admitted > checks then admitted = checks end
   local counted = count_refused and checks or admitted
   local stamp = entry_time(time)
   local in_list = sum  -- how much of the sum after the checks the list holds

@@ -91,13 +91,18 @@ std::string tag_of(const std::string& key) {
   return key.substr(open + 1, close - open - 1);
 }
 
-/// The quoted words of a line of MONITOR.
+/// The quoted words of a line of MONITOR. States are bytes: a quote among them comes after a backslash.
 std::vector<std::string> words_of(const std::string& line) {
   std::vector<std::string> words;
-  for (std::size_t at = line.find('"'); at != std::string::npos; at = line.find('"', at + 1)) {
-    const std::size_t end = line.find('"', at + 1);
-    words.push_back(line.substr(at + 1, end - at - 1));
-    at = end;
+  bool inside = false;
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    if (line[at] == '"') {
+      inside = !inside;
+      if (inside) words.emplace_back();
+    } else if (inside) {
+      words.back() += line[at];
+      if (line[at] == '\\' && at + 1 < line.size()) words.back() += line[++at];
+    }
   }
   return words;
 }

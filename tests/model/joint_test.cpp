@@ -87,31 +87,33 @@ class joint_trace {
  public:
   joint_trace(test::random_source& random, test::redis_client& client, test::script_harness& script,
               test::script_harness& script_of_hold, int number)
-      : random_(random), client_(client), script_(script), script_of_hold_(script_of_hold) {
-    std::int64_t span = 1;
+      : random_(random),
+        client_(client),
+        script_(script),
+        script_of_hold_(script_of_hold),
+        name_("k" + std::to_string(number) + ".") {}
+
+  void add(const policy& p, std::int64_t cost) {
+    add(policies::compile(p), model::make_reference(p, model::most_of(p)), cost);
+    text_ += test::text_of(p) + "; ";
+    span_ = std::max(std::min<std::int64_t>(model::span_of(p), 100'000'000), span_);
+    clock_.emplace(random_, t0, span_);
+  }
+
+  void add_hold() {
+    add(policies::hold(), std::make_unique<plain_hold>(), 1);
+    text_ += "hold; ";
+  }
+
+  void add_some() {
     // Large limits hardly refuse; a few small ones make the tiers disagree.
-    for (std::int64_t n = random.between(1, 4); n > 0; --n) {
-      const policy p = random.one_in(2) ? random_policy(random)
-                                        : policy(token_bucket{random.between(1, 20), every(7ms)});
-      kernels_.push_back(policies::compile(p));
-      expected_.push_back(model::make_reference(p, model::most_of(p)));
-      keys_.push_back("k" + std::to_string(number) + "." + std::to_string(n));
-      text_ += test::text_of(p) + "; ";
-      span = std::max(std::min<std::int64_t>(model::span_of(p), 100'000'000), span);
-      if (random.one_in(4)) {
-        kernels_.push_back(policies::hold());
-        expected_.push_back(std::make_unique<plain_hold>());
-        keys_.push_back(keys_.back() + "h");
-        text_ += "hold; ";
-      }
-    }
-    longest_pause_ = 2 * span;
-    clock_.emplace(random, t0, span);
-    states_.resize(kernels_.size());
-    for (std::size_t i = 0; i < kernels_.size(); ++i) {
-      std::visit([&](const auto& k) { policies::state_for(k, states_[i]); }, kernels_[i]);
-      const std::int64_t most = std::visit([](const auto& k) { return k.ceiling(); }, kernels_[i]);
-      costs_.push_back(random.one_in(2) ? 1 : random.magnitude(most));
+    for (std::int64_t n = random_.between(1, 4); n > 0; --n) {
+      const policy p = random_.one_in(2) ? random_policy(random_)
+                                         : policy(token_bucket{random_.between(1, 20), every(7ms)});
+      const std::int64_t most = std::visit([](const auto& k) { return k.ceiling(); },
+                                           policies::compile(p));
+      add(p, random_.one_in(2) ? 1 : random_.magnitude(most));
+      if (random_.one_in(4)) add_hold();
     }
   }
 
@@ -127,15 +129,42 @@ class joint_trace {
     for (const std::string& key : keys_) client_.must("DEL", key);
   }
 
+  void compare(int step, std::int64_t checks) {
+    std::vector<any_replay> found = ask_server(checks);
+    for (std::int64_t i = 0; i < std::max<std::int64_t>(1, checks); ++i) {
+      const decision plain = plainly(checks > 0);
+      const decision here = kernels(states_, checks > 0);
+      const decision there = kernels(found, checks > 0);
+      if (here != plain || there != plain) {
+        throw std::runtime_error(
+            "WEIR_TEST_SEED=" + std::to_string(test::run_seed()) + " " + text_ + "step " +
+            std::to_string(step) + ", check " + std::to_string(i + 1) + " of " +
+            std::to_string(checks) + "\n  plain: " + test::text_of(plain) +
+            "\n  C++:   " + test::text_of(here) + "\n  Lua:   " + test::text_of(there));
+      }
+      clock_->hear(plain);
+      (plain.allowed ? allowed : refused) += 1;
+      if (plain.held) ++held;
+    }
+  }
+
   std::int64_t allowed = 0, refused = 0, held = 0;
 
  private:
+  void add(policies::kernel k, std::unique_ptr<model::reference> expected, std::int64_t cost) {
+    std::visit([&](const auto& one) { policies::state_for(one, states_.emplace_back()); }, k);
+    kernels_.push_back(std::move(k));
+    expected_.push_back(std::move(expected));
+    costs_.push_back(cost);
+    keys_.push_back(name_ + std::to_string(keys_.size()));
+  }
+
   /// Of the holds, each by itself.
   void cool_down() {
     for (std::size_t i = 0; i < kernels_.size(); ++i) {
       auto* plain = dynamic_cast<plain_hold*>(expected_[i].get());
       if (!plain || random_.one_in(2)) continue;
-      const std::int64_t pause = random_.magnitude(longest_pause_);
+      const std::int64_t pause = random_.magnitude(2 * span_);
       const policies::hold asked(pause);
       plain->pause(clock_->now(), pause);
       asked.record(std::get<policies::hold::state>(states_[i]), clock_->now(), 1);
@@ -225,30 +254,12 @@ class joint_trace {
     return found;
   }
 
-  void compare(int step, std::int64_t checks) {
-    std::vector<any_replay> found = ask_server(checks);
-    for (std::int64_t i = 0; i < std::max<std::int64_t>(1, checks); ++i) {
-      const decision plain = plainly(checks > 0);
-      const decision here = kernels(states_, checks > 0);
-      const decision there = kernels(found, checks > 0);
-      if (here != plain || there != plain) {
-        throw std::runtime_error(
-            "WEIR_TEST_SEED=" + std::to_string(test::run_seed()) + " " + text_ + "step " +
-            std::to_string(step) + ", check " + std::to_string(i + 1) + " of " +
-            std::to_string(checks) + "\n  plain: " + test::text_of(plain) +
-            "\n  C++:   " + test::text_of(here) + "\n  Lua:   " + test::text_of(there));
-      }
-      clock_->hear(plain);
-      (plain.allowed ? allowed : refused) += 1;
-      if (plain.held) ++held;
-    }
-  }
-
   test::random_source& random_;
   test::redis_client& client_;
   test::script_harness& script_;
   test::script_harness& script_of_hold_;
-  std::int64_t longest_pause_ = 0;
+  const std::string name_;
+  std::int64_t span_ = 1;
   std::optional<model::trace_clock> clock_;
   std::vector<policies::kernel> kernels_;
   std::vector<std::unique_ptr<model::reference>> expected_;
@@ -274,20 +285,24 @@ decision refused_for(std::int64_t retry) {
   return d;
 }
 
+struct fixture {
+  test::redis_server server{{.unix_socket = true}};
+  test::redis_client client{server};
+  test::script_harness script{client, redis::scripts()[redis::all_or_nothing].text};
+  test::script_harness script_of_hold{
+      client, redis::scripts()[policies::kernel(policies::hold()).index()].text};
+  test::random_source random{test::run_seed(), 700};
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(joint)
 
-BOOST_AUTO_TEST_CASE(model_kernels_and_script_agree) {
-  test::redis_server server{{.unix_socket = true}};
-  test::redis_client client{server};
-  test::script_harness script(client, redis::scripts()[redis::all_or_nothing].text);
-  test::script_harness script_of_hold(
-      client, redis::scripts()[policies::kernel(policies::hold()).index()].text);
-  test::random_source random(test::run_seed(), 700);
+BOOST_FIXTURE_TEST_CASE(model_kernels_and_script_agree, fixture) {
   std::int64_t allowed = 0, refused = 0, held = 0;
   for (int n = 0; allowed + refused < steps_wanted; ++n) {
     joint_trace trace(random, client, script, script_of_hold, n);
+    trace.add_some();
     trace.run();
     allowed += trace.allowed;
     refused += trace.refused;
@@ -296,6 +311,20 @@ BOOST_AUTO_TEST_CASE(model_kernels_and_script_agree) {
   BOOST_TEST(allowed > steps_wanted / 10);
   BOOST_TEST(refused > steps_wanted / 10);
   BOOST_TEST(held > steps_wanted / 100);
+}
+
+// A limit of 2^53 - 1 is no limit: of three checks that cost half of it each, a script let two pass.
+BOOST_FIXTURE_TEST_CASE(without_a_limit_the_largest_costs_pass_together, fixture) {
+  int n = 0;
+  for (const policy& p : {policy(fixed_window{.limit = unlimited, .window = 1s}),
+                          policy(sliding_window{.limit = unlimited, .window = 1s}),
+                          policy(sliding_log{.limit = unlimited, .window = 1s, .resolution = 1ms})}) {
+    joint_trace trace(random, client, script, script_of_hold, n++);
+    trace.add(p, std::visit([](const auto& k) { return k.ceiling(); }, policies::compile(p)));
+    trace.add(token_bucket{10, every(7ms)}, 1);
+    for (int step = 0; step < 3; ++step) trace.compare(step, 3);
+    BOOST_TEST(trace.allowed == 9);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(of_several_refusals_the_longest_counts_and_is_named) {
