@@ -11,6 +11,16 @@ using units = std::int64_t;    ///< what a policy counts
 using instant = std::int64_t;  ///< microseconds since 1970-01-01T00:00Z, never negative
 using span = std::int64_t;     ///< microseconds
 
+/// What a kernel is asked at: the store's clock, and the time of the request, which lies later when a turn is booked.
+struct moment {
+  instant clock;
+  instant when;
+
+  moment(instant now) noexcept
+      : clock(now), when(now) {}  // NOLINT: an instant is a moment of its own
+  moment(instant now, instant turn) noexcept : clock(now), when(turn) {}
+};
+
 __extension__ using wide = __int128;  // products of two 53-bit numbers
 
 /// The largest integer from which a Lua number can still count on.

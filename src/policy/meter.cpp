@@ -35,11 +35,11 @@ bool meter::fits(std::int64_t count, span period, units burst) noexcept {
 
 meter::state meter::time_of(units cost) const noexcept {
   const wide product = static_cast<wide>(cost) * interval_;
-  return {static_cast<instant>(product / parts_), static_cast<std::int64_t>(product % parts_)};
+  return {static_cast<instant>(product / parts_), static_cast<std::int64_t>(product % parts_), 0};
 }
 
 meter::state meter::plus(state a, state b) const noexcept {
-  state sum{a.whole + b.whole, a.part + b.part};
+  state sum{a.whole + b.whole, a.part + b.part, 0};
   if (sum.part >= parts_) {
     sum.part -= parts_;
     ++sum.whole;
@@ -47,15 +47,26 @@ meter::state meter::plus(state a, state b) const noexcept {
   return sum;
 }
 
-meter::state meter::settled(const state& s, instant now) const noexcept {
-  const span ahead = difference(s, tolerance_) - now;
-  return ahead > tolerance_.whole ? state{s.whole - ahead, s.part} : s;
+/// A time that has certainly passed.
+instant meter::passed(const state& s) const noexcept {
+  return s.written > 0 ? s.written : difference(s, tolerance_);
 }
 
-meter::verdict meter::judge(const state& s, instant now, units cost) const noexcept {
+meter::state meter::stamped(const state& s, instant passed) const noexcept {
+  const bool is_ahead = later(s, plus(state{passed}, tolerance_));
+  return {s.whole, s.part, is_ahead ? passed : 0};
+}
+
+meter::state meter::settled(const state& s, instant clock) const noexcept {
+  const span ahead = passed(s) - clock;
+  return ahead > tolerance_.whole ? stamped({s.whole - ahead, s.part}, clock) : s;
+}
+
+meter::verdict meter::judge(const state& s, moment now, units cost) const noexcept {
   verdict v;
-  v.at = std::max(now, difference(s, tolerance_));
-  const state at{v.at, 0};
+  v.passed = std::max(now.clock, passed(s));
+  v.at = std::max(now.when, v.passed);
+  const state at{v.at};
   v.base = later(s, at) ? s : at;
   v.next = plus(v.base, time_of(cost));
   v.allowed = !later(v.next, plus(at, tolerance_));
@@ -63,7 +74,7 @@ meter::verdict meter::judge(const state& s, instant now, units cost) const noexc
 }
 
 decision meter::describe(const verdict& v, const state& after) const noexcept {
-  const state at{v.at, 0};
+  const state at{v.at};
   const state& tat = later(after, at) ? after : at;
 
   // Room left, in units: (at + burst * T - TAT) / T, in parts of a microsecond to stay exact.
@@ -86,15 +97,15 @@ decision meter::describe(const verdict& v, const state& after) const noexcept {
   return d;
 }
 
-decision meter::record(state& s, instant now, units cost) const noexcept {
-  s = settled(s, now);
+decision meter::record(state& s, moment now, units cost) const noexcept {
+  s = settled(s, now.clock);
   const verdict v = judge(s, now, cost);
-  if (v.allowed) s = v.next;
+  if (v.allowed) s = stamped(v.next, v.passed);
   return describe(v, s);
 }
 
-decision meter::fetch(const state& s, instant now, units cost) const noexcept {
-  const state seen = settled(s, now);
+decision meter::fetch(const state& s, moment now, units cost) const noexcept {
+  const state seen = settled(s, now.clock);
   return describe(judge(seen, now, cost), seen);
 }
 
@@ -106,8 +117,8 @@ script_arguments meter::arguments(units cost) const noexcept {
 }
 
 bool meter::restore(std::span<const std::int64_t> fields, replay& out) noexcept {
-  out = {fields[0], fields[1]};
-  return is_instant(fields[0]) && is_count(fields[1]);
+  out = {fields[0], fields[1], fields[2]};
+  return is_instant(fields[0]) && is_count(fields[1]) && is_instant(fields[2]);
 }
 
 }  // namespace weir::policies
