@@ -21,6 +21,18 @@ struct moment {
   moment(instant now, instant turn) noexcept : clock(now), when(turn) {}
 };
 
+/// Turns booked ahead, as a state knows them.
+struct booking {
+  instant written = 0;  // when the last was booked: that time has passed; 0: none is ahead
+  instant turn = 0;     // the last
+
+  /// What is still ahead of a time that has passed.
+  booking after(instant passed) const noexcept {
+    return turn > passed ? booking{passed, turn} : booking{};
+  }
+  friend bool operator==(const booking&, const booking&) = default;
+};
+
 __extension__ using wide = __int128;  // products of two 53-bit numbers
 
 /// The largest integer from which a Lua number can still count on.

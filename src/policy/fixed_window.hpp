@@ -18,7 +18,7 @@ class fixed_window {
   struct state {
     instant start = 0;
     units count = 0;      // 0: no window is open
-    instant written = 0;  // of a window opened ahead: when; else 0
+    instant written = 0;  // of a window opened ahead: when it was written; else 0
     friend bool operator==(const state&, const state&) = default;
   };
 

@@ -35,11 +35,11 @@ bool meter::fits(std::int64_t count, span period, units burst) noexcept {
 
 meter::state meter::time_of(units cost) const noexcept {
   const wide product = static_cast<wide>(cost) * interval_;
-  return {static_cast<instant>(product / parts_), static_cast<std::int64_t>(product % parts_), 0};
+  return {static_cast<instant>(product / parts_), static_cast<std::int64_t>(product % parts_)};
 }
 
 meter::state meter::plus(state a, state b) const noexcept {
-  state sum{a.whole + b.whole, a.part + b.part, 0};
+  state sum{a.whole + b.whole, a.part + b.part};
   if (sum.part >= parts_) {
     sum.part -= parts_;
     ++sum.whole;
@@ -49,17 +49,14 @@ meter::state meter::plus(state a, state b) const noexcept {
 
 /// A time that has certainly passed.
 instant meter::passed(const state& s) const noexcept {
-  return s.written > 0 ? s.written : difference(s, tolerance_);
-}
-
-meter::state meter::stamped(const state& s, instant passed) const noexcept {
-  const bool is_ahead = later(s, plus(state{passed}, tolerance_));
-  return {s.whole, s.part, is_ahead ? passed : 0};
+  return s.ahead.written > 0 ? s.ahead.written : difference(s, tolerance_);
 }
 
 meter::state meter::settled(const state& s, instant clock) const noexcept {
-  const span ahead = passed(s) - clock;
-  return ahead > tolerance_.whole ? stamped({s.whole - ahead, s.part}, clock) : s;
+  const span early = passed(s) - clock;
+  if (early <= tolerance_.whole) return s;
+  const booking ahead{clock, s.ahead.turn - early};
+  return {s.whole - early, s.part, ahead.after(clock)};
 }
 
 meter::verdict meter::judge(const state& s, moment now, units cost) const noexcept {
@@ -100,7 +97,10 @@ decision meter::describe(const verdict& v, const state& after) const noexcept {
 decision meter::record(state& s, moment now, units cost) const noexcept {
   s = settled(s, now.clock);
   const verdict v = judge(s, now, cost);
-  if (v.allowed) s = stamped(v.next, v.passed);
+  if (v.allowed) {
+    const booking ahead{v.passed, std::max(s.ahead.turn, v.at)};
+    s = {v.next.whole, v.next.part, ahead.after(v.passed)};
+  }
   return describe(v, s);
 }
 
@@ -117,8 +117,9 @@ script_arguments meter::arguments(units cost) const noexcept {
 }
 
 bool meter::restore(std::span<const std::int64_t> fields, replay& out) noexcept {
-  out = {fields[0], fields[1], fields[2]};
-  return is_instant(fields[0]) && is_count(fields[1]) && is_instant(fields[2]);
+  out = {fields[0], fields[1], {fields[2], fields[3]}};
+  return is_instant(fields[0]) && is_count(fields[1]) && is_instant(fields[2]) &&
+         is_instant(fields[3]);
 }
 
 }  // namespace weir::policies

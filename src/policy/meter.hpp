@@ -21,14 +21,14 @@ namespace weir::policies {
 /// passed: a clock that reads less is read as that time. Further ahead than another burst * T, it was not written by this
 /// clock or not under this policy: then the bucket counts as full, from now on.
 ///
-/// Turns. A request booked for a later time pushes the TAT further than burst * T ahead. The state then says when it was
-/// written: that time has passed, and takes the place of TAT - burst * T in the above.
+/// Turns. A request booked for a later time may push the TAT further than burst * T ahead. The state then says which turn is
+/// the last, and when it was written: that time has passed, and takes the place of TAT - burst * T in the above.
 class meter {
  public:
   struct state {
     instant whole = 0;  // the TAT: whole + part / parts microseconds
     std::int64_t part = 0;
-    instant written = 0;  // with turns booked ahead: when; else 0
+    booking ahead = {};
     friend bool operator==(const state&, const state&) = default;
   };
 
@@ -51,7 +51,7 @@ class meter {
 
   // Its other half is meter.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
-  static constexpr std::size_t reply_width = 3;
+  static constexpr std::size_t reply_width = 4;
   static constexpr std::string_view key_suffix = "m";
   static std::string_view script() noexcept;
   using replay = state;
@@ -71,7 +71,6 @@ class meter {
   state time_of(units cost) const noexcept;
   state plus(state a, state b) const noexcept;
   instant passed(const state& s) const noexcept;
-  state stamped(const state& s, instant passed) const noexcept;
   state settled(const state& s, instant clock) const noexcept;
   verdict judge(const state& s, moment now, units cost) const noexcept;
   decision describe(const verdict& v, const state& after) const noexcept;

@@ -1,8 +1,8 @@
 -- The meter kernel (meter.hpp): token_bucket, gcra and leaky_bucket.
 --
--- Key       the TAT in microseconds, as "whole" or "whole/part"; with turns booked ahead "whole/part@written"
+-- Key       the TAT in microseconds, as "whole" or "whole/part"; with turns booked ahead "whole/part@written>last turn"
 -- Constants burst * T (whole, part), parts, cost * T (whole, part)
--- State     the TAT (whole, part), and when it was written (0 if nothing is booked ahead)
+-- State     the TAT (whole, part), and, with turns booked ahead, when it was written and the last turn (0 if not)
 --
 -- Also tells from when on the bucket is empty.
 
@@ -12,34 +12,35 @@ local step_text = ARGV[first_arg + 3]
 local step, step_part = tonumber(step_text), tonumber(ARGV[first_arg + 4])
 
 local function check(key, checks, write, into, at)
-  local tat, part, written, plain = 0, 0, 0, true
+  local tat, part, written, last_turn, plain = 0, 0, 0, 0, true
   local stored = pcall('GET', key)
   if stored then
     tat = type(stored) == 'string' and tonumber(stored)
     if not tat then
       plain = false
-      local a, b, c
+      local a, b, c, d
       if refused(stored) then return 0 end
       if type(stored) == 'string' then
         a, b = string.match(stored, '^(%d+)/(%d+)$')
-        if not a then a, b, c = string.match(stored, '^(%d+)/(%d+)@(%d+)$') end
+        if not a then a, b, c, d = string.match(stored, '^(%d+)/(%d+)@(%d+)>(%d+)$') end
       end
-      tat, part, written = tonumber(a or -1), tonumber(b or 0), tonumber(c or 0)
-      if not whole(written) then tat, written = -1, 0 end
+      tat, part = tonumber(a or -1), tonumber(b or 0)
+      written, last_turn = tonumber(c or 0), tonumber(d or 0)
+      if not (whole(written) and whole(last_turn)) then tat, written, last_turn = -1, 0, 0 end
       -- Written under another rate, with other parts: round up.
       if part >= parts then tat, part = tat + 1, 0 end
     end
     -- A number, but none of ours (not a whole one, an infinite one).
     if not whole(tat) then tat, part = -1, 0 end
   end
-  into[at], into[at + 1], into[at + 2] = tat, part, written
+  into[at], into[at + 1], into[at + 2], into[at + 3] = tat, part, written, last_turn
   if tat < 0 then return 0 end
 
   -- A clock behind the state is read as the state's own time; far behind it, the bucket counts as full from now on.
   local passed = written
   if written == 0 then passed = tat - burst + (part > burst_part and 1 or 0) end
   local moved = passed - clock > burst
-  if moved then tat = tat - (passed - clock) end
+  if moved then tat, last_turn = tat - (passed - clock), last_turn - (passed - clock) end
   if moved or passed < clock then passed = clock end
   local time = now > passed and now or passed
 
@@ -76,9 +77,9 @@ local function check(key, checks, write, into, at)
 
   if admitted > 0 or moved then
     local ttl = format('%d', ceil((next + (next_part > 0 and 1 or 0) - clock) / 1000))
-    local full = passed + burst
-    if next > full or next == full and next_part > burst_part then
-      call('SET', key, format('%d/%d@%d', next, next_part, passed), 'PX', ttl)
+    if admitted > 0 and time > last_turn then last_turn = time end
+    if last_turn > passed then
+      call('SET', key, format('%d/%d@%d>%d', next, next_part, passed, last_turn), 'PX', ttl)
     elseif next_part > 0 then
       call('SET', key, format('%d/%d', next, next_part), 'PX', ttl)
     elseif fresh or moved or not plain then

@@ -40,10 +40,6 @@ sliding_log::times sliding_log::times_of(const state& s, moment now) const noexc
   return times_of(s.empty() ? 0 : s.entries_.back().time, s.ahead_, now);
 }
 
-sliding_log::booking sliding_log::booking_of(const times& t) noexcept {
-  return t.turn > t.passed ? booking{t.passed, t.turn} : booking{};
-}
-
 instant sliding_log::entry_time(instant at) const noexcept {
   return resolution_ == 0 ? at : (at / resolution_ + 1) * resolution_;
 }
@@ -60,7 +56,7 @@ sliding_log::state sliding_log::moved_to(const state& s, instant clock) const {
   state moved;
   const instant turn = clock + last - times_of(s, clock).passed;
   moved.entries_.push_back({entry_time(turn), count_refused_ ? std::min(sum, limit_) : sum});
-  if (turn > clock) moved.ahead_ = {clock, turn};
+  moved.ahead_ = booking{clock, turn}.after(clock);
   return moved;
 }
 
@@ -141,7 +137,7 @@ decision sliding_log::record(state& s, moment now, units cost) const {
   drop_before(s, first);
   append(s, t.turn, cost);
   const instant newest = s.entries_.back().time;
-  s.ahead_ = booking_of(t);
+  s.ahead_ = booking{t.passed, t.turn}.after(t.passed);
   if (count_refused_) {
     const std::int64_t last = s.entries_.back().total;
     std::size_t keep = s.first_;
@@ -184,7 +180,7 @@ decision sliding_log::record(replay& r, moment now, units cost) const noexcept {
   if (allowed || count_refused_) {
     r.sum = count_refused_ ? r.sum_after : add_up_to(r.sum, cost, max_units);
     r.newest = entry_time(t.turn);
-    r.ahead = booking_of(t);
+    r.ahead = booking{t.passed, t.turn}.after(t.passed);
   }
   return describe(t, r.sum, r.newest, r.passes_at, allowed);
 }

@@ -30,13 +30,6 @@ class sliding_log {
     friend bool operator==(const entry&, const entry&) = default;
   };
 
-  /// Turns booked ahead.
-  struct booking {
-    instant written = 0;  // when the last was booked; 0: none
-    instant turn = 0;     // the last
-    friend bool operator==(const booking&, const booking&) = default;
-  };
-
   class state {
    public:
     bool empty() const noexcept { return first_ == entries_.size(); }
@@ -97,7 +90,6 @@ class sliding_log {
   bool is_far_ahead(const state& s, instant clock) const noexcept;
   state moved_to(const state& s, instant clock) const;
   std::size_t first_alive(const state& s, instant at) const noexcept;
-  static booking booking_of(const times& t) noexcept;
   void append(state& s, instant at, units cost) const;
   void drop_before(state& s, std::size_t first) const;
   instant passes_at(const state& s, std::size_t first, std::int64_t base, units need) const noexcept;
