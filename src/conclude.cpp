@@ -19,14 +19,17 @@ std::chrono::microseconds spread(std::chrono::microseconds pause) {
 
 }  // namespace
 
-void conclude(check& c) {
+bool conclude(check& c) {
+  if (c.unwanted) return false;
   apply_failure_policy(c);
-  if (c.ec) return;
+  if (c.ec) return false;
+  if (c.kind == check_kind::acquire && c.answer.allowed) return c.answer.delay.count() > 0;
   if (c.kind == check_kind::cool_down) {
     if (c.was_cut) c.ec = error::pause_too_long;
   } else if (c.answer.held) {
     c.answer.retry_after += spread(c.answer.retry_after);
   }
+  return false;
 }
 
 }  // namespace weir::detail

@@ -33,6 +33,8 @@ std::chrono::microseconds limiter::pause_asked_for(int status,
 namespace detail {
 namespace {
 
+constexpr std::chrono::microseconds longest_wait = std::chrono::hours{31 * 24};
+
 error validate(const limiter_core& limiter, std::string_view subject, std::int64_t cost) {
   if (subject.empty() || subject.size() > max_subject_size) return error::invalid_subject;
   if (cost < 1 || cost > max_units) return error::invalid_cost;
@@ -62,6 +64,11 @@ error validate_together(const check& c) {
   return fits ? error{} : error::cannot_combine;
 }
 
+bool can_wait(const check& c) {
+  return c.limiter->can_wait && std::all_of(c.further.begin(), c.further.end(),
+                                            [](const term& t) { return t.limiter->can_wait; });
+}
+
 error validate(const check& c) {
   if (c.kind == check_kind::reset) return validate(*c.limiter, c.subject.view(), 1);
   if (c.kind == check_kind::cool_down) {
@@ -72,6 +79,7 @@ error validate(const check& c) {
   for (const term& t : c.further) {
     if (const error e = validate(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
   }
+  if (c.kind == check_kind::acquire && !can_wait(c)) return error::cannot_wait;
   return c.further.empty() ? error{} : validate_together(c);
 }
 
@@ -84,6 +92,9 @@ void start_check(check& c) {
     c.cost = std::min(c.cost, c.limiter->max_cool_down);
     c.answer.allowed = c.cost <= 0;
   }
+  c.max_wait = c.kind == check_kind::acquire
+                   ? std::clamp(c.max_wait, std::chrono::microseconds{0}, longest_wait)
+                   : std::chrono::microseconds{0};
   if (c.ec || c.answer.allowed) {  // no pause to impose: nothing to ask the store
     c.stage = check_stage::done;
     c.finish(delivery::post);

@@ -4,6 +4,7 @@
 #include <boost/system/system_error.hpp>
 
 #include "failure_policy.hpp"
+#include "policy/joint.hpp"
 
 namespace weir::detail {
 namespace {
@@ -68,7 +69,9 @@ limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_v
       max_cool_down(options.max_cool_down.count()),
       usual_cool_down(options.usual_cool_down),
       vendor(options.vendor),
-      failure(options.on_failure) {
+      failure(options.on_failure),
+      shares_keys(!options.group.empty()) {
+  can_wait = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_book);
   if (failure == on_failure::fallback) {
     fallback = std::make_unique<local_fallback>(rules, options);
   }
@@ -99,6 +102,13 @@ void limiter_core::append_key(std::string& out, std::string_view subject, std::s
   out += key_head_;
   append_escaped(out, subject, "{}%");
   out += key_tails_[tier];
+}
+
+policies::ticket ticket_of(const check& c) {
+  const limiter_core& limiter = *c.limiter;
+  const bool alone = c.further.empty() && !limiter.shares_keys &&
+                     limiter.tiers.size() == (limiter.has_hold ? 2u : 1u);
+  return policies::ticket_of(c.answer, limiter.tiers, alone);
 }
 
 std::string_view hash_tag(std::string_view key) noexcept {

@@ -32,11 +32,13 @@ struct limiter_core {
   policies::units nominal_limit;        // what a decision calls `limit` when the store cannot say
   bool counts_refused;
   bool has_hold;  // limiter_options::feedback
+  bool can_wait;  // acquire()
   policies::span max_cool_down;
   std::chrono::microseconds usual_cool_down;
   feedback_options vendor;
   on_failure failure;
   std::unique_ptr<local_fallback> fallback;  // on_failure::fallback
+  bool shares_keys;                          // with other limiters: there is a group
 
  private:
   std::string key_head_;
@@ -59,6 +61,9 @@ void for_each_tier(const check& c, F&& f) {
   of_one(*c.limiter, c.subject.view(), c.cost);
   for (const term& t : c.further) of_one(*t.limiter, t.subject.view(), t.cost);
 }
+
+/// What a store has to know to take back what the check holds.
+policies::ticket ticket_of(const check& c);
 
 /// Whether it touches one key only.
 inline bool is_single(const check& c) noexcept {

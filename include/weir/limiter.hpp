@@ -61,6 +61,16 @@ struct record_options {
   std::chrono::microseconds timeout{0};  ///< the deadline from now on, queueing included
 };
 
+/// Options of one acquire. A zero timeout means the store's default.
+struct acquire_options {
+  std::int64_t cost = 1;  ///< units, 1 to max_units
+  /// For the turn, from the store's answer on: 0 to 31 days. A turn that lies later is not booked.
+  std::chrono::microseconds max_wait = std::chrono::seconds{10};
+
+  /// Until the store has said when the turn comes: from now on, queueing included.
+  std::chrono::microseconds timeout{0};
+};
+
 /// Options of one fetch.
 struct fetch_options {
   std::int64_t cost = 1;
@@ -79,6 +89,7 @@ struct cool_down_options {
 
 // See decision.hpp.
 static_assert(std::is_trivially_destructible_v<record_options> &&
+              std::is_trivially_destructible_v<acquire_options> &&
               std::is_trivially_destructible_v<fetch_options> &&
               std::is_trivially_destructible_v<reset_options> &&
               std::is_trivially_destructible_v<cool_down_options>);
@@ -156,6 +167,30 @@ class limiter {
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto record(std::string_view subject, CompletionToken&& token) const {
     return record(subject, record_options{}, std::forward<CompletionToken>(token));
+  }
+
+  /// Waits for the turn: counts the request at the first time at which it fits, behind all that came before it, and
+  /// completes then. The turn is booked in the store, in one round trip, and the caller sleeps once: so the order of
+  /// arrival at the store holds across processes, and a large cost is not starved by small ones. Who calls record()
+  /// meanwhile is refused.
+  ///
+  /// If the turn lies beyond `max_wait`, the call is refused at once, and nothing is booked: `retry_after` is when the
+  /// same would be booked. If allowed, `delay` is how long it took from `at` until the turn.
+  ///
+  /// Cancelled while it waits, it gives its turn back as far as that leaves the others theirs: all of it if nobody
+  /// stands behind, and what is left of a bucket, window or log otherwise; see docs/waiting.md. A turn whose holder died
+  /// counts as used. Closing the store disturbs nobody who has a turn.
+  ///
+  /// Not for sliding_window, which cannot tell what lies ahead, nor with count_refused: error::cannot_wait.
+  template <class CompletionToken = boost::asio::deferred_t>
+  auto acquire(std::string_view subject, acquire_options options = {},
+               CompletionToken&& token = CompletionToken()) const {
+    return initiate<true, CompletionToken>(token, detail::check_kind::acquire, subject,
+                                           options.cost, options.timeout, options.max_wait);
+  }
+  template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
+  auto acquire(std::string_view subject, CompletionToken&& token) const {
+    return acquire(subject, acquire_options{}, std::forward<CompletionToken>(token));
   }
 
   /// Asks without counting: `allowed`, `retry_after` and `delay` are what record would answer now; `used`, `remaining`
@@ -259,14 +294,14 @@ class limiter {
 
   template <bool Answers, class CompletionToken>
   auto initiate(std::remove_reference_t<CompletionToken>& token, detail::check_kind kind,
-                std::string_view subject, std::int64_t cost,
-                std::chrono::microseconds timeout) const {
+                std::string_view subject, std::int64_t cost, std::chrono::microseconds timeout,
+                std::chrono::microseconds max_wait = std::chrono::microseconds{0}) const {
     using signature = std::conditional_t<Answers, void(error_code, decision), void(error_code)>;
     // The token's own category says whether it may be moved from.
     // The subject is copied here and now: a deferred operation may start after the caller's text is gone.
     return boost::asio::async_initiate<CompletionToken, signature>(
         detail::check_initiation<Answers>{core_, get_executor()}, token,
-        detail::request{kind, detail::copy_of_subject(subject), cost, timeout});
+        detail::request{kind, detail::copy_of_subject(subject), cost, timeout, {}, max_wait});
   }
 
   std::shared_ptr<const detail::limiter_core> core_;

@@ -11,6 +11,7 @@
 #include "conclude.hpp"
 #include "limiter_core.hpp"
 #include "memory/shard.hpp"
+#include "waiting_room.hpp"
 
 namespace weir {
 namespace {
@@ -18,7 +19,9 @@ namespace {
 class memory_store final : public detail::store_backend {
  public:
   memory_store(const boost::asio::any_io_executor& executor, memory_options&& options)
-      : executor_(executor), clock_(std::move(options.clock)) {
+      : executor_(executor),
+        clock_(std::move(options.clock)),
+        room_(std::make_shared<detail::waiting_room>(executor)) {
     // Small stores get fewer shards, so that the bound holds in each of them without waste.
     constexpr std::size_t smallest_shard = 1024;
     const std::size_t subjects = std::max<std::size_t>(1, options.max_subjects);
@@ -36,13 +39,13 @@ class memory_store final : public detail::store_backend {
     } else {
       answer(c);
     }
-    detail::conclude(c);
     c.stage = detail::check_stage::done;
+    if (detail::conclude(c) && room_->seat(c)) return;
     c.finish(detail::delivery::post);
   }
 
-  // Every check is done as soon as it has started.
-  void cancel(detail::check&, detail::cancel_scope) override {}
+  // Every check is done as soon as it has started, and may then wait for its turn.
+  void cancel(detail::check& c, detail::cancel_scope scope) override { room_->cancel(c, scope); }
 
   void close() override { closed_.store(true, std::memory_order_relaxed); }
   boost::asio::any_io_executor get_executor() const noexcept override { return executor_; }
@@ -65,7 +68,9 @@ class memory_store final : public detail::store_backend {
       c.ec = home.record(policies::hold(c.cost), key, clock, c.cost, c.answer);
       return;
     }
-    if (!detail::is_single(c)) return answer_together(c, home);
+    const bool is_turn = c.kind == detail::check_kind::acquire ||
+                         c.kind == detail::check_kind::give_back;
+    if (is_turn || !detail::is_single(c)) return answer_together(c, home);
 
     const policies::kernel& kernel = c.limiter->tiers.front();
     switch (c.kind) {
@@ -79,6 +84,8 @@ class memory_store final : public detail::store_backend {
         home.reset(key);
         break;
       case detail::check_kind::cool_down:
+      case detail::check_kind::acquire:
+      case detail::check_kind::give_back:
         break;
     }
   }
@@ -107,6 +114,12 @@ class memory_store final : public detail::store_backend {
       case detail::check_kind::reset:
         for (const memory::shard::place& p : asked) home.reset(p.key);
         break;
+      case detail::check_kind::acquire:
+        c.ec = home.book_all(asked, clock, c.max_wait.count(), c.answer);
+        break;
+      case detail::check_kind::give_back:
+        c.ec = home.give_back_all(asked, clock, detail::ticket_of(c));
+        break;
       case detail::check_kind::cool_down:
         break;
     }
@@ -114,6 +127,7 @@ class memory_store final : public detail::store_backend {
 
   boost::asio::any_io_executor executor_;
   std::function<time_point()> clock_;
+  const std::shared_ptr<detail::waiting_room> room_;
   std::vector<std::unique_ptr<memory::shard>> shards_;
   std::atomic<bool> closed_{false};
 };

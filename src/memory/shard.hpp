@@ -62,6 +62,34 @@ class shard {
   /// Counts in all of them or in none.
   template <class Clock>
   error_code record_all(std::span<const place> places, const Clock& clock, decision& answer) {
+    return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
+      answer = policies::record_all(tiers, now);
+    });
+  }
+
+  /// Counts in all of them at their common turn.
+  template <class Clock>
+  error_code book_all(std::span<const place> places, const Clock& clock, policies::span max_wait,
+                      decision& answer) {
+    return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
+      answer = policies::book_all(tiers, now, max_wait);
+    });
+  }
+
+  template <class Clock>
+  error_code give_back_all(std::span<const place> places, const Clock& clock,
+                           const policies::ticket& ticket) {
+    return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
+      policies::give_back_all(tiers, now, ticket);
+    });
+  }
+
+  using tier = policies::tier<policies::any_state>;
+
+ private:
+  /// Calls f(tiers, now).
+  template <class Clock, class F>
+  error_code change_all(std::span<const place> places, const Clock& clock, F&& f) {
     const std::lock_guard lock(mutex_);
     const policies::instant now = clock();
     // Room for all of them before the first goes in: making it may drop what no longer matters, theirs included.
@@ -77,7 +105,7 @@ class shard {
       tiers[i] = {p.kernel, &subjects_.find(p.key)->second.state, p.cost};
       fit(*tiers[i].state, *p.kernel);
     }
-    answer = policies::record_all<policies::any_state>({tiers.data(), places.size()}, now);
+    f({tiers.data(), places.size()}, now);
     for (const place& p : places) {
       subject& entry = subjects_.find(p.key)->second;
       entry.matters_until = matters_until(entry.state, *p.kernel);
@@ -86,6 +114,7 @@ class shard {
     return {};
   }
 
+ public:
   template <class Clock>
   decision fetch_all(std::span<const place> places, const Clock& clock) {
     const std::lock_guard lock(mutex_);

@@ -33,6 +33,14 @@ struct booking {
   friend bool operator==(const booking&, const booking&) = default;
 };
 
+/// What is known of a counted request that is to be given back.
+struct ticket {
+  instant turn;  // when it was to go out
+  instant after;  // of a bucket: when it would have been empty again, but for later requests; 0 if not known
+  bool alone;        // no other limiter's turns are in these states
+  instant held = 0;  // until when a cool-down lasts, or lasted
+};
+
 __extension__ using wide = __int128;  // products of two 53-bit numbers
 
 /// The largest integer from which a Lua number can still count on.

@@ -16,7 +16,7 @@ instant fixed_window::begin_of_window(instant at) const noexcept {
 
 /// The clock, or what the state knows to have passed.
 instant fixed_window::passed(const state& s, instant clock) const noexcept {
-  if (s.count == 0) return clock;
+  if (!s.is_open()) return clock;
   return std::max(clock, s.written > 0 ? s.written : s.start);
 }
 
@@ -28,7 +28,7 @@ fixed_window::state fixed_window::settled(const state& s, instant clock) const n
 }
 
 fixed_window::state fixed_window::current(const state& s, instant at) const noexcept {
-  if (s.count > 0 && at < s.start + window_) return s;
+  if (s.is_open() && at < s.start + window_) return s;
   return {begin_of_window(at), 0};
 }
 
@@ -49,7 +49,7 @@ decision fixed_window::describe(const state& s, instant at, units cost, bool all
     d.retry_after = early && s.count + cost <= limit_ ? std::chrono::microseconds(s.start - at)
                                                       : end;
   }
-  if (s.count > 0) d.reset_after = end;
+  if (s.is_open()) d.reset_after = end;
   d.at = to_time_point(at);
   return d;
 }
@@ -73,6 +73,19 @@ decision fixed_window::fetch(const state& s, moment now, units cost) const noexc
   const instant at = std::max(now.when, passed(seen, now.clock));
   const state next = current(seen, at);
   return describe(next, at, cost, fits(next, at, cost));
+}
+
+void fixed_window::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
+  if (s.count == 0) return;
+  const instant has_passed = passed(s, clock);
+  const instant end = s.start + window_;
+  if (has_passed - clock > window_ || clock >= end || t.turn < s.start || t.turn >= end) return;
+  s.count -= std::min(cost, s.count);
+  s.written = s.start > has_passed ? has_passed : 0;
+}
+
+std::string_view fixed_window::give_back_script() noexcept {
+  return lua::fixed_window_give_back_lua;
 }
 
 std::string_view fixed_window::script() noexcept { return lua::fixed_window_lua; }

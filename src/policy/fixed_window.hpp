@@ -17,8 +17,9 @@ class fixed_window {
  public:
   struct state {
     instant start = 0;
-    units count = 0;      // 0: no window is open
+    units count = 0;      // 0: no window is open, unless it was opened ahead
     instant written = 0;  // of a window opened ahead: when it was written; else 0
+    bool is_open() const noexcept { return count > 0 || written > 0; }
     friend bool operator==(const state&, const state&) = default;
   };
 
@@ -30,6 +31,9 @@ class fixed_window {
 
   decision record(state& s, moment now, units cost) const noexcept;
   decision fetch(const state& s, moment now, units cost) const noexcept;
+  /// Takes back what a request counted, if its window is still the state's.
+  void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
+
   instant matters_until(const state& s) const noexcept { return s.start + window_; }
 
   // Its other half is fixed_window.lua.
@@ -37,6 +41,7 @@ class fixed_window {
   static constexpr std::size_t reply_width = 3;
   static constexpr std::string_view key_suffix = "f";
   static std::string_view script() noexcept;
+  static std::string_view give_back_script() noexcept;
   using replay = state;
   script_arguments arguments(units cost) const noexcept;
   bool coalesces() const noexcept { return true; }

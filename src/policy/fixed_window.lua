@@ -30,14 +30,15 @@ local function check(key, checks, write, into, at)
 
   -- A clock behind the window's start finds the window open; behind by more than a window, it takes the count along.
   local passed = clock
-  if count > 0 then
+  local open = count > 0 or written > 0
+  if open then
     passed = written > 0 and written or start
     if passed < clock then passed = clock end
   end
   local moved = passed - clock > window
   if moved then start, passed = begin_of_window(start - (passed - clock)), clock end
   local time = now > passed and now or passed
-  local fresh = count == 0 or time >= start + window
+  local fresh = not open or time >= start + window
   if fresh then start, count = begin_of_window(time), 0 end
 
   local admitted = floor((limit - count) / cost)

@@ -142,6 +142,18 @@ decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait
   return book_at(tiers, moment(now, turn_of(tiers, now)), max_wait);
 }
 
+void give_back_all(std::span<const tier<any_state>> tiers, instant clock, ticket t) {
+  for (const tier<any_state>& one : tiers) {
+    if (const auto* h = std::get_if<hold::state>(one.state)) t.held = std::max(t.held, h->until);
+  }
+  for (const tier<any_state>& one : tiers) {
+    with_state(one, [&](const auto& k, auto& s) {
+      k.give_back(s, clock, t, one.cost);
+      return decision{};
+    });
+  }
+}
+
 template decision record_all(std::span<const tier<any_state>>, moment);
 template decision record_all(std::span<const tier<any_replay>>, moment);
 template decision fetch_all(std::span<const tier<any_state>>, moment);

@@ -50,4 +50,16 @@ decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait
 template <class State>
 decision book_at(std::span<const tier<State>> tiers, moment turn, span max_wait);
 
+/// Takes a counted request back from each, as far as it can be.
+void give_back_all(std::span<const tier<any_state>> tiers, instant clock, ticket t);
+
+/// What give_back_all has to know of a decision on these kernels. `alone`: as in ticket.
+template <class Kernels>
+ticket ticket_of(const decision& d, const Kernels& kernels, bool alone) {
+  ticket t{(d.at + d.delay).time_since_epoch().count(), 0, alone};
+  const auto* bucket = std::get_if<meter>(&kernels.front());
+  if (alone && bucket != nullptr) t.after = bucket->after(d);
+  return t;
+}
+
 }  // namespace weir::policies

@@ -56,7 +56,7 @@ meter::state meter::settled(const state& s, instant clock) const noexcept {
   const span early = passed(s) - clock;
   if (early <= tolerance_.whole) return s;
   const booking ahead{clock, s.ahead.turn - early};
-  return {s.whole - early, s.part, ahead.after(clock)};
+  return {s.whole - early, s.part, ahead.after(clock), s.returned};
 }
 
 meter::verdict meter::judge(const state& s, moment now, units cost) const noexcept {
@@ -99,7 +99,9 @@ decision meter::record(state& s, moment now, units cost) const noexcept {
   const verdict v = judge(s, now, cost);
   if (v.allowed) {
     const booking ahead{v.passed, std::max(s.ahead.turn, v.at)};
-    s = {v.next.whole, v.next.part, ahead.after(v.passed)};
+    // Once the bucket would be empty even if nothing had been given back, no older ticket can hold anything.
+    const bool starts_anew = rounded_up(s) + s.returned < v.at;
+    s = {v.next.whole, v.next.part, ahead.after(v.passed), starts_anew ? 0 : s.returned};
   }
   return describe(v, s);
 }
@@ -108,6 +110,48 @@ decision meter::fetch(const state& s, moment now, units cost) const noexcept {
   const state seen = settled(s, now.clock);
   return describe(judge(seen, now, cost), seen);
 }
+
+instant meter::after(const decision& d) const noexcept {
+  return (d.at + d.reset_after).time_since_epoch().count() - (parts_ > 1 ? 1 : 0);
+}
+
+void meter::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
+  const instant has_passed = std::max(clock, passed(s));
+  if (has_passed - clock > tolerance_.whole)
+    return;  // the clock was set back: these are not its turns
+  const state step = time_of(cost);
+  const instant after = t.after > 0 ? t.after : t.turn + step.whole;
+  const span grown = rounded_up(s) + s.returned - after;
+  if (s.whole + s.returned < after) return;  // forgotten since
+  const bool is_last = grown <= (parts_ > 1 ? 1 : 0) && t.after > 0;
+  // A later one waits for this one to end; and of several in a microsecond, nobody can tell which is the last.
+  if (spaced_ && !(is_last && step.whole > 0)) return;
+  const instant others = is_last && t.alone ? std::max(before(s, step), t.held) : s.ahead.turn;
+  const span room = after - s.returned - std::max(has_passed, others);
+  if (room <= 0) return;
+  const state back = step.whole >= room ? state{room} : step;
+  s.whole -= back.whole;
+  s.part -= back.part;
+  if (s.part < 0) {
+    s.part += parts_;
+    --s.whole;
+  }
+  if (is_last && t.alone) {
+    s.ahead.turn = std::min(s.ahead.turn, others);
+  } else if (!is_last) {
+    s.returned += rounded_up(back);
+  }
+  s.ahead = s.ahead.after(has_passed);
+  if (matters_until(s) <= clock) s = {};
+}
+
+/// The latest turn there may have been before the last one, of which `step` is the cost.
+instant meter::before(const state& s, const state& step) const noexcept {
+  const instant tat = rounded_up(s) + s.returned - step.whole;
+  return spaced_ ? tat : tat - tolerance_.whole;
+}
+
+std::string_view meter::give_back_script() noexcept { return lua::meter_give_back_lua; }
 
 std::string_view meter::script() noexcept { return lua::meter_lua; }
 

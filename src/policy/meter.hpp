@@ -29,6 +29,7 @@ class meter {
     instant whole = 0;  // the TAT: whole + part / parts microseconds
     std::int64_t part = 0;
     booking ahead = {};
+    span returned = 0;  // what was given back of requests that others stood behind
     friend bool operator==(const state&, const state&) = default;
   };
 
@@ -46,14 +47,24 @@ class meter {
   decision record(state& s, moment now, units cost) const noexcept;
   decision fetch(const state& s, moment now, units cost) const noexcept;
 
+  /// Takes back as much of a request as leaves nobody's turn too early. Without it the TAT would be at most the latest turn
+  /// behind it, plus what all of those cost, and that is at most what the TAT has grown by since: what the TAT is beyond
+  /// may go.
+  void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
+  /// ticket::after of a decision; rounded down.
+  instant after(const decision& d) const noexcept;
+
   /// From then on the state says nothing any more.
-  instant matters_until(const state& s) const noexcept { return s.whole + (s.part > 0 ? 1 : 0); }
+  instant matters_until(const state& s) const noexcept {
+    return s.whole + (s.part > 0 ? 1 : 0) + s.returned;
+  }
 
   // Its other half is meter.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 4;
   static constexpr std::string_view key_suffix = "m";
   static std::string_view script() noexcept;
+  static std::string_view give_back_script() noexcept;
   using replay = state;
   script_arguments arguments(units cost) const noexcept;
   bool coalesces() const noexcept { return true; }
@@ -71,6 +82,7 @@ class meter {
   state time_of(units cost) const noexcept;
   state plus(state a, state b) const noexcept;
   instant passed(const state& s) const noexcept;
+  instant before(const state& s, const state& step) const noexcept;
   state settled(const state& s, instant clock) const noexcept;
   verdict judge(const state& s, moment now, units cost) const noexcept;
   decision describe(const verdict& v, const state& after) const noexcept;

@@ -1,6 +1,7 @@
 -- The meter kernel (meter.hpp): token_bucket, gcra and leaky_bucket.
 --
--- Key       the TAT in microseconds, as "whole" or "whole/part"; with turns booked ahead "whole/part@written>last turn"
+-- Key       the TAT in microseconds, as "whole" or "whole/part"; with turns booked ahead, or some given back,
+--           "whole/part@written>last turn-returned"
 -- Constants burst * T (whole, part), parts, cost * T (whole, part)
 -- State     the TAT (whole, part), and, with turns booked ahead, when it was written and the last turn (0 if not)
 --
@@ -12,21 +13,21 @@ local step_text = ARGV[first_arg + 3]
 local step, step_part = tonumber(step_text), tonumber(ARGV[first_arg + 4])
 
 local function check(key, checks, write, into, at)
-  local tat, part, written, last_turn, plain = 0, 0, 0, 0, true
+  local tat, part, written, last_turn, returned, plain = 0, 0, 0, 0, 0, true
   local stored = pcall('GET', key)
   if stored then
     tat = type(stored) == 'string' and tonumber(stored)
     if not tat then
       plain = false
-      local a, b, c, d
+      local a, b, c, d, e
       if refused(stored) then return 0 end
       if type(stored) == 'string' then
         a, b = string.match(stored, '^(%d+)/(%d+)$')
-        if not a then a, b, c, d = string.match(stored, '^(%d+)/(%d+)@(%d+)>(%d+)$') end
+        if not a then a, b, c, d, e = string.match(stored, '^(%d+)/(%d+)@(%d+)>(%d+)-(%d+)$') end
       end
       tat, part = tonumber(a or -1), tonumber(b or 0)
-      written, last_turn = tonumber(c or 0), tonumber(d or 0)
-      if not (whole(written) and whole(last_turn)) then tat, written, last_turn = -1, 0, 0 end
+      written, last_turn, returned = tonumber(c or 0), tonumber(d or 0), tonumber(e or 0)
+      if not (whole(written) and whole(last_turn) and whole(returned)) then tat, written, last_turn = -1, 0, 0 end
       -- Written under another rate, with other parts: round up.
       if part >= parts then tat, part = tat + 1, 0 end
     end
@@ -76,10 +77,13 @@ local function check(key, checks, write, into, at)
   if not write then return admitted, turn, tat + (part > 0 and 1 or 0) end
 
   if admitted > 0 or moved then
-    local ttl = format('%d', ceil((next + (next_part > 0 and 1 or 0) - clock) / 1000))
+    -- Once the bucket would be empty even if nothing had been given back, no older ticket can hold anything.
+    if admitted > 0 and tat + (part > 0 and 1 or 0) + returned < time then returned = 0 end
+    local ttl = format('%d', ceil((next + (next_part > 0 and 1 or 0) + returned - clock) / 1000))
     if admitted > 0 and time > last_turn then last_turn = time end
-    if last_turn > passed then
-      call('SET', key, format('%d/%d@%d>%d', next, next_part, passed, last_turn), 'PX', ttl)
+    if last_turn <= passed then passed, last_turn = 0, 0 end
+    if last_turn > 0 or returned > 0 then
+      call('SET', key, format('%d/%d@%d>%d-%d', next, next_part, passed, last_turn, returned), 'PX', ttl)
     elseif next_part > 0 then
       call('SET', key, format('%d/%d', next, next_part), 'PX', ttl)
     elseif fresh or moved or not plain then
@@ -95,7 +99,7 @@ local function check(key, checks, write, into, at)
       end
     end
   elseif call('PTTL', key) == -1 then
-    call('PEXPIRE', key, format('%d', ceil((tat + 1 - clock) / 1000)))
+    call('PEXPIRE', key, format('%d', ceil((tat + 1 + returned - clock) / 1000)))
   end
   return admitted
 end

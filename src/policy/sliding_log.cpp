@@ -162,6 +162,21 @@ decision sliding_log::fetch(const state& s, moment now, units cost) const {
   return describe(t, sum, s.entries_.back().time, passes, fits && t.at == t.turn);
 }
 
+void sliding_log::give_back(state& s, instant, const ticket& t, units cost) const {
+  constexpr std::ptrdiff_t most_behind = 1000;
+  const instant time = entry_time(t.turn);
+  const auto first = s.entries_.begin() + static_cast<std::ptrdiff_t>(s.first_);
+  const auto found = std::partition_point(first, s.entries_.end(),
+                                          [&](const entry& e) { return e.time < time; });
+  if (found == s.entries_.end() || found->time != time) return;
+  if (s.entries_.end() - found > most_behind) return;
+  const std::int64_t before = found == first ? s.base_ : found[-1].total;
+  const units back = std::min(cost, distance(before, found->total));
+  for (auto e = found; e != s.entries_.end(); ++e) e->total = distance(back, e->total);
+}
+
+std::string_view sliding_log::give_back_script() noexcept { return lua::sliding_log_give_back_lua; }
+
 std::string_view sliding_log::script() noexcept { return lua::sliding_log_lua; }
 
 script_arguments sliding_log::arguments(units cost) const noexcept {

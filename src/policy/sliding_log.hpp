@@ -59,6 +59,9 @@ class sliding_log {
 
   decision record(state& s, moment now, units cost) const;
   decision fetch(const state& s, moment now, units cost) const;
+  /// Takes the request out of its entry, which stays, if not too many came since (a thousand entries).
+  void give_back(state& s, instant clock, const ticket& t, units cost) const;
+
   instant matters_until(const state& s) const noexcept {
     return s.empty() ? 0 : s.entries_.back().time + window_;
   }
@@ -68,6 +71,7 @@ class sliding_log {
   static constexpr std::size_t reply_width = 6;
   static constexpr std::string_view key_suffix = "l";
   static std::string_view script() noexcept;
+  static std::string_view give_back_script() noexcept;
   using replay = summary;
   script_arguments arguments(units cost) const noexcept;
   // A refused check that counts moves the time at which the next one would pass: each needs a look of its own.

@@ -48,6 +48,27 @@ std::string entry_of_all() {
   return text;
 }
 
+template <class Kernel>
+std::string entry_of_give_back() {
+  std::string text("{constants = " + number(Kernel::script_constants));
+  if (std::is_same_v<Kernel, policies::hold>) text += ", holds = true";
+  text += ", make = function(first_arg)\n";
+  text += Kernel::script();
+  text += Kernel::give_back_script();
+  text += "return give_back, check\nend},\n";
+  return text;
+}
+
+template <class... Kernels>
+std::string text_of_give_back() {
+  std::string text(policies::lua::script_begin_lua);
+  text += "local kernels = {\n";
+  (text.append(entry_of_give_back<Kernels>()), ...);
+  text += "}\n";
+  text += policies::lua::script_give_back_lua;
+  return text;
+}
+
 template <class... Kernels>
 std::string text_of_all(std::string_view driver) {
   std::string text(policies::lua::script_begin_lua);
@@ -67,7 +88,8 @@ template <class... Kernels>
 std::array<script, script_count> make_scripts(const std::variant<Kernels...>*) {
   return {named(text_of_one<Kernels>())...,
           named(text_of_all<Kernels...>(policies::lua::script_all_or_nothing_lua)),
-          named(text_of_all<Kernels...>(policies::lua::script_book_lua))};
+          named(text_of_all<Kernels...>(policies::lua::script_book_lua)),
+          named(text_of_give_back<Kernels...>())};
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Turns: the kernels in C++ and the script in a real server book the same; no turn comes too early, none later than it
-// must, and none is overtaken.
+// must, and none is overtaken. What is given back is never more than was taken.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -63,19 +63,28 @@ struct fixture {
   test::script_harness checks{client, redis::scripts()[redis::all_or_nothing].text};
   test::script_harness holds{client,
                              redis::scripts()[policies::kernel(policies::hold()).index()].text};
+  test::script_harness returns{client, redis::scripts()[redis::give_back].text};
   test::random_source random{test::run_seed(), 900};
 };
+
+enum class clock_goes { forward, anyhow };
+enum class turns_are { kept, sometimes_given_back };
 
 /// One subject of some policies: asked plainly, and for turns.
 class turn_trace {
  public:
-  turn_trace(fixture& f, int number) : f_(f) {
+  turn_trace(fixture& f, int number, turns_are how) : f_(f), gives_back_(how != turns_are::kept) {
     std::int64_t span = 1;
     const std::int64_t count = f.random.one_in(2) ? 1 : f.random.between(2, 3);
     for (std::int64_t n = 0; n < count; ++n) {
-      const policy p = f.random.one_in(2)
-                           ? random_policy(f.random)
-                           : policy(token_bucket{f.random.between(1, 20), every(7ms)});
+      policy p = f.random.one_in(2) ? random_policy(f.random)
+                                    : policy(token_bucket{f.random.between(1, 20), every(7ms)});
+      // A window that its first request opened goes on without it: from the rest nobody could tell where it began.
+      if (auto* w = std::get_if<fixed_window>(&p); w != nullptr && gives_back_) {
+        w->anchor = anchor::epoch;
+        w->offset = 0us;
+      }
+      policies_.push_back(p);
       add(policies::compile(p));
       expected_.push_back(model::make_reference(p, model::most_of(p)));
       spaced_.push_back(std::holds_alternative<leaky_bucket>(p));
@@ -98,8 +107,9 @@ class turn_trace {
     clock_.emplace(f.random, t0, span);
   }
 
-  /// `forward`: the clock never steps back, so that what the references say is exact.
-  void run(bool forward) {
+  /// If the clock never steps back, what the references say is exact.
+  void run(clock_goes how) {
+    const bool forward = how == clock_goes::forward;
     for (step_ = 0; step_ < steps_per_trace; ++step_) {
       clock_->advance();
       now_ = forward ? std::max(now_, clock_->now()) : clock_->now();
@@ -115,7 +125,9 @@ class turn_trace {
       } else {
         ask_for_turns(forward);
       }
+      if (gives_back_ && !taken_.empty() && f_.random.one_in(3)) give_back();
     }
+    if (forward && gives_back_) nothing_was_gained();
     for (const std::string& key : asked_.keys) f_.client.must("DEL", key);
   }
 
@@ -159,7 +171,8 @@ class turn_trace {
     const decision d = policies::record_all<any_state>(here, now_);
     compare(d, policies::record_all<any_replay>(there, now_));
     clock_->hear(d);
-    if (!forward) return;
+    if (d.allowed) taken_.push_back({now_, d, asked_.costs});
+    if (!forward || gives_back_) return;
     // Nobody overtakes who has a turn.
     bool fits = now_ >= held_until_ && now_ >= last_turn_;
     for (std::size_t i = 0; i < expected_.size(); ++i) {
@@ -190,7 +203,8 @@ class turn_trace {
       fields = fields.subspan(width);
       clock_->hear(d);
       (d.allowed ? d.delay.count() > 0 ? booked : at_once : refused) += 1;
-      if (forward) check_turn(d, max_wait);
+      if (d.allowed) taken_.push_back({now_ + d.delay.count(), d, asked_.costs});
+      if (forward && !gives_back_) check_turn(d, max_wait);
     }
   }
 
@@ -206,6 +220,44 @@ class turn_trace {
       fail("its turn could come earlier: " + test::text_of(d));
     }
     if (d.allowed) count_at(turn);
+  }
+
+  struct request {
+    std::int64_t turn;
+    decision said;
+    std::vector<std::int64_t> costs;
+  };
+
+  /// One of the last, mostly: the others no longer matter.
+  void give_back() {
+    const std::int64_t last = static_cast<std::int64_t>(taken_.size()) - 1;
+    const auto chosen = taken_.begin() + last - f_.random.magnitude(last + 1) + 1;
+    const request r = *chosen;
+    taken_.erase(chosen);
+    const bool alone = policies_.size() == 1;
+    const auto ticket = policies::ticket_of(r.said, asked_.kernels, alone);
+    auto costs_now = std::exchange(asked_.costs, r.costs);
+    std::vector<std::int64_t> arguments{ticket.turn, ticket.after, alone ? 1 : 0};
+    asked_.append_constants(arguments, true);
+    f_.returns.set_clock(now_);
+    asked_.run(f_.client, f_.returns, arguments, 1, 1);
+    policies::give_back_all(asked_.tiers(states_), now_, ticket);
+    asked_.costs = std::move(costs_now);
+  }
+
+  /// Those who kept their turns could all have had them if the others had never come.
+  void nothing_was_gained() {
+    std::stable_sort(taken_.begin(), taken_.end(),
+                     [](const request& a, const request& b) { return a.turn < b.turn; });
+    for (std::size_t i = 0; i < policies_.size(); ++i) {
+      const auto expected = model::make_reference(policies_[i], model::most_of(policies_[i]));
+      for (const request& r : taken_) {
+        const decision d = expected->record(r.turn, r.costs[i]);
+        if (!d.allowed || (spaced_[i] && d.delay.count() > 0)) {
+          fail("more was given back than taken: " + test::text_of(d));
+        }
+      }
+    }
   }
 
   bool may_go(std::int64_t time) const {
@@ -225,6 +277,9 @@ class turn_trace {
   }
 
   fixture& f_;
+  const bool gives_back_;
+  std::vector<policy> policies_;
+  std::vector<request> taken_;
   model::tier_script asked_;
   std::vector<any_state> states_;
   std::vector<std::unique_ptr<model::reference>> expected_;
@@ -239,11 +294,11 @@ class turn_trace {
   std::string text_;
 };
 
-void compare_all(fixture& f, bool forward) {
+void compare_all(fixture& f, clock_goes clock, turns_are turns) {
   std::int64_t booked = 0, at_once = 0, refused = 0;
   for (int n = 0; booked + at_once + refused < steps_wanted; ++n) {
-    turn_trace trace(f, n);
-    trace.run(forward);
+    turn_trace trace(f, n, turns);
+    trace.run(clock);
     booked += trace.booked;
     at_once += trace.at_once;
     refused += trace.refused;
@@ -258,8 +313,20 @@ void compare_all(fixture& f, bool forward) {
 
 BOOST_FIXTURE_TEST_SUITE(booking, fixture)
 
-BOOST_AUTO_TEST_CASE(turns_are_exact_and_in_order) { compare_all(*this, true); }
+BOOST_AUTO_TEST_CASE(turns_are_exact_and_in_order) {
+  compare_all(*this, clock_goes::forward, turns_are::kept);
+}
 
-BOOST_AUTO_TEST_CASE(turns_agree_when_the_clock_steps_back) { compare_all(*this, false); }
+BOOST_AUTO_TEST_CASE(turns_agree_when_the_clock_steps_back) {
+  compare_all(*this, clock_goes::anyhow, turns_are::kept);
+}
+
+BOOST_AUTO_TEST_CASE(giving_back_never_mints_capacity) {
+  compare_all(*this, clock_goes::forward, turns_are::sometimes_given_back);
+}
+
+BOOST_AUTO_TEST_CASE(giving_back_agrees_when_the_clock_steps_back) {
+  compare_all(*this, clock_goes::anyhow, turns_are::sometimes_given_back);
+}
 
 BOOST_AUTO_TEST_SUITE_END()
