@@ -78,7 +78,11 @@ class memory_store final : public detail::store_backend {
       case detail::check_kind::reset:
         home.reset(key);
         break;
-      case detail::check_kind::cool_down:
+      case detail::check_kind::renew:
+      case detail::check_kind::leave:
+        c.ec = home.record(detail::kernel_for(c.kind, kernel, c.cost), key, clock, c.cost, c.answer);
+        break;
+      default:
         break;
     }
   }
@@ -107,7 +111,7 @@ class memory_store final : public detail::store_backend {
       case detail::check_kind::reset:
         for (const memory::shard::place& p : asked) home.reset(p.key);
         break;
-      case detail::check_kind::cool_down:
+      default:
         break;
     }
   }

@@ -36,12 +36,19 @@ call::purpose purpose_of(check_kind kind) {
       return call::purpose::reset;
     case check_kind::cool_down:
       return call::purpose::cool_down;
+    case check_kind::renew:
+    case check_kind::leave:
+    case check_kind::watch:
+      break;
   }
   return call::purpose::record;
 }
 
 bool merges(const check& c) {
-  if (c.kind != check_kind::record) return true;
+  // Of a lease, each has a number of its own.
+  if (c.kind == check_kind::fetch || c.kind == check_kind::reset || c.kind == check_kind::cool_down) {
+    return true;
+  }
   return std::visit([](const auto& k) { return k.coalesces(); }, c.limiter->tiers.front());
 }
 
@@ -83,10 +90,7 @@ std::size_t coalescer::open_call(const check& c) {
   opened.what = purpose_of(c.kind);
   detail::for_each_tier(c, [&](const detail::limiter_core& limiter, std::string_view,
                                std::int64_t cost, std::size_t tier) {
-    // The limiter's own hold looks only.
-    opened.tiers.push_back({c.kind == check_kind::cool_down ? policies::kernel(policies::hold(cost))
-                                                            : limiter.tiers[tier],
-                            cost});
+    opened.tiers.push_back({detail::kernel_for(c.kind, limiter.tiers[tier], cost), cost});
   });
   return calls_.size() - 1;
 }
