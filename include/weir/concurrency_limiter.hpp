@@ -78,7 +78,9 @@ class [[nodiscard]] lease {
 
   /// Completes without an error when the place is lost; at once if it is. For racing the work against it:
   ///
-  ///     co_await (send_request() || lease.lost());   // loss cancels send_request()
+  ///     co_await (send_request() || lease.lost(asio::use_awaitable));   // loss cancels send_request()
+  ///
+  /// Asio's operator|| is for a strand, or a context with one thread.
   ///
   /// **Handler signature.** `void(error_code)`. The error is boost::asio::error::operation_aborted: when the place is given
   /// back first, or the operation is cancelled (any type).
@@ -118,7 +120,7 @@ class [[nodiscard]] lease {
 ///     weir::concurrency_limiter gate(store, "partner-api", {.limit = 8, .lease = 10s});
 ///     weir::lease place = co_await gate.enter("account-42");
 ///     if (!place) co_return come_back_after(place.answer().retry_after);
-///     co_await (send_request() || place.lost());
+///     co_await (send_request() || place.lost(asio::use_awaitable));
 ///
 /// Gates of the same resource, group and store count the same places, each with its own limit and length. Whoever enters
 /// does so in one atomic step, which first drops the leases that have lapsed: no process cleans up after another, and
