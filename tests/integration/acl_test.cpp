@@ -58,17 +58,18 @@ struct fixture {
     admin.must("SELECT", 1);
     admin.must("ZADD", std::string(s.backend()->key_prefix()) + ":{gate:a}:c", 1, "1:2:3");
     admin.must("SELECT", 0);
-    for (const auto length : {std::chrono::microseconds(1h), std::chrono::microseconds(1s)}) {
-      const weir::concurrency_limiter gate(s, "gate", {.limit = 2, .lease = length});
-      for (int i = 0; i < 2; ++i) {
-        weir::test::enter(io, gate, "a",
-                          told.emplace_back());  // and given back, which nobody waits for
-      }
-      crowd c;
-      gate.fetch("a", {}, c.caller());
-      weir::test::run_until_complete(io, c);
-      told.push_back(c[0].ec);
+    const weir::concurrency_limiter longer(s, "gate", {.limit = 3, .lease = 1h});
+    const weir::concurrency_limiter gate(s, "gate", {.limit = 2, .lease = 1min});
+    const weir::lease held = weir::test::enter(io, longer, "a", told.emplace_back());
+    for (int i = 0; i < 2; ++i) {  // and given back, which nobody waits for
+      weir::test::enter(io, gate, "a", told.emplace_back()).release();
     }
+    const weir::lease second = weir::test::enter(io, gate, "a", told.emplace_back());
+    weir::test::enter(io, gate, "a", told.emplace_back()).release();  // full
+    crowd c;
+    gate.fetch("a", {}, c.caller());
+    weir::test::run_until_complete(io, c);
+    told.push_back(c[0].ec);
   }
 
   /// Everything weir sends, on every path through the scripts; what the calls ended with.
