@@ -364,6 +364,29 @@ BOOST_AUTO_TEST_CASE(an_enter_whose_answer_was_lost_is_given_back_on_the_next_co
   BOOST_TEST(enter(g).allowed());
 }
 
+BOOST_AUTO_TEST_CASE(a_lease_counts_from_when_its_enter_was_sent) {
+  constexpr auto length = 1s;
+  server.kill();
+  const auto g = gate(1, length);
+  entrance e(g);
+  asio::steady_timer longer(io, length + length / 10);
+  bool over = false;
+  longer.async_wait([&](error_code) { over = true; });
+  run_until(io, [&] { return over; });
+  BOOST_TEST(!e.done);
+  server.restart();
+  run_until(io, [&] { return e.done; });
+  BOOST_TEST(e.got.is_held());
+  const loss watched(e.got);
+  redis_client again(server);
+  const auto ends = [&] {
+    return again.must("ZRANGE", key, 0, 0, "WITHSCORES").children.at(1).text;
+  };
+  const std::string first = ends();
+  ask_until([&] { return ends() != first; });  // it is renewed as any other
+  BOOST_TEST(!watched.told());
+}
+
 // In the sleep of the machine, say: whatever comes back has to ask again.
 BOOST_AUTO_TEST_CASE(who_overslept_learns_that_others_are_in) {
   const auto g = gate(1, 200ms);
