@@ -99,7 +99,7 @@ struct entrance {
   ::alarm(120);  // should the parent be gone
   asio::io_context io;
   const concurrency_limiter g(weir::make_redis_store(io.get_executor(), options), "gate",
-                              {.limit = 1, .lease = length});
+                              {.limit = 2, .lease = length});
   lease held;
   g.enter("a", [&](error_code ec, lease l) {
     held = std::move(l);
@@ -226,21 +226,34 @@ BOOST_AUTO_TEST_CASE(the_next_caller_reclaims_the_place_of_one_that_died) {
   BOOST_TEST(taken_at > 0);
   ::close(ends[0]);
   ::close(ends[1]);
+  const std::string its_name = client.must("ZRANGE", key, 0, 0).children.at(0).text;
 
-  const auto g = gate(1, length);
+  const auto g = gate(2, length);
+  const lease ours = enter(g);
+  BOOST_TEST(ours.is_held());
   BOOST_TEST(!enter(g));
   // While it lives, it renews.
-  const double first = end();
-  ask_until([&] { return end() > first; });
+  const auto its_end = [&] {
+    double latest = 0;
+    const auto all = client.must("ZRANGE", key, 0, -1, "WITHSCORES").children;
+    for (std::size_t i = 0; i + 1 < all.size(); i += 2) {
+      if (all[i].text == its_name) latest = std::stod(all[i + 1].text);
+    }
+    return latest;
+  };
+  const double first = its_end();
+  BOOST_TEST(first > 0);
+  ask_until([&] { return its_end() > first; });
   BOOST_TEST(!enter(g));
   ::kill(child, SIGKILL);
   BOOST_TEST(::waitpid(child, nullptr, 0) == child);
-  const double lapses = end();
+  const double lapses = its_end();
   lease l;
   ask_until([&] { return (l = enter(g)).allowed(); });
   BOOST_TEST(static_cast<double>(l.answer().at.time_since_epoch().count()) >= lapses);
-  BOOST_TEST(l.answer().used == 1);
-  BOOST_TEST(inside() == 1);
+  BOOST_TEST(l.answer().used == 2);
+  BOOST_TEST(ours.is_held());
+  BOOST_TEST(inside() == 2);
 }
 
 BOOST_AUTO_TEST_CASE(a_server_that_lost_its_data_means_a_lost_lease) {
