@@ -99,7 +99,9 @@ decision fetch_all(std::span<const tier<State>> tiers, moment now) {
   return answer(tiers, {each.data(), tiers.size()});
 }
 
-bool can_book(const kernel& k) noexcept { return !std::holds_alternative<sliding_window>(k); }
+bool can_book(const kernel& k) noexcept {
+  return !std::holds_alternative<sliding_window>(k) && !std::holds_alternative<lease_set>(k);
+}
 
 template <class State>
 instant turn_of(std::span<const tier<State>> tiers, instant now) {

@@ -63,7 +63,8 @@ decision lease_set::describe(const summary& r, instant now, bool allowed) const 
   return d;
 }
 
-decision lease_set::record(replay& r, instant now, std::int64_t) const noexcept {
+decision lease_set::record(replay& r, moment m, std::int64_t) const noexcept {
+  const instant now = m.clock;
   const bool allowed = passes(r);
   if (allowed && act_ == act::leave) {
     --r.in;
@@ -77,11 +78,12 @@ decision lease_set::record(replay& r, instant now, std::int64_t) const noexcept 
   return describe(r, now, allowed);
 }
 
-decision lease_set::fetch(const replay& r, instant now, std::int64_t) const noexcept {
-  return describe(r, now, passes(r));
+decision lease_set::fetch(const replay& r, moment m, std::int64_t) const noexcept {
+  return describe(r, m.clock, passes(r));
 }
 
-decision lease_set::record(state& s, instant now, std::int64_t number) const {
+decision lease_set::record(state& s, moment m, std::int64_t number) const {
+  const instant now = m.clock;
   tidy(s, now);
   summary r = summary_of(s, now, number);
   const decision d = record(r, now, number);
@@ -102,8 +104,8 @@ decision lease_set::record(state& s, instant now, std::int64_t number) const {
   return d;
 }
 
-decision lease_set::fetch(const state& s, instant now, std::int64_t number) const {
-  return fetch(summary_of(s, now, number), now, number);
+decision lease_set::fetch(const state& s, moment m, std::int64_t number) const {
+  return fetch(summary_of(s, m.clock, number), m, number);
 }
 
 instant lease_set::matters_until(const state& s) const noexcept {

@@ -16,7 +16,7 @@ namespace weir::policies {
 ///     renew   from now on for the lease's whole length, if it is in; a lapsed one stays lapsed, even if there is room
 ///     leave   out, if it is in
 ///
-/// A fetch answers whether somebody else could enter.
+/// A fetch answers whether somebody else could enter. There are no places ahead of time: nothing can be booked.
 ///
 /// The clock. A lease that ends further ahead than its own length was not written by this clock: it gets that length from
 /// now on. Each lease knows its own, because gates of different lengths may share a subject while they are changed.
@@ -57,8 +57,8 @@ class lease_set {
   units ceiling() const noexcept { return max_units; }
   units limit() const noexcept { return limit_; }
 
-  decision record(state& s, instant now, std::int64_t number) const;
-  decision fetch(const state& s, instant now, std::int64_t number) const;
+  decision record(state& s, moment now, std::int64_t number) const;
+  decision fetch(const state& s, moment now, std::int64_t number) const;
   instant matters_until(const state& s) const noexcept;
 
   // Its other half is lease_set.lua.
@@ -72,8 +72,8 @@ class lease_set {
   }
   bool coalesces() const noexcept { return false; }
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
-  decision record(replay& r, instant now, std::int64_t number) const noexcept;
-  decision fetch(const replay& r, instant now, std::int64_t number) const noexcept;
+  decision record(replay& r, moment now, std::int64_t number) const noexcept;
+  decision fetch(const replay& r, moment now, std::int64_t number) const noexcept;
 
  private:
   void tidy(state& s, instant now) const;

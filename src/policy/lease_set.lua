@@ -31,12 +31,12 @@ local function check(key, checks, write, into, at)
   end
 
   if write and first > 0 then
-    if first <= now then call('ZREMRANGEBYSCORE', key, '-inf', format('%d', now)) end
-    if last > now + length then
+    if first <= clock then call('ZREMRANGEBYSCORE', key, '-inf', format('%d', clock)) end
+    if last > clock + length then
       -- A gate with longer leases wrote it, or another clock.
-      local far = call('ZRANGEBYSCORE', key, format('(%d', now + length), '+inf', 'WITHSCORES')
+      local far = call('ZRANGEBYSCORE', key, format('(%d', clock + length), '+inf', 'WITHSCORES')
       for i = 1, #far, 2 do
-        local most = now + (tonumber(string.match(far[i], ':(%d+)$')) or 0)
+        local most = clock + (tonumber(string.match(far[i], ':(%d+)$')) or 0)
         if tonumber(far[i + 1]) > most then call('ZADD', key, format('%d', most), far[i]) end
       end
       last = lapse(key, '-1')
@@ -44,14 +44,14 @@ local function check(key, checks, write, into, at)
   end
 
   local inside, room, own = 0, 0, 0
-  if last <= now then
+  if last <= clock then
     last = 0
   else
-    inside = call('ZCOUNT', key, format('(%d', now), '+inf')
+    inside = call('ZCOUNT', key, format('(%d', clock), '+inf')
     -- Those who are one too many leave first.
     if inside >= limit then room = lapse(key, format('%d', -limit)) end
     own = tonumber(call('ZSCORE', key, name) or 0)
-    if own <= now then own = 0 end
+    if own <= clock then own = 0 end
   end
   into[at], into[at + 1], into[at + 2], into[at + 3] = inside, room, last, own
 
@@ -63,12 +63,12 @@ local function check(key, checks, write, into, at)
     if act == 2 then
       call('ZREM', key, name)
     else
-      call('ZADD', key, format('%d', now + length), name)
-      if now + length > upto then upto = now + length end
+      call('ZADD', key, format('%d', clock + length), name)
+      if clock + length > upto then upto = clock + length end
     end
   end
   if upto > last or (upto > 0 and call('PTTL', key) == -1) then
-    call('PEXPIRE', key, format('%d', ceil((upto - now) / 1000)))
+    call('PEXPIRE', key, format('%d', ceil((upto - clock) / 1000)))
   end
   return pass and checks or 0
 end
