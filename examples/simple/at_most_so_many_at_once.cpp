@@ -6,6 +6,7 @@
 // cancelled.
 //
 //     at_most_so_many_at_once [redis://127.0.0.1:6379]
+#include <algorithm>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
 #include "../example.hpp"
