@@ -48,8 +48,8 @@ void lease::release() noexcept {
   if (core_ == nullptr) return;
   try {
     core_->leases->release(core_, number_);
-  } catch (const std::bad_alloc&) {
-    // It lapses: nobody renews it any more.
+  } catch (const std::exception&) {
+    // No memory to tell the store: it lapses, for nobody renews it any more.
   }
 }
 

@@ -255,6 +255,22 @@ BOOST_AUTO_TEST_CASE(in_coroutines) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(in_coroutines_with_a_signal) {
+  const auto g = gate(1, 100ms);
+  weir::test::run(io, [&]() -> asio::awaitable<void> {
+    asio::cancellation_signal stop;
+    lease place = co_await g.enter("a");
+    auto executor = co_await asio::this_coro::executor;
+    place.cancel_when_lost(stop, executor);
+    now += 1h;
+    const auto [e] = co_await asio::co_spawn(
+        executor, forever(),
+        asio::bind_cancellation_slot(stop.slot(), asio::as_tuple(asio::use_awaitable)));
+    BOOST_TEST((e != nullptr));
+    BOOST_TEST(!place.is_held());
+  });
+}
+
 BOOST_AUTO_TEST_CASE(a_context_that_ends_takes_everything_along) {
   auto own = std::make_unique<asio::io_context>();
   auto s = weir::make_memory_store(own->get_executor());
