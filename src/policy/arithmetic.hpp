@@ -11,28 +11,6 @@ using units = std::int64_t;    ///< what a policy counts
 using instant = std::int64_t;  ///< microseconds since 1970-01-01T00:00Z, never negative
 using span = std::int64_t;     ///< microseconds
 
-/// What a kernel is asked at: the store's clock, and the time of the request, which lies later when a turn is booked.
-struct moment {
-  instant clock;
-  instant when;
-
-  moment(instant now) noexcept
-      : clock(now), when(now) {}  // NOLINT: an instant is a moment of its own
-  moment(instant now, instant turn) noexcept : clock(now), when(turn) {}
-};
-
-/// Turns booked ahead, as a state knows them.
-struct booking {
-  instant written = 0;  // when the last was booked: that time has passed; 0: none is ahead
-  instant turn = 0;     // the last
-
-  /// What is still ahead of a time that has passed.
-  booking after(instant passed) const noexcept {
-    return turn > passed ? booking{passed, turn} : booking{};
-  }
-  friend bool operator==(const booking&, const booking&) = default;
-};
-
 __extension__ using wide = __int128;  // products of two 53-bit numbers
 
 /// The largest integer from which a Lua number can still count on.

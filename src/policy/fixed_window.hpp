@@ -10,15 +10,11 @@ namespace weir::policies {
 
 /// One counter and the time at which its window began. A clock behind that time is read as that time; behind by more than
 /// a window, the count moves to the window of now.
-///
-/// Turns. A request booked for a later window opens it before its time, once the windows before it are full: until then
-/// nothing passes. The state then says when it was written, and that is the time which has passed.
 class fixed_window {
  public:
   struct state {
     instant start = 0;
-    units count = 0;      // 0: no window is open
-    instant written = 0;  // of a window opened ahead: when it was written; else 0
+    units count = 0;  // 0: no window is open
     friend bool operator==(const state&, const state&) = default;
   };
 
@@ -28,13 +24,13 @@ class fixed_window {
   units ceiling() const noexcept { return std::min(limit_, max_units); }
   units limit() const noexcept { return limit_for_caller(limit_); }
 
-  decision record(state& s, moment now, units cost) const noexcept;
-  decision fetch(const state& s, moment now, units cost) const noexcept;
+  decision record(state& s, instant now, units cost) const noexcept;
+  decision fetch(const state& s, instant now, units cost) const noexcept;
   instant matters_until(const state& s) const noexcept { return s.start + window_; }
 
   // Its other half is fixed_window.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
-  static constexpr std::size_t reply_width = 3;
+  static constexpr std::size_t reply_width = 2;
   static constexpr std::string_view key_suffix = "f";
   static std::string_view script() noexcept;
   using replay = state;
@@ -44,11 +40,9 @@ class fixed_window {
 
  private:
   instant begin_of_window(instant at) const noexcept;
-  instant passed(const state& s, instant clock) const noexcept;
-  state settled(const state& s, instant clock) const noexcept;
+  state settled(const state& s, instant now) const noexcept;
   state current(const state& s, instant at) const noexcept;
-  bool fits(const state& s, instant at, units cost) const noexcept;
-  decision describe(const state& s, instant at, units cost, bool allowed) const noexcept;
+  decision describe(const state& s, instant at, bool allowed) const noexcept;
 
   span window_;
   units limit_;

@@ -28,8 +28,8 @@ class hold {
   units ceiling() const noexcept { return max_units; }
   units limit() const noexcept { return unlimited; }
 
-  decision record(state& s, moment now, units cost) const noexcept;
-  decision fetch(const state& s, moment now, units cost) const noexcept;
+  decision record(state& s, instant now, units cost) const noexcept;
+  decision fetch(const state& s, instant now, units cost) const noexcept;
   instant matters_until(const state& s) const noexcept { return s.until; }
 
   // Its other half is hold.lua.

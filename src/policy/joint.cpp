@@ -19,12 +19,12 @@ decision with_state(const tier<State>& t, F&& f) {
 }
 
 template <class State>
-decision fetch(const tier<State>& t, moment now) {
+decision fetch(const tier<State>& t, instant now) {
   return with_state(t, [&](const auto& k, const auto& s) { return k.fetch(s, now, t.cost); });
 }
 
 template <class State>
-decision record(const tier<State>& t, moment now) {
+decision record(const tier<State>& t, instant now) {
   return with_state(t, [&](const auto& k, auto& s) { return k.record(s, now, t.cost); });
 }
 
@@ -78,7 +78,7 @@ decision combined(std::span<const decision> of) noexcept {
 }
 
 template <class State>
-decision record_all(std::span<const tier<State>> tiers, moment now) {
+decision record_all(std::span<const tier<State>> tiers, instant now) {
   std::array<decision, max_tiers> each;
   bool allowed = true;
   for (std::size_t i = 0; i < tiers.size(); ++i) {
@@ -93,60 +93,15 @@ decision record_all(std::span<const tier<State>> tiers, moment now) {
 }
 
 template <class State>
-decision fetch_all(std::span<const tier<State>> tiers, moment now) {
+decision fetch_all(std::span<const tier<State>> tiers, instant now) {
   std::array<decision, max_tiers> each;
   for (std::size_t i = 0; i < tiers.size(); ++i) each[i] = fetch(tiers[i], now);
   return answer(tiers, {each.data(), tiers.size()});
 }
 
-bool can_book(const kernel& k) noexcept { return !std::holds_alternative<sliding_window>(k); }
-
-template <class State>
-instant turn_of(std::span<const tier<State>> tiers, instant now) {
-  instant turn = now;
-  for (const tier<State>& t : tiers) {
-    decision d = fetch(t, now);
-    // A leaky bucket that refuses would then ask for a delay; nothing more comes after that.
-    for (int i = 0; i < 2; ++i) {
-      const auto wait = d.allowed ? d.delay : d.retry_after;
-      if (wait.count() == 0) break;
-      const instant own = (d.at + wait).time_since_epoch().count();
-      turn = std::max(turn, own);
-      d = fetch(t, moment(now, own));
-    }
-  }
-  return turn;
-}
-
-template <class State>
-decision book_at(std::span<const tier<State>> tiers, moment turn, span max_wait) {
-  const std::chrono::microseconds wait(turn.when - turn.clock);
-  if (wait.count() > max_wait) {
-    decision d = fetch_all(tiers, turn.clock);
-    d.allowed = false;
-    d.delay = {};
-    d.retry_after = wait - std::chrono::microseconds(max_wait);
-    return d;
-  }
-  decision d = tiers.size() == 1 ? record(tiers[0], turn) : record_all(tiers, turn);
-  if (wait.count() > 0) {
-    d.delay = wait;
-    d.reset_after += wait;
-    d.at -= wait;
-  }
-  return d;
-}
-
-template <class State>
-decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait) {
-  return book_at(tiers, moment(now, turn_of(tiers, now)), max_wait);
-}
-
-template decision record_all(std::span<const tier<any_state>>, moment);
-template decision record_all(std::span<const tier<any_replay>>, moment);
-template decision fetch_all(std::span<const tier<any_state>>, moment);
-template decision fetch_all(std::span<const tier<any_replay>>, moment);
-template decision book_all(std::span<const tier<any_state>>, instant, span);
-template decision book_at(std::span<const tier<any_replay>>, moment, span);
+template decision record_all(std::span<const tier<any_state>>, instant);
+template decision record_all(std::span<const tier<any_replay>>, instant);
+template decision fetch_all(std::span<const tier<any_state>>, instant);
+template decision fetch_all(std::span<const tier<any_replay>>, instant);
 
 }  // namespace weir::policies

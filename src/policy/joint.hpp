@@ -25,29 +25,12 @@ struct tier {
 /// refuses longest, and its place in `tier` (of one alone: -1). `of` holds at least one.
 decision combined(std::span<const decision> of) noexcept;
 
-/// Counts in all of them, at one instant of the clock, if all allow it; else in none. None may count what it refuses. At most max_tiers.
+/// Counts in all of them, at one instant, if all allow it; else in none. None may count what it refuses. At most max_tiers.
 /// A hold follows the tiers of its limiter, takes no place among them, and refuses in the name of the last.
 template <class State>
-decision record_all(std::span<const tier<State>> tiers, moment now);
+decision record_all(std::span<const tier<State>> tiers, instant now);
 
 template <class State>
-decision fetch_all(std::span<const tier<State>> tiers, moment now);
-
-/// Whether a turn can be booked in it.
-bool can_book(const kernel& k) noexcept;
-
-/// The first time, not before now, at which a request may go out: all of the tiers allow it, and none asks for a delay.
-/// What comes later cannot change it. All must be able to book.
-template <class State>
-instant turn_of(std::span<const tier<State>> tiers, instant now);
-
-/// Counts a request in all of them at its turn, if that is not after now + max_wait; else in none. `delay` is the time
-/// until then. If refused, `retry_after` is when the same would be booked.
-template <class State>
-decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait);
-
-/// The decision on a request whose turn is known.
-template <class State>
-decision book_at(std::span<const tier<State>> tiers, moment turn, span max_wait);
+decision fetch_all(std::span<const tier<State>> tiers, instant now);
 
 }  // namespace weir::policies

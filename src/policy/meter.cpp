@@ -47,23 +47,15 @@ meter::state meter::plus(state a, state b) const noexcept {
   return sum;
 }
 
-/// A time that has certainly passed.
-instant meter::passed(const state& s) const noexcept {
-  return s.ahead.written > 0 ? s.ahead.written : difference(s, tolerance_);
+meter::state meter::settled(const state& s, instant now) const noexcept {
+  const span ahead = difference(s, tolerance_) - now;
+  return ahead > tolerance_.whole ? state{s.whole - ahead, s.part} : s;
 }
 
-meter::state meter::settled(const state& s, instant clock) const noexcept {
-  const span early = passed(s) - clock;
-  if (early <= tolerance_.whole) return s;
-  const booking ahead{clock, s.ahead.turn - early};
-  return {s.whole - early, s.part, ahead.after(clock)};
-}
-
-meter::verdict meter::judge(const state& s, moment now, units cost) const noexcept {
+meter::verdict meter::judge(const state& s, instant now, units cost) const noexcept {
   verdict v;
-  v.passed = std::max(now.clock, passed(s));
-  v.at = std::max(now.when, v.passed);
-  const state at{v.at};
+  v.at = std::max(now, difference(s, tolerance_));
+  const state at{v.at, 0};
   v.base = later(s, at) ? s : at;
   v.next = plus(v.base, time_of(cost));
   v.allowed = !later(v.next, plus(at, tolerance_));
@@ -71,7 +63,7 @@ meter::verdict meter::judge(const state& s, moment now, units cost) const noexce
 }
 
 decision meter::describe(const verdict& v, const state& after) const noexcept {
-  const state at{v.at};
+  const state at{v.at, 0};
   const state& tat = later(after, at) ? after : at;
 
   // Room left, in units: (at + burst * T - TAT) / T, in parts of a microsecond to stay exact.
@@ -94,18 +86,15 @@ decision meter::describe(const verdict& v, const state& after) const noexcept {
   return d;
 }
 
-decision meter::record(state& s, moment now, units cost) const noexcept {
-  s = settled(s, now.clock);
+decision meter::record(state& s, instant now, units cost) const noexcept {
+  s = settled(s, now);
   const verdict v = judge(s, now, cost);
-  if (v.allowed) {
-    const booking ahead{v.passed, std::max(s.ahead.turn, v.at)};
-    s = {v.next.whole, v.next.part, ahead.after(v.passed)};
-  }
+  if (v.allowed) s = v.next;
   return describe(v, s);
 }
 
-decision meter::fetch(const state& s, moment now, units cost) const noexcept {
-  const state seen = settled(s, now.clock);
+decision meter::fetch(const state& s, instant now, units cost) const noexcept {
+  const state seen = settled(s, now);
   return describe(judge(seen, now, cost), seen);
 }
 
@@ -117,9 +106,8 @@ script_arguments meter::arguments(units cost) const noexcept {
 }
 
 bool meter::restore(std::span<const std::int64_t> fields, replay& out) noexcept {
-  out = {fields[0], fields[1], {fields[2], fields[3]}};
-  return is_instant(fields[0]) && is_count(fields[1]) && is_instant(fields[2]) &&
-         is_instant(fields[3]);
+  out = {fields[0], fields[1]};
+  return is_instant(fields[0]) && is_count(fields[1]);
 }
 
 }  // namespace weir::policies

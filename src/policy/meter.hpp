@@ -20,15 +20,11 @@ namespace weir::policies {
 /// The clock. A TAT lies at most burst * T beyond the time at which it was written, so TAT - burst * T has certainly
 /// passed: a clock that reads less is read as that time. Further ahead than another burst * T, it was not written by this
 /// clock or not under this policy: then the bucket counts as full, from now on.
-///
-/// Turns. A request booked for a later time may push the TAT further than burst * T ahead. The state then says which turn is
-/// the last, and when it was written: that time has passed, and takes the place of TAT - burst * T in the above.
 class meter {
  public:
   struct state {
     instant whole = 0;  // the TAT: whole + part / parts microseconds
     std::int64_t part = 0;
-    booking ahead = {};
     friend bool operator==(const state&, const state&) = default;
   };
 
@@ -40,18 +36,16 @@ class meter {
 
   units ceiling() const noexcept { return burst_; }
   units limit() const noexcept { return burst_; }
-  /// Whether an admitted request has to wait until the bucket is empty.
-  bool is_spaced() const noexcept { return spaced_; }
 
-  decision record(state& s, moment now, units cost) const noexcept;
-  decision fetch(const state& s, moment now, units cost) const noexcept;
+  decision record(state& s, instant now, units cost) const noexcept;
+  decision fetch(const state& s, instant now, units cost) const noexcept;
 
   /// From then on the state says nothing any more.
   instant matters_until(const state& s) const noexcept { return s.whole + (s.part > 0 ? 1 : 0); }
 
   // Its other half is meter.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
-  static constexpr std::size_t reply_width = 4;
+  static constexpr std::size_t reply_width = 2;
   static constexpr std::string_view key_suffix = "m";
   static std::string_view script() noexcept;
   using replay = state;
@@ -61,18 +55,16 @@ class meter {
 
  private:
   struct verdict {
-    instant passed;  // the clock, or what the state knows to have passed
-    instant at;      // the time of the request
-    state base;      // the TAT, not before `at`
-    state next;      // the TAT if admitted
+    instant at;
+    state base;  // the TAT, not before `at`
+    state next;  // the TAT if admitted
     bool allowed;
   };
 
   state time_of(units cost) const noexcept;
   state plus(state a, state b) const noexcept;
-  instant passed(const state& s) const noexcept;
-  state settled(const state& s, instant clock) const noexcept;
-  verdict judge(const state& s, moment now, units cost) const noexcept;
+  state settled(const state& s, instant now) const noexcept;
+  verdict judge(const state& s, instant now, units cost) const noexcept;
   decision describe(const verdict& v, const state& after) const noexcept;
 
   std::int64_t parts_;  // T = interval_ / parts_

@@ -86,9 +86,9 @@ decision sliding_window::describe(const state& s, instant at, units cost,
   return d;
 }
 
-decision sliding_window::record(state& s, moment now, units cost) const noexcept {
-  s = settled(s, now.clock);
-  const instant at = time_at(s, now.clock);
+decision sliding_window::record(state& s, instant now, units cost) const noexcept {
+  s = settled(s, now);
+  const instant at = time_at(s, now);
   state next = current(s, at);
   const bool allowed = fits(next, at, cost);
   if (allowed || count_refused_) {
@@ -98,9 +98,9 @@ decision sliding_window::record(state& s, moment now, units cost) const noexcept
   return describe(next, at, cost, allowed);
 }
 
-decision sliding_window::fetch(const state& s, moment now, units cost) const noexcept {
-  const state seen = settled(s, now.clock);
-  const instant at = time_at(seen, now.clock);
+decision sliding_window::fetch(const state& s, instant now, units cost) const noexcept {
+  const state seen = settled(s, now);
+  const instant at = time_at(seen, now);
   const state next = current(seen, at);
   return describe(next, at, cost, fits(next, at, cost));
 }

@@ -31,8 +31,8 @@ class sliding_window {
   units ceiling() const noexcept { return std::min(limit_, most_); }
   units limit() const noexcept { return limit_for_caller(limit_); }
 
-  decision record(state& s, moment now, units cost) const noexcept;
-  decision fetch(const state& s, moment now, units cost) const noexcept;
+  decision record(state& s, instant now, units cost) const noexcept;
+  decision fetch(const state& s, instant now, units cost) const noexcept;
   instant matters_until(const state& s) const noexcept { return aligned(s.start) + 2 * window_; }
 
   // Its other half is sliding_window.lua.

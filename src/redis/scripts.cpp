@@ -49,12 +49,12 @@ std::string entry_of_all() {
 }
 
 template <class... Kernels>
-std::string text_of_all(std::string_view driver) {
+std::string text_of_all() {
   std::string text(policies::lua::script_begin_lua);
   text += "local kernels = {\n";
   (text.append(entry_of_all<Kernels>()), ...);
   text += "}\n";
-  text += driver;
+  text += policies::lua::script_all_or_nothing_lua;
   return text;
 }
 
@@ -65,9 +65,7 @@ script named(std::string text) {
 
 template <class... Kernels>
 std::array<script, script_count> make_scripts(const std::variant<Kernels...>*) {
-  return {named(text_of_one<Kernels>())...,
-          named(text_of_all<Kernels...>(policies::lua::script_all_or_nothing_lua)),
-          named(text_of_all<Kernels...>(policies::lua::script_book_lua))};
+  return {named(text_of_one<Kernels>())..., named(text_of_all<Kernels...>())};
 }
 
 }  // namespace

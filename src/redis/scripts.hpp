@@ -17,11 +17,10 @@ struct script {
 };
 
 /// One script for each kind of kernel, in the order of the variant, and one of them all, for checks that touch several keys
-/// and pass or count nothing, and one that books turns: a fixed set, whatever policies there are, so that the server's script cache does not grow
+/// and pass or count nothing: a fixed set, whatever policies there are, so that the server's script cache does not grow
 /// with them.
 inline constexpr std::size_t all_or_nothing = std::variant_size_v<policies::kernel>;
-inline constexpr std::size_t turns = all_or_nothing + 1;
-inline constexpr std::size_t script_count = turns + 1;
+inline constexpr std::size_t script_count = all_or_nothing + 1;
 
 const std::array<script, script_count>& scripts();
 
