@@ -26,7 +26,7 @@ using policies::any_state;
 using policies::moment;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
-constexpr std::int64_t steps_wanted = 60'000;
+constexpr std::int64_t steps_wanted = 15'000;
 constexpr std::int64_t steps_per_trace = 300;
 
 policy random_policy(test::random_source& random) {

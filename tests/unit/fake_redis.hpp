@@ -249,8 +249,8 @@ class fake_redis {
                    std::to_string(here        ? -1
                                   : count > 0 ? now
                                               : 0) +
-                   "\r\n:" + std::to_string(here ? 0 : count) + "\r\n";
-        size += 2;
+                   "\r\n:" + std::to_string(here ? 0 : count) + "\r\n:0\r\n";
+        size += 3;
         foreign = foreign || here;
       }
       for (fate* f : s.whose) {

@@ -199,4 +199,12 @@ BOOST_AUTO_TEST_CASE(the_first_refusal_is_the_reason_and_that_to_select_has_a_me
   BOOST_TEST((failure(0, odd, "", sha) == error::server_error));
 }
 
+// A server that does not know HELLO gets the scripts before the password, and hung up on one of 18 KB.
+BOOST_AUTO_TEST_CASE(scripts_fit_what_a_server_takes_before_the_login) {
+  for (const auto& script : weir::redis::scripts()) {
+    BOOST_TEST(script.text.size() < 14'000u);
+    BOOST_TEST(script.text.find("--") == std::string::npos);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

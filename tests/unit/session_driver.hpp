@@ -26,7 +26,7 @@ inline const std::string greeting_replies = [] {
   return all;
 }();
 
-inline const std::string one_admitted = "*3\r\n:5000000\r\n:0\r\n:0\r\n";
+inline const std::string one_admitted = "*4\r\n:5000000\r\n:0\r\n:0\r\n:0\r\n";
 
 /// Plays the driver: keeps what the core asked for, and reports what the test says became of it.
 struct driver {
