@@ -50,8 +50,8 @@ void handshake::begin(round r) {
   write_command(output, "CLIENT", "SETINFO", "LIB-NAME", "weir");
   write_command(output, "CLIENT", "SETINFO", "LIB-VER", WEIR_VERSION);
   expected_ += courtesy_count;
-  for (const script& s : scripts()) {
-    write_command(output, "SCRIPT", "LOAD", s.text);
+  for (std::size_t i = 0; i < greeted_scripts; ++i) {
+    write_command(output, "SCRIPT", "LOAD", scripts()[i].text);
     ++expected_;
   }
 }

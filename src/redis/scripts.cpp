@@ -26,8 +26,7 @@ std::string sha1_hex(std::string_view text) {
   return hex;
 }
 
-/// Without comments and indentation: a server takes no more than 16 KB at a time from who has not logged in, and the scripts
-/// are part of the greeting.
+/// Without comments and indentation.
 std::string compact(std::string_view text) {
   std::string out;
   while (!text.empty()) {
