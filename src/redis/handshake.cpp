@@ -14,6 +14,11 @@ void handshake::begin(round r) {
   expected_ = 0;
   received_ = 0;
   command_writer writer(output);
+  if (r == round::scripts) {
+    select_ = static_cast<std::size_t>(-1);
+    courtesies_ = script_count;
+    return load_scripts(output);
+  }
   const bool authenticates = !options_.password.empty();
   const std::string_view user = options_.username.empty() ? std::string_view("default")
                                                           : options_.username;
@@ -50,8 +55,14 @@ void handshake::begin(round r) {
   write_command(output, "CLIENT", "SETINFO", "LIB-NAME", "weir");
   write_command(output, "CLIENT", "SETINFO", "LIB-VER", WEIR_VERSION);
   expected_ += courtesy_count;
-  for (std::size_t i = 0; i < greeted_scripts; ++i) {
-    write_command(output, "SCRIPT", "LOAD", scripts()[i].text);
+  if (!authenticates) load_scripts(output);
+}
+
+/// Behind the login: a server takes no more than 16,384 bytes at a time from who has not logged in, and whether it knows
+/// HELLO, which logs in, is not known before it answers.
+void handshake::load_scripts(std::string& output) {
+  for (const script& s : scripts()) {
+    write_command(output, "SCRIPT", "LOAD", s.text);
     ++expected_;
   }
 }
@@ -79,6 +90,10 @@ handshake::step handshake::on_reply(const reply_view& reply) {
   if (hello_unknown_ && round_ == round::resp3) {
     begin(round::resp2);
     hello_unknown_ = false;
+    return step::again;
+  }
+  if (round_ != round::scripts && !options_.password.empty()) {
+    begin(round::scripts);
     return step::again;
   }
   return step::done;

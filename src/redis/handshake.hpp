@@ -14,7 +14,7 @@ namespace weir::redis {
 /// HELLO gets a second round in RESP2.
 ///
 /// No sockets: write output(), then feed the replies until it is no longer `going`; after `again`, write the new output().
-/// The output of either round stays where it is until the end: the replies may come before its write is done.
+/// The output of each round stays where it is until the end: the replies may come before its write is done.
 class handshake {
  public:
   enum class step { going, again, done, failed };
@@ -28,13 +28,14 @@ class handshake {
   error failure() const noexcept { return failure_; }
 
  private:
-  enum class round { resp3, resp2 };
+  enum class round { resp3, resp2, scripts };
   static constexpr std::size_t courtesy_count = 2;
   void begin(round r);
+  void load_scripts(std::string& output);
 
   const redis_options& options_;
   round round_ = round::resp3;
-  std::array<std::string, 2> outputs_;  // of each round
+  std::array<std::string, 3> outputs_;  // of each round
   std::size_t expected_ = 0;
   std::size_t received_ = 0;
   std::size_t select_ = 0;      // which reply is that to SELECT; beyond the last if there is none

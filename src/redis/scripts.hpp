@@ -24,10 +24,6 @@ inline constexpr std::size_t turns = all_or_nothing + 1;
 inline constexpr std::size_t give_back = turns + 1;
 inline constexpr std::size_t script_count = give_back + 1;
 
-/// The first so many are part of the greeting; the others are loaded when the server misses them. Who has not logged in, which
-/// is known too late where the server has no HELLO, may not send more than 16,384 bytes at a time.
-inline constexpr std::size_t greeted_scripts = turns;
-
 const std::array<script, script_count>& scripts();
 
 }  // namespace weir::redis

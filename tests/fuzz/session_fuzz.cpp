@@ -168,7 +168,7 @@ const weir::test::core_ptr companions[] = {
 
 const std::string greeting = [] {
   std::string all = "%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n";
-  for (std::size_t i = 0; i < weir::redis::greeted_scripts; ++i) all += "$1\r\na\r\n";
+  for (std::size_t i = 0; i < weir::redis::script_count; ++i) all += "$1\r\na\r\n";
   return all;
 }();
 

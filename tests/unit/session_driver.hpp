@@ -20,7 +20,7 @@ using moment = session_core::time;
 
 inline const std::string greeting_replies = [] {
   std::string all = "%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n";
-  for (std::size_t i = 0; i < redis::greeted_scripts; ++i) {
+  for (std::size_t i = 0; i < redis::script_count; ++i) {
     all += "$40\r\n" + std::string(40, 'a') + "\r\n";
   }
   return all;

@@ -15,7 +15,7 @@ namespace {
 
 const std::string refused_greeting = [] {
   std::string all = "-WRONGPASS invalid username-password pair\r\n";
-  for (std::size_t i = 0; i < 2 + weir::redis::greeted_scripts; ++i) all += "-NOAUTH\r\n";
+  for (std::size_t i = 0; i < 2 + weir::redis::script_count; ++i) all += "-NOAUTH\r\n";
   return all;
 }();
 
@@ -69,11 +69,11 @@ BOOST_AUTO_TEST_CASE(a_server_without_hello_is_greeted_again) {
   d.opened(error{});
   d.write_succeeds();
   std::string unknown = "-ERR unknown command `HELLO`\r\n";
-  for (std::size_t i = 0; i < 2 + weir::redis::greeted_scripts; ++i) unknown += "+ok\r\n";
+  for (std::size_t i = 0; i < 2 + weir::redis::script_count; ++i) unknown += "+ok\r\n";
   d.received(unknown);
   BOOST_TEST(d.write_succeeds().find("SETNAME") != std::string::npos);
   std::string known = "+OK\r\n";
-  for (std::size_t i = 0; i < 2 + weir::redis::greeted_scripts; ++i) known += "+ok\r\n";
+  for (std::size_t i = 0; i < 2 + weir::redis::script_count; ++i) known += "+ok\r\n";
   d.received(known);
   BOOST_TEST((d.core.current() == state::ready));
   BOOST_TEST((c.stage == check_stage::staged));
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_greeting_answered_too_early_is_still_the_greeting) {
     std::string replies = greeting_replies;
     if (!knows_hello) {
       replies = "-ERR unknown command `HELLO`\r\n";
-      for (std::size_t i = 0; i < 2 + weir::redis::greeted_scripts; ++i) replies += "+ok\r\n";
+      for (std::size_t i = 0; i < 2 + weir::redis::script_count; ++i) replies += "+ok\r\n";
     }
     d.received(replies);
     BOOST_TEST(*d.writing == first);
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(a_deadline_names_the_suspicion) {
             }
             if (what == loading) {
               std::string all = "%1\r\n+proto\r\n:3\r\n";
-              for (std::size_t i = 0; i < 2 + weir::redis::greeted_scripts; ++i) {
+              for (std::size_t i = 0; i < 2 + weir::redis::script_count; ++i) {
                 all += "-LOADING wait\r\n";
               }
               d.received(all);
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(a_loading_server_is_waited_for) {
   d.opened(error{});
   d.write_succeeds();
   std::string loading = "%1\r\n+proto\r\n:3\r\n";
-  for (std::size_t i = 0; i < 2 + weir::redis::greeted_scripts; ++i) loading += "-LOADING wait\r\n";
+  for (std::size_t i = 0; i < 2 + weir::redis::script_count; ++i) loading += "-LOADING wait\r\n";
   d.received(loading);
   BOOST_TEST((c.stage == check_stage::waiting));
   d.wait();
@@ -199,8 +199,7 @@ BOOST_AUTO_TEST_CASE(who_waits_in_vain_is_told_what_the_server_said_last) {
     d.opened(error{});
     d.write_succeeds();
     std::string loading = "%1\r\n+proto\r\n:3\r\n";
-    for (std::size_t i = 0; i < 2 + weir::redis::greeted_scripts; ++i)
-      loading += "-LOADING wait\r\n";
+    for (std::size_t i = 0; i < 2 + weir::redis::script_count; ++i) loading += "-LOADING wait\r\n";
     d.received(loading);
   };
   {
