@@ -30,7 +30,7 @@ class name_lookup {
   void ask(const std::string& host, std::uint16_t port, const std::shared_ptr<void>& alive,
            report r);
 
-  /// Whoever has asked is told soon that nothing was found.
+  /// Whoever has asked is told soon that nothing was found; `alive` keeps this object until then.
   void leave(const std::shared_ptr<void>& alive);
 
  private:

@@ -196,6 +196,13 @@ BOOST_AUTO_TEST_CASE(a_key_has_exactly_one_hash_tag_and_it_is_its_own) {
   }
 }
 
+// A quote among a state's bytes once made the reader of the next test run for ever.
+BOOST_AUTO_TEST_CASE(words_of_monitor_lines_may_hold_quotes) {
+  const auto words = words_of(R"(1.5 [0 lua] "SET" "k" "a\"b\\" "PX")");
+  const std::vector<std::string> expected{"SET", "k", R"(a\"b\\)", "PX"};
+  BOOST_TEST(words == expected, boost::test_tools::per_element());
+}
+
 // What a cluster needs: a script touches no key that it did not declare.
 BOOST_AUTO_TEST_CASE(scripts_touch_only_the_keys_they_declare) {
   const auto s = open();
