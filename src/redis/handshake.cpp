@@ -55,11 +55,10 @@ void handshake::begin(round r) {
   write_command(output, "CLIENT", "SETINFO", "LIB-NAME", "weir");
   write_command(output, "CLIENT", "SETINFO", "LIB-VER", WEIR_VERSION);
   expected_ += courtesy_count;
-  if (!authenticates) load_scripts(output);
 }
 
-/// Behind the login: a server takes no more than 16,384 bytes at a time from who has not logged in, and whether it knows
-/// HELLO, which logs in, is not known before it answers.
+/// In a round behind the login, also where no password is set: a server that wants one takes no more than 16,384 bytes at
+/// a time from who has not logged in, and would hang up instead of telling that a password is wanting.
 void handshake::load_scripts(std::string& output) {
   for (const script& s : scripts()) {
     write_command(output, "SCRIPT", "LOAD", s.text);
@@ -92,7 +91,7 @@ handshake::step handshake::on_reply(const reply_view& reply) {
     hello_unknown_ = false;
     return step::again;
   }
-  if (round_ != round::scripts && !options_.password.empty()) {
+  if (round_ != round::scripts) {
     begin(round::scripts);
     return step::again;
   }

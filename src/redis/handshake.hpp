@@ -9,9 +9,9 @@
 
 namespace weir::redis {
 
-/// What is said on a new connection before anything else, as one pipeline: HELLO 3 with AUTH and SETNAME, SELECT,
-/// CLIENT SETINFO (whose refusal does not matter), and SCRIPT LOAD of every script. A server or proxy that does not know
-/// HELLO gets a second round in RESP2.
+/// What is said on a new connection before anything else, a pipeline a round: HELLO 3 with AUTH and SETNAME, SELECT,
+/// CLIENT SETINFO (whose refusal does not matter); the same in RESP2 for a server or proxy that does not know HELLO; and
+/// SCRIPT LOAD of every script.
 ///
 /// No sockets: write output(), then feed the replies until it is no longer `going`; after `again`, write the new output().
 /// The output of each round stays where it is until the end: the replies may come before its write is done.

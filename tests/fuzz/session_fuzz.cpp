@@ -42,6 +42,7 @@ struct server {
     reader.feed(bytes);
     while (auto command = reader.next()) due.push_back(std::move(*command));
   }
+  bool is_loading() const { return !due.empty() && due.front()[0] == "SCRIPT"; }
   static std::size_t numbers_in_reply(const std::vector<std::string>& words) {
     std::size_t script = 0;
     while (weir::redis::scripts()[script].sha != words[1]) ++script;
@@ -166,8 +167,10 @@ const weir::test::core_ptr companions[] = {
     make_core("d", weir::sliding_log{.limit = 3, .window = 10s}, together),
 };
 
-const std::string greeting = [] {
-  std::string all = "%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n";
+const std::string hello_replies = "%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n";
+
+const std::string script_replies = [] {
+  std::string all;
   for (std::size_t i = 0; i < weir::redis::script_count; ++i) all += "$1\r\na\r\n";
   return all;
 }();
@@ -293,7 +296,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         }
         break;
       case 6:
-        d.receive(greeting);
+        d.receive(d.peer.is_loading() ? script_replies : hello_replies);
         break;
       case 7:
       case 8:

@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(scripts_come_behind_the_login) {
   BOOST_TEST((feed(h, loads()) == step::done));
 }
 
-BOOST_AUTO_TEST_CASE(without_options_it_is_hello_and_the_scripts) {
+BOOST_AUTO_TEST_CASE(without_options_it_is_hello_and_then_the_scripts) {
   weir::redis_options o;
   o.client_name.clear();
   handshake h(o);
@@ -72,7 +72,10 @@ BOOST_AUTO_TEST_CASE(without_options_it_is_hello_and_the_scripts) {
   BOOST_TEST(!says(h, "AUTH"));
   BOOST_TEST(!says(h, "SELECT"));
   BOOST_TEST((feed(h, hello_reply) == step::going));
-  BOOST_TEST((feed(h, thanks + loads()) == step::done));
+  BOOST_TEST(!says(h, "SCRIPT"));
+  BOOST_TEST((feed(h, thanks) == step::again));
+  BOOST_TEST(says(h, "SCRIPT"));
+  BOOST_TEST((feed(h, loads()) == step::done));
 }
 
 BOOST_AUTO_TEST_CASE(a_server_without_hello_gets_a_second_round) {

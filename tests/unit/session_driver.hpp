@@ -18,8 +18,10 @@ using weir::test::fake_check;
 using state = session_core::state;
 using moment = session_core::time;
 
-inline const std::string greeting_replies = [] {
-  std::string all = "%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n";
+inline const std::string hello_replies = "%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n";
+
+inline const std::string script_replies = [] {
+  std::string all;
   for (std::size_t i = 0; i < redis::script_count; ++i) {
     all += "$40\r\n" + std::string(40, 'a') + "\r\n";
   }
@@ -129,10 +131,24 @@ struct driver {
     core.on_time(now);
     pump();
   }
+  /// The server answers the greeting, whose first part has been written.
+  void greet_back() {
+    received(hello_replies);
+    write_succeeds();
+    received(script_replies);
+  }
+  /// What a server says that is loading its data: HELLO it answers.
+  void plead_loading() {
+    received(hello_replies);
+    write_succeeds();
+    std::string all;
+    for (std::size_t i = 0; i < redis::script_count; ++i) all += "-LOADING wait\r\n";
+    received(all);
+  }
   void become_ready() {
     opened(error{});
     write_succeeds();
-    received(greeting_replies);
+    greet_back();
     BOOST_TEST_REQUIRE((core.current() == state::ready));
   }
   fake_check& submit(std::string_view subject = "a", std::chrono::microseconds timeout = 10s) {
