@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "clock.hpp"
+#include "leases/keeper.hpp"
 #include "limiter_core.hpp"
 #include "policy/joint.hpp"
 
@@ -86,6 +87,7 @@ error validate(const check& c) {
 }  // namespace
 
 void start_check(check& c) {
+  if (c.kind == check_kind::watch) return c.limiter->leases->watch(c);
   if (const error e = validate(c); e != error{}) c.ec = e;
   if (!c.ec && c.kind == check_kind::cool_down) {
     c.was_cut = c.cost > c.limiter->max_cool_down;
@@ -103,7 +105,10 @@ void start_check(check& c) {
   c.limiter->store->start(c);
 }
 
-void cancel_check(check& c, cancel_scope scope) { c.limiter->store->cancel(c, scope); }
+void cancel_check(check& c, cancel_scope scope) {
+  if (c.kind == check_kind::watch) return c.limiter->leases->unwatch(c);
+  c.limiter->store->cancel(c, scope);
+}
 
 }  // namespace detail
 }  // namespace weir

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <boost/system/system_error.hpp>
+#include <random>
 
 #include "failure_policy.hpp"
+#include "leases/keeper.hpp"
 #include "policy/joint.hpp"
+#include "weir/concurrency_limiter.hpp"
 
 namespace weir::detail {
 namespace {
@@ -47,6 +50,27 @@ void check_feedback_options(const limiter_options& options, bool counts_refused)
   }
 }
 
+/// A number of the gate's own, so that no two processes give leases of one name.
+std::int64_t random_base() {
+  std::random_device device;
+  const std::uint64_t high = device() & 0x3fffffffu;
+  return static_cast<std::int64_t>(high << 32 | device());
+}
+
+policies::lease_set compile(const concurrency_options& options) {
+  const auto require = [](const char* what, std::int64_t value, std::int64_t low, std::int64_t high) {
+    if (value >= low && value <= high) return;
+    throw boost::system::system_error(make_error_code(error::invalid_policy),
+                                      "concurrency_limiter: " + std::string(what) +
+                                          " must be between " + std::to_string(low) + " and " +
+                                          std::to_string(high) + ", got " + std::to_string(value));
+  };
+  using policies::lease_set;
+  require("limit", options.limit, 1, lease_set::most);
+  require("lease (us)", options.lease.count(), lease_set::shortest, lease_set::longest);
+  return {options.limit, options.lease.count(), random_base()};
+}
+
 /// Plain tiers keep the key of a limiter that has only them; further ones are numbered.
 std::string key_tail(const policies::kernel& kernel, std::size_t tier) {
   std::string tail(":");
@@ -59,12 +83,29 @@ std::string key_tail(const policies::kernel& kernel, std::size_t tier) {
 
 limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
                            const weir::tiers& rules, const limiter_options& options)
+    : limiter_core(std::move(backend), name, policies::compile(rules),
+                   policies::counts_refused(rules[0]), options) {
+  if (failure == on_failure::fallback) {
+    fallback = std::make_unique<local_fallback>(rules, options);
+  }
+}
+
+limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
+                           const concurrency_options& options)
+    : limiter_core(std::move(backend), name, {policies::kernel(compile(options))}, false,
+                   {.group = options.group}) {
+  leases = std::make_unique<lease_keeper>(store->get_executor(), options.lease);
+}
+
+limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
+                           std::vector<policies::kernel> kernels, bool counts_what_it_refuses,
+                           const limiter_options& options)
     : store(std::move(backend)),
       resource(checked_resource(name)),
-      tiers(policies::compile(rules)),
+      tiers(std::move(kernels)),
       ceiling(max_units),
       nominal_limit(unlimited),
-      counts_refused(policies::counts_refused(rules[0])),
+      counts_refused(counts_what_it_refuses),
       has_hold(options.feedback),
       max_cool_down(options.max_cool_down.count()),
       usual_cool_down(options.usual_cool_down),
@@ -72,9 +113,6 @@ limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_v
       failure(options.on_failure),
       shares_keys(!options.group.empty()) {
   can_wait = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_book);
-  if (failure == on_failure::fallback) {
-    fallback = std::make_unique<local_fallback>(rules, options);
-  }
   if (has_hold) {
     check_feedback_options(options, counts_refused);
     tiers.emplace_back(policies::hold());

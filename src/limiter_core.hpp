@@ -10,14 +10,21 @@
 #include "store_backend.hpp"
 #include "weir/limiter.hpp"
 
+namespace weir {
+struct concurrency_options;
+}
+
 namespace weir::detail {
 
+class lease_keeper;
 class local_fallback;
 
 /// What all copies of a limiter share. Immutable.
 struct limiter_core {
   limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
                const weir::tiers& rules, const limiter_options& options = {});
+  limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
+               const concurrency_options& options);
   ~limiter_core();
 
   /// Appends the key of a subject's tier: prefix:{resource:subject}:kind, or prefix:{group}:resource:subject:kind.
@@ -39,14 +46,33 @@ struct limiter_core {
   on_failure failure;
   std::unique_ptr<local_fallback> fallback;  // on_failure::fallback
   bool shares_keys;                          // with other limiters: there is a group
+  std::unique_ptr<lease_keeper> leases;      // of a gate: what this process holds
 
  private:
+  limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
+               std::vector<policies::kernel> kernels, bool counts_what_it_refuses,
+               const limiter_options& options);
+
   std::string key_head_;
   std::vector<std::string> key_tails_;
 };
 
 /// What lies between the braces of a key.
 std::string_view hash_tag(std::string_view key) noexcept;
+
+/// What answers a check at one of its tiers.
+inline policies::kernel kernel_for(check_kind kind, const policies::kernel& own, std::int64_t cost) {
+  switch (kind) {
+    case check_kind::cool_down:  // the limiter's own hold looks only
+      return policies::hold(cost);
+    case check_kind::renew:
+      return std::get<policies::lease_set>(own).with(policies::lease_set::act::renew);
+    case check_kind::leave:
+      return std::get<policies::lease_set>(own).with(policies::lease_set::act::leave);
+    default:
+      return own;
+  }
+}
 
 /// Calls f(limiter, subject, cost, tier) for each key that a check touches.
 template <class F>

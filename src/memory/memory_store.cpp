@@ -83,9 +83,14 @@ class memory_store final : public detail::store_backend {
       case detail::check_kind::reset:
         home.reset(key);
         break;
+      case detail::check_kind::renew:
+      case detail::check_kind::leave:
+        c.ec = home.record(detail::kernel_for(c.kind, kernel, c.cost), key, clock, c.cost, c.answer);
+        break;
       case detail::check_kind::cool_down:
       case detail::check_kind::acquire:
       case detail::check_kind::give_back:
+      case detail::check_kind::watch:
         break;
     }
   }
@@ -121,6 +126,9 @@ class memory_store final : public detail::store_backend {
         c.ec = home.give_back_all(asked, clock, detail::ticket_of(c));
         break;
       case detail::check_kind::cool_down:
+      case detail::check_kind::renew:
+      case detail::check_kind::leave:
+      case detail::check_kind::watch:
         break;
     }
   }

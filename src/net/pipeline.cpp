@@ -161,12 +161,13 @@ void pipeline::stage_upkeep() {
   missing_scripts_.reset();
 }
 
-void pipeline::stage(redis::call&& c) {
+void pipeline::stage(redis::call&& c, time now) {
   redis::write_call(out_, c, scratch_);
   c.end = out_.size();
   for (redis::call_key& key : c.keys) {
     for (check& waiting : key.checks) {
       waiting.stage = check_stage::staged;
+      waiting.sent = now;
       waiting.ec = {};
     }
   }
@@ -174,7 +175,7 @@ void pipeline::stage(redis::call&& c) {
   ++staged_;
 }
 
-const std::string& pipeline::next_write() {
+const std::string& pipeline::next_write(time now) {
   if (!wants_write()) return nothing;
   out_.clear();
   if (out_.capacity() > large_buffer)
@@ -182,7 +183,7 @@ const std::string& pipeline::next_write() {
   stage_upkeep();
   if (!held()) {
     again_.splice(again_.end(), waiting_);
-    for (redis::call& c : coalescer_.pack(again_)) stage(std::move(c));
+    for (redis::call& c : coalescer_.pack(again_)) stage(std::move(c), now);
   }
   writing_ = true;
   return out_;

@@ -40,6 +40,7 @@ class fixed_window {
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 3;
   static constexpr std::string_view key_suffix = "f";
+  static constexpr bool can_book = true;
   static std::string_view script() noexcept;
   static std::string_view give_back_script() noexcept;
   using replay = state;

@@ -36,8 +36,9 @@ class hold {
   static constexpr std::size_t script_constants = 2;  // arguments()
   static constexpr std::size_t reply_width = 1;
   static constexpr std::string_view key_suffix = "h";
+  static constexpr bool can_book = true;
   static std::string_view script() noexcept;
-  /// It takes nothing, or cannot tell what to take back.
+  /// It counts nothing.
   void give_back(state&, instant, const ticket&, units) const noexcept {}
   static std::string_view give_back_script() noexcept { return "local function give_back() end\n"; }
   using replay = state;

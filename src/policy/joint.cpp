@@ -99,7 +99,9 @@ decision fetch_all(std::span<const tier<State>> tiers, moment now) {
   return answer(tiers, {each.data(), tiers.size()});
 }
 
-bool can_book(const kernel& k) noexcept { return !std::holds_alternative<sliding_window>(k); }
+bool can_book(const kernel& k) noexcept {
+  return std::visit([](const auto& one) { return one.can_book; }, k);
+}
 
 template <class State>
 instant turn_of(std::span<const tier<State>> tiers, instant now) {
@@ -147,8 +149,8 @@ void give_back_all(std::span<const tier<any_state>> tiers, instant clock, ticket
     if (const auto* h = std::get_if<hold::state>(one.state)) t.held = std::max(t.held, h->until);
   }
   for (const tier<any_state>& one : tiers) {
-    with_state(one, [&](const auto& k, auto& s) {
-      k.give_back(s, clock, t, one.cost);
+    with_state(one, [&]<class Kernel>(const Kernel& k, auto& s) {
+      if constexpr (Kernel::can_book) k.give_back(s, clock, t, one.cost);
       return decision{};
     });
   }

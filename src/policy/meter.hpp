@@ -63,6 +63,7 @@ class meter {
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 4;
   static constexpr std::string_view key_suffix = "m";
+  static constexpr bool can_book = true;
   static std::string_view script() noexcept;
   static std::string_view give_back_script() noexcept;
   using replay = state;

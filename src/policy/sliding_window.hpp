@@ -39,10 +39,8 @@ class sliding_window {
   static constexpr std::size_t script_constants = 6;  // arguments()
   static constexpr std::size_t reply_width = 3;
   static constexpr std::string_view key_suffix = "w";
+  static constexpr bool can_book = false;
   static std::string_view script() noexcept;
-  /// It takes nothing, or cannot tell what to take back.
-  void give_back(state&, instant, const ticket&, units) const noexcept {}
-  static std::string_view give_back_script() noexcept { return "local function give_back() end\n"; }
   using replay = state;
   script_arguments arguments(units cost) const noexcept;
   bool coalesces() const noexcept { return true; }

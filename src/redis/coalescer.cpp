@@ -41,6 +41,10 @@ call::purpose purpose_of(check_kind kind) {
       return call::purpose::acquire;
     case check_kind::give_back:
       return call::purpose::give_back;
+    case check_kind::renew:
+    case check_kind::leave:
+    case check_kind::watch:
+      break;
   }
   return call::purpose::record;
 }
@@ -48,8 +52,20 @@ call::purpose purpose_of(check_kind kind) {
 constexpr std::uint32_t max_turns_per_key = 64;
 
 bool merges(const check& c) {
-  if (c.kind == check_kind::give_back) return false;
-  if (c.kind != check_kind::record) return true;
+  switch (c.kind) {
+    case check_kind::give_back:
+    case check_kind::renew:
+    case check_kind::leave:
+      return false;  // each has a ticket or number of its own
+    case check_kind::fetch:
+    case check_kind::reset:
+    case check_kind::cool_down:
+    case check_kind::acquire:
+      return true;
+    case check_kind::record:
+    case check_kind::watch:
+      break;
+  }
   return std::visit([](const auto& k) { return k.coalesces(); }, c.limiter->tiers.front());
 }
 
@@ -92,10 +108,7 @@ std::size_t coalescer::open_call(const check& c) {
   opened.max_wait = c.max_wait.count();
   detail::for_each_tier(c, [&](const detail::limiter_core& limiter, std::string_view,
                                std::int64_t cost, std::size_t tier) {
-    // The limiter's own hold looks only.
-    opened.tiers.push_back({c.kind == check_kind::cool_down ? policies::kernel(policies::hold(cost))
-                                                            : limiter.tiers[tier],
-                            cost});
+    opened.tiers.push_back({detail::kernel_for(c.kind, limiter.tiers[tier], cost), cost});
   });
   if (c.kind == check_kind::give_back) opened.ticket = detail::ticket_of(c);
   return calls_.size() - 1;

@@ -61,32 +61,34 @@ std::string entry_of_all() {
   return text;
 }
 
+/// Who cannot book stays out of what only turns need.
+template <class Kernel>
+std::string entry_of_turns() {
+  if constexpr (Kernel::can_book) return entry_of_all<Kernel>();
+  return "false,\n";
+}
+
 template <class Kernel>
 std::string entry_of_give_back() {
-  std::string text("{constants = " + number(Kernel::script_constants));
-  if (std::is_same_v<Kernel, policies::hold>) text += ", holds = true";
-  text += ", make = function(first_arg)\n";
-  text += Kernel::script();
-  text += Kernel::give_back_script();
-  text += "return give_back, check\nend},\n";
-  return text;
+  if constexpr (Kernel::can_book) {
+    std::string text("{constants = " + number(Kernel::script_constants));
+    if (std::is_same_v<Kernel, policies::hold>) text += ", holds = true";
+    text += ", make = function(first_arg)\n";
+    text += Kernel::script();
+    text += Kernel::give_back_script();
+    text += "return give_back, check\nend},\n";
+    return text;
+  } else {
+    return "false,\n";
+  }
 }
 
-template <class... Kernels>
-std::string text_of_give_back() {
+/// A driver, and the table of the kernels before it.
+template <class... Entries>
+std::string text_of_table(std::string_view driver, const Entries&... entries) {
   std::string text(policies::lua::script_begin_lua);
   text += "local kernels = {\n";
-  (text.append(entry_of_give_back<Kernels>()), ...);
-  text += "}\n";
-  text += policies::lua::script_give_back_lua;
-  return text;
-}
-
-template <class... Kernels>
-std::string text_of_all(std::string_view driver) {
-  std::string text(policies::lua::script_begin_lua);
-  text += "local kernels = {\n";
-  (text.append(entry_of_all<Kernels>()), ...);
+  (text.append(entries), ...);
   text += "}\n";
   text += driver;
   return text;
@@ -100,10 +102,11 @@ script named(std::string text) {
 
 template <class... Kernels>
 std::array<script, script_count> make_scripts(const std::variant<Kernels...>*) {
-  return {named(text_of_one<Kernels>())...,
-          named(text_of_all<Kernels...>(policies::lua::script_all_or_nothing_lua)),
-          named(text_of_all<Kernels...>(policies::lua::script_book_lua)),
-          named(text_of_give_back<Kernels...>())};
+  return {
+      named(text_of_one<Kernels>())...,
+      named(text_of_table(policies::lua::script_all_or_nothing_lua, entry_of_all<Kernels>()...)),
+      named(text_of_table(policies::lua::script_book_lua, entry_of_turns<Kernels>()...)),
+      named(text_of_table(policies::lua::script_give_back_lua, entry_of_give_back<Kernels>()...))};
 }
 
 }  // namespace

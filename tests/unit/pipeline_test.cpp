@@ -295,4 +295,18 @@ BOOST_AUTO_TEST_CASE(coalesced_equals_one_by_one) {
   }
 }
 
+// From then on a lease counts: later than its caller asked, and no later than the server can have read it.
+BOOST_FIXTURE_TEST_CASE(a_check_knows_when_it_was_sent_last, connected_fixture) {
+  const fake_check& c = submit("a");
+  BOOST_TEST((c.sent == weir::net::pipeline::time()));
+  now += 10ms;
+  line.next_write(now);
+  BOOST_TEST((c.sent == now));
+  line.write_done();
+  now += 10ms;
+  BOOST_TEST(feed("-NOSCRIPT No matching script\r\n"));
+  line.next_write(now);
+  BOOST_TEST((c.sent == now));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

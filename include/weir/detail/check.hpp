@@ -23,7 +23,17 @@ inline short_text copy_of_subject(std::string_view subject) {
   return short_text(subject.substr(0, max_subject_size + 1));
 }
 
-enum class check_kind : std::uint8_t { record, fetch, reset, cool_down, acquire, give_back };
+enum class check_kind : std::uint8_t {
+  record,  // of a gate: enter
+  fetch,
+  reset,
+  cool_down,
+  acquire,
+  give_back,
+  renew,  // a lease
+  leave,
+  watch,  // a lease, until it is lost; no store sees it
+};
 
 /// How far a check has come. It only moves forward, except that what was never sent may go back to waiting.
 enum class check_stage : std::uint8_t {
@@ -76,7 +86,7 @@ class check {
 
   // The question; fixed once started.
   std::shared_ptr<const limiter_core> limiter;
-  std::int64_t cost = 1;                 // of a cool-down: the pause in microseconds
+  std::int64_t cost = 1;  // of a cool-down: the pause in microseconds; at a gate: the lease's number
   std::chrono::microseconds timeout{0};  // 0: the store's default
   check_kind kind = check_kind::record;
   bool was_cut = false;                   // a cool-down: longer was asked for
@@ -90,8 +100,9 @@ class check {
   std::uint8_t resends = 0;    // times it was sent again because the script was missing
   std::uint32_t position = 0;  // its place among the checks that travel together
   steady_time deadline{};
-  hook line;   // in the waiting line, or among the checks of one key that travel together
-  hook wheel;  // in the deadline wheel
+  steady_time sent{};  // when it was last encoded; zero: never, or the store has no wire
+  hook line;           // in the waiting line, or among the checks of one key that travel together
+  hook wheel;          // in the deadline wheel
 
   // The answer.
   error_code ec;

@@ -103,6 +103,8 @@ class check_operation final : public check {
 
   static void complete(check_operation* op) {
     asio::get_associated_cancellation_slot(op->handler_).clear();
+    // One of our own may want to know more; see enter_operation.hpp.
+    if constexpr (requires(check& c) { op->handler_.hear(c); }) op->handler_.hear(*op);
     Handler handler(std::move(op->handler_));
     const error_code result = op->ec;
     const decision answer = op->answer;
