@@ -4,6 +4,7 @@
 #include <random>
 
 #include "failure_policy.hpp"
+#include "limiter_core.hpp"
 
 namespace weir::detail {
 namespace {
@@ -17,12 +18,37 @@ std::chrono::microseconds spread(std::chrono::microseconds pause) {
       std::uniform_int_distribution<std::int64_t>(0, width.count())(random));
 }
 
+/// Different for every decision, in all processes.
+std::uint64_t new_id() {
+  thread_local std::mt19937_64 random = [] {
+    std::random_device device;
+    std::seed_seq seed{device(), device(), device(), device()};
+    return std::mt19937_64(seed);
+  }();
+  for (;;) {
+    if (const std::uint64_t id = random(); id != 0) return id;
+  }
+}
+
+/// Of what was counted, and can be settled: the receipt.
+void sign(check& c) {
+  const bool counts = c.kind == check_kind::record || c.kind == check_kind::acquire;
+  const limiter_core& limiter = *c.limiter;
+  if (!counts || !c.answer.allowed || c.answer.source != source::store) return;
+  if (!limiter.can_settle || !c.further.empty()) return;
+  const std::int64_t empty_at = c.answer.receipt.empty_at;
+  c.answer.receipt = {new_id(), limiter.origin_of(c.subject.view()), c.cost, empty_at};
+}
+
 }  // namespace
 
 bool conclude(check& c) {
   if (c.unwanted) return false;
   apply_failure_policy(c);
+  const bool settles = c.kind == check_kind::refund || c.kind == check_kind::charge;
+  if (c.ec && settles) c.answer = {};
   if (c.ec) return false;
+  sign(c);
   if (c.kind == check_kind::acquire && c.answer.allowed) return c.answer.delay.count() > 0;
   if (c.kind == check_kind::cool_down) {
     if (c.was_cut) c.ec = error::pause_too_long;

@@ -65,12 +65,29 @@ error validate_together(const check& c) {
   return fits ? error{} : error::cannot_combine;
 }
 
+bool settles(const check& c) noexcept {
+  return c.kind == check_kind::refund || c.kind == check_kind::charge;
+}
+
 bool can_wait(const check& c) {
   return c.limiter->can_wait && std::all_of(c.further.begin(), c.further.end(),
                                             [](const term& t) { return t.limiter->can_wait; });
 }
 
+/// Of a refund or charge; `answer` is the decision.
+error validate_settlement(const check& c) {
+  const error e = validate(*c.limiter, c.subject.view(), 1);
+  if (e != error{}) return e;
+  if (c.cost < 0 || c.cost > max_units) return error::invalid_cost;
+  const receipt& r = c.answer.receipt;
+  if (r.id == 0) return error{};  // it took nothing
+  const bool can = c.limiter->can_settle && r.of == c.limiter->origin_of(c.subject.view()) &&
+                   (c.kind == check_kind::charge || c.cost <= r.cost);
+  return can ? error{} : error::cannot_settle;
+}
+
 error validate(const check& c) {
+  if (settles(c)) return validate_settlement(c);
   if (c.kind == check_kind::reset) return validate(*c.limiter, c.subject.view(), 1);
   if (c.kind == check_kind::cool_down) {
     return c.limiter->has_hold ? validate(*c.limiter, c.subject.view(), 1)
@@ -97,7 +114,12 @@ void start_check(check& c) {
   c.max_wait = c.kind == check_kind::acquire
                    ? std::clamp(c.max_wait, std::chrono::microseconds{0}, longest_wait)
                    : std::chrono::microseconds{0};
-  if (c.ec || c.answer.allowed) {  // no pause to impose: nothing to ask the store
+  bool is_answered = c.answer.allowed;  // no pause to impose
+  if (settles(c)) {
+    is_answered = c.answer.receipt.id == 0;
+    if (c.ec || is_answered) c.answer = {};
+  }
+  if (c.ec || is_answered) {  // nothing to ask the store
     c.stage = check_stage::done;
     c.finish(delivery::post);
     return;

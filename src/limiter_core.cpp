@@ -71,6 +71,24 @@ policies::lease_set compile(const concurrency_options& options) {
   return {options.limit, options.lease.count(), random_base()};
 }
 
+/// FNV-1a (Fowler, Noll, Vo), 64 bits: the same in every process, unlike std::hash.
+std::uint64_t hashed(std::uint64_t seed, std::string_view text) noexcept {
+  for (const char c : text) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return seed;
+}
+
+std::uint64_t hashed(std::uint64_t seed, const policies::kernel& kernel) {
+  return std::visit(
+      [&](const auto& k) {
+        const policies::script_arguments constants = k.arguments(1);
+        for (const std::int64_t value : constants.values()) {
+          seed = hashed(seed, std::to_string(value) + ',');
+        }
+        return seed;
+      },
+      kernel);
+}
+
 /// Plain tiers keep the key of a limiter that has only them; further ones are numbered.
 std::string key_tail(const policies::kernel& kernel, std::size_t tier) {
   std::string tail(":");
@@ -113,6 +131,7 @@ limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_v
       failure(options.on_failure),
       shares_keys(!options.group.empty()) {
   can_wait = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_book);
+  can_settle = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_settle);
   if (has_hold) {
     check_feedback_options(options, counts_refused);
     tiers.emplace_back(policies::hold());
@@ -125,12 +144,14 @@ limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_v
   }
   append_escaped(key_head_, name, "{}%:");
   key_head_ += ':';
+  origin_ = hashed(0xcbf29ce484222325u, key_head_);
   for (const policies::kernel& kernel : tiers) {
     ceiling = std::min(ceiling, std::visit([](const auto& k) { return k.ceiling(); }, kernel));
     nominal_limit = std::min(nominal_limit,
                              std::visit([](const auto& k) { return k.limit(); }, kernel));
     key_tails_.push_back(key_tail(kernel, key_tails_.size()));
     if (options.group.empty()) key_tails_.back().insert(0, "}");
+    origin_ = hashed(hashed(origin_, key_tails_.back()), kernel);
   }
 }
 
@@ -140,6 +161,18 @@ void limiter_core::append_key(std::string& out, std::string_view subject, std::s
   out += key_head_;
   append_escaped(out, subject, "{}%");
   out += key_tails_[tier];
+}
+
+void limiter_core::append_marker(std::string& out, std::string_view subject, std::uint64_t id) const {
+  out += key_head_;
+  append_escaped(out, subject, "{}%");
+  out += shares_keys ? ":s" : "}:s";
+  constexpr char digits[] = "0123456789abcdef";
+  for (int shift = 60; shift >= 0; shift -= 4) out += digits[id >> shift & 15];
+}
+
+std::uint64_t limiter_core::origin_of(std::string_view subject) const noexcept {
+  return hashed(origin_, subject);
 }
 
 policies::ticket ticket_of(const check& c) {

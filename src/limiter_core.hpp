@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,14 +33,21 @@ struct limiter_core {
   /// in the resource, which keeps different pairs apart.
   void append_key(std::string& out, std::string_view subject, std::size_t tier = 0) const;
 
+  /// The key which remembers that the decision of that id was settled; in the same slot.
+  void append_marker(std::string& out, std::string_view subject, std::uint64_t id) const;
+
+  /// Of what a decision about the subject comes from: receipt::of.
+  std::uint64_t origin_of(std::string_view subject) const noexcept;
+
   std::shared_ptr<store_backend> store;
   std::string resource;
   std::vector<policies::kernel> tiers;  // nearly always one; the hold comes last
   policies::units ceiling;              // the largest cost that can ever pass
   policies::units nominal_limit;        // what a decision calls `limit` when the store cannot say
   bool counts_refused;
-  bool has_hold;  // limiter_options::feedback
-  bool can_wait;  // acquire()
+  bool has_hold;    // limiter_options::feedback
+  bool can_wait;    // acquire()
+  bool can_settle;  // refund() and settle()
   policies::span max_cool_down;
   std::chrono::microseconds usual_cool_down;
   feedback_options vendor;
@@ -55,6 +63,7 @@ struct limiter_core {
 
   std::string key_head_;
   std::vector<std::string> key_tails_;
+  std::uint64_t origin_ = 0;
 };
 
 /// What lies between the braces of a key.
@@ -90,6 +99,11 @@ void for_each_tier(const check& c, F&& f) {
 
 /// What a store has to know to take back what the check holds.
 policies::ticket ticket_of(const check& c);
+
+/// From then on there is nothing to take back of what the decision took. The receipt is remembered for as long.
+inline policies::instant matters_until(const decision& d) noexcept {
+  return (d.at + std::max(d.reset_after, std::chrono::microseconds{1})).time_since_epoch().count();
+}
 
 /// Whether it touches one key only.
 inline bool is_single(const check& c) noexcept {

@@ -82,6 +82,11 @@ struct reset_options {
   std::chrono::microseconds timeout{0};
 };
 
+/// Options of one refund or settle.
+struct settle_options {
+  std::chrono::microseconds timeout{0};
+};
+
 /// Options of one cool_down or on_response.
 struct cool_down_options {
   std::chrono::microseconds timeout{0};
@@ -92,6 +97,7 @@ static_assert(std::is_trivially_destructible_v<record_options> &&
               std::is_trivially_destructible_v<acquire_options> &&
               std::is_trivially_destructible_v<fetch_options> &&
               std::is_trivially_destructible_v<reset_options> &&
+              std::is_trivially_destructible_v<settle_options> &&
               std::is_trivially_destructible_v<cool_down_options>);
 
 /// What on_response() can take as it is: the messages of Boost.Beast, without needing them here.
@@ -204,6 +210,55 @@ class limiter {
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto fetch(std::string_view subject, CompletionToken&& token) const {
     return fetch(subject, fetch_options{}, std::forward<CompletionToken>(token));
+  }
+
+  /// Gives back what an allowed decision took, once: for a call that was not made after all. Exactly that is taken out,
+  /// from where it was counted: nothing, once its window has passed or its bucket would have drained; of a bucket as much
+  /// as has not drained yet, and as leaves those their turns who have booked behind it. So it never lets more pass than
+  /// would have passed if the decision had never been asked for.
+  ///
+  /// `subject`, `d`: of a record() or acquire() of this limiter, or of one like it in another process; else
+  /// error::cannot_settle, also with count_refused. Of a decision that took nothing (refused, or made without the store),
+  /// the call completes and does nothing. A decision of several limiters, as record_all() gives, takes nothing in this sense.
+  ///
+  /// The answer's `allowed` tells whether this was the first time that the decision was settled; if not, nothing has changed.
+  /// `limit`, `used`, `remaining` and `reset_after` are the subject as it stands now. After an error it may be tried
+  /// again, also if condition::may_have_counted: the store remembers what was settled, for as long as anything could be
+  /// given back, and a minute at the least; that is a key of its own in Redis. Failure policies do not apply.
+  template <class CompletionToken = boost::asio::deferred_t>
+  auto refund(std::string_view subject, const decision& d, settle_options options = {},
+              CompletionToken&& token = CompletionToken()) const {
+    return settle<CompletionToken>(subject, d, 0, options, std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
+  auto refund(std::string_view subject, const decision& d, CompletionToken&& token) const {
+    return refund(subject, d, settle_options{}, std::forward<CompletionToken>(token));
+  }
+
+  /// Charges what a call really cost, once that is known: LLM tokens, GraphQL points, bytes. If less than the decision took,
+  /// the difference is given back as by refund(); if more, it is counted now, whatever the limit says: a bucket goes into
+  /// debt, a window beyond its limit, and others wait longer for that. (Of a bucket a debt of 71 years is the most.) A
+  /// decision that is never settled counts for what it took.
+  ///
+  /// `actual_cost`: 0 to max_units. All else is as for refund(), with which it shares the once; but a charge that is
+  /// repeated more than a minute later, when its window has passed, counts again.
+  template <class CompletionToken = boost::asio::deferred_t>
+  auto settle(std::string_view subject, const decision& d, std::int64_t actual_cost,
+              settle_options options = {}, CompletionToken&& token = CompletionToken()) const {
+    const bool charges = actual_cost > d.receipt.cost;
+    const std::int64_t difference = actual_cost < 0 || actual_cost > max_units ? -1  // invalid_cost
+                                    : charges ? actual_cost - d.receipt.cost
+                                              : d.receipt.cost - actual_cost;
+    return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
+        detail::check_initiation<true>{core_, get_executor()}, token,
+        detail::request{charges ? detail::check_kind::charge : detail::check_kind::refund,
+                        detail::copy_of_subject(subject), difference, options.timeout},
+        d);
+  }
+  template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
+  auto settle(std::string_view subject, const decision& d, std::int64_t actual_cost,
+              CompletionToken&& token) const {
+    return settle(subject, d, actual_cost, settle_options{}, std::forward<CompletionToken>(token));
   }
 
   /// Holds the subject back for so long, everywhere: until then each check of it is refused, with `held` and the rest of

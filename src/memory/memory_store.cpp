@@ -52,6 +52,12 @@ class memory_store final : public detail::store_backend {
   std::string_view key_prefix() const noexcept override { return "weir"; }
 
  private:
+  /// Whether a shard has a way of its own for it if there is only one key.
+  static bool is_simple(detail::check_kind kind) noexcept {
+    using enum detail::check_kind;
+    return kind != acquire && kind != give_back && kind != refund && kind != charge;
+  }
+
   void answer(detail::check& c) {
     // Built in buffers that the thread keeps: no allocation in the steady state.
     thread_local std::string key;
@@ -68,9 +74,7 @@ class memory_store final : public detail::store_backend {
       c.ec = home.record(policies::hold(c.cost), key, clock, c.cost, c.answer);
       return;
     }
-    const bool is_turn = c.kind == detail::check_kind::acquire ||
-                         c.kind == detail::check_kind::give_back;
-    if (is_turn || !detail::is_single(c)) return answer_together(c, home);
+    if (!is_simple(c.kind) || !detail::is_single(c)) return answer_together(c, home);
 
     const policies::kernel& kernel = c.limiter->tiers.front();
     switch (c.kind) {
@@ -90,6 +94,8 @@ class memory_store final : public detail::store_backend {
       case detail::check_kind::cool_down:
       case detail::check_kind::acquire:
       case detail::check_kind::give_back:
+      case detail::check_kind::refund:
+      case detail::check_kind::charge:
       case detail::check_kind::watch:
         break;
     }
@@ -107,6 +113,17 @@ class memory_store final : public detail::store_backend {
       limiter.append_key(p.key, subject, tier);
       p.cost = cost;
     });
+    const bool settles = c.kind == detail::check_kind::refund ||
+                         c.kind == detail::check_kind::charge;
+    if (settles) {
+      static const policies::kernel memory = policies::hold();
+      if (places.size() == count) places.emplace_back();
+      memory::shard::place& p = places[count++];
+      p.kernel = &memory;
+      p.key.clear();
+      c.limiter->append_marker(p.key, c.subject.view(), c.answer.receipt.id);
+      p.cost = 1;
+    }
     const std::span<const memory::shard::place> asked(places.data(), count);
     const auto clock = [this] { return detail::read_clock(clock_); };
     switch (c.kind) {
@@ -124,6 +141,12 @@ class memory_store final : public detail::store_backend {
         break;
       case detail::check_kind::give_back:
         c.ec = home.give_back_all(asked, clock, detail::ticket_of(c));
+        break;
+      case detail::check_kind::refund:
+      case detail::check_kind::charge:
+        c.ec = home.settle_all(asked, clock, detail::ticket_of(c),
+                               c.kind == detail::check_kind::charge,
+                               detail::matters_until(c.answer), c.answer);
         break;
       case detail::check_kind::cool_down:
       case detail::check_kind::renew:

@@ -84,6 +84,29 @@ class shard {
     });
   }
 
+  /// Of what was counted in all of them: takes `cost` back, or charges it; once. The last place is where that is
+  /// remembered, until `remember` at the least.
+  template <class Clock>
+  error_code settle_all(std::span<const place> places, const Clock& clock,
+                        const policies::ticket& ticket, bool charges, policies::instant remember,
+                        decision& answer) {
+    return change_all(places, clock, [&](std::span<const tier> all, policies::instant now) {
+      const auto tiers = all.first(all.size() - 1);
+      auto& done = std::get<policies::hold::state>(*all.back().state);
+      const bool is_first = done.until <= now;
+      if (is_first) {
+        constexpr policies::span minute = 60'000'000;  // for those who try again
+        done.until = std::max(remember, now + minute);
+        if (charges) {
+          policies::charge_all(tiers, now);
+        } else if (tiers.front().cost > 0) {
+          policies::give_back_all(tiers, now, ticket);
+        }
+      }
+      answer = policies::settled(tiers, now, is_first);
+    });
+  }
+
   using tier = policies::tier<policies::any_state>;
 
  private:
@@ -99,7 +122,7 @@ class shard {
     }
     for (const place& p : places) subjects_.try_emplace(p.key);
     // Looked up once all are there: inserting moves the others.
-    std::array<policies::tier<policies::any_state>, policies::max_tiers> tiers;
+    std::array<policies::tier<policies::any_state>, policies::max_tiers + 1> tiers;
     for (std::size_t i = 0; i < places.size(); ++i) {
       const place& p = places[i];
       tiers[i] = {p.kernel, &subjects_.find(p.key)->second.state, p.cost};

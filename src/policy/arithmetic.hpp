@@ -35,9 +35,9 @@ struct booking {
 
 /// What is known of a counted request that is to be given back.
 struct ticket {
-  instant turn;  // when it was to go out
-  instant after;  // of a bucket: when it would have been empty again, but for later requests; 0 if not known
-  bool alone;        // no other limiter's turns are in these states
+  instant turn;   // when it was to go out
+  instant after;  // of a bucket: when it would have been empty again, but for later requests, or before; 0 if not known
+  bool alone;     // no other limiter's turns are in these states
   instant held = 0;  // until when a cool-down lasts, or lasted
 };
 

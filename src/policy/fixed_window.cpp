@@ -84,9 +84,13 @@ void fixed_window::give_back(state& s, instant clock, const ticket& t, units cos
   s.written = s.start > has_passed ? has_passed : 0;
 }
 
-std::string_view fixed_window::give_back_script() noexcept {
-  return lua::fixed_window_give_back_lua;
+fixed_window fixed_window::endless() const noexcept {
+  fixed_window other(*this);
+  other.limit_ = no_limit;
+  return other;
 }
+
+std::string_view fixed_window::settle_script() noexcept { return lua::fixed_window_settle_lua; }
 
 std::string_view fixed_window::script() noexcept { return lua::fixed_window_lua; }
 

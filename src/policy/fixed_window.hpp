@@ -34,6 +34,8 @@ class fixed_window {
   /// Takes back what a request counted, if its window is still the state's.
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
 
+  /// The same without its limit: what it counts is charged, whatever the limit says.
+  fixed_window endless() const noexcept;
   instant matters_until(const state& s) const noexcept { return s.start + window_; }
 
   // Its other half is fixed_window.lua.
@@ -41,8 +43,9 @@ class fixed_window {
   static constexpr std::size_t reply_width = 3;
   static constexpr std::string_view key_suffix = "f";
   static constexpr bool can_book = true;
+  static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
-  static std::string_view give_back_script() noexcept;
+  static std::string_view settle_script() noexcept;
   using replay = state;
   script_arguments arguments(units cost) const noexcept;
   bool coalesces() const noexcept { return true; }

@@ -37,10 +37,14 @@ class hold {
   static constexpr std::size_t reply_width = 1;
   static constexpr std::string_view key_suffix = "h";
   static constexpr bool can_book = true;
+  static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
   /// It counts nothing.
   void give_back(state&, instant, const ticket&, units) const noexcept {}
-  static std::string_view give_back_script() noexcept { return "local function give_back() end\n"; }
+  void charge(state&, instant, units) const noexcept {}
+  static std::string_view settle_script() noexcept {
+    return "local function give_back() end\nlocal charge = give_back\n";
+  }
   using replay = state;
   script_arguments arguments(units) const noexcept { return {longest_pause, pause_}; }
   bool coalesces() const noexcept { return true; }

@@ -28,10 +28,24 @@ decision record(const tier<State>& t, moment now) {
   return with_state(t, [&](const auto& k, auto& s) { return k.record(s, now, t.cost); });
 }
 
+/// Of the buckets the first time at which one is empty again; 0 without a bucket.
+template <class State>
+instant first_empty(std::span<const tier<State>> tiers, std::span<const decision> each) {
+  instant first = 0;
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    const auto* bucket = std::get_if<meter>(tiers[i].rules);
+    if (bucket == nullptr) continue;
+    const instant empty = bucket->after(each[i]);
+    if (first == 0 || empty < first) first = empty;
+  }
+  return first;
+}
+
 /// combined(), where some tiers may be holds.
 template <class State>
 decision answer(std::span<const tier<State>> tiers, std::span<const decision> each) {
   decision d = combined(each);
+  if (d.allowed) d.receipt.empty_at = first_empty(tiers, each);
   if (d.allowed || d.tier < 0) return d;
   const auto is_hold = [](const tier<State>& t) { return std::holds_alternative<hold>(*t.rules); };
   auto by = static_cast<std::size_t>(d.tier);
@@ -150,10 +164,55 @@ void give_back_all(std::span<const tier<any_state>> tiers, instant clock, ticket
   }
   for (const tier<any_state>& one : tiers) {
     with_state(one, [&]<class Kernel>(const Kernel& k, auto& s) {
-      if constexpr (Kernel::can_book) k.give_back(s, clock, t, one.cost);
+      if constexpr (Kernel::can_settle) k.give_back(s, clock, t, one.cost);
       return decision{};
     });
   }
+}
+
+bool can_settle(const kernel& k) noexcept {
+  return std::visit([](const auto& one) { return one.can_settle; }, k);
+}
+
+kernel charging(const kernel& k) {
+  return std::visit(
+      [](const auto& one) -> kernel {
+        if constexpr (requires { one.endless(); }) return one.endless();
+        return one;
+      },
+      k);
+}
+
+void charge_all(std::span<const tier<any_state>> tiers, instant clock) {
+  for (const tier<any_state>& one : tiers) {
+    with_state(one, [&]<class Kernel>(const Kernel& k, auto& s) {
+      if constexpr (requires { k.endless(); }) {
+        const Kernel endless = k.endless();
+        // What is booked ahead comes first.
+        const decision d = endless.fetch(s, clock, one.cost);
+        endless.record(s, moment(clock, (d.at + d.retry_after).time_since_epoch().count()),
+                       one.cost);
+      } else if constexpr (Kernel::can_settle) {
+        k.charge(s, clock, one.cost);
+      }
+      return decision{};
+    });
+  }
+}
+
+template <class State>
+decision settled(std::span<const tier<State>> tiers, instant clock, bool done) {
+  std::array<decision, max_tiers> each;
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    each[i] = fetch(tier<State>{tiers[i].rules, tiers[i].state, 1}, clock);
+    // Nothing is asked for: the one with the least left tells.
+    each[i].allowed = true;
+    each[i].held = false;
+    each[i].retry_after = each[i].delay = {};
+  }
+  decision d = combined({each.data(), tiers.size()});
+  d.allowed = done;
+  return d;
 }
 
 template decision record_all(std::span<const tier<any_state>>, moment);
@@ -162,5 +221,7 @@ template decision fetch_all(std::span<const tier<any_state>>, moment);
 template decision fetch_all(std::span<const tier<any_replay>>, moment);
 template decision book_all(std::span<const tier<any_state>>, instant, span);
 template decision book_at(std::span<const tier<any_replay>>, moment, span);
+template decision settled(std::span<const tier<any_state>>, instant, bool);
+template decision settled(std::span<const tier<any_replay>>, instant, bool);
 
 }  // namespace weir::policies

@@ -50,15 +50,29 @@ decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait
 template <class State>
 decision book_at(std::span<const tier<State>> tiers, moment turn, span max_wait);
 
+/// Whether what it counted can be settled later.
+bool can_settle(const kernel& k) noexcept;
+
 /// Takes a counted request back from each, as far as it can be.
 void give_back_all(std::span<const tier<any_state>> tiers, instant clock, ticket t);
+
+/// Counts in each, beyond its limit if it must: at the first time at which it would pass without one.
+void charge_all(std::span<const tier<any_state>> tiers, instant clock);
+
+/// The answer to who settles: `done` says whether this was the first time, and the rest how things stand.
+template <class State>
+decision settled(std::span<const tier<State>> tiers, instant clock, bool done);
+
+/// What charges in the kernel's stead: the script takes its constants.
+kernel charging(const kernel& k);
 
 /// What give_back_all has to know of a decision on these kernels. `alone`: as in ticket.
 template <class Kernels>
 ticket ticket_of(const decision& d, const Kernels& kernels, bool alone) {
-  ticket t{(d.at + d.delay).time_since_epoch().count(), 0, alone};
+  ticket t{(d.at + d.delay).time_since_epoch().count(), d.receipt.empty_at, alone};
+  // Of the only one, the decision itself tells.
   const auto* bucket = std::get_if<meter>(&kernels.front());
-  if (alone && bucket != nullptr) t.after = bucket->after(d);
+  if ((alone || kernels.size() == 1) && bucket != nullptr) t.after = bucket->after(d);
   return t;
 }
 

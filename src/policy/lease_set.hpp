@@ -66,6 +66,7 @@ class lease_set {
   static constexpr std::size_t reply_width = 4;
   static constexpr std::string_view key_suffix = "c";
   static constexpr bool can_book = false;
+  static constexpr bool can_settle = false;
   static std::string_view script() noexcept;
   using replay = summary;
   script_arguments arguments(std::int64_t number) const noexcept {

@@ -12,6 +12,9 @@ bool later(const meter::state& a, const meter::state& b) noexcept {
   return a.whole != b.whole ? a.whole > b.whole : a.part > b.part;
 }
 
+/// What fits() lies below.
+constexpr span longest_debt = span{1} << 51;
+
 instant rounded_up(const meter::state& s) noexcept { return s.whole + (s.part > 0 ? 1 : 0); }
 
 /// The first whole microsecond that is not before a - b.
@@ -30,11 +33,12 @@ meter::meter(std::int64_t count, span period, units burst, bool spaced) noexcept
 }
 
 bool meter::fits(std::int64_t count, span period, units burst) noexcept {
-  return static_cast<wide>(burst) * period / count < (wide{1} << 51);
+  return static_cast<wide>(burst) * period / count < longest_debt;
 }
 
 meter::state meter::time_of(units cost) const noexcept {
   const wide product = static_cast<wide>(cost) * interval_;
+  if (product / parts_ >= longest_debt) return {longest_debt};
   return {static_cast<instant>(product / parts_), static_cast<std::int64_t>(product % parts_)};
 }
 
@@ -97,13 +101,15 @@ decision meter::describe(const verdict& v, const state& after) const noexcept {
 decision meter::record(state& s, moment now, units cost) const noexcept {
   s = settled(s, now.clock);
   const verdict v = judge(s, now, cost);
-  if (v.allowed) {
-    const booking ahead{v.passed, std::max(s.ahead.turn, v.at)};
-    // Once the bucket would be empty even if nothing had been given back, no older ticket can hold anything.
-    const bool starts_anew = rounded_up(s) + s.returned < v.at;
-    s = {v.next.whole, v.next.part, ahead.after(v.passed), starts_anew ? 0 : s.returned};
-  }
+  if (v.allowed) admit(s, v, v.at);
   return describe(v, s);
+}
+
+void meter::admit(state& s, const verdict& v, instant turn) const noexcept {
+  const booking ahead{v.passed, std::max(s.ahead.turn, turn)};
+  // Once the bucket would be empty even if nothing had been given back, no older ticket can hold anything.
+  const bool starts_anew = rounded_up(s) + s.returned < v.at;
+  s = {v.next.whole, v.next.part, ahead.after(v.passed), starts_anew ? 0 : s.returned};
 }
 
 decision meter::fetch(const state& s, moment now, units cost) const noexcept {
@@ -120,13 +126,13 @@ void meter::give_back(state& s, instant clock, const ticket& t, units cost) cons
   if (has_passed - clock > tolerance_.whole)
     return;  // the clock was set back: these are not its turns
   const state step = time_of(cost);
-  const instant after = t.after > 0 ? t.after : t.turn + step.whole;
+  const instant after = std::max(t.after, t.turn + step.whole);
   const span grown = rounded_up(s) + s.returned - after;
   if (s.whole + s.returned < after) return;  // forgotten since
-  const bool is_last = grown <= (parts_ > 1 ? 1 : 0) && t.after > 0;
+  const bool is_last = t.alone && t.after > 0 && grown <= (parts_ > 1 ? 1 : 0);
   // A later one waits for this one to end; and of several in a microsecond, nobody can tell which is the last.
   if (spaced_ && !(is_last && step.whole > 0)) return;
-  const instant others = is_last && t.alone ? std::max(before(s, step), t.held) : s.ahead.turn;
+  const instant others = is_last ? std::max(before(s, step), t.held) : s.ahead.turn;
   const span room = after - s.returned - std::max(has_passed, others);
   if (room <= 0) return;
   const state back = step.whole >= room ? state{room} : step;
@@ -136,9 +142,9 @@ void meter::give_back(state& s, instant clock, const ticket& t, units cost) cons
     s.part += parts_;
     --s.whole;
   }
-  if (is_last && t.alone) {
+  if (is_last) {
     s.ahead.turn = std::min(s.ahead.turn, others);
-  } else if (!is_last) {
+  } else {
     s.returned += rounded_up(back);
   }
   s.ahead = s.ahead.after(has_passed);
@@ -151,7 +157,14 @@ instant meter::before(const state& s, const state& step) const noexcept {
   return spaced_ ? tat : tat - tolerance_.whole;
 }
 
-std::string_view meter::give_back_script() noexcept { return lua::meter_give_back_lua; }
+void meter::charge(state& s, instant clock, units cost) const noexcept {
+  s = settled(s, clock);
+  verdict v = judge(s, clock, cost);
+  if (v.next.whole >= v.passed + longest_debt) v.next = {v.passed + longest_debt};
+  admit(s, v, difference(v.next, tolerance_));
+}
+
+std::string_view meter::settle_script() noexcept { return lua::meter_settle_lua; }
 
 std::string_view meter::script() noexcept { return lua::meter_lua; }
 

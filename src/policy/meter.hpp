@@ -51,6 +51,8 @@ class meter {
   /// behind it, plus what all of those cost, and that is at most what the TAT has grown by since: what the TAT is beyond
   /// may go.
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
+  /// Counts beyond the burst if it must: a debt, which keeps others out like a turn booked ahead. At most 2^51 us of it.
+  void charge(state& s, instant clock, units cost) const noexcept;
   /// ticket::after of a decision; rounded down.
   instant after(const decision& d) const noexcept;
 
@@ -64,8 +66,9 @@ class meter {
   static constexpr std::size_t reply_width = 4;
   static constexpr std::string_view key_suffix = "m";
   static constexpr bool can_book = true;
+  static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
-  static std::string_view give_back_script() noexcept;
+  static std::string_view settle_script() noexcept;
   using replay = state;
   script_arguments arguments(units cost) const noexcept;
   bool coalesces() const noexcept { return true; }
@@ -86,6 +89,7 @@ class meter {
   instant before(const state& s, const state& step) const noexcept;
   state settled(const state& s, instant clock) const noexcept;
   verdict judge(const state& s, moment now, units cost) const noexcept;
+  void admit(state& s, const verdict& v, instant turn) const noexcept;
   decision describe(const verdict& v, const state& after) const noexcept;
 
   std::int64_t parts_;  // T = interval_ / parts_

@@ -175,7 +175,13 @@ void sliding_log::give_back(state& s, instant, const ticket& t, units cost) cons
   for (auto e = found; e != s.entries_.end(); ++e) e->total = distance(back, e->total);
 }
 
-std::string_view sliding_log::give_back_script() noexcept { return lua::sliding_log_give_back_lua; }
+sliding_log sliding_log::endless() const noexcept {
+  sliding_log other(*this);
+  other.limit_ = no_limit;
+  return other;
+}
+
+std::string_view sliding_log::settle_script() noexcept { return lua::sliding_log_settle_lua; }
 
 std::string_view sliding_log::script() noexcept { return lua::sliding_log_lua; }
 

@@ -62,6 +62,8 @@ class sliding_log {
   /// Takes the request out of its entry, which stays, if not too many came since (a thousand entries).
   void give_back(state& s, instant clock, const ticket& t, units cost) const;
 
+  /// The same without its limit: what it counts is charged, whatever the limit says.
+  sliding_log endless() const noexcept;
   instant matters_until(const state& s) const noexcept {
     return s.empty() ? 0 : s.entries_.back().time + window_;
   }
@@ -71,8 +73,9 @@ class sliding_log {
   static constexpr std::size_t reply_width = 6;
   static constexpr std::string_view key_suffix = "l";
   static constexpr bool can_book = true;
+  static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
-  static std::string_view give_back_script() noexcept;
+  static std::string_view settle_script() noexcept;
   using replay = summary;
   script_arguments arguments(units cost) const noexcept;
   // A refused check that counts moves the time at which the next one would pass: each needs a look of its own.

@@ -105,6 +105,25 @@ decision sliding_window::fetch(const state& s, moment now, units cost) const noe
   return describe(next, at, cost, fits(next, at, cost));
 }
 
+void sliding_window::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
+  const instant start = aligned(s.start);
+  if (start - clock > window_) return;  // the clock was set back: these are not its windows
+  const instant own = aligned(t.turn);
+  s = {start, std::min(s.current, most_), std::min(s.previous, most_)};
+  if (own == start) s.current -= std::min(cost, s.current);
+  if (own + window_ == start) s.previous -= std::min(cost, s.previous);
+  const bool is_over = matters_until(s) <= clock;
+  if (is_over || (s.current == 0 && s.previous == 0)) s = {};
+}
+
+sliding_window sliding_window::endless() const noexcept {
+  sliding_window other(*this);
+  other.limit_ = no_limit;
+  return other;
+}
+
+std::string_view sliding_window::settle_script() noexcept { return lua::sliding_window_settle_lua; }
+
 std::string_view sliding_window::script() noexcept { return lua::sliding_window_lua; }
 
 script_arguments sliding_window::arguments(units cost) const noexcept {

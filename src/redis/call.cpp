@@ -1,5 +1,6 @@
 #include "redis/call.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "policy/joint.hpp"
@@ -19,6 +20,12 @@ void write_keys(command_writer& writer, const call& c, std::string& scratch) {
                             limiter.append_key(scratch, subject, tier);
                             writer.arg(scratch);
                           });
+  }
+  if (c.remember > 0) {
+    const detail::check& one = c.keys.front().checks.front();
+    scratch.clear();
+    one.limiter->append_marker(scratch, one.subject.view(), one.answer.receipt.id);
+    writer.arg(scratch);
   }
 }
 
@@ -160,11 +167,29 @@ bool read_states(call& c, const reply_view& reply, std::vector<std::int64_t>& nu
   return true;
 }
 
+bool read_settlement(call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
+  numbers.resize(2 + reply_width(c));
+  if (!reply.integers(numbers) || !policies::is_instant(numbers[0])) return false;
+  if (numbers[1] < 0 || numbers[1] > 1) return false;
+  const found_states found(c, std::span<const std::int64_t>(numbers).subspan(2));
+  for (detail::check& waiting : c.keys.front().checks) {
+    if (found.ours()) {
+      waiting.answer = policies::settled(found.tiers(), numbers[0], numbers[1] == 1);
+    } else {
+      waiting.ec = error::wrong_type;
+    }
+  }
+  return true;
+}
+
 /// What the script takes before the counts.
 void write_constants(command_writer& writer, const call& c) {
   const bool names_kernels = c.script() >= all_or_nothing;
   if (c.what == call::purpose::acquire) writer.arg(c.max_wait);
-  if (c.what == call::purpose::give_back) {
+  if (c.settles()) {
+    const bool charges = c.what == call::purpose::charge;
+    const bool is_even = c.tiers.front().cost == 0;
+    writer.arg(c.remember).arg(std::int64_t{charges ? 1 : is_even ? 2 : 0});
     writer.arg(c.ticket.turn).arg(c.ticket.after).arg(std::int64_t{c.ticket.alone ? 1 : 0});
   }
   if (names_kernels) writer.arg(static_cast<std::int64_t>(c.tiers.size()));
@@ -174,20 +199,24 @@ void write_constants(command_writer& writer, const call& c) {
     const auto* meter = std::get_if<policies::meter>(&t.kernel);
     const bool spaced = c.script() != all_or_nothing && meter != nullptr && meter->is_spaced();
     if (names_kernels) writer.arg(spaced ? -number : number);
-    std::visit(
-        [&](const auto& kernel) {
-          // Named: a temporary would be gone before the first value is read.
-          const policies::script_arguments constants = kernel.arguments(t.cost);
-          for (const std::int64_t value : constants.values()) writer.arg(value);
-        },
-        t.kernel);
+    const auto write = [&](const auto& kernel) {
+      // Named: a temporary would be gone before the first value is read.
+      const policies::script_arguments constants = kernel.arguments(
+          std::max<std::int64_t>(1, t.cost));
+      for (const std::int64_t value : constants.values()) writer.arg(value);
+    };
+    if (c.what == call::purpose::charge) {
+      std::visit(write, policies::charging(t.kernel));
+    } else {
+      std::visit(write, t.kernel);
+    }
   }
 }
 
 std::size_t constants_of(const call& c) {
   std::size_t count = c.script() >= all_or_nothing ? 1 + c.tiers.size() : 0;
   if (c.what == call::purpose::acquire) count += 1;
-  if (c.what == call::purpose::give_back) count += 3;
+  if (c.settles()) count += 5;
   for (const call_tier& t : c.tiers) {
     count += std::visit([](const auto& k) { return std::decay_t<decltype(k)>::script_constants; },
                         t.kernel);
@@ -199,13 +228,13 @@ std::size_t constants_of(const call& c) {
 
 void write_call(std::string& out, const call& c, std::string& scratch) {
   command_writer writer(out);
-  const std::size_t keys = c.keys.size() * c.tiers.size();
+  const std::size_t keys = c.keys.size() * c.tiers.size() + (c.remember > 0 ? 1 : 0);
   if (c.what == call::purpose::reset) {
     writer.begin(1 + keys).arg("UNLINK");
     write_keys(writer, c, scratch);
     return;
   }
-  const bool looks_only = c.what == call::purpose::fetch;  // a give_back counts for one
+  const bool looks_only = c.what == call::purpose::fetch;
   // Counts are left out from the first run of ones to the end.
   std::size_t counts = c.keys.size();
   if (!looks_only) {
@@ -233,11 +262,13 @@ error read_reply(call& c, const reply_view& reply, std::vector<std::int64_t>& sc
     return reply.root().type == reply_type::integer ? error{} : error::protocol_error;
   }
   if (c.what == call::purpose::give_back) {
-    scratch.resize(1);
+    scratch.resize(2);
     return reply.integers(scratch) ? error{} : error::protocol_error;
   }
-  const bool understood = c.what == call::purpose::acquire ? read_turns(c, reply, scratch)
-                                                           : read_states(c, reply, scratch);
+  const bool settled = c.what == call::purpose::refund || c.what == call::purpose::charge;
+  const bool understood = settled                            ? read_settlement(c, reply, scratch)
+                          : c.what == call::purpose::acquire ? read_turns(c, reply, scratch)
+                                                             : read_states(c, reply, scratch);
   return understood ? error{} : error::protocol_error;
 }
 

@@ -41,6 +41,10 @@ call::purpose purpose_of(check_kind kind) {
       return call::purpose::acquire;
     case check_kind::give_back:
       return call::purpose::give_back;
+    case check_kind::refund:
+      return call::purpose::refund;
+    case check_kind::charge:
+      return call::purpose::charge;
     case check_kind::renew:
     case check_kind::leave:
     case check_kind::watch:
@@ -54,6 +58,8 @@ constexpr std::uint32_t max_turns_per_key = 64;
 bool merges(const check& c) {
   switch (c.kind) {
     case check_kind::give_back:
+    case check_kind::refund:
+    case check_kind::charge:
     case check_kind::renew:
     case check_kind::leave:
       return false;  // each has a ticket or number of its own
@@ -110,13 +116,20 @@ std::size_t coalescer::open_call(const check& c) {
                                std::int64_t cost, std::size_t tier) {
     opened.tiers.push_back({detail::kernel_for(c.kind, limiter.tiers[tier], cost), cost});
   });
-  if (c.kind == check_kind::give_back) opened.ticket = detail::ticket_of(c);
+  if (opened.settles()) {
+    opened.ticket = detail::ticket_of(c);
+    if (opened.what != call::purpose::give_back) opened.remember = detail::matters_until(c.answer);
+  }
   return calls_.size() - 1;
 }
 
 /// The open call of the check's group, unless that comes before `not_before`: the key's earlier checks go first.
 std::size_t coalescer::call_for(const check& c, std::size_t not_before) {
-  if (c.kind == check_kind::give_back) return open_call(c);  // each has a ticket of its own
+  const call::purpose what = purpose_of(c.kind);
+  if (what == call::purpose::give_back || what == call::purpose::refund ||
+      what == call::purpose::charge) {
+    return open_call(c);  // each has a ticket of its own
+  }
   const group_id group{c.limiter.get(), c.cost, c.kind, hash_of_further(c), c.max_wait.count()};
   const auto [it, is_new] = open_.try_emplace(group, calls_.size());
   if (!is_new) {

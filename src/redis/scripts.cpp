@@ -61,7 +61,7 @@ std::string entry_of_all() {
   return text;
 }
 
-/// Who cannot book stays out of what only turns need.
+/// Who cannot do what a script is for stays out of it.
 template <class Kernel>
 std::string entry_of_turns() {
   if constexpr (Kernel::can_book) return entry_of_all<Kernel>();
@@ -69,14 +69,18 @@ std::string entry_of_turns() {
 }
 
 template <class Kernel>
-std::string entry_of_give_back() {
-  if constexpr (Kernel::can_book) {
-    std::string text("{constants = " + number(Kernel::script_constants));
+std::string entry_of_settling() {
+  if constexpr (Kernel::can_settle) {
+    std::string text("{constants = " + number(Kernel::script_constants) +
+                     ", width = " + number(Kernel::reply_width));
     if (std::is_same_v<Kernel, policies::hold>) text += ", holds = true";
     text += ", make = function(first_arg)\n";
     text += Kernel::script();
-    text += Kernel::give_back_script();
-    text += "return give_back, check\nend},\n";
+    text += Kernel::settle_script();
+    // Without their limits, the others charge like any check.
+    const bool charges = !requires(const Kernel& k) { k.endless(); };
+    text += charges ? "return give_back, check, charge\nend},\n"
+                    : "return give_back, check\nend},\n";
     return text;
   } else {
     return "false,\n";
@@ -102,11 +106,10 @@ script named(std::string text) {
 
 template <class... Kernels>
 std::array<script, script_count> make_scripts(const std::variant<Kernels...>*) {
-  return {
-      named(text_of_one<Kernels>())...,
-      named(text_of_table(policies::lua::script_all_or_nothing_lua, entry_of_all<Kernels>()...)),
-      named(text_of_table(policies::lua::script_book_lua, entry_of_turns<Kernels>()...)),
-      named(text_of_table(policies::lua::script_give_back_lua, entry_of_give_back<Kernels>()...))};
+  return {named(text_of_one<Kernels>())...,
+          named(text_of_table(policies::lua::script_all_or_nothing_lua, entry_of_all<Kernels>()...)),
+          named(text_of_table(policies::lua::script_book_lua, entry_of_turns<Kernels>()...)),
+          named(text_of_table(policies::lua::script_settle_lua, entry_of_settling<Kernels>()...))};
 }
 
 }  // namespace

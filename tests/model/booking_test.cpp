@@ -63,7 +63,7 @@ struct fixture {
   test::script_harness checks{client, redis::scripts()[redis::all_or_nothing].text};
   test::script_harness holds{client,
                              redis::scripts()[policies::kernel(policies::hold()).index()].text};
-  test::script_harness returns{client, redis::scripts()[redis::give_back].text};
+  test::script_harness returns{client, redis::scripts()[redis::settlement].text};
   test::random_source random{test::run_seed(), 900};
 };
 
@@ -237,10 +237,10 @@ class turn_trace {
     const bool alone = policies_.size() == 1;
     const auto ticket = policies::ticket_of(r.said, asked_.kernels, alone);
     auto costs_now = std::exchange(asked_.costs, r.costs);
-    std::vector<std::int64_t> arguments{ticket.turn, ticket.after, alone ? 1 : 0};
+    std::vector<std::int64_t> arguments{0, 0, ticket.turn, ticket.after, alone ? 1 : 0};
     asked_.append_constants(arguments, true);
     f_.returns.set_clock(now_);
-    asked_.run(f_.client, f_.returns, arguments, 1, 1);
+    asked_.run(f_.client, f_.returns, arguments, 1, 2);
     policies::give_back_all(asked_.tiers(states_), now_, ticket);
     asked_.costs = std::move(costs_now);
   }

@@ -30,6 +30,8 @@ enum class check_kind : std::uint8_t {
   cool_down,
   acquire,
   give_back,
+  refund,  // of a decision, which is in `answer` until there is one
+  charge,
   renew,  // a lease
   leave,
   watch,  // a lease, until it is lost; no store sees it
