@@ -72,6 +72,26 @@ struct fixture {
     told.push_back(c[0].ec);
   }
 
+  /// Turns, one of them given back, and decisions that are settled.
+  void settle(const weir::store& s, const weir::policy& policy, const std::string& name,
+              std::vector<weir::error_code>& told) {
+    const weir::limiter l(s, name, policy);
+    const auto ask = [&](auto&& start) {
+      crowd c;
+      start(c.caller());
+      weir::test::run_until_complete(io, c);
+      told.push_back(c[0].ec);
+      return c[0].d;
+    };
+    for (const std::int64_t actual : {0, 1, 2, 5}) {
+      const weir::decision d = ask([&](auto caller) { l.record("b", {.cost = 2}, caller); });
+      if (d.allowed) ask([&](auto caller) { l.settle("b", d, actual, caller); });
+    }
+    ask([&](auto caller) { l.reset("b", caller); });
+    if (std::holds_alternative<weir::sliding_window>(policy)) return;
+    for (int i = 0; i < 2; ++i) ask([&](auto caller) { l.acquire("b", {.max_wait = 0s}, caller); });
+  }
+
   /// Everything weir sends, on every path through the scripts; what the calls ended with.
   std::vector<weir::error_code> do_everything(const words& command,
                                               const std::string& prefix = "weir") {
@@ -105,6 +125,7 @@ struct fixture {
       l.fetch("a", c.caller());
       finish(c);
     }
+    for (const auto& [name, policy] : weir::test::slow_policies(2)) settle(s, policy, name, told);
     // A log whose entries are all too old, for a shorter window on the same key.
     for (const auto window : {std::chrono::microseconds(24h), 1us}) {
       crowd c;
