@@ -45,8 +45,10 @@ void sign(check& c) {
 bool conclude(check& c) {
   if (c.unwanted) return false;
   apply_failure_policy(c);
-  const bool settles = c.kind == check_kind::refund || c.kind == check_kind::charge;
-  if (c.ec && settles) c.answer = {};
+  // What these had there was a part of the question.
+  const bool asks_about_it = c.kind == check_kind::refund || c.kind == check_kind::charge ||
+                             c.kind == check_kind::lower;
+  if (c.ec && asks_about_it) c.answer = {};
   if (c.ec) return false;
   sign(c);
   if (c.kind == check_kind::acquire && c.answer.allowed) return c.answer.delay.count() > 0;

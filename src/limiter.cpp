@@ -23,12 +23,21 @@ boost::asio::any_io_executor limiter::get_executor() const noexcept {
   return core_->store->get_executor();
 }
 
-std::chrono::microseconds limiter::pause_asked_for(int status,
-                                                   std::span<const header_field> headers) const {
+limiter::answer_to_vendor limiter::heed(int status, std::span<const header_field> headers,
+                                        const response_options& options) const {
   const time_point now = policies::to_time_point(detail::read_clock({}));
   const vendor_feedback said = read_feedback(status, headers, now, core_->vendor);
   const auto asked = said.blocked_for.value_or(std::chrono::microseconds{0});
-  return said.refused && asked.count() == 0 ? core_->usual_cool_down : asked;
+  const auto pause = said.refused && asked.count() == 0 ? core_->usual_cool_down : asked;
+  const vendor_quota& quota = core_->follows == vendor_count::tokens ? said.tokens : said.requests;
+  const bool follows = core_->follows != vendor_count::none && quota.remaining &&
+                       *quota.remaining < options.known_remaining;
+  if (pause.count() > 0 || !follows) {
+    return {detail::check_kind::cool_down, pause.count(), {}};
+  }
+  decision spoke_of;
+  spoke_of.limit = quota.limit.value_or(0);
+  return {detail::check_kind::lower, std::min(*quota.remaining, max_units), spoke_of};
 }
 
 namespace detail {
@@ -65,6 +74,15 @@ error validate_together(const check& c) {
   return fits ? error{} : error::cannot_combine;
 }
 
+bool lowers_nothing(const check& c) {
+  const auto& tiers = c.limiter->tiers;
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    const std::int64_t limit = std::visit([](const auto& k) { return k.limit(); }, tiers[i]);
+    if (limit != unlimited && left_in(c, i) < limit) return false;
+  }
+  return true;
+}
+
 bool settles(const check& c) noexcept {
   return c.kind == check_kind::refund || c.kind == check_kind::charge;
 }
@@ -89,7 +107,7 @@ error validate_settlement(const check& c) {
 error validate(const check& c) {
   if (settles(c)) return validate_settlement(c);
   if (c.kind == check_kind::reset) return validate(*c.limiter, c.subject.view(), 1);
-  if (c.kind == check_kind::cool_down) {
+  if (c.kind == check_kind::cool_down || c.kind == check_kind::lower) {
     return c.limiter->has_hold ? validate(*c.limiter, c.subject.view(), 1)
                                : error::feedback_disabled;
   }
@@ -114,7 +132,8 @@ void start_check(check& c) {
   c.max_wait = c.kind == check_kind::acquire
                    ? std::clamp(c.max_wait, std::chrono::microseconds{0}, longest_wait)
                    : std::chrono::microseconds{0};
-  bool is_answered = c.answer.allowed;  // no pause to impose
+  if (c.kind == check_kind::lower && lowers_nothing(c)) c.answer.allowed = true;
+  bool is_answered = c.answer.allowed;  // no pause to impose, or nothing to lower
   if (settles(c)) {
     is_answered = c.answer.receipt.id == 0;
     if (c.ec || is_answered) c.answer = {};

@@ -128,6 +128,7 @@ limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_v
       max_cool_down(options.max_cool_down.count()),
       usual_cool_down(options.usual_cool_down),
       vendor(options.vendor),
+      follows(options.follows),
       failure(options.on_failure),
       shares_keys(!options.group.empty()) {
   can_wait = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_book);
@@ -173,6 +174,16 @@ void limiter_core::append_marker(std::string& out, std::string_view subject, std
 
 std::uint64_t limiter_core::origin_of(std::string_view subject) const noexcept {
   return hashed(origin_, subject);
+}
+
+std::int64_t left_in(const check& c, std::size_t tier) {
+  const std::int64_t said = c.answer.limit;
+  const auto has_it = [&](const policies::kernel& kernel) {
+    return std::visit([&](const auto& k) { return said > 0 && k.limit() == said; }, kernel);
+  };
+  const auto& tiers = c.limiter->tiers;
+  const bool concerns = has_it(tiers[tier]) || std::none_of(tiers.begin(), tiers.end(), has_it);
+  return concerns ? c.cost : max_units;
 }
 
 policies::ticket ticket_of(const check& c) {

@@ -51,6 +51,7 @@ struct limiter_core {
   policies::span max_cool_down;
   std::chrono::microseconds usual_cool_down;
   feedback_options vendor;
+  vendor_count follows;
   on_failure failure;
   std::unique_ptr<local_fallback> fallback;  // on_failure::fallback
   bool shares_keys;                          // with other limiters: there is a group
@@ -96,6 +97,9 @@ void for_each_tier(const check& c, F&& f) {
   of_one(*c.limiter, c.subject.view(), c.cost);
   for (const term& t : c.further) of_one(*t.limiter, t.subject.view(), t.cost);
 }
+
+/// Of what a vendor says is left, what concerns that tier: nothing, if others have the very limit that it spoke of.
+std::int64_t left_in(const check& c, std::size_t tier);
 
 /// What a store has to know to take back what the check holds.
 policies::ticket ticket_of(const check& c);

@@ -26,6 +26,13 @@ enum class on_failure : std::uint8_t {
   fallback,  ///< the policy itself, counted in this process, with this process's share of the limit
 };
 
+/// Which of a vendor's counts is what a limiter counts too.
+enum class vendor_count : std::uint8_t {
+  none,
+  requests,  ///< vendor_feedback::requests: each check's cost is its requests
+  tokens,    ///< vendor_feedback::tokens
+};
+
 struct limiter_options {
   weir::on_failure on_failure = weir::on_failure::raise;
 
@@ -53,6 +60,10 @@ struct limiter_options {
 
   /// How on_response() reads the vendor's headers.
   feedback_options vendor = {.retry_after_decides = true};
+
+  /// Whether on_response() also lowers what remains here to what the vendor says remains there, as when others use up the
+  /// same allowance. It costs a call to the store for each response that says so.
+  vendor_count follows = vendor_count::none;
 };
 
 /// Options of one record. A zero timeout means the store's default.
@@ -87,9 +98,17 @@ struct settle_options {
   std::chrono::microseconds timeout{0};
 };
 
-/// Options of one cool_down or on_response.
+/// Options of one cool_down.
 struct cool_down_options {
   std::chrono::microseconds timeout{0};
+};
+
+/// Options of one on_response.
+struct response_options {
+  std::chrono::microseconds timeout{0};
+  /// With limiter_options::follows: what the decision on this call said remains. If the vendor says no less, nothing is
+  /// sent.
+  std::int64_t known_remaining = unlimited;
 };
 
 // See decision.hpp.
@@ -98,7 +117,8 @@ static_assert(std::is_trivially_destructible_v<record_options> &&
               std::is_trivially_destructible_v<fetch_options> &&
               std::is_trivially_destructible_v<reset_options> &&
               std::is_trivially_destructible_v<settle_options> &&
-              std::is_trivially_destructible_v<cool_down_options>);
+              std::is_trivially_destructible_v<cool_down_options> &&
+              std::is_trivially_destructible_v<response_options>);
 
 /// What on_response() can take as it is: the messages of Boost.Beast, without needing them here.
 template <class Response>
@@ -290,25 +310,30 @@ class limiter {
   /// nothing is left in it; for limiter_options::usual_cool_down, if a call was turned away and no time was given, or
   /// zero. Call it for every response: if it asks for no pause, nothing is sent, and the decision is `allowed`.
   ///
+  /// With limiter_options::follows, a response that asks for no pause and says how much is left in the vendor's window
+  /// lowers `remaining` here to that, in one atomic step; it never raises it. It concerns the tiers that have the limit of
+  /// which the vendor speaks, or all, if there is no such. The decision is then allowed, and tells how the subject stands.
+  ///
   /// `status`, `headers`: of HTTP; read inside the call, by the clock of this process.
   template <class CompletionToken = boost::asio::deferred_t>
   auto on_response(std::string_view subject, int status, std::span<const header_field> headers,
-                   cool_down_options options = {},
-                   CompletionToken&& token = CompletionToken()) const {
-    return cool_down(subject, pause_asked_for(status, headers), options,
-                     std::forward<CompletionToken>(token));
+                   response_options options = {}, CompletionToken&& token = CompletionToken()) const {
+    const answer_to_vendor to = heed(status, headers, options);
+    return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
+        detail::check_initiation<true>{core_, get_executor()}, token,
+        detail::request{to.kind, detail::copy_of_subject(subject), to.cost, options.timeout},
+        to.about);
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto on_response(std::string_view subject, int status, std::span<const header_field> headers,
                    CompletionToken&& token) const {
-    return on_response(subject, status, headers, cool_down_options{},
+    return on_response(subject, status, headers, response_options{},
                        std::forward<CompletionToken>(token));
   }
 
   /// The same of a response as Boost.Beast has it.
   template <http_response Response, class CompletionToken = boost::asio::deferred_t>
-  auto on_response(std::string_view subject, const Response& response,
-                   cool_down_options options = {},
+  auto on_response(std::string_view subject, const Response& response, response_options options = {},
                    CompletionToken&& token = CompletionToken()) const {
     std::vector<header_field> fields;
     for (const auto& field : response) fields.push_back({field.name_string(), field.value()});
@@ -319,7 +344,7 @@ class limiter {
             boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto on_response(std::string_view subject, const Response& response,
                    CompletionToken&& token) const {
-    return on_response(subject, response, cool_down_options{}, std::forward<CompletionToken>(token));
+    return on_response(subject, response, response_options{}, std::forward<CompletionToken>(token));
   }
 
   /// Forgets the subject, as if it had never called nor been held back.
@@ -343,7 +368,13 @@ class limiter {
   boost::asio::any_io_executor get_executor() const noexcept;
 
  private:
-  std::chrono::microseconds pause_asked_for(int status, std::span<const header_field> headers) const;
+  struct answer_to_vendor {
+    detail::check_kind kind;
+    std::int64_t cost;
+    decision about;
+  };
+  answer_to_vendor heed(int status, std::span<const header_field> headers,
+                        const response_options& options) const;
 
   friend detail::joint_call detail::join(std::span<const claim>, detail::check_kind, joint_options);
 

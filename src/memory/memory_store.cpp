@@ -55,7 +55,7 @@ class memory_store final : public detail::store_backend {
   /// Whether a shard has a way of its own for it if there is only one key.
   static bool is_simple(detail::check_kind kind) noexcept {
     using enum detail::check_kind;
-    return kind != acquire && kind != give_back && kind != refund && kind != charge;
+    return kind != acquire && kind != give_back && kind != refund && kind != charge && kind != lower;
   }
 
   void answer(detail::check& c) {
@@ -96,6 +96,7 @@ class memory_store final : public detail::store_backend {
       case detail::check_kind::give_back:
       case detail::check_kind::refund:
       case detail::check_kind::charge:
+      case detail::check_kind::lower:
       case detail::check_kind::watch:
         break;
     }
@@ -111,7 +112,7 @@ class memory_store final : public detail::store_backend {
       p.kernel = &limiter.tiers[tier];
       p.key.clear();
       limiter.append_key(p.key, subject, tier);
-      p.cost = cost;
+      p.cost = c.kind == detail::check_kind::lower ? detail::left_in(c, tier) : cost;
     });
     const bool settles = c.kind == detail::check_kind::refund ||
                          c.kind == detail::check_kind::charge;
@@ -147,6 +148,9 @@ class memory_store final : public detail::store_backend {
         c.ec = home.settle_all(asked, clock, detail::ticket_of(c),
                                c.kind == detail::check_kind::charge,
                                detail::matters_until(c.answer), c.answer);
+        break;
+      case detail::check_kind::lower:
+        c.ec = home.lower_all(asked, clock, c.answer);
         break;
       case detail::check_kind::cool_down:
       case detail::check_kind::renew:

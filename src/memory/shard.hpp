@@ -107,6 +107,15 @@ class shard {
     });
   }
 
+  /// Lowers what is left in each to its place's cost.
+  template <class Clock>
+  error_code lower_all(std::span<const place> places, const Clock& clock, decision& answer) {
+    return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
+      policies::lower_all(tiers, now);
+      answer = policies::settled(tiers, now, true);
+    });
+  }
+
   using tier = policies::tier<policies::any_state>;
 
  private:

@@ -42,8 +42,9 @@ class hold {
   /// It counts nothing.
   void give_back(state&, instant, const ticket&, units) const noexcept {}
   void charge(state&, instant, units) const noexcept {}
+  void lower(state&, instant, units) const noexcept {}
   static std::string_view settle_script() noexcept {
-    return "local function give_back() end\nlocal charge = give_back\n";
+    return "local function give_back() end\nlocal charge, lower = give_back, give_back\n";
   }
   using replay = state;
   script_arguments arguments(units) const noexcept { return {longest_pause, pause_}; }

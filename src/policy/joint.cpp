@@ -200,6 +200,20 @@ void charge_all(std::span<const tier<any_state>> tiers, instant clock) {
   }
 }
 
+void lower_all(std::span<const tier<any_state>> tiers, instant clock) {
+  for (const tier<any_state>& one : tiers) {
+    with_state(one, [&]<class Kernel>(const Kernel& k, auto& s) {
+      if constexpr (requires { k.endless(); }) {
+        const units left = k.fetch(s, clock, 1).remaining;
+        if (k.limit() != unlimited && left > one.cost) k.record(s, clock, left - one.cost);
+      } else if constexpr (Kernel::can_settle) {
+        k.lower(s, clock, one.cost);
+      }
+      return decision{};
+    });
+  }
+}
+
 template <class State>
 decision settled(std::span<const tier<State>> tiers, instant clock, bool done) {
   std::array<decision, max_tiers> each;

@@ -59,6 +59,9 @@ void give_back_all(std::span<const tier<any_state>> tiers, instant clock, ticket
 /// Counts in each, beyond its limit if it must: at the first time at which it would pass without one.
 void charge_all(std::span<const tier<any_state>> tiers, instant clock);
 
+/// Counts as much in each as leaves no more than its tier's cost.
+void lower_all(std::span<const tier<any_state>> tiers, instant clock);
+
 /// The answer to who settles: `done` says whether this was the first time, and the rest how things stand.
 template <class State>
 decision settled(std::span<const tier<State>> tiers, instant clock, bool done);

@@ -164,6 +164,20 @@ void meter::charge(state& s, instant clock, units cost) const noexcept {
   admit(s, v, difference(v.next, tolerance_));
 }
 
+void meter::lower(state& s, instant clock, units remaining) const noexcept {
+  s = settled(s, clock);
+  verdict v = judge(s, clock, 1);
+  const state left = time_of(remaining);
+  v.next = plus({v.passed}, tolerance_);
+  v.next.whole -= left.whole;
+  v.next.part -= left.part;
+  if (v.next.part < 0) {
+    v.next.part += parts_;
+    --v.next.whole;
+  }
+  if (later(v.next, v.base)) admit(s, v, 0);
+}
+
 std::string_view meter::settle_script() noexcept { return lua::meter_settle_lua; }
 
 std::string_view meter::script() noexcept { return lua::meter_lua; }

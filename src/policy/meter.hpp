@@ -53,6 +53,8 @@ class meter {
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
   /// Counts beyond the burst if it must: a debt, which keeps others out like a turn booked ahead. At most 2^51 us of it.
   void charge(state& s, instant clock, units cost) const noexcept;
+  /// Counts as much as leaves no more than `remaining`.
+  void lower(state& s, instant clock, units remaining) const noexcept;
   /// ticket::after of a decision; rounded down.
   instant after(const decision& d) const noexcept;
 

@@ -1,4 +1,5 @@
--- Behind meter.lua: takes a request back (meter::give_back), or charges one (meter::charge).
+-- Behind meter.lua: takes a request back (meter::give_back), charges one (meter::charge), or lowers what is left
+-- (meter::lower).
 
 local function load(key)
   local state = {}
@@ -61,9 +62,10 @@ local function give_back(key, turn, after, alone, held, spaced)
   store(key, tat, part, passed, last_turn, returned)
 end
 
-local function charge(key)
+-- As it is now: the TAT, not before the time that has passed; and that.
+local function load_now(key)
   local tat, part, written, last_turn, returned = load(key)
-  if refusal or tat < 0 then return end
+  if refusal or tat < 0 then return -1 end
   local passed = passed_by(tat, part, written)
   local early = passed - clock
   if early > burst then
@@ -73,10 +75,25 @@ local function charge(key)
   if early > burst or passed < clock then passed = clock end
   if up(tat, part) + returned < passed then returned = 0 end
   if tat < passed then tat, part = passed, 0 end
+  return tat, part, passed, last_turn, returned
+end
+
+local function charge(key)
+  local tat, part, passed, last_turn, returned = load_now(key)
+  if tat < 0 then return end
   tat, part = tat + step, part + step_part
   if part >= parts then tat, part = tat + 1, part - parts end
   local longest_debt = 2251799813685248
   if tat >= passed + longest_debt then tat, part = passed + longest_debt, 0 end
   local turn = tat - burst + (part > burst_part and 1 or 0)
   store(key, tat, part, passed, math.max(last_turn, turn), returned)
+end
+
+-- `step` is the time of what shall be left at the most.
+local function lower(key)
+  local tat, part, passed, last_turn, returned = load_now(key)
+  if tat < 0 then return end
+  local n, p = passed + burst - step, burst_part - step_part
+  if p < 0 then n, p = n - 1, p + parts end
+  if n > tat or n == tat and p > part then store(key, n, p, passed, last_turn, returned) end
 end

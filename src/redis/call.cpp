@@ -182,14 +182,19 @@ bool read_settlement(call& c, const reply_view& reply, std::vector<std::int64_t>
   return true;
 }
 
+/// What the script of settlements is to do.
+std::int64_t act_of(const call& c) {
+  if (c.what == call::purpose::charge) return 1;
+  if (c.what == call::purpose::lower) return 3;
+  return c.what == call::purpose::refund && c.tiers.front().cost == 0 ? 2 : 0;
+}
+
 /// What the script takes before the counts.
 void write_constants(command_writer& writer, const call& c) {
   const bool names_kernels = c.script() >= all_or_nothing;
   if (c.what == call::purpose::acquire) writer.arg(c.max_wait);
   if (c.settles()) {
-    const bool charges = c.what == call::purpose::charge;
-    const bool is_even = c.tiers.front().cost == 0;
-    writer.arg(c.remember).arg(std::int64_t{charges ? 1 : is_even ? 2 : 0});
+    writer.arg(c.remember).arg(act_of(c));
     writer.arg(c.ticket.turn).arg(c.ticket.after).arg(std::int64_t{c.ticket.alone ? 1 : 0});
   }
   if (names_kernels) writer.arg(static_cast<std::int64_t>(c.tiers.size()));
@@ -199,10 +204,11 @@ void write_constants(command_writer& writer, const call& c) {
     const auto* meter = std::get_if<policies::meter>(&t.kernel);
     const bool spaced = c.script() != all_or_nothing && meter != nullptr && meter->is_spaced();
     if (names_kernels) writer.arg(spaced ? -number : number);
+    const std::int64_t least = c.what == call::purpose::lower ? 0 : 1;
+    const std::int64_t cost = std::max(least, t.cost);
     const auto write = [&](const auto& kernel) {
       // Named: a temporary would be gone before the first value is read.
-      const policies::script_arguments constants = kernel.arguments(
-          std::max<std::int64_t>(1, t.cost));
+      const policies::script_arguments constants = kernel.arguments(cost);
       for (const std::int64_t value : constants.values()) writer.arg(value);
     };
     if (c.what == call::purpose::charge) {
@@ -261,12 +267,7 @@ error read_reply(call& c, const reply_view& reply, std::vector<std::int64_t>& sc
   if (c.what == call::purpose::reset) {
     return reply.root().type == reply_type::integer ? error{} : error::protocol_error;
   }
-  if (c.what == call::purpose::give_back) {
-    scratch.resize(2);
-    return reply.integers(scratch) ? error{} : error::protocol_error;
-  }
-  const bool settled = c.what == call::purpose::refund || c.what == call::purpose::charge;
-  const bool understood = settled                            ? read_settlement(c, reply, scratch)
+  const bool understood = c.settles()                        ? read_settlement(c, reply, scratch)
                           : c.what == call::purpose::acquire ? read_turns(c, reply, scratch)
                                                              : read_states(c, reply, scratch);
   return understood ? error{} : error::protocol_error;

@@ -40,6 +40,7 @@ struct call {
     give_back,
     refund,
     charge,
+    lower,
     upkeep,
   };
 
@@ -53,9 +54,11 @@ struct call {
   policies::instant remember = 0;  // refund, charge: until when it is remembered that it was done
   std::size_t end = 0;             // where it ends in the write that carries it
 
-  bool settles() const noexcept {
-    return what == purpose::give_back || what == purpose::refund || what == purpose::charge;
+  static constexpr bool settles(purpose what) noexcept {
+    return what == purpose::give_back || what == purpose::refund || what == purpose::charge ||
+           what == purpose::lower;
   }
+  bool settles() const noexcept { return settles(what); }
 
   /// Which of scripts() it runs.
   std::size_t script() const noexcept {

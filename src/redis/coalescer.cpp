@@ -45,6 +45,8 @@ call::purpose purpose_of(check_kind kind) {
       return call::purpose::refund;
     case check_kind::charge:
       return call::purpose::charge;
+    case check_kind::lower:
+      return call::purpose::lower;
     case check_kind::renew:
     case check_kind::leave:
     case check_kind::watch:
@@ -60,6 +62,7 @@ bool merges(const check& c) {
     case check_kind::give_back:
     case check_kind::refund:
     case check_kind::charge:
+    case check_kind::lower:
     case check_kind::renew:
     case check_kind::leave:
       return false;  // each has a ticket or number of its own
@@ -114,22 +117,21 @@ std::size_t coalescer::open_call(const check& c) {
   opened.max_wait = c.max_wait.count();
   detail::for_each_tier(c, [&](const detail::limiter_core& limiter, std::string_view,
                                std::int64_t cost, std::size_t tier) {
+    if (c.kind == check_kind::lower) cost = detail::left_in(c, tier);
     opened.tiers.push_back({detail::kernel_for(c.kind, limiter.tiers[tier], cost), cost});
   });
   if (opened.settles()) {
     opened.ticket = detail::ticket_of(c);
-    if (opened.what != call::purpose::give_back) opened.remember = detail::matters_until(c.answer);
+    if (c.kind == check_kind::refund || c.kind == check_kind::charge) {
+      opened.remember = detail::matters_until(c.answer);
+    }
   }
   return calls_.size() - 1;
 }
 
 /// The open call of the check's group, unless that comes before `not_before`: the key's earlier checks go first.
 std::size_t coalescer::call_for(const check& c, std::size_t not_before) {
-  const call::purpose what = purpose_of(c.kind);
-  if (what == call::purpose::give_back || what == call::purpose::refund ||
-      what == call::purpose::charge) {
-    return open_call(c);  // each has a ticket of its own
-  }
+  if (call::settles(purpose_of(c.kind))) return open_call(c);  // its script takes one subject
   const group_id group{c.limiter.get(), c.cost, c.kind, hash_of_further(c), c.max_wait.count()};
   const auto [it, is_new] = open_.try_emplace(group, calls_.size());
   if (!is_new) {

@@ -77,10 +77,13 @@ std::string entry_of_settling() {
     text += ", make = function(first_arg)\n";
     text += Kernel::script();
     text += Kernel::settle_script();
-    // Without their limits, the others charge like any check.
-    const bool charges = !requires(const Kernel& k) { k.endless(); };
-    text += charges ? "return give_back, check, charge\nend},\n"
-                    : "return give_back, check\nend},\n";
+    if (requires(const Kernel& k) { k.endless(); }) {
+      // Without their limits, these charge like any check.
+      text += policies::lua::script_lower_lua;
+      text += "return give_back, check, lower\nend},\n";
+    } else {
+      text += "return give_back, check, lower, charge\nend},\n";
+    }
     return text;
   } else {
     return "false,\n";

@@ -1,5 +1,5 @@
 // What is counted and then settled: the kernels in C++ and the script in a real server do the same; what is given back is
-// never more than was taken, and what is charged is counted.
+// never more than was taken, what is charged is counted, and what a vendor says is left lowers what is left here.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -98,12 +98,13 @@ class settled_trace {
       now_ = forward ? std::max(now_, clock_->now()) : clock_->now();
       record();
       if (!taken_.empty() && f_.random.one_in(3)) settle();
+      if (f_.random.one_in(20)) lower();
     }
     if (forward) nothing_was_gained();
     for (const std::string& key : asked_.keys) f_.client.must("DEL", key);
   }
 
-  std::int64_t allowed = 0, refused = 0, refunds = 0, charges = 0, repeats = 0;
+  std::int64_t allowed = 0, refused = 0, refunds = 0, charges = 0, repeats = 0, lowered = 0;
 
  private:
   struct request {
@@ -181,6 +182,38 @@ class settled_trace {
     for (std::size_t i = 0; i < r.costs.size(); ++i) r.costs[i] -= settling.costs[i];
   }
 
+  /// To what a vendor says is left.
+  void lower() {
+    model::tier_script left = asked_;
+    std::vector<std::int64_t> before;
+    for (std::size_t i = 0; i < ceilings_.size(); ++i) {
+      left.costs[i] = f_.random.one_in(4) ? 0 : f_.random.magnitude(ceilings_[i]);
+      before.push_back(remaining(i));
+    }
+    std::vector<std::int64_t> arguments{0, 3, 0, 0, 0};
+    left.append_constants(arguments, true);
+    f_.settlements.set_clock(now_);
+    const auto numbers = left.run(f_.client, f_.settlements, arguments, 1, 2 + left.width());
+    auto found = left.restore(std::span(numbers).subspan(2));
+    policies::lower_all(left.tiers(states_), now_);
+    const decision d = policies::settled<any_state>(left.tiers(states_), now_, true);
+    compare(d, policies::settled<any_replay>(left.tiers(found), now_, true));
+    clock_->hear(d);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const bool counts_only = before[i] == unlimited;
+      if (remaining(i) != (counts_only ? unlimited : std::min(before[i], left.costs[i]))) {
+        fail("of " + std::to_string(before[i]) + " there should be " +
+             std::to_string(left.costs[i]) + " left, not " + std::to_string(remaining(i)));
+      }
+    }
+    ++lowered;
+  }
+
+  std::int64_t remaining(std::size_t tier) {
+    const auto all = asked_.tiers(states_);
+    return policies::settled<any_state>(std::span(all).subspan(tier, 1), now_, true).remaining;
+  }
+
   /// What was kept could all have passed if the rest had never been asked for.
   void nothing_was_gained() {
     for (std::size_t i = 0; i < policies_.size(); ++i) {
@@ -209,7 +242,8 @@ class settled_trace {
 };
 
 void compare_all(fixture& f, clock_goes how) {
-  std::int64_t steps = 0, allowed = 0, refused = 0, refunds = 0, charges = 0, repeats = 0;
+  std::int64_t steps = 0, allowed = 0, refused = 0, refunds = 0, charges = 0, repeats = 0,
+               lowered = 0;
   for (int n = 0; steps < steps_wanted; ++n) {
     settled_trace trace(f, n);
     trace.run(how);
@@ -219,11 +253,13 @@ void compare_all(fixture& f, clock_goes how) {
     refunds += trace.refunds;
     charges += trace.charges;
     repeats += trace.repeats;
+    lowered += trace.lowered;
   }
   BOOST_TEST_MESSAGE(allowed << " allowed, " << refused << " refused, " << refunds << " refunds, "
-                             << charges << " charges, " << repeats << " repeated");
+                             << charges << " charges, " << repeats << " repeated, " << lowered
+                             << " lowered");
   for (const std::int64_t count : {allowed, refused}) BOOST_TEST(count > steps_wanted / 20);
-  for (const std::int64_t count : {refunds, charges, repeats}) {
+  for (const std::int64_t count : {refunds, charges, repeats, lowered}) {
     BOOST_TEST(count > steps_wanted / 200);
   }
 }

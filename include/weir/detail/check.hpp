@@ -32,6 +32,7 @@ enum class check_kind : std::uint8_t {
   give_back,
   refund,  // of a decision, which is in `answer` until there is one
   charge,
+  lower,  // what is left, to `cost`, as a vendor says; `answer.limit` is what it calls its limit
   renew,  // a lease
   leave,
   watch,  // a lease, until it is lost; no store sees it
