@@ -244,7 +244,8 @@ class limiter {
   /// The answer's `allowed` tells whether this was the first time that the decision was settled; if not, nothing has changed.
   /// `limit`, `used`, `remaining` and `reset_after` are the subject as it stands now. After an error it may be tried
   /// again, also if condition::may_have_counted: the store remembers what was settled, for as long as anything could be
-  /// given back, and a minute at the least; that is a key of its own in Redis. Failure policies do not apply.
+  /// given back, and a minute at the least; that is a key of its own in Redis. Failure policies do not apply. After a
+  /// reset() do not settle what was decided before: the store no longer knows that it was counted.
   template <class CompletionToken = boost::asio::deferred_t>
   auto refund(std::string_view subject, const decision& d, settle_options options = {},
               CompletionToken&& token = CompletionToken()) const {
