@@ -24,6 +24,8 @@ group group_of(int value) noexcept {
     case error::cost_exceeds_limit:
     case error::cannot_combine:
     case error::feedback_disabled:
+    case error::cannot_wait:
+    case error::cannot_settle:
       return group::input;
 
     case error::no_reply:
@@ -87,6 +89,12 @@ const char* text_of(int value) noexcept {
     case error::feedback_disabled:
       return "this limiter takes no feedback: make it with limiter_options::feedback, in every "
              "process that shares its counts";
+    case error::cannot_wait:
+      return "this limiter cannot book a turn: use another policy than sliding_window, and no "
+             "count_refused";
+    case error::cannot_settle:
+      return "this decision cannot be settled here: pass it to the limiter that made it, with the "
+             "same subject and policy, and no more than it took; and use no count_refused";
     case error::timed_out:
       return "the deadline passed before the check was sent, nothing was counted: look whether a "
              "Redis or Valkey server answers at the store's address, or allow more time";

@@ -112,6 +112,17 @@ decision local_fallback::fetch(std::string_view subject, std::int64_t cost) {
   return d;
 }
 
+decision local_fallback::acquire(std::string_view subject, std::int64_t cost,
+                                 std::chrono::microseconds max_wait) {
+  if (cost > ceiling_) return without_store(false);
+  decision d;
+  if (subjects_.book_all(places_of(subject, cost), the_clock, max_wait.count(), d)) {
+    return without_store(false);
+  }
+  d.source = source::fallback;
+  return d;
+}
+
 namespace {
 
 /// raise, closed, fallback, open.
@@ -165,7 +176,8 @@ decision from_local_shares(const check& c) {
   ask([](local_fallback& local, std::string_view subject, std::int64_t cost, const decision&) {
     return local.fetch(subject, cost);
   });
-  if (c.kind == check_kind::record) {
+  // Of turns only those that have come.
+  if (c.kind != check_kind::fetch) {
     const bool allowed = std::all_of(each.begin(), each.end(),
                                      [](const decision& d) { return d.allowed; });
     ask([&](local_fallback& local, std::string_view subject, std::int64_t cost,
@@ -184,14 +196,21 @@ decision from_local_shares(const check& c) {
 
 decision from_local_share(const check& c) {
   local_fallback& local = *c.limiter->fallback;
-  return c.kind == check_kind::record ? local.record(c.subject.view(), c.cost)
-                                      : local.fetch(c.subject.view(), c.cost);
+  switch (c.kind) {
+    case check_kind::record:
+      return local.record(c.subject.view(), c.cost);
+    case check_kind::acquire:
+      return local.acquire(c.subject.view(), c.cost, c.max_wait);
+    default:
+      return local.fetch(c.subject.view(), c.cost);
+  }
 }
 
 }  // namespace
 
 void apply_failure_policy(check& c) {
-  const bool decides = c.kind == check_kind::record || c.kind == check_kind::fetch;
+  const bool decides = c.kind == check_kind::record || c.kind == check_kind::fetch ||
+                       c.kind == check_kind::acquire;
   if (!c.ec || !decides || !is_store_failure(c.ec)) return;
   const on_failure policy = policy_of(c);
   if (policy == on_failure::raise) return;

@@ -23,6 +23,7 @@ class local_fallback {
 
   decision record(std::string_view subject, std::int64_t cost);
   decision fetch(std::string_view subject, std::int64_t cost);
+  decision acquire(std::string_view subject, std::int64_t cost, std::chrono::microseconds max_wait);
 
  private:
   std::vector<memory::shard::place> places_of(std::string_view subject, std::int64_t cost) const;

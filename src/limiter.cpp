@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "clock.hpp"
+#include "leases/keeper.hpp"
 #include "limiter_core.hpp"
 #include "policy/joint.hpp"
 
@@ -22,16 +23,27 @@ boost::asio::any_io_executor limiter::get_executor() const noexcept {
   return core_->store->get_executor();
 }
 
-std::chrono::microseconds limiter::pause_asked_for(int status,
-                                                   std::span<const header_field> headers) const {
+limiter::answer_to_vendor limiter::heed(int status, std::span<const header_field> headers,
+                                        const response_options& options) const {
   const time_point now = policies::to_time_point(detail::read_clock({}));
   const vendor_feedback said = read_feedback(status, headers, now, core_->vendor);
   const auto asked = said.blocked_for.value_or(std::chrono::microseconds{0});
-  return said.refused && asked.count() == 0 ? core_->usual_cool_down : asked;
+  const auto pause = said.refused && asked.count() == 0 ? core_->usual_cool_down : asked;
+  const vendor_quota& quota = core_->follows == vendor_count::tokens ? said.tokens : said.requests;
+  const bool follows = core_->follows != vendor_count::none && quota.remaining &&
+                       *quota.remaining < options.known_remaining;
+  if (pause.count() > 0 || !follows) {
+    return {detail::check_kind::cool_down, pause.count(), {}};
+  }
+  decision spoke_of;
+  spoke_of.limit = quota.limit.value_or(0);
+  return {detail::check_kind::lower, std::min(*quota.remaining, max_units), spoke_of};
 }
 
 namespace detail {
 namespace {
+
+constexpr std::chrono::microseconds longest_wait = std::chrono::hours{31 * 24};
 
 error validate(const limiter_core& limiter, std::string_view subject, std::int64_t cost) {
   if (subject.empty() || subject.size() > max_subject_size) return error::invalid_subject;
@@ -62,9 +74,40 @@ error validate_together(const check& c) {
   return fits ? error{} : error::cannot_combine;
 }
 
+bool lowers_nothing(const check& c) {
+  const auto& tiers = c.limiter->tiers;
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    const std::int64_t limit = std::visit([](const auto& k) { return k.limit(); }, tiers[i]);
+    if (limit != unlimited && left_in(c, i) < limit) return false;
+  }
+  return true;
+}
+
+bool settles(const check& c) noexcept {
+  return c.kind == check_kind::refund || c.kind == check_kind::charge;
+}
+
+bool can_wait(const check& c) {
+  return c.limiter->can_wait && std::all_of(c.further.begin(), c.further.end(),
+                                            [](const term& t) { return t.limiter->can_wait; });
+}
+
+/// Of a refund or charge; `answer` is the decision.
+error validate_settlement(const check& c) {
+  const error e = validate(*c.limiter, c.subject.view(), 1);
+  if (e != error{}) return e;
+  if (c.cost < 0 || c.cost > max_units) return error::invalid_cost;
+  const receipt& r = c.answer.receipt;
+  if (r.id == 0) return error{};  // it took nothing
+  const bool can = c.limiter->can_settle && r.of == c.limiter->origin_of(c.subject.view()) &&
+                   (c.kind == check_kind::charge || c.cost <= r.cost);
+  return can ? error{} : error::cannot_settle;
+}
+
 error validate(const check& c) {
+  if (settles(c)) return validate_settlement(c);
   if (c.kind == check_kind::reset) return validate(*c.limiter, c.subject.view(), 1);
-  if (c.kind == check_kind::cool_down) {
+  if (c.kind == check_kind::cool_down || c.kind == check_kind::lower) {
     return c.limiter->has_hold ? validate(*c.limiter, c.subject.view(), 1)
                                : error::feedback_disabled;
   }
@@ -72,19 +115,30 @@ error validate(const check& c) {
   for (const term& t : c.further) {
     if (const error e = validate(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
   }
+  if (c.kind == check_kind::acquire && !can_wait(c)) return error::cannot_wait;
   return c.further.empty() ? error{} : validate_together(c);
 }
 
 }  // namespace
 
 void start_check(check& c) {
+  if (c.kind == check_kind::watch) return c.limiter->leases->watch(c);
   if (const error e = validate(c); e != error{}) c.ec = e;
   if (!c.ec && c.kind == check_kind::cool_down) {
     c.was_cut = c.cost > c.limiter->max_cool_down;
     c.cost = std::min(c.cost, c.limiter->max_cool_down);
     c.answer.allowed = c.cost <= 0;
   }
-  if (c.ec || c.answer.allowed) {  // no pause to impose: nothing to ask the store
+  c.max_wait = c.kind == check_kind::acquire
+                   ? std::clamp(c.max_wait, std::chrono::microseconds{0}, longest_wait)
+                   : std::chrono::microseconds{0};
+  if (c.kind == check_kind::lower && lowers_nothing(c)) c.answer.allowed = true;
+  bool is_answered = c.answer.allowed;  // no pause to impose, or nothing to lower
+  if (settles(c)) {
+    is_answered = c.answer.receipt.id == 0;
+    if (c.ec || is_answered) c.answer = {};
+  }
+  if (c.ec || is_answered) {  // nothing to ask the store
     c.stage = check_stage::done;
     c.finish(delivery::post);
     return;
@@ -92,7 +146,10 @@ void start_check(check& c) {
   c.limiter->store->start(c);
 }
 
-void cancel_check(check& c, cancel_scope scope) { c.limiter->store->cancel(c, scope); }
+void cancel_check(check& c, cancel_scope scope) {
+  if (c.kind == check_kind::watch) return c.limiter->leases->unwatch(c);
+  c.limiter->store->cancel(c, scope);
+}
 
 }  // namespace detail
 }  // namespace weir

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <boost/system/system_error.hpp>
+#include <random>
 
 #include "failure_policy.hpp"
+#include "leases/keeper.hpp"
+#include "policy/joint.hpp"
+#include "weir/concurrency_limiter.hpp"
 
 namespace weir::detail {
 namespace {
@@ -46,6 +50,45 @@ void check_feedback_options(const limiter_options& options, bool counts_refused)
   }
 }
 
+/// A number of the gate's own, so that no two processes give leases of one name.
+std::int64_t random_base() {
+  std::random_device device;
+  const std::uint64_t high = device() & 0x3fffffffu;
+  return static_cast<std::int64_t>(high << 32 | device());
+}
+
+policies::lease_set compile(const concurrency_options& options) {
+  const auto require = [](const char* what, std::int64_t value, std::int64_t low, std::int64_t high) {
+    if (value >= low && value <= high) return;
+    throw boost::system::system_error(make_error_code(error::invalid_policy),
+                                      "concurrency_limiter: " + std::string(what) +
+                                          " must be between " + std::to_string(low) + " and " +
+                                          std::to_string(high) + ", got " + std::to_string(value));
+  };
+  using policies::lease_set;
+  require("limit", options.limit, 1, lease_set::most);
+  require("lease (us)", options.lease.count(), lease_set::shortest, lease_set::longest);
+  return {options.limit, options.lease.count(), random_base()};
+}
+
+/// FNV-1a (Fowler, Noll, Vo), 64 bits: the same in every process, unlike std::hash.
+std::uint64_t hashed(std::uint64_t seed, std::string_view text) noexcept {
+  for (const char c : text) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return seed;
+}
+
+std::uint64_t hashed(std::uint64_t seed, const policies::kernel& kernel) {
+  return std::visit(
+      [&](const auto& k) {
+        const policies::script_arguments constants = k.arguments(1);
+        for (const std::int64_t value : constants.values()) {
+          seed = hashed(seed, std::to_string(value) + ',');
+        }
+        return seed;
+      },
+      kernel);
+}
+
 /// Plain tiers keep the key of a limiter that has only them; further ones are numbered.
 std::string key_tail(const policies::kernel& kernel, std::size_t tier) {
   std::string tail(":");
@@ -58,20 +101,38 @@ std::string key_tail(const policies::kernel& kernel, std::size_t tier) {
 
 limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
                            const weir::tiers& rules, const limiter_options& options)
+    : limiter_core(std::move(backend), name, policies::compile(rules),
+                   policies::counts_refused(rules[0]), options) {
+  if (failure == on_failure::fallback) {
+    fallback = std::make_unique<local_fallback>(rules, options);
+  }
+}
+
+limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
+                           const concurrency_options& options)
+    : limiter_core(std::move(backend), name, {policies::kernel(compile(options))}, false,
+                   {.group = options.group}) {
+  leases = std::make_unique<lease_keeper>(store->get_executor(), options.lease);
+}
+
+limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
+                           std::vector<policies::kernel> kernels, bool counts_what_it_refuses,
+                           const limiter_options& options)
     : store(std::move(backend)),
       resource(checked_resource(name)),
-      tiers(policies::compile(rules)),
+      tiers(std::move(kernels)),
       ceiling(max_units),
       nominal_limit(unlimited),
-      counts_refused(policies::counts_refused(rules[0])),
+      counts_refused(counts_what_it_refuses),
       has_hold(options.feedback),
       max_cool_down(options.max_cool_down.count()),
       usual_cool_down(options.usual_cool_down),
       vendor(options.vendor),
-      failure(options.on_failure) {
-  if (failure == on_failure::fallback) {
-    fallback = std::make_unique<local_fallback>(rules, options);
-  }
+      follows(options.follows),
+      failure(options.on_failure),
+      shares_keys(!options.group.empty()) {
+  can_wait = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_book);
+  can_settle = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_settle);
   if (has_hold) {
     check_feedback_options(options, counts_refused);
     tiers.emplace_back(policies::hold());
@@ -84,12 +145,14 @@ limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_v
   }
   append_escaped(key_head_, name, "{}%:");
   key_head_ += ':';
+  origin_ = hashed(0xcbf29ce484222325u, key_head_);
   for (const policies::kernel& kernel : tiers) {
     ceiling = std::min(ceiling, std::visit([](const auto& k) { return k.ceiling(); }, kernel));
     nominal_limit = std::min(nominal_limit,
                              std::visit([](const auto& k) { return k.limit(); }, kernel));
     key_tails_.push_back(key_tail(kernel, key_tails_.size()));
     if (options.group.empty()) key_tails_.back().insert(0, "}");
+    origin_ = hashed(hashed(origin_, key_tails_.back()), kernel);
   }
 }
 
@@ -99,6 +162,35 @@ void limiter_core::append_key(std::string& out, std::string_view subject, std::s
   out += key_head_;
   append_escaped(out, subject, "{}%");
   out += key_tails_[tier];
+}
+
+void limiter_core::append_marker(std::string& out, std::string_view subject, std::uint64_t id) const {
+  out += key_head_;
+  append_escaped(out, subject, "{}%");
+  out += shares_keys ? ":s" : "}:s";
+  constexpr char digits[] = "0123456789abcdef";
+  for (int shift = 60; shift >= 0; shift -= 4) out += digits[id >> shift & 15];
+}
+
+std::uint64_t limiter_core::origin_of(std::string_view subject) const noexcept {
+  return hashed(origin_, subject);
+}
+
+std::int64_t left_in(const check& c, std::size_t tier) {
+  const std::int64_t said = c.answer.limit;
+  const auto has_it = [&](const policies::kernel& kernel) {
+    return std::visit([&](const auto& k) { return said > 0 && k.limit() == said; }, kernel);
+  };
+  const auto& tiers = c.limiter->tiers;
+  const bool concerns = has_it(tiers[tier]) || std::none_of(tiers.begin(), tiers.end(), has_it);
+  return concerns ? c.cost : max_units;
+}
+
+policies::ticket ticket_of(const check& c) {
+  const limiter_core& limiter = *c.limiter;
+  const bool alone = c.further.empty() && !limiter.shares_keys &&
+                     limiter.tiers.size() == (limiter.has_hold ? 2u : 1u);
+  return policies::ticket_of(c.answer, limiter.tiers, alone);
 }
 
 std::string_view hash_tag(std::string_view key) noexcept {

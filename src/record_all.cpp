@@ -7,8 +7,10 @@ namespace weir::detail {
 joint_call join(std::span<const claim> claims, check_kind kind, joint_options options) {
   if (claims.empty()) throw std::invalid_argument("weir: record_all and fetch_all need a claim");
   const claim& first = claims.front();
-  joint_call call{first.of->core_, first.of->get_executor(),
-                  request{kind, copy_of_subject(first.subject), first.cost, options.timeout}};
+  joint_call call{
+      first.of->core_, first.of->get_executor(),
+      request{
+          kind, copy_of_subject(first.subject), first.cost, options.timeout, {}, options.max_wait}};
   for (const claim& c : claims.subspan(1)) {
     call.asked.further.push_back({c.of->core_, copy_of_subject(c.subject), c.cost});
   }

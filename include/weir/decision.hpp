@@ -21,6 +21,16 @@ enum class source : std::uint8_t {
 /// A point on the store's clock.
 using time_point = std::chrono::sys_time<std::chrono::microseconds>;
 
+/// What limiter::refund() and settle() have to know of a decision. To be kept with it, and not to be changed.
+struct receipt {
+  std::uint64_t id = 0;   ///< of the decision alone; 0 if it took nothing
+  std::uint64_t of = 0;   ///< of its limiter, policy and subject
+  std::int64_t cost = 0;  ///< what it took
+  std::int64_t empty_at = 0;  ///< of the buckets among several tiers, when the first was to be empty again
+  /// No part of what a decision says.
+  friend constexpr bool operator==(const receipt&, const receipt&) noexcept { return true; }
+};
+
 /// The answer to one check. All durations count from `at`; none is ever negative, and each is rounded up to a whole
 /// microsecond, so that one who waits that long is never early.
 struct decision {
@@ -35,6 +45,7 @@ struct decision {
   std::chrono::microseconds reset_after{0};  ///< until nothing is in use, if no more calls come
   std::chrono::microseconds delay{0};  ///< of a leaky_bucket: how long this request waits for its turn
   time_point at{};                     ///< the clock's time of the decision
+  weir::receipt receipt{};             ///< for refund() and settle()
 
   explicit operator bool() const noexcept { return allowed; }
   friend bool operator==(const decision&, const decision&) = default;

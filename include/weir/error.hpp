@@ -25,6 +25,10 @@ enum class error {
   cost_exceeds_limit,  ///< the cost can never fit the policy: waiting would not help
   cannot_combine,  ///< limiters asked together that are not of one store and group, or do not fit otherwise
   feedback_disabled,  ///< cool_down() or on_response() of a limiter without limiter_options::feedback
+  cannot_wait,  ///< acquire() of a limiter with sliding_window or count_refused: they cannot book a turn
+
+  cannot_settle,  ///< refund() or settle() of a decision that is not of this limiter, its policy and the subject, or for
+  ///< more than it took, or with count_refused
 
   // The way to the store. Nothing was counted, except where the text says so.
   timed_out,        ///< the deadline passed before the check was sent

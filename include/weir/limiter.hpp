@@ -26,6 +26,13 @@ enum class on_failure : std::uint8_t {
   fallback,  ///< the policy itself, counted in this process, with this process's share of the limit
 };
 
+/// Which of a vendor's counts is what a limiter counts too.
+enum class vendor_count : std::uint8_t {
+  none,
+  requests,  ///< vendor_feedback::requests: each check's cost is its requests
+  tokens,    ///< vendor_feedback::tokens
+};
+
 struct limiter_options {
   weir::on_failure on_failure = weir::on_failure::raise;
 
@@ -53,12 +60,26 @@ struct limiter_options {
 
   /// How on_response() reads the vendor's headers.
   feedback_options vendor = {.retry_after_decides = true};
+
+  /// Whether on_response() also lowers what remains here to what the vendor says remains there, as when others use up the
+  /// same allowance. It costs a call to the store for each response that says so.
+  vendor_count follows = vendor_count::none;
 };
 
 /// Options of one record. A zero timeout means the store's default.
 struct record_options {
   std::int64_t cost = 1;                 ///< units, 1 to max_units
   std::chrono::microseconds timeout{0};  ///< the deadline from now on, queueing included
+};
+
+/// Options of one acquire. A zero timeout means the store's default.
+struct acquire_options {
+  std::int64_t cost = 1;  ///< units, 1 to max_units
+  /// For the turn, from the store's answer on: 0 to 31 days. A turn that lies later is not booked.
+  std::chrono::microseconds max_wait = std::chrono::seconds{10};
+
+  /// Until the store has said when the turn comes: from now on, queueing included.
+  std::chrono::microseconds timeout{0};
 };
 
 /// Options of one fetch.
@@ -72,16 +93,32 @@ struct reset_options {
   std::chrono::microseconds timeout{0};
 };
 
-/// Options of one cool_down or on_response.
+/// Options of one refund or settle.
+struct settle_options {
+  std::chrono::microseconds timeout{0};
+};
+
+/// Options of one cool_down.
 struct cool_down_options {
   std::chrono::microseconds timeout{0};
 };
 
+/// Options of one on_response.
+struct response_options {
+  std::chrono::microseconds timeout{0};
+  /// With limiter_options::follows: what the decision on this call said remains. If the vendor says no less, nothing is
+  /// sent.
+  std::int64_t known_remaining = unlimited;
+};
+
 // See decision.hpp.
 static_assert(std::is_trivially_destructible_v<record_options> &&
+              std::is_trivially_destructible_v<acquire_options> &&
               std::is_trivially_destructible_v<fetch_options> &&
               std::is_trivially_destructible_v<reset_options> &&
-              std::is_trivially_destructible_v<cool_down_options>);
+              std::is_trivially_destructible_v<settle_options> &&
+              std::is_trivially_destructible_v<cool_down_options> &&
+              std::is_trivially_destructible_v<response_options>);
 
 /// What on_response() can take as it is: the messages of Boost.Beast, without needing them here.
 template <class Response>
@@ -158,6 +195,30 @@ class limiter {
     return record(subject, record_options{}, std::forward<CompletionToken>(token));
   }
 
+  /// Waits for the turn: counts the request at the first time at which it fits, behind all that came before it, and
+  /// completes then. The turn is booked in the store, in one round trip, and the caller sleeps once: so the order of
+  /// arrival at the store holds across processes, and a large cost is not starved by small ones. Who calls record()
+  /// meanwhile is refused.
+  ///
+  /// If the turn lies beyond `max_wait`, the call is refused at once, and nothing is booked: `retry_after` is when the
+  /// same would be booked. If allowed, `delay` is how long it took from `at` until the turn.
+  ///
+  /// Cancelled while it waits, it gives its turn back as far as that leaves the others theirs: all of it if nobody
+  /// stands behind, and what is left of a bucket, window or log otherwise; see docs/waiting.md. A turn whose holder died
+  /// counts as used. Closing the store disturbs nobody who has a turn.
+  ///
+  /// Not for sliding_window, which cannot tell what lies ahead, nor with count_refused: error::cannot_wait.
+  template <class CompletionToken = boost::asio::deferred_t>
+  auto acquire(std::string_view subject, acquire_options options = {},
+               CompletionToken&& token = CompletionToken()) const {
+    return initiate<true, CompletionToken>(token, detail::check_kind::acquire, subject,
+                                           options.cost, options.timeout, options.max_wait);
+  }
+  template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
+  auto acquire(std::string_view subject, CompletionToken&& token) const {
+    return acquire(subject, acquire_options{}, std::forward<CompletionToken>(token));
+  }
+
   /// Asks without counting: `allowed`, `retry_after` and `delay` are what record would answer now; `used`, `remaining`
   /// and `reset_after` describe the subject as it stands.
   template <class CompletionToken = boost::asio::deferred_t>
@@ -169,6 +230,56 @@ class limiter {
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto fetch(std::string_view subject, CompletionToken&& token) const {
     return fetch(subject, fetch_options{}, std::forward<CompletionToken>(token));
+  }
+
+  /// Gives back what an allowed decision took, once: for a call that was not made after all. Exactly that is taken out,
+  /// from where it was counted: nothing, once its window has passed or its bucket would have drained; of a bucket as much
+  /// as has not drained yet, and as leaves those their turns who have booked behind it. So it never lets more pass than
+  /// would have passed if the decision had never been asked for.
+  ///
+  /// `subject`, `d`: of a record() or acquire() of this limiter, or of one like it in another process; else
+  /// error::cannot_settle, also with count_refused. Of a decision that took nothing (refused, or made without the store),
+  /// the call completes and does nothing. A decision of several limiters, as record_all() gives, takes nothing in this sense.
+  ///
+  /// The answer's `allowed` tells whether this was the first time that the decision was settled; if not, nothing has changed.
+  /// `limit`, `used`, `remaining` and `reset_after` are the subject as it stands now. After an error it may be tried
+  /// again, also if condition::may_have_counted: the store remembers what was settled, for as long as anything could be
+  /// given back, and a minute at the least; that is a key of its own in Redis. Failure policies do not apply. After a
+  /// reset() do not settle what was decided before: the store no longer knows that it was counted.
+  template <class CompletionToken = boost::asio::deferred_t>
+  auto refund(std::string_view subject, const decision& d, settle_options options = {},
+              CompletionToken&& token = CompletionToken()) const {
+    return settle<CompletionToken>(subject, d, 0, options, std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
+  auto refund(std::string_view subject, const decision& d, CompletionToken&& token) const {
+    return refund(subject, d, settle_options{}, std::forward<CompletionToken>(token));
+  }
+
+  /// Charges what a call really cost, once that is known: LLM tokens, GraphQL points, bytes. If less than the decision took,
+  /// the difference is given back as by refund(); if more, it is counted now, whatever the limit says: a bucket goes into
+  /// debt, a window beyond its limit, and others wait longer for that. (Of a bucket a debt of 71 years is the most.) A
+  /// decision that is never settled counts for what it took.
+  ///
+  /// `actual_cost`: 0 to max_units. All else is as for refund(), with which it shares the once; but a charge that is
+  /// repeated more than a minute later, when its window has passed, counts again.
+  template <class CompletionToken = boost::asio::deferred_t>
+  auto settle(std::string_view subject, const decision& d, std::int64_t actual_cost,
+              settle_options options = {}, CompletionToken&& token = CompletionToken()) const {
+    const bool charges = actual_cost > d.receipt.cost;
+    const std::int64_t difference = actual_cost < 0 || actual_cost > max_units ? -1  // invalid_cost
+                                    : charges ? actual_cost - d.receipt.cost
+                                              : d.receipt.cost - actual_cost;
+    return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
+        detail::check_initiation<true>{core_, get_executor()}, token,
+        detail::request{charges ? detail::check_kind::charge : detail::check_kind::refund,
+                        detail::copy_of_subject(subject), difference, options.timeout},
+        d);
+  }
+  template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
+  auto settle(std::string_view subject, const decision& d, std::int64_t actual_cost,
+              CompletionToken&& token) const {
+    return settle(subject, d, actual_cost, settle_options{}, std::forward<CompletionToken>(token));
   }
 
   /// Holds the subject back for so long, everywhere: until then each check of it is refused, with `held` and the rest of
@@ -200,25 +311,30 @@ class limiter {
   /// nothing is left in it; for limiter_options::usual_cool_down, if a call was turned away and no time was given, or
   /// zero. Call it for every response: if it asks for no pause, nothing is sent, and the decision is `allowed`.
   ///
+  /// With limiter_options::follows, a response that asks for no pause and says how much is left in the vendor's window
+  /// lowers `remaining` here to that, in one atomic step; it never raises it. It concerns the tiers that have the limit of
+  /// which the vendor speaks, or all, if there is no such. The decision is then allowed, and tells how the subject stands.
+  ///
   /// `status`, `headers`: of HTTP; read inside the call, by the clock of this process.
   template <class CompletionToken = boost::asio::deferred_t>
   auto on_response(std::string_view subject, int status, std::span<const header_field> headers,
-                   cool_down_options options = {},
-                   CompletionToken&& token = CompletionToken()) const {
-    return cool_down(subject, pause_asked_for(status, headers), options,
-                     std::forward<CompletionToken>(token));
+                   response_options options = {}, CompletionToken&& token = CompletionToken()) const {
+    const answer_to_vendor to = heed(status, headers, options);
+    return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
+        detail::check_initiation<true>{core_, get_executor()}, token,
+        detail::request{to.kind, detail::copy_of_subject(subject), to.cost, options.timeout},
+        to.about);
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto on_response(std::string_view subject, int status, std::span<const header_field> headers,
                    CompletionToken&& token) const {
-    return on_response(subject, status, headers, cool_down_options{},
+    return on_response(subject, status, headers, response_options{},
                        std::forward<CompletionToken>(token));
   }
 
   /// The same of a response as Boost.Beast has it.
   template <http_response Response, class CompletionToken = boost::asio::deferred_t>
-  auto on_response(std::string_view subject, const Response& response,
-                   cool_down_options options = {},
+  auto on_response(std::string_view subject, const Response& response, response_options options = {},
                    CompletionToken&& token = CompletionToken()) const {
     std::vector<header_field> fields;
     for (const auto& field : response) fields.push_back({field.name_string(), field.value()});
@@ -229,7 +345,7 @@ class limiter {
             boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto on_response(std::string_view subject, const Response& response,
                    CompletionToken&& token) const {
-    return on_response(subject, response, cool_down_options{}, std::forward<CompletionToken>(token));
+    return on_response(subject, response, response_options{}, std::forward<CompletionToken>(token));
   }
 
   /// Forgets the subject, as if it had never called nor been held back.
@@ -253,20 +369,26 @@ class limiter {
   boost::asio::any_io_executor get_executor() const noexcept;
 
  private:
-  std::chrono::microseconds pause_asked_for(int status, std::span<const header_field> headers) const;
+  struct answer_to_vendor {
+    detail::check_kind kind;
+    std::int64_t cost;
+    decision about;
+  };
+  answer_to_vendor heed(int status, std::span<const header_field> headers,
+                        const response_options& options) const;
 
   friend detail::joint_call detail::join(std::span<const claim>, detail::check_kind, joint_options);
 
   template <bool Answers, class CompletionToken>
   auto initiate(std::remove_reference_t<CompletionToken>& token, detail::check_kind kind,
-                std::string_view subject, std::int64_t cost,
-                std::chrono::microseconds timeout) const {
+                std::string_view subject, std::int64_t cost, std::chrono::microseconds timeout,
+                std::chrono::microseconds max_wait = std::chrono::microseconds{0}) const {
     using signature = std::conditional_t<Answers, void(error_code, decision), void(error_code)>;
     // The token's own category says whether it may be moved from.
     // The subject is copied here and now: a deferred operation may start after the caller's text is gone.
     return boost::asio::async_initiate<CompletionToken, signature>(
         detail::check_initiation<Answers>{core_, get_executor()}, token,
-        detail::request{kind, detail::copy_of_subject(subject), cost, timeout});
+        detail::request{kind, detail::copy_of_subject(subject), cost, timeout, {}, max_wait});
   }
 
   std::shared_ptr<const detail::limiter_core> core_;

@@ -12,9 +12,10 @@
 
 namespace weir {
 
-/// Options of record_all and fetch_all. A zero timeout means the store's default.
+/// Options of record_all, acquire_all and fetch_all. A zero timeout means the store's default.
 struct joint_options {
   std::chrono::microseconds timeout{0};
+  std::chrono::microseconds max_wait = acquire_options{}.max_wait;  ///< acquire_all: for the turn
 };
 
 namespace detail {
@@ -110,6 +111,18 @@ template <class CompletionToken = boost::asio::deferred_t>
 auto record_all(std::span<const claim> claims, joint_options options = {},
                 CompletionToken&& token = CompletionToken()) {
   return detail::initiate_joint<CompletionToken>(claims, detail::check_kind::record, options, token);
+}
+
+/// Waits for the turn with all of them at once: see limiter::acquire and joint_options::max_wait.
+template <class... Args>
+auto acquire_all(const claim& first, Args&&... more) {
+  return detail::initiate_variadic(detail::check_kind::acquire, first, std::forward<Args>(more)...);
+}
+template <class CompletionToken = boost::asio::deferred_t>
+auto acquire_all(std::span<const claim> claims, joint_options options = {},
+                 CompletionToken&& token = CompletionToken()) {
+  return detail::initiate_joint<CompletionToken>(claims, detail::check_kind::acquire, options,
+                                                 token);
 }
 
 /// What record_all would answer, changing nothing; see limiter::fetch.

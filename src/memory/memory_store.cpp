@@ -11,6 +11,7 @@
 #include "conclude.hpp"
 #include "limiter_core.hpp"
 #include "memory/shard.hpp"
+#include "waiting_room.hpp"
 
 namespace weir {
 namespace {
@@ -18,7 +19,9 @@ namespace {
 class memory_store final : public detail::store_backend {
  public:
   memory_store(const boost::asio::any_io_executor& executor, memory_options&& options)
-      : executor_(executor), clock_(std::move(options.clock)) {
+      : executor_(executor),
+        clock_(std::move(options.clock)),
+        room_(std::make_shared<detail::waiting_room>(executor)) {
     // Small stores get fewer shards, so that the bound holds in each of them without waste.
     constexpr std::size_t smallest_shard = 1024;
     const std::size_t subjects = std::max<std::size_t>(1, options.max_subjects);
@@ -36,19 +39,25 @@ class memory_store final : public detail::store_backend {
     } else {
       answer(c);
     }
-    detail::conclude(c);
     c.stage = detail::check_stage::done;
+    if (detail::conclude(c) && room_->seat(c)) return;
     c.finish(detail::delivery::post);
   }
 
-  // Every check is done as soon as it has started.
-  void cancel(detail::check&, detail::cancel_scope) override {}
+  // Every check is done as soon as it has started, and may then wait for its turn.
+  void cancel(detail::check& c, detail::cancel_scope scope) override { room_->cancel(c, scope); }
 
   void close() override { closed_.store(true, std::memory_order_relaxed); }
   boost::asio::any_io_executor get_executor() const noexcept override { return executor_; }
   std::string_view key_prefix() const noexcept override { return "weir"; }
 
  private:
+  /// Whether a shard has a way of its own for it if there is only one key.
+  static bool is_simple(detail::check_kind kind) noexcept {
+    using enum detail::check_kind;
+    return kind != acquire && kind != give_back && kind != refund && kind != charge && kind != lower;
+  }
+
   void answer(detail::check& c) {
     // Built in buffers that the thread keeps: no allocation in the steady state.
     thread_local std::string key;
@@ -65,7 +74,7 @@ class memory_store final : public detail::store_backend {
       c.ec = home.record(policies::hold(c.cost), key, clock, c.cost, c.answer);
       return;
     }
-    if (!detail::is_single(c)) return answer_together(c, home);
+    if (!is_simple(c.kind) || !detail::is_single(c)) return answer_together(c, home);
 
     const policies::kernel& kernel = c.limiter->tiers.front();
     switch (c.kind) {
@@ -78,7 +87,17 @@ class memory_store final : public detail::store_backend {
       case detail::check_kind::reset:
         home.reset(key);
         break;
+      case detail::check_kind::renew:
+      case detail::check_kind::leave:
+        c.ec = home.record(detail::kernel_for(c.kind, kernel, c.cost), key, clock, c.cost, c.answer);
+        break;
       case detail::check_kind::cool_down:
+      case detail::check_kind::acquire:
+      case detail::check_kind::give_back:
+      case detail::check_kind::refund:
+      case detail::check_kind::charge:
+      case detail::check_kind::lower:
+      case detail::check_kind::watch:
         break;
     }
   }
@@ -93,8 +112,19 @@ class memory_store final : public detail::store_backend {
       p.kernel = &limiter.tiers[tier];
       p.key.clear();
       limiter.append_key(p.key, subject, tier);
-      p.cost = cost;
+      p.cost = c.kind == detail::check_kind::lower ? detail::left_in(c, tier) : cost;
     });
+    const bool settles = c.kind == detail::check_kind::refund ||
+                         c.kind == detail::check_kind::charge;
+    if (settles) {
+      static const policies::kernel memory = policies::hold();
+      if (places.size() == count) places.emplace_back();
+      memory::shard::place& p = places[count++];
+      p.kernel = &memory;
+      p.key.clear();
+      c.limiter->append_marker(p.key, c.subject.view(), c.answer.receipt.id);
+      p.cost = 1;
+    }
     const std::span<const memory::shard::place> asked(places.data(), count);
     const auto clock = [this] { return detail::read_clock(clock_); };
     switch (c.kind) {
@@ -107,13 +137,32 @@ class memory_store final : public detail::store_backend {
       case detail::check_kind::reset:
         for (const memory::shard::place& p : asked) home.reset(p.key);
         break;
+      case detail::check_kind::acquire:
+        c.ec = home.book_all(asked, clock, c.max_wait.count(), c.answer);
+        break;
+      case detail::check_kind::give_back:
+        c.ec = home.give_back_all(asked, clock, detail::ticket_of(c));
+        break;
+      case detail::check_kind::refund:
+      case detail::check_kind::charge:
+        c.ec = home.settle_all(asked, clock, detail::ticket_of(c),
+                               c.kind == detail::check_kind::charge,
+                               detail::matters_until(c.answer), c.answer);
+        break;
+      case detail::check_kind::lower:
+        c.ec = home.lower_all(asked, clock, c.answer);
+        break;
       case detail::check_kind::cool_down:
+      case detail::check_kind::renew:
+      case detail::check_kind::leave:
+      case detail::check_kind::watch:
         break;
     }
   }
 
   boost::asio::any_io_executor executor_;
   std::function<time_point()> clock_;
+  const std::shared_ptr<detail::waiting_room> room_;
   std::vector<std::unique_ptr<memory::shard>> shards_;
   std::atomic<bool> closed_{false};
 };

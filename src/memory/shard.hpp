@@ -62,6 +62,66 @@ class shard {
   /// Counts in all of them or in none.
   template <class Clock>
   error_code record_all(std::span<const place> places, const Clock& clock, decision& answer) {
+    return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
+      answer = policies::record_all(tiers, now);
+    });
+  }
+
+  /// Counts in all of them at their common turn.
+  template <class Clock>
+  error_code book_all(std::span<const place> places, const Clock& clock, policies::span max_wait,
+                      decision& answer) {
+    return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
+      answer = policies::book_all(tiers, now, max_wait);
+    });
+  }
+
+  template <class Clock>
+  error_code give_back_all(std::span<const place> places, const Clock& clock,
+                           const policies::ticket& ticket) {
+    return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
+      policies::give_back_all(tiers, now, ticket);
+    });
+  }
+
+  /// Of what was counted in all of them: takes `cost` back, or charges it; once. The last place is where that is
+  /// remembered, until `remember` at the least.
+  template <class Clock>
+  error_code settle_all(std::span<const place> places, const Clock& clock,
+                        const policies::ticket& ticket, bool charges, policies::instant remember,
+                        decision& answer) {
+    return change_all(places, clock, [&](std::span<const tier> all, policies::instant now) {
+      const auto tiers = all.first(all.size() - 1);
+      auto& done = std::get<policies::hold::state>(*all.back().state);
+      const bool is_first = done.until <= now;
+      if (is_first) {
+        constexpr policies::span minute = 60'000'000;  // for those who try again
+        done.until = std::max(remember, now + minute);
+        if (charges) {
+          policies::charge_all(tiers, now);
+        } else if (tiers.front().cost > 0) {
+          policies::give_back_all(tiers, now, ticket);
+        }
+      }
+      answer = policies::settled(tiers, now, is_first);
+    });
+  }
+
+  /// Lowers what is left in each to its place's cost.
+  template <class Clock>
+  error_code lower_all(std::span<const place> places, const Clock& clock, decision& answer) {
+    return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
+      policies::lower_all(tiers, now);
+      answer = policies::settled(tiers, now, true);
+    });
+  }
+
+  using tier = policies::tier<policies::any_state>;
+
+ private:
+  /// Calls f(tiers, now).
+  template <class Clock, class F>
+  error_code change_all(std::span<const place> places, const Clock& clock, F&& f) {
     const std::lock_guard lock(mutex_);
     const policies::instant now = clock();
     // Room for all of them before the first goes in: making it may drop what no longer matters, theirs included.
@@ -71,13 +131,13 @@ class shard {
     }
     for (const place& p : places) subjects_.try_emplace(p.key);
     // Looked up once all are there: inserting moves the others.
-    std::array<policies::tier<policies::any_state>, policies::max_tiers> tiers;
+    std::array<policies::tier<policies::any_state>, policies::max_tiers + 1> tiers;
     for (std::size_t i = 0; i < places.size(); ++i) {
       const place& p = places[i];
       tiers[i] = {p.kernel, &subjects_.find(p.key)->second.state, p.cost};
       fit(*tiers[i].state, *p.kernel);
     }
-    answer = policies::record_all<policies::any_state>({tiers.data(), places.size()}, now);
+    f({tiers.data(), places.size()}, now);
     for (const place& p : places) {
       subject& entry = subjects_.find(p.key)->second;
       entry.matters_until = matters_until(entry.state, *p.kernel);
@@ -86,6 +146,7 @@ class shard {
     return {};
   }
 
+ public:
   template <class Clock>
   decision fetch_all(std::span<const place> places, const Clock& clock) {
     const std::lock_guard lock(mutex_);

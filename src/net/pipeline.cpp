@@ -4,6 +4,8 @@
 #include <boost/asio/error.hpp>
 #include <utility>
 
+#include "give_back.hpp"
+
 namespace weir::net {
 namespace {
 
@@ -61,6 +63,19 @@ void pipeline::cancel(check& c, detail::cancel_scope scope) {
   if (c.stage == check_stage::done) return;
   if (scope == detail::cancel_scope::only_unsent && c.stage != check_stage::waiting) return;
   c.ec = boost::asio::error::operation_aborted;
+  give_up(c);
+}
+
+/// The caller is dropped. What may have been booked for it is to be given back.
+void pipeline::give_up(check& c) {
+  if (c.kind == detail::check_kind::acquire && c.stage != check_stage::waiting && !c.unwanted) {
+    check& other = detail::stand_in_for(c);
+    other.stage = c.stage;
+    other.position = c.position;
+    other.resends = c.resends;
+    c.line.swap_nodes(other.line);
+    pending_ += weight_of(other);
+  }
   finish(c);
 }
 
@@ -75,7 +90,7 @@ void pipeline::expire(time now) {
     } else if (!c.ec) {  // else the server's reason for not running it
       c.ec = suspicion_ != error{} ? suspicion_ : error::timed_out;
     }
-    finish(c);
+    give_up(c);
   });
   if (now >= held_until_) held_until_ = time::max();
 }
@@ -121,7 +136,12 @@ void pipeline::disconnected(error reason, std::size_t sent, time now) {
 /// Back to the front of the line, behind what came back before.
 void pipeline::requeue(redis::call& c) {
   for (redis::call_key& key : c.keys) {
-    for (check& waiting : key.checks) waiting.stage = check_stage::waiting;
+    for (auto it = key.checks.begin(); it != key.checks.end();) {
+      check& waiting = *it++;
+      waiting.stage = check_stage::waiting;
+      const bool is_stand_in = waiting.unwanted && waiting.kind == detail::check_kind::acquire;
+      if (is_stand_in) finish(waiting);  // nothing was booked, and now nothing need be
+    }
     again_.splice(again_.end(), key.checks);
   }
 }
@@ -141,12 +161,13 @@ void pipeline::stage_upkeep() {
   missing_scripts_.reset();
 }
 
-void pipeline::stage(redis::call&& c) {
+void pipeline::stage(redis::call&& c, time now) {
   redis::write_call(out_, c, scratch_);
   c.end = out_.size();
   for (redis::call_key& key : c.keys) {
     for (check& waiting : key.checks) {
       waiting.stage = check_stage::staged;
+      waiting.sent = now;
       waiting.ec = {};
     }
   }
@@ -154,7 +175,7 @@ void pipeline::stage(redis::call&& c) {
   ++staged_;
 }
 
-const std::string& pipeline::next_write() {
+const std::string& pipeline::next_write(time now) {
   if (!wants_write()) return nothing;
   out_.clear();
   if (out_.capacity() > large_buffer)
@@ -162,7 +183,7 @@ const std::string& pipeline::next_write() {
   stage_upkeep();
   if (!held()) {
     again_.splice(again_.end(), waiting_);
-    for (redis::call& c : coalescer_.pack(again_)) stage(std::move(c));
+    for (redis::call& c : coalescer_.pack(again_)) stage(std::move(c), now);
   }
   writing_ = true;
   return out_;

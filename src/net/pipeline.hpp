@@ -67,9 +67,9 @@ class pipeline {
   /// timed_out. Zero: nothing is known.
   void suspect(error why) noexcept { suspicion_ = why; }
 
-  /// Encodes everything that waits. Empty if there is nothing to write, or no connection, or a write under way. The
+  /// Encodes everything that waits; `now` becomes its time of sending. Empty if there is nothing to write, or no connection, or a write under way. The
   /// bytes stay valid until write_done() or disconnected().
-  const std::string& next_write();
+  const std::string& next_write(time now = {});
   void write_done();
 
   enum class stream_state : std::uint8_t {
@@ -116,11 +116,12 @@ class pipeline {
     c.ec = e;
     finish(c);
   }
+  void give_up(detail::check& c);
   void finish_all(detail::check_list& list, error e);
   std::chrono::microseconds timeout_of(const detail::check& c) const noexcept;
   bool held() const noexcept { return held_until_ != time::max(); }
   void requeue(redis::call& c);
-  void stage(redis::call&& c);
+  void stage(redis::call&& c, time now);
   void stage_upkeep();
   bool answer(redis::call& c, const redis::reply_view& reply, time now);
   void send_again(redis::call& c);

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "conclude.hpp"
-#include "net/delivery_batch.hpp"
+#include "delivery_batch.hpp"
 
 namespace weir::net {
 
@@ -24,12 +24,13 @@ session::session(const asio::any_io_executor& executor, redis_options&& options)
     : options_(std::move(options)),
       executor_(executor),
       strand_(asio::make_strand(executor)),
+      room_(std::make_shared<detail::waiting_room>(executor)),
       mutex_(!options_.single_threaded),
       core_(options_, std::random_device{}()),
       stream_(strand_, options_, *this),
       timer_(strand_),
-      registry_(
-          &asio::use_service<session_registry>(asio::query(executor, asio::execution::context))) {
+      registry_(&asio::use_service<detail::shutdown_registry>(
+          asio::query(executor, asio::execution::context))) {
   registry_->add(*this);
 }
 
@@ -52,8 +53,13 @@ void session::wake_strand() {
 }
 
 void session::deliver(check_list&& done) {
-  for (check& c : done) detail::conclude(c);
-  delivery_batch::post(executor_, std::move(done));
+  for (auto it = done.begin(); it != done.end();) {
+    check& c = *it++;
+    if (!detail::conclude(c)) continue;
+    c.line.unlink();
+    if (!room_->seat(c)) done.push_front(c);
+  }
+  detail::delivery_batch::post(executor_, std::move(done));
 }
 
 void session::start(check& c) {
@@ -75,11 +81,14 @@ void session::start(check& c) {
 
 void session::cancel(check& c, detail::cancel_scope scope) {
   check_list done;
+  bool was_done = false;
   {
     const std::lock_guard lock(mutex_);
-    core_.cancel(c, scope);
+    was_done = c.stage == detail::check_stage::done;
+    if (!was_done) core_.cancel(c, scope);
     done = core_.take_done();
   }
+  if (was_done) room_->cancel(c, scope);
   deliver(std::move(done));
 }
 

@@ -7,9 +7,10 @@
 
 #include "net/optional_mutex.hpp"
 #include "net/session_core.hpp"
-#include "net/session_registry.hpp"
 #include "net/stream.hpp"
+#include "shutdown_registry.hpp"
 #include "store_backend.hpp"
+#include "waiting_room.hpp"
 #include "weir/redis_store.hpp"
 
 namespace weir::net {
@@ -20,7 +21,7 @@ namespace weir::net {
 /// while checks are encoded or decoded, never while a handler runs or the kernel is called.
 class session final : public detail::store_backend,
                       public std::enable_shared_from_this<session>,
-                      private shutdown_listener,
+                      private detail::shutdown_listener,
                       private stream::listener {
  public:
   session(const boost::asio::any_io_executor& executor, redis_options&& options);
@@ -63,6 +64,7 @@ class session final : public detail::store_backend,
   const redis_options options_;
   const boost::asio::any_io_executor executor_;
   strand strand_;
+  const std::shared_ptr<detail::waiting_room> room_;
 
   optional_mutex mutex_;
   // Under the mutex:
@@ -75,7 +77,7 @@ class session final : public detail::store_backend,
   stream stream_;
   timer timer_;
 
-  session_registry* registry_;
+  detail::shutdown_registry* registry_;
 };
 
 }  // namespace weir::net

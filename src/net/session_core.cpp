@@ -70,7 +70,7 @@ session_core::actions session_core::next(time now) {
     greeting_wanted_ = false;
   } else {
     if (pipeline_.replies_due() == 0) waiting_since_ = now;
-    a.write = pipeline_.next_write();
+    a.write = pipeline_.next_write(now);
   }
   writing_ = !a.write.empty();
   return a;

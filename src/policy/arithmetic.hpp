@@ -11,6 +11,36 @@ using units = std::int64_t;    ///< what a policy counts
 using instant = std::int64_t;  ///< microseconds since 1970-01-01T00:00Z, never negative
 using span = std::int64_t;     ///< microseconds
 
+/// What a kernel is asked at: the store's clock, and the time of the request, which lies later when a turn is booked.
+struct moment {
+  instant clock;
+  instant when;
+
+  moment(instant now) noexcept
+      : clock(now), when(now) {}  // NOLINT: an instant is a moment of its own
+  moment(instant now, instant turn) noexcept : clock(now), when(turn) {}
+};
+
+/// Turns booked ahead, as a state knows them.
+struct booking {
+  instant written = 0;  // when the last was booked: that time has passed; 0: none is ahead
+  instant turn = 0;     // the last
+
+  /// What is still ahead of a time that has passed.
+  booking after(instant passed) const noexcept {
+    return turn > passed ? booking{passed, turn} : booking{};
+  }
+  friend bool operator==(const booking&, const booking&) = default;
+};
+
+/// What is known of a counted request that is to be given back.
+struct ticket {
+  instant turn;   // when it was to go out
+  instant after;  // of a bucket: when it would have been empty again, but for later requests, or before; 0 if not known
+  bool alone;     // no other limiter's turns are in these states
+  instant held = 0;  // until when a cool-down lasts, or lasted
+};
+
 __extension__ using wide = __int128;  // products of two 53-bit numbers
 
 /// The largest integer from which a Lua number can still count on.

@@ -14,47 +14,83 @@ instant fixed_window::begin_of_window(instant at) const noexcept {
   return offset_ < 0 ? at : offset_ + floor_div(at - offset_, window_) * window_;
 }
 
-fixed_window::state fixed_window::settled(const state& s, instant now) const noexcept {
-  if (s.count == 0 || s.start - now <= window_) return s;
-  return {begin_of_window(now), s.count};
+/// The clock, or what the state knows to have passed.
+instant fixed_window::passed(const state& s, instant clock) const noexcept {
+  if (!s.is_open()) return clock;
+  return std::max(clock, s.written > 0 ? s.written : s.start);
+}
+
+fixed_window::state fixed_window::settled(const state& s, instant clock) const noexcept {
+  const span ahead = passed(s, clock) - clock;
+  if (ahead <= window_) return s;
+  const instant start = begin_of_window(s.start - ahead);
+  return {start, s.count, start > clock ? clock : 0};
 }
 
 fixed_window::state fixed_window::current(const state& s, instant at) const noexcept {
-  if (s.count > 0 && at < s.start + window_) return s;
+  if (s.is_open() && at < s.start + window_) return s;
   return {begin_of_window(at), 0};
 }
 
-decision fixed_window::describe(const state& s, instant at, bool allowed) const noexcept {
+bool fixed_window::fits(const state& s, instant at, units cost) const noexcept {
+  return at >= s.start && s.count + cost <= limit_;
+}
+
+decision fixed_window::describe(const state& s, instant at, units cost, bool allowed) const noexcept {
   decision d;
   d.allowed = allowed;
   d.limit = limit_for_caller(limit_);
-  d.used = s.count;
-  d.remaining = remaining_for_caller(limit_, s.count);
+  // Before a window that was opened ahead, the present one is full.
+  const bool early = at < s.start;
+  d.used = early ? d.limit : s.count;
+  d.remaining = early ? 0 : remaining_for_caller(limit_, s.count);
   const std::chrono::microseconds end(s.start + window_ - at);
-  if (!allowed) d.retry_after = end;
-  if (s.count > 0) d.reset_after = end;
+  if (!allowed) {
+    d.retry_after = early && s.count + cost <= limit_ ? std::chrono::microseconds(s.start - at)
+                                                      : end;
+  }
+  if (s.is_open()) d.reset_after = end;
   d.at = to_time_point(at);
   return d;
 }
 
-decision fixed_window::record(state& s, instant now, units cost) const noexcept {
-  s = settled(s, now);
-  const instant at = s.count > 0 ? std::max(now, s.start) : now;
+decision fixed_window::record(state& s, moment now, units cost) const noexcept {
+  s = settled(s, now.clock);
+  const instant has_passed = passed(s, now.clock);
+  const instant at = std::max(now.when, has_passed);
   state next = current(s, at);
-  const bool allowed = next.count + cost <= limit_;
+  const bool allowed = fits(next, at, cost);
   if (allowed || count_refused_) {
     next.count = add_up_to(next.count, cost, max_units);
+    next.written = next.start > has_passed ? has_passed : 0;
     s = next;
   }
-  return describe(next, at, allowed);
+  return describe(next, at, cost, allowed);
 }
 
-decision fixed_window::fetch(const state& s, instant now, units cost) const noexcept {
-  const state seen = settled(s, now);
-  const instant at = seen.count > 0 ? std::max(now, seen.start) : now;
+decision fixed_window::fetch(const state& s, moment now, units cost) const noexcept {
+  const state seen = settled(s, now.clock);
+  const instant at = std::max(now.when, passed(seen, now.clock));
   const state next = current(seen, at);
-  return describe(next, at, next.count + cost <= limit_);
+  return describe(next, at, cost, fits(next, at, cost));
 }
+
+void fixed_window::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
+  if (s.count == 0) return;
+  const instant has_passed = passed(s, clock);
+  const instant end = s.start + window_;
+  if (has_passed - clock > window_ || clock >= end || t.turn < s.start || t.turn >= end) return;
+  s.count -= std::min(cost, s.count);
+  s.written = s.start > has_passed ? has_passed : 0;
+}
+
+fixed_window fixed_window::endless() const noexcept {
+  fixed_window other(*this);
+  other.limit_ = no_limit;
+  return other;
+}
+
+std::string_view fixed_window::settle_script() noexcept { return lua::fixed_window_settle_lua; }
 
 std::string_view fixed_window::script() noexcept { return lua::fixed_window_lua; }
 
@@ -63,8 +99,8 @@ script_arguments fixed_window::arguments(units cost) const noexcept {
 }
 
 bool fixed_window::restore(std::span<const std::int64_t> fields, replay& out) noexcept {
-  out = {fields[0], fields[1]};
-  return is_instant(fields[0]) && is_count(fields[1]);
+  out = {fields[0], fields[1], fields[2]};
+  return is_instant(fields[0]) && is_count(fields[1]) && is_instant(fields[2]);
 }
 
 }  // namespace weir::policies

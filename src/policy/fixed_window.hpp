@@ -10,11 +10,16 @@ namespace weir::policies {
 
 /// One counter and the time at which its window began. A clock behind that time is read as that time; behind by more than
 /// a window, the count moves to the window of now.
+///
+/// Turns. A request booked for a later window opens it before its time, once the windows before it are full: until then
+/// nothing passes. The state then says when it was written, and that is the time which has passed.
 class fixed_window {
  public:
   struct state {
     instant start = 0;
-    units count = 0;  // 0: no window is open
+    units count = 0;      // 0: no window is open, unless it was opened ahead
+    instant written = 0;  // of a window opened ahead: when it was written; else 0
+    bool is_open() const noexcept { return count > 0 || written > 0; }
     friend bool operator==(const state&, const state&) = default;
   };
 
@@ -24,15 +29,23 @@ class fixed_window {
   units ceiling() const noexcept { return std::min(limit_, max_units); }
   units limit() const noexcept { return limit_for_caller(limit_); }
 
-  decision record(state& s, instant now, units cost) const noexcept;
-  decision fetch(const state& s, instant now, units cost) const noexcept;
+  decision record(state& s, moment now, units cost) const noexcept;
+  decision fetch(const state& s, moment now, units cost) const noexcept;
+  /// Takes back what a request counted, if its window is still the state's.
+  void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
+
+  /// The same without its limit: what it counts is charged, whatever the limit says.
+  fixed_window endless() const noexcept;
   instant matters_until(const state& s) const noexcept { return s.start + window_; }
 
   // Its other half is fixed_window.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
-  static constexpr std::size_t reply_width = 2;
+  static constexpr std::size_t reply_width = 3;
   static constexpr std::string_view key_suffix = "f";
+  static constexpr bool can_book = true;
+  static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
+  static std::string_view settle_script() noexcept;
   using replay = state;
   script_arguments arguments(units cost) const noexcept;
   bool coalesces() const noexcept { return true; }
@@ -40,9 +53,11 @@ class fixed_window {
 
  private:
   instant begin_of_window(instant at) const noexcept;
-  state settled(const state& s, instant now) const noexcept;
+  instant passed(const state& s, instant clock) const noexcept;
+  state settled(const state& s, instant clock) const noexcept;
   state current(const state& s, instant at) const noexcept;
-  decision describe(const state& s, instant at, bool allowed) const noexcept;
+  bool fits(const state& s, instant at, units cost) const noexcept;
+  decision describe(const state& s, instant at, units cost, bool allowed) const noexcept;
 
   span window_;
   units limit_;

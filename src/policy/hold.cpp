@@ -4,23 +4,23 @@
 
 namespace weir::policies {
 
-decision hold::record(state& s, instant now, units cost) const noexcept {
+decision hold::record(state& s, moment now, units cost) const noexcept {
   if (pause_ > 0) {
-    if (s.until - now > longest_pause) s.until = now;
-    s.until = std::max(s.until, now + pause_);
+    if (s.until - now.clock > longest_pause) s.until = now.clock;
+    s.until = std::max(s.until, now.clock + pause_);
   }
   return fetch(s, now, cost);
 }
 
-decision hold::fetch(const state& s, instant now, units) const noexcept {
+decision hold::fetch(const state& s, moment now, units) const noexcept {
   decision d;
   d.limit = d.remaining = unlimited;
-  d.at = to_time_point(now);
-  d.allowed = s.until <= now || s.until - now > longest_pause;
+  d.at = to_time_point(now.when);
+  d.allowed = s.until <= now.when || s.until - now.clock > longest_pause;
   if (!d.allowed) {
     d.held = true;
     d.remaining = 0;
-    d.retry_after = d.reset_after = std::chrono::microseconds(s.until - now);
+    d.retry_after = d.reset_after = std::chrono::microseconds(s.until - now.when);
   }
   return d;
 }

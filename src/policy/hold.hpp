@@ -28,15 +28,24 @@ class hold {
   units ceiling() const noexcept { return max_units; }
   units limit() const noexcept { return unlimited; }
 
-  decision record(state& s, instant now, units cost) const noexcept;
-  decision fetch(const state& s, instant now, units cost) const noexcept;
+  decision record(state& s, moment now, units cost) const noexcept;
+  decision fetch(const state& s, moment now, units cost) const noexcept;
   instant matters_until(const state& s) const noexcept { return s.until; }
 
   // Its other half is hold.lua.
   static constexpr std::size_t script_constants = 2;  // arguments()
   static constexpr std::size_t reply_width = 1;
   static constexpr std::string_view key_suffix = "h";
+  static constexpr bool can_book = true;
+  static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
+  /// It counts nothing.
+  void give_back(state&, instant, const ticket&, units) const noexcept {}
+  void charge(state&, instant, units) const noexcept {}
+  void lower(state&, instant, units) const noexcept {}
+  static std::string_view settle_script() noexcept {
+    return "local function give_back() end\nlocal charge, lower = give_back, give_back\n";
+  }
   using replay = state;
   script_arguments arguments(units) const noexcept { return {longest_pause, pause_}; }
   bool coalesces() const noexcept { return true; }

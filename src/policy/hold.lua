@@ -18,16 +18,16 @@ local function check(key, checks, write, into, at)
   if upto < 0 then return 0 end
 
   -- So far ahead, it was not written by this clock.
-  if upto - now > longest then upto = now end
+  if upto - clock > longest then upto = clock end
   if not write or pause == 0 then
     if upto <= now then return checks end
-    if write and call('PTTL', key) == -1 then call('PEXPIRE', key, format('%d', ceil((upto - now) / 1000))) end
-    return 0
+    if write and call('PTTL', key) == -1 then call('PEXPIRE', key, format('%d', ceil((upto - clock) / 1000))) end
+    return 0, upto
   end
-  if now + pause > upto then
-    call('SET', key, format('%d', now + pause), 'PX', format('%d', ceil(pause / 1000)))
+  if clock + pause > upto then
+    call('SET', key, format('%d', clock + pause), 'PX', format('%d', ceil(pause / 1000)))
   elseif call('PTTL', key) == -1 then
-    call('PEXPIRE', key, format('%d', ceil((upto - now) / 1000)))
+    call('PEXPIRE', key, format('%d', ceil((upto - clock) / 1000)))
   end
   return checks
 end

@@ -19,19 +19,33 @@ decision with_state(const tier<State>& t, F&& f) {
 }
 
 template <class State>
-decision fetch(const tier<State>& t, instant now) {
+decision fetch(const tier<State>& t, moment now) {
   return with_state(t, [&](const auto& k, const auto& s) { return k.fetch(s, now, t.cost); });
 }
 
 template <class State>
-decision record(const tier<State>& t, instant now) {
+decision record(const tier<State>& t, moment now) {
   return with_state(t, [&](const auto& k, auto& s) { return k.record(s, now, t.cost); });
+}
+
+/// Of the buckets the first time at which one is empty again; 0 without a bucket.
+template <class State>
+instant first_empty(std::span<const tier<State>> tiers, std::span<const decision> each) {
+  instant first = 0;
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    const auto* bucket = std::get_if<meter>(tiers[i].rules);
+    if (bucket == nullptr) continue;
+    const instant empty = bucket->after(each[i]);
+    if (first == 0 || empty < first) first = empty;
+  }
+  return first;
 }
 
 /// combined(), where some tiers may be holds.
 template <class State>
 decision answer(std::span<const tier<State>> tiers, std::span<const decision> each) {
   decision d = combined(each);
+  if (d.allowed) d.receipt.empty_at = first_empty(tiers, each);
   if (d.allowed || d.tier < 0) return d;
   const auto is_hold = [](const tier<State>& t) { return std::holds_alternative<hold>(*t.rules); };
   auto by = static_cast<std::size_t>(d.tier);
@@ -78,7 +92,7 @@ decision combined(std::span<const decision> of) noexcept {
 }
 
 template <class State>
-decision record_all(std::span<const tier<State>> tiers, instant now) {
+decision record_all(std::span<const tier<State>> tiers, moment now) {
   std::array<decision, max_tiers> each;
   bool allowed = true;
   for (std::size_t i = 0; i < tiers.size(); ++i) {
@@ -93,15 +107,135 @@ decision record_all(std::span<const tier<State>> tiers, instant now) {
 }
 
 template <class State>
-decision fetch_all(std::span<const tier<State>> tiers, instant now) {
+decision fetch_all(std::span<const tier<State>> tiers, moment now) {
   std::array<decision, max_tiers> each;
   for (std::size_t i = 0; i < tiers.size(); ++i) each[i] = fetch(tiers[i], now);
   return answer(tiers, {each.data(), tiers.size()});
 }
 
-template decision record_all(std::span<const tier<any_state>>, instant);
-template decision record_all(std::span<const tier<any_replay>>, instant);
-template decision fetch_all(std::span<const tier<any_state>>, instant);
-template decision fetch_all(std::span<const tier<any_replay>>, instant);
+bool can_book(const kernel& k) noexcept {
+  return std::visit([](const auto& one) { return one.can_book; }, k);
+}
+
+template <class State>
+instant turn_of(std::span<const tier<State>> tiers, instant now) {
+  instant turn = now;
+  for (const tier<State>& t : tiers) {
+    decision d = fetch(t, now);
+    // A leaky bucket that refuses would then ask for a delay; nothing more comes after that.
+    for (int i = 0; i < 2; ++i) {
+      const auto wait = d.allowed ? d.delay : d.retry_after;
+      if (wait.count() == 0) break;
+      const instant own = (d.at + wait).time_since_epoch().count();
+      turn = std::max(turn, own);
+      d = fetch(t, moment(now, own));
+    }
+  }
+  return turn;
+}
+
+template <class State>
+decision book_at(std::span<const tier<State>> tiers, moment turn, span max_wait) {
+  const std::chrono::microseconds wait(turn.when - turn.clock);
+  if (wait.count() > max_wait) {
+    decision d = fetch_all(tiers, turn.clock);
+    d.allowed = false;
+    d.delay = {};
+    d.retry_after = wait - std::chrono::microseconds(max_wait);
+    return d;
+  }
+  decision d = tiers.size() == 1 ? record(tiers[0], turn) : record_all(tiers, turn);
+  if (wait.count() > 0) {
+    d.delay = wait;
+    d.reset_after += wait;
+    d.at -= wait;
+  }
+  return d;
+}
+
+template <class State>
+decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait) {
+  return book_at(tiers, moment(now, turn_of(tiers, now)), max_wait);
+}
+
+void give_back_all(std::span<const tier<any_state>> tiers, instant clock, ticket t) {
+  for (const tier<any_state>& one : tiers) {
+    if (const auto* h = std::get_if<hold::state>(one.state)) t.held = std::max(t.held, h->until);
+  }
+  for (const tier<any_state>& one : tiers) {
+    with_state(one, [&]<class Kernel>(const Kernel& k, auto& s) {
+      if constexpr (Kernel::can_settle) k.give_back(s, clock, t, one.cost);
+      return decision{};
+    });
+  }
+}
+
+bool can_settle(const kernel& k) noexcept {
+  return std::visit([](const auto& one) { return one.can_settle; }, k);
+}
+
+kernel charging(const kernel& k) {
+  return std::visit(
+      [](const auto& one) -> kernel {
+        if constexpr (requires { one.endless(); }) return one.endless();
+        return one;
+      },
+      k);
+}
+
+void charge_all(std::span<const tier<any_state>> tiers, instant clock) {
+  for (const tier<any_state>& one : tiers) {
+    with_state(one, [&]<class Kernel>(const Kernel& k, auto& s) {
+      if constexpr (requires { k.endless(); }) {
+        const Kernel endless = k.endless();
+        // What is booked ahead comes first.
+        const decision d = endless.fetch(s, clock, one.cost);
+        endless.record(s, moment(clock, (d.at + d.retry_after).time_since_epoch().count()),
+                       one.cost);
+      } else if constexpr (Kernel::can_settle) {
+        k.charge(s, clock, one.cost);
+      }
+      return decision{};
+    });
+  }
+}
+
+void lower_all(std::span<const tier<any_state>> tiers, instant clock) {
+  for (const tier<any_state>& one : tiers) {
+    with_state(one, [&]<class Kernel>(const Kernel& k, auto& s) {
+      if constexpr (requires { k.endless(); }) {
+        const units left = k.fetch(s, clock, 1).remaining;
+        if (k.limit() != unlimited && left > one.cost) k.record(s, clock, left - one.cost);
+      } else if constexpr (Kernel::can_settle) {
+        k.lower(s, clock, one.cost);
+      }
+      return decision{};
+    });
+  }
+}
+
+template <class State>
+decision settled(std::span<const tier<State>> tiers, instant clock, bool done) {
+  std::array<decision, max_tiers> each;
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    each[i] = fetch(tier<State>{tiers[i].rules, tiers[i].state, 1}, clock);
+    // Nothing is asked for: the one with the least left tells.
+    each[i].allowed = true;
+    each[i].held = false;
+    each[i].retry_after = each[i].delay = {};
+  }
+  decision d = combined({each.data(), tiers.size()});
+  d.allowed = done;
+  return d;
+}
+
+template decision record_all(std::span<const tier<any_state>>, moment);
+template decision record_all(std::span<const tier<any_replay>>, moment);
+template decision fetch_all(std::span<const tier<any_state>>, moment);
+template decision fetch_all(std::span<const tier<any_replay>>, moment);
+template decision book_all(std::span<const tier<any_state>>, instant, span);
+template decision book_at(std::span<const tier<any_replay>>, moment, span);
+template decision settled(std::span<const tier<any_state>>, instant, bool);
+template decision settled(std::span<const tier<any_replay>>, instant, bool);
 
 }  // namespace weir::policies

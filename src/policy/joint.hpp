@@ -8,7 +8,7 @@ namespace weir::policies {
 
 /// What restore() makes of a script's reply, for any kernel.
 using any_replay = std::variant<meter::replay, fixed_window::replay, sliding_window::replay,
-                                sliding_log::replay, hold::replay>;
+                                sliding_log::replay, hold::replay, lease_set::replay>;
 
 /// The most keys that one check may touch.
 inline constexpr std::size_t max_tiers = 16;
@@ -25,12 +25,58 @@ struct tier {
 /// refuses longest, and its place in `tier` (of one alone: -1). `of` holds at least one.
 decision combined(std::span<const decision> of) noexcept;
 
-/// Counts in all of them, at one instant, if all allow it; else in none. None may count what it refuses. At most max_tiers.
+/// Counts in all of them, at one instant of the clock, if all allow it; else in none. None may count what it refuses. At most max_tiers.
 /// A hold follows the tiers of its limiter, takes no place among them, and refuses in the name of the last.
 template <class State>
-decision record_all(std::span<const tier<State>> tiers, instant now);
+decision record_all(std::span<const tier<State>> tiers, moment now);
 
 template <class State>
-decision fetch_all(std::span<const tier<State>> tiers, instant now);
+decision fetch_all(std::span<const tier<State>> tiers, moment now);
+
+/// Whether a turn can be booked in it.
+bool can_book(const kernel& k) noexcept;
+
+/// The first time, not before now, at which a request may go out: all of the tiers allow it, and none asks for a delay.
+/// What comes later cannot change it. All must be able to book.
+template <class State>
+instant turn_of(std::span<const tier<State>> tiers, instant now);
+
+/// Counts a request in all of them at its turn, if that is not after now + max_wait; else in none. `delay` is the time
+/// until then. If refused, `retry_after` is when the same would be booked.
+template <class State>
+decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait);
+
+/// The decision on a request whose turn is known.
+template <class State>
+decision book_at(std::span<const tier<State>> tiers, moment turn, span max_wait);
+
+/// Whether what it counted can be settled later.
+bool can_settle(const kernel& k) noexcept;
+
+/// Takes a counted request back from each, as far as it can be.
+void give_back_all(std::span<const tier<any_state>> tiers, instant clock, ticket t);
+
+/// Counts in each, beyond its limit if it must: at the first time at which it would pass without one.
+void charge_all(std::span<const tier<any_state>> tiers, instant clock);
+
+/// Counts as much in each as leaves no more than its tier's cost.
+void lower_all(std::span<const tier<any_state>> tiers, instant clock);
+
+/// The answer to who settles: `done` says whether this was the first time, and the rest how things stand.
+template <class State>
+decision settled(std::span<const tier<State>> tiers, instant clock, bool done);
+
+/// What charges in the kernel's stead: the script takes its constants.
+kernel charging(const kernel& k);
+
+/// What give_back_all has to know of a decision on these kernels. `alone`: as in ticket.
+template <class Kernels>
+ticket ticket_of(const decision& d, const Kernels& kernels, bool alone) {
+  ticket t{(d.at + d.delay).time_since_epoch().count(), d.receipt.empty_at, alone};
+  // Of the only one, the decision itself tells.
+  const auto* bucket = std::get_if<meter>(&kernels.front());
+  if ((alone || kernels.size() == 1) && bucket != nullptr) t.after = bucket->after(d);
+  return t;
+}
 
 }  // namespace weir::policies

@@ -5,6 +5,7 @@
 
 #include "policy/fixed_window.hpp"
 #include "policy/hold.hpp"
+#include "policy/lease_set.hpp"
 #include "policy/meter.hpp"
 #include "policy/sliding_log.hpp"
 #include "policy/sliding_window.hpp"
@@ -22,7 +23,7 @@ namespace weir::policies {
 /// and has a script that makes the same transition in Redis. The script answers with the state it found; restore() makes
 /// a `replay` of it, and record() on that, once per check and in order, tells each caller's decision. So the rules stand
 /// twice, in C++ and in Lua, and the differential test holds the two equal; the wording of a decision stands once.
-using kernel = std::variant<meter, fixed_window, sliding_window, sliding_log, hold>;
+using kernel = std::variant<meter, fixed_window, sliding_window, sliding_log, hold, lease_set>;
 
 /// Throws boost::system::system_error with error::invalid_policy; the text names the field and its bound.
 kernel compile(const weir::policy& policy);
@@ -32,8 +33,8 @@ std::vector<kernel> compile(const weir::tiers& tiers);
 bool counts_refused(const weir::policy& policy) noexcept;
 
 /// Where a kernel's state lives in a store that holds all kinds.
-using any_state = std::variant<std::monostate, meter::state, fixed_window::state,
-                               sliding_window::state, sliding_log::state, hold::state>;
+using any_state = std::variant<std::monostate, meter::state, fixed_window::state, sliding_window::state,
+                               sliding_log::state, hold::state, lease_set::state>;
 
 /// The kernel's own state in there: a fresh one, if it held another kind.
 template <class Kernel>

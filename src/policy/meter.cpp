@@ -12,6 +12,9 @@ bool later(const meter::state& a, const meter::state& b) noexcept {
   return a.whole != b.whole ? a.whole > b.whole : a.part > b.part;
 }
 
+/// What fits() lies below.
+constexpr span longest_debt = span{1} << 51;
+
 instant rounded_up(const meter::state& s) noexcept { return s.whole + (s.part > 0 ? 1 : 0); }
 
 /// The first whole microsecond that is not before a - b.
@@ -30,11 +33,12 @@ meter::meter(std::int64_t count, span period, units burst, bool spaced) noexcept
 }
 
 bool meter::fits(std::int64_t count, span period, units burst) noexcept {
-  return static_cast<wide>(burst) * period / count < (wide{1} << 51);
+  return static_cast<wide>(burst) * period / count < longest_debt;
 }
 
 meter::state meter::time_of(units cost) const noexcept {
   const wide product = static_cast<wide>(cost) * interval_;
+  if (product / parts_ >= longest_debt) return {longest_debt};
   return {static_cast<instant>(product / parts_), static_cast<std::int64_t>(product % parts_)};
 }
 
@@ -47,15 +51,23 @@ meter::state meter::plus(state a, state b) const noexcept {
   return sum;
 }
 
-meter::state meter::settled(const state& s, instant now) const noexcept {
-  const span ahead = difference(s, tolerance_) - now;
-  return ahead > tolerance_.whole ? state{s.whole - ahead, s.part} : s;
+/// A time that has certainly passed.
+instant meter::passed(const state& s) const noexcept {
+  return s.ahead.written > 0 ? s.ahead.written : difference(s, tolerance_);
 }
 
-meter::verdict meter::judge(const state& s, instant now, units cost) const noexcept {
+meter::state meter::settled(const state& s, instant clock) const noexcept {
+  const span early = passed(s) - clock;
+  if (early <= tolerance_.whole) return s;
+  const booking ahead{clock, s.ahead.turn - early};
+  return {s.whole - early, s.part, ahead.after(clock), s.returned};
+}
+
+meter::verdict meter::judge(const state& s, moment now, units cost) const noexcept {
   verdict v;
-  v.at = std::max(now, difference(s, tolerance_));
-  const state at{v.at, 0};
+  v.passed = std::max(now.clock, passed(s));
+  v.at = std::max(now.when, v.passed);
+  const state at{v.at};
   v.base = later(s, at) ? s : at;
   v.next = plus(v.base, time_of(cost));
   v.allowed = !later(v.next, plus(at, tolerance_));
@@ -63,7 +75,7 @@ meter::verdict meter::judge(const state& s, instant now, units cost) const noexc
 }
 
 decision meter::describe(const verdict& v, const state& after) const noexcept {
-  const state at{v.at, 0};
+  const state at{v.at};
   const state& tat = later(after, at) ? after : at;
 
   // Room left, in units: (at + burst * T - TAT) / T, in parts of a microsecond to stay exact.
@@ -86,17 +98,87 @@ decision meter::describe(const verdict& v, const state& after) const noexcept {
   return d;
 }
 
-decision meter::record(state& s, instant now, units cost) const noexcept {
-  s = settled(s, now);
+decision meter::record(state& s, moment now, units cost) const noexcept {
+  s = settled(s, now.clock);
   const verdict v = judge(s, now, cost);
-  if (v.allowed) s = v.next;
+  if (v.allowed) admit(s, v, v.at);
   return describe(v, s);
 }
 
-decision meter::fetch(const state& s, instant now, units cost) const noexcept {
-  const state seen = settled(s, now);
+void meter::admit(state& s, const verdict& v, instant turn) const noexcept {
+  const booking ahead{v.passed, std::max(s.ahead.turn, turn)};
+  // Once the bucket would be empty even if nothing had been given back, no older ticket can hold anything.
+  const bool starts_anew = rounded_up(s) + s.returned < v.at;
+  s = {v.next.whole, v.next.part, ahead.after(v.passed), starts_anew ? 0 : s.returned};
+}
+
+decision meter::fetch(const state& s, moment now, units cost) const noexcept {
+  const state seen = settled(s, now.clock);
   return describe(judge(seen, now, cost), seen);
 }
+
+instant meter::after(const decision& d) const noexcept {
+  return (d.at + d.reset_after).time_since_epoch().count() - (parts_ > 1 ? 1 : 0);
+}
+
+void meter::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
+  const instant has_passed = std::max(clock, passed(s));
+  if (has_passed - clock > tolerance_.whole)
+    return;  // the clock was set back: these are not its turns
+  const state step = time_of(cost);
+  const instant after = std::max(t.after, t.turn + step.whole);
+  const span grown = rounded_up(s) + s.returned - after;
+  if (s.whole + s.returned < after) return;  // forgotten since
+  const bool is_last = t.alone && t.after > 0 && grown <= (parts_ > 1 ? 1 : 0);
+  // A later one waits for this one to end; and of several in a microsecond, nobody can tell which is the last.
+  if (spaced_ && !(is_last && step.whole > 0)) return;
+  const instant others = is_last ? std::max(before(s, step), t.held) : s.ahead.turn;
+  const span room = after - s.returned - std::max(has_passed, others);
+  if (room <= 0) return;
+  const state back = step.whole >= room ? state{room} : step;
+  s.whole -= back.whole;
+  s.part -= back.part;
+  if (s.part < 0) {
+    s.part += parts_;
+    --s.whole;
+  }
+  if (is_last) {
+    s.ahead.turn = std::min(s.ahead.turn, others);
+  } else {
+    s.returned += rounded_up(back);
+  }
+  s.ahead = s.ahead.after(has_passed);
+  if (matters_until(s) <= clock) s = {};
+}
+
+/// The latest turn there may have been before the last one, of which `step` is the cost.
+instant meter::before(const state& s, const state& step) const noexcept {
+  const instant tat = rounded_up(s) + s.returned - step.whole;
+  return spaced_ ? tat : tat - tolerance_.whole;
+}
+
+void meter::charge(state& s, instant clock, units cost) const noexcept {
+  s = settled(s, clock);
+  verdict v = judge(s, clock, cost);
+  if (v.next.whole >= v.passed + longest_debt) v.next = {v.passed + longest_debt};
+  admit(s, v, difference(v.next, tolerance_));
+}
+
+void meter::lower(state& s, instant clock, units remaining) const noexcept {
+  s = settled(s, clock);
+  verdict v = judge(s, clock, 1);
+  const state left = time_of(remaining);
+  v.next = plus({v.passed}, tolerance_);
+  v.next.whole -= left.whole;
+  v.next.part -= left.part;
+  if (v.next.part < 0) {
+    v.next.part += parts_;
+    --v.next.whole;
+  }
+  if (later(v.next, v.base)) admit(s, v, 0);
+}
+
+std::string_view meter::settle_script() noexcept { return lua::meter_settle_lua; }
 
 std::string_view meter::script() noexcept { return lua::meter_lua; }
 
@@ -106,8 +188,9 @@ script_arguments meter::arguments(units cost) const noexcept {
 }
 
 bool meter::restore(std::span<const std::int64_t> fields, replay& out) noexcept {
-  out = {fields[0], fields[1]};
-  return is_instant(fields[0]) && is_count(fields[1]);
+  out = {fields[0], fields[1], {fields[2], fields[3]}};
+  return is_instant(fields[0]) && is_count(fields[1]) && is_instant(fields[2]) &&
+         is_instant(fields[3]);
 }
 
 }  // namespace weir::policies

@@ -20,11 +20,16 @@ namespace weir::policies {
 /// The clock. A TAT lies at most burst * T beyond the time at which it was written, so TAT - burst * T has certainly
 /// passed: a clock that reads less is read as that time. Further ahead than another burst * T, it was not written by this
 /// clock or not under this policy: then the bucket counts as full, from now on.
+///
+/// Turns. A request booked for a later time may push the TAT further than burst * T ahead. The state then says which turn is
+/// the last, and when it was written: that time has passed, and takes the place of TAT - burst * T in the above.
 class meter {
  public:
   struct state {
     instant whole = 0;  // the TAT: whole + part / parts microseconds
     std::int64_t part = 0;
+    booking ahead = {};
+    span returned = 0;  // what was given back of requests that others stood behind
     friend bool operator==(const state&, const state&) = default;
   };
 
@@ -36,18 +41,36 @@ class meter {
 
   units ceiling() const noexcept { return burst_; }
   units limit() const noexcept { return burst_; }
+  /// Whether an admitted request has to wait until the bucket is empty.
+  bool is_spaced() const noexcept { return spaced_; }
 
-  decision record(state& s, instant now, units cost) const noexcept;
-  decision fetch(const state& s, instant now, units cost) const noexcept;
+  decision record(state& s, moment now, units cost) const noexcept;
+  decision fetch(const state& s, moment now, units cost) const noexcept;
+
+  /// Takes back as much of a request as leaves nobody's turn too early. Without it the TAT would be at most the latest turn
+  /// behind it, plus what all of those cost, and that is at most what the TAT has grown by since: what the TAT is beyond
+  /// may go.
+  void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
+  /// Counts beyond the burst if it must: a debt, which keeps others out like a turn booked ahead. At most 2^51 us of it.
+  void charge(state& s, instant clock, units cost) const noexcept;
+  /// Counts as much as leaves no more than `remaining`.
+  void lower(state& s, instant clock, units remaining) const noexcept;
+  /// ticket::after of a decision; rounded down.
+  instant after(const decision& d) const noexcept;
 
   /// From then on the state says nothing any more.
-  instant matters_until(const state& s) const noexcept { return s.whole + (s.part > 0 ? 1 : 0); }
+  instant matters_until(const state& s) const noexcept {
+    return s.whole + (s.part > 0 ? 1 : 0) + s.returned;
+  }
 
   // Its other half is meter.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
-  static constexpr std::size_t reply_width = 2;
+  static constexpr std::size_t reply_width = 4;
   static constexpr std::string_view key_suffix = "m";
+  static constexpr bool can_book = true;
+  static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
+  static std::string_view settle_script() noexcept;
   using replay = state;
   script_arguments arguments(units cost) const noexcept;
   bool coalesces() const noexcept { return true; }
@@ -55,16 +78,20 @@ class meter {
 
  private:
   struct verdict {
-    instant at;
-    state base;  // the TAT, not before `at`
-    state next;  // the TAT if admitted
+    instant passed;  // the clock, or what the state knows to have passed
+    instant at;      // the time of the request
+    state base;      // the TAT, not before `at`
+    state next;      // the TAT if admitted
     bool allowed;
   };
 
   state time_of(units cost) const noexcept;
   state plus(state a, state b) const noexcept;
-  state settled(const state& s, instant now) const noexcept;
-  verdict judge(const state& s, instant now, units cost) const noexcept;
+  instant passed(const state& s) const noexcept;
+  instant before(const state& s, const state& step) const noexcept;
+  state settled(const state& s, instant clock) const noexcept;
+  verdict judge(const state& s, moment now, units cost) const noexcept;
+  void admit(state& s, const verdict& v, instant turn) const noexcept;
   decision describe(const verdict& v, const state& after) const noexcept;
 
   std::int64_t parts_;  // T = interval_ / parts_

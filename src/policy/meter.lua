@@ -1,8 +1,11 @@
 -- The meter kernel (meter.hpp): token_bucket, gcra and leaky_bucket.
 --
--- Key       the TAT in microseconds, as "whole" or "whole/part"
+-- Key       the TAT in microseconds, as "whole" or "whole/part"; with turns booked ahead, or some given back,
+--           "whole/part@written>last turn-returned"
 -- Constants burst * T (whole, part), parts, cost * T (whole, part)
--- State     the TAT (whole, part)
+-- State     the TAT (whole, part), and, with turns booked ahead, when it was written and the last turn (0 if not)
+--
+-- Also tells from when on the bucket is empty.
 
 local burst, burst_part = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])
 local parts = tonumber(ARGV[first_arg + 2])
@@ -10,31 +13,37 @@ local step_text = ARGV[first_arg + 3]
 local step, step_part = tonumber(step_text), tonumber(ARGV[first_arg + 4])
 
 local function check(key, checks, write, into, at)
-  local tat, part, plain = 0, 0, true
+  local tat, part, written, last_turn, returned, plain = 0, 0, 0, 0, 0, true
   local stored = pcall('GET', key)
   if stored then
     tat = type(stored) == 'string' and tonumber(stored)
     if not tat then
       plain = false
-      local a, b
+      local a, b, c, d, e
       if refused(stored) then return 0 end
-      if type(stored) == 'string' then a, b = string.match(stored, '^(%d+)/(%d+)$') end
+      if type(stored) == 'string' then
+        a, b = string.match(stored, '^(%d+)/(%d+)$')
+        if not a then a, b, c, d, e = string.match(stored, '^(%d+)/(%d+)@(%d+)>(%d+)-(%d+)$') end
+      end
       tat, part = tonumber(a or -1), tonumber(b or 0)
+      written, last_turn, returned = tonumber(c or 0), tonumber(d or 0), tonumber(e or 0)
+      if not (whole(written) and whole(last_turn) and whole(returned)) then tat, written, last_turn = -1, 0, 0 end
       -- Written under another rate, with other parts: round up.
       if part >= parts then tat, part = tat + 1, 0 end
     end
     -- A number, but none of ours (not a whole one, an infinite one).
     if not whole(tat) then tat, part = -1, 0 end
   end
-  into[at], into[at + 1] = tat, part
+  into[at], into[at + 1], into[at + 2], into[at + 3] = tat, part, written, last_turn
   if tat < 0 then return 0 end
 
   -- A clock behind the state is read as the state's own time; far behind it, the bucket counts as full from now on.
-  local time = tat - burst
-  if part > burst_part then time = time + 1 end
-  local moved = time - now > burst
-  if moved then tat = tat - (time - now) end
-  if moved or time < now then time = now end
+  local passed = written
+  if written == 0 then passed = tat - burst + (part > burst_part and 1 or 0) end
+  local moved = passed - clock > burst
+  if moved then tat, last_turn = tat - (passed - clock), last_turn - (passed - clock) end
+  if moved or passed < clock then passed = clock end
+  local time = now > passed and now or passed
 
   local fresh = tat < time
   -- Nor is 007 or 1e3 ours. INCRBY would say so; where it is not asked, we look.
@@ -48,6 +57,7 @@ local function check(key, checks, write, into, at)
   local admitted = 0
   if parts == 1 then
     admitted = floor((last - next) / step)
+    if admitted < 0 then admitted = 0 end
     if admitted > checks then admitted = checks end
     next = next + admitted * step
   else
@@ -58,11 +68,23 @@ local function check(key, checks, write, into, at)
       next, next_part, admitted = n, p, admitted + 1
     end
   end
-  if not write then return admitted end
+  local turn
+  if admitted == 0 then
+    local n, p = next + step, next_part + step_part
+    if p >= parts then n, p = n + 1, p - parts end
+    turn = n - burst + (p > burst_part and 1 or 0)
+  end
+  if not write then return admitted, turn, tat + (part > 0 and 1 or 0) end
 
   if admitted > 0 or moved then
-    local ttl = format('%d', ceil((next + (next_part > 0 and 1 or 0) - now) / 1000))
-    if next_part > 0 then
+    -- Once the bucket would be empty even if nothing had been given back, no older ticket can hold anything.
+    if admitted > 0 and tat + (part > 0 and 1 or 0) + returned < time then returned = 0 end
+    local ttl = format('%d', ceil((next + (next_part > 0 and 1 or 0) + returned - clock) / 1000))
+    if admitted > 0 and time > last_turn then last_turn = time end
+    if last_turn <= passed then passed, last_turn = 0, 0 end
+    if last_turn > 0 or returned > 0 then
+      call('SET', key, format('%d/%d@%d>%d-%d', next, next_part, passed, last_turn, returned), 'PX', ttl)
+    elseif next_part > 0 then
       call('SET', key, format('%d/%d', next, next_part), 'PX', ttl)
     elseif fresh or moved or not plain then
       call('SET', key, format('%d', next), 'PX', ttl)
@@ -77,7 +99,7 @@ local function check(key, checks, write, into, at)
       end
     end
   elseif call('PTTL', key) == -1 then
-    call('PEXPIRE', key, format('%d', ceil((tat + 1 - now) / 1000)))
+    call('PEXPIRE', key, format('%d', ceil((tat + 1 + returned - clock) / 1000)))
   end
   return admitted
 end

@@ -3,8 +3,9 @@
 --
 -- A kernel answers equal checks of one key:
 --
---   check(key, checks, write, into, at)   how many of the checks pass
+--   check(key, checks, write, into, at)   how many of the checks pass, and if none, from when on the first would
 --
+-- They come at `now`: the server's time, or a later one when a turn is booked. `clock` is the server's time in any case.
 -- With `write` it makes the transition, else it looks only. The state found goes into `into`, from `at` on, as whole numbers;
 -- the first is -1 if the key holds something else. Writing after 0 checks mends what needs it: a state far ahead of the
 -- clock, a key without a TTL.
@@ -16,8 +17,9 @@ local call, pcall = redis.call, redis.pcall
 local floor, ceil, format = math.floor, math.ceil, string.format
 -- Once per script: two readings may differ.
 local time = call('TIME')
-local now = time[1] * 1000000 + time[2]
-local reply = {now}
+local clock = time[1] * 1000000 + time[2]
+local now = clock
+local reply = {clock}
 
 -- What the server said against a command, other than that the key holds something else: not allowed, no memory, a replica.
 -- The drivers answer with it.

@@ -22,24 +22,41 @@ sliding_log::sliding_log(const weir::sliding_log& policy) noexcept
       resolution_(policy.resolution.count()),
       count_refused_(policy.count_refused && limit_ != no_limit) {}
 
-instant sliding_log::time_at(instant newest, instant now) const noexcept {
-  return std::max(now, newest - resolution_);
+instant sliding_log::last_turn(instant newest, const booking& ahead) const noexcept {
+  return ahead.written > 0 ? ahead.turn : newest - resolution_;
+}
+
+sliding_log::times sliding_log::times_of(instant newest, const booking& ahead,
+                                         moment now) const noexcept {
+  const instant last = last_turn(newest, ahead);
+  times t;
+  t.passed = std::max(now.clock, ahead.written > 0 ? ahead.written : last);
+  t.at = std::max(now.when, t.passed);
+  t.turn = std::max(t.at, last);
+  return t;
+}
+
+sliding_log::times sliding_log::times_of(const state& s, moment now) const noexcept {
+  return times_of(s.empty() ? 0 : s.entries_.back().time, s.ahead_, now);
 }
 
 instant sliding_log::entry_time(instant at) const noexcept {
   return resolution_ == 0 ? at : (at / resolution_ + 1) * resolution_;
 }
 
-bool sliding_log::is_far_ahead(const state& s, instant now) const noexcept {
-  return !s.empty() && s.entries_.back().time - resolution_ - now > window_;
+bool sliding_log::is_far_ahead(const state& s, instant clock) const noexcept {
+  return times_of(s, clock).passed - clock > window_;
 }
 
-sliding_log::state sliding_log::moved_to(const state& s, instant now) const {
-  const std::size_t first = first_alive(s, s.entries_.back().time - resolution_);
+sliding_log::state sliding_log::moved_to(const state& s, instant clock) const {
+  const instant last = last_turn(s.entries_.back().time, s.ahead_);
+  const std::size_t first = first_alive(s, last);
   const std::int64_t base = first == s.first_ ? s.base_ : s.entries_[first - 1].total;
   const units sum = distance(base, s.entries_.back().total);
   state moved;
-  moved.entries_.push_back({entry_time(now), count_refused_ ? std::min(sum, limit_) : sum});
+  const instant turn = clock + last - times_of(s, clock).passed;
+  moved.entries_.push_back({entry_time(turn), count_refused_ ? std::min(sum, limit_) : sum});
+  moved.ahead_ = booking{clock, turn}.after(clock);
   return moved;
 }
 
@@ -89,34 +106,38 @@ instant sliding_log::passes_at(const state& s, std::size_t first, std::int64_t b
   return enough->time + window_;
 }
 
-decision sliding_log::describe(instant at, units sum, instant newest, instant passes,
+/// `passes`: when there is room enough; 0 if there is already.
+decision sliding_log::describe(const times& t, units sum, instant newest, instant passes,
                                bool allowed) const noexcept {
   decision d;
   d.allowed = allowed;
   d.limit = limit_for_caller(limit_);
-  d.used = sum;
-  d.remaining = remaining_for_caller(limit_, sum);
-  if (!allowed) d.retry_after = std::chrono::microseconds(passes - at);
-  if (sum > 0) d.reset_after = std::chrono::microseconds(newest + window_ - at);
-  d.at = to_time_point(at);
+  d.used = t.at < t.turn ? d.limit : sum;
+  d.remaining = t.at < t.turn ? 0 : remaining_for_caller(limit_, sum);
+  if (!allowed) d.retry_after = std::chrono::microseconds(std::max(passes, t.turn) - t.at);
+  if (sum > 0) d.reset_after = std::chrono::microseconds(newest + window_ - t.at);
+  d.at = to_time_point(t.at);
   return d;
 }
 
-decision sliding_log::record(state& s, instant now, units cost) const {
-  if (is_far_ahead(s, now)) s = moved_to(s, now);
-  const instant at = time_at(s.empty() ? 0 : s.entries_.back().time, now);
-  const std::size_t first = first_alive(s, at);
+decision sliding_log::record(state& s, moment now, units cost) const {
+  if (is_far_ahead(s, now.clock)) s = moved_to(s, now.clock);
+  const times t = times_of(s, now);
+  const std::size_t first = first_alive(s, t.turn);
   const bool any = first < s.entries_.size();
   const std::int64_t base = first == s.first_ ? s.base_ : s.entries_[first - 1].total;
   const units sum = any ? distance(base, s.entries_.back().total) : 0;
-  const bool allowed = sum + cost <= limit_;
+  const bool fits = sum + cost <= limit_;
+  const bool allowed = fits && t.at == t.turn;
   if (!allowed && !count_refused_) {
-    return describe(at, sum, s.entries_.back().time, passes_at(s, first, base, sum + cost - limit_),
-                    false);
+    const instant passes = fits ? 0 : passes_at(s, first, base, sum + cost - limit_);
+    return describe(t, sum, s.entries_.back().time, passes, false);
   }
 
   drop_before(s, first);
-  append(s, at, cost);
+  append(s, t.turn, cost);
+  const instant newest = s.entries_.back().time;
+  s.ahead_ = booking{t.passed, t.turn}.after(t.passed);
   if (count_refused_) {
     const std::int64_t last = s.entries_.back().total;
     std::size_t keep = s.first_;
@@ -124,22 +145,43 @@ decision sliding_log::record(state& s, instant now, units cost) const {
     drop_before(s, keep);
   }
   const units after = distance(s.base_, s.entries_.back().total);
-  const instant passes = allowed ? 0 : passes_at(s, s.first_, s.base_, after + cost - limit_);
-  return describe(at, after, s.entries_.back().time, passes, allowed);
+  const bool full = !allowed && after + cost > limit_;
+  const instant passes = full ? passes_at(s, s.first_, s.base_, after + cost - limit_) : 0;
+  return describe(t, after, newest, passes, allowed);
 }
 
-decision sliding_log::fetch(const state& s, instant now, units cost) const {
-  if (is_far_ahead(s, now)) return fetch(moved_to(s, now), now, cost);
-  const instant newest = s.empty() ? 0 : s.entries_.back().time;
-  const instant at = time_at(newest, now);
-  const std::size_t first = first_alive(s, at);
-  if (first == s.entries_.size()) return describe(at, 0, 0, 0, true);
+decision sliding_log::fetch(const state& s, moment now, units cost) const {
+  if (is_far_ahead(s, now.clock)) return fetch(moved_to(s, now.clock), now, cost);
+  const times t = times_of(s, now);
+  const std::size_t first = first_alive(s, t.turn);
+  if (first == s.entries_.size()) return describe(t, 0, 0, 0, true);
   const std::int64_t base = first == s.first_ ? s.base_ : s.entries_[first - 1].total;
   const units sum = distance(base, s.entries_.back().total);
-  const bool allowed = sum + cost <= limit_;
-  const instant passes = allowed ? 0 : passes_at(s, first, base, sum + cost - limit_);
-  return describe(at, sum, newest, passes, allowed);
+  const bool fits = sum + cost <= limit_;
+  const instant passes = fits ? 0 : passes_at(s, first, base, sum + cost - limit_);
+  return describe(t, sum, s.entries_.back().time, passes, fits && t.at == t.turn);
 }
+
+void sliding_log::give_back(state& s, instant, const ticket& t, units cost) const {
+  constexpr std::ptrdiff_t most_behind = 1000;
+  const instant time = entry_time(t.turn);
+  const auto first = s.entries_.begin() + static_cast<std::ptrdiff_t>(s.first_);
+  const auto found = std::partition_point(first, s.entries_.end(),
+                                          [&](const entry& e) { return e.time < time; });
+  if (found == s.entries_.end() || found->time != time) return;
+  if (s.entries_.end() - found > most_behind) return;
+  const std::int64_t before = found == first ? s.base_ : found[-1].total;
+  const units back = std::min(cost, distance(before, found->total));
+  for (auto e = found; e != s.entries_.end(); ++e) e->total = distance(back, e->total);
+}
+
+sliding_log sliding_log::endless() const noexcept {
+  sliding_log other(*this);
+  other.limit_ = no_limit;
+  return other;
+}
+
+std::string_view sliding_log::settle_script() noexcept { return lua::sliding_log_settle_lua; }
 
 std::string_view sliding_log::script() noexcept { return lua::sliding_log_lua; }
 
@@ -148,24 +190,25 @@ script_arguments sliding_log::arguments(units cost) const noexcept {
 }
 
 bool sliding_log::restore(std::span<const std::int64_t> fields, replay& out) noexcept {
-  out = {fields[0], fields[1], fields[2], fields[3]};
+  out = {fields[0], fields[1], fields[2], fields[3], {fields[4], fields[5]}};
   return is_count(fields[0]) && is_instant(fields[1]) && is_count(fields[2]) &&
-         is_instant(fields[3]);
+         is_instant(fields[3]) && is_instant(fields[4]) && is_instant(fields[5]);
 }
 
-decision sliding_log::record(replay& r, instant now, units cost) const noexcept {
-  const instant at = time_at(r.newest, now);
-  const bool allowed = r.sum + cost <= limit_;
+decision sliding_log::record(replay& r, moment now, units cost) const noexcept {
+  const times t = times_of(r.newest, r.ahead, now);
+  const bool allowed = r.sum + cost <= limit_ && t.at == t.turn;
   if (allowed || count_refused_) {
     r.sum = count_refused_ ? r.sum_after : add_up_to(r.sum, cost, max_units);
-    r.newest = entry_time(at);
+    r.newest = entry_time(t.turn);
+    r.ahead = booking{t.passed, t.turn}.after(t.passed);
   }
-  return describe(at, r.sum, r.newest, r.passes_at, allowed);
+  return describe(t, r.sum, r.newest, r.passes_at, allowed);
 }
 
-decision sliding_log::fetch(const replay& r, instant now, units cost) const noexcept {
-  const instant at = time_at(r.newest, now);
-  return describe(at, r.sum, r.newest, r.passes_at, r.sum + cost <= limit_);
+decision sliding_log::fetch(const replay& r, moment now, units cost) const noexcept {
+  const times t = times_of(r.newest, r.ahead, now);
+  return describe(t, r.sum, r.newest, r.passes_at, r.sum + cost <= limit_ && t.at == t.turn);
 }
 
 }  // namespace weir::policies

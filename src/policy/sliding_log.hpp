@@ -16,6 +16,10 @@ namespace weir::policies {
 /// With a resolution, a request is entered at the end of its bucket. A clock behind the newest entry's time (its
 /// bucket's beginning) is read as that time; behind by more than a window, the log becomes one entry of now.
 ///
+/// Turns. A request booked for a later time is entered at that time, and until then nothing else passes: it would count
+/// against who has the turn. The state then says which turn is the last, and when it was written: that is the time which
+/// has passed.
+///
 /// With count_refused, an entry weighs no more than the limit, and entries that can no longer matter (the newer ones alone
 /// fill the limit) are dropped: a flood cannot grow the log, and `used` stays below twice the limit.
 class sliding_log {
@@ -35,14 +39,16 @@ class sliding_log {
     std::vector<entry> entries_;
     std::size_t first_ = 0;  // entries before it have been dropped
     std::int64_t base_ = 0;  // the running total before entries_[first_]
+    booking ahead_;
   };
 
   /// What the script says of a log, enough to answer its checks one by one.
   struct summary {
     units sum = 0;  // before the checks
     instant newest = 0;
-    units sum_after = 0;    // after them
-    instant passes_at = 0;  // when the first refused one would pass; 0 if none was
+    units sum_after = 0;  // after them
+    instant passes_at = 0;  // when there is room for the first refused one; 0 if none was, or there is already
+    booking ahead;
   };
 
   /// The policy has been validated.
@@ -51,35 +57,51 @@ class sliding_log {
   units ceiling() const noexcept { return std::min(limit_, max_units); }
   units limit() const noexcept { return limit_for_caller(limit_); }
 
-  decision record(state& s, instant now, units cost) const;
-  decision fetch(const state& s, instant now, units cost) const;
+  decision record(state& s, moment now, units cost) const;
+  decision fetch(const state& s, moment now, units cost) const;
+  /// Takes the request out of its entry, which stays, if not too many came since (a thousand entries).
+  void give_back(state& s, instant clock, const ticket& t, units cost) const;
+
+  /// The same without its limit: what it counts is charged, whatever the limit says.
+  sliding_log endless() const noexcept;
   instant matters_until(const state& s) const noexcept {
     return s.empty() ? 0 : s.entries_.back().time + window_;
   }
 
   // Its other half is sliding_log.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
-  static constexpr std::size_t reply_width = 4;
+  static constexpr std::size_t reply_width = 6;
   static constexpr std::string_view key_suffix = "l";
+  static constexpr bool can_book = true;
+  static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
+  static std::string_view settle_script() noexcept;
   using replay = summary;
   script_arguments arguments(units cost) const noexcept;
   // A refused check that counts moves the time at which the next one would pass: each needs a look of its own.
   bool coalesces() const noexcept { return !count_refused_; }
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
-  decision record(replay& r, instant now, units cost) const noexcept;
-  decision fetch(const replay& r, instant now, units cost) const noexcept;
+  decision record(replay& r, moment now, units cost) const noexcept;
+  decision fetch(const replay& r, moment now, units cost) const noexcept;
 
  private:
-  instant time_at(instant newest, instant now) const noexcept;
+  struct times {
+    instant passed;  // the clock, or what the state knows to have passed
+    instant at;      // the time of the request
+    instant turn;    // not before the last turn that is taken: where it would stand
+  };
+
+  instant last_turn(instant newest, const booking& ahead) const noexcept;
+  times times_of(instant newest, const booking& ahead, moment now) const noexcept;
+  times times_of(const state& s, moment now) const noexcept;
   instant entry_time(instant at) const noexcept;
-  bool is_far_ahead(const state& s, instant now) const noexcept;
-  state moved_to(const state& s, instant now) const;
+  bool is_far_ahead(const state& s, instant clock) const noexcept;
+  state moved_to(const state& s, instant clock) const;
   std::size_t first_alive(const state& s, instant at) const noexcept;
   void append(state& s, instant at, units cost) const;
   void drop_before(state& s, std::size_t first) const;
   instant passes_at(const state& s, std::size_t first, std::int64_t base, units need) const noexcept;
-  decision describe(instant at, units sum, instant newest, instant passes,
+  decision describe(const times& t, units sum, instant newest, instant passes,
                     bool allowed) const noexcept;
 
   span window_;

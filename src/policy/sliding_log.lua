@@ -1,10 +1,12 @@
 -- The sliding_log kernel (sliding_log.hpp).
 --
 -- Key       a list of entries, each two little-endian doubles: a time and the running total up to it, modulo 2^52. Element
---           0 is the newest entry that has left the window: its total is the base of all sums.
+--           0 is the newest entry that has left the window: its total is the base of all sums. With turns booked ahead
+--           it is three: when the log was written, the base, and the last turn.
 -- Constants window, limit, resolution, count refused (0 or 1), cost. With count refused, at most one check at a time
--- State     the sum before the checks, the newest entry's time, the sum after them, and the time at which the first refused
---           one would pass (0 if none)
+-- State     the sum before the checks, the newest entry's time, the sum after them, the time at which there is room for the
+--           first refused one (0 if none was, or there is), and, with turns booked ahead, when the log was written
+--           and the last turn (0 if not)
 
 local window, limit = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])
 local resolution, count_refused = tonumber(ARGV[first_arg + 2]), ARGV[first_arg + 3] == '1'
@@ -39,26 +41,34 @@ end
 local function check(key, checks, write, into, at)
   local sum, newest, passes = 0, 0, 0
   local base, total, first = 0, 0, 0
-  local time, alive, moved = now, false, false
+  local passed, alive, moved = clock, false, false
+  local last, written = 0, 0  -- the last turn that is taken, and when it was booked
   local ignored, oldest, oldest_total
 
   local head = pcall('LRANGE', key, 0, 1)
   if refused(head) then return 0 end
-  local ours = not head.err and (#head == 0 or #head == 2 and #head[1] == 16 and #head[2] == 16)
+  local ours = not head.err and (#head == 0 or #head == 2 and (#head[1] == 16 or #head[1] == 24) and #head[2] == 16)
   if ours and #head == 2 then
     ignored, base = struct.unpack('<dd', head[1])
+    if #head[1] == 24 then written, base, last = struct.unpack('<ddd', head[1]) end
     oldest, oldest_total = struct.unpack('<dd', head[2])
     local tail = call('LINDEX', key, -1)
     if #tail == 16 then newest, total = struct.unpack('<dd', tail) end
-    ours = #tail == 16 and whole(base) and whole(oldest) and whole(oldest_total) and whole(newest) and whole(total)
+    ours = #tail == 16 and whole(base) and whole(oldest) and whole(oldest_total) and whole(newest) and whole(total) and
+           whole(written) and whole(last)
   end
   if not ours then
-    into[at], into[at + 1], into[at + 2], into[at + 3] = -1, 0, 0, 0
+    into[at], into[at + 1], into[at + 2], into[at + 3], into[at + 4], into[at + 5] = -1, 0, 0, 0, 0, 0
     return 0
   end
+  local time = now
   if #head == 2 then
-    -- A clock behind the state is read as the state's own time.
-    if newest - resolution > time then time = newest - resolution end
+    -- A clock behind the state is read as the state's own time. What is booked ahead comes first.
+    if written == 0 then last = newest - resolution end
+    if (written > 0 and written or last) > passed then passed = written > 0 and written or last end
+    moved = passed - clock > window
+    if moved or last > time then time = last end
+    if not moved and passed > time then time = passed end
     alive = newest > time - window
     if alive then
       if oldest <= time - window then
@@ -68,24 +78,30 @@ local function check(key, checks, write, into, at)
       sum = (total - base) % modulus
     end
     -- Behind by more than a window: all of the log becomes one entry of now.
-    moved = time - now > window
     if moved then
-      time, newest = now, entry_time(now)
+      last = clock + last - passed
+      newest, passed, written = entry_time(last), clock, last > clock and clock or 0
+      time = last > now and last or now
+      alive = newest > time - window
       if count_refused and sum > limit then sum = limit end
       first, base, total = 0, 0, sum
       if write then
         call('DEL', key)
-        call('RPUSH', key, struct.pack('<dd', 0, 0), struct.pack('<dd', newest, total))
-        call('PEXPIRE', key, format('%d', ceil((newest + window - now) / 1000)))
+        call('RPUSH', key, written > 0 and struct.pack('<ddd', written, 0, last) or struct.pack('<dd', 0, 0),
+             struct.pack('<dd', newest, total))
+        call('PEXPIRE', key, format('%d', ceil((newest + window - clock) / 1000)))
       end
+      if not alive then sum = 0 end
     end
   end
-  into[at], into[at + 1] = sum, newest
+  into[at], into[at + 1], into[at + 4], into[at + 5] = sum, newest, written, written > 0 and last or 0
+  local early = now < time and passed < time
 
   local admitted = floor((limit - sum) / cost)
   if admitted < 0 then admitted = 0 end
   -- 2^53 - 1 stands for no limit, and the sum stops at half of that.
   if limit == 9007199254740991 or admitted > checks then admitted = checks end
+  if early then admitted = 0 end
   local counted = count_refused and checks or admitted
   local stamp = entry_time(time)
   local in_list = sum  -- how much of the sum after the checks the list holds
@@ -113,28 +129,38 @@ local function check(key, checks, write, into, at)
         if #head > 0 then call('DEL', key) end
         base, total = 0, weight
         call('RPUSH', key, struct.pack('<dd', 0, 0), struct.pack('<dd', stamp, total))
+        written = 0
       end
+      if first > 0 then written = 0 end
       first = 0
       if count_refused and sum > limit then
         -- What the newer entries alone fill can no longer matter.
-        local last = total
+        local whole_sum = total
         local keep = 0
         ignored, oldest_total = entry(key, 1)
-        while (last - oldest_total) % modulus >= limit do
+        while (whole_sum - oldest_total) % modulus >= limit do
           keep, base = keep + 1, oldest_total
           ignored, oldest_total = entry(key, keep + 1)
         end
-        if keep > 0 then call('LTRIM', key, keep, -1) end
-        sum = (last - base) % modulus
+        if keep > 0 then
+          call('LTRIM', key, keep, -1)
+          written = 0
+        end
+        sum = (whole_sum - base) % modulus
         in_list = sum
       end
-      call('PEXPIRE', key, format('%d', ceil((stamp + window - now) / 1000)))
+      if time > passed then
+        call('LSET', key, 0, struct.pack('<ddd', passed, base, time))
+      elseif written > 0 then
+        call('LSET', key, 0, struct.pack('<dd', 0, base))
+      end
+      call('PEXPIRE', key, format('%d', ceil((stamp + window - clock) / 1000)))
     end
   elseif write and call('PTTL', key) == -1 then
-    call('PEXPIRE', key, format('%d', ceil((newest + window - now) / 1000)))
+    call('PEXPIRE', key, format('%d', ceil((newest + window - clock) / 1000)))
   end
 
-  if admitted < checks or checks == 0 and sum + cost > limit then
+  if (admitted < checks or checks == 0) and sum + cost > limit then
     local need = sum + cost - limit
     if need > in_list then
       passes = stamp + window
@@ -147,5 +173,5 @@ local function check(key, checks, write, into, at)
     end
   end
   into[at + 2], into[at + 3] = sum, passes
-  return admitted
+  return admitted, passes > time and passes or time
 end

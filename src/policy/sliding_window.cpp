@@ -86,9 +86,9 @@ decision sliding_window::describe(const state& s, instant at, units cost,
   return d;
 }
 
-decision sliding_window::record(state& s, instant now, units cost) const noexcept {
-  s = settled(s, now);
-  const instant at = time_at(s, now);
+decision sliding_window::record(state& s, moment now, units cost) const noexcept {
+  s = settled(s, now.clock);
+  const instant at = time_at(s, now.clock);
   state next = current(s, at);
   const bool allowed = fits(next, at, cost);
   if (allowed || count_refused_) {
@@ -98,12 +98,31 @@ decision sliding_window::record(state& s, instant now, units cost) const noexcep
   return describe(next, at, cost, allowed);
 }
 
-decision sliding_window::fetch(const state& s, instant now, units cost) const noexcept {
-  const state seen = settled(s, now);
-  const instant at = time_at(seen, now);
+decision sliding_window::fetch(const state& s, moment now, units cost) const noexcept {
+  const state seen = settled(s, now.clock);
+  const instant at = time_at(seen, now.clock);
   const state next = current(seen, at);
   return describe(next, at, cost, fits(next, at, cost));
 }
+
+void sliding_window::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
+  const instant start = aligned(s.start);
+  if (start - clock > window_) return;  // the clock was set back: these are not its windows
+  const instant own = aligned(t.turn);
+  s = {start, std::min(s.current, most_), std::min(s.previous, most_)};
+  if (own == start) s.current -= std::min(cost, s.current);
+  if (own + window_ == start) s.previous -= std::min(cost, s.previous);
+  const bool is_over = matters_until(s) <= clock;
+  if (is_over || (s.current == 0 && s.previous == 0)) s = {};
+}
+
+sliding_window sliding_window::endless() const noexcept {
+  sliding_window other(*this);
+  other.limit_ = no_limit;
+  return other;
+}
+
+std::string_view sliding_window::settle_script() noexcept { return lua::sliding_window_settle_lua; }
 
 std::string_view sliding_window::script() noexcept { return lua::sliding_window_lua; }
 

@@ -31,15 +31,23 @@ class sliding_window {
   units ceiling() const noexcept { return std::min(limit_, most_); }
   units limit() const noexcept { return limit_for_caller(limit_); }
 
-  decision record(state& s, instant now, units cost) const noexcept;
-  decision fetch(const state& s, instant now, units cost) const noexcept;
+  decision record(state& s, moment now, units cost) const noexcept;
+  decision fetch(const state& s, moment now, units cost) const noexcept;
+  /// The same without its limit: what it counts is charged, whatever the limit says.
+  sliding_window endless() const noexcept;
   instant matters_until(const state& s) const noexcept { return aligned(s.start) + 2 * window_; }
+
+  /// Takes a counted request back, as far as its window is still remembered.
+  void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
 
   // Its other half is sliding_window.lua.
   static constexpr std::size_t script_constants = 6;  // arguments()
   static constexpr std::size_t reply_width = 3;
   static constexpr std::string_view key_suffix = "w";
+  static constexpr bool can_book = false;
+  static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
+  static std::string_view settle_script() noexcept;
   using replay = state;
   script_arguments arguments(units cost) const noexcept;
   bool coalesces() const noexcept { return true; }

@@ -28,11 +28,11 @@ local function check(key, checks, write, into, at)
   if index < 0 then return 0 end
 
   -- A clock behind the state is read as the state's own time; behind by more than a window, it takes the counts along.
-  local time = now
-  local moved = index * window - now > window
+  local time = clock
+  local moved = index * window - clock > window
   if moved then
     -- At full weight: when in its window they came, nobody knows.
-    index, current, previous = floor(now / window), math.min(current + previous, most, limit), 0
+    index, current, previous = floor(clock / window), math.min(current + previous, most, limit), 0
   elseif index * window > time then
     time = index * window
   end
@@ -61,14 +61,14 @@ local function check(key, checks, write, into, at)
     current = current + counted * cost
     if current > most then current = most end
     if fresh or moved then
-      local ttl = ceil(((index + 2) * window - now) / 1000)
+      local ttl = ceil(((index + 2) * window - clock) / 1000)
       call('SET', key, struct.pack('<ddd', index * window, current, previous), 'PX', format('%d', ttl))
     else
       call('SETRANGE', key, 8, struct.pack('<d', current))
-      call('PEXPIRE', key, format('%d', ceil(((index + 2) * window - now) / 1000)))
+      call('PEXPIRE', key, format('%d', ceil(((index + 2) * window - clock) / 1000)))
     end
   elseif call('PTTL', key) == -1 then
-    call('PEXPIRE', key, format('%d', ceil(((index + 2) * window - now) / 1000)))
+    call('PEXPIRE', key, format('%d', ceil(((index + 2) * window - clock) / 1000)))
   end
   return admitted
 end

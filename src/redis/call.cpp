@@ -1,5 +1,6 @@
 #include "redis/call.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "policy/joint.hpp"
@@ -19,6 +20,12 @@ void write_keys(command_writer& writer, const call& c, std::string& scratch) {
                             limiter.append_key(scratch, subject, tier);
                             writer.arg(scratch);
                           });
+  }
+  if (c.remember > 0) {
+    const detail::check& one = c.keys.front().checks.front();
+    scratch.clear();
+    one.limiter->append_marker(scratch, one.subject.view(), one.answer.receipt.id);
+    writer.arg(scratch);
   }
 }
 
@@ -50,27 +57,46 @@ void replay(const Kernel& kernel, const call& c, call_key& key,
   each_place(key, [&] { return kernel.record(state, now, cost); });
 }
 
+/// The states of several kernels that a script found.
+class found_states {
+ public:
+  using tier = policies::tier<policies::any_replay>;
+
+  found_states(const call& c, std::span<const std::int64_t> fields) : count_(c.tiers.size()) {
+    for (std::size_t i = 0; i < count_; ++i) {
+      std::visit(
+          [&]<class Kernel>(const Kernel&) {
+            auto& state = states_[i].template emplace<typename Kernel::replay>();
+            ours_ = Kernel::restore(fields.first(Kernel::reply_width), state) && ours_;
+            fields = fields.subspan(Kernel::reply_width);
+          },
+          c.tiers[i].kernel);
+      tiers_[i] = {&c.tiers[i].kernel, &states_[i], c.tiers[i].cost};
+    }
+  }
+  found_states(const found_states&) = delete;
+  found_states& operator=(const found_states&) = delete;
+
+  /// Whether the keys held what is ours.
+  bool ours() const noexcept { return ours_; }
+  std::span<const tier> tiers() const noexcept { return {tiers_.data(), count_}; }
+
+ private:
+  std::size_t count_;
+  bool ours_ = true;
+  std::array<policies::any_replay, policies::max_tiers> states_;
+  std::array<tier, policies::max_tiers> tiers_;
+};
+
 /// The same for several kernels.
 void replay_all(const call& c, call_key& key, std::span<const std::int64_t> fields,
                 policies::instant now) {
-  std::array<policies::any_replay, policies::max_tiers> states;
-  std::array<policies::tier<policies::any_replay>, policies::max_tiers> tiers;
-  bool ours = true;
-  for (std::size_t i = 0; i < c.tiers.size(); ++i) {
-    std::visit(
-        [&]<class Kernel>(const Kernel&) {
-          auto& state = states[i].template emplace<typename Kernel::replay>();
-          ours = Kernel::restore(fields.first(Kernel::reply_width), state) && ours;
-          fields = fields.subspan(Kernel::reply_width);
-        },
-        c.tiers[i].kernel);
-    tiers[i] = {&c.tiers[i].kernel, &states[i], c.tiers[i].cost};
-  }
-  if (!ours) {
+  const found_states found(c, fields);
+  if (!found.ours()) {
     for (detail::check& waiting : key.checks) waiting.ec = error::wrong_type;
     return;
   }
-  const std::span<const policies::tier<policies::any_replay>> asked(tiers.data(), c.tiers.size());
+  const auto asked = found.tiers();
   if (c.what == call::purpose::fetch) {
     for (detail::check& waiting : key.checks) {
       waiting.answer = policies::fetch_all<policies::any_replay>(asked, now);
@@ -80,6 +106,20 @@ void replay_all(const call& c, call_key& key, std::span<const std::int64_t> fiel
   each_place(key, [&] { return policies::record_all<policies::any_replay>(asked, now); });
 }
 
+/// Of turns the script tells each place's own.
+void replay_turns(const call& c, call_key& key, std::span<const std::int64_t> fields,
+                  std::size_t width, policies::instant now) {
+  for (detail::check& waiting : key.checks) {
+    const auto own = fields.subspan(waiting.position * width, width);
+    const found_states found(c, own.subspan(1));
+    if (found.ours()) {
+      waiting.answer = policies::book_at(found.tiers(), {now, own[0]}, c.max_wait);
+    } else {
+      waiting.ec = error::wrong_type;
+    }
+  }
+}
+
 std::size_t reply_width(const call& c) {
   std::size_t width = 0;
   for (const call_tier& t : c.tiers) {
@@ -87,6 +127,25 @@ std::size_t reply_width(const call& c) {
                         t.kernel);
   }
   return width;
+}
+
+bool read_turns(call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
+  const std::size_t width = 1 + reply_width(c);
+  std::size_t places = 0;
+  for (const call_key& key : c.keys) places += key.count;
+  numbers.resize(1 + places * width);
+  if (!reply.integers(numbers) || !policies::is_instant(numbers[0])) return false;
+  std::span<const std::int64_t> fields(numbers);
+  fields = fields.subspan(1);
+  for (std::size_t i = 0; i < places; ++i) {
+    const std::int64_t turn = fields[i * width];
+    if (!policies::is_instant(turn) || turn < numbers[0]) return false;
+  }
+  for (call_key& key : c.keys) {
+    replay_turns(c, key, fields.first(key.count * width), width, numbers[0]);
+    fields = fields.subspan(key.count * width);
+  }
+  return true;
 }
 
 bool read_states(call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
@@ -108,24 +167,62 @@ bool read_states(call& c, const reply_view& reply, std::vector<std::int64_t>& nu
   return true;
 }
 
+bool read_settlement(call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
+  numbers.resize(2 + reply_width(c));
+  if (!reply.integers(numbers) || !policies::is_instant(numbers[0])) return false;
+  if (numbers[1] < 0 || numbers[1] > 1) return false;
+  const found_states found(c, std::span<const std::int64_t>(numbers).subspan(2));
+  for (detail::check& waiting : c.keys.front().checks) {
+    if (found.ours()) {
+      waiting.answer = policies::settled(found.tiers(), numbers[0], numbers[1] == 1);
+    } else {
+      waiting.ec = error::wrong_type;
+    }
+  }
+  return true;
+}
+
+/// What the script of settlements is to do.
+std::int64_t act_of(const call& c) {
+  if (c.what == call::purpose::charge) return 1;
+  if (c.what == call::purpose::lower) return 3;
+  return c.what == call::purpose::refund && c.tiers.front().cost == 0 ? 2 : 0;
+}
+
 /// What the script takes before the counts.
 void write_constants(command_writer& writer, const call& c) {
-  if (c.tiers.size() > 1) writer.arg(static_cast<std::int64_t>(c.tiers.size()));
+  const bool names_kernels = c.script() >= all_or_nothing;
+  if (c.what == call::purpose::acquire) writer.arg(c.max_wait);
+  if (c.settles()) {
+    writer.arg(c.remember).arg(act_of(c));
+    writer.arg(c.ticket.turn).arg(c.ticket.after).arg(std::int64_t{c.ticket.alone ? 1 : 0});
+  }
+  if (names_kernels) writer.arg(static_cast<std::int64_t>(c.tiers.size()));
   for (const call_tier& t : c.tiers) {
-    // Lua counts from one.
-    if (c.tiers.size() > 1) writer.arg(static_cast<std::int64_t>(t.kernel.index() + 1));
-    std::visit(
-        [&](const auto& kernel) {
-          // Named: a temporary would be gone before the first value is read.
-          const policies::script_arguments constants = kernel.arguments(t.cost);
-          for (const std::int64_t value : constants.values()) writer.arg(value);
-        },
-        t.kernel);
+    // Lua counts from one. Of turns it is negative if whoever passes waits until the bucket is empty.
+    const auto number = static_cast<std::int64_t>(t.kernel.index() + 1);
+    const auto* meter = std::get_if<policies::meter>(&t.kernel);
+    const bool spaced = c.script() != all_or_nothing && meter != nullptr && meter->is_spaced();
+    if (names_kernels) writer.arg(spaced ? -number : number);
+    const std::int64_t least = c.what == call::purpose::lower ? 0 : 1;
+    const std::int64_t cost = std::max(least, t.cost);
+    const auto write = [&](const auto& kernel) {
+      // Named: a temporary would be gone before the first value is read.
+      const policies::script_arguments constants = kernel.arguments(cost);
+      for (const std::int64_t value : constants.values()) writer.arg(value);
+    };
+    if (c.what == call::purpose::charge) {
+      std::visit(write, policies::charging(t.kernel));
+    } else {
+      std::visit(write, t.kernel);
+    }
   }
 }
 
 std::size_t constants_of(const call& c) {
-  std::size_t count = c.tiers.size() > 1 ? 1 + c.tiers.size() : 0;
+  std::size_t count = c.script() >= all_or_nothing ? 1 + c.tiers.size() : 0;
+  if (c.what == call::purpose::acquire) count += 1;
+  if (c.settles()) count += 5;
   for (const call_tier& t : c.tiers) {
     count += std::visit([](const auto& k) { return std::decay_t<decltype(k)>::script_constants; },
                         t.kernel);
@@ -137,7 +234,7 @@ std::size_t constants_of(const call& c) {
 
 void write_call(std::string& out, const call& c, std::string& scratch) {
   command_writer writer(out);
-  const std::size_t keys = c.keys.size() * c.tiers.size();
+  const std::size_t keys = c.keys.size() * c.tiers.size() + (c.remember > 0 ? 1 : 0);
   if (c.what == call::purpose::reset) {
     writer.begin(1 + keys).arg("UNLINK");
     write_keys(writer, c, scratch);
@@ -170,7 +267,10 @@ error read_reply(call& c, const reply_view& reply, std::vector<std::int64_t>& sc
   if (c.what == call::purpose::reset) {
     return reply.root().type == reply_type::integer ? error{} : error::protocol_error;
   }
-  return read_states(c, reply, scratch) ? error{} : error::protocol_error;
+  const bool understood = c.settles()                        ? read_settlement(c, reply, scratch)
+                          : c.what == call::purpose::acquire ? read_turns(c, reply, scratch)
+                                                             : read_states(c, reply, scratch);
+  return understood ? error{} : error::protocol_error;
 }
 
 }  // namespace weir::redis

@@ -31,17 +31,39 @@ struct call_tier {
 /// One command on the wire, and who waits for its reply: a script call for some subjects of one limiter (or one set of
 /// limiters) with one cost, a deletion of keys, or upkeep (loading a script, a ping), for which nobody waits.
 struct call {
-  enum class purpose : std::uint8_t { record, fetch, reset, cool_down, upkeep };
+  enum class purpose : std::uint8_t {
+    record,
+    fetch,
+    reset,
+    cool_down,
+    acquire,
+    give_back,
+    refund,
+    charge,
+    lower,
+    upkeep,
+  };
 
   purpose what = purpose::upkeep;
   // Copies, not the limiters: a reply that is due must not keep them alive. A limiter holds the store, and the store ends
   // with its last handle, also when all callers have given up.
   boost::container::small_vector<call_tier, 1> tiers;
   std::vector<call_key> keys;
-  std::size_t end = 0;  // where it ends in the write that carries it
+  std::int64_t max_wait = 0;       // acquire: microseconds
+  policies::ticket ticket{};       // give_back, refund
+  policies::instant remember = 0;  // refund, charge: until when it is remembered that it was done
+  std::size_t end = 0;             // where it ends in the write that carries it
+
+  static constexpr bool settles(purpose what) noexcept {
+    return what == purpose::give_back || what == purpose::refund || what == purpose::charge ||
+           what == purpose::lower;
+  }
+  bool settles() const noexcept { return settles(what); }
 
   /// Which of scripts() it runs.
   std::size_t script() const noexcept {
+    if (what == purpose::acquire) return turns;
+    if (settles()) return settlement;
     return tiers.size() == 1 ? tiers.front().kernel.index() : all_or_nothing;
   }
 };

@@ -21,6 +21,7 @@ std::size_t coalescer::hash::operator()(const group_id& g) const noexcept {
   boost::hash_combine(seed, g.cost);
   boost::hash_combine(seed, static_cast<int>(g.kind));
   boost::hash_combine(seed, g.further);
+  boost::hash_combine(seed, g.max_wait);
   return seed;
 }
 
@@ -36,12 +37,44 @@ call::purpose purpose_of(check_kind kind) {
       return call::purpose::reset;
     case check_kind::cool_down:
       return call::purpose::cool_down;
+    case check_kind::acquire:
+      return call::purpose::acquire;
+    case check_kind::give_back:
+      return call::purpose::give_back;
+    case check_kind::refund:
+      return call::purpose::refund;
+    case check_kind::charge:
+      return call::purpose::charge;
+    case check_kind::lower:
+      return call::purpose::lower;
+    case check_kind::renew:
+    case check_kind::leave:
+    case check_kind::watch:
+      break;
   }
   return call::purpose::record;
 }
 
+constexpr std::uint32_t max_turns_per_key = 64;
+
 bool merges(const check& c) {
-  if (c.kind != check_kind::record) return true;
+  switch (c.kind) {
+    case check_kind::give_back:
+    case check_kind::refund:
+    case check_kind::charge:
+    case check_kind::lower:
+    case check_kind::renew:
+    case check_kind::leave:
+      return false;  // each has a ticket or number of its own
+    case check_kind::fetch:
+    case check_kind::reset:
+    case check_kind::cool_down:
+    case check_kind::acquire:
+      return true;
+    case check_kind::record:
+    case check_kind::watch:
+      break;
+  }
   return std::visit([](const auto& k) { return k.coalesces(); }, c.limiter->tiers.front());
 }
 
@@ -81,19 +114,25 @@ void append(call& to, check& c) {
 std::size_t coalescer::open_call(const check& c) {
   call& opened = calls_.emplace_back();
   opened.what = purpose_of(c.kind);
+  opened.max_wait = c.max_wait.count();
   detail::for_each_tier(c, [&](const detail::limiter_core& limiter, std::string_view,
                                std::int64_t cost, std::size_t tier) {
-    // The limiter's own hold looks only.
-    opened.tiers.push_back({c.kind == check_kind::cool_down ? policies::kernel(policies::hold(cost))
-                                                            : limiter.tiers[tier],
-                            cost});
+    if (c.kind == check_kind::lower) cost = detail::left_in(c, tier);
+    opened.tiers.push_back({detail::kernel_for(c.kind, limiter.tiers[tier], cost), cost});
   });
+  if (opened.settles()) {
+    opened.ticket = detail::ticket_of(c);
+    if (c.kind == check_kind::refund || c.kind == check_kind::charge) {
+      opened.remember = detail::matters_until(c.answer);
+    }
+  }
   return calls_.size() - 1;
 }
 
 /// The open call of the check's group, unless that comes before `not_before`: the key's earlier checks go first.
 std::size_t coalescer::call_for(const check& c, std::size_t not_before) {
-  const group_id group{c.limiter.get(), c.cost, c.kind, hash_of_further(c)};
+  if (call::settles(purpose_of(c.kind))) return open_call(c);  // its script takes one subject
+  const group_id group{c.limiter.get(), c.cost, c.kind, hash_of_further(c), c.max_wait.count()};
   const auto [it, is_new] = open_.try_emplace(group, calls_.size());
   if (!is_new) {
     const call& open = calls_[it->second];
@@ -110,8 +149,11 @@ bool coalescer::join_last(check& c, const place& last) {
   const call& before = calls_[last.call];
   call_key& key = calls_[last.call].keys[last.key];
   const check& other = key.checks.front();
-  if (before.what != purpose_of(c.kind) || other.cost != c.cost || !merges(c) ||
-      other.limiter != c.limiter || !alike(other, c) || !same_subjects(other, c)) {
+  // Each turn is looked for by itself: too many in one call would hold up the server.
+  const bool is_full = c.kind == check_kind::acquire && key.count >= max_turns_per_key;
+  if (before.what != purpose_of(c.kind) || other.cost != c.cost || !merges(c) || is_full ||
+      other.max_wait != c.max_wait || other.limiter != c.limiter || !alike(other, c) ||
+      !same_subjects(other, c)) {
     return false;
   }
   c.position = key.count++;

@@ -32,7 +32,8 @@ class coalescer {
     const detail::limiter_core* limiter;
     std::int64_t cost;
     detail::check_kind kind;
-    std::size_t further;  // of a joint check: a hash of its further limiters and costs
+    std::size_t further;    // of a joint check: a hash of its further limiters and costs
+    std::int64_t max_wait;  // of an acquire
     friend bool operator==(const group_id&, const group_id&) = default;
   };
   struct hash {

@@ -2,6 +2,7 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -23,6 +24,18 @@ std::string sha1_hex(std::string_view text) {
     hex += digits[digest[i] & 15];
   }
   return hex;
+}
+
+/// Without comments and indentation.
+std::string compact(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    line.remove_prefix(std::min(line.size(), line.find_first_not_of(' ')));
+    if (!line.empty() && !line.starts_with("--")) out.append(line) += '\n';
+  }
+  return out;
 }
 
 std::string number(std::size_t n) { return std::to_string(n); }
@@ -48,24 +61,58 @@ std::string entry_of_all() {
   return text;
 }
 
-template <class... Kernels>
-std::string text_of_all() {
+/// Who cannot do what a script is for stays out of it.
+template <class Kernel>
+std::string entry_of_turns() {
+  if constexpr (Kernel::can_book) return entry_of_all<Kernel>();
+  return "false,\n";
+}
+
+template <class Kernel>
+std::string entry_of_settling() {
+  if constexpr (Kernel::can_settle) {
+    std::string text("{constants = " + number(Kernel::script_constants) +
+                     ", width = " + number(Kernel::reply_width));
+    if (std::is_same_v<Kernel, policies::hold>) text += ", holds = true";
+    text += ", make = function(first_arg)\n";
+    text += Kernel::script();
+    text += Kernel::settle_script();
+    if (requires(const Kernel& k) { k.endless(); }) {
+      // Without their limits, these charge like any check.
+      text += policies::lua::script_lower_lua;
+      text += "return give_back, check, lower\nend},\n";
+    } else {
+      text += "return give_back, check, lower, charge\nend},\n";
+    }
+    return text;
+  } else {
+    return "false,\n";
+  }
+}
+
+/// A driver, and the table of the kernels before it.
+template <class... Entries>
+std::string text_of_table(std::string_view driver, const Entries&... entries) {
   std::string text(policies::lua::script_begin_lua);
   text += "local kernels = {\n";
-  (text.append(entry_of_all<Kernels>()), ...);
+  (text.append(entries), ...);
   text += "}\n";
-  text += policies::lua::script_all_or_nothing_lua;
+  text += driver;
   return text;
 }
 
 script named(std::string text) {
+  text = compact(text);
   std::string sha = sha1_hex(text);
   return {std::move(text), std::move(sha)};
 }
 
 template <class... Kernels>
 std::array<script, script_count> make_scripts(const std::variant<Kernels...>*) {
-  return {named(text_of_one<Kernels>())..., named(text_of_all<Kernels...>())};
+  return {named(text_of_one<Kernels>())...,
+          named(text_of_table(policies::lua::script_all_or_nothing_lua, entry_of_all<Kernels>()...)),
+          named(text_of_table(policies::lua::script_book_lua, entry_of_turns<Kernels>()...)),
+          named(text_of_table(policies::lua::script_settle_lua, entry_of_settling<Kernels>()...))};
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // ends exactly once, the core never asks for two things of a kind at once, a server that is well again is found, and
 // in the end nothing is left.
 #include <array>
+#include <cstdlib>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -25,6 +26,8 @@ constexpr auto reply_widths = []<std::size_t... I>(std::index_sequence<I...>) {
   return std::array{std::variant_alternative_t<I, kernel>::reply_width...};
 }(std::make_index_sequence<weir::redis::all_or_nothing>());
 
+constexpr int server_time = 5'000'000;
+
 constexpr auto script_constants = []<std::size_t... I>(std::index_sequence<I...>) {
   return std::array{std::variant_alternative_t<I, kernel>::script_constants...};
 }(std::make_index_sequence<weir::redis::all_or_nothing>());
@@ -42,20 +45,39 @@ struct server {
     reader.feed(bytes);
     while (auto command = reader.next()) due.push_back(std::move(*command));
   }
-  static std::size_t numbers_in_reply(const std::vector<std::string>& words) {
+  bool is_loading() const { return !due.empty() && due.front()[0] == "SCRIPT"; }
+  /// What a script answers after its time; each of the numbers in a state is `value`.
+  static std::vector<int> numbers_in_reply(const std::vector<std::string>& words, int value) {
+    using namespace weir::redis;
     std::size_t script = 0;
-    while (weir::redis::scripts()[script].sha != words[1]) ++script;
-    const std::size_t keys = std::stoul(words[2]);
-    if (script != weir::redis::all_or_nothing) return keys * reply_widths[script];
+    while (scripts()[script].sha != words[1]) ++script;
+    std::size_t keys = std::stoul(words[2]);
+    if (script < all_or_nothing) return std::vector<int>(keys * reply_widths[script], value);
     std::size_t at = 3 + keys;
+    const bool settles = script == settlement;
+    const bool remembers = settles && words[at] != "0";
+    if (remembers) --keys;
+    at += script == turns ? 1 : settles ? 5 : 0;
     const std::size_t tiers = std::stoul(words[at++]);
     std::size_t width = 0;
     for (std::size_t t = 0; t < tiers; ++t) {
-      const std::size_t one = std::stoul(words[at]) - 1;
+      const auto one = static_cast<std::size_t>(std::abs(std::stol(words[at]))) - 1;
       width += reply_widths[one];
       at += 1 + script_constants[one];
     }
-    return keys / tiers * width;
+    std::vector<int> numbers;
+    const auto add_state = [&] { numbers.insert(numbers.end(), width, value); };
+    if (settles) numbers.push_back(value & 1);
+    for (std::size_t first = 0; first < keys; first += tiers) {
+      if (settles && !remembers) break;
+      // Equal checks come together, and of turns each has an answer.
+      const std::size_t places = script == turns && at < words.size() ? std::stoul(words[at++]) : 1;
+      for (std::size_t i = 0; i < places; ++i) {
+        if (script == turns) numbers.push_back(server_time + static_cast<int>(i) * 1000);
+        add_state();
+      }
+    }
+    return numbers;
   }
   /// `value`: each of the numbers in the state.
   std::string answer(bool knows_hello, int value) {
@@ -68,9 +90,10 @@ struct server {
     if (words[0] == "UNLINK") return ":1\r\n";
     if (words[0] == "SCRIPT") return "$1\r\na\r\n";
     if (words[0] != "EVALSHA") return "+OK\r\n";
-    const std::size_t n = numbers_in_reply(words);
-    std::string reply = "*" + std::to_string(1 + n) + "\r\n:5000000\r\n";
-    for (std::size_t i = 0; i < n; ++i) reply += ":" + std::to_string(value) + "\r\n";
+    const std::vector<int> numbers = numbers_in_reply(words, value);
+    std::string reply = "*" + std::to_string(1 + numbers.size()) +
+                        "\r\n:" + std::to_string(server_time) + "\r\n";
+    for (const int n : numbers) reply += ":" + std::to_string(n) + "\r\n";
     return reply;
   }
   std::string answer_all(bool knows_hello, int value) {
@@ -166,8 +189,10 @@ const weir::test::core_ptr companions[] = {
     make_core("d", weir::sliding_log{.limit = 3, .window = 10s}, together),
 };
 
-const std::string greeting = [] {
-  std::string all = "%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n";
+const std::string hello_replies = "%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n";
+
+const std::string script_replies = [] {
+  std::string all;
   for (std::size_t i = 0; i < weir::redis::script_count; ++i) all += "$1\r\na\r\n";
   return all;
 }();
@@ -185,8 +210,13 @@ constexpr std::string_view refusals[] = {
 
 std::string_view subject_of(std::uint8_t how) { return std::string_view("abc").substr(how % 3, 1); }
 
-check_kind kind_of(std::uint8_t how) {
-  return how >= 250 ? check_kind::reset : how >= 200 ? check_kind::fetch : check_kind::record;
+check_kind kind_of(std::uint8_t how, const weir::detail::limiter_core& of) {
+  return how >= 250                  ? check_kind::reset
+         : how >= 240                ? check_kind::charge
+         : how >= 230                ? check_kind::refund
+         : how >= 215 && of.can_wait ? check_kind::acquire
+         : how >= 200                ? check_kind::fetch
+                                     : check_kind::record;
 }
 
 weir::redis_options options_of(std::uint8_t how) {
@@ -257,8 +287,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       case 0:
       case 1: {
         const std::uint8_t how = in.byte();
-        auto& c = d.checks.emplace_back(limiters[how % std::size(limiters)], subject_of(how),
-                                        1 + how % 2, kind_of(how), 1ms * (1 + how));
+        const auto& core = limiters[how % std::size(limiters)];
+        auto& c = d.checks.emplace_back(core, subject_of(how), 1 + how % 2, kind_of(how, *core),
+                                        1ms * (1 + how));
+        c.max_wait = 1ms * (how % 4);
+        if (c.kind == check_kind::refund || c.kind == check_kind::charge) c.answer.receipt.id = how;
         d.core.submit(c, d.now);
         break;
       }
@@ -293,7 +326,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         }
         break;
       case 6:
-        d.receive(greeting);
+        d.receive(d.peer.is_loading() ? script_replies : hello_replies);
         break;
       case 7:
       case 8:
@@ -316,7 +349,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         const std::uint8_t how = in.byte();
         const std::size_t first = how % 3;
         auto& c = d.checks.emplace_back(companions[first], subject_of(how), 1 + how % 2,
-                                        how >= 200 ? check_kind::fetch : check_kind::record,
+                                        how >= 200                 ? check_kind::fetch
+                                        : how >= 150 && first == 2 ? check_kind::acquire
+                                                                   : check_kind::record,
                                         1ms * (1 + how), further_of(first, in.byte()));
         d.core.submit(c, d.now);
         break;

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "support/run.hpp"
+#include "store_backend.hpp"
+#include "support/leases.hpp"
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
 
@@ -52,6 +53,45 @@ struct fixture {
     BOOST_TEST_REQUIRE(!reply.is_error(), reply.text);
   }
 
+  void pass_through_gates(const weir::store& s, std::vector<weir::error_code>& told) {
+    // One lease has lapsed, and of the two gates one gives longer leases.
+    admin.must("SELECT", 1);
+    admin.must("ZADD", std::string(s.backend()->key_prefix()) + ":{gate:a}:c", 1, "1:2:3");
+    admin.must("SELECT", 0);
+    const weir::concurrency_limiter longer(s, "gate", {.limit = 3, .lease = 1h});
+    const weir::concurrency_limiter gate(s, "gate", {.limit = 2, .lease = 1min});
+    const weir::lease held = weir::test::enter(io, longer, "a", told.emplace_back());
+    for (int i = 0; i < 2; ++i) {  // and given back, which nobody waits for
+      weir::test::enter(io, gate, "a", told.emplace_back()).release();
+    }
+    const weir::lease second = weir::test::enter(io, gate, "a", told.emplace_back());
+    weir::test::enter(io, gate, "a", told.emplace_back()).release();  // full
+    crowd c;
+    gate.fetch("a", {}, c.caller());
+    weir::test::run_until_complete(io, c);
+    told.push_back(c[0].ec);
+  }
+
+  /// Turns, one of them given back, and decisions that are settled.
+  void settle(const weir::store& s, const weir::policy& policy, const std::string& name,
+              std::vector<weir::error_code>& told) {
+    const weir::limiter l(s, name, policy);
+    const auto ask = [&](auto&& start) {
+      crowd c;
+      start(c.caller());
+      weir::test::run_until_complete(io, c);
+      told.push_back(c[0].ec);
+      return c[0].d;
+    };
+    for (const std::int64_t actual : {0, 1, 2, 5}) {
+      const weir::decision d = ask([&](auto caller) { l.record("b", {.cost = 2}, caller); });
+      if (d.allowed) ask([&](auto caller) { l.settle("b", d, actual, caller); });
+    }
+    ask([&](auto caller) { l.reset("b", caller); });
+    if (std::holds_alternative<weir::sliding_window>(policy)) return;
+    for (int i = 0; i < 2; ++i) ask([&](auto caller) { l.acquire("b", {.max_wait = 0s}, caller); });
+  }
+
   /// Everything weir sends, on every path through the scripts; what the calls ended with.
   std::vector<weir::error_code> do_everything(const words& command,
                                               const std::string& prefix = "weir") {
@@ -85,6 +125,7 @@ struct fixture {
       l.fetch("a", c.caller());
       finish(c);
     }
+    for (const auto& [name, policy] : weir::test::slow_policies(2)) settle(s, policy, name, told);
     // A log whose entries are all too old, for a shorter window on the same key.
     for (const auto window : {std::chrono::microseconds(24h), 1us}) {
       crowd c;
@@ -94,6 +135,7 @@ struct fixture {
     crowd c;
     weir::limiter(s, "gcra", policies[0].policy).reset("a", c.caller());
     finish(c);
+    pass_through_gates(s, told);
     return told;
   }
 };
@@ -119,10 +161,12 @@ BOOST_AUTO_TEST_CASE(each_command_is_needed_and_missed_with_its_own_error) {
       words less = command;
       less.erase(less.begin() + static_cast<std::ptrdiff_t>(i));
       set_user(less);
+      admin.must("ACL", "LOG", "RESET");
       const auto told = do_everything(less);
       const auto denied = std::ranges::count_if(
           told, [](const auto& ec) { return ec == error::permission_denied; });
-      BOOST_TEST(denied > 0);
+      // Of what nobody waits for, only the server says it.
+      BOOST_TEST((denied > 0 || !admin.must("ACL", "LOG").children.empty()));
       for (const auto& ec : told) {
         BOOST_TEST((!ec || ec == error::permission_denied), ec.message());
         BOOST_TEST((!ec || ec == weir::condition::not_counted));

@@ -10,6 +10,7 @@
 
 #include "model/policy_shapes.hpp"
 #include "model/reference.hpp"
+#include "model/tier_script.hpp"
 #include "model/trace_clock.hpp"
 #include "policy/joint.hpp"
 #include "redis/scripts.hpp"
@@ -126,7 +127,7 @@ class joint_trace {
                                                       : 1;
       compare(step, checks);
     }
-    for (const std::string& key : keys_) client_.must("DEL", key);
+    for (const std::string& key : asked_.keys) client_.must("DEL", key);
   }
 
   void compare(int step, std::int64_t checks) {
@@ -153,15 +154,15 @@ class joint_trace {
  private:
   void add(policies::kernel k, std::unique_ptr<model::reference> expected, std::int64_t cost) {
     std::visit([&](const auto& one) { policies::state_for(one, states_.emplace_back()); }, k);
-    kernels_.push_back(std::move(k));
+    asked_.kernels.push_back(std::move(k));
     expected_.push_back(std::move(expected));
-    costs_.push_back(cost);
-    keys_.push_back(name_ + std::to_string(keys_.size()));
+    asked_.costs.push_back(cost);
+    asked_.keys.push_back(name_ + std::to_string(asked_.keys.size()));
   }
 
   /// Of the holds, each by itself.
   void cool_down() {
-    for (std::size_t i = 0; i < kernels_.size(); ++i) {
+    for (std::size_t i = 0; i < asked_.kernels.size(); ++i) {
       auto* plain = dynamic_cast<plain_hold*>(expected_[i].get());
       if (!plain || random_.one_in(2)) continue;
       const std::int64_t pause = random_.magnitude(2 * span_);
@@ -169,7 +170,7 @@ class joint_trace {
       plain->pause(clock_->now(), pause);
       asked.record(std::get<policies::hold::state>(states_[i]), clock_->now(), 1);
       script_of_hold_.set_clock(clock_->now());
-      const std::string key[] = {keys_[i]};
+      const std::string key[] = {asked_.keys[i]};
       const auto constants = asked.arguments(1);
       script_of_hold_.run(key, constants.values(), {});
     }
@@ -179,13 +180,13 @@ class joint_trace {
     std::vector<decision> each;
     bool all = true;
     for (std::size_t i = 0; i < expected_.size(); ++i) {
-      each.push_back(expected_[i]->fetch(clock_->now(), costs_[i]));
+      each.push_back(expected_[i]->fetch(clock_->now(), asked_.costs[i]));
       all = all && each.back().allowed;
     }
     for (std::size_t i = 0; i < expected_.size(); ++i) {
       // Asking who refuses anyway counts nothing.
       if (counts && (all || !each[i].allowed))
-        each[i] = expected_[i]->record(clock_->now(), costs_[i]);
+        each[i] = expected_[i]->record(clock_->now(), asked_.costs[i]);
     }
     decision d = policies::combined(each);
     if (d.allowed || each.size() == 1) return d;
@@ -208,50 +209,18 @@ class joint_trace {
 
   template <class State>
   decision kernels(std::vector<State>& states, bool counts) {
-    std::vector<policies::tier<State>> tiers;
-    for (std::size_t i = 0; i < kernels_.size(); ++i) {
-      tiers.push_back({&kernels_[i], &states[i], costs_[i]});
-    }
+    const auto tiers = asked_.tiers(states);
     const std::span<const policies::tier<State>> all(tiers);
     return counts ? policies::record_all(all, clock_->now())
                   : policies::fetch_all(all, clock_->now());
   }
 
   std::vector<any_replay> ask_server(std::int64_t checks) {
-    std::vector<std::int64_t> arguments{static_cast<std::int64_t>(kernels_.size())};
-    std::size_t width = 0;
-    for (std::size_t i = 0; i < kernels_.size(); ++i) {
-      std::visit(
-          [&]<class Kernel>(const Kernel& k) {
-            arguments.push_back(static_cast<std::int64_t>(kernels_[i].index()) + 1);
-            const auto more = k.arguments(costs_[i]);
-            BOOST_TEST_REQUIRE(more.values().size() == Kernel::script_constants);
-            arguments.insert(arguments.end(), more.values().begin(), more.values().end());
-            width += Kernel::reply_width;
-          },
-          kernels_[i]);
-    }
+    std::vector<std::int64_t> arguments;
+    asked_.append_constants(arguments, false);
     script_.set_clock(clock_->now());
-    const std::int64_t counts[] = {checks};
-    script_.send_run(keys_, arguments, counts);
-    std::vector<std::int64_t> numbers(1 + width);
-    const redis::reply_view& reply = client_.read_view();
-    if (!reply.integers(numbers)) {
-      throw std::runtime_error("the script answers " + std::string(reply.root().text));
-    }
-    std::vector<any_replay> found(kernels_.size());
-    std::span<const std::int64_t> fields(numbers);
-    fields = fields.subspan(1);
-    for (std::size_t i = 0; i < kernels_.size(); ++i) {
-      std::visit(
-          [&]<class Kernel>(const Kernel&) {
-            auto& state = found[i].emplace<typename Kernel::replay>();
-            BOOST_REQUIRE(Kernel::restore(fields.first(Kernel::reply_width), state));
-            fields = fields.subspan(Kernel::reply_width);
-          },
-          kernels_[i]);
-    }
-    return found;
+    const auto numbers = asked_.run(client_, script_, arguments, checks, 1 + asked_.width());
+    return asked_.restore(std::span(numbers).subspan(1));
   }
 
   test::random_source& random_;
@@ -261,11 +230,9 @@ class joint_trace {
   const std::string name_;
   std::int64_t span_ = 1;
   std::optional<model::trace_clock> clock_;
-  std::vector<policies::kernel> kernels_;
+  model::tier_script asked_;
   std::vector<std::unique_ptr<model::reference>> expected_;
   std::vector<any_state> states_;
-  std::vector<std::int64_t> costs_;
-  std::vector<std::string> keys_;
   std::string text_;
 };
 

@@ -13,10 +13,10 @@
 
 namespace weir::test {
 
-/// A store that does nothing: limiters need one for their keys' prefix.
+/// A store that drops what it is asked: limiters need one for their keys' prefix.
 class null_store final : public detail::store_backend {
  public:
-  void start(detail::check&) override {}
+  void start(detail::check& c) override { c.finish(detail::delivery::discard); }
   void cancel(detail::check&, detail::cancel_scope) override {}
   void close() override {}
   boost::asio::any_io_executor get_executor() const noexcept override {

@@ -16,6 +16,10 @@ local function intercept(run)
       return real.call('HMGET', 'test:clock', 's', 'us')
     elseif name == 'SET' then
       local key, value, px, ttl, more = ...
+      if px == 'NX' and ttl == 'PX' then
+        keep_ttl(key, more)
+        return run('SET', key, value, 'NX', 'PX', 1000000000)
+      end
       if px ~= 'PX' or more then error('SET without PX alone') end
       keep_ttl(key, ttl)
       return run('SET', key, value, 'PX', 1000000000)

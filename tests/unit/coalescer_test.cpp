@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/fake_check.hpp"
+#include "weir/concurrency_limiter.hpp"
 
 using weir::detail::check_kind;
 using weir::redis::call;
@@ -125,6 +126,33 @@ BOOST_AUTO_TEST_CASE(further_limiters_of_other_costs_are_other_checks) {
   add_joint({{window, "a"}, {other, "b"}});
   checks[1].further[0].cost = 2;
   BOOST_TEST((pack() == calls{"record 1", "record 1"}));
+}
+
+// Each lease has a number of its own; should two checks have the same, each is asked even so.
+BOOST_AUTO_TEST_CASE(checks_of_leases_travel_alone_and_in_order) {
+  const core_ptr gate = std::make_shared<weir::detail::limiter_core>(
+      std::make_shared<weir::test::null_store>(), "g", weir::concurrency_options{});
+  const auto told = [&] {
+    calls out;
+    for (const call& c : packer.pack(line)) {
+      const weir::redis::call_tier& tier = c.tiers.front();
+      const auto arguments = std::get<weir::policies::lease_set>(tier.kernel).arguments(tier.cost);
+      const char* const acts[] = {"enter ", "renew ", "leave "};
+      out.push_back(acts[arguments.values()[2]] + std::to_string(arguments.values()[4]));
+      BOOST_TEST((c.what == call::purpose::record));
+      for (const auto& key : c.keys) out.back() += key.count == 1 ? "." : "?";
+    }
+    return out;
+  };
+  add(gate, "a", check_kind::record, 2);
+  add(gate, "a", check_kind::leave, 2);
+  add(gate, "b", check_kind::record, 3);
+  add(gate, "a", check_kind::record, 4);
+  add(gate, "a", check_kind::renew, 4);
+  add(gate, "a", check_kind::renew, 4);
+  add(gate, "a", check_kind::leave, 4);
+  BOOST_TEST(
+      (told() == calls{"enter 2.", "leave 2.", "enter 3.", "enter 4.", "renew 4..", "leave 4."}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -37,6 +37,8 @@ constexpr expectation table[] = {
     {error::cost_exceeds_limit, group::input},
     {error::cannot_combine, group::input},
     {error::feedback_disabled, group::input},
+    {error::cannot_wait, group::input},
+    {error::cannot_settle, group::input},
     {error::timed_out, group::not_counted},
     {error::no_reply, group::may_have_counted},
     {error::outcome_unknown, group::may_have_counted},

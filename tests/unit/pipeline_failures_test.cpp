@@ -98,7 +98,7 @@ BOOST_FIXTURE_TEST_CASE(a_missing_script_is_loaded_and_only_its_checks_are_sent_
   BOOST_TEST((out.find("LOAD") < out.find("EVALSHA")));
   BOOST_TEST((out.find("weir:{r:a}:f") < out.find("weir:{r:b}:f")));
   BOOST_TEST(feed("$40\r\n" + std::string(40, 'a') + "\r\n"));
-  BOOST_TEST(feed("*5\r\n:5000000\r\n:0\r\n:0\r\n:0\r\n:0\r\n"));
+  BOOST_TEST(feed("*7\r\n:5000000\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n"));
   BOOST_TEST(done_with(checks[0], {}));
   BOOST_TEST(done_with(checks[1], {}));
   submit("c");
@@ -186,7 +186,7 @@ BOOST_FIXTURE_TEST_CASE(a_replica_makes_for_a_new_connection_once_no_reply_is_du
   line.connected();
   const std::string out = write();
   BOOST_TEST((out.find("weir:{r:a}:f") < out.find("weir:{r:b}:f")));
-  feed("*5\r\n:5000000\r\n:0\r\n:0\r\n:0\r\n:0\r\n");
+  feed("*7\r\n:5000000\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n");
   BOOST_TEST((last_state == stream_state::good));
 }
 
@@ -203,20 +203,21 @@ BOOST_FIXTURE_TEST_CASE(a_foreign_value_fails_only_its_own_key, connected_fixtur
   auto& bad = submit("a");
   auto& good = submit("b");
   write();
-  BOOST_TEST(feed("*5\r\n:5000000\r\n:-1\r\n:0\r\n:4000000\r\n:1\r\n"));
+  BOOST_TEST(feed("*7\r\n:5000000\r\n:-1\r\n:0\r\n:0\r\n:4000000\r\n:1\r\n:0\r\n"));
   BOOST_TEST(done_with(bad, error::wrong_type));
   BOOST_TEST(good.answer.used == 2);
 }
 
 // If it is not the reply that is due, then nobody knows whose the next ones are: they once went to the wrong callers.
 BOOST_FIXTURE_TEST_CASE(a_reply_of_another_shape_breaks_the_stream, connected_fixture) {
-  for (const char* shape : {"+OK\r\n", "$-1\r\n", "*0\r\n", "*2\r\n:1\r\n:2\r\n", ":1\r\n",
-                            "*3\r\n:-5\r\n:1\r\n:1\r\n", "*3\r\n:5\r\n$1\r\na\r\n:1\r\n"}) {
+  for (const char* shape :
+       {"+OK\r\n", "$-1\r\n", "*0\r\n", "*2\r\n:1\r\n:2\r\n", ":1\r\n",
+        "*4\r\n:-5\r\n:1\r\n:1\r\n:0\r\n", "*4\r\n:5\r\n$1\r\na\r\n:1\r\n:0\r\n"}) {
     auto& c = submit("a");
     write();
     auto& next = submit("b");
     write();
-    BOOST_TEST(!feed(shape + std::string("*3\r\n:5000000\r\n:4000000\r\n:1\r\n")));
+    BOOST_TEST(!feed(shape + std::string("*4\r\n:5000000\r\n:4000000\r\n:1\r\n:0\r\n")));
     BOOST_TEST(done_with(c, error::protocol_error));
     BOOST_TEST((next.stage == check_stage::written));
     line.disconnected(error::protocol_error, 0, now);

@@ -29,7 +29,7 @@ inline std::size_t count_of(std::string_view text, std::string_view what) {
 struct fixture {
   explicit fixture(pipeline::options o = {}) : line(o) {}
 
-  // A fixed window of 3: a reply is now, then start and count of each key.
+  // A fixed window of 3: a reply is now, then start, count and 0 of each key.
   core_ptr core = make_core("r", fixed_window{.limit = 3, .window = 10s});
   std::deque<fake_check> checks;
   pipeline line;
@@ -60,7 +60,7 @@ struct fixture {
     return last_state != stream_state::broken;
   }
   bool answer(std::int64_t count) {
-    return feed("*3\r\n:5000000\r\n:4000000\r\n:" + std::to_string(count) + "\r\n");
+    return feed("*4\r\n:5000000\r\n:4000000\r\n:" + std::to_string(count) + "\r\n:0\r\n");
   }
 };
 

@@ -185,7 +185,7 @@ BOOST_FIXTURE_TEST_CASE(the_deadline_of_a_sent_check_says_that_it_may_have_count
   BOOST_TEST(done_with(c, error::no_reply));
   BOOST_TEST((c.ec == weir::condition::may_have_counted));
   line.take_done();
-  BOOST_TEST(feed("*5\r\n:5000000\r\n:0\r\n:0\r\n:4000000\r\n:1\r\n"));
+  BOOST_TEST(feed("*7\r\n:5000000\r\n:0\r\n:0\r\n:0\r\n:4000000\r\n:1\r\n:0\r\n"));
   BOOST_TEST(other.answer.used == 2);
 }
 
@@ -285,14 +285,28 @@ BOOST_AUTO_TEST_CASE(coalesced_equals_one_by_one) {
         f.line.cancel(f.checks[static_cast<std::size_t>(i)], cancel_scope::any);
       }
       f.line.take_done();
-      f.feed("*3\r\n:5000000\r\n:" + std::to_string(before.start) +
-             "\r\n:" + std::to_string(before.count) + "\r\n");
+      f.feed("*4\r\n:5000000\r\n:" + std::to_string(before.start) +
+             "\r\n:" + std::to_string(before.count) + "\r\n:0\r\n");
       for (std::size_t i = 0; i < dropped.size(); ++i) {
         if (!dropped[i]) BOOST_TEST_REQUIRE((f.checks[i].answer == expected[i]));
       }
       BOOST_TEST_REQUIRE(f.line.pending() == 0u);
     }
   }
+}
+
+// From then on a lease counts: later than its caller asked, and no later than the server can have read it.
+BOOST_FIXTURE_TEST_CASE(a_check_knows_when_it_was_sent_last, connected_fixture) {
+  const fake_check& c = submit("a");
+  BOOST_TEST((c.sent == weir::net::pipeline::time()));
+  now += 10ms;
+  line.next_write(now);
+  BOOST_TEST((c.sent == now));
+  line.write_done();
+  now += 10ms;
+  BOOST_TEST(feed("-NOSCRIPT No matching script\r\n"));
+  line.next_write(now);
+  BOOST_TEST((c.sent == now));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

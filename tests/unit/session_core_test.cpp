@@ -23,7 +23,7 @@ BOOST_AUTO_TEST_CASE(it_opens_greets_and_serves) {
   BOOST_TEST(d.reading);
   BOOST_TEST(d.write_succeeds().find("HELLO") != std::string::npos);
   BOOST_TEST(!d.writing.has_value());
-  d.received(greeting_replies);
+  d.greet_back();
   BOOST_TEST(d.write_succeeds().find("weir:{r:a}:f") != std::string::npos);
   d.received(one_admitted);
   BOOST_TEST(done_with(c, {}));
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(an_error_at_every_step_is_followed_by_recovery) {
         if (until == at_greeting_write) return d.written(false, 3);
         d.write_succeeds();
         if (until == at_greeting_read) return d.received_nothing();
-        d.received(greeting_replies);
+        d.greet_back();
         if (until == at_write) return d.written(false, 10);
         d.write_succeeds();
         if (until == at_read) return d.received_nothing();
@@ -106,9 +106,12 @@ BOOST_AUTO_TEST_CASE(a_greeting_answered_before_it_is_reported_written_is_comple
   driver d;
   auto& c = d.submit();
   d.opened(error{});
-  d.received(greeting_replies);
+  d.received(hello_replies);
+  d.write_succeeds();
+  BOOST_TEST(d.writing->find("LOAD") != std::string::npos);
+  d.received(script_replies);
   BOOST_TEST((d.core.current() == state::ready));
-  BOOST_TEST(d.writing->find("HELLO") != std::string::npos);
+  BOOST_TEST(d.writing->find("LOAD") != std::string::npos);
   d.write_succeeds();
   BOOST_TEST((c.stage == check_stage::staged));
   d.write_succeeds();
@@ -242,7 +245,9 @@ BOOST_AUTO_TEST_CASE(a_greeting_that_is_answered_and_never_taken_ends_the_connec
   driver d;
   auto& c = d.submit("a", 1h);
   d.opened(error{});
-  d.received(greeting_replies);
+  d.received(hello_replies);
+  d.write_succeeds();
+  d.received(script_replies);
   BOOST_TEST_REQUIRE((d.core.current() == state::ready));
   const moment answered = d.now;
   while (d.core.current() == state::ready && d.now - answered < 1min) d.wait();
@@ -315,7 +320,7 @@ BOOST_AUTO_TEST_CASE(closing_in_every_state_ends_in_stopped) {
       driver d;
       if (in >= 1) d.opened(error{});
       if (in >= 2) d.write_succeeds();
-      if (in >= 3) d.received(greeting_replies);
+      if (in >= 3) d.greet_back();
       if (in == 4) d.submit();
       if (in == 5) d.received_nothing();  // pausing
       d.core.close();
@@ -367,7 +372,7 @@ BOOST_AUTO_TEST_CASE(bytes_of_an_old_connection_never_reach_the_next) {
   d.become_ready();
   d.submit("a");
   d.write_succeeds();
-  d.received("*3\r\n:5000000\r\n:0");  // half a reply
+  d.received("*4\r\n:5000000\r\n:0");  // half a reply
   d.received_nothing();
   d.wait();
   d.become_ready();

@@ -18,15 +18,17 @@ using weir::test::fake_check;
 using state = session_core::state;
 using moment = session_core::time;
 
-inline const std::string greeting_replies = [] {
-  std::string all = "%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n";
+inline const std::string hello_replies = "%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n";
+
+inline const std::string script_replies = [] {
+  std::string all;
   for (std::size_t i = 0; i < redis::script_count; ++i) {
     all += "$40\r\n" + std::string(40, 'a') + "\r\n";
   }
   return all;
 }();
 
-inline const std::string one_admitted = "*3\r\n:5000000\r\n:0\r\n:0\r\n";
+inline const std::string one_admitted = "*4\r\n:5000000\r\n:0\r\n:0\r\n:0\r\n";
 
 /// Plays the driver: keeps what the core asked for, and reports what the test says became of it.
 struct driver {
@@ -60,8 +62,8 @@ struct driver {
       }
       if (!a.write.empty()) {
         BOOST_TEST_REQUIRE(!writing);
-        writing = std::string(a.write);
-        view = a.write;
+        copy.assign(a.write);
+        writing = a.write;
       }
       collect();
       if (a.close && settles_at_once) settle_after_close();
@@ -91,14 +93,14 @@ struct driver {
   void written(bool ok, std::size_t n) {
     BOOST_TEST_REQUIRE(writing.has_value());
     // The bytes belong to the core, and stay until they are written, whatever came in meanwhile.
-    BOOST_TEST_REQUIRE((view == *writing));
+    BOOST_TEST_REQUIRE((*writing == copy));
     writing.reset();
     core.written(ok, n, now);
     pump();
   }
   std::string write_succeeds() {
     BOOST_TEST_REQUIRE(writing.has_value());
-    const std::string bytes = *writing;
+    const std::string bytes(*writing);
     written(true, bytes.size());
     return bytes;
   }
@@ -129,10 +131,24 @@ struct driver {
     core.on_time(now);
     pump();
   }
+  /// The server answers the greeting, whose first part has been written.
+  void greet_back() {
+    received(hello_replies);
+    write_succeeds();
+    received(script_replies);
+  }
+  /// What a server says that is loading its data: HELLO it answers.
+  void plead_loading() {
+    received(hello_replies);
+    write_succeeds();
+    std::string all;
+    for (std::size_t i = 0; i < redis::script_count; ++i) all += "-LOADING wait\r\n";
+    received(all);
+  }
   void become_ready() {
     opened(error{});
     write_succeeds();
-    received(greeting_replies);
+    greet_back();
     BOOST_TEST_REQUIRE((core.current() == state::ready));
   }
   fake_check& submit(std::string_view subject = "a", std::chrono::microseconds timeout = 10s) {
@@ -154,8 +170,8 @@ struct driver {
   bool reading = false;
   bool aborted_open = false;
   bool settles_at_once = true;  // what is under way comes back within a close
-  std::optional<std::string> writing;
-  std::string_view view;
+  std::optional<std::string_view> writing;
+  std::string copy;  // of what is written
   int opens = 0;
   int closes = 0;
 };

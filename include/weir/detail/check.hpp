@@ -23,7 +23,20 @@ inline short_text copy_of_subject(std::string_view subject) {
   return short_text(subject.substr(0, max_subject_size + 1));
 }
 
-enum class check_kind : std::uint8_t { record, fetch, reset, cool_down };
+enum class check_kind : std::uint8_t {
+  record,  // of a gate: enter
+  fetch,
+  reset,
+  cool_down,
+  acquire,
+  give_back,
+  refund,  // of a decision, which is in `answer` until there is one
+  charge,
+  lower,  // what is left, to `cost`, as a vendor says; `answer.limit` is what it calls its limit
+  renew,  // a lease
+  leave,
+  watch,  // a lease, until it is lost; no store sees it
+};
 
 /// How far a check has come. It only moves forward, except that what was never sent may go back to waiting.
 enum class check_stage : std::uint8_t {
@@ -55,6 +68,7 @@ struct request {
   std::int64_t cost = 1;
   std::chrono::microseconds timeout{0};
   std::vector<term> further = {};
+  std::chrono::microseconds max_wait{0};
 };
 
 /// One caller waiting for one answer: the intrusive, type-erased part of an asynchronous operation. Stores link it into
@@ -75,18 +89,23 @@ class check {
 
   // The question; fixed once started.
   std::shared_ptr<const limiter_core> limiter;
-  std::int64_t cost = 1;                 // of a cool-down: the pause in microseconds
+  std::int64_t cost = 1;  // of a cool-down: the pause in microseconds; at a gate: the lease's number
   std::chrono::microseconds timeout{0};  // 0: the store's default
   check_kind kind = check_kind::record;
-  bool was_cut = false;  // a cool-down: longer was asked for
+  bool was_cut = false;                   // a cool-down: longer was asked for
+  std::chrono::microseconds max_wait{0};  // acquire: from the decision until the turn, at the most
 
   // The store's bookkeeping.
   check_stage stage = check_stage::idle;
+  bool unwanted = false;       // nobody waits any more; what it booked is given back
+  bool seated = false;         // in a waiting room, and under its mutex, as the next
+  bool left_early = false;     // cancelled on its way there
   std::uint8_t resends = 0;    // times it was sent again because the script was missing
   std::uint32_t position = 0;  // its place among the checks that travel together
   steady_time deadline{};
-  hook line;   // in the waiting line, or among the checks of one key that travel together
-  hook wheel;  // in the deadline wheel
+  steady_time sent{};  // when it was last encoded; zero: never, or the store has no wire
+  hook line;           // in the waiting line, or among the checks of one key that travel together
+  hook wheel;          // in the deadline wheel
 
   // The answer.
   error_code ec;
@@ -101,6 +120,7 @@ class check {
         cost(asked.cost),
         timeout(asked.timeout),
         kind(asked.kind),
+        max_wait(asked.max_wait),
         subject(std::move(asked.subject)),
         further(std::move(asked.further)) {}
   ~check() = default;

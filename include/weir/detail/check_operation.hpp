@@ -32,13 +32,15 @@ class check_operation final : public check {
 
  public:
   static void start(Handler&& handler, const asio::any_io_executor& fallback,
-                    std::shared_ptr<const limiter_core>&& limiter, request&& asked) {
+                    std::shared_ptr<const limiter_core>&& limiter, request&& asked,
+                    const decision* about = nullptr) {
     auto slot = asio::get_associated_cancellation_slot(handler);
     allocator alloc(asio::get_associated_allocator(handler));
     check_operation* op = allocator_traits::allocate(alloc, 1);
     // Nothing below throws: handlers and executors move without throwing.
     ::new (static_cast<void*>(op))
         check_operation(std::move(handler), fallback, std::move(limiter), std::move(asked));
+    if (about != nullptr) op->answer = *about;
     if (slot.is_connected()) slot.template emplace<canceller>(op);
     start_check(*op);
   }
@@ -103,6 +105,8 @@ class check_operation final : public check {
 
   static void complete(check_operation* op) {
     asio::get_associated_cancellation_slot(op->handler_).clear();
+    // One of our own may want to know more; see enter_operation.hpp.
+    if constexpr (requires(check& c) { op->handler_.hear(c); }) op->handler_.hear(*op);
     Handler handler(std::move(op->handler_));
     const error_code result = op->ec;
     const decision answer = op->answer;
@@ -135,15 +139,31 @@ struct check_initiation {
 
   template <class Handler>
   void operator()(Handler&& handler, request asked) && {
-    // A copy if the caller's handler is an lvalue.
-    check_operation<Answers, std::decay_t<Handler>>::start(
-        std::decay_t<Handler>(std::forward<Handler>(handler)), executor, std::move(core),
-        std::move(asked));
+    start(std::forward<Handler>(handler), std::move(asked), nullptr);
   }
   template <class Handler>
   void operator()(Handler&& handler, request asked) const& {
     check_initiation copy(*this);
     std::move(copy)(std::forward<Handler>(handler), std::move(asked));
+  }
+  /// Of a decision that is to be settled.
+  template <class Handler>
+  void operator()(Handler&& handler, request asked, const decision& about) && {
+    start(std::forward<Handler>(handler), std::move(asked), &about);
+  }
+  template <class Handler>
+  void operator()(Handler&& handler, request asked, const decision& about) const& {
+    check_initiation copy(*this);
+    std::move(copy)(std::forward<Handler>(handler), std::move(asked), about);
+  }
+
+ private:
+  template <class Handler>
+  void start(Handler&& handler, request&& asked, const decision* about) {
+    // A copy if the caller's handler is an lvalue.
+    check_operation<Answers, std::decay_t<Handler>>::start(
+        std::decay_t<Handler>(std::forward<Handler>(handler)), executor, std::move(core),
+        std::move(asked), about);
   }
 };
 

@@ -6,13 +6,13 @@
 
 #include "check_list.hpp"
 
-namespace weir::net {
+namespace weir::detail {
 
-/// Carries finished checks to their callers, many in one posted function: outside the session's strand, so that a slow
+/// Carries finished checks to their callers, many in one posted function: outside the store's own handlers, so that a slow
 /// handler holds up no I/O. If a handler throws, the rest is posted again before the exception goes on.
 class delivery_batch {
  public:
-  static void post(const boost::asio::any_io_executor& executor, detail::check_list&& done) {
+  static void post(const boost::asio::any_io_executor& executor, check_list&& done) {
     if (done.empty()) return;
     boost::asio::post(executor, delivery_batch(executor, std::move(done)));
   }
@@ -38,19 +38,19 @@ class delivery_batch {
   }
 
  private:
-  delivery_batch(const boost::asio::any_io_executor& executor, detail::check_list&& done)
+  delivery_batch(const boost::asio::any_io_executor& executor, check_list&& done)
       : executor_(executor) {
     done_.swap(done);
   }
 
-  detail::check& take() {
-    detail::check& c = done_.front();
+  check& take() {
+    check& c = done_.front();
     done_.pop_front();
     return c;
   }
 
   boost::asio::any_io_executor executor_;
-  detail::check_list done_;
+  check_list done_;
 };
 
-}  // namespace weir::net
+}  // namespace weir::detail

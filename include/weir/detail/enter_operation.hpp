@@ -1,0 +1,70 @@
+#pragma once
+
+#include <boost/asio/associator.hpp>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "weir/detail/check_operation.hpp"
+
+namespace weir::detail {
+
+/// What is known of an enter when its answer has come.
+struct entered {
+  std::shared_ptr<const limiter_core> core;
+  std::int64_t lease = 0;
+  short_text subject = {};
+  std::chrono::steady_clock::time_point started{};
+  std::chrono::steady_clock::time_point sent{};  // zero: never, or the store has no wire
+};
+
+std::int64_t new_lease_number(const limiter_core& core) noexcept;
+
+/// Makes the caller's handler, of an error code and a Lease, one of a check. What else it has to do with is its own.
+template <class Lease, class Handler>
+struct enter_handler {
+  entered in;
+  Handler handler;
+
+  void hear(check& c) noexcept {
+    in.sent = c.sent;
+    in.subject = std::move(c.subject);
+  }
+
+  void operator()(error_code ec, const decision& answer) && {
+    Lease lease(std::move(in), ec, answer);
+    std::move(handler)(ec, std::move(lease));
+  }
+};
+
+template <class Lease>
+struct enter_initiation {
+  std::shared_ptr<const limiter_core> core;
+  asio::any_io_executor executor;
+
+  using executor_type = asio::any_io_executor;
+  executor_type get_executor() const noexcept { return executor; }
+
+  template <class Handler>
+  void operator()(Handler&& handler, request asked) const {
+    using wrapped = enter_handler<Lease, std::decay_t<Handler>>;
+    asked.cost = new_lease_number(*core);
+    entered in{core, asked.cost, {}, std::chrono::steady_clock::now(), {}};
+    check_operation<true, wrapped>::start(wrapped{std::move(in), std::forward<Handler>(handler)},
+                                          executor, std::shared_ptr(core), std::move(asked));
+  }
+};
+
+}  // namespace weir::detail
+
+template <template <class, class> class Associator, class Lease, class Handler, class Default>
+struct boost::asio::associator<Associator, weir::detail::enter_handler<Lease, Handler>, Default>
+    : Associator<Handler, Default> {
+  using wrapped = weir::detail::enter_handler<Lease, Handler>;
+  static auto get(const wrapped& h) noexcept {
+    return Associator<Handler, Default>::get(h.handler);
+  }
+  static auto get(const wrapped& h, const Default& c) noexcept {
+    return Associator<Handler, Default>::get(h.handler, c);
+  }
+};

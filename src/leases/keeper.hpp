@@ -1,0 +1,69 @@
+#pragma once
+
+#include <atomic>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+#include <mutex>
+
+#include "leases/book.hpp"
+#include "policy/lease_set.hpp"
+#include "shutdown_registry.hpp"
+
+namespace weir::detail {
+
+/// Keeps the leases of one gate alive: a lease_book with one timer, on the store's executor, and a mutex, because holders
+/// come from any thread. No lock is held while a store is called or a handler is handed over.
+///
+/// It belongs to its limiter_core, which is passed along: what is under way keeps it alive.
+class lease_keeper final : private shutdown_listener {
+ public:
+  using time = lease_book::time;
+  using core_ptr = std::shared_ptr<const limiter_core>;
+
+  lease_keeper(const boost::asio::any_io_executor& executor, std::chrono::microseconds length);
+  ~lease_keeper();
+
+  /// For the next lease.
+  std::int64_t new_number() noexcept {
+    return next_number_.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  /// A lease has been given; from now on it is renewed. `sent`: before the enter left this process.
+  void add(const core_ptr& core, std::int64_t lease, short_text subject, time sent);
+
+  /// Ends it: its watchers hear operation_aborted, and the store is told. No second time.
+  void release(const core_ptr& core, std::int64_t lease);
+
+  /// Tells the store that an enter whose answer nobody has heard is not wanted, should it have been let in.
+  void give_back(const core_ptr& core, std::int64_t lease, short_text subject);
+
+  bool is_held(std::int64_t lease);
+
+  /// The check is finished without an error when its lease is lost; with operation_aborted when it is released.
+  void watch(check& c);
+  void unwatch(check& c);
+
+ private:
+  class call;
+
+  void context_shut_down() noexcept override;
+  void on_timer(const core_ptr& core);
+  void on_renewed(const call& c);
+  void look_after(const core_ptr& core, check_list told);
+  void arm(const core_ptr& core);
+
+  const std::chrono::microseconds length_;
+  std::atomic<std::int64_t> next_number_{policies::lease_set::nobody + 1};
+
+  std::mutex mutex_;
+  // Under the mutex:
+  lease_book book_;
+  boost::asio::steady_timer timer_;
+  time armed_ = time::max();  // when the timer fires
+  bool context_gone_ = false;
+
+  shutdown_registry* registry_;
+};
+
+}  // namespace weir::detail

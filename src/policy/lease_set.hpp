@@ -1,0 +1,92 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "policy/arithmetic.hpp"
+#include "policy/script_arguments.hpp"
+
+namespace weir::policies {
+
+/// Who is in: at most `limit` leases at once. A lease has a name, made of the `base` of the gate that gave it and a number
+/// (the cost of a check), and lapses at a time of its own unless it is renewed. What a record does is the kernel's act:
+///
+///     enter   one more, if there is room; never under a name that is in already
+///     renew   from now on for the lease's whole length, if it is in; a lapsed one stays lapsed, even if there is room
+///     leave   out, if it is in
+///
+/// A fetch answers whether somebody else could enter. There are no places ahead of time: nothing can be booked.
+///
+/// The clock. A lease that ends further ahead than its own length was not written by this clock: it gets that length from
+/// now on. Each lease knows its own, because gates of different lengths may share a subject while they are changed.
+class lease_set {
+ public:
+  enum class act : std::int64_t { enter, renew, leave };
+
+  struct lease {
+    std::int64_t base = 0;
+    std::int64_t number = 0;
+    span length = 0;
+    instant until = 0;
+    friend bool operator==(const lease&, const lease&) = default;
+  };
+  struct state {
+    std::vector<lease> leases;  // in no order; some may have lapsed
+    friend bool operator==(const state&, const state&) = default;
+  };
+
+  /// What the script says of a set, enough to answer the one check.
+  struct summary {
+    units in = 0;
+    instant room_at = 0;  // when there will be room; 0 if there is
+    instant last = 0;     // when the last one lapses; 0 if there is none
+    instant own = 0;      // when the asker's own does; 0 if it is not in
+  };
+
+  static constexpr units most = 100'000;
+  static constexpr span shortest = 100'000;
+  static constexpr span longest = span{24} * 3600 * 1'000'000;
+  static constexpr std::int64_t nobody = 1;  // the number of those who only look
+
+  lease_set(units limit, span length, std::int64_t base, act what = act::enter) noexcept
+      : limit_(limit), length_(length), base_(base), act_(what) {}
+
+  lease_set with(act what) const noexcept { return {limit_, length_, base_, what}; }
+
+  units ceiling() const noexcept { return max_units; }
+  units limit() const noexcept { return limit_; }
+
+  decision record(state& s, moment now, std::int64_t number) const;
+  decision fetch(const state& s, moment now, std::int64_t number) const;
+  instant matters_until(const state& s) const noexcept;
+
+  // Its other half is lease_set.lua.
+  static constexpr std::size_t script_constants = 5;  // arguments()
+  static constexpr std::size_t reply_width = 4;
+  static constexpr std::string_view key_suffix = "c";
+  static constexpr bool can_book = false;
+  static constexpr bool can_settle = false;
+  static std::string_view script() noexcept;
+  using replay = summary;
+  script_arguments arguments(std::int64_t number) const noexcept {
+    return {limit_, length_, static_cast<std::int64_t>(act_), base_, number};
+  }
+  bool coalesces() const noexcept { return false; }
+  static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
+  decision record(replay& r, moment now, std::int64_t number) const noexcept;
+  decision fetch(const replay& r, moment now, std::int64_t number) const noexcept;
+
+ private:
+  void tidy(state& s, instant now) const;
+  summary summary_of(const state& s, instant now, std::int64_t number) const;
+  bool passes(const summary& r) const noexcept;
+  decision describe(const summary& r, instant now, bool allowed) const noexcept;
+
+  units limit_;
+  span length_;
+  std::int64_t base_;
+  act act_;
+};
+
+}  // namespace weir::policies

@@ -1,0 +1,74 @@
+-- The lease_set kernel (lease_set.hpp): who is in.
+--
+-- Key       a sorted set: each lease's name (base:number:length) at the time in microseconds at which it lapses
+-- Constants the limit, the lease's length, the act (0 to enter, 1 to renew, 2 to leave), and the base and number of its name
+-- State     how many are in, when there is room (0: there is), when the last lapses, when the asker's own does (0: not in)
+
+local limit, length, act = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1]), tonumber(ARGV[first_arg + 2])
+local name = ARGV[first_arg + 3] .. ':' .. ARGV[first_arg + 4] .. ':' .. ARGV[first_arg + 1]
+
+-- When the lease at that place lapses: 0 if there is none, -1 if the key holds something else.
+local function lapse(key, place)
+  local found = pcall('ZRANGE', key, place, place, 'WITHSCORES')
+  if found.err then
+    refused(found)
+    return -1
+  end
+  if not found[1] then return 0 end
+  local upto = tonumber(found[2])
+  if not whole(upto) or upto == 0 or not string.find(found[1], '^%d+:%d+:%d+$') then return -1 end
+  return upto
+end
+
+local function check(key, checks, write, into, at)
+  local first = lapse(key, '0')
+  local last = first > 0 and lapse(key, '-1') or first
+  if refusal then return 0 end
+  into[at], into[at + 1], into[at + 2], into[at + 3] = 0, 0, 0, 0
+  if first < 0 or last < 0 then
+    into[at] = -1
+    return 0
+  end
+
+  if write and first > 0 then
+    if first <= clock then call('ZREMRANGEBYSCORE', key, '-inf', format('%d', clock)) end
+    if last > clock + length then
+      -- A gate with longer leases wrote it, or another clock.
+      local far = call('ZRANGEBYSCORE', key, format('(%d', clock + length), '+inf', 'WITHSCORES')
+      for i = 1, #far, 2 do
+        local most = clock + (tonumber(string.match(far[i], ':(%d+)$')) or 0)
+        if tonumber(far[i + 1]) > most then call('ZADD', key, format('%d', most), far[i]) end
+      end
+      last = lapse(key, '-1')
+    end
+  end
+
+  local inside, room, own = 0, 0, 0
+  if last <= clock then
+    last = 0
+  else
+    inside = call('ZCOUNT', key, format('(%d', clock), '+inf')
+    -- Those who are one too many leave first.
+    if inside >= limit then room = lapse(key, format('%d', -limit)) end
+    own = tonumber(call('ZSCORE', key, name) or 0)
+    if own <= clock then own = 0 end
+  end
+  into[at], into[at + 1], into[at + 2], into[at + 3] = inside, room, last, own
+
+  local pass = own > 0
+  if act == 0 then pass = inside < limit and own == 0 end
+  if not write then return pass and checks or 0 end
+  local upto = last
+  if pass and checks > 0 then
+    if act == 2 then
+      call('ZREM', key, name)
+    else
+      call('ZADD', key, format('%d', clock + length), name)
+      if clock + length > upto then upto = clock + length end
+    end
+  end
+  if upto > last or (upto > 0 and call('PTTL', key) == -1) then
+    call('PEXPIRE', key, format('%d', ceil((upto - clock) / 1000)))
+  end
+  return pass and checks or 0
+end

@@ -1,0 +1,13 @@
+-- Behind the kernels that have a limit: of the `cost` that a vendor says is left, no more shall be left here.
+
+local function lower(key)
+  if limit == 9007199254740991 then return end
+  local remaining, state = cost, {}
+  cost = 1
+  local left = check(key, limit, false, state, 1)
+  if not refusal and state[1] >= 0 and left > remaining then
+    cost = left - remaining
+    check(key, 1, true, state, 1)
+  end
+  cost = remaining
+end

@@ -1,0 +1,132 @@
+#include "waiting_room.hpp"
+
+#include <algorithm>
+#include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/query.hpp>
+
+#include "delivery_batch.hpp"
+#include "give_back.hpp"
+#include "limiter_core.hpp"
+
+namespace weir::detail {
+
+namespace asio = boost::asio;
+
+waiting_room::~waiting_room() {
+  if (registry_ != nullptr) registry_->remove(*this);
+}
+
+bool waiting_room::seat(check& c) {
+  const std::lock_guard lock(mutex_);
+  if (c.left_early) {
+    leave(c);
+    return false;
+  }
+  if (registry_ == nullptr) {
+    timer_.emplace(executor_);
+    registry_ = &asio::use_service<shutdown_registry>(
+        asio::query(executor_, asio::execution::context));
+    registry_->add(*this);
+  }
+  c.deadline = std::chrono::steady_clock::now() + c.answer.delay;
+  c.seated = true;
+  sleepers_[c.deadline].push_back(c);
+  if (c.deadline < armed_) arm();
+  return true;
+}
+
+void waiting_room::cancel(check& c, cancel_scope scope) {
+  if (scope == cancel_scope::only_unsent) return;  // its turn is booked
+  const std::lock_guard lock(mutex_);
+  if (!c.seated) {
+    c.left_early = true;
+    return;
+  }
+  const auto row = sleepers_.find(c.deadline);
+  c.seated = false;
+  c.line.unlink();
+  if (row->second.empty()) sleepers_.erase(row);
+  leave(c);
+  check_list done;
+  done.push_back(c);
+  delivery_batch::post(executor_, std::move(done));
+}
+
+/// A crowd that leaves gives the last turns back first: only so nobody who has a later one stands in the way.
+void waiting_room::leave(check& c) {
+  c.ec = asio::error::operation_aborted;
+  if (c.answer.source == source::fallback) return;  // booked in this process, which goes on alone
+  returned_.push_back(&make_give_back(c));
+  if (flush_posted_) return;
+  flush_posted_ = true;
+  asio::post(executor_, [self = shared_from_this()] { self->give_back(); });
+}
+
+void waiting_room::give_back() {
+  std::vector<check*> turns;
+  {
+    const std::lock_guard lock(mutex_);
+    turns.swap(returned_);
+    flush_posted_ = false;
+  }
+  const auto turn_of = [](const check* c) { return c->answer.at + c->answer.delay; };
+  std::stable_sort(turns.begin(), turns.end(),
+                   [&](const check* a, const check* b) { return turn_of(a) > turn_of(b); });
+  for (check* c : turns) {
+    const auto store = c->limiter->store;
+    store->start(*c);
+  }
+}
+
+void waiting_room::arm() {
+  armed_ = sleepers_.begin()->first;
+  timer_->expires_at(armed_);
+  timer_->async_wait([self = shared_from_this()](error_code ec) {
+    if (!ec) self->on_timer();
+  });
+}
+
+void waiting_room::on_timer() {
+  check_list due;
+  {
+    const std::lock_guard lock(mutex_);
+    armed_ = time::max();
+    const time now = std::chrono::steady_clock::now();
+    while (!sleepers_.empty() && sleepers_.begin()->first <= now) {
+      check_list& row = sleepers_.begin()->second;
+      for (check& c : row) c.seated = false;
+      due.splice(due.end(), row);
+      sleepers_.erase(sleepers_.begin());
+    }
+    if (!sleepers_.empty()) arm();
+  }
+  delivery_batch::post(executor_, std::move(due));
+}
+
+std::size_t waiting_room::sleepers() const {
+  const std::lock_guard lock(mutex_);
+  std::size_t count = 0;
+  for (const auto& row : sleepers_) count += row.second.size();
+  return count;
+}
+
+void waiting_room::context_shut_down() noexcept {
+  // The last sleeper may own the last handle to the store, and that this.
+  const auto self = weak_from_this().lock();
+  check_list dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& row : sleepers_) dropped.splice(dropped.end(), row.second);
+    sleepers_.clear();
+    for (check* c : returned_) dropped.push_back(*c);
+    returned_.clear();
+  }
+  while (!dropped.empty()) {
+    check& c = dropped.front();
+    dropped.pop_front();
+    c.finish(delivery::discard);
+  }
+}
+
+}  // namespace weir::detail

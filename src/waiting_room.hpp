@@ -1,0 +1,53 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "check_list.hpp"
+#include "shutdown_registry.hpp"
+
+namespace weir::detail {
+
+/// Where those sleep who have a turn. Each is woken once, when it has come; one timer serves all of them. Who is cancelled
+/// gives the turn back. Any thread may call.
+class waiting_room final : public shutdown_listener,
+                           public std::enable_shared_from_this<waiting_room> {
+ public:
+  explicit waiting_room(const boost::asio::any_io_executor& executor) : executor_(executor) {}
+  ~waiting_room();
+
+  /// Takes over a check that its store is done with, and whose turn is answer.delay away from now. False if it was
+  /// cancelled meanwhile: then it has its error, and is to be finished.
+  bool seat(check& c);
+
+  /// Of a check that its store is done with: here, on its way here, or on its way to its caller.
+  void cancel(check& c, cancel_scope scope);
+
+  std::size_t sleepers() const;
+
+ private:
+  using time = check::steady_time;
+
+  void leave(check& c);
+  void arm();
+  void on_timer();
+  void give_back();
+  void context_shut_down() noexcept override;
+
+  const boost::asio::any_io_executor executor_;
+  mutable std::mutex mutex_;
+  // Under the mutex:
+  std::map<time, check_list> sleepers_;  // those of one time in the order in which they came
+  std::vector<check*> returned_;         // turns to give back
+  std::optional<boost::asio::steady_timer> timer_;
+  shutdown_registry* registry_ = nullptr;
+  time armed_ = time::max();
+  bool flush_posted_ = false;
+};
+
+}  // namespace weir::detail

@@ -1,0 +1,300 @@
+// Waiting for a turn, in memory and in a real server.
+#include <algorithm>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/test/unit_test.hpp>
+#include <deque>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "support/run.hpp"
+#include "support/stores.hpp"
+#include "weir/weir.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using weir::acquire_options;
+using weir::decision;
+using weir::error;
+using weir::limiter;
+using weir::test::crowd;
+using weir::test::outcome;
+
+constexpr weir::token_bucket one_a_day{.capacity = 1, .refill = weir::per_day(1)};
+constexpr acquire_options patiently{.max_wait = 31 * 24h};
+
+weir::time_point turn_of(const decision& d) { return d.at + d.delay; }
+
+struct fixture {
+  weir::test::redis_server server;
+  weir::test::redis_client client{server};
+  asio::io_context io;
+
+  /// In memory the store's clock stands still: what is asked at once comes at one time, as in a script.
+  weir::store open(bool in_memory) {
+    const auto now = std::chrono::time_point_cast<std::chrono::microseconds>(
+        std::chrono::system_clock::now());
+    return in_memory
+               ? weir::make_memory_store(io.get_executor(), {.clock = [now] { return now; }})
+               : weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
+  }
+  template <class F>
+  void on_both(F&& f) {
+    for (const bool in_memory : {true, false}) {
+      BOOST_TEST_CONTEXT((in_memory ? "memory" : "redis")) { f(open(in_memory)); }
+    }
+  }
+  template <class Start>
+  decision answer(Start&& start) {
+    crowd c;
+    start(c.caller());
+    weir::test::run_until_complete(io, c);
+    BOOST_TEST(!c[0].ec.failed(), c[0].ec.message());
+    return c[0].d;
+  }
+  std::int64_t script_calls() {
+    const std::string stats = client.must("INFO", "commandstats").text;
+    const auto at = stats.find("cmdstat_evalsha:calls=");
+    return at == std::string::npos ? 0 : std::stoll(stats.substr(at + 22));
+  }
+};
+
+/// Calls that may be cancelled one by one.
+struct cancellable_crowd {
+  crowd c;
+  std::deque<asio::cancellation_signal> signals;
+
+  auto caller() { return asio::bind_cancellation_slot(signals.emplace_back().slot(), c.caller()); }
+  void cancel_all() {
+    for (auto& s : signals) s.emit(asio::cancellation_type::terminal);
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(acquire_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(turns_come_one_by_one_and_never_early) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "r", weir::token_bucket{.capacity = 1, .refill = {1, 5ms}});
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<int> order;
+    std::vector<decision> said(20);
+    for (int i = 0; i < 20; ++i) {
+      l.acquire("a", [&, i](weir::error_code ec, decision d) {
+        BOOST_TEST(!ec.failed());
+        BOOST_TEST(d.allowed);
+        // By another clock than the store's, but both count the same microseconds.
+        BOOST_TEST((std::chrono::steady_clock::now() - begin >= d.delay));
+        order.push_back(i);
+        said[static_cast<std::size_t>(i)] = d;
+      });
+    }
+    weir::test::run_until(io, [&] { return order.size() == 20; });
+    BOOST_TEST(std::is_sorted(order.begin(), order.end()));
+    for (std::size_t i = 1; i < said.size(); ++i) {
+      BOOST_TEST((turn_of(said[i]) == turn_of(said[0]) + 5ms * i));
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(processes_share_one_line) {
+  const limiter here(open(false), "r", weir::token_bucket{.capacity = 1, .refill = {1, 2ms}});
+  const limiter there(open(false), "r", weir::token_bucket{.capacity = 1, .refill = {1, 2ms}});
+  crowd c;
+  for (int i = 0; i < 30; ++i) (i % 2 == 0 ? here : there).acquire("a", c.caller());
+  weir::test::run_until_complete(io, c);
+  BOOST_TEST(c.allowed() == 30u);
+  std::vector<weir::time_point> turns;
+  for (const outcome& o : c) turns.push_back(turn_of(o.d));
+  std::sort(turns.begin(), turns.end());
+  for (std::size_t i = 1; i < turns.size(); ++i) BOOST_TEST((turns[i] - turns[i - 1] >= 2ms));
+}
+
+BOOST_AUTO_TEST_CASE(a_turn_too_far_away_is_refused_and_not_booked) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "r", one_a_day);
+    BOOST_TEST(answer([&](auto h) { l.acquire("a", h); }).allowed);
+    for (int i = 0; i < 3; ++i) {
+      const decision d = answer([&](auto h) { l.acquire("a", {.max_wait = 1h}, h); });
+      BOOST_TEST(!d.allowed);
+      BOOST_TEST((d.retry_after > 22h && d.retry_after <= 23h));
+    }
+    const decision d = answer([&](auto h) { l.fetch("a", h); });
+    BOOST_TEST((d.retry_after > 23h && d.retry_after <= 24h));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(nobody_overtakes_who_has_a_turn) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "r", weir::sliding_log{.limit = 10, .window = 24h});
+    BOOST_TEST(answer([&](auto h) { l.record("a", {.cost = 8}, h); }).allowed);
+    cancellable_crowd waiting;
+    l.acquire("a", {.cost = 5, .max_wait = 48h}, waiting.caller());
+    // There is room for it, but it came later.
+    const decision d = answer([&](auto h) { l.record("a", h); });
+    BOOST_TEST(!d.allowed);
+    BOOST_TEST((d.retry_after > 23h && d.retry_after <= 24h));
+    waiting.cancel_all();
+    weir::test::run_until_complete(io, waiting.c);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(whoever_is_cancelled_gives_the_turn_back) {
+  on_both([&](const weir::store& store) {
+    const std::pair<const char*, weir::policy> policies[] = {
+        {"fixed_window", weir::fixed_window{.limit = 1, .window = 24h}},
+        {"sliding_log", weir::sliding_log{.limit = 1, .window = 24h}},
+        {"sliding_log with a resolution",
+         weir::sliding_log{.limit = 1, .window = 24h, .resolution = 1h}},
+        {"token_bucket", one_a_day},
+        {"token_bucket in parts", weir::token_bucket{.capacity = 1, .refill = {7, 240h}}},
+        {"leaky_bucket", weir::leaky_bucket{.capacity = 1, .leak = weir::per_day(1)}}};
+    for (const auto& [name, policy] : policies) {
+      BOOST_TEST_CONTEXT(name) {
+        const limiter l(store, name, policy);
+        BOOST_TEST(answer([&](auto h) { l.acquire("a", h); }).allowed);
+        const decision before = answer([&](auto h) { l.acquire("a", {.max_wait = 0s}, h); });
+        cancellable_crowd waiting;
+        l.acquire("a", patiently, waiting.caller());
+        const decision behind = answer([&](auto h) { l.acquire("a", {.max_wait = 0s}, h); });
+        BOOST_TEST((behind.retry_after > before.retry_after));
+        waiting.cancel_all();
+        weir::test::run_until_complete(io, waiting.c);
+        BOOST_TEST((waiting.c[0].ec == asio::error::operation_aborted));
+        const decision after = answer([&](auto h) { l.acquire("a", {.max_wait = 0s}, h); });
+        BOOST_TEST((after.retry_after <= before.retry_after));
+        BOOST_TEST(!after.allowed);
+      }
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_crowd_that_leaves_leaves_nothing_behind) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "r", weir::token_bucket{.capacity = 1, .refill = weir::per_hour(1)});
+    BOOST_TEST(answer([&](auto h) { l.acquire("a", h); }).allowed);
+    cancellable_crowd waiting;
+    for (int i = 0; i < 500; ++i) l.acquire("a", patiently, waiting.caller());
+    const decision behind = answer([&](auto h) { l.acquire("a", {.max_wait = 0s}, h); });
+    BOOST_TEST((behind.retry_after > 500h));
+    waiting.cancel_all();
+    weir::test::run_until_complete(io, waiting.c);
+    const decision after = answer([&](auto h) { l.acquire("a", {.max_wait = 0s}, h); });
+    BOOST_TEST((after.retry_after > 0s && after.retry_after <= 1h));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(cancelled_with_the_answer_under_way_it_is_given_back) {
+  const weir::store store = open(false);
+  const limiter l(store, "r", one_a_day);
+  BOOST_TEST(answer([&](auto h) { l.acquire("a", h); }).allowed);
+  server.pause();
+  cancellable_crowd waiting;
+  l.acquire("a", patiently, waiting.caller());
+  while (io.poll() > 0) {
+  }
+  waiting.cancel_all();
+  weir::test::run_until_complete(io, waiting.c);
+  BOOST_TEST((waiting.c[0].ec == asio::error::operation_aborted));
+  server.resume();
+  // The give-back is sent when the answer has come, and once more if its script has to be loaded first.
+  decision after;
+  do {
+    after = answer([&](auto h) { l.fetch("a", h); });
+  } while (after.retry_after > 24h);
+  BOOST_TEST(!after.allowed);
+}
+
+BOOST_AUTO_TEST_CASE(ten_thousand_wait_without_asking_again) {
+  const weir::store store = open(false);
+  const limiter l(store, "r", weir::token_bucket{.capacity = 1, .refill = {1, 10us}});
+  crowd c;
+  for (int i = 0; i < 10'000; ++i) l.acquire("a", c.caller());
+  weir::test::run_until_complete(io, c);
+  BOOST_TEST(c.allowed() == 10'000u);
+  std::set<weir::time_point> turns;
+  for (const outcome& o : c) turns.insert(turn_of(o.d));
+  BOOST_TEST(turns.size() == 10'000u);
+  BOOST_TEST(script_calls() <= 10'000 / 64 + 2);
+}
+
+BOOST_AUTO_TEST_CASE(some_policies_cannot_wait) {
+  on_both([&](const weir::store& store) {
+    crowd c;
+    limiter(store, "r", weir::sliding_window{.limit = 5, .window = 1s}).acquire("a", c.caller());
+    limiter(store, "r", weir::fixed_window{.limit = 5, .window = 1s, .count_refused = true})
+        .acquire("a", c.caller());
+    weir::test::run_until_complete(io, c);
+    for (const outcome& o : c) WEIR_TEST_ERROR(o.ec, error::cannot_wait);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(closing_the_store_disturbs_nobody_who_has_a_turn) {
+  on_both([&](weir::store store) {
+    const limiter l(store, "r", weir::token_bucket{.capacity = 1, .refill = {1, 20ms}});
+    crowd c;
+    l.acquire("a", c.caller());
+    l.acquire("a", c.caller());
+    weir::test::run_until(io, [&] { return c.answered() == 1; });
+    store.close();
+    weir::test::run_until_complete(io, c);
+    BOOST_TEST(c.allowed() == 2u);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_context_may_end_while_somebody_sleeps) {
+  for (const bool in_memory : {true, false}) {
+    asio::io_context ends;
+    const weir::store store = in_memory
+                                  ? weir::make_memory_store(ends.get_executor())
+                                  : weir::make_redis_store(ends.get_executor(),
+                                                           weir::test::patient_options(server));
+    const limiter l(store, "ends", one_a_day);
+    crowd c;
+    l.acquire("a", c.caller());
+    l.acquire("a", patiently, c.caller());
+    l.fetch("a", c.caller());
+    weir::test::run_until(ends, [&] { return c.answered() == 2; });
+    BOOST_TEST(c[1].times == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(several_limiters_are_waited_for_at_once) {
+  on_both([&](const weir::store& store) {
+    const weir::limiter_options together{.group = "g"};
+    const limiter total(store, "total", weir::fixed_window{.limit = 100, .window = 24h}, together);
+    const limiter each(store, "each", weir::token_bucket{.capacity = 1, .refill = {1, 10ms}},
+                       together);
+    crowd c;
+    for (int i = 0; i < 5; ++i) {
+      weir::acquire_all(total.on("all"), each.on("a"), c.caller());
+    }
+    weir::test::run_until_complete(io, c);
+    BOOST_TEST(c.allowed() == 5u);
+    for (std::size_t i = 1; i < 5; ++i) BOOST_TEST((turn_of(c[i].d) - turn_of(c[0].d) == 10ms * i));
+    // The total refuses, and the other has booked nothing.
+    const decision d = answer([&](auto h) {
+      weir::acquire_all(total.on("all", 96), each.on("b"), weir::joint_options{.max_wait = 1h}, h);
+    });
+    BOOST_TEST(!d.allowed);
+    BOOST_TEST((answer([&](auto h) { each.acquire("b", h); }).delay == 0s));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_pause_is_waited_for) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "r", weir::token_bucket{.capacity = 5, .refill = weir::per_day(1)},
+                    {.feedback = true});
+    const decision pause = answer([&](auto h) { l.cool_down("a", 30ms, h); });
+    const decision d = answer([&](auto h) { l.acquire("a", h); });
+    BOOST_TEST(d.allowed);
+    BOOST_TEST((turn_of(d) >= pause.at + 30ms));
+  });
+}
+
+BOOST_AUTO_TEST_SUITE_END()

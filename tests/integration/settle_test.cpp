@@ -1,0 +1,276 @@
+// refund() and settle(), in memory and in a real server.
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <vector>
+
+#include "support/run.hpp"
+#include "support/stores.hpp"
+#include "weir/weir.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using weir::decision;
+using weir::error;
+using weir::limiter;
+using weir::test::crowd;
+using weir::test::outcome;
+
+/// None of them lets anything through again within a test.
+const weir::policy ten_a_day[] = {
+    weir::fixed_window{.limit = 10, .window = 24h},
+    weir::sliding_window{.limit = 10, .window = 24h},
+    weir::sliding_log{.limit = 10, .window = 24h},
+    weir::token_bucket{.capacity = 10, .refill = weir::per_day(10)},
+    weir::gcra{.rate = weir::per_day(10), .burst = 10},
+};
+
+struct fixture {
+  weir::test::redis_server server;
+  weir::test::redis_client client{server};
+  asio::io_context io;
+
+  weir::store open(bool in_memory) {
+    return in_memory
+               ? weir::make_memory_store(io.get_executor())
+               : weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
+  }
+  template <class F>
+  void on_both(F&& f) {
+    for (const bool in_memory : {true, false}) {
+      BOOST_TEST_CONTEXT((in_memory ? "memory" : "redis")) { f(open(in_memory)); }
+    }
+  }
+  /// With each policy, in each store.
+  template <class F>
+  void with_each(F&& f) {
+    on_both([&](const weir::store& store) {
+      for (const weir::policy& p : ten_a_day) {
+        BOOST_TEST_CONTEXT("policy " << p.index()) {
+          f(limiter(store, "r" + std::to_string(p.index()), p));
+        }
+      }
+    });
+  }
+  template <class Start>
+  outcome ask(Start&& start) {
+    crowd c;
+    start(c.caller());
+    weir::test::run_until_complete(io, c);
+    return c[0];
+  }
+  template <class Start>
+  decision answer(Start&& start) {
+    const outcome o = ask(start);
+    BOOST_TEST(!o.ec.failed(), o.ec.message());
+    return o.d;
+  }
+  decision record(const limiter& l, std::int64_t cost = 1, std::string_view subject = "a") {
+    return answer([&](auto caller) { l.record(subject, {.cost = cost}, caller); });
+  }
+  decision fetch(const limiter& l) {
+    return answer([&](auto caller) { l.fetch("a", caller); });
+  }
+  decision refund(const limiter& l, const decision& d) {
+    return answer([&](auto caller) { l.refund("a", d, caller); });
+  }
+  decision settle(const limiter& l, const decision& d, std::int64_t actual) {
+    return answer([&](auto caller) { l.settle("a", d, actual, caller); });
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(settle_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(what_was_taken_is_given_back_once) {
+  with_each([&](const limiter& l) {
+    record(l, 3);
+    const decision d = record(l, 5);
+    BOOST_TEST(d.remaining == 2);
+    const decision back = refund(l, d);
+    BOOST_TEST(back.allowed);
+    BOOST_TEST(back.used == 3);
+    BOOST_TEST(back.remaining == 7);
+    BOOST_TEST(back.limit == 10);
+    BOOST_TEST(!refund(l, d).allowed);
+    BOOST_TEST(!settle(l, d, 9).allowed);
+    BOOST_TEST(fetch(l).remaining == 7);
+    BOOST_TEST(record(l, 7).allowed);
+    BOOST_TEST(!record(l).allowed);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(of_many_who_settle_at_once_one_does) {
+  with_each([&](const limiter& l) {
+    record(l, 2);
+    const decision d = record(l, 5);
+    crowd c;
+    for (int i = 0; i < 100; ++i) l.refund("a", d, c.caller());
+    weir::test::run_until_complete(io, c);
+    BOOST_TEST(c.allowed() == 1u);
+    BOOST_TEST(c.refused() == 99u);
+    BOOST_TEST(fetch(l).remaining == 8);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(what_was_not_used_is_given_back) {
+  with_each([&](const limiter& l) {
+    const decision d = record(l, 8);
+    BOOST_TEST(settle(l, d, 3).remaining == 7);
+    BOOST_TEST(!settle(l, d, 1).allowed);
+    BOOST_TEST(fetch(l).remaining == 7);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(what_was_used_beyond_is_charged_into_debt) {
+  with_each([&](const limiter& l) {
+    const decision d = record(l, 4);
+    BOOST_TEST(settle(l, d, 9).remaining == 1);
+    const decision e = record(l, 1);
+    const decision in_debt = settle(l, e, 21);
+    BOOST_TEST(in_debt.allowed);
+    BOOST_TEST(in_debt.remaining == 0);
+    const decision refused = record(l, 1);
+    BOOST_TEST(!refused.allowed);
+    // Of a bucket: 20 units of a day for ten are two days, and one more unit.
+    if (l.resource() == "r3" || l.resource() == "r4") {
+      BOOST_TEST((refused.retry_after > 49h));
+      BOOST_TEST((refused.retry_after < 51h));
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(an_even_settlement_is_one_too) {
+  with_each([&](const limiter& l) {
+    const decision d = record(l, 4);
+    BOOST_TEST(settle(l, d, 4).allowed);
+    BOOST_TEST(!refund(l, d).allowed);
+    BOOST_TEST(fetch(l).remaining == 6);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_turn_that_was_waited_for_can_be_settled) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "r", weir::token_bucket{.capacity = 10, .refill = {10, 1s}});
+    record(l, 10);
+    const decision d = answer([&](auto caller) { l.acquire("a", {.cost = 2}, caller); });
+    BOOST_TEST((d.delay > 0us));
+    BOOST_TEST(settle(l, d, 1000).remaining == 0);
+    BOOST_TEST((record(l, 1).retry_after > 90s));
+    BOOST_TEST(!refund(l, d).allowed);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(tiers_and_a_hold_are_settled_together) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "r",
+                    weir::tiers(weir::token_bucket{.capacity = 20, .refill = weir::per_day(20)},
+                                weir::fixed_window{.limit = 10, .window = 24h},
+                                weir::sliding_window{.limit = 15, .window = 24h}),
+                    {.feedback = true});
+    record(l, 1);
+    const decision d = record(l, 6);
+    BOOST_TEST(d.remaining == 3);
+    BOOST_TEST(settle(l, d, 2).remaining == 7);
+    const decision e = record(l, 7);
+    BOOST_TEST(!record(l, 1).allowed);
+    BOOST_TEST(refund(l, e).remaining == 7);
+    BOOST_TEST(record(l, 7).allowed);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(what_took_nothing_needs_no_store) {
+  with_each([&](const limiter& l) {
+    record(l, 10);
+    const decision refused = record(l, 1);
+    BOOST_TEST(!refused.allowed);
+    for (const decision& d : {refused, decision{}, fetch(l)}) {
+      BOOST_TEST(!refund(l, d).allowed);
+      BOOST_TEST(!settle(l, d, 5).allowed);
+    }
+    BOOST_TEST(fetch(l).remaining == 0);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_decision_is_settled_where_it_was_made) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "r", ten_a_day[0]);
+    const limiter other_resource(store, "s", ten_a_day[0]);
+    const limiter other_policy(store, "r", weir::fixed_window{.limit = 11, .window = 24h});
+    const limiter same(store, "r", ten_a_day[0]);
+    decision d = record(l, 4);
+    const auto error_of = [&](const limiter& of, std::string_view subject, std::int64_t actual) {
+      return ask([&](auto caller) { of.settle(subject, d, actual, caller); }).ec;
+    };
+    WEIR_TEST_ERROR(error_of(other_resource, "a", 0), error::cannot_settle);
+    WEIR_TEST_ERROR(error_of(other_policy, "a", 0), error::cannot_settle);
+    WEIR_TEST_ERROR(error_of(l, "b", 0), error::cannot_settle);
+    WEIR_TEST_ERROR(error_of(l, "", 0), error::invalid_subject);
+    WEIR_TEST_ERROR(error_of(l, "a", -1), error::invalid_cost);
+    WEIR_TEST_ERROR(error_of(l, "a", weir::max_units + 1), error::invalid_cost);
+    BOOST_TEST(fetch(l).remaining == 6);
+    BOOST_TEST(refund(same, d).remaining == 10);
+
+    const limiter counts_all(store, "t",
+                             weir::fixed_window{.limit = 10, .window = 24h, .count_refused = true});
+    d = record(counts_all, 4);
+    BOOST_TEST(d.receipt.id == 0u);
+    BOOST_TEST(!refund(counts_all, d).allowed);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(what_was_settled_is_remembered_in_a_key_that_goes_by_itself) {
+  const limiter l(open(false), "r", weir::fixed_window{.limit = 10, .window = 1h});
+  const limiter brief(open(false), "s", weir::fixed_window{.limit = 10, .window = 1s});
+  refund(l, record(l, 4));
+  refund(brief, record(brief, 4));
+  std::vector<std::string> markers;
+  for (const auto& key : client.must("KEYS", "weir:{*}:s*").children) markers.push_back(key.text);
+  std::sort(markers.begin(), markers.end());
+  BOOST_TEST_REQUIRE(markers.size() == 2u);
+  BOOST_TEST(markers[0].starts_with("weir:{r:a}:s"));
+  BOOST_TEST(markers[1].starts_with("weir:{s:a}:s"));
+  const auto ttl = [&](const std::string& key) { return client.must("PTTL", key).integer; };
+  BOOST_TEST(ttl(markers[0]) <= 3'600'000);
+  BOOST_TEST(ttl(markers[1]) > 30'000);  // a minute at the least, for those who try again
+  BOOST_TEST(ttl(markers[1]) <= 60'000);
+}
+
+BOOST_AUTO_TEST_CASE(a_key_of_something_else_is_said_and_left_alone) {
+  const limiter l(open(false), "r", ten_a_day[2]);
+  const decision d = record(l, 4);
+  client.must("SET", "weir:{r:a}:l", "something else");
+  WEIR_TEST_ERROR(ask([&](auto caller) { l.refund("a", d, caller); }).ec, error::wrong_type);
+  BOOST_TEST(client.must("GET", "weir:{r:a}:l").text == "something else");
+}
+
+BOOST_AUTO_TEST_CASE(failure_policies_do_not_apply) {
+  const limiter l(open(false), "r", ten_a_day[0], {.on_failure = weir::on_failure::open});
+  const decision d = record(l, 4);
+  server.kill();
+  const weir::settle_options briefly{.timeout = 50ms};
+  const outcome o = ask([&](auto caller) { l.refund("a", d, briefly, caller); });
+  BOOST_TEST(o.ec.failed());
+  BOOST_TEST(!o.d.allowed);
+  const decision unseen = answer([&](auto c) { l.record("a", {.timeout = 50ms}, c); });
+  BOOST_TEST((unseen.source == weir::source::fallback));
+  BOOST_TEST(!refund(l, unseen).allowed);
+}
+
+BOOST_AUTO_TEST_CASE(it_can_be_awaited) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "r", ten_a_day[3]);
+    weir::test::run(io, [&]() -> asio::awaitable<void> {
+      const decision d = co_await l.record("a", {.cost = 5});
+      const decision back = co_await l.settle("a", d, 2);
+      BOOST_TEST(back.remaining == 8);
+      const decision e = co_await l.record("a");
+      BOOST_TEST((co_await l.refund("a", e)).remaining == 8);
+    });
+  });
+}
+
+BOOST_AUTO_TEST_SUITE_END()

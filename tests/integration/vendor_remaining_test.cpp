@@ -1,0 +1,135 @@
+// What a vendor says remains lowers what remains here, in memory and in a real server.
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <vector>
+
+#include "support/run.hpp"
+#include "support/stores.hpp"
+#include "weir/weir.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using weir::decision;
+using weir::header_field;
+using weir::limiter;
+using weir::test::crowd;
+using headers = std::vector<header_field>;
+
+const weir::limiter_options following{.feedback = true, .follows = weir::vendor_count::requests};
+
+const weir::policy hundred_a_day[] = {
+    weir::fixed_window{.limit = 100, .window = 24h},
+    weir::sliding_window{.limit = 100, .window = 24h},
+    weir::sliding_log{.limit = 100, .window = 24h},
+    weir::token_bucket{.capacity = 100, .refill = weir::per_day(1)},
+    weir::leaky_bucket{.capacity = 100, .leak = {7, 240h}},
+};
+
+struct fixture {
+  weir::test::redis_server server;
+  weir::test::redis_client client{server};
+  asio::io_context io;
+
+  template <class F>
+  void on_both(F&& f) {
+    for (const bool in_memory : {true, false}) {
+      BOOST_TEST_CONTEXT((in_memory ? "memory" : "redis")) {
+        f(in_memory
+              ? weir::make_memory_store(io.get_executor())
+              : weir::make_redis_store(io.get_executor(), weir::test::patient_options(server)));
+      }
+    }
+  }
+  template <class Start>
+  decision answer(Start&& start) {
+    crowd c;
+    start(c.caller());
+    weir::test::run_until_complete(io, c);
+    BOOST_TEST(!c[0].ec.failed(), c[0].ec.message());
+    return c[0].d;
+  }
+  decision record(const limiter& l, std::int64_t cost = 1) {
+    return answer([&](auto h) { l.record("a", {.cost = cost}, h); });
+  }
+  decision hear(const limiter& l, const headers& said, weir::response_options options = {}) {
+    return answer([&](auto h) { l.on_response("a", 200, said, options, h); });
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(vendor_remaining_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(less_there_is_less_here_and_more_there_is_not_more_here) {
+  on_both([&](const weir::store& store) {
+    for (const weir::policy& p : hundred_a_day) {
+      BOOST_TEST_CONTEXT("policy " << p.index()) {
+        const limiter l(store, "r" + std::to_string(p.index()), p, following);
+        BOOST_TEST(record(l, 20).remaining == 80);
+        const decision lowered = hear(l, {{"X-RateLimit-Remaining", "7"}});
+        BOOST_TEST(lowered.allowed);
+        BOOST_TEST(lowered.limit == 100);
+        BOOST_TEST(lowered.remaining == 7);
+        BOOST_TEST(hear(l, {{"X-RateLimit-Remaining", "50"}}).remaining == 7);
+        BOOST_TEST(record(l, 5).remaining == 2);
+        BOOST_TEST(hear(l, {{"X-RateLimit-Remaining", "0"}}).remaining == 0);
+        const decision d = record(l);
+        BOOST_TEST((!d.allowed && !d.held));
+      }
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(it_concerns_the_tier_with_the_limit_that_the_vendor_names) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "r",
+                    weir::tiers(weir::token_bucket{.capacity = 100, .refill = weir::per_day(1)},
+                                weir::fixed_window{.limit = 5000, .window = 24h}),
+                    following);
+    BOOST_TEST(record(l).remaining == 99);
+    // Of the day: the bucket keeps what it has.
+    const headers day{{"X-RateLimit-Limit", "5000"}, {"X-RateLimit-Remaining", "98"}};
+    BOOST_TEST(hear(l, day).remaining == 98);
+    BOOST_TEST(record(l).remaining == 97);
+    BOOST_TEST(answer([&](auto h) { l.fetch("a", {.cost = 98}, h); }).tier == 1);
+    // Of nothing that is known here: of all.
+    const headers hour{{"X-RateLimit-Limit", "77"}, {"X-RateLimit-Remaining", "3"}};
+    BOOST_TEST(hear(l, hour).remaining == 3);
+    BOOST_TEST(answer([&](auto h) { l.fetch("a", {.cost = 4}, h); }).tier == 0);
+    // A vendor with more to give than anybody may take here.
+    const headers ample{{"X-RateLimit-Limit", "77"}, {"X-RateLimit-Remaining", "1000000"}};
+    BOOST_TEST(hear(l, ample).allowed);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(who_counts_tokens_follows_tokens) {
+  on_both([&](const weir::store& store) {
+    const weir::policy p = weir::token_bucket{.capacity = 10'000, .refill = weir::per_day(1)};
+    const headers said{{"x-ratelimit-remaining-requests", "3"},
+                       {"x-ratelimit-remaining-tokens", "700"}};
+    const limiter tokens(store, "t", p, {.feedback = true, .follows = weir::vendor_count::tokens});
+    BOOST_TEST(hear(tokens, said).remaining == 700);
+    const limiter requests(store, "r", p, following);
+    BOOST_TEST(hear(requests, said).remaining == 3);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_sent_for_what_is_known_already) {
+  weir::store store = weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
+  const limiter l(store, "r", hundred_a_day[0], following);
+  const limiter unheeding(store, "r", hundred_a_day[0], {.feedback = true});
+  const decision d = record(l, 20);
+  store.close();
+  const headers said{{"X-RateLimit-Remaining", "80"}};
+  BOOST_TEST(hear(l, said, {.known_remaining = d.remaining}).allowed);
+  BOOST_TEST(hear(unheeding, said).allowed);
+  crowd c;
+  l.on_response("a", 200, said, {.known_remaining = 81}, c.caller());
+  l.on_response("a", 200, said, c.caller());
+  weir::test::run_until_complete(io, c);
+  BOOST_TEST(c.failed(weir::error::store_closed) == 2u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

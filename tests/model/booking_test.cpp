@@ -1,0 +1,335 @@
+// Turns: the kernels in C++ and the script in a real server book the same; no turn comes too early, none later than it
+// must, and none is overtaken. What is given back is never more than was taken.
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "model/policy_shapes.hpp"
+#include "model/reference.hpp"
+#include "model/tier_script.hpp"
+#include "model/trace_clock.hpp"
+#include "redis/scripts.hpp"
+#include "support/redis_server.hpp"
+#include "support/text.hpp"
+
+namespace {
+
+using namespace weir;
+using namespace std::chrono_literals;
+using policies::any_replay;
+using policies::any_state;
+using policies::moment;
+
+constexpr std::int64_t t0 = 1'790'000'000'123'456;
+constexpr std::int64_t steps_wanted = 15'000;
+constexpr std::int64_t steps_per_trace = 300;
+
+policy random_policy(test::random_source& random) {
+  policy p;
+  switch (random.between(0, 4)) {
+    case 0:
+      p = model::random_policy<fixed_window>(random);
+      break;
+    case 1:
+      p = model::random_policy<sliding_log>(random);
+      break;
+    case 2:
+      p = model::random_policy<token_bucket>(random);
+      break;
+    case 3:
+      p = model::random_policy<gcra>(random);
+      break;
+    default:
+      p = model::random_policy<leaky_bucket>(random);
+      break;
+  }
+  std::visit(
+      [](auto& one) {
+        if constexpr (requires { one.count_refused; }) one.count_refused = false;
+      },
+      p);
+  return p;
+}
+
+struct fixture {
+  test::redis_server server{{.unix_socket = true}};
+  test::redis_client client{server};
+  test::script_harness turns{client, redis::scripts()[redis::turns].text};
+  test::script_harness checks{client, redis::scripts()[redis::all_or_nothing].text};
+  test::script_harness holds{client,
+                             redis::scripts()[policies::kernel(policies::hold()).index()].text};
+  test::script_harness returns{client, redis::scripts()[redis::settlement].text};
+  test::random_source random{test::run_seed(), 900};
+};
+
+enum class clock_goes { forward, anyhow };
+enum class turns_are { kept, sometimes_given_back };
+
+/// One subject of some policies: asked plainly, and for turns.
+class turn_trace {
+ public:
+  turn_trace(fixture& f, int number, turns_are how) : f_(f), gives_back_(how != turns_are::kept) {
+    std::int64_t span = 1;
+    const std::int64_t count = f.random.one_in(2) ? 1 : f.random.between(2, 3);
+    for (std::int64_t n = 0; n < count; ++n) {
+      policy p = f.random.one_in(2) ? random_policy(f.random)
+                                    : policy(token_bucket{f.random.between(1, 20), every(7ms)});
+      // A window that its first request opened goes on without it: from the rest nobody could tell where it began.
+      if (auto* w = std::get_if<fixed_window>(&p); w != nullptr && gives_back_) {
+        w->anchor = anchor::epoch;
+        w->offset = 0us;
+      }
+      policies_.push_back(p);
+      add(policies::compile(p));
+      expected_.push_back(model::make_reference(p, model::most_of(p)));
+      spaced_.push_back(std::holds_alternative<leaky_bucket>(p));
+      text_ += test::text_of(p) + "; ";
+      span = std::max(std::min<std::int64_t>(model::span_of(p), 100'000'000), span);
+      const std::int64_t most = std::visit([](const auto& k) { return k.ceiling(); },
+                                           asked_.kernels.back());
+      asked_.costs.push_back(f.random.one_in(2) ? 1 : f.random.magnitude(most));
+    }
+    if (f.random.one_in(4)) {
+      add(policies::hold());
+      asked_.costs.push_back(1);
+      text_ += "hold; ";
+      has_hold_ = true;
+    }
+    for (std::size_t i = 0; i < asked_.kernels.size(); ++i) {
+      asked_.keys.push_back("k" + std::to_string(number) + "." + std::to_string(i));
+    }
+    span_ = span;
+    clock_.emplace(f.random, t0, span);
+  }
+
+  /// If the clock never steps back, what the references say is exact.
+  void run(clock_goes how) {
+    const bool forward = how == clock_goes::forward;
+    for (step_ = 0; step_ < steps_per_trace; ++step_) {
+      clock_->advance();
+      now_ = forward ? std::max(now_, clock_->now()) : clock_->now();
+      if (has_hold_ && f_.random.one_in(20)) cool_down();
+      for (std::int64_t& cost : asked_.costs) {
+        if (f_.random.one_in(10)) cost = 1;
+      }
+      // Who is let into a leaky bucket without a turn has its delay to wait, behind those who have one: in what order
+      // they go is up to them.
+      const bool spaced = std::find(spaced_.begin(), spaced_.end(), true) != spaced_.end();
+      if (f_.random.one_in(3) && !(forward && spaced)) {
+        ask_plainly(forward);
+      } else {
+        ask_for_turns(forward);
+      }
+      if (gives_back_ && !taken_.empty() && f_.random.one_in(3)) give_back();
+    }
+    if (forward && gives_back_) nothing_was_gained();
+    for (const std::string& key : asked_.keys) f_.client.must("DEL", key);
+  }
+
+  std::int64_t booked = 0, at_once = 0, refused = 0;
+
+ private:
+  void add(const policies::kernel& k) {
+    std::visit([&](const auto& one) { policies::state_for(one, states_.emplace_back()); }, k);
+    asked_.kernels.push_back(k);
+  }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw std::runtime_error("WEIR_TEST_SEED=" + std::to_string(test::run_seed()) + " " + text_ +
+                             "step " + std::to_string(step_) + ": " + what);
+  }
+
+  void compare(const decision& here, const decision& there) const {
+    if (here == there) return;
+    fail("\n  C++: " + test::text_of(here) + "\n  Lua: " + test::text_of(there));
+  }
+
+  void cool_down() {
+    const policies::hold asked(f_.random.magnitude(2 * span_));
+    auto& state = std::get<policies::hold::state>(states_.back());
+    asked.record(state, now_, 1);
+    held_until_ = state.until;
+    f_.holds.set_clock(now_);
+    const std::string key[] = {asked_.keys.back()};
+    const auto constants = asked.arguments(1);
+    f_.holds.run(key, constants.values(), {});
+  }
+
+  void ask_plainly(bool forward) {
+    std::vector<std::int64_t> arguments;
+    asked_.append_constants(arguments, false);
+    f_.checks.set_clock(now_);
+    const auto numbers = asked_.run(f_.client, f_.checks, arguments, 1, 1 + asked_.width());
+    auto found = asked_.restore(std::span(numbers).subspan(1));
+    const auto there = asked_.tiers(found);
+    const auto here = asked_.tiers(states_);
+    const decision d = policies::record_all<any_state>(here, now_);
+    compare(d, policies::record_all<any_replay>(there, now_));
+    clock_->hear(d);
+    if (d.allowed) taken_.push_back({now_, d, asked_.costs});
+    if (!forward || gives_back_) return;
+    // Nobody overtakes who has a turn.
+    bool fits = now_ >= held_until_ && now_ >= last_turn_;
+    for (std::size_t i = 0; i < expected_.size(); ++i) {
+      fits = fits && expected_[i]->fetch(now_, asked_.costs[i]).allowed;
+    }
+    if (d.allowed != fits) fail(d.allowed ? "overtakes" : "is refused for nothing");
+    if (d.allowed) count_at(now_);
+  }
+
+  void ask_for_turns(bool forward) {
+    const std::int64_t checks = f_.random.one_in(3) ? f_.random.between(2, 6) : 1;
+    const std::int64_t max_wait = f_.random.one_in(4) ? f_.random.between(0, 3)
+                                                      : f_.random.magnitude(20 * span_);
+    std::vector<std::int64_t> arguments{max_wait};
+    asked_.append_constants(arguments, true);
+    f_.turns.set_clock(now_);
+    const std::size_t width = 1 + asked_.width();
+    const auto numbers = asked_.run(f_.client, f_.turns, arguments, checks,
+                                    1 + static_cast<std::size_t>(checks) * width);
+    std::span<const std::int64_t> fields(numbers);
+    fields = fields.subspan(1);
+    for (std::int64_t i = 0; i < checks; ++i) {
+      auto found = asked_.restore(fields.subspan(1));
+      const auto there = asked_.tiers(found);
+      const auto here = asked_.tiers(states_);
+      const decision d = policies::book_all<any_state>(here, now_, max_wait);
+      compare(d, policies::book_at<any_replay>(there, moment(now_, fields[0]), max_wait));
+      fields = fields.subspan(width);
+      clock_->hear(d);
+      (d.allowed ? d.delay.count() > 0 ? booked : at_once : refused) += 1;
+      if (d.allowed) taken_.push_back({now_ + d.delay.count(), d, asked_.costs});
+      if (forward && !gives_back_) check_turn(d, max_wait);
+    }
+  }
+
+  /// Against the references, which know nothing of turns: they are asked as if each request came at its turn.
+  void check_turn(const decision& d, std::int64_t max_wait) {
+    const std::int64_t wait = d.allowed ? d.delay.count() : d.retry_after.count() + max_wait;
+    const std::int64_t turn = now_ + wait;
+    if (d.allowed && wait > max_wait) fail("has to wait longer than it would");
+    if (!d.allowed && wait <= max_wait) fail("is turned away though its turn comes in time");
+    if (turn < last_turn_) fail("overtakes");
+    if (!may_go(turn)) fail("its turn comes too early: " + test::text_of(d));
+    if (turn > std::max(now_, last_turn_) && may_go(turn - 1)) {
+      fail("its turn could come earlier: " + test::text_of(d));
+    }
+    if (d.allowed) count_at(turn);
+  }
+
+  struct request {
+    std::int64_t turn;
+    decision said;
+    std::vector<std::int64_t> costs;
+  };
+
+  /// One of the last, mostly: the others no longer matter.
+  void give_back() {
+    const std::int64_t last = static_cast<std::int64_t>(taken_.size()) - 1;
+    const auto chosen = taken_.begin() + last - f_.random.magnitude(last + 1) + 1;
+    const request r = *chosen;
+    taken_.erase(chosen);
+    const bool alone = policies_.size() == 1;
+    const auto ticket = policies::ticket_of(r.said, asked_.kernels, alone);
+    auto costs_now = std::exchange(asked_.costs, r.costs);
+    std::vector<std::int64_t> arguments{0, 0, ticket.turn, ticket.after, alone ? 1 : 0};
+    asked_.append_constants(arguments, true);
+    f_.returns.set_clock(now_);
+    const auto numbers = asked_.run(f_.client, f_.returns, arguments, 1, 2 + asked_.width());
+    auto found = asked_.restore(std::span(numbers).subspan(2));
+    policies::give_back_all(asked_.tiers(states_), now_, ticket);
+    compare(policies::settled<any_state>(asked_.tiers(states_), now_, true),
+            policies::settled<any_replay>(asked_.tiers(found), now_, true));
+    asked_.costs = std::move(costs_now);
+  }
+
+  /// Those who kept their turns could all have had them if the others had never come.
+  void nothing_was_gained() {
+    std::stable_sort(taken_.begin(), taken_.end(),
+                     [](const request& a, const request& b) { return a.turn < b.turn; });
+    for (std::size_t i = 0; i < policies_.size(); ++i) {
+      const auto expected = model::make_reference(policies_[i], model::most_of(policies_[i]));
+      for (const request& r : taken_) {
+        const decision d = expected->record(r.turn, r.costs[i]);
+        if (!d.allowed || (spaced_[i] && d.delay.count() > 0)) {
+          fail("more was given back than taken: " + test::text_of(d));
+        }
+      }
+    }
+  }
+
+  bool may_go(std::int64_t time) const {
+    if (time < held_until_) return false;
+    for (std::size_t i = 0; i < expected_.size(); ++i) {
+      const decision d = expected_[i]->fetch(time, asked_.costs[i]);
+      if (!d.allowed || (spaced_[i] && d.delay.count() > 0)) return false;
+    }
+    return true;
+  }
+
+  void count_at(std::int64_t time) {
+    for (std::size_t i = 0; i < expected_.size(); ++i) {
+      expected_[i]->record(time, asked_.costs[i]);
+    }
+    last_turn_ = std::max(last_turn_, time);
+  }
+
+  fixture& f_;
+  const bool gives_back_;
+  std::vector<policy> policies_;
+  std::vector<request> taken_;
+  model::tier_script asked_;
+  std::vector<any_state> states_;
+  std::vector<std::unique_ptr<model::reference>> expected_;
+  std::vector<bool> spaced_;
+  bool has_hold_ = false;
+  std::int64_t held_until_ = 0;
+  std::int64_t last_turn_ = 0;
+  std::int64_t span_ = 1;
+  std::int64_t now_ = 0;
+  std::int64_t step_ = 0;
+  std::optional<model::trace_clock> clock_;
+  std::string text_;
+};
+
+void compare_all(fixture& f, clock_goes clock, turns_are turns) {
+  std::int64_t booked = 0, at_once = 0, refused = 0;
+  for (int n = 0; booked + at_once + refused < steps_wanted; ++n) {
+    turn_trace trace(f, n, turns);
+    trace.run(clock);
+    booked += trace.booked;
+    at_once += trace.at_once;
+    refused += trace.refused;
+  }
+  BOOST_TEST_MESSAGE(booked << " booked, " << at_once << " at once, " << refused << " refused");
+  BOOST_TEST(booked > steps_wanted / 20);
+  BOOST_TEST(at_once > steps_wanted / 20);
+  BOOST_TEST(refused > steps_wanted / 20);
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(booking, fixture)
+
+BOOST_AUTO_TEST_CASE(turns_are_exact_and_in_order) {
+  compare_all(*this, clock_goes::forward, turns_are::kept);
+}
+
+BOOST_AUTO_TEST_CASE(turns_agree_when_the_clock_steps_back) {
+  compare_all(*this, clock_goes::anyhow, turns_are::kept);
+}
+
+BOOST_AUTO_TEST_CASE(giving_back_never_mints_capacity) {
+  compare_all(*this, clock_goes::forward, turns_are::sometimes_given_back);
+}
+
+BOOST_AUTO_TEST_CASE(giving_back_agrees_when_the_clock_steps_back) {
+  compare_all(*this, clock_goes::anyhow, turns_are::sometimes_given_back);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

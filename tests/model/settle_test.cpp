@@ -1,0 +1,277 @@
+// What is counted and then settled: the kernels in C++ and the script in a real server do the same; what is given back is
+// never more than was taken, what is charged is counted, and what a vendor says is left lowers what is left here.
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "model/policy_shapes.hpp"
+#include "model/reference.hpp"
+#include "model/tier_script.hpp"
+#include "model/trace_clock.hpp"
+#include "redis/scripts.hpp"
+#include "support/redis_server.hpp"
+#include "support/text.hpp"
+
+namespace {
+
+using namespace weir;
+using namespace std::chrono_literals;
+using policies::any_replay;
+using policies::any_state;
+
+constexpr std::int64_t t0 = 1'790'000'000'123'456;
+constexpr std::int64_t steps_wanted = 30'000;
+constexpr std::int64_t steps_per_trace = 300;
+
+policy random_policy(test::random_source& random) {
+  policy p;
+  switch (random.between(0, 5)) {
+    case 0:
+      p = model::random_policy<fixed_window>(random);
+      break;
+    case 1:
+      p = model::random_policy<sliding_log>(random);
+      break;
+    case 2:
+      p = model::random_policy<sliding_window>(random);
+      break;
+    case 3:
+      p = model::random_policy<token_bucket>(random);
+      break;
+    case 4:
+      p = model::random_policy<gcra>(random);
+      break;
+    default:
+      p = model::random_policy<leaky_bucket>(random);
+      break;
+  }
+  // A window that its first request opened goes on without it: from the rest nobody could tell where it began.
+  if (auto* w = std::get_if<fixed_window>(&p)) {
+    w->anchor = anchor::epoch;
+    w->offset = 0us;
+  }
+  std::visit(
+      [](auto& one) {
+        if constexpr (requires { one.count_refused; }) one.count_refused = false;
+      },
+      p);
+  return p;
+}
+
+struct fixture {
+  test::redis_server server{{.unix_socket = true}};
+  test::redis_client client{server};
+  test::script_harness checks{client, redis::scripts()[redis::all_or_nothing].text};
+  test::script_harness settlements{client, redis::scripts()[redis::settlement].text};
+  test::random_source random{test::run_seed(), 901};
+};
+
+enum class clock_goes { forward, anyhow };
+
+/// One subject of some policies, whose requests are settled now and then.
+class settled_trace {
+ public:
+  settled_trace(fixture& f, int number) : f_(f), number_(number) {
+    const std::int64_t count = f.random.one_in(2) ? 1 : f.random.between(2, 3);
+    for (std::int64_t n = 0; n < count; ++n) {
+      const policy p = random_policy(f.random);
+      policies_.push_back(p);
+      const policies::kernel k = policies::compile(p);
+      std::visit([&](const auto& one) { policies::state_for(one, states_.emplace_back()); }, k);
+      asked_.kernels.push_back(k);
+      asked_.keys.push_back("k" + std::to_string(number) + "." + std::to_string(n));
+      text_ += test::text_of(p) + "; ";
+      span_ = std::max(std::min<std::int64_t>(model::span_of(p), 100'000'000), span_);
+      ceilings_.push_back(std::visit([](const auto& one) { return one.ceiling(); }, k));
+    }
+    clock_.emplace(f.random, t0, span_);
+  }
+
+  void run(clock_goes how) {
+    const bool forward = how == clock_goes::forward;
+    for (step_ = 0; step_ < steps_per_trace; ++step_) {
+      clock_->advance();
+      now_ = forward ? std::max(now_, clock_->now()) : clock_->now();
+      record();
+      if (!taken_.empty() && f_.random.one_in(3)) settle();
+      if (f_.random.one_in(20)) lower();
+    }
+    if (forward) nothing_was_gained();
+    for (const std::string& key : asked_.keys) f_.client.must("DEL", key);
+  }
+
+  std::int64_t allowed = 0, refused = 0, refunds = 0, charges = 0, repeats = 0, lowered = 0;
+
+ private:
+  struct request {
+    decision said;
+    std::vector<std::int64_t> costs;
+    std::string marker = {};  // once it is settled
+  };
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw std::runtime_error("WEIR_TEST_SEED=" + std::to_string(test::run_seed()) + " " + text_ +
+                             "step " + std::to_string(step_) + ": " + what);
+  }
+
+  void compare(const decision& here, const decision& there) const {
+    if (here == there && here.receipt.empty_at == there.receipt.empty_at) return;
+    fail("\n  C++: " + test::text_of(here) + "\n  Lua: " + test::text_of(there));
+  }
+
+  void record() {
+    asked_.costs.clear();
+    for (const std::int64_t most : ceilings_) {
+      asked_.costs.push_back(f_.random.one_in(2) ? 1 : f_.random.magnitude(most));
+    }
+    std::vector<std::int64_t> arguments;
+    asked_.append_constants(arguments, false);
+    f_.checks.set_clock(now_);
+    const auto numbers = asked_.run(f_.client, f_.checks, arguments, 1, 1 + asked_.width());
+    auto found = asked_.restore(std::span(numbers).subspan(1));
+    const decision d = policies::record_all<any_state>(asked_.tiers(states_), now_);
+    compare(d, policies::record_all<any_replay>(asked_.tiers(found), now_));
+    clock_->hear(d);
+    (d.allowed ? allowed : refused) += 1;
+    if (d.allowed) taken_.push_back({d, asked_.costs});
+  }
+
+  /// One of the last, mostly: the others no longer matter.
+  void settle() {
+    const auto last = static_cast<std::int64_t>(taken_.size()) - 1;
+    request& r = taken_[static_cast<std::size_t>(last - f_.random.magnitude(last + 1) + 1)];
+    const bool again = !r.marker.empty();
+    if (!again) r.marker = "k" + std::to_string(number_) + ":s" + std::to_string(step_);
+    const bool charge = f_.random.one_in(4);
+
+    model::tier_script settling = asked_;
+    settling.costs.clear();
+    for (std::size_t i = 0; i < r.costs.size(); ++i) {
+      const std::int64_t most = charge ? max_units : std::max<std::int64_t>(1, r.costs[i]);
+      settling.costs.push_back(f_.random.one_in(2) && !charge ? most : f_.random.magnitude(most));
+    }
+    const bool alone = policies_.size() == 1;
+    const auto ticket = policies::ticket_of(r.said, settling.kernels, alone);
+
+    // Endless ones for the script only.
+    model::tier_script sent = settling;
+    if (charge) {
+      for (policies::kernel& k : sent.kernels) k = policies::charging(k);
+    }
+    sent.keys.push_back(r.marker);
+    std::vector<std::int64_t> arguments{now_ + span_, charge ? 1 : 0, ticket.turn, ticket.after,
+                                        alone ? 1 : 0};
+    sent.append_constants(arguments, true);
+    f_.settlements.set_clock(now_);
+    const auto numbers = sent.run(f_.client, f_.settlements, arguments, 1, 2 + sent.width());
+    auto found = settling.restore(std::span(numbers).subspan(2));
+
+    const auto here = settling.tiers(states_);
+    if (!again && charge) policies::charge_all(here, now_);
+    if (!again && !charge) policies::give_back_all(here, now_, ticket);
+    const decision d = policies::settled<any_state>(here, now_, !again);
+    compare(d, policies::settled<any_replay>(settling.tiers(found), now_, numbers[1] == 1));
+    clock_->hear(d);
+
+    (again ? repeats : charge ? charges : refunds) += 1;
+    if (again || charge) return;
+    for (std::size_t i = 0; i < r.costs.size(); ++i) r.costs[i] -= settling.costs[i];
+  }
+
+  /// To what a vendor says is left.
+  void lower() {
+    model::tier_script left = asked_;
+    std::vector<std::int64_t> before;
+    for (std::size_t i = 0; i < ceilings_.size(); ++i) {
+      left.costs[i] = f_.random.one_in(4) ? 0 : f_.random.magnitude(ceilings_[i]);
+      before.push_back(remaining(i));
+    }
+    std::vector<std::int64_t> arguments{0, 3, 0, 0, 0};
+    left.append_constants(arguments, true);
+    f_.settlements.set_clock(now_);
+    const auto numbers = left.run(f_.client, f_.settlements, arguments, 1, 2 + left.width());
+    auto found = left.restore(std::span(numbers).subspan(2));
+    policies::lower_all(left.tiers(states_), now_);
+    const decision d = policies::settled<any_state>(left.tiers(states_), now_, true);
+    compare(d, policies::settled<any_replay>(left.tiers(found), now_, true));
+    clock_->hear(d);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const bool counts_only = before[i] == unlimited;
+      if (remaining(i) != (counts_only ? unlimited : std::min(before[i], left.costs[i]))) {
+        fail("of " + std::to_string(before[i]) + " there should be " +
+             std::to_string(left.costs[i]) + " left, not " + std::to_string(remaining(i)));
+      }
+    }
+    ++lowered;
+  }
+
+  std::int64_t remaining(std::size_t tier) {
+    const auto all = asked_.tiers(states_);
+    return policies::settled<any_state>(std::span(all).subspan(tier, 1), now_, true).remaining;
+  }
+
+  /// What was kept could all have passed if the rest had never been asked for.
+  void nothing_was_gained() {
+    for (std::size_t i = 0; i < policies_.size(); ++i) {
+      const auto expected = model::make_reference(policies_[i], model::most_of(policies_[i]));
+      for (const request& r : taken_) {
+        const std::int64_t at = r.said.at.time_since_epoch().count();
+        if (r.costs[i] > 0 && !expected->record(at, r.costs[i]).allowed) {
+          fail("more was given back than taken: " + test::text_of(r.said));
+        }
+      }
+    }
+  }
+
+  fixture& f_;
+  const int number_;
+  std::vector<policy> policies_;
+  std::vector<std::int64_t> ceilings_;
+  std::vector<request> taken_;
+  model::tier_script asked_;
+  std::vector<any_state> states_;
+  std::int64_t span_ = 1;
+  std::int64_t now_ = 0;
+  std::int64_t step_ = 0;
+  std::optional<model::trace_clock> clock_;
+  std::string text_;
+};
+
+void compare_all(fixture& f, clock_goes how) {
+  std::int64_t steps = 0, allowed = 0, refused = 0, refunds = 0, charges = 0, repeats = 0,
+               lowered = 0;
+  for (int n = 0; steps < steps_wanted; ++n) {
+    settled_trace trace(f, n);
+    trace.run(how);
+    steps += steps_per_trace;
+    allowed += trace.allowed;
+    refused += trace.refused;
+    refunds += trace.refunds;
+    charges += trace.charges;
+    repeats += trace.repeats;
+    lowered += trace.lowered;
+  }
+  BOOST_TEST_MESSAGE(allowed << " allowed, " << refused << " refused, " << refunds << " refunds, "
+                             << charges << " charges, " << repeats << " repeated, " << lowered
+                             << " lowered");
+  for (const std::int64_t count : {allowed, refused}) BOOST_TEST(count > steps_wanted / 20);
+  for (const std::int64_t count : {refunds, charges, repeats, lowered}) {
+    BOOST_TEST(count > steps_wanted / 200);
+  }
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(settling, fixture)
+
+BOOST_AUTO_TEST_CASE(settling_never_mints_capacity) { compare_all(*this, clock_goes::forward); }
+
+BOOST_AUTO_TEST_CASE(settling_agrees_when_the_clock_steps_back) {
+  compare_all(*this, clock_goes::anyhow);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "policy/joint.hpp"
+#include "support/redis_client.hpp"
+#include "support/script_harness.hpp"
+
+namespace weir::model {
+
+/// Some kernels that are asked together, as the scripts of all kernels know them.
+struct tier_script {
+  std::vector<policies::kernel> kernels;
+  std::vector<std::int64_t> costs;
+  std::vector<std::string> keys;
+
+  std::size_t width() const {
+    std::size_t sum = 0;
+    for (const policies::kernel& k : kernels) {
+      sum += std::visit([]<class K>(const K&) { return K::reply_width; }, k);
+    }
+    return sum;
+  }
+
+  /// The kernels' numbers and constants; of those that space their requests the number is negative.
+  void append_constants(std::vector<std::int64_t>& to, bool tell_spacing) const {
+    to.push_back(static_cast<std::int64_t>(kernels.size()));
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      const auto* m = std::get_if<policies::meter>(&kernels[i]);
+      const auto number = static_cast<std::int64_t>(kernels[i].index()) + 1;
+      to.push_back(tell_spacing && m != nullptr && m->is_spaced() ? -number : number);
+      std::visit(
+          [&]<class K>(const K& k) {
+            const auto more = k.arguments(costs[i]);
+            BOOST_TEST_REQUIRE(more.values().size() == K::script_constants);
+            to.insert(to.end(), more.values().begin(), more.values().end());
+          },
+          kernels[i]);
+    }
+  }
+
+  /// What the script found, of the next width() fields.
+  std::vector<policies::any_replay> restore(std::span<const std::int64_t> fields) const {
+    std::vector<policies::any_replay> found(kernels.size());
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      std::visit(
+          [&]<class K>(const K&) {
+            auto& state = found[i].emplace<typename K::replay>();
+            BOOST_REQUIRE(K::restore(fields.first(K::reply_width), state));
+            fields = fields.subspan(K::reply_width);
+          },
+          kernels[i]);
+    }
+    return found;
+  }
+
+  std::vector<std::int64_t> run(test::redis_client& client, test::script_harness& script,
+                                const std::vector<std::int64_t>& arguments, std::int64_t checks,
+                                std::size_t numbers) const {
+    const std::int64_t counts[] = {checks};
+    script.send_run(keys, arguments, counts);
+    std::vector<std::int64_t> found(numbers);
+    const redis::reply_view& reply = client.read_view();
+    if (!reply.integers(found)) {
+      throw std::runtime_error("the script answers " + std::string(reply.root().text));
+    }
+    return found;
+  }
+
+  template <class State>
+  std::vector<policies::tier<State>> tiers(std::vector<State>& states) const {
+    std::vector<policies::tier<State>> all;
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      all.push_back({&kernels[i], &states[i], costs[i]});
+    }
+    return all;
+  }
+};
+
+}  // namespace weir::model
