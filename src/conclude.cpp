@@ -23,7 +23,9 @@ bool conclude(check& c) {
   if (c.unwanted) return false;
   apply_failure_policy(c);
   if (c.ec) return false;
-  if (c.kind == check_kind::acquire && c.answer.allowed) return c.answer.delay.count() > 0;
+  if (c.kind == check_kind::acquire && c.answer.allowed) {
+    return c.answer.delay.count() > 0 && !c.from_line;
+  }
   if (c.kind == check_kind::cool_down) {
     if (c.was_cut) c.ec = error::pause_too_long;
   } else if (c.answer.held) {

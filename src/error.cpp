@@ -89,8 +89,8 @@ const char* text_of(int value) noexcept {
       return "this limiter takes no feedback: make it with limiter_options::feedback, in every "
              "process that shares its counts";
     case error::cannot_wait:
-      return "this limiter cannot book a turn: use another policy than sliding_window, and no "
-             "count_refused";
+      return "nobody can wait for this limiter: use another policy than sliding_window among "
+             "others, and no count_refused";
     case error::timed_out:
       return "the deadline passed before the check was sent, nothing was counted: look whether a "
              "Redis or Valkey server answers at the store's address, or allow more time";
@@ -101,7 +101,8 @@ const char* text_of(int value) noexcept {
       return "the check was sent, and the connection was lost before the answer came: treat it as "
              "possibly counted";
     case error::overloaded:
-      return "too many calls are waiting for the store: send fewer at a time, or raise max_pending";
+      return "too many calls are waiting, for the store or for a turn: send fewer at a time, or "
+             "raise max_pending or max_waiting";
     case error::circuit_open:
       return "the store failed repeatedly and is left alone for a moment, nothing was sent: see "
              "why it cannot be reached, or choose a failure policy";
