@@ -30,6 +30,7 @@ void subject_line::overflow(waiter& w, time now, orders& o) {
     }
     case on_overflow::block:
       if (outside_count_ >= max_outside) break;
+      w.stands = waiter::where::outside;
       ++outside_count_;
       outside_.insert(w);
       outside_by_patience_.insert(w);
@@ -49,7 +50,7 @@ void subject_line::replace(waiter& dropped, waiter& newcomer, time now, orders& 
 bool subject_line::take_over(waiter&, waiter&, time) { return false; }
 
 void subject_line::let_in(waiter& w) {
-  w.is_inside = true;
+  w.stands = waiter::where::inside;
   ++inside_count_;
   inside_.insert(w);
   inside_by_arrival_.push_back(w);
@@ -123,7 +124,8 @@ void subject_line::tell(waiter& w, error_code ec, orders& o) {
 }
 
 void subject_line::finish(waiter& w, orders& o) {
-  --(w.is_inside ? inside_count_ : outside_count_);
+  if (w.stands == waiter::where::inside) --inside_count_;
+  if (w.stands == waiter::where::outside) --outside_count_;
   if (w.asked != nullptr) w.asked->for_whom = nullptr;
   check& c = *w.caller;
   c.place = nullptr;

@@ -82,6 +82,7 @@ void turn_line::hear(ask& a, time now, orders& o) {
   }
   if (a.ec && a.is_inherited && a.ec != boost::asio::error::operation_aborted) {
     // That was the other's time, not this one's.
+    a.for_whom = nullptr;
     come_in(*w, now, o);
   } else if (a.ec) {
     tell(*w, a.ec, o);

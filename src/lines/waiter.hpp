@@ -45,7 +45,7 @@ struct waiter {
   time latest;                 // when its patience ends
   time heard{};                // of one with a turn: since when
   std::shared_ptr<ask> asked;  // under way for it, or its turn
-  bool is_inside = false;
+  enum class where : std::uint8_t { arriving, outside, inside } stands = where::arriving;
 
   check::hook by_arrival;
   set_hook by_rank, by_cost, by_patience;
