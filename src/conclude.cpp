@@ -52,7 +52,9 @@ bool conclude(check& c) {
   if (c.ec && asks_about_it) c.answer = {};
   if (c.ec) return false;
   sign(c);
-  if (c.kind == check_kind::acquire && c.answer.allowed) return c.answer.delay.count() > 0;
+  if (c.kind == check_kind::acquire && c.answer.allowed) {
+    return c.answer.delay.count() > 0 && !c.from_line;
+  }
   if (c.kind == check_kind::cool_down) {
     if (c.was_cut) c.ec = error::pause_too_long;
   } else if (c.answer.held) {

@@ -5,6 +5,7 @@
 #include "clock.hpp"
 #include "leases/keeper.hpp"
 #include "limiter_core.hpp"
+#include "lines/waiting_line.hpp"
 #include "policy/joint.hpp"
 
 namespace weir {
@@ -88,8 +89,14 @@ bool settles(const check& c) noexcept {
 }
 
 bool can_wait(const check& c) {
-  return c.limiter->can_wait && std::all_of(c.further.begin(), c.further.end(),
-                                            [](const term& t) { return t.limiter->can_wait; });
+  if (c.further.empty()) return c.limiter->line != nullptr;
+  return c.limiter->can_book && std::all_of(c.further.begin(), c.further.end(),
+                                            [](const term& t) { return t.limiter->can_book; });
+}
+
+/// Where an acquire waits, if not in the store's room.
+waiting_line* line_of(const check& c) {
+  return c.kind == check_kind::acquire && c.further.empty() ? c.limiter->line.get() : nullptr;
 }
 
 /// Of a refund or charge; `answer` is the decision.
@@ -143,11 +150,13 @@ void start_check(check& c) {
     c.finish(delivery::post);
     return;
   }
+  if (waiting_line* line = line_of(c)) return line->arrive(c);
   c.limiter->store->start(c);
 }
 
 void cancel_check(check& c, cancel_scope scope) {
   if (c.kind == check_kind::watch) return c.limiter->leases->unwatch(c);
+  if (waiting_line* line = line_of(c)) return line->cancel(c, scope);
   c.limiter->store->cancel(c, scope);
 }
 
