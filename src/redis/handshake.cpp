@@ -5,20 +5,40 @@
 #include "redis/scripts.hpp"
 
 namespace weir::redis {
+namespace {
+
+/// Encoded once: it is a hundred kilobytes.
+const std::string& all_loads() {
+  static const std::string text = [] {
+    std::string all;
+    for (const script& s : scripts()) write_command(all, "SCRIPT", "LOAD", s.text);
+    return all;
+  }();
+  return text;
+}
+
+}  // namespace
 
 handshake::handshake(const redis_options& options) : options_(options) { begin(round::resp3); }
 
+const std::string& handshake::output() const {
+  return round_ == round::scripts ? all_loads() : outputs_[static_cast<std::size_t>(round_)];
+}
+
+/// The scripts have a round of their own behind the login, also where no password is set: a server that wants one takes no
+/// more than 16,384 bytes at a time from who has not logged in, and would hang up instead of telling that a password is
+/// wanting.
 void handshake::begin(round r) {
   round_ = r;
-  std::string& output = outputs_[static_cast<std::size_t>(r)];
   expected_ = 0;
   received_ = 0;
-  command_writer writer(output);
   if (r == round::scripts) {
     select_ = static_cast<std::size_t>(-1);
-    courtesies_ = script_count;
-    return load_scripts(output);
+    courtesies_ = expected_ = script_count;
+    return;
   }
+  std::string& output = outputs_[static_cast<std::size_t>(r)];
+  command_writer writer(output);
   const bool authenticates = !options_.password.empty();
   const std::string_view user = options_.username.empty() ? std::string_view("default")
                                                           : options_.username;
@@ -55,15 +75,6 @@ void handshake::begin(round r) {
   write_command(output, "CLIENT", "SETINFO", "LIB-NAME", "weir");
   write_command(output, "CLIENT", "SETINFO", "LIB-VER", WEIR_VERSION);
   expected_ += courtesy_count;
-}
-
-/// In a round behind the login, also where no password is set: a server that wants one takes no more than 16,384 bytes at
-/// a time from who has not logged in, and would hang up instead of telling that a password is wanting.
-void handshake::load_scripts(std::string& output) {
-  for (const script& s : scripts()) {
-    write_command(output, "SCRIPT", "LOAD", s.text);
-    ++expected_;
-  }
 }
 
 handshake::step handshake::on_reply(const reply_view& reply) {

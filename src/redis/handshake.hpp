@@ -21,7 +21,7 @@ class handshake {
 
   explicit handshake(const redis_options& options);
 
-  const std::string& output() const noexcept { return outputs_[static_cast<std::size_t>(round_)]; }
+  const std::string& output() const;
   step on_reply(const reply_view& reply);
 
   /// Why it failed.
@@ -31,11 +31,10 @@ class handshake {
   enum class round { resp3, resp2, scripts };
   static constexpr std::size_t courtesy_count = 2;
   void begin(round r);
-  void load_scripts(std::string& output);
 
   const redis_options& options_;
   round round_ = round::resp3;
-  std::array<std::string, 3> outputs_;  // of each round
+  std::array<std::string, 2> outputs_;  // of each round but the scripts', which are always the same
   std::size_t expected_ = 0;
   std::size_t received_ = 0;
   std::size_t select_ = 0;      // which reply is that to SELECT; beyond the last if there is none

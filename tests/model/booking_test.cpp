@@ -240,8 +240,11 @@ class turn_trace {
     std::vector<std::int64_t> arguments{0, 0, ticket.turn, ticket.after, alone ? 1 : 0};
     asked_.append_constants(arguments, true);
     f_.returns.set_clock(now_);
-    asked_.run(f_.client, f_.returns, arguments, 1, 2);
+    const auto numbers = asked_.run(f_.client, f_.returns, arguments, 1, 2 + asked_.width());
+    auto found = asked_.restore(std::span(numbers).subspan(2));
     policies::give_back_all(asked_.tiers(states_), now_, ticket);
+    compare(policies::settled<any_state>(asked_.tiers(states_), now_, true),
+            policies::settled<any_replay>(asked_.tiers(found), now_, true));
     asked_.costs = std::move(costs_now);
   }
 

@@ -62,8 +62,8 @@ struct driver {
       }
       if (!a.write.empty()) {
         BOOST_TEST_REQUIRE(!writing);
-        writing = std::string(a.write);
-        view = a.write;
+        copy.assign(a.write);
+        writing = a.write;
       }
       collect();
       if (a.close && settles_at_once) settle_after_close();
@@ -93,14 +93,14 @@ struct driver {
   void written(bool ok, std::size_t n) {
     BOOST_TEST_REQUIRE(writing.has_value());
     // The bytes belong to the core, and stay until they are written, whatever came in meanwhile.
-    BOOST_TEST_REQUIRE((view == *writing));
+    BOOST_TEST_REQUIRE((*writing == copy));
     writing.reset();
     core.written(ok, n, now);
     pump();
   }
   std::string write_succeeds() {
     BOOST_TEST_REQUIRE(writing.has_value());
-    const std::string bytes = *writing;
+    const std::string bytes(*writing);
     written(true, bytes.size());
     return bytes;
   }
@@ -170,8 +170,8 @@ struct driver {
   bool reading = false;
   bool aborted_open = false;
   bool settles_at_once = true;  // what is under way comes back within a close
-  std::optional<std::string> writing;
-  std::string_view view;
+  std::optional<std::string_view> writing;
+  std::string copy;  // of what is written
   int opens = 0;
   int closes = 0;
 };

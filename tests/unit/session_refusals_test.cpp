@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(a_greeting_answered_too_early_is_still_the_greeting) {
     driver d;
     d.submit();
     d.opened(error{});
-    const std::string first = *d.writing;
+    const std::string first(*d.writing);
     std::string replies = hello_replies;
     if (!knows_hello) {
       replies = "-ERR unknown command `HELLO`\r\n";

@@ -160,7 +160,7 @@ class stage : public driver {
 
   void server_reads(std::size_t up_to) {
     if (up_to <= read_by_server_) return;
-    server_.read(view.substr(read_by_server_, up_to - read_by_server_));
+    server_.read(writing->substr(read_by_server_, up_to - read_by_server_));
     read_by_server_ = up_to;
   }
 
