@@ -207,7 +207,9 @@ policies::ticket ticket_of(const check& c) {
   const limiter_core& limiter = *c.limiter;
   const bool alone = c.further.empty() && !limiter.shares_keys &&
                      limiter.tiers.size() == (limiter.has_hold ? 2u : 1u);
-  return policies::ticket_of(c.answer, limiter.tiers, alone);
+  policies::ticket t = policies::ticket_of(c.answer, limiter.tiers, alone);
+  t.whole = c.kind != check_kind::refund || c.cost == c.answer.receipt.cost;
+  return t;
 }
 
 std::string_view hash_tag(std::string_view key) noexcept {

@@ -38,7 +38,11 @@ struct ticket {
   instant turn;   // when it was to go out
   instant after;  // of a bucket: when it would have been empty again, but for later requests, or before; 0 if not known
   bool alone;     // no other limiter's turns are in these states
-  instant held = 0;  // until when a cool-down lasts, or lasted
+  bool whole = true;  // all of it is given back
+  instant held = 0;   // until when a cool-down lasts, or lasted
+
+  /// As the script is told of it.
+  std::int64_t sharing() const noexcept { return !alone ? 0 : whole ? 2 : 1; }
 };
 
 __extension__ using wide = __int128;  // products of two 53-bit numbers

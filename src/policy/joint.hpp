@@ -72,7 +72,9 @@ kernel charging(const kernel& k);
 /// What give_back_all has to know of a decision on these kernels. `alone`: as in ticket.
 template <class Kernels>
 ticket ticket_of(const decision& d, const Kernels& kernels, bool alone) {
-  ticket t{(d.at + d.delay).time_since_epoch().count(), d.receipt.empty_at, alone};
+  ticket t{.turn = (d.at + d.delay).time_since_epoch().count(),
+           .after = d.receipt.empty_at,
+           .alone = alone};
   // Of the only one, the decision itself tells.
   const auto* bucket = std::get_if<meter>(&kernels.front());
   if ((alone || kernels.size() == 1) && bucket != nullptr) t.after = bucket->after(d);

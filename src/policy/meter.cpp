@@ -51,6 +51,11 @@ meter::state meter::plus(state a, state b) const noexcept {
   return sum;
 }
 
+meter::state meter::minus(const state& a, const state& b) const noexcept {
+  const bool borrows = a.part < b.part;
+  return {a.whole - b.whole - (borrows ? 1 : 0), a.part - b.part + (borrows ? parts_ : 0)};
+}
+
 /// A time that has certainly passed.
 instant meter::passed(const state& s) const noexcept {
   return s.ahead.written > 0 ? s.ahead.written : difference(s, tolerance_);
@@ -132,19 +137,23 @@ void meter::give_back(state& s, instant clock, const ticket& t, units cost) cons
   const bool is_last = t.alone && t.after > 0 && grown <= (parts_ > 1 ? 1 : 0);
   // A later one waits for this one to end; and of several in a microsecond, nobody can tell which is the last.
   if (spaced_ && !(is_last && step.whole > 0)) return;
-  const instant others = is_last ? std::max(before(s, step), t.held) : s.ahead.turn;
-  const span room = after - s.returned - std::max(has_passed, others);
-  if (room <= 0) return;
-  const state back = step.whole >= room ? state{room} : step;
-  s.whole -= back.whole;
-  s.part -= back.part;
-  if (s.part < 0) {
-    s.part += parts_;
-    --s.whole;
-  }
   if (is_last) {
-    s.ahead.turn = std::min(s.ahead.turn, others);
+    const instant least = std::max(has_passed, t.held);
+    if (rounded_up(s) <= least) return;
+    s.ahead.turn = std::min(s.ahead.turn, std::max(before(s, step), t.held));
+    // As if it had never come: but a turn of a spaced one begins at a whole microsecond.
+    state rest = minus(s, step);
+    if (spaced_ && t.whole && later(rest, {t.turn})) rest = {t.turn};
+    if (later({least}, rest)) rest = {least};
+    s.whole = rest.whole;
+    s.part = rest.part;
   } else {
+    const span room = after - s.returned - std::max(has_passed, s.ahead.turn);
+    if (room <= 0) return;
+    const state back = step.whole >= room ? state{room} : step;
+    const state rest = minus(s, back);
+    s.whole = rest.whole;
+    s.part = rest.part;
     s.returned += rounded_up(back);
   }
   s.ahead = s.ahead.after(has_passed);
@@ -168,13 +177,7 @@ void meter::lower(state& s, instant clock, units remaining) const noexcept {
   s = settled(s, clock);
   verdict v = judge(s, clock, 1);
   const state left = time_of(remaining);
-  v.next = plus({v.passed}, tolerance_);
-  v.next.whole -= left.whole;
-  v.next.part -= left.part;
-  if (v.next.part < 0) {
-    v.next.part += parts_;
-    --v.next.whole;
-  }
+  v.next = minus(plus({v.passed}, tolerance_), left);
   if (later(v.next, v.base)) admit(s, v, 0);
 }
 

@@ -2,12 +2,13 @@
 --
 -- KEYS  one for each tier, and one that remembers that this was done, unless it may be done again
 -- ARGV  until when that is remembered at the least (0: it is not); 0 to take back, 1 to charge, 2 if nothing is left to
---       do, 3 to lower what is left to the costs at the most; the turn; when a bucket was to be empty again (0 if not known); 1 if no other limiter's turns are in these keys;
---       the number of tiers; for each its kernel's number, negative as for turns, and its constants (to charge: those of a
---       policy without a limit)
+--       do, 3 to lower what is left to the costs at the most; the turn; when a bucket was to be empty again (0 if not known);
+--       1 if no other limiter's turns are in these keys, 2 if moreover all of it is taken back; the number of tiers; for
+--       each its kernel's number, negative as for turns, and its constants (to charge: those of a policy without a limit)
 -- Reply now, 1 if it was done (0: it had been done before), and for each tier the state then
 
-local remember, act, turn, after, alone = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] == '1'
+local remember, act, turn, after = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local alone, whole_one = ARGV[5] ~= '0', ARGV[5] == '2'
 local tiers, place, held = tonumber(ARGV[6]), 7, 0
 local give_back, look, lower, charge, width, spaced = {}, {}, {}, {}, {}, {}
 for t = 1, tiers do
@@ -45,7 +46,7 @@ if remember > 0 then
 end
 for t = 1, tiers do
   if act == '0' then
-    give_back[t](KEYS[t], turn, after, alone, held, spaced[t])
+    give_back[t](KEYS[t], turn, after, alone, held, spaced[t], whole_one)
   elseif act == '1' then
     (charge[t] or charge_one)(KEYS[t], look[t])
   elseif act == '3' then

@@ -195,7 +195,7 @@ void write_constants(command_writer& writer, const call& c) {
   if (c.what == call::purpose::acquire) writer.arg(c.max_wait);
   if (c.settles()) {
     writer.arg(c.remember).arg(act_of(c));
-    writer.arg(c.ticket.turn).arg(c.ticket.after).arg(std::int64_t{c.ticket.alone ? 1 : 0});
+    writer.arg(c.ticket.turn).arg(c.ticket.after).arg(c.ticket.sharing());
   }
   if (names_kernels) writer.arg(static_cast<std::int64_t>(c.tiers.size()));
   for (const call_tier& t : c.tiers) {

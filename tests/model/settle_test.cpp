@@ -155,7 +155,8 @@ class settled_trace {
       settling.costs.push_back(f_.random.one_in(2) && !charge ? most : f_.random.magnitude(most));
     }
     const bool alone = policies_.size() == 1;
-    const auto ticket = policies::ticket_of(r.said, settling.kernels, alone);
+    auto ticket = policies::ticket_of(r.said, settling.kernels, alone);
+    ticket.whole = settling.costs == r.costs;
 
     // Endless ones for the script only.
     model::tier_script sent = settling;
@@ -164,7 +165,7 @@ class settled_trace {
     }
     sent.keys.push_back(r.marker);
     std::vector<std::int64_t> arguments{now_ + span_, charge ? 1 : 0, ticket.turn, ticket.after,
-                                        alone ? 1 : 0};
+                                        ticket.sharing()};
     sent.append_constants(arguments, true);
     f_.settlements.set_clock(now_);
     const auto numbers = sent.run(f_.client, f_.settlements, arguments, 1, 2 + sent.width());
