@@ -1,5 +1,6 @@
 // Waiting lines, in memory and in front of a real server: what they cost, who goes first, and that no window is exceeded.
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -7,7 +8,6 @@
 #include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/test/unit_test.hpp>
-#include <atomic>
 #include <deque>
 #include <map>
 #include <set>
@@ -38,7 +38,7 @@ using weir::test::outcome;
 
 const auto aborted = asio::error::operation_aborted;
 constexpr weir::token_bucket one_a_day{.capacity = 1, .refill = weir::per_day(1)};
-constexpr sliding_window one_in_a_year{.limit = 1, .window = 365 * 24h};
+constexpr sliding_window one_a_fortnight{.limit = 1, .window = 15 * 24h};  // passes within 30 days
 constexpr acquire_options patiently{.max_wait = 31 * 24h};
 
 struct fixture {
@@ -47,8 +47,9 @@ struct fixture {
   asio::io_context io;
 
   weir::store open(bool in_memory) {
-    return in_memory ? weir::make_memory_store(io.get_executor())
-                     : weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
+    return in_memory
+               ? weir::make_memory_store(io.get_executor())
+               : weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
   }
   template <class F>
   void on_both(F&& f) {
@@ -173,8 +174,6 @@ BOOST_AUTO_TEST_CASE(in_a_sliding_window_they_go_as_they_came) {
     }
     weir::test::run_until(io, [&] { return order.size() == 60; });
     BOOST_TEST(std::is_sorted(order.begin(), order.end()));
-    // Nobody is left behind.
-    weir::test::run_out(io);
   });
 }
 
@@ -201,8 +200,8 @@ BOOST_AUTO_TEST_CASE(larger_priorities_go_first) {
         // The first may have been on its way before the others' answers were there.
         const auto rank = [](int i) { return std::pair(-(i % 3), i); };
         const auto from = order.begin() + (rank(order[0]) > rank(order[1]) ? 1 : 0);
-        BOOST_TEST(std::is_sorted(from, order.end(),
-                                  [&](int a, int b) { return rank(a) < rank(b); }));
+        BOOST_TEST(
+            std::is_sorted(from, order.end(), [&](int a, int b) { return rank(a) < rank(b); }));
       }
     }
   });
@@ -229,7 +228,7 @@ BOOST_AUTO_TEST_CASE(a_large_cost_is_not_starved_by_small_ones_behind_it) {
 // ---- bounds
 
 BOOST_AUTO_TEST_CASE(a_full_line_does_what_it_was_told_to) {
-  const std::pair<const char*, weir::policy> policies[] = {{"window", one_in_a_year},
+  const std::pair<const char*, weir::policy> policies[] = {{"window", one_a_fortnight},
                                                            {"bucket", one_a_day}};
   on_both([&](const weir::store& store) {
     for (const auto& [name, policy] : policies) {
@@ -289,7 +288,8 @@ BOOST_AUTO_TEST_CASE(outside_patience_ends_with_an_error) {
 }
 
 BOOST_AUTO_TEST_CASE(a_failure_policy_does_not_let_in_whom_a_full_line_drops) {
-  const limiter l(open(true), "r", one_a_day, {.on_failure = weir::on_failure::open, .max_waiting = 1});
+  const limiter l(open(true), "r", one_a_day,
+                  {.on_failure = weir::on_failure::open, .max_waiting = 1});
   answer([&](auto h) { l.acquire("a", h); });
   cancellable_crowd waiting;
   l.acquire("a", patiently, waiting.caller());
@@ -314,7 +314,7 @@ BOOST_AUTO_TEST_CASE(options_have_bounds) {
 
 BOOST_AUTO_TEST_CASE(a_sliding_window_refuses_at_once_what_will_not_pass_in_time) {
   on_both([&](const weir::store& store) {
-    const limiter l(store, "r", one_in_a_year);
+    const limiter l(store, "r", one_a_fortnight);
     BOOST_TEST(answer([&](auto h) { l.acquire("a", h); }).allowed);
     const decision refused = answer([&](auto h) { l.acquire("a", {.max_wait = 1h}, h); });
     BOOST_TEST((!refused.allowed && refused.retry_after > 1h));
@@ -356,11 +356,10 @@ BOOST_AUTO_TEST_CASE(who_leaves_the_middle_lets_the_others_move_up) {
 
 BOOST_AUTO_TEST_CASE(cancelled_anywhere_in_line_one_is_told_so) {
   on_both([&](const weir::store& store) {
-    const limiter l(store, "r", one_in_a_year, {.max_waiting = 2, .overflow = on_overflow::block});
+    const limiter l(store, "r", one_a_fortnight, {.max_waiting = 2, .overflow = on_overflow::block});
     BOOST_TEST(answer([&](auto h) { l.acquire("a", h); }).allowed);
     for (const auto how : {cancellation_type::terminal, cancellation_type::total}) {
       cancellable_crowd waiting;
-      // One more than a year would be refused: this is as long as one may wait, and nobody passes before.
       for (int i = 0; i < 3; ++i) l.acquire("a", patiently, waiting.caller());
       waiting.cancel(2, how);  // outside
       weir::test::run_until(io, [&] { return waiting.c[2].times == 1; });
@@ -379,8 +378,7 @@ BOOST_AUTO_TEST_CASE(cancelled_anywhere_in_line_one_is_told_so) {
 
 BOOST_AUTO_TEST_CASE(a_context_may_end_while_somebody_stands_in_line) {
   for (const bool in_memory : {true, false}) {
-    for (const weir::policy& policy :
-         {weir::policy(sliding_window{.limit = 1, .window = 20 * 24h}), weir::policy(one_a_day)}) {
+    for (const weir::policy& policy : {weir::policy(one_a_fortnight), weir::policy(one_a_day)}) {
       asio::io_context ends;
       const weir::store store = in_memory
                                     ? weir::make_memory_store(ends.get_executor())
