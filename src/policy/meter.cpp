@@ -47,6 +47,11 @@ meter::state meter::plus(state a, state b) const noexcept {
   return sum;
 }
 
+meter::state meter::minus(const state& a, const state& b) const noexcept {
+  const bool borrows = a.part < b.part;
+  return {a.whole - b.whole - (borrows ? 1 : 0), a.part - b.part + (borrows ? parts_ : 0)};
+}
+
 /// A time that has certainly passed.
 instant meter::passed(const state& s) const noexcept {
   return s.ahead.written > 0 ? s.ahead.written : difference(s, tolerance_);
@@ -126,20 +131,24 @@ void meter::give_back(state& s, instant clock, const ticket& t, units cost) cons
   const bool is_last = grown <= (parts_ > 1 ? 1 : 0) && t.after > 0;
   // A later one waits for this one to end; and of several in a microsecond, nobody can tell which is the last.
   if (spaced_ && !(is_last && step.whole > 0)) return;
-  const instant others = is_last && t.alone ? std::max(before(s, step), t.held) : s.ahead.turn;
-  const span room = after - s.returned - std::max(has_passed, others);
-  if (room <= 0) return;
-  const state back = step.whole >= room ? state{room} : step;
-  s.whole -= back.whole;
-  s.part -= back.part;
-  if (s.part < 0) {
-    s.part += parts_;
-    --s.whole;
-  }
   if (is_last && t.alone) {
-    s.ahead.turn = std::min(s.ahead.turn, others);
-  } else if (!is_last) {
-    s.returned += rounded_up(back);
+    const instant least = std::max(has_passed, t.held);
+    if (rounded_up(s) <= least) return;
+    s.ahead.turn = std::min(s.ahead.turn, std::max(before(s, step), t.held));
+    // As if it had never come: but a turn of a spaced one begins at a whole microsecond.
+    state rest = minus(s, step);
+    if (spaced_ && later(rest, {t.turn})) rest = {t.turn};
+    if (later({least}, rest)) rest = {least};
+    s.whole = rest.whole;
+    s.part = rest.part;
+  } else {
+    const span room = after - s.returned - std::max(has_passed, s.ahead.turn);
+    if (room <= 0) return;
+    const state back = step.whole >= room ? state{room} : step;
+    const state rest = minus(s, back);
+    s.whole = rest.whole;
+    s.part = rest.part;
+    if (!is_last) s.returned += rounded_up(back);
   }
   s.ahead = s.ahead.after(has_passed);
   if (matters_until(s) <= clock) s = {};

@@ -82,6 +82,7 @@ class meter {
 
   state time_of(units cost) const noexcept;
   state plus(state a, state b) const noexcept;
+  state minus(const state& a, const state& b) const noexcept;
   instant passed(const state& s) const noexcept;
   instant before(const state& s, const state& step) const noexcept;
   state settled(const state& s, instant clock) const noexcept;

@@ -17,21 +17,24 @@ local function give_back(key, turn, after, alone, held, spaced)
   if tat + returned < after then return end
   local is_last = known and grown <= (parts > 1 and 1 or 0)
   if spaced and not (is_last and step > 0) then return end
-  local others = last_turn
-  if is_last and alone then
-    others = up() + returned - step - (spaced and 0 or burst)
-    if held > others then others = held end
+  local function take(n, p)
+    tat, part = tat - n, part - p
+    if part < 0 then tat, part = tat - 1, part + parts end
   end
-  local room = after - returned - math.max(passed, others)
-  if room <= 0 then return end
-  local n, p = step, step_part
-  if n >= room then n, p = room, 0 end
-  tat, part = tat - n, part - p
-  if part < 0 then tat, part = tat - 1, part + parts end
   if is_last and alone then
-    last_turn = math.min(last_turn, others)
-  elseif not is_last then
-    returned = returned + n + (p > 0 and 1 or 0)
+    local least = math.max(passed, held)
+    if up() <= least then return end
+    last_turn = math.min(last_turn, math.max(up() + returned - step - (spaced and 0 or burst), held))
+    take(step, step_part)
+    if spaced and up() > turn then tat, part = turn, 0 end
+    if tat < least then tat, part = least, 0 end
+  else
+    local room = after - returned - math.max(passed, last_turn)
+    if room <= 0 then return end
+    local n, p = step, step_part
+    if n >= room then n, p = room, 0 end
+    take(n, p)
+    if not is_last then returned = returned + n + (p > 0 and 1 or 0) end
   end
   if up() + returned <= clock then
     call('DEL', key)
