@@ -174,11 +174,13 @@ void meter::charge(state& s, instant clock, units cost) const noexcept {
 }
 
 void meter::lower(state& s, instant clock, units remaining) const noexcept {
-  s = settled(s, clock);
-  verdict v = judge(s, clock, 1);
+  const state seen = settled(s, clock);
+  verdict v = judge(seen, clock, 1);
   const state left = time_of(remaining);
   v.next = minus(plus({v.passed}, tolerance_), left);
-  if (later(v.next, v.base)) admit(s, v, 0);
+  if (!later(v.next, v.base)) return;
+  s = seen;
+  admit(s, v, 0);
 }
 
 std::string_view meter::settle_script() noexcept { return lua::meter_settle_lua; }

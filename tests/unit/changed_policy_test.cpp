@@ -80,4 +80,18 @@ BOOST_AUTO_TEST_CASE(a_bucket_made_larger_or_smaller_keeps_what_was_taken) {
   BOOST_TEST(seven.fetch(s, now, 1).remaining == 0);
 }
 
+// It moved a state that lay far ahead to now, where the script, with nothing to write, left it.
+BOOST_AUTO_TEST_CASE(a_vendor_with_more_to_give_changes_nothing) {
+  const weir::policies::meter ten(10, 1'000'000, 10, false);
+  weir::policies::meter::state s;
+  BOOST_TEST(ten.record(s, now, 10).allowed);
+  const auto before = s;
+  ten.lower(s, now - 3'600'000'000, 5);  // the clock was set back: the bucket counts as full
+  BOOST_TEST((s == before));
+  ten.lower(s, now, 5);
+  BOOST_TEST((s == before));
+  ten.lower(s, now + 1'000'000, 5);
+  BOOST_TEST(ten.fetch(s, now + 1'000'000, 1).remaining == 5);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
