@@ -78,7 +78,9 @@ class settled_trace {
   settled_trace(fixture& f, int number) : f_(f), number_(number) {
     const std::int64_t count = f.random.one_in(2) ? 1 : f.random.between(2, 3);
     for (std::int64_t n = 0; n < count; ++n) {
-      const policy p = random_policy(f.random);
+      policy p = random_policy(f.random);
+      // Not among others: limiter_core gives no receipts for that.
+      while (count > 1 && std::holds_alternative<leaky_bucket>(p)) p = random_policy(f.random);
       policies_.push_back(p);
       const policies::kernel k = policies::compile(p);
       std::visit([&](const auto& one) { policies::state_for(one, states_.emplace_back()); }, k);
