@@ -150,9 +150,9 @@ limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_v
   can_book = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_book);
   // Whom a leaky bucket lets in later was counted by the others at once: one decision does not tell both times.
   const bool delays = tiers.size() > 1 && std::any_of(tiers.begin(), tiers.end(), [](const auto& k) {
-    const auto* bucket = std::get_if<policies::meter>(&k);
-    return bucket != nullptr && bucket->is_spaced();
-  });
+                        const auto* bucket = std::get_if<policies::meter>(&k);
+                        return bucket != nullptr && bucket->is_spaced();
+                      });
   can_settle = !counts_refused && !delays &&
                std::all_of(tiers.begin(), tiers.end(), policies::can_settle);
   line = make_line(tiers, can_book, counts_refused, options);
