@@ -68,7 +68,8 @@ class [[nodiscard]] lease {
   /// limiters, see there.
   const decision& answer() const noexcept { return answer_; }
 
-  /// Whether the place is still ours, as far as is known here: given, not lost, not given back.
+  /// Whether the place is still ours, as far as is known here: given, not lost, not given back, and good by this process's
+  /// steady clock at this moment. For a last look before something that must not be done without it.
   bool is_held() const;
 
   /// Gives the place back, without waiting for the store to have heard of it: it is told at once if it can be reached, and
@@ -80,7 +81,9 @@ class [[nodiscard]] lease {
   ///
   ///     co_await (send_request() || lease.lost(asio::use_awaitable));   // loss cancels send_request()
   ///
-  /// Asio's operator|| is for a strand, or a context with one thread.
+  /// Asio's operator|| is for a strand, or a context with one thread, and for work that does not throw: if it does, `||`
+  /// goes on to wait for the other one, and so for as long as the lease is kept. docs/concurrency.md has a race for work that
+  /// throws.
   ///
   /// **Handler signature.** `void(error_code)`. The error is boost::asio::error::operation_aborted: when the place is given
   /// back first, or the operation is cancelled (any type).
@@ -120,7 +123,7 @@ class [[nodiscard]] lease {
 ///     weir::concurrency_limiter gate(store, "partner-api", {.limit = 8, .lease = 10s});
 ///     weir::lease place = co_await gate.enter("account-42");
 ///     if (!place) co_return come_back_after(place.answer().retry_after);
-///     co_await (send_request() || place.lost(asio::use_awaitable));
+///     co_await (send_request() || place.lost(asio::use_awaitable));   // if it returns its errors: see lease::lost()
 ///
 /// Gates of the same resource, group and store count the same places, each with its own limit and length. Whoever enters
 /// does so in one atomic step, which first drops the leases that have lapsed: no process cleans up after another, and

@@ -90,7 +90,8 @@ void lease_keeper::give_back(const core_ptr& core, std::int64_t lease, short_tex
 bool lease_keeper::is_held(std::int64_t lease) {
   const std::lock_guard lock(mutex_);
   const lease_book::entry* e = book_.find(lease);
-  return e != nullptr && e->stands == lease_book::standing::held;
+  // By the clock too: a process that was stopped may ask before its timer has said so.
+  return e != nullptr && e->stands == lease_book::standing::held && now() < e->good_until;
 }
 
 void lease_keeper::watch(check& c) {

@@ -6,6 +6,7 @@
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_future.hpp>
@@ -171,6 +172,17 @@ BOOST_AUTO_TEST_CASE(a_lapsed_lease_gives_back_nothing) {
   BOOST_TEST(inside(g) == 1);
 }
 
+// A process that was stopped asks before any of its timers has had its turn: nothing runs here meanwhile.
+BOOST_AUTO_TEST_CASE(a_lease_whose_time_has_passed_is_not_held_even_if_nothing_has_said_so) {
+  const auto g = gate(1, 100ms);
+  const lease l = enter(g);
+  BOOST_TEST(l.is_held());
+  const auto begin = std::chrono::steady_clock::now();
+  while (l.is_held() && std::chrono::steady_clock::now() - begin < weir::test::watchdog) {
+  }
+  BOOST_TEST(!l.is_held());
+}
+
 BOOST_AUTO_TEST_CASE(waiting_for_the_loss_can_be_cancelled) {
   const auto g = gate(1);
   const lease l = enter(g);
@@ -252,6 +264,27 @@ BOOST_AUTO_TEST_CASE(in_coroutines) {
     now += 1h;
     const auto first = co_await (forever() || l.lost(asio::use_awaitable));
     BOOST_TEST(first.index() == 1u);
+  });
+}
+
+// operator|| would go on to wait for the loss: this is how work that throws is raced against it.
+BOOST_AUTO_TEST_CASE(work_that_fails_ends_the_race_with_its_loss) {
+  const auto fail = []() -> asio::awaitable<int> {
+    co_await asio::post(co_await asio::this_coro::executor, asio::deferred);
+    throw std::runtime_error("the work");
+  };
+  const auto g = gate(1);
+  weir::test::run(io, [&]() -> asio::awaitable<void> {
+    const lease place = co_await g.enter("a");
+    auto executor = co_await asio::this_coro::executor;
+    auto race = asio::experimental::make_parallel_group(
+        asio::co_spawn(executor, fail(), asio::deferred), place.lost());
+    auto [order, failure, result, loss] = co_await std::move(race).async_wait(
+        asio::experimental::wait_for_one(), asio::deferred);
+    BOOST_TEST(order[0] == 0u);
+    BOOST_TEST((failure != nullptr));
+    WEIR_TEST_ERROR(loss, asio::error::operation_aborted);
+    BOOST_TEST(place.is_held());
   });
 }
 
