@@ -44,7 +44,8 @@ asio::awaitable<void> caller(weir::concurrency_limiter gate, tally& t) {
       co_await sleep_for(10ms);
       continue;
     }
-    // In a strand, or a context with one thread, as here. Elsewhere: place.cancel_when_lost().
+    // In a strand, or a context with one thread, as here. Elsewhere: place.cancel_when_lost(). And only for a call that
+    // does not throw: `||` would go on to wait for the loss. docs/concurrency.md says what to write then.
     const auto first = co_await (call_vendor(t) || place.lost(asio::use_awaitable));
     expect(first.index() == 0, "no place is lost here");
     break;
