@@ -101,8 +101,8 @@ std::int64_t asking_line::might_pass(std::int64_t cost, time now) const {
   policies::wide units = limit_;
   if (known_) {
     const auto passed = std::chrono::ceil<microseconds>(now - known_->heard);
-    const policies::wide waned = policies::wide{limit_} * passed.count() / window_.count() + 1;
-    units = std::min(units, known_->remaining + waned);
+    const auto waned = policies::wide{limit_} * passed.count();
+    units = std::min(units, known_->remaining + (waned + window_.count() - 1) / window_.count());
   }
   constexpr policies::wide plenty = std::int64_t{1} << 40;
   return static_cast<std::int64_t>(std::min(plenty, units / cost));

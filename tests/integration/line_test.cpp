@@ -38,7 +38,7 @@ using weir::test::outcome;
 
 const auto aborted = asio::error::operation_aborted;
 constexpr weir::token_bucket one_a_day{.capacity = 1, .refill = weir::per_day(1)};
-constexpr sliding_window one_in_a_year{.limit = 1, .window = 365 * 24h};
+constexpr sliding_window one_a_fortnight{.limit = 1, .window = 15 * 24h};  // passes within 30 days
 constexpr acquire_options patiently{.max_wait = 31 * 24h};
 
 struct fixture {
@@ -174,8 +174,6 @@ BOOST_AUTO_TEST_CASE(in_a_sliding_window_they_go_as_they_came) {
     }
     weir::test::run_until(io, [&] { return order.size() == 60; });
     BOOST_TEST(std::is_sorted(order.begin(), order.end()));
-    // Nobody is left behind.
-    weir::test::run_out(io);
   });
 }
 
@@ -230,7 +228,7 @@ BOOST_AUTO_TEST_CASE(a_large_cost_is_not_starved_by_small_ones_behind_it) {
 // ---- bounds
 
 BOOST_AUTO_TEST_CASE(a_full_line_does_what_it_was_told_to) {
-  const std::pair<const char*, weir::policy> policies[] = {{"window", one_in_a_year},
+  const std::pair<const char*, weir::policy> policies[] = {{"window", one_a_fortnight},
                                                            {"bucket", one_a_day}};
   on_both([&](const weir::store& store) {
     for (const auto& [name, policy] : policies) {
@@ -316,7 +314,7 @@ BOOST_AUTO_TEST_CASE(options_have_bounds) {
 
 BOOST_AUTO_TEST_CASE(a_sliding_window_refuses_at_once_what_will_not_pass_in_time) {
   on_both([&](const weir::store& store) {
-    const limiter l(store, "r", one_in_a_year);
+    const limiter l(store, "r", one_a_fortnight);
     BOOST_TEST(answer([&](auto h) { l.acquire("a", h); }).allowed);
     const decision refused = answer([&](auto h) { l.acquire("a", {.max_wait = 1h}, h); });
     BOOST_TEST((!refused.allowed && refused.retry_after > 1h));
@@ -358,11 +356,10 @@ BOOST_AUTO_TEST_CASE(who_leaves_the_middle_lets_the_others_move_up) {
 
 BOOST_AUTO_TEST_CASE(cancelled_anywhere_in_line_one_is_told_so) {
   on_both([&](const weir::store& store) {
-    const limiter l(store, "r", one_in_a_year, {.max_waiting = 2, .overflow = on_overflow::block});
+    const limiter l(store, "r", one_a_fortnight, {.max_waiting = 2, .overflow = on_overflow::block});
     BOOST_TEST(answer([&](auto h) { l.acquire("a", h); }).allowed);
     for (const auto how : {cancellation_type::terminal, cancellation_type::total}) {
       cancellable_crowd waiting;
-      // One more than a year would be refused: this is as long as one may wait, and nobody passes before.
       for (int i = 0; i < 3; ++i) l.acquire("a", patiently, waiting.caller());
       waiting.cancel(2, how);  // outside
       weir::test::run_until(io, [&] { return waiting.c[2].times == 1; });
@@ -381,8 +378,7 @@ BOOST_AUTO_TEST_CASE(cancelled_anywhere_in_line_one_is_told_so) {
 
 BOOST_AUTO_TEST_CASE(a_context_may_end_while_somebody_stands_in_line) {
   for (const bool in_memory : {true, false}) {
-    for (const weir::policy& policy :
-         {weir::policy(sliding_window{.limit = 1, .window = 20 * 24h}), weir::policy(one_a_day)}) {
+    for (const weir::policy& policy : {weir::policy(one_a_fortnight), weir::policy(one_a_day)}) {
       asio::io_context ends;
       const weir::store store = in_memory
                                     ? weir::make_memory_store(ends.get_executor())
@@ -399,19 +395,19 @@ BOOST_AUTO_TEST_CASE(a_context_may_end_while_somebody_stands_in_line) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_store_that_is_closed_is_told_to_all_in_line_but_those_with_turns) {
+BOOST_AUTO_TEST_CASE(a_store_that_is_closed_is_told_to_all_in_line) {
   on_both([&](weir::store store) {
-    const limiter window(store, "w", sliding_window{.limit = 1, .window = 100ms});
+    const limiter l(store, "w", sliding_window{.limit = 1, .window = 100ms},
+                    {.max_waiting = 50'000});
+    answer([&](auto h) { l.record("a", h); });
     crowd c;
-    window.acquire("a", c.caller());
-    weir::test::run_until_complete(io, c);
-    // Ten thousand answers that come at once must not be told one inside the other.
-    for (int i = 0; i < 10'000; ++i) window.acquire("a", c.caller());
+    for (int i = 0; i < 50'000; ++i) l.acquire("a", c.caller());
     store.close();
+    // The next time they ask, answers come at once, and lead to the next questions: the stack must bear it.
     weir::test::run_until_complete(io, c);
     BOOST_TEST(c.allowed() + c.failed(error::store_closed) + c.failed(error::outcome_unknown) ==
-               10'001u);
-    BOOST_TEST(c.failed(error::store_closed) > 9'000u);
+               50'000u);
+    BOOST_TEST(c.failed(error::store_closed) > 49'000u);
   });
 }
 
@@ -451,6 +447,32 @@ BOOST_AUTO_TEST_CASE(two_processes_lines_share_a_window_and_exceed_it_nowhere) {
     for (const outcome& o : *c) grants.push_back(o.d.at);
   }
   check_window(grants, policy);
+}
+
+BOOST_AUTO_TEST_CASE(with_several_threads_a_batch_is_one_call_too) {
+  const sliding_window policy{.limit = 4'000, .window = 100ms};
+  asio::thread_pool pool(2);
+  auto strand = asio::make_strand(pool.get_executor());
+  weir::store store = weir::make_redis_store(pool.get_executor(),
+                                             weir::test::patient_options(server));
+  const limiter l(store, "r", policy);
+  std::vector<weir::time_point> grants;
+  std::atomic<int> told{0};
+  constexpr int calls = 5'000;
+  for (int i = 0; i < calls; ++i) {
+    l.acquire("a", {.max_wait = 1h},
+              asio::bind_executor(strand, [&](weir::error_code ec, const decision& d) {
+                if (!ec && d.allowed) grants.push_back(d.at);
+                ++told;
+              }));
+  }
+  while (told < calls) std::this_thread::yield();
+  store.close();
+  pool.join();
+  BOOST_TEST(grants.size() == static_cast<std::size_t>(calls));
+  check_window(grants, policy);
+  const std::set<weir::time_point> batches(grants.begin(), grants.end());
+  BOOST_TEST(script_calls() <= static_cast<std::int64_t>(batches.size()) + 2);
 }
 
 BOOST_AUTO_TEST_CASE(threads_come_and_leave) {

@@ -353,7 +353,9 @@ class plain_asking final : public plain_line {
     refused_cost_ = none;
     std::int64_t room = limit_;
     if (remaining_ != none) {
-      room = std::min(room, remaining_ + limit_ * (now - looked_) / window_ + 1);
+      std::int64_t waned = limit_ * (now - looked_) / window_;
+      if (waned * window_ < limit_ * (now - looked_)) ++waned;
+      room = std::min(room, remaining_ + waned);
     }
     for (std::int64_t left = room / cost + 1; left > 0; --left) {
       const std::int64_t next = first([](const caller& c) { return c.is_inside && c.ask == none; });
