@@ -107,14 +107,15 @@ class child {
                                         .max_wait = random_.one_in(5) ? 300ms : 20'000ms};
       const auto begin = std::chrono::steady_clock::now();
       const auto [ec, d] = co_await l.acquire(
-          "all", asked, asio::bind_cancellation_slot(leave->slot(), asio::as_tuple(asio::use_awaitable)));
+          "all", asked,
+          asio::bind_cancellation_slot(leave->slot(), asio::as_tuple(asio::use_awaitable)));
       const bool early = !ec && std::chrono::steady_clock::now() - begin < d.delay;
       timer.cancel();
-      const auto what = early                                        ? report::kind::too_early
-                        : ec == asio::error::operation_aborted       ? report::kind::left
-                        : ec                                         ? report::kind::failed
-                        : d.allowed                                  ? report::kind::used
-                                                                     : report::kind::refused;
+      const auto what = early                                  ? report::kind::too_early
+                        : ec == asio::error::operation_aborted ? report::kind::left
+                        : ec                                   ? report::kind::failed
+                        : d.allowed                            ? report::kind::used
+                                                               : report::kind::refused;
       tell({process_, number, what, d.at.time_since_epoch().count(),
             (d.at + d.delay).time_since_epoch().count(), asked.cost});
     }
@@ -216,8 +217,8 @@ BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
       io,
       [&]() -> asio::awaitable<void> {
         for (report r;;) {
-          const auto [ec, size] = co_await asio::async_read(
-              told, asio::buffer(&r, sizeof r), asio::as_tuple(asio::use_awaitable));
+          const auto [ec, size] = co_await asio::async_read(told, asio::buffer(&r, sizeof r),
+                                                            asio::as_tuple(asio::use_awaitable));
           if (ec) break;
           reports.push_back(r);
           const bool is_its = r.process == static_cast<std::int32_t>(to_be_killed);
@@ -287,7 +288,8 @@ BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
   const std::int64_t at_the_server = script_calls(client);
   BOOST_TEST(at_the_server <= asked + static_cast<std::int64_t>(processes));
   BOOST_TEST(calls < asked);
-  BOOST_TEST_MESSAGE(asked << " turns asked for or given back, in " << at_the_server << " script calls");
+  BOOST_TEST_MESSAGE(asked << " turns asked for or given back, in " << at_the_server
+                           << " script calls");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -45,12 +45,12 @@ limiter shape::open(const store& s) const {
 
 const std::vector<shape>& shapes() {
   static const std::vector<shape> all = {
-      {"token_bucket", {token_bucket{.capacity = 20, .refill = per_second(100)}}},
+      {"token_bucket", {token_bucket{.capacity = 20, .refill = per_second(100)}}, true},
       {"token_bucket in parts", {token_bucket{.capacity = 13, .refill = {7, 3ms}}}},
-      {"gcra", {gcra{.rate = per_minute(50), .burst = 7}}},
-      {"leaky_bucket", {leaky_bucket{.capacity = 10, .leak = per_second(50)}}},
-      {"leaky_bucket in parts", {leaky_bucket{.capacity = 10, .leak = {3, 7ms}}}},
-      {"sliding_log", {sliding_log{.limit = 30, .window = 1s}}},
+      {"gcra", {gcra{.rate = per_minute(50), .burst = 7}}, true},
+      {"leaky_bucket", {leaky_bucket{.capacity = 10, .leak = per_second(50)}}, true},
+      {"leaky_bucket in parts", {leaky_bucket{.capacity = 10, .leak = {3, 7ms}}}, true},
+      {"sliding_log", {sliding_log{.limit = 30, .window = 1s}}, true},
       {"sliding_log with a resolution",
        {sliding_log{.limit = 30, .window = 1s, .resolution = 100ms}}},
       {"fixed_window", {fixed_window{.limit = 25, .window = 1s}}},
@@ -86,9 +86,8 @@ waiter arrivals::next(bool some_leave) {
   w.max_wait = random_.one_in(8)   ? random_.between(0, 3)
                : random_.one_in(2) ? random_.magnitude(10 * span_)
                                    : random_.between(0, 10 * span_);
-  if (some_leave && random_.one_in(3)) {
-    w.leaves_after = random_.one_in(4) ? random_.magnitude(w.max_wait + 1)
-                                       : random_.between(0, w.max_wait);
+  if (some_leave && random_.one_in(2)) {
+    w.leaves_after = random_.between(0, random_.magnitude(w.max_wait + 1));
   }
   return w;
 }

@@ -76,7 +76,10 @@ class simulated_fleet {
     std::int64_t next = simulation::now();
     while (count > 0 || waiting_ > 0) {
       const std::int64_t leaves = leaving_.empty() ? never : leaving_.top().first;
-      simulation::advance_to(std::min({count > 0 ? next : never, leaves, simulation::next_timer()}));
+      const std::int64_t time = std::min(
+          {count > 0 ? next : never, leaves, simulation::next_timer()});
+      if (time == never) throw std::runtime_error("somebody will never wake");
+      simulation::advance_to(time);
       if (random_.one_in(2)) settle();
       while (!leaving_.empty() && leaving_.top().first <= simulation::now()) {
         leave(leaving_.top().second);
@@ -137,17 +140,17 @@ class simulated_fleet {
     ++waiting_;
     const process& p = *processes_[w.process];
     w.connection = p.connection;
-    p.limiter.acquire(
-        simulation::subject_name(w.subject),
-        {.cost = w.cost, .max_wait = microseconds(w.max_wait)},
-        asio::bind_cancellation_slot(w.leave->slot(), [this, number](error_code ec, const decision& d) {
-          waiter& heard = all_[number];
-          heard.answered_at = simulation::now();
-          ++heard.answers;
-          heard.ec = ec;
-          heard.said = d;
-          --waiting_;
-        }));
+    p.limiter.acquire(simulation::subject_name(w.subject),
+                      {.cost = w.cost, .max_wait = microseconds(w.max_wait)},
+                      asio::bind_cancellation_slot(
+                          w.leave->slot(), [this, number](error_code ec, const decision& d) {
+                            waiter& heard = all_[number];
+                            heard.answered_at = simulation::now();
+                            ++heard.answers;
+                            heard.ec = ec;
+                            heard.said = d;
+                            --waiting_;
+                          }));
     if (w.leaves_after) {
       // Also while the call is on its way.
       const std::int64_t after = random_.one_in(4) ? random_.magnitude(20'000) : *w.leaves_after;
@@ -183,9 +186,9 @@ class simulated_fleet {
       const std::int64_t woken = check_waiters(subject, line);
       // Nothing that was booked is forgotten, but by those who died.
       const std::int64_t lost = of_line.at_once + of_line.booked - of_line.given_back - woken;
-      require(lost >= 0 && lost <= dead_[subject],
-              std::to_string(lost) + " turns neither used nor given back, " +
-                  std::to_string(dead_[subject]) + " died");
+      require(lost >= 0 && lost <= dead_[subject], std::to_string(lost) +
+                                                       " turns neither used nor given back, " +
+                                                       std::to_string(dead_[subject]) + " died");
       require(line.calls <= static_cast<std::int64_t>(line.ledger.size()) + of_line.given_back,
               "more calls than waiters and returns");
       sum += of_line;
@@ -209,8 +212,8 @@ class simulated_fleet {
       require(w.answers == 1, "somebody was not answered once");
       require(!w.ec || w.ec == asio::error::operation_aborted, w.ec.message());
       if (w.ec || !w.said.allowed) continue;
-      const auto found = announced.find({w.connection, w.said.at.time_since_epoch().count(),
-                                         w.turn(), w.cost, w.answered_at});
+      const auto found = announced.find(
+          {w.connection, w.said.at.time_since_epoch().count(), w.turn(), w.cost, w.answered_at});
       require(found != announced.end(), "woken at another time than its turn");
       announced.erase(found);
       ++woken;
@@ -239,7 +242,8 @@ class simulated_fleet {
 void run_all(processes how) {
   servers all;
   const auto& shapes = simulation::shapes();
-  const std::int64_t count = simulation::count_of_waiters() / static_cast<std::int64_t>(shapes.size());
+  const std::int64_t count = simulation::count_of_waiters() /
+                             static_cast<std::int64_t>(shapes.size());
   for (const shape& s : shapes) {
     BOOST_TEST_CONTEXT(s.name << ", WEIR_TEST_SEED=" << test::run_seed()) {
       try {

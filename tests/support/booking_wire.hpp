@@ -30,8 +30,7 @@ class booking_wire {
     std::function<void()> before_command = {};              ///< called when one reaches the server
   };
 
-  booking_wire(const boost::asio::any_io_executor& executor, const redis_server& server,
-               options o);
+  booking_wire(const boost::asio::any_io_executor& executor, const redis_server& server, options o);
   booking_wire(const boost::asio::any_io_executor& executor, const redis_server& server)
       : booking_wire(executor, server, options()) {}
   ~booking_wire();

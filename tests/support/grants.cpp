@@ -104,7 +104,9 @@ std::optional<std::string> first_excess(const policy& p, std::vector<grant> all,
       return of_bucket(whole, all, p.capacity, p.refill, false);
     }
     result operator()(const gcra& p) const { return of_bucket(whole, all, p.burst, p.rate, false); }
-    result operator()(const leaky_bucket& p) const { return of_bucket(whole, all, 0, p.leak, true); }
+    result operator()(const leaky_bucket& p) const {
+      return of_bucket(whole, all, 0, p.leak, true);
+    }
   };
   return std::visit(visitor{p, all, openers_left}, p);
 }

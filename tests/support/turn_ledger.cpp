@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
+/// A log keeps the order, whoever leaves; so do windows, by being opened ahead, and queues. A bucket knows its level only.
+bool keeps_order(const policy& p) { return std::holds_alternative<sliding_log>(p); }
 bool is_bucket(const policy& p) {
   return std::holds_alternative<token_bucket>(p) || std::holds_alternative<gcra>(p);
 }
@@ -92,7 +94,8 @@ std::int64_t turn_ledger::check_order(std::span<const policy> policies) const {
   struct return_ {
     std::size_t place, number;
   };
-  const bool may_overtake = std::all_of(policies.begin(), policies.end(), is_bucket);
+  const bool may_overtake = std::any_of(policies.begin(), policies.end(), is_bucket) &&
+                            std::none_of(policies.begin(), policies.end(), keeps_order);
   std::set<standing> line;
   std::vector<std::size_t> since(asked_.size());
   // Of those who gave back, who could have made room for one: the later and the further ahead, the better.
@@ -136,7 +139,8 @@ void turn_ledger::check_as_if_they_had_never_come(std::span<const policy> polici
     const asked& a = asked_[e.number];
     if (e.gives_back || left[e.number] || !a.allowed) continue;
     const std::int64_t turn = expected.turn_of(a.at, a.cost).latest;
-    if (a.turn != turn) fail(e, "without those who left it would be +" + std::to_string(turn - a.at));
+    if (a.turn != turn)
+      fail(e, "without those who left it would be +" + std::to_string(turn - a.at));
     expected.book(a.at, a.turn, a.cost);
   }
 }

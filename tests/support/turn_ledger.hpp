@@ -44,8 +44,8 @@ class turn_ledger {
   /// Reads it from the beginning. Throws, and says why, unless
   /// - each turn is the one that it should be, see turn_line;
   /// - those are booked, and no others, whose turn comes within the time that they would wait;
-  /// - nobody comes before one who was there earlier and has not left, but where one ahead of both has given back: and
-  ///   then in a bucket only;
+  /// - nobody comes before one who was there earlier and has not left; but in a bucket, with no log beside it, into what
+  ///   somebody ahead of both has given back;
   /// - what went out, with those who kept their turns, exceeds no window.
   totals check(std::span<const policy> policies) const;
 

@@ -260,7 +260,9 @@ struct maker {
   result operator()(const token_bucket& p) const {
     return std::make_unique<bucket>(p.refill, p.capacity, alone);
   }
-  result operator()(const gcra& p) const { return std::make_unique<bucket>(p.rate, p.burst, alone); }
+  result operator()(const gcra& p) const {
+    return std::make_unique<bucket>(p.rate, p.burst, alone);
+  }
   result operator()(const leaky_bucket& p) const { return std::make_unique<queue>(p.leak, alone); }
 };
 
