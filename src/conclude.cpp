@@ -37,8 +37,10 @@ void sign(check& c) {
   const limiter_core& limiter = *c.limiter;
   if (!counts || !c.answer.allowed || c.answer.source != source::store) return;
   if (!limiter.can_settle || !c.further.empty()) return;
-  const std::int64_t empty_at = c.answer.receipt.empty_at;
-  c.answer.receipt = {new_id(), limiter.origin_of(c.subject.view()), c.cost, empty_at};
+  receipt& signed_one = c.answer.receipt;
+  signed_one.id = new_id();
+  signed_one.of = limiter.origin_of(c.subject.view());
+  signed_one.cost = c.cost;
 }
 
 }  // namespace

@@ -148,13 +148,7 @@ limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_v
       failure(options.on_failure),
       shares_keys(!options.group.empty()) {
   can_book = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_book);
-  // Whom a leaky bucket lets in later was counted by the others at once: one decision does not tell both times.
-  const bool delays = tiers.size() > 1 && std::any_of(tiers.begin(), tiers.end(), [](const auto& k) {
-                        const auto* bucket = std::get_if<policies::meter>(&k);
-                        return bucket != nullptr && bucket->is_spaced();
-                      });
-  can_settle = !counts_refused && !delays &&
-               std::all_of(tiers.begin(), tiers.end(), policies::can_settle);
+  can_settle = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_settle);
   line = make_line(tiers, can_book, counts_refused, options);
   if (has_hold) {
     check_feedback_options(options, counts_refused);
@@ -213,7 +207,7 @@ policies::ticket ticket_of(const check& c) {
   const limiter_core& limiter = *c.limiter;
   const bool alone = c.further.empty() && !limiter.shares_keys &&
                      limiter.tiers.size() == (limiter.has_hold ? 2u : 1u);
-  policies::ticket t = policies::ticket_of(c.answer, limiter.tiers, alone);
+  policies::ticket t = policies::ticket_of(c.answer, limiter.tiers, alone, c.further.empty());
   t.whole = c.kind != check_kind::refund || c.cost == c.answer.receipt.cost;
   return t;
 }

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "weir/detail/check.hpp"
 
@@ -12,8 +14,10 @@ namespace weir::detail {
 /// who has a later one stands in the way. Any thread may call.
 class returned_turns {
  public:
-  /// Has the store take back what `booked` holds, soon.
-  void add(const boost::asio::any_io_executor& executor, const check& booked);
+  /// Has the store take back what each of these holds, soon. `sent` is called once it has been told so; not if the context
+  /// shuts down before.
+  void add(const boost::asio::any_io_executor& executor, std::span<const check* const> booked,
+           std::function<void()> sent = {});
 
  private:
   struct batch;

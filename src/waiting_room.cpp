@@ -52,7 +52,8 @@ void waiting_room::cancel(check& c, cancel_scope scope) {
 void waiting_room::leave(check& c) {
   c.ec = asio::error::operation_aborted;
   if (c.answer.source == source::fallback) return;  // booked in this process, which goes on alone
-  returned_.add(executor_, c);
+  const check* const booked[] = {&c};
+  returned_.add(executor_, booked);
 }
 
 void waiting_room::arm() {

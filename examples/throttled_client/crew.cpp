@@ -37,11 +37,12 @@ job job::from_arguments(const std::vector<std::string>& a) {
 }
 
 std::ostream& operator<<(std::ostream& out, const crew_report& r) {
-  return out << r.answered << ' ' << r.turned_away << ' ' << r.failed << ' ' << r.paused;
+  return out << r.answered << ' ' << r.turned_away << ' ' << r.failed << ' ' << r.paused << ' '
+             << r.displaced;
 }
 
 std::istream& operator>>(std::istream& in, crew_report& r) {
-  return in >> r.answered >> r.turned_away >> r.failed >> r.paused;
+  return in >> r.answered >> r.turned_away >> r.failed >> r.paused >> r.displaced;
 }
 
 namespace {
@@ -54,6 +55,10 @@ class crew {
     client_options options{.host = "localhost", .port = work.port, .account = work.account};
     options.prepare = [this](http_request& r) { prepare(r); };
     options.paused = [this] { paused(); };
+    options.displaced = [this] { ++report_.displaced; };
+    // The vendor answers in a tenth of a second.
+    options.timeout = 2s;
+    options.lease = 3s;
     client_.emplace(store_, tls_, vendor_limits{}, std::move(options));
   }
 
@@ -118,8 +123,10 @@ class crew {
 
   /// What many clients do: a call when there is something to call for, and after a 429 the wait that it asks for.
   asio::awaitable<void> make_calls_as_we_like() {
+    asio::ip::tcp::resolver resolver(context_);
+    const addresses to = co_await resolver.async_resolve("localhost", work_.port, asio::deferred);
     https_connection vendor(context_.get_executor(), tls_);
-    co_await vendor.connect("localhost", work_.port, 5s);
+    co_await vendor.connect(to, "localhost", 5s);
     asio::steady_timer timer(context_);
     while (!over_) {
       http_request request = new_request();

@@ -26,6 +26,7 @@ struct crew_report {
   std::int64_t turned_away = 0;  ///< calls that ended with a 429
   std::int64_t failed = 0;       ///< calls that ended with an error
   std::int64_t paused = 0;       ///< responses that asked for a pause
+  std::int64_t displaced = 0;    ///< attempts that were given up because their place was lost
 };
 
 // One line of text each.

@@ -71,7 +71,7 @@ int run(const options& opts) {
   if (opts.stop_one) {
     std::this_thread::sleep_until(half);
     processes.back().signal(SIGSTOP);
-    std::this_thread::sleep_for(3s);
+    std::this_thread::sleep_for(4s);
     processes.back().signal(SIGCONT);
   }
   const vendor_report seen = server.report(measured + patience);
@@ -84,7 +84,12 @@ int run(const options& opts) {
     reports.push_back(p.pid() >= 0 ? std::optional(last_words(p)) : std::nullopt);
   }
   print_report(limits, seen, reports);
-  return print_verdict(seen) ? 0 : 1;
+  if (!print_verdict(seen)) return 1;
+  if (opts.stop_one && reports.back()->displaced == 0) {
+    std::cout << "FAILED: the process that was stopped did not notice.\n";
+    return 1;
+  }
+  return 0;
 }
 
 int main(const std::vector<std::string>& arguments) {

@@ -8,12 +8,12 @@ namespace {
 constexpr std::string_view usage_text = R"help(
 scripts/throttled_client [options]
 
-A vendor's HTTPS server allows 120 calls in any second, 50 a second in the long run (what is not
-used is saved up, to 100), and 32 at once; now and then it wants to be left alone for a second.
+A vendor's HTTPS server allows 120 calls in any second, 25 a second in the long run (what is not
+used is saved up, to 150), and 12 at once; now and then it wants to be left alone for a second.
 Callers in several processes call it as much as it allows, through a throttled client.
 
   --processes N    processes, 1 to 64 (default: 4; with memory:// just 1)
-  --callers N      callers in all, 1 to 1000 (default: 48)
+  --callers N      callers in all, 1 to 1000 (default: 40)
   --seconds N      how long the vendor counts, 3 to 3600 (default: 20)
   --kill-one       one of the processes is killed half-way
   --stop-one       one of the processes is stopped half-way, for longer than its leases last

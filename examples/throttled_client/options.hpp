@@ -11,7 +11,7 @@ namespace throttled {
 struct options {
   std::string store = "memory://";
   int processes = 1;  ///< 4 if the store can be shared
-  int callers = 48;
+  int callers = 40;
   int seconds = 20;
   bool kill_one = false;
   bool stop_one = false;

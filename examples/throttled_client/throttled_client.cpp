@@ -7,6 +7,7 @@
 #include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <random>
 
 namespace throttled {
@@ -17,6 +18,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
+void require(bool holds, const char* what) {
+  if (!holds) throw std::invalid_argument(what);
+}
+
 /// The vendor counts when a request reaches it, weir when its turn comes; between the two lie a timer, a busy processor,
 /// a network, and nobody knows how long they take. It does not matter. Each call holds one of the `at_once` places from
 /// before its turn until its answer is here. So those that the vendor sees in some time are those whose turn came in that
@@ -25,6 +30,9 @@ namespace {
 ///
 /// The tenth of a percent is for two clocks that do not run equally fast: of the store's host, and of the vendor's.
 weir::tiers policy_for(const vendor_limits& vendor) {
+  require(
+      vendor.at_once < vendor.per_second && vendor.at_once < vendor.saved_up,
+      "at_once has to be less than what the vendor allows in a second, and than what it saves up");
   return weir::tiers{
       weir::sliding_log{.limit = vendor.per_second - vendor.at_once, .window = 1001ms},
       weir::token_bucket{.capacity = vendor.saved_up - vendor.at_once,
@@ -55,8 +63,6 @@ bool may_be_repeated(const http_request& request) {
   }
 }
 
-bool is_weirs(const weir::error_code& ec) { return ec.category() == weir::error_category(); }
-
 }  // namespace
 
 throttled_client::throttled_client(const weir::store& store, asio::ssl::context& tls,
@@ -64,16 +70,17 @@ throttled_client::throttled_client(const weir::store& store, asio::ssl::context&
     : options_(std::move(options)),
       tls_(tls),
       gate_(store, "vendor", {.limit = limits.at_once, .lease = options_.lease}),
-      limiter_(store, "vendor", policy_for(limits), {.feedback = true}),
-      // Of the same name, and so held back by the same pauses; it refuses for nothing else.
-      pauses_(store, "vendor", weir::fixed_window{.limit = weir::unlimited, .window = 1s},
-              {.feedback = true}) {}
+      limiter_(store, "vendor", policy_for(limits), {.feedback = true}) {
+  require(2 * options_.lease >= 3 * options_.timeout, "a call may take longer than a lease");
+}
 
 asio::awaitable<http_response> throttled_client::call(http_request& request) {
   for (int attempt = 1;; ++attempt) {
     const bool last = attempt == options_.attempts;
     bool sent = false;
     try {
+      // Nothing bounds a name lookup: no place is held meanwhile.
+      if (addresses_.empty()) co_await look_up();
       const weir::lease place = co_await enter();
       http_response response = co_await while_held(place, request, sent);
       // Turned away, it has not been done, and may be tried again whatever it is. There is nothing to wait for
@@ -81,7 +88,7 @@ asio::awaitable<http_response> throttled_client::call(http_request& request) {
       if (last || response.result() != http::status::too_many_requests) co_return response;
       continue;
     } catch (const boost::system::system_error& e) {
-      if (last || is_weirs(e.code()) || (sent && !may_be_repeated(request))) throw;
+      if (last || !may_pass(e.code()) || (sent && !may_be_repeated(request))) throw;
     }
     co_await nap(100ms * attempt, 100ms);
   }
@@ -90,7 +97,7 @@ asio::awaitable<http_response> throttled_client::call(http_request& request) {
 /// There is no line at the gate: who finds it full asks again.
 asio::awaitable<weir::lease> throttled_client::enter() {
   const auto deadline = std::chrono::steady_clock::now() + options_.longest_wait;
-  for (auto pause = 4ms;; pause = std::min(2 * pause, 32ms)) {
+  for (auto pause = 4ms;; pause = std::min(2 * pause, 64ms)) {
     weir::lease place = co_await gate_.enter(options_.account);
     if (place) co_return place;
     if (std::chrono::steady_clock::now() > deadline) throw too_busy("no place");
@@ -107,16 +114,28 @@ asio::awaitable<http_response> throttled_client::while_held(const weir::lease& p
       asio::co_spawn(executor, attempt(place, request, sent), asio::deferred), place.lost());
   auto [order, failure, response, lost] = co_await std::move(race).async_wait(
       asio::experimental::wait_for_one(), asio::deferred);
+  if (order[0] == 1) options_.displaced();
   if (failure) std::rethrow_exception(failure);
   co_return std::move(response);
 }
 
 asio::awaitable<http_response> throttled_client::attempt(const weir::lease& place,
                                                          http_request& request, bool& sent) {
-  connection vendor = co_await take_connection();  // first: a turn should not grow old over it
-  co_await wait_for_turn(request);
+  // Nobody who sleeps until a turn is told of a pause that begins meanwhile, so one more look, and the next turn is then
+  // behind the pause. (A pause of nothing changes nothing, and tells whether there is one.)
+  connection vendor;
+  do {
+    co_await wait_for_turn();
+    // Only now: while a turn is waited for, a server may close what it has not heard of for a while.
+    if (!vendor || !vendor->is_usable(options_.idle)) vendor = take_idle();
+    if (!vendor) vendor = co_await open();
+    options_.prepare(request);
+  } while ((co_await limiter_.cool_down(options_.account, 0us)).held);
   // If we were stopped for a while, the place may be gone before we could be told.
-  if (!place.is_held()) throw boost::system::system_error(asio::error::operation_aborted);
+  if (!place.is_held()) {
+    options_.displaced();
+    throw boost::system::system_error(asio::error::operation_aborted);
+  }
 
   sent = true;
   http_response response = co_await vendor->exchange(request, options_.timeout);
@@ -129,42 +148,52 @@ asio::awaitable<http_response> throttled_client::attempt(const weir::lease& plac
   if (ec && response.result() == http::status::too_many_requests) {
     throw boost::system::system_error(ec);
   }
-  if (response.keep_alive()) idle_.push_back(std::move(vendor));
+  idle_.push_back(std::move(vendor));  // whether it is of use is seen when it is taken
   co_return response;
 }
 
-/// Books a turn as soon as it is near, and waits for it. Nobody who sleeps is told of a pause that begins meanwhile, so one
-/// more look; the next turn is then behind the pause.
-asio::awaitable<void> throttled_client::wait_for_turn(http_request& request) {
+/// Books a turn as soon as it is near, and waits for it.
+asio::awaitable<void> throttled_client::wait_for_turn() {
   const auto deadline = std::chrono::steady_clock::now() + options_.longest_wait;
   for (;;) {
     const weir::decision turn = co_await limiter_.acquire(options_.account,
                                                           {.max_wait = options_.look_ahead});
-    if (!turn.allowed) {
-      if (std::chrono::steady_clock::now() + turn.retry_after > deadline) throw too_busy("no turn");
-      co_await nap(turn.retry_after, options_.look_ahead);
-      continue;
-    }
-    options_.prepare(request);
-    const weir::decision now = co_await pauses_.fetch(options_.account);
-    if (now.allowed) co_return;
+    if (turn.allowed) co_return;
+    if (std::chrono::steady_clock::now() + turn.retry_after > deadline) throw too_busy("no turn");
+    co_await nap(turn.retry_after, options_.look_ahead);
   }
 }
 
-asio::awaitable<throttled_client::connection> throttled_client::take_connection() {
-  while (idle_.empty()) co_await connect(1);
-  connection taken = std::move(idle_.back());
-  idle_.pop_back();
-  co_return taken;
+/// The one that was used last, if it still can be.
+throttled_client::connection throttled_client::take_idle() {
+  while (!idle_.empty()) {
+    connection last = std::move(idle_.back());
+    idle_.pop_back();
+    if (last->is_usable(options_.idle)) return last;
+  }
+  return nullptr;
+}
+
+asio::awaitable<throttled_client::connection> throttled_client::open() {
+  if (addresses_.empty()) co_await look_up();
+  auto opened = std::make_unique<https_connection>(co_await asio::this_coro::executor, tls_);
+  const addresses to = addresses_;
+  try {
+    co_await opened->connect(to, options_.host, options_.timeout);
+  } catch (...) {
+    addresses_ = {};  // it may have moved
+    throw;
+  }
+  co_return opened;
+}
+
+asio::awaitable<void> throttled_client::look_up() {
+  asio::ip::tcp::resolver resolver(co_await asio::this_coro::executor);
+  addresses_ = co_await resolver.async_resolve(options_.host, options_.port, asio::use_awaitable);
 }
 
 asio::awaitable<void> throttled_client::connect(int connections) {
-  auto executor = co_await asio::this_coro::executor;
-  for (int i = 0; i < connections; ++i) {
-    auto opened = std::make_unique<https_connection>(executor, tls_);
-    co_await opened->connect(options_.host, options_.port, options_.timeout);
-    idle_.push_back(std::move(opened));
-  }
+  for (int i = 0; i < connections; ++i) idle_.push_back(co_await open());
 }
 
 }  // namespace throttled

@@ -23,9 +23,11 @@ struct client_options {
   int attempts = 5;                                ///< of one call, at the most
   std::chrono::milliseconds timeout{5000};         ///< of connecting, and of one exchange
   std::chrono::milliseconds longest_wait{30'000};  ///< for a place, and then for a turn
+  std::chrono::milliseconds idle{4000};            ///< a connection is not used again after that
 
-  /// How long a dead process's places stay taken.
-  std::chrono::milliseconds lease{2000};
+  /// How long a dead process's places stay taken; two thirds of it at the least. Within that its last calls have to be
+  /// over at the vendor: so it is not below one and a half times the timeout.
+  std::chrono::milliseconds lease{7500};
   /// A turn is booked when it is not further away than this: what is booked is lost with the process, and to a pause.
   std::chrono::milliseconds look_ahead{40};
 
@@ -34,6 +36,8 @@ struct client_options {
   std::function<void(http_request&)> prepare = [](http_request&) {};
   /// The vendor has asked for a pause, and the whole fleet knows of it now.
   std::function<void()> paused = [] {};
+  /// An attempt has ended before it was sent, or answered, because its place was lost.
+  std::function<void()> displaced = [] {};
 };
 
 /// No place or no turn within client_options::longest_wait.
@@ -48,6 +52,7 @@ struct too_busy : std::runtime_error {
 /// For one thread, or a strand: everything runs on the store's executor. Calls may overlap; they share the connections.
 class throttled_client {
  public:
+  /// Throws std::invalid_argument if `at_once` is not below `per_second` and `saved_up`, or the lease too short.
   throttled_client(const weir::store& store, boost::asio::ssl::context& tls,
                    const vendor_limits& limits, client_options options);
 
@@ -68,14 +73,16 @@ class throttled_client {
                                                    bool& sent);
   boost::asio::awaitable<http_response> attempt(const weir::lease& place, http_request& request,
                                                 bool& sent);
-  boost::asio::awaitable<void> wait_for_turn(http_request& request);
-  boost::asio::awaitable<connection> take_connection();
+  boost::asio::awaitable<void> wait_for_turn();
+  boost::asio::awaitable<void> look_up();
+  boost::asio::awaitable<connection> open();
+  connection take_idle();
 
   const client_options options_;
   boost::asio::ssl::context& tls_;
   const weir::concurrency_limiter gate_;
   const weir::limiter limiter_;
-  const weir::limiter pauses_;
+  addresses addresses_;
   std::vector<connection> idle_;  // no more than there are places
 };
 

@@ -10,11 +10,11 @@ struct vendor_limits {
   int per_second = 120;
 
   /// So many a second in the long run; what is not used is saved up, to so many.
-  int rate = 50;
-  int saved_up = 100;
+  int rate = 25;
+  int saved_up = 150;
 
   /// So many at once.
-  int at_once = 32;
+  int at_once = 12;
 };
 
 }  // namespace throttled

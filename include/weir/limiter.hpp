@@ -317,7 +317,7 @@ class limiter {
   /// the pause in `retry_after`. For when a vendor says 429. Counted on the store's clock; later calls can only prolong
   /// it; reset() ends it. At most limiter_options::max_cool_down: if `pause` is longer, the subject is held back for that
   /// long, and the error is error::pause_too_long, so that somebody may look what the vendor wants. A pause of zero or
-  /// less changes nothing.
+  /// less changes nothing: it only asks whether there is one.
   ///
   /// To `retry_after` of whoever is held back, up to a tenth, and a second at most, is added at random: a fleet that was
   /// told to wait does not come back in one moment.

@@ -32,6 +32,7 @@ class ask final : public check, public std::enable_shared_from_this<ask> {
   subject_line& of;
   waiter* for_whom = nullptr;  // nobody: who it was for has left
   bool is_inherited = false;   // another's before
+  bool is_unwanted = false;    // a wish to cancel it is on its way
   bool is_turn = false;
   std::uint64_t number = 0;   // of a turn: in the order of the answers
   set_hook by_time, by_cost;  // of a turn
@@ -72,7 +73,8 @@ using turns_by_cost = turn_set<order::of_cost_and_time, &ask::by_cost>;
 
 /// What a line wants done; it does nothing of it itself.
 struct orders {
-  std::vector<ask_ptr> returns;                           // turns to give back
+  std::vector<ask_ptr> returns;                           // turns to give back, before any start
+  bool returns_are_known = false;                         // to those who start
   std::vector<std::pair<ask_ptr, cancel_scope>> cancels;  // asks that nobody wants
   std::vector<ask_ptr> starts;                            // in this order
   check_list told;                                        // callers who have their result

@@ -4,6 +4,8 @@
 #include <boost/asio/error.hpp>
 #include <utility>
 
+#include "limiter_core.hpp"
+
 namespace weir::detail {
 namespace {
 
@@ -19,7 +21,8 @@ decision after(decision said, microseconds passed) {
 
 }  // namespace
 
-void asking_line::come_in(waiter& w, time, orders&) {
+void asking_line::come_in(waiter& w, time now, orders& o) {
+  if (will_not_pass(w, now)) return tell(w, refusal_as_of(now), o);
   by_cost_.insert(w);
   by_patience_.insert(w);
 }
@@ -31,6 +34,7 @@ void asking_line::withdraw(waiter& w, orders& o) {
 
 bool asking_line::take_over(waiter& from, waiter& newcomer, time) {
   if (from.asked == nullptr || from.cost() != newcomer.cost()) return false;
+  if (from.asked->is_unwanted) return false;
   pass_on(from, newcomer);
   newcomer.asked->is_inherited = true;
   by_cost_.insert(newcomer);
@@ -49,6 +53,13 @@ void asking_line::hear(ask& a, time now, orders& o) {
     if (own != nullptr && (was_cancelled || !a.is_inherited)) tell(*own, a.ec, o);
     return;
   }
+  const bool store_spoke = a.answer.source == source::store;
+  if (!store_spoke && a.limiter->failure == on_failure::open) {
+    // All pass, as long as nobody counts.
+    known_.reset();
+    while (!inside().empty()) tell(*inside().begin(), a.answer, o);
+    return;
+  }
   // Behind a pause there may be more than is left now.
   if (a.answer.held) {
     known_.reset();
@@ -58,7 +69,9 @@ void asking_line::hear(ask& a, time now, orders& o) {
   if (!a.answer.allowed) {
     // A pause holds back whatever it costs.
     const std::int64_t cost = a.answer.held ? 0 : a.cost;
-    if (!refused_) refused_ = {a.answer, cost, now, now + a.answer.retry_after};
+    if (refused_) return;
+    refused_ = {a.answer, cost, now, now + a.answer.retry_after};
+    is_news_ = true;
     return;
   }
   const auto first = by_cost_.lower_bound(a.cost, order::of_cost());
@@ -72,6 +85,7 @@ void asking_line::go_on(time now, orders& o) {
   const std::int64_t cost = inside().begin()->cost();
   if (refused_ && now < refused_->until && cost >= refused_->cost) return;
   refused_.reset();
+  asked_upto_ = last_arrival();
   std::int64_t wanted = might_pass(cost, now) + 1;
   for (auto it = inside().begin(); it != inside().end() && it->cost() == cost && wanted > 0;
        --wanted) {
@@ -79,18 +93,32 @@ void asking_line::go_on(time now, orders& o) {
   }
 }
 
-/// Those who will not pass in time, as far as is known.
+/// As far as is known: not in time, however many before it leave.
+bool asking_line::will_not_pass(const waiter& w, time now) const {
+  return refused_ && now < refused_->until && w.latest < refused_->until &&
+         w.cost() >= refused_->cost;
+}
+
+decision asking_line::refusal_as_of(time now) const {
+  return after(refused_->said, std::chrono::floor<microseconds>(now - refused_->heard));
+}
+
+/// Those who will not pass in time, and those whose time is over after they have been there for a round of questions.
 void asking_line::turn_away(time now, orders& o) {
   const bool failed = std::exchange(store_failed_, false);
-  for (auto it = by_patience_.begin(); it != by_patience_.end();) {
+  if (std::exchange(is_news_, false)) {
+    const auto first = by_cost_.lower_bound(refused_->cost, order::of_cost());
+    for (auto it = first; it != by_cost_.end();) {
+      waiter& w = *it++;
+      if (w.latest < refused_->until) tell(w, refusal_as_of(now), o);
+    }
+  }
+  for (auto it = by_patience_.begin(); it != by_patience_.end() && it->latest <= now;) {
     waiter& w = *it++;
     if (refused_ && w.latest < refused_->until) {
-      if (w.cost() < refused_->cost && w.latest > now) continue;  // those before it may leave
-      tell(w, after(refused_->said, std::chrono::floor<microseconds>(now - refused_->heard)), o);
-    } else if (failed && w.latest <= now) {
+      tell(w, refusal_as_of(now), o);
+    } else if (failed || w.goes.arrival <= asked_upto_) {
       tell(w, error::timed_out, o);
-    } else {
-      break;
     }
   }
 }

@@ -37,6 +37,8 @@ class asking_line final : public subject_line {
   void go_on(time now, orders& o) override;
   time next_time() const override;
 
+  bool will_not_pass(const waiter& w, time now) const;
+  decision refusal_as_of(time now) const;
   void turn_away(time now, orders& o);
   std::int64_t might_pass(std::int64_t cost, time now) const;
 
@@ -46,7 +48,9 @@ class asking_line final : public subject_line {
   waiters_by_patience by_patience_;
   std::optional<refusal> refused_;
   std::optional<knowledge> known_;
-  bool store_failed_ = false;  // since the last time it was asked
+  bool is_news_ = false;          // the refusal
+  bool store_failed_ = false;     // since the last time it was asked
+  std::uint64_t asked_upto_ = 0;  // who had come last by then
 };
 
 }  // namespace weir::detail

@@ -8,6 +8,7 @@ namespace weir::detail {
 void subject_line::arrive(check& c, std::uint64_t arrival, time now, orders& o) {
   auto& w = *new waiter(c, rank(now, arrival, c.priority, rules_.ageing), now + c.max_wait);
   c.place = &w;
+  last_arrival_ = arrival;
   if (inside_count_ < rules_.max_waiting) {
     let_in(w);
     come_in(w, now, o);
@@ -75,7 +76,9 @@ void subject_line::leave(check& c, cancel_scope scope, time now, orders& o) {
   waiter& w = *c.place;
   if (scope == cancel_scope::only_unsent && w.asked != nullptr) {
     // Whether it was sent, the store knows. If not, the answer is that it was cancelled. A turn is booked.
-    if (!w.asked->is_turn) o.cancels.emplace_back(w.asked, scope);
+    if (w.asked->is_turn) return;
+    w.asked->is_unwanted = true;
+    o.cancels.emplace_back(w.asked, scope);
     return;
   }
   withdraw(w, o);

@@ -63,6 +63,7 @@ class subject_line {
   const waiters_by_rank& inside() const noexcept { return inside_; }
   waiters_by_rank& inside() noexcept { return inside_; }
   std::size_t asks_out() const noexcept { return asks_out_; }
+  std::uint64_t last_arrival() const noexcept { return last_arrival_; }
 
  private:
   void let_in(waiter& w);
@@ -79,6 +80,7 @@ class subject_line {
   waiters_by_patience outside_by_patience_;
   std::size_t outside_count_ = 0;
   std::size_t asks_out_ = 0;
+  std::uint64_t last_arrival_ = 0;
 };
 
 }  // namespace weir::detail

@@ -61,6 +61,7 @@ void turn_line::withdraw(waiter& w, orders& o) {
 bool turn_line::take_over(waiter& from, waiter& newcomer, time now) {
   if (from.asked == nullptr || from.cost() != newcomer.cost()) return false;
   ask& a = *from.asked;
+  if (a.is_unwanted) return false;
   if (a.is_turn) {
     if (a.due() > newcomer.latest) return false;
     newcomer.heard = now;
@@ -87,6 +88,9 @@ void turn_line::hear(ask& a, time now, orders& o) {
   } else if (a.ec) {
     tell(*w, a.ec, o);
   } else if (!a.answer.allowed) {
+    // Whoever asked with a little less would wait for that much longer the next time.
+    const microseconds less = w->caller->max_wait - a.max_wait;
+    a.answer.retry_after = std::max(microseconds{1}, a.answer.retry_after - less);
     tell(*w, a.answer, o);
   } else {
     a.is_turn = true;

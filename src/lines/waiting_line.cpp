@@ -117,6 +117,7 @@ void waiting_line::note(const core_ptr& core, row& r, orders& o) {
     to_start_.push_back(std::move(a));
   }
   o.starts.clear();
+  if (!o.returns.empty() && !std::exchange(o.returns_are_known, true)) ++unsent_returns_;
   // The store does not know yet what was not started.
   std::erase_if(o.cancels, [](const auto& wish) {
     const auto& [a, scope] = wish;
@@ -153,7 +154,11 @@ void waiting_line::arm(const core_ptr& core) {
 
 void waiting_line::carry_out(const core_ptr& core, orders& o, delivery how) {
   const auto executor = core->store->get_executor();
-  for (const ask_ptr& a : o.returns) returns_.add(executor, *a);
+  if (!o.returns.empty()) {
+    std::vector<const check*> turns;
+    for (const ask_ptr& a : o.returns) turns.push_back(a.get());
+    returns_.add(executor, turns, [core] { core->line->returns_are_sent(core); });
+  }
   for (const auto& [a, scope] : o.cancels) core->store->cancel(*a, scope);
   submit(core);
   const bool is_one = !o.told.empty() && std::next(o.told.begin()) == o.told.end();
@@ -166,13 +171,22 @@ void waiting_line::carry_out(const core_ptr& core, orders& o, delivery how) {
   }
 }
 
-/// Has the store start what is to be started. One thread at a time does, which keeps the order; and none does it inside a
-/// start, where a store that answers at once would bring it deeper and deeper.
+void waiting_line::returns_are_sent(const core_ptr& core) {
+  {
+    const std::lock_guard lock(mutex_);
+    --unsent_returns_;
+  }
+  submit(core);
+}
+
+/// Has the store start what is to be started; but turns go back before, or whoever comes for what they leave would be booked
+/// behind them. One thread at a time does, which keeps the order; and none does it inside a start, where a store that
+/// answers at once would bring it deeper and deeper.
 void waiting_line::submit(const core_ptr& core) {
   std::vector<ask_ptr> batch;
   {
     const std::lock_guard lock(mutex_);
-    if (somebody_starts_ || to_start_.empty()) return;
+    if (somebody_starts_ || unsent_returns_ > 0 || to_start_.empty()) return;
     somebody_starts_ = true;
     batch.swap(to_start_);
   }
@@ -189,7 +203,7 @@ void waiting_line::submit(const core_ptr& core) {
         if (a->unwanted_as) unwanted.push_back(std::move(a));
       }
       batch.clear();
-      batch.swap(to_start_);
+      if (unsent_returns_ == 0) batch.swap(to_start_);
       somebody_starts_ = !batch.empty();
     }
     for (const ask_ptr& a : unwanted) core->store->cancel(*a, *a->unwanted_as);
@@ -209,6 +223,8 @@ void waiting_line::context_shut_down() noexcept {
     const std::lock_guard lock(mutex_);
     context_gone_ = true;
     agenda_.clear();
+    for (const ask_ptr& a : to_start_) a->self.reset();
+    to_start_.clear();
     for (auto& [subject, r] : rows_) r->line->abandon(dropped);
     if (!dropped.empty()) keep = dropped.front().limiter;
   }

@@ -54,6 +54,7 @@ class waiting_line final : private shutdown_listener {
   void arm(const core_ptr& core);
   void carry_out(const core_ptr& core, orders& o, delivery how);
   void submit(const core_ptr& core);
+  void returns_are_sent(const core_ptr& core);
 
   const line_rules rules_;
   const std::optional<policies::sliding_window> asks_;
@@ -67,6 +68,7 @@ class waiting_line final : private shutdown_listener {
   std::uint64_t arrivals_ = 0;
   std::vector<ask_ptr> to_start_;
   bool somebody_starts_ = false;
+  std::size_t unsent_returns_ = 0;  // batches; until then nothing is started
   std::optional<boost::asio::steady_timer> timer_;
   time armed_ = time::max();  // when the timer fires
   bool context_gone_ = false;

@@ -94,7 +94,9 @@ void fixed_window::give_back(state& s, instant clock, const ticket& t, units cos
   if (s.count == 0) return;
   const instant has_passed = passed(s, clock);
   if (has_passed - clock > window_ || clock >= s.start + window_) return;
-  const auto is_in = [&](instant start) { return t.turn >= start && t.turn < start + window_; };
+  const auto is_in = [&](instant start) {
+    return t.counted >= start && t.counted < start + window_;
+  };
   const bool is_ahead = s.start > has_passed;
   if (is_in(s.start)) {
     s.count -= std::min(cost, s.count);

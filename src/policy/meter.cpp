@@ -126,35 +126,39 @@ instant meter::after(const decision& d) const noexcept {
   return (d.at + d.reset_after).time_since_epoch().count() - (parts_ > 1 ? 1 : 0);
 }
 
+span meter::unit() const noexcept {
+  return std::max<span>(parts_ > 1 ? 1 : 0, (interval_ - 1) / parts_);
+}
+
 void meter::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
   const instant has_passed = std::max(clock, passed(s));
   if (has_passed - clock > tolerance_.whole)
     return;  // the clock was set back: these are not its turns
   const state step = time_of(cost);
-  const instant after = std::max(t.after, t.turn + step.whole);
+  const instant after = std::max(t.after, (spaced_ ? t.turn : t.counted) + step.whole);
   const span grown = rounded_up(s) + s.returned - after;
   if (s.whole + s.returned < after) return;  // forgotten since
-  const bool is_last = t.alone && t.after > 0 && grown <= (parts_ > 1 ? 1 : 0);
+  const bool is_last = t.alone && t.after > 0 && grown <= t.unit;
   // A later one waits for this one to end; and of several in a microsecond, nobody can tell which is the last.
   if (spaced_ && !(is_last && step.whole > 0)) return;
   if (is_last) {
     const instant least = std::max(has_passed, t.held);
     if (rounded_up(s) <= least) return;
     s.ahead.turn = std::min(s.ahead.turn, std::max(before(s, step), t.held));
-    // As if it had never come: but a turn of a spaced one begins at a whole microsecond.
+    // As if it had never come: but a turn begins at a whole microsecond. What was there before is what let it in then.
     state rest = minus(s, step);
-    if (spaced_ && t.whole && later(rest, {t.turn})) rest = {t.turn};
+    const state most = spaced_ ? state{t.turn} : minus(plus({t.counted}, tolerance_), step);
+    if (t.whole && later(rest, most)) rest = most;
     if (later({least}, rest)) rest = {least};
     s.whole = rest.whole;
     s.part = rest.part;
   } else {
     const span room = after - s.returned - std::max(has_passed, s.ahead.turn);
     if (room <= 0) return;
-    const state back = step.whole >= room ? state{room} : step;
-    const state rest = minus(s, back);
-    s.whole = rest.whole;
-    s.part = rest.part;
-    s.returned += rounded_up(back);
+    // Whole microseconds, so that the sum stays what it was: by that others know whether they are the last.
+    const span back = std::min(step.whole, room);
+    s.whole -= back;
+    s.returned += back;
   }
   s.ahead = s.ahead.after(has_passed);
   if (matters_until(s) <= clock) s = {};

@@ -57,6 +57,8 @@ class meter {
   void lower(state& s, instant clock, units remaining) const noexcept;
   /// ticket::after of a decision; rounded down.
   instant after(const decision& d) const noexcept;
+  /// ticket::unit: less than the time of one unit, but for what after() has rounded.
+  span unit() const noexcept;
 
   /// From then on the state says nothing any more.
   instant matters_until(const state& s) const noexcept {

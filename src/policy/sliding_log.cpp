@@ -182,7 +182,7 @@ decision sliding_log::fetch(const state& s, moment now, units cost) const {
 
 void sliding_log::give_back(state& s, instant clock, const ticket& t, units cost) const {
   constexpr std::ptrdiff_t most_behind = 1000;
-  const instant time = entry_time(t.turn);
+  const instant time = entry_time(t.counted);
   const auto first = s.entries_.begin() + static_cast<std::ptrdiff_t>(s.first_);
   const auto found = std::partition_point(first, s.entries_.end(),
                                           [&](const entry& e) { return e.time < time; });

@@ -206,8 +206,6 @@ BOOST_AUTO_TEST_CASE(who_leaves_last_leaves_the_time_before_as_well) {
         {"fixed_window of the epoch",
          weir::fixed_window{.limit = 10, .window = 240h, .anchor = weir::anchor::epoch}},
         {"sliding_log", weir::sliding_log{.limit = 10, .window = 24h}},
-        {"sliding_log with a resolution",
-         weir::sliding_log{.limit = 10, .window = 24h, .resolution = 1h}},
         {"token_bucket", weir::token_bucket{.capacity = 10, .refill = weir::per_day(1)}}};
     for (const auto& [name, policy] : policies) {
       BOOST_TEST_CONTEXT(name) {
@@ -225,6 +223,28 @@ BOOST_AUTO_TEST_CASE(who_leaves_last_leaves_the_time_before_as_well) {
         BOOST_TEST(!answer([&](auto h) { l.record("a", h); }).allowed);
       }
     }
+  });
+}
+
+// What was asked together is idle when the last of them is; the bucket was looked for at that time.
+BOOST_AUTO_TEST_CASE(a_bucket_asked_first_of_several_gets_its_turn_back) {
+  on_both([&](const weir::store& store) {
+    const weir::limiter_options together{.group = "g"};
+    const limiter bucket(store, "bucket",
+                         weir::token_bucket{.capacity = 3, .refill = weir::per_hour(1)}, together);
+    const limiter window(store, "window", weir::fixed_window{.limit = 2, .window = 240h}, together);
+    for (int i = 0; i < 2; ++i) {
+      BOOST_TEST(
+          answer([&](auto h) { weir::acquire_all(bucket.on("a"), window.on("a"), h); }).allowed);
+    }
+    cancellable_crowd waiting;
+    weir::acquire_all(bucket.on("a"), window.on("a"), weir::joint_options{.max_wait = 31 * 24h},
+                      waiting.caller());
+    const decision behind = answer([&](auto h) { bucket.acquire("a", {.max_wait = 0s}, h); });
+    BOOST_TEST((!behind.allowed && behind.retry_after > 230h));
+    waiting.cancel_all();
+    weir::test::run_until_complete(io, waiting.c);
+    BOOST_TEST(answer([&](auto h) { bucket.acquire("a", {.max_wait = 0s}, h); }).allowed);
   });
 }
 

@@ -25,7 +25,7 @@ class plain_line {
   struct ask {
     std::int64_t cost, patience;
     std::int64_t whom;  // a caller, or none
-    bool is_inherited = false, is_out = true;
+    bool is_inherited = false, is_out = true, is_unwanted = false;
     bool is_turn = false, from_store = true;
     std::int64_t due = 0, heard_as = 0, told_at = 0;  // of a turn
   };
@@ -54,7 +54,9 @@ class plain_line {
   void leave(std::int64_t who, bool only_unsent) {
     caller& c = at(who);
     if (only_unsent && c.ask != none) {
-      if (!asks_[index(c.ask)].is_turn) cancelled.push_back(std::to_string(c.ask) + " if unsent");
+      if (asks_[index(c.ask)].is_turn) return;
+      asks_[index(c.ask)].is_unwanted = true;
+      cancelled.push_back(std::to_string(c.ask) + " if unsent");
       return;
     }
     withdraw(who);
@@ -214,7 +216,7 @@ class plain_turns final : public plain_line {
     const std::int64_t its = at(from).ask;
     if (its == none || n.cost != at(from).cost) return false;
     ask& a = asks_[index(its)];
-    if (a.is_turn ? a.due > n.until : a.patience != n.patience) return false;
+    if (a.is_unwanted || (a.is_turn ? a.due > n.until : a.patience != n.patience)) return false;
     if (!a.is_turn) a.is_inherited = true;
     a.whom = newcomer;
     n.ask = its;
@@ -235,7 +237,9 @@ class plain_turns final : public plain_line {
     } else if (!failure.empty()) {
       tell(who, failure);
     } else if (!d.allowed) {
-      tell(who, text(d.at.time_since_epoch().count(), 0, d.retry_after.count()));
+      const std::int64_t less = at(who).patience - a.patience;
+      const std::int64_t retry = std::max<std::int64_t>(1, d.retry_after.count() - less);
+      tell(who, text(d.at.time_since_epoch().count(), 0, retry));
     } else {
       a.is_turn = true;
       a.from_store = from_store;
@@ -292,7 +296,16 @@ class plain_asking final : public plain_line {
   bool sleeps() { return !any_out() && first_inside() != none; }
 
  private:
-  void come_in(std::int64_t) override {}
+  void come_in(std::int64_t who) override {
+    const caller& c = at(who);
+    const bool in_vain = refused_cost_ != none && now < opens_ && c.until < opens_;
+    if (in_vain && c.cost >= refused_cost_) tell(who, refusal());
+  }
+  std::string refusal() const {
+    const std::int64_t gone = now - refused_at_;
+    return text(refused_.at.time_since_epoch().count() + gone, 0,
+                std::max<std::int64_t>(1, refused_.retry_after.count() - gone));
+  }
 
   void withdraw(std::int64_t who) override {
     if (at(who).ask != none) cancelled.push_back(std::to_string(at(who).ask) + " if unsent");
@@ -301,6 +314,7 @@ class plain_asking final : public plain_line {
   bool take_over(std::int64_t from, std::int64_t newcomer) override {
     if (at(from).ask == none || at(from).cost != at(newcomer).cost) return false;
     ask& a = asks_[index(at(from).ask)];
+    if (a.is_unwanted) return false;
     a.is_inherited = true;
     a.whom = newcomer;
     at(newcomer).ask = at(from).ask;
@@ -338,10 +352,8 @@ class plain_asking final : public plain_line {
       if (c.is_told || !c.is_inside) continue;
       if (refused_cost_ != none && c.until < opens_) {
         if (c.cost < refused_cost_ && c.until > now) continue;
-        const std::int64_t gone = now - refused_at_;
-        tell(who, text(refused_.at.time_since_epoch().count() + gone, 0,
-                       std::max<std::int64_t>(1, refused_.retry_after.count() - gone)));
-      } else if (failed_ && c.until <= now) {
+        tell(who, refusal());
+      } else if ((failed_ || who < there_were_) && c.until <= now) {
         tell(who, "timed out");
       }
     }
@@ -351,6 +363,7 @@ class plain_asking final : public plain_line {
     const std::int64_t cost = at(head).cost;
     if (refused_cost_ != none && now < opens_ && cost >= refused_cost_) return;
     refused_cost_ = none;
+    there_were_ = static_cast<std::int64_t>(callers_.size());
     std::int64_t room = limit_;
     if (remaining_ != none) {
       std::int64_t waned = limit_ * (now - looked_) / window_;
@@ -368,6 +381,7 @@ class plain_asking final : public plain_line {
   std::int64_t remaining_ = none, looked_ = 0;
   std::int64_t refused_cost_ = none, refused_at_ = 0, opens_ = 0;
   decision refused_;
+  std::int64_t there_were_ = 0;  // when it was last asked
   bool failed_ = false;
 };
 

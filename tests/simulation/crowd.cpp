@@ -66,6 +66,10 @@ const std::vector<shape>& shapes() {
 
 std::string subject_name(std::size_t subject) { return "subject " + std::to_string(subject); }
 
+std::size_t subject_number(std::string_view name) {
+  return static_cast<std::size_t>(name.back() - '0');
+}
+
 arrivals::arrivals(const shape& s, test::random_source& random) : random_(random) {
   // Of several, the one that lets the least pass in the long run.
   for (const policy& p : s.policies) {

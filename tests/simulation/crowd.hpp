@@ -30,6 +30,7 @@ const std::vector<shape>& shapes();
 
 inline constexpr std::size_t subjects = 4;
 std::string subject_name(std::size_t subject);
+std::size_t subject_number(std::string_view name);
 
 /// One who waits. It is spoken to by its own number.
 struct waiter {

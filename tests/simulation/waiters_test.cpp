@@ -4,10 +4,13 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/test/unit_test.hpp>
 #include <limits>
+#include <map>
+#include <set>
 #include <stdexcept>
 
 #include "simulation/crowd.hpp"
 #include "simulation/simulated_time.hpp"
+#include "simulation/watched_store.hpp"
 #include "support/turn_ledger.hpp"
 #include "weir/weir.hpp"
 
@@ -66,6 +69,12 @@ class simulated_run {
   }
 
  private:
+  /// Of a subject: what its turns were, and who they are by their receipts.
+  struct book {
+    turn_ledger ledger;
+    std::map<std::uint64_t, std::size_t> held;
+  };
+
   static std::int64_t clock() { return ahead + simulation::now(); }
 
   void arrive() {
@@ -74,7 +83,6 @@ class simulated_run {
     waiter& w = all_.back();
     w.asked_at = simulation::now();
     w.leave = std::make_unique<asio::cancellation_signal>();
-    events_.push_back({number, false});
     lines_[w.subject].push_back(number);
     ++waiting_;
     limiter_.acquire(
@@ -91,7 +99,6 @@ class simulated_run {
     ++w.answers;
     w.ec = ec;
     w.said = d;
-    if (ec) left_.push_back(number);
     --waiting_;
   }
 
@@ -114,42 +121,58 @@ class simulated_run {
   }
 
   /// Runs all that happens at this time.
-  void settle() {
-    context_.poll();
-    // Of a crowd that leaves at once, who has the last turn gives it back first.
-    std::stable_sort(left_.begin(), left_.end(),
-                     [&](std::size_t a, std::size_t b) { return all_[a].turn() > all_[b].turn(); });
-    for (const std::size_t number : left_) events_.push_back({number, true, clock()});
-    left_.clear();
+  void settle() { context_.poll(); }
+
+  /// What the store sees, in its order.
+  void watch(const detail::check& c) {
+    const std::size_t subject = simulation::subject_number(c.subject.view());
+    book& b = books_[subject];
+    const decision& d = c.answer;
+    if (c.kind == detail::check_kind::give_back) {
+      const auto held = b.held.find(d.receipt.id);
+      if (held == b.held.end()) throw std::runtime_error("given back twice, or never booked");
+      b.ledger.give_back(clock(), held->second);
+      b.held.erase(held);
+      return;
+    }
+    if (c.kind != detail::check_kind::acquire || c.ec) throw std::runtime_error("not a turn");
+    const auto turn = d.allowed ? d.at + d.delay : d.at + d.retry_after + c.max_wait;
+    const std::size_t number = b.ledger.ask({.at = d.at.time_since_epoch().count(),
+                                             .cost = c.cost,
+                                             .max_wait = c.max_wait.count(),
+                                             .allowed = d.allowed,
+                                             .turn = turn.time_since_epoch().count()});
+    if (d.allowed) b.held.emplace(d.receipt.id, number);
   }
 
   turn_ledger::totals check() {
-    std::array<turn_ledger, subjects> ledgers;
-    std::vector<std::size_t> numbers(all_.size());
-    for (const event& e : events_) {
-      const waiter& w = all_[e.number];
-      turn_ledger& ledger = ledgers[w.subject];
-      if (e.gives_back) {
-        ledger.give_back(e.at, numbers[e.number]);
-        continue;
-      }
-      check_waiter(w);
-      const std::int64_t at = w.asked_at + ahead;
-      numbers[e.number] = ledger.ask(
-          {.at = at,
-           .cost = w.cost,
-           .max_wait = w.max_wait,
-           .allowed = w.said.allowed,
-           .turn = w.said.allowed ? w.turn() : at + w.said.retry_after.count() + w.max_wait});
-    }
     turn_ledger::totals sum;
-    for (const turn_ledger& ledger : ledgers) {
-      sum += ledger.check(shape_.policies);
+    for (std::size_t subject = 0; subject < subjects; ++subject) {
+      const book& b = books_[subject];
+      sum += b.ledger.check(shape_.policies);
       if (who_ == who_leaves::the_last && shape_.leaves_no_trace) {
-        ledger.check_as_if_they_had_never_come(shape_.policies);
+        b.ledger.check_as_if_they_had_never_come(shape_.policies);
       }
+      check_waiters(subject, b);
     }
     return sum;
+  }
+
+  /// Each turn that was not given back has woken one waiter, whoever it was booked for; nobody else was woken.
+  void check_waiters(std::size_t subject, const book& b) const {
+    std::multiset<std::pair<std::int64_t, std::int64_t>> kept, used;
+    for (const auto& [id, number] : b.held) {
+      kept.emplace(b.ledger[number].turn, b.ledger[number].cost);
+    }
+    std::size_t asked = 0;
+    for (const waiter& w : all_) {
+      if (w.subject != subject) continue;
+      check_waiter(w);
+      ++asked;
+      if (!w.ec && w.said.allowed) used.emplace(w.turn(), w.cost);
+    }
+    if (used != kept) throw std::runtime_error("a turn was used twice, or by nobody");
+    if (b.ledger.size() > asked) throw std::runtime_error("somebody was asked for twice");
   }
 
   /// Everybody hears once: who is refused at once, the others when their turn comes, to the microsecond.
@@ -159,21 +182,16 @@ class simulated_run {
     };
     require(w.answers == 1, "somebody was not answered once");
     require(!w.ec || w.ec == asio::error::operation_aborted, "an error");
+    if (w.ec) return;
     require(w.said.at.time_since_epoch().count() == w.asked_at + ahead, "a time of another clock");
-    if (w.ec) {
-      require(w.said.allowed && w.answered_at + ahead <= w.turn(), "left after the turn had come");
-    } else if (w.said.allowed) {
+    if (w.said.allowed) {
       require(w.answered_at + ahead == w.turn(), "woken at another time than its turn");
+      require(w.said.delay.count() <= w.max_wait, "made to wait for too long");
     } else {
       require(w.answered_at == w.asked_at, "refused too late");
     }
   }
 
-  struct event {
-    std::size_t number;
-    bool gives_back;
-    std::int64_t at = 0;
-  };
   using departure = std::pair<std::int64_t, std::size_t>;
 
   const shape& shape_;
@@ -181,13 +199,14 @@ class simulated_run {
   test::random_source random_;
   arrivals arrivals_;
   simulation::simulated_context context_;
-  const limiter limiter_ = shape_.open(make_memory_store(
-      context_.io().get_executor(), {.clock = [] { return time_point(microseconds(clock())); }}));
+  const store memory_ = make_memory_store(
+      context_.io().get_executor(), {.clock = [] { return time_point(microseconds(clock())); }});
+  const limiter limiter_ = shape_.open(store(std::make_shared<simulation::watched_store>(
+      memory_, [this](const detail::check& c) { watch(c); })));
   std::deque<waiter> all_;
   std::int64_t waiting_ = 0;
-  std::vector<event> events_;
+  std::array<book, subjects> books_;
   std::array<std::vector<std::size_t>, subjects> lines_;
-  std::vector<std::size_t> left_;  // who gives back in this moment
   std::priority_queue<departure, std::vector<departure>, std::greater<>> leaving_;
 };
 

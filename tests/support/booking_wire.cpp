@@ -173,7 +173,8 @@ class booking_wire::connection : public std::enable_shared_from_this<connection>
       std::vector<std::int64_t> numbers;
       for (const reply& child : r.children) numbers.push_back(child.integer);
       if (words[1] == redis::scripts()[redis::turns].sha) wire_.read_turns(words, numbers, booked);
-      if (words[1] == redis::scripts()[redis::settlement].sha) wire_.read_return(words, numbers.at(0));
+      if (words[1] == redis::scripts()[redis::settlement].sha)
+        wire_.read_return(words, numbers.at(0));
     }
     std::string bytes;
     append(bytes, r);
@@ -266,7 +267,8 @@ void booking_wire::read_turns(const command& words, const std::vector<std::int64
       const bool allowed = turn - now <= max_wait;
       const std::size_t number = l.ledger.ask({now, cost, max_wait, allowed, turn});
       if (!allowed) continue;
-      const std::int64_t empty_at = (d.at + d.reset_after).time_since_epoch().count();
+      const bool alone = tiers == 1;
+      const std::int64_t empty_at = policies::ticket_of(d, rules->kernels, alone).after;
       holders_[name].by_turn_and_cost.emplace(std::pair(turn, cost), standing{number, empty_at});
       booked.emplace_back(&l, number);
     }
@@ -281,8 +283,8 @@ void booking_wire::read_return(const command& words, std::int64_t now) {
   line& l = line_of(asked.keys.front(), rules, name);
   ++l.calls;
   const std::int64_t turn = number(asked.arguments.at(2));
-  const std::int64_t empty_at = number(asked.arguments.at(3));
-  const std::int64_t cost = cost_among(asked.arguments, 7, rules->kernels.front());
+  const std::int64_t empty_at = number(asked.arguments.at(4));
+  const std::int64_t cost = cost_among(asked.arguments, 9, rules->kernels.front());
   auto& held = holders_[name].by_turn_and_cost;
   // Of several with one turn and cost, only a bucket can tell which it is.
   auto [first, last] = held.equal_range({turn, cost});

@@ -67,7 +67,7 @@ class booking_wire {
   };
   struct standing {
     std::size_t number;
-    std::int64_t empty_at;  // of a bucket alone
+    std::int64_t empty_at;  // of a bucket
   };
   struct holder {  // of a line's turns
     std::multimap<std::pair<std::int64_t, std::int64_t>, standing> by_turn_and_cost;

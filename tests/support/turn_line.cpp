@@ -27,7 +27,7 @@ std::int64_t ceil_div(wide a, wide b) { return static_cast<std::int64_t>(a / b +
 /// The last in line gives back all of it: as if it had never come. If others stand behind, the bucket is not full before
 /// the last of them has gone and what they cost has flowed: what it would be beyond that is given back. What was given back
 /// in this way counts as if others had taken it, for those who have come since, until the bucket is full. With other
-/// policies beside it, nobody knows who is the last here: then it is what has not flowed by the last turn.
+/// policies beside it (none of them a bucket), nobody knows who is the last here: then all count as if others stood behind.
 class bucket final : public turn_line::tier {
  public:
   bucket(const rate& r, std::int64_t size, bool alone)
@@ -62,9 +62,7 @@ class bucket final : public turn_line::tier {
       last_turn_ = std::min(last_turn_, ceil_div(full_ + returned_ - burst_, count_) + slack_);
     } else {
       const wide least = std::max(now, last_turn_) * count_;
-      const wide floor = alone_ ? least + behind + t.returned_before
-                                : least + full_ + returned_ - b.turn * count_ - cost;
-      const wide rest = std::max(full_ - cost, floor);
+      const wide rest = std::max(full_ - cost, least + behind + t.returned_before);
       if (rest >= full_) return;
       returned_ += full_ - rest;
       full_ = rest;
