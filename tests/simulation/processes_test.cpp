@@ -248,21 +248,29 @@ void run_all(processes how) {
   const auto& shapes = simulation::shapes();
   const std::int64_t count = simulation::count_of_waiters() /
                              static_cast<std::int64_t>(shapes.size());
+  test::turn_ledger::totals total;
+  std::int64_t killed = 0;
   for (const shape& s : shapes) {
     BOOST_TEST_CONTEXT(s.name << ", WEIR_TEST_SEED=" << test::run_seed()) {
       try {
         simulated_fleet fleet(all, s, how);
         const auto sum = fleet.run(count);
         BOOST_TEST_MESSAGE(s.name << ": " << sum.text() << ", " << fleet.killed() << " killed");
-        BOOST_TEST(sum.at_once > count / 50);
-        BOOST_TEST(sum.booked > count / 50);
-        BOOST_TEST(sum.refused > count / 50);
-        BOOST_TEST(sum.given_back > count / 100);
-        BOOST_TEST((fleet.killed() > 0) == (how == processes::die));
+        total += sum;
+        killed += fleet.killed();
       } catch (const std::exception& e) {
         BOOST_ERROR(e.what());
       }
     }
+  }
+  // A single shape may have had a quiet time.
+  BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << test::run_seed()) {
+    const std::int64_t some = simulation::count_of_waiters() / 50;
+    BOOST_TEST(total.at_once > some);
+    BOOST_TEST(total.booked > some);
+    BOOST_TEST(total.refused > some);
+    BOOST_TEST(total.given_back > some);
+    BOOST_TEST((killed > 0) == (how == processes::die));
   }
 }
 
