@@ -267,7 +267,7 @@ void run_all(processes how) {
   }
   // A single shape may have had a quiet time.
   BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << test::run_seed()) {
-    const std::int64_t some = simulation::count_of_waiters() / 50;
+    const std::int64_t some = simulation::count_of_waiters() / 500;
     BOOST_TEST(total.at_once > some);
     BOOST_TEST(total.booked > some);
     BOOST_TEST(total.refused > some);
