@@ -37,8 +37,10 @@ void sign(check& c) {
   const limiter_core& limiter = *c.limiter;
   if (!counts || !c.answer.allowed || c.answer.source != source::store) return;
   if (!limiter.can_settle || !c.further.empty()) return;
-  const std::int64_t empty_at = c.answer.receipt.empty_at;
-  c.answer.receipt = {new_id(), limiter.origin_of(c.subject.view()), c.cost, empty_at};
+  receipt& signed_one = c.answer.receipt;
+  signed_one.id = new_id();
+  signed_one.of = limiter.origin_of(c.subject.view());
+  signed_one.cost = c.cost;
 }
 
 }  // namespace
@@ -52,7 +54,9 @@ bool conclude(check& c) {
   if (c.ec && asks_about_it) c.answer = {};
   if (c.ec) return false;
   sign(c);
-  if (c.kind == check_kind::acquire && c.answer.allowed) return c.answer.delay.count() > 0;
+  if (c.kind == check_kind::acquire && c.answer.allowed) {
+    return c.answer.delay.count() > 0 && !c.from_line;
+  }
   if (c.kind == check_kind::cool_down) {
     if (c.was_cut) c.ec = error::pause_too_long;
   } else if (c.answer.held) {

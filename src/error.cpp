@@ -90,8 +90,8 @@ const char* text_of(int value) noexcept {
       return "this limiter takes no feedback: make it with limiter_options::feedback, in every "
              "process that shares its counts";
     case error::cannot_wait:
-      return "this limiter cannot book a turn: use another policy than sliding_window, and no "
-             "count_refused";
+      return "nobody can wait for this limiter: use another policy than sliding_window among "
+             "others, and no count_refused";
     case error::cannot_settle:
       return "this decision cannot be settled here: pass it to the limiter that made it, with the "
              "same subject and policy, and no more than it took; and use no count_refused";
@@ -105,7 +105,8 @@ const char* text_of(int value) noexcept {
       return "the check was sent, and the connection was lost before the answer came: treat it as "
              "possibly counted";
     case error::overloaded:
-      return "too many calls are waiting for the store: send fewer at a time, or raise max_pending";
+      return "too many calls are waiting, for the store or for a turn: send fewer at a time, or "
+             "raise max_pending or max_waiting";
     case error::circuit_open:
       return "the store failed repeatedly and is left alone for a moment, nothing was sent: see "
              "why it cannot be reached, or choose a failure policy";

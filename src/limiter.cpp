@@ -5,6 +5,7 @@
 #include "clock.hpp"
 #include "leases/keeper.hpp"
 #include "limiter_core.hpp"
+#include "lines/waiting_line.hpp"
 #include "policy/joint.hpp"
 
 namespace weir {
@@ -32,10 +33,11 @@ limiter::answer_to_vendor limiter::heed(int status, std::span<const header_field
   const vendor_quota& quota = core_->follows == vendor_count::tokens ? said.tokens : said.requests;
   const bool follows = core_->follows != vendor_count::none && quota.remaining &&
                        *quota.remaining < options.known_remaining;
-  if (pause.count() > 0 || !follows) {
-    return {detail::check_kind::cool_down, pause.count(), {}};
-  }
   decision spoke_of;
+  if (pause.count() > 0 || !follows) {
+    spoke_of.allowed = pause.count() <= 0;  // nothing to tell the store
+    return {detail::check_kind::cool_down, pause.count(), spoke_of};
+  }
   spoke_of.limit = quota.limit.value_or(0);
   return {detail::check_kind::lower, std::min(*quota.remaining, max_units), spoke_of};
 }
@@ -88,8 +90,14 @@ bool settles(const check& c) noexcept {
 }
 
 bool can_wait(const check& c) {
-  return c.limiter->can_wait && std::all_of(c.further.begin(), c.further.end(),
-                                            [](const term& t) { return t.limiter->can_wait; });
+  if (c.further.empty()) return c.limiter->line != nullptr;
+  return c.limiter->can_book && std::all_of(c.further.begin(), c.further.end(),
+                                            [](const term& t) { return t.limiter->can_book; });
+}
+
+/// Where an acquire waits, if not in the store's room.
+waiting_line* line_of(const check& c) {
+  return c.kind == check_kind::acquire && c.further.empty() ? c.limiter->line.get() : nullptr;
 }
 
 /// Of a refund or charge; `answer` is the decision.
@@ -126,14 +134,13 @@ void start_check(check& c) {
   if (const error e = validate(c); e != error{}) c.ec = e;
   if (!c.ec && c.kind == check_kind::cool_down) {
     c.was_cut = c.cost > c.limiter->max_cool_down;
-    c.cost = std::min(c.cost, c.limiter->max_cool_down);
-    c.answer.allowed = c.cost <= 0;
+    c.cost = std::clamp<std::int64_t>(c.cost, 0, c.limiter->max_cool_down);
   }
   c.max_wait = c.kind == check_kind::acquire
                    ? std::clamp(c.max_wait, std::chrono::microseconds{0}, longest_wait)
                    : std::chrono::microseconds{0};
   if (c.kind == check_kind::lower && lowers_nothing(c)) c.answer.allowed = true;
-  bool is_answered = c.answer.allowed;  // no pause to impose, or nothing to lower
+  bool is_answered = c.answer.allowed;  // a response that asks for no pause, or nothing to lower
   if (settles(c)) {
     is_answered = c.answer.receipt.id == 0;
     if (c.ec || is_answered) c.answer = {};
@@ -143,11 +150,13 @@ void start_check(check& c) {
     c.finish(delivery::post);
     return;
   }
+  if (waiting_line* line = line_of(c)) return line->arrive(c);
   c.limiter->store->start(c);
 }
 
 void cancel_check(check& c, cancel_scope scope) {
   if (c.kind == check_kind::watch) return c.limiter->leases->unwatch(c);
+  if (waiting_line* line = line_of(c)) return line->cancel(c, scope);
   c.limiter->store->cancel(c, scope);
 }
 

@@ -6,6 +6,7 @@
 
 #include "failure_policy.hpp"
 #include "leases/keeper.hpp"
+#include "lines/waiting_line.hpp"
 #include "policy/joint.hpp"
 #include "weir/concurrency_limiter.hpp"
 
@@ -48,6 +49,21 @@ void check_feedback_options(const limiter_options& options, bool counts_refused)
       options.max_cool_down.count() > policies::hold::longest_pause) {
     refuse("feedback: max_cool_down must be between 1 ms and 31 days");
   }
+}
+
+/// Where those wait who acquire(); nothing if they cannot.
+std::unique_ptr<waiting_line> make_line(const std::vector<policies::kernel>& tiers, bool can_book,
+                                        bool counts_refused, const limiter_options& options) {
+  const auto require = [](bool holds, const char* text) {
+    if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
+  };
+  require(options.max_waiting >= 1, "waiting: max_waiting must be at least 1");
+  require(options.ageing.count() >= 0, "waiting: ageing must not be negative");
+  const line_rules rules{options.max_waiting, options.overflow, options.ageing};
+  if (can_book) return std::make_unique<waiting_line>(rules, std::nullopt);
+  const auto* window = std::get_if<policies::sliding_window>(&tiers.front());
+  if (tiers.size() > 1 || window == nullptr || counts_refused) return nullptr;
+  return std::make_unique<waiting_line>(rules, *window);
 }
 
 /// A number of the gate's own, so that no two processes give leases of one name.
@@ -131,14 +147,9 @@ limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_v
       follows(options.follows),
       failure(options.on_failure),
       shares_keys(!options.group.empty()) {
-  can_wait = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_book);
-  // Whom a leaky bucket lets in later was counted by the others at once: one decision does not tell both times.
-  const bool delays = tiers.size() > 1 && std::any_of(tiers.begin(), tiers.end(), [](const auto& k) {
-                        const auto* bucket = std::get_if<policies::meter>(&k);
-                        return bucket != nullptr && bucket->is_spaced();
-                      });
-  can_settle = !counts_refused && !delays &&
-               std::all_of(tiers.begin(), tiers.end(), policies::can_settle);
+  can_book = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_book);
+  can_settle = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_settle);
+  line = make_line(tiers, can_book, counts_refused, options);
   if (has_hold) {
     check_feedback_options(options, counts_refused);
     tiers.emplace_back(policies::hold());
@@ -196,7 +207,9 @@ policies::ticket ticket_of(const check& c) {
   const limiter_core& limiter = *c.limiter;
   const bool alone = c.further.empty() && !limiter.shares_keys &&
                      limiter.tiers.size() == (limiter.has_hold ? 2u : 1u);
-  return policies::ticket_of(c.answer, limiter.tiers, alone);
+  policies::ticket t = policies::ticket_of(c.answer, limiter.tiers, alone, c.further.empty());
+  t.whole = c.kind != check_kind::refund || c.cost == c.answer.receipt.cost;
+  return t;
 }
 
 std::string_view hash_tag(std::string_view key) noexcept {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <span>
 #include <string_view>
 
 #include "weir/detail/check.hpp"
@@ -14,6 +15,11 @@ class store_backend {
 
   /// Takes the check over. It has been validated. Must not finish it inside the call.
   virtual void start(check& c) = 0;
+
+  /// The same for several, in this order: those that can travel together do.
+  virtual void start_all(std::span<check* const> checks) {
+    for (check* c : checks) start(*c);
+  }
 
   /// Drops the waiter of a started check, if it is not done yet.
   virtual void cancel(check& c, cancel_scope scope) = 0;

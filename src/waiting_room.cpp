@@ -1,13 +1,9 @@
 #include "waiting_room.hpp"
 
-#include <algorithm>
 #include <boost/asio/error.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/query.hpp>
 
 #include "delivery_batch.hpp"
-#include "give_back.hpp"
-#include "limiter_core.hpp"
 
 namespace weir::detail {
 
@@ -53,30 +49,11 @@ void waiting_room::cancel(check& c, cancel_scope scope) {
   delivery_batch::post(executor_, std::move(done));
 }
 
-/// A crowd that leaves gives the last turns back first: only so nobody who has a later one stands in the way.
 void waiting_room::leave(check& c) {
   c.ec = asio::error::operation_aborted;
   if (c.answer.source == source::fallback) return;  // booked in this process, which goes on alone
-  returned_.push_back(&make_give_back(c));
-  if (flush_posted_) return;
-  flush_posted_ = true;
-  asio::post(executor_, [self = shared_from_this()] { self->give_back(); });
-}
-
-void waiting_room::give_back() {
-  std::vector<check*> turns;
-  {
-    const std::lock_guard lock(mutex_);
-    turns.swap(returned_);
-    flush_posted_ = false;
-  }
-  const auto turn_of = [](const check* c) { return c->answer.at + c->answer.delay; };
-  std::stable_sort(turns.begin(), turns.end(),
-                   [&](const check* a, const check* b) { return turn_of(a) > turn_of(b); });
-  for (check* c : turns) {
-    const auto store = c->limiter->store;
-    store->start(*c);
-  }
+  const check* const booked[] = {&c};
+  returned_.add(executor_, booked);
 }
 
 void waiting_room::arm() {
@@ -119,8 +96,6 @@ void waiting_room::context_shut_down() noexcept {
     const std::lock_guard lock(mutex_);
     for (auto& row : sleepers_) dropped.splice(dropped.end(), row.second);
     sleepers_.clear();
-    for (check* c : returned_) dropped.push_back(*c);
-    returned_.clear();
   }
   while (!dropped.empty()) {
     check& c = dropped.front();

@@ -6,15 +6,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <vector>
 
 #include "check_list.hpp"
+#include "returned_turns.hpp"
 #include "shutdown_registry.hpp"
 
 namespace weir::detail {
 
-/// Where those sleep who have a turn. Each is woken once, when it has come; one timer serves all of them. Who is cancelled
-/// gives the turn back. Any thread may call.
+/// Where those sleep who have a turn with several limiters at once; others sleep in a waiting_line. Each is woken once, when
+/// the turn has come; one timer serves all of them. Who is cancelled gives the turn back. Any thread may call.
 class waiting_room final : public shutdown_listener,
                            public std::enable_shared_from_this<waiting_room> {
  public:
@@ -36,18 +36,16 @@ class waiting_room final : public shutdown_listener,
   void leave(check& c);
   void arm();
   void on_timer();
-  void give_back();
   void context_shut_down() noexcept override;
 
   const boost::asio::any_io_executor executor_;
+  returned_turns returned_;
   mutable std::mutex mutex_;
   // Under the mutex:
   std::map<time, check_list> sleepers_;  // those of one time in the order in which they came
-  std::vector<check*> returned_;         // turns to give back
   std::optional<boost::asio::steady_timer> timer_;
   shutdown_registry* registry_ = nullptr;
   time armed_ = time::max();
-  bool flush_posted_ = false;
 };
 
 }  // namespace weir::detail

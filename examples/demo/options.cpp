@@ -1,7 +1,5 @@
 #include "options.hpp"
 
-#include <charconv>
-
 namespace demo {
 
 namespace {
@@ -26,17 +24,6 @@ Exit status: 0 if the throttled part saw no 429 and used at least 90 % of the al
 1 if not, or if it could not run; 2 if the options are wrong.
 )help";
 
-int parse_number(const std::string& option, const std::string& text, int least, int most) {
-  int number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc{} || stop != end || number < least || number > most) {
-    throw usage_error(option + " takes a number from " + std::to_string(least) + " to " +
-                      std::to_string(most) + ", not \"" + text + "\"");
-  }
-  return number;
-}
-
 }  // namespace
 
 std::string_view usage() { return usage_text.substr(1); }
@@ -44,30 +31,23 @@ std::string_view usage() { return usage_text.substr(1); }
 options parse_options(const std::vector<std::string>& arguments) {
   options result;
   bool processes_given = false;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    // Both "--rate 50" and "--rate=50".
-    const auto equals = arguments[i].find('=');
-    const std::string name = arguments[i].substr(0, equals);
-    const auto value = [&] {
-      if (equals != std::string::npos) return arguments[i].substr(equals + 1);
-      if (++i == arguments.size()) throw usage_error(name + " needs a value");
-      return arguments[i];
-    };
-    if (name == "--help" || name == "-h") {
+  examples::command_line line(arguments);
+  while (line.next()) {
+    if (line.name() == "--help" || line.name() == "-h") {
       result.help = true;
-    } else if (name == "--store") {
-      result.store = value();
-    } else if (name == "--callers") {
-      result.callers = parse_number(name, value(), 1, 10'000);
-    } else if (name == "--seconds") {
-      result.seconds = parse_number(name, value(), 2, 3600);
-    } else if (name == "--processes") {
-      result.processes = parse_number(name, value(), 1, 64);
+    } else if (line.name() == "--store") {
+      result.store = line.value();
+    } else if (line.name() == "--callers") {
+      result.callers = line.number(1, 10'000);
+    } else if (line.name() == "--seconds") {
+      result.seconds = line.number(2, 3600);
+    } else if (line.name() == "--processes") {
+      result.processes = line.number(1, 64);
       processes_given = true;
-    } else if (name == "--rate") {
-      result.rate = parse_number(name, value(), 1, 10'000);
+    } else if (line.name() == "--rate") {
+      result.rate = line.number(1, 10'000);
     } else {
-      throw usage_error("unknown option " + name);
+      line.unknown();
     }
   }
 

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "../shared/command_line.hpp"
 
 namespace demo {
 
@@ -16,10 +17,7 @@ struct options {
   bool help = false;
 };
 
-/// Its text says which option is wrong, and what it takes.
-struct usage_error : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+using examples::usage_error;
 
 options parse_options(const std::vector<std::string>& arguments);
 

@@ -26,7 +26,7 @@ constexpr auto result = asio::as_tuple(asio::deferred);
 }  // namespace
 
 vendor::vendor(int limit)
-    : limit_(static_cast<std::size_t>(limit)),
+    : admitted_(static_cast<std::size_t>(limit), window),
       acceptor_(context_, tcp::endpoint(asio::ip::address_v4::loopback(), 0)) {
   // A worker process must not inherit the listening socket: the port would outlive this process.
   ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
@@ -57,7 +57,7 @@ asio::awaitable<void> vendor::serve(tcp::socket socket) {
     const auto [read_error, read] = co_await http::async_read(socket, buffer, request, result);
     if (read_error) co_return;
 
-    const auto retry_after = admit(clock::now());
+    const auto retry_after = admit(examples::vendor_clock::now());
     http::response<http::empty_body> response(
         retry_after.count() == 0 ? http::status::ok : http::status::too_many_requests, 11);
     if (retry_after.count() != 0) {
@@ -71,15 +71,15 @@ asio::awaitable<void> vendor::serve(tcp::socket socket) {
 }
 
 /// Zero if the request is admitted; else after how long, in HTTP's whole seconds, one will be.
-std::chrono::seconds vendor::admit(clock::time_point now) {
-  while (!admitted_.empty() && now - admitted_.front() >= window) admitted_.pop_front();
-  if (admitted_.size() < limit_) {
-    admitted_.push_back(now);
+std::chrono::seconds vendor::admit(examples::vendor_time now) {
+  const auto when = admitted_.earliest(now);
+  if (when == now) {
+    admitted_.take(now);
     ++ok_;
-    return std::chrono::seconds{0};
+  } else {
+    ++refused_;
   }
-  ++refused_;
-  return std::chrono::ceil<std::chrono::seconds>(admitted_.front() + window - now);
+  return std::chrono::ceil<std::chrono::seconds>(when - now);
 }
 
 }  // namespace demo

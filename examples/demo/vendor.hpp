@@ -6,8 +6,9 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <thread>
+
+#include "../shared/meter.hpp"
 
 namespace demo {
 
@@ -35,14 +36,11 @@ class vendor {
   counts seen() const noexcept { return {ok_.load(), refused_.load()}; }
 
  private:
-  using clock = std::chrono::steady_clock;
-
   boost::asio::awaitable<void> accept_connections();
   boost::asio::awaitable<void> serve(boost::asio::ip::tcp::socket socket);
-  std::chrono::seconds admit(clock::time_point now);
+  std::chrono::seconds admit(examples::vendor_time now);
 
-  const std::size_t limit_;
-  std::deque<clock::time_point> admitted_;  // the log; touched by the server's thread alone
+  examples::window_meter admitted_;  // touched by the server's thread alone
   std::atomic<std::int64_t> ok_{0};
   std::atomic<std::int64_t> refused_{0};
 

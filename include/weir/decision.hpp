@@ -27,6 +27,7 @@ struct receipt {
   std::uint64_t of = 0;   ///< of its limiter, policy and subject
   std::int64_t cost = 0;  ///< what it took
   std::int64_t empty_at = 0;  ///< of the buckets among several tiers, when the first was to be empty again
+  std::int64_t counted_at = 0;  ///< of several tiers: when all but leaky buckets counted it
   /// No part of what a decision says.
   friend constexpr bool operator==(const receipt&, const receipt&) noexcept { return true; }
 };

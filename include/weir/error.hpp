@@ -25,7 +25,7 @@ enum class error {
   cost_exceeds_limit,  ///< the cost can never fit the policy: waiting would not help
   cannot_combine,  ///< limiters asked together that are not of one store and group, or do not fit otherwise
   feedback_disabled,  ///< cool_down() or on_response() of a limiter without limiter_options::feedback
-  cannot_wait,  ///< acquire() of a limiter with sliding_window or count_refused: they cannot book a turn
+  cannot_wait,  ///< acquire() of a limiter with count_refused, or with sliding_window among others
 
   cannot_settle,  ///< refund() or settle() of a decision that is not of this limiter, its policy and the subject, or for
   ///< more than it took, or with count_refused
@@ -34,7 +34,7 @@ enum class error {
   timed_out,        ///< the deadline passed before the check was sent
   no_reply,         ///< sent, and the deadline passed before the answer came: may have been counted
   outcome_unknown,  ///< sent, and the connection was lost before the answer came: may have been counted
-  overloaded,       ///< the waiting line is full
+  overloaded,    ///< the waiting line is full: the store's, or that of acquire() for this subject
   circuit_open,  ///< the store failed repeatedly, and is left alone until a probe succeeds
   store_full,    ///< the in-memory store holds as many live subjects as it may
   store_closed,  ///< the store was closed, or its execution context shut down

@@ -33,6 +33,15 @@ enum class vendor_count : std::uint8_t {
   tokens,    ///< vendor_feedback::tokens
 };
 
+/// What becomes of acquire() when as many wait for a subject as may. Whoever is turned away or dropped gets
+/// error::overloaded, and nothing is counted.
+enum class on_overflow : std::uint8_t {
+  refuse_new,            ///< the new call is turned away
+  drop_oldest,           ///< who came first goes, and the new call has the place
+  drop_lowest_priority,  ///< who would go last goes; that may be the new call
+  block,  ///< the new call stands outside, unsent, until there is room: in the order of priorities, within max_wait
+};
+
 struct limiter_options {
   weir::on_failure on_failure = weir::on_failure::raise;
 
@@ -64,6 +73,16 @@ struct limiter_options {
   /// Whether on_response() also lowers what remains here to what the vendor says remains there, as when others use up the
   /// same allowance. It costs a call to the store for each response that says so.
   vendor_count follows = vendor_count::none;
+
+  /// How many may wait in acquire() at once, for each subject, through this limiter and its copies in this process; at
+  /// least 1. acquire_all() is not counted.
+  std::size_t max_waiting = 10'000;
+
+  /// What becomes of those beyond.
+  weir::on_overflow overflow = weir::on_overflow::refuse_new;
+
+  /// A priority rises by one for each of these that its caller has waited, evenly; zero: never.
+  std::chrono::microseconds ageing = std::chrono::seconds{1};
 };
 
 /// Options of one record. A zero timeout means the store's default.
@@ -80,6 +99,9 @@ struct acquire_options {
 
   /// Until the store has said when the turn comes: from now on, queueing included.
   std::chrono::microseconds timeout{0};
+
+  /// Larger goes first, among those who wait through the same limiter in this process; see limiter::acquire().
+  std::int32_t priority = 0;
 };
 
 /// Options of one fetch.
@@ -203,16 +225,25 @@ class limiter {
   /// If the turn lies beyond `max_wait`, the call is refused at once, and nothing is booked: `retry_after` is when the
   /// same would be booked. If allowed, `delay` is how long it took from `at` until the turn.
   ///
-  /// Cancelled while it waits, it gives its turn back as far as that leaves the others theirs: all of it if nobody
-  /// stands behind, and what is left of a bucket, window or log otherwise; see docs/waiting.md. A turn whose holder died
+  /// Turns of one subject and cost that were booked through this limiter in this process are exchanged as they come: whoever
+  /// has the largest priority goes first, and of equal ones who came first, unless the other would then wait beyond its
+  /// `max_wait`.
+  ///
+  /// Cancelled while it waits, it gives a turn back as far as that leaves the others theirs: all of it if nobody
+  /// stands behind, and what is left of a bucket, window or log otherwise. A turn whose holder died
   /// counts as used. Closing the store disturbs nobody who has a turn.
   ///
-  /// Not for sliding_window, which cannot tell what lies ahead, nor with count_refused: error::cannot_wait.
+  /// A sliding_window cannot book. Its callers stand in a line of this process, by priority, of which only the first are
+  /// asked for; `max_wait` counts from now on, and `at` is when the call passed. Several tiers with a sliding_window among
+  /// them, and count_refused, cannot be waited for: error::cannot_wait.
+  ///
+  /// As many as limiter_options::max_waiting wait for a subject; limiter_options::overflow says what becomes of the others.
+  /// All of this at length: docs/waiting.md.
   template <class CompletionToken = boost::asio::deferred_t>
   auto acquire(std::string_view subject, acquire_options options = {},
                CompletionToken&& token = CompletionToken()) const {
-    return initiate<true, CompletionToken>(token, detail::check_kind::acquire, subject,
-                                           options.cost, options.timeout, options.max_wait);
+    return initiate<true, CompletionToken>(token, detail::check_kind::acquire, subject, options.cost,
+                                           options.timeout, options.max_wait, options.priority);
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto acquire(std::string_view subject, CompletionToken&& token) const {
@@ -286,7 +317,7 @@ class limiter {
   /// the pause in `retry_after`. For when a vendor says 429. Counted on the store's clock; later calls can only prolong
   /// it; reset() ends it. At most limiter_options::max_cool_down: if `pause` is longer, the subject is held back for that
   /// long, and the error is error::pause_too_long, so that somebody may look what the vendor wants. A pause of zero or
-  /// less changes nothing.
+  /// less changes nothing: it only asks whether there is one.
   ///
   /// To `retry_after` of whoever is held back, up to a tenth, and a second at most, is added at random: a fleet that was
   /// told to wait does not come back in one moment.
@@ -382,13 +413,15 @@ class limiter {
   template <bool Answers, class CompletionToken>
   auto initiate(std::remove_reference_t<CompletionToken>& token, detail::check_kind kind,
                 std::string_view subject, std::int64_t cost, std::chrono::microseconds timeout,
-                std::chrono::microseconds max_wait = std::chrono::microseconds{0}) const {
+                std::chrono::microseconds max_wait = std::chrono::microseconds{0},
+                std::int32_t priority = 0) const {
     using signature = std::conditional_t<Answers, void(error_code, decision), void(error_code)>;
     // The token's own category says whether it may be moved from.
     // The subject is copied here and now: a deferred operation may start after the caller's text is gone.
     return boost::asio::async_initiate<CompletionToken, signature>(
         detail::check_initiation<Answers>{core_, get_executor()}, token,
-        detail::request{kind, detail::copy_of_subject(subject), cost, timeout, {}, max_wait});
+        detail::request{
+            kind, detail::copy_of_subject(subject), cost, timeout, {}, max_wait, priority});
   }
 
   std::shared_ptr<const detail::limiter_core> core_;

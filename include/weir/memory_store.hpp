@@ -18,7 +18,7 @@ struct memory_options {
   std::size_t shards = 16;
 
   /// The clock; the system's unless given. May step backward: a policy reads such a time as its state's own. Called from
-  /// any thread that checks, under a lock: it must not use the store.
+  /// any thread that checks, under a lock: it must not use the store, nor throw.
   std::function<time_point()> clock = {};
 };
 

@@ -2,6 +2,7 @@
 #
 #   weir_setup              compiler, build tools, libraries, servers
 #   weir_setup sanitize     clang and its sanitizer runtime too; WEIR_CLANGXX then names the compiler
+#   weir_build_program      one of the larger examples
 #
 # On Debian and Ubuntu the missing packages, and only those, are installed with apt-get. Elsewhere they have to be there.
 
@@ -140,4 +141,20 @@ weir_setup() {
     weir_say "error: there is no redis-server in PATH, even after the set-up (PATH=$PATH)"
     return 1
   fi
+}
+
+# weir_build_program FOLDER TARGET: builds a program of examples/FOLDER as fast as it gets, and prints its path. Nothing else
+# goes to the standard output, which is the program's.
+weir_build_program() {
+  local log="build/$1.log" program="build/release/examples/$1/$2"
+  mkdir -p build
+  if ! cmake --preset release </dev/null >"$log" 2>&1; then
+    cat "$log" >&2
+    return 1
+  fi
+  if [[ ! -x "$program" ]]; then
+    weir_say "Building the library and the program: a minute or two, the first time"
+  fi
+  cmake --build --preset release --target "$2" --parallel "${WEIR_JOBS:-$(nproc)}" </dev/null >&2 || return 1
+  printf '%s\n' "$program"
 }

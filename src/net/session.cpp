@@ -63,14 +63,19 @@ void session::deliver(check_list&& done) {
 }
 
 void session::start(check& c) {
+  check* one = &c;
+  start_all({&one, 1});
+}
+
+void session::start_all(std::span<check* const> checks) {
   const time t = now();
   bool wake = false;
   check_list done;
-  // From the unlocking on the check may be gone, and with it the last handle of this session.
+  // From the unlocking on the checks may be gone, and with them the last handle of this session.
   std::shared_ptr<session> self;
   {
     const std::lock_guard lock(mutex_);
-    core_.submit(c, t);
+    for (check* c : checks) core_.submit(*c, t);
     wake = needs_strand();
     done = core_.take_done();
     if (wake || !done.empty()) self = shared_from_this();

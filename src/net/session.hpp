@@ -31,6 +31,7 @@ class session final : public detail::store_backend,
   void open();
 
   void start(detail::check& c) override;
+  void start_all(std::span<detail::check* const> checks) override;
   void cancel(detail::check& c, detail::cancel_scope scope) override;
   void close() override;
   boost::asio::any_io_executor get_executor() const noexcept override { return executor_; }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "weir/policy.hpp"
@@ -35,10 +36,18 @@ struct booking {
 
 /// What is known of a counted request that is to be given back.
 struct ticket {
-  instant turn;   // when it was to go out
+  instant turn;     // when it was to go out
+  instant counted;  // when all but a leaky bucket counted it: then, or before
   instant after;  // of a bucket: when it would have been empty again, but for later requests, or before; 0 if not known
+  span unit;      // of a bucket alone: a later request makes that later by more than this
   bool alone;     // no other limiter's turns are in these states
-  instant held = 0;  // until when a cool-down lasts, or lasted
+  bool whole = true;  // all of it is given back
+  instant held = 0;   // until when a cool-down lasts, or lasted
+
+  /// As the script is told of it.
+  std::array<std::int64_t, 5> arguments() const noexcept {
+    return {turn, counted, after, unit, !alone ? 0 : whole ? 2 : 1};
+  }
 };
 
 __extension__ using wide = __int128;  // products of two 53-bit numbers

@@ -28,8 +28,18 @@ fixed_window::state fixed_window::settled(const state& s, instant clock) const n
 }
 
 fixed_window::state fixed_window::current(const state& s, instant at) const noexcept {
-  if (s.is_open() && at < s.start + window_) return s;
+  if (holds(s, at)) return s;
   return {begin_of_window(at), 0};
+}
+
+bool fixed_window::holds(const state& s, instant at) const noexcept {
+  return s.is_open() && at < s.start + window_;
+}
+
+/// What only matters of a window that was opened ahead.
+fixed_window::state fixed_window::ahead_of(instant passed, const state& s) const noexcept {
+  if (s.start <= passed) return {s.start, s.count};
+  return {s.start, s.count, passed, s.start_before, s.count_before};
 }
 
 bool fixed_window::fits(const state& s, instant at, units cost) const noexcept {
@@ -62,7 +72,12 @@ decision fixed_window::record(state& s, moment now, units cost) const noexcept {
   const bool allowed = fits(next, at, cost);
   if (allowed || count_refused_) {
     next.count = add_up_to(next.count, cost, max_units);
-    next.written = next.start > has_passed ? has_passed : 0;
+    next = ahead_of(has_passed, next);
+    if (next.written > 0 && !holds(s, at)) {
+      const bool lasts = holds(s, has_passed);
+      next.start_before = lasts ? s.start : has_passed;
+      next.count_before = lasts ? s.count : 0;
+    }
     s = next;
   }
   return describe(next, at, cost, allowed);
@@ -78,10 +93,18 @@ decision fixed_window::fetch(const state& s, moment now, units cost) const noexc
 void fixed_window::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
   if (s.count == 0) return;
   const instant has_passed = passed(s, clock);
-  const instant end = s.start + window_;
-  if (has_passed - clock > window_ || clock >= end || t.turn < s.start || t.turn >= end) return;
-  s.count -= std::min(cost, s.count);
-  s.written = s.start > has_passed ? has_passed : 0;
+  if (has_passed - clock > window_ || clock >= s.start + window_) return;
+  const auto is_in = [&](instant start) {
+    return t.counted >= start && t.counted < start + window_;
+  };
+  const bool is_ahead = s.start > has_passed;
+  if (is_in(s.start)) {
+    s.count -= std::min(cost, s.count);
+    if (s.count == 0 && is_ahead && s.start_before > 0) s = {s.start_before, s.count_before};
+  } else if (is_ahead && s.start_before > 0 && is_in(s.start_before)) {
+    s.count_before -= std::min(cost, s.count_before);
+  }
+  s = clock < s.start + window_ ? ahead_of(has_passed, s) : state();
 }
 
 fixed_window fixed_window::endless() const noexcept {

@@ -11,14 +11,17 @@ namespace weir::policies {
 /// One counter and the time at which its window began. A clock behind that time is read as that time; behind by more than
 /// a window, the count moves to the window of now.
 ///
-/// Turns. A request booked for a later window opens it before its time, once the windows before it are full: until then
-/// nothing passes. The state then says when it was written, and that is the time which has passed.
+/// Turns. A request booked for a later window opens it before its time: until then nothing passes. The state then says when
+/// it was written, and that is the time which has passed; and how far the window before had come, to which it goes back
+/// if all who booked in the later one leave. Of several windows opened ahead, only the one before the last is remembered.
 class fixed_window {
  public:
   struct state {
     instant start = 0;
-    units count = 0;      // 0: no window is open, unless it was opened ahead
-    instant written = 0;  // of a window opened ahead: when it was written; else 0
+    units count = 0;           // 0: no window is open, unless it was opened ahead
+    instant written = 0;       // of a window opened ahead: when it was written; else 0
+    instant start_before = 0;  // and the window before: 0 if not known
+    units count_before = 0;
     bool is_open() const noexcept { return count > 0 || written > 0; }
     friend bool operator==(const state&, const state&) = default;
   };
@@ -31,7 +34,7 @@ class fixed_window {
 
   decision record(state& s, moment now, units cost) const noexcept;
   decision fetch(const state& s, moment now, units cost) const noexcept;
-  /// Takes back what a request counted, if its window is still the state's.
+  /// Takes back what a request counted, if its window is one that the state knows.
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
 
   /// The same without its limit: what it counts is charged, whatever the limit says.
@@ -56,6 +59,8 @@ class fixed_window {
   instant passed(const state& s, instant clock) const noexcept;
   state settled(const state& s, instant clock) const noexcept;
   state current(const state& s, instant at) const noexcept;
+  bool holds(const state& s, instant at) const noexcept;
+  state ahead_of(instant passed, const state& s) const noexcept;
   bool fits(const state& s, instant at, units cost) const noexcept;
   decision describe(const state& s, instant at, units cost, bool allowed) const noexcept;
 

@@ -1,7 +1,7 @@
 -- The fixed_window kernel (fixed_window.hpp).
 --
--- Key       two little-endian doubles, the window's start in microseconds and the count; of a window opened ahead, a third:
---           when it was written
+-- Key       two little-endian doubles, the window's start in microseconds and the count; of a window opened ahead, three more:
+--           when it was written, and start and count of the window before (0 if not known)
 -- Constants window, limit, offset (-1: the first request opens the window), count refused (0 or 1), cost
 -- State     the start, the count, and when it was written (0 if the window was not opened ahead)
 
@@ -15,14 +15,17 @@ end
 
 local function check(key, checks, write, into, at)
   local start, count, written = 0, 0, 0
+  local before, count_before = 0, 0
   local stored = pcall('GET', key)
   if stored then
     if refused(stored) then return 0 end
     start = -1
-    if type(stored) == 'string' and (#stored == 16 or #stored == 24) then
+    if type(stored) == 'string' and (#stored == 16 or #stored == 40) then
       start, count = struct.unpack('<dd', stored)
-      if #stored == 24 then written = struct.unpack('<d', stored, 17) end
-      if not (whole(start) and whole(count) and whole(written)) then start, count, written = -1, 0, 0 end
+      if #stored == 40 then written, before, count_before = struct.unpack('<ddd', stored, 17) end
+      if not (whole(start) and whole(count) and whole(written) and whole(before) and whole(count_before)) then
+        start, count, written = -1, 0, 0
+      end
     end
   end
   into[at], into[at + 1], into[at + 2] = start, count, written
@@ -36,10 +39,17 @@ local function check(key, checks, write, into, at)
     if passed < clock then passed = clock end
   end
   local moved = passed - clock > window
-  if moved then start, passed = begin_of_window(start - (passed - clock)), clock end
+  if moved then
+    start, passed = begin_of_window(start - (passed - clock)), clock
+    before, count_before = 0, 0
+  end
   local time = now > passed and now or passed
   local fresh = not open or time >= start + window
-  if fresh then start, count = begin_of_window(time), 0 end
+  if fresh then
+    before, count_before = passed, 0
+    if open and passed < start + window then before, count_before = start, count end
+    start, count = begin_of_window(time), 0
+  end
 
   local admitted = floor((limit - count) / cost)
   if admitted < 0 then admitted = 0 end
@@ -57,7 +67,7 @@ local function check(key, checks, write, into, at)
     count = count + counted * cost
     if count > most then count = most end
     if start > passed then
-      call('SET', key, struct.pack('<ddd', start, count, passed), 'PX', ttl)
+      call('SET', key, struct.pack('<ddddd', start, count, passed, before, count_before), 'PX', ttl)
     elseif fresh or moved or #stored ~= 16 then
       call('SET', key, struct.pack('<dd', start, count), 'PX', ttl)
     else

@@ -8,12 +8,20 @@ local function give_back(key, turn)
   local passed = written > 0 and written or start
   if passed < clock then passed = clock end
   if passed - clock > window or clock >= start + window then return end
-  if turn < start or turn >= start + window then return end
-  count = count > cost and count - cost or 0
+  local ahead, before, count_before = start > passed, 0, 0
+  if ahead then before, count_before = struct.unpack('<dd', call('GET', key), 25) end
+  if turn >= start and turn < start + window then
+    count = count > cost and count - cost or 0
+    if count == 0 and ahead and before > 0 then
+      start, count, before, count_before = before, count_before, 0, 0
+    end
+  elseif ahead and before > 0 and turn >= before and turn < before + window then
+    count_before = count_before > cost and count_before - cost or 0
+  end
   local ttl = format('%d', ceil((start + window - clock) / 1000))
   if start > passed then
-    call('SET', key, struct.pack('<ddd', start, count, passed), 'PX', ttl)
-  elseif count == 0 then
+    call('SET', key, struct.pack('<ddddd', start, count, passed, before, count_before), 'PX', ttl)
+  elseif count == 0 or clock >= start + window then
     call('DEL', key)
   else
     call('SET', key, struct.pack('<dd', start, count), 'PX', ttl)

@@ -45,7 +45,10 @@ instant first_empty(std::span<const tier<State>> tiers, std::span<const decision
 template <class State>
 decision answer(std::span<const tier<State>> tiers, std::span<const decision> each) {
   decision d = combined(each);
-  if (d.allowed) d.receipt.empty_at = first_empty(tiers, each);
+  if (d.allowed) {
+    d.receipt.empty_at = first_empty(tiers, each);
+    d.receipt.counted_at = d.at.time_since_epoch().count();
+  }
   if (d.allowed || d.tier < 0) return d;
   const auto is_hold = [](const tier<State>& t) { return std::holds_alternative<hold>(*t.rules); };
   auto by = static_cast<std::size_t>(d.tier);

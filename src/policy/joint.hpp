@@ -69,13 +69,22 @@ decision settled(std::span<const tier<State>> tiers, instant clock, bool done);
 /// What charges in the kernel's stead: the script takes its constants.
 kernel charging(const kernel& k);
 
-/// What give_back_all has to know of a decision on these kernels. `alone`: as in ticket.
+/// What give_back_all has to know of a decision on these kernels. `alone`: as in ticket. `is_whole`: no other limiter's were
+/// asked with them.
 template <class Kernels>
-ticket ticket_of(const decision& d, const Kernels& kernels, bool alone) {
-  ticket t{(d.at + d.delay).time_since_epoch().count(), d.receipt.empty_at, alone};
+ticket ticket_of(const decision& d, const Kernels& kernels, bool alone, bool is_whole = true) {
+  const instant turn = (d.at + d.delay).time_since_epoch().count();
+  ticket t{.turn = turn,
+           .counted = !is_whole || kernels.size() > 1 ? d.receipt.counted_at : turn,
+           .after = d.receipt.empty_at,
+           .unit = 0,
+           .alone = alone};
   // Of the only one, the decision itself tells.
   const auto* bucket = std::get_if<meter>(&kernels.front());
-  if ((alone || kernels.size() == 1) && bucket != nullptr) t.after = bucket->after(d);
+  if ((alone || (is_whole && kernels.size() == 1)) && bucket != nullptr) {
+    t.after = bucket->after(d);
+    t.unit = bucket->unit();
+  }
   return t;
 }
 

@@ -51,6 +51,11 @@ meter::state meter::plus(state a, state b) const noexcept {
   return sum;
 }
 
+meter::state meter::minus(const state& a, const state& b) const noexcept {
+  const bool borrows = a.part < b.part;
+  return {a.whole - b.whole - (borrows ? 1 : 0), a.part - b.part + (borrows ? parts_ : 0)};
+}
+
 /// A time that has certainly passed.
 instant meter::passed(const state& s) const noexcept {
   return s.ahead.written > 0 ? s.ahead.written : difference(s, tolerance_);
@@ -121,31 +126,39 @@ instant meter::after(const decision& d) const noexcept {
   return (d.at + d.reset_after).time_since_epoch().count() - (parts_ > 1 ? 1 : 0);
 }
 
+span meter::unit() const noexcept {
+  return std::max<span>(parts_ > 1 ? 1 : 0, (interval_ - 1) / parts_);
+}
+
 void meter::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
   const instant has_passed = std::max(clock, passed(s));
   if (has_passed - clock > tolerance_.whole)
     return;  // the clock was set back: these are not its turns
   const state step = time_of(cost);
-  const instant after = std::max(t.after, t.turn + step.whole);
+  const instant after = std::max(t.after, (spaced_ ? t.turn : t.counted) + step.whole);
   const span grown = rounded_up(s) + s.returned - after;
   if (s.whole + s.returned < after) return;  // forgotten since
-  const bool is_last = t.alone && t.after > 0 && grown <= (parts_ > 1 ? 1 : 0);
+  const bool is_last = t.alone && t.after > 0 && grown <= t.unit;
   // A later one waits for this one to end; and of several in a microsecond, nobody can tell which is the last.
   if (spaced_ && !(is_last && step.whole > 0)) return;
-  const instant others = is_last ? std::max(before(s, step), t.held) : s.ahead.turn;
-  const span room = after - s.returned - std::max(has_passed, others);
-  if (room <= 0) return;
-  const state back = step.whole >= room ? state{room} : step;
-  s.whole -= back.whole;
-  s.part -= back.part;
-  if (s.part < 0) {
-    s.part += parts_;
-    --s.whole;
-  }
   if (is_last) {
-    s.ahead.turn = std::min(s.ahead.turn, others);
+    const instant least = std::max(has_passed, t.held);
+    if (rounded_up(s) <= least) return;
+    s.ahead.turn = std::min(s.ahead.turn, std::max(before(s, step), t.held));
+    // As if it had never come: but a turn begins at a whole microsecond. What was there before is what let it in then.
+    state rest = minus(s, step);
+    const state most = spaced_ ? state{t.turn} : minus(plus({t.counted}, tolerance_), step);
+    if (t.whole && later(rest, most)) rest = most;
+    if (later({least}, rest)) rest = {least};
+    s.whole = rest.whole;
+    s.part = rest.part;
   } else {
-    s.returned += rounded_up(back);
+    const span room = after - s.returned - std::max(has_passed, s.ahead.turn);
+    if (room <= 0) return;
+    // Whole microseconds, so that the sum stays what it was: by that others know whether they are the last.
+    const span back = std::min(step.whole, room);
+    s.whole -= back;
+    s.returned += back;
   }
   s.ahead = s.ahead.after(has_passed);
   if (matters_until(s) <= clock) s = {};
@@ -168,13 +181,7 @@ void meter::lower(state& s, instant clock, units remaining) const noexcept {
   const state seen = settled(s, clock);
   verdict v = judge(seen, clock, 1);
   const state left = time_of(remaining);
-  v.next = plus({v.passed}, tolerance_);
-  v.next.whole -= left.whole;
-  v.next.part -= left.part;
-  if (v.next.part < 0) {
-    v.next.part += parts_;
-    --v.next.whole;
-  }
+  v.next = minus(plus({v.passed}, tolerance_), left);
   if (!later(v.next, v.base)) return;
   s = seen;
   admit(s, v, 0);

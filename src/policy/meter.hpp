@@ -57,6 +57,8 @@ class meter {
   void lower(state& s, instant clock, units remaining) const noexcept;
   /// ticket::after of a decision; rounded down.
   instant after(const decision& d) const noexcept;
+  /// ticket::unit: less than the time of one unit, but for what after() has rounded.
+  span unit() const noexcept;
 
   /// From then on the state says nothing any more.
   instant matters_until(const state& s) const noexcept {
@@ -87,6 +89,7 @@ class meter {
 
   state time_of(units cost) const noexcept;
   state plus(state a, state b) const noexcept;
+  state minus(const state& a, const state& b) const noexcept;
   instant passed(const state& s) const noexcept;
   instant before(const state& s, const state& step) const noexcept;
   state settled(const state& s, instant clock) const noexcept;

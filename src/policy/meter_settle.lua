@@ -32,7 +32,7 @@ local function passed_by(tat, part, written)
   return passed
 end
 
-local function give_back(key, turn, after, alone, held, spaced)
+local function give_back(key, turn, after, unit, held, spaced, whole_one)
   local tat, part, written, last_turn, returned = load(key)
   if refusal or tat <= 0 then return end
   local passed = math.max(passed_by(tat, part, written), clock)
@@ -41,23 +41,25 @@ local function give_back(key, turn, after, alone, held, spaced)
   if after < turn + step then after = turn + step end
   local grown = up(tat, part) + returned - after
   if tat + returned < after then return end
-  local is_last = alone and known and grown <= (parts > 1 and 1 or 0)
+  local is_last = unit and known and grown <= unit
   if spaced and not (is_last and step > 0) then return end
-  local others = last_turn
   if is_last then
-    others = up(tat, part) + returned - step - (spaced and 0 or burst)
-    if held > others then others = held end
-  end
-  local room = after - returned - math.max(passed, others)
-  if room <= 0 then return end
-  local n, p = step, step_part
-  if n >= room then n, p = room, 0 end
-  tat, part = tat - n, part - p
-  if part < 0 then tat, part = tat - 1, part + parts end
-  if is_last then
-    last_turn = math.min(last_turn, others)
+    local least = math.max(passed, held)
+    if up(tat, part) <= least then return end
+    last_turn = math.min(last_turn, math.max(up(tat, part) + returned - step - (spaced and 0 or burst), held))
+    tat, part = tat - step, part - step_part
+    if part < 0 then tat, part = tat - 1, part + parts end
+    local most, most_part = turn, 0
+    if not spaced then most, most_part = turn + burst - step, burst_part - step_part end
+    if most_part < 0 then most, most_part = most - 1, most_part + parts end
+    if most_part >= parts then most, most_part = most + 1, most_part - parts end
+    if whole_one and (tat > most or tat == most and part > most_part) then tat, part = most, most_part end
+    if tat < least then tat, part = least, 0 end
   else
-    returned = returned + n + (p > 0 and 1 or 0)
+    local room = after - returned - math.max(passed, last_turn)
+    if room <= 0 then return end
+    local back = math.min(step, room)
+    tat, returned = tat - back, returned + back
   end
   store(key, tat, part, passed, last_turn, returned)
 end

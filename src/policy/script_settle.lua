@@ -2,13 +2,16 @@
 --
 -- KEYS  one for each tier, and one that remembers that this was done, unless it may be done again
 -- ARGV  until when that is remembered at the least (0: it is not); 0 to take back, 1 to charge, 2 if nothing is left to
---       do, 3 to lower what is left to the costs at the most; the turn; when a bucket was to be empty again (0 if not known); 1 if no other limiter's turns are in these keys;
---       the number of tiers; for each its kernel's number, negative as for turns, and its constants (to charge: those of a
---       policy without a limit)
+--       do, 3 to lower what is left to the costs at the most; the turn; when all but a leaky bucket counted it; when a
+--       bucket was to be empty again (0 if not known), and by how much less than that a later request would have made it
+--       later; 1 if no other limiter's turns are in these keys, 2 if moreover all of it is taken back; the number of tiers;
+--       for each its kernel's number, negative as for turns, and its constants (to charge: those of a policy without a limit)
 -- Reply now, 1 if it was done (0: it had been done before), and for each tier the state then
 
-local remember, act, turn, after, alone = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] == '1'
-local tiers, place, held = tonumber(ARGV[6]), 7, 0
+local remember, act = tonumber(ARGV[1]), ARGV[2]
+local turn, counted, after = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local unit, whole_one = ARGV[7] ~= '0' and tonumber(ARGV[6]), ARGV[7] == '2'
+local tiers, place, held = tonumber(ARGV[8]), 9, 0
 local give_back, look, lower, charge, width, spaced = {}, {}, {}, {}, {}, {}
 for t = 1, tiers do
   local number = tonumber(ARGV[place])
@@ -45,7 +48,7 @@ if remember > 0 then
 end
 for t = 1, tiers do
   if act == '0' then
-    give_back[t](KEYS[t], turn, after, alone, held, spaced[t])
+    give_back[t](KEYS[t], spaced[t] and turn or counted, after, unit, held, spaced[t], whole_one)
   elseif act == '1' then
     (charge[t] or charge_one)(KEYS[t], look[t])
   elseif act == '3' then

@@ -51,12 +51,13 @@ bool sliding_log::is_far_ahead(const state& s, instant clock) const noexcept {
 sliding_log::state sliding_log::moved_to(const state& s, instant clock) const {
   const instant last = last_turn(s.entries_.back().time, s.ahead_);
   const std::size_t first = first_alive(s, last);
-  const std::int64_t base = first == s.first_ ? s.base_ : s.entries_[first - 1].total;
+  const std::int64_t base = base_of(s, first);
   const units sum = distance(base, s.entries_.back().total);
   state moved;
   const instant turn = clock + last - times_of(s, clock).passed;
   moved.entries_.push_back({entry_time(turn), count_refused_ ? std::min(sum, limit_) : sum});
   moved.ahead_ = booking{clock, turn}.after(clock);
+  if (moved.ahead_.written > 0) moved.pinned_ = turn;
   return moved;
 }
 
@@ -77,6 +78,22 @@ void sliding_log::drop_before(state& s, std::size_t first) const {
     s.first_ = 0;
     if (s.entries_.capacity() > 4 * s.entries_.size() + 16) s.entries_.shrink_to_fit();
   }
+}
+
+/// The running total before that entry.
+std::int64_t sliding_log::base_of(const state& s, std::size_t first) noexcept {
+  return first == s.first_ ? s.base_ : s.entries_[first - 1].total;
+}
+
+/// Of a log that is to take a request: what has left by now; or by the turn, if the rest is too much to be counted.
+void sliding_log::drop_what_left(state& s, const times& t, std::size_t first, units cost) const {
+  const std::size_t left = first_alive(s, t.passed);
+  if (left < first && distance(base_of(s, left), s.entries_.back().total) > max_units - cost) {
+    drop_before(s, first);
+    s.pinned_ = t.turn;
+    return;
+  }
+  drop_before(s, left);
 }
 
 void sliding_log::append(state& s, instant at, units cost) const {
@@ -125,7 +142,7 @@ decision sliding_log::record(state& s, moment now, units cost) const {
   const times t = times_of(s, now);
   const std::size_t first = first_alive(s, t.turn);
   const bool any = first < s.entries_.size();
-  const std::int64_t base = first == s.first_ ? s.base_ : s.entries_[first - 1].total;
+  const std::int64_t base = base_of(s, first);
   const units sum = any ? distance(base, s.entries_.back().total) : 0;
   const bool fits = sum + cost <= limit_;
   const bool allowed = fits && t.at == t.turn;
@@ -134,17 +151,18 @@ decision sliding_log::record(state& s, moment now, units cost) const {
     return describe(t, sum, s.entries_.back().time, passes, false);
   }
 
-  drop_before(s, first);
+  drop_what_left(s, t, first, cost);
   append(s, t.turn, cost);
   const instant newest = s.entries_.back().time;
   s.ahead_ = booking{t.passed, t.turn}.after(t.passed);
-  if (count_refused_) {
-    const std::int64_t last = s.entries_.back().total;
-    std::size_t keep = s.first_;
-    while (distance(s.entries_[keep].total, last) >= limit_) ++keep;
-    drop_before(s, keep);
-  }
-  const units after = distance(s.base_, s.entries_.back().total);
+  if (s.ahead_.written == 0) s.pinned_ = 0;
+  if (!count_refused_) return describe(t, distance(base, s.entries_.back().total), newest, 0, true);
+
+  const std::int64_t last = s.entries_.back().total;
+  std::size_t keep = s.first_;
+  while (distance(s.entries_[keep].total, last) >= limit_) ++keep;
+  drop_before(s, keep);
+  const units after = distance(s.base_, last);
   const bool full = !allowed && after + cost > limit_;
   const instant passes = full ? passes_at(s, s.first_, s.base_, after + cost - limit_) : 0;
   return describe(t, after, newest, passes, allowed);
@@ -155,16 +173,16 @@ decision sliding_log::fetch(const state& s, moment now, units cost) const {
   const times t = times_of(s, now);
   const std::size_t first = first_alive(s, t.turn);
   if (first == s.entries_.size()) return describe(t, 0, 0, 0, true);
-  const std::int64_t base = first == s.first_ ? s.base_ : s.entries_[first - 1].total;
+  const std::int64_t base = base_of(s, first);
   const units sum = distance(base, s.entries_.back().total);
   const bool fits = sum + cost <= limit_;
   const instant passes = fits ? 0 : passes_at(s, first, base, sum + cost - limit_);
   return describe(t, sum, s.entries_.back().time, passes, fits && t.at == t.turn);
 }
 
-void sliding_log::give_back(state& s, instant, const ticket& t, units cost) const {
+void sliding_log::give_back(state& s, instant clock, const ticket& t, units cost) const {
   constexpr std::ptrdiff_t most_behind = 1000;
-  const instant time = entry_time(t.turn);
+  const instant time = entry_time(t.counted);
   const auto first = s.entries_.begin() + static_cast<std::ptrdiff_t>(s.first_);
   const auto found = std::partition_point(first, s.entries_.end(),
                                           [&](const entry& e) { return e.time < time; });
@@ -173,6 +191,22 @@ void sliding_log::give_back(state& s, instant, const ticket& t, units cost) cons
   const std::int64_t before = found == first ? s.base_ : found[-1].total;
   const units back = std::min(cost, distance(before, found->total));
   for (auto e = found; e != s.entries_.end(); ++e) e->total = distance(back, e->total);
+  if (step_back(s, times_of(s, clock).passed) && matters_until(s) <= clock) s = {};
+}
+
+/// If the last turns have been given back, the last is one before. Whether they have.
+bool sliding_log::step_back(state& s, instant passed) const {
+  const auto is_void = [&] {
+    return !s.empty() && s.entries_.back().time > passed &&
+           s.entries_.back().total == base_of(s, s.entries_.size() - 1);
+  };
+  if (s.ahead_.turn <= passed || s.pinned_ > passed || !is_void()) return false;
+  while (is_void()) s.entries_.pop_back();
+  instant last = 0;
+  if (!s.empty()) last = s.entries_.back().time - (resolution_ > 0 ? 1 : 0);
+  s.ahead_ = booking{passed, std::min(s.ahead_.turn, last)}.after(passed);
+  s.pinned_ = 0;
+  return true;
 }
 
 sliding_log sliding_log::endless() const noexcept {

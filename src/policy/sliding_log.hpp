@@ -18,7 +18,9 @@ namespace weir::policies {
 ///
 /// Turns. A request booked for a later time is entered at that time, and until then nothing else passes: it would count
 /// against who has the turn. The state then says which turn is the last, and when it was written: that is the time which
-/// has passed.
+/// has passed. Of who gives a turn back, the entry stays, with no weight, unless it is the last: then the log goes back to
+/// the last turn before (with a resolution, as far as its bucket's end). So what is still in a window now is kept, though
+/// by the last turn it will have left.
 ///
 /// With count_refused, an entry weighs no more than the limit, and entries that can no longer matter (the newer ones alone
 /// fill the limit) are dropped: a flood cannot grow the log, and `used` stays below twice the limit.
@@ -40,6 +42,7 @@ class sliding_log {
     std::size_t first_ = 0;  // entries before it have been dropped
     std::int64_t base_ = 0;  // the running total before entries_[first_]
     booking ahead_;
+    instant pinned_ = 0;  // the last turn never goes back before it: more than can be counted would have to be kept
   };
 
   /// What the script says of a log, enough to answer its checks one by one.
@@ -59,7 +62,7 @@ class sliding_log {
 
   decision record(state& s, moment now, units cost) const;
   decision fetch(const state& s, moment now, units cost) const;
-  /// Takes the request out of its entry, which stays, if not too many came since (a thousand entries).
+  /// Takes the request out of its entry, if not too many came since (a thousand entries).
   void give_back(state& s, instant clock, const ticket& t, units cost) const;
 
   /// The same without its limit: what it counts is charged, whatever the limit says.
@@ -100,6 +103,9 @@ class sliding_log {
   std::size_t first_alive(const state& s, instant at) const noexcept;
   void append(state& s, instant at, units cost) const;
   void drop_before(state& s, std::size_t first) const;
+  void drop_what_left(state& s, const times& t, std::size_t first, units cost) const;
+  bool step_back(state& s, instant passed) const;
+  static std::int64_t base_of(const state& s, std::size_t first) noexcept;
   instant passes_at(const state& s, std::size_t first, std::int64_t base, units need) const noexcept;
   decision describe(const times& t, units sum, instant newest, instant passes,
                     bool allowed) const noexcept;

@@ -2,7 +2,7 @@
 --
 -- Key       a list of entries, each two little-endian doubles: a time and the running total up to it, modulo 2^52. Element
 --           0 is the newest entry that has left the window: its total is the base of all sums. With turns booked ahead
---           it is three: when the log was written, the base, and the last turn.
+--           it is four: when the log was written, the base, the last turn, and a time before which that never goes back.
 -- Constants window, limit, resolution, count refused (0 or 1), cost. With count refused, at most one check at a time
 -- State     the sum before the checks, the newest entry's time, the sum after them, the time at which there is room for the
 --           first refused one (0 if none was, or there is), and, with turns booked ahead, when the log was written
@@ -42,20 +42,22 @@ local function check(key, checks, write, into, at)
   local sum, newest, passes = 0, 0, 0
   local base, total, first = 0, 0, 0
   local passed, alive, moved = clock, false, false
-  local last, written = 0, 0  -- the last turn that is taken, and when it was booked
+  local last, written, pinned = 0, 0, 0  -- the last turn that is taken, and when it was booked
+  local head_base = 0
   local ignored, oldest, oldest_total
 
   local head = pcall('LRANGE', key, 0, 1)
   if refused(head) then return 0 end
-  local ours = not head.err and (#head == 0 or #head == 2 and (#head[1] == 16 or #head[1] == 24) and #head[2] == 16)
+  local ours = not head.err and (#head == 0 or #head == 2 and (#head[1] == 16 or #head[1] == 32) and #head[2] == 16)
   if ours and #head == 2 then
     ignored, base = struct.unpack('<dd', head[1])
-    if #head[1] == 24 then written, base, last = struct.unpack('<ddd', head[1]) end
+    if #head[1] == 32 then written, base, last, pinned = struct.unpack('<dddd', head[1]) end
+    head_base = base
     oldest, oldest_total = struct.unpack('<dd', head[2])
     local tail = call('LINDEX', key, -1)
     if #tail == 16 then newest, total = struct.unpack('<dd', tail) end
     ours = #tail == 16 and whole(base) and whole(oldest) and whole(oldest_total) and whole(newest) and whole(total) and
-           whole(written) and whole(last)
+           whole(written) and whole(last) and whole(pinned)
   end
   if not ours then
     into[at], into[at + 1], into[at + 2], into[at + 3], into[at + 4], into[at + 5] = -1, 0, 0, 0, 0, 0
@@ -85,9 +87,10 @@ local function check(key, checks, write, into, at)
       alive = newest > time - window
       if count_refused and sum > limit then sum = limit end
       first, base, total = 0, 0, sum
+      head_base, oldest, pinned = 0, newest, last
       if write then
         call('DEL', key)
-        call('RPUSH', key, written > 0 and struct.pack('<ddd', written, 0, last) or struct.pack('<dd', 0, 0),
+        call('RPUSH', key, written > 0 and struct.pack('<dddd', written, 0, last, last) or struct.pack('<dd', 0, 0),
              struct.pack('<dd', newest, total))
         call('PEXPIRE', key, format('%d', ceil((newest + window - clock) / 1000)))
       end
@@ -117,8 +120,26 @@ local function check(key, checks, write, into, at)
     sum = sum + weight
     if write then
       in_list = sum
-      if alive then
-        if first > 0 then call('LTRIM', key, first, -1) end
+      -- What has left by now goes, and if the rest is too much to be counted, what has left by the turn.
+      local left, kept = first, alive
+      if time > passed and #head == 2 then
+        left, kept = 0, newest > passed - window
+        if kept and oldest <= passed - window then
+          left = last_before(key, 1, call('LLEN', key), function(t) return t <= passed - window end)
+          ignored, head_base = entry(key, left)
+        end
+        if kept and (total - head_base) % modulus > modulus - 1 - counted * cost then
+          left, kept, pinned, head_base = first, alive, time, base
+        end
+      else
+        head_base = base
+      end
+      if kept then
+        if left > 0 then
+          call('LTRIM', key, left, -1)
+          written = 0
+        end
+        if alive then first = first - left else first, base = call('LLEN', key) - 1, total end
         total = (total + weight) % modulus
         if newest == stamp then
           call('LSET', key, -1, struct.pack('<dd', stamp, total))
@@ -127,12 +148,10 @@ local function check(key, checks, write, into, at)
         end
       else
         if #head > 0 then call('DEL', key) end
-        base, total = 0, weight
+        base, head_base, total, first = 0, 0, weight, 0
         call('RPUSH', key, struct.pack('<dd', 0, 0), struct.pack('<dd', stamp, total))
         written = 0
       end
-      if first > 0 then written = 0 end
-      first = 0
       if count_refused and sum > limit then
         -- What the newer entries alone fill can no longer matter.
         local whole_sum = total
@@ -144,15 +163,15 @@ local function check(key, checks, write, into, at)
         end
         if keep > 0 then
           call('LTRIM', key, keep, -1)
-          written = 0
+          head_base, written = base, 0
         end
         sum = (whole_sum - base) % modulus
         in_list = sum
       end
       if time > passed then
-        call('LSET', key, 0, struct.pack('<ddd', passed, base, time))
+        call('LSET', key, 0, struct.pack('<dddd', passed, head_base, time, pinned))
       elseif written > 0 then
-        call('LSET', key, 0, struct.pack('<dd', 0, base))
+        call('LSET', key, 0, struct.pack('<dd', 0, head_base))
       end
       call('PEXPIRE', key, format('%d', ceil((stamp + window - clock) / 1000)))
     end

@@ -17,4 +17,33 @@ local function give_back(key, turn)
     time, total = entry(key, i)
     call('LSET', key, i, struct.pack('<dd', time, (total - back) % modulus))
   end
+
+  -- If the last turns have been given back, the last is one before (sliding_log::step_back).
+  local head = call('LINDEX', key, 0)
+  if #head ~= 32 then return end
+  local passed, head_base, last, pinned = struct.unpack('<dddd', head)
+  if passed < clock then passed = clock end
+  if last <= passed or pinned > passed then return end
+  local popped = false
+  while true do
+    time, total = entry(key, -1)
+    base = head_base
+    if length > 2 then ignored, base = entry(key, -2) end
+    if total ~= base or time <= passed then break end
+    popped, length = true, length - 1
+    if length == 1 then
+      call('DEL', key)
+      return
+    end
+    call('RPOP', key)
+  end
+  if not popped then return end
+  if time + window <= clock then
+    call('DEL', key)
+    return
+  end
+  local latest = resolution > 0 and time - 1 or time
+  if latest < last then last = latest end
+  call('LSET', key, 0, last > passed and struct.pack('<dddd', passed, head_base, last, 0) or struct.pack('<dd', 0, head_base))
+  call('PEXPIRE', key, format('%d', ceil((time + window - clock) / 1000)))
 end

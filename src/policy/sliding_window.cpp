@@ -108,7 +108,7 @@ decision sliding_window::fetch(const state& s, moment now, units cost) const noe
 void sliding_window::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
   const instant start = aligned(s.start);
   if (start - clock > window_) return;  // the clock was set back: these are not its windows
-  const instant own = aligned(t.turn);
+  const instant own = aligned(t.counted);
   s = {start, std::min(s.current, most_), std::min(s.previous, most_)};
   if (own == start) s.current -= std::min(cost, s.current);
   if (own + window_ == start) s.previous -= std::min(cost, s.previous);

@@ -195,7 +195,7 @@ void write_constants(command_writer& writer, const call& c) {
   if (c.what == call::purpose::acquire) writer.arg(c.max_wait);
   if (c.settles()) {
     writer.arg(c.remember).arg(act_of(c));
-    writer.arg(c.ticket.turn).arg(c.ticket.after).arg(std::int64_t{c.ticket.alone ? 1 : 0});
+    for (const std::int64_t value : c.ticket.arguments()) writer.arg(value);
   }
   if (names_kernels) writer.arg(static_cast<std::int64_t>(c.tiers.size()));
   for (const call_tier& t : c.tiers) {
@@ -222,7 +222,7 @@ void write_constants(command_writer& writer, const call& c) {
 std::size_t constants_of(const call& c) {
   std::size_t count = c.script() >= all_or_nothing ? 1 + c.tiers.size() : 0;
   if (c.what == call::purpose::acquire) count += 1;
-  if (c.settles()) count += 5;
+  if (c.settles()) count += 2 + c.ticket.arguments().size();
   for (const call_tier& t : c.tiers) {
     count += std::visit([](const auto& k) { return std::decay_t<decltype(k)>::script_constants; },
                         t.kernel);

@@ -57,7 +57,7 @@ struct server {
     const bool settles = script == settlement;
     const bool remembers = settles && words[at] != "0";
     if (remembers) --keys;
-    at += script == turns ? 1 : settles ? 5 : 0;
+    at += script == turns ? 1 : settles ? 7 : 0;
     const std::size_t tiers = std::stoul(words[at++]);
     std::size_t width = 0;
     for (std::size_t t = 0; t < tiers; ++t) {
@@ -214,7 +214,7 @@ check_kind kind_of(std::uint8_t how, const weir::detail::limiter_core& of) {
   return how >= 250                  ? check_kind::reset
          : how >= 240                ? check_kind::charge
          : how >= 230                ? check_kind::refund
-         : how >= 215 && of.can_wait ? check_kind::acquire
+         : how >= 215 && of.can_book ? check_kind::acquire
          : how >= 200                ? check_kind::fetch
                                      : check_kind::record;
 }

@@ -176,16 +176,75 @@ BOOST_AUTO_TEST_CASE(whoever_is_cancelled_gives_the_turn_back) {
 
 BOOST_AUTO_TEST_CASE(a_crowd_that_leaves_leaves_nothing_behind) {
   on_both([&](const weir::store& store) {
-    const limiter l(store, "r", weir::token_bucket{.capacity = 1, .refill = weir::per_hour(1)});
-    BOOST_TEST(answer([&](auto h) { l.acquire("a", h); }).allowed);
+    const std::pair<const char*, weir::policy> policies[] = {
+        {"bucket", weir::token_bucket{.capacity = 1, .refill = weir::per_hour(1)}},
+        {"bucket in parts", weir::token_bucket{.capacity = 1, .refill = {7, 7h + 1us}}},
+        {"leaky", weir::leaky_bucket{.capacity = 1, .leak = weir::per_hour(1)}},
+        {"leaky in parts", weir::leaky_bucket{.capacity = 1, .leak = {7, 7h + 1us}}},
+        {"log", weir::sliding_log{.limit = 1, .window = 1h}}};
+    for (const auto& [name, policy] : policies) {
+      BOOST_TEST_CONTEXT(name) {
+        const limiter l(store, name, policy);
+        BOOST_TEST(answer([&](auto h) { l.acquire("a", h); }).allowed);
+        cancellable_crowd waiting;
+        for (int i = 0; i < 500; ++i) l.acquire("a", patiently, waiting.caller());
+        const decision behind = answer([&](auto h) { l.acquire("a", {.max_wait = 0s}, h); });
+        BOOST_TEST((behind.retry_after > 500h));
+        waiting.cancel_all();
+        weir::test::run_until_complete(io, waiting.c);
+        const decision after = answer([&](auto h) { l.acquire("a", {.max_wait = 0s}, h); });
+        BOOST_TEST((after.retry_after > 0s && after.retry_after <= 1h + 2us));
+      }
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(who_leaves_last_leaves_the_time_before_as_well) {
+  on_both([&](const weir::store& store) {
+    const std::pair<const char*, weir::policy> policies[] = {
+        {"fixed_window", weir::fixed_window{.limit = 10, .window = 24h}},
+        {"fixed_window of the epoch",
+         weir::fixed_window{.limit = 10, .window = 240h, .anchor = weir::anchor::epoch}},
+        {"sliding_log", weir::sliding_log{.limit = 10, .window = 24h}},
+        {"token_bucket", weir::token_bucket{.capacity = 10, .refill = weir::per_day(1)}}};
+    for (const auto& [name, policy] : policies) {
+      BOOST_TEST_CONTEXT(name) {
+        const limiter l(store, name, policy);
+        BOOST_TEST(answer([&](auto h) { l.record("a", {.cost = 8}, h); }).allowed);
+        cancellable_crowd waiting;
+        // More than is left: who comes later has to wait behind them.
+        l.acquire("a", {.cost = 5, .max_wait = 31 * 24h}, waiting.caller());
+        l.acquire("a", {.cost = 5, .max_wait = 31 * 24h}, waiting.caller());
+        BOOST_TEST(!answer([&](auto h) { l.record("a", h); }).allowed);
+        waiting.cancel_all();
+        weir::test::run_until_complete(io, waiting.c);
+        // As before: two are left, and no more.
+        BOOST_TEST(answer([&](auto h) { l.record("a", {.cost = 2}, h); }).allowed);
+        BOOST_TEST(!answer([&](auto h) { l.record("a", h); }).allowed);
+      }
+    }
+  });
+}
+
+// What was asked together is idle when the last of them is; the bucket was looked for at that time.
+BOOST_AUTO_TEST_CASE(a_bucket_asked_first_of_several_gets_its_turn_back) {
+  on_both([&](const weir::store& store) {
+    const weir::limiter_options together{.group = "g"};
+    const limiter bucket(store, "bucket",
+                         weir::token_bucket{.capacity = 3, .refill = weir::per_hour(1)}, together);
+    const limiter window(store, "window", weir::fixed_window{.limit = 2, .window = 240h}, together);
+    for (int i = 0; i < 2; ++i) {
+      BOOST_TEST(
+          answer([&](auto h) { weir::acquire_all(bucket.on("a"), window.on("a"), h); }).allowed);
+    }
     cancellable_crowd waiting;
-    for (int i = 0; i < 500; ++i) l.acquire("a", patiently, waiting.caller());
-    const decision behind = answer([&](auto h) { l.acquire("a", {.max_wait = 0s}, h); });
-    BOOST_TEST((behind.retry_after > 500h));
+    weir::acquire_all(bucket.on("a"), window.on("a"), weir::joint_options{.max_wait = 31 * 24h},
+                      waiting.caller());
+    const auto idle_in = [&] { return answer([&](auto h) { bucket.fetch("a", h); }).reset_after; };
+    BOOST_TEST((idle_in() > 240h));
     waiting.cancel_all();
     weir::test::run_until_complete(io, waiting.c);
-    const decision after = answer([&](auto h) { l.acquire("a", {.max_wait = 0s}, h); });
-    BOOST_TEST((after.retry_after > 0s && after.retry_after <= 1h));
+    BOOST_TEST((idle_in() <= 240h));
   });
 }
 
@@ -223,11 +282,20 @@ BOOST_AUTO_TEST_CASE(ten_thousand_wait_without_asking_again) {
   BOOST_TEST(script_calls() <= 10'000 / 64 + 2);
 }
 
-BOOST_AUTO_TEST_CASE(some_policies_cannot_wait) {
+BOOST_AUTO_TEST_CASE(for_some_limiters_nobody_can_wait) {
   on_both([&](const weir::store& store) {
+    const weir::sliding_window window{.limit = 5, .window = 1s};
+    const weir::limiter_options together{.group = "g"};
+    const limiter tiers(store, "tiers", weir::tiers(window, one_a_day));
+    const limiter windows(store, "windows", window, together);
+    const limiter buckets(store, "buckets", one_a_day, together);
     crowd c;
-    limiter(store, "r", weir::sliding_window{.limit = 5, .window = 1s}).acquire("a", c.caller());
+    tiers.acquire("a", c.caller());
+    weir::acquire_all(windows.on("a"), buckets.on("a"), c.caller());
+    weir::acquire_all(buckets.on("a"), windows.on("a"), c.caller());
     limiter(store, "r", weir::fixed_window{.limit = 5, .window = 1s, .count_refused = true})
+        .acquire("a", c.caller());
+    limiter(store, "r", weir::sliding_window{.limit = 5, .window = 1s, .count_refused = true})
         .acquire("a", c.caller());
     weir::test::run_until_complete(io, c);
     for (const outcome& o : c) WEIR_TEST_ERROR(o.ec, error::cannot_wait);

@@ -68,6 +68,11 @@ BOOST_AUTO_TEST_CASE(a_pause_holds_for_every_process) {
   BOOST_TEST((longer.retry_after == 20min));
   const decision shorter = answer([&](auto h) { here.cool_down("a", 1s, h); });
   BOOST_TEST((shorter.retry_after > 19min));
+  const decision look = answer([&](auto h) { here.cool_down("a", 0s, h); });
+  BOOST_TEST((!look.allowed && look.held));
+  BOOST_TEST((look.retry_after > 19min && look.retry_after <= shorter.retry_after));
+  BOOST_TEST(answer([&](auto h) { here.cool_down("b", 0s, h); }).allowed);
+  BOOST_TEST(ttl("weir:{vendor:b}:h") == -2);
   BOOST_TEST(ttl("weir:{vendor:a}:h") > 1'140'000);
 }
 

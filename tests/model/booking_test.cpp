@@ -237,7 +237,9 @@ class turn_trace {
     const bool alone = policies_.size() == 1;
     const auto ticket = policies::ticket_of(r.said, asked_.kernels, alone);
     auto costs_now = std::exchange(asked_.costs, r.costs);
-    std::vector<std::int64_t> arguments{0, 0, ticket.turn, ticket.after, alone ? 1 : 0};
+    std::vector<std::int64_t> arguments{0, 0};
+    const auto of_ticket = ticket.arguments();
+    arguments.insert(arguments.end(), of_ticket.begin(), of_ticket.end());
     asked_.append_constants(arguments, true);
     f_.returns.set_clock(now_);
     const auto numbers = asked_.run(f_.client, f_.returns, arguments, 1, 2 + asked_.width());

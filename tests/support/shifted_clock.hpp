@@ -21,11 +21,13 @@ class shifted_clock {
   std::vector<std::string> environment() const;
 
   void step(std::chrono::microseconds by);
+  /// From now on it stands still, and shows that.
+  void stop_at(std::chrono::microseconds since_epoch);
   std::chrono::microseconds shift() const;  ///< all steps together
 
  private:
   std::string path_;
-  long long* offset_ = nullptr;  // in shared memory, in microseconds
+  long long* offset_ = nullptr;  // in shared memory, in microseconds; behind it where it stands, 0 if it runs
 };
 
 }  // namespace weir::test

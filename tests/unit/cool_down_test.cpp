@@ -109,10 +109,20 @@ BOOST_AUTO_TEST_CASE(a_shorter_pause_changes_nothing_and_a_longer_one_prolongs) 
   BOOST_TEST((cool_down(l, 21s).retry_after == 21s));
 }
 
-BOOST_AUTO_TEST_CASE(a_pause_of_nothing_is_none) {
+BOOST_AUTO_TEST_CASE(a_pause_of_nothing_is_none_and_asks_how_long_the_present_one_lasts) {
   const limiter l(store, "vendor", ten, listening);
   for (const microseconds pause : {0us, -5us}) BOOST_TEST(cool_down(l, pause).allowed);
   BOOST_TEST(record(l).allowed);
+
+  cool_down(l, 30s);
+  now += 10s;
+  for (const microseconds pause : {0us, -5us}) {
+    const decision d = cool_down(l, pause);
+    BOOST_TEST((!d.allowed && d.held));
+    BOOST_TEST((d.retry_after == 20s));
+  }
+  now += 20s;
+  BOOST_TEST(cool_down(l, 0us).allowed);
 }
 
 // Three sleeps of an hour, because a header said so, are what happened to others.

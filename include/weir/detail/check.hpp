@@ -14,6 +14,7 @@
 namespace weir::detail {
 
 struct limiter_core;  // resource, policy and store of one limiter; defined in src/limiter_core.hpp
+struct waiter;        // who waits in a line; defined in src/lines/waiter.hpp
 
 /// Longer subjects are refused, and not even copied whole.
 inline constexpr std::size_t max_subject_size = 65'536;
@@ -69,6 +70,7 @@ struct request {
   std::chrono::microseconds timeout{0};
   std::vector<term> further = {};
   std::chrono::microseconds max_wait{0};
+  std::int32_t priority = 0;  // acquire
 };
 
 /// One caller waiting for one answer: the intrusive, type-erased part of an asynchronous operation. Stores link it into
@@ -94,12 +96,15 @@ class check {
   check_kind kind = check_kind::record;
   bool was_cut = false;                   // a cool-down: longer was asked for
   std::chrono::microseconds max_wait{0};  // acquire: from the decision until the turn, at the most
+  std::int32_t priority = 0;              // acquire: larger goes first
 
   // The store's bookkeeping.
   check_stage stage = check_stage::idle;
   bool unwanted = false;       // nobody waits any more; what it booked is given back
   bool seated = false;         // in a waiting room, and under its mutex, as the next
   bool left_early = false;     // cancelled on its way there
+  bool from_line = false;      // a line's own, which sleeps for it
+  waiter* place = nullptr;     // in a line, and under its mutex
   std::uint8_t resends = 0;    // times it was sent again because the script was missing
   std::uint32_t position = 0;  // its place among the checks that travel together
   steady_time deadline{};
@@ -121,6 +126,7 @@ class check {
         timeout(asked.timeout),
         kind(asked.kind),
         max_wait(asked.max_wait),
+        priority(asked.priority),
         subject(std::move(asked.subject)),
         further(std::move(asked.further)) {}
   ~check() = default;

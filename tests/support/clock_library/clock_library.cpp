@@ -1,4 +1,4 @@
-// Preloaded into a server (see shifted_clock.hpp): the system's time, shifted by what a file in shared memory says. It asks
+// Preloaded into a server (see shifted_clock.hpp): the system's time, shifted by what a file in shared memory says, or stopped. It asks
 // the kernel itself and allocates nothing, so it works from the first instruction on.
 #include <fcntl.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ __attribute__((constructor)) void open_offset() {
   const char* const path = getenv("WEIR_CLOCK_FILE");
   const int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
   if (fd < 0) return;
-  void* const shared = mmap(nullptr, sizeof(long long), PROT_READ, MAP_SHARED, fd, 0);
+  void* const shared = mmap(nullptr, 2 * sizeof(long long), PROT_READ, MAP_SHARED, fd, 0);
   close(fd);
   if (shared != MAP_FAILED) offset = static_cast<const long long*>(shared);
 }
@@ -37,7 +37,8 @@ int read_clock(int clock, seconds_and_nanoseconds* out) {
   if (failed != 0 || offset == nullptr) return static_cast<int>(failed);
   if (clock != realtime && clock != realtime_coarse) return 0;
   const long long by = __atomic_load_n(offset, __ATOMIC_RELAXED);
-  const long long micros = out->seconds * 1'000'000LL + out->nanoseconds / 1000 + by;
+  const long long still = __atomic_load_n(offset + 1, __ATOMIC_RELAXED);
+  const long long micros = still ? still : out->seconds * 1'000'000LL + out->nanoseconds / 1000 + by;
   out->seconds = micros / 1'000'000;
   out->nanoseconds = micros % 1'000'000 * 1000;
   return 0;

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http.hpp>
+#include <boost/beast/ssl/ssl_stream.hpp>
+#include <chrono>
+#include <string>
+
+namespace throttled {
+
+using http_request = boost::beast::http::request<boost::beast::http::string_body>;
+using http_response = boost::beast::http::response<boost::beast::http::string_body>;
+using addresses = boost::asio::ip::tcp::resolver::results_type;
+
+/// One connection over TLS that is used again and again. Errors, and an answer that does not come in time, are thrown as
+/// boost::system::system_error. After one the connection is of no use any more.
+class https_connection {
+ public:
+  https_connection(const boost::asio::any_io_executor& executor, boost::asio::ssl::context& tls)
+      : stream_(executor, tls) {}
+
+  /// `host` is the name that the server's certificate has to hold.
+  boost::asio::awaitable<void> connect(const addresses& to, const std::string& host,
+                                       std::chrono::milliseconds timeout);
+
+  /// The final answer: those that only say "go on" are passed over. A body of more than `body_limit` bytes is an error.
+  boost::asio::awaitable<http_response> exchange(const http_request& request,
+                                                 std::chrono::milliseconds timeout,
+                                                 std::uint64_t body_limit = 8 << 20);
+
+  /// Whether another request may follow. Not if it has been idle for longer than `idle`, as the server may be about to
+  /// close it then; nor if it has done so, or has said something that nobody asked for.
+  bool is_usable(std::chrono::milliseconds idle);
+
+ private:
+  boost::beast::ssl_stream<boost::beast::tcp_stream> stream_;
+  boost::beast::flat_buffer buffer_;
+  std::chrono::steady_clock::time_point used_at_{};
+  bool is_fresh_ = true;  // no exchange yet
+  bool stays_open_ = false;
+};
+
+/// Whether the next attempt may do better: the connection has failed, not what was said over it.
+bool may_pass(const boost::system::error_code& ec);
+
+}  // namespace throttled

@@ -1,0 +1,129 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "../shared/meter.hpp"
+#include "vendor_limits.hpp"
+
+namespace throttled {
+
+using examples::vendor_clock;
+using examples::vendor_time;
+
+/// What the vendor has seen in the measured time.
+struct vendor_report {
+  std::int64_t served = 0;
+
+  /// What a client would have been served that calls without any delay, whenever one more is admitted, and leaves as many of
+  /// those saved up alone as there may be on their way (at_once): a reserve that makes a difference once, at the
+  /// beginning, and not per second.
+  std::int64_t allowance = 0;
+
+  struct {
+    std::int64_t per_second = 0;
+    std::int64_t rate = 0;
+    std::int64_t at_once = 0;
+    std::int64_t in_pause = 0;  ///< see ledger::call
+    std::int64_t all() const { return per_second + rate + at_once + in_pause; }
+  } violations;
+
+  int pauses = 0;
+  std::int64_t on_their_way = 0;  ///< calls that came in a pause, and could not know of it
+  int most_at_once = 0;
+  int most_per_second = 0;
+
+  /// What was used of the allowance. A call on its way into a pause is used: nobody could call it back.
+  double share() const {
+    return static_cast<double>(served + on_their_way) / static_cast<double>(allowance);
+  }
+};
+
+/// The vendor's books: what it admits, what it turns away, and what of that breaks its rules. Strictly, on its own clock,
+/// with no tolerance: of 301 calls within a second, one is a violation. A violation is turned away and counts against
+/// nobody's allowance.
+///
+/// The measured time begins with the first call. What comes after it is answered, and counted no more.
+class ledger {
+ public:
+  /// `pauses`: when the vendor wants to be left alone for a second, from the beginning on. A pause begins when the
+  /// next call is told of it.
+  ledger(const vendor_limits& limits, std::chrono::seconds measured,
+         std::vector<vendor_clock::duration> pauses);
+
+  /// A call as it arrives, with two times that the caller has written into it, of the clock that all processes of a host
+  /// share.
+  ///
+  /// A pause cannot be known at the moment at which the first caller is told of it: the word has to reach that caller, and by
+  /// way of the store the others. A call that comes in a pause is a violation if its last look at the store began after the
+  /// first caller had passed the word on (after on_response() had completed). All others were on their way; and there can be
+  /// no more of them than may be at once.
+  struct call {
+    vendor_time asked;  ///< when that look began; the time of arrival, if the call does not say
+    std::optional<vendor_time> heard;  ///< when this process last passed on that the vendor wants a pause
+  };
+  struct answer {
+    bool served = false;
+    std::chrono::seconds retry_after{0};  ///< if not
+  };
+  answer arrive(vendor_time now, const call& c);
+
+  /// A call that is served counts as one of those at once until this.
+  void leave() { --inside_; }
+
+  /// What is left of each limit, for the response's headers.
+  struct balance {
+    std::size_t per_second, saved_up;
+  };
+  balance left(vendor_time now) { return {limits_.second.left(now), limits_.bucket.left(now)}; }
+
+  /// Empty before the first call.
+  std::optional<vendor_time> end() const { return end_; }
+
+  /// Once the measured time is over.
+  vendor_report close();
+
+ private:
+  /// Both limits together.
+  struct limits {
+    examples::window_meter second;
+    examples::bucket_meter bucket;
+
+    explicit limits(const vendor_limits& l);
+    vendor_time earliest(vendor_time now) {
+      return std::max(second.earliest(now), bucket.earliest(now));
+    }
+    void take(vendor_time now) {
+      second.take(now);
+      bucket.take(now);
+    }
+  };
+  struct pause {
+    vendor_time told, until;
+    std::optional<vendor_time> known = {};  // the earliest that anybody has said
+    std::vector<vendor_time> calls = {};    // when those that came in it had asked
+  };
+
+  void begin(vendor_time now);
+  bool wants_pause(vendor_time now, const call& c);
+  void use_allowance(vendor_time until);
+
+  const vendor_limits rules_;
+  const std::chrono::seconds measured_;
+  std::vector<vendor_clock::duration> planned_;
+  vendor_time start_{};
+  std::optional<vendor_time> end_;
+
+  limits limits_;
+  int inside_ = 0;
+  std::vector<pause> pauses_;
+
+  limits ideal_;
+  vendor_time ideal_at_{};
+
+  vendor_report report_;
+};
+
+}  // namespace throttled

@@ -1,0 +1,199 @@
+#include "throttled_client.hpp"
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/experimental/parallel_group.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <random>
+
+namespace throttled {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using namespace std::chrono_literals;
+
+namespace {
+
+void require(bool holds, const char* what) {
+  if (!holds) throw std::invalid_argument(what);
+}
+
+/// The vendor counts when a request reaches it, weir when its turn comes; between the two lie a timer, a busy processor,
+/// a network, and nobody knows how long they take. It does not matter. Each call holds one of the `at_once` places from
+/// before its turn until its answer is here. So those that the vendor sees in some time are those whose turn came in that
+/// time, and those which were under way when it began: `at_once` at the most. If weir admits so many fewer, the vendor
+/// never sees too many, however late they are.
+///
+/// The tenth of a percent is for two clocks that do not run equally fast: of the store's host, and of the vendor's.
+weir::tiers policy_for(const vendor_limits& vendor) {
+  require(
+      vendor.at_once < vendor.per_second && vendor.at_once < vendor.saved_up,
+      "at_once has to be less than what the vendor allows in a second, and than what it saves up");
+  return weir::tiers{
+      weir::sliding_log{.limit = vendor.per_second - vendor.at_once, .window = 1001ms},
+      weir::token_bucket{.capacity = vendor.saved_up - vendor.at_once,
+                         .refill = {vendor.rate * 999, 1000s}}};
+}
+
+/// And up to `spread` longer, so that no two callers keep step.
+asio::awaitable<void> nap(std::chrono::microseconds time, std::chrono::microseconds spread) {
+  thread_local std::minstd_rand random{std::random_device{}()};
+  std::uniform_int_distribution<std::int64_t> more(0, spread.count());
+  asio::steady_timer timer(co_await asio::this_coro::executor,
+                           time + std::chrono::microseconds(more(random)));
+  co_await timer.async_wait(asio::deferred);
+}
+
+/// Nobody knows what has become of a request whose connection broke. Only one that does no more the second time may be
+/// sent twice: by its method, or because the vendor can tell by a key that it is the same.
+bool may_be_repeated(const http_request& request) {
+  switch (request.method()) {
+    case http::verb::get:
+    case http::verb::head:
+    case http::verb::options:
+    case http::verb::put:
+    case http::verb::delete_:
+      return true;
+    default:
+      return request.find("Idempotency-Key") != request.end();
+  }
+}
+
+}  // namespace
+
+throttled_client::throttled_client(const weir::store& store, asio::ssl::context& tls,
+                                   const vendor_limits& limits, client_options options)
+    : options_(std::move(options)),
+      tls_(tls),
+      gate_(store, "vendor", {.limit = limits.at_once, .lease = options_.lease}),
+      limiter_(store, "vendor", policy_for(limits), {.feedback = true}) {
+  require(2 * options_.lease >= 3 * options_.timeout, "a call may take longer than a lease");
+}
+
+asio::awaitable<http_response> throttled_client::call(http_request& request) {
+  for (int attempt = 1;; ++attempt) {
+    const bool last = attempt == options_.attempts;
+    bool sent = false;
+    try {
+      // Nothing bounds a name lookup: no place is held meanwhile.
+      if (addresses_.empty()) co_await look_up();
+      const weir::lease place = co_await enter();
+      http_response response = co_await while_held(place, request, sent);
+      // Turned away, it has not been done, and may be tried again whatever it is. There is nothing to wait for
+      // here: the pause is in the store, and the next turn behind it.
+      if (last || response.result() != http::status::too_many_requests) co_return response;
+      continue;
+    } catch (const boost::system::system_error& e) {
+      if (last || !may_pass(e.code()) || (sent && !may_be_repeated(request))) throw;
+    }
+    co_await nap(100ms * attempt, 100ms);
+  }
+}
+
+/// There is no line at the gate: who finds it full asks again.
+asio::awaitable<weir::lease> throttled_client::enter() {
+  const auto deadline = std::chrono::steady_clock::now() + options_.longest_wait;
+  for (auto pause = 4ms;; pause = std::min(2 * pause, 64ms)) {
+    weir::lease place = co_await gate_.enter(options_.account);
+    if (place) co_return place;
+    if (std::chrono::steady_clock::now() > deadline) throw too_busy("no place");
+    co_await nap(pause, pause);
+  }
+}
+
+/// One attempt, which ends when the place is lost: somebody else may have it then. (Not `||` of Asio, which would wait for
+/// that loss if the attempt throws.)
+asio::awaitable<http_response> throttled_client::while_held(const weir::lease& place,
+                                                            http_request& request, bool& sent) {
+  auto executor = co_await asio::this_coro::executor;
+  auto race = asio::experimental::make_parallel_group(
+      asio::co_spawn(executor, attempt(place, request, sent), asio::deferred), place.lost());
+  auto [order, failure, response, lost] = co_await std::move(race).async_wait(
+      asio::experimental::wait_for_one(), asio::deferred);
+  if (order[0] == 1) options_.displaced();
+  if (failure) std::rethrow_exception(failure);
+  co_return std::move(response);
+}
+
+asio::awaitable<http_response> throttled_client::attempt(const weir::lease& place,
+                                                         http_request& request, bool& sent) {
+  // Nobody who sleeps until a turn is told of a pause that begins meanwhile, so one more look, and the next turn is then
+  // behind the pause. (A pause of nothing changes nothing, and tells whether there is one.)
+  connection vendor;
+  do {
+    co_await wait_for_turn();
+    // Only now: while a turn is waited for, a server may close what it has not heard of for a while.
+    if (!vendor || !vendor->is_usable(options_.idle)) vendor = take_idle();
+    if (!vendor) vendor = co_await open();
+    options_.prepare(request);
+  } while ((co_await limiter_.cool_down(options_.account, 0us)).held);
+  // If we were stopped for a while, the place may be gone before we could be told.
+  if (!place.is_held()) {
+    options_.displaced();
+    throw boost::system::system_error(asio::error::operation_aborted);
+  }
+
+  sent = true;
+  http_response response = co_await vendor->exchange(request, options_.timeout);
+
+  // For every response, and before the place is given back: if the vendor wants a pause, the next one in is to know.
+  const auto [ec, told] = co_await limiter_.on_response(options_.account, response, {},
+                                                        asio::as_tuple(asio::deferred));
+  if (!ec && told.held) options_.paused();
+  // An answer is not thrown away because the store cannot be told; a refusal is nothing to go on with.
+  if (ec && response.result() == http::status::too_many_requests) {
+    throw boost::system::system_error(ec);
+  }
+  idle_.push_back(std::move(vendor));  // whether it is of use is seen when it is taken
+  co_return response;
+}
+
+/// Books a turn as soon as it is near, and waits for it.
+asio::awaitable<void> throttled_client::wait_for_turn() {
+  const auto deadline = std::chrono::steady_clock::now() + options_.longest_wait;
+  for (;;) {
+    const weir::decision turn = co_await limiter_.acquire(options_.account,
+                                                          {.max_wait = options_.look_ahead});
+    if (turn.allowed) co_return;
+    if (std::chrono::steady_clock::now() + turn.retry_after > deadline) throw too_busy("no turn");
+    co_await nap(turn.retry_after, options_.look_ahead);
+  }
+}
+
+/// The one that was used last, if it still can be.
+throttled_client::connection throttled_client::take_idle() {
+  while (!idle_.empty()) {
+    connection last = std::move(idle_.back());
+    idle_.pop_back();
+    if (last->is_usable(options_.idle)) return last;
+  }
+  return nullptr;
+}
+
+asio::awaitable<throttled_client::connection> throttled_client::open() {
+  if (addresses_.empty()) co_await look_up();
+  auto opened = std::make_unique<https_connection>(co_await asio::this_coro::executor, tls_);
+  const addresses to = addresses_;
+  try {
+    co_await opened->connect(to, options_.host, options_.timeout);
+  } catch (...) {
+    addresses_ = {};  // it may have moved
+    throw;
+  }
+  co_return opened;
+}
+
+asio::awaitable<void> throttled_client::look_up() {
+  asio::ip::tcp::resolver resolver(co_await asio::this_coro::executor);
+  addresses_ = co_await resolver.async_resolve(options_.host, options_.port, asio::use_awaitable);
+}
+
+asio::awaitable<void> throttled_client::connect(int connections) {
+  for (int i = 0; i < connections; ++i) idle_.push_back(co_await open());
+}
+
+}  // namespace throttled

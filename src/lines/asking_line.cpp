@@ -1,0 +1,144 @@
+#include "lines/asking_line.hpp"
+
+#include <algorithm>
+#include <boost/asio/error.hpp>
+#include <utility>
+
+#include "limiter_core.hpp"
+
+namespace weir::detail {
+namespace {
+
+using std::chrono::microseconds;
+
+/// The same refusal as of now.
+decision after(decision said, microseconds passed) {
+  said.at += passed;
+  said.retry_after = std::max(microseconds{1}, said.retry_after - passed);
+  said.reset_after = std::max(microseconds{0}, said.reset_after - passed);
+  return said;
+}
+
+}  // namespace
+
+void asking_line::come_in(waiter& w, time now, orders& o) {
+  if (will_not_pass(w, now)) return tell(w, refusal_as_of(now), o);
+  by_cost_.insert(w);
+  by_patience_.insert(w);
+}
+
+/// What was sent may be granted: then others have it.
+void asking_line::withdraw(waiter& w, orders& o) {
+  if (w.asked != nullptr) o.cancels.emplace_back(w.asked, cancel_scope::only_unsent);
+}
+
+bool asking_line::take_over(waiter& from, waiter& newcomer, time) {
+  if (from.asked == nullptr || from.cost() != newcomer.cost()) return false;
+  if (from.asked->is_unwanted) return false;
+  pass_on(from, newcomer);
+  newcomer.asked->is_inherited = true;
+  by_cost_.insert(newcomer);
+  by_patience_.insert(newcomer);
+  return true;
+}
+
+void asking_line::hear(ask& a, time now, orders& o) {
+  waiter* const own = a.for_whom;
+  if (own != nullptr) own->asked.reset();
+  if (a.ec) {
+    known_.reset();
+    const bool was_cancelled = a.ec == boost::asio::error::operation_aborted;
+    if (!was_cancelled) store_failed_ = true;
+    // An inherited one was the other's time, not this one's: it is asked for again.
+    if (own != nullptr && (was_cancelled || !a.is_inherited)) tell(*own, a.ec, o);
+    return;
+  }
+  const bool store_spoke = a.answer.source == source::store;
+  if (!store_spoke && a.limiter->failure == on_failure::open) {
+    // All pass, as long as nobody counts.
+    known_.reset();
+    while (!inside().empty()) tell(*inside().begin(), a.answer, o);
+    return;
+  }
+  // Behind a pause there may be more than is left now.
+  if (a.answer.held) {
+    known_.reset();
+  } else {
+    known_ = {a.answer.remaining, now};
+  }
+  if (!a.answer.allowed) {
+    // A pause holds back whatever it costs.
+    const std::int64_t cost = a.answer.held ? 0 : a.cost;
+    if (refused_) return;
+    refused_ = {a.answer, cost, now, now + a.answer.retry_after};
+    is_news_ = true;
+    return;
+  }
+  const auto first = by_cost_.lower_bound(a.cost, order::of_cost());
+  if (first != by_cost_.end() && first->cost() == a.cost) tell(*first, a.answer, o);
+}
+
+void asking_line::go_on(time now, orders& o) {
+  if (asks_out() > 0) return;
+  turn_away(now, o);
+  if (inside().empty()) return;
+  const std::int64_t cost = inside().begin()->cost();
+  if (refused_ && now < refused_->until && cost >= refused_->cost) return;
+  refused_.reset();
+  asked_upto_ = last_arrival();
+  std::int64_t wanted = might_pass(cost, now) + 1;
+  for (auto it = inside().begin(); it != inside().end() && it->cost() == cost && wanted > 0;
+       --wanted) {
+    ask_for(*it++, check_kind::record, microseconds{0}, o);
+  }
+}
+
+/// As far as is known: not in time, however many before it leave.
+bool asking_line::will_not_pass(const waiter& w, time now) const {
+  return refused_ && now < refused_->until && w.latest < refused_->until &&
+         w.cost() >= refused_->cost;
+}
+
+decision asking_line::refusal_as_of(time now) const {
+  return after(refused_->said, std::chrono::floor<microseconds>(now - refused_->heard));
+}
+
+/// Those who will not pass in time, and those whose time is over after they have been there for a round of questions.
+void asking_line::turn_away(time now, orders& o) {
+  const bool failed = std::exchange(store_failed_, false);
+  if (std::exchange(is_news_, false)) {
+    const auto first = by_cost_.lower_bound(refused_->cost, order::of_cost());
+    for (auto it = first; it != by_cost_.end();) {
+      waiter& w = *it++;
+      if (w.latest < refused_->until) tell(w, refusal_as_of(now), o);
+    }
+  }
+  for (auto it = by_patience_.begin(); it != by_patience_.end() && it->latest <= now;) {
+    waiter& w = *it++;
+    if (refused_ && w.latest < refused_->until) {
+      tell(w, refusal_as_of(now), o);
+    } else if (failed || w.goes.arrival <= asked_upto_) {
+      tell(w, error::timed_out, o);
+    }
+  }
+}
+
+/// How many of that cost could pass at the most. What is used wanes by a whole limit in each window at the most, unless
+/// the limit was larger before, or somebody resets the subject.
+std::int64_t asking_line::might_pass(std::int64_t cost, time now) const {
+  policies::wide units = limit_;
+  if (known_) {
+    const auto passed = std::chrono::ceil<microseconds>(now - known_->heard);
+    const auto waned = policies::wide{limit_} * passed.count();
+    units = std::min(units, known_->remaining + (waned + window_.count() - 1) / window_.count());
+  }
+  constexpr policies::wide plenty = std::int64_t{1} << 40;
+  return static_cast<std::int64_t>(std::min(plenty, units / cost));
+}
+
+asking_line::time asking_line::next_time() const {
+  if (asks_out() > 0 || inside().empty()) return time::max();
+  return std::min(refused_->until, by_patience_.begin()->latest);
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <optional>
+
+#include "lines/subject_line.hpp"
+#include "policy/sliding_window.hpp"
+
+namespace weir::detail {
+
+/// Of a sliding_window, which cannot book: nobody knows how much the present window will come to weigh. The first in rank are
+/// asked for with plain records, as many of one cost as might pass, all at once; behind them nobody is, so that a large cost
+/// is not starved. When one is refused, the line sleeps until that one would pass, and asks again.
+///
+/// It asks for one more than might pass: whose refusal tells when the next will.
+class asking_line final : public subject_line {
+ public:
+  asking_line(const line_rules& rules, const policies::sliding_window& window) noexcept
+      : subject_line(rules), limit_(window.limit()), window_(window.window()) {}
+
+ private:
+  /// The store's word that a cost does not pass before some time: then no larger one does.
+  struct refusal {
+    decision said;
+    std::int64_t cost;
+    time heard, until;
+  };
+  /// What was left in the store, when it last said so.
+  struct knowledge {
+    std::int64_t remaining;
+    time heard;
+  };
+
+  void come_in(waiter& w, time now, orders& o) override;
+  void withdraw(waiter& w, orders& o) override;
+  bool take_over(waiter& from, waiter& newcomer, time now) override;
+  void hear(ask& a, time now, orders& o) override;
+  void go_on(time now, orders& o) override;
+  time next_time() const override;
+
+  bool will_not_pass(const waiter& w, time now) const;
+  decision refusal_as_of(time now) const;
+  void turn_away(time now, orders& o);
+  std::int64_t might_pass(std::int64_t cost, time now) const;
+
+  const std::int64_t limit_;
+  const std::chrono::microseconds window_;
+  waiters_by_cost by_cost_;
+  waiters_by_patience by_patience_;
+  std::optional<refusal> refused_;
+  std::optional<knowledge> known_;
+  bool is_news_ = false;          // the refusal
+  bool store_failed_ = false;     // since the last time it was asked
+  std::uint64_t asked_upto_ = 0;  // who had come last by then
+};
+
+}  // namespace weir::detail

@@ -1,0 +1,86 @@
+#pragma once
+
+#include "lines/ask.hpp"
+#include "weir/limiter.hpp"
+
+namespace weir::detail {
+
+/// What limiter_options say of waiting.
+struct line_rules {
+  std::size_t max_waiting;
+  on_overflow overflow;
+  std::chrono::microseconds ageing;
+};
+
+/// Those who wait for one subject of one limiter. Inside are those who are asked for, or wait to be, or have a turn;
+/// outside, who found no room. Without timers, locks or a clock; what is to be done comes out as orders.
+///
+/// Whoever drives it serialises the calls, calls on_time() when wakeup() says so, and answered() once for every ask that it
+/// was told to start, when the store is done with that.
+class subject_line {
+ public:
+  using time = check::steady_time;
+
+  /// More than that stand outside for no subject; on_overflow::block.
+  static constexpr std::size_t max_outside = 1'000'000;
+
+  explicit subject_line(const line_rules& rules) noexcept : rules_(rules) {}
+  subject_line(const subject_line&) = delete;
+  subject_line& operator=(const subject_line&) = delete;
+  virtual ~subject_line() = default;
+
+  /// `arrival`: larger for each that comes.
+  void arrive(check& c, std::uint64_t arrival, time now, orders& o);
+  /// Of one that is not told yet. With only_unsent it may stay.
+  void leave(check& c, cancel_scope scope, time now, orders& o);
+  void answered(ask& a, time now, orders& o);
+  void on_time(time now, orders& o);
+
+  /// time::max() for never.
+  time wakeup() const;
+  /// Nobody waits, and no answer is due.
+  bool is_idle() const noexcept { return inside_count_ + outside_count_ + asks_out_ == 0; }
+  /// Drops everybody, without a result.
+  void abandon(check_list& dropped);
+
+ protected:
+  /// It is inside now.
+  virtual void come_in(waiter& w, time now, orders& o) = 0;
+  /// Lets go of what is asked or held for one that is about to be told.
+  virtual void withdraw(waiter& w, orders& o) = 0;
+  /// Passes that on instead, if it suits the newcomer: false if not.
+  virtual bool take_over(waiter& from, waiter& newcomer, time now);
+  virtual void hear(ask& a, time now, orders& o) = 0;
+  /// After whatever happened.
+  virtual void go_on(time now, orders& o) = 0;
+  virtual time next_time() const = 0;
+
+  void ask_for(waiter& w, check_kind kind, std::chrono::microseconds max_wait, orders& o);
+  static void pass_on(waiter& from, waiter& to) noexcept;
+  void tell(waiter& w, const decision& answer, orders& o);
+  void tell(waiter& w, error_code ec, orders& o);
+
+  const waiters_by_rank& inside() const noexcept { return inside_; }
+  waiters_by_rank& inside() noexcept { return inside_; }
+  std::size_t asks_out() const noexcept { return asks_out_; }
+  std::uint64_t last_arrival() const noexcept { return last_arrival_; }
+
+ private:
+  void let_in(waiter& w);
+  void overflow(waiter& w, time now, orders& o);
+  void replace(waiter& dropped, waiter& newcomer, time now, orders& o);
+  void fill_up(time now, orders& o);
+  void finish(waiter& w, orders& o);
+
+  const line_rules rules_;
+  waiters_by_rank inside_;
+  waiters_by_arrival inside_by_arrival_;
+  std::size_t inside_count_ = 0;
+  waiters_by_rank outside_;
+  waiters_by_patience outside_by_patience_;
+  std::size_t outside_count_ = 0;
+  std::size_t asks_out_ = 0;
+  std::uint64_t last_arrival_ = 0;
+};
+
+}  // namespace weir::detail

@@ -1,0 +1,238 @@
+#include "lines/waiting_line.hpp"
+
+#include <boost/asio/query.hpp>
+#include <utility>
+
+#include "delivery_batch.hpp"
+#include "limiter_core.hpp"
+#include "lines/asking_line.hpp"
+#include "lines/turn_line.hpp"
+
+namespace weir::detail {
+
+namespace asio = boost::asio;
+
+namespace {
+
+waiting_line::time clock_now() { return std::chrono::steady_clock::now(); }
+
+}  // namespace
+
+waiting_line::waiting_line(const line_rules& rules, std::optional<policies::sliding_window> asks)
+    : rules_(rules), asks_(std::move(asks)) {}
+
+waiting_line::~waiting_line() {
+  if (registry_ != nullptr) registry_->remove(*this);
+}
+
+// ---- callers, the store and the timer, on any thread
+
+void waiting_line::arrive(check& c) {
+  const core_ptr core = c.limiter;
+  orders o;
+  bool is_late = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (registry_ == nullptr) {
+      const auto executor = core->store->get_executor();
+      timer_.emplace(executor);
+      registry_ = &asio::use_service<shutdown_registry>(
+          asio::query(executor, asio::execution::context));
+      registry_->add(*this);
+    }
+    if (!context_gone_) {
+      row& r = row_of(c.subject);
+      r.line->arrive(c, ++arrivals_, clock_now(), o);
+      note(core, r, o);
+    }
+    is_late = context_gone_;
+  }
+  if (is_late) return c.finish(delivery::discard);
+  carry_out(core, o, delivery::post);
+}
+
+void waiting_line::cancel(check& c, cancel_scope scope) {
+  const core_ptr core = c.limiter;
+  orders o;
+  {
+    const std::lock_guard lock(mutex_);
+    if (c.place == nullptr) return;  // on its way to the caller
+    row& r = *rows_.find(c.subject.view())->second;
+    r.line->leave(c, scope, clock_now(), o);
+    note(core, r, o);
+  }
+  carry_out(core, o, delivery::post);
+}
+
+void waiting_line::answered(ask& a, delivery how) {
+  if (how == delivery::discard) return;  // so are the callers
+  const core_ptr core = a.limiter;
+  orders o;
+  {
+    const std::lock_guard lock(mutex_);
+    if (context_gone_) return;
+    row& r = *rows_.find(a.subject.view())->second;
+    r.line->answered(a, clock_now(), o);
+    note(core, r, o);
+  }
+  carry_out(core, o, how);
+}
+
+void waiting_line::on_timer(const core_ptr& core) {
+  orders o;
+  {
+    const std::lock_guard lock(mutex_);
+    armed_ = time::max();
+    const time now = clock_now();
+    while (!agenda_.empty() && agenda_.begin()->first <= now) {
+      row& r = *agenda_.begin()->second;
+      r.line->on_time(now, o);
+      note(core, r, o);
+    }
+    arm(core);
+  }
+  carry_out(core, o, delivery::post);
+}
+
+// ---- under the mutex
+
+waiting_line::row& waiting_line::row_of(const short_text& subject) {
+  if (const auto found = rows_.find(subject.view()); found != rows_.end()) return *found->second;
+  auto made = std::make_unique<row>();
+  made->subject = subject;
+  if (asks_) {
+    made->line = std::make_unique<asking_line>(rules_, *asks_);
+  } else {
+    made->line = std::make_unique<turn_line>(rules_);
+  }
+  row& r = *made;
+  rows_.emplace(r.subject.view(), std::move(made));
+  return r;
+}
+
+/// After whatever happened in a row: when it is to be looked at next, and what is to be asked.
+void waiting_line::note(const core_ptr& core, row& r, orders& o) {
+  for (ask_ptr& a : o.starts) {
+    a->self = a;
+    to_start_.push_back(std::move(a));
+  }
+  o.starts.clear();
+  if (!o.returns.empty() && !std::exchange(o.returns_are_known, true)) ++unsent_returns_;
+  // The store does not know yet what was not started.
+  std::erase_if(o.cancels, [](const auto& wish) {
+    const auto& [a, scope] = wish;
+    if (!a->is_started && a->unwanted_as != cancel_scope::any) a->unwanted_as = scope;
+    return !a->is_started;
+  });
+  const time alarm = r.line->wakeup();
+  if (alarm != r.alarm) {
+    if (r.alarm != time::max()) agenda_.erase({r.alarm, &r});
+    if (alarm != time::max()) agenda_.insert({alarm, &r});
+    r.alarm = alarm;
+    arm(core);
+  }
+  if (r.line->is_idle()) rows_.erase(r.subject.view());
+}
+
+void waiting_line::arm(const core_ptr& core) {
+  if (context_gone_) return;
+  const time next = agenda_.empty() ? time::max() : agenda_.begin()->first;
+  if (next == time::max()) {
+    // With nothing to wait for, run() may return.
+    if (armed_ != time::max()) timer_->cancel();
+    armed_ = time::max();
+  } else if (next < armed_) {
+    armed_ = next;
+    timer_->expires_at(next);
+    timer_->async_wait([core](error_code ec) {
+      if (!ec) core->line->on_timer(core);
+    });
+  }
+}
+
+// ---- outside the mutex
+
+void waiting_line::carry_out(const core_ptr& core, orders& o, delivery how) {
+  const auto executor = core->store->get_executor();
+  if (!o.returns.empty()) {
+    std::vector<const check*> turns;
+    for (const ask_ptr& a : o.returns) turns.push_back(a.get());
+    returns_.add(executor, turns, [core] { core->line->returns_are_sent(core); });
+  }
+  for (const auto& [a, scope] : o.cancels) core->store->cancel(*a, scope);
+  submit(core);
+  const bool is_one = !o.told.empty() && std::next(o.told.begin()) == o.told.end();
+  if (is_one && how == delivery::dispatch) {
+    check& c = o.told.front();
+    o.told.pop_front();
+    c.finish(how);
+  } else {
+    delivery_batch::post(executor, std::move(o.told));
+  }
+}
+
+void waiting_line::returns_are_sent(const core_ptr& core) {
+  {
+    const std::lock_guard lock(mutex_);
+    --unsent_returns_;
+  }
+  submit(core);
+}
+
+/// Has the store start what is to be started; but turns go back before, or whoever comes for what they leave would be booked
+/// behind them. One thread at a time does, which keeps the order; and none does it inside a start, where a store that
+/// answers at once would bring it deeper and deeper.
+void waiting_line::submit(const core_ptr& core) {
+  std::vector<ask_ptr> batch;
+  {
+    const std::lock_guard lock(mutex_);
+    if (somebody_starts_ || unsent_returns_ > 0 || to_start_.empty()) return;
+    somebody_starts_ = true;
+    batch.swap(to_start_);
+  }
+  std::vector<check*> checks;
+  std::vector<ask_ptr> unwanted;
+  while (!batch.empty()) {
+    checks.clear();
+    for (const ask_ptr& a : batch) checks.push_back(a.get());
+    core->store->start_all(checks);
+    {
+      const std::lock_guard lock(mutex_);
+      for (ask_ptr& a : batch) {
+        a->is_started = true;
+        if (a->unwanted_as) unwanted.push_back(std::move(a));
+      }
+      batch.clear();
+      if (unsent_returns_ == 0) batch.swap(to_start_);
+      somebody_starts_ = !batch.empty();
+    }
+    for (const ask_ptr& a : unwanted) core->store->cancel(*a, *a->unwanted_as);
+    unwanted.clear();
+  }
+}
+
+std::size_t waiting_line::subjects() const {
+  const std::lock_guard lock(mutex_);
+  return rows_.size();
+}
+
+void waiting_line::context_shut_down() noexcept {
+  check_list dropped;
+  core_ptr keep;  // the last caller may own the last handle to this
+  {
+    const std::lock_guard lock(mutex_);
+    context_gone_ = true;
+    agenda_.clear();
+    for (const ask_ptr& a : to_start_) a->self.reset();
+    to_start_.clear();
+    for (auto& [subject, r] : rows_) r->line->abandon(dropped);
+    if (!dropped.empty()) keep = dropped.front().limiter;
+  }
+  while (!dropped.empty()) {
+    check& c = dropped.front();
+    dropped.pop_front();
+    c.finish(delivery::discard);
+  }
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "lines/subject_line.hpp"
+#include "policy/sliding_window.hpp"
+#include "returned_turns.hpp"
+#include "shutdown_registry.hpp"
+
+namespace weir::detail {
+
+/// Those who wait in acquire() of one limiter: a line for each subject that has somebody, one timer, on the store's
+/// executor, and a mutex, because callers come from any thread. No lock is held while a store is called or a handler
+/// is handed over. Asks reach the store in the order in which the lines made them.
+///
+/// It belongs to its limiter_core, which every caller and every ask keeps alive.
+class waiting_line final : private shutdown_listener {
+ public:
+  using time = check::steady_time;
+  using core_ptr = std::shared_ptr<const limiter_core>;
+
+  /// `asks`: of a policy that cannot book, which is asked instead.
+  waiting_line(const line_rules& rules, std::optional<policies::sliding_window> asks);
+  ~waiting_line();
+
+  /// Takes the acquire over. It has been validated. Does not finish it inside the call.
+  void arrive(check& c);
+  void cancel(check& c, cancel_scope scope);
+  /// The store is done with it.
+  void answered(ask& a, delivery how);
+
+  /// Subjects for which somebody waits, or an answer is due.
+  std::size_t subjects() const;
+
+ private:
+  /// A subject's line, and what this one notes of it.
+  struct row {
+    short_text subject;
+    std::unique_ptr<subject_line> line;
+    time alarm = time::max();  // its place in the agenda
+  };
+
+  void context_shut_down() noexcept override;
+  void on_timer(const core_ptr& core);
+  row& row_of(const short_text& subject);
+  void note(const core_ptr& core, row& r, orders& o);
+  void arm(const core_ptr& core);
+  void carry_out(const core_ptr& core, orders& o, delivery how);
+  void submit(const core_ptr& core);
+  void returns_are_sent(const core_ptr& core);
+
+  const line_rules rules_;
+  const std::optional<policies::sliding_window> asks_;
+
+  returned_turns returns_;
+
+  mutable std::mutex mutex_;
+  // Under the mutex:
+  boost::unordered_flat_map<std::string_view, std::unique_ptr<row>> rows_;  // by the rows' own texts
+  std::set<std::pair<time, row*>> agenda_;
+  std::uint64_t arrivals_ = 0;
+  std::vector<ask_ptr> to_start_;
+  bool somebody_starts_ = false;
+  std::size_t unsent_returns_ = 0;  // batches; until then nothing is started
+  std::optional<boost::asio::steady_timer> timer_;
+  time armed_ = time::max();  // when the timer fires
+  bool context_gone_ = false;
+  shutdown_registry* registry_ = nullptr;
+};
+
+}  // namespace weir::detail

@@ -1,0 +1,321 @@
+// The lines of acquire() against plain ones: after each of many random events, the same callers have been told the same, and
+// the same has been asked, cancelled and given back.
+#include <boost/test/unit_test.hpp>
+#include <memory>
+#include <stdexcept>
+
+#include "model/plain_line.hpp"
+#include "support/random_source.hpp"
+#include "unit/line_fixture.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace weir;
+using detail::cancel_scope;
+using model::plain_line;
+using test::line_stage;
+
+constexpr int traces_wanted = 1500;
+constexpr int steps_per_trace = 160;
+
+struct tally {
+  std::size_t allowed = 0, refused = 0, overloaded = 0, aborted = 0, failed = 0;
+  std::size_t asked = 0, cancelled = 0, returned = 0;
+};
+
+const char* const no_reply = "no reply";
+
+error_code error_called(const std::string& name) {
+  if (name.empty()) return {};
+  if (name == "aborted") return boost::asio::error::operation_aborted;
+  return name == no_reply ? error::no_reply : error::timed_out;
+}
+std::string name_of(const error_code& ec) {
+  if (ec == error::overloaded) return "overloaded";
+  if (ec == boost::asio::error::operation_aborted) return "aborted";
+  return ec == error::no_reply ? no_reply : "timed out";
+}
+
+/// A trace of one line; how the store answers, its heirs know.
+class trace {
+ public:
+  trace(test::random_source& random, int number) : random_(random), number_(number) {
+    manner_.max_waiting = static_cast<std::size_t>(random.between(1, 12));
+    manner_.overflow = random.pick(std::array{on_overflow::refuse_new, on_overflow::drop_oldest,
+                                              on_overflow::drop_lowest_priority, on_overflow::block});
+    manner_.ageing = random.one_in(3) ? 0us : std::chrono::microseconds(random.magnitude(2000));
+  }
+  virtual ~trace() = default;
+
+  void run(tally& sum) {
+    sum_ = &sum;
+    for (step_ = 0; step_ < steps_per_trace; ++step_) take_step(false);
+    // Whoever is left is told in the end, whatever the store says.
+    for (; !stage_->line->is_idle(); ++step_) {
+      if (step_ > 100 * steps_per_trace) fail("somebody is never told");
+      take_step(true);
+    }
+    for (const auto& c : stage_->callers) {
+      if (c.place != nullptr) fail("an idle line holds somebody");
+    }
+  }
+
+ protected:
+  struct reply {
+    std::string failure;
+    decision d;
+  };
+  virtual reply reply_to(std::size_t which) = 0;
+  virtual void batch_begins() {}
+
+  std::int64_t now() const {
+    return std::chrono::duration_cast<std::chrono::microseconds>(stage_->now.time_since_epoch())
+        .count();
+  }
+
+  test::random_source& random_;
+  line_stage::manner manner_;
+  std::unique_ptr<line_stage> stage_;
+  std::unique_ptr<plain_line> plain_;
+  std::vector<bool> unwanted_;  // asks that were cancelled
+
+ private:
+  void take_step(bool comes_to_an_end) {
+    const std::int64_t what = random_.between(0, 99);
+    if (what < 40) {
+      if (!comes_to_an_end) arrive();
+    } else if (what < 50) {
+      leave();
+    } else if (what < 80) {
+      answer();
+    } else {
+      pass_time();
+    }
+  }
+
+  void arrive() {
+    const auto priority = static_cast<std::int32_t>(random_.one_in(2) ? 0 : random_.between(-3, 3));
+    const std::int64_t patience = random_.one_in(3) ? 5000 : random_.magnitude(20'000) - 1;
+    const std::int64_t cost = random_.one_in(2) ? 1 : random_.between(1, 3);
+    stage_->arrive(priority, std::chrono::microseconds(patience), cost);
+    plain_->arrive(priority, patience, cost);
+    compare("somebody came");
+  }
+
+  void leave() {
+    std::vector<std::size_t> there;
+    for (std::size_t i = 0; i < stage_->callers.size(); ++i) {
+      if (stage_->waits(i)) there.push_back(i);
+    }
+    if (there.empty()) return;
+    const std::size_t who = random_.pick(there);
+    const bool only_unsent = random_.one_in(4);
+    stage_->leave(who, only_unsent ? cancel_scope::only_unsent : cancel_scope::any);
+    plain_->leave(static_cast<std::int64_t>(who), only_unsent);
+    compare("somebody left");
+  }
+
+  void answer() {
+    std::vector<std::size_t> out;
+    for (std::size_t i = 0; i < plain_->asks().size(); ++i) {
+      if (plain_->asks()[i].is_out) out.push_back(i);
+    }
+    if (out.empty()) return;
+    // Answers come in order, but for those that were cancelled or late.
+    const std::size_t which = random_.one_in(5) ? random_.pick(out) : out.front();
+    reply r = reply_to(which);
+    if (unwanted_[which] && !random_.one_in(4)) r = {"aborted", {}};
+    const auto keep = stage_->asks[which];
+    stage_->answer(which, r.d, error_called(r.failure));
+    plain_->answer(static_cast<std::int64_t>(which), r.failure, r.d);
+    compare("the store answered " + std::to_string(which));
+  }
+
+  void pass_time() {
+    const auto end = stage_->now + std::chrono::microseconds(random_.magnitude(3000));
+    while (stage_->line->wakeup() <= end) {
+      const auto wakeup = stage_->line->wakeup();
+      if (wakeup < stage_->now) fail("it wants to be woken in the past");
+      stage_->wait(wakeup - stage_->now > 0s
+                       ? std::chrono::duration_cast<std::chrono::microseconds>(wakeup - stage_->now)
+                       : 0us);
+      plain_->now = now();
+      plain_->on_time();
+      compare("time");
+    }
+    stage_->now = end;
+    plain_->now = now();
+    // It is woken for whatever there is to do.
+    plain_->on_time();
+    compare("time without a wakeup");
+  }
+
+  void compare(const std::string& after) {
+    std::vector<std::string> told, asked, cancelled, returned;
+    for (const std::size_t who : stage_->told()) {
+      const auto& c = stage_->callers[who];
+      const decision& d = c.answer;
+      count(c.ec, d);
+      told.push_back(std::to_string(who) + " " +
+                     (c.ec ? name_of(c.ec)
+                           : std::to_string(d.at.time_since_epoch().count()) + "+" +
+                                 std::to_string(d.delay.count()) + "/" +
+                                 std::to_string(d.retry_after.count())));
+    }
+    const auto for_whom = stage_->asked();
+    for (std::size_t i = 0; i < for_whom.size(); ++i) {
+      const auto& a = *stage_->asks[stage_->asks.size() - for_whom.size() + i];
+      asked.push_back(std::to_string(for_whom[i]) + " within " + std::to_string(a.max_wait.count()));
+    }
+    unwanted_.resize(stage_->asks.size());
+    for (const std::size_t a : stage_->cancelled()) {
+      unwanted_[a] = true;
+      cancelled.push_back(std::to_string(a) +
+                          (stage_->last_scope == cancel_scope::any ? " anyhow" : " if unsent"));
+    }
+    for (const std::size_t a : stage_->returned()) returned.push_back(std::to_string(a));
+    sum_->asked += asked.size();
+    sum_->cancelled += cancelled.size();
+    sum_->returned += returned.size();
+    if (!asked.empty()) batch_begins();
+
+    // Several who are turned away at once are in no order.
+    std::sort(told.begin(), told.end());
+    std::sort(plain_->told.begin(), plain_->told.end());
+    check(after + ", told", told, plain_->told);
+    check(after + ", asked", asked, plain_->asked);
+    check(after + ", cancelled", cancelled, plain_->cancelled);
+    check(after + ", returned", returned, plain_->returned);
+    if (plain_->count_inside() > manner_.max_waiting) fail("too many are inside");
+  }
+
+  void count(const error_code& ec, const decision& d) {
+    std::size_t& one = !ec                       ? (d.allowed ? sum_->allowed : sum_->refused)
+                       : ec == error::overloaded ? sum_->overloaded
+                       : ec == boost::asio::error::operation_aborted ? sum_->aborted
+                                                                     : sum_->failed;
+    ++one;
+  }
+
+  void check(const std::string& what, const std::vector<std::string>& is,
+             std::vector<std::string>& should_be) {
+    if (is != should_be) fail(what + ":\n  is " + joined(is) + "\n  not " + joined(should_be));
+    should_be.clear();
+  }
+  static std::string joined(const std::vector<std::string>& all) {
+    std::string text;
+    for (const std::string& one : all) text += one + "; ";
+    return text;
+  }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw std::runtime_error("WEIR_TEST_SEED=" + std::to_string(test::run_seed()) + " trace " +
+                             std::to_string(number_) + " step " + std::to_string(step_) +
+                             " room for " + std::to_string(manner_.max_waiting) + ", overflow " +
+                             std::to_string(static_cast<int>(manner_.overflow)) + ", ageing " +
+                             std::to_string(manner_.ageing.count()) + ": " + what);
+  }
+
+  const int number_;
+  int step_ = 0;
+  tally* sum_ = nullptr;
+};
+
+/// The store books a turn after the last one.
+class turn_trace final : public trace {
+ public:
+  turn_trace(test::random_source& random, int number) : trace(random, number) {
+    stage_ = std::make_unique<line_stage>(manner_);
+    plain_ = std::make_unique<model::plain_turns>(manner_.max_waiting, manner_.overflow,
+                                                  manner_.ageing.count());
+  }
+
+ private:
+  reply reply_to(std::size_t which) override {
+    if (random_.one_in(20)) return {random_.one_in(2) ? no_reply : "timed out", {}};
+    if (random_.one_in(20)) last_ = 0;  // a reset
+    const std::int64_t turn = std::max(now(), last_ + random_.magnitude(1000) - 1);
+    const auto& a = *stage_->asks[which];
+    reply r;
+    r.d.at = stage_->clock();
+    r.d.source = random_.one_in(20) ? source::fallback : source::store;
+    const std::chrono::microseconds wait(turn - now());
+    r.d.allowed = wait <= a.max_wait;
+    if (r.d.allowed) {
+      r.d.delay = wait;
+      last_ = turn;
+    } else {
+      r.d.retry_after = wait - a.max_wait;
+    }
+    return r;
+  }
+
+  std::int64_t last_ = 0;
+};
+
+/// The store has a sliding window, which others use, too.
+class asking_trace final : public trace {
+ public:
+  asking_trace(test::random_source& random, int number)
+      : trace(random, number),
+        policy_{.limit = random.between(3, 12),
+                .window = std::chrono::microseconds(random.magnitude(5000))},
+        kernel_(policy_) {
+    stage_ = std::make_unique<line_stage>(manner_, policy_);
+    plain_ = std::make_unique<model::plain_asking>(manner_.max_waiting, manner_.overflow,
+                                                   manner_.ageing.count(), policy_.limit,
+                                                   policy_.window.count());
+  }
+
+ private:
+  /// All of a batch run at one instant, in order.
+  void batch_begins() override { script_runs_at_ = 0; }
+
+  reply reply_to(std::size_t which) override {
+    if (random_.one_in(30)) return {random_.one_in(2) ? no_reply : "timed out", {}};
+    if (random_.one_in(20)) kernel_.record(state_, clock(), random_.between(1, 3));
+    if (script_runs_at_ == 0) script_runs_at_ = clock();
+    if (unwanted_[which] && random_.one_in(2)) return {"aborted", {}};
+    return {"", kernel_.record(state_, script_runs_at_, stage_->asks[which]->cost)};
+  }
+  std::int64_t clock() const { return stage_->clock().time_since_epoch().count(); }
+
+  sliding_window policy_;
+  policies::sliding_window kernel_;
+  policies::sliding_window::state state_;
+  std::int64_t script_runs_at_ = 0;
+};
+
+template <class Trace>
+tally run_all(std::uint32_t stream) {
+  test::random_source random(test::run_seed(), stream);
+  tally sum;
+  for (int n = 0; n < traces_wanted; ++n) {
+    Trace t(random, n);
+    t.run(sum);
+  }
+  BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << test::run_seed() << ": " << sum.asked << " asked, "
+                                       << sum.allowed << " allowed, " << sum.refused << " refused, "
+                                       << sum.overloaded << " overloaded, " << sum.aborted
+                                       << " aborted, " << sum.failed << " failed, " << sum.cancelled
+                                       << " cancelled, " << sum.returned << " returned");
+  for (const std::size_t n : {sum.allowed, sum.refused, sum.overloaded, sum.aborted, sum.failed,
+                              sum.asked, sum.cancelled}) {
+    BOOST_TEST(n > static_cast<std::size_t>(traces_wanted));
+  }
+  return sum;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(waiting)
+
+BOOST_AUTO_TEST_CASE(of_a_limiter_that_books) {
+  const tally sum = run_all<turn_trace>(950);
+  BOOST_TEST(sum.returned > static_cast<std::size_t>(traces_wanted));
+}
+
+BOOST_AUTO_TEST_CASE(of_a_sliding_window) { run_all<asking_trace>(951); }
+
+BOOST_AUTO_TEST_SUITE_END()

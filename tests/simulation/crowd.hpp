@@ -1,0 +1,77 @@
+#pragma once
+
+#include <array>
+#include <boost/asio/cancellation_signal.hpp>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "support/random_source.hpp"
+#include "weir/limiter.hpp"
+
+namespace weir::simulation {
+
+struct shape {
+  const char* name;
+  std::vector<policy> policies;
+  /// Who leaves last is as good as if he had never come. Of the others less than a microsecond is lost each time, a
+  /// bucket's width, the rest of a window that is not remembered, or what only the other policy knows.
+  bool leaves_no_trace = false;
+
+  limiter open(const store& s) const;
+};
+
+/// One of each that can book, and two together.
+const std::vector<shape>& shapes();
+
+inline constexpr std::size_t subjects = 4;
+std::string subject_name(std::size_t subject);
+std::size_t subject_number(std::string_view name);
+
+/// One who waits. It is spoken to by its own number.
+struct waiter {
+  std::size_t subject;
+  std::int64_t cost;
+  std::int64_t max_wait;
+  std::optional<std::int64_t> leaves_after;  // if it has no answer by then
+  std::size_t process = 0, connection = 0;
+
+  std::int64_t asked_at = 0;  // simulated time, as the next
+  std::int64_t answered_at = 0;
+  int answers = 0;
+  error_code ec;
+  decision said;
+  std::unique_ptr<boost::asio::cancellation_signal> leave;
+
+  std::int64_t turn() const { return (said.at + said.delay).time_since_epoch().count(); }
+};
+
+/// Draws who comes: now in bursts, now alone, more or fewer than the policies let pass, with all kinds of costs and of
+/// patience.
+class arrivals {
+ public:
+  arrivals(const shape& s, test::random_source& random);
+
+  waiter next(bool some_leave);
+  /// Until the next one.
+  std::int64_t gap();
+  /// In which the policies let their limit pass.
+  std::int64_t span() const noexcept { return span_; }
+  std::int64_t limit() const noexcept { return limit_; }
+
+ private:
+  test::random_source& random_;
+  std::int64_t span_ = 0;
+  std::int64_t limit_ = 0;  // per span
+  std::int64_t most_ = max_units;
+  std::int64_t load_ = 100;
+};
+
+/// How many come in a test, of a policy: fewer under a sanitizer.
+std::int64_t count_of_waiters();
+
+}  // namespace weir::simulation

@@ -1,0 +1,287 @@
+// The waiters of several processes on one real server, whose clock is the test's too: nobody sleeps. What they send and hear
+// is on its way for a while, they leave at any moment, and processes die.
+#include <algorithm>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/test/unit_test.hpp>
+#include <limits>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <tuple>
+
+#include "simulation/crowd.hpp"
+#include "simulation/simulated_time.hpp"
+#include "support/booking_wire.hpp"
+#include "support/redis_client.hpp"
+#include "support/shifted_clock.hpp"
+#include "support/stores.hpp"
+#include "weir/weir.hpp"
+
+namespace {
+
+using namespace weir;
+namespace asio = boost::asio;
+using simulation::arrivals;
+using simulation::shape;
+using simulation::waiter;
+using std::chrono::microseconds;
+using test::booking_wire;
+
+constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t ahead = 1'790'000'000'123'456;  // the server's clock, of the simulated one
+constexpr std::size_t process_count = 4;
+constexpr std::int64_t longest_delay = 10'000;  // in each direction
+// Until an answer is there: a process that has just started connects and greets the server before.
+constexpr std::int64_t longest_way = 10 * longest_delay;
+
+enum class processes { live, die };
+
+struct servers {
+  test::shifted_clock clock;
+  test::redis_server redis{{.unix_socket = true, .environment = clock.environment()}};
+};
+
+/// All that is gone when a process is killed.
+struct process {
+  process(const shape& s, const booking_wire& wire)
+      : limiter(s.open(make_redis_store(context.io().get_executor(), options(wire)))) {}
+
+  static redis_options options(const booking_wire& wire) {
+    redis_options o;
+    o.unix_path = wire.path();
+    o.timeout = std::chrono::seconds{10};
+    return o;
+  }
+
+  simulation::simulated_context context;
+  weir::limiter limiter;
+  std::size_t connection = 0;
+};
+
+class simulated_fleet {
+ public:
+  simulated_fleet(servers& s, const shape& of, processes how)
+      : servers_(s),
+        shape_(of),
+        how_(how),
+        random_(test::run_seed(), 1100 + static_cast<std::uint32_t>(how)),
+        arrivals_(of, random_),
+        wire_(wire_context_.io().get_executor(), s.redis,
+              {.delay = [this] { return microseconds(random_.magnitude(longest_delay)); },
+               .before_command = [this] { set_clock(); }}) {
+    wire_.expect("r", of.policies);
+    set_clock();
+    test::redis_client(s.redis).must("FLUSHALL");
+    for (std::size_t i = 0; i < process_count; ++i) start(i);
+  }
+
+  test::turn_ledger::totals run(std::int64_t count) {
+    std::int64_t next = simulation::now();
+    while (count > 0 || waiting_ > 0) {
+      const std::int64_t leaves = leaving_.empty() ? never : leaving_.top().first;
+      const std::int64_t time = std::min(
+          {count > 0 ? next : never, leaves, simulation::next_timer()});
+      if (time == never) throw std::runtime_error("somebody will never wake");
+      simulation::advance_to(time);
+      if (random_.one_in(2)) settle();
+      while (!leaving_.empty() && leaving_.top().first <= simulation::now()) {
+        leave(leaving_.top().second);
+        leaving_.pop();
+      }
+      while (count > 0 && next <= simulation::now()) {
+        arrive();
+        --count;
+        next += arrivals_.gap();
+        if (random_.one_in(3)) break;
+      }
+      next = std::max(next, simulation::now());
+      if (how_ == processes::die && count > 0 && random_.one_in(500)) {
+        kill(static_cast<std::size_t>(random_.between(0, process_count - 1)));
+      }
+      settle();
+    }
+    // What was given back last arrives.
+    const std::int64_t end = simulation::now() + 100'000;
+    while (simulation::next_timer() <= end) {
+      simulation::advance_to(simulation::next_timer());
+      settle();
+    }
+    return check();
+  }
+
+  std::int64_t killed() const noexcept { return killed_; }
+
+ private:
+  void set_clock() { servers_.clock.stop_at(microseconds(ahead + simulation::now())); }
+
+  void start(std::size_t i) {
+    processes_[i] = std::make_unique<process>(shape_, wire_);
+    processes_[i]->connection = started_++;
+    // Connections are counted in the order in which they come.
+    settle();
+  }
+
+  void kill(std::size_t i) {
+    processes_[i].reset();
+    ++killed_;
+    for (waiter& w : all_) {
+      if (w.process != i || !w.leave) continue;
+      if (w.answers == 0) {
+        w.leave.reset();
+        --waiting_;
+        ++dead_[w.subject];
+      } else if (w.ec && w.asked_at + longest_way > simulation::now()) {
+        ++dead_[w.subject];  // who has left: the answer may be on its way, and then nobody gives that turn back
+      }
+    }
+    start(i);
+  }
+
+  void arrive() {
+    const std::size_t number = all_.size();
+    all_.push_back(arrivals_.next(true));
+    waiter& w = all_.back();
+    w.asked_at = simulation::now();
+    w.process = static_cast<std::size_t>(random_.between(0, process_count - 1));
+    w.leave = std::make_unique<asio::cancellation_signal>();
+    ++waiting_;
+    const process& p = *processes_[w.process];
+    w.connection = p.connection;
+    p.limiter.acquire(simulation::subject_name(w.subject),
+                      {.cost = w.cost, .max_wait = microseconds(w.max_wait)},
+                      asio::bind_cancellation_slot(
+                          w.leave->slot(), [this, number](error_code ec, const decision& d) {
+                            waiter& heard = all_[number];
+                            heard.answered_at = simulation::now();
+                            ++heard.answers;
+                            heard.ec = ec;
+                            heard.said = d;
+                            --waiting_;
+                          }));
+    if (w.leaves_after) {
+      // Also while the call is on its way.
+      const std::int64_t after = random_.one_in(4) ? random_.magnitude(20'000) : *w.leaves_after;
+      leaving_.emplace(simulation::now() + after, number);
+    }
+  }
+
+  void leave(std::size_t number) {
+    waiter& w = all_[number];
+    if (w.answers == 0 && w.leave) w.leave->emit(asio::cancellation_type::terminal);
+  }
+
+  void settle() {
+    for (std::size_t handlers = 1; handlers > 0;) {
+      handlers = wire_context_.poll();
+      for (const auto& p : processes_) {
+        if (p) handlers += p->context.poll();
+      }
+    }
+  }
+
+  static void require(bool holds, const std::string& what) {
+    if (!holds) throw std::runtime_error(what);
+  }
+
+  test::turn_ledger::totals check() {
+    test::turn_ledger::totals sum;
+    for (std::size_t subject = 0; subject < simulation::subjects; ++subject) {
+      const auto found = wire_.lines().find("r:" + simulation::subject_name(subject));
+      require(found != wire_.lines().end(), "nobody came to one of the subjects");
+      const booking_wire::line& line = found->second;
+      const auto of_line = line.ledger.check(shape_.policies);
+      const std::int64_t woken = check_waiters(subject, line);
+      // Nothing that was booked is forgotten, but by those who died.
+      const std::int64_t lost = of_line.at_once + of_line.booked - of_line.given_back - woken;
+      require(lost >= 0 && lost <= dead_[subject], std::to_string(lost) +
+                                                       " turns neither used nor given back, " +
+                                                       std::to_string(dead_[subject]) + " died");
+      require(line.calls <= static_cast<std::int64_t>(line.ledger.size()) + of_line.given_back,
+              "more calls than waiters and returns");
+      sum += of_line;
+    }
+    return sum;
+  }
+
+  /// A turn that was given in one of the answers to a process wakes one waiter there, so long after that answer as it said.
+  /// Returns how many.
+  std::int64_t check_waiters(std::size_t subject, const booking_wire::line& line) const {
+    using waking = std::tuple<std::size_t, std::int64_t, std::int64_t, std::int64_t>;
+    std::multiset<waking> announced;
+    for (const booking_wire::told& t : line.answers) {
+      const auto& a = line.ledger[t.number];
+      const auto heard = std::chrono::duration_cast<microseconds>(t.at.time_since_epoch()).count();
+      announced.emplace(t.connection, a.turn, a.cost, heard + a.turn - a.at);
+    }
+    std::int64_t woken = 0;
+    for (const waiter& w : all_) {
+      if (w.subject != subject || !w.leave) continue;
+      require(w.answers == 1, "somebody was not answered once");
+      require(!w.ec || w.ec == asio::error::operation_aborted, w.ec.message());
+      if (w.ec || !w.said.allowed) continue;
+      const auto found = announced.find({w.connection, w.turn(), w.cost, w.answered_at});
+      require(found != announced.end(), "woken at another time than its turn");
+      announced.erase(found);
+      ++woken;
+    }
+    return woken;
+  }
+
+  using departure = std::pair<std::int64_t, std::size_t>;
+
+  servers& servers_;
+  const shape& shape_;
+  const processes how_;
+  test::random_source random_;
+  arrivals arrivals_;
+  simulation::simulated_context wire_context_;
+  booking_wire wire_;
+  std::array<std::unique_ptr<process>, process_count> processes_;
+  std::size_t started_ = 0;
+  std::int64_t killed_ = 0;
+  std::deque<waiter> all_;
+  std::int64_t waiting_ = 0;
+  std::array<std::int64_t, simulation::subjects> dead_{};
+  std::priority_queue<departure, std::vector<departure>, std::greater<>> leaving_;
+};
+
+void run_all(processes how) {
+  servers all;
+  const auto& shapes = simulation::shapes();
+  const std::int64_t count = simulation::count_of_waiters() /
+                             static_cast<std::int64_t>(shapes.size());
+  test::turn_ledger::totals total;
+  std::int64_t killed = 0;
+  for (const shape& s : shapes) {
+    BOOST_TEST_CONTEXT(s.name << ", WEIR_TEST_SEED=" << test::run_seed()) {
+      try {
+        simulated_fleet fleet(all, s, how);
+        const auto sum = fleet.run(count);
+        BOOST_TEST_MESSAGE(s.name << ": " << sum.text() << ", " << fleet.killed() << " killed");
+        total += sum;
+        killed += fleet.killed();
+      } catch (const std::exception& e) {
+        BOOST_ERROR(e.what());
+      }
+    }
+  }
+  // A single shape may have had a quiet time.
+  BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << test::run_seed()) {
+    const std::int64_t some = simulation::count_of_waiters() / 500;
+    BOOST_TEST(total.at_once > some);
+    BOOST_TEST(total.booked > some);
+    BOOST_TEST(total.refused > some);
+    BOOST_TEST(total.given_back > some);
+    BOOST_TEST((killed > 0) == (how == processes::die));
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(processes_suite)
+
+BOOST_AUTO_TEST_CASE(they_share_their_lines) { run_all(processes::live); }
+
+BOOST_AUTO_TEST_CASE(what_the_dead_held_is_all_that_is_lost) { run_all(processes::die); }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,241 @@
+// A hundred thousand who wait for their turns, of each policy, on a clock of the test's own: nobody sleeps, and every
+// microsecond is as it should be.
+#include <algorithm>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/test/unit_test.hpp>
+#include <limits>
+#include <map>
+#include <set>
+#include <stdexcept>
+
+#include "simulation/crowd.hpp"
+#include "simulation/simulated_time.hpp"
+#include "simulation/watched_store.hpp"
+#include "support/turn_ledger.hpp"
+#include "weir/weir.hpp"
+
+namespace {
+
+using namespace weir;
+namespace asio = boost::asio;
+using simulation::arrivals;
+using simulation::shape;
+using simulation::subjects;
+using simulation::waiter;
+using std::chrono::microseconds;
+using test::turn_ledger;
+
+constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+
+/// The store's clock, so far ahead of the simulated one.
+constexpr std::int64_t ahead = 1'790'000'000'123'456;
+
+enum class who_leaves { nobody, the_last, anybody };
+
+/// One store, and all who wait at it.
+class simulated_run {
+ public:
+  simulated_run(const shape& s, who_leaves who)
+      : shape_(s),
+        who_(who),
+        random_(test::run_seed(), 1000 + static_cast<std::uint32_t>(who)),
+        arrivals_(s, random_) {}
+
+  turn_ledger::totals run(std::int64_t count) {
+    std::int64_t next = simulation::now();
+    while (count > 0 || waiting_ > 0) {
+      const std::int64_t leaves = leaving_.empty() ? never : leaving_.top().first;
+      const std::int64_t time = std::min(
+          {count > 0 ? next : never, leaves, simulation::next_timer()});
+      if (time == never) throw std::runtime_error("somebody will never wake");
+      simulation::advance_to(time);
+      // Whose turn has come now may also leave now, or a moment ago.
+      if (random_.one_in(2)) settle();
+      while (!leaving_.empty() && leaving_.top().first <= simulation::now()) {
+        leave(leaving_.top().second);
+        leaving_.pop();
+      }
+      while (count > 0 && next <= simulation::now()) {
+        arrive();
+        --count;
+        next += arrivals_.gap();
+        if (random_.one_in(3)) break;
+      }
+      next = std::max(next, simulation::now());
+      if (who_ == who_leaves::the_last && random_.one_in(4)) the_last_leave();
+      settle();
+    }
+    return check();
+  }
+
+ private:
+  /// Of a subject: what its turns were, and who they are by their receipts.
+  struct book {
+    turn_ledger ledger;
+    std::map<std::uint64_t, std::size_t> held;
+  };
+
+  static std::int64_t clock() { return ahead + simulation::now(); }
+
+  void arrive() {
+    const std::size_t number = all_.size();
+    all_.push_back(arrivals_.next(who_ == who_leaves::anybody));
+    waiter& w = all_.back();
+    w.asked_at = simulation::now();
+    w.leave = std::make_unique<asio::cancellation_signal>();
+    lines_[w.subject].push_back(number);
+    ++waiting_;
+    limiter_.acquire(
+        simulation::subject_name(w.subject), {.cost = w.cost, .max_wait = microseconds(w.max_wait)},
+        asio::bind_cancellation_slot(
+            w.leave->slot(),
+            [this, number](error_code ec, const decision& d) { hear(number, ec, d); }));
+    if (w.leaves_after) leaving_.emplace(simulation::now() + *w.leaves_after, number);
+  }
+
+  void hear(std::size_t number, error_code ec, const decision& d) {
+    waiter& w = all_[number];
+    w.answered_at = simulation::now();
+    ++w.answers;
+    w.ec = ec;
+    w.said = d;
+    --waiting_;
+  }
+
+  void leave(std::size_t number) {
+    if (all_[number].answers == 0) all_[number].leave->emit(asio::cancellation_type::terminal);
+  }
+
+  /// Some of those who came last to one subject, at once or one by one.
+  void the_last_leave() {
+    settle();
+    auto& line = lines_[static_cast<std::size_t>(random_.between(0, subjects - 1))];
+    const bool at_once = random_.one_in(2);
+    for (std::int64_t n = random_.magnitude(random_.one_in(5) ? 100 : 4); n > 0; --n) {
+      while (!line.empty() && all_[line.back()].answers > 0) line.pop_back();
+      if (line.empty()) break;
+      leave(line.back());
+      line.pop_back();
+      if (!at_once) settle();
+    }
+  }
+
+  /// Runs all that happens at this time.
+  void settle() { context_.poll(); }
+
+  /// What the store sees, in its order.
+  void watch(const detail::check& c) {
+    const std::size_t subject = simulation::subject_number(c.subject.view());
+    book& b = books_[subject];
+    const decision& d = c.answer;
+    if (c.kind == detail::check_kind::give_back) {
+      const auto held = b.held.find(d.receipt.id);
+      if (held == b.held.end()) throw std::runtime_error("given back twice, or never booked");
+      b.ledger.give_back(clock(), held->second);
+      b.held.erase(held);
+      return;
+    }
+    if (c.kind != detail::check_kind::acquire || c.ec) throw std::runtime_error("not a turn");
+    const auto turn = d.allowed ? d.at + d.delay : d.at + d.retry_after + c.max_wait;
+    const std::size_t number = b.ledger.ask({.at = d.at.time_since_epoch().count(),
+                                             .cost = c.cost,
+                                             .max_wait = c.max_wait.count(),
+                                             .allowed = d.allowed,
+                                             .turn = turn.time_since_epoch().count()});
+    if (d.allowed) b.held.emplace(d.receipt.id, number);
+  }
+
+  turn_ledger::totals check() {
+    turn_ledger::totals sum;
+    for (std::size_t subject = 0; subject < subjects; ++subject) {
+      const book& b = books_[subject];
+      sum += b.ledger.check(shape_.policies);
+      if (who_ == who_leaves::the_last && shape_.leaves_no_trace) {
+        b.ledger.check_as_if_they_had_never_come(shape_.policies);
+      }
+      check_waiters(subject, b);
+    }
+    return sum;
+  }
+
+  /// Each turn that was not given back has woken one waiter, whoever it was booked for; nobody else was woken.
+  void check_waiters(std::size_t subject, const book& b) const {
+    std::multiset<std::pair<std::int64_t, std::int64_t>> kept, used;
+    for (const auto& [id, number] : b.held) {
+      kept.emplace(b.ledger[number].turn, b.ledger[number].cost);
+    }
+    std::size_t asked = 0;
+    for (const waiter& w : all_) {
+      if (w.subject != subject) continue;
+      check_waiter(w);
+      ++asked;
+      if (!w.ec && w.said.allowed) used.emplace(w.turn(), w.cost);
+    }
+    if (used != kept) throw std::runtime_error("a turn was used twice, or by nobody");
+    if (b.ledger.size() > asked) throw std::runtime_error("somebody was asked for twice");
+  }
+
+  /// Everybody hears once: who is refused at once, the others when their turn comes, to the microsecond.
+  static void check_waiter(const waiter& w) {
+    const auto require = [](bool holds, const char* what) {
+      if (!holds) throw std::runtime_error(what);
+    };
+    require(w.answers == 1, "somebody was not answered once");
+    require(!w.ec || w.ec == asio::error::operation_aborted, "an error");
+    if (w.ec) return;
+    require(w.said.at.time_since_epoch().count() == w.asked_at + ahead, "a time of another clock");
+    if (w.said.allowed) {
+      require(w.answered_at + ahead == w.turn(), "woken at another time than its turn");
+      require(w.said.delay.count() <= w.max_wait, "made to wait for too long");
+    } else {
+      require(w.answered_at == w.asked_at, "refused too late");
+    }
+  }
+
+  using departure = std::pair<std::int64_t, std::size_t>;
+
+  const shape& shape_;
+  const who_leaves who_;
+  test::random_source random_;
+  arrivals arrivals_;
+  simulation::simulated_context context_;
+  const store memory_ = make_memory_store(
+      context_.io().get_executor(), {.clock = [] { return time_point(microseconds(clock())); }});
+  const limiter limiter_ = shape_.open(store(std::make_shared<simulation::watched_store>(
+      memory_, [this](const detail::check& c) { watch(c); })));
+  std::deque<waiter> all_;
+  std::int64_t waiting_ = 0;
+  std::array<book, subjects> books_;
+  std::array<std::vector<std::size_t>, subjects> lines_;
+  std::priority_queue<departure, std::vector<departure>, std::greater<>> leaving_;
+};
+
+void run_all(who_leaves who) {
+  for (const shape& s : simulation::shapes()) {
+    BOOST_TEST_CONTEXT(s.name << ", WEIR_TEST_SEED=" << test::run_seed()) {
+      try {
+        const auto sum = simulated_run(s, who).run(simulation::count_of_waiters());
+        BOOST_TEST_MESSAGE(s.name << ": " << sum.text());
+        const std::int64_t some = simulation::count_of_waiters() / 50;
+        BOOST_TEST(sum.at_once > some);
+        BOOST_TEST(sum.booked > some);
+        BOOST_TEST(sum.refused > some);
+        BOOST_TEST((who == who_leaves::nobody) == (sum.given_back == 0));
+      } catch (const std::exception& e) {
+        BOOST_ERROR(e.what());
+      }
+    }
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(waiters_suite)
+
+BOOST_AUTO_TEST_CASE(nobody_leaves) { run_all(who_leaves::nobody); }
+
+BOOST_AUTO_TEST_CASE(the_last_leave) { run_all(who_leaves::the_last); }
+
+BOOST_AUTO_TEST_CASE(anybody_leaves) { run_all(who_leaves::anybody); }
+
+BOOST_AUTO_TEST_SUITE_END()

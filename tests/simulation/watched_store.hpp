@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "store_backend.hpp"
+#include "weir/store.hpp"
+
+namespace weir::simulation {
+
+/// A store that answers at once, as the memory store does, and tells what it was asked and has answered, in this order.
+class watched_store final : public detail::store_backend {
+ public:
+  using watcher = std::function<void(const detail::check&)>;
+
+  watched_store(const store& inner, watcher watch)
+      : inner_(inner.backend()), watch_(std::move(watch)) {}
+
+  void start(detail::check& c) override {
+    // Nothing is left of this one afterwards; of a line's question, the line itself keeps it.
+    if (c.kind == detail::check_kind::give_back) {
+      watch_(c);
+      return inner_->start(c);
+    }
+    inner_->start(c);
+    watch_(c);
+  }
+  void cancel(detail::check& c, detail::cancel_scope scope) override { inner_->cancel(c, scope); }
+  void close() override { inner_->close(); }
+  boost::asio::any_io_executor get_executor() const noexcept override {
+    return inner_->get_executor();
+  }
+  std::string_view key_prefix() const noexcept override { return inner_->key_prefix(); }
+
+ private:
+  const std::shared_ptr<detail::store_backend> inner_;
+  const watcher watch_;
+};
+
+}  // namespace weir::simulation

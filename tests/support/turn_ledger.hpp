@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "weir/policy.hpp"
+
+namespace weir::test {
+
+/// What went on at one line of waiters, in the order in which the store saw it.
+class turn_ledger {
+ public:
+  struct asked {
+    std::int64_t at;  // the store's clock
+    std::int64_t cost;
+    std::int64_t max_wait;
+    bool allowed;
+    std::int64_t turn;  // if refused: when it would have been
+  };
+
+  /// Returns its number, counted from 0.
+  std::size_t ask(const asked& what) {
+    events_.push_back({what.at, asked_.size(), false});
+    asked_.push_back(what);
+    return asked_.size() - 1;
+  }
+  /// Of one that was allowed, once.
+  void give_back(std::int64_t at, std::size_t number) { events_.push_back({at, number, true}); }
+
+  const asked& operator[](std::size_t number) const { return asked_.at(number); }
+  std::size_t size() const noexcept { return asked_.size(); }
+
+  struct totals {
+    std::int64_t at_once = 0, booked = 0, refused = 0, given_back = 0;
+    std::int64_t overtook = 0;  // into what somebody ahead had given back
+    std::int64_t kept = 0;      // units of those who did not give their turn back
+
+    totals& operator+=(const totals& other);
+    std::string text() const;
+  };
+
+  /// Reads it from the beginning. Throws, and says why, unless
+  /// - each turn is the one that it should be, see turn_line;
+  /// - those are booked, and no others, whose turn comes within the time that they would wait;
+  /// - nobody comes before one who was there earlier and has not left; but in a bucket, with no log beside it, into what
+  ///   somebody ahead of both has given back;
+  /// - what went out, with those who kept their turns, exceeds no window.
+  totals check(std::span<const policy> policies) const;
+
+  /// For where only the last in line ever left: whoever did not leave has the turn that he would have if the others had
+  /// never come.
+  void check_as_if_they_had_never_come(std::span<const policy> policies) const;
+
+ private:
+  struct event {
+    std::int64_t at;
+    std::size_t number;
+    bool gives_back;
+  };
+  [[noreturn]] void fail(const event& e, const std::string& what) const;
+  std::int64_t check_order(std::span<const policy> policies) const;
+
+  std::vector<asked> asked_;
+  std::vector<event> events_;
+};
+
+}  // namespace weir::test

@@ -1,0 +1,299 @@
+#include "support/turn_line.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <stdexcept>
+
+namespace weir::test {
+
+class turn_line::tier {
+ public:
+  virtual ~tier() = default;
+  virtual turn turn_of(std::int64_t now, std::int64_t cost) const = 0;
+  virtual void book(std::int64_t now, const booking& b) = 0;
+  virtual void give_back(std::int64_t now, std::size_t number, const booking& b) = 0;
+};
+
+namespace {
+
+__extension__ using wide = __int128;
+using booking = turn_line::booking;
+
+std::int64_t ceil_div(wide a, wide b) { return static_cast<std::int64_t>(a / b + (a % b > 0)); }
+
+/// token_bucket and gcra, by the time at which the bucket would be full. Times as multiples of 1/count microseconds, so
+/// that all of them are whole.
+///
+/// The last in line gives back all of it: as if it had never come. If others stand behind, the bucket is not full before
+/// the last of them has gone and what they cost has flowed: what it would be beyond that is given back. What was given back
+/// in this way counts as if others had taken it, for those who have come since, until the bucket is full. With other
+/// policies beside it (none of them a bucket), nobody knows who is the last here: then all count as if others stood behind.
+class bucket final : public turn_line::tier {
+ public:
+  bucket(const rate& r, std::int64_t size, bool alone)
+      : count_(r.count), unit_(r.period.count()), burst_(wide{size} * unit_), alone_(alone) {}
+
+  turn_line::turn turn_of(std::int64_t now, std::int64_t cost) const override {
+    const std::int64_t latest = std::max(now, ceil_div(full_ + cost * unit_ - burst_, count_));
+    return {exact_ || full_ <= now * count_ ? latest : now, latest + slack_};
+  }
+
+  void book(std::int64_t now, const booking& b) override {
+    if (full_ + returned_ < b.turn * count_) {
+      returned_ = 0;
+      slack_ = 0;
+      exact_ = true;
+    }
+    taken_.push_back({full_, returned_, flow_, b.turn});
+    full_ = std::max(full_, b.turn * count_) + b.cost * unit_;
+    flow_ += b.cost * unit_;
+    last_turn_ = std::max(last_turn_ > now ? last_turn_ : 0, b.turn);
+  }
+
+  void give_back(std::int64_t now, std::size_t number, const booking& b) override {
+    const taken& t = taken_[number];
+    const wide cost = b.cost * unit_;
+    const wide behind = flow_ - t.flow_before - cost;
+    const bool is_last = alone_ && behind == 0 && t.returned_before == 0;
+    if (is_last) {
+      // As long as nothing else was given back, it is undone.
+      full_ = exact_ ? t.full_before : full_ - cost;
+      flow_ -= cost;
+      last_turn_ = std::min(last_turn_, ceil_div(full_ + returned_ - burst_, count_) + slack_);
+    } else {
+      const wide least = std::max(now, last_turn_) * count_;
+      const wide rest = std::max(full_ - cost, least + behind + t.returned_before);
+      if (rest >= full_) return;
+      returned_ += full_ - rest;
+      full_ = rest;
+      exact_ = false;
+    }
+    if (count_ > 1) ++slack_;
+  }
+
+ private:
+  struct taken {
+    wide full_before, returned_before, flow_before;
+    std::int64_t turn;
+  };
+  wide count_, unit_, burst_;
+  bool alone_;
+  wide full_ = 0;
+  wide returned_ = 0;
+  wide flow_ = 0;  // all that was booked, but for what was undone
+  bool exact_ = true;
+  std::int64_t last_turn_ = 0;
+  std::int64_t slack_ = 0;  // each return rounds to a microsecond
+  std::vector<taken> taken_;
+};
+
+/// leaky_bucket: one by one. Only the last in line can give a turn back, because the others wait for its end; and with
+/// other policies beside it nobody knows who is the last.
+class queue final : public turn_line::tier {
+ public:
+  queue(const rate& r, bool alone) : count_(r.count), unit_(r.period.count()), alone_(alone) {}
+
+  turn_line::turn turn_of(std::int64_t now, std::int64_t) const override {
+    const std::int64_t turn = std::max(now, ceil_div(end_, count_));
+    return {turn, turn};
+  }
+  void book(std::int64_t, const booking& b) override {
+    taken_.push_back({end_, b.turn * count_ + b.cost * unit_});
+    end_ = taken_.back().end;
+  }
+  void give_back(std::int64_t, std::size_t number, const booking&) override {
+    if (alone_ && taken_[number].end == end_) end_ = taken_[number].end_before;
+  }
+
+ private:
+  struct taken {
+    wide end_before, end;
+  };
+  wide count_, unit_;
+  bool alone_;
+  wide end_ = 0;
+  std::vector<taken> taken_;
+};
+
+/// Whoever leaves makes room; but nobody comes before the last who still has a turn. With a resolution that is known by
+/// its bucket only.
+class log final : public turn_line::tier {
+ public:
+  explicit log(const sliding_log& p)
+      : limit_(p.limit), window_(p.window.count()), resolution_(p.resolution.count()) {}
+
+  turn_line::turn turn_of(std::int64_t now, std::int64_t cost) const override {
+    std::int64_t turn = std::max(now, last_);
+    // From the newest on: the one with which it would be too much has to have left.
+    wide sum = cost;
+    for (auto e = entries_.rbegin(); e != entries_.rend(); ++e) {
+      if (!e->stands) continue;
+      if (e->from + window_ <= turn) break;
+      sum += e->cost;
+      if (sum > limit_) return {e->from + window_, e->from + window_};
+    }
+    return {turn, turn};
+  }
+
+  void book(std::int64_t now, const booking& b) override {
+    entries_.push_back({counts_from(b.turn), b.cost});
+    last_ = b.turn;
+    while (!entries_.front().stands || entries_.front().from + window_ <= now) {
+      entries_.pop_front();
+      ++gone_;
+    }
+  }
+
+  void give_back(std::int64_t now, std::size_t number, const booking&) override {
+    if (number < gone_ || too_many_since(number - gone_)) return;
+    entries_[number - gone_].stands = false;
+    if (last_ <= now) return;
+    const auto there = std::find_if(entries_.rbegin(), entries_.rend(),
+                                    [](const entry& e) { return e.is_there; });
+    const auto standing = std::find_if(there, entries_.rend(),
+                                       [](const entry& e) { return e.stands; });
+    const bool nobody = standing == entries_.rend() || standing->from <= now;
+    if (!nobody && standing->from == there->from) return;
+    last_ = nobody ? 0 : std::min(last_, standing->from - (resolution_ > 0 ? 1 : 0));
+    for (auto e = entries_.rbegin(); e != standing; ++e) e->is_there = false;
+  }
+
+ private:
+  struct entry {
+    std::int64_t from;
+    std::int64_t cost;
+    bool stands = true;
+    bool is_there = true;  // if not: those behind have left as well
+  };
+
+  std::int64_t counts_from(std::int64_t turn) const {
+    return resolution_ == 0 ? turn : (turn / resolution_ + 1) * resolution_;
+  }
+
+  /// More than a thousand different times.
+  bool too_many_since(std::size_t place) const {
+    std::int64_t times = 1;
+    std::int64_t last = entries_[place].from;
+    for (; place < entries_.size(); ++place) {
+      if (!entries_[place].is_there || entries_[place].from == last) continue;
+      last = entries_[place].from;
+      ++times;
+    }
+    return times > 1000;
+  }
+
+  std::int64_t limit_, window_, resolution_;
+  std::deque<entry> entries_;
+  std::size_t gone_ = 0;
+  std::int64_t last_ = 0;
+};
+
+/// A window opened ahead of its time is closed again when all have left it; of the windows before it, the policy remembers
+/// one, and takes any other for full.
+class windows final : public turn_line::tier {
+ public:
+  explicit windows(const fixed_window& p)
+      : limit_(p.limit),
+        length_(p.window.count()),
+        epoch_(p.anchor == anchor::epoch),
+        offset_(p.offset.count()) {}
+
+  turn_line::turn turn_of(std::int64_t now, std::int64_t cost) const override {
+    std::int64_t turn = now;
+    if (last_.is_open && now < last_.begin + length_) {
+      turn = last_.count + cost <= limit_ ? std::max(now, last_.begin) : last_.begin + length_;
+    }
+    return {turn, turn};
+  }
+
+  void book(std::int64_t now, const booking& b) override {
+    if (!last_.is_open || b.turn >= last_.begin + length_) {
+      before_ = now < last_.begin + length_ ? last_ : window();
+      before_is_known_ = true;
+      last_ = {begin_for(b.turn), 0, true};
+    }
+    last_.count += b.cost;
+  }
+
+  void give_back(std::int64_t now, std::size_t, const booking& b) override {
+    if (is_in(last_, b.turn)) {
+      last_.count -= b.cost;
+      if (last_.count > 0) return;
+      if (last_.begin <= now) {
+        last_ = {};
+      } else if (before_is_known_) {
+        last_ = before_;
+        before_is_known_ = false;
+      }
+    } else if (is_in(before_, b.turn)) {
+      before_.count -= b.cost;
+    }
+  }
+
+ private:
+  struct window {
+    std::int64_t begin = 0, count = 0;
+    bool is_open = false;
+  };
+  bool is_in(const window& w, std::int64_t time) const {
+    return w.is_open && time >= w.begin && time < w.begin + length_;
+  }
+  std::int64_t begin_for(std::int64_t time) const {
+    return epoch_ ? (time - offset_) / length_ * length_ + offset_ : time;
+  }
+
+  std::int64_t limit_, length_;
+  bool epoch_;
+  std::int64_t offset_;
+  window last_, before_;
+  bool before_is_known_ = false;
+};
+
+struct maker {
+  bool alone;
+  using result = std::unique_ptr<turn_line::tier>;
+  result operator()(const fixed_window& p) const { return std::make_unique<windows>(p); }
+  result operator()(const sliding_log& p) const { return std::make_unique<log>(p); }
+  result operator()(const sliding_window&) const { throw std::logic_error("cannot book"); }
+  result operator()(const token_bucket& p) const {
+    return std::make_unique<bucket>(p.refill, p.capacity, alone);
+  }
+  result operator()(const gcra& p) const {
+    return std::make_unique<bucket>(p.rate, p.burst, alone);
+  }
+  result operator()(const leaky_bucket& p) const { return std::make_unique<queue>(p.leak, alone); }
+};
+
+}  // namespace
+
+turn_line::turn_line(std::span<const policy> policies) {
+  for (const policy& p : policies) {
+    tiers_.push_back(std::visit(maker{policies.size() == 1}, p));
+  }
+}
+turn_line::~turn_line() = default;
+turn_line::turn_line(turn_line&&) noexcept = default;
+
+turn_line::turn turn_line::turn_of(std::int64_t now, std::int64_t cost) const {
+  turn whole{now, now};
+  for (const auto& t : tiers_) {
+    const turn one = t->turn_of(now, cost);
+    whole = {std::max(whole.earliest, one.earliest), std::max(whole.latest, one.latest)};
+  }
+  return whole;
+}
+
+std::size_t turn_line::book(std::int64_t now, std::int64_t turn, std::int64_t cost) {
+  bookings_.push_back({turn, cost});
+  for (const auto& t : tiers_) t->book(now, bookings_.back());
+  return bookings_.size() - 1;
+}
+
+void turn_line::give_back(std::int64_t now, std::size_t number) {
+  booking& b = bookings_[number];
+  if (!b.stands) throw std::logic_error("given back twice");
+  for (const auto& t : tiers_) t->give_back(now, number, b);
+  b.stands = false;
+}
+
+}  // namespace weir::test
