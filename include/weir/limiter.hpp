@@ -33,8 +33,8 @@ enum class vendor_count : std::uint8_t {
   tokens,    ///< vendor_feedback::tokens
 };
 
-/// What becomes of acquire() when as many wait for a subject as may. Whoever is turned away or dropped gets
-/// error::overloaded, and nothing is counted.
+/// What becomes of acquire() when as many wait for a subject as may. Whoever is turned away or dropped gets error::overloaded.
+/// Nothing is counted for one turned away; what was booked for one dropped is given back as far as that goes (docs/waiting.md).
 enum class on_overflow : std::uint8_t {
   refuse_new,            ///< the new call is turned away
   drop_oldest,           ///< who came first goes, and the new call has the place

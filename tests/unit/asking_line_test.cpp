@@ -241,6 +241,35 @@ BOOST_AUTO_TEST_CASE(what_was_asked_for_one_that_was_dropped_and_fails_is_asked_
   WEIR_TEST_NUMBERS(s.told(), {1});
 }
 
+// The newcomer was told that it had been cancelled.
+BOOST_AUTO_TEST_CASE(a_question_that_may_be_cancelled_serves_nobody_else) {
+  line_stage s({.max_waiting = 1, .overflow = on_overflow::drop_oldest}, {.limit = 1, .window = 1s});
+  s.arrive();
+  s.leave(0, scope::only_unsent);
+  s.arrive();
+  WEIR_TEST_NUMBERS(s.told(), {0});
+  s.fail(0, aborted);
+  WEIR_TEST_NUMBERS(s.told(), {});
+  WEIR_TEST_NUMBERS(s.asked(), {0, 1});
+  s.pass(1);
+  WEIR_TEST_NUMBERS(s.told(), {1});
+}
+
+// Nobody was refused, and so nobody was ever turned away.
+BOOST_AUTO_TEST_CASE(patience_ends_behind_others_that_pass_one_by_one) {
+  line_stage s({}, {.limit = 100, .window = 60s});
+  s.arrive(0, 10s, 1);
+  s.arrive(0, 10s, 2);
+  s.arrive(0, 1s, 1);
+  s.wait(2s);
+  s.pass(0, 99);
+  WEIR_TEST_NUMBERS(s.told(), {0});  // it came after that question
+  WEIR_TEST_NUMBERS(s.asked(), {0, 1});
+  s.pass(1, 97);
+  WEIR_TEST_NUMBERS(s.told(), {1, 2});
+  WEIR_TEST_ERROR(s.error_of(2), error::timed_out);
+}
+
 BOOST_AUTO_TEST_CASE(dropping_the_lowest_priority) {
   line_stage s({.max_waiting = 2, .overflow = on_overflow::drop_lowest_priority}, three_a_minute);
   s.arrive(5);

@@ -268,6 +268,35 @@ BOOST_AUTO_TEST_CASE(an_inherited_question_that_fails_is_asked_again) {
   WEIR_TEST_ERROR(s.error_of(1), error::timed_out);
 }
 
+// The newcomer was told that it had been cancelled.
+BOOST_AUTO_TEST_CASE(a_question_that_may_be_cancelled_serves_nobody_else) {
+  line_stage s({.max_waiting = 1, .overflow = on_overflow::drop_oldest});
+  s.arrive();
+  s.leave(0, scope::only_unsent);
+  s.arrive();
+  WEIR_TEST_NUMBERS(s.asked(), {0, 1});
+  WEIR_TEST_NUMBERS(s.told(), {0});
+  WEIR_TEST_ERROR(s.error_of(0), error::overloaded);
+  s.fail(0, aborted);
+  WEIR_TEST_NUMBERS(s.told(), {});
+  s.turn_in(1, 0s);
+  WEIR_TEST_NUMBERS(s.told(), {1});
+}
+
+// The store is asked with what is left of its patience; the same call would wait for all of it again.
+BOOST_AUTO_TEST_CASE(who_came_in_from_outside_is_told_when_the_same_call_would_be_booked) {
+  line_stage s({.max_waiting = 1, .overflow = on_overflow::block});
+  s.arrive();
+  s.arrive(0, 64s);
+  s.wait(32s);
+  s.leave(0);
+  s.asked(), s.told();
+  BOOST_TEST((s.asks[1]->max_wait == 32s));
+  s.refuse(1, 40s);
+  WEIR_TEST_NUMBERS(s.told(), {1});
+  BOOST_TEST((s.answer_of(1).retry_after == 8s));
+}
+
 BOOST_AUTO_TEST_CASE(the_lowest_priority_is_dropped_who_comes_included) {
   line_stage s({.max_waiting = 3, .overflow = on_overflow::drop_lowest_priority});
   for (const int priority : {5, 1, 3}) s.arrive(priority);

@@ -1,0 +1,280 @@
+// Waiting lines, in memory and in front of a real server: who leaves them, what ends under them, and several processes and
+// threads at one.
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/test/unit_test.hpp>
+#include <set>
+#include <thread>
+
+#include "integration/line_fixture.hpp"
+#include "limiter_core.hpp"
+#include "lines/waiting_line.hpp"
+#include "support/random_source.hpp"
+
+namespace {
+
+using namespace weir::test::waiting;
+using weir::acquire_options;
+using weir::decision;
+using weir::error;
+using weir::limiter;
+using weir::on_overflow;
+using weir::sliding_window;
+using weir::test::crowd;
+using weir::test::outcome;
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(leaving_a_line_suite, fixture)
+
+// ---- leaving
+
+BOOST_AUTO_TEST_CASE(who_leaves_the_middle_lets_the_others_move_up) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "r", weir::token_bucket{.capacity = 1, .refill = weir::per_hour(1)});
+    BOOST_TEST(answer([&](auto h) { l.acquire("a", h); }).allowed);
+    cancellable_crowd waiting;
+    for (int i = 0; i < 5; ++i) l.acquire("a", patiently, waiting.caller());
+    settle(l);
+    waiting.cancel(1);
+    weir::test::run_until(io, [&] { return waiting.c.answered() == 1; });
+    settle(l);
+    // The last of five turns is free again.
+    const decision next = answer([&](auto h) { l.acquire("a", {.max_wait = 0s}, h); });
+    BOOST_TEST((next.retry_after > 4h && next.retry_after <= 5h));
+    for (const std::size_t i : {0u, 2u, 3u, 4u}) waiting.cancel(i);
+    weir::test::run_until_complete(io, waiting.c);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(cancelled_anywhere_in_line_one_is_told_so) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "r", one_a_fortnight, {.max_waiting = 2, .overflow = on_overflow::block});
+    BOOST_TEST(answer([&](auto h) { l.acquire("a", h); }).allowed);
+    for (const auto how : {cancellation_type::terminal, cancellation_type::total}) {
+      cancellable_crowd waiting;
+      for (int i = 0; i < 3; ++i) l.acquire("a", patiently, waiting.caller());
+      waiting.cancel(2, how);  // outside
+      weir::test::run_until(io, [&] { return waiting.c[2].times == 1; });
+      WEIR_TEST_ERROR(waiting.c[2].ec, aborted);
+      waiting.cancel(1, how);
+      waiting.cancel(0, how);
+      weir::test::run_until_complete(io, waiting.c);
+      for (const outcome& o : waiting.c) {
+        // With `total`, what was sent already is answered: it will not pass in time.
+        if (o.ec) WEIR_TEST_ERROR(o.ec, aborted);
+        if (!o.ec) BOOST_TEST((how == cancellation_type::total && !o.d.allowed));
+      }
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_context_may_end_while_somebody_stands_in_line) {
+  for (const bool in_memory : {true, false}) {
+    for (const weir::policy& policy : {weir::policy(one_a_fortnight), weir::policy(one_a_day)}) {
+      asio::io_context ends;
+      const weir::store store = in_memory
+                                    ? weir::make_memory_store(ends.get_executor())
+                                    : weir::make_redis_store(ends.get_executor(),
+                                                             weir::test::patient_options(server));
+      const limiter l(store, "ends" + std::to_string(policy.index()), policy,
+                      {.max_waiting = 2, .overflow = on_overflow::block});
+      crowd c;
+      l.acquire("a", c.caller());
+      for (int i = 0; i < 4; ++i) l.acquire("a", patiently, c.caller());
+      l.fetch("a", c.caller());
+      weir::test::run_until(ends, [&] { return c.answered() == 2; });
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_store_that_is_closed_is_told_to_all_in_line) {
+  on_both([&](weir::store store) {
+    const limiter l(store, "w", sliding_window{.limit = 1, .window = 100ms},
+                    {.max_waiting = 50'000});
+    answer([&](auto h) { l.record("a", h); });
+    crowd c;
+    for (int i = 0; i < 50'000; ++i) l.acquire("a", c.caller());
+    store.close();
+    // The next time they ask, answers come at once, and lead to the next questions: the stack must bear it.
+    weir::test::run_until_complete(io, c);
+    BOOST_TEST(c.allowed() + c.failed(error::store_closed) + c.failed(error::outcome_unknown) ==
+               50'000u);
+    BOOST_TEST(c.failed(error::store_closed) > 49'000u);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(an_idle_limiter_remembers_nobody) {
+  const auto store = open(true);
+  const auto core = std::make_shared<weir::detail::limiter_core>(
+      store.backend(), "r", weir::tiers(weir::token_bucket{.capacity = 5, .refill = {1, 1ms}}));
+  crowd c;
+  for (int i = 0; i < 20; ++i) {
+    // As limiter::acquire() does.
+    weir::detail::check_initiation<true>{core, io.get_executor()}(
+        c.caller(), weir::detail::request{.kind = weir::detail::check_kind::acquire,
+                                          .subject = weir::detail::short_text(std::to_string(i % 2)),
+                                          .further = {},
+                                          .max_wait = 1s});
+  }
+  BOOST_TEST(core->line->subjects() == 2u);
+  weir::test::run_until_complete(io, c);
+  BOOST_TEST(c.allowed() == 20u);
+  BOOST_TEST(core->line->subjects() == 0u);
+}
+
+// ---- processes, threads
+
+BOOST_AUTO_TEST_CASE(two_processes_lines_share_a_window_and_exceed_it_nowhere) {
+  const sliding_window policy{.limit = 50, .window = 50ms};
+  const limiter here(open(false), "r", policy), there(open(false), "r", policy);
+  crowd mine, theirs;
+  for (int i = 0; i < 200; ++i) {
+    here.acquire("a", {.max_wait = 1h}, mine.caller());
+    there.acquire("a", {.max_wait = 1h}, theirs.caller());
+  }
+  weir::test::run_until(io, [&] { return mine.complete() && theirs.complete(); });
+  std::vector<weir::time_point> grants;
+  for (const crowd* c : {&mine, &theirs}) {
+    BOOST_TEST(c->allowed() == 200u);
+    for (const outcome& o : *c) grants.push_back(o.d.at);
+  }
+  check_window(grants, policy);
+}
+
+BOOST_AUTO_TEST_CASE(with_several_threads_a_batch_is_one_call_too) {
+  const sliding_window policy{.limit = 4'000, .window = 100ms};
+  asio::thread_pool pool(2);
+  auto strand = asio::make_strand(pool.get_executor());
+  weir::store store = weir::make_redis_store(pool.get_executor(),
+                                             weir::test::patient_options(server));
+  const limiter l(store, "r", policy);
+  std::vector<weir::time_point> grants;
+  std::atomic<int> told{0};
+  constexpr int calls = 5'000;
+  for (int i = 0; i < calls; ++i) {
+    l.acquire("a", {.max_wait = 1h},
+              asio::bind_executor(strand, [&](weir::error_code ec, const decision& d) {
+                if (!ec && d.allowed) grants.push_back(d.at);
+                ++told;
+              }));
+  }
+  while (told < calls) std::this_thread::yield();
+  store.close();
+  pool.join();
+  BOOST_TEST(grants.size() == static_cast<std::size_t>(calls));
+  check_window(grants, policy);
+  const std::set<weir::time_point> batches(grants.begin(), grants.end());
+  BOOST_TEST(script_calls() <= static_cast<std::int64_t>(batches.size()) + 2);
+}
+
+// Whoever comes in for one that leaves was booked before that one's turn had gone back.
+BOOST_AUTO_TEST_CASE(who_comes_in_for_another_is_booked_when_that_turn_is_back) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "r", weir::leaky_bucket{.capacity = 9, .leak = weir::per_hour(1)},
+                    {.max_waiting = 2, .overflow = on_overflow::block});
+    BOOST_TEST(answer([&](auto h) { l.acquire("a", h); }).allowed);
+    cancellable_crowd waiting;
+    for (int i = 0; i < 10; ++i) l.acquire("a", patiently, waiting.caller());
+    settle(l);
+    for (std::size_t i = 0; i < 8; ++i) {
+      waiting.cancel(i);
+      settle(l);
+    }
+    // Of all these, the first is in the bucket and two wait.
+    const decision d = answer([&](auto h) { l.fetch("a", h); });
+    BOOST_TEST((d.reset_after <= 3h && d.reset_after > 2h + 50min));
+    for (const std::size_t i : {8u, 9u}) waiting.cancel(i);
+    weir::test::run_until_complete(io, waiting.c);
+  });
+}
+
+// Each answer of a store that is gone let one more pass, one timeout after the other.
+BOOST_AUTO_TEST_CASE(without_a_store_all_pass_together_if_they_may) {
+  const limiter l(weir::open_store(io.get_executor(), "redis://127.0.0.1:1?timeout=50ms"), "r",
+                  sliding_window{.limit = 10, .window = 24h},
+                  {.on_failure = weir::on_failure::open});
+  crowd c;
+  for (int i = 0; i < 300; ++i) l.acquire("a", patiently, c.caller());
+  weir::test::run_until_complete(io, c);
+  for (std::size_t i = 0; i < 300; ++i) {
+    BOOST_TEST(!c[i].ec.failed());
+    BOOST_TEST(c[i].d.allowed);
+    BOOST_TEST((c[i].d.source == weir::source::fallback));
+  }
+  // They did so by a few answers: of those that failed together, all have one time.
+  std::set<weir::time_point> times;
+  for (std::size_t i = 0; i < 300; ++i) times.insert(c[i].d.at);
+  BOOST_TEST(times.size() <= 11u);
+}
+
+BOOST_AUTO_TEST_CASE(threads_come_and_leave) {
+  const std::uint64_t seed = weir::test::run_seed();
+  BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << seed);
+  const std::pair<const char*, weir::policy> policies[] = {
+      {"window", sliding_window{.limit = 50, .window = 20ms}},
+      {"bucket", weir::token_bucket{.capacity = 5, .refill = {1, 200us}}}};
+  for (const bool in_memory : {true, false}) {
+    for (const auto strategy :
+         {on_overflow::drop_oldest, on_overflow::drop_lowest_priority, on_overflow::block}) {
+      for (const auto& [name, policy] : policies) {
+        asio::thread_pool pool(3);
+        const weir::store store = in_memory
+                                      ? weir::make_memory_store(pool.get_executor())
+                                      : weir::make_redis_store(pool.get_executor(),
+                                                               weir::test::patient_options(server));
+        const limiter l(store, name, policy, {.max_waiting = 20, .overflow = strategy});
+        std::atomic<int> told{0}, wrong{0};
+        struct caller {
+          explicit caller(const asio::any_io_executor& e) : strand(asio::make_strand(e)) {}
+          asio::strand<asio::any_io_executor> strand;
+          asio::cancellation_signal signal;
+        };
+        constexpr int threads = 3, calls = 300;
+        std::deque<caller> callers;
+        for (int i = 0; i < threads * calls; ++i) callers.emplace_back(pool.get_executor());
+        std::vector<std::thread> crew;
+        for (int t = 0; t < threads; ++t) {
+          crew.emplace_back([&, t] {
+            weir::test::random_source random(seed, static_cast<std::uint32_t>(960 + t));
+            for (int i = 0; i < calls; ++i) {
+              caller& c = callers[static_cast<std::size_t>(t * calls + i)];
+              const bool leaves = random.one_in(3);
+              const acquire_options how{.cost = random.one_in(3) ? 2 : 1,
+                                        .max_wait = random.one_in(3) ? 5ms : 10s,
+                                        .priority = static_cast<int>(random.between(0, 3))};
+              asio::post(c.strand, [&, how, leaves] {
+                l.acquire("a", how,
+                          asio::bind_cancellation_slot(
+                              c.signal.slot(),
+                              asio::bind_executor(c.strand, [&](weir::error_code ec, decision) {
+                                if (ec && ec != aborted && ec != error::overloaded &&
+                                    ec != error::timed_out) {
+                                  ++wrong;
+                                }
+                                ++told;
+                              })));
+                if (leaves) {
+                  asio::post(c.strand, [&] { c.signal.emit(cancellation_type::terminal); });
+                }
+              });
+            }
+          });
+        }
+        for (std::thread& t : crew) t.join();
+        // Ends when nobody waits any more, and nothing keeps the connection but the store.
+        weir::store last = store;
+        while (told < threads * calls) std::this_thread::yield();
+        last.close();
+        pool.join();
+        BOOST_TEST(told == threads * calls);
+        BOOST_TEST(wrong == 0);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
