@@ -184,6 +184,7 @@ const std::string& pipeline::next_write(time now) {
   if (!held()) {
     again_.splice(again_.end(), waiting_);
     for (redis::call& c : coalescer_.pack(again_)) stage(std::move(c), now);
+    waiting_.swap(again_);  // the next write's; what comes back until then goes before it
   }
   writing_ = true;
   return out_;

@@ -67,8 +67,8 @@ class pipeline {
   /// timed_out. Zero: nothing is known.
   void suspect(error why) noexcept { suspicion_ = why; }
 
-  /// Encodes everything that waits; `now` becomes its time of sending. Empty if there is nothing to write, or no connection, or a write under way. The
-  /// bytes stay valid until write_done() or disconnected().
+  /// Encodes what waits, up to as much as one write should carry; `now` becomes its time of sending. Empty if there is
+  /// nothing to write, or no connection, or a write under way. The bytes stay valid until write_done() or disconnected().
   const std::string& next_write(time now = {});
   void write_done();
 

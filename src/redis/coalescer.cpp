@@ -102,14 +102,15 @@ bool same_subjects(const check& a, const check& b) {
                     });
 }
 
-void append(call& to, check& c) {
+}  // namespace
+
+void coalescer::append(call& to, check& c) {
   call_key& key = to.keys.emplace_back();
   c.position = 0;
   key.count = 1;
   key.checks.push_back(c);
+  keys_ += to.tiers.size();
 }
-
-}  // namespace
 
 std::size_t coalescer::open_call(const check& c) {
   call& opened = calls_.emplace_back();
@@ -199,8 +200,9 @@ std::vector<call>& coalescer::pack(detail::check_list& line) {
   calls_.clear();
   last_place_.clear();
   open_.clear();
+  keys_ = 0;
   const bool alone = !line.empty() && std::next(line.begin()) == line.end();
-  while (!line.empty()) {
+  while (!line.empty() && keys_ < std::max(max_keys_, max_keys_per_write)) {
     check& c = line.front();
     line.pop_front();
     if (alone) {

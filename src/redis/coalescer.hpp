@@ -14,7 +14,12 @@ class coalescer {
  public:
   explicit coalescer(std::size_t max_keys_per_call) : max_keys_(max_keys_per_call) {}
 
-  /// Moves all checks out of `line` and returns the calls that carry them, in order. Valid until the next pack().
+  /// At most so many keys leave in one write, or one call's worth if that is more. A server works while the next write is
+  /// prepared; given everything at once, it waits for its clients while they wait for it.
+  static constexpr std::size_t max_keys_per_write = 256;
+
+  /// Moves the first checks out of `line`, as many as one write takes, and returns the calls that carry them, in order. Valid
+  /// until the next pack().
   std::vector<call>& pack(detail::check_list& line);
 
  private:
@@ -46,9 +51,11 @@ class coalescer {
   bool join_last(detail::check& c, const place& last);
   std::size_t call_for(const detail::check& c, std::size_t not_before);
   std::size_t open_call(const detail::check& c);
+  void append(call& to, detail::check& c);
 
   const std::size_t max_keys_;
   std::vector<call> calls_;
+  std::size_t keys_ = 0;                                         // in calls_
   boost::unordered_flat_map<key_id, place, hash> last_place_;    // where the key was added last
   boost::unordered_flat_map<group_id, std::size_t, hash> open_;  // the call that takes further keys
 };

@@ -97,6 +97,36 @@ BOOST_AUTO_TEST_CASE(resets_of_many_keys_share_a_call) {
   BOOST_TEST((pack() == calls{"reset 2 1"}));
 }
 
+// So that a server that takes in all there is has something to do while the next write is prepared.
+BOOST_AUTO_TEST_CASE(one_write_takes_a_bounded_number_of_keys_but_any_number_of_checks) {
+  for (int i = 0; i < 1000; ++i) add(window, "hot");
+  for (int i = 0; i < 300; ++i) add(window, "cold " + std::to_string(i));
+  const std::vector<call>& first = packer.pack(line);
+  BOOST_TEST_REQUIRE(first.size() == 4u);
+  BOOST_TEST(first[0].keys[0].count == 1000u);
+  for (const call& c : first) BOOST_TEST(c.keys.size() == 64u);
+  BOOST_TEST(line.size() == 45u);
+  BOOST_TEST(&line.front() == &checks[1255]);
+  BOOST_TEST(packer.pack(line).size() == 1u);
+  BOOST_TEST(line.empty());
+
+  // A key of each limiter.
+  for (int i = 0; i < 150; ++i) {
+    const std::string name = std::to_string(i);
+    add_joint({{window, name}, {other, name}});
+  }
+  packer.pack(line);
+  BOOST_TEST(line.size() == 22u);
+}
+
+BOOST_AUTO_TEST_CASE(a_call_that_may_be_larger_than_a_write_is_filled) {
+  coalescer wide{1000};
+  for (int i = 0; i < 1001; ++i) add(window, "cold " + std::to_string(i));
+  const std::vector<call>& all = wide.pack(line);
+  BOOST_TEST_REQUIRE(all.size() == 1u);
+  BOOST_TEST(all[0].keys.size() == 1000u);
+}
+
 BOOST_AUTO_TEST_CASE(joint_checks_of_the_same_keys_become_a_count_and_of_the_same_limiters_a_call) {
   for (int i = 0; i < 3; ++i) add_joint({{window, "a"}, {other, "b"}});
   add_joint({{window, "c"}, {other, "d"}});

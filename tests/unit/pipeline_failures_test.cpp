@@ -105,6 +105,24 @@ BOOST_FIXTURE_TEST_CASE(a_missing_script_is_loaded_and_only_its_checks_are_sent_
   BOOST_TEST(count_of(write(), "LOAD") == 0u);
 }
 
+// Costs of one key must not overtake each other.
+BOOST_FIXTURE_TEST_CASE(what_was_left_for_the_next_write_stays_behind_what_is_sent_again,
+                        connected_fixture) {
+  submit("a", 1);
+  for (int i = 0; i < 255; ++i) submit("other " + std::to_string(i));
+  submit("a", 2);
+  BOOST_TEST(count_of(write(), "weir:{r:a}:f") == 1u);
+  feed("-NOSCRIPT No matching script. Please use EVAL.\r\n");
+  BOOST_TEST_REQUIRE((checks[0].stage == check_stage::waiting));
+  BOOST_TEST(count_of(write(), "weir:{r:a}:f") == 2u);
+
+  // Of the first write, the other three calls; the script; then the two.
+  BOOST_TEST_REQUIRE(line.replies_due() == 6u);
+  for (int i = 0; i < 5; ++i) feed("-ERR whatever\r\n");
+  BOOST_TEST((checks[0].stage == check_stage::done));
+  BOOST_TEST((checks[256].stage == check_stage::written));
+}
+
 // The handshake of the next connection loads them all.
 BOOST_FIXTURE_TEST_CASE(a_missing_script_is_forgotten_with_its_connection, connected_fixture) {
   submit("a");
