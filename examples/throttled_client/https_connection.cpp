@@ -1,12 +1,13 @@
 #include "https_connection.hpp"
 
-#include <sys/socket.h>
+#include <openssl/bio.h>
+#include <openssl/ssl.h>
+#include <poll.h>
 
 #include <boost/asio/error.hpp>
 #include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <cerrno>
 #include <optional>
 
 namespace throttled {
@@ -47,7 +48,8 @@ asio::awaitable<http_response> https_connection::exchange(const http_request& re
     answer->body_limit(body_limit);
     answer->skip(request.method() == http::verb::head);
     co_await http::async_read(stream_, buffer_, *answer, asio::use_awaitable);
-  } while (http::to_status_class(answer->get().result()) == http::status_class::informational);
+    // By number: Beast has no names for some of them.
+  } while (http::to_status_class(answer->get().result_int()) == http::status_class::informational);
   beast::get_lowest_layer(stream_).expires_never();
   stays_open_ = request.keep_alive() && answer->keep_alive() && buffer_.size() == 0;
   used_at_ = std::chrono::steady_clock::now();
@@ -56,11 +58,17 @@ asio::awaitable<http_response> https_connection::exchange(const http_request& re
 
 bool https_connection::is_usable(std::chrono::milliseconds idle) {
   if (!stays_open_ || std::chrono::steady_clock::now() - used_at_ > idle) return false;
-  char byte;
-  const auto size = ::recv(beast::get_lowest_layer(stream_).socket().native_handle(), &byte, 1,
-                           MSG_PEEK | MSG_DONTWAIT);
+  const int handle = beast::get_lowest_layer(stream_).socket().native_handle();
+  ::pollfd socket{handle, POLLIN | POLLRDHUP, 0};
+  if (::poll(&socket, 1, 0) < 0 || (socket.revents & ~POLLIN) != 0) return false;  // it is closed
   // A server may send tickets for later sessions behind the handshake, which nobody has read yet.
-  return size < 0 ? errno == EAGAIN || errno == EWOULDBLOCK : size > 0 && is_fresh_;
+  if (is_fresh_) return true;
+  // What came together with the answer is not in the socket any more: it may be deciphered, or wait
+  // for that.
+  ::SSL* const tls = stream_.native_handle();
+  const bool deciphered = ::SSL_has_pending(tls) != 0;
+  const bool received = BIO_pending(::SSL_get_rbio(tls)) > 0;
+  return socket.revents == 0 && !deciphered && !received;
 }
 
 bool may_pass(const boost::system::error_code& ec) {
