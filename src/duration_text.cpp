@@ -5,6 +5,8 @@
 #include <limits>
 #include <system_error>
 
+#include "ascii.hpp"
+
 namespace weir::detail {
 namespace {
 
@@ -24,12 +26,6 @@ constexpr named_unit units[] = {
     {"minute", minute}, {"minutes", minute}, {"h", hour},   {"hour", hour},  {"hours", hour},
     {"d", day},         {"day", day},        {"days", day},
 };
-
-// No <cctype>: its answers depend on the locale.
-constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
-constexpr bool is_letter(char c) noexcept {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 
 }  // namespace
 

@@ -45,7 +45,7 @@ limiter::answer_to_vendor limiter::heed(int status, std::span<const header_field
 namespace detail {
 namespace {
 
-constexpr std::chrono::microseconds longest_wait = std::chrono::hours{31 * 24};
+constexpr std::chrono::microseconds longest_max_wait = std::chrono::hours{31 * 24};
 
 error validate(const limiter_core& limiter, std::string_view subject, std::int64_t cost) {
   if (subject.empty() || subject.size() > max_subject_size) return error::invalid_subject;
@@ -137,7 +137,7 @@ void start_check(check& c) {
     c.cost = std::clamp<std::int64_t>(c.cost, 0, c.limiter->max_cool_down);
   }
   c.max_wait = c.kind == check_kind::acquire
-                   ? std::clamp(c.max_wait, std::chrono::microseconds{0}, longest_wait)
+                   ? std::clamp(c.max_wait, std::chrono::microseconds{0}, longest_max_wait)
                    : std::chrono::microseconds{0};
   if (c.kind == check_kind::lower && lowers_nothing(c)) c.answer.allowed = true;
   bool is_answered = c.answer.allowed;  // a response that asks for no pause, or nothing to lower

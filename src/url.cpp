@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "ascii.hpp"
 #include "duration_text.hpp"
 #include "options_check.hpp"
 
@@ -54,8 +55,8 @@ std::string read_scheme(std::string_view url) {
   std::string scheme;
   for (char c : url.substr(0, url.find(':'))) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    const bool letter = c >= 'a' && c <= 'z';
-    const bool other = (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+    const bool letter = is_lower(c);
+    const bool other = is_digit(c) || c == '+' || c == '-' || c == '.';
     if (!letter && (!other || scheme.empty())) return {};
     scheme += c;
   }

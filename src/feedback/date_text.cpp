@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 
+#include "ascii.hpp"
 #include "feedback/number_text.hpp"
 
 namespace weir::detail {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ascii.hpp"
 #include "weir/feedback.hpp"
 
 namespace weir::detail {

@@ -35,6 +35,4 @@ std::string_view trimmed(std::string_view text) noexcept;
 /// Steps over the text up to the next comma, and over that comma. Trimmed.
 std::string_view take_element(std::string_view& list) noexcept;
 
-constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
-
 }  // namespace weir::detail

@@ -2,11 +2,11 @@
 
 #include <optional>
 
+#include "ascii.hpp"
+
 namespace weir::detail {
 namespace {
 
-constexpr bool is_lower(char c) noexcept { return c >= 'a' && c <= 'z'; }
-constexpr bool is_letter(char c) noexcept { return is_lower(c) || (c >= 'A' && c <= 'Z'); }
 constexpr bool one_of(char c, std::string_view set) noexcept {
   return set.find(c) != std::string_view::npos;
 }

@@ -4,12 +4,14 @@
 #include <cstring>
 #include <limits>
 
+#include "ascii.hpp"
+
 namespace weir::redis {
 namespace {
 
-constexpr std::ptrdiff_t max_digits = 19;  // all of which fit 64 bits unsigned
+using detail::is_digit;
 
-bool is_digit(char c) noexcept { return static_cast<unsigned char>(c - '0') < 10; }
+constexpr std::ptrdiff_t max_digits = 19;  // all of which fit 64 bits unsigned
 
 bool is_decimal(std::string_view text) noexcept {
   if (!text.empty() && (text.front() == '-' || text.front() == '+')) text.remove_prefix(1);

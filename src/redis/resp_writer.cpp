@@ -7,7 +7,7 @@ namespace weir::redis {
 namespace {
 
 constexpr std::size_t crlf = 2;
-constexpr std::size_t max_digits = 20;  // of any 64-bit number, its sign included
+constexpr std::size_t longest_number = 20;  // of any 64-bit number, its sign included
 
 // Room for n more bytes at the end. The string grows geometrically, so a batch of commands costs
 // few allocations.
@@ -73,8 +73,8 @@ command_writer& command_writer::arg_parts(std::initializer_list<std::string_view
 
 command_writer& command_writer::arg(std::int64_t number) {
   // The length comes before the digits, so they go to the stack first.
-  char text[max_digits];
-  const char* const end = std::to_chars(text, text + max_digits, number).ptr;
+  char text[longest_number];
+  const char* const end = std::to_chars(text, text + longest_number, number).ptr;
   return arg(std::string_view(text, static_cast<std::size_t>(end - text)));
 }
 
