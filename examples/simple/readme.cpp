@@ -2,7 +2,6 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <chrono>
 #include <iostream>
@@ -12,14 +11,12 @@
 // README begin
 #include <weir/weir.hpp>
 namespace asio = boost::asio;
+using namespace std::chrono_literals;
 
 asio::awaitable<void> call_partner(weir::limiter& partner, std::string account) {
-  for (;;) {
-    const weir::decision d = co_await partner.record(account);  // one check, one round trip
-    if (d.allowed) break;
-    asio::steady_timer timer(co_await asio::this_coro::executor, d.retry_after);
-    co_await timer.async_wait(asio::deferred);
-  }
+  // The turn is booked in one round trip, and slept for once.
+  const weir::decision turn = co_await partner.acquire(account, {.max_wait = 5s});
+  if (!turn.allowed) co_return;  // further away: ask again in turn.retry_after
   std::cout << "calling the partner for " << account << "\n";
 }
 

@@ -1,5 +1,6 @@
 #include "lines/waiting_line.hpp"
 
+#include <boost/asio/post.hpp>
 #include <boost/asio/query.hpp>
 #include <utility>
 
@@ -13,6 +14,8 @@ namespace weir::detail {
 namespace asio = boost::asio;
 
 namespace {
+
+constexpr int most_rounds = 16;
 
 waiting_line::time clock_now() { return std::chrono::steady_clock::now(); }
 
@@ -181,7 +184,8 @@ void waiting_line::returns_are_sent(const core_ptr& core) {
 
 /// Has the store start what is to be started; but turns go back before, or whoever comes for what they leave would be booked
 /// behind them. One thread at a time does, which keeps the order; and none does it inside a start, where a store that
-/// answers at once would bring it deeper and deeper.
+/// answers at once would bring it deeper and deeper. For a while: who called acquire() has other things to do than to start
+/// what others keep bringing. Then a thread of the store's executor goes on.
 void waiting_line::submit(const core_ptr& core) {
   std::vector<ask_ptr> batch;
   {
@@ -191,8 +195,9 @@ void waiting_line::submit(const core_ptr& core) {
     batch.swap(to_start_);
   }
   std::vector<check*> checks;
+  bool goes_on = false;
   std::vector<ask_ptr> unwanted;
-  while (!batch.empty()) {
+  for (int rounds = 0; !batch.empty(); ++rounds) {
     checks.clear();
     for (const ask_ptr& a : batch) checks.push_back(a.get());
     core->store->start_all(checks);
@@ -203,11 +208,15 @@ void waiting_line::submit(const core_ptr& core) {
         if (a->unwanted_as) unwanted.push_back(std::move(a));
       }
       batch.clear();
-      if (unsent_returns_ == 0) batch.swap(to_start_);
+      if (unsent_returns_ == 0 && rounds < most_rounds) batch.swap(to_start_);
       somebody_starts_ = !batch.empty();
+      goes_on = rounds == most_rounds && !to_start_.empty();
     }
     for (const ask_ptr& a : unwanted) core->store->cancel(*a, *a->unwanted_as);
     unwanted.clear();
+  }
+  if (goes_on) {
+    asio::post(core->store->get_executor(), [core] { core->line->submit(core); });
   }
 }
 

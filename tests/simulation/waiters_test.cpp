@@ -10,8 +10,8 @@
 
 #include "simulation/crowd.hpp"
 #include "simulation/simulated_time.hpp"
-#include "simulation/watched_store.hpp"
 #include "support/turn_ledger.hpp"
+#include "support/watched_store.hpp"
 #include "weir/weir.hpp"
 
 namespace {
@@ -201,7 +201,7 @@ class simulated_run {
   simulation::simulated_context context_;
   const store memory_ = make_memory_store(
       context_.io().get_executor(), {.clock = [] { return time_point(microseconds(clock())); }});
-  const limiter limiter_ = shape_.open(store(std::make_shared<simulation::watched_store>(
+  const limiter limiter_ = shape_.open(store(std::make_shared<weir::test::watched_store>(
       memory_, [this](const detail::check& c) { watch(c); })));
   std::deque<waiter> all_;
   std::int64_t waiting_ = 0;

@@ -81,6 +81,11 @@ class line_stage {
     d.reset_after = delay + 1s;
     answer(which, d);
   }
+  /// Everybody has a turn, a second apart, the first in a second.
+  void give_turns() {
+    const std::size_t n = asks.size();
+    for (std::size_t i = 0; i < n; ++i) turn_in(i, 1s * (i + 1));
+  }
   void pass(std::size_t which, std::int64_t remaining = 0) {
     decision d;
     d.allowed = true;

@@ -7,7 +7,7 @@
 #include "store_backend.hpp"
 #include "weir/store.hpp"
 
-namespace weir::simulation {
+namespace weir::test {
 
 /// A store that answers at once, as the memory store does, and tells what it was asked and has answered, in this order.
 class watched_store final : public detail::store_backend {
@@ -38,4 +38,4 @@ class watched_store final : public detail::store_backend {
   const watcher watch_;
 };
 
-}  // namespace weir::simulation
+}  // namespace weir::test
