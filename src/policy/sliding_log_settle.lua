@@ -35,7 +35,7 @@ local function give_back(key, turn)
       call('DEL', key)
       return
     end
-    call('RPOP', key)
+    call('LTRIM', key, '0', '-2')
   end
   if not popped then return end
   if time + window <= clock then

@@ -1,5 +1,7 @@
 // The ACL user of docs/security.md, read from there: it may do all that weir does, and no command of it is one too many.
 #include <algorithm>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <sstream>
@@ -90,6 +92,14 @@ struct fixture {
     ask([&](auto caller) { l.reset("b", caller); });
     if (std::holds_alternative<weir::sliding_window>(policy)) return;
     for (int i = 0; i < 2; ++i) ask([&](auto caller) { l.acquire("b", {.max_wait = 0s}, caller); });
+    // The third leaves while it waits. Each fetch is answered when what went out before it has been done.
+    asio::cancellation_signal leave;
+    crowd third;
+    l.acquire("b", {.max_wait = 700h}, asio::bind_cancellation_slot(leave.slot(), third.caller()));
+    ask([&](auto caller) { l.fetch("b", caller); });
+    leave.emit(asio::cancellation_type::terminal);
+    weir::test::run_until_complete(io, third);
+    ask([&](auto caller) { l.fetch("b", caller); });
   }
 
   /// Everything weir sends, on every path through the scripts; what the calls ended with.
@@ -147,7 +157,10 @@ BOOST_FIXTURE_TEST_SUITE(acl_suite, fixture)
 BOOST_AUTO_TEST_CASE(the_documented_user_may_do_everything) {
   const words command = documented_command();
   set_user(command);
+  admin.must("ACL", "LOG", "RESET");
   for (const auto& ec : do_everything(command)) BOOST_TEST(!ec.failed(), ec.message());
+  // Nor was anything missing of what nobody waits for.
+  BOOST_TEST(admin.must("ACL", "LOG").children.empty());
   // And only with its own keys.
   const auto elsewhere = do_everything(command, "other");
   for (const auto& ec : elsewhere) WEIR_TEST_ERROR(ec, error::permission_denied);
