@@ -15,8 +15,8 @@ waiting_room::~waiting_room() {
 
 bool waiting_room::seat(check& c) {
   const std::lock_guard lock(mutex_);
-  if (c.left_early) {
-    leave(c);
+  if (c.left_early || seated_ >= most_) {
+    leave(c, c.left_early ? error_code(asio::error::operation_aborted) : error::overloaded);
     return false;
   }
   if (registry_ == nullptr) {
@@ -27,6 +27,7 @@ bool waiting_room::seat(check& c) {
   }
   c.deadline = std::chrono::steady_clock::now() + c.answer.delay;
   c.seated = true;
+  ++seated_;
   sleepers_[c.deadline].push_back(c);
   if (c.deadline < armed_) arm();
   return true;
@@ -43,14 +44,20 @@ void waiting_room::cancel(check& c, cancel_scope scope) {
   c.seated = false;
   c.line.unlink();
   if (row->second.empty()) sleepers_.erase(row);
-  leave(c);
+  --seated_;
+  if (sleepers_.empty()) {
+    // With nothing to wait for, run() may return.
+    timer_->cancel();
+    armed_ = time::max();
+  }
+  leave(c, asio::error::operation_aborted);
   check_list done;
   done.push_back(c);
   delivery_batch::post(executor_, std::move(done));
 }
 
-void waiting_room::leave(check& c) {
-  c.ec = asio::error::operation_aborted;
+void waiting_room::leave(check& c, error_code why) {
+  c.ec = why;
   if (c.answer.source == source::fallback) return;  // booked in this process, which goes on alone
   const check* const booked[] = {&c};
   returned_.add(executor_, booked);
@@ -72,20 +79,16 @@ void waiting_room::on_timer() {
     const time now = std::chrono::steady_clock::now();
     while (!sleepers_.empty() && sleepers_.begin()->first <= now) {
       check_list& row = sleepers_.begin()->second;
-      for (check& c : row) c.seated = false;
+      for (check& c : row) {
+        c.seated = false;
+        --seated_;
+      }
       due.splice(due.end(), row);
       sleepers_.erase(sleepers_.begin());
     }
     if (!sleepers_.empty()) arm();
   }
   delivery_batch::post(executor_, std::move(due));
-}
-
-std::size_t waiting_room::sleepers() const {
-  const std::lock_guard lock(mutex_);
-  std::size_t count = 0;
-  for (const auto& row : sleepers_) count += row.second.size();
-  return count;
 }
 
 void waiting_room::context_shut_down() noexcept {
@@ -96,6 +99,7 @@ void waiting_room::context_shut_down() noexcept {
     const std::lock_guard lock(mutex_);
     for (auto& row : sleepers_) dropped.splice(dropped.end(), row.second);
     sleepers_.clear();
+    seated_ = 0;
   }
   while (!dropped.empty()) {
     check& c = dropped.front();

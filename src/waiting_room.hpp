@@ -18,31 +18,32 @@ namespace weir::detail {
 class waiting_room final : public shutdown_listener,
                            public std::enable_shared_from_this<waiting_room> {
  public:
-  explicit waiting_room(const boost::asio::any_io_executor& executor) : executor_(executor) {}
+  explicit waiting_room(const boost::asio::any_io_executor& executor, std::size_t most = 100'000)
+      : executor_(executor), most_(most) {}
   ~waiting_room();
 
   /// Takes over a check that its store is done with, and whose turn is answer.delay away from now. False if it was
-  /// cancelled meanwhile: then it has its error, and is to be finished.
+  /// cancelled meanwhile, or all seats are taken: then it has its error, and is to be finished; its turn goes back.
   bool seat(check& c);
 
   /// Of a check that its store is done with: here, on its way here, or on its way to its caller.
   void cancel(check& c, cancel_scope scope);
 
-  std::size_t sleepers() const;
-
  private:
   using time = check::steady_time;
 
-  void leave(check& c);
+  void leave(check& c, error_code why);
   void arm();
   void on_timer();
   void context_shut_down() noexcept override;
 
   const boost::asio::any_io_executor executor_;
+  const std::size_t most_;
   returned_turns returned_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   // Under the mutex:
   std::map<time, check_list> sleepers_;  // those of one time in the order in which they came
+  std::size_t seated_ = 0;
   std::optional<boost::asio::steady_timer> timer_;
   shutdown_registry* registry_ = nullptr;
   time armed_ = time::max();

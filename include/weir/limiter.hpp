@@ -75,7 +75,7 @@ struct limiter_options {
   vendor_count follows = vendor_count::none;
 
   /// How many may wait in acquire() at once, for each subject, through this limiter and its copies in this process; at
-  /// least 1. acquire_all() is not counted.
+  /// least 1. acquire_all() is not counted here.
   std::size_t max_waiting = 10'000;
 
   /// What becomes of those beyond.

@@ -49,6 +49,7 @@ struct call {
   // with its last handle, also when all callers have given up.
   boost::container::small_vector<call_tier, 1> tiers;
   std::vector<call_key> keys;
+  std::size_t places = 0;          // the counts of all keys
   std::int64_t max_wait = 0;       // acquire: microseconds
   policies::ticket ticket{};       // give_back, refund
   policies::instant remember = 0;  // refund, charge: until when it is remembered that it was done

@@ -55,7 +55,12 @@ call::purpose purpose_of(check_kind kind) {
   return call::purpose::record;
 }
 
-constexpr std::uint32_t max_turns_per_key = 64;
+// Each turn is looked for by itself: too many in one call would hold up the server.
+constexpr std::size_t max_turns_per_call = 64;
+
+bool has_room_for_turn(const call& c) {
+  return c.what != call::purpose::acquire || (c.places + 1) * c.tiers.size() <= max_turns_per_call;
+}
 
 bool merges(const check& c) {
   switch (c.kind) {
@@ -108,6 +113,7 @@ void coalescer::append(call& to, check& c) {
   call_key& key = to.keys.emplace_back();
   c.position = 0;
   key.count = 1;
+  ++to.places;
   key.checks.push_back(c);
   keys_ += to.tiers.size();
 }
@@ -138,7 +144,8 @@ std::size_t coalescer::call_for(const check& c, std::size_t not_before) {
   if (!is_new) {
     const call& open = calls_[it->second];
     const bool has_room = (open.keys.size() + 1) * open.tiers.size() <= max_keys_;
-    if (it->second >= not_before && has_room && alike(open.keys.front().checks.front(), c)) {
+    if (it->second >= not_before && has_room && has_room_for_turn(open) &&
+        alike(open.keys.front().checks.front(), c)) {
       return it->second;
     }
   }
@@ -147,17 +154,16 @@ std::size_t coalescer::call_for(const check& c, std::size_t not_before) {
 
 /// With the checks before it on the same keys, if they ask the same.
 bool coalescer::join_last(check& c, const place& last) {
-  const call& before = calls_[last.call];
-  call_key& key = calls_[last.call].keys[last.key];
+  call& before = calls_[last.call];
+  call_key& key = before.keys[last.key];
   const check& other = key.checks.front();
-  // Each turn is looked for by itself: too many in one call would hold up the server.
-  const bool is_full = c.kind == check_kind::acquire && key.count >= max_turns_per_key;
-  if (before.what != purpose_of(c.kind) || other.cost != c.cost || !merges(c) || is_full ||
-      other.max_wait != c.max_wait || other.limiter != c.limiter || !alike(other, c) ||
-      !same_subjects(other, c)) {
+  if (before.what != purpose_of(c.kind) || other.cost != c.cost || !merges(c) ||
+      !has_room_for_turn(before) || other.max_wait != c.max_wait || other.limiter != c.limiter ||
+      !alike(other, c) || !same_subjects(other, c)) {
     return false;
   }
   c.position = key.count++;
+  ++before.places;
   key.checks.push_back(c);
   return true;
 }

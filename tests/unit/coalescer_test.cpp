@@ -119,6 +119,30 @@ BOOST_AUTO_TEST_CASE(one_write_takes_a_bounded_number_of_keys_but_any_number_of_
   BOOST_TEST(line.size() == 22u);
 }
 
+// They are looked for one by one, which takes the server its time.
+BOOST_AUTO_TEST_CASE(turns_of_many_subjects_do_not_hold_up_the_server_together) {
+  const core_ptr bucket = weir::test::make_core("b", weir::token_bucket{9, weir::per_second(1)});
+  for (int i = 0; i < 600; ++i) {
+    add(bucket, "subject " + std::to_string(i % 30), check_kind::acquire);
+  }
+  std::size_t turns = 0;
+  while (!line.empty()) {
+    for (const call& c : packer.pack(line)) {
+      std::size_t in_call = 0;
+      for (const auto& key : c.keys) in_call += key.count;
+      BOOST_TEST(in_call <= 64u);
+      turns += in_call;
+    }
+  }
+  BOOST_TEST(turns == 600u);
+
+  const core_ptr two = weir::test::make_core(
+      "t", weir::tiers{weir::token_bucket{9, weir::per_second(1)},
+                       weir::sliding_log{.limit = 9, .window = 1min}});
+  for (int i = 0; i < 100; ++i) add(two, "a", check_kind::acquire);
+  BOOST_TEST(packer.pack(line).size() == 4u);
+}
+
 BOOST_AUTO_TEST_CASE(a_call_that_may_be_larger_than_a_write_is_filled) {
   coalescer wide{1000};
   for (int i = 0; i < 1001; ++i) add(window, "cold " + std::to_string(i));

@@ -1,0 +1,134 @@
+// Where those sleep who have a turn with several limiters at once.
+#include "waiting_room.hpp"
+
+#include <boost/asio/error.hpp>
+#include <boost/test/unit_test.hpp>
+#include <memory>
+
+#include "support/fake_check.hpp"
+#include "support/run.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using weir::error;
+using weir::detail::cancel_scope;
+using weir::detail::check_kind;
+using weir::detail::waiting_room;
+using weir::test::fake_check;
+
+/// Counts the turns that come back.
+class counting_store final : public weir::detail::store_backend {
+ public:
+  explicit counting_store(asio::io_context& io) : executor_(io.get_executor()) {}
+  void start(weir::detail::check& c) override {
+    returned += c.kind == check_kind::give_back;
+    c.finish(weir::detail::delivery::discard);
+  }
+  void cancel(weir::detail::check&, cancel_scope) override {}
+  void close() override {}
+  asio::any_io_executor get_executor() const noexcept override { return executor_; }
+  std::string_view key_prefix() const noexcept override { return "weir"; }
+
+  int returned = 0;
+
+ private:
+  asio::any_io_executor executor_;
+};
+
+struct fixture {
+  asio::io_context io;
+  std::shared_ptr<counting_store> store = std::make_shared<counting_store>(io);
+  weir::test::core_ptr core = std::make_shared<weir::detail::limiter_core>(
+      store, "r", weir::tiers(weir::token_bucket{9, weir::per_second(1)}), weir::limiter_options{});
+  std::shared_ptr<waiting_room> room = std::make_shared<waiting_room>(io.get_executor(), 2);
+  std::deque<fake_check> checks;
+
+  fake_check& with_turn_in(std::chrono::microseconds delay) {
+    fake_check& c = checks.emplace_back(core, "a", 1, check_kind::acquire);
+    c.answer.allowed = true;
+    c.answer.at = weir::time_point(1'000'000s);
+    c.answer.delay = delay;
+    return c;
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(waiting_room_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(each_is_woken_once_when_its_turn_has_come) {
+  fake_check& later = with_turn_in(20ms);
+  fake_check& sooner = with_turn_in(1us);
+  BOOST_TEST(room->seat(later));
+  BOOST_TEST(room->seat(sooner));
+  weir::test::run_until(io, [&] { return sooner.finished == 1; });
+  BOOST_TEST(later.finished == 0);
+  weir::test::run_out(io);
+  BOOST_TEST(later.finished == 1);
+  BOOST_TEST(sooner.finished == 1);
+  BOOST_TEST((!later.ec && !sooner.ec));
+  BOOST_TEST(store->returned == 0);
+}
+
+// The timer went on, and run() did not return until the turn would have come.
+BOOST_AUTO_TEST_CASE(nothing_is_left_to_do_when_the_last_sleeper_is_cancelled) {
+  fake_check& first = with_turn_in(24h);
+  fake_check& second = with_turn_in(25h);
+  room->seat(first);
+  room->seat(second);
+  room->cancel(first, cancel_scope::only_unsent);  // its turn is booked
+  room->cancel(first, cancel_scope::any);
+  room->cancel(second, cancel_scope::any);
+  weir::test::run_out(io);
+  for (const fake_check& c : checks) {
+    WEIR_TEST_ERROR(c.ec, asio::error::operation_aborted);
+    BOOST_TEST(c.finished == 1);
+  }
+  BOOST_TEST(store->returned == 2);
+
+  fake_check& third = with_turn_in(1us);
+  room->seat(third);
+  weir::test::run_out(io);
+  BOOST_TEST((third.finished == 1 && !third.ec));
+}
+
+BOOST_AUTO_TEST_CASE(who_is_cancelled_on_the_way_to_its_seat_gives_the_turn_back) {
+  fake_check& c = with_turn_in(24h);
+  room->cancel(c, cancel_scope::any);
+  BOOST_TEST(!room->seat(c));
+  WEIR_TEST_ERROR(c.ec, asio::error::operation_aborted);
+  weir::test::run_out(io);
+  BOOST_TEST(store->returned == 1);
+}
+
+BOOST_AUTO_TEST_CASE(there_are_so_many_seats_and_no_more) {
+  room->seat(with_turn_in(24h));
+  fake_check& second = with_turn_in(24h);
+  room->seat(second);
+  fake_check& third = with_turn_in(24h);
+  BOOST_TEST(!room->seat(third));
+  WEIR_TEST_ERROR(third.ec, error::overloaded);
+  room->cancel(second, cancel_scope::any);
+  fake_check& fourth = with_turn_in(1us);
+  BOOST_TEST(room->seat(fourth));
+  weir::test::run_until(io, [&] { return fourth.finished == 1; });
+  BOOST_TEST(room->seat(with_turn_in(24h)));
+  BOOST_TEST(store->returned == 2);
+  for (fake_check& c : checks) {
+    if (c.seated) room->cancel(c, cancel_scope::any);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_sleeps_when_the_context_ends_is_dropped) {
+  fake_check& c = with_turn_in(24h);
+  {
+    asio::io_context other;
+    BOOST_TEST(std::make_shared<waiting_room>(other.get_executor())->seat(c));
+    BOOST_TEST(c.finished == 0);
+  }
+  BOOST_TEST(c.finished == 1);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
