@@ -320,7 +320,8 @@ class limiter {
   /// less changes nothing: it only asks whether there is one.
   ///
   /// To `retry_after` of whoever is held back, up to a tenth, and a second at most, is added at random: a fleet that was
-  /// told to wait does not come back in one moment.
+  /// told to wait does not come back in one moment. Turns of acquire() are booked behind the pause, as the limits allow from
+  /// its end on: what the policy lets through at once, goes at once.
   ///
   /// The decision is for how long the subject is held back now: refused, `held`, and `retry_after`, exactly. Of an error,
   /// the pause may have been imposed; trying again does no harm. Failure policies do not apply to it, and what they decide
