@@ -1,1 +1,0 @@
-#include "precompiled.hpp"
