@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "integration/monitored.hpp"
+#include "redis/scripts.hpp"
 #include "support/run.hpp"
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
@@ -17,6 +19,7 @@ using weir::error;
 using weir::test::crowd;
 using weir::test::redis_client;
 using weir::test::redis_server;
+using weir::test::words_of;
 
 using namespace std::string_literals;
 
@@ -89,22 +92,6 @@ std::string tag_of(const std::string& key) {
   const auto close = key.find('}');
   BOOST_TEST_REQUIRE(open < close);
   return key.substr(open + 1, close - open - 1);
-}
-
-/// The quoted words of a line of MONITOR. States are bytes: a quote among them comes after a backslash.
-std::vector<std::string> words_of(const std::string& line) {
-  std::vector<std::string> words;
-  bool inside = false;
-  for (std::size_t at = 0; at < line.size(); ++at) {
-    if (line[at] == '"') {
-      inside = !inside;
-      if (inside) words.emplace_back();
-    } else if (inside) {
-      words.back() += line[at];
-      if (line[at] == '\\' && at + 1 < line.size()) words.back() += line[++at];
-    }
-  }
-  return words;
 }
 
 }  // namespace
@@ -203,8 +190,9 @@ BOOST_AUTO_TEST_CASE(words_of_monitor_lines_may_hold_quotes) {
   BOOST_TEST(words == expected, boost::test_tools::per_element());
 }
 
-// What a cluster needs: a script touches no key that it did not declare.
+// Of the other calls: keys_of_all_calls_test.cpp.
 BOOST_AUTO_TEST_CASE(scripts_touch_only_the_keys_they_declare) {
+  for (const auto& script : weir::redis::scripts()) client.must("SCRIPT", "LOAD", script.text);
   const auto s = open();
   redis_client monitor(server());
   monitor.must("MONITOR");
@@ -217,25 +205,9 @@ BOOST_AUTO_TEST_CASE(scripts_touch_only_the_keys_they_declare) {
       weir::test::run_until_complete(io, c);
     }
   }
-  client.must("ECHO", "that is all");
-  std::set<std::string> declared;
-  std::size_t calls = 0, touches = 0;
-  for (;;) {
-    const std::string line = monitor.read().text;
-    if (line.find("that is all") != std::string::npos) break;
-    const auto words = words_of(line);
-    if (words.empty()) continue;
-    if (words[0] == "EVALSHA") {
-      ++calls;
-      declared.clear();
-      for (std::size_t i = 0; i < std::stoul(words[2]); ++i) declared.insert(words[3 + i]);
-    } else if (line.find(" lua]") != std::string::npos && words[0] != "TIME") {
-      ++touches;
-      BOOST_TEST(declared.contains(words.at(1)), line);
-    }
-  }
-  BOOST_TEST(calls >= 36u);
-  BOOST_TEST(touches > calls);
+  const auto seen = weir::test::judge_scripts(monitor, client);
+  BOOST_TEST(seen.calls >= 36u);
+  BOOST_TEST(seen.touches > seen.calls);
 }
 
 // Such commands take as long as there are keys, and hold up everybody.

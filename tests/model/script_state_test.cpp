@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "model/differential.hpp"
+#include "model/tier_script.hpp"
 #include "policy/kernel.hpp"
 #include "redis/scripts.hpp"
 #include "support/redis_server.hpp"
@@ -358,6 +359,72 @@ BOOST_AUTO_TEST_CASE(state_written_under_another_rate_is_read_to_the_microsecond
       }
     }
   }
+}
+
+// More entries than Lua could unpack at once: 8,000.
+BOOST_AUTO_TEST_CASE(a_log_of_ten_thousand_is_dropped_in_one_record) {
+  for (const bool count_refused : {false, true}) {
+    const policy p{sliding_log{.limit = 20'000, .window = 1s, .count_refused = count_refused}};
+    BOOST_TEST_CONTEXT(test::text_of(p)) {
+      client.must("FLUSHALL");
+      script_subject subject(*this, p);
+      for (int i = 0; i < 10'000; ++i) subject.record("k", t0 + i);
+      BOOST_TEST(client.must("LLEN", "k").integer == 10'001);
+      BOOST_TEST(client.must("COPY", "k", "half").integer == 1);
+
+      const decision half = subject.record("half", t0 + 1'000'000 + 4'999);
+      BOOST_TEST(half.allowed);
+      BOOST_TEST(half.used == 5'001);
+      BOOST_TEST(client.must("LLEN", "half").integer == 5'002);
+
+      const decision all = subject.record("k", t0 + 1'000'000 + 9'999);
+      BOOST_TEST(all.allowed);
+      BOOST_TEST(all.used == 1);
+      BOOST_TEST(client.must("LLEN", "k").integer == 2);
+    }
+  }
+}
+
+// As far back as a thousand entries. Who comes later with a refund keeps what was taken, and hurts nobody.
+BOOST_AUTO_TEST_CASE(a_refund_in_a_long_log_takes_out_its_own_or_nothing) {
+  const policy p = sliding_log{20'000, 1s};
+  script_subject subject(*this, p);
+  std::vector<decision> said;
+  for (int i = 0; i < 10'000; ++i) said.push_back(subject.record("k", t0 + i));
+
+  test::script_harness settlements(client, redis::scripts()[redis::settlement].text);
+  const std::int64_t now = t0 + 10'000;
+  const auto refund = [&](std::size_t i) {
+    model::tier_script sent{{policies::compile(p)}, {1}, {"k"}};
+    const auto ticket = policies::ticket_of(said[i], sent.kernels, true).arguments();
+    std::vector<std::int64_t> arguments{now + 1'000'000, 0};
+    arguments.insert(arguments.end(), ticket.begin(), ticket.end());
+    sent.append_constants(arguments, true);
+    sent.keys.push_back("settled" + std::to_string(i));
+    settlements.set_clock(now);
+    return sent.run(client, settlements, arguments, 1, 2 + sent.width())[1];
+  };
+  for (const std::size_t too_far : {0, 1, 5'000, 8'999}) {
+    BOOST_TEST(refund(too_far) == 1);
+    BOOST_TEST(subject.fetch("k", now).used == 10'000);
+  }
+  BOOST_TEST(refund(9'000) == 1);
+  BOOST_TEST(subject.fetch("k", now).used == 9'999);
+  BOOST_TEST(refund(9'000) == 0);
+  BOOST_TEST(refund(9'500) == 1);
+  BOOST_TEST(subject.fetch("k", now).used == 9'998);
+
+  // Each of the others leaves when its own time has come.
+  const auto used_after = [&](std::int64_t left) {
+    return subject.fetch("k", t0 + 1'000'000 + left).used;
+  };
+  BOOST_TEST(used_after(8'998) == 999);
+  BOOST_TEST(used_after(8'999) == 998);
+  BOOST_TEST(used_after(9'000) == 998);
+  BOOST_TEST(used_after(9'499) == 499);
+  BOOST_TEST(used_after(9'500) == 499);
+  BOOST_TEST(used_after(9'501) == 498);
+  BOOST_TEST(used_after(9'999) == 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
