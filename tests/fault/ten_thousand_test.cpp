@@ -10,14 +10,7 @@
 
 #include "fault/ledger.hpp"
 #include "fault/proxied.hpp"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define WEIR_TEST_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define WEIR_TEST_SANITIZED 1
-#endif
-#endif
+#include "support/sanitized.hpp"
 
 namespace {
 
@@ -238,9 +231,9 @@ BOOST_AUTO_TEST_CASE(ten_thousand_faults) {
     }
     const footprint late;
     BOOST_TEST(late.files <= early->files + static_cast<std::ptrdiff_t>(4 * lanes));
-#ifndef WEIR_TEST_SANITIZED
-    BOOST_TEST(late.bytes < early->bytes + 300'000);  // less than 40 bytes a fault
-#endif
+    if (!weir::test::is_sanitized) {
+      BOOST_TEST(late.bytes < early->bytes + 300'000);  // less than 40 bytes a fault
+    }
 
     BOOST_TEST(seen() >= faults);
     BOOST_TEST(book.successes > faults);

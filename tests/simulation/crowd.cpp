@@ -2,13 +2,7 @@
 
 #include <algorithm>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define WEIR_TEST_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define WEIR_TEST_SANITIZED 1
-#endif
-#endif
+#include "support/sanitized.hpp"
 
 namespace weir::simulation {
 namespace {
@@ -105,12 +99,6 @@ std::int64_t arrivals::gap() {
   return random_.between(0, 2 * mean + 1);
 }
 
-std::int64_t count_of_waiters() {
-#ifdef WEIR_TEST_SANITIZED
-  return 10'000;
-#else
-  return 100'000;
-#endif
-}
+std::int64_t count_of_waiters() { return test::is_sanitized ? 10'000 : 100'000; }
 
 }  // namespace weir::simulation
