@@ -200,13 +200,16 @@ BOOST_AUTO_TEST_CASE(both_stores_book_alike_when_the_resolution_changes) {
   };
   const std::pair<std::chrono::microseconds, std::chrono::microseconds> changes[] = {
       {1h, 0us}, {1h, 25min}, {25min, 1h}, {1h, 7min}};
+  int rounds = 0;
   for (const auto& [from, to] : changes) {
     BOOST_TEST_CONTEXT(from.count() << " us to " << to.count() << " us") {
       std::vector<std::vector<std::chrono::microseconds>> turns;
       for (int attempt = 0; attempt < 3; ++attempt) {
         turns.clear();
         on_both([&](const weir::store& store) {
-          const limiter before(store, "r", of(from)), after(store, "r", of(to));
+          // A name of its own: the last who booked in the round before may only be on its way.
+          const std::string name = "round" + std::to_string(++rounds);
+          const limiter before(store, name, of(from)), after(store, name, of(to));
           crowd sleepers;
           record(before, 2);
           turns.push_back(book(before, 3, {}, sleepers));
