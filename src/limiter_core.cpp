@@ -49,6 +49,8 @@ void check_feedback_options(const limiter_options& options, bool counts_refused)
       options.max_cool_down.count() > policies::hold::longest_pause) {
     refuse("feedback: max_cool_down must be between 1 ms and 31 days");
   }
+  // A pause of zero holds nobody back: a vendor's 429 that names no time would go unheard.
+  if (options.usual_cool_down.count() <= 0) refuse("feedback: usual_cool_down must be above zero");
 }
 
 /// Where those wait who acquire(); nothing if they cannot.

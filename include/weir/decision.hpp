@@ -44,9 +44,11 @@ struct decision {
   std::int64_t remaining = 0;                ///< units that would still pass at `at`
   std::chrono::microseconds retry_after{0};  ///< zero if allowed; else when the same call would pass
   std::chrono::microseconds reset_after{0};  ///< until nothing is in use, if no more calls come
-  std::chrono::microseconds delay{0};  ///< of a leaky_bucket: how long this request waits for its turn
-  time_point at{};                     ///< the clock's time of the decision
-  weir::receipt receipt{};             ///< for refund() and settle()
+  /// Of acquire(), with every policy that books: how long it was from `at` until the turn. Of record() and fetch(): with a
+  /// leaky_bucket, how long this request waits for its turn; else zero.
+  std::chrono::microseconds delay{0};
+  time_point at{};          ///< the clock's time of the decision
+  weir::receipt receipt{};  ///< for refund() and settle()
 
   explicit operator bool() const noexcept { return allowed; }
   friend bool operator==(const decision&, const decision&) = default;

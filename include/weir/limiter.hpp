@@ -64,7 +64,8 @@ struct limiter_options {
   /// The longest pause that cool_down() and on_response() impose, whatever is asked for: 1 ms to 31 days.
   std::chrono::microseconds max_cool_down = std::chrono::hours{1};
 
-  /// What on_response() imposes when a vendor turns a call away and does not say for how long, or says zero.
+  /// What on_response() imposes when a vendor turns a call away and does not say for how long, or says zero. Above zero; of
+  /// one beyond max_cool_down, that much is imposed, with error::pause_too_long. Asked for with `feedback` only.
   std::chrono::microseconds usual_cool_down = std::chrono::seconds{1};
 
   /// How on_response() reads the vendor's headers.
@@ -85,16 +86,19 @@ struct limiter_options {
   std::chrono::microseconds ageing = std::chrono::seconds{1};
 };
 
-/// Options of one record. A zero timeout means the store's default.
+/// Options of one record. A zero timeout means the store's default, here and below.
 struct record_options {
-  std::int64_t cost = 1;                 ///< units, 1 to max_units
-  std::chrono::microseconds timeout{0};  ///< the deadline from now on, queueing included
+  std::int64_t cost = 1;  ///< units, 1 to max_units
+  /// The deadline from now on, queueing included. At most 24 hours: what is longer is cut to that. A negative one ends
+  /// now. A memory store answers at once, and looks at none.
+  std::chrono::microseconds timeout{0};
 };
 
 /// Options of one acquire. A zero timeout means the store's default.
 struct acquire_options {
   std::int64_t cost = 1;  ///< units, 1 to max_units
-  /// For the turn, from the store's answer on: 0 to 31 days. A turn that lies later is not booked.
+  /// For the turn, from the store's answer on: 0 to 31 days, and what lies outside is read as the nearer of these. A turn that
+  /// lies later is not booked.
   std::chrono::microseconds max_wait = std::chrono::seconds{10};
 
   /// Until the store has said when the turn comes: from now on, queueing included.
@@ -234,10 +238,12 @@ class limiter {
   /// counts as used. Closing the store disturbs nobody who has a turn.
   ///
   /// A sliding_window cannot book. Its callers stand in a line of this process, by priority, of which only the first are
-  /// asked for; `max_wait` counts from now on, and `at` is when the call passed. Several tiers with a sliding_window among
+  /// asked for; `max_wait` counts from now on, and `at` is when the call passed. When it is over, the call is refused; or, if
+  /// the store has refused nobody by then, the error is error::timed_out. Several tiers with a sliding_window among
   /// them, and count_refused, cannot be waited for: error::cannot_wait.
   ///
-  /// As many as limiter_options::max_waiting wait for a subject; limiter_options::overflow says what becomes of the others.
+  /// As many as limiter_options::max_waiting wait for a subject; limiter_options::overflow says what becomes of the others,
+  /// which get error::overloaded.
   /// All of this at length: docs/waiting.md.
   template <class CompletionToken = boost::asio::deferred_t>
   auto acquire(std::string_view subject, acquire_options options = {},
@@ -266,7 +272,9 @@ class limiter {
   /// Gives back what an allowed decision took, once: for a call that was not made after all. Exactly that is taken out,
   /// from where it was counted: nothing, once its window has passed or its bucket would have drained; of a bucket as much
   /// as has not drained yet, and as leaves those their turns who have booked behind it. So it never lets more pass than
-  /// would have passed if the decision had never been asked for.
+  /// would have passed if the decision had never been asked for. One exception: a fixed_window that began with the request
+  /// (anchor::first_request) stays open, and would have begun later without it; of each of its windows the limit still holds.
+  /// Of a sliding_log nothing is given back if about a thousand newer entries stand behind it. The call completes all the same.
   ///
   /// `subject`, `d`: of a record() or acquire() of this limiter, or of one like it in another process; else
   /// error::cannot_settle, also with count_refused. Of a decision that took nothing (refused, or made without the store),

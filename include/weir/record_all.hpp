@@ -14,8 +14,9 @@ namespace weir {
 
 /// Options of record_all, acquire_all and fetch_all. A zero timeout means the store's default.
 struct joint_options {
-  std::chrono::microseconds timeout{0};
-  std::chrono::microseconds max_wait = acquire_options{}.max_wait;  ///< acquire_all: for the turn
+  std::chrono::microseconds timeout{0};  ///< as record_options::timeout
+  /// acquire_all: for the turn, as acquire_options::max_wait.
+  std::chrono::microseconds max_wait = acquire_options{}.max_wait;
 };
 
 namespace detail {
@@ -114,7 +115,8 @@ auto record_all(std::span<const claim> claims, joint_options options = {},
 }
 
 /// Waits for the turn with all of them at once: see limiter::acquire and joint_options::max_wait. There are no priorities
-/// here. 100,000 callers may sleep so at once, for each store; who comes beyond gets error::overloaded, and its turn goes back.
+/// here. 100,000 callers may sleep so at once, for each store; who comes beyond gets error::overloaded, and its turn goes
+/// back. If on_failure::fallback decides, nothing is booked: it is counted now or refused, as by record_all.
 template <class... Args>
 auto acquire_all(const claim& first, Args&&... more) {
   return detail::initiate_variadic(detail::check_kind::acquire, first, std::forward<Args>(more)...);

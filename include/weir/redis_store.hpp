@@ -36,7 +36,7 @@ struct redis_options {
 
   std::string key_prefix = "weir";  ///< every key starts with it
 
-  /// The deadline of a call that names none, queueing and reconnecting included.
+  /// The deadline of a call that names none, queueing and reconnecting included. At most 24 hours count.
   std::chrono::microseconds timeout = std::chrono::milliseconds{500};
   /// Resolving, connecting and the handshakes together. A name's addresses are tried one after the other, each for an
   /// equal share of what is left of it. A name server that is slower is waited for over several attempts.

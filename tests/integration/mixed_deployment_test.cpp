@@ -1,4 +1,5 @@
 // A limit is raised or lowered while its keys live, and for a time old and new processes run side by side.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <vector>
@@ -15,6 +16,60 @@ using weir::decision;
 using weir::limiter;
 using weir::test::crowd;
 
+/// A policy that is changed with three turns ahead. The times are in hours.
+struct change_ahead {
+  const char* name;
+  weir::policy before;
+  std::int64_t taken;  // at once, before any turn is booked
+  weir::policy after;
+  std::vector<std::chrono::microseconds> turns;  // three by the old policy
+  std::vector<std::chrono::microseconds> later;  // three by the new one
+};
+
+constexpr weir::fixed_window window_of(std::int64_t limit, std::chrono::microseconds length) {
+  return {.limit = limit, .window = length};
+}
+constexpr weir::sliding_log log_of(std::int64_t limit, std::chrono::microseconds length) {
+  return {.limit = limit, .window = length};
+}
+constexpr weir::token_bucket tokens(std::int64_t capacity, std::chrono::microseconds each) {
+  return {.capacity = capacity, .refill = {1, each}};
+}
+constexpr weir::leaky_bucket leaky(std::int64_t capacity, std::chrono::microseconds each) {
+  return {.capacity = capacity, .leak = {1, each}};
+}
+
+// The larger limit is never exceeded, but for the slower token_bucket: what was taken is kept as a time, and that is fewer of
+// its units.
+const std::vector<change_ahead> changes_ahead = {
+    {"fixed_window, limit raised",
+     window_of(2, 24h),
+     2,
+     window_of(4, 24h),
+     {24h, 24h, 48h},
+     {48h, 48h, 48h}},
+    {"fixed_window, limit lowered",
+     window_of(4, 24h),
+     4,
+     window_of(2, 24h),
+     {24h, 24h, 24h},
+     {48h, 48h, 72h}},
+    {"fixed_window, shorter", window_of(2, 24h), 2, window_of(2, 12h), {24h, 24h, 48h}, {48h, 60h, 60h}},
+    {"fixed_window, longer", window_of(2, 24h), 2, window_of(2, 48h), {24h, 24h, 48h}, {48h, 96h, 96h}},
+    {"sliding_log, limit raised", log_of(2, 24h), 2, log_of(4, 24h), {24h, 24h, 48h}, {48h, 48h, 48h}},
+    {"sliding_log, limit lowered", log_of(4, 24h), 4, log_of(2, 24h), {24h, 24h, 24h}, {48h, 48h, 72h}},
+    {"sliding_log, shorter", log_of(2, 24h), 2, log_of(2, 12h), {24h, 24h, 48h}, {48h, 60h, 60h}},
+    {"sliding_log, longer", log_of(2, 24h), 2, log_of(2, 48h), {24h, 24h, 48h}, {72h, 96h, 120h}},
+    {"token_bucket, larger", tokens(2, 12h), 2, tokens(4, 12h), {12h, 24h, 36h}, {24h, 36h, 48h}},
+    {"token_bucket, smaller", tokens(4, 12h), 4, tokens(2, 12h), {12h, 24h, 36h}, {72h, 84h, 96h}},
+    {"token_bucket, faster", tokens(2, 12h), 2, tokens(2, 6h), {12h, 24h, 36h}, {54h, 60h, 66h}},
+    {"token_bucket, slower", tokens(2, 12h), 2, tokens(2, 24h), {12h, 24h, 36h}, {36h, 60h, 84h}},
+    {"leaky_bucket, larger", leaky(2, 12h), 2, leaky(4, 12h), {24h, 36h, 48h}, {60h, 72h, 84h}},
+    {"leaky_bucket, smaller", leaky(4, 12h), 4, leaky(2, 12h), {48h, 60h, 72h}, {84h, 96h, 108h}},
+    {"leaky_bucket, faster", leaky(2, 12h), 2, leaky(2, 6h), {24h, 36h, 48h}, {60h, 66h, 72h}},
+    {"leaky_bucket, slower", leaky(2, 12h), 2, leaky(2, 24h), {24h, 36h, 48h}, {60h, 84h, 108h}},
+};
+
 /// One of each kind with that limit; nothing comes back within a test.
 std::vector<weir::policy> with_limit(std::int64_t limit) {
   return {weir::fixed_window{.limit = limit, .window = 24000h},
@@ -29,23 +84,30 @@ struct fixture {
   weir::test::redis_client client{server};
   asio::io_context io;
 
+  /// Calls f(store) with each store, empty.
+  template <class F>
+  void on_both(F&& f) {
+    for (const bool in_memory : {true, false}) {
+      BOOST_TEST_CONTEXT((in_memory ? "memory" : "redis")) {
+        client.must("FLUSHALL");
+        f(in_memory
+              ? weir::make_memory_store(io.get_executor())
+              : weir::make_redis_store(io.get_executor(), weir::test::patient_options(server)));
+      }
+    }
+  }
   /// Calls f(before, after) for each kind of policy in each store: two processes' limiters on the same counts.
   template <class F>
   void change(std::int64_t from, std::int64_t to, F&& f) {
-    for (const bool in_memory : {true, false}) {
-      client.must("FLUSHALL");
-      const weir::store store = in_memory
-                                    ? weir::make_memory_store(io.get_executor())
-                                    : weir::make_redis_store(io.get_executor(),
-                                                             weir::test::patient_options(server));
+    on_both([&](const weir::store& store) {
       const auto before = with_limit(from), after = with_limit(to);
       for (std::size_t i = 0; i < before.size(); ++i) {
-        BOOST_TEST_CONTEXT((in_memory ? "memory" : "redis") << ", policy " << before[i].index()) {
+        BOOST_TEST_CONTEXT("policy " << before[i].index()) {
           const std::string name = "r" + std::to_string(before[i].index());
           f(limiter(store, name, before[i]), limiter(store, name, after[i]));
         }
       }
-    }
+    });
   }
   decision record(const limiter& l, std::int64_t cost = 1) {
     crowd c;
@@ -53,6 +115,25 @@ struct fixture {
     weir::test::run_until_complete(io, c);
     BOOST_TEST(!c[0].ec.failed(), c[0].ec.message());
     return c[0].d;
+  }
+  /// When the next would have its turn; nothing is booked.
+  weir::time_point next_turn(const limiter& l) {
+    crowd c;
+    l.acquire("a", {.max_wait = 0s}, c.caller());
+    weir::test::run_until_complete(io, c);
+    BOOST_TEST(!c[0].ec.failed(), c[0].ec.message());
+    BOOST_TEST(!c[0].d.allowed);
+    return c[0].d.at + c[0].d.retry_after;
+  }
+  /// Books turns, whose callers then sleep; when each of them is, counted from a time.
+  std::vector<std::chrono::microseconds> book(const limiter& l, int turns, weir::time_point since,
+                                              crowd& sleepers) {
+    std::vector<std::chrono::microseconds> booked;
+    for (int i = 0; i < turns; ++i) {
+      booked.push_back(next_turn(l) - since);
+      l.acquire("a", {.max_wait = 31 * 24h}, sleepers.caller());
+    }
+    return booked;
   }
   /// How many pass, asked in turn through both.
   std::int64_t alternate(const limiter& a, const limiter& b, int times) {
@@ -93,6 +174,99 @@ BOOST_AUTO_TEST_CASE(old_and_new_together_never_let_more_pass_than_the_larger_li
       BOOST_TEST(alternate(before, after, 60) == most);
     });
   }
+}
+
+BOOST_AUTO_TEST_CASE(turns_booked_ahead_stand_and_whoever_comes_with_new_numbers_is_counted_behind) {
+  on_both([&](const weir::store& store) {
+    for (const change_ahead& c : changes_ahead) {
+      BOOST_TEST_CONTEXT(c.name) {
+        const limiter before(store, c.name, c.before), after(store, c.name, c.after);
+        crowd sleepers;
+        const weir::time_point start = record(before, c.taken).at;
+        BOOST_TEST((book(before, 3, start, sleepers) == c.turns));
+        BOOST_TEST(!record(after).allowed);
+        BOOST_TEST((book(after, 3, start, sleepers) == c.later));
+        BOOST_TEST(!record(before).allowed);
+        BOOST_TEST(sleepers.answered() == 0);
+      }
+    }
+  });
+}
+
+// The times are of the clock: if a bucket ends while the stores are asked, they are asked again.
+BOOST_AUTO_TEST_CASE(both_stores_book_alike_when_the_resolution_changes) {
+  const auto of = [](std::chrono::microseconds resolution) {
+    return weir::sliding_log{.limit = 2, .window = 24h, .resolution = resolution};
+  };
+  const std::pair<std::chrono::microseconds, std::chrono::microseconds> changes[] = {
+      {1h, 0us}, {1h, 25min}, {25min, 1h}, {1h, 7min}};
+  int rounds = 0;
+  for (const auto& [from, to] : changes) {
+    BOOST_TEST_CONTEXT(from.count() << " us to " << to.count() << " us") {
+      std::vector<std::vector<std::chrono::microseconds>> turns;
+      for (int attempt = 0; attempt < 3; ++attempt) {
+        turns.clear();
+        on_both([&](const weir::store& store) {
+          // A name of its own: the last who booked in the round before may only be on its way.
+          const std::string name = "round" + std::to_string(++rounds);
+          const limiter before(store, name, of(from)), after(store, name, of(to));
+          crowd sleepers;
+          record(before, 2);
+          turns.push_back(book(before, 3, {}, sleepers));
+          BOOST_TEST(!record(after).allowed);
+          for (const auto turn : book(after, 4, {}, sleepers)) turns.back().push_back(turn);
+        });
+        if (turns[0] == turns[1]) break;
+      }
+      BOOST_TEST((turns[0] == turns[1]));
+      BOOST_TEST(std::is_sorted(turns[0].begin(), turns[0].end()));
+      for (std::size_t i = 2; i < turns[0].size(); ++i) {
+        BOOST_TEST((turns[0][i] - turns[0][i - 2] >= 24h));
+      }
+    }
+  }
+}
+
+// Within what the larger one holds: that is how many may pass at once.
+BOOST_AUTO_TEST_CASE(a_much_larger_bucket_has_room_before_the_turns_ahead) {
+  on_both([&](const weir::store& store) {
+    const limiter before(store, "r", tokens(2, 12h)), after(store, "r", tokens(10, 12h));
+    crowd sleepers;
+    const weir::time_point start = record(before, 2).at;
+    book(before, 3, start, sleepers);  // 5 in use
+    BOOST_TEST(record(after, 5).remaining == 0);
+    BOOST_TEST(!record(after).allowed);
+    BOOST_TEST(sleepers.answered() == 0);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(whoever_sleeps_has_the_turn_that_was_booked) {
+  const std::pair<weir::policy, weir::policy> changes[] = {
+      {log_of(1, 30ms), log_of(2, 30ms)}, {log_of(2, 30ms), log_of(1, 30ms)},
+      {tokens(1, 15ms), tokens(2, 15ms)}, {tokens(2, 15ms), tokens(1, 15ms)},
+      {leaky(1, 15ms), leaky(2, 15ms)},   {leaky(2, 15ms), leaky(1, 15ms)}};
+  on_both([&](const weir::store& store) {
+    for (std::size_t i = 0; i < std::size(changes); ++i) {
+      BOOST_TEST_CONTEXT("change " << i) {
+        const std::string name = "sleeps" + std::to_string(i);
+        const limiter before(store, name, changes[i].first), after(store, name, changes[i].second);
+        crowd c;
+        for (int n = 0; n < 4; ++n) before.acquire("a", c.caller());
+        for (int n = 0; n < 4; ++n) after.acquire("a", c.caller());
+        weir::test::run_until_complete(io, c);
+        BOOST_TEST(c.allowed() == 8u);
+        std::vector<weir::time_point> turns;
+        for (const auto& o : c) turns.push_back(o.d.at + o.d.delay);
+        std::sort(turns.begin(), turns.end());
+        // By the larger numbers: in less than 30 ms a log of two lets two pass, and a bucket of two, at 15 ms each, three.
+        const bool is_log = std::holds_alternative<weir::sliding_log>(changes[i].first);
+        const std::size_t most = is_log ? 2 : 3;
+        for (std::size_t n = most; n < turns.size(); ++n) {
+          BOOST_TEST((turns[n] - turns[n - most] >= 30ms));
+        }
+      }
+    }
+  });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,7 +1,10 @@
 // A policy whose numbers change reads the state that the old ones left. (What each policy makes of it is in
 // docs/policies.md; here: that it stays sane.)
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <vector>
 
+#include "policy/joint.hpp"
 #include "policy/kernel.hpp"
 
 namespace {
@@ -13,6 +16,21 @@ constexpr instant now = 1'790'000'000'123'456;
 
 weir::policies::sliding_window window_of(std::chrono::microseconds length) {
   return weir::policies::sliding_window(weir::sliding_window{.limit = 10, .window = length});
+}
+
+weir::policies::kernel log_of(std::chrono::microseconds resolution) {
+  return weir::policies::sliding_log(
+      weir::sliding_log{.limit = 3, .window = 24h, .resolution = resolution});
+}
+
+/// Counts a request at its turn; when that is.
+instant book(const weir::policies::kernel& k, weir::policies::any_state& s, instant at,
+             weir::policies::units cost) {
+  const weir::policies::tier<weir::policies::any_state> one[] = {{&k, &s, cost}};
+  const weir::decision d = weir::policies::book_all<weir::policies::any_state>(
+      one, at, std::chrono::microseconds(31 * 24h).count());
+  BOOST_TEST(d.allowed);
+  return (d.at + d.delay).time_since_epoch().count();
 }
 
 }  // namespace
@@ -92,6 +110,34 @@ BOOST_AUTO_TEST_CASE(a_vendor_with_more_to_give_changes_nothing) {
   BOOST_TEST((s == before));
   ten.lower(s, now + 1'000'000, 5);
   BOOST_TEST(ten.fetch(s, now + 1'000'000, 1).remaining == 5);
+}
+
+// Buckets of another width do not end where the old ones did: an entry could stand before an older one, in a log that is
+// searched by halves.
+BOOST_AUTO_TEST_CASE(a_log_of_another_resolution_books_on_and_never_too_many) {
+  constexpr std::chrono::microseconds widths[] = {0us, 7min, 25min, 1h, 5h, 24h};
+  constexpr instant minute = 60'000'000, day = 24 * 60 * minute;
+  for (const auto from : widths) {
+    for (const auto to : widths) {
+      for (instant begin = now; begin < now + 5 * 60 * minute; begin += 11 * minute) {
+        BOOST_TEST_CONTEXT(from.count() << " us to " << to.count() << " us, " << begin) {
+          weir::policies::any_state s = weir::policies::sliding_log::state();
+          const auto before = log_of(from), after = log_of(to);
+          std::vector<instant> turns;  // of each unit
+          for (int i = 0; i < 17; ++i) {
+            const bool changed = i >= 5 && i < 13;
+            const int cost = 1 + (i * i + i / 3) % 3;
+            const instant turn = book(changed ? after : before, s, begin + i * minute, cost);
+            turns.insert(turns.end(), static_cast<std::size_t>(cost), turn);
+          }
+          BOOST_TEST(std::is_sorted(turns.begin(), turns.end()));
+          for (std::size_t i = 3; i < turns.size(); ++i) {
+            BOOST_TEST((turns[i] - turns[i - 3] >= day));
+          }
+        }
+      }
+    }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -222,6 +222,17 @@ BOOST_AUTO_TEST_CASE(options_that_cannot_be_are_refused_at_construction) {
   WEIR_TEST_ERROR(construct(ten, 999us), error::invalid_policy);
   const weir::fixed_window counting{.limit = 1, .window = 1h, .count_refused = true};
   WEIR_TEST_ERROR(construct(counting, 1h), error::invalid_policy);
+  const auto usual = [&](microseconds pause, bool feedback = true) {
+    return weir::test::error_of(
+        [&] { limiter(store, "vendor", ten, {.feedback = feedback, .usual_cool_down = pause}); });
+  };
+  for (const microseconds pause : {0us, -1us, microseconds::min()}) {
+    WEIR_TEST_ERROR(usual(pause), error::invalid_policy);
+    BOOST_TEST(!usual(pause, false).failed());  // nobody asks for it
+  }
+  for (const microseconds pause : {1us, microseconds(24h * 31), microseconds::max()}) {
+    BOOST_TEST(!usual(pause).failed());
+  }
 }
 
 // A clock that was decades ahead for a moment must not hold back for decades.
