@@ -63,8 +63,14 @@ std::unique_ptr<waiting_line> make_line(const std::vector<policies::kernel>& tie
   require(options.ageing.count() >= 0, "waiting: ageing must not be negative");
   const line_rules rules{options.max_waiting, options.overflow, options.ageing};
   if (can_book) return std::make_unique<waiting_line>(rules, std::nullopt);
-  const auto* window = std::get_if<policies::sliding_window>(&tiers.front());
-  if (tiers.size() > 1 || window == nullptr || counts_refused) return nullptr;
+  const policies::sliding_window* window = nullptr;
+  for (const policies::kernel& tier : tiers) {
+    const auto* const meter = std::get_if<policies::meter>(&tier);
+    if (meter != nullptr && meter->is_spaced())
+      return nullptr;  // what is counted now may have to wait even so
+    if (window == nullptr) window = std::get_if<policies::sliding_window>(&tier);
+  }
+  if (window == nullptr || counts_refused) return nullptr;
   return std::make_unique<waiting_line>(rules, *window);
 }
 

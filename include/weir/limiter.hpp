@@ -237,10 +237,10 @@ class limiter {
   /// stands behind, and what is left of a bucket, window or log otherwise. A turn whose holder died
   /// counts as used. Closing the store disturbs nobody who has a turn.
   ///
-  /// A sliding_window cannot book. Its callers stand in a line of this process, by priority, of which only the first are
-  /// asked for; `max_wait` counts from now on, and `at` is when the call passed. When it is over, the call is refused; or, if
-  /// the store has refused nobody by then, the error is error::timed_out. Several tiers with a sliding_window among
-  /// them, and count_refused, cannot be waited for: error::cannot_wait.
+  /// A sliding_window cannot book. Its callers, and those of tiers with one, stand in a line of this process, by priority;
+  /// only the first are asked for. `max_wait` counts from now on, and `at` is when the call passed. When it is over, the call
+  /// is refused; or, if the store has refused nobody by then, the error is error::timed_out. With a leaky_bucket beside it,
+  /// or count_refused, nobody can wait: error::cannot_wait.
   ///
   /// As many as limiter_options::max_waiting wait for a subject; limiter_options::overflow says what becomes of the others,
   /// which get error::overloaded.

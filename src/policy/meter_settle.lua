@@ -41,7 +41,7 @@ local function give_back(key, turn, after, unit, held, spaced, whole_one)
   if after < turn + step then after = turn + step end
   local grown = up(tat, part) + returned - after
   if tat + returned < after then return end
-  local is_last = unit and known and grown <= unit
+  local is_last = unit and known and grown <= unit and last_turn <= turn
   if spaced and not (is_last and step > 0) then return end
   if is_last then
     local least = math.max(passed, held)

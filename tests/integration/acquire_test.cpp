@@ -286,7 +286,8 @@ BOOST_AUTO_TEST_CASE(for_some_limiters_nobody_can_wait) {
   on_both([&](const weir::store& store) {
     const weir::sliding_window window{.limit = 5, .window = 1s};
     const weir::limiter_options together{.group = "g"};
-    const limiter tiers(store, "tiers", weir::tiers(window, one_a_day));
+    const limiter tiers(store, "tiers",
+                        weir::tiers(window, weir::leaky_bucket{.capacity = 5, .leak = {1, 1s}}));
     const limiter windows(store, "windows", window, together);
     const limiter buckets(store, "buckets", one_a_day, together);
     crowd c;

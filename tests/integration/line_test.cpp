@@ -99,6 +99,27 @@ BOOST_AUTO_TEST_CASE(in_a_sliding_window_they_go_as_they_came) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(tiers_with_a_sliding_window_are_waited_for_in_line) {
+  on_both([&](const weir::store& store) {
+    const sliding_window window{.limit = 20, .window = 100ms};
+    const limiter l(store, "r",
+                    weir::tiers(weir::token_bucket{.capacity = 5, .refill = {1, 4ms}}, window));
+    std::vector<int> order;
+    std::vector<weir::time_point> grants;
+    for (int i = 0; i < 50; ++i) {
+      l.acquire("a", [&, i](weir::error_code ec, const decision& d) {
+        BOOST_TEST((!ec && d.allowed));
+        order.push_back(i);
+        grants.push_back(d.at);
+      });
+    }
+    weir::test::run_until(io, [&] { return order.size() == 50; });
+    BOOST_TEST(std::is_sorted(order.begin(), order.end()));
+    weir::test::waiting::check_window(grants, window);
+    for (std::size_t i = 5; i < grants.size(); ++i) BOOST_TEST((grants[i] - grants[i - 5] >= 4ms));
+  });
+}
+
 BOOST_AUTO_TEST_CASE(larger_priorities_go_first) {
   const std::pair<const char*, weir::policy> policies[] = {
       {"window", sliding_window{.limit = 4, .window = 40ms}},

@@ -1,5 +1,7 @@
 // A limit is raised or lowered while its keys live, and for a time old and new processes run side by side.
 #include <algorithm>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <vector>
@@ -190,6 +192,24 @@ BOOST_AUTO_TEST_CASE(turns_booked_ahead_stand_and_whoever_comes_with_new_numbers
         BOOST_TEST(sleepers.answered() == 0);
       }
     }
+  });
+}
+
+// They fitted into one unit of the slower rate, as if nobody stood behind it.
+BOOST_AUTO_TEST_CASE(a_turn_of_a_slower_rate_takes_none_of_a_faster_one_with_it) {
+  on_both([&](const weir::store& store) {
+    const limiter slow(store, "r", tokens(1, 10h)), fast(store, "r", tokens(1, 1h));
+    const weir::time_point start = record(slow).at;
+    asio::cancellation_signal leave;
+    crowd leaver, sleepers;
+    slow.acquire("a", {.max_wait = 31 * 24h},
+                 asio::bind_cancellation_slot(leave.slot(), leaver.caller()));
+    const std::vector<std::chrono::microseconds> turns{20h, 21h, 22h, 23h, 24h};
+    BOOST_TEST((book(fast, 5, start, sleepers) == turns));
+    leave.emit(asio::cancellation_type::terminal);
+    weir::test::run_until_complete(io, leaver);
+    BOOST_TEST((next_turn(fast) - start == 25h));
+    BOOST_TEST(sleepers.answered() == 0);
   });
 }
 
