@@ -135,12 +135,12 @@ void meter::give_back(state& s, instant clock, const ticket& t, units cost) cons
   if (has_passed - clock > tolerance_.whole)
     return;  // the clock was set back: these are not its turns
   const state step = time_of(cost);
-  const instant turn = spaced_ ? t.turn : t.counted;
-  const instant after = std::max(t.after, turn + step.whole);
+  const instant after = std::max(t.after, (spaced_ ? t.turn : t.counted) + step.whole);
   const span grown = rounded_up(s) + s.returned - after;
   if (s.whole + s.returned < after) return;  // forgotten since
-  // Of a faster rate, several may stand behind it in the time of one unit.
-  const bool is_last = t.alone && t.after > 0 && grown <= t.unit && s.ahead.turn <= turn;
+  // Of a faster rate, several may stand behind it in the time of one unit. (Three roundings.)
+  const instant latest = std::max(t.counted, after - (spaced_ ? t.unit : tolerance_.whole)) + 3;
+  const bool is_last = t.alone && t.after > 0 && grown <= t.unit && s.ahead.turn <= latest;
   // A later one waits for this one to end; and of several in a microsecond, nobody can tell which is the last.
   if (spaced_ && !(is_last && step.whole > 0)) return;
   if (is_last) {
@@ -169,7 +169,7 @@ void meter::give_back(state& s, instant clock, const ticket& t, units cost) cons
 /// The latest turn there may have been before the last one, of which `step` is the cost.
 instant meter::before(const state& s, const state& step) const noexcept {
   const instant tat = rounded_up(s) + s.returned - step.whole;
-  return spaced_ ? tat : tat - tolerance_.whole;
+  return tat - (spaced_ ? unit() : tolerance_.whole);
 }
 
 void meter::charge(state& s, instant clock, units cost) const noexcept {

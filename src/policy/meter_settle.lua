@@ -41,12 +41,13 @@ local function give_back(key, turn, after, unit, held, spaced, whole_one)
   if after < turn + step then after = turn + step end
   local grown = up(tat, part) + returned - after
   if tat + returned < after then return end
-  local is_last = unit and known and grown <= unit and last_turn <= turn
+  local latest = math.max(turn, after - (spaced and unit or burst)) + 3
+  local is_last = unit and known and grown <= unit and last_turn <= latest
   if spaced and not (is_last and step > 0) then return end
   if is_last then
     local least = math.max(passed, held)
     if up(tat, part) <= least then return end
-    last_turn = math.min(last_turn, math.max(up(tat, part) + returned - step - (spaced and 0 or burst), held))
+    last_turn = math.min(last_turn, math.max(up(tat, part) + returned - step - (spaced and unit or burst), held))
     tat, part = tat - step, part - step_part
     if part < 0 then tat, part = tat - 1, part + parts end
     local most, most_part = turn, 0
