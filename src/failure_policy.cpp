@@ -86,8 +86,9 @@ std::vector<memory::shard::place> local_fallback::places_of(std::string_view sub
                                                             std::int64_t cost) const {
   std::vector<memory::shard::place> places;
   for (const policies::kernel& kernel : tiers_) {
-    // A byte in front tells the tiers apart.
-    places.push_back({&kernel, static_cast<char>(places.size()) + std::string(subject), cost});
+    // A byte in front tells the tiers apart; of a single one, record() and fetch() know no such byte.
+    std::string key(tiers_.size() > 1 ? 1 : 0, static_cast<char>(places.size()));
+    places.push_back({&kernel, key.append(subject), cost});
   }
   return places;
 }
@@ -140,14 +141,6 @@ int strictness(on_failure f) {
   return 0;
 }
 
-on_failure policy_of(const check& c) {
-  on_failure strictest = c.limiter->failure;
-  for (const term& t : c.further) {
-    if (strictness(t.limiter->failure) > strictness(strictest)) strictest = t.limiter->failure;
-  }
-  return strictest;
-}
-
 /// Of a joint check: each limiter that has a local share is asked for it. Not one step, as in a store: who asks in between
 /// may make the last of them refuse what the others have counted.
 decision from_local_shares(const check& c) {
@@ -173,8 +166,13 @@ decision from_local_shares(const check& c) {
   add(*c.limiter);
   for (const term& t : c.further) add(*t.limiter);
 
-  ask([](local_fallback& local, std::string_view subject, std::int64_t cost, const decision&) {
-    return local.fetch(subject, cost);
+  ask([&](local_fallback& local, std::string_view subject, std::int64_t cost, const decision&) {
+    decision look = local.fetch(subject, cost);
+    if (c.from_line && look.allowed && look.delay.count() > 0) {  // then the line asks again
+      look.allowed = false;
+      look.retry_after = std::exchange(look.delay, {});
+    }
+    return look;
   });
   // Of turns only those that have come.
   if (c.kind != check_kind::fetch) {
@@ -183,7 +181,8 @@ decision from_local_shares(const check& c) {
     ask([&](local_fallback& local, std::string_view subject, std::int64_t cost,
             const decision& look) {
       // Who refuses is told even so; see policies::record_all.
-      return allowed || !look.allowed ? local.record(subject, cost) : look;
+      if (!allowed && look.allowed) return look;
+      return c.from_line ? local.acquire(subject, cost, {}) : local.record(subject, cost);
     });
   }
   decision d = policies::combined(each);
@@ -208,11 +207,19 @@ decision from_local_share(const check& c) {
 
 }  // namespace
 
+on_failure failure_policy_of(const check& c) {
+  on_failure strictest = c.limiter->failure;
+  for (const term& t : c.further) {
+    if (strictness(t.limiter->failure) > strictness(strictest)) strictest = t.limiter->failure;
+  }
+  return strictest;
+}
+
 void apply_failure_policy(check& c) {
   const bool decides = c.kind == check_kind::record || c.kind == check_kind::fetch ||
                        c.kind == check_kind::acquire;
   if (!c.ec || !decides || !is_store_failure(c.ec)) return;
-  const on_failure policy = policy_of(c);
+  const on_failure policy = failure_policy_of(c);
   if (policy == on_failure::raise) return;
   c.ec = {};
   if (policy == on_failure::fallback) {

@@ -33,6 +33,9 @@ class local_fallback {
   memory::shard subjects_;
 };
 
+/// What decides if the store cannot: of several limiters, the strictest.
+on_failure failure_policy_of(const check& c);
+
 /// Turns a store failure into what the check's limiter wants of it. Call it before the check is finished.
 void apply_failure_policy(check& c);
 

@@ -89,15 +89,19 @@ bool settles(const check& c) noexcept {
   return c.kind == check_kind::refund || c.kind == check_kind::charge;
 }
 
-bool can_wait(const check& c) {
-  if (c.further.empty()) return c.limiter->line != nullptr;
-  return c.limiter->can_book && std::all_of(c.further.begin(), c.further.end(),
-                                            [](const term& t) { return t.limiter->can_book; });
+/// Whether that holds for every limiter which the check asks.
+template <class F>
+bool all_limiters(const check& c, F&& holds) {
+  return holds(*c.limiter) && std::all_of(c.further.begin(), c.further.end(),
+                                          [&](const term& t) { return holds(*t.limiter); });
 }
 
-/// Where an acquire waits, if not in the store's room.
+/// Where an acquire waits, if not in the store's room: of several limiters, only if one of them cannot book.
 waiting_line* line_of(const check& c) {
-  return c.kind == check_kind::acquire && c.further.empty() ? c.limiter->line.get() : nullptr;
+  if (c.kind != check_kind::acquire) return nullptr;
+  const bool has_turn = !c.further.empty() &&
+                        all_limiters(c, [](const limiter_core& l) { return l.can_book; });
+  return has_turn ? nullptr : c.limiter->line.get();
 }
 
 /// Of a refund or charge; `answer` is the decision.
@@ -123,7 +127,8 @@ error validate(const check& c) {
   for (const term& t : c.further) {
     if (const error e = validate(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
   }
-  if (c.kind == check_kind::acquire && !can_wait(c)) return error::cannot_wait;
+  const auto can_wait = [](const limiter_core& l) { return l.line != nullptr; };
+  if (c.kind == check_kind::acquire && !all_limiters(c, can_wait)) return error::cannot_wait;
   return c.further.empty() ? error{} : validate_together(c);
 }
 

@@ -54,24 +54,19 @@ void check_feedback_options(const limiter_options& options, bool counts_refused)
 }
 
 /// Where those wait who acquire(); nothing if they cannot.
-std::unique_ptr<waiting_line> make_line(const std::vector<policies::kernel>& tiers, bool can_book,
+std::unique_ptr<waiting_line> make_line(const std::vector<policies::kernel>& tiers,
                                         bool counts_refused, const limiter_options& options) {
   const auto require = [](bool holds, const char* text) {
     if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
   };
   require(options.max_waiting >= 1, "waiting: max_waiting must be at least 1");
   require(options.ageing.count() >= 0, "waiting: ageing must not be negative");
-  const line_rules rules{options.max_waiting, options.overflow, options.ageing};
-  if (can_book) return std::make_unique<waiting_line>(rules, std::nullopt);
-  const policies::sliding_window* window = nullptr;
-  for (const policies::kernel& tier : tiers) {
-    const auto* const meter = std::get_if<policies::meter>(&tier);
-    if (meter != nullptr && meter->is_spaced())
-      return nullptr;  // what is counted now may have to wait even so
-    if (window == nullptr) window = std::get_if<policies::sliding_window>(&tier);
-  }
-  if (window == nullptr || counts_refused) return nullptr;
-  return std::make_unique<waiting_line>(rules, *window);
+  // Whoever asks again and again would be counted each time.
+  const bool can_wait = !counts_refused &&
+                        std::all_of(tiers.begin(), tiers.end(), policies::can_wait);
+  if (!can_wait) return nullptr;
+  return std::make_unique<waiting_line>(
+      line_rules{options.max_waiting, options.overflow, options.ageing});
 }
 
 /// A number of the gate's own, so that no two processes give leases of one name.
@@ -157,7 +152,7 @@ limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_v
       shares_keys(!options.group.empty()) {
   can_book = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_book);
   can_settle = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_settle);
-  line = make_line(tiers, can_book, counts_refused, options);
+  line = make_line(tiers, counts_refused, options);
   if (has_hold) {
     check_feedback_options(options, counts_refused);
     tiers.emplace_back(policies::hold());

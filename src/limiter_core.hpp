@@ -47,7 +47,7 @@ struct limiter_core {
   policies::units nominal_limit;        // what a decision calls `limit` when the store cannot say
   bool counts_refused;
   bool has_hold;    // limiter_options::feedback
-  bool can_book;    // turns: acquire_all()
+  bool can_book;    // turns ahead of time
   bool can_settle;  // refund() and settle()
   policies::span max_cool_down;
   std::chrono::microseconds usual_cool_down;

@@ -18,7 +18,7 @@ ask::ask(const check& caller, check_kind what, std::chrono::microseconds longest
                                     .subject = caller.subject,
                                     .cost = caller.cost,
                                     .timeout = caller.timeout,
-                                    .further = {},
+                                    .further = caller.further,
                                     .max_wait = longest}),
       of(line) {
   from_line = true;

@@ -4,6 +4,7 @@
 #include <boost/asio/error.hpp>
 #include <utility>
 
+#include "failure_policy.hpp"
 #include "limiter_core.hpp"
 
 namespace weir::detail {
@@ -19,7 +20,47 @@ decision after(decision said, microseconds passed) {
   return said;
 }
 
+/// Of others that are asked with it, for their own costs: as many calls, in units of the check's cost.
+std::int64_t in_own_units(const check& c, std::int64_t units, std::int64_t cost) {
+  if (cost == c.cost) return units;
+  const policies::wide own = policies::wide{units / cost} * c.cost;
+  return static_cast<std::int64_t>(std::min(policies::wide{unlimited}, own));
+}
+
+/// What is left by the answer. Whose that is, its limit tells.
+std::int64_t left_by(const check& c) {
+  std::int64_t cost = 0;
+  for_each_tier(
+      c, [&](const limiter_core& limiter, std::string_view, std::int64_t own, std::size_t tier) {
+        const std::int64_t limit = std::visit([](const auto& k) { return k.limit(); },
+                                              limiter.tiers[tier]);
+        if (limit == c.answer.limit && cost == 0) cost = own;
+      });
+  return in_own_units(c, c.answer.remaining, cost == 0 ? c.cost : cost);
+}
+
 }  // namespace
+
+std::optional<pace> pace_of(const check& c) {
+  std::optional<pace> found;
+  bool delays = false;
+  for_each_tier(
+      c, [&](const limiter_core& limiter, std::string_view, std::int64_t cost, std::size_t tier) {
+        const policies::kernel& kernel = limiter.tiers[tier];
+        if (const auto* window = std::get_if<policies::sliding_window>(&kernel)) {
+          if (!found)
+            found = pace{in_own_units(c, window->limit(), cost), microseconds(window->window())};
+        } else if (const auto* bucket = std::get_if<policies::meter>(&kernel)) {
+          delays = delays || bucket->is_spaced();
+        }
+      });
+  if (found && delays) {
+    // A leaky_bucket would let several pass and delay them; the window would count them at once. So: now, or not.
+    found->limit = c.cost;
+    found->asks = check_kind::acquire;
+  }
+  return found;
+}
 
 void asking_line::come_in(waiter& w, time now, orders& o) {
   if (will_not_pass(w, now)) return tell(w, refusal_as_of(now), o);
@@ -43,6 +84,7 @@ bool asking_line::take_over(waiter& from, waiter& newcomer, time) {
 }
 
 void asking_line::hear(ask& a, time now, orders& o) {
+  trip_ = now - asked_at_;
   waiter* const own = a.for_whom;
   if (own != nullptr) own->asked.reset();
   if (a.ec) {
@@ -54,7 +96,7 @@ void asking_line::hear(ask& a, time now, orders& o) {
     return;
   }
   const bool store_spoke = a.answer.source == source::store;
-  if (!store_spoke && a.limiter->failure == on_failure::open) {
+  if (!store_spoke && failure_policy_of(a) == on_failure::open) {
     // All pass, as long as nobody counts.
     known_.reset();
     while (!inside().empty()) tell(*inside().begin(), a.answer, o);
@@ -64,7 +106,7 @@ void asking_line::hear(ask& a, time now, orders& o) {
   if (a.answer.held) {
     known_.reset();
   } else {
-    known_ = {a.answer.remaining, now};
+    known_ = {left_by(a), now};
   }
   if (!a.answer.allowed) {
     // A pause holds back whatever it costs.
@@ -86,10 +128,11 @@ void asking_line::go_on(time now, orders& o) {
   if (refused_ && now < refused_->until && cost >= refused_->cost) return;
   refused_.reset();
   asked_upto_ = last_arrival();
+  asked_at_ = now;
   std::int64_t wanted = might_pass(cost, now) + 1;
   for (auto it = inside().begin(); it != inside().end() && it->cost() == cost && wanted > 0;
        --wanted) {
-    ask_for(*it++, check_kind::record, microseconds{0}, o);
+    ask_for(*it++, pace_.asks, microseconds{0}, o);
   }
 }
 
@@ -124,13 +167,15 @@ void asking_line::turn_away(time now, orders& o) {
 }
 
 /// How many of that cost could pass at the most. What is used wanes by a whole limit in each window at the most, unless
-/// the limit was larger before, or somebody resets the subject.
+/// the limit was larger before, or somebody resets the subject; also while question and answer travel, which takes as long
+/// as the last time, or (with some reserve) twice that.
 std::int64_t asking_line::might_pass(std::int64_t cost, time now) const {
-  policies::wide units = limit_;
+  policies::wide units = pace_.limit;
   if (known_) {
-    const auto passed = std::chrono::ceil<microseconds>(now - known_->heard);
-    const auto waned = policies::wide{limit_} * passed.count();
-    units = std::min(units, known_->remaining + (waned + window_.count() - 1) / window_.count());
+    const auto passed = std::chrono::ceil<microseconds>(now - known_->heard + 2 * trip_);
+    const auto waned = policies::wide{pace_.limit} * passed.count();
+    const std::int64_t window = pace_.window.count();
+    units = std::min(units, known_->remaining + (waned + window - 1) / window);
   }
   constexpr policies::wide plenty = std::int64_t{1} << 40;
   return static_cast<std::int64_t>(std::min(plenty, units / cost));

@@ -3,19 +3,28 @@
 #include <optional>
 
 #include "lines/subject_line.hpp"
-#include "policy/sliding_window.hpp"
 
 namespace weir::detail {
 
-/// Of a sliding_window, which cannot book: nobody knows how much the present window will come to weigh. The first in rank are
-/// asked for with plain records, as many of one cost as might pass, all at once; behind them nobody is, so that a large cost
-/// is not starved. When one is refused, the line sleeps until that one would pass, and asks again.
+/// What an asking_line has to know of those whom it asks.
+struct pace {
+  std::int64_t limit;                // units that pass at one time, at the most
+  std::chrono::microseconds window;  // in which as many more become free, at the most
+  check_kind asks = check_kind::record;
+};
+
+/// Of what the check asks, if one of it cannot book; else nothing. In units of the check's own cost.
+std::optional<pace> pace_of(const check& c);
+
+/// Where a sliding_window is among those asked, which cannot book: nobody knows how much the present window will come to
+/// weigh. The first in rank are asked for with plain records, as many of one cost as might pass, all at once; behind them
+/// nobody is, so that a large cost is not starved. When one is refused, the line sleeps until that one would pass, and asks
+/// again.
 ///
 /// It asks for one more than might pass: whose refusal tells when the next will.
 class asking_line final : public subject_line {
  public:
-  asking_line(const line_rules& rules, const policies::sliding_window& window) noexcept
-      : subject_line(rules), limit_(window.limit()), window_(window.window()) {}
+  asking_line(const line_rules& rules, const pace& p) noexcept : subject_line(rules), pace_(p) {}
 
  private:
   /// The store's word that a cost does not pass before some time: then no larger one does.
@@ -42,15 +51,16 @@ class asking_line final : public subject_line {
   void turn_away(time now, orders& o);
   std::int64_t might_pass(std::int64_t cost, time now) const;
 
-  const std::int64_t limit_;
-  const std::chrono::microseconds window_;
+  const pace pace_;
   waiters_by_cost by_cost_;
   waiters_by_patience by_patience_;
   std::optional<refusal> refused_;
   std::optional<knowledge> known_;
-  bool is_news_ = false;          // the refusal
-  bool store_failed_ = false;     // since the last time it was asked
-  std::uint64_t asked_upto_ = 0;  // who had come last by then
+  time asked_at_{};                   // the last time
+  std::chrono::nanoseconds trip_{0};  // until it was answered
+  bool is_news_ = false;              // the refusal
+  bool store_failed_ = false;         // since the last time it was asked
+  std::uint64_t asked_upto_ = 0;      // who had come last by then
 };
 
 }  // namespace weir::detail

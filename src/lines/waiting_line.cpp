@@ -19,10 +19,24 @@ constexpr int most_rounds = 16;
 
 waiting_line::time clock_now() { return std::chrono::steady_clock::now(); }
 
-}  // namespace
+/// What tells claims apart, beside the first subject; of a single limiter nothing. Whoever stands in such a line keeps the
+/// limiters alive, and with them their addresses.
+std::string claims_of(const check& c) {
+  std::string text;
+  const auto append = [&](const auto& value) {
+    text.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  if (!c.further.empty()) append(c.cost);
+  for (const term& t : c.further) {
+    append(t.limiter.get());
+    append(t.cost);
+    append(t.subject.view().size());
+    text += t.subject.view();
+  }
+  return text;
+}
 
-waiting_line::waiting_line(const line_rules& rules, std::optional<policies::sliding_window> asks)
-    : rules_(rules), asks_(std::move(asks)) {}
+}  // namespace
 
 waiting_line::~waiting_line() {
   if (registry_ != nullptr) registry_->remove(*this);
@@ -44,7 +58,7 @@ void waiting_line::arrive(check& c) {
       registry_->add(*this);
     }
     if (!context_gone_) {
-      row& r = row_of(c.subject);
+      row& r = row_of(c);
       r.line->arrive(c, ++arrivals_, clock_now(), o);
       note(core, r, o);
     }
@@ -60,7 +74,7 @@ void waiting_line::cancel(check& c, cancel_scope scope) {
   {
     const std::lock_guard lock(mutex_);
     if (c.place == nullptr) return;  // on its way to the caller
-    row& r = *rows_.find(c.subject.view())->second;
+    row& r = known_row_of(c);
     r.line->leave(c, scope, clock_now(), o);
     note(core, r, o);
   }
@@ -74,7 +88,7 @@ void waiting_line::answered(ask& a, delivery how) {
   {
     const std::lock_guard lock(mutex_);
     if (context_gone_) return;
-    row& r = *rows_.find(a.subject.view())->second;
+    row& r = known_row_of(a);
     r.line->answered(a, clock_now(), o);
     note(core, r, o);
   }
@@ -99,18 +113,27 @@ void waiting_line::on_timer(const core_ptr& core) {
 
 // ---- under the mutex
 
-waiting_line::row& waiting_line::row_of(const short_text& subject) {
-  if (const auto found = rows_.find(subject.view()); found != rows_.end()) return *found->second;
+waiting_line::row& waiting_line::row_of(const check& c) {
+  std::string claims = claims_of(c);
+  if (const auto found = rows_.find({c.subject.view(), claims}); found != rows_.end()) {
+    return *found->second;
+  }
   auto made = std::make_unique<row>();
-  made->subject = subject;
-  if (asks_) {
-    made->line = std::make_unique<asking_line>(rules_, *asks_);
+  made->subject = c.subject;
+  made->claims = std::move(claims);
+  if (const auto p = pace_of(c)) {
+    made->line = std::make_unique<asking_line>(rules_, *p);
   } else {
     made->line = std::make_unique<turn_line>(rules_);
   }
   row& r = *made;
-  rows_.emplace(r.subject.view(), std::move(made));
+  rows_.emplace(row_key{r.subject.view(), r.claims}, std::move(made));
   return r;
+}
+
+/// Of one who stands in it, or is asked for.
+waiting_line::row& waiting_line::known_row_of(const check& c) {
+  return *rows_.find({c.subject.view(), claims_of(c)})->second;
 }
 
 /// After whatever happened in a row: when it is to be looked at next, and what is to be asked.
@@ -134,7 +157,7 @@ void waiting_line::note(const core_ptr& core, row& r, orders& o) {
     r.alarm = alarm;
     arm(core);
   }
-  if (r.line->is_idle()) rows_.erase(r.subject.view());
+  if (r.line->is_idle()) rows_.erase({r.subject.view(), r.claims});
 }
 
 void waiting_line::arm(const core_ptr& core) {

@@ -6,11 +6,12 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lines/subject_line.hpp"
-#include "policy/sliding_window.hpp"
 #include "returned_turns.hpp"
 #include "shutdown_registry.hpp"
 
@@ -20,14 +21,15 @@ namespace weir::detail {
 /// executor, and a mutex, because callers come from any thread. No lock is held while a store is called or a handler
 /// is handed over. Asks reach the store in the order in which the lines made them.
 ///
+/// So do those in acquire_all() who cannot book, in a line of the first limiter for each set of claims.
+///
 /// It belongs to its limiter_core, which every caller and every ask keeps alive.
 class waiting_line final : private shutdown_listener {
  public:
   using time = check::steady_time;
   using core_ptr = std::shared_ptr<const limiter_core>;
 
-  /// `asks`: of a policy that cannot book, which is asked instead.
-  waiting_line(const line_rules& rules, std::optional<policies::sliding_window> asks);
+  explicit waiting_line(const line_rules& rules) noexcept : rules_(rules) {}
   ~waiting_line();
 
   /// Takes the acquire over. It has been validated. Does not finish it inside the call.
@@ -40,16 +42,20 @@ class waiting_line final : private shutdown_listener {
   std::size_t subjects() const;
 
  private:
-  /// A subject's line, and what this one notes of it.
+  /// Who stands in one line: all who ask for a subject; of several limiters, those with the same claims.
+  using row_key = std::pair<std::string_view, std::string_view>;
+  /// Such a line, and what this one notes of it.
   struct row {
     short_text subject;
+    std::string claims;
     std::unique_ptr<subject_line> line;
     time alarm = time::max();  // its place in the agenda
   };
 
   void context_shut_down() noexcept override;
   void on_timer(const core_ptr& core);
-  row& row_of(const short_text& subject);
+  row& row_of(const check& c);
+  row& known_row_of(const check& c);
   void note(const core_ptr& core, row& r, orders& o);
   void arm(const core_ptr& core);
   void carry_out(const core_ptr& core, orders& o, delivery how);
@@ -57,13 +63,11 @@ class waiting_line final : private shutdown_listener {
   void returns_are_sent(const core_ptr& core);
 
   const line_rules rules_;
-  const std::optional<policies::sliding_window> asks_;
-
   returned_turns returns_;
 
   mutable std::mutex mutex_;
   // Under the mutex:
-  boost::unordered_flat_map<std::string_view, std::unique_ptr<row>> rows_;  // by the rows' own texts
+  boost::unordered_flat_map<row_key, std::unique_ptr<row>> rows_;  // by the rows' own texts
   std::set<std::pair<time, row*>> agenda_;
   std::uint64_t arrivals_ = 0;
   std::vector<ask_ptr> to_start_;

@@ -34,6 +34,8 @@ class fixed_window {
 
   decision record(state& s, moment now, units cost) const noexcept;
   decision fetch(const state& s, moment now, units cost) const noexcept;
+  /// Has a state far ahead of the clock begin anew by that, once and for all.
+  void mend(state& s, instant clock) const noexcept { s = settled(s, clock); }
   /// Takes back what a request counted, if its window is one that the state knows.
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
 
@@ -45,7 +47,7 @@ class fixed_window {
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 3;
   static constexpr std::string_view key_suffix = "f";
-  static constexpr bool can_book = true;
+  static constexpr bool can_wait = true, can_book = true;
   static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
   static std::string_view settle_script() noexcept;

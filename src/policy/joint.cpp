@@ -116,6 +116,10 @@ decision fetch_all(std::span<const tier<State>> tiers, moment now) {
   return answer(tiers, {each.data(), tiers.size()});
 }
 
+bool can_wait(const kernel& k) noexcept {
+  return std::visit([](const auto& one) { return one.can_wait; }, k);
+}
+
 bool can_book(const kernel& k) noexcept {
   return std::visit([](const auto& one) { return one.can_book; }, k);
 }
@@ -142,6 +146,15 @@ decision book_at(std::span<const tier<State>> tiers, moment turn, span max_wait)
   const std::chrono::microseconds wait(turn.when - turn.clock);
   if (wait.count() > max_wait) {
     decision d = fetch_all(tiers, turn.clock);
+    // Or whoever asks again would find it as far away.
+    if constexpr (std::is_same_v<State, any_state>) {
+      for (const tier<State>& t : tiers) {
+        with_state(t, [&](const auto& k, auto& s) {
+          if constexpr (requires { k.mend(s, turn.clock); }) k.mend(s, turn.clock);
+          return decision{};
+        });
+      }
+    }
     d.allowed = false;
     d.delay = {};
     d.retry_after = wait - std::chrono::microseconds(max_wait);
@@ -237,6 +250,7 @@ template decision record_all(std::span<const tier<any_replay>>, moment);
 template decision fetch_all(std::span<const tier<any_state>>, moment);
 template decision fetch_all(std::span<const tier<any_replay>>, moment);
 template decision book_all(std::span<const tier<any_state>>, instant, span);
+template instant turn_of(std::span<const tier<any_replay>>, instant);
 template decision book_at(std::span<const tier<any_replay>>, moment, span);
 template decision settled(std::span<const tier<any_state>>, instant, bool);
 template decision settled(std::span<const tier<any_replay>>, instant, bool);

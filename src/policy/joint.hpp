@@ -33,11 +33,14 @@ decision record_all(std::span<const tier<State>> tiers, moment now);
 template <class State>
 decision fetch_all(std::span<const tier<State>> tiers, moment now);
 
-/// Whether a turn can be booked in it.
+/// Whether it takes part in turns at all: at its present state at the least.
+bool can_wait(const kernel& k) noexcept;
+
+/// Whether a turn can be booked in it ahead of time.
 bool can_book(const kernel& k) noexcept;
 
 /// The first time, not before now, at which a request may go out: all of the tiers allow it, and none asks for a delay.
-/// What comes later cannot change it. All must be able to book.
+/// What comes later cannot change it, if all can book; else it is good for nothing but that it is now, or is not.
 template <class State>
 instant turn_of(std::span<const tier<State>> tiers, instant now);
 

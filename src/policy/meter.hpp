@@ -46,6 +46,8 @@ class meter {
 
   decision record(state& s, moment now, units cost) const noexcept;
   decision fetch(const state& s, moment now, units cost) const noexcept;
+  /// Has a state far ahead of the clock begin anew by that, once and for all.
+  void mend(state& s, instant clock) const noexcept { s = settled(s, clock); }
 
   /// Takes back as much of a request as leaves nobody's turn too early. Without it the TAT would be at most the latest turn
   /// behind it, plus what all of those cost, and that is at most what the TAT has grown by since: what the TAT is beyond
@@ -69,7 +71,7 @@ class meter {
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 4;
   static constexpr std::string_view key_suffix = "m";
-  static constexpr bool can_book = true;
+  static constexpr bool can_wait = true, can_book = true;
   static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
   static std::string_view settle_script() noexcept;

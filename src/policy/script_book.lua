@@ -1,5 +1,5 @@
 -- Ends the script of turns: each check is counted at the first time, not later than it will wait, at which all its kernels let
--- it pass; else in none.
+-- it pass; else in none. A kernel that cannot book tells of now only, and must not be asked for more.
 --
 -- KEYS  for each check as many as there are tiers
 -- ARGV  how long to wait at the most; the number of tiers; for each its kernel's number, negative if whoever passes has to
@@ -8,7 +8,7 @@
 --       it was not booked: as seen now)
 
 local max_wait, tiers = tonumber(ARGV[1]), tonumber(ARGV[2])
-local check, width, spaced, place = {}, {}, {}, 3
+local check, width, spaced, place, scratch = {}, {}, {}, 3, {}
 for t = 1, tiers do
   local number = tonumber(ARGV[place])
   spaced[t] = number < 0
@@ -29,6 +29,7 @@ for first = 1, #KEYS, tiers do
         ours = false
       else
         if spaced[t] then own = empty elseif passes > 0 then own = clock end
+        own = own or clock + 1
         if own > turn then turn = own end
       end
       into = into + width[t]
@@ -42,6 +43,12 @@ for first = 1, #KEYS, tiers do
         into = into + width[t]
       end
       now = clock
+    else
+      -- Far ahead of the clock, a state would look as far away to whoever asks again.
+      for t = 1, tiers do
+        check[t](KEYS[first + t - 1], 0, true, scratch, 1)
+        if refusal then return refusal end
+      end
     end
     at = into
   end

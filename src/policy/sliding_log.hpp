@@ -62,6 +62,10 @@ class sliding_log {
 
   decision record(state& s, moment now, units cost) const;
   decision fetch(const state& s, moment now, units cost) const;
+  /// Has a state far ahead of the clock begin anew by that, once and for all.
+  void mend(state& s, instant clock) const {
+    if (is_far_ahead(s, clock)) s = moved_to(s, clock);
+  }
   /// Takes the request out of its entry, if not too many came since (a thousand entries).
   void give_back(state& s, instant clock, const ticket& t, units cost) const;
 
@@ -75,7 +79,7 @@ class sliding_log {
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 6;
   static constexpr std::string_view key_suffix = "l";
-  static constexpr bool can_book = true;
+  static constexpr bool can_wait = true, can_book = true;
   static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
   static std::string_view settle_script() noexcept;

@@ -34,6 +34,8 @@ class sliding_window {
 
   decision record(state& s, moment now, units cost) const noexcept;
   decision fetch(const state& s, moment now, units cost) const noexcept;
+  /// Has a state far ahead of the clock begin anew by that, once and for all.
+  void mend(state& s, instant clock) const noexcept { s = settled(s, clock); }
   /// The same without its limit: what it counts is charged, whatever the limit says.
   sliding_window endless() const noexcept;
   instant matters_until(const state& s) const noexcept { return aligned(s.start) + 2 * window_; }
@@ -45,7 +47,7 @@ class sliding_window {
   static constexpr std::size_t script_constants = 6;  // arguments()
   static constexpr std::size_t reply_width = 3;
   static constexpr std::string_view key_suffix = "w";
-  static constexpr bool can_book = false;
+  static constexpr bool can_wait = true, can_book = false;
   static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
   static std::string_view settle_script() noexcept;

@@ -284,19 +284,15 @@ BOOST_AUTO_TEST_CASE(ten_thousand_wait_without_asking_again) {
 
 BOOST_AUTO_TEST_CASE(for_some_limiters_nobody_can_wait) {
   on_both([&](const weir::store& store) {
-    const weir::sliding_window window{.limit = 5, .window = 1s};
+    const weir::sliding_window counting{.limit = 5, .window = 1s, .count_refused = true};
     const weir::limiter_options together{.group = "g"};
-    const limiter tiers(store, "tiers",
-                        weir::tiers(window, weir::leaky_bucket{.capacity = 5, .leak = {1, 1s}}));
-    const limiter windows(store, "windows", window, together);
+    const limiter counts(store, "counts", counting, together);
     const limiter buckets(store, "buckets", one_a_day, together);
     crowd c;
-    tiers.acquire("a", c.caller());
-    weir::acquire_all(windows.on("a"), buckets.on("a"), c.caller());
-    weir::acquire_all(buckets.on("a"), windows.on("a"), c.caller());
+    weir::acquire_all(counts.on("a"), buckets.on("a"), c.caller());
+    weir::acquire_all(buckets.on("a"), counts.on("a"), c.caller());
+    counts.acquire("a", c.caller());
     limiter(store, "r", weir::fixed_window{.limit = 5, .window = 1s, .count_refused = true})
-        .acquire("a", c.caller());
-    limiter(store, "r", weir::sliding_window{.limit = 5, .window = 1s, .count_refused = true})
         .acquire("a", c.caller());
     weir::test::run_until_complete(io, c);
     for (const outcome& o : c) WEIR_TEST_ERROR(o.ec, error::cannot_wait);

@@ -51,9 +51,9 @@ BOOST_AUTO_TEST_CASE(ten_thousand_wait_for_a_sliding_window_with_one_call_for_ea
     const std::set<weir::time_point> batches(grants.begin(), grants.end());
     const std::int64_t calls = script_calls() - calls_before;
     BOOST_TEST_MESSAGE(batches.size() << " batches, " << calls << " calls");
-    // The first call, of the first who came, may have been refused the second of its two; and nobody granted a batch of
-    // none but by a timer that woke within the microsecond.
-    BOOST_TEST(calls <= static_cast<std::int64_t>(batches.size()) + 2);
+    // A call that grants nothing is followed by a sleep, and that by one which grants something. (There are next to none:
+    // only where an answer took longer than twice the one before.)
+    BOOST_TEST(calls <= 2 * static_cast<std::int64_t>(batches.size()) + 2);
   });
 }
 
@@ -96,27 +96,6 @@ BOOST_AUTO_TEST_CASE(in_a_sliding_window_they_go_as_they_came) {
     }
     weir::test::run_until(io, [&] { return order.size() == 60; });
     BOOST_TEST(std::is_sorted(order.begin(), order.end()));
-  });
-}
-
-BOOST_AUTO_TEST_CASE(tiers_with_a_sliding_window_are_waited_for_in_line) {
-  on_both([&](const weir::store& store) {
-    const sliding_window window{.limit = 20, .window = 100ms};
-    const limiter l(store, "r",
-                    weir::tiers(weir::token_bucket{.capacity = 5, .refill = {1, 4ms}}, window));
-    std::vector<int> order;
-    std::vector<weir::time_point> grants;
-    for (int i = 0; i < 50; ++i) {
-      l.acquire("a", [&, i](weir::error_code ec, const decision& d) {
-        BOOST_TEST((!ec && d.allowed));
-        order.push_back(i);
-        grants.push_back(d.at);
-      });
-    }
-    weir::test::run_until(io, [&] { return order.size() == 50; });
-    BOOST_TEST(std::is_sorted(order.begin(), order.end()));
-    weir::test::waiting::check_window(grants, window);
-    for (std::size_t i = 5; i < grants.size(); ++i) BOOST_TEST((grants[i] - grants[i - 5] >= 4ms));
   });
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "policy/kernel.hpp"
+#include "policy/joint.hpp"
 
 namespace weir::model {
 
@@ -20,6 +20,11 @@ class kernel_subject {
     return std::visit(
         [&]<class K>(const K& k) { return k.fetch(std::get<typename K::state>(state_), now, cost); },
         kernel_);
+  }
+  /// For a turn. One that cannot book has it now, or not.
+  decision acquire(std::int64_t now, std::int64_t max_wait, std::int64_t cost = 1) {
+    const policies::tier<policies::any_state> only[] = {{&kernel_, &state_, cost}};
+    return policies::book_all<policies::any_state>(only, now, max_wait);
   }
   std::int64_t ceiling() const {
     return std::visit([](const auto& k) { return k.ceiling(); }, kernel_);

@@ -324,6 +324,7 @@ class plain_asking final : public plain_line {
 
   void hear(std::int64_t which, const std::string& failure, const decision& d) override {
     const ask a = asks_[index(which)];
+    trip_ = now - asked_at_;
     if (a.whom != none) at(a.whom).ask = none;
     if (!failure.empty()) {
       remaining_ = none;
@@ -363,11 +364,13 @@ class plain_asking final : public plain_line {
     const std::int64_t cost = at(head).cost;
     if (refused_cost_ != none && now < opens_ && cost >= refused_cost_) return;
     refused_cost_ = none;
+    asked_at_ = now;
     there_were_ = static_cast<std::int64_t>(callers_.size());
     std::int64_t room = limit_;
     if (remaining_ != none) {
-      std::int64_t waned = limit_ * (now - looked_) / window_;
-      if (waned * window_ < limit_ * (now - looked_)) ++waned;
+      const std::int64_t passed = now - looked_ + 2 * trip_;
+      std::int64_t waned = limit_ * passed / window_;
+      if (waned * window_ < limit_ * passed) ++waned;
       room = std::min(room, remaining_ + waned);
     }
     for (std::int64_t left = room / cost + 1; left > 0; --left) {
@@ -379,6 +382,7 @@ class plain_asking final : public plain_line {
 
   const std::int64_t limit_, window_;
   std::int64_t remaining_ = none, looked_ = 0;
+  std::int64_t asked_at_ = 0, trip_ = 0;  // how long the last answer took
   std::int64_t refused_cost_ = none, refused_at_ = 0, opens_ = 0;
   decision refused_;
   std::int64_t there_were_ = 0;  // when it was last asked

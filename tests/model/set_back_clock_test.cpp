@@ -86,6 +86,18 @@ BOOST_AUTO_TEST_CASE(nobody_is_kept_out_for_longer_than_the_policy_looks_back) {
   });
 }
 
+// Who asked for turns was as far from one each time, until the clock was where it had been.
+BOOST_AUTO_TEST_CASE(a_turn_that_is_refused_comes_nearer) {
+  for_policies(220, [](const policy&, kernel_subject& subject, std::int64_t earlier) {
+    const decision d = subject.acquire(earlier, 0);
+    BOOST_TEST(!d.allowed);
+    const std::int64_t half = earlier + d.retry_after.count() / 2;
+    const decision later = subject.acquire(half, 0);
+    BOOST_TEST((!later.allowed || half == earlier + d.retry_after.count()));
+    BOOST_TEST(subject.acquire(earlier + d.retry_after.count(), 0).allowed);
+  });
+}
+
 BOOST_AUTO_TEST_CASE(a_look_does_not_start_the_time_over_but_a_refused_record_does_so_once) {
   kernel_subject subject(token_bucket{.capacity = 10, .refill = per_second(10)});
   use_up(subject, t0);

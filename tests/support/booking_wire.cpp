@@ -275,7 +275,7 @@ void booking_wire::read_turns(const command& words, const std::vector<std::int64
   }
 }
 
-// Its turn; when its bucket would be empty (0: not known); whether it is alone; then as above. See script_give_back.lua.
+// Its turn; when its bucket would be empty (0: not known); whether it is alone; then as above. See script_settle.lua.
 void booking_wire::read_return(const command& words, std::int64_t now) {
   const script_call asked(words);
   const limiter_rules* rules = nullptr;

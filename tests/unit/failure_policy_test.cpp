@@ -101,6 +101,18 @@ BOOST_AUTO_TEST_CASE(the_fallback_counts_with_its_share_of_the_limit) {
   BOOST_TEST(fail(core, error::timed_out, "another subject").answer.allowed);
 }
 
+// They were counted apart, each up to the limit.
+BOOST_AUTO_TEST_CASE(the_fallback_counts_turns_and_records_together) {
+  const auto core = core_with(ten_a_day, {.on_failure = on_failure::fallback});
+  const auto ask = [&](check_kind kind) {
+    return fail(core, error::timed_out, "s", 1, kind).answer.allowed;
+  };
+  for (int i = 0; i < 5; ++i) BOOST_TEST((ask(check_kind::acquire) && ask(check_kind::record)));
+  BOOST_TEST(!ask(check_kind::acquire));
+  BOOST_TEST(!ask(check_kind::record));
+  BOOST_TEST(fail(core, error::timed_out, "s", 1, check_kind::fetch).answer.used == 10);
+}
+
 BOOST_AUTO_TEST_CASE(a_fetch_from_the_fallback_counts_nothing) {
   const auto core = core_with(ten_a_day,
                               {.on_failure = on_failure::fallback, .expected_clients = 10});

@@ -36,7 +36,7 @@ class line_stage {
 
   line_stage(const manner& m, const sliding_window& window)
       : line(std::make_unique<detail::asking_line>(
-            rules(m), std::get<policies::sliding_window>(policies::compile(policy(window))))),
+            rules(m), detail::pace{.limit = window.limit, .window = window.window})),
         core_(make_core("r", policy(window))) {}
 
   ~line_stage() {
