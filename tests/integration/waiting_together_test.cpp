@@ -191,24 +191,29 @@ BOOST_AUTO_TEST_CASE(a_refusal_says_which_of_them_refused) {
 // ---- when the store cannot say
 
 BOOST_AUTO_TEST_CASE(the_strictest_failure_policy_decides) {
-  const auto closed = [&] {
-    weir::store s = open(false);
-    server.kill();
-    return s;
-  }();
+  const weir::store store = open(false);
+  server.kill();
   const auto with = [&](const char* name, on_failure f) {
-    return limiter(closed, name, sliding_window{.limit = 5, .window = 1h},
+    return limiter(store, name, sliding_window{.limit = 1, .window = 1h},
                    {.on_failure = f, .group = "g"});
   };
-  const limiter open_one = with("open", on_failure::open),
-                raising = with("raising", on_failure::raise);
-  crowd c;
-  for (int i = 0; i < 3; ++i) {
-    weir::acquire_all(open_one.on("a"), raising.on("a"), weir::joint_options{.timeout = 20ms},
-                      c.caller());
-  }
-  weir::test::run_until_complete(io, c);
-  for (const outcome& o : c) BOOST_TEST((o.ec == weir::condition::not_counted));
+  const limiter open_one = with("open", on_failure::open);
+  const limiter raising = with("raising", on_failure::raise);
+  const limiter local = with("local", on_failure::fallback);
+  const auto ask = [&](const limiter& other) {
+    crowd c;
+    for (int i = 0; i < 3; ++i) {
+      weir::acquire_all(open_one.on("a"), other.on("a"), weir::joint_options{.timeout = 20ms},
+                        c.caller());
+    }
+    weir::test::run_until_complete(io, c);
+    return c;
+  };
+  BOOST_TEST(ask(with("open, too", on_failure::open)).allowed() == 3u);
+  for (const outcome& o : ask(raising)) BOOST_TEST((o.ec == weir::condition::not_counted));
+  const crowd counted = ask(local);
+  BOOST_TEST(counted.allowed() == 1u);
+  BOOST_TEST(counted.refused() == 2u);
 }
 
 BOOST_AUTO_TEST_CASE(a_fallback_waits_in_line_too) {
