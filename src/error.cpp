@@ -90,7 +90,8 @@ const char* text_of(int value) noexcept {
       return "this limiter takes no feedback: make it with limiter_options::feedback, in every "
              "process that shares its counts";
     case error::cannot_wait:
-      return "nobody can wait for this limiter: use no count_refused, and no concurrency_limiter";
+      return "nobody can wait for this limiter, which would count each time that it is asked: "
+             "use no count_refused";
     case error::cannot_settle:
       return "this decision cannot be settled here: pass it to the limiter that made it, with the "
              "same subject and policy, and no more than it took; and use no count_refused";

@@ -142,7 +142,7 @@ int strictness(on_failure f) {
 }
 
 /// Of a joint check: each limiter that has a local share is asked for it. Not one step, as in a store: who asks in between
-/// may make the last of them refuse what the others have counted.
+/// may make the last of them refuse what the others have counted; never the other way round.
 decision from_local_shares(const check& c) {
   std::vector<decision> each;
   std::vector<std::int16_t> places;  // of their first tiers
@@ -180,8 +180,11 @@ decision from_local_shares(const check& c) {
                                      [](const decision& d) { return d.allowed; });
     ask([&](local_fallback& local, std::string_view subject, std::int64_t cost,
             const decision& look) {
-      // Who refuses is told even so; see policies::record_all.
-      if (!allowed && look.allowed) return look;
+      if (!allowed) {
+        // Who refuses is told, but counts nothing even if it would pass by now: a turn before now. See policies::book_at.
+        if (!look.allowed) local.acquire(subject, cost, std::chrono::microseconds{-1});
+        return look;
+      }
       return c.from_line ? local.acquire(subject, cost, {}) : local.record(subject, cost);
     });
   }

@@ -54,11 +54,7 @@ std::optional<pace> pace_of(const check& c) {
           delays = delays || bucket->is_spaced();
         }
       });
-  if (found && delays) {
-    // A leaky_bucket would let several pass and delay them; the window would count them at once. So: now, or not.
-    found->limit = c.cost;
-    found->asks = check_kind::acquire;
-  }
+  if (found) found->one_by_one = delays;
   return found;
 }
 
@@ -84,7 +80,6 @@ bool asking_line::take_over(waiter& from, waiter& newcomer, time) {
 }
 
 void asking_line::hear(ask& a, time now, orders& o) {
-  trip_ = now - asked_at_;
   waiter* const own = a.for_whom;
   if (own != nullptr) own->asked.reset();
   if (a.ec) {
@@ -96,6 +91,7 @@ void asking_line::hear(ask& a, time now, orders& o) {
     return;
   }
   const bool store_spoke = a.answer.source == source::store;
+  if (store_spoke) trip_ = now - asked_at_;
   if (!store_spoke && failure_policy_of(a) == on_failure::open) {
     // All pass, as long as nobody counts.
     known_.reset();
@@ -130,9 +126,10 @@ void asking_line::go_on(time now, orders& o) {
   asked_upto_ = last_arrival();
   asked_at_ = now;
   std::int64_t wanted = might_pass(cost, now) + 1;
+  const auto kind = pace_.one_by_one ? check_kind::acquire : check_kind::record;
   for (auto it = inside().begin(); it != inside().end() && it->cost() == cost && wanted > 0;
        --wanted) {
-    ask_for(*it++, pace_.asks, microseconds{0}, o);
+    ask_for(*it++, kind, microseconds{0}, o);
   }
 }
 
@@ -170,6 +167,7 @@ void asking_line::turn_away(time now, orders& o) {
 /// the limit was larger before, or somebody resets the subject; also while question and answer travel, which takes as long
 /// as the last time, or (with some reserve) twice that.
 std::int64_t asking_line::might_pass(std::int64_t cost, time now) const {
+  if (pace_.one_by_one) return 1;
   policies::wide units = pace_.limit;
   if (known_) {
     const auto passed = std::chrono::ceil<microseconds>(now - known_->heard + 2 * trip_);

@@ -10,7 +10,9 @@ namespace weir::detail {
 struct pace {
   std::int64_t limit;                // units that pass at one time, at the most
   std::chrono::microseconds window;  // in which as many more become free, at the most
-  check_kind asks = check_kind::record;
+  // A leaky_bucket would let several pass and delay them, while the window counts them at once. So one passes, when it need
+  // not be delayed.
+  bool one_by_one = false;
 };
 
 /// Of what the check asks, if one of it cannot book; else nothing. In units of the check's own cost.

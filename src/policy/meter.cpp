@@ -138,9 +138,13 @@ void meter::give_back(state& s, instant clock, const ticket& t, units cost) cons
   const instant after = std::max(t.after, (spaced_ ? t.turn : t.counted) + step.whole);
   const span grown = rounded_up(s) + s.returned - after;
   if (s.whole + s.returned < after) return;  // forgotten since
-  // Of a faster rate, several may stand behind it in the time of one unit. (Three roundings.)
-  const instant latest = std::max(t.counted, after - (spaced_ ? t.unit : tolerance_.whole)) + 3;
-  const bool is_last = t.alone && t.after > 0 && grown <= t.unit && s.ahead.turn <= latest;
+  // Of a faster rate, several may have come behind it in the time of one unit, and may have turns.
+  constexpr span roundings = 3;
+  const span of_others = grown > roundings ? grown : 0;
+  const instant latest = roundings + std::max(spaced_ ? t.turn : t.counted,
+                                              after - (spaced_ ? t.unit : tolerance_.whole));
+  const bool is_last = t.alone && t.after > 0 && grown <= t.unit && s.ahead.turn <= latest &&
+                       !(spaced_ && of_others > 0);
   // A later one waits for this one to end; and of several in a microsecond, nobody can tell which is the last.
   if (spaced_ && !(is_last && step.whole > 0)) return;
   if (is_last) {
@@ -149,7 +153,8 @@ void meter::give_back(state& s, instant clock, const ticket& t, units cost) cons
     s.ahead.turn = std::min(s.ahead.turn, std::max(before(s, step), t.held));
     // As if it had never come: but a turn begins at a whole microsecond. What was there before is what let it in then.
     state rest = minus(s, step);
-    const state most = spaced_ ? state{t.turn} : minus(plus({t.counted}, tolerance_), step);
+    state most = spaced_ ? state{t.turn} : minus(plus({t.counted}, tolerance_), step);
+    most.whole += of_others;
     if (t.whole && later(rest, most)) rest = most;
     if (later({least}, rest)) rest = {least};
     s.whole = rest.whole;

@@ -41,8 +41,10 @@ local function give_back(key, turn, after, unit, held, spaced, whole_one)
   if after < turn + step then after = turn + step end
   local grown = up(tat, part) + returned - after
   if tat + returned < after then return end
-  local latest = math.max(turn, after - (spaced and unit or burst)) + 3
-  local is_last = unit and known and grown <= unit and last_turn <= latest
+  local roundings = 3
+  local of_others = grown > roundings and grown or 0
+  local latest = roundings + math.max(turn, after - (spaced and unit or burst))
+  local is_last = unit and known and grown <= unit and last_turn <= latest and not (spaced and of_others > 0)
   if spaced and not (is_last and step > 0) then return end
   if is_last then
     local least = math.max(passed, held)
@@ -54,6 +56,7 @@ local function give_back(key, turn, after, unit, held, spaced, whole_one)
     if not spaced then most, most_part = turn + burst - step, burst_part - step_part end
     if most_part < 0 then most, most_part = most - 1, most_part + parts end
     if most_part >= parts then most, most_part = most + 1, most_part - parts end
+    most = most + of_others
     if whole_one and (tat > most or tat == most and part > most_part) then tat, part = most, most_part end
     if tat < least then tat, part = least, 0 end
   else

@@ -19,6 +19,7 @@ end
 
 local at = 2
 for first = 1, #KEYS, tiers do
+  local mended = false
   for n = 1, tonumber(ARGV[place] or 1) do
     local turn, ours = clock, true
     local into = at + 1
@@ -43,8 +44,9 @@ for first = 1, #KEYS, tiers do
         into = into + width[t]
       end
       now = clock
-    else
+    elseif not mended then
       -- Far ahead of the clock, a state would look as far away to whoever asks again.
+      mended = true
       for t = 1, tiers do
         check[t](KEYS[first + t - 1], 0, true, scratch, 1)
         if refusal then return refusal end

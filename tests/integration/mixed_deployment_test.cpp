@@ -213,6 +213,37 @@ BOOST_AUTO_TEST_CASE(a_turn_of_a_slower_rate_takes_none_of_a_faster_one_with_it)
   });
 }
 
+// What a faster rate let through at once, behind a turn of a slower one, had no turns of its own.
+BOOST_AUTO_TEST_CASE(a_turn_of_a_slower_rate_takes_no_records_of_a_faster_one_with_it) {
+  const auto leaks = [](std::int64_t capacity, std::chrono::microseconds each) {
+    return weir::leaky_bucket{.capacity = capacity, .leak = {1, each}};
+  };
+  struct change {
+    const char* name;
+    weir::policy slow, fast;
+    std::chrono::hours left;  // until it is empty, once the turn is cancelled
+  };
+  const change changes[] = {{"tokens", tokens(1, 10h), tokens(100, 1h), 19h},
+                            {"leaks", leaks(5, 10h), leaks(50, 1h), 29h}};  // behind it they wait
+  on_both([&](const weir::store& store) {
+    for (const change& c : changes) {
+      BOOST_TEST_CONTEXT(c.name) {
+        const limiter slow(store, c.name, c.slow), fast(store, c.name, c.fast);
+        const weir::time_point start = record(slow).at;
+        asio::cancellation_signal leave;
+        crowd leaver;
+        slow.acquire("a", {.max_wait = 31 * 24h},
+                     asio::bind_cancellation_slot(leave.slot(), leaver.caller()));
+        for (int i = 0; i < 9; ++i) BOOST_TEST(record(fast).allowed);
+        leave.emit(asio::cancellation_type::terminal);
+        weir::test::run_until_complete(io, leaver);
+        const decision after = record(fast);
+        BOOST_TEST((after.at + after.reset_after - start == c.left + 1h));
+      }
+    }
+  });
+}
+
 // The times are of the clock: if a bucket ends while the stores are asked, they are asked again.
 BOOST_AUTO_TEST_CASE(both_stores_book_alike_when_the_resolution_changes) {
   const auto of = [](std::chrono::microseconds resolution) {

@@ -324,7 +324,6 @@ class plain_asking final : public plain_line {
 
   void hear(std::int64_t which, const std::string& failure, const decision& d) override {
     const ask a = asks_[index(which)];
-    trip_ = now - asked_at_;
     if (a.whom != none) at(a.whom).ask = none;
     if (!failure.empty()) {
       remaining_ = none;
@@ -332,6 +331,7 @@ class plain_asking final : public plain_line {
       if (a.whom != none && (failure == "aborted" || !a.is_inherited)) tell(a.whom, failure);
       return;
     }
+    if (d.source == source::store) trip_ = now - asked_at_;
     remaining_ = d.remaining;
     looked_ = now;
     if (!d.allowed) {

@@ -60,6 +60,17 @@ BOOST_AUTO_TEST_CASE(without_a_limit_all_are_asked_for) {
   BOOST_TEST(s.asked().size() == 99u);
 }
 
+// It asked for one more than could pass now; by the time it was asked for that one could.
+BOOST_AUTO_TEST_CASE(a_question_reckons_with_what_becomes_free_while_it_travels) {
+  line_stage s({}, {.limit = 100, .window = 10s});  // one in 100 ms
+  for (int i = 0; i < 9; ++i) s.arrive();
+  WEIR_TEST_NUMBERS(s.asked(), {0});
+  s.wait(150ms);
+  s.refuse(0, 100ms);
+  s.wait(100ms);
+  WEIR_TEST_NUMBERS(s.asked(), {0, 1, 2, 3, 4});  // in 100 ms + 2 * 150 ms, and one more
+}
+
 BOOST_AUTO_TEST_CASE(whoever_is_first_goes_when_one_may) {
   line_stage s({}, three_a_minute);
   s.arrive(0);
