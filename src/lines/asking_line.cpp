@@ -58,6 +58,32 @@ std::optional<pace> pace_of(const check& c) {
   return found;
 }
 
+std::string asking_line::refused_by() const {
+  std::string text;
+  if (!is_refused()) return text;
+  const check& c = *inside().begin()->caller;
+  // A refusal's place among all tiers; holds take none.
+  std::ptrdiff_t left = std::max<std::ptrdiff_t>(0, refused_->said.tier);
+  const auto is_it = [&](const limiter_core& limiter, std::string_view subject, std::int64_t cost) {
+    const auto tiers = static_cast<std::ptrdiff_t>(limiter.tiers.size()) -
+                       (limiter.has_hold ? 1 : 0);
+    left -= tiers;
+    if (left >= 0) return false;
+    const auto append = [&](const auto& value) {
+      text.append(reinterpret_cast<const char*>(&value), sizeof value);
+    };
+    append(&limiter);
+    append(cost);
+    text += subject;
+    return true;
+  };
+  if (is_it(*c.limiter, c.subject.view(), c.cost)) return text;
+  for (const term& t : c.further) {
+    if (is_it(*t.limiter, t.subject.view(), t.cost)) break;
+  }
+  return text;
+}
+
 void asking_line::come_in(waiter& w, time now, orders& o) {
   if (will_not_pass(w, now)) return tell(w, refusal_as_of(now), o);
   by_cost_.insert(w);
@@ -121,7 +147,9 @@ void asking_line::go_on(time now, orders& o) {
   turn_away(now, o);
   if (inside().empty()) return;
   const std::int64_t cost = inside().begin()->cost();
-  if (refused_ && now < refused_->until && cost >= refused_->cost) return;
+  if (refused_ && (is_held_ || (now < refused_->until && cost >= refused_->cost))) return;
+  ++rounds_;
+  if (!refused_) ++passes_;
   refused_.reset();
   asked_upto_ = last_arrival();
   asked_at_ = now;
@@ -155,7 +183,7 @@ void asking_line::turn_away(time now, orders& o) {
   }
   for (auto it = by_patience_.begin(); it != by_patience_.end() && it->latest <= now;) {
     waiter& w = *it++;
-    if (refused_ && w.latest < refused_->until) {
+    if (refused_ && (is_held_ || w.latest < refused_->until)) {
       tell(w, refusal_as_of(now), o);
     } else if (failed || w.goes.arrival <= asked_upto_) {
       tell(w, error::timed_out, o);
@@ -181,7 +209,8 @@ std::int64_t asking_line::might_pass(std::int64_t cost, time now) const {
 
 asking_line::time asking_line::next_time() const {
   if (asks_out() > 0 || inside().empty()) return time::max();
-  return std::min(refused_->until, by_patience_.begin()->latest);
+  const time patience = by_patience_.begin()->latest;
+  return is_held_ ? patience : std::min(refused_->until, patience);
 }
 
 }  // namespace weir::detail

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
 
 #include "lines/subject_line.hpp"
 
@@ -27,6 +29,18 @@ std::optional<pace> pace_of(const check& c);
 class asking_line final : public subject_line {
  public:
   asking_line(const line_rules& rules, const pace& p) noexcept : subject_line(rules), pace_(p) {}
+
+  // Of several limiters; see asking_order.
+  bool is_asking() const noexcept { return asks_out() > 0; }
+  bool is_refused() const noexcept { return refused_.has_value() && !inside().empty(); }
+  /// Which of the claims keeps its callers waiting; empty if none does.
+  std::string refused_by() const;
+  /// How often it has asked, and how often because nobody had been refused the last time.
+  std::uint64_t rounds() const noexcept { return rounds_; }
+  std::uint64_t passes() const noexcept { return passes_; }
+  /// It does not ask, even if it is time, until it is told the time when it no longer holds back.
+  void hold(bool back) noexcept { is_held_ = back; }
+  bool is_held() const noexcept { return is_held_; }
 
  private:
   /// The store's word that a cost does not pass before some time: then no larger one does.
@@ -60,9 +74,11 @@ class asking_line final : public subject_line {
   std::optional<knowledge> known_;
   time asked_at_{};                   // the last time
   std::chrono::nanoseconds trip_{0};  // until it was answered
-  bool is_news_ = false;              // the refusal
-  bool store_failed_ = false;         // since the last time it was asked
-  std::uint64_t asked_upto_ = 0;      // who had come last by then
+  std::uint64_t rounds_ = 0, passes_ = 0;
+  bool is_held_ = false;
+  bool is_news_ = false;          // the refusal
+  bool store_failed_ = false;     // since the last time it was asked
+  std::uint64_t asked_upto_ = 0;  // who had come last by then
 };
 
 }  // namespace weir::detail

@@ -59,8 +59,9 @@ void waiting_line::arrive(check& c) {
     }
     if (!context_gone_) {
       row& r = row_of(c);
-      r.line->arrive(c, ++arrivals_, clock_now(), o);
-      note(core, r, o);
+      const time now = clock_now();
+      r.line->arrive(c, ++arrivals_, now, o);
+      note(core, r, now, o);
     }
     is_late = context_gone_;
   }
@@ -75,8 +76,9 @@ void waiting_line::cancel(check& c, cancel_scope scope) {
     const std::lock_guard lock(mutex_);
     if (c.place == nullptr) return;  // on its way to the caller
     row& r = known_row_of(c);
-    r.line->leave(c, scope, clock_now(), o);
-    note(core, r, o);
+    const time now = clock_now();
+    r.line->leave(c, scope, now, o);
+    note(core, r, now, o);
   }
   carry_out(core, o, delivery::post);
 }
@@ -89,8 +91,9 @@ void waiting_line::answered(ask& a, delivery how) {
     const std::lock_guard lock(mutex_);
     if (context_gone_) return;
     row& r = known_row_of(a);
-    r.line->answered(a, clock_now(), o);
-    note(core, r, o);
+    const time now = clock_now();
+    r.line->answered(a, now, o);
+    note(core, r, now, o);
   }
   carry_out(core, o, how);
 }
@@ -104,7 +107,7 @@ void waiting_line::on_timer(const core_ptr& core) {
     while (!agenda_.empty() && agenda_.begin()->first <= now) {
       row& r = *agenda_.begin()->second;
       r.line->on_time(now, o);
-      note(core, r, o);
+      note(core, r, now, o);
     }
     arm(core);
   }
@@ -122,7 +125,12 @@ waiting_line::row& waiting_line::row_of(const check& c) {
   made->subject = c.subject;
   made->claims = std::move(claims);
   if (const auto p = pace_of(c)) {
-    made->line = std::make_unique<asking_line>(rules_, *p);
+    auto line = std::make_unique<asking_line>(rules_, *p);
+    if (!c.further.empty()) {
+      made->joint.emplace().line = line.get();
+      made->joint->of = made.get();
+    }
+    made->line = std::move(line);
   } else {
     made->line = std::make_unique<turn_line>(rules_);
   }
@@ -136,8 +144,22 @@ waiting_line::row& waiting_line::known_row_of(const check& c) {
   return *rows_.find({c.subject.view(), claims_of(c)})->second;
 }
 
-/// After whatever happened in a row: when it is to be looked at next, and what is to be asked.
-void waiting_line::note(const core_ptr& core, row& r, orders& o) {
+/// After whatever happened in a row. Others may have held back for it.
+void waiting_line::note(const core_ptr& core, row& r, time now, orders& o) {
+  if (!r.joint) return note_one(core, r, o);
+  std::vector<asking_order::member*> released;
+  asking_order_.note(*r.joint, released);
+  note_one(core, r, o);
+  for (std::size_t i = 0; i < released.size(); ++i) {
+    row& other = *static_cast<joint_row*>(released[i])->of;
+    other.line->on_time(now, o);
+    asking_order_.note(*released[i], released);
+    note_one(core, other, o);
+  }
+}
+
+/// When a row is to be looked at next, and what is to be asked.
+void waiting_line::note_one(const core_ptr& core, row& r, orders& o) {
   for (ask_ptr& a : o.starts) {
     a->self = a;
     to_start_.push_back(std::move(a));

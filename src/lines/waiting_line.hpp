@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "lines/asking_order.hpp"
 #include "lines/subject_line.hpp"
 #include "returned_turns.hpp"
 #include "shutdown_registry.hpp"
@@ -44,19 +45,25 @@ class waiting_line final : private shutdown_listener {
  private:
   /// Who stands in one line: all who ask for a subject; of several limiters, those with the same claims.
   using row_key = std::pair<std::string_view, std::string_view>;
+  struct row;
+  struct joint_row : asking_order::member {
+    row* of = nullptr;
+  };
   /// Such a line, and what this one notes of it.
   struct row {
     short_text subject;
     std::string claims;
     std::unique_ptr<subject_line> line;
-    time alarm = time::max();  // its place in the agenda
+    std::optional<joint_row> joint;  // of several limiters
+    time alarm = time::max();        // its place in the agenda
   };
 
   void context_shut_down() noexcept override;
   void on_timer(const core_ptr& core);
   row& row_of(const check& c);
   row& known_row_of(const check& c);
-  void note(const core_ptr& core, row& r, orders& o);
+  void note(const core_ptr& core, row& r, time now, orders& o);
+  void note_one(const core_ptr& core, row& r, orders& o);
   void arm(const core_ptr& core);
   void carry_out(const core_ptr& core, orders& o, delivery how);
   void submit(const core_ptr& core);
@@ -69,6 +76,7 @@ class waiting_line final : private shutdown_listener {
   // Under the mutex:
   boost::unordered_flat_map<row_key, std::unique_ptr<row>> rows_;  // by the rows' own texts
   std::set<std::pair<time, row*>> agenda_;
+  asking_order asking_order_;
   std::uint64_t arrivals_ = 0;
   std::vector<ask_ptr> to_start_;
   bool somebody_starts_ = false;

@@ -1,11 +1,13 @@
 // Several policies are waited for at once, one of which cannot book: tiers, and limiters in acquire_all.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "integration/line_fixture.hpp"
+#include "support/watched_store.hpp"
 
 namespace {
 
@@ -110,6 +112,20 @@ BOOST_AUTO_TEST_CASE(acquire_all_with_a_sliding_window_goes_as_it_came) {
   });
 }
 
+// All that might pass of a large cost were asked for, and one passed.
+BOOST_AUTO_TEST_CASE(a_leaky_bucket_is_asked_for_one_whatever_the_first_cost) {
+  const weir::store store = open(false);
+  const limiter l(store, "r",
+                  weir::tiers(sliding_window{.limit = 10'000, .window = 1min},
+                              leaky_bucket{.capacity = 1'000, .leak = {1'000, 1s}}));
+  const std::int64_t calls_before = script_calls();
+  procession p;
+  l.acquire("a", {.cost = 1'000}, p.caller());
+  for (int i = 0; i < 300; ++i) l.acquire("a", p.caller());
+  p.run(io);
+  BOOST_TEST(script_calls() - calls_before <= 2 * 301);
+}
+
 BOOST_AUTO_TEST_CASE(a_thousand_cost_one_call_for_each_batch) {
   const weir::store store = open(false);
   const limiter total(store, "total", sliding_window{.limit = 400, .window = 200ms}, together);
@@ -154,6 +170,51 @@ BOOST_AUTO_TEST_CASE(who_claims_something_else_waits_in_a_line_of_its_own) {
     // It has counted nothing.
     const decision d = answer([&](auto h) { total.fetch("all", h); });
     BOOST_TEST(d.used == 1 + 1 + 1 + 2 + 1);
+  });
+}
+
+// Each had a line of its own, and all of them asked whenever one could pass.
+BOOST_AUTO_TEST_CASE(consumers_with_a_total_in_common_do_not_ask_in_vain) {
+  constexpr std::size_t consumers = 300;
+  const sliding_window window{.limit = 20, .window = 20ms};
+  std::size_t asked = 0;
+  const weir::store store(std::make_shared<weir::test::watched_store>(
+      weir::make_memory_store(io.get_executor()), [&](const auto&) { ++asked; }));
+  const limiter total(store, "total", window, together);
+  const limiter each(store, "each", token_bucket{.capacity = 5, .refill = {1, 1s}}, together);
+  crowd c;
+  for (std::size_t i = 0; i < consumers; ++i) {
+    weir::acquire_all(total.on("all"), each.on(std::to_string(i)), c.caller());
+  }
+  weir::test::run_until_complete(io, c);
+  BOOST_TEST(c.allowed() == consumers);
+  std::vector<weir::time_point> grants;
+  for (const outcome& o : c) grants.push_back(o.d.at);
+  check_window(grants, window);
+  // Once when it comes; once more when it passes; then two others at the most, and the first who is refused.
+  BOOST_TEST_MESSAGE(asked << " asked");
+  BOOST_TEST(asked <= 6 * consumers);
+}
+
+// Whoever is first of those refused by the total leaves; or is refused by something else, for good.
+BOOST_AUTO_TEST_CASE(nobody_is_forgotten_behind_one_that_leaves) {
+  on_both([&](const weir::store& store) {
+    const limiter total(store, "total", sliding_window{.limit = 4, .window = 100ms}, together);
+    const limiter each(store, "each", one_a_day, together);
+    answer([&](auto h) { weir::record_all(total.on("all", 3), each.on("1"), h); });
+    answer([&](auto h) { weir::record_all(total.on("all"), each.on("none"), h); });
+    cancellable_crowd waiting;
+    for (const char* const consumer : {"0", "1", "2", "3", "4", "5"}) {
+      weir::acquire_all(total.on("all"), each.on(consumer), very_patiently, waiting.caller());
+    }
+    settle(total);
+    waiting.cancel(0);
+    weir::test::run_until(io, [&] { return waiting.c.answered() == 5; });
+    WEIR_TEST_ERROR(waiting.c[0].ec, aborted);
+    BOOST_TEST(waiting.c.allowed() == 4u);
+    BOOST_TEST(waiting.c[1].times == 0);  // its own bucket is empty
+    waiting.cancel(1);
+    weir::test::run_until_complete(io, waiting.c);
   });
 }
 
