@@ -5,7 +5,7 @@
 namespace weir::detail {
 
 void asking_order::note(member& m, std::vector<member*>& released) {
-  const asking_line& line = *m.line;
+  const asking_line& line = *m.asking;
   const bool has_passed = line.passes() != m.passes;
   m.passes = line.passes();
   if (has_passed && !m.refused_by.empty()) leave(m, true, released);
@@ -25,7 +25,7 @@ void asking_order::note(member& m, std::vector<member*>& released) {
 void asking_order::enter(member& m, const std::string& by) {
   m.refused_by = by;
   m.place = ++places_;
-  m.line->hold(true);
+  m.asking->hold(true);
   gates_[by].members.emplace(m.place, &m);
 }
 
@@ -34,7 +34,7 @@ void asking_order::leave(member& m, bool has_passed, std::vector<member*>& relea
   gate& g = at->second;
   g.members.erase(m.place);
   m.refused_by.clear();
-  m.line->hold(false);
+  m.asking->hold(false);
   if (has_passed) g.width = std::min(most_at_once, 2 * g.width);
   if (g.members.empty()) {
     gates_.erase(at);
@@ -48,8 +48,8 @@ void asking_order::settle(gate& g, std::vector<member*>& released) {
   for (auto it = g.members.begin(); it != g.members.end() && i < most_at_once; ++it, ++i) {
     member& m = *it->second;
     const bool may_ask = i < g.width;
-    if (m.line->is_asking() || m.line->is_held() != may_ask) continue;
-    m.line->hold(!may_ask);
+    if (m.asking->is_asking() || m.asking->is_held() != may_ask) continue;
+    m.asking->hold(!may_ask);
     if (may_ask) released.push_back(&m);
   }
 }

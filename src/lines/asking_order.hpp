@@ -19,7 +19,7 @@ class asking_order {
  public:
   /// A line that takes part.
   struct member {
-    asking_line* line = nullptr;
+    asking_line* asking = nullptr;
     std::string refused_by;  // whom it stands behind others for; empty if it does not
     std::uint64_t place = 0;
     std::uint64_t rounds = 0, passes = 0;  // of the line, when this was last noted

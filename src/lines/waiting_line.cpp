@@ -126,10 +126,7 @@ waiting_line::row& waiting_line::row_of(const check& c) {
   made->claims = std::move(claims);
   if (const auto p = pace_of(c)) {
     auto line = std::make_unique<asking_line>(rules_, *p);
-    if (!c.further.empty()) {
-      made->joint.emplace().line = line.get();
-      made->joint->of = made.get();
-    }
+    if (!c.further.empty()) made->asking = line.get();
     made->line = std::move(line);
   } else {
     made->line = std::make_unique<turn_line>(rules_);
@@ -146,14 +143,14 @@ waiting_line::row& waiting_line::known_row_of(const check& c) {
 
 /// After whatever happened in a row. Others may have held back for it.
 void waiting_line::note(const core_ptr& core, row& r, time now, orders& o) {
-  if (!r.joint) return note_one(core, r, o);
+  if (r.asking == nullptr) return note_one(core, r, o);
   std::vector<asking_order::member*> released;
-  asking_order_.note(*r.joint, released);
+  asking_order_.note(r, released);
   note_one(core, r, o);
   for (std::size_t i = 0; i < released.size(); ++i) {
-    row& other = *static_cast<joint_row*>(released[i])->of;
+    row& other = static_cast<row&>(*released[i]);
     other.line->on_time(now, o);
-    asking_order_.note(*released[i], released);
+    asking_order_.note(other, released);
     note_one(core, other, o);
   }
 }

@@ -45,17 +45,12 @@ class waiting_line final : private shutdown_listener {
  private:
   /// Who stands in one line: all who ask for a subject; of several limiters, those with the same claims.
   using row_key = std::pair<std::string_view, std::string_view>;
-  struct row;
-  struct joint_row : asking_order::member {
-    row* of = nullptr;
-  };
-  /// Such a line, and what this one notes of it.
-  struct row {
+  /// Such a line, and what this one notes of it. Of several limiters, it takes part in the asking order.
+  struct row : asking_order::member {
     short_text subject;
     std::string claims;
     std::unique_ptr<subject_line> line;
-    std::optional<joint_row> joint;  // of several limiters
-    time alarm = time::max();        // its place in the agenda
+    time alarm = time::max();  // its place in the agenda
   };
 
   void context_shut_down() noexcept override;
