@@ -214,9 +214,12 @@ BOOST_AUTO_TEST_CASE(without_a_store_all_pass_together_if_they_may) {
 BOOST_AUTO_TEST_CASE(threads_come_and_leave) {
   const std::uint64_t seed = weir::test::run_seed();
   BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << seed);
+  const weir::token_bucket bucket{.capacity = 5, .refill = {1, 200us}};
   const std::pair<const char*, weir::policy> policies[] = {
       {"window", sliding_window{.limit = 50, .window = 20ms}},
-      {"bucket", weir::token_bucket{.capacity = 5, .refill = {1, 200us}}}};
+      {"bucket", bucket},
+      {"together",
+       sliding_window{.limit = 50, .window = 20ms}}};  // with a bucket for each of some accounts
   for (const bool in_memory : {true, false}) {
     for (const auto strategy :
          {on_overflow::drop_oldest, on_overflow::drop_lowest_priority, on_overflow::block}) {
@@ -226,7 +229,10 @@ BOOST_AUTO_TEST_CASE(threads_come_and_leave) {
                                       ? weir::make_memory_store(pool.get_executor())
                                       : weir::make_redis_store(pool.get_executor(),
                                                                weir::test::patient_options(server));
-        const limiter l(store, name, policy, {.max_waiting = 20, .overflow = strategy});
+        const bool together = name == std::string("together");
+        const limiter l(store, name, policy,
+                        {.group = "g", .max_waiting = 20, .overflow = strategy});
+        const limiter each(store, "each", bucket, {.group = "g"});
         std::atomic<int> told{0}, wrong{0};
         struct caller {
           explicit caller(const asio::any_io_executor& e) : strand(asio::make_strand(e)) {}
@@ -246,17 +252,23 @@ BOOST_AUTO_TEST_CASE(threads_come_and_leave) {
               const acquire_options how{.cost = random.one_in(3) ? 2 : 1,
                                         .max_wait = random.one_in(3) ? 5ms : 10s,
                                         .priority = static_cast<int>(random.between(0, 3))};
-              asio::post(c.strand, [&, how, leaves] {
-                l.acquire("a", how,
-                          asio::bind_cancellation_slot(
-                              c.signal.slot(),
-                              asio::bind_executor(c.strand, [&](weir::error_code ec, decision) {
-                                if (ec && ec != aborted && ec != error::overloaded &&
-                                    ec != error::timed_out) {
-                                  ++wrong;
-                                }
-                                ++told;
-                              })));
+              const std::string account(1, static_cast<char>('a' + random.between(0, 6)));
+              asio::post(c.strand, [&, how, leaves, account] {
+                auto caller = asio::bind_cancellation_slot(
+                    c.signal.slot(),
+                    asio::bind_executor(c.strand, [&](weir::error_code ec, decision) {
+                      if (ec && ec != aborted && ec != error::overloaded && ec != error::timed_out) {
+                        ++wrong;
+                      }
+                      ++told;
+                    }));
+                if (together) {
+                  weir::acquire_all(l.on("a", how.cost), each.on(account),
+                                    weir::joint_options{.max_wait = how.max_wait},
+                                    std::move(caller));
+                } else {
+                  l.acquire("a", how, std::move(caller));
+                }
                 if (leaves) {
                   asio::post(c.strand, [&] { c.signal.emit(cancellation_type::terminal); });
                 }
