@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <boost/asio/error.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -26,8 +27,10 @@ asio::awaitable<void> https_connection::connect(const addresses& to, const std::
   co_await socket.async_connect(to, asio::use_awaitable);
   socket.socket().set_option(tcp::no_delay(true));
 
-  // The name we want goes out (SNI), and has to be in the certificate.
-  ::SSL_set_tlsext_host_name(stream_.native_handle(), host.c_str());
+  // The name we want goes out (SNI: a name, no address; RFC 6066), and has to be in the certificate.
+  boost::system::error_code is_name;
+  asio::ip::make_address(host, is_name);
+  if (is_name) ::SSL_set_tlsext_host_name(stream_.native_handle(), host.c_str());
   stream_.set_verify_mode(asio::ssl::verify_peer);
   stream_.set_verify_callback(asio::ssl::host_name_verification(host));
   co_await stream_.async_handshake(asio::ssl::stream_base::client, asio::use_awaitable);

@@ -90,7 +90,7 @@ void asking_line::come_in(waiter& w, time now, orders& o) {
   by_patience_.insert(w);
 }
 
-/// What was sent may be granted: then others have it.
+/// What was sent may be granted: then others have it, or it goes back.
 void asking_line::withdraw(waiter& w, orders& o) {
   if (w.asked != nullptr) o.cancels.emplace_back(w.asked, cancel_scope::only_unsent);
 }
@@ -139,7 +139,11 @@ void asking_line::hear(ask& a, time now, orders& o) {
     return;
   }
   const auto first = by_cost_.lower_bound(a.cost, order::of_cost());
-  if (first != by_cost_.end() && first->cost() == a.cost) tell(*first, a.answer, o);
+  if (first != by_cost_.end() && first->cost() == a.cost) {
+    tell(*first, a.answer, o);
+  } else if (store_spoke) {
+    o.returns.push_back(a.shared_from_this());  // they have all left
+  }
 }
 
 void asking_line::go_on(time now, orders& o) {

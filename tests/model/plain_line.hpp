@@ -343,7 +343,11 @@ class plain_asking final : public plain_line {
       return;
     }
     const std::int64_t who = first([&](const caller& c) { return c.is_inside && c.cost == a.cost; });
-    if (who != none) tell(who, text(d.at.time_since_epoch().count(), 0, 0));
+    if (who != none) {
+      tell(who, text(d.at.time_since_epoch().count(), 0, 0));
+    } else if (d.source == source::store) {
+      returned.push_back(std::to_string(which));
+    }
   }
 
   void go_on() override {

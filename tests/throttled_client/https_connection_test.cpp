@@ -262,6 +262,18 @@ BOOST_AUTO_TEST_CASE(a_server_that_never_greets_is_not_waited_for_for_ever) {
                   beast::error::timeout);
 }
 
+// Servers may refuse an address.
+BOOST_AUTO_TEST_CASE(a_name_is_asked_for_and_an_address_is_not) {
+  for (const std::string host : {"localhost", "127.0.0.1"}) {
+    https_peer peer(io, files, {{{ok("one")}}});
+    weir::test::run(io, [&]() -> asio::awaitable<void> {
+      co_await connect(peer, host);
+      BOOST_TEST(co_await ask() == "one");
+    });
+    BOOST_TEST(peer.seen().at(0).server_name == (host == "localhost" ? host : ""));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_server_of_another_name_is_told_nothing) {
   const auto others = ca.issue("DNS:elsewhere.example,IP:127.0.0.2");
   https_peer peer(io, others);

@@ -84,7 +84,10 @@ asio::awaitable<void> https_peer::serve(std::shared_ptr<connection> c, std::size
     http::request<http::string_body> asked;
     const auto [read_error, read] = co_await http::async_read(c->stream, buffer, asked, result);
     if (read_error) break;
-    seen_.push_back({number, std::chrono::steady_clock::now(), std::move(asked)});
+    const char* const name = ::SSL_get_servername(c->stream.native_handle(),
+                                                  TLSEXT_NAMETYPE_host_name);
+    seen_.push_back(
+        {number, std::chrono::steady_clock::now(), name == nullptr ? "" : name, std::move(asked)});
     more_.cancel();
     if (!scripted) continue;
 

@@ -36,6 +36,7 @@ std::string ok(const std::string& body);
 struct seen_request {
   std::size_t connection;
   std::chrono::steady_clock::time_point at;
+  std::string server_name;  // which the client wants, by TLS; empty if it has not said
   http::request<http::string_body> message;
 };
 

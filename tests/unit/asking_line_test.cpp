@@ -336,6 +336,25 @@ BOOST_AUTO_TEST_CASE(leaving_the_line) {
   s.leave(2);
   WEIR_TEST_NUMBERS(s.told(), {2});
   WEIR_TEST_NUMBERS(s.cancelled(), {});
+  WEIR_TEST_NUMBERS(s.returned(), {});
+  BOOST_TEST(s.line->is_idle());
+}
+
+// It counted as used.
+BOOST_AUTO_TEST_CASE(what_nobody_wants_any_more_goes_back) {
+  line_stage s({}, three_a_minute);
+  s.arrive();
+  s.leave(0);
+  s.arrive(0, 10s, 2);  // of another cost
+  s.pass(0, 2);
+  WEIR_TEST_NUMBERS(s.returned(), {0});
+  WEIR_TEST_NUMBERS(s.asked(), {0, 1});
+  s.leave(1);
+  decision d;
+  d.allowed = true;
+  d.source = weir::source::fallback;  // that goes on alone
+  s.answer(1, d);
+  WEIR_TEST_NUMBERS(s.returned(), {});
   BOOST_TEST(s.line->is_idle());
 }
 
