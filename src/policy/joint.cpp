@@ -124,28 +124,49 @@ bool can_book(const kernel& k) noexcept {
   return std::visit([](const auto& one) { return one.can_book; }, k);
 }
 
+/// The first time at which one of them would let it go, without a delay. It begins with what that says now.
+template <class State>
+instant own_turn(const tier<State>& t, instant now, decision d) {
+  instant turn = now;
+  // A leaky bucket that refuses would then ask for a delay; nothing more comes after that.
+  for (int i = 0; i < 2; ++i) {
+    const auto wait = d.allowed ? d.delay : d.retry_after;
+    if (wait.count() == 0) break;
+    const instant own = (d.at + wait).time_since_epoch().count();
+    turn = std::max(turn, own);
+    d = fetch(t, moment(now, own));
+  }
+  return turn;
+}
+
 template <class State>
 instant turn_of(std::span<const tier<State>> tiers, instant now) {
   instant turn = now;
-  for (const tier<State>& t : tiers) {
-    decision d = fetch(t, now);
-    // A leaky bucket that refuses would then ask for a delay; nothing more comes after that.
-    for (int i = 0; i < 2; ++i) {
-      const auto wait = d.allowed ? d.delay : d.retry_after;
-      if (wait.count() == 0) break;
-      const instant own = (d.at + wait).time_since_epoch().count();
-      turn = std::max(turn, own);
-      d = fetch(t, moment(now, own));
-    }
-  }
+  for (const tier<State>& t : tiers) turn = std::max(turn, own_turn(t, now, fetch(t, now)));
   return turn;
+}
+
+/// As fetch_all(), for one whose turn has not come: whoever would only delay it refuses, too. So `tier` is the last to let it go.
+template <class State>
+decision refusal_of_turn(std::span<const tier<State>> tiers, instant now) {
+  std::array<decision, max_tiers> each;
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    decision& d = each[i];
+    d = fetch(tiers[i], now);
+    const instant turn = own_turn(tiers[i], now, d);
+    if (turn == now) continue;
+    d.allowed = false;
+    d.delay = {};
+    d.retry_after = to_time_point(turn) - d.at;
+  }
+  return answer(tiers, {each.data(), tiers.size()});
 }
 
 template <class State>
 decision book_at(std::span<const tier<State>> tiers, moment turn, span max_wait) {
   const std::chrono::microseconds wait(turn.when - turn.clock);
   if (wait.count() > max_wait) {
-    decision d = fetch_all(tiers, turn.clock);
+    decision d = refusal_of_turn(tiers, turn.clock);
     // Or whoever asks again would find it as far away.
     if constexpr (std::is_same_v<State, any_state>) {
       for (const tier<State>& t : tiers) {

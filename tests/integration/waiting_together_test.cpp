@@ -249,6 +249,24 @@ BOOST_AUTO_TEST_CASE(a_refusal_says_which_of_them_refused) {
   });
 }
 
+// It named none, or one that would let it go before: those behind were taken to wait for the total, and held back others.
+BOOST_AUTO_TEST_CASE(a_leaky_bucket_that_only_delays_refuses_the_turn) {
+  on_both([&](const weir::store& store) {
+    const leaky_bucket bucket{.capacity = 5, .leak = weir::per_hour(1)};
+    const sliding_window window{.limit = 100, .window = 240h};
+    const token_bucket tokens{.capacity = 1, .refill = {1, 1min}};  // later than now, too
+    const limiter waits(store, "waits", weir::tiers(window, bucket));
+    const limiter books(store, "books", weir::tiers(tokens, bucket));
+    for (const limiter* l : {&waits, &books}) {
+      BOOST_TEST(answer([&](auto h) { l->acquire("a", h); }).allowed);
+      const decision d = answer([&](auto h) { l->acquire("a", {.max_wait = 1s}, h); });
+      BOOST_TEST(!d.allowed);
+      BOOST_TEST(d.tier == 1);
+      BOOST_TEST((d.limit == 5 && d.retry_after > 59min && d.retry_after <= 1h));
+    }
+  });
+}
+
 // ---- when the store cannot say
 
 BOOST_AUTO_TEST_CASE(the_strictest_failure_policy_decides) {
