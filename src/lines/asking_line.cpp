@@ -108,6 +108,7 @@ bool asking_line::take_over(waiter& from, waiter& newcomer, time) {
 void asking_line::hear(ask& a, time now, orders& o) {
   waiter* const own = a.for_whom;
   if (own != nullptr) own->asked.reset();
+  store_spoke_ = !a.ec && a.answer.source == source::store;
   if (a.ec) {
     known_.reset();
     const bool was_cancelled = a.ec == boost::asio::error::operation_aborted;
@@ -116,9 +117,8 @@ void asking_line::hear(ask& a, time now, orders& o) {
     if (own != nullptr && (was_cancelled || !a.is_inherited)) tell(*own, a.ec, o);
     return;
   }
-  const bool store_spoke = a.answer.source == source::store;
-  if (store_spoke) trip_ = now - asked_at_;
-  if (!store_spoke && failure_policy_of(a) == on_failure::open) {
+  if (store_spoke_) trip_ = now - asked_at_;
+  if (!store_spoke_ && failure_policy_of(a) == on_failure::open) {
     // All pass, as long as nobody counts.
     known_.reset();
     while (!inside().empty()) tell(*inside().begin(), a.answer, o);
@@ -138,16 +138,24 @@ void asking_line::hear(ask& a, time now, orders& o) {
     is_news_ = true;
     return;
   }
+  ++grants_;
   const auto first = by_cost_.lower_bound(a.cost, order::of_cost());
   if (first != by_cost_.end() && first->cost() == a.cost) {
     tell(*first, a.answer, o);
-  } else if (store_spoke) {
+  } else if (store_spoke_) {
+    gave_back_ = true;
     o.returns.push_back(a.shared_from_this());  // they have all left
   }
 }
 
 void asking_line::go_on(time now, orders& o) {
   if (asks_out() > 0) return;
+  if (std::exchange(gave_back_, false)) {
+    // What the store said is true no more.
+    refused_.reset();
+    known_.reset();
+    is_news_ = false;
+  }
   turn_away(now, o);
   if (inside().empty()) return;
   const std::int64_t cost = inside().begin()->cost();
@@ -172,7 +180,23 @@ bool asking_line::will_not_pass(const waiter& w, time now) const {
 }
 
 decision asking_line::refusal_as_of(time now) const {
-  return after(refused_->said, std::chrono::floor<microseconds>(now - refused_->heard));
+  decision d = after(refused_->said, std::chrono::floor<microseconds>(now - refused_->heard));
+  if (is_held_ && now >= refused_->until) {
+    // Others are before it. As long as one takes at the window's own pace, at the least.
+    const auto one = policies::wide{pace_.window.count()} * refused_->cost / pace_.limit;
+    d.retry_after = std::max(d.retry_after, microseconds(static_cast<std::int64_t>(one)));
+  }
+  return d;
+}
+
+void asking_line::hear_of(const asking_line& other) {
+  if (!refused_ || !other.refused_) return;
+  const auto tier = refused_->said.tier;
+  const std::int64_t cost = refused_->cost;
+  refused_ = other.refused_;
+  refused_->said.tier = tier;
+  refused_->cost = cost;
+  is_news_ = true;
 }
 
 /// Those who will not pass in time, and those whose time is over after they have been there for a round of questions.

@@ -35,9 +35,14 @@ class asking_line final : public subject_line {
   bool is_refused() const noexcept { return refused_.has_value() && !inside().empty(); }
   /// Which of the claims keeps its callers waiting; empty if none does.
   std::string refused_by() const;
-  /// How often it has asked, and how often because nobody had been refused the last time.
+  /// How often it has asked, and how often because nobody had been refused the last time; and how many passed.
   std::uint64_t rounds() const noexcept { return rounds_; }
   std::uint64_t passes() const noexcept { return passes_; }
+  std::uint64_t grants() const noexcept { return grants_; }
+  /// Whether the last answer was the store's own.
+  bool store_spoke() const noexcept { return store_spoke_; }
+  /// Of two that the same claim refused: this one goes by what the other has heard. To be told the time.
+  void hear_of(const asking_line& other);
   /// It does not ask, even if it is time, until it is told the time when it no longer holds back.
   void hold(bool back) noexcept { is_held_ = back; }
   bool is_held() const noexcept { return is_held_; }
@@ -74,8 +79,10 @@ class asking_line final : public subject_line {
   std::optional<knowledge> known_;
   time asked_at_{};                   // the last time
   std::chrono::nanoseconds trip_{0};  // until it was answered
-  std::uint64_t rounds_ = 0, passes_ = 0;
+  std::uint64_t rounds_ = 0, passes_ = 0, grants_ = 0;
+  bool store_spoke_ = true;
   bool is_held_ = false;
+  bool gave_back_ = false;        // since the last time it asked
   bool is_news_ = false;          // the refusal
   bool store_failed_ = false;     // since the last time it was asked
   std::uint64_t asked_upto_ = 0;  // who had come last by then

@@ -1,28 +1,42 @@
 #include "lines/asking_order.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace weir::detail {
 
 void asking_order::note(member& m, std::vector<member*>& released) {
   const asking_line& line = *m.asking;
-  const bool has_passed = line.passes() != m.passes;
-  m.passes = line.passes();
-  if (has_passed && !m.refused_by.empty()) leave(m, true, released);
+  const auto has_passed = [&] { return std::exchange(m.grants, line.grants()) != line.grants(); };
+  const bool was_not_refused = std::exchange(m.passes, line.passes()) != line.passes();
+  if (was_not_refused && !m.refused_by.empty()) leave(m, has_passed(), released);
   if (line.is_asking()) return;
-  const bool has_asked = line.rounds() != m.rounds;
-  m.rounds = line.rounds();
+  const bool has_asked = std::exchange(m.rounds, line.rounds()) != line.rounds();
+  const bool passed = has_passed();
   if (!has_asked && line.is_refused() != m.refused_by.empty()) return;  // nothing new
   const std::string by = line.refused_by();
-  if (!m.refused_by.empty() && m.refused_by != by) leave(m, has_asked, released);
+  if (!m.refused_by.empty() && m.refused_by != by) leave(m, passed, released);
   if (by.empty()) return;
-  if (m.refused_by.empty()) enter(m, by);
+  if (m.refused_by.empty()) {
+    stand_behind(m, by);
+  } else if (passed) {
+    // It has had its share, and others wait.
+    gates_.at(by).members.erase(m.place);
+    stand_behind(m, by);
+  }
   gate& g = gates_.at(by);
-  if (has_asked) g.width = 1;
+  if (has_asked) {
+    g.width = line.store_spoke() ? 1 : most_at_once;
+    member& first = *g.members.begin()->second;
+    if (&first != &m && !first.asking->is_asking()) {
+      first.asking->hear_of(line);
+      if (!first.asking->is_held()) released.push_back(&first);
+    }
+  }
   settle(g, released);
 }
 
-void asking_order::enter(member& m, const std::string& by) {
+void asking_order::stand_behind(member& m, const std::string& by) {
   m.refused_by = by;
   m.place = ++places_;
   m.asking->hold(true);
@@ -35,7 +49,11 @@ void asking_order::leave(member& m, bool has_passed, std::vector<member*>& relea
   g.members.erase(m.place);
   m.refused_by.clear();
   m.asking->hold(false);
-  if (has_passed) g.width = std::min(most_at_once, 2 * g.width);
+  if (!m.asking->store_spoke()) {
+    g.width = most_at_once;  // they are all to know
+  } else if (has_passed) {
+    g.width = std::min(most_at_once, 2 * g.width);
+  }
   if (g.members.empty()) {
     gates_.erase(at);
   } else {

@@ -12,7 +12,8 @@ namespace weir::detail {
 
 /// Lines with different claims may be refused by what they have in common: the total that all consumers share. If each asked
 /// when there is room again, all but one would ask in vain, each time. So those whom the same claim refused ask one after the
-/// other: the first alone, and after each one that passes, twice as many.
+/// other: the first alone, and after each one that passes without a refusal, twice as many. Who has passed and is refused again
+/// stands behind the others.
 ///
 /// Without a lock; whoever drives the lines calls note() after whatever happened in one of them.
 class asking_order {
@@ -22,7 +23,7 @@ class asking_order {
     asking_line* asking = nullptr;
     std::string refused_by;  // whom it stands behind others for; empty if it does not
     std::uint64_t place = 0;
-    std::uint64_t rounds = 0, passes = 0;  // of the line, when this was last noted
+    std::uint64_t rounds = 0, passes = 0, grants = 0;  // of the line, when this was last noted
   };
 
   /// `released`: those that need not hold back any longer. They are to be told the time, and noted.
@@ -36,7 +37,7 @@ class asking_order {
 
   static constexpr std::size_t most_at_once = 64;
 
-  void enter(member& m, const std::string& by);
+  void stand_behind(member& m, const std::string& by);
   void leave(member& m, bool has_passed, std::vector<member*>& released);
   static void settle(gate& g, std::vector<member*>& released);
 

@@ -196,6 +196,29 @@ BOOST_AUTO_TEST_CASE(consumers_with_a_total_in_common_do_not_ask_in_vain) {
   BOOST_TEST(asked <= 6 * consumers);
 }
 
+// Whoever was first asked for all of its callers before anybody else was asked for.
+BOOST_AUTO_TEST_CASE(a_crowded_account_shares_the_total_with_the_others) {
+  on_both([&](const weir::store& store) {
+    const limiter total(store, "total", sliding_window{.limit = 40, .window = 40ms}, together);
+    const limiter each(store, "each", token_bucket{.capacity = 1'000, .refill = {1, 1s}}, together);
+    std::string order;
+    const auto wait = [&](const char* account) {
+      weir::acquire_all(total.on("all"), each.on(account),
+                        [&order, account](weir::error_code ec, const decision& d) {
+                          BOOST_TEST((!ec && d.allowed));
+                          order += account;
+                        });
+    };
+    for (int i = 0; i < 200; ++i) wait("a");
+    for (int i = 0; i < 200; ++i) wait("b");
+    weir::test::run_until(io, [&] { return order.size() == 400; });
+    // After the first window's worth, which came to one question.
+    const auto of_a = std::count(order.begin() + 50, order.begin() + 250, 'a');
+    BOOST_TEST_MESSAGE(of_a << " of 200");
+    BOOST_TEST((of_a >= 60 && of_a <= 140));
+  });
+}
+
 // Whoever is first of those refused by the total leaves; or is refused by something else, for good.
 BOOST_AUTO_TEST_CASE(nobody_is_forgotten_behind_one_that_leaves) {
   on_both([&](const weir::store& store) {

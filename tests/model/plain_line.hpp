@@ -347,11 +347,14 @@ class plain_asking final : public plain_line {
       tell(who, text(d.at.time_since_epoch().count(), 0, 0));
     } else if (d.source == source::store) {
       returned.push_back(std::to_string(which));
+      gave_back_ = true;
     }
   }
 
   void go_on() override {
     if (any_out()) return;
+    if (gave_back_) refused_cost_ = remaining_ = none;
+    gave_back_ = false;
     for (std::int64_t who = 0; who < static_cast<std::int64_t>(callers_.size()); ++who) {
       const caller& c = at(who);
       if (c.is_told || !c.is_inside) continue;
@@ -391,6 +394,7 @@ class plain_asking final : public plain_line {
   decision refused_;
   std::int64_t there_were_ = 0;  // when it was last asked
   bool failed_ = false;
+  bool gave_back_ = false;
 };
 
 }  // namespace weir::model

@@ -358,6 +358,25 @@ BOOST_AUTO_TEST_CASE(what_nobody_wants_any_more_goes_back) {
   BOOST_TEST(s.line->is_idle());
 }
 
+// Whoever stood behind was refused for as long as if that had been used.
+BOOST_AUTO_TEST_CASE(a_refusal_from_before_a_grant_went_back_holds_no_more) {
+  line_stage s({}, three_a_minute);
+  for (int i = 0; i < 3; ++i) s.arrive();
+  s.arrive(0, 10s, 2);
+  s.pass(0, 2);
+  WEIR_TEST_NUMBERS(s.asked(), {0, 1, 2});
+  s.leave(1);
+  s.leave(2);
+  s.told();
+  s.pass(1, 0);
+  s.refuse(2, 50s);
+  WEIR_TEST_NUMBERS(s.returned(), {1});
+  WEIR_TEST_NUMBERS(s.told(), {});
+  WEIR_TEST_NUMBERS(s.asked(), {3});
+  s.refuse(3, 50s);
+  WEIR_TEST_NUMBERS(s.told(), {3});
+}
+
 BOOST_AUTO_TEST_CASE(leaving_without_a_trace_only) {
   line_stage s({}, three_a_minute);
   s.arrive();

@@ -39,6 +39,12 @@ class line_stage {
             rules(m), detail::pace{.limit = window.limit, .window = window.window})),
         core_(make_core("r", policy(window))) {}
 
+  /// For the same limiter.
+  line_stage(const line_stage& other, const manner& m, const sliding_window& window)
+      : line_stage(m, window) {
+    core_ = other.core_;
+  }
+
   ~line_stage() {
     detail::check_list rest;
     line->abandon(rest);
