@@ -127,6 +127,7 @@ instant meter::after(const decision& d) const noexcept {
 }
 
 span meter::unit() const noexcept {
+  if (interval_ < parts_) return -1;  // less than a microsecond: what came later cannot be told
   return std::max<span>(parts_ > 1 ? 1 : 0, (interval_ - 1) / parts_);
 }
 
