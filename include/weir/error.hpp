@@ -20,7 +20,7 @@ enum class error {
   invalid_resource,    ///< empty or oversized resource name
   invalid_subject,     ///< empty or oversized subject
   invalid_cost,        ///< cost below 1 or beyond 2^52 - 1
-  invalid_options,     ///< redis_options that contradict each other or are out of range
+  invalid_options,     ///< options of a store that contradict each other or are out of range
   invalid_tls_file,    ///< a file of certificates or a key that cannot be read or used
   cost_exceeds_limit,  ///< the cost can never fit the policy: waiting would not help
   cannot_combine,  ///< limiters asked together that are not of one store and group, or do not fit otherwise

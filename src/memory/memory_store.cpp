@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <bit>
+#include <boost/system/system_error.hpp>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include "conclude.hpp"
 #include "limiter_core.hpp"
 #include "memory/shard.hpp"
+#include "options_check.hpp"
 #include "waiting_room.hpp"
 
 namespace weir {
@@ -170,6 +172,10 @@ class memory_store final : public detail::store_backend {
 }  // namespace
 
 store make_memory_store(const boost::asio::any_io_executor& executor, memory_options options) {
+  if (const std::string fault = detail::fault_of(options); !fault.empty()) {
+    throw boost::system::system_error(make_error_code(error::invalid_options),
+                                      "memory_options: " + fault);
+  }
   return store(std::make_shared<memory_store>(executor, std::move(options)));
 }
 

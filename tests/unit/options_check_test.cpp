@@ -1,0 +1,117 @@
+// Numbers of a store's options that are out of range are turned away where they are given.
+#include "options_check.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/system/system_error.hpp>
+#include <boost/test/unit_test.hpp>
+#include <functional>
+#include <limits>
+#include <string>
+#include <string_view>
+
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+using weir::error;
+using weir::memory_options;
+using weir::redis_options;
+
+constexpr auto most = std::numeric_limits<std::size_t>::max();
+
+struct field {
+  std::string_view name;
+  std::function<void(redis_options&, milliseconds)> set;
+  milliseconds low;
+};
+
+const field durations[] = {
+    {"timeout", [](auto& o, auto d) { o.timeout = d; }, 1ms},
+    {"connect_timeout", [](auto& o, auto d) { o.connect_timeout = d; }, 1ms},
+    {"silence_timeout", [](auto& o, auto d) { o.silence_timeout = d; }, 10ms},
+    {"ping_interval", [](auto& o, auto d) { o.ping_interval = d; }, 10ms},
+    {"backoff_min", [](auto& o, auto d) { o.backoff_min = o.backoff_max = d; }, 1ms},
+    {"backoff_max", [](auto& o, auto d) { o.backoff_min = 1ms, o.backoff_max = d; }, 1ms},
+    {"breaker_pause", [](auto& o, auto d) { o.breaker_pause = d; }, 1ms},
+};
+
+std::string redis_fault(const std::function<void(redis_options&)>& change) {
+  redis_options o;
+  change(o);
+  return weir::detail::fault_of(o);
+}
+
+std::string memory_fault(const std::function<void(memory_options&)>& change) {
+  memory_options o;
+  change(o);
+  return weir::detail::fault_of(o);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(options_check_suite)
+
+// A ping_interval of 0 took 93 % of a core; with a silence_timeout of 0, or durations that overflow, every call failed.
+BOOST_AUTO_TEST_CASE(durations_that_would_spin_or_overflow_are_refused_by_name_and_range) {
+  for (const field& f : durations) {
+    BOOST_TEST_CONTEXT(f.name) {
+      const auto fault = [&](milliseconds d) {
+        return redis_fault([&](redis_options& o) { f.set(o, d); });
+      };
+      for (const milliseconds d : {f.low, milliseconds(24h), milliseconds(1min)}) {
+        BOOST_TEST(fault(d) == "");
+      }
+      for (const milliseconds d :
+           {0ms, -1ms, f.low - 1ms, milliseconds(24h) + 1ms, milliseconds::max() / 1000}) {
+        BOOST_TEST(fault(d).starts_with(f.name), fault(d));
+        BOOST_TEST(fault(d).ends_with(" to 24h"), fault(d));
+      }
+    }
+  }
+  BOOST_TEST(redis_fault([](auto& o) { o.timeout = std::chrono::microseconds::max(); }) ==
+             "timeout is not from 1us to 24h");
+  BOOST_TEST(redis_fault([](auto& o) { o.timeout = std::chrono::microseconds::min(); }) != "");
+  BOOST_TEST(redis_fault([](auto& o) { o.silence_timeout = milliseconds::max(); }) ==
+             "silence_timeout is not from 10ms to 24h");
+  BOOST_TEST(redis_fault([](auto& o) { o.connect_timeout = milliseconds::min(); }) ==
+             "connect_timeout is not from 1ms to 24h");
+  BOOST_TEST(redis_fault([](auto& o) { o.backoff_min = 2ms, o.backoff_max = 1ms; }) ==
+             "backoff_max is less than backoff_min");
+}
+
+BOOST_AUTO_TEST_CASE(counts_out_of_range_are_refused_by_name_and_range) {
+  BOOST_TEST(redis_fault([](auto&) {}) == "");
+  BOOST_TEST(redis_fault([](auto& o) { o.port = 0; }) == "port is not from 1 to 65535");
+  BOOST_TEST(redis_fault([](auto& o) { o.port = 0, o.unix_path = "/tmp/a.sock"; }) == "");
+  BOOST_TEST(redis_fault([](auto& o) { o.breaker_failures = 0; }) == "");
+  BOOST_TEST(redis_fault([](auto& o) { o.breaker_failures = most; }) ==
+             "breaker_failures is not from 0 to 1000000000");
+  for (const std::size_t n : {std::size_t{0}, most}) {
+    BOOST_TEST(redis_fault([&](auto& o) { o.max_pending = n; }) ==
+               "max_pending is not from 1 to 1000000000");
+    BOOST_TEST(redis_fault([&](auto& o) { o.max_keys_per_call = n; }) ==
+               "max_keys_per_call is not from 1 to 1000");
+    BOOST_TEST(memory_fault([&](auto& o) { o.max_subjects = n; }) ==
+               "max_subjects is not from 1 to 1000000000000");
+    BOOST_TEST(memory_fault([&](auto& o) { o.shards = n; }) == "shards is not from 1 to 65536");
+  }
+  BOOST_TEST(memory_fault([](auto& o) { o.max_subjects = 1, o.shards = 65'536; }) == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_store_with_numbers_out_of_range_is_not_made) {
+  boost::asio::io_context io;
+  const auto fails_as_told = [](const boost::system::system_error& e) {
+    return e.code() == error::invalid_options &&
+           (std::string_view(e.what()).find("ping_interval") != std::string_view::npos ||
+            std::string_view(e.what()).find("shards") != std::string_view::npos);
+  };
+  redis_options redis;
+  redis.ping_interval = 0ms;
+  BOOST_CHECK_EXCEPTION(weir::make_redis_store(io.get_executor(), redis),
+                        boost::system::system_error, fails_as_told);
+  BOOST_CHECK_EXCEPTION(weir::make_memory_store(io.get_executor(), {.shards = 0}),
+                        boost::system::system_error, fails_as_told);
+  BOOST_TEST(io.poll() == 0u);  // nothing was started
+}
+
+BOOST_AUTO_TEST_SUITE_END()
