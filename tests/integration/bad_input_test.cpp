@@ -293,7 +293,7 @@ BOOST_AUTO_TEST_CASE(a_port_where_something_else_answers) {
       weir::redis_options options;
       options.port = other.port();
       options.timeout = 100ms;
-      options.backoff_max = 1ms;
+      options.backoff_min = options.backoff_max = 1ms;
       // Nothing of the caller's was sent to it.
       const auto ec = record(options);
       WEIR_TEST_ERROR(ec, error::timed_out);
@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(a_port_where_nobody_speaks) {
   options.port = silent.port();
   options.timeout = 200ms;
   options.connect_timeout = 20ms;
-  options.backoff_max = 1ms;
+  options.backoff_min = options.backoff_max = 1ms;
   const auto ec = record(options);
   WEIR_TEST_ERROR(ec, error::timed_out);
   BOOST_CHECK(ec == condition::not_counted);
