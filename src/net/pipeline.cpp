@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "give_back.hpp"
+#include "redis/error_reply.hpp"
 
 namespace weir::net {
 namespace {
@@ -15,6 +16,7 @@ using detail::check_stage;
 
 constexpr std::uint8_t max_resends = 2;
 constexpr std::chrono::milliseconds hold{25};
+constexpr std::chrono::seconds load_pause{1};  // after a server that takes no script
 constexpr std::size_t large_buffer = 1024 * 1024;
 constexpr std::chrono::hours max_timeout{24};  // far from where time points overflow
 const std::string nothing;
@@ -95,11 +97,13 @@ void pipeline::expire(time now) {
   if (now >= held_until_) held_until_ = time::max();
 }
 
-void pipeline::connected() {
+void pipeline::connected(const redis::script_set& known) {
   connected_ = true;
   suspicion_ = {};
   if (!closed_) refusal_ = {};
-  missing_scripts_.reset();
+  known_scripts_ = known;
+  load_failure_ = {};
+  no_loads_before_ = time::min();
   ping_wanted_ = unwelcome_ = false;
   held_until_ = time::max();
   breaker_.succeeded();
@@ -146,22 +150,30 @@ void pipeline::requeue(redis::call& c) {
   }
 }
 
-/// Commands for which nobody waits.
-void pipeline::stage_upkeep() {
-  if (ping_wanted_) {
-    redis::write_ping(out_);
-    calls_.emplace_back();
-    ping_wanted_ = false;
-  }
-  for (std::size_t i = 0; i < redis::script_count; ++i) {
-    if (!missing_scripts_[i]) continue;
-    redis::write_load(out_, i);
-    calls_.emplace_back();
-  }
-  missing_scripts_.reset();
+void pipeline::stage_ping() {
+  redis::write_ping(out_);
+  calls_.emplace_back();
+  ping_wanted_ = false;
+}
+
+/// In the same write as the call that needs it, and right before it: nothing that waits is overtaken.
+void pipeline::stage_load(std::size_t script, time now) {
+  if (known_scripts_[script] || now < no_loads_before_) return;
+  redis::write_load(out_, script);
+  redis::call load;
+  load.what = redis::call::purpose::load;
+  load.end = out_.size();
+  calls_.push_back(std::move(load));
+  ++staged_;
+  ++loads_[script];
+  known_scripts_.set(script);
 }
 
 void pipeline::stage(redis::call&& c, time now) {
+  if (c.what != redis::call::purpose::reset) {
+    stage_load(c.script(), now);
+    c.loads = loads_[c.script()];
+  }
   redis::write_call(out_, c, scratch_);
   c.end = out_.size();
   for (redis::call_key& key : c.keys) {
@@ -180,7 +192,7 @@ const std::string& pipeline::next_write(time now) {
   out_.clear();
   if (out_.capacity() > large_buffer)
     std::string().swap(out_);  // one big burst must not hold its memory for ever
-  stage_upkeep();
+  if (ping_wanted_) stage_ping();
   if (!held()) {
     again_.splice(again_.end(), waiting_);
     for (redis::call& c : coalescer_.pack(again_)) stage(std::move(c), now);
@@ -211,12 +223,29 @@ void pipeline::send_again(redis::call& c) {
   requeue(c);
 }
 
+/// A server that takes no script is asked again after a pause: each load is some kilobytes.
+void pipeline::loaded(error e, time now) {
+  breaker_.succeeded();
+  if (redis::is_passing(e)) return;
+  load_failure_ = e;
+  if (e != error{}) no_loads_before_ = now + load_pause;
+}
+
 /// False if it cannot be the reply to this call. Then nobody knows whose it is, nor whose the next ones are.
 bool pipeline::answer(redis::call& c, const redis::reply_view& reply, time now) {
-  const error e = redis::read_reply(c, reply, numbers_);
+  error e = redis::read_reply(c, reply, numbers_);
+  if (c.what == redis::call::purpose::load) {
+    loaded(e, now);
+    return true;
+  }
   switch (e) {
     case error::script_missing:
-      missing_scripts_.set(c.script());
+      // Unless another call that found it missing has brought it since.
+      if (c.loads == loads_[c.script()]) known_scripts_.reset(c.script());
+      if (load_failure_ != error{}) {
+        e = load_failure_;
+        break;
+      }
       send_again(c);
       return true;
     case error::read_only:

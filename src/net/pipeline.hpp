@@ -1,6 +1,6 @@
 #pragma once
 
-#include <bitset>
+#include <array>
 #include <chrono>
 #include <deque>
 #include <string>
@@ -52,8 +52,8 @@ class pipeline {
 
   // The connection.
 
-  /// The handshake is complete.
-  void connected();
+  /// The handshake is complete. Scripts that the server does not have are loaded in front of the first calls of theirs.
+  void connected(const redis::script_set& known = redis::script_set().set());
 
   /// The connection is gone, or one could not be made. Of the write under way, `sent` bytes had been passed on. What was
   /// sent fails with outcome_unknown (protocol_error if that was the reason); the rest waits for the next connection.
@@ -122,7 +122,9 @@ class pipeline {
   bool held() const noexcept { return held_until_ != time::max(); }
   void requeue(redis::call& c);
   void stage(redis::call&& c, time now);
-  void stage_upkeep();
+  void stage_load(std::size_t script, time now);
+  void stage_ping();
+  void loaded(error e, time now);
   bool answer(redis::call& c, const redis::reply_view& reply, time now);
   void send_again(redis::call& c);
 
@@ -134,13 +136,17 @@ class pipeline {
   detail::check_list waiting_;
   detail::check_list again_;       // not run when sent before: go first
   std::deque<redis::call> calls_;  // staged and written, oldest first; one reply is due for each
-  std::size_t staged_ = 0;  // the last so many of calls_ (upkeep aside) are in the write under way
+  std::size_t staged_ = 0;  // the last so many of calls_ (a ping aside) are in the write under way
   detail::check_list done_;
 
   std::string out_;
   std::string scratch_;
   std::vector<std::int64_t> numbers_;
-  std::bitset<redis::script_count> missing_scripts_;
+
+  redis::script_set known_scripts_;  // to the server, loads on their way included
+  std::array<std::uint32_t, redis::script_count> loads_{};  // sent so far
+  error load_failure_{};  // not zero: what the server said to the last load
+  time no_loads_before_ = time::min();
 
   std::size_t pending_ = 0;
   bool connected_ = false;

@@ -138,9 +138,9 @@ void session_core::received(bool ok, std::size_t bytes, time now, error why) {
       }
       state_ = state::ready;
       was_ready_ = true;
+      pipeline_.connected(handshake_->known_scripts());
       if (!writing_) handshake_.reset();  // else the write under way is its output
       ready_since_ = now;
-      pipeline_.connected();
       watch(now);
       break;
     }

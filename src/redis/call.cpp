@@ -269,6 +269,7 @@ void write_ping(std::string& out) { write_command(out, "PING"); }
 error read_reply(call& c, const reply_view& reply, std::vector<std::int64_t>& scratch) {
   if (c.what == call::purpose::upkeep) return error{};
   if (reply.is_error()) return classify_error(reply.root().text);
+  if (c.what == call::purpose::load) return error{};
   if (c.what == call::purpose::reset) {
     return reply.root().type == reply_type::integer ? error{} : error::protocol_error;
   }

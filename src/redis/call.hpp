@@ -29,7 +29,7 @@ struct call_tier {
 };
 
 /// One command on the wire, and who waits for its reply: a script call for some subjects of one limiter (or one set of
-/// limiters) with one cost, a deletion of keys, or upkeep (loading a script, a ping), for which nobody waits.
+/// limiters) with one cost, a deletion of keys, or a script to load or a ping, for which nobody waits.
 struct call {
   enum class purpose : std::uint8_t {
     record,
@@ -41,6 +41,7 @@ struct call {
     refund,
     charge,
     lower,
+    load,
     upkeep,
   };
 
@@ -54,6 +55,7 @@ struct call {
   policies::ticket ticket{};       // give_back, refund
   policies::instant remember = 0;  // refund, charge: until when it is remembered that it was done
   std::size_t end = 0;             // where it ends in the write that carries it
+  std::uint32_t loads = 0;         // how often its script had been loaded before it
 
   static constexpr bool settles(purpose what) noexcept {
     return what == purpose::give_back || what == purpose::refund || what == purpose::charge ||

@@ -2,42 +2,34 @@
 
 #include "redis/error_reply.hpp"
 #include "redis/resp_writer.hpp"
-#include "redis/scripts.hpp"
 
 namespace weir::redis {
 namespace {
 
-/// Encoded once: it is a hundred kilobytes.
-const std::string& all_loads() {
-  static const std::string text = [] {
-    std::string all;
-    for (const script& s : scripts()) write_command(all, "SCRIPT", "LOAD", s.text);
-    return all;
-  }();
-  return text;
+/// Asks for all of them: a sha is 40 bytes, and which of them this process will use is not known yet.
+void write_exists(std::string& out) {
+  command_writer writer(out);
+  writer.begin(2 + script_count).arg("SCRIPT").arg("EXISTS");
+  for (const script& s : scripts()) writer.arg(s.sha);
 }
 
 }  // namespace
 
 handshake::handshake(const redis_options& options) : options_(options) { begin(round::resp3); }
 
-const std::string& handshake::output() const {
-  return round_ == round::scripts ? all_loads() : outputs_[static_cast<std::size_t>(round_)];
-}
+const std::string& handshake::output() const { return outputs_[static_cast<std::size_t>(round_)]; }
 
-/// The scripts have a round of their own behind the login, also where no password is set: a server that wants one takes no
-/// more than 16,384 bytes at a time from who has not logged in, and would hang up instead of telling that a password is
-/// wanting.
+/// The question for the scripts has a round of its own behind the login, also where no password is set: a server that
+/// wants one takes no more than 10 words at a time from a client that has not logged in, and would hang up.
 void handshake::begin(round r) {
   round_ = r;
   expected_ = 0;
   received_ = 0;
+  std::string& output = outputs_[static_cast<std::size_t>(r)];
   if (r == round::scripts) {
-    select_ = static_cast<std::size_t>(-1);
-    courtesies_ = expected_ = script_count;
+    write_exists(output);
     return;
   }
-  std::string& output = outputs_[static_cast<std::size_t>(r)];
   command_writer writer(output);
   const bool authenticates = !options_.password.empty();
   const std::string_view user = options_.username.empty() ? std::string_view("default")
@@ -77,8 +69,27 @@ void handshake::begin(round r) {
   expected_ += courtesy_count;
 }
 
+/// Without the permission to ask, NOSCRIPT will tell. A reply of another shape says nothing: then all are loaded.
+bool handshake::read_known_scripts(const reply_view& reply) {
+  known_scripts_.reset();
+  if (reply.is_error()) {
+    if (classify_error(reply.root().text) != error::permission_denied) return false;
+    known_scripts_.set();
+    return true;
+  }
+  std::array<std::int64_t, script_count> found{};
+  if (!reply.integers(found)) return true;
+  for (std::size_t i = 0; i < script_count; ++i) known_scripts_[i] = found[i] == 1;
+  return true;
+}
+
 handshake::step handshake::on_reply(const reply_view& reply) {
   if (reply.is_push()) return step::going;
+  if (round_ == round::scripts) {
+    if (read_known_scripts(reply)) return step::done;
+    failure_ = classify_error(reply.root().text);
+    return step::failed;
+  }
   const bool is_hello = round_ == round::resp3 && received_ == 0;
   const bool is_select = received_ == select_;
   const bool is_courtesy = received_ - courtesies_ < courtesy_count;
@@ -102,11 +113,8 @@ handshake::step handshake::on_reply(const reply_view& reply) {
     hello_unknown_ = false;
     return step::again;
   }
-  if (round_ != round::scripts) {
-    begin(round::scripts);
-    return step::again;
-  }
-  return step::done;
+  begin(round::scripts);
+  return step::again;
 }
 
 }  // namespace weir::redis

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -25,5 +26,8 @@ inline constexpr std::size_t settlement = turns + 1;
 inline constexpr std::size_t script_count = settlement + 1;
 
 const std::array<script, script_count>& scripts();
+
+/// Some of scripts(), by index.
+using script_set = std::bitset<script_count>;
 
 }  // namespace weir::redis

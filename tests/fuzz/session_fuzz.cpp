@@ -32,6 +32,14 @@ constexpr auto script_constants = []<std::size_t... I>(std::index_sequence<I...>
   return std::array{std::variant_alternative_t<I, kernel>::script_constants...};
 }(std::make_index_sequence<weir::redis::all_or_nothing>());
 
+/// To SCRIPT EXISTS: the server has all of them (1) or none (0).
+std::string known_scripts(int each) {
+  std::string all = "*" + std::to_string(weir::redis::script_count) + "\r\n";
+  for (std::size_t i = 0; i < weir::redis::script_count; ++i)
+    all += ":" + std::to_string(each) + "\r\n";
+  return all;
+}
+
 /// Knows what is due, and what a reply to it looks like.
 struct server {
   weir::test::command_reader reader;
@@ -45,7 +53,9 @@ struct server {
     reader.feed(bytes);
     while (auto command = reader.next()) due.push_back(std::move(*command));
   }
-  bool is_loading() const { return !due.empty() && due.front()[0] == "SCRIPT"; }
+  bool is_asked_for_scripts() const {
+    return !due.empty() && due.front()[0] == "SCRIPT" && due.front()[1] == "EXISTS";
+  }
   /// What a script answers after its time; each of the numbers in a state is `value`.
   static std::vector<int> numbers_in_reply(const std::vector<std::string>& words, int value) {
     using namespace weir::redis;
@@ -88,6 +98,7 @@ struct server {
       return knows_hello ? "%1\r\n+proto\r\n:3\r\n" : "-ERR unknown command `HELLO`\r\n";
     }
     if (words[0] == "UNLINK") return ":1\r\n";
+    if (words[0] == "SCRIPT" && words[1] == "EXISTS") return known_scripts(0);
     if (words[0] == "SCRIPT") return "$1\r\na\r\n";
     if (words[0] != "EVALSHA") return "+OK\r\n";
     const std::vector<int> numbers = numbers_in_reply(words, value);
@@ -190,12 +201,6 @@ const weir::test::core_ptr companions[] = {
 };
 
 const std::string hello_replies = "%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n";
-
-const std::string script_replies = [] {
-  std::string all;
-  for (std::size_t i = 0; i < weir::redis::script_count; ++i) all += "$1\r\na\r\n";
-  return all;
-}();
 
 constexpr std::string_view refusals[] = {
     "-NOSCRIPT No matching script.\r\n",
@@ -326,7 +331,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         }
         break;
       case 6:
-        d.receive(d.peer.is_loading() ? script_replies : hello_replies);
+        d.receive(d.peer.is_asked_for_scripts() ? known_scripts(1) : hello_replies);
         break;
       case 7:
       case 8:

@@ -106,6 +106,7 @@ struct fixture {
   std::vector<weir::error_code> do_everything(const words& command,
                                               const std::string& prefix = "weir") {
     admin.must("FLUSHALL");
+    admin.must("SCRIPT", "FLUSH");
     auto options = weir::test::patient_options(server);
     options.username = command.at(2);
     options.password = "password";

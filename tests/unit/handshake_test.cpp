@@ -11,12 +11,14 @@ using weir::error;
 using weir::redis::handshake;
 using step = handshake::step;
 
-const std::string sha = "$40\r\n" + std::string(40, 'a') + "\r\n";
 const std::string hello_reply = "%1\r\n+proto\r\n:3\r\n";
 
-std::string loads() {
-  std::string all;
-  for (std::size_t i = 0; i < weir::redis::script_count; ++i) all += sha;
+/// To SCRIPT EXISTS.
+std::string scripts_known(int each = 1) {
+  std::string all = "*" + std::to_string(weir::redis::script_count) + "\r\n";
+  for (std::size_t i = 0; i < weir::redis::script_count; ++i) {
+    all += ":" + std::to_string(each) + "\r\n";
+  }
   return all;
 }
 
@@ -43,8 +45,8 @@ bool says(const handshake& h, std::string_view what) {
 
 BOOST_AUTO_TEST_SUITE(handshake_suite)
 
-// A server takes no more than 16 KB at a time from who has not logged in, and hangs up on a longer script.
-BOOST_AUTO_TEST_CASE(scripts_come_behind_the_login) {
+// A server takes no more than 10 words at a time from a client that has not logged in, and hangs up on more.
+BOOST_AUTO_TEST_CASE(scripts_are_asked_for_behind_the_login) {
   weir::redis_options o;
   o.username = "alice";
   o.password = "p w";
@@ -60,8 +62,8 @@ BOOST_AUTO_TEST_CASE(scripts_come_behind_the_login) {
                              "*4\r\n$6\r\nCLIENT\r\n$7\r\nSETINFO\r\n"
                              "$7\r\nLIB-VER\r\n"));
   BOOST_TEST((feed(h, hello_reply + "+OK\r\n" + thanks) == step::again));
-  BOOST_TEST(h.output().starts_with("*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n"));
-  BOOST_TEST((feed(h, loads()) == step::done));
+  BOOST_TEST(says(h, "\r\n$6\r\nSCRIPT\r\n$6\r\nEXISTS\r\n$40\r\n"));
+  BOOST_TEST((feed(h, scripts_known()) == step::done));
 }
 
 BOOST_AUTO_TEST_CASE(without_options_it_is_hello_and_then_the_scripts) {
@@ -75,7 +77,7 @@ BOOST_AUTO_TEST_CASE(without_options_it_is_hello_and_then_the_scripts) {
   BOOST_TEST(!says(h, "SCRIPT"));
   BOOST_TEST((feed(h, thanks) == step::again));
   BOOST_TEST(says(h, "SCRIPT"));
-  BOOST_TEST((feed(h, loads()) == step::done));
+  BOOST_TEST((feed(h, scripts_known()) == step::done));
 }
 
 BOOST_AUTO_TEST_CASE(a_server_without_hello_gets_a_second_round) {
@@ -92,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_server_without_hello_gets_a_second_round) {
   BOOST_TEST(!says(h, "HELLO"));
   BOOST_TEST(says(h, "SELECT"));
   BOOST_TEST((feed(h, "+OK\r\n+OK\r\n+OK\r\n" + thanks) == step::again));
-  BOOST_TEST((feed(h, loads()) == step::done));
+  BOOST_TEST((feed(h, scripts_known()) == step::done));
 }
 
 BOOST_AUTO_TEST_CASE(a_password_refused_in_the_second_round_is_a_failure) {
@@ -107,24 +109,45 @@ BOOST_AUTO_TEST_CASE(a_password_refused_in_the_second_round_is_a_failure) {
 
 BOOST_AUTO_TEST_CASE(each_refusal_has_its_own_error) {
   const auto failure = [](const std::string& hello, const std::string& select,
-                          const std::string& load) {
+                          const std::string& known) {
     weir::redis_options o;
     o.database = 99;
     handshake h(o);
     std::string replies = hello + select + thanks;
-    for (std::size_t i = 0; i < weir::redis::script_count; ++i) replies += load;
+    replies += known;
     BOOST_TEST((feed(h, replies) == step::failed));
     return h.failure();
   };
   const std::string ok = "+OK\r\n";
-  BOOST_TEST((failure("-WRONGPASS invalid\r\n", ok, sha) == error::authentication_failed));
+  BOOST_TEST(
+      (failure("-WRONGPASS invalid\r\n", ok, scripts_known()) == error::authentication_failed));
   BOOST_TEST((failure("-NOAUTH HELLO must be called\r\n", "-NOAUTH x\r\n", "-NOAUTH x\r\n") ==
               error::authentication_failed));
-  BOOST_TEST(
-      (failure(hello_reply, "-ERR DB index is out of range\r\n", sha) == error::invalid_database));
-  BOOST_TEST((failure(hello_reply, ok, "-NOPERM no\r\n") == error::permission_denied));
+  BOOST_TEST((failure(hello_reply, "-ERR DB index is out of range\r\n", scripts_known()) ==
+              error::invalid_database));
+  BOOST_TEST((failure(hello_reply, ok, "-NOAUTH no\r\n") == error::authentication_failed));
   BOOST_TEST((failure(hello_reply, ok, "-LOADING Redis is loading\r\n") == error::server_loading));
   BOOST_TEST((failure(hello_reply, ok, "-WHATEVER\r\n") == error::server_error));
+}
+
+BOOST_AUTO_TEST_CASE(the_scripts_that_the_server_has_are_known) {
+  const auto known = [](const std::string& reply) {
+    const weir::redis_options o;
+    handshake h(o);
+    BOOST_TEST((feed(h, hello_reply + thanks + reply) == step::done));
+    return h.known_scripts();
+  };
+  BOOST_TEST(known(scripts_known(1)).all());
+  BOOST_TEST(known(scripts_known(0)).none());
+  std::string one = scripts_known(0);
+  one.replace(one.find(":0") + 4, 2, ":1");
+  BOOST_TEST(known(one).count() == 1u);
+  BOOST_TEST(known(one)[1]);
+  // An ACL may forbid to ask. Then NOSCRIPT tells.
+  BOOST_TEST(known("-NOPERM User x has no permissions to run 'script|exists'\r\n").all());
+  // And what no server says is no answer.
+  BOOST_TEST(known("+OK\r\n").none());
+  BOOST_TEST(known("*1\r\n:1\r\n").none());
 }
 
 // Redis knows CLIENT SETINFO from 7.2 on, and an ACL may forbid it.
@@ -136,15 +159,13 @@ BOOST_AUTO_TEST_CASE(a_server_that_takes_no_library_name_is_none_the_worse) {
       o.database = database;
       handshake h(o);
       const std::string selected = database == 0 ? "" : "+OK\r\n";
-      BOOST_TEST((feed(h, hello_reply + selected + no + no + loads()) == step::done));
+      BOOST_TEST((feed(h, hello_reply + selected + no + no + scripts_known()) == step::done));
       // What comes before and behind counts.
-      handshake select(o), load(o);
+      handshake select(o), asked(o);
       if (database != 0) {
-        BOOST_TEST((feed(select, hello_reply + no + thanks + loads()) == step::failed));
+        BOOST_TEST((feed(select, hello_reply + no + thanks + scripts_known()) == step::failed));
       }
-      const std::string all = loads();
-      BOOST_TEST((feed(load, hello_reply + selected + thanks + no + all.substr(sha.size())) ==
-                  step::failed));
+      BOOST_TEST((feed(asked, hello_reply + selected + thanks + "-ERR no\r\n") == step::failed));
     }
   }
 }
@@ -152,8 +173,8 @@ BOOST_AUTO_TEST_CASE(a_server_that_takes_no_library_name_is_none_the_worse) {
 BOOST_AUTO_TEST_CASE(pushes_in_between_are_ignored) {
   weir::redis_options o;
   handshake h(o);
-  BOOST_TEST(
-      (feed(h, ">1\r\n+hi\r\n" + hello_reply + ">1\r\n+hi\r\n" + thanks + loads()) == step::done));
+  BOOST_TEST((feed(h, ">1\r\n+hi\r\n" + hello_reply + ">1\r\n+hi\r\n" + thanks + scripts_known()) ==
+              step::done));
 }
 
 BOOST_AUTO_TEST_CASE(it_is_done_with_the_last_reply_and_not_before) {
@@ -161,15 +182,14 @@ BOOST_AUTO_TEST_CASE(it_is_done_with_the_last_reply_and_not_before) {
   o.password = "secret";
   o.database = 1;
   const std::string push = ">1\r\n+hi\r\n";
-  const std::string all_but_one = loads().substr(sha.size());
   handshake h(o);
   BOOST_TEST(
       (feed(h, push + "-ERR unknown command `HELLO`\r\n+OK\r\n+OK\r\n" + push) == step::going));
   BOOST_TEST((feed(h, "+OK\r\n") == step::again));
   BOOST_TEST((feed(h, "+OK\r\n+OK\r\n+OK\r\n+OK\r\n" + push) == step::going));
   BOOST_TEST((feed(h, "+OK\r\n") == step::again));
-  BOOST_TEST((feed(h, all_but_one + push) == step::going));
-  BOOST_TEST((feed(h, sha) == step::done));
+  BOOST_TEST((feed(h, push) == step::going));
+  BOOST_TEST((feed(h, scripts_known()) == step::done));
 }
 
 BOOST_AUTO_TEST_CASE(the_second_round_names_the_user_too) {
@@ -191,21 +211,22 @@ BOOST_AUTO_TEST_CASE(who_cannot_log_in_has_no_third_round) {
 
 BOOST_AUTO_TEST_CASE(the_first_refusal_is_the_reason_and_that_to_select_has_a_meaning_of_its_own) {
   const auto failure = [](std::int64_t database, const std::string& hello, const std::string& rest,
-                          const std::string& load) {
+                          const std::string& known) {
     weir::redis_options o;
     o.database = static_cast<decltype(o.database)>(database);
     handshake h(o);
     std::string replies = hello + rest + thanks;
-    for (std::size_t i = 0; i < weir::redis::script_count; ++i) replies += load;
+    replies += known;
     BOOST_TEST((feed(h, replies) == step::failed));
     return h.failure();
   };
   const std::string odd = "-WHATEVER\r\n";
-  BOOST_TEST((failure(99, hello_reply, odd, sha) == error::invalid_database));
+  BOOST_TEST((failure(99, hello_reply, odd, scripts_known()) == error::invalid_database));
   BOOST_TEST((failure(99, hello_reply, odd, "-NOPERM no\r\n") == error::invalid_database));
-  BOOST_TEST((failure(99, hello_reply, "-NOPERM no\r\n", sha) == error::permission_denied));
-  BOOST_TEST((failure(99, odd, "+OK\r\n", sha) == error::server_error));
-  BOOST_TEST((failure(0, odd, "", sha) == error::server_error));
+  BOOST_TEST(
+      (failure(99, hello_reply, "-NOPERM no\r\n", scripts_known()) == error::permission_denied));
+  BOOST_TEST((failure(99, odd, "+OK\r\n", scripts_known()) == error::server_error));
+  BOOST_TEST((failure(0, odd, "", scripts_known()) == error::server_error));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

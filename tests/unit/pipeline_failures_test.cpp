@@ -123,7 +123,43 @@ BOOST_FIXTURE_TEST_CASE(what_was_left_for_the_next_write_stays_behind_what_is_se
   BOOST_TEST((checks[256].stage == check_stage::written));
 }
 
-// The handshake of the next connection loads them all.
+// Every connect once sent all scripts. With allkeys-lru, their buffers pushed the limits themselves out.
+BOOST_FIXTURE_TEST_CASE(a_script_that_the_server_has_not_comes_right_before_its_first_call, fixture) {
+  line.connected({});
+  submit("a");
+  submit("a", 1, check_kind::reset);
+  submit("b");
+  line.submit(
+      checks.emplace_back(make_core("g", weir::gcra{.rate = weir::per_second(1), .burst = 1}), "c",
+                          1, check_kind::record, 1s),
+      now);
+  const std::string out = write();
+  BOOST_TEST(count_of(out, "LOAD") == 2u);
+  BOOST_TEST(line.replies_due() == count_of(out, "EVALSHA") + 3);
+  // Each right before its own.
+  for (const std::string key : {"weir:{r:a}:f", "weir:{g:c}:m"}) {
+    const auto call = out.rfind("EVALSHA", out.find(key));
+    const auto before = out.rfind("\r\n$4\r\nLOAD\r\n", call);
+    BOOST_TEST((before != npos && out.find("EVALSHA", before) == call));
+  }
+  submit("d");
+  BOOST_TEST(count_of(write(), "LOAD") == 0u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_write_cut_between_a_script_and_its_call_has_not_run_the_call, fixture) {
+  line.connected({});
+  auto& c = submit("a");
+  const std::string out = line.next_write();
+  line.disconnected(error::outcome_unknown, out.rfind("EVALSHA") - 8, now);
+  BOOST_TEST((c.stage == check_stage::waiting));
+  BOOST_TEST(line.replies_due() == 0u);
+  line.connected();
+  BOOST_TEST(count_of(write(), "LOAD") == 0u);
+  BOOST_TEST(answer(0));
+  BOOST_TEST(done_with(c, {}));
+}
+
+// What the server has, the next connection says.
 BOOST_FIXTURE_TEST_CASE(a_missing_script_is_forgotten_with_its_connection, connected_fixture) {
   submit("a");
   write();
@@ -135,17 +171,59 @@ BOOST_FIXTURE_TEST_CASE(a_missing_script_is_forgotten_with_its_connection, conne
   BOOST_TEST(count_of(out, "EVALSHA") == 1u);
 }
 
+// A second call that found it missing was on its way before.
+BOOST_FIXTURE_TEST_CASE(a_missing_script_is_loaded_once, connected_fixture) {
+  submit("a");
+  write();
+  submit("b");
+  write();
+  feed("-NOSCRIPT No matching script.\r\n");
+  BOOST_TEST(count_of(write(), "LOAD") == 1u);
+  feed("-NOSCRIPT No matching script.\r\n");
+  BOOST_TEST(count_of(write(), "LOAD") == 0u);
+  BOOST_TEST(feed("$40\r\n" + std::string(40, 'a') + "\r\n"));
+  BOOST_TEST(answer(0));
+  BOOST_TEST(answer(0));
+  BOOST_TEST(done_with(checks[0], {}));
+  BOOST_TEST(done_with(checks[1], {}));
+}
+
 BOOST_FIXTURE_TEST_CASE(a_script_that_stays_missing_is_an_error_in_the_end, connected_fixture) {
   auto& c = submit("a");
   int writes = 0;
   while (c.stage != check_stage::done && writes < 10) {
     const std::string out = write();
     ++writes;
-    if (count_of(out, "LOAD") == 1) feed("-NOPERM no\r\n");
+    if (count_of(out, "LOAD") == 1) feed("$40\r\n" + std::string(40, 'a') + "\r\n");
     feed("-NOSCRIPT No matching script.\r\n");
   }
   BOOST_TEST(done_with(c, error::script_missing));
   BOOST_TEST(writes == 3);
+}
+
+// A load is some kilobytes: it must not go out with every call.
+BOOST_FIXTURE_TEST_CASE(a_script_that_may_not_be_loaded_is_tried_again_after_a_pause, fixture) {
+  line.connected({});
+  const auto write_now = [&] {
+    const std::string out = line.next_write(now);
+    if (!out.empty()) line.write_done();
+    return out;
+  };
+  auto& first = submit("a");
+  BOOST_TEST(count_of(write_now(), "LOAD") == 1u);
+  feed("-NOPERM this user has no permissions to run the 'script|load' command\r\n");
+  feed("-NOSCRIPT No matching script.\r\n");
+  BOOST_TEST(done_with(first, error::permission_denied));
+  auto& second = submit("b");
+  BOOST_TEST(count_of(write_now(), "LOAD") == 0u);
+  feed("-NOSCRIPT No matching script.\r\n");
+  BOOST_TEST(done_with(second, error::permission_denied));
+  now += 1s;
+  auto& third = submit("c", 1, check_kind::record, 10s);
+  BOOST_TEST(count_of(write_now(), "LOAD") == 1u);
+  feed("$40\r\n" + std::string(40, 'a') + "\r\n");
+  BOOST_TEST(answer(0));
+  BOOST_TEST(done_with(third, {}));
 }
 
 BOOST_FIXTURE_TEST_CASE(an_error_reply_fails_only_its_own_call, connected_fixture) {

@@ -108,10 +108,10 @@ BOOST_AUTO_TEST_CASE(a_greeting_answered_before_it_is_reported_written_is_comple
   d.opened(error{});
   d.received(hello_replies);
   d.write_succeeds();
-  BOOST_TEST(d.writing->find("LOAD") != std::string::npos);
+  BOOST_TEST(d.writing->find("EXISTS") != std::string::npos);
   d.received(script_replies);
   BOOST_TEST((d.core.current() == state::ready));
-  BOOST_TEST(d.writing->find("LOAD") != std::string::npos);
+  BOOST_TEST(d.writing->find("EXISTS") != std::string::npos);
   d.write_succeeds();
   BOOST_TEST((c.stage == check_stage::staged));
   d.write_succeeds();

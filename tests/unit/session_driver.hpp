@@ -20,13 +20,13 @@ using moment = session_core::time;
 
 inline const std::string hello_replies = "%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n";
 
-inline const std::string script_replies = [] {
-  std::string all;
-  for (std::size_t i = 0; i < redis::script_count; ++i) {
-    all += "$40\r\n" + std::string(40, 'a') + "\r\n";
-  }
+/// To SCRIPT EXISTS: the server has them all, or has none.
+inline std::string exists_reply(int each) {
+  std::string all = "*" + std::to_string(redis::script_count) + "\r\n";
+  for (std::size_t i = 0; i < redis::script_count; ++i) all += ":" + std::to_string(each) + "\r\n";
   return all;
-}();
+}
+inline const std::string script_replies = exists_reply(1);
 
 inline const std::string one_admitted = "*4\r\n:5000000\r\n:0\r\n:0\r\n:0\r\n";
 
@@ -141,9 +141,7 @@ struct driver {
   void plead_loading() {
     received(hello_replies);
     write_succeeds();
-    std::string all;
-    for (std::size_t i = 0; i < redis::script_count; ++i) all += "-LOADING wait\r\n";
-    received(all);
+    received("-LOADING wait\r\n");
   }
   void become_ready() {
     opened(error{});
