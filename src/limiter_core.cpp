@@ -131,7 +131,7 @@ limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_v
                            const concurrency_options& options)
     : limiter_core(std::move(backend), name, {policies::kernel(compile(options))}, false,
                    {.group = options.group}) {
-  leases = std::make_unique<lease_keeper>(store->get_executor(), options.lease);
+  leases = std::make_unique<lease_keeper>(options.lease);
 }
 
 limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,

@@ -1,22 +1,29 @@
 #pragma once
 
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/execution/context.hpp>
 #include <boost/asio/execution_context.hpp>
-#include <boost/intrusive/list.hpp>
-#include <mutex>
+#include <boost/asio/query.hpp>
+#include <memory>
+
+#include "roster.hpp"
 
 namespace weir::detail {
 
-/// Something that holds callers' handlers outside any queue of Asio's.
-class shutdown_listener : public boost::intrusive::list_base_hook<> {
+/// Something that has timers, sockets, strands or executors in an execution context, or holds callers' handlers outside any
+/// queue of Asio's.
+class shutdown_listener {
  public:
+  /// The context is being destroyed, and no other thread uses this object. It destroys all of that now: afterwards it would
+  /// touch freed memory. It drops the handlers, as every I/O object does; without that, a handler which owns the last
+  /// handle to its store would never be freed. Later there come only calls that release something, and the destructor.
   virtual void context_shut_down() noexcept = 0;
 
  protected:
   ~shutdown_listener() = default;
 };
 
-/// Tells the listeners of an execution context that it is being destroyed. They drop their handlers then, as every I/O
-/// object does; without that, a handler which owns the last handle to its store would never be freed.
+/// Tells the listeners of an execution context that it is being destroyed. These are the stores, which pass it on.
 class shutdown_registry final : public boost::asio::execution_context::service {
  public:
   using key_type = shutdown_registry;
@@ -25,32 +32,20 @@ class shutdown_registry final : public boost::asio::execution_context::service {
   explicit shutdown_registry(boost::asio::execution_context& context)
       : boost::asio::execution_context::service(context) {}
 
-  void add(shutdown_listener& s) {
-    const std::lock_guard lock(mutex_);
-    listeners_.push_back(s);
-  }
-  void remove(shutdown_listener& s) noexcept {
-    const std::lock_guard lock(mutex_);
-    if (s.is_linked()) listeners_.erase(listeners_.iterator_to(s));
+  static void add(const boost::asio::any_io_executor& executor,
+                  std::weak_ptr<shutdown_listener> listener) {
+    boost::asio::execution_context& context = boost::asio::query(executor,
+                                                                 boost::asio::execution::context);
+    boost::asio::use_service<shutdown_registry>(context).listeners_.add(std::move(listener));
   }
 
  private:
   void shutdown() override {
-    // Dropping handlers may destroy listeners, which remove themselves: so one at a time, outside the lock.
-    for (;;) {
-      shutdown_listener* next = nullptr;
-      {
-        const std::lock_guard lock(mutex_);
-        if (listeners_.empty()) return;
-        next = &listeners_.front();
-        listeners_.pop_front();
-      }
-      next->context_shut_down();
-    }
+    // Each of them is kept until all have been told: dropping the handlers of one may drop the last handle of another.
+    for (const auto& listener : listeners_.present()) listener->context_shut_down();
   }
 
-  std::mutex mutex_;
-  boost::intrusive::list<shutdown_listener> listeners_;
+  roster<shutdown_listener> listeners_;
 };
 
 }  // namespace weir::detail

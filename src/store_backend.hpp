@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "shutdown_registry.hpp"
 #include "weir/detail/check.hpp"
 
 namespace weir::detail {
@@ -26,10 +27,17 @@ class store_backend {
 
   virtual void close() = 0;
 
+  /// Empty once its context is gone.
   virtual boost::asio::any_io_executor get_executor() const noexcept = 0;
 
   /// What every key begins with.
   virtual std::string_view key_prefix() const noexcept = 0;
+
+  /// What the limiters have on the store's executor. They are told of the context's end by the store.
+  virtual roster<shutdown_listener>& guests() noexcept { return guests_; }
+
+ private:
+  roster<shutdown_listener> guests_;
 };
 
 }  // namespace weir::detail

@@ -1,7 +1,6 @@
 #include "waiting_room.hpp"
 
 #include <boost/asio/error.hpp>
-#include <boost/asio/query.hpp>
 
 #include "delivery_batch.hpp"
 
@@ -9,22 +8,13 @@ namespace weir::detail {
 
 namespace asio = boost::asio;
 
-waiting_room::~waiting_room() {
-  if (registry_ != nullptr) registry_->remove(*this);
-}
-
 bool waiting_room::seat(check& c) {
   const std::lock_guard lock(mutex_);
   if (c.left_early || seated_ >= most_) {
     leave(c, c.left_early ? error_code(asio::error::operation_aborted) : error::overloaded);
     return false;
   }
-  if (registry_ == nullptr) {
-    timer_.emplace(executor_);
-    registry_ = &asio::use_service<shutdown_registry>(
-        asio::query(executor_, asio::execution::context));
-    registry_->add(*this);
-  }
+  if (!timer_) timer_.emplace(executor_);
   c.deadline = std::chrono::steady_clock::now() + c.answer.delay;
   c.seated = true;
   ++seated_;
@@ -92,20 +82,16 @@ void waiting_room::on_timer() {
 }
 
 void waiting_room::context_shut_down() noexcept {
-  // The last sleeper may own the last handle to the store, and that this.
-  const auto self = weak_from_this().lock();
   check_list dropped;
   {
     const std::lock_guard lock(mutex_);
     for (auto& row : sleepers_) dropped.splice(dropped.end(), row.second);
     sleepers_.clear();
     seated_ = 0;
+    timer_.reset();
+    executor_ = {};
   }
-  while (!dropped.empty()) {
-    check& c = dropped.front();
-    dropped.pop_front();
-    c.finish(delivery::discard);
-  }
+  discard(std::move(dropped));
 }
 
 }  // namespace weir::detail

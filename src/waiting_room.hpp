@@ -9,18 +9,15 @@
 
 #include "check_list.hpp"
 #include "returned_turns.hpp"
-#include "shutdown_registry.hpp"
 
 namespace weir::detail {
 
 /// Where those sleep who have a turn with several limiters at once; others sleep in a waiting_line. Each is woken once, when
 /// the turn has come; one timer serves all of them. Who is cancelled gives the turn back. Any thread may call.
-class waiting_room final : public shutdown_listener,
-                           public std::enable_shared_from_this<waiting_room> {
+class waiting_room final : public std::enable_shared_from_this<waiting_room> {
  public:
   explicit waiting_room(const boost::asio::any_io_executor& executor, std::size_t most = 100'000)
       : executor_(executor), most_(most) {}
-  ~waiting_room();
 
   /// Takes over a check that its store is done with, and whose turn is answer.delay away from now. False if it was
   /// cancelled meanwhile, or all seats are taken: then it has its error, and is to be finished; its turn goes back.
@@ -29,15 +26,17 @@ class waiting_room final : public shutdown_listener,
   /// Of a check that its store is done with: here, on its way here, or on its way to its caller.
   void cancel(check& c, cancel_scope scope);
 
+  /// As shutdown_listener's.
+  void context_shut_down() noexcept;
+
  private:
   using time = check::steady_time;
 
   void leave(check& c, error_code why);
   void arm();
   void on_timer();
-  void context_shut_down() noexcept override;
 
-  const boost::asio::any_io_executor executor_;
+  boost::asio::any_io_executor executor_;
   const std::size_t most_;
   returned_turns returned_;
   std::mutex mutex_;
@@ -45,7 +44,6 @@ class waiting_room final : public shutdown_listener,
   std::map<time, check_list> sleepers_;  // those of one time in the order in which they came
   std::size_t seated_ = 0;
   std::optional<boost::asio::steady_timer> timer_;
-  shutdown_registry* registry_ = nullptr;
   time armed_ = time::max();
 };
 

@@ -1,7 +1,6 @@
 #include "leases/keeper.hpp"
 
 #include <boost/asio/error.hpp>
-#include <boost/asio/query.hpp>
 #include <vector>
 
 #include "limiter_core.hpp"
@@ -47,17 +46,6 @@ class lease_keeper::call final : public check {
 
   const time started_;
 };
-
-lease_keeper::lease_keeper(const asio::any_io_executor& executor, std::chrono::microseconds length)
-    : length_(length),
-      book_(length),
-      timer_(executor),
-      registry_(
-          &asio::use_service<shutdown_registry>(asio::query(executor, asio::execution::context))) {
-  registry_->add(*this);
-}
-
-lease_keeper::~lease_keeper() { registry_->remove(*this); }
 
 void lease_keeper::add(const core_ptr& core, std::int64_t lease, short_text subject, time sent) {
   const std::lock_guard lock(mutex_);
@@ -126,12 +114,16 @@ void lease_keeper::arm(const core_ptr& core) {
   const time next = book_.wakeup();
   if (next == time::max()) {
     // With nothing to wait for, run() may return.
-    if (armed_ != time::max()) timer_.cancel();
+    if (armed_ != time::max()) timer_->cancel();
     armed_ = time::max();
   } else if (next < armed_) {
     armed_ = next;
-    timer_.expires_at(next);
-    timer_.async_wait([core](error_code ec) {
+    if (!timer_) {
+      timer_.emplace(core->store->get_executor());
+      core->store->guests().add(std::shared_ptr<shutdown_listener>(core, this));
+    }
+    timer_->expires_at(next);
+    timer_->async_wait([core](error_code ec) {
       if (!ec) core->leases->on_timer(core);
     });
   }
@@ -189,17 +181,13 @@ void lease_keeper::context_shut_down() noexcept {
   {
     const std::lock_guard lock(mutex_);
     context_gone_ = true;
+    timer_.reset();
     book_.for_each([&](lease_book::entry& e) {
       for (check& c : e.watchers) c.stage = check_stage::done;
       dropped.splice(dropped.end(), e.watchers);
     });
   }
-  // With the last of them may go this object.
-  while (!dropped.empty()) {
-    check& c = dropped.front();
-    dropped.pop_front();
-    c.finish(delivery::discard);
-  }
+  discard(std::move(dropped));
 }
 
 }  // namespace weir::detail

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "leases/book.hpp"
 #include "policy/lease_set.hpp"
@@ -21,8 +21,7 @@ class lease_keeper final : private shutdown_listener {
   using time = lease_book::time;
   using core_ptr = std::shared_ptr<const limiter_core>;
 
-  lease_keeper(const boost::asio::any_io_executor& executor, std::chrono::microseconds length);
-  ~lease_keeper();
+  explicit lease_keeper(std::chrono::microseconds length) : length_(length), book_(length) {}
 
   /// For the next lease.
   std::int64_t new_number() noexcept {
@@ -59,11 +58,9 @@ class lease_keeper final : private shutdown_listener {
   std::mutex mutex_;
   // Under the mutex:
   lease_book book_;
-  boost::asio::steady_timer timer_;
+  std::optional<boost::asio::steady_timer> timer_;
   time armed_ = time::max();  // when the timer fires
   bool context_gone_ = false;
-
-  shutdown_registry* registry_;
 };
 
 }  // namespace weir::detail

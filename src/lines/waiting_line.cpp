@@ -1,7 +1,6 @@
 #include "lines/waiting_line.hpp"
 
 #include <boost/asio/post.hpp>
-#include <boost/asio/query.hpp>
 #include <utility>
 
 #include "delivery_batch.hpp"
@@ -38,10 +37,6 @@ std::string claims_of(const check& c) {
 
 }  // namespace
 
-waiting_line::~waiting_line() {
-  if (registry_ != nullptr) registry_->remove(*this);
-}
-
 // ---- callers, the store and the timer, on any thread
 
 void waiting_line::arrive(check& c) {
@@ -50,14 +45,11 @@ void waiting_line::arrive(check& c) {
   bool is_late = false;
   {
     const std::lock_guard lock(mutex_);
-    if (registry_ == nullptr) {
-      const auto executor = core->store->get_executor();
-      timer_.emplace(executor);
-      registry_ = &asio::use_service<shutdown_registry>(
-          asio::query(executor, asio::execution::context));
-      registry_->add(*this);
-    }
     if (!context_gone_) {
+      if (!timer_) {
+        timer_.emplace(core->store->get_executor());
+        core->store->guests().add(std::shared_ptr<shutdown_listener>(core, this));
+      }
       row& r = row_of(c);
       const time now = clock_now();
       r.line->arrive(c, ++arrivals_, now, o);
@@ -269,21 +261,16 @@ std::size_t waiting_line::subjects() const {
 
 void waiting_line::context_shut_down() noexcept {
   check_list dropped;
-  core_ptr keep;  // the last caller may own the last handle to this
   {
     const std::lock_guard lock(mutex_);
     context_gone_ = true;
+    timer_.reset();
     agenda_.clear();
     for (const ask_ptr& a : to_start_) a->self.reset();
     to_start_.clear();
     for (auto& [subject, r] : rows_) r->line->abandon(dropped);
-    if (!dropped.empty()) keep = dropped.front().limiter;
   }
-  while (!dropped.empty()) {
-    check& c = dropped.front();
-    dropped.pop_front();
-    c.finish(delivery::discard);
-  }
+  discard(std::move(dropped));
 }
 
 }  // namespace weir::detail

@@ -31,7 +31,6 @@ class waiting_line final : private shutdown_listener {
   using core_ptr = std::shared_ptr<const limiter_core>;
 
   explicit waiting_line(const line_rules& rules) noexcept : rules_(rules) {}
-  ~waiting_line();
 
   /// Takes the acquire over. It has been validated. Does not finish it inside the call.
   void arrive(check& c);
@@ -79,7 +78,6 @@ class waiting_line final : private shutdown_listener {
   std::optional<boost::asio::steady_timer> timer_;
   time armed_ = time::max();  // when the timer fires
   bool context_gone_ = false;
-  shutdown_registry* registry_ = nullptr;
 };
 
 }  // namespace weir::detail

@@ -18,7 +18,7 @@
 namespace weir {
 namespace {
 
-class memory_store final : public detail::store_backend {
+class memory_store final : public detail::store_backend, public detail::shutdown_listener {
  public:
   memory_store(const boost::asio::any_io_executor& executor, memory_options&& options)
       : executor_(executor),
@@ -36,12 +36,15 @@ class memory_store final : public detail::store_backend {
   }
 
   void start(detail::check& c) override {
-    if (closed_.load(std::memory_order_relaxed)) {
+    const phase now = phase_.load(std::memory_order_relaxed);
+    c.stage = detail::check_stage::done;
+    if (now == phase::open) {
+      answer(c);
+    } else if (now == phase::closed) {
       c.ec = error::store_closed;
     } else {
-      answer(c);
+      return c.finish(detail::delivery::discard);
     }
-    c.stage = detail::check_stage::done;
     if (detail::conclude(c) && room_->seat(c)) return;
     c.finish(detail::delivery::post);
   }
@@ -49,11 +52,23 @@ class memory_store final : public detail::store_backend {
   // Every check is done as soon as it has started, and may then wait for its turn.
   void cancel(detail::check& c, detail::cancel_scope scope) override { room_->cancel(c, scope); }
 
-  void close() override { closed_.store(true, std::memory_order_relaxed); }
+  void close() override {
+    phase was = phase::open;
+    phase_.compare_exchange_strong(was, phase::closed, std::memory_order_relaxed);
+  }
   boost::asio::any_io_executor get_executor() const noexcept override { return executor_; }
   std::string_view key_prefix() const noexcept override { return "weir"; }
 
+  void context_shut_down() noexcept override {
+    phase_.store(phase::gone, std::memory_order_relaxed);
+    executor_ = {};
+    room_->context_shut_down();
+    for (const auto& guest : guests().present()) guest->context_shut_down();
+  }
+
  private:
+  enum class phase : std::uint8_t { open, closed, gone };  // gone: its context
+
   /// Whether a shard has a way of its own for it if there is only one key.
   static bool is_simple(detail::check_kind kind) noexcept {
     using enum detail::check_kind;
@@ -166,7 +181,7 @@ class memory_store final : public detail::store_backend {
   std::function<time_point()> clock_;
   const std::shared_ptr<detail::waiting_room> room_;
   std::vector<std::unique_ptr<memory::shard>> shards_;
-  std::atomic<bool> closed_{false};
+  std::atomic<phase> phase_{phase::open};
 };
 
 }  // namespace
@@ -176,7 +191,9 @@ store make_memory_store(const boost::asio::any_io_executor& executor, memory_opt
     throw boost::system::system_error(make_error_code(error::invalid_options),
                                       "memory_options: " + fault);
   }
-  return store(std::make_shared<memory_store>(executor, std::move(options)));
+  auto made = std::make_shared<memory_store>(executor, std::move(options));
+  detail::shutdown_registry::add(executor, made);
+  return store(std::move(made));
 }
 
 }  // namespace weir

@@ -1,7 +1,6 @@
 #include "net/session.hpp"
 
 #include <boost/asio/post.hpp>
-#include <boost/asio/query.hpp>
 #include <random>
 #include <utility>
 
@@ -27,16 +26,13 @@ session::session(const asio::any_io_executor& executor, redis_options&& options)
       room_(std::make_shared<detail::waiting_room>(executor)),
       mutex_(!options_.single_threaded),
       core_(options_, std::random_device{}()),
-      stream_(strand_, options_, *this),
-      timer_(strand_),
-      registry_(&asio::use_service<detail::shutdown_registry>(
-          asio::query(executor, asio::execution::context))) {
-  registry_->add(*this);
+      stream_(std::in_place, *strand_, options_, static_cast<stream::listener&>(*this)),
+      timer_(*strand_) {}
+
+void session::open() {
+  detail::shutdown_registry::add(executor_, weak_from_this());
+  wake_strand();
 }
-
-session::~session() { registry_->remove(*this); }
-
-void session::open() { wake_strand(); }
 
 // ---- callers, on any thread
 
@@ -47,7 +43,7 @@ bool session::needs_strand() {
 }
 
 void session::wake_strand() {
-  asio::post(strand_, [self = shared_from_this()] {
+  asio::post(*strand_, [self = shared_from_this()] {
     self->drive([](session_core& core) { core.on_time(now()); });
   });
 }
@@ -70,18 +66,23 @@ void session::start(check& c) {
 void session::start_all(std::span<check* const> checks) {
   const time t = now();
   bool wake = false;
-  check_list done;
+  check_list done, dropped;
   // From the unlocking on the checks may be gone, and with them the last handle of this session.
   std::shared_ptr<session> self;
   {
     const std::lock_guard lock(mutex_);
-    for (check* c : checks) core_.submit(*c, t);
-    wake = needs_strand();
+    if (context_gone_) {
+      for (check* c : checks) dropped.push_back(*c);
+    } else {
+      for (check* c : checks) core_.submit(*c, t);
+      wake = needs_strand();
+    }
     done = core_.take_done();
     if (wake || !done.empty()) self = shared_from_this();
   }
   if (wake) wake_strand();
   deliver(std::move(done));
+  detail::discard(std::move(dropped));
 }
 
 void session::cancel(check& c, detail::cancel_scope scope) {
@@ -111,19 +112,19 @@ void session::close() {
 }
 
 void session::context_shut_down() noexcept {
-  // A dropped handler may own the last handle to this store.
-  const auto self = weak_from_this().lock();
   check_list dropped;
   {
     const std::lock_guard lock(mutex_);
     context_gone_ = true;
     dropped = core_.abandon();
+    timer_.reset();
+    stream_.reset();
+    strand_.reset();
+    executor_ = {};
   }
-  while (!dropped.empty()) {
-    check& c = dropped.front();
-    dropped.pop_front();
-    c.finish(detail::delivery::discard);
-  }
+  detail::discard(std::move(dropped));
+  room_->context_shut_down();
+  for (const auto& guest : guests().present()) guest->context_shut_down();
 }
 
 // ---- the strand
@@ -149,7 +150,7 @@ void session::drive(Event&& event) {
       done = core_.take_done();
     }
     if (stopped) {
-      timer_.cancel();
+      timer_->cancel();
     } else if (rearm != time::max()) {
       arm_timer(rearm);
     }
@@ -161,10 +162,10 @@ void session::drive(Event&& event) {
 }
 
 void session::perform(const session_core::actions& a, std::span<char> room) {
-  if (a.close) stream_.close();
-  if (a.open) stream_.open(a.elsewhere);
-  if (a.read) stream_.read(room);
-  if (!a.write.empty()) stream_.write(a.write);
+  if (a.close) stream_->close();
+  if (a.open) stream_->open(a.elsewhere);
+  if (a.read) stream_->read(room);
+  if (!a.write.empty()) stream_->write(a.write);
 }
 
 void session::on_opened(error e) {
@@ -180,8 +181,8 @@ void session::on_written(bool ok, std::size_t bytes) {
 }
 
 void session::arm_timer(time when) {
-  timer_.expires_at(when);
-  timer_.async_wait([self = shared_from_this()](error_code ec) {
+  timer_->expires_at(when);
+  timer_->async_wait([self = shared_from_this()](error_code ec) {
     if (!ec) self->on_timer();
   });
 }

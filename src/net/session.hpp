@@ -4,6 +4,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <memory>
+#include <optional>
 
 #include "net/optional_mutex.hpp"
 #include "net/session_core.hpp"
@@ -21,11 +22,10 @@ namespace weir::net {
 /// while checks are encoded or decoded, never while a handler runs or the kernel is called.
 class session final : public detail::store_backend,
                       public std::enable_shared_from_this<session>,
-                      private detail::shutdown_listener,
+                      public detail::shutdown_listener,
                       private stream::listener {
  public:
   session(const boost::asio::any_io_executor& executor, redis_options&& options);
-  ~session();
 
   /// Starts connecting.
   void open();
@@ -63,8 +63,8 @@ class session final : public detail::store_backend,
   void deliver(detail::check_list&& done);
 
   const redis_options options_;
-  const boost::asio::any_io_executor executor_;
-  strand strand_;
+  boost::asio::any_io_executor executor_;
+  std::optional<strand> strand_;
   const std::shared_ptr<detail::waiting_room> room_;
 
   optional_mutex mutex_;
@@ -75,10 +75,8 @@ class session final : public detail::store_backend,
   bool context_gone_ = false;
 
   // On the strand:
-  stream stream_;
-  timer timer_;
-
-  detail::shutdown_registry* registry_;
+  std::optional<stream> stream_;
+  std::optional<timer> timer_;
 };
 
 }  // namespace weir::net
