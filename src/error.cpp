@@ -133,8 +133,8 @@ const char* text_of(int value) noexcept {
     case error::read_only:
       return "the server is a read-only replica: connect to the primary";
     case error::out_of_memory:
-      return "the server has reached maxmemory and may not evict: give it more memory, or a policy "
-             "that evicts";
+      return "the server has reached maxmemory and may not evict: give it more memory (a server "
+             "that evicts forgets limits)";
     case error::server_misconfigured:
       return "the server refuses writes because it cannot persist (MISCONF): mend its snapshots or "
              "its disk";

@@ -1,6 +1,10 @@
 #include "failure_policy.hpp"
 
+#include <openssl/evp.h>
+
 #include <algorithm>
+#include <array>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -61,10 +65,39 @@ struct sharer {
   }
 };
 
+/// A long subject counts under its digest, so that what is remembered is bounded in bytes too.
+class counted_as {
+ public:
+  explicit counted_as(std::string_view subject) : key_(subject) {
+    if (subject.size() <= longest) return;
+    // The digest of 32 bytes and the beginning: longer than any subject that stands for itself.
+    auto* const digest = reinterpret_cast<unsigned char*>(text_.data());
+    if (EVP_Digest(subject.data(), subject.size(), digest, nullptr, EVP_sha256(), nullptr) != 1) {
+      throw std::bad_alloc();
+    }
+    subject.copy(text_.data() + digest_size, text_.size() - digest_size);
+    key_ = {text_.data(), text_.size()};
+  }
+  counted_as(const counted_as&) = delete;
+  counted_as& operator=(const counted_as&) = delete;
+
+  operator std::string_view() const noexcept { return key_; }
+
+ private:
+  static constexpr std::size_t longest = 64;
+  static constexpr std::size_t digest_size = 32;
+
+  std::array<char, longest + 1> text_;
+  std::string_view key_;
+};
+
 }  // namespace
 
 bool is_store_failure(const error_code& ec) noexcept {
   if (ec == condition::invalid_input || ec == error::store_closed) return false;
+  // This process asks more than it may have pending: whatever the store says, to let in what comes
+  // beyond would lift the limit just when it matters.
+  if (ec == error::overloaded) return false;
   // One of our own errors at all, and no cancellation.
   return ec == condition::not_counted || ec == condition::may_have_counted;
 }
@@ -85,10 +118,11 @@ local_fallback::local_fallback(const weir::tiers& tiers, const limiter_options& 
 std::vector<memory::shard::place> local_fallback::places_of(std::string_view subject,
                                                             std::int64_t cost) const {
   std::vector<memory::shard::place> places;
+  const counted_as as(subject);
   for (const policies::kernel& kernel : tiers_) {
     // A byte in front tells the tiers apart; of a single one, record() and fetch() know no such byte.
     std::string key(tiers_.size() > 1 ? 1 : 0, static_cast<char>(places.size()));
-    places.push_back({&kernel, key.append(subject), cost});
+    places.push_back({&kernel, key.append(as), cost});
   }
   return places;
 }
@@ -98,7 +132,8 @@ decision local_fallback::record(std::string_view subject, std::int64_t cost) {
   if (cost > ceiling_) return without_store(false);
   decision d;
   const error_code ec = tiers_.size() == 1
-                            ? subjects_.record(tiers_.front(), subject, the_clock, cost, d)
+                            ? subjects_.record(tiers_.front(), counted_as(subject), the_clock, cost,
+                                               d)
                             : subjects_.record_all(places_of(subject, cost), the_clock, d);
   if (ec) return without_store(false);
   d.source = source::fallback;
@@ -107,8 +142,9 @@ decision local_fallback::record(std::string_view subject, std::int64_t cost) {
 
 decision local_fallback::fetch(std::string_view subject, std::int64_t cost) {
   if (cost > ceiling_) return without_store(false);
-  decision d = tiers_.size() == 1 ? subjects_.fetch(tiers_.front(), subject, the_clock, cost)
-                                  : subjects_.fetch_all(places_of(subject, cost), the_clock);
+  decision d = tiers_.size() == 1
+                   ? subjects_.fetch(tiers_.front(), counted_as(subject), the_clock, cost)
+                   : subjects_.fetch_all(places_of(subject, cost), the_clock);
   d.source = source::fallback;
   return d;
 }

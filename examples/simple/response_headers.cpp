@@ -22,7 +22,15 @@ struct response {
   std::string headers;
 };
 
-response to_response(const weir::decision& d) {
+/// When more is allowed. `reset_after` is the time until nothing is in use: the end of a window, but
+/// of a bucket the time until it is full, long after the next call would pass.
+std::chrono::microseconds until_more(const weir::decision& d, bool is_bucket) {
+  if (!d.allowed) return d.retry_after;
+  // A bucket drains evenly: of all that is in use, the first unit.
+  return is_bucket && d.remaining == 0 && d.used > 0 ? d.reset_after / d.used : d.reset_after;
+}
+
+response to_response(const weir::decision& d, bool is_bucket) {
   // Whole seconds in HTTP. Rounded up: a client that comes early is refused again.
   const auto seconds = [](std::chrono::microseconds t) {
     return std::to_string(std::chrono::ceil<std::chrono::seconds>(t).count());
@@ -30,7 +38,7 @@ response to_response(const weir::decision& d) {
   response r{d.allowed ? 200 : 429, {}};
   r.headers = "RateLimit-Limit: " + std::to_string(d.limit) + "\n" +
               "RateLimit-Remaining: " + std::to_string(d.remaining) + "\n" +
-              "RateLimit-Reset: " + seconds(d.reset_after) + "\n";
+              "RateLimit-Reset: " + seconds(until_more(d, is_bucket)) + "\n";
   if (!d.allowed) r.headers += "Retry-After: " + seconds(d.retry_after) + "\n";
   return r;
 }
@@ -46,7 +54,7 @@ asio::awaitable<void> example(weir::store store) {
   int used = 0;
   for (int i = 0; i < 3; ++i) {
     const weir::decision d = co_await quota.record("client-7");
-    const response r = to_response(d);
+    const response r = to_response(d, false);
     std::cout << r.status << "\n" << r.headers << "\n";
 
     const weir::time_point end = d.at + d.reset_after;
@@ -58,6 +66,21 @@ asio::awaitable<void> example(weir::store store) {
     expect(r.status == (used <= 2 ? 200 : 429), "two a day");
     expect((r.headers.find("Retry-After") != std::string::npos) == (r.status == 429),
            "Retry-After comes with 429 only");
+  }
+
+  // Ten at once, and one a minute: the client is told of the minute, not of the ten.
+  weir::limiter bucket{store, "response-headers-example",
+                       weir::token_bucket{.capacity = 10, .refill = weir::per_minute(1)}};
+  co_await bucket.reset("client-7");
+  for (int i = 0; i < 11; ++i) {
+    const weir::decision d = co_await bucket.record("client-7");
+    const response r = to_response(d, true);
+    if (i < 9) continue;
+    std::cout << r.status << "\n" << r.headers << "\n";
+    expect(r.status == (i < 10 ? 200 : 429), "ten at once");
+    const bool in_a_minute = r.headers.find("RateLimit-Reset: 60\n") != std::string::npos ||
+                             r.headers.find("RateLimit-Reset: 59\n") != std::string::npos;
+    expect(in_a_minute && d.reset_after > 9min, "the next passes in a minute");
   }
 }
 

@@ -18,7 +18,8 @@
 
 namespace weir {
 
-/// What becomes of a call when the store cannot say. Mistakes in the call itself and cancellation are always errors.
+/// What becomes of a call when the store cannot say. Mistakes in the call itself, cancellation and
+/// error::overloaded are always errors.
 enum class on_failure : std::uint8_t {
   raise,     ///< an error
   open,      ///< allowed

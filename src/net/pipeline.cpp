@@ -52,9 +52,10 @@ void pipeline::submit(check& c, time now) {
   const std::size_t before = pending_;
   pending_ += weight_of(c);
   if (refusal_ != error{}) return finish(c, refusal_);
+  // First: of a store that has failed, a full line says nothing.
+  if (!breaker_.lets_through(now)) return finish(c, error::circuit_open);
   // Alone, even the largest may wait.
   if (before > 0 && pending_ > options_.max_pending) return finish(c, error::overloaded);
-  if (!breaker_.lets_through(now)) return finish(c, error::circuit_open);
   c.deadline = now + timeout_of(c);
   c.stage = check_stage::waiting;
   waiting_.push_back(c);

@@ -13,8 +13,22 @@ local resolution, count_refused = tonumber(ARGV[first_arg + 2]), ARGV[first_arg 
 local cost = tonumber(ARGV[first_arg + 4])
 local modulus = 4503599627370496
 
+-- Whether an entry was met that is none of ours: the ends are looked at by each check, the middle only as it is read.
+local strange = false
+
 local function entry(key, i)
-  return struct.unpack('<dd', call('LINDEX', key, i))
+  local text = call('LINDEX', key, i)
+  if text and (#text == 16 or #text == 32) then
+    local time, total = struct.unpack('<dd', text)
+    if whole(time) and whole(total) then return time, total end
+  end
+  strange = true
+  return 0, 0
+end
+
+local function not_ours(into, at)
+  into[at], into[at + 1], into[at + 2], into[at + 3], into[at + 4], into[at + 5] = -1, 0, 0, 0, 0, 0
+  return 0
 end
 
 -- A request counts from its bucket's end.
@@ -39,6 +53,7 @@ local function last_before(key, low, high, before)
 end
 
 local function check(key, checks, write, into, at)
+  strange = false
   local sum, newest, passes = 0, 0, 0
   local base, total, first = 0, 0, 0
   local passed, alive, moved = clock, false, false
@@ -59,10 +74,7 @@ local function check(key, checks, write, into, at)
     ours = #tail == 16 and whole(base) and whole(oldest) and whole(oldest_total) and whole(newest) and whole(total) and
            whole(written) and whole(last) and whole(pinned)
   end
-  if not ours then
-    into[at], into[at + 1], into[at + 2], into[at + 3], into[at + 4], into[at + 5] = -1, 0, 0, 0, 0, 0
-    return 0
-  end
+  if not ours then return not_ours(into, at) end
   local time = now
   if #head == 2 then
     -- A clock behind the state is read as the state's own time. What is booked ahead comes first.
@@ -77,6 +89,7 @@ local function check(key, checks, write, into, at)
         first = last_before(key, 1, call('LLEN', key), function(t) return t <= time - window end)
         ignored, base = entry(key, first)
       end
+      if strange then return not_ours(into, at) end
       sum = (total - base) % modulus
     end
     -- Behind by more than a window: all of the log becomes one entry of now.
@@ -134,6 +147,7 @@ local function check(key, checks, write, into, at)
       else
         head_base = base
       end
+      if strange then return not_ours(into, at) end
       if kept then
         if left > 0 then
           call('LTRIM', key, left, -1)
@@ -157,7 +171,7 @@ local function check(key, checks, write, into, at)
         local whole_sum = total
         local keep = 0
         ignored, oldest_total = entry(key, 1)
-        while (whole_sum - oldest_total) % modulus >= limit do
+        while not strange and (whole_sum - oldest_total) % modulus >= limit do
           keep, base = keep + 1, oldest_total
           ignored, oldest_total = entry(key, keep + 1)
         end
@@ -191,6 +205,7 @@ local function check(key, checks, write, into, at)
       passes = entry(key, low + 1) + window
     end
   end
+  if strange then return not_ours(into, at) end
   into[at + 2], into[at + 3] = sum, passes
   return admitted, passes > time and passes or time
 end

@@ -12,9 +12,11 @@ local function give_back(key, turn)
   local time, total = entry(key, at)
   if time ~= stamp then return end
   local ignored, base = entry(key, before)
+  if strange then return end
   local back = math.min(cost, (total - base) % modulus)
   for i = at, length - 1 do
     time, total = entry(key, i)
+    if strange then return end
     call('LSET', key, i, struct.pack('<dd', time, (total - back) % modulus))
   end
 

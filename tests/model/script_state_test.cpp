@@ -290,6 +290,48 @@ BOOST_AUTO_TEST_CASE(somebody_elses_key_is_told_and_left_alone_and_its_neighbour
   }
 }
 
+// Reading it ended the script with an error: what the keys before it had counted was an error to their callers.
+BOOST_AUTO_TEST_CASE(a_foreign_entry_inside_a_log_fails_its_own_key_only) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::string foreign_entries[] = {"",
+                                         "text",
+                                         "abcdefghijklmnop",
+                                         doubles({nan, 1}),
+                                         doubles({1, nan}),
+                                         doubles({1e300, 1}),
+                                         doubles({-1, 0.5})};
+  const policy logs[] = {sliding_log{30, 5ms}, sliding_log{15, 5ms}, sliding_log{30, 5ms, 300us},
+                         sliding_log{.limit = 15, .window = 5ms, .count_refused = true}};
+  std::vector<std::string> keys;
+  for (int i = 0; i < 64; ++i) keys.push_back("key " + std::to_string(i));
+  constexpr std::size_t bad = 40;
+  for (const policy& p : logs) {
+    script_subject subject(*this, p);
+    int told = 0;
+    for (const std::string& entry : foreign_entries) {
+      for (int place = 0; place < 21; ++place) {
+        // At some of these times entries have left, at others there is no room.
+        for (const std::int64_t after : {0, 2500, 5500, 9000}) {
+          BOOST_TEST_CONTEXT(test::text_of(p) << ", " << entry.size() << " bytes at " << place
+                                              << ", " << after << " us later") {
+            client.must("FLUSHALL");
+            for (int i = 0; i < 20; ++i) subject.record(keys[bad], t0 + 300 * i);
+            if (client.must("LLEN", keys[bad]).integer <= place) continue;
+            client.must("LSET", keys[bad], std::to_string(place), entry);
+            const auto answers = subject.check(keys, t0 + 5700 + after, 1);
+            for (std::size_t i = 0; i < keys.size(); ++i) {
+              if (i == bad) continue;
+              BOOST_TEST((answers[i] && answers[i]->allowed && answers[i]->used == 1));
+            }
+            told += answers[bad] ? 0 : 1;
+          }
+        }
+      }
+    }
+    BOOST_TEST(told > 100);
+  }
+}
+
 // A meter takes any whole number for its own, but adds to what Redis can add to only.
 BOOST_AUTO_TEST_CASE(a_number_that_redis_does_not_add_to_is_told_and_left_alone) {
   script_subject subject(*this, token_bucket{3, per_second(1000)});

@@ -1,10 +1,13 @@
 // What becomes of a call when the store cannot say: through a store that always fails.
 #include "failure_policy.hpp"
 
+#include <malloc.h>
+
 #include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>
 
 #include "support/fake_check.hpp"
+#include "support/sanitized.hpp"
 
 namespace {
 
@@ -64,7 +67,7 @@ BOOST_AUTO_TEST_CASE(mistakes_in_the_call_and_cancellation_are_always_errors) {
   for (const auto policy : {on_failure::open, on_failure::closed, on_failure::fallback}) {
     const auto core = core_with(ten_a_day, {.on_failure = policy});
     for (const error e : {error::invalid_subject, error::invalid_cost, error::cost_exceeds_limit,
-                          error::store_closed}) {
+                          error::store_closed, error::overloaded}) {
       BOOST_TEST((fail(core, e).ec == e));
     }
     BOOST_TEST((fail(core, boost::asio::error::operation_aborted).ec ==
@@ -78,7 +81,8 @@ BOOST_AUTO_TEST_CASE(every_other_error_is_a_failure_of_the_store) {
   const auto core = core_with(ten_a_day, {.on_failure = on_failure::open});
   for (int value = 1; value <= static_cast<int>(error::protocol_error); ++value) {
     const weir::error_code ec(value, weir::error_category());
-    const bool stays = ec == weir::condition::invalid_input || ec == error::store_closed;
+    const bool stays = ec == weir::condition::invalid_input || ec == error::store_closed ||
+                       ec == error::overloaded;
     BOOST_TEST(fail(core, ec).ec.failed() == stays, ec.message());
   }
   // Numbers that are no error of ours, and numbers of ours in another category.
@@ -140,6 +144,52 @@ BOOST_AUTO_TEST_CASE(the_fallback_remembers_a_bounded_number_of_subjects) {
   BOOST_TEST(!one_too_many.allowed);
   BOOST_TEST((one_too_many.retry_after == 1s));
   BOOST_TEST(fail(core, error::timed_out, "a").answer.allowed);
+}
+
+// 5,000 subjects of 60 KB were kept whole: 310 MB.
+BOOST_AUTO_TEST_CASE(the_fallback_keeps_no_long_subjects_and_tells_them_apart) {
+  const std::string head(60'000, 'x');
+  for (const bool tiered : {false, true}) {
+    const weir::limiter_options o{.on_failure = on_failure::fallback};
+    const auto core = std::make_shared<weir::detail::limiter_core>(
+        std::make_shared<weir::test::null_store>(), "r",
+        tiered ? weir::tiers(ten_a_day, ten_a_day) : weir::tiers(ten_a_day), o);
+    const std::size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+    for (int i = 0; i < 500; ++i) {
+      fail(core, error::timed_out, head + std::to_string(i));
+    }
+    const std::size_t after = mallinfo2().uordblks + mallinfo2().hblkhd;
+    if (!weir::test::is_sanitized) BOOST_TEST(after - before < 5'000'000u);
+    for (const int i : {0, 499}) {
+      for (const check_kind kind : {check_kind::fetch, check_kind::record, check_kind::acquire}) {
+        const auto got = fail(core, error::timed_out, head + std::to_string(i), 1, kind);
+        BOOST_TEST(got.answer.used == (kind == check_kind::fetch    ? 1
+                                       : kind == check_kind::record ? 2
+                                                                    : 3));
+      }
+    }
+    // Lengths around the bound, and the digest's own text: all different.
+    for (std::size_t n = 60; n < 70; ++n) {
+      BOOST_TEST(fail(core, error::timed_out, head.substr(0, n)).answer.used == 1);
+    }
+  }
+}
+
+// 1,260,972 calls were admitted in 4 s where 100 a second were allowed.
+BOOST_AUTO_TEST_CASE(a_process_that_floods_itself_is_told_so_whatever_its_failure_policy) {
+  for (const auto policy : {on_failure::open, on_failure::closed, on_failure::fallback}) {
+    const auto core = core_with(ten_a_day, {.on_failure = policy, .group = "g"});
+    for (const auto kind : {check_kind::record, check_kind::fetch, check_kind::acquire}) {
+      const auto got = fail(core, error::overloaded, "s", 1, kind);
+      BOOST_TEST((got.ec == error::overloaded));
+      BOOST_TEST(!got.answer.allowed);
+    }
+    fake_check joint(core, "s", 1);
+    joint.further.push_back({core, weir::detail::short_text("t"), 1});
+    joint.ec = error::overloaded;
+    weir::detail::apply_failure_policy(joint);
+    BOOST_TEST((joint.ec == error::overloaded));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(shares_of_every_policy_keep_burst_and_rate_in_proportion) {

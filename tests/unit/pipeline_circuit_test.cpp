@@ -157,4 +157,17 @@ BOOST_AUTO_TEST_CASE(failures_that_are_not_in_a_row_open_no_circuit) {
   }
 }
 
+// A failure policy bridges an open circuit, and does not apply to a full line.
+BOOST_AUTO_TEST_CASE(a_full_line_does_not_hide_an_open_circuit) {
+  fixture f({.max_pending = 3, .timeout = 10ms, .breaker_failures = 1, .breaker_pause = 100ms});
+  f.line.connected();
+  for (int i = 0; i < 3; ++i) f.submit("a", 1, check_kind::record, i == 0 ? 10ms : 1h);
+  BOOST_TEST(done_with(f.submit("b"), error::overloaded));
+  f.write();
+  f.line.expire(f.now += 10ms);
+  f.submit("a", 1, check_kind::record, 1h);
+  for (int i = 0; i < 3; ++i) BOOST_TEST(done_with(f.submit("b"), error::circuit_open));
+  f.line.take_done();
+}
+
 BOOST_AUTO_TEST_SUITE_END()
