@@ -37,6 +37,7 @@ group group_of(int value) noexcept {
     case error::overloaded:
     case error::circuit_open:
     case error::store_full:
+    case error::settlements_full:
     case error::store_closed:
     case error::authentication_failed:
     case error::permission_denied:
@@ -113,6 +114,9 @@ const char* text_of(int value) noexcept {
     case error::store_full:
       return "the in-memory store holds as many live subjects as it may: raise its bound, or use "
              "fewer distinct subjects";
+    case error::settlements_full:
+      return "the in-memory store remembers as many settled decisions as it may, this one was not "
+             "settled: raise memory_options::max_settled, or try again later";
     case error::store_closed:
       return "the store was closed: open a new one, and keep its execution context running";
     case error::authentication_failed:

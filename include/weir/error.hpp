@@ -37,6 +37,7 @@ enum class error {
   overloaded,    ///< the waiting line is full: the store's, or that of acquire() for this subject
   circuit_open,  ///< the store failed repeatedly, and is left alone until a probe succeeds
   store_full,    ///< the in-memory store holds as many live subjects as it may
+  settlements_full,  ///< the in-memory store remembers as many settled decisions as it may; this one was not settled
   store_closed,  ///< the store was closed, or its execution context shut down
 
   // What the server said. Nothing was counted.

@@ -30,8 +30,9 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     const std::size_t wanted = std::bit_ceil(std::max<std::size_t>(1, options.shards));
     const std::size_t count = std::min(
         wanted, std::bit_floor(std::max<std::size_t>(1, subjects / smallest_shard)));
+    all_.max_settled = options.max_settled;
     for (std::size_t i = 0; i < count; ++i) {
-      shards_.push_back(std::make_unique<memory::shard>((subjects + count - 1) / count));
+      all_.shards.push_back(std::make_unique<memory::shard>((subjects + count - 1) / count, &all_));
     }
   }
 
@@ -80,10 +81,9 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     thread_local std::string key;
     key.clear();
     c.limiter->append_key(key, c.subject.view());
-    // By the hash tag, as in a Redis Cluster: what is asked together lies together. The map places by the highest bits
-    // and compares the lowest; the shard takes some from the middle.
-    const std::size_t hash = memory::subject_hash{}(detail::hash_tag(key));
-    memory::shard& home = *shards_[(hash >> 40) & (shards_.size() - 1)];
+    // By the hash tag, as in a Redis Cluster: what is asked together lies together.
+    const std::size_t hash = std::hash<std::string_view>{}(detail::hash_tag(key));
+    memory::shard& home = *all_.shards[(hash >> 40) & (all_.shards.size() - 1)];
     const auto clock = [this] { return detail::read_clock(clock_); };
     if (c.kind == detail::check_kind::cool_down) {
       key.clear();
@@ -131,17 +131,6 @@ class memory_store final : public detail::store_backend, public detail::shutdown
       limiter.append_key(p.key, subject, tier);
       p.cost = c.kind == detail::check_kind::lower ? detail::left_in(c, tier) : cost;
     });
-    const bool settles = c.kind == detail::check_kind::refund ||
-                         c.kind == detail::check_kind::charge;
-    if (settles) {
-      static const policies::kernel memory = policies::hold();
-      if (places.size() == count) places.emplace_back();
-      memory::shard::place& p = places[count++];
-      p.kernel = &memory;
-      p.key.clear();
-      c.limiter->append_marker(p.key, c.subject.view(), c.answer.receipt.id);
-      p.cost = 1;
-    }
     const std::span<const memory::shard::place> asked(places.data(), count);
     const auto clock = [this] { return detail::read_clock(clock_); };
     switch (c.kind) {
@@ -163,8 +152,9 @@ class memory_store final : public detail::store_backend, public detail::shutdown
       case detail::check_kind::refund:
       case detail::check_kind::charge:
         c.ec = home.settle_all(asked, clock, detail::ticket_of(c),
-                               c.kind == detail::check_kind::charge,
-                               detail::matters_until(c.answer), c.answer);
+                               {c.kind == detail::check_kind::charge, c.answer.receipt.id,
+                                detail::matters_until(c.answer)},
+                               c.answer);
         break;
       case detail::check_kind::lower:
         c.ec = home.lower_all(asked, clock, c.answer);
@@ -180,7 +170,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
   boost::asio::any_io_executor executor_;
   std::function<time_point()> clock_;
   const std::shared_ptr<detail::waiting_room> room_;
-  std::vector<std::unique_ptr<memory::shard>> shards_;
+  memory::shard_set all_;
   std::atomic<phase> phase_{phase::open};
 };
 

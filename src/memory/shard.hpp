@@ -2,53 +2,65 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/unordered/unordered_flat_map.hpp>
-#include <functional>
+#include <atomic>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
+#include "memory/dense_table.hpp"
+#include "memory/subject.hpp"
 #include "policy/joint.hpp"
 
 namespace weir::memory {
 
-struct subject_hash {
-  using is_transparent = void;
-  using is_avalanching = void;  // std::hash of the standard library mixes all bits
-  std::size_t operator()(std::string_view key) const noexcept {
-    return std::hash<std::string_view>{}(key);
-  }
+class shard;
+
+/// The shards of one store, and what they share.
+struct shard_set {
+  std::vector<std::unique_ptr<shard>> shards;
+  /// Settled decisions that are remembered, in all shards; and how many may be.
+  std::atomic<std::size_t> settled{0};
+  std::size_t max_settled = 0;
 };
 
 /// A bounded map from keys to policy states, with its own lock. What no longer matters is dropped as other keys are
-/// checked; what still counts is never forgotten. The clock is read under the lock: a check never comes with a time before
-/// that of the one it follows.
+/// checked, also those of other shards; what still counts is never forgotten. The clock is read under the lock: a check
+/// never comes with a time before that of the one it follows.
 class shard {
  public:
-  explicit shard(std::size_t max_subjects) : max_(max_subjects) {}
+  explicit shard(std::size_t max_subjects, shard_set* all = nullptr)
+      : max_(std::min<std::size_t>(max_subjects, hash_index::none - 1)),
+        all_(all),
+        next_(all != nullptr ? all->shards.size() : 0),
+        subjects_(max_),
+        settled_(all != nullptr ? std::min<std::size_t>(all->max_settled, 1 << 19) : 0) {}
 
   /// error::store_full, and no answer, if the key is new and there is no room.
   template <class Clock>
   error_code record(const policies::kernel& kernel, std::string_view key, const Clock& clock,
                     policies::units cost, decision& answer) {
+    const std::uint32_t hash = hash_of(key);
     const std::lock_guard lock(mutex_);
     const policies::instant now = clock();
-    auto found = subjects_.find(key);
-    if (found == subjects_.end()) {
-      if (subjects_.size() >= max_ && !make_room(now)) return error::store_full;
-      found = subjects_.try_emplace(std::string(key)).first;
+    subject* found = find(key, hash);
+    std::int32_t weight = 1;
+    if (found == nullptr) {
+      if (subjects_.size() >= max_ && !make_room(now, 1)) return error::store_full;
+      found = &add(key, hash);
+      weight = weight_of_new;
     }
-    subject& entry = found->second;
     std::visit(
         [&](const auto& k) {
-          auto& s = policies::state_for(k, entry.state);
+          auto& s = policies::state_for(k, found->state);
           answer = k.record(s, now, cost);
-          entry.matters_until = k.matters_until(s);
+          found->matters_until = k.matters_until(s);
         },
         kernel);
-    if (++checks_since_sweep_ > subjects_.size() + 64) sweep(now);
+    tidy_after(weight, now);
     return {};
   }
 
@@ -84,27 +96,34 @@ class shard {
     });
   }
 
-  /// Of what was counted in all of them: takes `cost` back, or charges it; once. The last place is where that is
-  /// remembered, until `remember` at the least.
+  /// What is settled: whether it charges, the decision's id, and until when that is remembered at the least.
+  struct settlement {
+    bool charges;
+    std::uint64_t id;
+    policies::instant remember;
+  };
+
+  /// Of what was counted in all of them: takes `cost` back, or charges it; once. error::settlements_full, with nothing
+  /// done, if it could not be remembered that it was.
   template <class Clock>
   error_code settle_all(std::span<const place> places, const Clock& clock,
-                        const policies::ticket& ticket, bool charges, policies::instant remember,
-                        decision& answer) {
-    return change_all(places, clock, [&](std::span<const tier> all, policies::instant now) {
-      const auto tiers = all.first(all.size() - 1);
-      auto& done = std::get<policies::hold::state>(*all.back().state);
-      const bool is_first = done.until <= now;
-      if (is_first) {
-        constexpr policies::span minute = 60'000'000;  // for those who try again
-        done.until = std::max(remember, now + minute);
-        if (charges) {
-          policies::charge_all(tiers, now);
-        } else if (tiers.front().cost > 0) {
-          policies::give_back_all(tiers, now, ticket);
-        }
-      }
-      answer = policies::settled(tiers, now, is_first);
-    });
+                        const policies::ticket& ticket, const settlement& what, decision& answer) {
+    error_code unsettled;
+    const error_code ec = change_all(places, clock,
+                                     [&](std::span<const tier> tiers, policies::instant now) {
+                                       const bool is_first = !is_settled(what.id, now);
+                                       if (is_first && !remember(what, now)) {
+                                         unsettled = error::settlements_full;
+                                         return;
+                                       }
+                                       if (is_first && what.charges) {
+                                         policies::charge_all(tiers, now);
+                                       } else if (is_first && tiers.front().cost > 0) {
+                                         policies::give_back_all(tiers, now, ticket);
+                                       }
+                                       answer = policies::settled(tiers, now, is_first);
+                                     });
+    return ec ? ec : unsettled;
   }
 
   /// Lowers what is left in each to its place's cost.
@@ -116,85 +135,59 @@ class shard {
     });
   }
 
-  using tier = policies::tier<policies::any_state>;
-
- private:
-  /// Calls f(tiers, now).
-  template <class Clock, class F>
-  error_code change_all(std::span<const place> places, const Clock& clock, F&& f) {
-    const std::lock_guard lock(mutex_);
-    const policies::instant now = clock();
-    // Room for all of them before the first goes in: making it may drop what no longer matters, theirs included.
-    if (subjects_.size() + missing(places) > max_) {
-      make_room(now);
-      if (subjects_.size() + missing(places) > max_) return error::store_full;
-    }
-    for (const place& p : places) subjects_.try_emplace(p.key);
-    // Looked up once all are there: inserting moves the others.
-    std::array<policies::tier<policies::any_state>, policies::max_tiers + 1> tiers;
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      const place& p = places[i];
-      tiers[i] = {p.kernel, &subjects_.find(p.key)->second.state, p.cost};
-      fit(*tiers[i].state, *p.kernel);
-    }
-    f({tiers.data(), places.size()}, now);
-    for (const place& p : places) {
-      subject& entry = subjects_.find(p.key)->second;
-      entry.matters_until = matters_until(entry.state, *p.kernel);
-    }
-    if (++checks_since_sweep_ > subjects_.size() + 64) sweep(now);
-    return {};
-  }
-
- public:
   template <class Clock>
   decision fetch_all(std::span<const place> places, const Clock& clock) {
     const std::lock_guard lock(mutex_);
     const policies::instant now = clock();
     std::array<policies::any_state, policies::max_tiers> states;
-    std::array<policies::tier<policies::any_state>, policies::max_tiers> tiers;
+    std::array<tier, policies::max_tiers> tiers;
     for (std::size_t i = 0; i < places.size(); ++i) {
       const place& p = places[i];
-      const auto found = subjects_.find(p.key);
+      subject* const found = find(p.key, hash_of(p.key));
       // A log may be long: what is there is looked at in its place.
-      policies::any_state& state = found != subjects_.end() ? found->second.state : states[i];
+      policies::any_state& state = found != nullptr ? found->state : states[i];
       fit(state, *p.kernel);
       tiers[i] = {p.kernel, &state, p.cost};
     }
-    return policies::fetch_all<policies::any_state>({tiers.data(), places.size()}, now);
+    const decision d = policies::fetch_all<policies::any_state>({tiers.data(), places.size()}, now);
+    tidy_after(1, now);
+    return d;
   }
 
   template <class Clock>
   decision fetch(const policies::kernel& kernel, std::string_view key, const Clock& clock,
                  policies::units cost) {
+    const std::uint32_t hash = hash_of(key);
     const std::lock_guard lock(mutex_);
     const policies::instant now = clock();
-    const auto found = subjects_.find(key);
-    return std::visit(
+    const subject* const found = find(key, hash);
+    const decision d = std::visit(
         [&](const auto& k) {
           using state_type = typename std::decay_t<decltype(k)>::state;
-          const auto* s = found == subjects_.end() ? nullptr
-                                                   : std::get_if<state_type>(&found->second.state);
+          const auto* s = found == nullptr ? nullptr : std::get_if<state_type>(&found->state);
           return k.fetch(s != nullptr ? *s : state_type{}, now, cost);
         },
         kernel);
+    tidy_after(1, now);
+    return d;
   }
 
   void reset(std::string_view key) {
+    const std::uint32_t hash = hash_of(key);
     const std::lock_guard lock(mutex_);
-    const auto found = subjects_.find(key);
-    if (found != subjects_.end()) subjects_.erase(found);
+    subjects_.erase(hash, [&](const subject& s) { return s.key.view() == key; });
   }
 
- private:
-  struct subject {
-    policies::any_state state;
-    policies::instant matters_until = 0;
-  };
+  using tier = policies::tier<policies::any_state>;
 
-  std::size_t missing(std::span<const place> places) const {
-    return static_cast<std::size_t>(std::count_if(
-        places.begin(), places.end(), [&](const place& p) { return !subjects_.contains(p.key); }));
+ private:
+  subject* find(std::string_view key, std::uint32_t hash) noexcept {
+    return subjects_.find(hash, [&](const subject& s) { return s.key.view() == key; });
+  }
+  subject& add(std::string_view key, std::uint32_t hash) {
+    subject fresh;
+    fresh.key = subject_key(key, hash);
+    return subjects_.add(std::move(fresh));
   }
 
   static void fit(policies::any_state& state, const policies::kernel& kernel) {
@@ -205,27 +198,139 @@ class shard {
                       kernel);
   }
 
-  /// A sweep looks at every subject, so a full shard allows itself one a millisecond.
-  bool make_room(policies::instant now) {
-    if (now >= last_sweep_ && now - last_sweep_ < 1000) return false;
-    sweep(now);
-    return subjects_.size() < max_;
+  /// Calls f(tiers, now).
+  template <class Clock, class F>
+  error_code change_all(std::span<const place> places, const Clock& clock, F&& f) {
+    std::array<std::uint32_t, policies::max_tiers> hashes;
+    for (std::size_t i = 0; i < places.size(); ++i) hashes[i] = hash_of(places[i].key);
+    const std::lock_guard lock(mutex_);
+    const policies::instant now = clock();
+    std::array<subject*, policies::max_tiers> found;
+    const auto missing = [&] {
+      std::size_t count = 0;
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        found[i] = find(places[i].key, hashes[i]);
+        count += found[i] == nullptr ? 1 : 0;
+      }
+      return count;
+    };
+    // Room for all of them before the first goes in: making it may drop what no longer matters, theirs included.
+    const std::size_t wanted = missing();
+    if (subjects_.size() + wanted > max_) {
+      make_room(now, wanted);
+      if (subjects_.size() + missing() > max_) return error::store_full;
+    }
+    std::array<tier, policies::max_tiers> tiers;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const place& p = places[i];
+      // One that was missing may have come in meanwhile: limiters of one subject share a hold.
+      if (found[i] == nullptr) found[i] = find(p.key, hashes[i]);
+      if (found[i] == nullptr) found[i] = &add(p.key, hashes[i]);
+      tiers[i] = {p.kernel, &found[i]->state, p.cost};
+      fit(found[i]->state, *p.kernel);
+    }
+    f(std::span<const tier>(tiers.data(), places.size()), now);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      found[i]->matters_until = matters_until(found[i]->state, *places[i].kernel);
+    }
+    tidy_after(weight_of_new * static_cast<std::int32_t>(1 + wanted), now);  // a mark, perhaps
+    return {};
   }
 
-  /// Drops what no longer matters. After as many checks as there are subjects, it costs each check a constant.
-  void sweep(policies::instant now) {
-    boost::unordered::erase_if(subjects_,
-                               [&](const auto& s) { return s.second.matters_until <= now; });
-    if (subjects_.size() < subjects_.bucket_count() / 8) subjects_.rehash(0);
-    checks_since_sweep_ = 0;
-    last_sweep_ = now;
+  bool is_settled(std::uint64_t id, policies::instant now) noexcept {
+    const settled_mark* mark = find_mark(id);
+    return mark != nullptr && !mark->is_over(now);
+  }
+  settled_mark* find_mark(std::uint64_t id) noexcept {
+    return settled_.find(settled_mark::hash_of(id),
+                         [&](const settled_mark& m) { return m.id == id; });
+  }
+
+  /// False if there is no room.
+  bool remember(const settlement& what, policies::instant now) {
+    constexpr policies::span minute = 60'000'000;  // for those who try again
+    const policies::instant until = std::max(what.remember, now + minute);
+    if (settled_mark* old = find_mark(what.id)) {
+      old->until = until;
+      return true;
+    }
+    if (all_ == nullptr) return false;
+    if (!take_room_for_mark()) {
+      make_room_for_mark(now);
+      if (!take_room_for_mark()) return false;
+    }
+    settled_.add({what.id, until});
+    return true;
+  }
+  bool take_room_for_mark() noexcept {
+    if (all_->settled.fetch_add(1, std::memory_order_relaxed) < all_->max_settled) return true;
+    all_->settled.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
+
+  // So many looks for four times as many checks. A check that adds a subject pays for three: the hand always catches up.
+  static constexpr std::size_t batch = 16;
+  static constexpr std::int32_t checks_per_batch = 64, weight_of_new = 12;
+  static constexpr std::size_t batch_when_tight = 128;  // three quarters are in use
+  static constexpr std::size_t looks_when_full = 1024;
+
+  /// After each check.
+  void tidy_after(std::int32_t weight, policies::instant now) {
+    if ((until_tidy_ -= weight) <= 0) tidy(now);
+  }
+  /// Also in another shard: perhaps nobody asks it. Soon again where more is over than it may drop in one go.
+  void tidy(policies::instant now) {
+    const std::size_t looks = subjects_.size() <= max_ - max_ / 4 ? batch : batch_when_tight;
+    bool has_more = subjects_.tidy(now, looks, batch);
+    has_more = tidy_marks(now, batch, batch) || has_more;
+    has_more = tidy_elsewhere(now, batch, batch) || has_more;
+    until_tidy_ = has_more ? 1 : checks_per_batch;
+  }
+
+  bool tidy_marks(policies::instant now, std::size_t look_at, std::size_t drop) {
+    const std::size_t before = settled_.size();
+    const bool has_more = settled_.tidy(now, look_at, drop);
+    if (const std::size_t gone = before - settled_.size(); gone > 0) {
+      all_->settled.fetch_sub(gone, std::memory_order_relaxed);
+    }
+    return has_more;
+  }
+
+  /// In the next one that nobody holds. This one's lock is held: never wait for another's.
+  bool tidy_elsewhere(policies::instant now, std::size_t look_at, std::size_t drop) {
+    if (all_ == nullptr || all_->shards.size() < 2) return false;
+    if (next_ >= all_->shards.size()) next_ = 0;
+    shard& other = *all_->shards[next_];
+    bool has_more = false;
+    if (&other != this) {
+      if (const std::unique_lock lock(other.mutex_, std::try_to_lock); lock) {
+        const bool more_subjects = other.subjects_.tidy(now, look_at, drop);
+        has_more = other.tidy_marks(now, look_at, drop) || more_subjects;
+      }
+    }
+    if (!has_more) ++next_;
+    return has_more;
+  }
+
+  /// Looks at no more than some in a row: a full shard is asked for room again and again.
+  bool make_room(policies::instant now, std::size_t wanted) {
+    subjects_.tidy(now, looks_when_full, std::max(wanted, looks_when_full));
+    return subjects_.size() + wanted <= max_;
+  }
+  void make_room_for_mark(policies::instant now) {
+    tidy_marks(now, looks_when_full, looks_when_full);
+    for (std::size_t i = 0; i < all_->shards.size(); ++i) {
+      tidy_elsewhere(now, batch, batch);
+    }
   }
 
   std::mutex mutex_;
-  boost::unordered_flat_map<std::string, subject, subject_hash, std::equal_to<>> subjects_;
   const std::size_t max_;
-  std::size_t checks_since_sweep_ = 0;
-  policies::instant last_sweep_ = -1000;
+  shard_set* const all_;
+  std::size_t next_;  // the shard to tidy next
+  std::int32_t until_tidy_ = checks_per_batch;
+  dense_table<subject> subjects_;
+  dense_table<settled_mark> settled_;
 };
 
 }  // namespace weir::memory

@@ -45,6 +45,7 @@ constexpr expectation table[] = {
     {error::overloaded, group::not_counted},
     {error::circuit_open, group::not_counted},
     {error::store_full, group::not_counted},
+    {error::settlements_full, group::not_counted},
     {error::store_closed, group::not_counted},
     {error::authentication_failed, group::not_counted},
     {error::permission_denied, group::not_counted},

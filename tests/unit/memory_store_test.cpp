@@ -44,6 +44,16 @@ struct fixture {
     weir::test::run_until_complete(io, c);
     return c[0];
   }
+  outcome refund(const weir::limiter& l, std::string_view subject, const weir::decision& d) {
+    return charge(l, subject, d, 0);
+  }
+  outcome charge(const weir::limiter& l, std::string_view subject, const weir::decision& d,
+                 std::int64_t actual) {
+    crowd c;
+    l.settle(subject, d, actual, c.caller());
+    weir::test::run_until_complete(io, c);
+    return c[0];
+  }
   weir::error_code reset(const weir::limiter& l, std::string_view subject) {
     crowd c;
     l.reset(subject, c.caller());
@@ -169,6 +179,62 @@ BOOST_AUTO_TEST_CASE(a_reset_makes_room_and_forgets) {
   BOOST_TEST(!reset(l, "a").failed());
   BOOST_TEST(!reset(l, "never seen").failed());
   BOOST_TEST(record(l, "b").d.remaining == 2);
+}
+
+// Each settled decision took the room of a subject, in the subject's own shard: number 62,498 failed, and so did new
+// subjects of other limiters there.
+BOOST_AUTO_TEST_CASE(settled_decisions_take_no_subjects_room) {
+  const auto s = store(3, 1);
+  const weir::limiter l(s, "r", weir::fixed_window{.limit = 100, .window = 10s});
+  const weir::limiter other(s, "other", three_per_10s);
+  for (int i = 0; i < 50; ++i) {
+    const auto o = refund(l, "a", record(l, "a").d);
+    BOOST_TEST(!o.ec.failed(), o.ec.message());
+    BOOST_TEST(o.d.allowed);
+  }
+  BOOST_TEST(record(other, "b").d.allowed);
+  BOOST_TEST(record(other, "c").d.allowed);
+  BOOST_TEST(fetch(l, "a").d.used == 0);
+}
+
+BOOST_AUTO_TEST_CASE(one_subject_may_settle_as_often_as_the_store_remembers) {
+  const auto s = store();
+  const weir::limiter l(s, "r", weir::fixed_window{.limit = 100, .window = 10s});
+  crowd c;
+  for (int i = 0; i < 70'000; ++i) {
+    l.record("a", [&](weir::error_code, weir::decision d) { l.refund("a", d, c.caller()); });
+    io.restart();
+    io.poll();
+  }
+  BOOST_TEST(c.allowed() == 70'000u);
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_remembered_is_not_settled) {
+  const auto s = weir::make_memory_store(
+      io.get_executor(), {.max_settled = 3, .clock = [this] { return weir::time_point(now); }});
+  const weir::limiter l(s, "r", weir::fixed_window{.limit = 100, .window = 1h});
+  const weir::limiter other(s, "other", weir::fixed_window{.limit = 100, .window = 10s});
+  const auto kept = record(l, "a").d;
+  const auto first = record(other, "a").d;
+  BOOST_TEST(refund(other, "a", first).d.allowed);
+  BOOST_TEST(refund(l, "a", record(l, "a").d).d.allowed);
+  BOOST_TEST(refund(l, "b", record(l, "b").d).d.allowed);
+  const auto full = refund(l, "a", kept);
+  WEIR_TEST_ERROR(full.ec, error::settlements_full);
+  BOOST_CHECK(full.ec == weir::condition::not_counted);
+  WEIR_TEST_ERROR(charge(l, "a", kept, 5).ec, error::settlements_full);
+  BOOST_TEST(fetch(l, "a").d.used == 1);
+  // Of what is remembered, it is still said that it was done.
+  const auto again = refund(other, "a", first);
+  BOOST_TEST(!again.ec.failed());
+  BOOST_TEST(!again.d.allowed);
+  // None is forgotten early, and after a minute there is room for one.
+  now += 60s - 1us;
+  WEIR_TEST_ERROR(refund(l, "a", kept).ec, error::settlements_full);
+  now += 1us;
+  BOOST_TEST(refund(l, "a", kept).d.allowed);
+  BOOST_TEST(fetch(l, "a").d.used == 0);
+  WEIR_TEST_ERROR(refund(l, "c", record(l, "c").d).ec, error::settlements_full);
 }
 
 // Every subject is used once, then idle: if they stayed, the store would be full long before the end.

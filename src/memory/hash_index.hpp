@@ -1,0 +1,124 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace weir::memory {
+
+/// Where the entry of a hash is: open addressing with 8 bytes a slot, the whole hash among them, so that growing reads no
+/// entry. It is cut into segments that grow and shrink each on its own: no call moves more than a segment.
+class hash_index {
+ public:
+  static constexpr std::uint32_t none = 0xffff'ffff;
+
+  /// For about so many places at the most.
+  explicit hash_index(std::size_t most)
+      : segments_(std::bit_ceil(std::clamp<std::size_t>(most / segment_size, 1, 4096))),
+        shift_(32 - static_cast<unsigned>(std::countr_zero(segments_.size()))) {}
+
+  /// The place of that hash for which `is_it` holds, or none.
+  template <class F>
+  std::uint32_t find(std::uint32_t hash, F&& is_it) const {
+    const segment& s = segment_of(hash);
+    if (s.slots == nullptr) return none;
+    const slot* const slots = s.slots.get();
+    const std::uint32_t mask = s.mask;
+    for (std::uint32_t i = hash & mask;; i = (i + 1) & mask) {
+      const slot at = slots[i];
+      if (at.hash == hash && at.place != none && is_it(at.place)) return at.place;
+      if (at.place == none) return none;
+    }
+  }
+
+  void insert(std::uint32_t hash, std::uint32_t place) {
+    segment& s = segment_of(hash);
+    if (s.slots == nullptr) {
+      grow(s, smallest);
+    } else if (s.used + 1 > (s.mask + 1) / 4 * 3) {
+      grow(s, 2 * (s.mask + 1));
+    }
+    put(s, {hash, place});
+    ++s.used;
+  }
+
+  /// The entry of that hash has gone from one place to another.
+  void move(std::uint32_t hash, std::uint32_t from, std::uint32_t to) noexcept {
+    segment& s = segment_of(hash);
+    s.slots[slot_of(s, hash, from)].place = to;
+  }
+
+  void erase(std::uint32_t hash, std::uint32_t place) noexcept {
+    segment& s = segment_of(hash);
+    std::uint32_t hole = slot_of(s, hash, place);
+    // Those behind it close up, as far as that brings none before its own first slot.
+    for (std::uint32_t i = (hole + 1) & s.mask; s.slots[i].place != none; i = (i + 1) & s.mask) {
+      const std::uint32_t way = (i - s.slots[i].hash) & s.mask;
+      if (way < ((i - hole) & s.mask)) continue;
+      s.slots[hole] = s.slots[i];
+      hole = i;
+    }
+    s.slots[hole].place = none;
+    --s.used;
+    if (s.mask + 1 > smallest && s.used < (s.mask + 1) / 8) shrink(s);
+  }
+
+ private:
+  static constexpr std::size_t segment_size = 8192;
+  static constexpr std::uint32_t smallest = 16;
+
+  struct slot {
+    std::uint32_t hash = 0;
+    std::uint32_t place = none;
+  };
+  struct segment {
+    std::unique_ptr<slot[]> slots;
+    std::uint32_t mask = 0;
+    std::uint32_t used = 0;
+  };
+
+  // By the highest bits; within the segment, by the lowest.
+  std::size_t segment_at(std::uint32_t hash) const noexcept {
+    return static_cast<std::size_t>(std::uint64_t{hash} >> shift_);
+  }
+  const segment& segment_of(std::uint32_t hash) const noexcept {
+    return segments_[segment_at(hash)];
+  }
+  segment& segment_of(std::uint32_t hash) noexcept { return segments_[segment_at(hash)]; }
+
+  static std::uint32_t slot_of(const segment& s, std::uint32_t hash, std::uint32_t place) noexcept {
+    std::uint32_t i = hash & s.mask;
+    while (s.slots[i].place != place) i = (i + 1) & s.mask;
+    return i;
+  }
+  static void put(segment& s, slot what) noexcept {
+    std::uint32_t i = what.hash & s.mask;
+    while (s.slots[i].place != none) i = (i + 1) & s.mask;
+    s.slots[i] = what;
+  }
+  static void grow(segment& s, std::uint32_t slots) {
+    refill(s, {std::make_unique<slot[]>(slots), slots - 1, s.used});
+  }
+  static void shrink(segment& s) noexcept {
+    const std::uint32_t slots = (s.mask + 1) / 4;
+    // Without memory for a smaller one, the large one stays.
+    segment next{std::unique_ptr<slot[]>(new (std::nothrow) slot[slots]), slots - 1, s.used};
+    if (next.slots != nullptr) refill(s, std::move(next));
+  }
+  static void refill(segment& s, segment next) noexcept {
+    for (std::uint32_t i = 0; s.slots != nullptr && i <= s.mask; ++i) {
+      if (s.slots[i].place != none) put(next, s.slots[i]);
+    }
+    s = std::move(next);
+  }
+
+  std::vector<segment> segments_;
+  unsigned shift_;
+};
+
+}  // namespace weir::memory

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "policy/kernel.hpp"
+
+namespace weir::memory {
+
+inline std::uint32_t hash_of(std::string_view key) noexcept {
+  return static_cast<std::uint32_t>(std::hash<std::string_view>{}(key));  // mixes all bits
+}
+
+/// A key and its hash. Up to 40 bytes lie inside the object: with its state, most subjects are 128 bytes.
+class subject_key {
+ public:
+  static constexpr std::size_t inline_capacity = 40;
+
+  subject_key() noexcept = default;
+  subject_key(std::string_view text, std::uint32_t hash)
+      : size_(static_cast<std::uint32_t>(text.size())), hash_(hash) {
+    if (size_ > inline_capacity) heap_ = new char[size_];
+    if (size_ != 0) std::memcpy(data(), text.data(), size_);
+  }
+  subject_key(subject_key&& other) noexcept { *this = std::move(other); }
+  subject_key& operator=(subject_key&& other) noexcept {
+    if (this == &other) return *this;
+    if (size_ > inline_capacity) delete[] heap_;
+    size_ = std::exchange(other.size_, 0);
+    hash_ = other.hash_;
+    if (size_ > inline_capacity) {
+      heap_ = other.heap_;
+    } else {
+      std::memcpy(inline_, other.inline_, sizeof inline_);
+    }
+    return *this;
+  }
+  ~subject_key() {
+    if (size_ > inline_capacity) delete[] heap_;
+  }
+
+  std::uint32_t hash() const noexcept { return hash_; }
+  std::string_view view() const noexcept {
+    return {size_ > inline_capacity ? heap_ : inline_, size_};
+  }
+
+ private:
+  char* data() noexcept { return size_ > inline_capacity ? heap_ : inline_; }
+
+  std::uint32_t size_ = 0;
+  std::uint32_t hash_ = 0;
+  union {
+    char* heap_;
+    char inline_[inline_capacity] = {};
+  };
+};
+
+/// What is known of a key.
+struct subject {
+  subject_key key;
+  policies::instant matters_until = 0;
+  policies::any_state state;
+
+  std::uint32_t hash() const noexcept { return key.hash(); }
+  bool is_over(policies::instant now) const noexcept { return matters_until <= now; }
+};
+
+/// That the decision of that id was settled.
+struct settled_mark {
+  std::uint64_t id = 0;  // random
+  policies::instant until = 0;
+
+  static std::uint32_t hash_of(std::uint64_t id) noexcept {
+    return static_cast<std::uint32_t>(id ^ id >> 32);
+  }
+  std::uint32_t hash() const noexcept { return hash_of(id); }
+  bool is_over(policies::instant now) const noexcept { return until <= now; }
+};
+
+}  // namespace weir::memory

@@ -1,0 +1,110 @@
+// The table of the memory store against a std::map, over random traces.
+#include "memory/dense_table.hpp"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <map>
+#include <string>
+
+#include "memory/subject.hpp"
+#include "support/random_source.hpp"
+
+namespace {
+
+namespace memory = weir::memory;
+
+/// A bad hash: many keys share one, and some wrap round at the end of a segment.
+struct entry {
+  std::uint64_t key = 0;
+  std::int64_t until = 0;
+
+  static std::uint32_t hash_of(std::uint64_t key) {
+    return static_cast<std::uint32_t>((key % 16 << 28) | (0xfff0 + key % 23));
+  }
+  std::uint32_t hash() const { return hash_of(key); }
+  bool is_over(std::int64_t now) const { return until <= now; }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(dense_table_suite)
+
+BOOST_AUTO_TEST_CASE(holds_what_a_map_holds_and_drops_nothing_that_is_alive) {
+  BOOST_TEST_MESSAGE("seed " << weir::test::run_seed());
+  weir::test::random_source random(weir::test::run_seed());
+  for (const std::size_t most : {std::size_t{10}, std::size_t{1'000'000}}) {
+    memory::dense_table<entry> table(most);
+    std::map<std::uint64_t, std::int64_t> alive;
+    std::int64_t now = 0;
+    std::size_t largest = 0;
+    for (int step = 0; step < 100'000; ++step) {
+      now += random.between(0, 2);
+      // Up and down: the table grows, shrinks and is nearly empty by turns.
+      const std::int64_t keys = step / 10'000 % 2 == 0 ? 1000 : 20;
+      const auto key = static_cast<std::uint64_t>(random.between(1, keys));
+      const auto is_it = [&](const entry& e) { return e.key == key; };
+      std::erase_if(alive, [&](const auto& e) { return e.second <= now; });
+      entry* found = table.find(entry::hash_of(key), is_it);
+      const auto known = alive.find(key);
+      if (known != alive.end()) {
+        BOOST_REQUIRE(found != nullptr);
+        BOOST_REQUIRE(found->until == known->second);
+      } else if (found != nullptr) {
+        BOOST_REQUIRE(found->is_over(now));
+      }
+      if (random.one_in(8)) {
+        table.erase(entry::hash_of(key), is_it);
+        alive.erase(key);
+        BOOST_REQUIRE(table.find(entry::hash_of(key), is_it) == nullptr);
+      } else {
+        const std::int64_t until = now + random.between(1, 4000);
+        if (found == nullptr) found = &table.add({key, until});
+        found->until = alive[key] = until;
+      }
+      table.tidy(now, 2, 8);
+      largest = std::max(largest, table.size());
+      BOOST_REQUIRE(table.size() >= alive.size());
+    }
+    BOOST_TEST(largest > 500u);
+    // Nothing more comes: the dead go, the living stay.
+    std::erase_if(alive, [&](const auto& e) { return e.second <= now; });
+    for (std::size_t i = 0; i < largest; ++i) table.tidy(now, 2, 8);
+    BOOST_TEST(table.size() == alive.size());
+    for (const auto& [key, until] : alive) {
+      const entry* found = table.find(entry::hash_of(key),
+                                      [&](const entry& e) { return e.key == key; });
+      BOOST_REQUIRE(found != nullptr);
+      BOOST_TEST(found->until == until);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tidy_stops_when_it_has_dropped_enough) {
+  memory::dense_table<entry> table(1000);
+  for (std::uint64_t key = 0; key < 100; ++key) table.add({key, 10});
+  table.add({100, 1000});
+  BOOST_TEST(table.tidy(10, 2, 8));
+  BOOST_TEST(table.size() == 93u);
+  while (table.tidy(10, 2, 8)) continue;
+  BOOST_TEST(table.size() == 1u);
+  BOOST_TEST(!table.tidy(10, 2, 8));
+  table.tidy(1000, 1, 1);
+  BOOST_TEST(table.size() == 0u);
+  BOOST_TEST(!table.tidy(1000, 2, 8));
+}
+
+BOOST_AUTO_TEST_CASE(keys_of_every_length_are_kept) {
+  for (std::size_t size = 0; size < 100; ++size) {
+    const std::string text(size, 'x');
+    memory::subject_key key(text, 7);
+    BOOST_TEST(key.view() == text);
+    memory::subject_key other("something of its own that is longer than fits inside", 8);
+    other = std::move(key);
+    BOOST_TEST(other.view() == text);
+    BOOST_TEST(other.hash() == 7u);
+    const memory::subject_key third(std::move(other));
+    BOOST_TEST(third.view() == text);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
