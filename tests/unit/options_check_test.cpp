@@ -93,6 +93,8 @@ BOOST_AUTO_TEST_CASE(counts_out_of_range_are_refused_by_name_and_range) {
                "max_keys_per_call is not from 1 to 1000");
     BOOST_TEST(memory_fault([&](auto& o) { o.max_subjects = n; }) ==
                "max_subjects is not from 1 to 1000000000000");
+    BOOST_TEST(memory_fault([&](auto& o) { o.max_settled = n; }) ==
+               "max_settled is not from 1 to 1000000000");
     BOOST_TEST(memory_fault([&](auto& o) { o.shards = n; }) == "shards is not from 1 to 65536");
   }
   BOOST_TEST(memory_fault([](auto& o) { o.max_subjects = 1, o.shards = 65'536; }) == "");
