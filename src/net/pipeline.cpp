@@ -250,12 +250,14 @@ bool pipeline::answer(redis::call& c, const redis::reply_view& reply, time now) 
       send_again(c);
       return true;
     case error::read_only:
-      unwelcome_ = true;
-      [[fallthrough]];
     case error::server_loading:
     case error::server_busy:
-      // Nothing ran. Patience, within each check's deadline.
-      held_until_ = now + hold;
+      // Nothing ran. Patience, within each check's deadline: with the next connection, or this one after a while.
+      if (e == error::read_only) {
+        unwelcome_ = true;
+      } else {
+        held_until_ = now + hold;
+      }
       for (redis::call_key& key : c.keys) {
         for (check& waiting : key.checks) waiting.ec = e;
       }

@@ -75,7 +75,8 @@ class pipeline {
   enum class stream_state : std::uint8_t {
     good,
     broken,     ///< not RESP, or a reply that nobody asked for, or not the one that is due
-    unwelcome,  ///< the server will not serve this connection (a replica, a lost login), and no reply is due: make a new one
+    unwelcome,  ///< the server will not serve this connection (a replica, a lost login), and no reply is due: make a new
+                ///< one; nothing has been written since it said so
   };
 
   /// Answers checks from the replies the reader holds.
@@ -103,7 +104,7 @@ class pipeline {
   std::size_t pending() const noexcept { return pending_; }
   std::size_t replies_due() const noexcept { return calls_.size(); }
   bool wants_write() const noexcept {
-    return connected_ && !writing_ &&
+    return connected_ && !writing_ && !unwelcome_ &&
            (ping_wanted_ || (!held() && (!waiting_.empty() || !again_.empty())));
   }
 

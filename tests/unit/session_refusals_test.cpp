@@ -273,4 +273,40 @@ BOOST_AUTO_TEST_CASE(a_server_that_will_not_serve_is_left_and_its_checks_go_to_t
   BOOST_TEST((d.core.current() == state::ready));
 }
 
+// Calls that came back were once written to the same replica after 25 ms. With a longer round trip a reply was always due,
+// and the connection went on for seconds.
+BOOST_AUTO_TEST_CASE(a_replica_far_away_is_left_after_one_round_trip) {
+  driver d;
+  d.become_ready();
+  constexpr auto round_trip = 120ms, between_calls = 40ms;
+  std::deque<moment> due;  // one for each script call
+  moment first_refusal{};
+  const moment began = d.now;
+  for (int i = 0; d.core.current() == state::ready && d.now < began + 10s; ++i) {
+    d.submit("s" + std::to_string(i % 5), 10s);
+    while (d.writing) {
+      BOOST_TEST((first_refusal == moment{}));  // nothing is written any more
+      const std::string bytes = d.write_succeeds();
+      for (auto at = bytes.find("EVALSHA"); at != std::string::npos;
+           at = bytes.find("EVALSHA", at + 1)) {
+        due.push_back(d.now + round_trip);
+      }
+    }
+    d.advance(between_calls);
+    while (!due.empty() && due.front() <= d.now && d.core.current() == state::ready) {
+      due.pop_front();
+      if (first_refusal == moment{}) first_refusal = d.now;
+      d.received("-READONLY You can't write against a read only replica.\r\n");
+    }
+  }
+  BOOST_TEST_REQUIRE((d.core.current() == state::pausing));
+  BOOST_TEST(due.empty());
+  BOOST_TEST((d.now - first_refusal <= round_trip + between_calls));
+  // None was lost, and all move on.
+  d.wait();
+  d.become_ready();
+  BOOST_TEST(d.elsewhere);
+  for (const auto& c : d.checks) BOOST_TEST((c.stage == check_stage::staged));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
