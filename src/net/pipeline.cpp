@@ -105,7 +105,7 @@ void pipeline::connected(const redis::script_set& known) {
   known_scripts_ = known;
   load_failure_ = {};
   no_loads_before_ = time::min();
-  ping_wanted_ = unwelcome_ = false;
+  ping_wanted_ = unwelcome_ = served_ = false;
   held_until_ = time::max();
   breaker_.succeeded();
 }
@@ -271,6 +271,7 @@ bool pipeline::answer(redis::call& c, const redis::reply_view& reply, time now) 
   }
   // The server answers, if only to say no: that is quick, and the callers should hear its reason.
   breaker_.succeeded();
+  if (e == error{} && c.what != redis::call::purpose::upkeep) served_ = true;
   for (redis::call_key& key : c.keys) {
     while (!key.checks.empty()) {
       if (e != error{}) key.checks.front().ec = e;

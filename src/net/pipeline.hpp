@@ -82,8 +82,8 @@ class pipeline {
   /// Answers checks from the replies the reader holds.
   stream_state consume(redis::reply_reader& reader, time now);
 
-  /// False once the server has said that it will not serve this connection.
-  bool is_welcome() const noexcept { return !unwelcome_; }
+  /// Whether the server has done what a call asked of it, on this connection.
+  bool has_served() const noexcept { return served_; }
 
   /// Has the next write ask for a sign of life.
   void ping() { ping_wanted_ = true; }
@@ -154,6 +154,7 @@ class pipeline {
   bool writing_ = false;
   bool ping_wanted_ = false;
   bool unwelcome_ = false;
+  bool served_ = false;
   time held_until_ = time::max();  // not max: the server asked for patience, nothing is written before
   error suspicion_{};              // not zero: said in place of timed_out
   error refusal_{};                // not zero: checks are turned away with it

@@ -92,6 +92,7 @@ void session_core::opened(error e, time now) {
     return gone(now);
   }
   if (e != error{}) {
+    turned_away_ = true;
     pipeline_.suspect(e == error::hung_up ? e : error{});
     if (e != error::hung_up && e != error::server_error) pipeline_.refused(e);
     return pause(now);
@@ -118,7 +119,7 @@ void session_core::received(bool ok, std::size_t bytes, time now, error why) {
   reading_ = false;
   if (state_ == state::draining) return gone(now);
   if (!ok) {
-    if (state_ != state::greeting) return lost(error::outcome_unknown);
+    if (state_ != state::greeting) return ended();
     // A server at its maxclients says so and hangs up. One that expects TLS, or a proxy that reaches none, just hangs up.
     return lost(why, heard_ ? handshake_->failure() : error::hung_up);
   }
@@ -140,7 +141,7 @@ void session_core::received(bool ok, std::size_t bytes, time now, error why) {
       was_ready_ = true;
       pipeline_.connected(handshake_->known_scripts());
       if (!writing_) handshake_.reset();  // else the write under way is its output
-      ready_since_ = now;
+      last_answer_ = now;
       watch(now);
       break;
     }
@@ -149,18 +150,18 @@ void session_core::received(bool ok, std::size_t bytes, time now, error why) {
     if (state_ != state::ready) return;
   }
 
-  last_heard_ = now;
   const std::size_t due = pipeline_.replies_due();
-  switch (pipeline_.consume(reader_, now)) {
+  const auto stream = pipeline_.consume(reader_, now);
+  // Bytes alone, and pushes, say nothing of whether the server serves.
+  if (pipeline_.replies_due() < due) last_answer_ = now;
+  if (pipeline_.has_served()) backoff_.reset();
+  switch (stream) {
     case pipeline::stream_state::good:
-      // Not before: who greets and then hangs up, or will not serve, would be asked a hundred times a second.
-      if (pipeline_.is_welcome() && pipeline_.replies_due() < due) backoff_.reset();
       break;
     case pipeline::stream_state::broken:
       lost(error::protocol_error);
       break;
     case pipeline::stream_state::unwelcome:
-      turned_away_ = true;
       lost(error::outcome_unknown);
       break;
   }
@@ -173,7 +174,7 @@ void session_core::written(bool ok, std::size_t bytes, time now) {
     return gone(now);
   }
   if (!ok) {
-    lost(error::outcome_unknown);
+    ended();
     sent_ = bytes;
     return;
   }
@@ -188,7 +189,14 @@ void session_core::lost(error reason, error suspicion) {
   reason_ = reason;
   state_ = state::draining;
   close_wanted_ = true;
+  turned_away_ = true;
   alarm_ = time::max();
+}
+
+/// The other side has ended the connection. One that served may have restarted: it is the first to be asked again.
+void session_core::ended() {
+  lost(error::outcome_unknown);
+  if (was_ready_) turned_away_ = !pipeline_.has_served();
 }
 
 /// The end of draining, once the close has been handed out and everything under way has come back.
@@ -200,7 +208,6 @@ void session_core::gone(time now) {
   }
   if (was_ready_) {
     was_ready_ = false;
-    if (now - ready_since_ >= options_.backoff_max) backoff_.reset();
     pipeline_.disconnected(reason_, sent_, now);
   } else if (reason_ != error::outcome_unknown && !redis::is_passing(reason_)) {
     pipeline_.refused(reason_);  // waiting does not mend it
@@ -226,10 +233,10 @@ void session_core::on_time(time now) {
     case state::ready:
       // A write may be stuck though nothing is due: its replies came before all of it was taken.
       if (pipeline_.replies_due() > 0 || writing_) {
-        if (now - std::max(last_heard_, waiting_since_) >= options_.silence_timeout) {
+        if (now - std::max(last_answer_, waiting_since_) >= options_.silence_timeout) {
           return lost(error::outcome_unknown);
         }
-      } else if (now - last_heard_ >= options_.ping_interval) {
+      } else if (now - last_answer_ >= options_.ping_interval) {
         pipeline_.ping();
       }
       return watch(now);

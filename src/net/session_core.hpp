@@ -38,7 +38,7 @@ class session_core {
   /// What the driver has to start now.
   struct actions {
     bool open = false;
-    bool elsewhere = false;  ///< open at another address, if the name has several: the one before will not serve
+    bool elsewhere = false;  ///< open at another address, if the name has several: the one before has not served
     bool read = false;       ///< into room()
     bool close = false;      ///< ends what is under way; comes with nothing else
     std::string_view write;  ///< if not empty; valid until written()
@@ -84,6 +84,7 @@ class session_core {
   void start_opening(time now);
   void greet();
   void lost(error reason, error suspicion = error{});
+  void ended();
   void gone(time now);
   void pause(time now);
   void watch(time now);
@@ -96,9 +97,8 @@ class session_core {
 
   state state_ = state::pausing;
   time alarm_ = time::min();  // pausing: the next attempt; opening, greeting: the limit; ready: the next look
-  time last_heard_{};     // ready: when bytes came last
+  time last_answer_{};    // ready: when a whole reply came last that was due
   time waiting_since_{};  // ready: since when a reply has been due without a break
-  time ready_since_{};
   error reason_{};        // draining: what the callers are told
   std::size_t sent_ = 0;  // draining: how much of the last write was passed on
 
@@ -110,7 +110,7 @@ class session_core {
   bool reading_ = false;
   bool writing_ = false;
   bool was_ready_ = false;
-  bool turned_away_ = false;  // by a server that greets and will not serve
+  bool turned_away_ = false;  // by an address that has not served, or broke: it is another one's turn
   bool closed_ = false;
 };
 

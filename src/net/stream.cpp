@@ -37,9 +37,8 @@ stream::stream(const strand& s, const redis_options& options, listener& l)
 }
 
 void stream::open(bool elsewhere) {
-  // Behind an address that takes connections and then says nothing, another may do better.
-  if (connected_ && (elsewhere || !heard_)) first_endpoint_ += next_endpoint_;
-  closed_ = connected_ = heard_ = false;
+  if (connected_ && elsewhere) first_endpoint_ += next_endpoint_;
+  closed_ = connected_ = false;
   endpoints_.clear();
   next_endpoint_ = 0;
   give_up_ = clock::now() + options_.connect_timeout;
@@ -130,7 +129,6 @@ void stream::secure() {
 void stream::read(std::span<char> room) {
   const auto buffer = asio::buffer(room.data(), room.size());
   auto done = [this, alive = listener_.keep_alive()](error_code ec, std::size_t n) {
-    if (n > 0) heard_ = true;
     listener_.on_received(!ec                  ? error{}
                           : is_tls_refusal(ec) ? error::tls_failed
                                                : error::outcome_unknown,

@@ -72,7 +72,6 @@ class stream {
   timer address_timer_;
   bool closed_ = false;     // open() must not go on
   bool connected_ = false;  // to the address before next_endpoint_
-  bool heard_ = false;      // and there was something to read
   std::optional<socket> socket_;
   std::optional<boost::asio::ssl::stream<socket&>> tls_;
 };

@@ -3,15 +3,21 @@
 #include <dlfcn.h>
 #include <netdb.h>
 
+#include <array>
 #include <atomic>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "redis/scripts.hpp"
+#include "support/command_reader.hpp"
 #include "support/run.hpp"
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
@@ -118,6 +124,76 @@ struct mute {
   std::vector<std::unique_ptr<tcp::socket>> peers;
 };
 
+/// Greets like a server that has all scripts, and then does something else to whatever comes.
+class impostor {
+ public:
+  enum class manner { silent, drips, hangs_up, talks_nonsense };
+
+  impostor(asio::io_context& io, const tcp::endpoint& at, manner m)
+      : acceptor_(io, at), manner_(m) {
+    accept();
+  }
+  std::size_t connections() const { return peers_.size(); }
+
+ private:
+  struct peer {
+    peer(tcp::socket&& s) : socket(std::move(s)), timer(socket.get_executor()) {}
+    tcp::socket socket;
+    asio::steady_timer timer;
+    weir::test::command_reader reader;
+    std::array<char, 4096> room;
+    std::string out;
+  };
+
+  void accept() {
+    acceptor_.async_accept([this](weir::error_code ec, tcp::socket s) {
+      if (ec) return;
+      peers_.push_back(std::make_unique<peer>(std::move(s)));
+      read(*peers_.back());
+      accept();
+    });
+  }
+  void read(peer& p) {
+    p.socket.async_read_some(asio::buffer(p.room), [this, &p](weir::error_code ec, std::size_t n) {
+      if (ec) return;
+      p.reader.feed({p.room.data(), n});
+      while (const auto words = p.reader.next()) answer(p, words->front());
+      weir::error_code ignored;
+      asio::write(p.socket, asio::buffer(std::exchange(p.out, {})), ignored);
+      read(p);
+    });
+  }
+  void answer(peer& p, const std::string& name) {
+    if (name == "HELLO") {
+      p.out += "%1\r\n+proto\r\n:3\r\n";
+    } else if (name == "CLIENT") {
+      p.out += "+OK\r\n";
+    } else if (name == "SCRIPT") {
+      p.out += "*" + std::to_string(weir::redis::script_count) + "\r\n";
+      for (std::size_t i = 0; i < weir::redis::script_count; ++i) p.out += ":1\r\n";
+    } else if (manner_ == manner::drips) {
+      p.out += "$1000000\r\n";
+      drip(p);
+    } else if (manner_ == manner::hangs_up) {
+      p.socket.close();
+    } else if (manner_ == manner::talks_nonsense) {
+      p.out += "HTTP/1.1 400 Bad Request\r\n\r\n";
+    }
+  }
+  void drip(peer& p) {
+    p.timer.expires_after(10ms);
+    p.timer.async_wait([this, &p](weir::error_code ec) {
+      if (ec) return;
+      asio::write(p.socket, asio::buffer("x", 1), ec);
+      if (!ec) drip(p);
+    });
+  }
+
+  tcp::acceptor acceptor_;
+  const manner manner_;
+  std::vector<std::unique_ptr<peer>> peers_;
+};
+
 bool has_ipv6() {
   asio::io_context io;
   weir::error_code ec;
@@ -182,6 +258,22 @@ BOOST_AUTO_TEST_CASE(an_address_that_only_connects_is_not_tried_first_for_ever) 
   weir::test::redis_client(server).must("CLIENT", "KILL", "TYPE", "normal");
   weir::test::run_until(io, [&] { return !record(s).failed(); });
   BOOST_TEST(first.peers.size() == before);
+}
+
+// Each of these was once asked again and again, though the server was behind the next address.
+BOOST_AUTO_TEST_CASE(behind_an_address_that_greets_and_serves_nothing_another_is_tried) {
+  using manner = impostor::manner;
+  for (const manner m : {manner::silent, manner::drips, manner::hangs_up, manner::talks_nonsense}) {
+    BOOST_TEST_CONTEXT("manner " << static_cast<int>(m)) {
+      const impostor first(io, neighbour("127.0.0.2"), m);
+      addresses_of_name = {"127.0.0.2", "127.0.0.1"};
+      auto o = options();
+      o.silence_timeout = 50ms;
+      const auto s = weir::make_redis_store(io.get_executor(), o);
+      weir::test::run_until(io, [&] { return !record(s).failed(); });
+      BOOST_TEST(first.connections() == 1u);
+    }
+  }
 }
 
 // A replica connects and greets as well as a primary.

@@ -1,0 +1,177 @@
+// How long the session core pauses between attempts to connect, and which address it asks next.
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+
+#include "net/session_core.hpp"
+#include "session_driver.hpp"
+
+using namespace std::chrono_literals;
+using namespace weir::net::test;
+using weir::error;
+using weir::detail::check_stage;
+
+namespace {
+
+/// Back-off from 10 ms to 640 ms.
+struct patient_driver : driver {
+  patient_driver() : driver(short_pauses()) {}
+  static weir::redis_options short_pauses() {
+    weir::redis_options o;
+    o.backoff_min = 10ms;
+    o.backoff_max = 640ms;
+    return o;
+  }
+  /// Until the next attempt.
+  std::chrono::nanoseconds pause() {
+    const moment before = now;
+    while (!opening) wait();
+    return now - before;
+  }
+  /// The longest of 40, each before an attempt that ends as `attempt` says.
+  template <class F>
+  std::chrono::nanoseconds longest_pause(F&& attempt) {
+    std::chrono::nanoseconds longest{0};
+    for (int i = 0; i < 40; ++i) {
+      attempt();
+      longest = std::max(longest, pause());
+    }
+    return longest;
+  }
+  bool is_served() {
+    become_ready();
+    auto& c = submit();
+    write_succeeds();
+    received(one_admitted);
+    return done_with(c, {});
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(session_pauses_suite)
+
+BOOST_FIXTURE_TEST_CASE(pauses_grow_until_a_server_serves, patient_driver) {
+  const auto longest = longest_pause([&] { opened(error::server_error); });
+  BOOST_TEST((longest > 160ms && longest <= 640ms));
+  // Back again, it takes one pause at the most, and the next outage begins with short ones.
+  BOOST_TEST(is_served());
+  received_nothing();
+  BOOST_TEST((pause() <= 10ms));
+}
+
+// A replica shakes hands as a primary does. Who waited for its promotion once came back a hundred times a second.
+BOOST_FIXTURE_TEST_CASE(pauses_grow_while_a_replica_turns_us_away, patient_driver) {
+  auto& c = submit("a", 1h);
+  BOOST_TEST(!elsewhere);
+  const auto longest = longest_pause([&] {
+    become_ready();
+    write_succeeds();
+    received("-READONLY You can't write against a read only replica.\r\n");
+  });
+  BOOST_TEST((longest > 160ms));
+  BOOST_TEST(elsewhere);  // the name may have another address
+  BOOST_TEST((c.stage == check_stage::waiting));
+  become_ready();
+  write_succeeds();
+  received(one_admitted);
+  BOOST_TEST(done_with(c, {}));
+  received_nothing();
+  BOOST_TEST((pause() <= 10ms));
+  BOOST_TEST(!elsewhere);
+}
+
+// So does a proxy in front of a server that is gone. The handshake alone once reset the pauses.
+BOOST_FIXTURE_TEST_CASE(pauses_grow_while_a_peer_greets_and_then_hangs_up, patient_driver) {
+  const auto longest = longest_pause([&] {
+    become_ready();
+    received_nothing();
+  });
+  BOOST_TEST((longest > 160ms));
+}
+
+// A peer that says anything at all was once taken for one that serves, and asked 71 times a second.
+BOOST_FIXTURE_TEST_CASE(pauses_grow_while_a_peer_answers_and_serves_nothing, patient_driver) {
+  for (const char* answer :
+       {"-ERR no upstream\r\n", "-LOADING wait\r\n", "-NOSCRIPT No matching script.\r\n"}) {
+    const auto longest = longest_pause([&] {
+      become_ready();
+      submit("a", 1ms);
+      write_succeeds();
+      received(answer);
+      if (writing) write_succeeds();
+      received_nothing();
+      advance(1ms);
+    });
+    BOOST_TEST((longest > 160ms));
+    BOOST_TEST(elsewhere);
+  }
+  // Nor does it serve if it is only there, and answers a ping.
+  const auto longest = longest_pause([&] {
+    become_ready();
+    while (!writing) wait();
+    write_succeeds();
+    received("+PONG\r\n");
+    received_nothing();
+  });
+  BOOST_TEST((longest > 160ms));
+  BOOST_TEST(is_served());
+  received_nothing();
+  BOOST_TEST((pause() <= 10ms));
+  BOOST_TEST(!elsewhere);
+}
+
+BOOST_FIXTURE_TEST_CASE(an_address_that_does_not_serve_loses_its_turn, patient_driver) {
+  const auto expect_elsewhere = [&](const char* what, auto&& attempt) {
+    BOOST_TEST_CONTEXT(what) {
+      while (!opening) wait();
+      BOOST_TEST(is_served());
+      received_nothing();
+      pause();
+      BOOST_TEST_REQUIRE(!elsewhere);  // it may have restarted
+      attempt();
+      pause();
+      BOOST_TEST(elsewhere);
+    }
+  };
+  expect_elsewhere("no TLS", [&] { opened(error::tls_failed); });
+  expect_elsewhere("no greeting", [&] {
+    opened(error{});
+    advance(options.connect_timeout);
+  });
+  expect_elsewhere("half a greeting", [&] {
+    opened(error{});
+    write_succeeds();
+    received("%1\r\n+pro");
+    advance(options.connect_timeout);
+  });
+  expect_elsewhere("loading", [&] {
+    opened(error{});
+    write_succeeds();
+    plead_loading();
+  });
+  expect_elsewhere("hangs up after the greeting", [&] {
+    become_ready();
+    received_nothing();
+  });
+  expect_elsewhere("fails a write after the greeting", [&] {
+    become_ready();
+    submit("a", 1ms);
+    written(false, 3);
+    advance(1ms);
+  });
+  expect_elsewhere("is silent, though it has served", [&] {
+    is_served();
+    submit();
+    write_succeeds();
+    while (core.current() == state::ready) wait();
+  });
+  expect_elsewhere("breaks, though it has served", [&] {
+    is_served();
+    submit();
+    write_succeeds();
+    received("garbage\r\n");
+  });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
