@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <boost/system/system_error.hpp>
-#include <random>
 
 #include "failure_policy.hpp"
 #include "leases/keeper.hpp"
 #include "lines/waiting_line.hpp"
 #include "policy/joint.hpp"
+#include "random_number.hpp"
 #include "weir/concurrency_limiter.hpp"
 
 namespace weir::detail {
@@ -70,11 +70,7 @@ std::unique_ptr<waiting_line> make_line(const std::vector<policies::kernel>& tie
 }
 
 /// A number of the gate's own, so that no two processes give leases of one name.
-std::int64_t random_base() {
-  std::random_device device;
-  const std::uint64_t high = device() & 0x3fffffffu;
-  return static_cast<std::int64_t>(high << 32 | device());
-}
+std::int64_t random_base() { return static_cast<std::int64_t>(random_number() >> 2); }
 
 policies::lease_set compile(const concurrency_options& options) {
   const auto require = [](const char* what, std::int64_t value, std::int64_t low, std::int64_t high) {

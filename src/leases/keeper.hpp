@@ -8,6 +8,7 @@
 
 #include "leases/book.hpp"
 #include "policy/lease_set.hpp"
+#include "random_number.hpp"
 #include "shutdown_registry.hpp"
 
 namespace weir::detail {
@@ -23,9 +24,12 @@ class lease_keeper final : private shutdown_listener {
 
   explicit lease_keeper(std::chrono::microseconds length) : length_(length), book_(length) {}
 
-  /// For the next lease.
+  /// For the next lease. A child of fork() counts on from elsewhere: it has the same gate.
   std::int64_t new_number() noexcept {
-    return next_number_.fetch_add(1, std::memory_order_relaxed);
+    constexpr std::uint64_t numbers = std::uint64_t{1} << 52;
+    constexpr std::uint64_t first = policies::lease_set::nobody + 1;
+    const std::uint64_t next = next_number_.fetch_add(1, std::memory_order_relaxed);
+    return static_cast<std::int64_t>(first + (next + fork_salt()) % (numbers - first));
   }
 
   /// A lease has been given; from now on it is renewed. `sent`: before the enter left this process.
@@ -53,7 +57,7 @@ class lease_keeper final : private shutdown_listener {
   void arm(const core_ptr& core);
 
   const std::chrono::microseconds length_;
-  std::atomic<std::int64_t> next_number_{policies::lease_set::nobody + 1};
+  std::atomic<std::uint64_t> next_number_{0};
 
   std::mutex mutex_;
   // Under the mutex:
