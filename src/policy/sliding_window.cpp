@@ -26,14 +26,25 @@ sliding_window::sliding_window(const weir::sliding_window& policy) noexcept
       most_(most(window_)),
       count_refused_(policy.count_refused) {}
 
-instant sliding_window::time_at(const state& s, instant now) const noexcept {
-  return std::max(now, aligned(s.start));
+/// A time that has certainly passed.
+instant sliding_window::passed(const state& s) const noexcept {
+  return s.ahead.written > 0 ? s.ahead.written : aligned(s.start);
 }
 
-sliding_window::state sliding_window::settled(const state& s, instant now) const noexcept {
-  if (aligned(s.start) - now <= window_) return s;
+sliding_window::times sliding_window::times_of(const state& s, moment now) const noexcept {
+  times t;
+  t.passed = std::max(now.clock, passed(s));
+  t.at = std::max(now.when, t.passed);
+  t.turn = std::max(t.at, s.ahead.turn);
+  return t;
+}
+
+sliding_window::state sliding_window::settled(const state& s, instant clock) const noexcept {
+  const span early = passed(s) - clock;
+  if (early <= window_) return s;
   const units all = add_up_to(std::min(s.current, most_), std::min(s.previous, most_), most_);
-  return {aligned(now), std::min(all, limit_), 0};
+  const instant turn = std::max(clock, s.ahead.turn - early);
+  return {aligned(turn), std::min(all, limit_), 0, booking{clock, turn}.after(clock)};
 }
 
 sliding_window::state sliding_window::current(const state& s, instant at) const noexcept {
@@ -69,51 +80,60 @@ instant sliding_window::passes_at(const state& s, units cost) const noexcept {
   return s.start + 2 * window_ - floor_div(static_cast<wide>(next_room) * window_, s.current);
 }
 
-decision sliding_window::describe(const state& s, instant at, units cost,
+decision sliding_window::describe(const state& s, const times& t, units cost,
                                   bool allowed) const noexcept {
+  const bool early = t.at < t.turn;
   decision d;
   d.allowed = allowed;
   d.limit = limit_for_caller(limit_);
-  d.used = used(s, at);
-  d.remaining = remaining_for_caller(limit_, d.used);
-  if (!allowed) d.retry_after = std::chrono::microseconds(passes_at(s, cost) - at);
-  if (s.current > 0) {
-    d.reset_after = std::chrono::microseconds(s.start + 2 * window_ - at);
-  } else if (s.previous > 0) {
-    d.reset_after = std::chrono::microseconds(s.start + window_ - at);
+  // Before the last turn nothing passes.
+  d.used = early ? d.limit : used(s, t.at);
+  d.remaining = early ? 0 : remaining_for_caller(limit_, d.used);
+  if (!allowed) {
+    const instant passes = fits(s, t.turn, cost) ? t.turn : passes_at(s, cost);
+    d.retry_after = std::chrono::microseconds(passes - t.at);
   }
-  d.at = to_time_point(at);
+  const instant end = s.current > 0    ? s.start + 2 * window_
+                      : s.previous > 0 ? s.start + window_
+                                       : t.turn;
+  d.reset_after = std::chrono::microseconds(end - t.at);
+  d.at = to_time_point(t.at);
   return d;
 }
 
 decision sliding_window::record(state& s, moment now, units cost) const noexcept {
   s = settled(s, now.clock);
-  const instant at = time_at(s, now.clock);
-  state next = current(s, at);
-  const bool allowed = fits(next, at, cost);
+  const times t = times_of(s, now);
+  state next = current(s, t.turn);
+  const bool allowed = t.at == t.turn && fits(next, t.turn, cost);
   if (allowed || count_refused_) {
     next.current = add_up_to(next.current, cost, most_);
+    next.ahead = booking{t.passed, t.turn}.after(t.passed);
     s = next;
   }
-  return describe(next, at, cost, allowed);
+  return describe(next, t, cost, allowed);
 }
 
 decision sliding_window::fetch(const state& s, moment now, units cost) const noexcept {
   const state seen = settled(s, now.clock);
-  const instant at = time_at(seen, now.clock);
-  const state next = current(seen, at);
-  return describe(next, at, cost, fits(next, at, cost));
+  const times t = times_of(seen, now);
+  const state next = current(seen, t.turn);
+  return describe(next, t, cost, t.at == t.turn && fits(next, t.turn, cost));
 }
 
 void sliding_window::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
+  if (passed(s) - clock > window_) return;  // the clock was set back: these are not its windows
+  const instant has_passed = std::max(clock, passed(s));
   const instant start = aligned(s.start);
-  if (start - clock > window_) return;  // the clock was set back: these are not its windows
   const instant own = aligned(t.counted);
-  s = {start, std::min(s.current, most_), std::min(s.previous, most_)};
+  s = {start, std::min(s.current, most_), std::min(s.previous, most_), s.ahead};
   if (own == start) s.current -= std::min(cost, s.current);
   if (own + window_ == start) s.previous -= std::min(cost, s.previous);
+  if (s.current == 0) s.ahead.turn = std::min(s.ahead.turn, start);
+  s.ahead = s.ahead.after(has_passed);
   const bool is_over = matters_until(s) <= clock;
-  if (is_over || (s.current == 0 && s.previous == 0)) s = {};
+  const bool is_empty = s.current == 0 && s.previous == 0 && s.ahead.turn == 0;
+  if (is_over || is_empty) s = {};
 }
 
 sliding_window sliding_window::endless() const noexcept {
@@ -131,8 +151,9 @@ script_arguments sliding_window::arguments(units cost) const noexcept {
 }
 
 bool sliding_window::restore(std::span<const std::int64_t> fields, replay& out) noexcept {
-  out = {fields[0], fields[1], fields[2]};
-  return is_instant(fields[0]) && is_count(fields[1]) && is_count(fields[2]);
+  out = {fields[0], fields[1], fields[2], {fields[3], fields[4]}};
+  return is_instant(fields[0]) && is_count(fields[1]) && is_count(fields[2]) &&
+         is_instant(fields[3]) && is_instant(fields[4]);
 }
 
 }  // namespace weir::policies

@@ -1,41 +1,73 @@
 -- The sliding_window kernel (sliding_window.hpp).
 --
 -- Key       three little-endian doubles, the window's start, its count and the previous window's count. The start, not the
---           number: read with another window's length, a number could lie years ahead.
+--           number: read with another window's length, a number could lie years ahead. With turns booked ahead, two more:
+--           when it was written, and the last turn.
 -- Constants window, limit, digit base, largest count, count refused (0 or 1), cost
--- State     the window's start and the two counts
+-- State     the window's start and the two counts, and, with turns booked ahead, when it was written and the last turn (0 if
+--           not)
 
 local window, limit = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])
 local base, most = tonumber(ARGV[first_arg + 2]), tonumber(ARGV[first_arg + 3])
 local count_refused, cost = ARGV[first_arg + 4] == '1', tonumber(ARGV[first_arg + 5])
 
+-- previous * left / window, rounded up, in two digits: the product itself may pass 2^53.
+local function weigh(previous, left)
+  local high = floor(previous / base)
+  local full = floor(high * left / window)
+  local rest = (high * left - full * window) * base + (previous - high * base) * left
+  return full * base + ceil(rest / window)
+end
+
+-- When a check that does not fit will, if nothing else comes (sliding_window::passes_at).
+local function passes_at(start, current, previous)
+  local room = limit - current - cost
+  if room < 0 then
+    -- In the next window, where today's counter weighs as the previous.
+    start, previous, room = start + window, current, limit - cost
+    if previous <= room then return start end
+  end
+  -- The longest rest of the window for which the previous one weighs no more than the room. The quotient may be off by one.
+  local left = floor(room * window / previous)
+  while left > 0 and weigh(previous, left) > room do left = left - 1 end
+  while left < window and weigh(previous, left + 1) <= room do left = left + 1 end
+  return start + window - left
+end
+
 local function check(key, checks, write, into, at)
-  local index, current, previous = 0, 0, 0
+  local index, current, previous, written, last = 0, 0, 0, 0, 0
   local stored = pcall('GET', key)
   if stored then
     if refused(stored) then return 0 end
     index = -1
-    if type(stored) == 'string' and #stored == 24 then
+    if type(stored) == 'string' and (#stored == 24 or #stored == 40) then
       local start, a, b = struct.unpack('<ddd', stored)
-      if whole(start) and whole(a) and whole(b) then
+      if #stored == 40 then written, last = struct.unpack('<dd', stored, 25) end
+      if whole(start) and whole(a) and whole(b) and whole(written) and whole(last) then
         -- A longer window may bear smaller counts only.
         index, current, previous = floor(start / window), math.min(a, most), math.min(b, most)
+      else
+        written, last = 0, 0
       end
     end
   end
   into[at] = index < 0 and -1 or index * window
-  into[at + 1], into[at + 2] = current, previous
+  into[at + 1], into[at + 2], into[at + 3], into[at + 4] = current, previous, written, last
   if index < 0 then return 0 end
 
   -- A clock behind the state is read as the state's own time; behind by more than a window, it takes the counts along.
-  local time = clock
-  local moved = index * window - clock > window
+  local passed = written > 0 and written or index * window
+  local moved = passed - clock > window
   if moved then
+    last = math.max(last - (passed - clock), clock)
     -- At full weight: when in its window they came, nobody knows.
-    index, current, previous = floor(clock / window), math.min(current + previous, most, limit), 0
-  elseif index * window > time then
-    time = index * window
+    index, current, previous = floor(last / window), math.min(current + previous, most, limit), 0
   end
+  if moved or passed < clock then passed = clock end
+  local time = now > passed and now or passed
+  -- Nothing passes before the last turn.
+  local early = last > time
+  if early then time = last end
   local number = floor(time / window)
   local fresh = number ~= index or not stored
   if number ~= index then
@@ -43,29 +75,30 @@ local function check(key, checks, write, into, at)
     index, current = number, 0
   end
 
-  -- previous * left / window, rounded up, in two digits: the product itself may pass 2^53.
-  local left = window - (time - index * window)
-  local high = floor(previous / base)
-  local full = floor(high * left / window)
-  local rest = (high * left - full * window) * base + (previous - high * base) * left
-  local weight = full * base + ceil(rest / window)
-
-  local admitted = floor((limit - weight - current) / cost)
+  local used = weigh(previous, window - (time - index * window)) + current
+  local admitted = floor((limit - used) / cost)
   if admitted < 0 then admitted = 0 end
   -- Two saturated counters come to more than 2^53 - 1, which stands for no limit.
   if limit == 9007199254740991 or admitted > checks then admitted = checks end
-  if not write then return admitted end
+  local fits = admitted > 0
+  if early then admitted = 0 end
+  if not write then
+    if admitted > 0 or checks == 0 then return admitted end
+    return 0, fits and time or passes_at(index * window, current, previous)
+  end
 
   local counted = count_refused and checks or admitted
   if counted > 0 or moved then
     current = current + counted * cost
     if current > most then current = most end
-    if fresh or moved then
-      local ttl = ceil(((index + 2) * window - clock) / 1000)
-      call('SET', key, struct.pack('<ddd', index * window, current, previous), 'PX', format('%d', ttl))
+    local ttl = format('%d', ceil(((index + 2) * window - clock) / 1000))
+    if time > passed then
+      call('SET', key, struct.pack('<ddddd', index * window, current, previous, passed, time), 'PX', ttl)
+    elseif fresh or moved or #stored ~= 24 then
+      call('SET', key, struct.pack('<ddd', index * window, current, previous), 'PX', ttl)
     else
       call('SETRANGE', key, 8, struct.pack('<d', current))
-      call('PEXPIRE', key, format('%d', ceil(((index + 2) * window - clock) / 1000)))
+      call('PEXPIRE', key, ttl)
     end
   elseif call('PTTL', key) == -1 then
     call('PEXPIRE', key, format('%d', ceil(((index + 2) * window - clock) / 1000)))

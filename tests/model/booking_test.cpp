@@ -31,7 +31,7 @@ constexpr std::int64_t steps_per_trace = 300;
 
 policy random_policy(test::random_source& random) {
   policy p;
-  switch (random.between(0, 4)) {
+  switch (random.between(0, 5)) {
     case 0:
       p = model::random_policy<fixed_window>(random);
       break;
@@ -43,6 +43,9 @@ policy random_policy(test::random_source& random) {
       break;
     case 3:
       p = model::random_policy<gcra>(random);
+      break;
+    case 4:
+      p = model::random_policy<sliding_window>(random);
       break;
     default:
       p = model::random_policy<leaky_bucket>(random);
@@ -69,21 +72,16 @@ struct fixture {
 
 enum class clock_goes { forward, anyhow };
 enum class turns_are { kept, sometimes_given_back };
-/// Among several there may be a sliding_window, which cannot book: then it is now, or not at all.
-enum class asked_for { a_turn, now_only };
 
 /// One subject of some policies: asked plainly, and for turns.
 class turn_trace {
  public:
-  turn_trace(fixture& f, int number, turns_are how, asked_for when)
-      : f_(f), gives_back_(how != turns_are::kept), now_only_(when == asked_for::now_only) {
+  turn_trace(fixture& f, int number, turns_are how) : f_(f), gives_back_(how != turns_are::kept) {
     std::int64_t span = 1;
     const std::int64_t count = f.random.one_in(2) ? 1 : f.random.between(2, 3);
     for (std::int64_t n = 0; n < count; ++n) {
-      policy p = now_only_ && n == 0  ? policy(model::random_policy<sliding_window>(f.random))
-                 : f.random.one_in(2) ? random_policy(f.random)
-                                      : policy(token_bucket{f.random.between(1, 20), every(7ms)});
-      if (auto* w = std::get_if<sliding_window>(&p)) w->count_refused = false;
+      policy p = f.random.one_in(2) ? random_policy(f.random)
+                                    : policy(token_bucket{f.random.between(1, 20), every(7ms)});
       // A window that its first request opened goes on without it: from the rest nobody could tell where it began.
       if (auto* w = std::get_if<fixed_window>(&p); w != nullptr && gives_back_) {
         w->anchor = anchor::epoch;
@@ -189,9 +187,8 @@ class turn_trace {
 
   void ask_for_turns(bool forward) {
     const std::int64_t checks = f_.random.one_in(3) ? f_.random.between(2, 6) : 1;
-    const std::int64_t max_wait = now_only_             ? 0
-                                  : f_.random.one_in(4) ? f_.random.between(0, 3)
-                                                        : f_.random.magnitude(20 * span_);
+    const std::int64_t max_wait = f_.random.one_in(4) ? f_.random.between(0, 3)
+                                                      : f_.random.magnitude(20 * span_);
     std::vector<std::int64_t> arguments{max_wait};
     asked_.append_constants(arguments, true);
     f_.turns.set_clock(now_);
@@ -205,9 +202,7 @@ class turn_trace {
       const auto there = asked_.tiers(found);
       const auto here = asked_.tiers(states_);
       const decision d = policies::book_all<any_state>(here, now_, max_wait);
-      std::int64_t turn = fields[0];
-      if (now_only_ && turn > now_) turn = policies::turn_of<any_replay>(there, now_);
-      compare(d, policies::book_at<any_replay>(there, moment(now_, turn), max_wait));
+      compare(d, policies::book_at<any_replay>(there, moment(now_, fields[0]), max_wait));
       fields = fields.subspan(width);
       clock_->hear(d);
       (d.allowed ? d.delay.count() > 0 ? booked : at_once : refused) += 1;
@@ -291,7 +286,6 @@ class turn_trace {
 
   fixture& f_;
   const bool gives_back_;
-  const bool now_only_;
   std::vector<policy> policies_;
   std::vector<request> taken_;
   model::tier_script asked_;
@@ -308,17 +302,17 @@ class turn_trace {
   std::string text_;
 };
 
-void compare_all(fixture& f, clock_goes clock, turns_are turns, asked_for when = asked_for::a_turn) {
+void compare_all(fixture& f, clock_goes clock, turns_are turns) {
   std::int64_t booked = 0, at_once = 0, refused = 0;
   for (int n = 0; booked + at_once + refused < steps_wanted; ++n) {
-    turn_trace trace(f, n, turns, when);
+    turn_trace trace(f, n, turns);
     trace.run(clock);
     booked += trace.booked;
     at_once += trace.at_once;
     refused += trace.refused;
   }
   BOOST_TEST_MESSAGE(booked << " booked, " << at_once << " at once, " << refused << " refused");
-  if (when == asked_for::a_turn) BOOST_TEST(booked > steps_wanted / 20);
+  BOOST_TEST(booked > steps_wanted / 20);
   BOOST_TEST(at_once > steps_wanted / 20);
   BOOST_TEST(refused > steps_wanted / 20);
 }
@@ -333,11 +327,6 @@ BOOST_AUTO_TEST_CASE(turns_are_exact_and_in_order) {
 
 BOOST_AUTO_TEST_CASE(turns_agree_when_the_clock_steps_back) {
   compare_all(*this, clock_goes::anyhow, turns_are::kept);
-}
-
-BOOST_AUTO_TEST_CASE(now_or_not_at_all_with_what_cannot_book) {
-  compare_all(*this, clock_goes::forward, turns_are::kept, asked_for::now_only);
-  compare_all(*this, clock_goes::anyhow, turns_are::kept, asked_for::now_only);
 }
 
 BOOST_AUTO_TEST_CASE(giving_back_never_mints_capacity) {
