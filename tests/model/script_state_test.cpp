@@ -231,7 +231,8 @@ BOOST_AUTO_TEST_CASE(somebody_elses_key_is_told_and_left_alone_and_its_neighbour
       doubles({nan, 1}), doubles({inf, 1}), doubles({1e16, 1}), doubles({0.5, 1}), doubles({-1, 1}),
       doubles({1, nan}), doubles({1, -1}), doubles({1, 0.5}), doubles({nan, 1, 1}),
       doubles({inf, 1, 1}), doubles({1e16, 0, 0}), doubles({0.5, 1, 1}), doubles({1, nan, 1}),
-      doubles({1, 1, -3})};
+      doubles({1, 1, -3}),
+      doubles({nan, 1, 1, 1, 1}), doubles({1, 1, 1, inf, 1}), doubles({1, 1, 1, 1, -1})};
   const std::vector<std::string> foreign_lists[] = {
       {"a"},
       {"a", "b"},
