@@ -41,7 +41,8 @@ struct sliding_log {
 };
 
 /// Two epoch-aligned counters, the previous one weighted by the part of it that the sliding window still covers. Constant
-/// memory, no burst at the border; assumes that the previous window's requests were spread evenly.
+/// memory; assumes that the previous window's requests were spread evenly. At worst a stretch of one window holds
+/// 2 * limit - 1.
 struct sliding_window {
   std::int64_t limit = 0;  ///< 1 to a bound that falls as the window grows: 2^31 for a day, 2^21 for 40 days; or unlimited
   std::chrono::microseconds window{0};  ///< above 0, at most 2^48 us (8.9 years)

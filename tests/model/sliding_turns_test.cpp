@@ -134,4 +134,15 @@ BOOST_AUTO_TEST_CASE(a_clock_that_steps_back_by_more_than_a_window_takes_the_las
   });
 }
 
+// The worst there is, as the documents state it: 2 * limit - 1 in a stretch of one window.
+BOOST_AUTO_TEST_CASE(a_stretch_of_one_window_holds_199_of_100_and_no_more) {
+  constexpr std::int64_t window = 1'000'000, border = (t0 / window + 1) * window;
+  kernel_subject subject(sliding_window{.limit = 100, .window = microseconds(window)});
+  std::int64_t passed = 0;
+  for (std::int64_t at = border - 1; at < border - 1 + window; ++at) {
+    while (subject.record(at).allowed) ++passed;
+  }
+  BOOST_TEST(passed == 199);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
