@@ -203,14 +203,8 @@ decision from_local_shares(const check& c) {
   for (const term& t : c.further) add(*t.limiter);
 
   ask([&](local_fallback& local, std::string_view subject, std::int64_t cost, const decision&) {
-    decision look = local.fetch(subject, cost);
-    if (c.from_line && look.allowed && look.delay.count() > 0) {  // then the line asks again
-      look.allowed = false;
-      look.retry_after = std::exchange(look.delay, {});
-    }
-    return look;
+    return local.fetch(subject, cost);
   });
-  // Of turns only those that have come.
   if (c.kind != check_kind::fetch) {
     const bool allowed = std::all_of(each.begin(), each.end(),
                                      [](const decision& d) { return d.allowed; });
@@ -221,7 +215,7 @@ decision from_local_shares(const check& c) {
         if (!look.allowed) local.acquire(subject, cost, std::chrono::microseconds{-1});
         return look;
       }
-      return c.from_line ? local.acquire(subject, cost, {}) : local.record(subject, cost);
+      return local.record(subject, cost);
     });
   }
   decision d = policies::combined(each);

@@ -96,12 +96,10 @@ bool all_limiters(const check& c, F&& holds) {
                                           [&](const term& t) { return holds(*t.limiter); });
 }
 
-/// Where an acquire waits, if not in the store's room: of several limiters, only if one of them cannot book.
+/// Where an acquire waits: of several limiters, in the store's waiting room instead.
 waiting_line* line_of(const check& c) {
-  if (c.kind != check_kind::acquire) return nullptr;
-  const bool has_turn = !c.further.empty() &&
-                        all_limiters(c, [](const limiter_core& l) { return l.can_book; });
-  return has_turn ? nullptr : c.limiter->line.get();
+  const bool is_in_line = c.kind == check_kind::acquire && c.further.empty();
+  return is_in_line ? c.limiter->line.get() : nullptr;
 }
 
 /// Of a refund or charge; `answer` is the decision.
@@ -127,8 +125,8 @@ error validate(const check& c) {
   for (const term& t : c.further) {
     if (const error e = validate(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
   }
-  const auto can_wait = [](const limiter_core& l) { return l.line != nullptr; };
-  if (c.kind == check_kind::acquire && !all_limiters(c, can_wait)) return error::cannot_wait;
+  const auto can_book = [](const limiter_core& l) { return l.can_book; };
+  if (c.kind == check_kind::acquire && !all_limiters(c, can_book)) return error::cannot_wait;
   return c.further.empty() ? error{} : validate_together(c);
 }
 

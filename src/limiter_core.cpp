@@ -53,18 +53,13 @@ void check_feedback_options(const limiter_options& options, bool counts_refused)
   if (options.usual_cool_down.count() <= 0) refuse("feedback: usual_cool_down must be above zero");
 }
 
-/// Where those wait who acquire(); nothing if they cannot.
-std::unique_ptr<waiting_line> make_line(const std::vector<policies::kernel>& tiers,
-                                        bool counts_refused, const limiter_options& options) {
+/// Where the callers of acquire() wait.
+std::unique_ptr<waiting_line> make_line(const limiter_options& options) {
   const auto require = [](bool holds, const char* text) {
     if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
   };
   require(options.max_waiting >= 1, "waiting: max_waiting must be at least 1");
   require(options.ageing.count() >= 0, "waiting: ageing must not be negative");
-  // Whoever asks again and again would be counted each time.
-  const bool can_wait = !counts_refused &&
-                        std::all_of(tiers.begin(), tiers.end(), policies::can_wait);
-  if (!can_wait) return nullptr;
   return std::make_unique<waiting_line>(
       line_rules{options.max_waiting, options.overflow, options.ageing});
 }
@@ -148,7 +143,7 @@ limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_v
       shares_keys(!options.group.empty()) {
   can_book = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_book);
   can_settle = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_settle);
-  line = make_line(tiers, counts_refused, options);
+  line = make_line(options);
   if (has_hold) {
     check_feedback_options(options, counts_refused);
     tiers.emplace_back(policies::hold());

@@ -47,7 +47,7 @@ struct limiter_core {
   policies::units nominal_limit;        // what a decision calls `limit` when the store cannot say
   bool counts_refused;
   bool has_hold;    // limiter_options::feedback
-  bool can_book;    // turns ahead of time
+  bool can_book;    // turns ahead of time: acquire()
   bool can_settle;  // refund() and settle()
   policies::span max_cool_down;
   std::chrono::microseconds usual_cool_down;
@@ -57,7 +57,7 @@ struct limiter_core {
   std::unique_ptr<local_fallback> fallback;  // on_failure::fallback
   bool shares_keys;                          // with other limiters: there is a group
   std::unique_ptr<lease_keeper> leases;      // of a gate: what this process holds
-  std::unique_ptr<waiting_line> line;        // for acquire(); none if nobody can wait
+  std::unique_ptr<waiting_line> line;        // for acquire()
 
  private:
   limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,

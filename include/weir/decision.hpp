@@ -44,7 +44,7 @@ struct decision {
   std::int64_t remaining = 0;                ///< units that would still pass at `at`
   std::chrono::microseconds retry_after{0};  ///< zero if allowed; else when the same call would pass
   std::chrono::microseconds reset_after{0};  ///< until nothing is in use, if no more calls come
-  /// Of acquire(), with every policy that books: how long it was from `at` until the turn. Of record() and fetch(): with a
+  /// Of acquire(): how long it was from `at` until the turn. Of record() and fetch(): with a
   /// leaky_bucket, how long this request waits for its turn; else zero.
   std::chrono::microseconds delay{0};
   time_point at{};          ///< the clock's time of the decision

@@ -77,7 +77,7 @@ struct limiter_options {
   vendor_count follows = vendor_count::none;
 
   /// How many may wait in acquire() at once, for each subject, through this limiter and its copies in this process; at
-  /// least 1. Of acquire_all() with a sliding_window, the first limiter's for each set of claims; else it does not count.
+  /// least 1. Callers of acquire_all() do not count.
   std::size_t max_waiting = 10'000;
 
   /// What becomes of those beyond.
@@ -238,10 +238,7 @@ class limiter {
   /// stands behind, and what is left of a bucket, window or log otherwise. A turn whose holder died
   /// counts as used. Closing the store disturbs nobody who has a turn.
   ///
-  /// A sliding_window cannot book. Its callers, and those of tiers with one, stand in a line of this process, by priority;
-  /// only the first are asked for. `max_wait` counts from now on, and `at` is when the call passed. When it is over, the call
-  /// is refused; or, if the store has refused nobody by then, the error is error::timed_out. With count_refused, nobody can
-  /// wait: error::cannot_wait.
+  /// With count_refused, nobody can wait: error::cannot_wait.
   ///
   /// As many as limiter_options::max_waiting wait for a subject; limiter_options::overflow says what becomes of the others,
   /// which get error::overloaded.

@@ -117,10 +117,6 @@ auto record_all(std::span<const claim> claims, joint_options options = {},
 /// Waits for the turn with all of them at once: see limiter::acquire and joint_options::max_wait. There are no priorities
 /// here. 100,000 callers may sleep so at once, for each store; who comes beyond gets error::overloaded, and its turn goes
 /// back. If on_failure::fallback decides, nothing is booked: it is counted now or refused, as by record_all.
-///
-/// With a sliding_window among them, those who make the same claims (limiters, subjects and costs, in this order) stand in a
-/// line of the first limiter, whose max_waiting and overflow hold for it, and go as they came. What a fallback refuses is
-/// waited for there, too.
 template <class... Args>
 auto acquire_all(const claim& first, Args&&... more) {
   return detail::initiate_variadic(detail::check_kind::acquire, first, std::forward<Args>(more)...);

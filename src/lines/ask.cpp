@@ -5,22 +5,20 @@
 
 namespace weir::detail {
 
-std::shared_ptr<ask> ask::make(waiter& w, check_kind kind, std::chrono::microseconds max_wait,
-                               subject_line& line) {
-  auto made = std::make_shared<ask>(*w.caller, kind, max_wait, line);
+std::shared_ptr<ask> ask::make(waiter& w, std::chrono::microseconds max_wait) {
+  auto made = std::make_shared<ask>(*w.caller, max_wait);
   made->for_whom = &w;
   w.asked = made;
   return made;
 }
 
-ask::ask(const check& caller, check_kind what, std::chrono::microseconds longest, subject_line& line)
-    : check(caller.limiter, request{.kind = what,
+ask::ask(const check& caller, std::chrono::microseconds longest)
+    : check(caller.limiter, request{.kind = check_kind::acquire,
                                     .subject = caller.subject,
                                     .cost = caller.cost,
                                     .timeout = caller.timeout,
-                                    .further = caller.further,
-                                    .max_wait = longest}),
-      of(line) {
+                                    .further = {},
+                                    .max_wait = longest}) {
   from_line = true;
 }
 

@@ -11,25 +11,21 @@
 
 namespace weir::detail {
 
-class subject_line;
-
-/// What a line asks the store, on behalf of one of its waiters: for a turn, or to pass now. Once it is answered with a turn, it
-/// stands for that turn, which may be passed on to another waiter.
+/// A line's question to the store for a turn, on behalf of one of its waiters. Once it is answered with a turn, it stands for
+/// that turn, which may be passed on to another waiter.
 class ask final : public check, public std::enable_shared_from_this<ask> {
  public:
   using set_hook = waiter::set_hook;
 
   /// For the subject and cost of `w`, which it belongs to from now on.
-  static std::shared_ptr<ask> make(waiter& w, check_kind kind, std::chrono::microseconds max_wait,
-                                   subject_line& line);
-  ask(const check& caller, check_kind what, std::chrono::microseconds longest, subject_line& line);
+  static std::shared_ptr<ask> make(waiter& w, std::chrono::microseconds max_wait);
+  ask(const check& caller, std::chrono::microseconds longest);
 
   void finish(delivery how) override;
 
   /// Of a turn: when it comes, by this process's clock.
   steady_time due() const noexcept { return deadline; }
 
-  subject_line& of;
   waiter* for_whom = nullptr;  // nobody: who it was for has left
   bool is_inherited = false;   // another's before
   bool is_unwanted = false;    // a wish to cancel it is on its way

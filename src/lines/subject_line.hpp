@@ -12,12 +12,15 @@ struct line_rules {
   std::chrono::microseconds ageing;
 };
 
-/// Those who wait for one subject of one limiter. Inside are those who are asked for, or wait to be, or have a turn;
-/// outside, who found no room. Without timers, locks or a clock; what is to be done comes out as orders.
+/// The waiters of one subject of one limiter. Inside are those for whom the store is being asked and those with a turn;
+/// outside are those that found no room. Without timers, locks or a clock; what is to be done comes out as orders.
+///
+/// A turn is asked for when a waiter comes in. Turns of one cost are the same to the store, whoever booked them: so when one
+/// comes, the first in rank has it, in exchange for its own; and when a waiter leaves, the last of them is given back.
 ///
 /// Whoever drives it serialises the calls, calls on_time() when wakeup() says so, and answered() once for every ask that it
 /// was told to start, when the store is done with that.
-class subject_line {
+class subject_line final {
  public:
   using time = check::steady_time;
 
@@ -27,7 +30,6 @@ class subject_line {
   explicit subject_line(const line_rules& rules) noexcept : rules_(rules) {}
   subject_line(const subject_line&) = delete;
   subject_line& operator=(const subject_line&) = delete;
-  virtual ~subject_line() = default;
 
   /// `arrival`: larger for each that comes.
   void arrive(check& c, std::uint64_t arrival, time now, orders& o);
@@ -43,33 +45,19 @@ class subject_line {
   /// Drops everybody, without a result.
   void abandon(check_list& dropped);
 
- protected:
-  /// It is inside now.
-  virtual void come_in(waiter& w, time now, orders& o) = 0;
-  /// Lets go of what is asked or held for one that is about to be told.
-  virtual void withdraw(waiter& w, orders& o) = 0;
-  /// Passes that on instead, if it suits the newcomer: false if not.
-  virtual bool take_over(waiter& from, waiter& newcomer, time now);
-  virtual void hear(ask& a, time now, orders& o) = 0;
-  /// After whatever happened.
-  virtual void go_on(time now, orders& o) = 0;
-  virtual time next_time() const = 0;
-
-  void ask_for(waiter& w, check_kind kind, std::chrono::microseconds max_wait, orders& o);
-  static void pass_on(waiter& from, waiter& to) noexcept;
-  void tell(waiter& w, const decision& answer, orders& o);
-  void tell(waiter& w, error_code ec, orders& o);
-
-  const waiters_by_rank& inside() const noexcept { return inside_; }
-  waiters_by_rank& inside() noexcept { return inside_; }
-  std::size_t asks_out() const noexcept { return asks_out_; }
-  std::uint64_t last_arrival() const noexcept { return last_arrival_; }
-
  private:
   void let_in(waiter& w);
   void overflow(waiter& w, time now, orders& o);
   void replace(waiter& dropped, waiter& newcomer, time now, orders& o);
   void fill_up(time now, orders& o);
+  void ask_for(waiter& w, time now, orders& o);
+  void withdraw(waiter& w, orders& o);
+  bool take_over(waiter& from, waiter& newcomer, time now);
+  void hear(ask& a, time now, orders& o);
+  void hand_out_turns(time now, orders& o);
+  static void exchange(waiter& a, waiter& b) noexcept;
+  void tell(waiter& w, const decision& answer, orders& o);
+  void tell(waiter& w, error_code ec, orders& o);
   void finish(waiter& w, orders& o);
 
   const line_rules rules_;
@@ -80,7 +68,10 @@ class subject_line {
   waiters_by_patience outside_by_patience_;
   std::size_t outside_count_ = 0;
   std::size_t asks_out_ = 0;
-  std::uint64_t last_arrival_ = 0;
+  turns_by_time turns_;
+  turns_by_cost turns_by_cost_;
+  waiters_by_cost with_turns_;
+  std::uint64_t turns_heard_ = 0;
 };
 
 }  // namespace weir::detail

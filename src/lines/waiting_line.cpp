@@ -5,8 +5,6 @@
 
 #include "delivery_batch.hpp"
 #include "limiter_core.hpp"
-#include "lines/asking_line.hpp"
-#include "lines/turn_line.hpp"
 
 namespace weir::detail {
 
@@ -17,23 +15,6 @@ namespace {
 constexpr int most_rounds = 16;
 
 waiting_line::time clock_now() { return std::chrono::steady_clock::now(); }
-
-/// What tells claims apart, beside the first subject; of a single limiter nothing. Whoever stands in such a line keeps the
-/// limiters alive, and with them their addresses.
-std::string claims_of(const check& c) {
-  std::string text;
-  const auto append = [&](const auto& value) {
-    text.append(reinterpret_cast<const char*>(&value), sizeof value);
-  };
-  if (!c.further.empty()) append(c.cost);
-  for (const term& t : c.further) {
-    append(t.limiter.get());
-    append(t.cost);
-    append(t.subject.view().size());
-    text += t.subject.view();
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -52,8 +33,8 @@ void waiting_line::arrive(check& c) {
       }
       row& r = row_of(c);
       const time now = clock_now();
-      r.line->arrive(c, ++arrivals_, now, o);
-      note(core, r, now, o);
+      r.line.arrive(c, ++arrivals_, now, o);
+      note(core, r, o);
     }
     is_late = context_gone_;
   }
@@ -69,8 +50,8 @@ void waiting_line::cancel(check& c, cancel_scope scope) {
     if (c.place == nullptr) return;  // on its way to the caller
     row& r = known_row_of(c);
     const time now = clock_now();
-    r.line->leave(c, scope, now, o);
-    note(core, r, now, o);
+    r.line.leave(c, scope, now, o);
+    note(core, r, o);
   }
   carry_out(core, o, delivery::post);
 }
@@ -84,8 +65,8 @@ void waiting_line::answered(ask& a, delivery how) {
     if (context_gone_) return;
     row& r = known_row_of(a);
     const time now = clock_now();
-    r.line->answered(a, now, o);
-    note(core, r, now, o);
+    r.line.answered(a, now, o);
+    note(core, r, o);
   }
   carry_out(core, o, how);
 }
@@ -98,8 +79,8 @@ void waiting_line::on_timer(const core_ptr& core) {
     const time now = clock_now();
     while (!agenda_.empty() && agenda_.begin()->first <= now) {
       row& r = *agenda_.begin()->second;
-      r.line->on_time(now, o);
-      note(core, r, now, o);
+      r.line.on_time(now, o);
+      note(core, r, o);
     }
     arm(core);
   }
@@ -109,46 +90,20 @@ void waiting_line::on_timer(const core_ptr& core) {
 // ---- under the mutex
 
 waiting_line::row& waiting_line::row_of(const check& c) {
-  std::string claims = claims_of(c);
-  if (const auto found = rows_.find({c.subject.view(), claims}); found != rows_.end()) {
-    return *found->second;
-  }
-  auto made = std::make_unique<row>();
-  made->subject = c.subject;
-  made->claims = std::move(claims);
-  if (const auto p = pace_of(c)) {
-    auto line = std::make_unique<asking_line>(rules_, *p);
-    if (!c.further.empty()) made->asking = line.get();
-    made->line = std::move(line);
-  } else {
-    made->line = std::make_unique<turn_line>(rules_);
-  }
+  if (const auto found = rows_.find(c.subject.view()); found != rows_.end()) return *found->second;
+  auto made = std::make_unique<row>(c.subject, rules_);
   row& r = *made;
-  rows_.emplace(row_key{r.subject.view(), r.claims}, std::move(made));
+  rows_.emplace(r.subject.view(), std::move(made));
   return r;
 }
 
 /// Of one who stands in it, or is asked for.
 waiting_line::row& waiting_line::known_row_of(const check& c) {
-  return *rows_.find({c.subject.view(), claims_of(c)})->second;
-}
-
-/// After whatever happened in a row. Others may have held back for it.
-void waiting_line::note(const core_ptr& core, row& r, time now, orders& o) {
-  if (r.asking == nullptr) return note_one(core, r, o);
-  std::vector<asking_order::member*> released;
-  asking_order_.note(r, released);
-  note_one(core, r, o);
-  for (std::size_t i = 0; i < released.size(); ++i) {
-    row& other = static_cast<row&>(*released[i]);
-    other.line->on_time(now, o);
-    asking_order_.note(other, released);
-    note_one(core, other, o);
-  }
+  return *rows_.find(c.subject.view())->second;
 }
 
 /// When a row is to be looked at next, and what is to be asked.
-void waiting_line::note_one(const core_ptr& core, row& r, orders& o) {
+void waiting_line::note(const core_ptr& core, row& r, orders& o) {
   for (ask_ptr& a : o.starts) {
     a->self = a;
     to_start_.push_back(std::move(a));
@@ -161,14 +116,14 @@ void waiting_line::note_one(const core_ptr& core, row& r, orders& o) {
     if (!a->is_started && a->unwanted_as != cancel_scope::any) a->unwanted_as = scope;
     return !a->is_started;
   });
-  const time alarm = r.line->wakeup();
+  const time alarm = r.line.wakeup();
   if (alarm != r.alarm) {
     if (r.alarm != time::max()) agenda_.erase({r.alarm, &r});
     if (alarm != time::max()) agenda_.insert({alarm, &r});
     r.alarm = alarm;
     arm(core);
   }
-  if (r.line->is_idle()) rows_.erase({r.subject.view(), r.claims});
+  if (r.line.is_idle()) rows_.erase(r.subject.view());
 }
 
 void waiting_line::arm(const core_ptr& core) {
@@ -268,7 +223,7 @@ void waiting_line::context_shut_down() noexcept {
     agenda_.clear();
     for (const ask_ptr& a : to_start_) a->self.reset();
     to_start_.clear();
-    for (auto& [subject, r] : rows_) r->line->abandon(dropped);
+    for (auto& [subject, r] : rows_) r->line.abandon(dropped);
   }
   discard(std::move(dropped));
 }

@@ -6,12 +6,10 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "lines/asking_order.hpp"
 #include "lines/subject_line.hpp"
 #include "returned_turns.hpp"
 #include "shutdown_registry.hpp"
@@ -21,8 +19,6 @@ namespace weir::detail {
 /// Those who wait in acquire() of one limiter: a line for each subject that has somebody, one timer, on the store's
 /// executor, and a mutex, because callers come from any thread. No lock is held while a store is called or a handler
 /// is handed over. Asks reach the store in the order in which the lines made them.
-///
-/// So do those in acquire_all() who cannot book, in a line of the first limiter for each set of claims.
 ///
 /// It belongs to its limiter_core, which every caller and every ask keeps alive.
 class waiting_line final : private shutdown_listener {
@@ -42,13 +38,12 @@ class waiting_line final : private shutdown_listener {
   std::size_t subjects() const;
 
  private:
-  /// Who stands in one line: all who ask for a subject; of several limiters, those with the same claims.
-  using row_key = std::pair<std::string_view, std::string_view>;
-  /// Such a line, and what this one notes of it. Of several limiters, it takes part in the asking order.
-  struct row : asking_order::member {
-    short_text subject;
-    std::string claims;
-    std::unique_ptr<subject_line> line;
+  /// A subject's line, and what this one notes of it.
+  struct row {
+    row(const short_text& name, const line_rules& rules) : subject(name), line(rules) {}
+
+    const short_text subject;
+    subject_line line;
     time alarm = time::max();  // its place in the agenda
   };
 
@@ -56,8 +51,7 @@ class waiting_line final : private shutdown_listener {
   void on_timer(const core_ptr& core);
   row& row_of(const check& c);
   row& known_row_of(const check& c);
-  void note(const core_ptr& core, row& r, time now, orders& o);
-  void note_one(const core_ptr& core, row& r, orders& o);
+  void note(const core_ptr& core, row& r, orders& o);
   void arm(const core_ptr& core);
   void carry_out(const core_ptr& core, orders& o, delivery how);
   void submit(const core_ptr& core);
@@ -68,9 +62,8 @@ class waiting_line final : private shutdown_listener {
 
   mutable std::mutex mutex_;
   // Under the mutex:
-  boost::unordered_flat_map<row_key, std::unique_ptr<row>> rows_;  // by the rows' own texts
+  boost::unordered_flat_map<std::string_view, std::unique_ptr<row>> rows_;  // by the rows' own texts
   std::set<std::pair<time, row*>> agenda_;
-  asking_order asking_order_;
   std::uint64_t arrivals_ = 0;
   std::vector<ask_ptr> to_start_;
   bool somebody_starts_ = false;

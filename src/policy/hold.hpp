@@ -36,7 +36,7 @@ class hold {
   static constexpr std::size_t script_constants = 2;  // arguments()
   static constexpr std::size_t reply_width = 1;
   static constexpr std::string_view key_suffix = "h";
-  static constexpr bool can_wait = true, can_book = true;
+  static constexpr bool can_book = true;
   static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
   /// It counts nothing.

@@ -116,10 +116,6 @@ decision fetch_all(std::span<const tier<State>> tiers, moment now) {
   return answer(tiers, {each.data(), tiers.size()});
 }
 
-bool can_wait(const kernel& k) noexcept {
-  return std::visit([](const auto& one) { return one.can_wait; }, k);
-}
-
 bool can_book(const kernel& k) noexcept {
   return std::visit([](const auto& one) { return one.can_book; }, k);
 }
@@ -136,13 +132,6 @@ instant own_turn(const tier<State>& t, instant now, decision d) {
     turn = std::max(turn, own);
     d = fetch(t, moment(now, own));
   }
-  return turn;
-}
-
-template <class State>
-instant turn_of(std::span<const tier<State>> tiers, instant now) {
-  instant turn = now;
-  for (const tier<State>& t : tiers) turn = std::max(turn, own_turn(t, now, fetch(t, now)));
   return turn;
 }
 
@@ -192,7 +181,9 @@ decision book_at(std::span<const tier<State>> tiers, moment turn, span max_wait)
 
 template <class State>
 decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait) {
-  return book_at(tiers, moment(now, turn_of(tiers, now)), max_wait);
+  instant turn = now;
+  for (const tier<State>& t : tiers) turn = std::max(turn, own_turn(t, now, fetch(t, now)));
+  return book_at(tiers, moment(now, turn), max_wait);
 }
 
 void give_back_all(std::span<const tier<any_state>> tiers, instant clock, ticket t) {
@@ -271,7 +262,6 @@ template decision record_all(std::span<const tier<any_replay>>, moment);
 template decision fetch_all(std::span<const tier<any_state>>, moment);
 template decision fetch_all(std::span<const tier<any_replay>>, moment);
 template decision book_all(std::span<const tier<any_state>>, instant, span);
-template instant turn_of(std::span<const tier<any_replay>>, instant);
 template decision book_at(std::span<const tier<any_replay>>, moment, span);
 template decision settled(std::span<const tier<any_state>>, instant, bool);
 template decision settled(std::span<const tier<any_replay>>, instant, bool);

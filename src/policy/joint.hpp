@@ -33,19 +33,12 @@ decision record_all(std::span<const tier<State>> tiers, moment now);
 template <class State>
 decision fetch_all(std::span<const tier<State>> tiers, moment now);
 
-/// Whether it takes part in turns at all: at its present state at the least.
-bool can_wait(const kernel& k) noexcept;
-
 /// Whether a turn can be booked in it ahead of time.
 bool can_book(const kernel& k) noexcept;
 
-/// The first time, not before now, at which a request may go out: all of the tiers allow it, and none asks for a delay.
-/// What comes later cannot change it, if all can book; else it is good for nothing but that it is now, or is not.
-template <class State>
-instant turn_of(std::span<const tier<State>> tiers, instant now);
-
-/// Counts a request in all of them at its turn, if that is not after now + max_wait; else in none. `delay` is the time
-/// until then. If refused, `retry_after` is when the same would be booked.
+/// Counts a request in all of them at its turn, if that is not after now + max_wait; else in none. The turn is the first time
+/// at which all of the tiers allow it, and none asks for a delay. `delay` is the time until then. If refused, `retry_after`
+/// is when the same would be booked.
 template <class State>
 decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait);
 

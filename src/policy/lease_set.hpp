@@ -65,7 +65,7 @@ class lease_set {
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 4;
   static constexpr std::string_view key_suffix = "c";
-  static constexpr bool can_wait = false, can_book = false;
+  static constexpr bool can_book = false;
   static constexpr bool can_settle = false;
   static std::string_view script() noexcept;
   using replay = summary;

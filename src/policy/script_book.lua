@@ -1,5 +1,5 @@
 -- Ends the script of turns: each check is counted at the first time, not later than it will wait, at which all its kernels let
--- it pass; else in none. A kernel that cannot book tells of now only, and must not be asked for more.
+-- it pass; else in none.
 --
 -- KEYS  for each check as many as there are tiers
 -- ARGV  how long to wait at the most; the number of tiers; for each its kernel's number, negative if whoever passes has to
@@ -30,7 +30,6 @@ for first = 1, #KEYS, tiers do
         ours = false
       else
         if spaced[t] then own = empty elseif passes > 0 then own = clock end
-        own = own or clock + 1
         if own > turn then turn = own end
       end
       into = into + width[t]

@@ -79,7 +79,7 @@ class sliding_log {
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 6;
   static constexpr std::string_view key_suffix = "l";
-  static constexpr bool can_wait = true, can_book = true;
+  static constexpr bool can_book = true;
   static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
   static std::string_view settle_script() noexcept;

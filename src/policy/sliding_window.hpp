@@ -56,7 +56,7 @@ class sliding_window {
   static constexpr std::size_t script_constants = 6;  // arguments()
   static constexpr std::size_t reply_width = 5;
   static constexpr std::string_view key_suffix = "w";
-  static constexpr bool can_wait = true, can_book = true;
+  static constexpr bool can_book = true;
   static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
   static std::string_view settle_script() noexcept;

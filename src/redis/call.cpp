@@ -109,16 +109,11 @@ void replay_all(const call& c, call_key& key, std::span<const std::int64_t> fiel
 /// Of turns the script tells each place's own.
 void replay_turns(const call& c, call_key& key, std::span<const std::int64_t> fields,
                   std::size_t width, policies::instant now) {
-  const bool books = std::all_of(c.tiers.begin(), c.tiers.end(),
-                                 [](const call_tier& t) { return policies::can_book(t.kernel); });
   for (detail::check& waiting : key.checks) {
     const auto own = fields.subspan(waiting.position * width, width);
     const found_states found(c, own.subspan(1));
     if (found.ours()) {
-      policies::instant turn = own[0];
-      // Of what cannot book, the script tells no more than that it is not now.
-      if (turn > now && !books) turn = policies::turn_of(found.tiers(), now);
-      waiting.answer = policies::book_at(found.tiers(), {now, turn}, c.max_wait);
+      waiting.answer = policies::book_at(found.tiers(), {now, own[0]}, c.max_wait);
     } else {
       waiting.ec = error::wrong_type;
     }

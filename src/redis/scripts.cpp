@@ -64,7 +64,7 @@ std::string entry_of_all() {
 /// Who cannot do what a script is for stays out of it.
 template <class Kernel>
 std::string entry_of_turns() {
-  if constexpr (Kernel::can_wait) return entry_of_all<Kernel>();
+  if constexpr (Kernel::can_book) return entry_of_all<Kernel>();
   return "false,\n";
 }
 

@@ -153,7 +153,8 @@ BOOST_AUTO_TEST_CASE(whoever_is_cancelled_gives_the_turn_back) {
          weir::sliding_log{.limit = 1, .window = 24h, .resolution = 1h}},
         {"token_bucket", one_a_day},
         {"token_bucket in parts", weir::token_bucket{.capacity = 1, .refill = {7, 240h}}},
-        {"leaky_bucket", weir::leaky_bucket{.capacity = 1, .leak = weir::per_day(1)}}};
+        {"leaky_bucket", weir::leaky_bucket{.capacity = 1, .leak = weir::per_day(1)}},
+        {"sliding_window", weir::sliding_window{.limit = 1, .window = 24h}}};
     for (const auto& [name, policy] : policies) {
       BOOST_TEST_CONTEXT(name) {
         const limiter l(store, name, policy);

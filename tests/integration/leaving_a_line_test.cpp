@@ -6,7 +6,6 @@
 #include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/test/unit_test.hpp>
-#include <set>
 #include <thread>
 
 #include "integration/line_fixture.hpp"
@@ -52,7 +51,8 @@ BOOST_AUTO_TEST_CASE(who_leaves_the_middle_lets_the_others_move_up) {
 
 BOOST_AUTO_TEST_CASE(cancelled_anywhere_in_line_one_is_told_so) {
   on_both([&](const weir::store& store) {
-    const limiter l(store, "r", one_a_fortnight, {.max_waiting = 2, .overflow = on_overflow::block});
+    const limiter l(store, "r", at_least_one_a_day,
+                    {.max_waiting = 2, .overflow = on_overflow::block});
     BOOST_TEST(answer([&](auto h) { l.acquire("a", h); }).allowed);
     for (const auto how : {cancellation_type::terminal, cancellation_type::total}) {
       cancellable_crowd waiting;
@@ -62,19 +62,21 @@ BOOST_AUTO_TEST_CASE(cancelled_anywhere_in_line_one_is_told_so) {
       WEIR_TEST_ERROR(waiting.c[2].ec, aborted);
       waiting.cancel(1, how);
       waiting.cancel(0, how);
-      weir::test::run_until_complete(io, waiting.c);
-      for (const outcome& o : waiting.c) {
-        // With `total`, what was sent already is answered: it will not pass in time.
-        if (o.ec) WEIR_TEST_ERROR(o.ec, aborted);
-        if (!o.ec) BOOST_TEST((how == cancellation_type::total && !o.d.allowed));
+      settle(l);
+      for (const std::size_t i : {0u, 1u}) {
+        // With `total`, a turn that is booked stands.
+        if (waiting.c[i].times == 0) BOOST_TEST((how == cancellation_type::total));
+        if (waiting.c[i].times == 0) waiting.cancel(i);
       }
+      weir::test::run_until_complete(io, waiting.c);
+      for (const outcome& o : waiting.c) WEIR_TEST_ERROR(o.ec, aborted);
     }
   });
 }
 
 BOOST_AUTO_TEST_CASE(a_context_may_end_while_somebody_stands_in_line) {
   for (const bool in_memory : {true, false}) {
-    for (const weir::policy& policy : {weir::policy(one_a_fortnight), weir::policy(one_a_day)}) {
+    for (const weir::policy& policy : {weir::policy(at_least_one_a_day), weir::policy(one_a_day)}) {
       asio::io_context ends;
       const weir::store store = in_memory
                                     ? weir::make_memory_store(ends.get_executor())
@@ -89,22 +91,6 @@ BOOST_AUTO_TEST_CASE(a_context_may_end_while_somebody_stands_in_line) {
       weir::test::run_until(ends, [&] { return c.answered() == 2; });
     }
   }
-}
-
-BOOST_AUTO_TEST_CASE(a_store_that_is_closed_is_told_to_all_in_line) {
-  on_both([&](weir::store store) {
-    const limiter l(store, "w", sliding_window{.limit = 1, .window = 100ms},
-                    {.max_waiting = 50'000});
-    answer([&](auto h) { l.record("a", h); });
-    crowd c;
-    for (int i = 0; i < 50'000; ++i) l.acquire("a", c.caller());
-    store.close();
-    // The next time they ask, answers come at once, and lead to the next questions: the stack must bear it.
-    weir::test::run_until_complete(io, c);
-    BOOST_TEST(c.allowed() + c.failed(error::store_closed) + c.failed(error::outcome_unknown) ==
-               50'000u);
-    BOOST_TEST(c.failed(error::store_closed) > 49'000u);
-  });
 }
 
 BOOST_AUTO_TEST_CASE(an_idle_limiter_remembers_nobody) {
@@ -137,39 +123,63 @@ BOOST_AUTO_TEST_CASE(two_processes_lines_share_a_window_and_exceed_it_nowhere) {
     there.acquire("a", {.max_wait = 1h}, theirs.caller());
   }
   weir::test::run_until(io, [&] { return mine.complete() && theirs.complete(); });
-  std::vector<weir::time_point> grants;
+  std::vector<weir::time_point> turns;
   for (const crowd* c : {&mine, &theirs}) {
     BOOST_TEST(c->allowed() == 200u);
-    for (const outcome& o : *c) grants.push_back(o.d.at);
+    for (const outcome& o : *c) turns.push_back(turn_of(o.d));
   }
-  check_window(grants, policy);
+  check_window(turns, policy);
 }
 
-BOOST_AUTO_TEST_CASE(with_several_threads_a_batch_is_one_call_too) {
+// Each process had a line of its own, and whoever asked first had what became free.
+BOOST_AUTO_TEST_CASE(order_of_arrival_holds_across_processes) {
+  const std::pair<const char*, weir::policy> policies[] = {
+      {"window", sliding_window{.limit = 7, .window = 20ms}},
+      {"bucket", weir::token_bucket{.capacity = 5, .refill = {1, 3ms}}},
+      {"both", sliding_window{.limit = 9, .window = 20ms}}};
+  for (const auto& [name, policy] : policies) {
+    BOOST_TEST_CONTEXT(name) {
+      const weir::tiers rules = name == std::string("both")
+                                    ? weir::tiers(policy, weir::leaky_bucket{5, {1, 2ms}})
+                                    : weir::tiers(policy);
+      const limiter processes[] = {{open(false), name, rules}, {open(false), name, rules}};
+      crowd c;
+      for (int i = 0; i < 40; ++i) {
+        const limiter& l = processes[i % 2];
+        l.acquire("a", {.cost = 1 + i % 5}, c.caller());
+        answer([&](auto h) { l.fetch("another", h); });  // it is there before the next one comes
+      }
+      weir::test::run_until_complete(io, c);
+      BOOST_TEST(c.allowed() == 40u);
+      BOOST_TEST(std::is_sorted(c.begin(), c.end(), [](const outcome& a, const outcome& b) {
+        return turn_of(a.d) < turn_of(b.d);
+      }));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(several_threads_exceed_a_window_nowhere) {
   const sliding_window policy{.limit = 4'000, .window = 100ms};
   asio::thread_pool pool(2);
   auto strand = asio::make_strand(pool.get_executor());
   weir::store store = weir::make_redis_store(pool.get_executor(),
                                              weir::test::patient_options(server));
   const limiter l(store, "r", policy);
-  std::vector<weir::time_point> grants;
+  std::vector<weir::time_point> turns;
   std::atomic<int> told{0};
   constexpr int calls = 5'000;
   for (int i = 0; i < calls; ++i) {
     l.acquire("a", {.max_wait = 1h},
               asio::bind_executor(strand, [&](weir::error_code ec, const decision& d) {
-                if (!ec && d.allowed) grants.push_back(d.at);
+                if (!ec && d.allowed) turns.push_back(turn_of(d));
                 ++told;
               }));
   }
   while (told < calls) std::this_thread::yield();
   store.close();
   pool.join();
-  BOOST_TEST(grants.size() == static_cast<std::size_t>(calls));
-  check_window(grants, policy);
-  const std::set<weir::time_point> batches(grants.begin(), grants.end());
-  // See integration.line: a call in vain is followed by a sleep.
-  BOOST_TEST(script_calls() <= 2 * static_cast<std::int64_t>(batches.size()) + 2);
+  BOOST_TEST(turns.size() == static_cast<std::size_t>(calls));
+  check_window(turns, policy);
 }
 
 // Whoever comes in for one that leaves was booked before that one's turn had gone back.
@@ -242,10 +252,6 @@ BOOST_AUTO_TEST_CASE(without_a_store_all_pass_together_if_they_may) {
     BOOST_TEST(c[i].d.allowed);
     BOOST_TEST((c[i].d.source == weir::source::fallback));
   }
-  // They did so by a few answers: of those that failed together, all have one time.
-  std::set<weir::time_point> times;
-  for (std::size_t i = 0; i < 300; ++i) times.insert(c[i].d.at);
-  BOOST_TEST(times.size() <= 11u);
 }
 
 BOOST_AUTO_TEST_CASE(threads_come_and_leave) {
@@ -294,9 +300,7 @@ BOOST_AUTO_TEST_CASE(threads_come_and_leave) {
                 auto caller = asio::bind_cancellation_slot(
                     c.signal.slot(),
                     asio::bind_executor(c.strand, [&](weir::error_code ec, decision) {
-                      if (ec && ec != aborted && ec != error::overloaded && ec != error::timed_out) {
-                        ++wrong;
-                      }
+                      if (ec && ec != aborted && ec != error::overloaded) ++wrong;
                       ++told;
                     }));
                 if (together) {

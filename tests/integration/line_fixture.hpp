@@ -23,8 +23,8 @@ using asio::cancellation_type;
 
 inline const auto aborted = asio::error::operation_aborted;
 inline constexpr token_bucket one_a_day{.capacity = 1, .refill = per_day(1)};
-inline constexpr sliding_window one_a_fortnight{.limit = 1,
-                                                .window = 15 * 24h};  // passes within 30 days
+/// A turn comes within a day of the one before: half of it passes until that one leaves the present window.
+inline constexpr sliding_window at_least_one_a_day{.limit = 1, .window = 12h};
 inline constexpr acquire_options patiently{.max_wait = 31 * 24h};
 
 struct fixture {
@@ -71,12 +71,14 @@ struct cancellable_crowd {
   }
 };
 
-/// Whether the grants of a sliding window are ones that its formula allows: the counts of the windows, aligned as in the store.
-inline void check_window(const std::vector<time_point>& grants, const sliding_window& policy) {
+inline time_point turn_of(const decision& d) { return d.at + d.delay; }
+
+/// Whether the turns of a sliding window are ones that its formula allows: the counts of the windows, aligned as in the store.
+inline void check_window(const std::vector<time_point>& turns, const sliding_window& policy) {
   std::map<std::int64_t, std::int64_t> counts;
   const std::int64_t w = policy.window.count();
   std::vector<std::int64_t> times;
-  for (const auto& t : grants) times.push_back(t.time_since_epoch().count());
+  for (const auto& t : turns) times.push_back(t.time_since_epoch().count());
   std::sort(times.begin(), times.end());
   for (const std::int64_t t : times) {
     const std::int64_t number = t / w, left = w - t % w;

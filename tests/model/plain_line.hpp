@@ -9,9 +9,9 @@
 
 namespace weir::model {
 
-/// The lines of acquire() as docs/waiting.md tells of them, in the plainest way: one list of callers, one of asks, and every
+/// The line of acquire() as docs/waiting.md tells of them, in the plainest way: one list of callers, one of asks, and every
 /// question answered by looking at all of them. Microseconds throughout. What is done is noted as text.
-class plain_line {
+class plain_line final {
  public:
   struct caller {
     std::size_t id;
@@ -34,7 +34,6 @@ class plain_line {
 
   plain_line(std::size_t most, on_overflow overflow, std::int64_t ageing)
       : most_(most), overflow_(overflow), ageing_(ageing) {}
-  virtual ~plain_line() = default;
 
   std::int64_t now = 0;
   std::vector<std::string> told, asked, cancelled, returned;
@@ -90,7 +89,7 @@ class plain_line {
   bool waits(std::int64_t who) const { return !callers_[index(who)].is_told; }
   const std::vector<ask>& asks() const { return asks_; }
 
- protected:
+ private:
   static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
   caller& at(std::int64_t who) { return callers_[index(who)]; }
 
@@ -111,17 +110,11 @@ class plain_line {
     }
     return best;
   }
-  std::int64_t first_inside() {
-    return first([](const caller& c) { return c.is_inside; });
-  }
 
   void ask_for(std::int64_t who, std::int64_t patience) {
     asked.push_back(std::to_string(who) + " within " + std::to_string(patience));
     asks_.push_back({at(who).cost, patience, who});
     at(who).ask = static_cast<std::int64_t>(asks_.size()) - 1;
-  }
-  bool any_out() const {
-    return std::any_of(asks_.begin(), asks_.end(), [](const ask& a) { return a.is_out; });
   }
 
   void tell(std::int64_t who, const std::string& what) {
@@ -134,16 +127,102 @@ class plain_line {
     return std::to_string(at) + "+" + std::to_string(delay) + "/" + std::to_string(retry);
   }
 
-  virtual void come_in(std::int64_t who) = 0;
-  virtual void withdraw(std::int64_t who) = 0;
-  virtual bool take_over(std::int64_t from, std::int64_t newcomer) = 0;
-  virtual void hear(std::int64_t which, const std::string& failure, const decision& d) = 0;
-  virtual void go_on() = 0;
+  void come_in(std::int64_t who) {
+    const caller& c = at(who);
+    const std::int64_t left = c.until - now, step = std::max<std::int64_t>(1, c.patience / 64);
+    ask_for(who, left == c.patience ? left : std::max<std::int64_t>(0, left / step * step));
+  }
 
-  std::vector<caller> callers_;
-  std::vector<ask> asks_;
+  void withdraw(std::int64_t who) {
+    const std::int64_t own = at(who).ask;
+    if (own == none) return;
+    if (!asks_[index(own)].is_turn) {
+      asks_[index(own)].whom = none;
+      cancelled.push_back(std::to_string(own) + " anyhow");
+      return;
+    }
+    // The last turn of that cost goes back, and whoever had it takes this one.
+    std::int64_t last = own;
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(asks_.size()); ++i) {
+      const ask& a = asks_[index(i)];
+      if (a.is_turn && a.cost == at(who).cost && comes_before(last, i)) last = i;
+    }
+    exchange(own, last);
+    asks_[index(last)].is_turn = false;
+    if (asks_[index(last)].from_store) returned.push_back(std::to_string(last));
+  }
 
- private:
+  bool take_over(std::int64_t from, std::int64_t newcomer) {
+    caller& n = at(newcomer);
+    const std::int64_t its = at(from).ask;
+    if (its == none || n.cost != at(from).cost) return false;
+    ask& a = asks_[index(its)];
+    if (a.is_unwanted || (a.is_turn ? a.due > n.until : a.patience != n.patience)) return false;
+    if (!a.is_turn) a.is_inherited = true;
+    a.whom = newcomer;
+    n.ask = its;
+    n.heard = now;
+    at(from).ask = none;
+    return true;
+  }
+
+  void hear(std::int64_t which, const std::string& failure, const decision& d) {
+    ask& a = asks_[index(which)];
+    const std::int64_t who = a.whom;
+    const bool from_store = d.source == source::store;
+    if (who == none) {
+      if (failure.empty() && d.allowed && from_store) returned.push_back(std::to_string(which));
+    } else if (a.is_inherited && !failure.empty() && failure != "aborted") {
+      at(who).ask = none;
+      come_in(who);
+    } else if (!failure.empty()) {
+      tell(who, failure);
+    } else if (!d.allowed) {
+      const std::int64_t less = at(who).patience - a.patience;
+      const std::int64_t retry = std::max<std::int64_t>(1, d.retry_after.count() - less);
+      tell(who, text(d.at.time_since_epoch().count(), 0, retry));
+    } else {
+      a.is_turn = true;
+      a.from_store = from_store;
+      a.due = now + d.delay.count();
+      a.heard_as = ++answers_;
+      a.told_at = (d.at + d.delay).time_since_epoch().count();
+      at(who).heard = now;
+      at(who).until = now + a.patience;
+    }
+  }
+
+  void go_on() {
+    for (;;) {
+      std::int64_t next = none;
+      for (std::int64_t i = 0; i < static_cast<std::int64_t>(asks_.size()); ++i) {
+        const ask& a = asks_[index(i)];
+        if (a.is_turn && a.due <= now && (next == none || comes_before(i, next))) next = i;
+      }
+      if (next == none) return;
+      const std::int64_t cost = asks_[index(next)].cost;
+      const std::int64_t best = first([&](const caller& c) {
+        return c.cost == cost && c.ask != none && asks_[index(c.ask)].is_turn;
+      });
+      const caller& owner = at(asks_[index(next)].whom);
+      if (asks_[index(at(best).ask)].due <= owner.until) exchange(at(best).ask, next);
+      ask& a = asks_[index(next)];
+      a.is_turn = false;
+      const std::int64_t delay = std::max<std::int64_t>(0, a.due - at(a.whom).heard);
+      tell(a.whom, text(a.told_at - delay, delay, 0));
+    }
+  }
+
+  bool comes_before(std::int64_t i, std::int64_t j) const {
+    const ask &a = asks_[index(i)], &b = asks_[index(j)];
+    return a.due != b.due ? a.due < b.due : a.heard_as < b.heard_as;
+  }
+  void exchange(std::int64_t i, std::int64_t j) {
+    std::swap(asks_[index(i)].whom, asks_[index(j)].whom);
+    at(asks_[index(i)].whom).ask = i;
+    at(asks_[index(j)].whom).ask = j;
+  }
+
   void overflow(std::int64_t id) {
     std::int64_t dropped = id;
     if (overflow_ == on_overflow::block) return;
@@ -178,223 +257,9 @@ class plain_line {
   const std::size_t most_;
   const on_overflow overflow_;
   const std::int64_t ageing_;
-};
-
-/// Of a limiter that books.
-class plain_turns final : public plain_line {
- public:
-  using plain_line::plain_line;
-
- private:
-  void come_in(std::int64_t who) override {
-    const caller& c = at(who);
-    const std::int64_t left = c.until - now, step = std::max<std::int64_t>(1, c.patience / 64);
-    ask_for(who, left == c.patience ? left : std::max<std::int64_t>(0, left / step * step));
-  }
-
-  void withdraw(std::int64_t who) override {
-    const std::int64_t own = at(who).ask;
-    if (own == none) return;
-    if (!asks_[index(own)].is_turn) {
-      asks_[index(own)].whom = none;
-      cancelled.push_back(std::to_string(own) + " anyhow");
-      return;
-    }
-    // The last turn of that cost goes back, and whoever had it takes this one.
-    std::int64_t last = own;
-    for (std::int64_t i = 0; i < static_cast<std::int64_t>(asks_.size()); ++i) {
-      const ask& a = asks_[index(i)];
-      if (a.is_turn && a.cost == at(who).cost && comes_before(last, i)) last = i;
-    }
-    exchange(own, last);
-    asks_[index(last)].is_turn = false;
-    if (asks_[index(last)].from_store) returned.push_back(std::to_string(last));
-  }
-
-  bool take_over(std::int64_t from, std::int64_t newcomer) override {
-    caller& n = at(newcomer);
-    const std::int64_t its = at(from).ask;
-    if (its == none || n.cost != at(from).cost) return false;
-    ask& a = asks_[index(its)];
-    if (a.is_unwanted || (a.is_turn ? a.due > n.until : a.patience != n.patience)) return false;
-    if (!a.is_turn) a.is_inherited = true;
-    a.whom = newcomer;
-    n.ask = its;
-    n.heard = now;
-    at(from).ask = none;
-    return true;
-  }
-
-  void hear(std::int64_t which, const std::string& failure, const decision& d) override {
-    ask& a = asks_[index(which)];
-    const std::int64_t who = a.whom;
-    const bool from_store = d.source == source::store;
-    if (who == none) {
-      if (failure.empty() && d.allowed && from_store) returned.push_back(std::to_string(which));
-    } else if (a.is_inherited && !failure.empty() && failure != "aborted") {
-      at(who).ask = none;
-      come_in(who);
-    } else if (!failure.empty()) {
-      tell(who, failure);
-    } else if (!d.allowed) {
-      const std::int64_t less = at(who).patience - a.patience;
-      const std::int64_t retry = std::max<std::int64_t>(1, d.retry_after.count() - less);
-      tell(who, text(d.at.time_since_epoch().count(), 0, retry));
-    } else {
-      a.is_turn = true;
-      a.from_store = from_store;
-      a.due = now + d.delay.count();
-      a.heard_as = ++answers_;
-      a.told_at = (d.at + d.delay).time_since_epoch().count();
-      at(who).heard = now;
-      at(who).until = now + a.patience;
-    }
-  }
-
-  void go_on() override {
-    for (;;) {
-      std::int64_t next = none;
-      for (std::int64_t i = 0; i < static_cast<std::int64_t>(asks_.size()); ++i) {
-        const ask& a = asks_[index(i)];
-        if (a.is_turn && a.due <= now && (next == none || comes_before(i, next))) next = i;
-      }
-      if (next == none) return;
-      const std::int64_t cost = asks_[index(next)].cost;
-      const std::int64_t best = first([&](const caller& c) {
-        return c.cost == cost && c.ask != none && asks_[index(c.ask)].is_turn;
-      });
-      const caller& owner = at(asks_[index(next)].whom);
-      if (asks_[index(at(best).ask)].due <= owner.until) exchange(at(best).ask, next);
-      ask& a = asks_[index(next)];
-      a.is_turn = false;
-      const std::int64_t delay = std::max<std::int64_t>(0, a.due - at(a.whom).heard);
-      tell(a.whom, text(a.told_at - delay, delay, 0));
-    }
-  }
-
-  bool comes_before(std::int64_t i, std::int64_t j) const {
-    const ask &a = asks_[index(i)], &b = asks_[index(j)];
-    return a.due != b.due ? a.due < b.due : a.heard_as < b.heard_as;
-  }
-  void exchange(std::int64_t i, std::int64_t j) {
-    std::swap(asks_[index(i)].whom, asks_[index(j)].whom);
-    at(asks_[index(i)].whom).ask = i;
-    at(asks_[index(j)].whom).ask = j;
-  }
-
+  std::vector<caller> callers_;
+  std::vector<ask> asks_;
   std::int64_t answers_ = 0;
-};
-
-/// Of a sliding_window.
-class plain_asking final : public plain_line {
- public:
-  plain_asking(std::size_t most, on_overflow overflow, std::int64_t ageing, std::int64_t limit,
-               std::int64_t window)
-      : plain_line(most, overflow, ageing), limit_(limit), window_(window) {}
-
-  /// When it wants to be woken, outside included.
-  bool sleeps() { return !any_out() && first_inside() != none; }
-
- private:
-  void come_in(std::int64_t who) override {
-    const caller& c = at(who);
-    const bool in_vain = refused_cost_ != none && now < opens_ && c.until < opens_;
-    if (in_vain && c.cost >= refused_cost_) tell(who, refusal());
-  }
-  std::string refusal() const {
-    const std::int64_t gone = now - refused_at_;
-    return text(refused_.at.time_since_epoch().count() + gone, 0,
-                std::max<std::int64_t>(1, refused_.retry_after.count() - gone));
-  }
-
-  void withdraw(std::int64_t who) override {
-    if (at(who).ask != none) cancelled.push_back(std::to_string(at(who).ask) + " if unsent");
-  }
-
-  bool take_over(std::int64_t from, std::int64_t newcomer) override {
-    if (at(from).ask == none || at(from).cost != at(newcomer).cost) return false;
-    ask& a = asks_[index(at(from).ask)];
-    if (a.is_unwanted) return false;
-    a.is_inherited = true;
-    a.whom = newcomer;
-    at(newcomer).ask = at(from).ask;
-    at(from).ask = none;
-    return true;
-  }
-
-  void hear(std::int64_t which, const std::string& failure, const decision& d) override {
-    const ask a = asks_[index(which)];
-    if (a.whom != none) at(a.whom).ask = none;
-    if (!failure.empty()) {
-      remaining_ = none;
-      failed_ = failed_ || failure != "aborted";
-      if (a.whom != none && (failure == "aborted" || !a.is_inherited)) tell(a.whom, failure);
-      return;
-    }
-    if (d.source == source::store) trip_ = now - asked_at_;
-    remaining_ = d.remaining;
-    looked_ = now;
-    if (!d.allowed) {
-      if (refused_cost_ != none) return;
-      refused_cost_ = a.cost;
-      refused_ = d;
-      refused_at_ = now;
-      opens_ = now + d.retry_after.count();
-      return;
-    }
-    const std::int64_t who = first([&](const caller& c) { return c.is_inside && c.cost == a.cost; });
-    if (who != none) {
-      tell(who, text(d.at.time_since_epoch().count(), 0, 0));
-    } else if (d.source == source::store) {
-      returned.push_back(std::to_string(which));
-      gave_back_ = true;
-    }
-  }
-
-  void go_on() override {
-    if (any_out()) return;
-    if (gave_back_) refused_cost_ = remaining_ = none;
-    gave_back_ = false;
-    for (std::int64_t who = 0; who < static_cast<std::int64_t>(callers_.size()); ++who) {
-      const caller& c = at(who);
-      if (c.is_told || !c.is_inside) continue;
-      if (refused_cost_ != none && c.until < opens_) {
-        if (c.cost < refused_cost_ && c.until > now) continue;
-        tell(who, refusal());
-      } else if ((failed_ || who < there_were_) && c.until <= now) {
-        tell(who, "timed out");
-      }
-    }
-    failed_ = false;
-    const std::int64_t head = first_inside();
-    if (head == none) return;
-    const std::int64_t cost = at(head).cost;
-    if (refused_cost_ != none && now < opens_ && cost >= refused_cost_) return;
-    refused_cost_ = none;
-    asked_at_ = now;
-    there_were_ = static_cast<std::int64_t>(callers_.size());
-    std::int64_t room = limit_;
-    if (remaining_ != none) {
-      const std::int64_t passed = now - looked_ + 2 * trip_;
-      std::int64_t waned = limit_ * passed / window_;
-      if (waned * window_ < limit_ * passed) ++waned;
-      room = std::min(room, remaining_ + waned);
-    }
-    for (std::int64_t left = room / cost + 1; left > 0; --left) {
-      const std::int64_t next = first([](const caller& c) { return c.is_inside && c.ask == none; });
-      if (next == none || at(next).cost != cost) break;
-      ask_for(next, 0);
-    }
-  }
-
-  const std::int64_t limit_, window_;
-  std::int64_t remaining_ = none, looked_ = 0;
-  std::int64_t asked_at_ = 0, trip_ = 0;  // how long the last answer took
-  std::int64_t refused_cost_ = none, refused_at_ = 0, opens_ = 0;
-  decision refused_;
-  std::int64_t there_were_ = 0;  // when it was last asked
-  bool failed_ = false;
-  bool gave_back_ = false;
 };
 
 }  // namespace weir::model

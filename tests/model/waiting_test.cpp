@@ -1,4 +1,4 @@
-// The lines of acquire() against plain ones: after each of many random events, the same callers have been told the same, and
+// The line of acquire() against a plain one: after each of many random events, the same callers have been told the same, and
 // the same has been asked, cancelled and given back.
 #include <boost/test/unit_test.hpp>
 #include <memory>
@@ -37,16 +37,18 @@ std::string name_of(const error_code& ec) {
   return ec == error::no_reply ? no_reply : "timed out";
 }
 
-/// A trace of one line; how the store answers, its heirs know.
-class trace {
+/// A trace of one line, whose store books a turn after the last one.
+class trace final {
  public:
   trace(test::random_source& random, int number) : random_(random), number_(number) {
     manner_.max_waiting = static_cast<std::size_t>(random.between(1, 12));
     manner_.overflow = random.pick(std::array{on_overflow::refuse_new, on_overflow::drop_oldest,
                                               on_overflow::drop_lowest_priority, on_overflow::block});
     manner_.ageing = random.one_in(3) ? 0us : std::chrono::microseconds(random.magnitude(2000));
+    stage_ = std::make_unique<line_stage>(manner_);
+    plain_ = std::make_unique<plain_line>(manner_.max_waiting, manner_.overflow,
+                                          manner_.ageing.count());
   }
-  virtual ~trace() = default;
 
   void run(tally& sum) {
     sum_ = &sum;
@@ -61,26 +63,36 @@ class trace {
     }
   }
 
- protected:
+ private:
   struct reply {
     std::string failure;
     decision d;
   };
-  virtual reply reply_to(std::size_t which) = 0;
-  virtual void batch_begins() {}
+
+  reply reply_to(std::size_t which) {
+    if (random_.one_in(20)) return {random_.one_in(2) ? no_reply : "timed out", {}};
+    if (random_.one_in(20)) last_ = 0;  // a reset
+    const std::int64_t turn = std::max(now(), last_ + random_.magnitude(1000) - 1);
+    const auto& a = *stage_->asks[which];
+    reply r;
+    r.d.at = stage_->clock();
+    r.d.source = random_.one_in(20) ? source::fallback : source::store;
+    const std::chrono::microseconds wait(turn - now());
+    r.d.allowed = wait <= a.max_wait;
+    if (r.d.allowed) {
+      r.d.delay = wait;
+      last_ = turn;
+    } else {
+      r.d.retry_after = wait - a.max_wait;
+    }
+    return r;
+  }
 
   std::int64_t now() const {
     return std::chrono::duration_cast<std::chrono::microseconds>(stage_->now.time_since_epoch())
         .count();
   }
 
-  test::random_source& random_;
-  line_stage::manner manner_;
-  std::unique_ptr<line_stage> stage_;
-  std::unique_ptr<plain_line> plain_;
-  std::vector<bool> unwanted_;  // asks that were cancelled
-
- private:
   void take_step(bool comes_to_an_end) {
     const std::int64_t what = random_.between(0, 99);
     if (what < 40) {
@@ -178,7 +190,6 @@ class trace {
     sum_->asked += asked.size();
     sum_->cancelled += cancelled.size();
     sum_->returned += returned.size();
-    if (!asked.empty()) batch_begins();
 
     // Several who are turned away at once are in no order.
     std::sort(told.begin(), told.end());
@@ -217,82 +228,26 @@ class trace {
                              std::to_string(manner_.ageing.count()) + ": " + what);
   }
 
+  test::random_source& random_;
   const int number_;
+  line_stage::manner manner_;
+  std::unique_ptr<line_stage> stage_;
+  std::unique_ptr<plain_line> plain_;
+  std::vector<bool> unwanted_;  // asks that were cancelled
+  std::int64_t last_ = 0;       // the last turn booked
   int step_ = 0;
   tally* sum_ = nullptr;
 };
 
-/// The store books a turn after the last one.
-class turn_trace final : public trace {
- public:
-  turn_trace(test::random_source& random, int number) : trace(random, number) {
-    stage_ = std::make_unique<line_stage>(manner_);
-    plain_ = std::make_unique<model::plain_turns>(manner_.max_waiting, manner_.overflow,
-                                                  manner_.ageing.count());
-  }
+}  // namespace
 
- private:
-  reply reply_to(std::size_t which) override {
-    if (random_.one_in(20)) return {random_.one_in(2) ? no_reply : "timed out", {}};
-    if (random_.one_in(20)) last_ = 0;  // a reset
-    const std::int64_t turn = std::max(now(), last_ + random_.magnitude(1000) - 1);
-    const auto& a = *stage_->asks[which];
-    reply r;
-    r.d.at = stage_->clock();
-    r.d.source = random_.one_in(20) ? source::fallback : source::store;
-    const std::chrono::microseconds wait(turn - now());
-    r.d.allowed = wait <= a.max_wait;
-    if (r.d.allowed) {
-      r.d.delay = wait;
-      last_ = turn;
-    } else {
-      r.d.retry_after = wait - a.max_wait;
-    }
-    return r;
-  }
+BOOST_AUTO_TEST_SUITE(waiting)
 
-  std::int64_t last_ = 0;
-};
-
-/// The store has a sliding window, which others use, too.
-class asking_trace final : public trace {
- public:
-  asking_trace(test::random_source& random, int number)
-      : trace(random, number),
-        policy_{.limit = random.between(3, 12),
-                .window = std::chrono::microseconds(random.magnitude(5000))},
-        kernel_(policy_) {
-    stage_ = std::make_unique<line_stage>(manner_, policy_);
-    plain_ = std::make_unique<model::plain_asking>(manner_.max_waiting, manner_.overflow,
-                                                   manner_.ageing.count(), policy_.limit,
-                                                   policy_.window.count());
-  }
-
- private:
-  /// All of a batch run at one instant, in order.
-  void batch_begins() override { script_runs_at_ = 0; }
-
-  reply reply_to(std::size_t which) override {
-    if (random_.one_in(30)) return {random_.one_in(2) ? no_reply : "timed out", {}};
-    if (random_.one_in(20)) kernel_.record(state_, clock(), random_.between(1, 3));
-    if (script_runs_at_ == 0) script_runs_at_ = clock();
-    if (unwanted_[which] && random_.one_in(2)) return {"aborted", {}};
-    return {"", kernel_.record(state_, script_runs_at_, stage_->asks[which]->cost)};
-  }
-  std::int64_t clock() const { return stage_->clock().time_since_epoch().count(); }
-
-  sliding_window policy_;
-  policies::sliding_window kernel_;
-  policies::sliding_window::state state_;
-  std::int64_t script_runs_at_ = 0;
-};
-
-template <class Trace>
-tally run_all(std::uint32_t stream) {
-  test::random_source random(test::run_seed(), stream);
+BOOST_AUTO_TEST_CASE(the_line_does_what_a_plain_one_does) {
+  test::random_source random(test::run_seed(), 950);
   tally sum;
   for (int n = 0; n < traces_wanted; ++n) {
-    Trace t(random, n);
+    trace t(random, n);
     t.run(sum);
   }
   BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << test::run_seed() << ": " << sum.asked << " asked, "
@@ -301,24 +256,9 @@ tally run_all(std::uint32_t stream) {
                                        << " aborted, " << sum.failed << " failed, " << sum.cancelled
                                        << " cancelled, " << sum.returned << " returned");
   for (const std::size_t n : {sum.allowed, sum.refused, sum.overloaded, sum.aborted, sum.failed,
-                              sum.asked, sum.cancelled}) {
+                              sum.asked, sum.cancelled, sum.returned}) {
     BOOST_TEST(n > static_cast<std::size_t>(traces_wanted));
   }
-  return sum;
-}
-
-}  // namespace
-
-BOOST_AUTO_TEST_SUITE(waiting)
-
-BOOST_AUTO_TEST_CASE(of_a_limiter_that_books) {
-  const tally sum = run_all<turn_trace>(950);
-  BOOST_TEST(sum.returned > static_cast<std::size_t>(traces_wanted));
-}
-
-BOOST_AUTO_TEST_CASE(of_a_sliding_window) {
-  const tally sum = run_all<asking_trace>(951);
-  BOOST_TEST(sum.returned > static_cast<std::size_t>(traces_wanted) / 10);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

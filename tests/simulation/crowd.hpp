@@ -25,7 +25,7 @@ struct shape {
   limiter open(const store& s) const;
 };
 
-/// One of each that can book, and two together.
+/// One of each, and two together.
 const std::vector<shape>& shapes();
 
 inline constexpr std::size_t subjects = 4;

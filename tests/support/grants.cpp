@@ -77,6 +77,28 @@ std::optional<std::string> of_windows(const fixed_window& p, const std::vector<g
   return {};
 }
 
+/// Each grant at its time, with what was counted before it in its window and the one before.
+std::optional<std::string> of_two_windows(const sliding_window& p, const std::vector<grant>& all) {
+  const std::int64_t length = p.window.count();
+  std::int64_t number = 0;
+  wide current = 0, previous = 0;
+  const grant* first = nullptr;
+  for (const grant& g : all) {
+    if (const std::int64_t own = g.time / length; first == nullptr || own != number) {
+      previous = own == number + 1 ? current : 0;
+      current = 0;
+      number = own;
+      first = &g;
+    }
+    current += g.cost;
+    const wide left = length - g.time % length;
+    if (previous * left + current * length > wide{p.limit} * length) {
+      return excess(p, g, *first, current) + " beside the window before";
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::optional<std::string> first_excess(const policy& p, std::vector<grant> all, bool openers_left) {
@@ -98,8 +120,9 @@ std::optional<std::string> first_excess(const policy& p, std::vector<grant> all,
     result operator()(const sliding_log& p) const {
       return p.limit == unlimited ? result() : of_stretches(whole, all, p.limit, p.window.count());
     }
-    // Its weighted count is not a property of any window of the list.
-    result operator()(const sliding_window&) const { return "sliding_window: cannot be read"; }
+    result operator()(const sliding_window& p) const {
+      return p.limit == unlimited ? result() : of_two_windows(p, all);
+    }
     result operator()(const token_bucket& p) const {
       return of_bucket(whole, all, p.capacity, p.refill, false);
     }

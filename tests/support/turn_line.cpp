@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
+#include <set>
 #include <stdexcept>
 
 namespace weir::test {
@@ -249,12 +251,67 @@ class windows final : public turn_line::tier {
   bool before_is_known_ = false;
 };
 
+/// sliding_window: two counts, of the present window and the one before, whose weight falls as time goes on. A turn that was
+/// given back makes room: all of it at the most, and perhaps nothing. So it comes not before the time that suits those who
+/// kept their turns, and not after the time that suits all.
+class sliding final : public turn_line::tier {
+ public:
+  explicit sliding(const sliding_window& p) : limit_(p.limit), length_(p.window.count()) {}
+
+  turn_line::turn turn_of(std::int64_t now, std::int64_t cost) const override {
+    return {first_after(std::max(now, kept_.last), cost, kept_.counts),
+            first_after(std::max(now, all_.last), cost, all_.counts)};
+  }
+  void book(std::int64_t now, const booking& b) override {
+    standing_.insert(b.turn);
+    for (side* s : {&kept_, &all_}) {
+      s->counts[b.turn / length_] += b.cost;
+      s->last = std::max(s->last, b.turn);
+      s->counts.erase(s->counts.begin(), s->counts.lower_bound(now / length_ - 1));
+    }
+    standing_.erase(standing_.begin(), standing_.lower_bound(now));
+  }
+  void give_back(std::int64_t, std::size_t, const booking& b) override {
+    const auto count = kept_.counts.find(b.turn / length_);
+    if (count != kept_.counts.end()) count->second -= b.cost;
+    if (const auto own = standing_.find(b.turn); own != standing_.end()) standing_.erase(own);
+    kept_.last = standing_.empty() ? 0 : *standing_.rbegin();
+  }
+
+ private:
+  using windows = std::map<std::int64_t, std::int64_t>;  // by the window's number
+  struct side {
+    windows counts;
+    std::int64_t last = 0;
+  };
+
+  /// In the window of `time` or one behind it: nothing is counted after that.
+  std::int64_t first_after(std::int64_t time, std::int64_t cost, const windows& c) const {
+    const auto in = [&](std::int64_t number) {
+      const auto found = c.find(number);
+      return found == c.end() ? 0 : found->second;
+    };
+    for (;; time = (time / length_ + 1) * length_) {
+      const std::int64_t number = time / length_, end = (number + 1) * length_;
+      const wide room = wide{limit_ - cost - in(number)} * length_, before = in(number - 1);
+      if (room < 0) continue;
+      if (before == 0) return time;
+      const std::int64_t passes = end - static_cast<std::int64_t>(room / before);
+      if (passes < end) return std::max(time, passes);
+    }
+  }
+
+  std::int64_t limit_, length_;
+  side kept_, all_;
+  std::multiset<std::int64_t> standing_;  // turns ahead
+};
+
 struct maker {
   bool alone;
   using result = std::unique_ptr<turn_line::tier>;
   result operator()(const fixed_window& p) const { return std::make_unique<windows>(p); }
   result operator()(const sliding_log& p) const { return std::make_unique<log>(p); }
-  result operator()(const sliding_window&) const { throw std::logic_error("cannot book"); }
+  result operator()(const sliding_window& p) const { return std::make_unique<sliding>(p); }
   result operator()(const token_bucket& p) const {
     return std::make_unique<bucket>(p.refill, p.capacity, alone);
   }

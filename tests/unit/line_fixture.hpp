@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "lines/asking_line.hpp"
-#include "lines/turn_line.hpp"
+#include "lines/subject_line.hpp"
 #include "support/fake_check.hpp"
 #include "support/run.hpp"
 
@@ -31,19 +30,9 @@ class line_stage {
   };
 
   explicit line_stage(const manner& m)
-      : line(std::make_unique<detail::turn_line>(rules(m))),
+      : line(std::make_unique<detail::subject_line>(
+            detail::line_rules{m.max_waiting, m.overflow, m.ageing})),
         core_(make_core("r", token_bucket{100, per_second(1)})) {}
-
-  line_stage(const manner& m, const sliding_window& window)
-      : line(std::make_unique<detail::asking_line>(
-            rules(m), detail::pace{.limit = window.limit, .window = window.window})),
-        core_(make_core("r", policy(window))) {}
-
-  /// For the same limiter.
-  line_stage(const line_stage& other, const manner& m, const sliding_window& window)
-      : line_stage(m, window) {
-    core_ = other.core_;
-  }
 
   ~line_stage() {
     detail::check_list rest;
@@ -92,19 +81,11 @@ class line_stage {
     const std::size_t n = asks.size();
     for (std::size_t i = 0; i < n; ++i) turn_in(i, 1s * (i + 1));
   }
-  void pass(std::size_t which, std::int64_t remaining = 0) {
-    decision d;
-    d.allowed = true;
-    d.at = clock();
-    d.remaining = remaining;
-    answer(which, d);
-  }
-  void refuse(std::size_t which, std::chrono::microseconds retry_after, std::int64_t remaining = 0) {
+  void refuse(std::size_t which, std::chrono::microseconds retry_after) {
     decision d;
     d.at = clock();
     d.retry_after = retry_after;
     d.reset_after = retry_after + 1s;
-    d.remaining = remaining;
     answer(which, d);
   }
 
@@ -145,8 +126,6 @@ class line_stage {
   std::vector<detail::ask_ptr> asks;
 
  private:
-  static detail::line_rules rules(const manner& m) { return {m.max_waiting, m.overflow, m.ageing}; }
-
   std::size_t number_of(const detail::ask_ptr& a) const {
     return static_cast<std::size_t>(std::find(asks.begin(), asks.end(), a) - asks.begin());
   }
