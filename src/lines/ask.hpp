@@ -25,6 +25,8 @@ class ask final : public check, public std::enable_shared_from_this<ask> {
 
   /// Of a turn: when it comes, by this process's clock.
   steady_time due() const noexcept { return deadline; }
+  /// The same by the store's clock.
+  time_point turn() const noexcept { return answer.at + answer.delay; }
 
   waiter* for_whom = nullptr;  // nobody: who it was for has left
   bool is_inherited = false;   // another's before

@@ -196,6 +196,10 @@ void subject_line::hear(ask& a, time now, orders& o) {
   } else {
     a.is_turn = true;
     a.deadline = now + a.answer.delay;
+    // An answer that was late must not let a later turn come first.
+    if (!turns_.empty() && turns_.rbegin()->turn() <= a.turn()) {
+      a.deadline = std::max(a.deadline, turns_.rbegin()->due());
+    }
     a.number = ++turns_heard_;
     turns_.insert(a);
     turns_by_cost_.insert(a);

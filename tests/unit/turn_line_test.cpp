@@ -85,6 +85,27 @@ BOOST_AUTO_TEST_CASE(who_is_told_a_delay_has_waited_that_long) {
   BOOST_TEST((s.answer_of(0).at == later - 3s && s.answer_of(0).delay == 6s));
 }
 
+// The first caller was told the later turn, and the second the earlier one.
+BOOST_AUTO_TEST_CASE(a_late_answer_does_not_let_a_later_turn_come_first) {
+  line_stage s({});
+  s.arrive();
+  s.arrive();
+  decision d;
+  d.allowed = true;
+  d.at = s.clock();
+  d.delay = 1s;
+  s.wait(10ms);
+  s.answer(0, d);
+  const auto first = d.at + d.delay;
+  d.at = s.clock();
+  d.delay = 995ms;
+  s.answer(1, d);
+  s.wait(2s);
+  WEIR_TEST_NUMBERS(s.told(), {0, 1});
+  BOOST_TEST((s.answer_of(0).at + s.answer_of(0).delay == first));
+  BOOST_TEST((s.answer_of(1).at + s.answer_of(1).delay == first + 5ms));
+}
+
 BOOST_AUTO_TEST_CASE(nobody_is_made_to_wait_beyond_its_patience) {
   line_stage s({});
   s.arrive(0, 1500ms);
