@@ -15,6 +15,7 @@ class unwanted_check final : public check {
                                   .max_wait = of.max_wait}) {
     unwanted = true;
     answer = of.answer;
+    found = of.found;
   }
 
   void finish(delivery how) override {

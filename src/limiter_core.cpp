@@ -197,14 +197,7 @@ std::int64_t left_in(const check& c, std::size_t tier) {
   return concerns ? c.cost : max_units;
 }
 
-policies::ticket ticket_of(const check& c) {
-  const limiter_core& limiter = *c.limiter;
-  const bool alone = c.further.empty() && !limiter.shares_keys &&
-                     limiter.tiers.size() == (limiter.has_hold ? 2u : 1u);
-  policies::ticket t = policies::ticket_of(c.answer, limiter.tiers, alone, c.further.empty());
-  t.whole = c.kind != check_kind::refund || c.cost == c.answer.receipt.cost;
-  return t;
-}
+policies::tickets tickets_of(const check& c) { return policies::tickets_of(c.answer, c.found); }
 
 std::string_view hash_tag(std::string_view key) noexcept {
   const std::size_t begin = key.find('{') + 1;

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "policy/kernel.hpp"
+#include "policy/joint.hpp"
 #include "store_backend.hpp"
 #include "weir/limiter.hpp"
 
@@ -104,7 +104,7 @@ void for_each_tier(const check& c, F&& f) {
 std::int64_t left_in(const check& c, std::size_t tier);
 
 /// What a store has to know to take back what the check holds.
-policies::ticket ticket_of(const check& c);
+policies::tickets tickets_of(const check& c);
 
 /// From then on there is nothing to take back of what the decision took. The receipt is remembered for as long.
 inline policies::instant matters_until(const decision& d) noexcept {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -23,11 +24,18 @@ using time_point = std::chrono::sys_time<std::chrono::microseconds>;
 
 /// What limiter::refund() and settle() have to know of a decision. To be kept with it, and not to be changed.
 struct receipt {
-  std::uint64_t id = 0;   ///< of the decision alone; 0 if it took nothing
-  std::uint64_t of = 0;   ///< of its limiter, policy and subject
-  std::int64_t cost = 0;  ///< what it took
-  std::int64_t empty_at = 0;  ///< of the buckets among several tiers, when the first was to be empty again
+  std::uint64_t id = 0;         ///< of the decision alone; 0 if it took nothing
+  std::uint64_t of = 0;         ///< of its limiter, policy and subject
+  std::int64_t cost = 0;        ///< what it took
   std::int64_t counted_at = 0;  ///< of several tiers: when all but leaky buckets counted it
+  /// What it left behind in a bucket: the TAT in microseconds and parts of one, and the sum of what had been given back.
+  struct bucket {
+    std::int64_t whole = 0;  ///< 0: there is no such bucket
+    std::int64_t part = 0;
+    std::int64_t returned = 0;
+  };
+  /// The first buckets among the tiers. A further one gives nothing back.
+  std::array<bucket, 4> buckets{};
   /// No part of what a decision says.
   friend constexpr bool operator==(const receipt&, const receipt&) noexcept { return true; }
 };

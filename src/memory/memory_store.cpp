@@ -144,14 +144,14 @@ class memory_store final : public detail::store_backend, public detail::shutdown
         for (const memory::shard::place& p : asked) home.reset(p.key);
         break;
       case detail::check_kind::acquire:
-        c.ec = home.book_all(asked, clock, c.max_wait.count(), c.answer);
+        c.ec = home.book_all(asked, clock, c.max_wait.count(), c.answer, &c.found);
         break;
       case detail::check_kind::give_back:
-        c.ec = home.give_back_all(asked, clock, detail::ticket_of(c));
+        c.ec = home.give_back_all(asked, clock, detail::tickets_of(c));
         break;
       case detail::check_kind::refund:
       case detail::check_kind::charge:
-        c.ec = home.settle_all(asked, clock, detail::ticket_of(c),
+        c.ec = home.settle_all(asked, clock, detail::tickets_of(c),
                                {c.kind == detail::check_kind::charge, c.answer.receipt.id,
                                 detail::matters_until(c.answer)},
                                c.answer);

@@ -79,20 +79,20 @@ class shard {
     });
   }
 
-  /// Counts in all of them at their common turn.
+  /// Counts in all of them at their common turn. If that is ahead, `found` is what the states were.
   template <class Clock>
   error_code book_all(std::span<const place> places, const Clock& clock, policies::span max_wait,
-                      decision& answer) {
+                      decision& answer, std::vector<std::int64_t>* found = nullptr) {
     return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
-      answer = policies::book_all(tiers, now, max_wait);
+      answer = policies::book_all(tiers, now, max_wait, found);
     });
   }
 
   template <class Clock>
   error_code give_back_all(std::span<const place> places, const Clock& clock,
-                           const policies::ticket& ticket) {
+                           const policies::tickets& tickets) {
     return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
-      policies::give_back_all(tiers, now, ticket);
+      policies::give_back_all(tiers, now, tickets);
     });
   }
 
@@ -107,7 +107,7 @@ class shard {
   /// done, if it could not be remembered that it was.
   template <class Clock>
   error_code settle_all(std::span<const place> places, const Clock& clock,
-                        const policies::ticket& ticket, const settlement& what, decision& answer) {
+                        const policies::tickets& tickets, const settlement& what, decision& answer) {
     error_code unsettled;
     const error_code ec = change_all(places, clock,
                                      [&](std::span<const tier> tiers, policies::instant now) {
@@ -119,7 +119,7 @@ class shard {
                                        if (is_first && what.charges) {
                                          policies::charge_all(tiers, now);
                                        } else if (is_first && tiers.front().cost > 0) {
-                                         policies::give_back_all(tiers, now, ticket);
+                                         policies::give_back_all(tiers, now, tickets);
                                        }
                                        answer = policies::settled(tiers, now, is_first);
                                      });

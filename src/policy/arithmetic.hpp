@@ -1,8 +1,8 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
+#include <span>
 
 #include "weir/policy.hpp"
 
@@ -34,20 +34,24 @@ struct booking {
   friend bool operator==(const booking&, const booking&) = default;
 };
 
-/// What is known of a counted request that is to be given back.
+/// What is known, at one tier, of a counted request that is to be given back.
 struct ticket {
-  instant turn;     // when it was to go out
-  instant counted;  // when all but a leaky bucket counted it: then, or before
-  instant after;  // of a bucket: when it would have been empty again, but for later requests, or before; 0 if not known
-  span unit;      // of a bucket alone: a later request makes that later by more than this
-  bool alone;     // no other limiter's turns are in these states
-  bool whole = true;  // all of it is given back
-  instant held = 0;   // until when a cool-down lasts, or lasted
+  instant turn;               // when it was to go out
+  instant counted;            // when all but a leaky bucket counted it: then, or before
+  receipt::bucket left = {};  // of a bucket: what the request left behind; nothing is known if `whole` is 0
+  /// Of a turn that was booked ahead: the state that the booking found, as restore() takes it; else empty.
+  std::span<const std::int64_t> found = {};
 
-  /// As the script is told of it.
-  std::array<std::int64_t, 5> arguments() const noexcept {
-    return {turn, counted, after, unit, !alone ? 0 : whole ? 2 : 1};
+  /// Calls f with each number that the kernel's script takes: of a bucket what was left behind, if that is known; then
+  /// what was found.
+  template <class F>
+  void each_number(F&& f) const {
+    if (left.whole > 0) {
+      for (const std::int64_t value : {left.whole, left.part, left.returned}) f(value);
+    }
+    for (const std::int64_t value : found) f(value);
   }
+  std::size_t numbers() const noexcept { return (left.whole > 0 ? 3 : 0) + found.size(); }
 };
 
 __extension__ using wide = __int128;  // products of two 53-bit numbers

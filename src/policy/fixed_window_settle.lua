@@ -1,6 +1,7 @@
 -- Behind fixed_window.lua: takes a request back (fixed_window::give_back).
 
-local function give_back(key, turn)
+local function give_back(key, ticket)
+  local turn = ticket.counted
   local state = {}
   check(key, 0, false, state, 1)
   local start, count, written = state[1], state[2], state[3]

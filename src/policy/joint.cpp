@@ -28,17 +28,16 @@ decision record(const tier<State>& t, moment now) {
   return with_state(t, [&](const auto& k, auto& s) { return k.record(s, now, t.cost); });
 }
 
-/// Of the buckets the first time at which one is empty again; 0 without a bucket.
+/// What the request leaves behind in the first buckets.
 template <class State>
-instant first_empty(std::span<const tier<State>> tiers, std::span<const decision> each) {
-  instant first = 0;
-  for (std::size_t i = 0; i < tiers.size(); ++i) {
-    const auto* bucket = std::get_if<meter>(tiers[i].rules);
-    if (bucket == nullptr) continue;
-    const instant empty = bucket->after(each[i]);
-    if (first == 0 || empty < first) first = empty;
+void append_buckets(receipt& to, std::span<const tier<State>> tiers, std::span<const decision> each) {
+  std::size_t bucket = 0;
+  to.buckets = {};
+  for (std::size_t i = 0; i < tiers.size() && bucket < to.buckets.size(); ++i) {
+    if (std::holds_alternative<meter>(*tiers[i].rules)) {
+      to.buckets[bucket++] = each[i].receipt.buckets[0];
+    }
   }
-  return first;
 }
 
 /// combined(), where some tiers may be holds.
@@ -46,7 +45,7 @@ template <class State>
 decision answer(std::span<const tier<State>> tiers, std::span<const decision> each) {
   decision d = combined(each);
   if (d.allowed) {
-    d.receipt.empty_at = first_empty(tiers, each);
+    append_buckets(d.receipt, tiers, each);
     d.receipt.counted_at = d.at.time_since_epoch().count();
   }
   if (d.allowed || d.tier < 0) return d;
@@ -180,22 +179,43 @@ decision book_at(std::span<const tier<State>> tiers, moment turn, span max_wait)
 }
 
 template <class State>
-decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait) {
+decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait,
+                  std::vector<std::int64_t>* found) {
   instant turn = now;
   for (const tier<State>& t : tiers) turn = std::max(turn, own_turn(t, now, fetch(t, now)));
+  const bool is_ahead = turn > now && turn - now <= max_wait;
+  if (found != nullptr && is_ahead) *found = found_in(tiers, now);
   return book_at(tiers, moment(now, turn), max_wait);
 }
 
-void give_back_all(std::span<const tier<any_state>> tiers, instant clock, ticket t) {
+tickets tickets_of(const decision& d, std::vector<std::int64_t> found) {
+  const instant turn = (d.at + d.delay).time_since_epoch().count();
+  const instant counted = d.receipt.counted_at > 0 ? d.receipt.counted_at : turn;
+  return {turn, counted, d.receipt.buckets, std::move(found)};
+}
+
+std::vector<std::int64_t> found_in(std::span<const tier<any_state>> tiers, instant clock) {
+  std::vector<std::int64_t> all;
   for (const tier<any_state>& one : tiers) {
-    if (const auto* h = std::get_if<hold::state>(one.state)) t.held = std::max(t.held, h->until);
-  }
-  for (const tier<any_state>& one : tiers) {
-    with_state(one, [&]<class Kernel>(const Kernel& k, auto& s) {
-      if constexpr (Kernel::can_settle) k.give_back(s, clock, t, one.cost);
+    with_state(one, [&]<class Kernel>(const Kernel& k, const auto& s) {
+      std::array<std::int64_t, Kernel::reply_width> own{};
+      if constexpr (requires { k.fields(s, clock); }) own = k.fields(s, clock);
+      all.insert(all.end(), own.begin(), own.end());
       return decision{};
     });
   }
+  return all;
+}
+
+void give_back_all(std::span<const tier<any_state>> tiers, instant clock, const tickets& all) {
+  std::size_t i = 0;
+  const auto kernel_of = [](const tier<any_state>& one) -> const kernel& { return *one.rules; };
+  each_ticket(all, tiers, kernel_of, [&]<class Kernel>(const Kernel& k, const ticket& t) {
+    const tier<any_state>& one = tiers[i++];
+    if constexpr (Kernel::can_settle) {
+      k.give_back(std::get<typename Kernel::state>(*one.state), clock, t, one.cost);
+    }
+  });
 }
 
 bool can_settle(const kernel& k) noexcept {
@@ -261,7 +281,8 @@ template decision record_all(std::span<const tier<any_state>>, moment);
 template decision record_all(std::span<const tier<any_replay>>, moment);
 template decision fetch_all(std::span<const tier<any_state>>, moment);
 template decision fetch_all(std::span<const tier<any_replay>>, moment);
-template decision book_all(std::span<const tier<any_state>>, instant, span);
+template decision book_all(std::span<const tier<any_state>>, instant, span,
+                           std::vector<std::int64_t>*);
 template decision book_at(std::span<const tier<any_replay>>, moment, span);
 template decision settled(std::span<const tier<any_state>>, instant, bool);
 template decision settled(std::span<const tier<any_replay>>, instant, bool);

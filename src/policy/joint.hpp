@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <span>
+#include <vector>
 
 #include "policy/kernel.hpp"
 
@@ -40,7 +42,8 @@ bool can_book(const kernel& k) noexcept;
 /// at which all of the tiers allow it, and none asks for a delay. `delay` is the time until then. If refused, `retry_after`
 /// is when the same would be booked.
 template <class State>
-decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait);
+decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait,
+                  std::vector<std::int64_t>* found = nullptr);
 
 /// The decision on a request whose turn is known.
 template <class State>
@@ -49,8 +52,45 @@ decision book_at(std::span<const tier<State>> tiers, moment turn, span max_wait)
 /// Whether what it counted can be settled later.
 bool can_settle(const kernel& k) noexcept;
 
+/// What is known of a counted request at all of its tiers.
+struct tickets {
+  instant turn = 0;     // as in ticket
+  instant counted = 0;  // as in ticket
+  std::array<receipt::bucket, 4> buckets{};
+  /// Of a turn that was booked ahead: the reply_width numbers of each tier; else empty.
+  std::vector<std::int64_t> found;
+};
+
+tickets tickets_of(const decision& d, std::vector<std::int64_t> found = {});
+
+/// Calls f(kernel, ticket), the kernel being of its own type, for each of `kernels`. `kernel_of` gives a kernel.
+template <class Range, class Projection, class F>
+void each_ticket(const tickets& all, const Range& kernels, Projection&& kernel_of, F&& f) {
+  std::span<const std::int64_t> found(all.found);
+  std::size_t bucket = 0;
+  for (const auto& one : kernels) {
+    std::visit(
+        [&]<class Kernel>(const Kernel& k) {
+          ticket t{all.turn, all.counted};
+          if (std::is_same_v<Kernel, meter> && bucket < all.buckets.size()) {
+            t.left = all.buckets[bucket++];
+          }
+          if (!found.empty()) {
+            const bool counts = !std::is_same_v<Kernel, meter> || t.left.whole > 0;
+            if (counts) t.found = found.first(Kernel::reply_width);
+            found = found.subspan(Kernel::reply_width);
+          }
+          f(k, t);
+        },
+        kernel_of(one));
+  }
+}
+
+/// The states, as the kernels' scripts would reply with them. Zeros of a kernel that does not tell.
+std::vector<std::int64_t> found_in(std::span<const tier<any_state>> tiers, instant clock);
+
 /// Takes a counted request back from each, as far as it can be.
-void give_back_all(std::span<const tier<any_state>> tiers, instant clock, ticket t);
+void give_back_all(std::span<const tier<any_state>> tiers, instant clock, const tickets& all);
 
 /// Counts in each, beyond its limit if it must: at the first time at which it would pass without one.
 void charge_all(std::span<const tier<any_state>> tiers, instant clock);
@@ -64,24 +104,5 @@ decision settled(std::span<const tier<State>> tiers, instant clock, bool done);
 
 /// What charges in the kernel's stead: the script takes its constants.
 kernel charging(const kernel& k);
-
-/// What give_back_all has to know of a decision on these kernels. `alone`: as in ticket. `is_whole`: no other limiter's were
-/// asked with them.
-template <class Kernels>
-ticket ticket_of(const decision& d, const Kernels& kernels, bool alone, bool is_whole = true) {
-  const instant turn = (d.at + d.delay).time_since_epoch().count();
-  ticket t{.turn = turn,
-           .counted = !is_whole || kernels.size() > 1 ? d.receipt.counted_at : turn,
-           .after = d.receipt.empty_at,
-           .unit = 0,
-           .alone = alone};
-  // Of the only one, the decision itself tells.
-  const auto* bucket = std::get_if<meter>(&kernels.front());
-  if ((alone || (is_whole && kernels.size() == 1)) && bucket != nullptr) {
-    t.after = bucket->after(d);
-    t.unit = bucket->unit();
-  }
-  return t;
-}
 
 }  // namespace weir::policies

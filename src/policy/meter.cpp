@@ -42,7 +42,7 @@ meter::state meter::time_of(units cost) const noexcept {
   return {static_cast<instant>(product / parts_), static_cast<std::int64_t>(product % parts_)};
 }
 
-meter::state meter::plus(state a, state b) const noexcept {
+meter::state meter::plus(const state& a, const state& b) const noexcept {
   state sum{a.whole + b.whole, a.part + b.part};
   if (sum.part >= parts_) {
     sum.part -= parts_;
@@ -61,11 +61,26 @@ instant meter::passed(const state& s) const noexcept {
   return s.ahead.written > 0 ? s.ahead.written : difference(s, tolerance_);
 }
 
+bool meter::is_far_ahead(const state& s, instant clock) const noexcept {
+  return passed(s) - clock > tolerance_.whole;
+}
+
+/// Forgets what was given back, once no receipt can meet it.
+meter::state meter::remembered(state s, instant clock) noexcept {
+  if (s.until <= clock) s.returned = s.until = 0;
+  return s;
+}
+
 meter::state meter::settled(const state& s, instant clock) const noexcept {
+  state seen = remembered(s, clock);
+  if (!is_far_ahead(s, clock)) return seen;
   const span early = passed(s) - clock;
-  if (early <= tolerance_.whole) return s;
-  const booking ahead{clock, s.ahead.turn - early};
-  return {s.whole - early, s.part, ahead.after(clock), s.returned};
+  seen.whole -= early;
+  seen.ahead = booking{clock, s.ahead.turn - early}.after(clock);
+  // As if given back: a receipt from before knows a TAT that lies so much further ahead.
+  seen.returned = add_up_to(seen.returned, early, max_exact);
+  seen.until = std::max(clock + 2 * tolerance_.whole, rounded_up(seen));
+  return seen;
 }
 
 meter::verdict meter::judge(const state& s, moment now, units cost) const noexcept {
@@ -104,17 +119,20 @@ decision meter::describe(const verdict& v, const state& after) const noexcept {
 }
 
 decision meter::record(state& s, moment now, units cost) const noexcept {
-  s = settled(s, now.clock);
-  const verdict v = judge(s, now, cost);
-  if (v.allowed) admit(s, v, v.at);
-  return describe(v, s);
+  state seen = settled(s, now.clock);
+  const verdict v = judge(seen, now, cost);
+  if (v.allowed) admit(seen, v, v.at);
+  if (v.allowed || is_far_ahead(s, now.clock)) s = seen;
+  decision d = describe(v, seen);
+  if (v.allowed) d.receipt.buckets[0] = {seen.whole, seen.part, seen.returned};
+  return d;
 }
 
 void meter::admit(state& s, const verdict& v, instant turn) const noexcept {
-  const booking ahead{v.passed, std::max(s.ahead.turn, turn)};
-  // Once the bucket would be empty even if nothing had been given back, no older ticket can hold anything.
-  const bool starts_anew = rounded_up(s) + s.returned < v.at;
-  s = {v.next.whole, v.next.part, ahead.after(v.passed), starts_anew ? 0 : s.returned};
+  s.whole = v.next.whole;
+  s.part = v.next.part;
+  s.ahead = booking{v.passed, std::max(s.ahead.turn, turn)}.after(v.passed);
+  if (s.returned > 0) s.until = std::max(s.until, rounded_up(s));
 }
 
 decision meter::fetch(const state& s, moment now, units cost) const noexcept {
@@ -122,60 +140,58 @@ decision meter::fetch(const state& s, moment now, units cost) const noexcept {
   return describe(judge(seen, now, cost), seen);
 }
 
-instant meter::after(const decision& d) const noexcept {
-  return (d.at + d.reset_after).time_since_epoch().count() - (parts_ > 1 ? 1 : 0);
-}
-
-span meter::unit() const noexcept {
-  if (interval_ < parts_) return -1;  // less than a microsecond: what came later cannot be told
-  return std::max<span>(parts_ > 1 ? 1 : 0, (interval_ - 1) / parts_);
-}
-
 void meter::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
+  // If the clock was set back, these are not its turns.
+  if (t.left.whole == 0 || is_far_ahead(s, clock)) return;
   const instant has_passed = std::max(clock, passed(s));
-  if (has_passed - clock > tolerance_.whole)
-    return;  // the clock was set back: these are not its turns
-  const state step = time_of(cost);
-  const instant after = std::max(t.after, (spaced_ ? t.turn : t.counted) + step.whole);
-  const span grown = rounded_up(s) + s.returned - after;
-  if (s.whole + s.returned < after) return;  // forgotten since
-  // Of a faster rate, several may have come behind it in the time of one unit, and may have turns.
-  constexpr span roundings = 3;
-  const span of_others = grown > roundings ? grown : 0;
-  const instant latest = roundings + std::max(spaced_ ? t.turn : t.counted,
-                                              after - (spaced_ ? t.unit : tolerance_.whole));
-  const bool is_last = t.alone && t.after > 0 && grown <= t.unit && s.ahead.turn <= latest &&
-                       !(spaced_ && of_others > 0);
-  // A later one waits for this one to end; and of several in a microsecond, nobody can tell which is the last.
-  if (spaced_ && !(is_last && step.whole > 0)) return;
+  state seen = remembered(s, clock);
+  if (rounded_up(seen) <= has_passed) return;
+  const bool is_last = seen.whole == t.left.whole && seen.part == t.left.part &&
+                       seen.returned == t.left.returned;
   if (is_last) {
-    const instant least = std::max(has_passed, t.held);
-    if (rounded_up(s) <= least) return;
-    s.ahead.turn = std::min(s.ahead.turn, std::max(before(s, step), t.held));
-    // As if it had never come: but a turn begins at a whole microsecond. What was there before is what let it in then.
-    state rest = minus(s, step);
-    state most = spaced_ ? state{t.turn} : minus(plus({t.counted}, tolerance_), step);
-    most.whole += of_others;
-    if (t.whole && later(rest, most)) rest = most;
-    if (later({least}, rest)) rest = {least};
-    s.whole = rest.whole;
-    s.part = rest.part;
+    undo(seen, t, time_of(cost), has_passed);
+  } else if (!spaced_) {
+    release(seen, t, time_of(cost), has_passed);
   } else {
-    const span room = after - s.returned - std::max(has_passed, s.ahead.turn);
-    if (room <= 0) return;
-    // Whole microseconds, so that the sum stays what it was: by that others know whether they are the last.
-    const span back = std::min(step.whole, room);
-    s.whole -= back;
-    s.returned += back;
+    return;
   }
-  s.ahead = s.ahead.after(has_passed);
-  if (matters_until(s) <= clock) s = {};
+  if (matters_until(seen) <= clock) seen = {};
+  s = seen;
 }
 
-/// The latest turn there may have been before the last one, of which `step` is the cost.
-instant meter::before(const state& s, const state& step) const noexcept {
-  const instant tat = rounded_up(s) + s.returned - step.whole;
-  return tat - (spaced_ ? unit() : tolerance_.whole);
+/// Of the last request: what was before. If that is not known, as much less as it cost.
+void meter::undo(state& s, const ticket& t, const state& step, instant has_passed) const noexcept {
+  state rest = minus(s, step);
+  instant last_turn = s.ahead.turn;
+  state before;
+  // A state that was too far ahead, and moved, was later.
+  if (t.found.size() == reply_width && restore(t.found, before) && !later(before, s)) {
+    rest = before;
+    last_turn = before.ahead.turn;
+  }
+  const state least{std::max(has_passed, last_turn)};
+  if (later(least, rest)) rest = least;
+  s.whole = rest.whole;
+  s.part = rest.part;
+  s.ahead = booking{has_passed, last_turn}.after(has_passed);
+}
+
+/// Of any other: the part on which nobody stands.
+void meter::release(state& s, const ticket& t, const state& step, instant has_passed) const noexcept {
+  const span since = s.returned - t.left.returned;
+  const state left{t.left.whole, t.left.part};
+  // A sum that is full knows no more; and a TAT that has not come so far is not that of the receipt.
+  if (since < 0 || s.returned == max_exact || later(left, {s.whole + since, s.part})) return;
+  const state room = minus(left, {since + std::max(has_passed, s.ahead.turn)});
+  if (!later(room, {})) return;
+  const state& back = later(room, step) ? step : room;
+  const state rest = minus(s, back);
+  s.until = std::max(s.until, rounded_up(s));
+  // Rounded up: then less comes back of the others.
+  s.returned = add_up_to(s.returned, rounded_up(back), max_exact);
+  s.whole = rest.whole;
+  s.part = rest.part;
+  s.ahead = s.ahead.after(has_passed);
 }
 
 void meter::charge(state& s, instant clock, units cost) const noexcept {
@@ -204,10 +220,16 @@ script_arguments meter::arguments(units cost) const noexcept {
   return {tolerance_.whole, tolerance_.part, parts_, step.whole, step.part};
 }
 
+std::array<std::int64_t, meter::reply_width> meter::fields(const state& s,
+                                                           instant clock) const noexcept {
+  return {s.whole, s.part, s.ahead.written, s.ahead.turn, remembered(s, clock).returned};
+}
+
 bool meter::restore(std::span<const std::int64_t> fields, replay& out) noexcept {
-  out = {fields[0], fields[1], {fields[2], fields[3]}};
+  // The script has forgotten what is to be forgotten.
+  out = {fields[0], fields[1], {fields[2], fields[3]}, fields[4], fields[4] > 0 ? max_exact : 0};
   return is_instant(fields[0]) && is_count(fields[1]) && is_instant(fields[2]) &&
-         is_instant(fields[3]);
+         is_instant(fields[3]) && is_count(fields[4]);
 }
 
 }  // namespace weir::policies

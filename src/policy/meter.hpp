@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <span>
 
 #include "policy/arithmetic.hpp"
@@ -30,6 +31,7 @@ class meter {
     std::int64_t part = 0;
     booking ahead = {};
     span returned = 0;  // what was given back of requests that others stood behind
+    instant until = 0;  // if anything was: until then that is remembered. No receipt knows a later TAT
     friend bool operator==(const state&, const state&) = default;
   };
 
@@ -47,29 +49,31 @@ class meter {
   decision record(state& s, moment now, units cost) const noexcept;
   decision fetch(const state& s, moment now, units cost) const noexcept;
   /// Has a state far ahead of the clock begin anew by that, once and for all.
-  void mend(state& s, instant clock) const noexcept { s = settled(s, clock); }
+  void mend(state& s, instant clock) const noexcept {
+    if (is_far_ahead(s, clock)) s = settled(s, clock);
+  }
 
-  /// Takes back as much of a request as leaves nobody's turn too early. Without it the TAT would be at most the latest turn
-  /// behind it, plus what all of those cost, and that is at most what the TAT has grown by since: what the TAT is beyond
-  /// may go.
+  /// Takes back a request. If the state is what the request left behind, it is undone. Else a leaky bucket gives nothing
+  /// back, because a later request waits for this one to end; and the others as much as nobody stands on:
+  ///
+  /// Without the request, the TAT would be at most the latest turn behind it, plus what all behind it cost. They cost at
+  /// most what TAT + returned has grown by since. So TAT - back is not too early if
+  ///
+  ///     back <= TAT left behind - (returned since) - max(now, last turn)
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
   /// Counts beyond the burst if it must: a debt, which keeps others out like a turn booked ahead. At most 2^51 us of it.
   void charge(state& s, instant clock, units cost) const noexcept;
   /// Counts as much as leaves no more than `remaining`.
   void lower(state& s, instant clock, units remaining) const noexcept;
-  /// ticket::after of a decision; rounded down.
-  instant after(const decision& d) const noexcept;
-  /// ticket::unit: less than the time of one unit, but for what after() has rounded.
-  span unit() const noexcept;
 
   /// From then on the state says nothing any more.
   instant matters_until(const state& s) const noexcept {
-    return s.whole + (s.part > 0 ? 1 : 0) + s.returned;
+    return std::max(s.whole + (s.part > 0 ? 1 : 0), s.until);
   }
 
   // Its other half is meter.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
-  static constexpr std::size_t reply_width = 4;
+  static constexpr std::size_t reply_width = 5;
   static constexpr std::string_view key_suffix = "m";
   static constexpr bool can_book = true;
   static constexpr bool can_settle = true;
@@ -79,6 +83,8 @@ class meter {
   script_arguments arguments(units cost) const noexcept;
   bool coalesces() const noexcept { return true; }
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
+  /// What the script would reply with.
+  std::array<std::int64_t, reply_width> fields(const state& s, instant clock) const noexcept;
 
  private:
   struct verdict {
@@ -90,11 +96,14 @@ class meter {
   };
 
   state time_of(units cost) const noexcept;
-  state plus(state a, state b) const noexcept;
+  state plus(const state& a, const state& b) const noexcept;
   state minus(const state& a, const state& b) const noexcept;
   instant passed(const state& s) const noexcept;
-  instant before(const state& s, const state& step) const noexcept;
+  bool is_far_ahead(const state& s, instant clock) const noexcept;
+  static state remembered(state s, instant clock) noexcept;
   state settled(const state& s, instant clock) const noexcept;
+  void undo(state& s, const ticket& t, const state& step, instant has_passed) const noexcept;
+  void release(state& s, const ticket& t, const state& step, instant has_passed) const noexcept;
   verdict judge(const state& s, moment now, units cost) const noexcept;
   void admit(state& s, const verdict& v, instant turn) const noexcept;
   decision describe(const verdict& v, const state& after) const noexcept;

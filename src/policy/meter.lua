@@ -1,9 +1,9 @@
 -- The meter kernel (meter.hpp): token_bucket, gcra and leaky_bucket.
 --
 -- Key       the TAT in microseconds, as "whole" or "whole/part"; with turns booked ahead, or some given back,
---           "whole/part@written>last turn-returned"
+--           "whole/part@written>last turn-returned+until when that is remembered"
 -- Constants burst * T (whole, part), parts, cost * T (whole, part)
--- State     the TAT (whole, part), and, with turns booked ahead, when it was written and the last turn (0 if not)
+-- State     the TAT (whole, part); with turns booked ahead, when it was written and the last turn (0 if not); what was given back
 --
 -- Also tells from when on the bucket is empty.
 
@@ -13,35 +13,44 @@ local step_text = ARGV[first_arg + 3]
 local step, step_part = tonumber(step_text), tonumber(ARGV[first_arg + 4])
 
 local function check(key, checks, write, into, at)
-  local tat, part, written, last_turn, returned, plain = 0, 0, 0, 0, 0, true
+  local tat, part, written, last_turn, returned, upto, plain = 0, 0, 0, 0, 0, 0, true
   local stored = pcall('GET', key)
   if stored then
     tat = type(stored) == 'string' and tonumber(stored)
     if not tat then
       plain = false
-      local a, b, c, d, e
+      local a, b, c, d, e, f
       if refused(stored) then return 0 end
       if type(stored) == 'string' then
         a, b = string.match(stored, '^(%d+)/(%d+)$')
-        if not a then a, b, c, d, e = string.match(stored, '^(%d+)/(%d+)@(%d+)>(%d+)-(%d+)$') end
+        if not a then a, b, c, d, e, f = string.match(stored, '^(%d+)/(%d+)@(%d+)>(%d+)-(%d+)%+(%d+)$') end
       end
       tat, part = tonumber(a or -1), tonumber(b or 0)
-      written, last_turn, returned = tonumber(c or 0), tonumber(d or 0), tonumber(e or 0)
-      if not (whole(written) and whole(last_turn) and whole(returned)) then tat, written, last_turn = -1, 0, 0 end
+      written, last_turn, returned, upto = tonumber(c or 0), tonumber(d or 0), tonumber(e or 0), tonumber(f or 0)
+      if not (whole(written) and whole(last_turn) and whole(returned) and whole(upto)) then
+        tat, written, last_turn = -1, 0, 0
+      end
+      -- No receipt can meet it any more.
+      if upto <= clock then returned, upto = 0, 0 end
       -- Written under another rate, with other parts: round up.
       if part >= parts then tat, part = tat + 1, 0 end
     end
     -- A number, but none of ours (not a whole one, an infinite one).
     if not whole(tat) then tat, part = -1, 0 end
   end
-  into[at], into[at + 1], into[at + 2], into[at + 3] = tat, part, written, last_turn
+  into[at], into[at + 1], into[at + 2], into[at + 3], into[at + 4] = tat, part, written, last_turn, returned
   if tat < 0 then return 0 end
 
   -- A clock behind the state is read as the state's own time; far behind it, the bucket counts as full from now on.
   local passed = written
   if written == 0 then passed = tat - burst + (part > burst_part and 1 or 0) end
   local moved = passed - clock > burst
-  if moved then tat, last_turn = tat - (passed - clock), last_turn - (passed - clock) end
+  if moved then
+    -- As if given back: a receipt from before knows a TAT that lies so much further ahead.
+    local early = passed - clock
+    tat, last_turn, upto = tat - early, last_turn - early, clock + 2 * burst
+    returned = returned > 9007199254740991 - early and 9007199254740991 or returned + early
+  end
   if moved or passed < clock then passed = clock end
   local time = now > passed and now or passed
 
@@ -77,13 +86,14 @@ local function check(key, checks, write, into, at)
   if not write then return admitted, turn, tat + (part > 0 and 1 or 0) end
 
   if admitted > 0 or moved then
-    -- Once the bucket would be empty even if nothing had been given back, no older ticket can hold anything.
-    if admitted > 0 and tat + (part > 0 and 1 or 0) + returned < time then returned = 0 end
-    local ttl = format('%d', ceil((next + (next_part > 0 and 1 or 0) + returned - clock) / 1000))
+    local ends = next + (next_part > 0 and 1 or 0)
+    if returned > 0 and ends < upto then ends = upto end
+    local ttl = format('%d', ceil((ends - clock) / 1000))
     if admitted > 0 and time > last_turn then last_turn = time end
     if last_turn <= passed then passed, last_turn = 0, 0 end
     if last_turn > 0 or returned > 0 then
-      call('SET', key, format('%d/%d@%d>%d-%d', next, next_part, passed, last_turn, returned), 'PX', ttl)
+      if returned == 0 then ends = 0 end
+      call('SET', key, format('%d/%d@%d>%d-%d+%d', next, next_part, passed, last_turn, returned, ends), 'PX', ttl)
     elseif next_part > 0 then
       call('SET', key, format('%d/%d', next, next_part), 'PX', ttl)
     elseif fresh or moved or not plain then
@@ -99,7 +109,8 @@ local function check(key, checks, write, into, at)
       end
     end
   elseif call('PTTL', key) == -1 then
-    call('PEXPIRE', key, format('%d', ceil((tat + 1 + returned - clock) / 1000)))
+    if upto <= tat then upto = tat + 1 end
+    call('PEXPIRE', key, format('%d', ceil((upto - clock) / 1000)))
   end
   return admitted
 end

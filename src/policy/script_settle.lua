@@ -2,30 +2,31 @@
 --
 -- KEYS  one for each tier, and one that remembers that this was done, unless it may be done again
 -- ARGV  until when that is remembered at the least (0: it is not); 0 to take back, 1 to charge, 2 if nothing is left to
---       do, 3 to lower what is left to the costs at the most; the turn; when all but a leaky bucket counted it; when a
---       bucket was to be empty again (0 if not known), and by how much less than that a later request would have made it
---       later; 1 if no other limiter's turns are in these keys, 2 if moreover all of it is taken back; the number of tiers;
---       for each its kernel's number, negative as for turns, and its constants (to charge: those of a policy without a limit)
+--       do, 3 to lower what is left to the costs at the most; the turn; when all but a leaky bucket counted it; the number of
+--       tiers; for each its kernel's number, negative as for turns, and its constants (to charge: those of a policy without a
+--       limit); to take back, for each the number of numbers that are known of the request there, and these: of a bucket
+--       what the request left behind (TAT whole and part, sum of what was given back); then, if the turn was booked ahead,
+--       the state that the booking found
 -- Reply now, 1 if it was done (0: it had been done before), and for each tier the state then
 
 local remember, act = tonumber(ARGV[1]), ARGV[2]
-local turn, counted, after = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local unit, whole_one = ARGV[7] ~= '0' and tonumber(ARGV[6]), ARGV[7] == '2'
-local tiers, place, held = tonumber(ARGV[8]), 9, 0
-local give_back, look, lower, charge, width, spaced = {}, {}, {}, {}, {}, {}
+local tiers, place = tonumber(ARGV[5]), 6
+local give_back, look, lower, charge, width, spaced, ticket = {}, {}, {}, {}, {}, {}, {}
 for t = 1, tiers do
   local number = tonumber(ARGV[place])
   spaced[t] = number < 0
   local kernel = kernels[spaced[t] and -number or number]
   give_back[t], look[t], lower[t], charge[t] = kernel.make(place + 1)
   width[t] = kernel.width
-  -- A hold's only number is until when it lasts.
-  if kernel.holds then
-    local state = {}
-    look[t](KEYS[t], 0, false, state, 1)
-    if state[1] > held then held = state[1] end
-  end
   place = place + 1 + kernel.constants
+end
+if act == '0' then
+  for t = 1, tiers do
+    ticket[t] = {turn = tonumber(ARGV[3]), counted = tonumber(ARGV[4]), spaced = spaced[t]}
+    local numbers = tonumber(ARGV[place])
+    for i = 1, numbers do ticket[t][i] = tonumber(ARGV[place + i]) end
+    place = place + 1 + numbers
+  end
 end
 
 -- At the first time at which it passes: what is booked ahead comes first.
@@ -48,7 +49,7 @@ if remember > 0 then
 end
 for t = 1, tiers do
   if act == '0' then
-    give_back[t](KEYS[t], spaced[t] and turn or counted, after, unit, held, spaced[t], whole_one)
+    give_back[t](KEYS[t], ticket[t])
   elseif act == '1' then
     (charge[t] or charge_one)(KEYS[t], look[t])
   elseif act == '3' then

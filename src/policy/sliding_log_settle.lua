@@ -1,6 +1,7 @@
 -- Behind sliding_log.lua: takes a request back (sliding_log::give_back).
 
-local function give_back(key, turn)
+local function give_back(key, ticket)
+  local turn = ticket.counted
   local state = {}
   check(key, 0, false, state, 1)
   if refusal or state[1] < 0 then return end

@@ -1,6 +1,7 @@
 -- Behind sliding_window.lua: takes a request back (sliding_window::give_back).
 
-local function give_back(key, turn)
+local function give_back(key, ticket)
+  local turn = ticket.counted
   local state = {}
   check(key, 0, false, state, 1)
   local start, current, previous, written, last = state[1], state[2], state[3], state[4], state[5]

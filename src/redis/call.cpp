@@ -114,6 +114,9 @@ void replay_turns(const call& c, call_key& key, std::span<const std::int64_t> fi
     const found_states found(c, own.subspan(1));
     if (found.ours()) {
       waiting.answer = policies::book_at(found.tiers(), {now, own[0]}, c.max_wait);
+      if (waiting.answer.allowed && own[0] > now) {
+        waiting.found.assign(own.begin() + 1, own.end());
+      }
     } else {
       waiting.ec = error::wrong_type;
     }
@@ -189,13 +192,17 @@ std::int64_t act_of(const call& c) {
   return c.what == call::purpose::refund && c.tiers.front().cost == 0 ? 2 : 0;
 }
 
+/// Whether the script hears at each tier what is known of the request.
+bool gives_back(const call& c) { return c.settles() && act_of(c) == 0; }
+
+const policies::kernel& kernel_of(const call_tier& t) { return t.kernel; }
+
 /// What the script takes before the counts.
 void write_constants(command_writer& writer, const call& c) {
   const bool names_kernels = c.script() >= all_or_nothing;
   if (c.what == call::purpose::acquire) writer.arg(c.max_wait);
   if (c.settles()) {
-    writer.arg(c.remember).arg(act_of(c));
-    for (const std::int64_t value : c.ticket.arguments()) writer.arg(value);
+    writer.arg(c.remember).arg(act_of(c)).arg(c.tickets.turn).arg(c.tickets.counted);
   }
   if (names_kernels) writer.arg(static_cast<std::int64_t>(c.tiers.size()));
   for (const call_tier& t : c.tiers) {
@@ -217,15 +224,24 @@ void write_constants(command_writer& writer, const call& c) {
       std::visit(write, t.kernel);
     }
   }
+  if (!gives_back(c)) return;
+  policies::each_ticket(c.tickets, c.tiers, kernel_of, [&](const auto&, const policies::ticket& t) {
+    writer.arg(static_cast<std::int64_t>(t.numbers()));
+    t.each_number([&](std::int64_t value) { writer.arg(value); });
+  });
 }
 
 std::size_t constants_of(const call& c) {
   std::size_t count = c.script() >= all_or_nothing ? 1 + c.tiers.size() : 0;
   if (c.what == call::purpose::acquire) count += 1;
-  if (c.settles()) count += 2 + c.ticket.arguments().size();
+  if (c.settles()) count += 4;
   for (const call_tier& t : c.tiers) {
     count += std::visit([](const auto& k) { return std::decay_t<decltype(k)>::script_constants; },
                         t.kernel);
+  }
+  if (gives_back(c)) {
+    policies::each_ticket(c.tickets, c.tiers, kernel_of,
+                          [&](const auto&, const policies::ticket& t) { count += 1 + t.numbers(); });
   }
   return count;
 }

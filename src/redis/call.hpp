@@ -7,6 +7,7 @@
 
 #include "check_list.hpp"
 #include "limiter_core.hpp"
+#include "policy/joint.hpp"
 #include "redis/resp_reader.hpp"
 #include "redis/scripts.hpp"
 
@@ -52,7 +53,7 @@ struct call {
   std::vector<call_key> keys;
   std::size_t places = 0;          // the counts of all keys
   std::int64_t max_wait = 0;       // acquire: microseconds
-  policies::ticket ticket{};       // give_back, refund
+  policies::tickets tickets{};     // give_back, refund
   policies::instant remember = 0;  // refund, charge: until when it is remembered that it was done
   std::size_t end = 0;             // where it ends in the write that carries it
   std::uint32_t loads = 0;         // how often its script had been loaded before it

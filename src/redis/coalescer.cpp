@@ -128,7 +128,7 @@ std::size_t coalescer::open_call(const check& c) {
     opened.tiers.push_back({detail::kernel_for(c.kind, limiter.tiers[tier], cost), cost});
   });
   if (opened.settles()) {
-    opened.ticket = detail::ticket_of(c);
+    opened.tickets = detail::tickets_of(c);
     if (c.kind == check_kind::refund || c.kind == check_kind::charge) {
       opened.remember = detail::matters_until(c.answer);
     }

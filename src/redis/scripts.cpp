@@ -72,9 +72,7 @@ template <class Kernel>
 std::string entry_of_settling() {
   if constexpr (Kernel::can_settle) {
     std::string text("{constants = " + number(Kernel::script_constants) +
-                     ", width = " + number(Kernel::reply_width));
-    if (std::is_same_v<Kernel, policies::hold>) text += ", holds = true";
-    text += ", make = function(first_arg)\n";
+                     ", width = " + number(Kernel::reply_width) + ", make = function(first_arg)\n");
     text += Kernel::script();
     text += Kernel::settle_script();
     if (requires(const Kernel& k) { k.endless(); }) {

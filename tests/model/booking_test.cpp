@@ -174,7 +174,7 @@ class turn_trace {
     const decision d = policies::record_all<any_state>(here, now_);
     compare(d, policies::record_all<any_replay>(there, now_));
     clock_->hear(d);
-    if (d.allowed) taken_.push_back({now_, d, asked_.costs});
+    if (d.allowed) taken_.push_back({now_, d, asked_.costs, {}});
     if (!forward || gives_back_) return;
     // Nobody overtakes who has a turn.
     bool fits = now_ >= held_until_ && now_ >= last_turn_;
@@ -201,12 +201,16 @@ class turn_trace {
       auto found = asked_.restore(fields.subspan(1));
       const auto there = asked_.tiers(found);
       const auto here = asked_.tiers(states_);
+      auto found_here = policies::found_in(here, now_);
       const decision d = policies::book_all<any_state>(here, now_, max_wait);
       compare(d, policies::book_at<any_replay>(there, moment(now_, fields[0]), max_wait));
       fields = fields.subspan(width);
       clock_->hear(d);
       (d.allowed ? d.delay.count() > 0 ? booked : at_once : refused) += 1;
-      if (d.allowed) taken_.push_back({now_ + d.delay.count(), d, asked_.costs});
+      if (d.delay.count() == 0) found_here.clear();
+      if (d.allowed) {
+        taken_.push_back({now_ + d.delay.count(), d, asked_.costs, std::move(found_here)});
+      }
       if (forward && !gives_back_) check_turn(d, max_wait);
     }
   }
@@ -229,6 +233,7 @@ class turn_trace {
     std::int64_t turn;
     decision said;
     std::vector<std::int64_t> costs;
+    std::vector<std::int64_t> found;  // by its booking
   };
 
   /// One of the last, mostly: the others no longer matter.
@@ -237,17 +242,15 @@ class turn_trace {
     const auto chosen = taken_.begin() + last - f_.random.magnitude(last + 1) + 1;
     const request r = *chosen;
     taken_.erase(chosen);
-    const bool alone = policies_.size() == 1;
-    const auto ticket = policies::ticket_of(r.said, asked_.kernels, alone);
+    const policies::tickets known = policies::tickets_of(r.said, r.found);
     auto costs_now = std::exchange(asked_.costs, r.costs);
-    std::vector<std::int64_t> arguments{0, 0};
-    const auto of_ticket = ticket.arguments();
-    arguments.insert(arguments.end(), of_ticket.begin(), of_ticket.end());
+    std::vector<std::int64_t> arguments{0, 0, known.turn, known.counted};
     asked_.append_constants(arguments, true);
+    asked_.append_tickets(arguments, known);
     f_.returns.set_clock(now_);
     const auto numbers = asked_.run(f_.client, f_.returns, arguments, 1, 2 + asked_.width());
     auto found = asked_.restore(std::span(numbers).subspan(2));
-    policies::give_back_all(asked_.tiers(states_), now_, ticket);
+    policies::give_back_all(asked_.tiers(states_), now_, known);
     compare(policies::settled<any_state>(asked_.tiers(states_), now_, true),
             policies::settled<any_replay>(asked_.tiers(found), now_, true));
     asked_.costs = std::move(costs_now);

@@ -463,10 +463,10 @@ BOOST_AUTO_TEST_CASE(a_refund_in_a_long_log_takes_out_its_own_or_nothing) {
   const std::int64_t now = t0 + 10'000;
   const auto refund = [&](std::int64_t i) {
     model::tier_script sent{{policies::compile(p)}, {1}, {"k"}};
-    const auto ticket = policies::ticket_of(said.at(i), sent.kernels, true).arguments();
-    std::vector<std::int64_t> arguments{now + 1'000'000, 0};
-    arguments.insert(arguments.end(), ticket.begin(), ticket.end());
+    const policies::tickets known = policies::tickets_of(said.at(i));
+    std::vector<std::int64_t> arguments{now + 1'000'000, 0, known.turn, known.counted};
     sent.append_constants(arguments, true);
+    sent.append_tickets(arguments, known);
     sent.keys.push_back("settled" + std::to_string(i));
     settlements.set_clock(now);
     return sent.run(client, settlements, arguments, 1, 2 + sent.width())[1];

@@ -119,11 +119,22 @@ class settled_trace {
   }
 
   void compare(const decision& here, const decision& there) const {
-    if (here == there && here.receipt.empty_at == there.receipt.empty_at &&
+    const auto same = [](const receipt::bucket& a, const receipt::bucket& b) {
+      return a.whole == b.whole && a.part == b.part && a.returned == b.returned;
+    };
+    if (here == there && std::ranges::equal(here.receipt.buckets, there.receipt.buckets, same) &&
         here.receipt.counted_at == there.receipt.counted_at) {
       return;
     }
-    fail("\n  C++: " + test::text_of(here) + "\n  Lua: " + test::text_of(there));
+    const auto known = [](const decision& d) {
+      std::string text = test::text_of(d) + " counted=" + std::to_string(d.receipt.counted_at);
+      for (const receipt::bucket& b : d.receipt.buckets) {
+        text += " " + std::to_string(b.whole) + "/" + std::to_string(b.part) + "-" +
+                std::to_string(b.returned);
+      }
+      return text;
+    };
+    fail("\n  C++: " + known(here) + "\n  Lua: " + known(there));
   }
 
   void record() {
@@ -157,9 +168,7 @@ class settled_trace {
       const std::int64_t most = charge ? max_units : std::max<std::int64_t>(1, r.costs[i]);
       settling.costs.push_back(f_.random.one_in(2) && !charge ? most : f_.random.magnitude(most));
     }
-    const bool alone = policies_.size() == 1;
-    auto ticket = policies::ticket_of(r.said, settling.kernels, alone);
-    ticket.whole = settling.costs == r.costs;
+    const policies::tickets known = policies::tickets_of(r.said);
 
     // Endless ones for the script only.
     model::tier_script sent = settling;
@@ -167,17 +176,16 @@ class settled_trace {
       for (policies::kernel& k : sent.kernels) k = policies::charging(k);
     }
     sent.keys.push_back(r.marker);
-    std::vector<std::int64_t> arguments{now_ + span_, charge ? 1 : 0};
-    const auto of_ticket = ticket.arguments();
-    arguments.insert(arguments.end(), of_ticket.begin(), of_ticket.end());
+    std::vector<std::int64_t> arguments{now_ + span_, charge ? 1 : 0, known.turn, known.counted};
     sent.append_constants(arguments, true);
+    if (!charge) sent.append_tickets(arguments, known);
     f_.settlements.set_clock(now_);
     const auto numbers = sent.run(f_.client, f_.settlements, arguments, 1, 2 + sent.width());
     auto found = settling.restore(std::span(numbers).subspan(2));
 
     const auto here = settling.tiers(states_);
     if (!again && charge) policies::charge_all(here, now_);
-    if (!again && !charge) policies::give_back_all(here, now_, ticket);
+    if (!again && !charge) policies::give_back_all(here, now_, known);
     const decision d = policies::settled<any_state>(here, now_, !again);
     compare(d, policies::settled<any_replay>(settling.tiers(found), now_, numbers[1] == 1));
     clock_->hear(d);
@@ -195,7 +203,7 @@ class settled_trace {
       left.costs[i] = f_.random.one_in(4) ? 0 : f_.random.magnitude(ceilings_[i]);
       before.push_back(remaining(i));
     }
-    std::vector<std::int64_t> arguments{0, 3, 0, 0, 0, 0, 0};
+    std::vector<std::int64_t> arguments{0, 3, 0, 0};
     left.append_constants(arguments, true);
     f_.settlements.set_clock(now_);
     const auto numbers = left.run(f_.client, f_.settlements, arguments, 1, 2 + left.width());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/test/unit_test.hpp>
+#include <functional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -41,6 +42,15 @@ struct tier_script {
           },
           kernels[i]);
     }
+  }
+
+  /// What is known of a request at each kernel, to give it back.
+  void append_tickets(std::vector<std::int64_t>& to, const policies::tickets& known) const {
+    policies::each_ticket(known, kernels, std::identity(),
+                          [&](const auto&, const policies::ticket& t) {
+                            to.push_back(static_cast<std::int64_t>(t.numbers()));
+                            t.each_number([&](std::int64_t value) { to.push_back(value); });
+                          });
   }
 
   /// What the script found, of the next width() fields.

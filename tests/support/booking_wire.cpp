@@ -267,15 +267,14 @@ void booking_wire::read_turns(const command& words, const std::vector<std::int64
       const bool allowed = turn - now <= max_wait;
       const std::size_t number = l.ledger.ask({now, cost, max_wait, allowed, turn});
       if (!allowed) continue;
-      const bool alone = tiers == 1;
-      const std::int64_t empty_at = policies::ticket_of(d, rules->kernels, alone).after;
+      const std::int64_t empty_at = d.receipt.buckets[0].whole;
       holders_[name].by_turn_and_cost.emplace(std::pair(turn, cost), standing{number, empty_at});
       booked.emplace_back(&l, number);
     }
   }
 }
 
-// Its turn; when its bucket would be empty (0: not known); whether it is alone; then as above. See script_settle.lua.
+// Its turn; when it was counted; then as above, and for each tier what is known of the request. See script_settle.lua.
 void booking_wire::read_return(const command& words, std::int64_t now) {
   const script_call asked(words);
   const limiter_rules* rules = nullptr;
@@ -283,8 +282,17 @@ void booking_wire::read_return(const command& words, std::int64_t now) {
   line& l = line_of(asked.keys.front(), rules, name);
   ++l.calls;
   const std::int64_t turn = number(asked.arguments.at(2));
-  const std::int64_t empty_at = number(asked.arguments.at(4));
-  const std::int64_t cost = cost_among(asked.arguments, 9, rules->kernels.front());
+  const std::int64_t cost = cost_among(asked.arguments, 6, rules->kernels.front());
+  // When the first bucket would be empty.
+  std::size_t place = 5;
+  for (const policies::kernel& k : rules->kernels) place += 1 + constants_of(k);
+  std::int64_t empty_at = 0;
+  for (const policies::kernel& k : rules->kernels) {
+    if (empty_at == 0 && std::holds_alternative<policies::meter>(k)) {
+      empty_at = number(asked.arguments.at(place + 1));
+    }
+    place += 1 + static_cast<std::size_t>(number(asked.arguments.at(place)));
+  }
   auto& held = holders_[name].by_turn_and_cost;
   // Of several with one turn and cost, only a bucket can tell which it is.
   auto [first, last] = held.equal_range({turn, cost});

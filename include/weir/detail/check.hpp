@@ -115,6 +115,8 @@ class check {
   // The answer.
   error_code ec;
   decision answer;
+  // acquire: of a turn that was booked ahead, the states that the booking found, as a script replies with them.
+  std::vector<std::int64_t> found;
 
   short_text subject;
   std::vector<term> further;  // of a joint check: all pass, or none counts
