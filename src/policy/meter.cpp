@@ -144,33 +144,36 @@ void meter::give_back(state& s, instant clock, const ticket& t, units cost) cons
   // If the clock was set back, these are not its turns.
   if (t.left.whole == 0 || is_far_ahead(s, clock)) return;
   const instant has_passed = std::max(clock, passed(s));
-  state seen = remembered(s, clock);
-  if (rounded_up(seen) <= has_passed) return;
-  const bool is_last = seen.whole == t.left.whole && seen.part == t.left.part &&
-                       seen.returned == t.left.returned;
-  if (is_last) {
+  const state found = remembered(s, clock);
+  state seen = found;
+  const span since = seen.returned - t.left.returned;
+  // A sum that is full knows no more.
+  if (rounded_up(seen) <= has_passed || since < 0 || seen.returned == max_exact) return;
+  const bool is_last = seen.whole + since == t.left.whole && seen.part == t.left.part;
+  if (is_last && !(spaced_ && since > 0)) {
     undo(seen, t, time_of(cost), has_passed);
   } else if (!spaced_) {
     release(seen, t, time_of(cost), has_passed);
-  } else {
-    return;
   }
-  if (matters_until(seen) <= clock) seen = {};
-  s = seen;
+  if (seen != found) s = matters_until(seen) <= clock ? state{} : seen;
 }
 
-/// Of the last request: what was before. If that is not known, as much less as it cost.
+/// Of the last request: what was before, less what others got back since. If that is not known, as much less as it cost.
 void meter::undo(state& s, const ticket& t, const state& step, instant has_passed) const noexcept {
   state rest = minus(s, step);
   instant last_turn = s.ahead.turn;
   state before;
-  // A state that was too far ahead, and moved, was later.
-  if (t.found.size() == reply_width && restore(t.found, before) && !later(before, s)) {
-    rest = before;
-    last_turn = before.ahead.turn;
+  if (t.found.size() == reply_width && restore(t.found, before)) {
+    before.whole -= s.returned - t.left.returned;
+    // If the booking found a state too far ahead, and moved it, that was later.
+    if (!later(before, s)) {
+      rest = before;
+      last_turn = before.ahead.turn;
+    }
   }
   const state least{std::max(has_passed, last_turn)};
   if (later(least, rest)) rest = least;
+  if (!later(s, rest)) return;  // after a charge, the last turn may be later by a part
   s.whole = rest.whole;
   s.part = rest.part;
   s.ahead = booking{has_passed, last_turn}.after(has_passed);
@@ -180,8 +183,8 @@ void meter::undo(state& s, const ticket& t, const state& step, instant has_passe
 void meter::release(state& s, const ticket& t, const state& step, instant has_passed) const noexcept {
   const span since = s.returned - t.left.returned;
   const state left{t.left.whole, t.left.part};
-  // A sum that is full knows no more; and a TAT that has not come so far is not that of the receipt.
-  if (since < 0 || s.returned == max_exact || later(left, {s.whole + since, s.part})) return;
+  // A TAT that has not come so far is not that of the receipt.
+  if (later(left, {s.whole + since, s.part})) return;
   const state room = minus(left, {since + std::max(has_passed, s.ahead.turn)});
   if (!later(room, {})) return;
   const state& back = later(room, step) ? step : room;

@@ -53,8 +53,9 @@ class meter {
     if (is_far_ahead(s, clock)) s = settled(s, clock);
   }
 
-  /// Takes back a request. If the state is what the request left behind, it is undone. Else a leaky bucket gives nothing
-  /// back, because a later request waits for this one to end; and the others as much as nobody stands on:
+  /// Takes back a request. If nothing was counted after it, it is undone. Else a leaky bucket gives
+  /// nothing back, because a later request waits for this one to end; and the others as much as
+  /// nobody stands on:
   ///
   /// Without the request, the TAT would be at most the latest turn behind it, plus what all behind it cost. They cost at
   /// most what TAT + returned has grown by since. So TAT - back is not too early if

@@ -44,20 +44,22 @@ local function give_back(key, ticket)
   if refusal or tat <= 0 or not left then return end
   local passed = math.max(passed_by(tat, part, written), clock)
   if passed - clock > burst or up(tat, part) <= passed then return end
-  if tat == left and part == left_part and returned == known then
+  local since = returned - known
+  if since < 0 or returned == most then return end
+  if tat + since == left and part == left_part and not (ticket.spaced and since > 0) then
     -- The last request: what was before. If that is not known, as much less as it cost.
     local rest, rest_part = tat - step, part - step_part
     if rest_part < 0 then rest, rest_part = rest - 1, rest_part + parts end
-    if ticket[8] and not later(ticket[4], ticket[5], tat, part) then
-      rest, rest_part, last_turn = ticket[4], ticket[5], ticket[7]
+    if ticket[8] and not later(ticket[4] - since, ticket[5], tat, part) then
+      rest, rest_part, last_turn = ticket[4] - since, ticket[5], ticket[7]
     end
     local least = math.max(passed, last_turn)
     if least > rest then rest, rest_part = least, 0 end
+    if not later(tat, part, rest, rest_part) then return end
     tat, part = rest, rest_part
   elseif not ticket.spaced then
     -- Any other: the part on which nobody stands.
-    local since = returned - known
-    if since < 0 or returned == most or later(left, left_part, tat + since, part) then return end
+    if later(left, left_part, tat + since, part) then return end
     local back, back_part = left - since - math.max(passed, last_turn), left_part
     if back < 0 or back == 0 and back_part == 0 then return end
     if later(back, back_part, step, step_part) then back, back_part = step, step_part end

@@ -23,77 +23,62 @@ using booking = turn_line::booking;
 
 std::int64_t ceil_div(wide a, wide b) { return static_cast<std::int64_t>(a / b + (a % b > 0)); }
 
-/// token_bucket and gcra, by the time at which the bucket would be full. Times as multiples of 1/count microseconds, so
-/// that all of them are whole.
+/// token_bucket and gcra, by the time at which the bucket would be full. Times as multiples of
+/// 1/count microseconds, so that all of them are whole.
 ///
-/// The last in line gives back all of it: as if it had never come. If others stand behind, the bucket is not full before
-/// the last of them has gone and what they cost has flowed: what it would be beyond that is given back. What was given back
-/// in this way counts as if others had taken it, for those who have come since, until the bucket is full. With other
-/// policies beside it (none of them a bucket), nobody knows who is the last here: then all count as if others stood behind.
+/// The last in line gives back all of it: as if it had never come. If others stand behind, then
+/// what it left the bucket with, less what was given back since, and less the time until the last
+/// turn: on the rest the others stand. The sum of what was given back is of whole microseconds.
 class bucket final : public turn_line::tier {
  public:
-  bucket(const rate& r, std::int64_t size, bool alone)
-      : count_(r.count), unit_(r.period.count()), burst_(wide{size} * unit_), alone_(alone) {}
+  bucket(const rate& r, std::int64_t size)
+      : count_(r.count), unit_(r.period.count()), burst_(wide{size} * unit_) {}
 
   turn_line::turn turn_of(std::int64_t now, std::int64_t cost) const override {
-    const std::int64_t latest = std::max(now, ceil_div(full_ + cost * unit_ - burst_, count_));
-    return {exact_ || full_ <= now * count_ ? latest : now, latest + slack_};
+    const std::int64_t turn = std::max(now, ceil_div(full_ + cost * unit_ - burst_, count_));
+    return {turn, turn};
   }
 
   void book(std::int64_t now, const booking& b) override {
-    if (full_ + returned_ < b.turn * count_) {
-      returned_ = 0;
-      slack_ = 0;
-      exact_ = true;
-    }
-    taken_.push_back({full_, returned_, flow_, b.turn});
-    full_ = std::max(full_, b.turn * count_) + b.cost * unit_;
-    flow_ += b.cost * unit_;
+    const wide after = std::max(full_, b.turn * count_) + b.cost * unit_;
+    taken_.push_back({full_, after, returned_, last_turn_});
+    full_ = after;
     last_turn_ = std::max(last_turn_ > now ? last_turn_ : 0, b.turn);
   }
 
   void give_back(std::int64_t now, std::size_t number, const booking& b) override {
     const taken& t = taken_[number];
-    const wide cost = b.cost * unit_;
-    const wide behind = flow_ - t.flow_before - cost;
-    const bool is_last = alone_ && behind == 0 && t.returned_before == 0;
-    if (is_last) {
-      // As long as nothing else was given back, it is undone.
-      full_ = exact_ ? t.full_before : full_ - cost;
-      flow_ -= cost;
-      last_turn_ = std::min(last_turn_, ceil_div(full_ + returned_ - burst_, count_) + slack_);
-    } else {
-      const wide least = std::max(now, last_turn_) * count_;
-      const wide rest = std::max(full_ - cost, least + behind + t.returned_before);
-      if (rest >= full_) return;
-      returned_ += full_ - rest;
-      full_ = rest;
-      exact_ = false;
+    if (full_ <= now * count_) return;
+    const wide since = returned_ - t.returned;
+    if (full_ + since == t.after) {
+      last_turn_ = t.last_turn_before;
+      full_ = std::max(t.before - since, wide{std::max(now, last_turn_)} * count_);
+      return;
     }
-    if (count_ > 1) ++slack_;
+    const wide back = std::min(wide{b.cost} * unit_,
+                               t.after - since - wide{std::max(now, last_turn_)} * count_);
+    if (back <= 0) return;
+    full_ -= back;
+    returned_ += wide{ceil_div(back, count_)} * count_;
   }
 
  private:
   struct taken {
-    wide full_before, returned_before, flow_before;
-    std::int64_t turn;
+    wide before, after, returned;
+    std::int64_t last_turn_before;
   };
   wide count_, unit_, burst_;
-  bool alone_;
   wide full_ = 0;
   wide returned_ = 0;
-  wide flow_ = 0;  // all that was booked, but for what was undone
-  bool exact_ = true;
   std::int64_t last_turn_ = 0;
-  std::int64_t slack_ = 0;  // each return rounds to a microsecond
   std::vector<taken> taken_;
 };
 
-/// leaky_bucket: one by one. Only the last in line can give a turn back, because the others wait for its end; and with
-/// other policies beside it nobody knows who is the last.
+/// leaky_bucket: one by one. Only the last in line can give a turn back, because the others wait
+/// for its end.
 class queue final : public turn_line::tier {
  public:
-  queue(const rate& r, bool alone) : count_(r.count), unit_(r.period.count()), alone_(alone) {}
+  explicit queue(const rate& r) : count_(r.count), unit_(r.period.count()) {}
 
   turn_line::turn turn_of(std::int64_t now, std::int64_t) const override {
     const std::int64_t turn = std::max(now, ceil_div(end_, count_));
@@ -104,7 +89,7 @@ class queue final : public turn_line::tier {
     end_ = taken_.back().end;
   }
   void give_back(std::int64_t, std::size_t number, const booking&) override {
-    if (alone_ && taken_[number].end == end_) end_ = taken_[number].end_before;
+    if (taken_[number].end == end_) end_ = taken_[number].end_before;
   }
 
  private:
@@ -112,7 +97,6 @@ class queue final : public turn_line::tier {
     wide end_before, end;
   };
   wide count_, unit_;
-  bool alone_;
   wide end_ = 0;
   std::vector<taken> taken_;
 };
@@ -307,25 +291,22 @@ class sliding final : public turn_line::tier {
 };
 
 struct maker {
-  bool alone;
   using result = std::unique_ptr<turn_line::tier>;
   result operator()(const fixed_window& p) const { return std::make_unique<windows>(p); }
   result operator()(const sliding_log& p) const { return std::make_unique<log>(p); }
   result operator()(const sliding_window& p) const { return std::make_unique<sliding>(p); }
   result operator()(const token_bucket& p) const {
-    return std::make_unique<bucket>(p.refill, p.capacity, alone);
+    return std::make_unique<bucket>(p.refill, p.capacity);
   }
-  result operator()(const gcra& p) const {
-    return std::make_unique<bucket>(p.rate, p.burst, alone);
-  }
-  result operator()(const leaky_bucket& p) const { return std::make_unique<queue>(p.leak, alone); }
+  result operator()(const gcra& p) const { return std::make_unique<bucket>(p.rate, p.burst); }
+  result operator()(const leaky_bucket& p) const { return std::make_unique<queue>(p.leak); }
 };
 
 }  // namespace
 
 turn_line::turn_line(std::span<const policy> policies) {
   for (const policy& p : policies) {
-    tiers_.push_back(std::visit(maker{policies.size() == 1}, p));
+    tiers_.push_back(std::visit(maker{}, p));
   }
 }
 turn_line::~turn_line() = default;
