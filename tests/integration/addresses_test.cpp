@@ -11,6 +11,7 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -30,11 +31,21 @@ std::vector<std::string> addresses_of_name;
 /// What becomes of a question before it is answered.
 struct {
   std::atomic<bool> silent = false;
+  std::atomic<int> asked = 0;   // for any name
+  std::atomic<int> inside = 0;  // and not answered yet
   std::atomic<std::chrono::milliseconds> delay{};
 
-  void pass() const {
+  void pass() {
     silent.wait(true);
     std::this_thread::sleep_for(delay.load());
+  }
+  void answered() {
+    --inside;
+    inside.notify_all();
+  }
+  /// So many are asked and not answered. A look-up's thread comes here when it likes, and goes likewise.
+  void wait_until_inside(int wanted) const {
+    for (int n = inside; n != wanted; n = inside) inside.wait(n);
   }
   void speak_again() {
     silent = false;
@@ -48,9 +59,17 @@ extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo
                            addrinfo** result) {
   static const auto real = reinterpret_cast<decltype(&getaddrinfo)>(
       dlsym(RTLD_NEXT, "getaddrinfo"));
+  ++name_server.asked;
+  // Nobody will ever hear of this one.
+  if (node && std::string_view(node) == "never.test") std::atomic<bool>(true).wait(true);
   if (!node || std::string_view(node) != "several.test") {
     return real(node, service, hints, result);
   }
+  ++name_server.inside;
+  name_server.inside.notify_all();
+  const struct until_return {
+    ~until_return() { name_server.answered(); }
+  } counted;
   name_server.pass();
   *result = nullptr;
   // The C library frees a chain one by one, whoever has linked it.
@@ -300,30 +319,110 @@ BOOST_AUTO_TEST_CASE(a_name_server_slower_than_an_attempt_is_waited_for) {
   name_server.delay = 0ms;
 }
 
+// Asio has one thread for all names of a context. While a name server hung, no store of the context connected anew, not
+// even those whose address was a number.
+BOOST_AUTO_TEST_CASE(a_name_that_is_not_answered_hurts_only_its_own_store) {
+  addresses_of_name = {"127.0.0.1"};
+  name_server.silent = true;
+  auto o = options();
+  o.connect_timeout = 20ms;
+  o.backoff_max = 1ms;
+  o.timeout = 200ms;
+  const auto hanging = weir::make_redis_store(io.get_executor(), o);
+  const int asked = name_server.asked;
+  BOOST_TEST(record(hanging).failed());
+  name_server.wait_until_inside(1);
+  BOOST_TEST(name_server.asked == asked + 1);  // in several attempts
+  auto numeric = options();
+  numeric.host = "127.0.0.1";
+  BOOST_TEST(!record(numeric).failed());
+  BOOST_TEST(name_server.asked == asked + 1);  // what is a number already is asked for nowhere
+  auto named = options();
+  named.host = "localhost";
+  BOOST_TEST(!record(named).failed());
+  name_server.speak_again();
+  weir::test::run_until(io, [&] { return !record(hanging).failed(); });
+}
+
+// An answer that came between two attempts was once thrown away.
+BOOST_AUTO_TEST_CASE(an_answer_that_nobody_waits_for_is_kept_for_the_next_attempt) {
+  addresses_of_name = {"127.0.0.1"};
+  name_server.silent = true;
+  auto o = options();
+  o.connect_timeout = 10ms;
+  o.backoff_min = o.backoff_max = 50ms;
+  const auto s = weir::make_redis_store(io.get_executor(), o);
+  const int asked = name_server.asked;
+  const weir::limiter l(s, "r", weir::fixed_window{.limit = 5, .window = 24h});
+  crowd early, patient;
+  l.record("a", {.timeout = 30ms}, early.caller());
+  l.record("a", patient.caller());
+  weir::test::run_until_complete(io, early);
+  name_server.speak_again();
+  weir::test::run_until_complete(io, patient);
+  BOOST_TEST(!patient[0].ec.failed());
+  BOOST_TEST(name_server.asked == asked + 1);
+}
+
 BOOST_AUTO_TEST_CASE(a_store_may_be_closed_while_its_name_is_looked_up) {
   addresses_of_name = {"127.0.0.1"};
   name_server.silent = true;
   auto s = std::make_unique<weir::store>(weir::make_redis_store(io.get_executor(), options()));
   crowd c;
   weir::limiter(*s, "r", weir::fixed_window{.limit = 5, .window = 24h}).record("a", c.caller());
+  io.poll();
   s->close();
   weir::test::run_until_complete(io, c);
   WEIR_TEST_ERROR(c[0].ec, error::store_closed);
   s.reset();
+  weir::test::run_out(io);  // run() does not wait for the name server
+  name_server.wait_until_inside(1);
   name_server.speak_again();
+  name_server.wait_until_inside(0);
   weir::test::run_out(io);
 }
 
-// The question once kept the connection, and the connection the question: a leak, for the sanitizer to see.
+// Nor does the end of the context. The question once kept the connection, and the connection the question: a leak, for the
+// sanitizer to see.
 BOOST_AUTO_TEST_CASE(a_context_may_end_while_a_name_is_looked_up) {
   addresses_of_name = {"127.0.0.1"};
   name_server.silent = true;
-  asio::io_context ends;
-  crowd c;
-  const auto s = weir::make_redis_store(ends.get_executor(), options());
-  weir::limiter(s, "r", weir::fixed_window{.limit = 5, .window = 24h}).record("a", c.caller());
-  ends.poll();
-  name_server.speak_again();  // the context waits for its resolver's thread
+  for (const bool store_first : {false, true}) {
+    std::optional<asio::io_context> ends(std::in_place);
+    crowd c;
+    std::optional<weir::store> s(weir::make_redis_store(ends->get_executor(), options()));
+    weir::limiter(*s, "r", weir::fixed_window{.limit = 5, .window = 24h}).record("a", c.caller());
+    ends->poll();
+    if (store_first) s.reset();
+    ends.reset();
+  }
+  name_server.wait_until_inside(2);
+  name_server.speak_again();
+  name_server.wait_until_inside(0);
+}
+
+// The answer comes at the same time as the end of the context, or a little before or after.
+BOOST_AUTO_TEST_CASE(a_context_may_end_just_when_a_name_is_found) {
+  addresses_of_name = {"127.0.0.1"};
+  for (int i = 0; i < 50; ++i) {
+    name_server.silent = true;
+    std::optional<asio::io_context> ends(std::in_place);
+    const auto s = weir::make_redis_store(ends->get_executor(), options());
+    ends->poll();
+    name_server.wait_until_inside(1);
+    name_server.speak_again();
+    if (i % 2 == 0) ends->poll();
+    ends.reset();
+    name_server.wait_until_inside(0);
+  }
+}
+
+// The thread of this look-up is there until the test's process ends, and must not disturb that.
+BOOST_AUTO_TEST_CASE(a_process_may_end_while_a_name_is_looked_up) {
+  auto o = options();
+  o.host = "never.test";
+  o.timeout = 50ms;
+  BOOST_TEST(record(o).failed());
 }
 
 BOOST_AUTO_TEST_CASE(a_name_without_a_server_is_waited_for) {
