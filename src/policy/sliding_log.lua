@@ -108,7 +108,7 @@ local function check(key, checks, write, into, at)
   local head = pcall('LRANGE', key, 0, 1)
   if refused(head) then return 0 end
   local width = #head > 0 and #head[1] or 0
-  local ours = not head.err and (#head == 0 or width == 32 and #head == 1 or #head == 2 and #head[2] == 16 and
+  local ours = not head.err and (#head == 0 or (#head == 1 or #head[2] == 16) and
                (width == 16 or width == 32 or width > 40 and (width - 40) % 24 == 0))
   if ours and #head > 0 then
     written, base, last, pinned = read_head(head[1])
