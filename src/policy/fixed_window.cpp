@@ -100,7 +100,15 @@ void fixed_window::give_back(state& s, instant clock, const ticket& t, units cos
   const bool is_ahead = s.start > has_passed;
   if (is_in(s.start)) {
     s.count -= std::min(cost, s.count);
-    if (s.count == 0 && is_ahead && s.start_before > 0) s = {s.start_before, s.count_before};
+    if (s.count == 0 && is_ahead) {
+      // Nobody is left in the last window: the window before it is the last.
+      state found;
+      if (s.start_before > 0) {
+        s = {s.start_before, s.count_before};
+      } else if (!t.found.empty() && restore(t.found, found) && found.start < s.start) {
+        s = found;
+      }
+    }
   } else if (is_ahead && s.start_before > 0 && is_in(s.start_before)) {
     s.count_before -= std::min(cost, s.count_before);
   }

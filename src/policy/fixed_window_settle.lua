@@ -13,8 +13,13 @@ local function give_back(key, ticket)
   if ahead then before, count_before = struct.unpack('<dd', call('GET', key), 25) end
   if turn >= start and turn < start + window then
     count = count > cost and count - cost or 0
-    if count == 0 and ahead and before > 0 then
-      start, count, before, count_before = before, count_before, 0, 0
+    if count == 0 and ahead then
+      -- Nobody is left in the last window: the window before it is the last.
+      if before > 0 then
+        start, count, before, count_before = before, count_before, 0, 0
+      elseif ticket[1] and ticket[1] < start then
+        start, count = ticket[1], ticket[2]
+      end
     end
   elseif ahead and before > 0 and turn >= before and turn < before + window then
     count_before = count_before > cost and count_before - cost or 0
