@@ -43,7 +43,10 @@ class fixed_window {
 
   /// The same without its limit: what it counts is charged, whatever the limit says.
   fixed_window endless() const noexcept;
-  instant matters_until(const state& s) const noexcept { return s.start + window_; }
+  /// An empty one says until when time had come.
+  instant matters_until(const state& s) const noexcept {
+    return s.is_open() ? s.start + window_ : s.start;
+  }
 
   // Its other half is fixed_window.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()

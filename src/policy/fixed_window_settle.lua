@@ -24,12 +24,13 @@ local function give_back(key, ticket)
   elseif ahead and before > 0 and turn >= before and turn < before + window then
     count_before = count_before > cost and count_before - cost or 0
   end
-  local ttl = format('%d', ceil((start + window - clock) / 1000))
-  if start > passed then
-    call('SET', key, struct.pack('<ddddd', start, count, passed, before, count_before), 'PX', ttl)
-  elseif count == 0 or clock >= start + window then
+  -- An empty window says until when time had come.
+  local ends = (count > 0 or start > passed) and start + window or start
+  if ends + grace <= clock then
     call('DEL', key)
+  elseif start > passed then
+    call('SET', key, struct.pack('<ddddd', start, count, passed, before, count_before), 'PX', ttl_of(ends))
   else
-    call('SET', key, struct.pack('<dd', start, count), 'PX', ttl)
+    call('SET', key, struct.pack('<dd', start, count), 'PX', ttl_of(ends))
   end
 end

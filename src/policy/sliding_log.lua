@@ -165,7 +165,7 @@ local function check(key, checks, write, into, at)
         call('DEL', key)
         call('RPUSH', key, written > 0 and struct.pack('<dddd', written, 0, last, last) or struct.pack('<dd', 0, 0),
              struct.pack('<dd', newest, total))
-        call('PEXPIRE', key, format('%d', ceil((newest + window - clock) / 1000)))
+        call('PEXPIRE', key, ttl_of(newest + window))
       end
       if not alive then sum = 0 end
     end
@@ -261,10 +261,10 @@ local function check(key, checks, write, into, at)
       elseif has_other_head then
         write_head(key, 0, head_base, 0, 0)
       end
-      call('PEXPIRE', key, format('%d', ceil((stamp + window - clock) / 1000)))
+      call('PEXPIRE', key, ttl_of(stamp + window))
     end
   elseif write and call('PTTL', key) == -1 then
-    call('PEXPIRE', key, format('%d', ceil((newest + window - clock) / 1000)))
+    call('PEXPIRE', key, ttl_of(#head == 2 and newest + window or last))
   end
 
   if (admitted < checks or checks == 0) and sum + cost > limit then

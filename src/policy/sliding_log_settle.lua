@@ -114,6 +114,7 @@ local function give_back(key, ticket)
     steps = string.sub(steps, 1, step * 24)
     if steps == '' then head_base, steps, given = (head_base + given) % modulus, nil, 0 end
   end
+  local ends = length > 1 and newest + window or 0
   if last <= passed or pinned <= passed then
     if newest > 0 and resolution > 0 then newest = newest - 1 end
     if last > newest then last = newest end
@@ -121,4 +122,5 @@ local function give_back(key, ticket)
     written, pinned = passed, 0
   end
   write_head(key, written, head_base, last, pinned)
+  call('PEXPIRE', key, ttl_of(math.max(ends, last)))
 end

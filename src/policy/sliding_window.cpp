@@ -145,8 +145,7 @@ void sliding_window::give_back(state& s, instant clock, const ticket& t, units c
   } else {
     s = {aligned(s.start), s.current, s.previous};
   }
-  const bool is_over = matters_until(s) <= clock;
-  if (is_over || (s.current == 0 && s.previous == 0 && s.written == 0)) s = {};
+  if (matters_until(s) + grace <= clock) s = {};
 }
 
 /// If nobody is left at the last turn, the last is one before.

@@ -46,7 +46,11 @@ class sliding_window {
   void mend(state& s, instant clock) const noexcept { s = settled(s, clock); }
   /// The same without its limit: what it counts is charged, whatever the limit says.
   sliding_window endless() const noexcept;
-  instant matters_until(const state& s) const noexcept { return aligned(s.start) + 2 * window_; }
+  /// Empty ones say until when time had come.
+  instant matters_until(const state& s) const noexcept {
+    const bool is_empty = s.current == 0 && s.previous == 0 && s.written == 0;
+    return aligned(s.start) + (is_empty ? 0 : 2 * window_);
+  }
 
   /// Takes a counted request back, as far as its window is still remembered. If nobody is left at the last turn, or in its
   /// window, the last turn is the one that the booking found. Where that is not known, it is the beginning of that window.

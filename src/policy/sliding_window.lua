@@ -96,7 +96,7 @@ local function check(key, checks, write, into, at)
     if at_last > most then at_last = most end
     current = current + counted * cost
     if current > most then current = most end
-    local ttl = format('%d', ceil(((index + 2) * window - clock) / 1000))
+    local ttl = ttl_of((index + 2) * window)
     if time > passed then
       call('SET', key, struct.pack('<ddddd', time, current, previous, passed, at_last), 'PX', ttl)
     elseif fresh or moved or #stored ~= 24 then
@@ -106,7 +106,7 @@ local function check(key, checks, write, into, at)
       call('PEXPIRE', key, ttl)
     end
   elseif call('PTTL', key) == -1 then
-    call('PEXPIRE', key, format('%d', ceil(((index + 2) * window - clock) / 1000)))
+    call('PEXPIRE', key, ttl_of((index + 2) * window))
   end
   return admitted
 end

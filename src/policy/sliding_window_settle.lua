@@ -38,12 +38,13 @@ local function give_back(key, ticket)
       turn, at_last = found_turn, math.min(found_at_last, current)
     end
   end
-  local ttl = ceil((start + 2 * window - clock) / 1000)
-  if ttl <= 0 or turn <= passed and current + previous == 0 then
+  -- Empty windows say until when time had come.
+  local ends = (turn > passed or current + previous > 0) and start + 2 * window or start
+  if ends + grace <= clock then
     call('DEL', key)
   elseif turn > passed then
-    call('SET', key, struct.pack('<ddddd', turn, current, previous, passed, at_last), 'PX', format('%d', ttl))
+    call('SET', key, struct.pack('<ddddd', turn, current, previous, passed, at_last), 'PX', ttl_of(ends))
   else
-    call('SET', key, struct.pack('<ddd', start, current, previous), 'PX', format('%d', ttl))
+    call('SET', key, struct.pack('<ddd', start, current, previous), 'PX', ttl_of(ends))
   end
 end
