@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "weir/detail/check.hpp"
 
@@ -14,5 +15,20 @@ check& stand_in_for(const check& sent);
 
 /// Not started yet: takes back what `booked` holds.
 check& make_give_back(const check& booked);
+
+/// A store that is closing still takes these.
+inline bool gives_back(const check& c) noexcept {
+  return c.kind == check_kind::give_back || c.kind == check_kind::leave;
+}
+
+/// A turn that goes back because the store closes, and its caller, which may be the same check.
+struct returned_turn {
+  const check* booked;
+  check* caller;
+};
+
+/// Has the store take these back, the last turn first. When it has, the caller is told store_closed; when that cannot be
+/// known, outcome_unknown. All are of one store.
+void give_back_and_tell(std::vector<returned_turn> turns);
 
 }  // namespace weir::detail

@@ -59,4 +59,13 @@ void returned_turns::add(const boost::asio::any_io_executor& executor,
   boost::asio::post(executor, [fresh] { fresh->send(); });
 }
 
+void returned_turns::send() {
+  std::shared_ptr<batch> open;
+  {
+    const std::lock_guard lock(mutex_);
+    open = open_.lock();
+  }
+  if (open != nullptr) open->send();
+}
+
 }  // namespace weir::detail

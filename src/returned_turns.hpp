@@ -19,6 +19,9 @@ class returned_turns {
   void add(const boost::asio::any_io_executor& executor, std::span<const check* const> booked,
            std::function<void()> sent = {});
 
+  /// Now instead of soon.
+  void send();
+
  private:
   struct batch;
 

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <memory>
 #include <span>
 #include <string_view>
 
-#include "shutdown_registry.hpp"
+#include "roster.hpp"
 #include "weir/detail/check.hpp"
 
 namespace weir::detail {
@@ -25,6 +26,7 @@ class store_backend {
   /// Drops the waiter of a started check, if it is not done yet.
   virtual void cancel(check& c, cancel_scope scope) = 0;
 
+  /// See store::close().
   virtual void close() = 0;
 
   /// Empty once its context is gone.
@@ -33,11 +35,16 @@ class store_backend {
   /// What every key begins with.
   virtual std::string_view key_prefix() const noexcept = 0;
 
-  /// What the limiters have on the store's executor. They are told of the context's end by the store.
-  virtual roster<shutdown_listener>& guests() noexcept { return guests_; }
+  /// The limiters that have waiters or leases. The store passes on to them that it closes, and that its context ends.
+  virtual roster<const limiter_core>& limiters() noexcept { return limiters_; }
+
+ protected:
+  /// They keep copies of `hold` while turns may still have to go back.
+  void close_limiters(const std::shared_ptr<void>& hold);
+  void end_limiters() noexcept;
 
  private:
-  roster<shutdown_listener> guests_;
+  roster<const limiter_core> limiters_;
 };
 
 }  // namespace weir::detail

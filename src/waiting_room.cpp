@@ -10,6 +10,14 @@ namespace asio = boost::asio;
 
 bool waiting_room::seat(check& c) {
   const std::lock_guard lock(mutex_);
+  if (closed_ && !c.left_early) {
+    if (c.answer.source == source::fallback) {
+      c.ec = error::store_closed;
+      return false;
+    }
+    leaving_.push_back({&c, &c});
+    return true;
+  }
   if (c.left_early || seated_ >= most_) {
     leave(c, c.left_early ? error_code(asio::error::operation_aborted) : error::overloaded);
     return false;
@@ -81,11 +89,52 @@ void waiting_room::on_timer() {
   delivery_batch::post(executor_, std::move(due));
 }
 
+void waiting_room::close() {
+  returned_.send();
+  std::vector<returned_turn> turns;
+  check_list told;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    for (auto& [when, row] : sleepers_) {
+      while (!row.empty()) {
+        check& c = row.front();
+        row.pop_front();
+        c.seated = false;
+        if (c.answer.source == source::fallback) {
+          c.ec = error::store_closed;
+          told.push_back(c);
+        } else {
+          turns.push_back({&c, &c});
+        }
+      }
+    }
+    sleepers_.clear();
+    seated_ = 0;
+    // With nothing to wait for, run() may return.
+    if (timer_) timer_->cancel();
+    armed_ = time::max();
+  }
+  delivery_batch::post(executor_, std::move(told));
+  give_back_and_tell(std::move(turns));
+}
+
+void waiting_room::give_back() {
+  std::vector<returned_turn> turns;
+  {
+    const std::lock_guard lock(mutex_);
+    turns.swap(leaving_);
+  }
+  give_back_and_tell(std::move(turns));
+}
+
 void waiting_room::context_shut_down() noexcept {
   check_list dropped;
   {
     const std::lock_guard lock(mutex_);
     for (auto& row : sleepers_) dropped.splice(dropped.end(), row.second);
+    for (const returned_turn& t : leaving_) dropped.push_back(*t.caller);
+    leaving_.clear();
     sleepers_.clear();
     seated_ = 0;
     timer_.reset();

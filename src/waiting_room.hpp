@@ -6,8 +6,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "check_list.hpp"
+#include "give_back.hpp"
 #include "returned_turns.hpp"
 
 namespace weir::detail {
@@ -20,12 +22,17 @@ class waiting_room final : public std::enable_shared_from_this<waiting_room> {
       : executor_(executor), most_(most) {}
 
   /// Takes over a check that its store is done with, and whose turn is answer.delay away from now. False if it was
-  /// cancelled meanwhile, or all seats are taken: then it has its error, and is to be finished; its turn goes back.
+  /// cancelled meanwhile, or all seats are taken, or the store is closing and has booked nothing: then it has its error,
+  /// and is to be finished; its turn goes back.
   bool seat(check& c);
 
   /// Of a check that its store is done with: here, on its way here, or on its way to its caller.
   void cancel(check& c, cancel_scope scope);
 
+  /// The store is closing: gives all turns back. Those of newcomers are kept for give_back().
+  void close();
+  /// Gives back what newcomers brought, the last turn first.
+  void give_back();
   /// As shutdown_listener's.
   void context_shut_down() noexcept;
 
@@ -43,6 +50,8 @@ class waiting_room final : public std::enable_shared_from_this<waiting_room> {
   // Under the mutex:
   std::map<time, check_list> sleepers_;  // those of one time in the order in which they came
   std::size_t seated_ = 0;
+  bool closed_ = false;
+  std::vector<returned_turn> leaving_;  // came after the close
   std::optional<boost::asio::steady_timer> timer_;
   time armed_ = time::max();
 };

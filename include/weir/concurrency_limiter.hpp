@@ -50,8 +50,9 @@ static_assert(std::is_trivially_destructible_v<concurrency_options> &&
 ///
 /// **Thread safety.** Different leases may be used from different threads, one lease from one thread at a time.
 ///
-/// **Object lifetime.** A lease keeps the store open and `io_context::run()` busy, and has to end before the store's
-/// execution context.
+/// **Object lifetime.** A lease keeps the store open and `io_context::run()` busy, until it ends or the store is closed. It
+/// may outlive the store's execution context: then only release() and the destructor are allowed, and do nothing; the place
+/// lapses.
 class [[nodiscard]] lease {
  public:
   lease() noexcept = default;  ///< without a place
@@ -86,7 +87,8 @@ class [[nodiscard]] lease {
   /// throws.
   ///
   /// **Handler signature.** `void(error_code)`. The error is boost::asio::error::operation_aborted: when the place is given
-  /// back first, or the operation is cancelled (any type).
+  /// back first, or the operation is cancelled (any type). It is error::store_closed when the store is closed: from then
+  /// on nobody renews the lease.
   ///
   /// Executor and lifetime are as for limiter's functions. Throws std::logic_error if the lease never had a place.
   template <class CompletionToken = boost::asio::deferred_t>

@@ -38,7 +38,7 @@ enum class error {
   circuit_open,  ///< the store failed repeatedly, and is left alone until a probe succeeds
   store_full,    ///< the in-memory store holds as many live subjects as it may
   settlements_full,  ///< the in-memory store remembers as many settled decisions as it may; this one was not settled
-  store_closed,  ///< the store was closed, or its execution context shut down
+  store_closed,  ///< the store was closed
 
   // What the server said. Nothing was counted.
   authentication_failed,  ///< wrong or missing user or password

@@ -176,7 +176,8 @@ static_assert(std::is_trivially_destructible_v<claim>);
 ///
 /// **Thread safety.** Every function may be called from any thread, also on the same limiter.
 ///
-/// **Object lifetime.** A pending call keeps what it needs alive; the limiter and the subject's text may go at once.
+/// **Object lifetime.** A pending call keeps what it needs alive; the limiter and the subject's text may go at once. Once the
+/// store's execution context is destroyed, only the destructor may be called.
 ///
 /// All asynchronous functions below have this in common:
 ///
@@ -236,7 +237,7 @@ class limiter {
   ///
   /// Cancelled while it waits, it gives a turn back as far as that leaves the others theirs: all of it if nobody
   /// stands behind, and what is left of a bucket, window or log otherwise. A turn whose holder died
-  /// counts as used. Closing the store disturbs nobody who has a turn.
+  /// counts as used. When the store is closed, waiters give their turns back; see store::close().
   ///
   /// With count_refused, nobody can wait: error::cannot_wait.
   ///

@@ -16,7 +16,12 @@ class store_backend;
 /// limiters and pending calls included) is gone. A Redis store keeps `io_context::run()` busy until then, so let the last
 /// handle belong to the work itself, such as a coroutine's local variable, or call close().
 ///
-/// Thread safety: everything, on the same or on different handles, may be called from any thread.
+/// **Object lifetime.** Stores, limiters, leases and the executor's context may end in any order. When the context is
+/// destroyed, pending calls end with it: their handlers are destroyed, and do not run. From then on only destructors, close()
+/// and lease::release() are allowed, and do nothing. While a context is being destroyed, no other thread may use its stores,
+/// nor their limiters and leases. See docs/lifetime.md.
+///
+/// **Thread safety.** Everything, on the same or on different handles, may be called from any thread.
 class store {
  public:
   explicit store(std::shared_ptr<detail::store_backend> backend) noexcept;
@@ -24,8 +29,13 @@ class store {
   /// Completion handlers without an executor of their own run here.
   boost::asio::any_io_executor get_executor() const noexcept;
 
-  /// Ends every pending call with error::store_closed (error::outcome_unknown if it was sent), closes the connection and
-  /// refuses what comes later. An open connection keeps `io_context::run()` busy; closing lets it return. Idempotent.
+  /// Ends every call, and lets `io_context::run()` return. A pending call gets error::store_closed, or error::outcome_unknown
+  /// if it was sent. A waiter in acquire() or acquire_all() gives its turn back, and gets error::store_closed once the server
+  /// has confirmed that. What is not confirmed within the store's `timeout` from now gets error::outcome_unknown: the turn may
+  /// still be booked. Then the connection is closed. lease::lost() ends with error::store_closed; a lease that its holder does
+  /// not release is not renewed, and lapses. A later call gets error::store_closed.
+  ///
+  /// The executor's context has to run until all that is done. Idempotent; does nothing once the context is gone.
   void close();
 
   /// For limiters.
@@ -47,7 +57,7 @@ class store {
 /// (true or false), as in redis_options. Percent-escapes are decoded in every part.
 ///
 /// Returns at once; connecting goes on in the background, and calls made meanwhile wait for it within their deadlines.
-/// The executor's context has to outlive the store.
+/// Calls need the executor's context: see store.
 ///
 /// Throws boost::system::system_error with error::invalid_url, error::unsupported_scheme or error::invalid_tls_file; no
 /// part of the URL appears in the text.

@@ -86,12 +86,14 @@ void lease_keeper::watch(check& c) {
   {
     const std::lock_guard lock(mutex_);
     lease_book::entry* e = book_.find(c.cost);
-    if (e != nullptr && e->stands == lease_book::standing::held && !context_gone_) {
+    const bool is_held = e != nullptr && e->stands == lease_book::standing::held;
+    if (is_held && !closed_ && !context_gone_) {
       c.stage = check_stage::waiting;
       e->watchers.push_back(c);
       return;
     }
     if (e == nullptr) c.ec = asio::error::operation_aborted;
+    if (is_held) c.ec = error::store_closed;
     c.stage = check_stage::done;
   }
   c.finish(delivery::post);
@@ -110,7 +112,7 @@ void lease_keeper::unwatch(check& c) {
 
 /// Under the mutex.
 void lease_keeper::arm(const core_ptr& core) {
-  if (context_gone_) return;
+  if (closed_ || context_gone_) return;
   const time next = book_.wakeup();
   if (next == time::max()) {
     // With nothing to wait for, run() may return.
@@ -120,7 +122,7 @@ void lease_keeper::arm(const core_ptr& core) {
     armed_ = next;
     if (!timer_) {
       timer_.emplace(core->store->get_executor());
-      core->store->guests().add(std::shared_ptr<shutdown_listener>(core, this));
+      core->store->limiters().add(core);
     }
     timer_->expires_at(next);
     timer_->async_wait([core](error_code ec) {
@@ -143,6 +145,7 @@ void lease_keeper::on_renewed(const call& c) {
   check_list told;
   {
     const std::lock_guard lock(mutex_);
+    if (closed_) return;
     if (book_.answered(c.cost, what, c.left_at(), now())) told.swap(book_.find(c.cost)->watchers);
     for (check& w : told) w.stage = check_stage::done;
   }
@@ -176,16 +179,36 @@ void lease_keeper::look_after(const core_ptr& core, check_list told) {
   }
 }
 
+/// Under the mutex.
+check_list lease_keeper::take_watchers() {
+  check_list all;
+  book_.for_each([&](lease_book::entry& e) {
+    for (check& c : e.watchers) c.stage = check_stage::done;
+    all.splice(all.end(), e.watchers);
+  });
+  return all;
+}
+
+void lease_keeper::close() {
+  check_list told;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    // With nothing to wait for, run() may return.
+    if (timer_) timer_->cancel();
+    armed_ = time::max();
+    told = take_watchers();
+  }
+  finish_all(std::move(told), error::store_closed);
+}
+
 void lease_keeper::context_shut_down() noexcept {
   check_list dropped;
   {
     const std::lock_guard lock(mutex_);
     context_gone_ = true;
     timer_.reset();
-    book_.for_each([&](lease_book::entry& e) {
-      for (check& c : e.watchers) c.stage = check_stage::done;
-      dropped.splice(dropped.end(), e.watchers);
-    });
+    dropped = take_watchers();
   }
   discard(std::move(dropped));
 }

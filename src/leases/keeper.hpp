@@ -9,7 +9,6 @@
 #include "leases/book.hpp"
 #include "policy/lease_set.hpp"
 #include "random_number.hpp"
-#include "shutdown_registry.hpp"
 
 namespace weir::detail {
 
@@ -17,7 +16,7 @@ namespace weir::detail {
 /// come from any thread. No lock is held while a store is called or a handler is handed over.
 ///
 /// It belongs to its limiter_core, which is passed along: what is under way keeps it alive.
-class lease_keeper final : private shutdown_listener {
+class lease_keeper final {
  public:
   using time = lease_book::time;
   using core_ptr = std::shared_ptr<const limiter_core>;
@@ -47,10 +46,15 @@ class lease_keeper final : private shutdown_listener {
   void watch(check& c);
   void unwatch(check& c);
 
+  /// The store is closing: all watchers hear store_closed. Leases that are not released lapse: nobody renews them.
+  void close();
+  /// As shutdown_listener's.
+  void context_shut_down() noexcept;
+
  private:
   class call;
 
-  void context_shut_down() noexcept override;
+  check_list take_watchers();
   void on_timer(const core_ptr& core);
   void on_renewed(const call& c);
   void look_after(const core_ptr& core, check_list told);
@@ -64,6 +68,7 @@ class lease_keeper final : private shutdown_listener {
   lease_book book_;
   std::optional<boost::asio::steady_timer> timer_;
   time armed_ = time::max();  // when the timer fires
+  bool closed_ = false;
   bool context_gone_ = false;
 };
 

@@ -76,6 +76,8 @@ struct orders {
   std::vector<std::pair<ask_ptr, cancel_scope>> cancels;  // asks that nobody wants
   std::vector<ask_ptr> starts;                            // in this order
   check_list told;                                        // callers who have their result
+  std::vector<std::pair<ask_ptr, check*>> closing;  // turns to give back, and who is told after that
+  std::shared_ptr<void> hold;                       // let go of when all that is done
 };
 
 }  // namespace weir::detail

@@ -123,6 +123,21 @@ void subject_line::on_time(time now, orders& o) {
   fill_up(now, o);
 }
 
+void subject_line::close(orders& o) {
+  while (!outside_.empty()) tell(*outside_.begin(), error::store_closed, o);
+  while (asks_out_ == 0 && !inside_.empty()) {
+    waiter& w = *inside_.begin();
+    check& c = *w.caller;
+    const std::size_t before = o.returns.size();
+    withdraw(w, o);
+    tell(w, error::store_closed, o);
+    if (o.returns.size() == before) continue;  // nothing was booked in the store
+    c.line.unlink();
+    o.closing.emplace_back(std::move(o.returns.back()), &c);
+    o.returns.pop_back();
+  }
+}
+
 subject_line::time subject_line::wakeup() const {
   const time next = turns_.empty() ? time::max() : turns_.begin()->due();
   if (outside_by_patience_.empty()) return next;

@@ -38,6 +38,10 @@ class subject_line final {
   void answered(ask& a, time now, orders& o);
   void on_time(time now, orders& o);
 
+  /// The store is closing: all leave. Those inside do so together, when no answer is due: so that the last turn goes back
+  /// first. To be called again after each answer.
+  void close(orders& o);
+
   /// time::max() for never.
   time wakeup() const;
   /// Nobody waits, and no answer is due.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "delivery_batch.hpp"
+#include "give_back.hpp"
 #include "limiter_core.hpp"
 
 namespace weir::detail {
@@ -29,7 +30,7 @@ void waiting_line::arrive(check& c) {
     if (!context_gone_) {
       if (!timer_) {
         timer_.emplace(core->store->get_executor());
-        core->store->guests().add(std::shared_ptr<shutdown_listener>(core, this));
+        core->store->limiters().add(core);
       }
       row& r = row_of(c);
       const time now = clock_now();
@@ -66,7 +67,9 @@ void waiting_line::answered(ask& a, delivery how) {
     row& r = known_row_of(a);
     const time now = clock_now();
     r.line.answered(a, now, o);
+    if (closed_) r.line.close(o);
     note(core, r, o);
+    if (rows_.empty()) o.hold = std::move(hold_);
   }
   carry_out(core, o, how);
 }
@@ -83,6 +86,24 @@ void waiting_line::on_timer(const core_ptr& core) {
       note(core, r, o);
     }
     arm(core);
+  }
+  carry_out(core, o, delivery::post);
+}
+
+void waiting_line::close(const core_ptr& core, std::shared_ptr<void> hold) {
+  // Those who were on their way back are in front of the others.
+  returns_.send();
+  orders o;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(closed_, true) || context_gone_) return;
+    std::vector<row*> rows;
+    for (const auto& [subject, r] : rows_) rows.push_back(r.get());
+    for (row* r : rows) {
+      r->line.close(o);
+      note(core, *r, o);
+    }
+    if (!rows_.empty()) hold_ = std::move(hold);
   }
   carry_out(core, o, delivery::post);
 }
@@ -151,6 +172,9 @@ void waiting_line::carry_out(const core_ptr& core, orders& o, delivery how) {
     for (const ask_ptr& a : o.returns) turns.push_back(a.get());
     returns_.add(executor, turns, [core] { core->line->returns_are_sent(core); });
   }
+  std::vector<returned_turn> closing;
+  for (const auto& [turn, caller] : o.closing) closing.push_back({turn.get(), caller});
+  give_back_and_tell(std::move(closing));
   for (const auto& [a, scope] : o.cancels) core->store->cancel(*a, scope);
   submit(core);
   const bool is_one = !o.told.empty() && std::next(o.told.begin()) == o.told.end();
@@ -216,10 +240,12 @@ std::size_t waiting_line::subjects() const {
 
 void waiting_line::context_shut_down() noexcept {
   check_list dropped;
+  std::shared_ptr<void> hold;
   {
     const std::lock_guard lock(mutex_);
     context_gone_ = true;
     timer_.reset();
+    hold = std::move(hold_);
     agenda_.clear();
     for (const ask_ptr& a : to_start_) a->self.reset();
     to_start_.clear();

@@ -12,7 +12,6 @@
 
 #include "lines/subject_line.hpp"
 #include "returned_turns.hpp"
-#include "shutdown_registry.hpp"
 
 namespace weir::detail {
 
@@ -21,7 +20,7 @@ namespace weir::detail {
 /// is handed over. Asks reach the store in the order in which the lines made them.
 ///
 /// It belongs to its limiter_core, which every caller and every ask keeps alive.
-class waiting_line final : private shutdown_listener {
+class waiting_line final {
  public:
   using time = check::steady_time;
   using core_ptr = std::shared_ptr<const limiter_core>;
@@ -33,6 +32,11 @@ class waiting_line final : private shutdown_listener {
   void cancel(check& c, cancel_scope scope);
   /// The store is done with it.
   void answered(ask& a, delivery how);
+
+  /// The store is closing: ends the waiting of all, and gives their turns back. `hold` is kept until no answer is due.
+  void close(const core_ptr& core, std::shared_ptr<void> hold);
+  /// As shutdown_listener's.
+  void context_shut_down() noexcept;
 
   /// Subjects for which somebody waits, or an answer is due.
   std::size_t subjects() const;
@@ -47,7 +51,6 @@ class waiting_line final : private shutdown_listener {
     time alarm = time::max();  // its place in the agenda
   };
 
-  void context_shut_down() noexcept override;
   void on_timer(const core_ptr& core);
   row& row_of(const check& c);
   row& known_row_of(const check& c);
@@ -70,7 +73,9 @@ class waiting_line final : private shutdown_listener {
   std::size_t unsent_returns_ = 0;  // batches; until then nothing is started
   std::optional<boost::asio::steady_timer> timer_;
   time armed_ = time::max();  // when the timer fires
+  bool closed_ = false;
   bool context_gone_ = false;
+  std::shared_ptr<void> hold_;  // the store's, while it is closing
 };
 
 }  // namespace weir::detail

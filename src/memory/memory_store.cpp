@@ -10,9 +10,11 @@
 
 #include "clock.hpp"
 #include "conclude.hpp"
+#include "give_back.hpp"
 #include "limiter_core.hpp"
 #include "memory/shard.hpp"
 #include "options_check.hpp"
+#include "shutdown_registry.hpp"
 #include "waiting_room.hpp"
 
 namespace weir {
@@ -39,14 +41,14 @@ class memory_store final : public detail::store_backend, public detail::shutdown
   void start(detail::check& c) override {
     const phase now = phase_.load(std::memory_order_relaxed);
     c.stage = detail::check_stage::done;
-    if (now == phase::open) {
+    if (now == phase::open || (now == phase::closed && detail::gives_back(c))) {
       answer(c);
     } else if (now == phase::closed) {
       c.ec = error::store_closed;
     } else {
       return c.finish(detail::delivery::discard);
     }
-    if (detail::conclude(c) && room_->seat(c)) return;
+    if (detail::conclude(c) && room_->seat(c)) return room_->give_back();
     c.finish(detail::delivery::post);
   }
 
@@ -55,7 +57,9 @@ class memory_store final : public detail::store_backend, public detail::shutdown
 
   void close() override {
     phase was = phase::open;
-    phase_.compare_exchange_strong(was, phase::closed, std::memory_order_relaxed);
+    if (!phase_.compare_exchange_strong(was, phase::closed, std::memory_order_relaxed)) return;
+    close_limiters(nullptr);
+    room_->close();
   }
   boost::asio::any_io_executor get_executor() const noexcept override { return executor_; }
   std::string_view key_prefix() const noexcept override { return "weir"; }
@@ -64,7 +68,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     phase_.store(phase::gone, std::memory_order_relaxed);
     executor_ = {};
     room_->context_shut_down();
-    for (const auto& guest : guests().present()) guest->context_shut_down();
+    end_limiters();
   }
 
  private:

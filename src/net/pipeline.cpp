@@ -51,11 +51,13 @@ std::chrono::microseconds pipeline::timeout_of(const check& c) const noexcept {
 void pipeline::submit(check& c, time now) {
   const std::size_t before = pending_;
   pending_ += weight_of(c);
-  if (refusal_ != error{}) return finish(c, refusal_);
+  const bool is_last = closed_ && !ended_ && detail::gives_back(c);
+  if (refusal_ != error{} && !is_last) return finish(c, refusal_);
   // First: of a store that has failed, a full line says nothing.
   if (!breaker_.lets_through(now)) return finish(c, error::circuit_open);
   // Alone, even the largest may wait.
-  if (before > 0 && pending_ > options_.max_pending) return finish(c, error::overloaded);
+  const bool fits = before == 0 || pending_ <= options_.max_pending;
+  if (!fits && !is_last) return finish(c, error::overloaded);
   c.deadline = now + timeout_of(c);
   c.stage = check_stage::waiting;
   waiting_.push_back(c);
@@ -111,7 +113,7 @@ void pipeline::connected(const redis::script_set& known) {
 }
 
 void pipeline::refused(error reason) {
-  refusal_ = reason;
+  refusal_ = closed_ ? error::store_closed : reason;
   finish_all(again_, reason);
   finish_all(waiting_, reason);
 }
@@ -145,7 +147,11 @@ void pipeline::requeue(redis::call& c) {
       check& waiting = *it++;
       waiting.stage = check_stage::waiting;
       const bool is_stand_in = waiting.unwanted && waiting.kind == detail::check_kind::acquire;
-      if (is_stand_in) finish(waiting);  // nothing was booked, and now nothing need be
+      if (is_stand_in) {
+        finish(waiting);  // nothing was booked, and now nothing need be
+      } else if (closed_ && !detail::gives_back(waiting)) {
+        finish(waiting, error::store_closed);
+      }
     }
     again_.splice(again_.end(), key.checks);
   }
@@ -297,7 +303,28 @@ pipeline::stream_state pipeline::consume(redis::reply_reader& reader, time now) 
 }
 
 void pipeline::close() {
-  closed_ = true;
+  if (std::exchange(closed_, true)) return;
+  refusal_ = error::store_closed;
+  for (check_list* list : {&again_, &waiting_}) {
+    for (auto it = list->begin(); it != list->end();) {
+      check& c = *it++;
+      if (!detail::gives_back(c)) finish(c, error::store_closed);
+    }
+  }
+  for (redis::call& call : calls_) {
+    for (redis::call_key& key : call.keys) {
+      for (auto it = key.checks.begin(); it != key.checks.end();) {
+        check& c = *it++;
+        const bool stays = detail::gives_back(c) || c.kind == detail::check_kind::acquire;
+        if (!stays) finish(c, error::outcome_unknown);
+      }
+    }
+  }
+}
+
+void pipeline::end() {
+  close();
+  ended_ = true;
   refused(error::store_closed);
   for (redis::call& c : calls_) {
     for (redis::call_key& key : c.keys) finish_all(key.checks, error::outcome_unknown);
@@ -311,7 +338,7 @@ check_list pipeline::take_done() {
 }
 
 check_list pipeline::abandon() {
-  close();
+  end();
   return take_done();
 }
 

@@ -88,8 +88,12 @@ class pipeline {
   /// Has the next write ask for a sign of life.
   void ping() { ping_wanted_ = true; }
 
-  /// Ends every check, now and later: with store_closed, or outcome_unknown if it was sent.
+  /// Ends every check, now and later: with store_closed, or outcome_unknown if it was sent. Until end(), it still takes
+  /// what gives back, and waits for the answers to that and for turns that were asked for.
   void close();
+  void end();
+  /// No check is pending, and none is done that take_done() has not handed over.
+  bool is_idle() const noexcept { return pending_ == 0 && done_.empty(); }
 
   // Time.
 
@@ -159,6 +163,7 @@ class pipeline {
   error suspicion_{};              // not zero: said in place of timed_out
   error refusal_{};                // not zero: checks are turned away with it
   bool closed_ = false;
+  bool ended_ = false;
 };
 
 }  // namespace weir::net

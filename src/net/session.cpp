@@ -49,12 +49,21 @@ void session::wake_strand() {
 }
 
 void session::deliver(check_list&& done) {
+  bool has_sleepers = false;
   for (auto it = done.begin(); it != done.end();) {
     check& c = *it++;
-    if (!detail::conclude(c)) continue;
+    const bool sleeps = detail::conclude(c);
+    if (!sleeps && !c.unwanted) continue;
     c.line.unlink();
-    if (!room_->seat(c)) done.push_front(c);
+    if (c.unwanted) {
+      c.finish(detail::delivery::post);  // ours: what it gives back is to go out soon
+    } else if (room_->seat(c)) {
+      has_sleepers = true;
+    } else {
+      done.push_front(c);
+    }
   }
+  if (has_sleepers) room_->give_back();
   detail::delivery_batch::post(executor_, std::move(done));
 }
 
@@ -75,9 +84,9 @@ void session::start_all(std::span<check* const> checks) {
       for (check* c : checks) dropped.push_back(*c);
     } else {
       for (check* c : checks) core_.submit(*c, t);
+      done = core_.take_done();
       wake = needs_strand();
     }
-    done = core_.take_done();
     if (wake || !done.empty()) self = shared_from_this();
   }
   if (wake) wake_strand();
@@ -88,27 +97,42 @@ void session::start_all(std::span<check* const> checks) {
 void session::cancel(check& c, detail::cancel_scope scope) {
   check_list done;
   bool was_done = false;
+  // As in start_all().
+  std::shared_ptr<session> self;
   {
     const std::lock_guard lock(mutex_);
     was_done = c.stage == detail::check_stage::done;
     if (!was_done) core_.cancel(c, scope);
     done = core_.take_done();
+    if (core_.is_closing() && needs_strand()) self = shared_from_this();
   }
   if (was_done) room_->cancel(c, scope);
   deliver(std::move(done));
+  if (self != nullptr) self->wake_strand();
 }
 
 void session::close() {
   check_list done;
-  bool wake = false;
   {
     const std::lock_guard lock(mutex_);
-    core_.close();
-    wake = !context_gone_;
+    if (context_gone_ || !core_.close(now())) return;
     done = core_.take_done();
   }
   deliver(std::move(done));
-  if (wake) wake_strand();
+  // From here on, and from the limiters in which an answer is due; until all of them let go of it.
+  const std::shared_ptr<void> hold(nullptr,
+                                   [self = shared_from_this()](void*) { self->may_stop(); });
+  close_limiters(hold);
+  room_->close();
+}
+
+void session::may_stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (context_gone_) return;
+    core_.stop_when_idle();
+  }
+  wake_strand();
 }
 
 void session::context_shut_down() noexcept {
@@ -124,7 +148,7 @@ void session::context_shut_down() noexcept {
   }
   detail::discard(std::move(dropped));
   room_->context_shut_down();
-  for (const auto& guest : guests().present()) guest->context_shut_down();
+  end_limiters();
 }
 
 // ---- the strand
@@ -135,7 +159,7 @@ void session::drive(Event&& event) {
     session_core::actions a;
     std::span<char> room;
     time rearm = time::max();
-    bool stopped = false;
+    bool stopped = false, closing = false;
     check_list done;
     {
       const std::lock_guard lock(mutex_);
@@ -148,6 +172,7 @@ void session::drive(Event&& event) {
       if (core_.wakeup() < armed_) rearm = armed_ = core_.wakeup();
       stopped = core_.current() == session_core::state::stopped;
       done = core_.take_done();
+      closing = core_.is_closing() && !done.empty();  // what is done may have been the last
     }
     if (stopped) {
       timer_->cancel();
@@ -157,7 +182,7 @@ void session::drive(Event&& event) {
     // I/O before the callers: what they do next must not delay it.
     perform(a, room);
     deliver(std::move(done));
-    if (!a.open && !a.close && !a.read && a.write.empty()) return;
+    if (!closing && !a.open && !a.close && !a.read && a.write.empty()) return;
   }
 }
 

@@ -60,6 +60,7 @@ class session final : public detail::store_backend,
   /// On any thread: whether the strand has to look after the core. Under the mutex.
   bool needs_strand();
   void wake_strand();
+  void may_stop();
   void deliver(detail::check_list&& done);
 
   const redis_options options_;

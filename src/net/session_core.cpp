@@ -25,31 +25,35 @@ session_core::session_core(const redis_options& options, std::uint32_t seed)
 
 detail::check_list session_core::abandon() {
   state_ = state::stopped;
-  closed_ = true;
+  closed_ = stopping_ = true;
   return pipeline_.abandon();
 }
 
-void session_core::close() {
-  if (closed_) return;
-  closed_ = true;
+bool session_core::close(time now) {
+  if (std::exchange(closed_, true)) return false;
   pipeline_.close();
+  give_up_ = now + options_.timeout;
+  return true;
+}
+
+void session_core::stop() {
+  stopping_ = true;
+  pipeline_.end();
+  open_wanted_ = false;
   alarm_ = time::max();
-  if (opening_ || reading_ || writing_) {
-    state_ = state::draining;
-    close_wanted_ = true;
-  } else {
-    state_ = state::stopped;
-  }
+  close_wanted_ = true;
+  state_ = state::draining;
 }
 
 bool session_core::has_actions() const noexcept {
-  return open_wanted_ || close_wanted_ ||
+  return open_wanted_ || close_wanted_ || (is_closing() && may_stop_ && pipeline_.is_idle()) ||
          (state_ == state::greeting && !writing_ && greeting_wanted_) ||
          (state_ == state::ready && !writing_ && pipeline_.wants_write());
 }
 
 session_core::actions session_core::next(time now) {
   actions a;
+  if (is_closing() && may_stop_ && pipeline_.is_idle()) stop();
   if (close_wanted_) {
     close_wanted_ = false;
     a.close = true;
@@ -202,7 +206,7 @@ void session_core::ended() {
 /// The end of draining, once the close has been handed out and everything under way has come back.
 void session_core::gone(time now) {
   if (opening_ || reading_ || writing_ || close_wanted_) return;
-  if (closed_) {
+  if (stopping_) {
     state_ = state::stopped;
     return;
   }
@@ -223,6 +227,7 @@ void session_core::watch(time now) {
 
 void session_core::on_time(time now) {
   pipeline_.expire(now);
+  if (is_closing() && now >= give_up_) return stop();
   if (now < alarm_) return;
   switch (state_) {
     case state::pausing:

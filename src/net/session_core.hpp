@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -51,7 +52,13 @@ class session_core {
   void cancel(detail::check& c, detail::cancel_scope scope) { pipeline_.cancel(c, scope); }
   detail::check_list take_done() { return pipeline_.take_done(); }
   detail::check_list abandon();
-  void close();
+  /// See store::close(). What gives back is waited for until `timeout` has passed; after the next call, no longer than it
+  /// takes.
+  /// False if it was closed before.
+  bool close(time now);
+  void stop_when_idle() noexcept { may_stop_ = true; }
+  /// Closed, and not stopped yet.
+  bool is_closing() const noexcept { return closed_ && !stopping_; }
 
   // The driver.
   actions next(time now);
@@ -71,7 +78,8 @@ class session_core {
 
   /// When on_time() has to be called next; time::max() for never.
   time wakeup() const noexcept {
-    return state_ == state::stopped ? time::max() : std::min(alarm_, pipeline_.wakeup());
+    if (state_ == state::stopped) return time::max();
+    return std::min({alarm_, pipeline_.wakeup(), is_closing() ? give_up_ : time::max()});
   }
   void on_time(time now);
 
@@ -81,6 +89,7 @@ class session_core {
  private:
   static constexpr std::size_t read_size = 16 * 1024;
 
+  void stop();
   void start_opening(time now);
   void greet();
   void lost(error reason, error suspicion = error{});
@@ -112,6 +121,9 @@ class session_core {
   bool was_ready_ = false;
   bool turned_away_ = false;  // by an address that has not served, or broke: it is another one's turn
   bool closed_ = false;
+  bool may_stop_ = false;
+  bool stopping_ = false;
+  time give_up_ = time::max();  // closing: what has not come back is not waited for any longer
 };
 
 }  // namespace weir::net

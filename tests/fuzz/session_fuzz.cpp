@@ -149,7 +149,8 @@ struct driver {
       }
       closing = (closing || a.close) && (opening || reading || writing);
       collect();
-      if (!a.open && !a.read && !a.close && a.write.empty()) return;
+      const bool has_none = !a.open && !a.read && !a.close && a.write.empty();
+      if (has_none && !core.has_actions()) return;
     }
   }
   void collect() {
@@ -348,7 +349,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         d.core.on_time(d.now);
         break;
       case 11:
-        if (in.byte() == 255) d.core.close(), closed = true;
+        if (in.byte() == 255) d.core.close(d.now), d.core.stop_when_idle(), closed = true;
         break;
       case 12: {
         const std::uint8_t how = in.byte();
@@ -387,7 +388,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto& c : d.checks) require(c.finished <= 1);
   }
   if (end % 2 == 1 && !closed) recover(d, end % 4 == 3, end % 8 == 7);
-  d.core.close();
+  d.core.close(d.now);
+  d.core.stop_when_idle();
+  d.now += d.options.timeout;  // what still gives back is not waited for any longer
+  d.core.on_time(d.now);
   d.pump();
   d.all_comes_back();
   require(d.core.current() == session_core::state::stopped);

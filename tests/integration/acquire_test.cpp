@@ -300,19 +300,6 @@ BOOST_AUTO_TEST_CASE(for_some_limiters_nobody_can_wait) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(closing_the_store_disturbs_nobody_who_has_a_turn) {
-  on_both([&](weir::store store) {
-    const limiter l(store, "r", weir::token_bucket{.capacity = 1, .refill = {1, 20ms}});
-    crowd c;
-    l.acquire("a", c.caller());
-    l.acquire("a", c.caller());
-    weir::test::run_until(io, [&] { return c.answered() == 1; });
-    store.close();
-    weir::test::run_until_complete(io, c);
-    BOOST_TEST(c.allowed() == 2u);
-  });
-}
-
 BOOST_AUTO_TEST_CASE(a_context_may_end_while_somebody_sleeps) {
   for (const bool in_memory : {true, false}) {
     asio::io_context ends;

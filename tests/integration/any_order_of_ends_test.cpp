@@ -24,13 +24,13 @@ constexpr weir::acquire_options patiently{.max_wait = std::chrono::hours{24 * 30
 
 enum class place { memory, redis };
 enum class state { idle, recording, acquiring, sleeping, sleeping_for_several, held, cooling_down };
-enum class ending { stopped, outstanding };
+enum class ending { closed, stopped, outstanding };
 
 constexpr place places[] = {place::memory, place::redis};
 constexpr state states[] = {
     state::idle, state::recording,   state::acquiring, state::sleeping, state::sleeping_for_several,
     state::held, state::cooling_down};
-constexpr ending endings[] = {ending::stopped, ending::outstanding};
+constexpr ending endings[] = {ending::closed, ending::stopped, ending::outstanding};
 
 weir::test::redis_server& server() {
   static weir::test::redis_server started;
@@ -104,7 +104,13 @@ class service {
     }
   }
 
-  void stop() { context_->stop(); }
+  void come_to(ending e) {
+    if (e == ending::stopped) context_->stop();
+    if (e == ending::closed) {
+      store_->close();
+      weir::test::run_out(*context_);
+    }
+  }
 
   /// 'l': the limiter and the gate, 's': the store, 'p': the lease's place, 'c': the context.
   void end(char which) {
@@ -158,7 +164,7 @@ struct fixture {
                                           << ", order " << order) {
                 service made(where, on_strand);
                 made.come_to(s);
-                if (e == ending::stopped) made.stop();
+                made.come_to(e);
                 ends(made, order);
               }
             } while (std::next_permutation(order.begin(), order.end()));

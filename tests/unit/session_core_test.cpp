@@ -282,14 +282,50 @@ BOOST_AUTO_TEST_CASE(closing_in_every_state_ends_in_stopped) {
       if (in >= 3) d.greet_back();
       if (in == 4) d.submit();
       if (in == 5) d.received_nothing();  // pausing
-      d.core.close();
+      d.close();
       d.pump();
       BOOST_TEST((d.core.current() == state::stopped));
       BOOST_TEST((!d.opening && !d.reading && !d.writing));
       BOOST_TEST((d.core.wakeup() == moment::max()));
       BOOST_TEST(done_with(d.submit("later"), error::store_closed));
-      d.core.close();
+      d.close();
       d.pump();
+      BOOST_TEST(d.opens == 1);
+    }
+  }
+}
+
+// The answer may be a turn, which is to go back.
+BOOST_AUTO_TEST_CASE(a_closing_connection_waits_for_turns_and_for_what_gives_back) {
+  for (const bool is_answered : {true, false}) {
+    BOOST_TEST_CONTEXT("answered: " << is_answered) {
+      driver d;
+      d.become_ready();
+      auto& plain = d.submit("a");
+      d.write_succeeds();
+      auto& asked = d.start(
+          d.checks.emplace_back(d.limiter, "b", 1, weir::detail::check_kind::acquire, 1h));
+      d.write_succeeds();
+      d.close();
+      d.pump();
+      BOOST_TEST(done_with(plain, error::outcome_unknown));
+      BOOST_TEST(!asked.finished);
+      auto& back = d.start(
+          d.checks.emplace_back(d.limiter, "c", 1, weir::detail::check_kind::give_back, 1h));
+      BOOST_TEST(!d.write_succeeds().empty());
+      BOOST_TEST(done_with(d.submit("later"), error::store_closed));
+      if (is_answered) {
+        d.received(one_admitted);  // plain, which nobody awaits
+        d.received("-ERR\r\n");
+        BOOST_TEST((d.core.current() == state::ready));
+        d.received("-ERR\r\n");
+        BOOST_TEST(done_with(back, error::server_error));
+      } else {
+        d.advance(d.options.timeout);
+        BOOST_TEST(done_with(asked, error::outcome_unknown));
+        BOOST_TEST(done_with(back, error::outcome_unknown));
+      }
+      BOOST_TEST((d.core.current() == state::stopped));
       BOOST_TEST(d.opens == 1);
     }
   }
@@ -298,20 +334,19 @@ BOOST_AUTO_TEST_CASE(closing_in_every_state_ends_in_stopped) {
 BOOST_AUTO_TEST_CASE(what_comes_back_before_the_close_is_handed_out_does_not_stop_it) {
   driver d;
   d.become_ready();
-  d.core.close();
+  d.close();
   d.reading = false;
   d.core.received(false, 0, d.now);
   BOOST_TEST((d.core.current() == state::draining));
-  BOOST_TEST((d.core.wakeup() == moment::max()));
   BOOST_TEST(d.core.next(d.now).close);
   BOOST_TEST((d.core.current() == state::stopped));
 }
 
 BOOST_AUTO_TEST_CASE(closing_again_while_draining_asks_for_nothing) {
   driver d;
-  d.core.close();
+  d.close();
   BOOST_TEST(d.core.next(d.now).close);
-  d.core.close();
+  d.close();
   BOOST_TEST(!d.core.has_actions());
   BOOST_TEST(!d.core.next(d.now).close);
   d.opened(error{});

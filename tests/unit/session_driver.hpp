@@ -38,6 +38,12 @@ struct driver {
   }
   ~driver() { core.abandon().clear(); }
 
+  void close() {
+    core.close(now);
+    core.stop_when_idle();
+    collect();
+  }
+
   void pump() {
     for (;;) {
       const bool announced = core.has_actions();
@@ -67,7 +73,8 @@ struct driver {
       }
       collect();
       if (a.close && settles_at_once) settle_after_close();
-      if (!a.close && !a.open && !a.read && a.write.empty()) return;
+      const bool has_none = !a.close && !a.open && !a.read && a.write.empty();
+      if (has_none && !core.has_actions()) return;
     }
   }
   void collect() {

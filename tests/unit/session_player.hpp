@@ -172,7 +172,7 @@ inline void player::strike(kind what) {
       break;
     case kind::close:
       closed_ = true;
-      core.close();
+      core.close(now), core.stop_when_idle();
       pump();
       BOOST_TEST_REQUIRE(all_finished());
       break;

@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(a_closed_store_says_so_whatever_the_server_said) {
   std::copy(refused_greeting.begin(), refused_greeting.end(), d.core.room().begin());
   d.reading = false;
   d.core.received(true, refused_greeting.size(), d.now);
-  d.core.close();
+  d.close();
   d.pump();
   BOOST_TEST((d.core.current() == state::stopped));
   BOOST_TEST(done_with(d.submit(), error::store_closed));
