@@ -22,6 +22,9 @@ struct moment {
   moment(instant now, instant turn) noexcept : clock(now), when(turn) {}
 };
 
+/// So long is a state kept after it has ended or was emptied: the clock may step back by that.
+inline constexpr span grace = 2'000'000;
+
 /// Turns booked ahead, as a state knows them.
 struct booking {
   instant written = 0;  // when the last was booked: that time has passed; 0: none is ahead

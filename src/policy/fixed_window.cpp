@@ -16,7 +16,6 @@ instant fixed_window::begin_of_window(instant at) const noexcept {
 
 /// The clock, or what the state knows to have passed.
 instant fixed_window::passed(const state& s, instant clock) const noexcept {
-  if (!s.is_open()) return clock;
   return std::max(clock, s.written > 0 ? s.written : s.start);
 }
 
@@ -100,11 +99,20 @@ void fixed_window::give_back(state& s, instant clock, const ticket& t, units cos
   const bool is_ahead = s.start > has_passed;
   if (is_in(s.start)) {
     s.count -= std::min(cost, s.count);
-    if (s.count == 0 && is_ahead && s.start_before > 0) s = {s.start_before, s.count_before};
+    if (s.count == 0 && is_ahead) {
+      // Nobody is left in the last window: the window before it is the last.
+      state found;
+      if (s.start_before > 0) {
+        s = {s.start_before, s.count_before};
+      } else if (!t.found.empty() && restore(t.found, found) && found.start < s.start) {
+        s = found;
+      }
+    }
   } else if (is_ahead && s.start_before > 0 && is_in(s.start_before)) {
     s.count_before -= std::min(cost, s.count_before);
   }
-  s = clock < s.start + window_ ? ahead_of(has_passed, s) : state();
+  s = ahead_of(has_passed, s);
+  if (matters_until(s) + grace <= clock) s = {};
 }
 
 fixed_window fixed_window::endless() const noexcept {

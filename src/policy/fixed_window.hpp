@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <span>
 #include <string_view>
 
@@ -13,7 +14,8 @@ namespace weir::policies {
 ///
 /// Turns. A request booked for a later window opens it before its time: until then nothing passes. The state then says when
 /// it was written, and that is the time which has passed; and how far the window before had come, to which it goes back
-/// if all who booked in the later one leave. Of several windows opened ahead, only the one before the last is remembered.
+/// if all who booked in the later one leave. Of several windows opened ahead, only the one before the last is remembered; what
+/// was before that, the booking that opened a window has found.
 class fixed_window {
  public:
   struct state {
@@ -41,7 +43,10 @@ class fixed_window {
 
   /// The same without its limit: what it counts is charged, whatever the limit says.
   fixed_window endless() const noexcept;
-  instant matters_until(const state& s) const noexcept { return s.start + window_; }
+  /// An empty one says until when time had come.
+  instant matters_until(const state& s) const noexcept {
+    return s.is_open() ? s.start + window_ : s.start;
+  }
 
   // Its other half is fixed_window.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
@@ -53,6 +58,9 @@ class fixed_window {
   static std::string_view settle_script() noexcept;
   using replay = state;
   script_arguments arguments(units cost) const noexcept;
+  std::array<std::int64_t, reply_width> fields(const state& s, instant) const noexcept {
+    return {s.start, s.count, s.written};
+  }
   bool coalesces() const noexcept { return true; }
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
 

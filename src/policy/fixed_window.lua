@@ -32,12 +32,9 @@ local function check(key, checks, write, into, at)
   if start < 0 then return 0 end
 
   -- A clock behind the window's start finds the window open; behind by more than a window, it takes the count along.
-  local passed = clock
+  local passed = written > 0 and written or start
+  if passed < clock then passed = clock end
   local open = count > 0 or written > 0
-  if open then
-    passed = written > 0 and written or start
-    if passed < clock then passed = clock end
-  end
   local moved = passed - clock > window
   if moved then
     start, passed = begin_of_window(start - (passed - clock)), clock
@@ -63,7 +60,7 @@ local function check(key, checks, write, into, at)
 
   local counted = count_refused and checks or admitted
   if counted > 0 or moved then
-    local ttl = format('%d', ceil((start + window - clock) / 1000))
+    local ttl = ttl_of(start + window)
     count = count + counted * cost
     if count > most then count = most end
     if start > passed then
@@ -75,7 +72,7 @@ local function check(key, checks, write, into, at)
       call('PEXPIRE', key, ttl)
     end
   elseif call('PTTL', key) == -1 then
-    call('PEXPIRE', key, format('%d', ceil((start + window - clock) / 1000)))
+    call('PEXPIRE', key, ttl_of(start + window))
   end
   return admitted
 end

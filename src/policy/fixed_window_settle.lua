@@ -13,18 +13,24 @@ local function give_back(key, ticket)
   if ahead then before, count_before = struct.unpack('<dd', call('GET', key), 25) end
   if turn >= start and turn < start + window then
     count = count > cost and count - cost or 0
-    if count == 0 and ahead and before > 0 then
-      start, count, before, count_before = before, count_before, 0, 0
+    if count == 0 and ahead then
+      -- Nobody is left in the last window: the window before it is the last.
+      if before > 0 then
+        start, count, before, count_before = before, count_before, 0, 0
+      elseif ticket[1] and ticket[1] < start then
+        start, count = ticket[1], ticket[2]
+      end
     end
   elseif ahead and before > 0 and turn >= before and turn < before + window then
     count_before = count_before > cost and count_before - cost or 0
   end
-  local ttl = format('%d', ceil((start + window - clock) / 1000))
-  if start > passed then
-    call('SET', key, struct.pack('<ddddd', start, count, passed, before, count_before), 'PX', ttl)
-  elseif count == 0 or clock >= start + window then
+  -- An empty window says until when time had come.
+  local ends = (count > 0 or start > passed) and start + window or start
+  if ends + grace <= clock then
     call('DEL', key)
+  elseif start > passed then
+    call('SET', key, struct.pack('<ddddd', start, count, passed, before, count_before), 'PX', ttl_of(ends))
   else
-    call('SET', key, struct.pack('<dd', start, count), 'PX', ttl)
+    call('SET', key, struct.pack('<dd', start, count), 'PX', ttl_of(ends))
   end
 end

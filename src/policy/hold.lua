@@ -21,13 +21,13 @@ local function check(key, checks, write, into, at)
   if upto - clock > longest then upto = clock end
   if not write or pause == 0 then
     if upto <= now then return checks end
-    if write and call('PTTL', key) == -1 then call('PEXPIRE', key, format('%d', ceil((upto - clock) / 1000))) end
+    if write and call('PTTL', key) == -1 then call('PEXPIRE', key, ttl_of(upto)) end
     return 0, upto
   end
   if clock + pause > upto then
-    call('SET', key, format('%d', clock + pause), 'PX', format('%d', ceil(pause / 1000)))
+    call('SET', key, format('%d', clock + pause), 'PX', ttl_of(clock + pause))
   elseif call('PTTL', key) == -1 then
-    call('PEXPIRE', key, format('%d', ceil((upto - clock) / 1000)))
+    call('PEXPIRE', key, ttl_of(upto))
   end
   return checks
 end

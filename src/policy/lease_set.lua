@@ -68,7 +68,7 @@ local function check(key, checks, write, into, at)
     end
   end
   if upto > last or (upto > 0 and call('PTTL', key) == -1) then
-    call('PEXPIRE', key, format('%d', ceil((upto - clock) / 1000)))
+    call('PEXPIRE', key, ttl_of(upto))
   end
   return pass and checks or 0
 end

@@ -155,7 +155,7 @@ void meter::give_back(state& s, instant clock, const ticket& t, units cost) cons
   } else if (!spaced_) {
     release(seen, t, time_of(cost), has_passed);
   }
-  if (seen != found) s = matters_until(seen) <= clock ? state{} : seen;
+  if (seen != found) s = matters_until(seen) + grace <= clock ? state{} : seen;
 }
 
 /// Of the last request: what was before, less what others got back since. If that is not known, as much less as it cost.

@@ -88,7 +88,7 @@ local function check(key, checks, write, into, at)
   if admitted > 0 or moved then
     local ends = next + (next_part > 0 and 1 or 0)
     if returned > 0 and ends < upto then ends = upto end
-    local ttl = format('%d', ceil((ends - clock) / 1000))
+    local ttl = ttl_of(ends)
     if admitted > 0 and time > last_turn then last_turn = time end
     if last_turn <= passed then passed, last_turn = 0, 0 end
     if last_turn > 0 or returned > 0 then
@@ -110,7 +110,7 @@ local function check(key, checks, write, into, at)
     end
   elseif call('PTTL', key) == -1 then
     if upto <= tat then upto = tat + 1 end
-    call('PEXPIRE', key, format('%d', ceil((upto - clock) / 1000)))
+    call('PEXPIRE', key, ttl_of(upto))
   end
   return admitted
 end

@@ -18,7 +18,7 @@ end
 local function store(key, tat, part, passed, last_turn, returned, upto)
   local ends = up(tat, part)
   if ends < upto then ends = upto end
-  if ends <= clock then
+  if ends + grace <= clock then
     call('DEL', key)
     return
   end
@@ -29,7 +29,7 @@ local function store(key, tat, part, passed, last_turn, returned, upto)
   else
     text = part > 0 and format('%d/%d', tat, part) or format('%d', tat)
   end
-  call('SET', key, text, 'PX', format('%d', ceil((ends - clock) / 1000)))
+  call('SET', key, text, 'PX', ttl_of(ends))
 end
 
 local function passed_by(tat, part, written)

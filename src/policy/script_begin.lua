@@ -30,6 +30,10 @@ local function refused(answer)
   return true
 end
 
+-- For how long a key stays whose state ends then, in milliseconds. The clock may step back by the grace, and finds it there.
+local grace = 2000000
+local function ttl_of(ends) return format('%d', ceil((ends + grace - clock) / 1000)) end
+
 -- Whether x may be a time or a count of ours: eight stray bytes are a double too, and must not get into the arithmetic.
 local function whole(x)
   return x >= 0 and x <= 9007199254740991 and x % 1 == 0

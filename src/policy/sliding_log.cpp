@@ -49,11 +49,12 @@ bool sliding_log::is_far_ahead(const state& s, instant clock) const noexcept {
 }
 
 sliding_log::state sliding_log::moved_to(const state& s, instant clock) const {
+  state moved;
+  if (s.empty()) return moved;
   const instant last = last_turn(s.entries_.back().time, s.ahead_);
   const std::size_t first = first_alive(s, last);
   const std::int64_t base = base_of(s, first);
   const units sum = distance(base, s.entries_.back().total);
-  state moved;
   const instant turn = clock + last - times_of(s, clock).passed;
   moved.entries_.push_back({entry_time(turn), count_refused_ ? std::min(sum, limit_) : sum});
   moved.ahead_ = booking{clock, turn}.after(clock);
@@ -148,7 +149,7 @@ decision sliding_log::record(state& s, moment now, units cost) const {
   const bool allowed = fits && t.at == t.turn;
   if (!allowed && !count_refused_) {
     const instant passes = fits ? 0 : passes_at(s, first, base, sum + cost - limit_);
-    return describe(t, sum, s.entries_.back().time, passes, false);
+    return describe(t, sum, s.empty() ? 0 : s.entries_.back().time, passes, false);
   }
 
   drop_what_left(s, t, first, cost);
@@ -172,7 +173,7 @@ decision sliding_log::fetch(const state& s, moment now, units cost) const {
   if (is_far_ahead(s, now.clock)) return fetch(moved_to(s, now.clock), now, cost);
   const times t = times_of(s, now);
   const std::size_t first = first_alive(s, t.turn);
-  if (first == s.entries_.size()) return describe(t, 0, 0, 0, true);
+  if (first == s.entries_.size()) return describe(t, 0, 0, 0, t.at == t.turn);
   const std::int64_t base = base_of(s, first);
   const units sum = distance(base, s.entries_.back().total);
   const bool fits = sum + cost <= limit_;
@@ -181,32 +182,29 @@ decision sliding_log::fetch(const state& s, moment now, units cost) const {
 }
 
 void sliding_log::give_back(state& s, instant clock, const ticket& t, units cost) const {
-  constexpr std::ptrdiff_t most_behind = 1000;
   const instant time = entry_time(t.counted);
   const auto first = s.entries_.begin() + static_cast<std::ptrdiff_t>(s.first_);
   const auto found = std::partition_point(first, s.entries_.end(),
                                           [&](const entry& e) { return e.time < time; });
   if (found == s.entries_.end() || found->time != time) return;
-  if (s.entries_.end() - found > most_behind) return;
+  const instant has_passed = times_of(s, clock).passed;
   const std::int64_t before = found == first ? s.base_ : found[-1].total;
-  const units back = std::min(cost, distance(before, found->total));
+  const units weight = distance(before, found->total);
+  const units back = std::min(cost, weight);
   for (auto e = found; e != s.entries_.end(); ++e) e->total = distance(back, e->total);
-  if (step_back(s, times_of(s, clock).passed) && matters_until(s) <= clock) s = {};
+  if (back < weight) return;
+  const bool is_newest = found + 1 == s.entries_.end();
+  s.entries_.erase(found);
+  if (is_newest) step_back(s, has_passed);
 }
 
-/// If the last turns have been given back, the last is one before. Whether they have.
-bool sliding_log::step_back(state& s, instant passed) const {
-  const auto is_void = [&] {
-    return !s.empty() && s.entries_.back().time > passed &&
-           s.entries_.back().total == base_of(s, s.entries_.size() - 1);
-  };
-  if (s.ahead_.turn <= passed || s.pinned_ > passed || !is_void()) return false;
-  while (is_void()) s.entries_.pop_back();
-  instant last = 0;
-  if (!s.empty()) last = s.entries_.back().time - (resolution_ > 0 ? 1 : 0);
-  s.ahead_ = booking{passed, std::min(s.ahead_.turn, last)}.after(passed);
+/// The newest entry has gone: the last turn is one before, and how far the time has come stays known.
+void sliding_log::step_back(state& s, instant passed) const {
+  if (s.ahead_.turn > passed && s.pinned_ > passed) return;
+  instant newest = 0;
+  if (!s.empty()) newest = s.entries_.back().time - (resolution_ > 0 ? 1 : 0);
+  s.ahead_ = {passed, std::max(passed, std::min(s.ahead_.turn, newest))};
   s.pinned_ = 0;
-  return true;
 }
 
 sliding_log sliding_log::endless() const noexcept {

@@ -18,9 +18,10 @@ namespace weir::policies {
 ///
 /// Turns. A request booked for a later time is entered at that time, and until then nothing else passes: it would count
 /// against who has the turn. The state then says which turn is the last, and when it was written: that is the time which
-/// has passed. Of who gives a turn back, the entry stays, with no weight, unless it is the last: then the log goes back to
-/// the last turn before (with a resolution, as far as its bucket's end). So what is still in a window now is kept, though
-/// by the last turn it will have left.
+/// has passed. What is still in a window now is kept, though by the last turn it will have left.
+///
+/// What is given back leaves the log. If it was the newest entry, the last turn is the one before (with a resolution, as far
+/// as its bucket's end), and the state says until when time had come by then.
 ///
 /// With count_refused, an entry weighs no more than the limit, and entries that can no longer matter (the newer ones alone
 /// fill the limit) are dropped: a flood cannot grow the log, and `used` stays below twice the limit.
@@ -66,13 +67,13 @@ class sliding_log {
   void mend(state& s, instant clock) const {
     if (is_far_ahead(s, clock)) s = moved_to(s, clock);
   }
-  /// Takes the request out of its entry, if not too many came since (a thousand entries).
+  /// Takes the request out of its entry: one addition for each entry behind it.
   void give_back(state& s, instant clock, const ticket& t, units cost) const;
 
   /// The same without its limit: what it counts is charged, whatever the limit says.
   sliding_log endless() const noexcept;
   instant matters_until(const state& s) const noexcept {
-    return s.empty() ? 0 : s.entries_.back().time + window_;
+    return std::max(s.ahead_.turn, s.empty() ? 0 : s.entries_.back().time + window_);
   }
 
   // Its other half is sliding_log.lua.
@@ -108,7 +109,7 @@ class sliding_log {
   void append(state& s, instant at, units cost) const;
   void drop_before(state& s, std::size_t first) const;
   void drop_what_left(state& s, const times& t, std::size_t first, units cost) const;
-  bool step_back(state& s, instant passed) const;
+  void step_back(state& s, instant passed) const;
   static std::int64_t base_of(const state& s, std::size_t first) noexcept;
   instant passes_at(const state& s, std::size_t first, std::int64_t base, units need) const noexcept;
   decision describe(const times& t, units sum, instant newest, instant passes,

@@ -3,6 +3,9 @@
 -- Key       a list of entries, each two little-endian doubles: a time and the running total up to it, modulo 2^52. Element
 --           0 is the newest entry that has left the window: its total is the base of all sums. With turns booked ahead
 --           it is four: when the log was written, the base, the last turn, and a time before which that never goes back.
+--           What was given back from far within a long log is subtracted when totals are read. Element 0 then has those
+--           four, what has been subtracted up to the base, and for each step three more: a time, what is to be subtracted
+--           from the totals from that time on, and about how many entries are between it and the next step.
 -- Constants window, limit, resolution, count refused (0 or 1), cost. With count refused, at most one check at a time
 -- State     the sum before the checks, the newest entry's time, the sum after them, the time at which there is room for the
 --           first refused one (0 if none was, or there is), and, with turns booked ahead, when the log was written
@@ -16,9 +19,9 @@ local modulus = 4503599627370496
 -- Whether an entry was met that is none of ours: the ends are looked at by each check, the middle only as it is read.
 local strange = false
 
-local function entry(key, i)
+local function stored_entry(key, i)
   local text = call('LINDEX', key, i)
-  if text and (#text == 16 or #text == 32) then
+  if text and #text == 16 then
     local time, total = struct.unpack('<dd', text)
     if whole(time) and whole(total) then return time, total end
   end
@@ -26,9 +29,48 @@ local function entry(key, i)
   return 0, 0
 end
 
+local steps, given = nil, 0  -- of the key at hand: the steps, packed; what is to be subtracted before the first
+
+-- What is to be subtracted at that time, and the step that says so.
+local function given_at(time)
+  local low, high = 0, #steps / 24
+  while low < high do
+    local middle = ceil((low + high) / 2)
+    if struct.unpack('<d', steps, middle * 24 - 23) <= time then low = middle else high = middle - 1 end
+  end
+  if low == 0 then return given, 0 end
+  local sum = struct.unpack('<d', steps, low * 24 - 15)
+  return sum, low
+end
+
+local function entry(key, i)
+  local time, total = stored_entry(key, i)
+  if steps then total = (total - given_at(time)) % modulus end
+  return time, total
+end
+
 local function not_ours(into, at)
   into[at], into[at + 1], into[at + 2], into[at + 3], into[at + 4], into[at + 5] = -1, 0, 0, 0, 0, 0
   return 0
+end
+
+local function read_head(head)
+  steps, given = nil, 0
+  local written, base, last, pinned = struct.unpack('<dd', head)
+  if #head == 16 then return 0, base, 0, 0 end
+  written, base, last, pinned = struct.unpack('<dddd', head)
+  if #head > 32 then given, steps = struct.unpack('<d', head, 33), string.sub(head, 41) end
+  return written, base, last, pinned
+end
+
+local function write_head(key, written, base, last, pinned)
+  if steps then
+    call('LSET', key, 0, struct.pack('<ddddd', written, base, last, pinned, given) .. steps)
+  elseif written > 0 then
+    call('LSET', key, 0, struct.pack('<dddd', written, base, last, pinned))
+  else
+    call('LSET', key, 0, struct.pack('<dd', 0, base))
+  end
 end
 
 -- A request counts from its bucket's end.
@@ -60,30 +102,41 @@ local function check(key, checks, write, into, at)
   local last, written, pinned = 0, 0, 0  -- the last turn that is taken, and when it was booked
   local head_base = 0
   local ignored, oldest, oldest_total
+  local carry = 0  -- what the newest entry's total has too much
+  steps, given = nil, 0
 
   local head = pcall('LRANGE', key, 0, 1)
   if refused(head) then return 0 end
-  local ours = not head.err and (#head == 0 or #head == 2 and (#head[1] == 16 or #head[1] == 32) and #head[2] == 16)
-  if ours and #head == 2 then
-    ignored, base = struct.unpack('<dd', head[1])
-    if #head[1] == 32 then written, base, last, pinned = struct.unpack('<dddd', head[1]) end
+  local width = #head > 0 and #head[1] or 0
+  local ours = not head.err and (#head == 0 or (#head == 1 or #head[2] == 16) and
+               (width == 16 or width == 32 or width > 40 and (width - 40) % 24 == 0))
+  if ours and #head > 0 then
+    written, base, last, pinned = read_head(head[1])
     head_base = base
+    ours = whole(base) and whole(written) and whole(last) and whole(pinned)
+  end
+  if ours and #head == 2 then
     oldest, oldest_total = struct.unpack('<dd', head[2])
     local tail = call('LINDEX', key, -1)
     if #tail == 16 then newest, total = struct.unpack('<dd', tail) end
-    ours = #tail == 16 and whole(base) and whole(oldest) and whole(oldest_total) and whole(newest) and whole(total) and
-           whole(written) and whole(last) and whole(pinned)
+    ours = #tail == 16 and whole(oldest) and whole(oldest_total) and whole(newest) and whole(total)
+    if ours and steps then
+      carry = given_at(newest)
+      ours = whole(given) and whole(carry)
+      total = (total - carry) % modulus
+      oldest_total = (oldest_total - given_at(oldest)) % modulus
+    end
   end
   if not ours then return not_ours(into, at) end
   local time = now
-  if #head == 2 then
+  if #head > 0 then
     -- A clock behind the state is read as the state's own time. What is booked ahead comes first.
     if written == 0 then last = newest - resolution end
     if (written > 0 and written or last) > passed then passed = written > 0 and written or last end
     moved = passed - clock > window
     if moved or last > time then time = last end
     if not moved and passed > time then time = passed end
-    alive = newest > time - window
+    alive = #head == 2 and newest > time - window
     if alive then
       if oldest <= time - window then
         first = last_before(key, 1, call('LLEN', key), function(t) return t <= time - window end)
@@ -93,7 +146,14 @@ local function check(key, checks, write, into, at)
       sum = (total - base) % modulus
     end
     -- Behind by more than a window: all of the log becomes one entry of now.
-    if moved then
+    if moved and #head == 1 then
+      last, passed, written, pinned, moved, time = 0, clock, 0, 0, false, now
+      if write then
+        call('DEL', key)
+        head = {}
+      end
+    elseif moved then
+      steps, given, carry = nil, 0, 0
       last = clock + last - passed
       newest, passed, written = entry_time(last), clock, last > clock and clock or 0
       time = last > now and last or now
@@ -105,7 +165,7 @@ local function check(key, checks, write, into, at)
         call('DEL', key)
         call('RPUSH', key, written > 0 and struct.pack('<dddd', written, 0, last, last) or struct.pack('<dd', 0, 0),
              struct.pack('<dd', newest, total))
-        call('PEXPIRE', key, format('%d', ceil((newest + window - clock) / 1000)))
+        call('PEXPIRE', key, ttl_of(newest + window))
       end
       if not alive then sum = 0 end
     end
@@ -125,7 +185,8 @@ local function check(key, checks, write, into, at)
     local weight = counted * cost
     if write and count_refused and alive and newest == stamp then
       -- An entry that fills the limit alone need not weigh more.
-      local ignored_time, before = entry(key, -2)
+      local before = head_base
+      if oldest ~= newest then ignored, before = entry(key, -2) end
       local room = limit - (total - before) % modulus
       if weight > room then weight = room > 0 and room or 0 end
     end
@@ -134,7 +195,7 @@ local function check(key, checks, write, into, at)
     if write then
       in_list = sum
       -- What has left by now goes, and if the rest is too much to be counted, what has left by the turn.
-      local left, kept = first, alive
+      local left, kept, trimmed = first, alive, false
       if time > passed and #head == 2 then
         left, kept = 0, newest > passed - window
         if kept and oldest <= passed - window then
@@ -151,18 +212,19 @@ local function check(key, checks, write, into, at)
       if kept then
         if left > 0 then
           call('LTRIM', key, left, -1)
-          written = 0
+          written, trimmed = 0, true
         end
         if alive then first = first - left else first, base = call('LLEN', key) - 1, total end
         total = (total + weight) % modulus
         if newest == stamp then
-          call('LSET', key, -1, struct.pack('<dd', stamp, total))
+          call('LSET', key, -1, struct.pack('<dd', stamp, (total + carry) % modulus))
         else
-          call('RPUSH', key, struct.pack('<dd', stamp, total))
+          call('RPUSH', key, struct.pack('<dd', stamp, (total + carry) % modulus))
         end
       else
         if #head > 0 then call('DEL', key) end
         base, head_base, total, first = 0, 0, weight, 0
+        steps, given = nil, 0
         call('RPUSH', key, struct.pack('<dd', 0, 0), struct.pack('<dd', stamp, total))
         written = 0
       end
@@ -177,20 +239,32 @@ local function check(key, checks, write, into, at)
         end
         if keep > 0 then
           call('LTRIM', key, keep, -1)
-          head_base, written = base, 0
+          head_base, written, trimmed = base, 0, true
         end
         sum = (whole_sum - base) % modulus
         in_list = sum
       end
-      if time > passed then
-        call('LSET', key, 0, struct.pack('<dddd', passed, head_base, time, pinned))
-      elseif written > 0 then
-        call('LSET', key, 0, struct.pack('<dd', 0, head_base))
+      local is_ahead = time > passed
+      local has_other_head = is_ahead or written > 0
+      if steps and trimmed then
+        -- What is to be subtracted from the base on stays; steps up to it are done with.
+        has_other_head = true
+        local step
+        given, step = given_at(struct.unpack('<d', call('LINDEX', key, 0)))
+        steps = string.sub(steps, step * 24 + 1)
+        if steps == '' then
+          base, head_base, steps, given = (base + given) % modulus, (head_base + given) % modulus, nil, 0
+        end
       end
-      call('PEXPIRE', key, format('%d', ceil((stamp + window - clock) / 1000)))
+      if is_ahead then
+        write_head(key, passed, head_base, time, pinned)
+      elseif has_other_head then
+        write_head(key, 0, head_base, 0, 0)
+      end
+      call('PEXPIRE', key, ttl_of(stamp + window))
     end
   elseif write and call('PTTL', key) == -1 then
-    call('PEXPIRE', key, format('%d', ceil((newest + window - clock) / 1000)))
+    call('PEXPIRE', key, ttl_of(#head == 2 and newest + window or last))
   end
 
   if (admitted < checks or checks == 0) and sum + cost > limit then

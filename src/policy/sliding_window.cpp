@@ -28,23 +28,25 @@ sliding_window::sliding_window(const weir::sliding_window& policy) noexcept
 
 /// A time that has certainly passed.
 instant sliding_window::passed(const state& s) const noexcept {
-  return s.ahead.written > 0 ? s.ahead.written : aligned(s.start);
+  return s.written > 0 ? s.written : aligned(s.start);
 }
 
 sliding_window::times sliding_window::times_of(const state& s, moment now) const noexcept {
   times t;
   t.passed = std::max(now.clock, passed(s));
   t.at = std::max(now.when, t.passed);
-  t.turn = std::max(t.at, s.ahead.turn);
+  t.turn = std::max(t.at, last_turn(s));
   return t;
 }
 
 sliding_window::state sliding_window::settled(const state& s, instant clock) const noexcept {
   const span early = passed(s) - clock;
   if (early <= window_) return s;
-  const units all = add_up_to(std::min(s.current, most_), std::min(s.previous, most_), most_);
-  const instant turn = std::max(clock, s.ahead.turn - early);
-  return {aligned(turn), std::min(all, limit_), 0, booking{clock, turn}.after(clock)};
+  const units all = std::min(
+      add_up_to(std::min(s.current, most_), std::min(s.previous, most_), most_), limit_);
+  const instant turn = last_turn(s) - early;
+  if (turn > clock) return {turn, all, 0, clock, all};
+  return {aligned(clock), all, 0};
 }
 
 sliding_window::state sliding_window::current(const state& s, instant at) const noexcept {
@@ -107,9 +109,14 @@ decision sliding_window::record(state& s, moment now, units cost) const noexcept
   state next = current(s, t.turn);
   const bool allowed = t.at == t.turn && fits(next, t.turn, cost);
   if (allowed || count_refused_) {
+    const units at_last = last_turn(s) == t.turn ? std::min(s.at_last, next.current) : 0;
     next.current = add_up_to(next.current, cost, most_);
-    next.ahead = booking{t.passed, t.turn}.after(t.passed);
     s = next;
+    if (t.turn > t.passed) {
+      s.start = t.turn;
+      s.written = t.passed;
+      s.at_last = add_up_to(at_last, cost, most_);
+    }
   }
   return describe(next, t, cost, allowed);
 }
@@ -124,16 +131,49 @@ decision sliding_window::fetch(const state& s, moment now, units cost) const noe
 void sliding_window::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
   if (passed(s) - clock > window_) return;  // the clock was set back: these are not its windows
   const instant has_passed = std::max(clock, passed(s));
+  const instant turn = last_turn(s);
   const instant start = aligned(s.start);
   const instant own = aligned(t.counted);
-  s = {start, std::min(s.current, most_), std::min(s.previous, most_), s.ahead};
+  s.current = std::min(s.current, most_);
+  s.previous = std::min(s.previous, most_);
   if (own == start) s.current -= std::min(cost, s.current);
   if (own + window_ == start) s.previous -= std::min(cost, s.previous);
-  if (s.current == 0) s.ahead.turn = std::min(s.ahead.turn, start);
-  s.ahead = s.ahead.after(has_passed);
-  const bool is_over = matters_until(s) <= clock;
-  const bool is_empty = s.current == 0 && s.previous == 0 && s.ahead.turn == 0;
-  if (is_over || is_empty) s = {};
+  if (t.counted == turn) s.at_last -= std::min(cost, s.at_last);
+  if (turn > has_passed) step_back(s, t);
+  if (last_turn(s) > has_passed) {
+    s.written = has_passed;
+  } else {
+    s = {aligned(s.start), s.current, s.previous};
+  }
+  if (matters_until(s) + grace <= clock) s = {};
+}
+
+/// If nobody is left at the last turn, the last is one before.
+void sliding_window::step_back(state& s, const ticket& t) const noexcept {
+  const instant turn = last_turn(s);
+  const instant start = aligned(s.start);
+  const instant own = aligned(t.counted);
+  state found;
+  const bool is_known = !t.found.empty() && restore(t.found, found);
+  if (s.current == 0) {
+    // It was the first in its window, and in all later ones there is nobody, either.
+    const bool none_left = own == start || (own + window_ == start && s.previous == 0);
+    if (is_known && none_left && aligned(found.start) < own) {
+      if (own == start && aligned(found.start) + window_ == start) {
+        found.current = std::min(found.current, s.previous);
+        found.at_last = std::min(found.at_last, found.current);
+      }
+      s = found;
+    } else {
+      s.start = start;
+      s.at_last = 0;
+    }
+  } else if (is_known && t.counted == turn && s.at_last == 0 && aligned(found.start) == start &&
+             last_turn(found) < turn) {
+    s.start = found.start;
+    s.written = found.written;
+    s.at_last = std::min(found.at_last, s.current);
+  }
 }
 
 sliding_window sliding_window::endless() const noexcept {
@@ -151,9 +191,9 @@ script_arguments sliding_window::arguments(units cost) const noexcept {
 }
 
 bool sliding_window::restore(std::span<const std::int64_t> fields, replay& out) noexcept {
-  out = {fields[0], fields[1], fields[2], {fields[3], fields[4]}};
+  out = {fields[0], fields[1], fields[2], fields[3], fields[4]};
   return is_instant(fields[0]) && is_count(fields[1]) && is_count(fields[2]) &&
-         is_instant(fields[3]) && is_instant(fields[4]);
+         is_instant(fields[3]) && is_count(fields[4]);
 }
 
 }  // namespace weir::policies

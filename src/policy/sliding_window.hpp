@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <span>
 #include <string_view>
 
@@ -15,8 +16,8 @@ namespace weir::policies {
 ///
 /// Turns. A request booked for a later time is counted in the window of its turn. Nothing passes before the last turn,
 /// so the counts up to it are final, and the first time at which the formula holds is exact. The state then says which
-/// turn is the last, and when it was written: that is the time which has passed. Of the windows with turns ahead, the
-/// last one and the one before it are remembered.
+/// turn is the last, how much is booked for it, and when the state was written: that is the time which has passed. Of the
+/// windows with turns ahead, the last one and the one before it are remembered.
 class sliding_window {
  public:
   struct state {
@@ -24,7 +25,8 @@ class sliding_window {
     instant start = 0;
     units current = 0;
     units previous = 0;
-    booking ahead = {};
+    instant written = 0;  // with turns ahead: when it was written, and `start` is the last turn; else 0
+    units at_last = 0;  // and how much of `current` is booked for that
     friend bool operator==(const state&, const state&) = default;
   };
 
@@ -44,12 +46,14 @@ class sliding_window {
   void mend(state& s, instant clock) const noexcept { s = settled(s, clock); }
   /// The same without its limit: what it counts is charged, whatever the limit says.
   sliding_window endless() const noexcept;
+  /// Empty ones say until when time had come.
   instant matters_until(const state& s) const noexcept {
-    return std::max(aligned(s.start) + 2 * window_, s.ahead.turn);
+    const bool is_empty = s.current == 0 && s.previous == 0 && s.written == 0;
+    return aligned(s.start) + (is_empty ? 0 : 2 * window_);
   }
 
-  /// Takes a counted request back, as far as its window is still remembered. When nothing is left in the window of the
-  /// last turn, that turn becomes the window's beginning: of the windows before, not all counts are known.
+  /// Takes a counted request back, as far as its window is still remembered. If nobody is left at the last turn, or in its
+  /// window, the last turn is the one that the booking found. Where that is not known, it is the beginning of that window.
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
 
   // Its other half is sliding_window.lua.
@@ -62,6 +66,9 @@ class sliding_window {
   static std::string_view settle_script() noexcept;
   using replay = state;
   script_arguments arguments(units cost) const noexcept;
+  std::array<std::int64_t, reply_width> fields(const state& s, instant) const noexcept {
+    return {s.start, s.current, s.previous, s.written, s.at_last};
+  }
   bool coalesces() const noexcept { return true; }
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
 
@@ -74,7 +81,9 @@ class sliding_window {
 
   instant aligned(instant t) const noexcept { return t - t % window_; }
   instant passed(const state& s) const noexcept;
+  static instant last_turn(const state& s) noexcept { return s.written > 0 ? s.start : 0; }
   times times_of(const state& s, moment now) const noexcept;
+  void step_back(state& s, const ticket& t) const noexcept;
   state settled(const state& s, instant now) const noexcept;
   state current(const state& s, instant at) const noexcept;
   units used(const state& s, instant at) const noexcept;

@@ -1,11 +1,11 @@
 -- The sliding_window kernel (sliding_window.hpp).
 --
 -- Key       three little-endian doubles, the window's start, its count and the previous window's count. The start, not the
---           number: read with another window's length, a number could lie years ahead. With turns booked ahead, two more:
---           when it was written, and the last turn.
+--           number: read with another window's length, a number could lie years ahead. With turns booked ahead, the last
+--           turn instead of the start, and two more: when it was written, and how much is booked for the last turn.
 -- Constants window, limit, digit base, largest count, count refused (0 or 1), cost
--- State     the window's start and the two counts, and, with turns booked ahead, when it was written and the last turn (0 if
---           not)
+-- State     the window's start and the two counts, 0 and 0; with turns booked ahead, the last turn, the counts in its window
+--           and before, when it was written, and how much is booked for the last turn
 
 local window, limit = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])
 local base, most = tonumber(ARGV[first_arg + 2]), tonumber(ARGV[first_arg + 3])
@@ -35,24 +35,25 @@ local function passes_at(start, current, previous)
 end
 
 local function check(key, checks, write, into, at)
-  local index, current, previous, written, last = 0, 0, 0, 0, 0
+  local index, current, previous, written, at_last, last = 0, 0, 0, 0, 0, 0
   local stored = pcall('GET', key)
   if stored then
     if refused(stored) then return 0 end
     index = -1
     if type(stored) == 'string' and (#stored == 24 or #stored == 40) then
       local start, a, b = struct.unpack('<ddd', stored)
-      if #stored == 40 then written, last = struct.unpack('<dd', stored, 25) end
-      if whole(start) and whole(a) and whole(b) and whole(written) and whole(last) then
+      if #stored == 40 then written, at_last = struct.unpack('<dd', stored, 25) end
+      if whole(start) and whole(a) and whole(b) and whole(written) and whole(at_last) then
         -- A longer window may bear smaller counts only.
         index, current, previous = floor(start / window), math.min(a, most), math.min(b, most)
+        if written > 0 then last = start end
       else
-        written, last = 0, 0
+        written, at_last = 0, 0
       end
     end
   end
-  into[at] = index < 0 and -1 or index * window
-  into[at + 1], into[at + 2], into[at + 3], into[at + 4] = current, previous, written, last
+  into[at] = index < 0 and -1 or last > 0 and last or index * window
+  into[at + 1], into[at + 2], into[at + 3], into[at + 4] = current, previous, written, at_last
   if index < 0 then return 0 end
 
   -- A clock behind the state is read as the state's own time; behind by more than a window, it takes the counts along.
@@ -62,12 +63,14 @@ local function check(key, checks, write, into, at)
     last = math.max(last - (passed - clock), clock)
     -- At full weight: when in its window they came, nobody knows.
     index, current, previous = floor(last / window), math.min(current + previous, most, limit), 0
+    at_last = current
   end
   if moved or passed < clock then passed = clock end
   local time = now > passed and now or passed
   -- Nothing passes before the last turn.
   local early = last > time
   if early then time = last end
+  if last < time then at_last = 0 end
   local number = floor(time / window)
   local fresh = number ~= index or not stored
   if number ~= index then
@@ -89,11 +92,13 @@ local function check(key, checks, write, into, at)
 
   local counted = count_refused and checks or admitted
   if counted > 0 or moved then
+    at_last = math.min(at_last, current) + counted * cost
+    if at_last > most then at_last = most end
     current = current + counted * cost
     if current > most then current = most end
-    local ttl = format('%d', ceil(((index + 2) * window - clock) / 1000))
+    local ttl = ttl_of((index + 2) * window)
     if time > passed then
-      call('SET', key, struct.pack('<ddddd', index * window, current, previous, passed, time), 'PX', ttl)
+      call('SET', key, struct.pack('<ddddd', time, current, previous, passed, at_last), 'PX', ttl)
     elseif fresh or moved or #stored ~= 24 then
       call('SET', key, struct.pack('<ddd', index * window, current, previous), 'PX', ttl)
     else
@@ -101,7 +106,7 @@ local function check(key, checks, write, into, at)
       call('PEXPIRE', key, ttl)
     end
   elseif call('PTTL', key) == -1 then
-    call('PEXPIRE', key, format('%d', ceil(((index + 2) * window - clock) / 1000)))
+    call('PEXPIRE', key, ttl_of((index + 2) * window))
   end
   return admitted
 end

@@ -1,27 +1,50 @@
 -- Behind sliding_window.lua: takes a request back (sliding_window::give_back).
 
+local function aligned(time) return time - time % window end
+
 local function give_back(key, ticket)
-  local turn = ticket.counted
   local state = {}
   check(key, 0, false, state, 1)
-  local start, current, previous, written, last = state[1], state[2], state[3], state[4], state[5]
+  local start, current, previous, written, at_last = state[1], state[2], state[3], state[4], state[5]
   if refusal or start < 0 then return end
+  local turn = written > 0 and start or 0
+  start = aligned(start)
   local passed = written > 0 and written or start
   if passed - clock > window then return end
   if passed < clock then passed = clock end
-  local own = turn - turn % window
+  local own = aligned(ticket.counted)
   if own == start then current = current > cost and current - cost or 0 end
   if own + window == start then previous = previous > cost and previous - cost or 0 end
-  if current == 0 and last > start then last = start end
-  local ahead = last > passed
-  local ends = start + 2 * window
-  if ahead and last > ends then ends = last end
-  local ttl = ceil((ends - clock) / 1000)
-  if ttl <= 0 or not ahead and current + previous == 0 then
+  if ticket.counted == turn then at_last = at_last > cost and at_last - cost or 0 end
+
+  if turn > passed then
+    -- If nobody is left at the last turn, the last is one before (sliding_window::step_back).
+    local found, found_current, found_previous, found_written, found_at_last =
+      ticket[1], ticket[2], ticket[3], ticket[4], ticket[5]
+    local found_start = found and aligned(found)
+    local found_turn = found and found_written > 0 and found or 0
+    if current == 0 then
+      local none_left = own == start or own + window == start and previous == 0
+      if found and none_left and found_start < own then
+        if own == start and found_start + window == start then
+          found_current = math.min(found_current, previous)
+          found_at_last = math.min(found_at_last, found_current)
+        end
+        turn, start, current, previous, at_last = found_turn, found_start, found_current, found_previous, found_at_last
+      else
+        turn, at_last = start, 0
+      end
+    elseif found and ticket.counted == turn and at_last == 0 and found_start == start and found_turn < turn then
+      turn, at_last = found_turn, math.min(found_at_last, current)
+    end
+  end
+  -- Empty windows say until when time had come.
+  local ends = (turn > passed or current + previous > 0) and start + 2 * window or start
+  if ends + grace <= clock then
     call('DEL', key)
-  elseif ahead then
-    call('SET', key, struct.pack('<ddddd', start, current, previous, passed, last), 'PX', format('%d', ttl))
+  elseif turn > passed then
+    call('SET', key, struct.pack('<ddddd', turn, current, previous, passed, at_last), 'PX', ttl_of(ends))
   else
-    call('SET', key, struct.pack('<ddd', start, current, previous), 'PX', format('%d', ttl))
+    call('SET', key, struct.pack('<ddd', start, current, previous), 'PX', ttl_of(ends))
   end
 end

@@ -143,6 +143,20 @@ struct fixture {
       weir::limiter(s, "log", weir::sliding_log{.limit = 5, .window = window}).record("a", c.caller());
       finish(c);
     }
+    // A request is taken out of a log in which another came after it.
+    const weir::limiter log(s, "refunds", weir::sliding_log{.limit = 5, .window = 24h});
+    weir::decision first;
+    for (int i = 0; i < 2; ++i) {
+      crowd c;
+      log.record("a", c.caller());
+      finish(c);
+      if (i == 0) first = c[0].d;
+    }
+    if (first.allowed) {
+      crowd c;
+      log.refund("a", first, c.caller());
+      finish(c);
+    }
     crowd c;
     weir::limiter(s, "gcra", policies[0].policy).reset("a", c.caller());
     finish(c);

@@ -199,10 +199,10 @@ class tracer {
     }
   }
 
-  /// Rule 3: in milliseconds, rounded up, as long as the state matters and at most one longer.
+  /// Rule 3: in milliseconds, rounded up, as long as the state matters and the grace, and at most one longer.
   void compare_ttl(const call& c, const visit& v, const test::reply& reply) {
     if (v.matters_until < 0) return;
-    const std::int64_t needed = policies::ceil_div(v.matters_until - c.now, 1000);
+    const std::int64_t needed = policies::ceil_div(v.matters_until + policies::grace - c.now, 1000);
     const std::int64_t got = reply.is_null() ? -1 : std::stoll(reply.text);
     if (got < needed || got > needed + 1) {
       fail(c,

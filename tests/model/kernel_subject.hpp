@@ -26,6 +26,23 @@ class kernel_subject {
     const policies::tier<policies::any_state> only[] = {{&kernel_, &state_, cost}};
     return policies::book_all<policies::any_state>(only, now, max_wait);
   }
+  /// What a waiter keeps of its turn.
+  struct turn {
+    decision said;
+    policies::tickets known;
+    std::int64_t cost;
+  };
+  turn book(std::int64_t now, std::int64_t max_wait, std::int64_t cost = 1) {
+    const policies::tier<policies::any_state> only[] = {{&kernel_, &state_, cost}};
+    auto found = policies::found_in(only, now);
+    const decision d = policies::book_all<policies::any_state>(only, now, max_wait);
+    if (d.delay.count() == 0) found.clear();
+    return {d, policies::tickets_of(d, std::move(found)), cost};
+  }
+  void give_back(std::int64_t now, const turn& t) {
+    const policies::tier<policies::any_state> only[] = {{&kernel_, &state_, t.cost}};
+    policies::give_back_all(only, now, t.known);
+  }
   std::int64_t ceiling() const {
     return std::visit([](const auto& k) { return k.ceiling(); }, kernel_);
   }

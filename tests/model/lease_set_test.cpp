@@ -217,13 +217,13 @@ BOOST_AUTO_TEST_CASE(the_key_lives_until_the_last_lease_lapses) {
   const gate g{3, 1'000'500, 1}, longer{3, 60'000'000, 2};
   const auto ttl = [&] { return script.requested_ttl(key).value_or(-1); };
   ask(g, act::enter, 2);
-  BOOST_TEST(ttl() == 1001);
+  BOOST_TEST(ttl() == 3001);
   ask(longer, act::enter, 2);
-  BOOST_TEST(ttl() == 60'000);
+  BOOST_TEST(ttl() == 62'000);
   now += 500'000;
   script.forget_ttl(key);
   ask(g, act::renew, 2);  // for as long as the other one is in
-  BOOST_TEST((ttl() == -1 || ttl() == 59'500));
+  BOOST_TEST((ttl() == -1 || ttl() == 61'500));
   ask(longer, act::leave, 2);
   now += 2'000'000;
   ask(g, act::renew, 2);
@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(a_key_without_a_ttl_is_given_one) {
     client.must("PERSIST", key);
     script.forget_ttl(key);
     ask(g, what, what == act::leave ? 77 : what == act::renew ? 2 : 3);
-    BOOST_TEST(script.requested_ttl(key).value_or(-1) == 5000);
+    BOOST_TEST(script.requested_ttl(key).value_or(-1) == 7000);
     BOOST_TEST(client.must("PTTL", key).integer > 0);
   }
   client.must("PERSIST", key);

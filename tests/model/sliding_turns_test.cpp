@@ -13,6 +13,7 @@ namespace {
 
 using namespace weir;
 using model::kernel_subject;
+using namespace std::chrono_literals;
 using std::chrono::microseconds;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
@@ -131,6 +132,76 @@ BOOST_AUTO_TEST_CASE(a_clock_that_steps_back_by_more_than_a_window_takes_the_las
     BOOST_TEST(d.retry_after.count() >= wait);
     BOOST_TEST(d.retry_after.count() <= wait + 2 * p.window.count());
     BOOST_TEST(subject.record(earlier + d.retry_after.count()).allowed);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(when_a_thousand_who_wait_leave_from_the_last_on_it_is_as_if_they_had_never_come) {
+  test::random_source random(test::run_seed(), 973);
+  for (const policy& p : {policy(sliding_window{.limit = 7, .window = 10s}),
+                          policy(fixed_window{.limit = 7, .window = 10s}),
+                          policy(fixed_window{7, 10s, anchor::epoch}),
+                          policy(sliding_log{.limit = 7, .window = 10s})}) {
+    BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << test::run_seed() << " " << test::text_of(p)) {
+      kernel_subject subject(p);
+      std::int64_t now = t0;
+      for (int i = 0; i < 5; ++i) subject.record(now += random.between(0, 1'000'000));
+      const kernel_subject before = subject;
+      std::vector<kernel_subject::turn> waiting;
+      for (int i = 0; i < 1000; ++i) {
+        waiting.push_back(subject.book(now, 9'000'000'000, random.between(1, 3)));
+        BOOST_TEST(waiting.back().said.allowed);
+      }
+      BOOST_TEST(waiting.back().said.delay.count() > 2'000'000'000);
+      while (!waiting.empty()) {
+        now += random.between(0, 100);
+        // Nobody passes before one that stays.
+        const std::int64_t last = waiting.back().known.turn;
+        const decision d = subject.fetch(now);
+        if (last > now) BOOST_TEST(!d.allowed);
+        if (last > now) BOOST_TEST(now + d.retry_after.count() >= last);
+        subject.give_back(now, waiting.back());
+        waiting.pop_back();
+      }
+      for (int cost = 1; cost < 7; ++cost) {
+        BOOST_TEST((kernel_subject(before).record(now, cost) ==
+                    kernel_subject(subject).record(now, cost)));
+      }
+    }
+  }
+}
+
+// In whatever order: none that stays is overtaken, and what passes fits.
+BOOST_AUTO_TEST_CASE(who_leaves_from_the_middle_lets_nobody_overtake_those_who_stay) {
+  for_small_windows(974, [&](const sliding_window& p, test::random_source& random) {
+    kernel_subject subject(p);
+    std::vector<kernel_subject::turn> waiting;
+    std::vector<request> went;
+    std::int64_t now = t0;
+    for (int step = 0; step < 200; ++step) {
+      if (random.one_in(2)) now += random.between(0, p.window.count());
+      for (std::size_t i = waiting.size(); i-- > 0;) {
+        if (waiting[i].known.turn > now) continue;
+        went.push_back({waiting[i].known.turn, waiting[i].cost});
+        waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+      const std::int64_t cost = random.between(1, p.limit);
+      if (random.one_in(3)) {
+        const decision d = subject.record(now, cost);
+        if (d.allowed) BOOST_TEST(waiting.empty());
+        if (d.allowed) went.push_back({now, cost});
+      } else if (random.one_in(2)) {
+        waiting.push_back(subject.book(now, 1'000'000, cost));
+      } else if (!waiting.empty()) {
+        const auto who = waiting.begin() +
+                         random.between(0, static_cast<std::int64_t>(waiting.size()) - 1);
+        subject.give_back(now, *who);
+        waiting.erase(who);
+      }
+    }
+    std::stable_sort(went.begin(), went.end(),
+                     [](const request& a, const request& b) { return a.turn < b.turn; });
+    kernel_subject again(p);
+    for (const request& r : went) BOOST_TEST(again.record(r.turn, r.cost).allowed);
   });
 }
 

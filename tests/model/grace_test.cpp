@@ -1,0 +1,121 @@
+// A state that has ended, or out of which all has been taken back, stays for a while: the clock may step back.
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <vector>
+
+#include "model/kernel_subject.hpp"
+#include "model/tier_script.hpp"
+#include "redis/scripts.hpp"
+#include "support/redis_server.hpp"
+#include "support/text.hpp"
+
+namespace {
+
+using namespace weir;
+using namespace std::chrono_literals;
+using policies::any_replay;
+using policies::any_state;
+
+constexpr std::int64_t hour = 3'600'000'000;
+constexpr std::int64_t t0 = 1'790'000'000'123'456 / hour * hour;
+
+/// One subject, in C++ and in a real server, which have to agree.
+class both {
+ public:
+  explicit both(const policy& p) : text_(test::text_of(p)) {
+    asked_.kernels.push_back(policies::compile(p));
+    asked_.keys.push_back("k");
+    asked_.costs.push_back(1);
+    std::visit([&](const auto& k) { policies::state_for(k, states_.emplace_back()); },
+               asked_.kernels[0]);
+  }
+
+  decision record(std::int64_t now) {
+    std::vector<std::int64_t> arguments;
+    asked_.append_constants(arguments, false);
+    checks_.set_clock(now);
+    const auto numbers = asked_.run(client_, checks_, arguments, 1, 1 + asked_.width());
+    auto found = asked_.restore(std::span(numbers).subspan(1));
+    const decision d = policies::record_all<any_state>(asked_.tiers(states_), now);
+    BOOST_TEST((d == policies::record_all<any_replay>(asked_.tiers(found), now)));
+    return d;
+  }
+
+  void refund(std::int64_t now, const decision& said) {
+    const policies::tickets known = policies::tickets_of(said);
+    std::vector<std::int64_t> arguments{0, 0, known.turn, known.counted};
+    asked_.append_constants(arguments, true);
+    asked_.append_tickets(arguments, known);
+    settlements_.set_clock(now);
+    settlements_.forget_ttl("k");
+    asked_.run(client_, settlements_, arguments, 1, 2 + asked_.width());
+    policies::give_back_all(asked_.tiers(states_), now, known);
+  }
+
+  std::int64_t ttl() { return settlements_.requested_ttl("k").value_or(-1); }
+
+ private:
+  test::redis_server server_{{.unix_socket = true}};
+  test::redis_client client_{server_};
+  test::script_harness checks_{client_, redis::scripts()[redis::all_or_nothing].text};
+  test::script_harness settlements_{client_, redis::scripts()[redis::settlement].text};
+  std::string text_;
+  model::tier_script asked_;
+  std::vector<any_state> states_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(grace)
+
+// The hour was full; a refund in the next one forgot that there was a next one.
+BOOST_AUTO_TEST_CASE(an_emptied_window_does_not_let_a_clock_that_steps_back_into_the_one_before) {
+  const policy all[] = {fixed_window{1, 1h, anchor::epoch}, fixed_window{1, 1h},
+                        sliding_window{1, 1h}, sliding_log{1, 1h}, sliding_log{1, 1h, 1min}};
+  for (const policy& p : all) {
+    BOOST_TEST_CONTEXT(test::text_of(p)) {
+      both subject(p);
+      BOOST_TEST(subject.record(t0).allowed);
+      // Where the second passes, the first weighs nothing any more.
+      std::int64_t now = t0 + hour + 100'000;
+      decision second = subject.record(now);
+      if (!second.allowed) second = subject.record(now += second.retry_after.count());
+      BOOST_TEST(second.allowed);
+      subject.refund(now + 1, second);
+      BOOST_TEST(subject.ttl() >= 1);
+      const std::int64_t begin = std::holds_alternative<fixed_window>(p) &&
+                                         std::get<fixed_window>(p).anchor == anchor::epoch
+                                     ? t0 + hour
+                                     : now;
+      const std::int64_t back = begin - 1'000'000;
+      const decision third = subject.record(back);
+      if (!std::holds_alternative<sliding_window>(p)) {
+        BOOST_TEST(third.at.time_since_epoch().count() > back);
+        BOOST_TEST(third.allowed);
+        BOOST_TEST(!subject.record(begin + 200'000).allowed);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_a_refund_emptied_stays_for_two_seconds) {
+  const policy all[] = {fixed_window{1, 1h, anchor::epoch},
+                        fixed_window{1, 1h},
+                        sliding_window{1, 1h},
+                        sliding_log{1, 1h},
+                        token_bucket{1, per_hour(1)},
+                        gcra{per_hour(1), 1}};
+  for (const policy& p : all) {
+    BOOST_TEST_CONTEXT(test::text_of(p)) {
+      both subject(p);
+      const decision d = subject.record(t0);
+      BOOST_TEST(d.allowed);
+      subject.refund(t0 + 1000, d);
+      BOOST_TEST(subject.ttl() >= 1999);
+      BOOST_TEST(subject.ttl() <= 2001);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
