@@ -5,6 +5,7 @@
 #include "failure_policy.hpp"
 #include "limiter_core.hpp"
 #include "random_number.hpp"
+#include "settled_ids.hpp"
 
 namespace weir::detail {
 namespace {
@@ -33,11 +34,11 @@ void sign(check& c) {
 bool conclude(check& c) {
   if (c.unwanted) return false;
   apply_failure_policy(c);
+  const bool settles = c.kind == check_kind::refund || c.kind == check_kind::charge;
   // What these had there was a part of the question.
-  const bool asks_about_it = c.kind == check_kind::refund || c.kind == check_kind::charge ||
-                             c.kind == check_kind::lower;
-  if (c.ec && asks_about_it) c.answer = {};
+  if (c.ec && (settles || c.kind == check_kind::lower)) c.answer = {};
   if (c.ec) return false;
+  if (settles && c.limiter->store->may_forget()) settled_ids::of_process().add(c.once);
   sign(c);
   if (c.kind == check_kind::acquire && c.answer.allowed) {
     return c.answer.delay.count() > 0 && !c.from_line;

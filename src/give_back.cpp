@@ -1,11 +1,23 @@
 #include "give_back.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 #include "limiter_core.hpp"
+#include "random_number.hpp"
 
 namespace weir::detail {
 namespace {
+
+using clock = std::chrono::steady_clock;
+
+/// While there is no connection, turns on their way back wait for one: for so long at the most, and so many in this process.
+/// It is remembered for a minute that one has gone back: longer than anybody tries.
+constexpr std::chrono::seconds longest_patience{30};
+constexpr int most_patient = 10'000;
+constexpr int most_attempts = 4;
+
+std::atomic<int> patient{0};
 
 class unwanted_check final : public check {
  public:
@@ -19,22 +31,58 @@ class unwanted_check final : public check {
     unwanted = true;
     answer = of.answer;
     found = of.found;
+    if (kind == check_kind::give_back) wait_for_connection();
+  }
+
+  ~unwanted_check() {
+    if (is_patient_) patient.fetch_sub(1, std::memory_order_relaxed);
   }
 
   void finish(delivery how) override {
-    const std::unique_ptr<unwanted_check> self(this);
+    std::unique_ptr<unwanted_check> self(this);
     if (caller_ != nullptr) {
       caller_->ec = ec ? error::outcome_unknown : error::store_closed;
       caller_->answer = {};
       return caller_->finish(how);
     }
-    if (kind != check_kind::acquire || ec || !answer.allowed || how == delivery::discard) return;
+    if (how == delivery::discard) return;
     // The store may end with this object's handle on it.
     const auto store = limiter->store;
-    store->start(make_give_back(*this));
+    if (kind == check_kind::acquire) {
+      if (!ec && answer.allowed) store->start(make_give_back(*this));
+    } else if (may_try_again()) {
+      store->start(*self.release());
+    }
   }
 
  private:
+  void wait_for_connection() {
+    once = std::max<std::uint64_t>(1, random_number());
+    if (caller_ != nullptr) return;  // the store closes, and waits for no other connection
+    is_patient_ = patient.fetch_add(1, std::memory_order_relaxed) < most_patient;
+    if (!is_patient_) {
+      patient.fetch_sub(1, std::memory_order_relaxed);
+      return;
+    }
+    // Once nothing is in use any more, there is nothing to give back.
+    timeout = std::min<std::chrono::microseconds>(longest_patience, answer.reset_after);
+    until_ = clock::now() + timeout;
+  }
+
+  /// It was sent, and perhaps it ran: then the store has remembered that.
+  bool may_try_again() {
+    const bool was_sent = ec == error::outcome_unknown || ec == error::protocol_error;
+    if (!was_sent || !is_patient_ || ++attempts_ == most_attempts) return false;
+    timeout = std::chrono::duration_cast<std::chrono::microseconds>(until_ - clock::now());
+    ec = {};
+    stage = check_stage::idle;
+    resends = 0;
+    return timeout.count() > 0;
+  }
+
+  bool is_patient_ = false;
+  int attempts_ = 0;
+  clock::time_point until_{};
   check* const caller_;  // told when this is done; nobody if null
 };
 

@@ -7,6 +7,7 @@
 #include "limiter_core.hpp"
 #include "lines/waiting_line.hpp"
 #include "policy/joint.hpp"
+#include "settled_ids.hpp"
 
 namespace weir {
 
@@ -143,10 +144,16 @@ void start_check(check& c) {
                    ? std::clamp(c.max_wait, std::chrono::microseconds{0}, longest_max_wait)
                    : std::chrono::microseconds{0};
   if (c.kind == check_kind::lower && lowers_nothing(c)) c.answer.allowed = true;
-  bool is_answered = c.answer.allowed;  // a response that asks for no pause, or nothing to lower
+  // A response that asks for no pause, or nothing to lower.
+  const bool is_answered = !settles(c) && c.answer.allowed;
   if (settles(c)) {
-    is_answered = c.answer.receipt.id == 0;
-    if (c.ec || is_answered) c.answer = {};
+    c.once = c.answer.receipt.id;
+    // It took nothing, or all has been done: no marker that the store may have lost is asked.
+    if (c.once == 0 || settled_ids::of_process().contains(c.once)) {
+      c.kind = check_kind::look;
+      c.once = 0;
+    }
+    if (c.ec || c.kind == check_kind::look) c.answer = {};
   }
   if (c.ec || is_answered) {  // nothing to ask the store
     c.stage = check_stage::done;

@@ -32,6 +32,9 @@ class store_backend {
   /// Empty once its context is gone.
   virtual boost::asio::any_io_executor get_executor() const noexcept = 0;
 
+  /// Whether it may lose early what it remembers: a server evicts, and fails over.
+  virtual bool may_forget() const noexcept { return true; }
+
   /// What every key begins with.
   virtual std::string_view key_prefix() const noexcept = 0;
 

@@ -277,12 +277,14 @@ class limiter {
   ///
   /// `subject`, `d`: of a record() or acquire() of this limiter, or of one like it in another process; else
   /// error::cannot_settle, also with count_refused. Of a decision that took nothing (refused, or made without the store),
-  /// the call completes and does nothing. A decision of several limiters, as record_all() gives, takes nothing in this sense.
+  /// the store is only asked how the subject stands. A decision of several limiters, as record_all() gives, takes nothing in
+  /// this sense.
   ///
   /// The answer's `allowed` tells whether this was the first time that the decision was settled; if not, nothing has changed.
   /// `limit`, `used`, `remaining` and `reset_after` are the subject as it stands now. After an error it may be tried
   /// again, also if condition::may_have_counted: the store remembers what was settled, for as long as anything could be
-  /// given back, and a minute at the least; that is a key of its own in Redis. Failure policies do not apply. After a
+  /// given back, and a minute at the least; that is a key of its own in Redis. Should the server lose that key, this process
+  /// still settles the decision only once within a minute. Failure policies do not apply. After a
   /// reset() do not settle what was decided before: the store no longer knows that it was counted.
   template <class CompletionToken = boost::asio::deferred_t>
   auto refund(std::string_view subject, const decision& d, settle_options options = {},

@@ -62,6 +62,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     room_->close();
   }
   boost::asio::any_io_executor get_executor() const noexcept override { return executor_; }
+  bool may_forget() const noexcept override { return false; }
   std::string_view key_prefix() const noexcept override { return "weir"; }
 
   void context_shut_down() noexcept override {
@@ -77,7 +78,8 @@ class memory_store final : public detail::store_backend, public detail::shutdown
   /// Whether a shard has a way of its own for it if there is only one key.
   static bool is_simple(detail::check_kind kind) noexcept {
     using enum detail::check_kind;
-    return kind != acquire && kind != give_back && kind != refund && kind != charge && kind != lower;
+    return kind != acquire && kind != give_back && kind != refund && kind != charge &&
+           kind != look && kind != lower;
   }
 
   void answer(detail::check& c) {
@@ -117,6 +119,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
       case detail::check_kind::give_back:
       case detail::check_kind::refund:
       case detail::check_kind::charge:
+      case detail::check_kind::look:
       case detail::check_kind::lower:
       case detail::check_kind::watch:
         break;
@@ -159,6 +162,9 @@ class memory_store final : public detail::store_backend, public detail::shutdown
                                {c.kind == detail::check_kind::charge, c.answer.receipt.id,
                                 detail::matters_until(c.answer)},
                                c.answer);
+        break;
+      case detail::check_kind::look:
+        c.answer = home.look_all(asked, clock);
         break;
       case detail::check_kind::lower:
         c.ec = home.lower_all(asked, clock, c.answer);

@@ -109,20 +109,20 @@ class shard {
   error_code settle_all(std::span<const place> places, const Clock& clock,
                         const policies::tickets& tickets, const settlement& what, decision& answer) {
     error_code unsettled;
-    const error_code ec = change_all(places, clock,
-                                     [&](std::span<const tier> tiers, policies::instant now) {
-                                       const bool is_first = !is_settled(what.id, now);
-                                       if (is_first && !remember(what, now)) {
-                                         unsettled = error::settlements_full;
-                                         return;
-                                       }
-                                       if (is_first && what.charges) {
-                                         policies::charge_all(tiers, now);
-                                       } else if (is_first && tiers.front().cost > 0) {
-                                         policies::give_back_all(tiers, now, tickets);
-                                       }
-                                       answer = policies::settled(tiers, now, is_first);
-                                     });
+    const auto settle = [&](std::span<const tier> tiers, policies::instant now) {
+      const bool is_first = !is_settled(what.id, now);
+      if (is_first && !remember(what, now)) {
+        unsettled = error::settlements_full;
+        return;
+      }
+      if (is_first && what.charges) {
+        policies::charge_all(tiers, now);
+      } else if (is_first && tiers.front().cost > 0) {
+        policies::give_back_all(tiers, now, tickets);
+      }
+      answer = policies::settled(tiers, now, is_first);
+    };
+    const error_code ec = change_all(places, clock, settle);
     return ec ? ec : unsettled;
   }
 
@@ -137,21 +137,17 @@ class shard {
 
   template <class Clock>
   decision fetch_all(std::span<const place> places, const Clock& clock) {
-    const std::lock_guard lock(mutex_);
-    const policies::instant now = clock();
-    std::array<policies::any_state, policies::max_tiers> states;
-    std::array<tier, policies::max_tiers> tiers;
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      const place& p = places[i];
-      subject* const found = find(p.key, hash_of(p.key));
-      // A log may be long: what is there is looked at in its place.
-      policies::any_state& state = found != nullptr ? found->state : states[i];
-      fit(state, *p.kernel);
-      tiers[i] = {p.kernel, &state, p.cost};
-    }
-    const decision d = policies::fetch_all<policies::any_state>({tiers.data(), places.size()}, now);
-    tidy_after(1, now);
-    return d;
+    return look_at(places, clock, [](std::span<const tier> tiers, policies::instant now) {
+      return policies::fetch_all<policies::any_state>(tiers, now);
+    });
+  }
+
+  /// How they stand, as settle_all() answers when there is nothing to do.
+  template <class Clock>
+  decision look_all(std::span<const place> places, const Clock& clock) {
+    return look_at(places, clock, [](std::span<const tier> tiers, policies::instant now) {
+      return policies::settled<policies::any_state>(tiers, now, false);
+    });
   }
 
   template <class Clock>
@@ -196,6 +192,26 @@ class shard {
   static policies::instant matters_until(policies::any_state& state, const policies::kernel& kernel) {
     return std::visit([&](const auto& k) { return k.matters_until(policies::state_for(k, state)); },
                       kernel);
+  }
+
+  /// f(tiers, now), which changes nothing.
+  template <class Clock, class F>
+  decision look_at(std::span<const place> places, const Clock& clock, F&& f) {
+    const std::lock_guard lock(mutex_);
+    const policies::instant now = clock();
+    std::array<policies::any_state, policies::max_tiers> states;
+    std::array<tier, policies::max_tiers> tiers;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const place& p = places[i];
+      subject* const found = find(p.key, hash_of(p.key));
+      // A log may be long: what is there is looked at in its place.
+      policies::any_state& state = found != nullptr ? found->state : states[i];
+      fit(state, *p.kernel);
+      tiers[i] = {p.kernel, &state, p.cost};
+    }
+    const decision d = f(std::span<const tier>(tiers.data(), places.size()), now);
+    tidy_after(1, now);
+    return d;
   }
 
   /// Calls f(tiers, now).

@@ -54,7 +54,8 @@ void pipeline::submit(check& c, time now) {
   const bool is_last = closed_ && !ended_ && detail::gives_back(c);
   if (refusal_ != error{} && !is_last) return finish(c, refusal_);
   // First: of a store that has failed, a full line says nothing.
-  if (!breaker_.lets_through(now)) return finish(c, error::circuit_open);
+  // A turn on its way back has time, and waits for the next connection.
+  if (!c.unwanted && !breaker_.lets_through(now)) return finish(c, error::circuit_open);
   // Alone, even the largest may wait.
   const bool fits = before == 0 || pending_ <= options_.max_pending;
   if (!fits && !is_last) return finish(c, error::overloaded);

@@ -24,7 +24,7 @@ void write_keys(command_writer& writer, const call& c, std::string& scratch) {
   if (c.remember > 0) {
     const detail::check& one = c.keys.front().checks.front();
     scratch.clear();
-    one.limiter->append_marker(scratch, one.subject.view(), one.answer.receipt.id);
+    one.limiter->append_marker(scratch, one.subject.view(), one.once);
     writer.arg(scratch);
   }
 }
@@ -174,10 +174,11 @@ bool read_settlement(call& c, const reply_view& reply, std::vector<std::int64_t>
   numbers.resize(2 + reply_width(c));
   if (!reply.integers(numbers) || !policies::is_instant(numbers[0])) return false;
   if (numbers[1] < 0 || numbers[1] > 1) return false;
+  const bool done = numbers[1] == 1 && c.what != call::purpose::look;
   const found_states found(c, std::span<const std::int64_t>(numbers).subspan(2));
   for (detail::check& waiting : c.keys.front().checks) {
     if (found.ours()) {
-      waiting.answer = policies::settled(found.tiers(), numbers[0], numbers[1] == 1);
+      waiting.answer = policies::settled(found.tiers(), numbers[0], done);
     } else {
       waiting.ec = error::wrong_type;
     }
@@ -189,6 +190,7 @@ bool read_settlement(call& c, const reply_view& reply, std::vector<std::int64_t>
 std::int64_t act_of(const call& c) {
   if (c.what == call::purpose::charge) return 1;
   if (c.what == call::purpose::lower) return 3;
+  if (c.what == call::purpose::look) return 2;
   return c.what == call::purpose::refund && c.tiers.front().cost == 0 ? 2 : 0;
 }
 

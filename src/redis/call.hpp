@@ -41,6 +41,7 @@ struct call {
     give_back,
     refund,
     charge,
+    look,
     lower,
     load,
     upkeep,
@@ -54,13 +55,13 @@ struct call {
   std::size_t places = 0;          // the counts of all keys
   std::int64_t max_wait = 0;       // acquire: microseconds
   policies::tickets tickets{};     // give_back, refund
-  policies::instant remember = 0;  // refund, charge: until when it is remembered that it was done
+  policies::instant remember = 0;  // until when it is remembered that it was done; 0: it is not
   std::size_t end = 0;             // where it ends in the write that carries it
   std::uint32_t loads = 0;         // how often its script had been loaded before it
 
   static constexpr bool settles(purpose what) noexcept {
     return what == purpose::give_back || what == purpose::refund || what == purpose::charge ||
-           what == purpose::lower;
+           what == purpose::look || what == purpose::lower;
   }
   bool settles() const noexcept { return settles(what); }
 

@@ -45,6 +45,8 @@ call::purpose purpose_of(check_kind kind) {
       return call::purpose::refund;
     case check_kind::charge:
       return call::purpose::charge;
+    case check_kind::look:
+      return call::purpose::look;
     case check_kind::lower:
       return call::purpose::lower;
     case check_kind::renew:
@@ -67,6 +69,7 @@ bool merges(const check& c) {
     case check_kind::give_back:
     case check_kind::refund:
     case check_kind::charge:
+    case check_kind::look:
     case check_kind::lower:
     case check_kind::renew:
     case check_kind::leave:
@@ -129,7 +132,9 @@ std::size_t coalescer::open_call(const check& c) {
   });
   if (opened.settles()) {
     opened.tickets = detail::tickets_of(c);
-    if (c.kind == check_kind::refund || c.kind == check_kind::charge) {
+    if (c.kind == check_kind::give_back) {
+      opened.remember = 1;  // the script makes a minute of it; nobody tries for longer
+    } else if (c.once != 0) {
       opened.remember = detail::matters_until(c.answer);
     }
   }

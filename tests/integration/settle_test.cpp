@@ -182,17 +182,63 @@ BOOST_AUTO_TEST_CASE(tiers_and_a_hold_are_settled_together) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(what_took_nothing_needs_no_store) {
+// The answer was zeros: nothing in use, and nothing left.
+BOOST_AUTO_TEST_CASE(settling_what_took_nothing_tells_how_the_subject_stands) {
   with_each([&](const limiter& l) {
-    record(l, 10);
-    const decision refused = record(l, 1);
+    record(l, 7);
+    const decision refused = record(l, 4);
     BOOST_TEST(!refused.allowed);
     for (const decision& d : {refused, decision{}, fetch(l)}) {
-      BOOST_TEST(!refund(l, d).allowed);
-      BOOST_TEST(!settle(l, d, 5).allowed);
+      for (const decision& answered : {refund(l, d), settle(l, d, 5), settle(l, d, 0)}) {
+        BOOST_TEST(!answered.allowed);
+        BOOST_TEST(answered.limit == 10);
+        BOOST_TEST(answered.used == 7);
+        BOOST_TEST(answered.remaining == 3);
+        BOOST_TEST((answered.reset_after > 0us));
+        BOOST_TEST((answered.retry_after == 0us));
+        BOOST_TEST(answered.receipt.id == 0u);
+      }
     }
-    BOOST_TEST(fetch(l).remaining == 0);
+    BOOST_TEST(record(l, 3).allowed);
+    BOOST_TEST(!record(l, 1).allowed);
   });
+}
+
+// Nobody has asked for the subject yet, or it has tiers and a hold: nothing is written.
+BOOST_AUTO_TEST_CASE(settling_what_took_nothing_writes_nothing) {
+  const limiter l(open(false), "r",
+                  weir::tiers(weir::token_bucket{.capacity = 20, .refill = weir::per_day(20)},
+                              weir::fixed_window{.limit = 10, .window = 24h}),
+                  {.feedback = true});
+  const decision idle = refund(l, decision{});
+  BOOST_TEST(!idle.allowed);
+  BOOST_TEST(idle.limit == 10);
+  BOOST_TEST(idle.remaining == 10);
+  BOOST_TEST(client.must("DBSIZE").integer == 0);
+}
+
+// A server that evicted the marker let one decision be refunded three times.
+BOOST_AUTO_TEST_CASE(a_process_settles_a_decision_once_though_its_marker_was_evicted) {
+  const weir::store store = open(false);
+  for (const weir::policy& p : ten_a_day) {
+    BOOST_TEST_CONTEXT("policy " << p.index()) {
+      const limiter l(store, "r" + std::to_string(p.index()), p);
+      record(l, 3);
+      const decision d = record(l, 3);
+      BOOST_TEST(refund(l, d).allowed);
+      const auto markers = client.must("KEYS", "weir:{*}:s*").children;
+      BOOST_TEST_REQUIRE(markers.size() == 1u);
+      client.must("DEL", markers[0].text);
+      // Also through another store of the process.
+      for (const limiter& again : {l, limiter(open(false), l.resource(), p)}) {
+        const decision second = refund(again, d);
+        BOOST_TEST(!second.allowed);
+        BOOST_TEST(second.used == 3);
+        BOOST_TEST(!settle(again, d, 9).allowed);
+      }
+      BOOST_TEST(fetch(l).used == 3);
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_decision_is_settled_where_it_was_made) {
@@ -257,7 +303,8 @@ BOOST_AUTO_TEST_CASE(failure_policies_do_not_apply) {
   BOOST_TEST(!o.d.allowed);
   const decision unseen = answer([&](auto c) { l.record("a", {.timeout = 50ms}, c); });
   BOOST_TEST((unseen.source == weir::source::fallback));
-  BOOST_TEST(!refund(l, unseen).allowed);
+  // It took nothing in the store, which is asked how the subject stands.
+  BOOST_TEST(ask([&](auto caller) { l.refund("a", unseen, briefly, caller); }).ec.failed());
 }
 
 BOOST_AUTO_TEST_CASE(it_can_be_awaited) {

@@ -33,6 +33,7 @@ enum class check_kind : std::uint8_t {
   give_back,
   refund,  // of a decision, which is in `answer` until there is one
   charge,
+  look,   // how the subject stands: the answer to a refund or charge that has nothing to do
   lower,  // what is left, to `cost`, as a vendor says; `answer.limit` is what it calls its limit
   renew,  // a lease
   leave,
@@ -97,6 +98,7 @@ class check {
   bool was_cut = false;                   // a cool-down: longer was asked for
   std::chrono::microseconds max_wait{0};  // acquire: from the decision until the turn, at the most
   std::int32_t priority = 0;              // acquire: larger goes first
+  std::uint64_t once = 0;  // a refund, charge or give_back: its id, under which it is done once; 0: none
 
   // The store's bookkeeping.
   check_stage stage = check_stage::idle;

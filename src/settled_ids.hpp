@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+
+#include "memory/dense_table.hpp"
+#include "memory/subject.hpp"
+
+namespace weir::detail {
+
+/// The ids of the decisions that this process has settled within the last minute, 262,144 at the most (10 MB). A server
+/// remembers them too, but may evict that; so a decision is not settled twice here at least. Beyond the bound new ids are
+/// not remembered. Any thread may call.
+class settled_ids {
+ public:
+  static constexpr std::size_t most = 262'144;
+  static constexpr policies::span minute = 60'000'000;
+
+  /// A child of fork() begins with none: a thread that it does not have may have held the lock.
+  static settled_ids& of_process();
+
+  bool contains(std::uint64_t id) { return contains(id, read_steady_clock()); }
+  void add(std::uint64_t id) { add(id, read_steady_clock()); }
+
+  // The same at a given time, in microseconds.
+  bool contains(std::uint64_t id, policies::instant now);
+  void add(std::uint64_t id, policies::instant now);
+
+ private:
+  static policies::instant read_steady_clock() noexcept;
+  memory::settled_mark* find(std::uint64_t id) noexcept;
+
+  std::mutex mutex_;
+  memory::dense_table<memory::settled_mark> ids_{most};
+  std::uint64_t salt_ = 0;  // fork_salt() of the process whose it is
+};
+
+}  // namespace weir::detail

@@ -1,0 +1,40 @@
+// What a process remembers of the decisions that it settled.
+#include "settled_ids.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using weir::detail::settled_ids;
+
+BOOST_AUTO_TEST_SUITE(settled_ids_suite)
+
+BOOST_AUTO_TEST_CASE(an_id_is_remembered_for_a_minute) {
+  settled_ids ids;
+  BOOST_TEST(!ids.contains(7, 100));
+  ids.add(7, 100);
+  BOOST_TEST(ids.contains(7, 100));
+  BOOST_TEST(!ids.contains(8, 100));
+  BOOST_TEST(ids.contains(7, 100 + settled_ids::minute - 1));
+  BOOST_TEST(!ids.contains(7, 100 + settled_ids::minute));
+  ids.add(7, 200);
+  BOOST_TEST(ids.contains(7, 199 + settled_ids::minute));
+}
+
+BOOST_AUTO_TEST_CASE(a_full_memory_takes_no_more_until_a_minute_is_over) {
+  settled_ids ids;
+  const auto id = [](std::size_t i) { return 0x9e3779b97f4a7c15u * (i + 1); };
+  for (std::size_t i = 0; i < settled_ids::most; ++i) ids.add(id(i), 1);
+  ids.add(id(settled_ids::most), 2);
+  BOOST_TEST(ids.contains(id(0), 2));
+  BOOST_TEST(ids.contains(id(settled_ids::most - 1), 2));
+  BOOST_TEST(!ids.contains(id(settled_ids::most), 2));
+  ids.add(id(settled_ids::most), 1 + settled_ids::minute);
+  BOOST_TEST(ids.contains(id(settled_ids::most), 1 + settled_ids::minute));
+}
+
+BOOST_AUTO_TEST_CASE(there_is_one_for_the_process) {
+  settled_ids::of_process().add(42);
+  BOOST_TEST(settled_ids::of_process().contains(42));
+  BOOST_TEST(!settled_ids::of_process().contains(43));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
