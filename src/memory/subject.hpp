@@ -65,7 +65,10 @@ struct subject {
   policies::any_state state;
 
   std::uint32_t hash() const noexcept { return key.hash(); }
-  bool is_over(policies::instant now) const noexcept { return matters_until <= now; }
+  /// With the grace, for a clock that steps back.
+  bool is_over(policies::instant now) const noexcept {
+    return matters_until + policies::grace <= now;
+  }
 };
 
 /// That the decision of that id was settled.
