@@ -119,7 +119,8 @@ void session::close() {
     done = core_.take_done();
   }
   deliver(std::move(done));
-  // From here on, and from the limiters in which an answer is due; until all of them let go of it.
+  wake_strand();  // the timer has to look after the end
+  // Held here, and by the limiters in which an answer is due.
   const std::shared_ptr<void> hold(nullptr,
                                    [self = shared_from_this()](void*) { self->may_stop(); });
   close_limiters(hold);

@@ -65,10 +65,11 @@ BOOST_AUTO_TEST_CASE(sleepers_of_several_limiters_hear_of_the_close) {
   for (const bool in_memory : {true, false}) {
     crowd c;
     store s = open(in_memory);
-    const limiter l(s, "r", five_an_hour, {.group = "g"}), other(s, "s", five_an_hour, {.group = "g"});
+    const limiter l(s, "r", five_an_hour, {.group = "g"}),
+        other(s, "s", five_an_hour, {.group = "g"});
     const auto acquire = [&](std::int64_t cost, auto handler) {
-      weir::acquire_all(l.on("a", cost), other.on("a", cost), joint_options{.max_wait = patiently.max_wait},
-                        handler);
+      weir::acquire_all(l.on("a", cost), other.on("a", cost),
+                        joint_options{.max_wait = patiently.max_wait}, handler);
     };
     BOOST_TEST(answer([&](auto h) { acquire(5, h); }).allowed);
     for (int i = 0; i < 5; ++i) acquire(1, c.caller());
@@ -185,6 +186,24 @@ BOOST_AUTO_TEST_CASE(what_is_not_confirmed_within_the_timeout_may_still_be_booke
     is_gone ? server.restart() : server.resume();
     redis_client(server).must("FLUSHALL");
   }
+}
+
+BOOST_AUTO_TEST_CASE(answers_that_never_come_are_waited_for_until_the_timeout_only) {
+  crowd c;
+  store s = impatient();
+  const limiter l(s, "r", one_a_day);
+  const acquire_options far{.max_wait = patiently.max_wait, .timeout = 50s};
+  BOOST_TEST(answer([&](auto h) { l.acquire("a", far, h); }).allowed);
+  server.pause();
+  l.acquire("a", far, c.caller());
+  const claim one[] = {l.on("a")};
+  weir::acquire_all(one, {.timeout = 50s, .max_wait = far.max_wait}, c.caller());
+  while (io.poll() != 0) {
+  }
+  s.close();
+  run_out(io);
+  BOOST_TEST(c.failed(error::outcome_unknown) == 2u);
+  server.resume();
 }
 
 BOOST_AUTO_TEST_CASE(those_whose_turn_has_come_are_not_disturbed) {

@@ -1,0 +1,192 @@
+// Several contexts, stop() and restart(), and fork(): see docs/lifetime.md.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/detached.hpp>
+#include <memory>
+#include <optional>
+
+#include "support/leases.hpp"
+#include "support/run.hpp"
+#include "support/stores.hpp"
+#include "weir/weir.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using weir::error;
+using weir::limiter;
+using weir::test::crowd;
+
+constexpr weir::token_bucket one_a_day{.capacity = 1, .refill = weir::per_day(1)};
+constexpr weir::acquire_options patiently{.max_wait = 31 * 24h};
+
+struct fixture {
+  weir::test::redis_server server;
+
+  weir::store open(asio::io_context& on, bool in_memory) {
+    return in_memory
+               ? weir::make_memory_store(on.get_executor())
+               : weir::make_redis_store(on.get_executor(), weir::test::patient_options(server));
+  }
+
+  /// Runs a child to its end: whether it was content.
+  template <class Child>
+  bool child_is_content(Child&& child) {
+    const pid_t pid = ::fork();
+    BOOST_REQUIRE(pid >= 0);
+    if (pid == 0) {
+      bool content = false;
+      try {
+        content = child();
+      } catch (...) {
+      }
+      ::_exit(content ? 0 : 1);
+    }
+    int status = 0;
+    BOOST_REQUIRE(::waitpid(pid, &status, 0) == pid);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+
+  template <class Predicate>
+  static void poll_both(asio::io_context& one, asio::io_context& other, Predicate&& done) {
+    const auto limit = std::chrono::steady_clock::now() + weir::test::watchdog;
+    while (!done()) {
+      one.restart(), other.restart();
+      one.poll(), other.poll();
+      BOOST_REQUIRE(std::chrono::steady_clock::now() < limit);
+    }
+  }
+
+  std::string connections() {
+    weir::test::redis_client client(server);
+    const std::string stats = client.must("INFO", "clients").text;
+    const auto at = stats.find("connected_clients:");
+    return stats.substr(at, stats.find('\r', at) - at);
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(contexts, fixture)
+
+BOOST_AUTO_TEST_CASE(the_context_of_a_store_ends_before_that_of_its_callers) {
+  for (const bool in_memory : {true, false}) {
+    auto theirs = std::make_unique<asio::io_context>();
+    auto own = std::make_unique<asio::io_context>();
+    std::optional<limiter> l(std::in_place, open(*own, in_memory), "r", one_a_day);
+    crowd c;
+    l->acquire("a", asio::bind_executor(*theirs, c.caller()));
+    for (int i = 0; i < 3; ++i) {
+      l->acquire("a", patiently, asio::bind_executor(*theirs, c.caller()));
+      asio::co_spawn(
+          *theirs,
+          [copy = *l]() -> asio::awaitable<void> {
+            co_await copy.acquire("a", patiently);
+            BOOST_ERROR("it went on");
+          },
+          asio::detached);
+    }
+    poll_both(*own, *theirs, [&] { return c.answered() == 1; });
+    own.reset();
+    weir::test::run_out(*theirs);  // nothing of ours keeps it busy
+    BOOST_TEST(c.answered() == 1u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_context_of_callers_ends_before_that_of_their_store) {
+  for (const bool in_memory : {true, false}) {
+    auto theirs = std::make_unique<asio::io_context>();
+    auto own = std::make_unique<asio::io_context>();
+    weir::store store = open(*own, in_memory);
+    const limiter l(store, "r", one_a_day);
+    std::optional<weir::lease> held;
+    const weir::concurrency_limiter gate(store, "gate", {.limit = 1, .lease = 1h});
+    gate.enter("a", asio::bind_executor(
+                        *theirs, [&](weir::error_code, weir::lease got) { held = std::move(got); }));
+    crowd c;
+    for (int i = 0; i < 3; ++i) {
+      l.acquire("a", patiently, asio::bind_executor(*theirs, c.caller()));
+    }
+    poll_both(*own, *theirs, [&] { return held && c.answered() == 1; });
+    store.close();
+    weir::test::run_out(*own);
+    weir::test::run_out(*theirs);
+    theirs.reset();
+    BOOST_TEST(c.complete());
+    held.reset();
+    weir::test::run_out(*own);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_stopped_context_goes_on_where_it_was) {
+  for (const bool in_memory : {true, false}) {
+    asio::io_context io;
+    weir::store store = open(io, in_memory);
+    const limiter l(store, "r", weir::token_bucket{.capacity = 1, .refill = {1, 50ms}});
+    crowd c;
+    for (int i = 0; i < 3; ++i) l.acquire("a", c.caller());
+    weir::test::run_until(io, [&] { return c.answered() == 1; });
+    io.stop();
+    io.run();
+    BOOST_TEST(c.answered() == 1u);
+    weir::test::run_until_complete(io, c);
+    BOOST_TEST(c.allowed() == 3u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_child_opens_a_store_of_its_own) {
+  asio::io_context io;
+  const limiter l(open(io, false), "r", one_a_day);
+  crowd before;
+  l.record("a", before.caller());
+  weir::test::run_until_complete(io, before);
+  BOOST_TEST(child_is_content([&] {
+    asio::io_context own;
+    bool refused = false;
+    {
+      const limiter of_child(open(own, false), "r", one_a_day);
+      of_child.record(
+          "a", [&](weir::error_code ec, const weir::decision& d) { refused = !ec && !d.allowed; });
+    }
+    own.run();
+    return refused;
+  }));
+  crowd after;
+  l.record("b", after.caller());
+  weir::test::run_until_complete(io, after);
+  BOOST_TEST(after.allowed() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_child_that_destroys_what_it_inherited_disturbs_nobody) {
+  for (const std::string order : {"clps", "splc", "psc"}) {
+    auto io = std::make_unique<asio::io_context>();
+    std::optional<weir::store> store(open(*io, false));
+    std::optional<limiter> l(std::in_place, *store, "r" + order,
+                             weir::token_bucket{.capacity = 1, .refill = {1, 100ms}});
+    std::optional<weir::concurrency_limiter> gate(std::in_place, *store, "gate" + order,
+                                                  weir::concurrency_options{.limit = 1});
+    std::optional<weir::lease> held(weir::test::enter(*io, *gate, "a"));
+    crowd c;
+    for (int i = 0; i < 2; ++i) l->acquire("a", c.caller());
+    weir::test::run_until(*io, [&] { return c.answered() == 1; });
+    const std::string connected = connections();
+    BOOST_TEST(child_is_content([&] {
+      for (const char which : order) {
+        if (which == 'l') l.reset(), gate.reset();
+        if (which == 's') store.reset();
+        if (which == 'p') held.reset();
+        if (which == 'c') io.reset();
+      }
+      return true;
+    }));
+    weir::test::run_until_complete(*io, c);
+    BOOST_TEST(c.allowed() == 2u);
+    BOOST_TEST(weir::test::fetch(*io, *gate, "a").used == 1);  // the child released nothing
+    BOOST_TEST(connections() == connected);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
