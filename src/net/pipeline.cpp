@@ -29,6 +29,11 @@ std::size_t weight_of(const check& c) {
   return 1 + bytes / unit;
 }
 
+/// A lease is lost by waiting behind calls that merely come later.
+bool is_urgent(const check& c) {
+  return c.kind == detail::check_kind::renew || c.kind == detail::check_kind::leave;
+}
+
 }  // namespace
 
 void pipeline::finish(check& c) {
@@ -58,10 +63,10 @@ void pipeline::submit(check& c, time now) {
   if (!c.unwanted && !breaker_.lets_through(now)) return finish(c, error::circuit_open);
   // Alone, even the largest may wait.
   const bool fits = before == 0 || pending_ <= options_.max_pending;
-  if (!fits && !is_last) return finish(c, error::overloaded);
+  if (!fits && !is_last && !is_urgent(c)) return finish(c, error::overloaded);
   c.deadline = now + timeout_of(c);
   c.stage = check_stage::waiting;
-  waiting_.push_back(c);
+  (is_urgent(c) ? urgent_ : waiting_).push_back(c);
   wheel_.add(c);
 }
 
@@ -115,6 +120,7 @@ void pipeline::connected(const redis::script_set& known) {
 
 void pipeline::refused(error reason) {
   refusal_ = closed_ ? error::store_closed : reason;
+  finish_all(urgent_, reason);
   finish_all(again_, reason);
   finish_all(waiting_, reason);
 }
@@ -154,6 +160,9 @@ void pipeline::requeue(redis::call& c) {
         finish(waiting, error::store_closed);
       }
     }
+    // A renewal behind the leave of its lease finds it gone, as it should.
+    const bool urgent = !key.checks.empty() && is_urgent(key.checks.front());
+    if (urgent) urgent_.splice(urgent_.end(), key.checks);
     again_.splice(again_.end(), key.checks);
   }
 }
@@ -203,7 +212,10 @@ const std::string& pipeline::next_write(time now) {
   if (ping_wanted_) stage_ping();
   if (!held()) {
     again_.splice(again_.end(), waiting_);
-    for (redis::call& c : coalescer_.pack(again_)) stage(std::move(c), now);
+    check_list passed_over;
+    for (redis::call& c : coalescer_.pack(urgent_, again_, {}, passed_over)) {
+      stage(std::move(c), now);
+    }
     waiting_.swap(again_);  // the next write's; what comes back until then goes before it
   }
   writing_ = true;
@@ -306,7 +318,7 @@ pipeline::stream_state pipeline::consume(redis::reply_reader& reader, time now) 
 void pipeline::close() {
   if (std::exchange(closed_, true)) return;
   refusal_ = error::store_closed;
-  for (check_list* list : {&again_, &waiting_}) {
+  for (check_list* list : {&urgent_, &again_, &waiting_}) {
     for (auto it = list->begin(); it != list->end();) {
       check& c = *it++;
       if (!detail::gives_back(c)) finish(c, error::store_closed);

@@ -45,8 +45,12 @@ class pipeline {
 
   // Callers.
 
-  /// Takes a check in, or finishes it at once (into take_done()) when it cannot wait: overloaded, closed, refused,
-  /// or left alone by the circuit breaker.
+  /// Takes a check in, or finishes it at once (into take_done()) when it cannot wait: overloaded,
+  /// closed, refused, or left alone by the circuit breaker.
+  ///
+  /// Renewals and leaves of leases go before all others, and are never turned away as too many:
+  /// there is one of each for a lease at the most. A lease's own enter has been answered or given
+  /// up before they come, so that none waits here, and what was sent of it went out earlier.
   void submit(detail::check& c, time now);
   void cancel(detail::check& c, detail::cancel_scope scope);
 
@@ -109,7 +113,7 @@ class pipeline {
   std::size_t replies_due() const noexcept { return calls_.size(); }
   bool wants_write() const noexcept {
     return connected_ && !writing_ && !unwelcome_ &&
-           (ping_wanted_ || (!held() && (!waiting_.empty() || !again_.empty())));
+           (ping_wanted_ || (!held() && (!urgent_.empty() || !waiting_.empty() || !again_.empty())));
   }
 
   /// Takes out everything without results: the execution context is shutting down.
@@ -138,6 +142,7 @@ class pipeline {
   deadline_wheel wheel_;
   circuit_breaker breaker_;
 
+  detail::check_list urgent_;  // renewals and leaves: go before all others
   detail::check_list waiting_;
   detail::check_list again_;       // not run when sent before: go first
   std::deque<redis::call> calls_;  // staged and written, oldest first; one reply is due for each

@@ -207,22 +207,61 @@ void coalescer::add_joint(check& c) {
   append(calls_[target], c);
 }
 
-std::vector<call>& coalescer::pack(detail::check_list& line) {
+void coalescer::begin() {
   calls_.clear();
   last_place_.clear();
   open_.clear();
   keys_ = 0;
-  const bool alone = !line.empty() && std::next(line.begin()) == line.end();
-  while (!line.empty() && keys_ < std::max(max_keys_, max_keys_per_write)) {
+}
+
+void coalescer::put(check& c, bool alone) {
+  if (alone) {
+    append(calls_[open_call(c)], c);
+  } else if (c.further.empty()) {
+    add(c);
+  } else {
+    add_joint(c);
+  }
+}
+
+std::vector<call>& coalescer::pack(detail::check_list& line) {
+  detail::check_list none, passed_over;
+  return pack(none, line, {.keys = std::max(max_keys_, max_keys_per_write)}, passed_over);
+}
+
+std::vector<call>& coalescer::pack(detail::check_list& urgent, detail::check_list& line,
+                                   const quota& q, detail::check_list& passed_over) {
+  // Fewer than these are looked at again by the next write.
+  constexpr std::size_t many = 1000;
+  begin();
+  const std::size_t most = std::max(max_keys_, max_keys_per_write);
+  const auto has_one = [](const detail::check_list& l) {
+    return !l.empty() && std::next(l.begin()) == l.end();
+  };
+  const bool alone = (has_one(urgent) && line.empty()) || (has_one(line) && urgent.empty());
+  while (!urgent.empty() && keys_ < most) {
+    check& c = urgent.front();
+    urgent.pop_front();
+    put(c, alone);
+  }
+  detail::check_list passed;
+  std::size_t count = 0;
+  while (!line.empty() && keys_ < std::min(most, q.keys)) {
     check& c = line.front();
     line.pop_front();
-    if (alone) {
-      append(calls_[open_call(c)], c);
-    } else if (c.further.empty()) {
-      add(c);
-    } else {
-      add_joint(c);
+    if (c.deadline < q.reachable) {
+      passed.push_back(c);
+      ++count;
+      continue;
     }
+    passed_over.splice(passed_over.end(), passed);
+    count = 0;
+    put(c, alone);
+  }
+  if (count > many) {
+    passed_over.splice(passed_over.end(), passed);
+  } else {
+    line.splice(line.begin(), passed);
   }
   return calls_;
 }

@@ -18,9 +18,21 @@ class coalescer {
   /// prepared; given everything at once, it waits for its clients while they wait for it.
   static constexpr std::size_t max_keys_per_write = 256;
 
-  /// Moves the first checks out of `line`, as many as one write takes, and returns the calls that carry them, in order. Valid
-  /// until the next pack().
+  /// How much of a line may leave.
+  struct quota {
+    std::size_t keys = static_cast<std::size_t>(-1);  ///< those of the urgent included
+    /// Checks with an earlier deadline are passed over.
+    detail::check::steady_time reachable = detail::check::steady_time::min();
+  };
+
+  /// Moves the first checks out of `line`, as many as one write takes, and returns the calls that
+  /// carry them, in order. Valid until the next pack().
   std::vector<call>& pack(detail::check_list& line);
+
+  /// The same with those of `urgent` before them, whatever the quota. What was passed over, and has
+  /// been overtaken, goes to `passed_over`: it must not be sent any more.
+  std::vector<call>& pack(detail::check_list& urgent, detail::check_list& line, const quota& q,
+                          detail::check_list& passed_over);
 
  private:
   struct place {
@@ -46,6 +58,8 @@ class coalescer {
     std::size_t operator()(const group_id& g) const noexcept;
   };
 
+  void begin();
+  void put(detail::check& c, bool alone);
   void add(detail::check& c);
   void add_joint(detail::check& c);
   bool join_last(detail::check& c, const place& last);

@@ -1,0 +1,119 @@
+// Renewals and leaves of leases: before ordinary calls, behind their own enters.
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "pipeline_fixture.hpp"
+#include "weir/concurrency_limiter.hpp"
+
+using namespace std::chrono_literals;
+using namespace weir::net::test;
+using weir::error;
+using weir::detail::cancel_scope;
+using weir::detail::check_kind;
+using weir::detail::check_stage;
+
+namespace {
+
+struct gate_fixture : fixture {
+  explicit gate_fixture(weir::net::pipeline::options o = {}) : fixture(o) { line.connected(); }
+
+  core_ptr gate = std::make_shared<weir::detail::limiter_core>(
+      std::make_shared<weir::test::null_store>(), "gate", weir::concurrency_options{});
+
+  fake_check& of_lease(std::int64_t lease, check_kind kind) {
+    fake_check& c = checks.emplace_back(gate, "s", lease, kind, 100ms);
+    line.submit(c, now);
+    return c;
+  }
+  /// A reply to a call of the gate: one is in, and the asker too.
+  bool answer_gate() { return feed("*5\r\n:5000000\r\n:1\r\n:0\r\n:6000000\r\n:6000000\r\n"); }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(pipeline_urgent_suite)
+
+// 300 leases of 50 holders were lost in 8 s behind 20,000 callers of a healthy server.
+BOOST_AUTO_TEST_CASE(renewals_and_leaves_go_before_twenty_thousand_calls_that_wait) {
+  gate_fixture f;
+  for (int i = 0; i < 20'000; ++i) f.submit("s" + std::to_string(i));
+  auto& renewal = f.of_lease(1, check_kind::renew);
+  auto& leave = f.of_lease(2, check_kind::leave);
+  const std::string out = f.write();
+  BOOST_TEST((renewal.stage == check_stage::written));
+  BOOST_TEST((leave.stage == check_stage::written));
+  BOOST_TEST(out.find("{gate:s}") < out.find("{r:s0}"));
+  BOOST_TEST((f.checks.front().stage == check_stage::written));  // the write is filled up with these
+  BOOST_TEST(f.answer_gate());
+  BOOST_TEST(f.answer_gate());
+  BOOST_TEST(done_with(renewal, {}));
+  BOOST_TEST(renewal.answer.allowed);
+  BOOST_TEST(done_with(leave, {}));
+}
+
+BOOST_AUTO_TEST_CASE(a_full_line_turns_no_renewal_away) {
+  gate_fixture f({.max_pending = 2});
+  for (const char* s : {"a", "b"}) f.submit(s);
+  auto& renewal = f.of_lease(1, check_kind::renew);
+  auto& leave = f.of_lease(2, check_kind::leave);
+  BOOST_TEST((renewal.stage == check_stage::waiting));
+  BOOST_TEST((leave.stage == check_stage::waiting));
+  BOOST_TEST(done_with(f.submit("c"), error::overloaded));
+  BOOST_TEST(done_with(f.of_lease(3, check_kind::record), error::overloaded));  // an enter is a call
+}
+
+// An enter whose caller has gone while it was being sent is followed by a leave.
+BOOST_AUTO_TEST_CASE(a_leave_stays_behind_its_own_enter) {
+  for (const bool cut : {false, true}) {
+    gate_fixture f;
+    auto& enter = f.of_lease(7, check_kind::record);
+    const std::string first = f.line.next_write(f.now);
+    BOOST_TEST(count_of(first, "EVALSHA") == 1u);
+    f.line.cancel(enter, cancel_scope::any);
+    f.line.take_done();
+    auto& leave = f.of_lease(7, check_kind::leave);
+    BOOST_TEST(f.line.next_write(f.now).empty());
+    if (cut) {
+      // The enter has not run, and is not sent again: nobody waits for it.
+      f.line.disconnected(error::outcome_unknown, 10, f.now);
+      f.line.connected();
+    } else {
+      f.line.write_done();
+    }
+    BOOST_TEST(count_of(f.write(), "EVALSHA") == 1u);
+    if (!cut) BOOST_TEST(f.answer_gate());
+    BOOST_TEST((leave.stage == check_stage::written));
+    BOOST_TEST(f.answer_gate());
+    BOOST_TEST(done_with(leave, {}));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(renewals_that_did_not_run_go_first_again) {
+  gate_fixture f;
+  for (int i = 0; i < 10; ++i) f.submit("s" + std::to_string(i));
+  auto& renewal = f.of_lease(1, check_kind::renew);
+  f.write();
+  BOOST_TEST(f.feed("-LOADING Redis is loading the dataset in memory\r\n"));
+  BOOST_TEST(f.feed("-LOADING Redis is loading the dataset in memory\r\n"));
+  BOOST_TEST((renewal.stage == check_stage::waiting));
+  f.line.expire(f.now += 25ms);
+  const std::string out = f.write();
+  BOOST_TEST(out.find("{gate:s}") < out.find("{r:s0}"));
+}
+
+// More of them than one write takes.
+BOOST_AUTO_TEST_CASE(renewals_leave_in_their_own_order) {
+  gate_fixture f;
+  f.submit("a");
+  for (int i = 1; i <= 300; ++i) f.of_lease(i, check_kind::renew);
+  const std::string first = f.write();
+  BOOST_TEST(count_of(first, "{gate:s}") == 256u);
+  BOOST_TEST((f.checks.front().stage == check_stage::waiting));
+  f.of_lease(299, check_kind::leave);
+  const std::string second = f.write();
+  BOOST_TEST(count_of(second, "{gate:s}") == 45u);
+  BOOST_TEST((f.checks[299].stage == check_stage::written));
+  BOOST_TEST(second.find("{gate:s}") < second.find("{r:a}"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
