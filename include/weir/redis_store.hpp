@@ -56,8 +56,8 @@ struct redis_options {
 
   /// After so many calls in a row that got no answer (no error reply either), the first of them
   /// made `timeout` ago or earlier, further ones get error::circuit_open at once, and one call per
-  /// breaker_pause tries the store; an answer, or a new connection, closes the circuit. 0: never;
-  /// at most 10^9. The pause: 1 ms to 24 h.
+  /// breaker_pause tries the store; an answer within `timeout`, or a new connection, closes the
+  /// circuit. 0: never; at most 10^9. The pause: 1 ms to 24 h.
   std::size_t breaker_failures = 20;
   std::chrono::milliseconds breaker_pause{500};
 

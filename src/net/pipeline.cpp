@@ -68,6 +68,9 @@ void pipeline::submit(check& c, time now) {
   c.stage = check_stage::waiting;
   (is_urgent(c) ? urgent_ : waiting_).push_back(c);
   wheel_.add(c);
+  if (!may_send_ && window_.room(full_write()) > 0) {
+    may_send_ = c.deadline >= now + window_.expected(pending_);
+  }
 }
 
 void pipeline::cancel(check& c, detail::cancel_scope scope) {
@@ -92,10 +95,12 @@ void pipeline::give_up(check& c) {
 
 void pipeline::expire(time now) {
   wheel_.expire(now, [this, now](check& c) {
-    // An idle connection takes all that waits at once. What expires there before has only just come: that says nothing
-    // of the store.
-    const bool never_asked = c.stage == check_stage::waiting && connected_ && !writing_;
-    if (!never_asked) breaker_.failed(c.deadline - timeout_of(c), now);
+    // A store that has answered others meanwhile is slow, not silent. And an idle connection takes
+    // all that waits at once: what expires there before has only just come.
+    const time since = c.deadline - timeout_of(c);
+    const bool never_asked = c.stage == check_stage::waiting && calls_.empty() && !writing_;
+    const bool says_nothing = connected_ && (never_asked || last_answer_ >= since);
+    if (!says_nothing) breaker_.failed(since, now);
     if (c.stage != check_stage::waiting) {
       c.ec = error::no_reply;
     } else if (!c.ec) {  // else the server's reason for not running it
@@ -116,6 +121,8 @@ void pipeline::connected(const redis::script_set& known) {
   ping_wanted_ = unwelcome_ = served_ = false;
   held_until_ = time::max();
   breaker_.succeeded();
+  window_.reset();
+  may_send_ = true;
 }
 
 void pipeline::refused(error reason) {
@@ -123,6 +130,7 @@ void pipeline::refused(error reason) {
   finish_all(urgent_, reason);
   finish_all(again_, reason);
   finish_all(waiting_, reason);
+  finish_all(passed_over_, reason);
 }
 
 void pipeline::disconnected(error reason, std::size_t sent, time now) {
@@ -167,9 +175,9 @@ void pipeline::requeue(redis::call& c) {
   }
 }
 
-void pipeline::stage_ping() {
+void pipeline::stage_ping(time now) {
   redis::write_ping(out_);
-  calls_.emplace_back();
+  calls_.emplace_back().sent = now;
   ping_wanted_ = false;
 }
 
@@ -179,6 +187,7 @@ void pipeline::stage_load(std::size_t script, time now) {
   redis::write_load(out_, script);
   redis::call load;
   load.what = redis::call::purpose::load;
+  load.sent = now;
   load.end = out_.size();
   calls_.push_back(std::move(load));
   ++staged_;
@@ -193,6 +202,9 @@ void pipeline::stage(redis::call&& c, time now) {
   }
   redis::write_call(out_, c, scratch_);
   c.end = out_.size();
+  c.sent = now;
+  c.sent_alone = window_.is_idle();
+  window_.sent(c.weight(), now);
   for (redis::call_key& key : c.keys) {
     for (check& waiting : key.checks) {
       waiting.stage = check_stage::staged;
@@ -209,17 +221,25 @@ const std::string& pipeline::next_write(time now) {
   out_.clear();
   if (out_.capacity() > large_buffer)
     std::string().swap(out_);  // one big burst must not hold its memory for ever
-  if (ping_wanted_) stage_ping();
+  if (ping_wanted_) stage_ping(now);
   if (!held()) {
-    again_.splice(again_.end(), waiting_);
-    check_list passed_over;
-    for (redis::call& c : coalescer_.pack(urgent_, again_, {}, passed_over)) {
-      stage(std::move(c), now);
-    }
+    for (redis::call& c : pack(now)) stage(std::move(c), now);
     waiting_.swap(again_);  // the next write's; what comes back until then goes before it
+    may_send_ = !out_.empty() && window_.room(full_write()) > 0;
   }
-  writing_ = true;
+  writing_ = !out_.empty();
   return out_;
+}
+
+/// What the next write carries: nothing if all that waits has to wait for a reply.
+std::vector<redis::call>& pipeline::pack(time now) {
+  again_.splice(again_.end(), waiting_);
+  const redis::coalescer::quota q{.keys = window_.room(full_write()),
+                                  .reachable = now + window_.expected(pending_)};
+  auto& calls = coalescer_.pack(urgent_, again_, q, passed_over_);
+  if (!calls.empty() || !window_.is_idle()) return calls;
+  // Nothing is under way that could tell whether the server is still as slow: one check asks.
+  return coalescer_.pack(urgent_, again_, {.keys = 1}, passed_over_);
 }
 
 void pipeline::write_done() {
@@ -245,14 +265,24 @@ void pipeline::send_again(redis::call& c) {
 
 /// A server that takes no script is asked again after a pause: each load is some kilobytes.
 void pipeline::loaded(error e, time now) {
-  breaker_.succeeded();
   if (redis::is_passing(e)) return;
   load_failure_ = e;
   if (e != error{}) no_loads_before_ = now + load_pause;
 }
 
+/// The server answers, if only to say no. An answer that comes later than any caller of the store's
+/// own timeout would wait for heals nothing; one that is late for a shorter deadline does.
+void pipeline::heard(const redis::call& c, time now) {
+  if (!c.keys.empty()) window_.answered(c.weight(), c.sent, c.sent_alone, now);
+  may_send_ = true;
+  if (now - c.sent > options_.timeout) return;
+  last_answer_ = now;
+  breaker_.succeeded();
+}
+
 /// False if it cannot be the reply to this call. Then nobody knows whose it is, nor whose the next ones are.
 bool pipeline::answer(redis::call& c, const redis::reply_view& reply, time now) {
+  heard(c, now);
   error e = redis::read_reply(c, reply, numbers_);
   if (c.what == redis::call::purpose::load) {
     loaded(e, now);
@@ -288,8 +318,6 @@ bool pipeline::answer(redis::call& c, const redis::reply_view& reply, time now) 
     default:
       break;
   }
-  // The server answers, if only to say no: that is quick, and the callers should hear its reason.
-  breaker_.succeeded();
   if (e == error{} && c.what != redis::call::purpose::upkeep) served_ = true;
   for (redis::call_key& key : c.keys) {
     while (!key.checks.empty()) {
@@ -318,6 +346,7 @@ pipeline::stream_state pipeline::consume(redis::reply_reader& reader, time now) 
 void pipeline::close() {
   if (std::exchange(closed_, true)) return;
   refusal_ = error::store_closed;
+  finish_all(passed_over_, error::store_closed);
   for (check_list* list : {&urgent_, &again_, &waiting_}) {
     for (auto it = list->begin(); it != list->end();) {
       check& c = *it++;

@@ -9,6 +9,7 @@
 #include "check_list.hpp"
 #include "net/circuit_breaker.hpp"
 #include "net/deadline_wheel.hpp"
+#include "net/send_window.hpp"
 #include "redis/call.hpp"
 #include "redis/coalescer.hpp"
 #include "redis/resp_reader.hpp"
@@ -23,6 +24,9 @@ namespace weir::net {
 /// waiting: in line. staged: encoded in the write under way. written: sent, a reply is due. Deadlines and cancellation take
 /// a check out at any stage; a reply's place stays, so that later replies still reach their own callers. A check whose script
 /// certainly did not run (no such script, the server is loading or busy, the write was cut short) goes back to waiting.
+///
+/// Under way is no more than the server answers soon, and a check whose answer would most likely
+/// come after its deadline is not sent: send_window. One call at least is under way while any waits.
 ///
 /// Whoever drives it does the I/O, passes the time, serialises the calls, and hands the checks of take_done() to their
 /// callers.
@@ -41,7 +45,8 @@ class pipeline {
   explicit pipeline(const options& o)
       : options_(o),
         coalescer_(o.max_keys_per_call),
-        breaker_(o.breaker_failures, o.timeout, o.breaker_pause) {}
+        breaker_(o.breaker_failures, o.timeout, o.breaker_pause),
+        window_(o.timeout, full_write()) {}
 
   // Callers.
 
@@ -71,8 +76,9 @@ class pipeline {
   /// timed_out. Zero: nothing is known.
   void suspect(error why) noexcept { suspicion_ = why; }
 
-  /// Encodes what waits, up to as much as one write should carry; `now` becomes its time of sending. Empty if there is
-  /// nothing to write, or no connection, or a write under way. The bytes stay valid until write_done() or disconnected().
+  /// Encodes what waits, up to as much as one write should carry; `now` becomes its time of sending.
+  /// Empty if there is nothing to write, or no connection, or a write under way, or enough is under
+  /// way. The bytes stay valid until write_done() or disconnected().
   const std::string& next_write(time now = {});
   void write_done();
 
@@ -113,7 +119,7 @@ class pipeline {
   std::size_t replies_due() const noexcept { return calls_.size(); }
   bool wants_write() const noexcept {
     return connected_ && !writing_ && !unwelcome_ &&
-           (ping_wanted_ || (!held() && (!urgent_.empty() || !waiting_.empty() || !again_.empty())));
+           (ping_wanted_ || (!held() && (!urgent_.empty() || (may_send_ && has_waiting()))));
   }
 
   /// Takes out everything without results: the execution context is shutting down.
@@ -132,8 +138,14 @@ class pipeline {
   void requeue(redis::call& c);
   void stage(redis::call&& c, time now);
   void stage_load(std::size_t script, time now);
-  void stage_ping();
+  void stage_ping(time now);
   void loaded(error e, time now);
+  std::size_t full_write() const noexcept {
+    return std::max(options_.max_keys_per_call, redis::coalescer::max_keys_per_write);
+  }
+  bool has_waiting() const noexcept { return !waiting_.empty() || !again_.empty(); }
+  std::vector<redis::call>& pack(time now);
+  void heard(const redis::call& c, time now);
   bool answer(redis::call& c, const redis::reply_view& reply, time now);
   void send_again(redis::call& c);
 
@@ -141,11 +153,15 @@ class pipeline {
   redis::coalescer coalescer_;
   deadline_wheel wheel_;
   circuit_breaker breaker_;
+  send_window window_;
+  bool may_send_ = true;            // false: what waits has to wait for a reply
+  time last_answer_ = time::min();  // that came within the timeout
 
   detail::check_list urgent_;  // renewals and leaves: go before all others
   detail::check_list waiting_;
-  detail::check_list again_;       // not run when sent before: go first
-  std::deque<redis::call> calls_;  // staged and written, oldest first; one reply is due for each
+  detail::check_list again_;        // not run when sent before: go first
+  detail::check_list passed_over_;  // too late to be answered: never sent
+  std::deque<redis::call> calls_;   // staged and written, oldest first; one reply is due for each
   std::size_t staged_ = 0;  // the last so many of calls_ (a ping aside) are in the write under way
   detail::check_list done_;
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/container/small_vector.hpp>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -58,12 +59,19 @@ struct call {
   policies::instant remember = 0;  // until when it is remembered that it was done; 0: it is not
   std::size_t end = 0;             // where it ends in the write that carries it
   std::uint32_t loads = 0;         // how often its script had been loaded before it
+  std::chrono::steady_clock::time_point sent{};
+  bool sent_alone = false;  // no other call was under way
 
   static constexpr bool settles(purpose what) noexcept {
     return what == purpose::give_back || what == purpose::refund || what == purpose::charge ||
            what == purpose::look || what == purpose::lower;
   }
   bool settles() const noexcept { return settles(what); }
+
+  /// How many keys it makes the server look at, those of upkeep aside. Each turn is looked for by itself.
+  std::size_t weight() const noexcept {
+    return tiers.size() * (what == purpose::acquire ? places : keys.size());
+  }
 
   /// Which of scripts() it runs.
   std::size_t script() const noexcept {

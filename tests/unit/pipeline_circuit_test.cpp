@@ -157,6 +157,61 @@ BOOST_AUTO_TEST_CASE(failures_that_are_not_in_a_row_open_no_circuit) {
   }
 }
 
+// Answers that nobody waited for any more closed the circuit: the next calls met the same silence.
+BOOST_AUTO_TEST_CASE(an_answer_later_than_the_timeout_heals_nothing) {
+  fixture f({.timeout = 500ms, .breaker_failures = 3});
+  f.line.connected();
+  for (int i = 0; i < 3; ++i) {
+    f.submit("a");
+    f.write();
+  }
+  f.line.expire(f.now += 500ms);
+  f.line.take_done();
+  BOOST_TEST(done_with(f.submit("b"), error::circuit_open));
+  f.now += 1ms;
+  for (int i = 0; i < 3; ++i) BOOST_TEST(f.answer(0));
+  BOOST_TEST(done_with(f.submit("b"), error::circuit_open));
+  f.line.take_done();
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_late_only_for_its_own_short_deadline_heals) {
+  fixture f({.timeout = 500ms, .breaker_failures = 3, .breaker_pause = 100ms});
+  f.line.connected();
+  for (int i = 0; i < 3; ++i) {
+    f.submit("a");
+    f.write();
+  }
+  f.line.expire(f.now += 500ms);
+  f.line.take_done();
+  auto& probe = f.submit("b", 1, check_kind::record, 50ms);
+  BOOST_TEST(done_with(probe, error::circuit_open));
+  f.now += 100ms;
+  auto& second = f.submit("b", 1, check_kind::record, 50ms);
+  BOOST_TEST((second.stage == check_stage::waiting));
+  f.write();
+  f.line.expire(f.now += 50ms);
+  BOOST_TEST(done_with(second, error::no_reply));
+  f.line.take_done();
+  for (int i = 0; i < 3; ++i) BOOST_TEST(f.answer(0));
+  BOOST_TEST(done_with(f.submit("b"), error::circuit_open));
+  f.now += 400ms;
+  BOOST_TEST(f.answer(0));  // the probe's, 450 ms after it was sent
+  BOOST_TEST((f.submit("b").stage == check_stage::waiting));
+}
+
+// Many calls expire at once in an overload: the answers that came meanwhile show that the store is there.
+BOOST_AUTO_TEST_CASE(calls_that_expire_while_others_are_answered_open_no_circuit) {
+  fixture f({.max_keys_per_call = 1, .timeout = 500ms, .breaker_failures = 3});
+  f.line.connected();
+  for (int i = 0; i < 100; ++i) f.submit("s" + std::to_string(i));
+  f.write();
+  f.now += 400ms;
+  for (int i = 0; i < 10; ++i) BOOST_TEST(f.answer(0));
+  f.line.expire(f.now += 100ms);
+  BOOST_TEST((f.submit("b").stage == check_stage::waiting));
+  f.line.take_done();
+}
+
 // A failure policy bridges an open circuit, and does not apply to a full line.
 BOOST_AUTO_TEST_CASE(a_full_line_does_not_hide_an_open_circuit) {
   fixture f({.max_pending = 3, .timeout = 10ms, .breaker_failures = 1, .breaker_pause = 100ms});

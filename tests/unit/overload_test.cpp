@@ -1,0 +1,196 @@
+// What callers get of a server that is asked for more than it can do: simulated time, no sockets.
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "pipeline_fixture.hpp"
+#include "slow_server.hpp"
+
+using namespace std::chrono_literals;
+using namespace weir::net::test;
+using weir::error;
+using weir::detail::check_kind;
+using weir::detail::check_stage;
+using tally = slow_server_stage::tally;
+using moment = slow_server_stage::time;
+
+namespace {
+
+struct slowness {
+  const char* name;
+  slow_server_stage::speed how;
+};
+
+// Each a hundredth of 100,000 keys a second.
+const slowness hundredth[] = {
+    {"slow all the time", {.per_key = 1ms}},
+    {"runs 1 ms of 100", {.per_key = 10us, .runs = 1ms, .period = 100ms}},
+    {"runs 100 us of 10 ms", {.per_key = 10us, .runs = 100us, .period = 10ms}},
+};
+constexpr slow_server_stage::speed healthy{.per_key = 10us};
+constexpr double slow_rate = 1000;
+constexpr auto test_time = 3s;
+
+tally minus(const tally& a, const tally& b) {
+  return {a.asked - b.asked, a.executed - b.executed, a.in_time - b.in_time, a.unsent - b.unsent,
+          a.refused - b.refused};
+}
+
+/// So many callers, each of which asks again as soon as it has heard.
+tally closed_loop(slow_server_stage& s, std::size_t callers, moment end) {
+  const tally before = s.counts;
+  std::size_t wanted = callers;
+  s.on_done = [&] { ++wanted; };
+  const auto ask = [&] {
+    for (; wanted > 0; --wanted) s.ask();
+    // A caller whose call failed at once does not try again at once.
+    return s.now() + 1ms;
+  };
+  s.run(end, ask);
+  s.on_done = [] {};
+  return minus(s.counts, before);
+}
+
+tally open_loop(slow_server_stage& s, double per_second, moment end) {
+  const tally before = s.counts;
+  double owed = 0;
+  s.run(end, [&] {
+    for (owed += per_second / 1000; owed >= 1; --owed) s.ask();
+    return s.now() + 1ms;
+  });
+  return minus(s.counts, before);
+}
+
+void show(const char* what, double load, const tally& t) {
+  BOOST_TEST_MESSAGE(what << ", load " << load << ": asked " << t.asked << ", executed "
+                          << t.executed << ", in time " << t.in_time << ", unsent " << t.unsent
+                          << ", refused " << t.refused);
+}
+
+/// The server has taken 100 ms for each of its last answers.
+struct slow_fixture : connected_fixture {
+  slow_fixture() {
+    for (int i = 0; i < 300; ++i) {
+      submit("before");
+      write();
+      now += 100ms;
+      answer(0);
+    }
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(overload_suite)
+
+// A server that got 1 % of its time executed 13,132 checks in 12 s, and the callers got none.
+BOOST_AUTO_TEST_CASE(a_slow_server_works_for_callers_that_still_wait) {
+  for (const slowness& slow : hundredth) {
+    BOOST_TEST_CONTEXT(slow.name) {
+      // What it can do: a few callers, none of whom gives up.
+      slow_server_stage calm({.breaker_failures = 20}, 200us);
+      calm.server = slow.how;
+      const tally most = closed_loop(calm, 200, calm.now() + test_time);
+      show(slow.name, 0, most);
+      BOOST_TEST(most.in_time > 0.8 * slow_rate * 3);
+      for (const double load : {1.0, 3.0, 10.0, 50.0}) {
+        for (const bool open : {true, false}) {
+          BOOST_TEST_CONTEXT((open ? "open loop, " : "closed loop, ") << load) {
+            slow_server_stage s({.breaker_failures = 20}, 200us);
+            s.server = slow.how;
+            const auto end = s.now() + test_time;
+            const tally t = open ? open_loop(s, load * slow_rate, end)
+                                 : closed_loop(s, static_cast<std::size_t>(load * slow_rate / 2),
+                                               end);
+            show(open ? "  open" : "  closed", load, t);
+            BOOST_TEST(static_cast<double>(t.in_time) >= 0.8 * static_cast<double>(most.executed));
+            BOOST_TEST(static_cast<double>(t.in_time) >= 0.8 * static_cast<double>(t.executed));
+          }
+        }
+      }
+    }
+  }
+}
+
+// The load is half of what the healthy server can do, and 50 times what the slow one can.
+BOOST_AUTO_TEST_CASE(a_server_that_becomes_slow_and_fast_again) {
+  for (const slowness& slow : hundredth) {
+    BOOST_TEST_CONTEXT(slow.name) {
+      slow_server_stage s({.breaker_failures = 20}, 200us);
+      const tally before = open_loop(s, 50'000, s.now() + 1s);
+      show("healthy", 50, before);
+      BOOST_TEST(before.in_time + 1000 > before.asked);
+      s.server = slow.how;
+      const tally during = open_loop(s, 50'000, s.now() + 12s);
+      show(slow.name, 50, during);
+      BOOST_TEST(static_cast<double>(during.in_time) >= 0.8 * slow_rate * 12);
+      BOOST_TEST(static_cast<double>(during.in_time) >= 0.8 * static_cast<double>(during.executed));
+      s.server = healthy;
+      const tally recovering = open_loop(s, 50'000, s.now() + 1s);
+      show("healthy again", 50, recovering);
+      const tally after = open_loop(s, 50'000, s.now() + 1s);
+      show("a second later", 50, after);
+      BOOST_TEST(after.in_time + 1000 > after.asked);
+    }
+  }
+}
+
+// It was sent, ran, and counted for nobody.
+BOOST_FIXTURE_TEST_CASE(a_check_whose_answer_would_come_too_late_is_never_sent, slow_fixture) {
+  // More is pending all the time than may be under way.
+  for (int i = 0; i < 300; ++i) submit("first " + std::to_string(i), 1, check_kind::record, 10s);
+  const auto& hasty = submit("hasty", 1, check_kind::record, 50ms);
+  const auto& patient = submit("patient", 1, check_kind::record, 10s);
+  for (int i = 0; i < 600; ++i) submit("last " + std::to_string(i), 1, check_kind::record, 10s);
+  while (patient.stage == check_stage::waiting) {
+    const std::string out = write();
+    BOOST_TEST_REQUIRE(!out.empty());
+    BOOST_TEST(count_of(out, "hasty") == 0u);
+    if (patient.stage == check_stage::waiting) answer_all();
+  }
+  BOOST_TEST((hasty.stage == check_stage::waiting));
+  line.expire(now += 50ms);
+  BOOST_TEST(done_with(hasty, error::timed_out));
+  BOOST_TEST((hasty.ec == weir::condition::not_counted));
+}
+
+BOOST_FIXTURE_TEST_CASE(one_check_asks_when_nothing_is_under_way_however_slow_the_server_was,
+                        slow_fixture) {
+  for (int i = 0; i < 300; ++i) submit("s" + std::to_string(i), 1, check_kind::record, 50ms);
+  BOOST_TEST(count_of(write(), "weir:{r:") == 1u);
+  BOOST_TEST(write().empty());
+  BOOST_TEST(!line.wants_write());
+  BOOST_TEST(answer(0));
+  BOOST_TEST(line.wants_write());
+}
+
+BOOST_AUTO_TEST_CASE(no_more_is_under_way_than_comes_back_soon) {
+  fixture f;
+  f.line.connected();
+  for (int i = 0; i < 10'000; ++i) f.submit("s" + std::to_string(i));
+  const auto write_all = [&] {
+    std::size_t written = 0;
+    while (f.line.wants_write()) written += count_of(f.write(), "weir:{r:");
+    return written;
+  };
+  BOOST_TEST(write_all() == 256u);
+  // Answered at once, it may be more from then on.
+  f.answer_all();
+  const std::size_t more = write_all();
+  BOOST_TEST(more > 300u);
+  BOOST_TEST(more < 1000u);
+}
+
+BOOST_AUTO_TEST_CASE(a_healthy_server_is_kept_busy) {
+  for (const auto round_trip : {std::chrono::nanoseconds(200us), std::chrono::nanoseconds(20ms),
+                                std::chrono::nanoseconds(150ms)}) {
+    BOOST_TEST_CONTEXT(round_trip.count()) {
+      slow_server_stage s({}, round_trip);
+      closed_loop(s, 30'000, s.now() + 3s);
+      const tally t = closed_loop(s, 30'000, s.now() + 1s);
+      show("healthy", static_cast<double>(round_trip.count()) / 1e6, t);
+      BOOST_TEST(t.in_time > 97'000u);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
