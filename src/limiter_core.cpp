@@ -156,7 +156,7 @@ limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_v
   }
   append_escaped(key_head_, name, "{}%:");
   key_head_ += ':';
-  origin_ = hashed(0xcbf29ce484222325u, key_head_);
+  origin_ = resource_id = hashed(0xcbf29ce484222325u, key_head_);
   for (const policies::kernel& kernel : tiers) {
     ceiling = std::min(ceiling, std::visit([](const auto& k) { return k.ceiling(); }, kernel));
     nominal_limit = std::min(nominal_limit,

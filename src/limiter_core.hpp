@@ -42,6 +42,7 @@ struct limiter_core {
 
   std::shared_ptr<store_backend> store;
   std::string resource;
+  std::uint64_t resource_id = 0;        // of prefix, group and resource: limiters that share keys have one
   std::vector<policies::kernel> tiers;  // nearly always one; the hold comes last
   policies::units ceiling;              // the largest cost that can ever pass
   policies::units nominal_limit;        // what a decision calls `limit` when the store cannot say

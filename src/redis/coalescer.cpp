@@ -11,7 +11,7 @@ using detail::check_kind;
 
 std::size_t coalescer::hash::operator()(const key_id& k) const noexcept {
   std::size_t seed = std::hash<std::string_view>{}(k.subject);
-  boost::hash_combine(seed, k.limiter);
+  boost::hash_combine(seed, k.resource);
   return seed;
 }
 
@@ -174,7 +174,8 @@ bool coalescer::join_last(check& c, const place& last) {
 }
 
 void coalescer::add(check& c) {
-  const auto [it, is_new] = last_place_.try_emplace({c.limiter.get(), c.subject.view()}, place{});
+  const auto [it, is_new] = last_place_.try_emplace({c.limiter->resource_id, c.subject.view()},
+                                                    place{});
   if (!is_new && join_last(c, it->second)) return;
   const std::size_t target = call_for(c, is_new ? 0 : it->second.call);
   it->second = {target, calls_[target].keys.size()};
@@ -186,23 +187,23 @@ void coalescer::add_joint(check& c) {
   std::size_t before = 0, known = 0;
   const place* first = nullptr;
   bool together = true;
-  const auto look = [&](const detail::limiter_core* limiter, std::string_view subject) {
-    const auto found = last_place_.find(key_id{limiter, subject});
+  const auto look = [&](const detail::limiter_core& limiter, std::string_view subject) {
+    const auto found = last_place_.find(key_id{limiter.resource_id, subject});
     if (found == last_place_.end()) return;
     ++known;
     before = std::max(before, found->second.call);
     if (first == nullptr) first = &found->second;
     together = together && *first == found->second;
   };
-  look(c.limiter.get(), c.subject.view());
-  for (const detail::term& t : c.further) look(t.limiter.get(), t.subject.view());
+  look(*c.limiter, c.subject.view());
+  for (const detail::term& t : c.further) look(*t.limiter, t.subject.view());
   if (known == 1 + c.further.size() && together && join_last(c, *first)) return;
 
   const std::size_t target = call_for(c, before);
   const place here{target, calls_[target].keys.size()};
-  last_place_.insert_or_assign({c.limiter.get(), c.subject.view()}, here);
+  last_place_.insert_or_assign({c.limiter->resource_id, c.subject.view()}, here);
   for (const detail::term& t : c.further) {
-    last_place_.insert_or_assign({t.limiter.get(), t.subject.view()}, here);
+    last_place_.insert_or_assign({t.limiter->resource_id, t.subject.view()}, here);
   }
   append(calls_[target], c);
 }

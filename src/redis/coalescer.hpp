@@ -40,8 +40,9 @@ class coalescer {
     std::size_t key;
     friend bool operator==(const place&, const place&) = default;
   };
+  /// Two limiters of one resource may share keys, whatever their policies.
   struct key_id {
-    const detail::limiter_core* limiter;
+    std::uint64_t resource;    // limiter_core::resource_id
     std::string_view subject;  // of the first check of the key; lives as long as this pack() runs
     friend bool operator==(const key_id&, const key_id&) = default;
   };

@@ -73,6 +73,25 @@ BOOST_AUTO_TEST_CASE(limiters_do_not_share_calls_though_subjects_have_one_name) 
   BOOST_TEST((pack() == calls{"record 2", "record 1"}));
 }
 
+// The second record joined the first one's call, and went before the reset.
+BOOST_AUTO_TEST_CASE(checks_of_a_key_keep_their_order_whichever_limiter_they_are_made_through) {
+  const core_ptr same = weir::test::make_core("w", weir::fixed_window{.limit = 9, .window = 10s});
+  const core_ptr tiers = weir::test::make_core(
+      "w", weir::tiers(weir::fixed_window{.limit = 9, .window = 10s},
+                       weir::fixed_window{.limit = 99, .window = 99s}));
+  for (const core_ptr& second : {same, tiers}) {
+    add(window, "a");
+    add(second, "a", check_kind::reset);
+    add(window, "a");
+    add(second, "b", check_kind::reset);
+    BOOST_TEST((pack() == calls{"record 1", "reset 1 1", "record 1"}));
+    add(window, "a");
+    add_joint({{second, "a"}, {other, "c"}});
+    add(window, "a");
+    BOOST_TEST((pack() == calls{"record 1", "record 1", "record 1"}));
+  }
+}
+
 // Looking is not counting, though both have one cost.
 BOOST_AUTO_TEST_CASE(a_fetch_between_records_keeps_its_place) {
   add(window, "a");
