@@ -4,6 +4,7 @@
 
 #include "failure_policy.hpp"
 #include "limiter_core.hpp"
+#include "lines/waiting_line.hpp"
 #include "random_number.hpp"
 #include "settled_ids.hpp"
 
@@ -42,6 +43,9 @@ bool conclude(check& c) {
   sign(c);
   if (c.kind == check_kind::acquire && c.answer.allowed) {
     return c.answer.delay.count() > 0 && !c.from_line;
+  }
+  if (c.answer.held && c.further.empty() && c.kind != check_kind::acquire) {
+    c.limiter->line->hold(c.limiter, c.subject.view(), c.answer.retry_after);
   }
   if (c.kind == check_kind::cool_down) {
     if (c.was_cut) c.ec = error::pause_too_long;

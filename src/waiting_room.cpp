@@ -1,8 +1,11 @@
 #include "waiting_room.hpp"
 
+#include <algorithm>
 #include <boost/asio/error.hpp>
 
 #include "delivery_batch.hpp"
+#include "limiter_core.hpp"
+#include "lines/waiting_line.hpp"
 
 namespace weir::detail {
 
@@ -24,6 +27,7 @@ bool waiting_room::seat(check& c) {
   }
   if (!timer_) timer_.emplace(executor_);
   c.deadline = std::chrono::steady_clock::now() + c.answer.delay;
+  c.max_wait -= c.answer.delay;  // what is left of it when the turn comes
   c.seated = true;
   ++seated_;
   sleepers_[c.deadline].push_back(c);
@@ -61,6 +65,33 @@ void waiting_room::leave(check& c, error_code why) {
   returned_.add(executor_, booked);
 }
 
+/// Its turn has come. In a cool-down that this process knows of it sleeps until the end; or is refused, if that is beyond
+/// its max_wait.
+bool waiting_room::wait_for_pause(check& c, time now) {
+  time until{};
+  const auto look = [&](const limiter_core& l, std::string_view subject) {
+    if (l.has_hold) until = std::max(until, l.line->held_until(subject));
+  };
+  look(*c.limiter, c.subject.view());
+  for (const term& t : c.further) look(*t.limiter, t.subject.view());
+  if (until <= now) return false;
+  const auto longer = std::chrono::ceil<std::chrono::microseconds>(until - c.deadline);
+  if (longer <= c.max_wait) {
+    c.deadline = until;
+    c.max_wait -= longer;
+    return true;
+  }
+  leave(c, {});
+  decision& d = c.answer;
+  d.at += d.delay;
+  d.allowed = false;
+  d.held = true;
+  d.remaining = 0;
+  d.delay = d.reset_after = {};
+  d.retry_after = std::chrono::ceil<std::chrono::microseconds>(until - now);
+  return false;
+}
+
 void waiting_room::arm() {
   armed_ = sleepers_.begin()->first;
   timer_->expires_at(armed_);
@@ -76,13 +107,20 @@ void waiting_room::on_timer() {
     armed_ = time::max();
     const time now = std::chrono::steady_clock::now();
     while (!sleepers_.empty() && sleepers_.begin()->first <= now) {
-      check_list& row = sleepers_.begin()->second;
-      for (check& c : row) {
-        c.seated = false;
-        --seated_;
-      }
-      due.splice(due.end(), row);
+      check_list row;
+      row.swap(sleepers_.begin()->second);
       sleepers_.erase(sleepers_.begin());
+      while (!row.empty()) {
+        check& c = row.front();
+        row.pop_front();
+        if (wait_for_pause(c, now)) {
+          sleepers_[c.deadline].push_back(c);
+        } else {
+          c.seated = false;
+          --seated_;
+          due.push_back(c);
+        }
+      }
     }
     if (!sleepers_.empty()) arm();
   }

@@ -40,6 +40,7 @@ class waiting_room final : public std::enable_shared_from_this<waiting_room> {
   using time = check::steady_time;
 
   void leave(check& c, error_code why);
+  bool wait_for_pause(check& c, time now);
   void arm();
   void on_timer();
 

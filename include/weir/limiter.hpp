@@ -102,7 +102,8 @@ struct acquire_options {
   /// lies later is not booked.
   std::chrono::microseconds max_wait = std::chrono::seconds{10};
 
-  /// Until the store has said when the turn comes: from now on, queueing included.
+  /// For one question to the store, queueing included; not for the wait. If it ends with an error that says the store is away
+  /// and nothing was booked, the question is asked again while max_wait lasts, unless on_failure decides (docs/waiting.md).
   std::chrono::microseconds timeout{0};
 
   /// Larger goes first, among those who wait through the same limiter in this process; see limiter::acquire().
@@ -238,6 +239,9 @@ class limiter {
   /// Cancelled while it waits, it gives a turn back as far as that leaves the others theirs: all of it if nobody
   /// stands behind, and what is left of a bucket, window or log otherwise. A turn whose holder died
   /// counts as used. When the store is closed, waiters give their turns back; see store::close().
+  ///
+  /// A waiter whose turn lies in a cool-down that this process knows of waits for its end, or is refused if that is beyond
+  /// its `max_wait`.
   ///
   /// With count_refused, nobody can wait: error::cannot_wait.
   ///

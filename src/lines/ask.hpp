@@ -32,8 +32,9 @@ class ask final : public check, public std::enable_shared_from_this<ask> {
   bool is_inherited = false;   // another's before
   bool is_unwanted = false;    // a wish to cancel it is on its way
   bool is_turn = false;
-  std::uint64_t number = 0;   // of a turn: in the order of the answers
-  set_hook by_time, by_cost;  // of a turn
+  std::uint64_t number = 0;             // of a turn: in the order of the answers
+  std::chrono::nanoseconds put_off{0};  // of a turn: for a cool-down
+  set_hook by_time, by_cost;            // of a turn
 
   // Of the one who starts it.
   std::shared_ptr<ask> self;  // while a store has it

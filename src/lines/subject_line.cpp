@@ -4,6 +4,8 @@
 #include <boost/asio/error.hpp>
 #include <utility>
 
+#include "failure_policy.hpp"
+
 namespace weir::detail {
 namespace {
 
@@ -23,11 +25,38 @@ microseconds patience_left(const waiter& w, check::steady_time now) {
 decision as_told_to(const waiter& w, const ask& turn) {
   decision d = turn.answer;
   const time_point begins = d.at + d.delay, idle = d.at + d.reset_after;
-  const auto waited = std::chrono::duration_cast<microseconds>(turn.due() - w.heard);
+  const auto waited = std::chrono::floor<microseconds>(turn.due() - turn.put_off - w.heard);
   d.delay = std::max(microseconds{0}, waited);
   d.at = begins - d.delay;
   d.reset_after = std::max(microseconds{0}, idle - d.at);
   return d;
+}
+
+/// What one hears whose turn lies in a cool-down that lasts beyond its patience.
+decision refusal_in_pause(const waiter& w, const ask& turn, check::steady_time now,
+                          check::steady_time until) {
+  decision d = turn.answer;
+  d.at = turn.turn() - std::chrono::floor<microseconds>(turn.due() - turn.put_off - now);
+  d.allowed = false;
+  d.held = true;
+  d.remaining = 0;
+  d.delay = d.reset_after = {};
+  d.receipt = {};
+  const auto pause = std::chrono::ceil<microseconds>(until - now);
+  d.retry_after = std::max(microseconds{1}, pause - w.caller->max_wait);
+  return d;
+}
+
+/// Whether the store may be back: it could not be reached, or was not ready. Nothing was counted.
+bool is_passing(const error_code& ec) {
+  if (!is_store_failure(ec) || ec != condition::not_counted) return false;
+  for (const error lasting : {error::overloaded, error::store_full, error::authentication_failed,
+                              error::permission_denied, error::invalid_database,
+                              error::out_of_memory, error::server_misconfigured, error::wrong_type,
+                              error::script_missing, error::server_error, error::tls_failed}) {
+    if (ec == lasting) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -120,6 +149,11 @@ void subject_line::on_time(time now, orders& o) {
   while (!outside_by_patience_.empty() && outside_by_patience_.begin()->latest <= now) {
     tell(*outside_by_patience_.begin(), error::overloaded, o);
   }
+  while (!unanswered_.empty() && unanswered_.front().again <= now) {
+    waiter& w = unanswered_.front();
+    unanswered_.pop_front();
+    ask_for(w, now, o);
+  }
   fill_up(now, o);
 }
 
@@ -139,9 +173,10 @@ void subject_line::close(orders& o) {
 }
 
 subject_line::time subject_line::wakeup() const {
-  const time next = turns_.empty() ? time::max() : turns_.begin()->due();
-  if (outside_by_patience_.empty()) return next;
-  return std::min(next, outside_by_patience_.begin()->latest);
+  time next = turns_.empty() ? time::max() : turns_.begin()->due();
+  if (!unanswered_.empty()) next = std::min(next, unanswered_.front().again);
+  if (!outside_by_patience_.empty()) next = std::min(next, outside_by_patience_.begin()->latest);
+  return next;
 }
 
 // ---- turns
@@ -158,7 +193,7 @@ void subject_line::exchange(waiter& a, waiter& b) noexcept {
 }
 
 void subject_line::withdraw(waiter& w, orders& o) {
-  if (w.asked == nullptr) return;  // outside
+  if (w.asked == nullptr) return;  // outside, or to be asked for again
   if (!w.asked->is_turn) {
     w.asked->for_whom = nullptr;
     o.cancels.emplace_back(w.asked, cancel_scope::any);
@@ -197,12 +232,9 @@ void subject_line::hear(ask& a, time now, orders& o) {
     if (holds) o.returns.push_back(a.shared_from_this());
     return;
   }
-  if (a.ec && a.is_inherited && a.ec != boost::asio::error::operation_aborted) {
-    // That was the other's time, not this one's.
-    a.for_whom = nullptr;
-    ask_for(*w, now, o);
-  } else if (a.ec) {
-    tell(*w, a.ec, o);
+  if (a.pause.count() > 0) held_until_ = std::max(held_until_, now + a.pause);
+  if (a.ec) {
+    hear_failure(*w, a, now, o);
   } else if (!a.answer.allowed) {
     // Whoever asked with a little less would wait for that much longer the next time.
     const microseconds less = w->caller->max_wait - a.max_wait;
@@ -213,7 +245,8 @@ void subject_line::hear(ask& a, time now, orders& o) {
     a.deadline = now + a.answer.delay;
     // An answer that was late must not let a later turn come first.
     if (!turns_.empty() && turns_.rbegin()->turn() <= a.turn()) {
-      a.deadline = std::max(a.deadline, turns_.rbegin()->due());
+      const ask& last = *turns_.rbegin();
+      a.deadline = std::max(a.deadline, last.due() - last.put_off);
     }
     a.number = ++turns_heard_;
     turns_.insert(a);
@@ -221,6 +254,49 @@ void subject_line::hear(ask& a, time now, orders& o) {
     w->heard = now;
     w->latest = now + a.max_wait;
     with_turns_.insert(*w);
+  }
+  put_off(now, o);
+}
+
+void subject_line::hear_failure(waiter& w, ask& a, time now, orders& o) {
+  const bool is_cancelled = a.is_unwanted || a.ec == boost::asio::error::operation_aborted;
+  if (a.is_inherited && a.ec != boost::asio::error::operation_aborted) {
+    // That was the other's time, not this one's.
+    a.for_whom = nullptr;
+    ask_for(w, now, o);
+  } else if (!is_cancelled && is_passing(a.ec) && now + rules_.ask_again_after <= w.latest) {
+    a.for_whom = nullptr;
+    w.asked.reset();
+    w.again = now + rules_.ask_again_after;
+    unanswered_.push_back(w);
+  } else {
+    tell(w, a.ec, o);
+  }
+}
+
+void subject_line::hold(time until, time now, orders& o) {
+  held_until_ = std::max(held_until_, until);
+  put_off(now, o);
+  fill_up(now, o);
+}
+
+/// Turns that lie in a cool-down come at its end; or, if that is too late for the one who has it, are given back.
+void subject_line::put_off(time now, orders& o) {
+  while (!turns_.empty() && turns_.begin()->due() < held_until_ && now < held_until_) {
+    ask& turn = *turns_.begin();
+    waiter& w = *turn.for_whom;
+    if (held_until_ > w.latest) {
+      const decision d = refusal_in_pause(w, turn, now, held_until_);
+      withdraw(w, o);
+      tell(w, d, o);
+      continue;
+    }
+    turn.by_time.unlink();
+    turn.by_cost.unlink();
+    turn.put_off += held_until_ - turn.due();
+    turn.deadline = held_until_;
+    turns_.insert(turn);
+    turns_by_cost_.insert(turn);
   }
 }
 

@@ -10,13 +10,18 @@ struct line_rules {
   std::size_t max_waiting;
   on_overflow overflow;
   std::chrono::microseconds ageing;
+  std::chrono::microseconds ask_again_after = std::chrono::milliseconds{
+      250};  // while the store is away
 };
 
 /// The waiters of one subject of one limiter. Inside are those for whom the store is being asked and those with a turn;
 /// outside are those that found no room. Without timers, locks or a clock; what is to be done comes out as orders.
 ///
 /// A turn is asked for when a waiter comes in. Turns of one cost are the same to the store, whoever booked them: so when one
-/// comes, the first in rank has it, in exchange for its own; and when a waiter leaves, the last of them is given back.
+/// comes, the first in rank has it, in exchange for its own; and when a waiter leaves, the last of them is given back. A turn
+/// that lies in a cool-down waits for its end, so that no exchange lets anybody go inside it.
+///
+/// A question that failed because the store is away is asked again for as long as its waiter has patience.
 ///
 /// Whoever drives it serialises the calls, calls on_time() when wakeup() says so, and answered() once for every ask that it
 /// was told to start, when the store is done with that.
@@ -37,6 +42,8 @@ class subject_line final {
   void leave(check& c, cancel_scope scope, time now, orders& o);
   void answered(ask& a, time now, orders& o);
   void on_time(time now, orders& o);
+  /// A cool-down lasts until then.
+  void hold(time until, time now, orders& o);
 
   /// The store is closing: all leave. Those inside do so together, when no answer is due: so that the last turn goes back
   /// first. To be called again after each answer.
@@ -58,6 +65,8 @@ class subject_line final {
   void withdraw(waiter& w, orders& o);
   bool take_over(waiter& from, waiter& newcomer, time now);
   void hear(ask& a, time now, orders& o);
+  void hear_failure(waiter& w, ask& a, time now, orders& o);
+  void put_off(time now, orders& o);
   void hand_out_turns(time now, orders& o);
   static void exchange(waiter& a, waiter& b) noexcept;
   void tell(waiter& w, const decision& answer, orders& o);
@@ -76,6 +85,8 @@ class subject_line final {
   turns_by_cost turns_by_cost_;
   waiters_by_cost with_turns_;
   std::uint64_t turns_heard_ = 0;
+  time held_until_{};
+  waiters_to_ask_again unanswered_;
 };
 
 }  // namespace weir::detail

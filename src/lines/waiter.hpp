@@ -44,10 +44,11 @@ struct waiter {
   rank goes;
   time latest;                 // when its patience ends
   time heard{};                // of one with a turn: since when
+  time again{};                // of one whose question failed: when to ask once more
   std::shared_ptr<ask> asked;  // under way for it, or its turn
   enum class where : std::uint8_t { arriving, outside, inside } stands = where::arriving;
 
-  check::hook by_arrival;
+  check::hook by_arrival, by_again;
   set_hook by_rank, by_cost, by_patience;
 };
 
@@ -81,6 +82,7 @@ using waiter_set = boost::intrusive::multiset<
     boost::intrusive::compare<Order>, boost::intrusive::constant_time_size<false>>;
 
 using waiters_by_arrival = waiter_list<&waiter::by_arrival>;
+using waiters_to_ask_again = waiter_list<&waiter::by_again>;
 using waiters_by_rank = waiter_set<order::of_rank, &waiter::by_rank>;
 using waiters_by_cost = waiter_set<order::of_cost, &waiter::by_cost>;
 using waiters_by_patience = waiter_set<order::of_patience, &waiter::by_patience>;

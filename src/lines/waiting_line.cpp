@@ -1,5 +1,6 @@
 #include "lines/waiting_line.hpp"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <utility>
 
@@ -14,6 +15,7 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr int most_rounds = 16;
+constexpr std::size_t most_pauses = 10'000;
 
 waiting_line::time clock_now() { return std::chrono::steady_clock::now(); }
 
@@ -74,6 +76,28 @@ void waiting_line::answered(ask& a, delivery how) {
   carry_out(core, o, how);
 }
 
+void waiting_line::hold(const core_ptr& core, std::string_view subject,
+                        std::chrono::microseconds pause) {
+  orders o;
+  {
+    const std::lock_guard lock(mutex_);
+    if (context_gone_) return;
+    const time now = clock_now();
+    remember(subject, now + pause, now);
+    const auto found = rows_.find(subject);
+    if (found == rows_.end()) return;
+    found->second->line.hold(now + pause, now, o);
+    note(core, *found->second, o);
+  }
+  carry_out(core, o, delivery::post);
+}
+
+waiting_line::time waiting_line::held_until(std::string_view subject) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = pauses_.find(std::hash<std::string_view>{}(subject));
+  return found == pauses_.end() ? time{} : found->second;
+}
+
 void waiting_line::on_timer(const core_ptr& core) {
   orders o;
   {
@@ -121,6 +145,16 @@ waiting_line::row& waiting_line::row_of(const check& c) {
 /// Of one who stands in it, or is asked for.
 waiting_line::row& waiting_line::known_row_of(const check& c) {
   return *rows_.find(c.subject.view())->second;
+}
+
+/// Beyond the bound, pauses are forgotten until others have ended.
+void waiting_line::remember(std::string_view subject, time until, time now) {
+  if (pauses_.size() >= most_pauses) {
+    boost::unordered::erase_if(pauses_, [now](const auto& p) { return p.second <= now; });
+    if (pauses_.size() >= most_pauses) return;
+  }
+  time& known = pauses_[std::hash<std::string_view>{}(subject)];
+  known = std::max(known, until);
 }
 
 /// When a row is to be looked at next, and what is to be asked.

@@ -33,6 +33,12 @@ class waiting_line final {
   /// The store is done with it.
   void answered(ask& a, delivery how);
 
+  /// A cool-down of the subject that this process has heard of, and how much of it is left.
+  void hold(const core_ptr& core, std::string_view subject, std::chrono::microseconds pause);
+
+  /// Until when the subject is held back, as far as this process knows.
+  time held_until(std::string_view subject) const;
+
   /// The store is closing: ends the waiting of all, and gives their turns back. `hold` is kept until no answer is due.
   void close(const core_ptr& core, std::shared_ptr<void> hold);
   /// As shutdown_listener's.
@@ -59,6 +65,7 @@ class waiting_line final {
   void carry_out(const core_ptr& core, orders& o, delivery how);
   void submit(const core_ptr& core);
   void returns_are_sent(const core_ptr& core);
+  void remember(std::string_view subject, time until, time now);
 
   const line_rules rules_;
   returned_turns returns_;
@@ -67,6 +74,7 @@ class waiting_line final {
   // Under the mutex:
   boost::unordered_flat_map<std::string_view, std::unique_ptr<row>> rows_;  // by the rows' own texts
   std::set<std::pair<time, row*>> agenda_;
+  boost::unordered_flat_map<std::size_t, time> pauses_;  // by the subjects' hashes
   std::uint64_t arrivals_ = 0;
   std::vector<ask_ptr> to_start_;
   bool somebody_starts_ = false;

@@ -151,7 +151,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
         for (const memory::shard::place& p : asked) home.reset(p.key);
         break;
       case detail::check_kind::acquire:
-        c.ec = home.book_all(asked, clock, c.max_wait.count(), c.answer, &c.found);
+        c.ec = home.book_all(asked, clock, c.max_wait.count(), c.answer, &c.found, &c.pause);
         break;
       case detail::check_kind::give_back:
         c.ec = home.give_back_all(asked, clock, detail::tickets_of(c));

@@ -79,12 +79,15 @@ class shard {
     });
   }
 
-  /// Counts in all of them at their common turn. If that is ahead, `found` is what the states were.
+  /// Counts in all of them at their common turn. If that is ahead, `found` is what the states were. `pause`: what is left of
+  /// a cool-down.
   template <class Clock>
   error_code book_all(std::span<const place> places, const Clock& clock, policies::span max_wait,
-                      decision& answer, std::vector<std::int64_t>* found = nullptr) {
+                      decision& answer, std::vector<std::int64_t>* found = nullptr,
+                      std::chrono::microseconds* pause = nullptr) {
     return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
       answer = policies::book_all(tiers, now, max_wait, found);
+      if (pause != nullptr) *pause = std::chrono::microseconds(policies::pause_of(tiers, now));
     });
   }
 

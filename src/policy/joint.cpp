@@ -188,6 +188,18 @@ decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait
   return book_at(tiers, moment(now, turn), max_wait);
 }
 
+template <class State>
+span pause_of(std::span<const tier<State>> tiers, instant clock) noexcept {
+  span left = 0;
+  for (const tier<State>& t : tiers) {
+    const auto* h = std::get_if<hold::state>(t.state);
+    // See hold: no longer one was written by this clock.
+    if (h != nullptr && h->until - clock <= hold::longest_pause)
+      left = std::max(left, h->until - clock);
+  }
+  return left;
+}
+
 tickets tickets_of(const decision& d, std::vector<std::int64_t> found) {
   const instant turn = (d.at + d.delay).time_since_epoch().count();
   const instant counted = d.receipt.counted_at > 0 ? d.receipt.counted_at : turn;
@@ -283,6 +295,8 @@ template decision fetch_all(std::span<const tier<any_state>>, moment);
 template decision fetch_all(std::span<const tier<any_replay>>, moment);
 template decision book_all(std::span<const tier<any_state>>, instant, span,
                            std::vector<std::int64_t>*);
+template span pause_of(std::span<const tier<any_state>>, instant) noexcept;
+template span pause_of(std::span<const tier<any_replay>>, instant) noexcept;
 template decision book_at(std::span<const tier<any_replay>>, moment, span);
 template decision settled(std::span<const tier<any_state>>, instant, bool);
 template decision settled(std::span<const tier<any_replay>>, instant, bool);

@@ -45,6 +45,10 @@ template <class State>
 decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait,
                   std::vector<std::int64_t>* found = nullptr);
 
+/// How much of a cool-down is left.
+template <class State>
+span pause_of(std::span<const tier<State>> tiers, instant clock) noexcept;
+
 /// The decision on a request whose turn is known.
 template <class State>
 decision book_at(std::span<const tier<State>> tiers, moment turn, span max_wait);

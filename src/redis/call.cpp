@@ -117,6 +117,7 @@ void replay_turns(const call& c, call_key& key, std::span<const std::int64_t> fi
       if (waiting.answer.allowed && own[0] > now) {
         waiting.found.assign(own.begin() + 1, own.end());
       }
+      waiting.pause = std::chrono::microseconds(policies::pause_of(found.tiers(), now));
     } else {
       waiting.ec = error::wrong_type;
     }

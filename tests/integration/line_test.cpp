@@ -287,4 +287,68 @@ BOOST_AUTO_TEST_CASE(a_pause_is_waited_for_in_line) {
   });
 }
 
+// It had the turn of the one that left, in exchange for its own.
+BOOST_AUTO_TEST_CASE(who_comes_in_a_cool_down_is_not_let_go_inside_it) {
+  on_both([&](const weir::store& store) {
+    const weir::token_bucket bucket{.capacity = 1, .refill = {1, 150ms}};
+    const limiter here(store, "r", bucket, {.feedback = true});
+    const limiter there(store, "r", bucket, {.feedback = true});
+    BOOST_TEST(answer([&](auto h) { here.acquire("a", h); }).allowed);
+    cancellable_crowd before, after;
+    here.acquire("a", before.caller());
+    settle(here);
+    const auto begin = std::chrono::steady_clock::now();
+    answer([&](auto h) { there.cool_down("a", 600ms, h); });
+    here.acquire("a", {.priority = 9}, after.caller());
+    settle(here);
+    if (before.c[0].times == 0) before.cancel(0);
+    weir::test::run_until_complete(io, after.c);
+    BOOST_TEST(after.c[0].d.allowed);
+    BOOST_TEST((std::chrono::steady_clock::now() - begin >= 600ms));
+    weir::test::run_until_complete(io, before.c);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(who_sleeps_when_a_cool_down_begins_waits_for_its_end) {
+  on_both([&](const weir::store& store) {
+    const weir::limiter_options options{.group = "g", .feedback = true};
+    const weir::token_bucket bucket{.capacity = 1, .refill = {1, 100ms}};
+    const limiter alone(store, "alone", bucket, options), total(store, "total", bucket, options);
+    answer([&](auto h) { alone.acquire("a", h); });
+    answer([&](auto h) { total.acquire("a", h); });
+    crowd waiting, impatient;
+    alone.acquire("a", waiting.caller());
+    weir::acquire_all(total.on("a"), waiting.caller());
+    alone.acquire("a", {.max_wait = 250ms}, impatient.caller());
+    settle(alone);
+    const auto begin = std::chrono::steady_clock::now();
+    for (const limiter* l : {&alone, &total}) {
+      answer([&](auto h) { l->cool_down("a", 400ms, h); });
+    }
+    const std::size_t in_time = waiting.answered() + impatient.answered();  // on a busy machine
+    weir::test::run_until_complete(io, impatient);
+    if (in_time == 0) BOOST_TEST((!impatient[0].d.allowed && impatient[0].d.held));
+    weir::test::run_until_complete(io, waiting);
+    BOOST_TEST(waiting.allowed() == 2u);
+    if (in_time == 0) BOOST_TEST((std::chrono::steady_clock::now() - begin >= 400ms));
+  });
+}
+
+// The second record went with the first one, before the reset.
+BOOST_AUTO_TEST_CASE(a_reset_through_another_limiter_keeps_its_place) {
+  on_both([&](const weir::store& store) {
+    const weir::fixed_window window{.limit = 10, .window = 24h};
+    const limiter one(store, "r", window), another(store, "r", window);
+    crowd c;
+    one.record("a", c.caller());
+    another.reset("a", c.caller());
+    one.record("a", c.caller());
+    another.record("a", c.caller());
+    weir::test::run_until_complete(io, c);
+    BOOST_TEST(c[0].d.used == 1);
+    BOOST_TEST(c[2].d.used == 1);
+    BOOST_TEST(c[3].d.used == 2);
+  });
+}
+
 BOOST_AUTO_TEST_SUITE_END()

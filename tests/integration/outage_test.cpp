@@ -169,4 +169,22 @@ BOOST_AUTO_TEST_CASE(an_idle_connection_is_asked_for_a_sign_of_life) {
   BOOST_TEST(id() == before);  // and it stays the same while it answers
 }
 
+// It heard of the time-out of its first question, though it would have waited for much longer.
+BOOST_AUTO_TEST_CASE(acquire_outlives_an_outage_within_its_max_wait) {
+  server.kill();
+  const auto l = open();
+  crowd patient, hurried;
+  for (int i = 0; i < 3; ++i) {
+    l.acquire("a", {.max_wait = 50s, .timeout = 1s}, patient.caller());
+  }
+  l.acquire("a", {.max_wait = 100ms, .timeout = 100ms}, hurried.caller());
+  WEIR_TEST_ERROR(record(l, 1200ms).ec, error::timed_out);
+  BOOST_TEST(patient.answered() == 0u);
+  BOOST_TEST(hurried.failed(error::timed_out) == 1u);
+  server.restart();
+  run_until_complete(io, patient);
+  BOOST_TEST(patient.allowed() == 3u);
+  BOOST_TEST(record(l).d.used == 4);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -21,7 +21,7 @@ class kernel_subject {
         [&]<class K>(const K& k) { return k.fetch(std::get<typename K::state>(state_), now, cost); },
         kernel_);
   }
-  /// For a turn. One that cannot book has it now, or not.
+  /// For a turn.
   decision acquire(std::int64_t now, std::int64_t max_wait, std::int64_t cost = 1) {
     const policies::tier<policies::any_state> only[] = {{&kernel_, &state_, cost}};
     return policies::book_all<policies::any_state>(only, now, max_wait);

@@ -19,6 +19,8 @@ class plain_line final {
     std::int64_t until;  // outside, or in line: when its patience ends; with a turn: how late that may become
     std::int64_t heard = 0;   // of a turn
     std::int64_t ask = none;  // on its behalf, or its turn
+    std::int64_t again = 0;   // when it is asked for once more; 0 for never
+    std::int64_t failed_as = 0;
     bool is_inside = false;
     bool is_told = false;
   };
@@ -27,13 +29,13 @@ class plain_line final {
     std::int64_t whom;  // a caller, or none
     bool is_inherited = false, is_out = true, is_unwanted = false;
     bool is_turn = false, from_store = true;
-    std::int64_t due = 0, heard_as = 0, told_at = 0;  // of a turn
+    std::int64_t due = 0, heard_as = 0, told_at = 0, put_off = 0;  // of a turn
   };
 
   static constexpr std::int64_t none = -1;
 
-  plain_line(std::size_t most, on_overflow overflow, std::int64_t ageing)
-      : most_(most), overflow_(overflow), ageing_(ageing) {}
+  plain_line(std::size_t most, on_overflow overflow, std::int64_t ageing, std::int64_t ask_again)
+      : most_(most), overflow_(overflow), ageing_(ageing), ask_again_(ask_again) {}
 
   std::int64_t now = 0;
   std::vector<std::string> told, asked, cancelled, returned;
@@ -79,6 +81,23 @@ class plain_line final {
       if (next == none) break;
       tell(next, "overloaded");
     }
+    for (;;) {
+      std::int64_t next = none;
+      for (const caller& c : callers_) {
+        if (c.is_told || c.again == 0 || c.again > now) continue;
+        if (next == none || c.failed_as < at(next).failed_as)
+          next = static_cast<std::int64_t>(c.id);
+      }
+      if (next == none) break;
+      at(next).again = 0;
+      come_in(next);
+    }
+    settle();
+  }
+
+  void hold(std::int64_t until) {
+    held_until_ = std::max(held_until_, until);
+    put_off();
     settle();
   }
 
@@ -175,6 +194,11 @@ class plain_line final {
     } else if (a.is_inherited && !failure.empty() && failure != "aborted") {
       at(who).ask = none;
       come_in(who);
+    } else if (failure == "timed out" && !a.is_unwanted && now + ask_again_ <= at(who).until) {
+      a.whom = none;
+      at(who).ask = none;
+      at(who).again = now + ask_again_;
+      at(who).failed_as = ++answers_;
     } else if (!failure.empty()) {
       tell(who, failure);
     } else if (!d.allowed) {
@@ -189,6 +213,30 @@ class plain_line final {
       a.told_at = (d.at + d.delay).time_since_epoch().count();
       at(who).heard = now;
       at(who).until = now + a.patience;
+    }
+    put_off();
+  }
+
+  /// Turns in a pause, the first one first, wait for its end, or are given back.
+  void put_off() {
+    if (now >= held_until_) return;
+    for (;;) {
+      std::int64_t next = none;
+      for (std::int64_t i = 0; i < static_cast<std::int64_t>(asks_.size()); ++i) {
+        const ask& a = asks_[index(i)];
+        if (a.is_turn && a.due < held_until_ && (next == none || comes_before(i, next))) next = i;
+      }
+      if (next == none) return;
+      ask& a = asks_[index(next)];
+      const std::int64_t who = a.whom;
+      if (held_until_ <= at(who).until) {
+        a.put_off += held_until_ - a.due;
+        a.due = held_until_;
+        continue;
+      }
+      const std::int64_t told_at = a.told_at - (a.due - a.put_off - now);
+      withdraw(who);
+      tell(who, text(told_at, 0, std::max<std::int64_t>(1, held_until_ - now - at(who).patience)));
     }
   }
 
@@ -208,7 +256,7 @@ class plain_line final {
       if (asks_[index(at(best).ask)].due <= owner.until) exchange(at(best).ask, next);
       ask& a = asks_[index(next)];
       a.is_turn = false;
-      const std::int64_t delay = std::max<std::int64_t>(0, a.due - at(a.whom).heard);
+      const std::int64_t delay = std::max<std::int64_t>(0, a.due - a.put_off - at(a.whom).heard);
       tell(a.whom, text(a.told_at - delay, delay, 0));
     }
   }
@@ -256,7 +304,8 @@ class plain_line final {
 
   const std::size_t most_;
   const on_overflow overflow_;
-  const std::int64_t ageing_;
+  const std::int64_t ageing_, ask_again_;
+  std::int64_t held_until_ = 0;
   std::vector<caller> callers_;
   std::vector<ask> asks_;
   std::int64_t answers_ = 0;

@@ -45,9 +45,10 @@ class trace final {
     manner_.overflow = random.pick(std::array{on_overflow::refuse_new, on_overflow::drop_oldest,
                                               on_overflow::drop_lowest_priority, on_overflow::block});
     manner_.ageing = random.one_in(3) ? 0us : std::chrono::microseconds(random.magnitude(2000));
+    manner_.ask_again_after = std::chrono::microseconds(random.magnitude(2000));
     stage_ = std::make_unique<line_stage>(manner_);
     plain_ = std::make_unique<plain_line>(manner_.max_waiting, manner_.overflow,
-                                          manner_.ageing.count());
+                                          manner_.ageing.count(), manner_.ask_again_after.count());
   }
 
   void run(tally& sum) {
@@ -101,9 +102,18 @@ class trace final {
       leave();
     } else if (what < 80) {
       answer();
-    } else {
+    } else if (what < 98 || comes_to_an_end) {
       pass_time();
+    } else {
+      hold();
     }
+  }
+
+  void hold() {
+    const std::int64_t pause = random_.magnitude(8000);
+    stage_->hold(std::chrono::microseconds(pause));
+    plain_->hold(now() + pause);
+    compare("a cool-down began");
   }
 
   void arrive() {

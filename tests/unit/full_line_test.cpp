@@ -91,12 +91,12 @@ BOOST_AUTO_TEST_CASE(an_inherited_question_that_fails_is_asked_again) {
   s.wait(1s);
   s.arrive();
   s.told(), s.asked();
-  s.fail(0, error::timed_out);
+  s.fail(0, error::no_reply);
   WEIR_TEST_NUMBERS(s.told(), {});
   WEIR_TEST_NUMBERS(s.asked(), {1});
-  s.fail(1, error::timed_out);
+  s.fail(1, error::no_reply);
   WEIR_TEST_NUMBERS(s.told(), {1});
-  WEIR_TEST_ERROR(s.error_of(1), error::timed_out);
+  WEIR_TEST_ERROR(s.error_of(1), error::no_reply);
 }
 
 // The newcomer was told that it had been cancelled.
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(outside_they_wait_for_room_by_priority) {
   WEIR_TEST_NUMBERS(s.asked(), {2});
   s.refuse(1, 1s);
   WEIR_TEST_NUMBERS(s.asked(), {3});
-  s.fail(2, error::timed_out);
+  s.fail(2, error::no_reply);
   WEIR_TEST_NUMBERS(s.asked(), {1});
   s.leave(1);
   s.told();

@@ -27,11 +27,12 @@ class line_stage {
     std::size_t max_waiting = 100;
     weir::on_overflow overflow = weir::on_overflow::refuse_new;
     std::chrono::microseconds ageing = 1s;
+    std::chrono::microseconds ask_again_after = 250ms;
   };
 
   explicit line_stage(const manner& m)
       : line(std::make_unique<detail::subject_line>(
-            detail::line_rules{m.max_waiting, m.overflow, m.ageing})),
+            detail::line_rules{m.max_waiting, m.overflow, m.ageing, m.ask_again_after})),
         core_(make_core("r", token_bucket{100, per_second(1)})) {}
 
   ~line_stage() {
@@ -87,6 +88,12 @@ class line_stage {
     d.retry_after = retry_after;
     d.reset_after = retry_after + 1s;
     answer(which, d);
+  }
+
+  void hold(std::chrono::microseconds pause) {
+    detail::orders o;
+    line->hold(now + pause, now, o);
+    note(o);
   }
 
   /// Lets time go by, and wakes the line whenever it wants to be.

@@ -197,6 +197,115 @@ BOOST_AUTO_TEST_CASE(extreme_priorities_are_in_order) {
   WEIR_TEST_NUMBERS(s.told(), {1, 0, 2});
 }
 
+// ---- cool-downs
+
+BOOST_AUTO_TEST_CASE(a_turn_in_a_cool_down_waits_for_its_end) {
+  line_stage s({});
+  for (int i = 0; i < 3; ++i) s.arrive();
+  s.give_turns();
+  s.hold(2500ms);
+  s.wait(2500ms - 1us);
+  WEIR_TEST_NUMBERS(s.told(), {});
+  s.wait(1us);
+  WEIR_TEST_NUMBERS(s.told(), {0, 1});
+  // The turn that was booked is what can be settled.
+  BOOST_TEST((s.answer_of(1).delay == 2s));
+  s.wait(500ms);
+  WEIR_TEST_NUMBERS(s.told(), {2});
+}
+
+// The second caller had the turn of the first, in exchange for its own.
+BOOST_AUTO_TEST_CASE(who_comes_in_a_cool_down_is_not_let_go_inside_it_when_another_leaves) {
+  for (const std::int32_t priority : {0, 9}) {
+    line_stage s({});
+    s.arrive();
+    s.turn_in(0, 1s);
+    s.arrive(priority);
+    decision d;
+    d.allowed = true;
+    d.at = s.clock();
+    d.delay = 5s;
+    s.asks[1]->pause = 5s;
+    s.answer(1, d);
+    if (priority == 0) s.leave(0);
+    s.told();
+    s.wait(5s - 1us);
+    WEIR_TEST_NUMBERS(s.told(), {});
+    s.wait(1us);
+    BOOST_TEST(!s.waits(1));
+    BOOST_TEST(s.line->is_idle());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_cool_down_beyond_ones_patience_is_a_refusal) {
+  line_stage s({});
+  s.arrive(0, 2s);
+  s.arrive(0, 20s);
+  s.give_turns();
+  s.wait(500ms);
+  s.hold(3s);
+  WEIR_TEST_NUMBERS(s.told(), {0});
+  const decision& d = s.answer_of(0);
+  BOOST_TEST((!d.allowed && d.held && d.retry_after == 1s && d.at == s.clock()));
+  WEIR_TEST_NUMBERS(s.returned(), {1});
+  s.wait(3s);
+  WEIR_TEST_NUMBERS(s.told(), {1});
+}
+
+// ---- while the store is away
+
+BOOST_AUTO_TEST_CASE(a_question_that_failed_is_asked_again_while_there_is_patience) {
+  line_stage s({.ask_again_after = 100ms});
+  s.arrive(0, 640ms);
+  s.wait(20ms);
+  s.fail(0, error::timed_out);
+  WEIR_TEST_NUMBERS(s.told(), {});
+  s.asked();
+  s.wait(100ms);
+  WEIR_TEST_NUMBERS(s.asked(), {0});
+  BOOST_TEST((s.asks[1]->max_wait == 520ms));
+  s.fail(1, error::circuit_open);
+  s.wait(100ms);
+  s.turn_in(2, 300ms);
+  s.wait(300ms);
+  WEIR_TEST_NUMBERS(s.told(), {0});
+  BOOST_TEST(s.answer_of(0).allowed);
+}
+
+BOOST_AUTO_TEST_CASE(patience_ends_with_the_last_error) {
+  line_stage s({.ask_again_after = 100ms});
+  s.arrive(0, 150ms);
+  s.fail(0, error::timed_out);
+  s.wait(100ms);
+  s.fail(1, error::server_loading);
+  WEIR_TEST_NUMBERS(s.told(), {0});
+  WEIR_TEST_ERROR(s.error_of(0), error::server_loading);
+  BOOST_TEST(s.line->is_idle());
+}
+
+BOOST_AUTO_TEST_CASE(what_may_have_booked_or_will_not_pass_is_not_asked_again) {
+  for (const error e : {error::no_reply, error::outcome_unknown, error::protocol_error,
+                        error::authentication_failed, error::out_of_memory, error::store_closed}) {
+    line_stage s({});
+    s.arrive();
+    s.fail(0, e);
+    WEIR_TEST_NUMBERS(s.told(), {0});
+    WEIR_TEST_ERROR(s.error_of(0), e);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_is_to_be_asked_for_again_may_leave) {
+  line_stage s({});
+  s.arrive();
+  s.arrive();
+  for (const std::size_t i : {0u, 1u}) s.fail(i, error::timed_out);
+  s.leave(0);
+  s.leave(1, scope::only_unsent);
+  WEIR_TEST_NUMBERS(s.told(), {0, 1});
+  WEIR_TEST_NUMBERS(s.cancelled(), {});
+  BOOST_TEST(s.line->is_idle());
+}
+
 // ---- leaving
 
 BOOST_AUTO_TEST_CASE(who_leaves_gives_the_last_turn_back) {
