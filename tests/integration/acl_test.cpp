@@ -90,7 +90,6 @@ struct fixture {
       if (d.allowed) ask([&](auto caller) { l.settle("b", d, actual, caller); });
     }
     ask([&](auto caller) { l.reset("b", caller); });
-    if (std::holds_alternative<weir::sliding_window>(policy)) return;
     for (int i = 0; i < 2; ++i) ask([&](auto caller) { l.acquire("b", {.max_wait = 0s}, caller); });
     // The third leaves while it waits. Each fetch is answered when what went out before it has been done.
     asio::cancellation_signal leave;

@@ -91,22 +91,22 @@ struct fixture {
     BOOST_TEST((waiting.c[i].ec == asio::error::operation_aborted));
   }
 
-  /// Turns of subject "a". Where the store books none (sliding_window), a line of this process is waited in.
-  void wait_and_leave(const limiter& l, bool books, const look& then) {
+  /// Turns of subject "a".
+  void wait_and_leave(const limiter& l, const look& then) {
     record(l, "a", 8);
     then("record");
     const decision before = fetch(l);
     waiting_crowd waiting;
     for (int i = 0; i < 3; ++i) acquire(l, "a", 5, waiting);
     const decision behind = fetch(l);
-    if (books) BOOST_TEST((behind.retry_after > before.retry_after));
+    BOOST_TEST((behind.retry_after > before.retry_after));
     then("acquire");
     cancel(waiting, 1);
     fetch(l);  // behind what was given back
     then("cancelled in between");
     cancel(waiting, 2);
     const decision one_left = fetch(l);
-    if (books) BOOST_TEST((one_left.retry_after < behind.retry_after));
+    BOOST_TEST((one_left.retry_after < behind.retry_after));
     then("cancelled at the end");
     cancel(waiting, 0);
     fetch(l);
@@ -164,8 +164,8 @@ struct fixture {
     weir::test::run_until_complete(io, c);
   }
 
-  void everything_of(const limiter& l, bool books, bool heeds, const look& then) {
-    wait_and_leave(l, books, then);
+  void everything_of(const limiter& l, bool heeds, const look& then) {
+    wait_and_leave(l, then);
     settle_each_way(l, then);
     if (heeds) hear_the_vendor(l, then);
   }
@@ -247,17 +247,16 @@ struct fixture {
     const weir::store s = open();
     for (const auto& [name, policy] : policies_of_ten()) {
       BOOST_TEST_CONTEXT(name) {
-        const bool books = !std::holds_alternative<weir::sliding_window>(policy);
         const limiter plain(s, name, policy);
-        everything_of(plain, books, false, nothing);
+        everything_of(plain, false, nothing);
         const limiter attentive(s, std::string("heeding ") + name, policy, heeding);
-        everything_of(attentive, books, true, nothing);
+        everything_of(attentive, true, nothing);
         forget(plain);
         forget(attentive);
       }
     }
     const limiter tiers(s, "tiers", three_tiers, heeding);
-    everything_of(tiers, true, true, nothing);
+    everything_of(tiers, true, nothing);
     limiters_together(s, nothing);
     gates(s, nothing);
     forget(tiers);
@@ -302,21 +301,20 @@ BOOST_FIXTURE_TEST_SUITE(keys_of_all_calls_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(no_call_leaves_a_key_for_ever_or_one_that_goes_too_early) {
   const weir::store s = open();
-  const auto try_it = [&](const limiter& l, bool books, bool heeds) {
+  const auto try_it = [&](const limiter& l, bool heeds) {
     client.must("FLUSHALL");
-    everything_of(l, books, heeds, [&](const std::string& step) {
+    everything_of(l, heeds, [&](const std::string& step) {
       every_key_has_a_ttl(step);
       the_count_outlasts(l, step);
     });
   };
   for (const auto& [name, policy] : policies_of_ten()) {
     BOOST_TEST_CONTEXT(name) {
-      const bool books = !std::holds_alternative<weir::sliding_window>(policy);
-      try_it(limiter(s, "r", policy), books, false);
-      try_it(limiter(s, "r", policy, heeding), books, true);
+      try_it(limiter(s, "r", policy), false);
+      try_it(limiter(s, "r", policy, heeding), true);
     }
   }
-  BOOST_TEST_CONTEXT("tiers") { try_it(limiter(s, "r", three_tiers, heeding), true, true); }
+  BOOST_TEST_CONTEXT("tiers") { try_it(limiter(s, "r", three_tiers, heeding), true); }
   client.must("FLUSHALL");
   const auto then = [&](const std::string& step) { every_key_has_a_ttl(step); };
   limiters_together(s, then);
