@@ -11,8 +11,9 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// While there is no connection, turns on their way back wait for one: for so long at the most, and so many in this process.
-/// It is remembered for a minute that one has gone back: longer than anybody tries.
+/// While there is no connection, turns on their way back wait for one: for so long at the most, and
+/// so many in this process. It is remembered for a minute that one has gone back: longer than
+/// anybody tries.
 constexpr std::chrono::seconds longest_patience{30};
 constexpr int most_patient = 10'000;
 constexpr int most_attempts = 4;

@@ -8,9 +8,9 @@
 
 namespace weir::detail {
 
-/// The ids of the decisions that this process has settled within the last minute, 262,144 at the most (10 MB). A server
-/// remembers them too, but may evict that; so a decision is not settled twice here at least. Beyond the bound new ids are
-/// not remembered. Any thread may call.
+/// The ids of the decisions that this process has settled within the last minute, 262,144 at the
+/// most (10 MB). A server remembers them too, but may evict that; so a decision is not settled
+/// twice here at least. Beyond the bound new ids are not remembered. Any thread may call.
 class settled_ids {
  public:
   static constexpr std::size_t most = 262'144;

@@ -12,11 +12,11 @@
 
 namespace weir::memory {
 
-/// Entries that lie side by side without holes, found by their hash, and dropped when they are over. Memory is that of what
-/// is in it: an entry that goes is replaced by the last one.
+/// Entries that lie side by side without holes, found by their hash, and dropped when they are
+/// over. Memory is that of what is in it: an entry that goes is replaced by the last one.
 ///
-/// A hand goes round over the entries, a few with each call of tidy(): so what is over goes at a constant cost per call,
-/// and without a pause.
+/// A hand goes round over the entries, a few with each call of tidy(): so what is over goes at a
+/// constant cost per call, and without a pause.
 ///
 /// `Entry` has hash() and is_over(now). An entry stays where it is until something is erased.
 template <class Entry>
@@ -52,8 +52,8 @@ class dense_table {
     if (place != hash_index::none) erase(place);
   }
 
-  /// Looks at `looks` entries that are not over, and drops those that it meets before, but `drops` at the most. True if it
-  /// had to stop for that: there may be many more of them.
+  /// Looks at `looks` entries that are not over, and drops those that it meets before, but `drops`
+  /// at the most. True if it had to stop for that: there may be many more of them.
   bool tidy(policies::instant now, std::size_t looks, std::size_t drops) {
     for (looks = std::min(looks, size_); looks > 0 && size_ > 0;) {
       if (hand_ >= size_) hand_ = 0;

@@ -11,8 +11,9 @@
 
 namespace weir::memory {
 
-/// Where the entry of a hash is: open addressing with 8 bytes a slot, the whole hash among them, so that growing reads no
-/// entry. It is cut into segments that grow and shrink each on its own: no call moves more than a segment.
+/// Where the entry of a hash is: open addressing with 8 bytes a slot, the whole hash among them, so
+/// that growing reads no entry. It is cut into segments that grow and shrink each on its own: no
+/// call moves more than a segment.
 class hash_index {
  public:
   static constexpr std::uint32_t none = 0xffff'ffff;

@@ -27,9 +27,9 @@ struct shard_set {
   std::size_t max_settled = 0;
 };
 
-/// A bounded map from keys to policy states, with its own lock. What no longer matters is dropped as other keys are
-/// checked, also those of other shards; what still counts is never forgotten. The clock is read under the lock: a check
-/// never comes with a time before that of the one it follows.
+/// A bounded map from keys to policy states, with its own lock. What no longer matters is dropped
+/// as other keys are checked, also those of other shards; what still counts is never forgotten. The
+/// clock is read under the lock: a check never comes with a time before that of the one it follows.
 class shard {
  public:
   explicit shard(std::size_t max_subjects, shard_set* all = nullptr)
@@ -79,8 +79,8 @@ class shard {
     });
   }
 
-  /// Counts in all of them at their common turn. If that is ahead, `found` is what the states were. `pause`: what is left of
-  /// a cool-down.
+  /// Counts in all of them at their common turn. If that is ahead, `found` is what the states were.
+  /// `pause`: what is left of a cool-down.
   template <class Clock>
   error_code book_all(std::span<const place> places, const Clock& clock, policies::span max_wait,
                       decision& answer, std::vector<std::int64_t>* found = nullptr,
@@ -99,15 +99,16 @@ class shard {
     });
   }
 
-  /// What is settled: whether it charges, the decision's id, and until when that is remembered at the least.
+  /// What is settled: whether it charges, the decision's id, and until when that is remembered at
+  /// the least.
   struct settlement {
     bool charges;
     std::uint64_t id;
     policies::instant remember;
   };
 
-  /// Of what was counted in all of them: takes `cost` back, or charges it; once. error::settlements_full, with nothing
-  /// done, if it could not be remembered that it was.
+  /// Of what was counted in all of them: takes `cost` back, or charges it; once.
+  /// error::settlements_full, with nothing done, if it could not be remembered that it was.
   template <class Clock>
   error_code settle_all(std::span<const place> places, const Clock& clock,
                         const policies::tickets& tickets, const settlement& what, decision& answer) {
@@ -233,7 +234,8 @@ class shard {
       }
       return count;
     };
-    // Room for all of them before the first goes in: making it may drop what no longer matters, theirs included.
+    // Room for all of them before the first goes in: making it may drop what no longer matters,
+    // theirs included.
     const std::size_t wanted = missing();
     if (subjects_.size() + wanted > max_) {
       make_room(now, wanted);
@@ -287,7 +289,8 @@ class shard {
     return false;
   }
 
-  // So many looks for four times as many checks. A check that adds a subject pays for three: the hand always catches up.
+  // So many looks for four times as many checks. A check that adds a subject pays for three: the
+  // hand always catches up.
   static constexpr std::size_t batch = 16;
   static constexpr std::int32_t checks_per_batch = 64, weight_of_new = 12;
   static constexpr std::size_t batch_when_tight = 128;  // three quarters are in use
@@ -297,7 +300,8 @@ class shard {
   void tidy_after(std::int32_t weight, policies::instant now) {
     if ((until_tidy_ -= weight) <= 0) tidy(now);
   }
-  /// Also in another shard: perhaps nobody asks it. Soon again where more is over than it may drop in one go.
+  /// Also in another shard: perhaps nobody asks it. Soon again where more is over than it may drop
+  /// in one go.
   void tidy(policies::instant now) {
     const std::size_t looks = subjects_.size() <= max_ - max_ / 4 ? batch : batch_when_tight;
     bool has_more = subjects_.tidy(now, looks, batch);

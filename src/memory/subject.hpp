@@ -14,7 +14,8 @@ inline std::uint32_t hash_of(std::string_view key) noexcept {
   return static_cast<std::uint32_t>(std::hash<std::string_view>{}(key));  // mixes all bits
 }
 
-/// A key and its hash. Up to 40 bytes lie inside the object: with its state, most subjects are 128 bytes.
+/// A key and its hash. Up to 40 bytes lie inside the object: with its state, most subjects are 128
+/// bytes.
 class subject_key {
  public:
   static constexpr std::size_t inline_capacity = 40;

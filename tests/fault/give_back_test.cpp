@@ -1,4 +1,5 @@
-// Turns whose callers leave while the connection is away, or is lost on the way back: they go back once.
+// Turns whose callers leave while the connection is away, or is lost on the way back: they go back
+// once.
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/test/unit_test.hpp>
@@ -61,8 +62,8 @@ struct fixture : weir::test::proxied {
 
 BOOST_FIXTURE_TEST_SUITE(give_back_suite, fixture)
 
-// The turn was told to go back while there was no connection, and that was forgotten after `timeout`: it kept everybody out
-// for as long as it had been booked.
+// The turn was told to go back while there was no connection, and that was forgotten after
+// `timeout`: it kept everybody out for as long as it had been booked.
 BOOST_AUTO_TEST_CASE(a_turn_left_while_the_connection_is_away_goes_back_when_there_is_one) {
   options.timeout = 50ms;
   options.breaker_failures = 3;

@@ -65,8 +65,8 @@ void check_distinct(const std::array<numbers, 3>& of) {
 
 BOOST_AUTO_TEST_SUITE(fork_suite)
 
-// Each thread seeded its generator once: after fork() both processes wrote the same receipts, and a refund in one made that
-// of the other "already settled".
+// Each thread seeded its generator once: after fork() both processes wrote the same receipts, and a
+// refund in one made that of the other "already settled".
 BOOST_AUTO_TEST_CASE(receipts_of_a_forked_process_are_its_own) {
   asio::io_context io;
   const weir::limiter l(weir::make_memory_store(io.get_executor()), "r",

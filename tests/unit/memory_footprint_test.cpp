@@ -1,5 +1,5 @@
-// What subjects and settled decisions take in the memory store, and that it is given back. Counts what operator new has
-// handed out, with malloc's own overhead.
+// What subjects and settled decisions take in the memory store, and that it is given back. Counts
+// what operator new has handed out, with malloc's own overhead.
 #include <malloc.h>
 
 #include <atomic>
@@ -75,7 +75,8 @@ const weir::policy bucket = weir::token_bucket{.capacity = 10, .refill = weir::p
 
 BOOST_FIXTURE_TEST_SUITE(memory_footprint, fixture)
 
-// 295 bytes were measured where the documents said "about 100". What they say now stands in memory_options::max_subjects.
+// 295 bytes were measured where the documents said "about 100". What they say now stands in
+// memory_options::max_subjects.
 BOOST_AUTO_TEST_CASE(a_subject_takes_the_bytes_that_are_documented) {
   const weir::limiter l(store, "partner-api", bucket);
   // The index grows by doubling: between two sizes lies the best and the worst of it.
@@ -109,7 +110,8 @@ BOOST_AUTO_TEST_CASE(a_settled_decision_takes_the_bytes_that_are_documented) {
   BOOST_TEST(bytes < 45);
 }
 
-// 900,000 distinct subjects of which one was alive kept 260 MB: nothing was dropped in shards that nobody asked.
+// 900,000 distinct subjects of which one was alive kept 260 MB: nothing was dropped in shards that
+// nobody asked.
 BOOST_AUTO_TEST_CASE(the_dead_go_while_one_subject_is_asked) {
   const weir::limiter l(store, "partner-api", bucket);
   constexpr int subjects = 300'000;
