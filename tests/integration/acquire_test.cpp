@@ -182,7 +182,8 @@ BOOST_AUTO_TEST_CASE(a_crowd_that_leaves_leaves_nothing_behind) {
         {"bucket in parts", weir::token_bucket{.capacity = 1, .refill = {7, 7h + 1us}}},
         {"leaky", weir::leaky_bucket{.capacity = 1, .leak = weir::per_hour(1)}},
         {"leaky in parts", weir::leaky_bucket{.capacity = 1, .leak = {7, 7h + 1us}}},
-        {"log", weir::sliding_log{.limit = 1, .window = 1h}}};
+        {"log", weir::sliding_log{.limit = 1, .window = 1h}},
+        {"window", weir::sliding_window{.limit = 1, .window = 30min}}};
     for (const auto& [name, policy] : policies) {
       BOOST_TEST_CONTEXT(name) {
         const limiter l(store, name, policy);
@@ -207,6 +208,7 @@ BOOST_AUTO_TEST_CASE(who_leaves_last_leaves_the_time_before_as_well) {
         {"fixed_window of the epoch",
          weir::fixed_window{.limit = 10, .window = 240h, .anchor = weir::anchor::epoch}},
         {"sliding_log", weir::sliding_log{.limit = 10, .window = 24h}},
+        {"sliding_window", weir::sliding_window{.limit = 10, .window = 240h}},
         {"token_bucket", weir::token_bucket{.capacity = 10, .refill = weir::per_day(1)}}};
     for (const auto& [name, policy] : policies) {
       BOOST_TEST_CONTEXT(name) {
