@@ -93,6 +93,31 @@ decision combined(std::span<const decision> of) noexcept {
   return result;
 }
 
+/// When a request goes out that all of these let in. If it is one of several leaky buckets that delays it,
+/// the others have to count it from then on; else 0.
+template <class State>
+instant common_start(std::span<const tier<State>> tiers, std::span<const decision> each) {
+  instant start = 0;
+  std::size_t spaced = 0;
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    const auto* bucket = std::get_if<meter>(tiers[i].rules);
+    if (bucket == nullptr || !bucket->is_spaced()) continue;
+    start = std::max(start, (each[i].at + each[i].delay).time_since_epoch().count());
+    ++spaced;
+  }
+  return spaced > 1 ? start : 0;
+}
+
+template <class State>
+decision record(const tier<State>& t, moment now, instant start) {
+  const auto* bucket = std::get_if<meter>(t.rules);
+  if (start == 0 || bucket == nullptr || !bucket->is_spaced()) return record(t, now);
+  return with_state(t, [&]<class Kernel>(const Kernel& k, auto& s) {
+    if constexpr (std::is_same_v<Kernel, meter>) return k.record_from(start, s, now, t.cost);
+    return decision{};
+  });
+}
+
 template <class State>
 decision record_all(std::span<const tier<State>> tiers, moment now) {
   std::array<decision, max_tiers> each;
@@ -101,9 +126,10 @@ decision record_all(std::span<const tier<State>> tiers, moment now) {
     each[i] = fetch(tiers[i], now);
     allowed = allowed && each[i].allowed;
   }
+  const instant start = allowed ? common_start(tiers, {each.data(), tiers.size()}) : 0;
   for (std::size_t i = 0; i < tiers.size(); ++i) {
     // Who refuses is told even so: a state far ahead of the clock is mended by that.
-    if (allowed || !each[i].allowed) each[i] = record(tiers[i], now);
+    if (allowed || !each[i].allowed) each[i] = record(tiers[i], now, start);
   }
   return answer(tiers, {each.data(), tiers.size()});
 }

@@ -119,9 +119,18 @@ decision meter::describe(const verdict& v, const state& after) const noexcept {
 }
 
 decision meter::record(state& s, moment now, units cost) const noexcept {
+  return record_from(0, s, now, cost);
+}
+
+decision meter::record_from(instant start, state& s, moment now, units cost) const noexcept {
   state seen = settled(s, now.clock);
-  const verdict v = judge(seen, now, cost);
-  if (v.allowed) admit(seen, v, v.at);
+  verdict v = judge(seen, now, cost);
+  const bool waits = rounded_up(v.base) < start;
+  if (waits) {
+    v.base = {start};
+    v.next = plus(v.base, time_of(cost));
+  }
+  if (v.allowed) admit(seen, v, waits ? start : v.at);
   if (v.allowed || is_far_ahead(s, now.clock)) s = seen;
   decision d = describe(v, seen);
   if (v.allowed) d.receipt.buckets[0] = {seen.whole, seen.part, seen.returned};

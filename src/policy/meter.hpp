@@ -47,6 +47,9 @@ class meter {
   bool is_spaced() const noexcept { return spaced_; }
 
   decision record(state& s, moment now, units cost) const noexcept;
+  /// The same of a request that goes out at `start`, because others delay it until then: what comes
+  /// behind it waits for its end.
+  decision record_from(instant start, state& s, moment now, units cost) const noexcept;
   decision fetch(const state& s, moment now, units cost) const noexcept;
   /// Has a state far ahead of the clock begin anew by that, once and for all.
   void mend(state& s, instant clock) const noexcept {

@@ -1,19 +1,46 @@
 -- Ends the script of all kernels: checks of several keys each, which all pass or count nothing, at one instant.
 --
 -- KEYS  for each check as many as there are tiers
--- ARGV  the number of tiers; for each its kernel's number and constants; then for each check the number of equal ones (1 if
---       left out, 0 to look only)
+-- ARGV  the number of tiers; for each its kernel's number, negative if whoever passes has to wait until the bucket is empty, and
+--       its constants; then for each check the number of equal ones (1 if left out, 0 to look only)
 -- Reply now, then for each check and each tier the state before
 
 local tiers = tonumber(ARGV[1])
-local check, width, place = {}, {}, 2
+local check, width, spaced, place, queues = {}, {}, {}, 2, 0
 for t = 1, tiers do
-  local kernel = kernels[tonumber(ARGV[place])]
+  local number = tonumber(ARGV[place])
+  spaced[t] = number < 0
+  if spaced[t] then queues, number = queues + 1, -number end
+  local kernel = kernels[number]
   check[t], width[t] = kernel.make(place + 1), kernel.width
   place = place + 1 + kernel.constants
 end
 
 local scratch, at = {}, 2
+
+-- A request that one leaky bucket delays is counted by the others from then on: else what comes behind it there would go
+-- out together with it. So each of equal checks has a delay of its own.
+local function one_by_one(first, wanted)
+  local done = 0
+  while done < wanted do
+    local start, empty = clock, {}
+    for t = 1, tiers do
+      local n, _, ends = check[t](KEYS[first + t - 1], 1, false, scratch, 1)
+      if refusal or n == 0 then return done end
+      empty[t] = ends
+      if spaced[t] and ends > start then start = ends end
+    end
+    for t = 1, tiers do
+      if spaced[t] and empty[t] < start then now = start end
+      check[t](KEYS[first + t - 1], 1, true, scratch, 1)
+      now = clock
+      if refusal then return done end
+    end
+    done = done + 1
+  end
+  return done
+end
+
 for first = 1, #KEYS, tiers do
   local wanted = tonumber(ARGV[place] or 1)
   place = place + 1
@@ -25,7 +52,10 @@ for first = 1, #KEYS, tiers do
     passes[t] = n
     at = at + width[t]
   end
-  if wanted > 0 then
+  if pass > 0 and queues > 1 then
+    one_by_one(first, wanted)
+    if refusal then return refusal end
+  elseif wanted > 0 then
     for t = 1, tiers do
       -- Who lets checks pass that another refuses has nothing to write.
       if pass > 0 or passes[t] == 0 then check[t](KEYS[first + t - 1], pass, true, scratch, 1) end

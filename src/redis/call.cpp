@@ -209,10 +209,10 @@ void write_constants(command_writer& writer, const call& c) {
   }
   if (names_kernels) writer.arg(static_cast<std::int64_t>(c.tiers.size()));
   for (const call_tier& t : c.tiers) {
-    // Lua counts from one. Of turns it is negative if whoever passes waits until the bucket is empty.
+    // Lua counts from one. It is negative if whoever passes waits until the bucket is empty.
     const auto number = static_cast<std::int64_t>(t.kernel.index() + 1);
     const auto* meter = std::get_if<policies::meter>(&t.kernel);
-    const bool spaced = c.script() != all_or_nothing && meter != nullptr && meter->is_spaced();
+    const bool spaced = meter != nullptr && meter->is_spaced();
     if (names_kernels) writer.arg(spaced ? -number : number);
     const std::int64_t least = c.what == call::purpose::lower ? 0 : 1;
     const std::int64_t cost = std::max(least, t.cost);

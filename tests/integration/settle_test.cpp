@@ -1,6 +1,9 @@
 // refund() and settle(), in memory and in a real server.
 #include <algorithm>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/test/unit_test.hpp>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -100,6 +103,63 @@ BOOST_AUTO_TEST_CASE(what_was_taken_is_given_back_once) {
     BOOST_TEST(fetch(l).remaining == 7);
     BOOST_TEST(record(l, 7).allowed);
     BOOST_TEST(!record(l).allowed);
+  });
+}
+
+// A bucket took what had been given back for others' turns: of ten, with one in use and all else refunded at once, it said
+// 1 1 3 3 5 5 7 7 9 9 10, and then refused.
+BOOST_AUTO_TEST_CASE(refunds_do_not_run_dry) {
+  with_each([&](const limiter& l) {
+    record(l);
+    for (int i = 0; i < 20; ++i) {
+      const decision first = record(l, 2), second = record(l, 3);
+      refund(l, i % 2 == 0 ? first : second);
+      BOOST_TEST(refund(l, i % 2 == 0 ? second : first).used == 1);
+    }
+    BOOST_TEST(record(l, 9).allowed);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(refunds_do_not_run_dry_among_tiers) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "r",
+                    weir::tiers(weir::gcra{.rate = weir::per_day(20), .burst = 20},
+                                weir::token_bucket{.capacity = 10, .refill = weir::per_day(10)}),
+                    {.group = "all"});
+    record(l);
+    for (int i = 0; i < 20; ++i) {
+      const decision first = record(l, 2), second = record(l, 3);
+      refund(l, i % 2 == 0 ? first : second);
+      BOOST_TEST(refund(l, i % 2 == 0 ? second : first).used == 1);
+    }
+    BOOST_TEST(record(l, 9).allowed);
+  });
+}
+
+// Those who left a bucket of 500 before their turns left it full, with 110 in use.
+BOOST_AUTO_TEST_CASE(turns_that_nobody_took_leave_the_bucket_as_it_was) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "r", weir::token_bucket{.capacity = 500, .refill = weir::per_hour(500)},
+                    {.group = "all"});
+    record(l, 110);
+    std::deque<asio::cancellation_signal> signals(723);
+    crowd c;
+    for (asio::cancellation_signal& s : signals) {
+      l.acquire("a", {.cost = 400, .max_wait = 24h * 31},
+                asio::bind_cancellation_slot(s.slot(), c.caller()));
+    }
+    // All have booked when so much is ahead; they leave in some order.
+    const auto until = [&](auto&& holds) {
+      for (int i = 0; i < 100'000 && !holds(fetch(l)); ++i) continue;
+      BOOST_REQUIRE(holds(fetch(l)));
+    };
+    until([](const decision& d) { return d.reset_after > 1h * 722 * 400 / 500; });
+    for (std::size_t i = 0; i < signals.size(); ++i) {
+      signals[i * 97 % signals.size()].emit(asio::cancellation_type::terminal);
+    }
+    weir::test::run_until_complete(io, c);
+    until([](const decision& d) { return d.used <= 110; });
+    BOOST_TEST(record(l, 390).allowed);
   });
 }
 

@@ -165,7 +165,7 @@ class turn_trace {
 
   void ask_plainly(bool forward) {
     std::vector<std::int64_t> arguments;
-    asked_.append_constants(arguments, false);
+    asked_.append_constants(arguments);
     f_.checks.set_clock(now_);
     const auto numbers = asked_.run(f_.client, f_.checks, arguments, 1, 1 + asked_.width());
     auto found = asked_.restore(std::span(numbers).subspan(1));
@@ -190,7 +190,7 @@ class turn_trace {
     const std::int64_t max_wait = f_.random.one_in(4) ? f_.random.between(0, 3)
                                                       : f_.random.magnitude(20 * span_);
     std::vector<std::int64_t> arguments{max_wait};
-    asked_.append_constants(arguments, true);
+    asked_.append_constants(arguments);
     f_.turns.set_clock(now_);
     const std::size_t width = 1 + asked_.width();
     const auto numbers = asked_.run(f_.client, f_.turns, arguments, checks,
@@ -245,7 +245,7 @@ class turn_trace {
     const policies::tickets known = policies::tickets_of(r.said, r.found);
     auto costs_now = std::exchange(asked_.costs, r.costs);
     std::vector<std::int64_t> arguments{0, 0, known.turn, known.counted};
-    asked_.append_constants(arguments, true);
+    asked_.append_constants(arguments);
     asked_.append_tickets(arguments, known);
     f_.returns.set_clock(now_);
     const auto numbers = asked_.run(f_.client, f_.returns, arguments, 1, 2 + asked_.width());

@@ -230,8 +230,12 @@ class trace {
           }
           const decision d = policies::record_all<any_state>(one, {r.clock, r.turn});
           if (!d.allowed) fail("more was given back than taken: " + test::text_of(r.said));
+          // A queue may let it go by then; tiers are counted without the delays of others.
           const auto& m = std::get<policies::meter>(lax);
-          if (m.is_spaced() && r.turn > r.clock && d.delay.count() > 0) {
+          const bool is_alone = a.kernels.size() == 1 || r.turn > r.clock;
+          const auto most = r.turn > r.clock ? r.turn - d.at.time_since_epoch().count()
+                                             : r.said.delay.count();
+          if (m.is_spaced() && is_alone && d.delay.count() > most) {
             fail("goes too early: " + test::text_of(r.said));
           }
         }
@@ -288,6 +292,37 @@ void check_traces(limiters which, bool spaced, bool steps_back, std::uint32_t st
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(giving_back)
+
+// With a unit of 1 to 3.6 us, the rounding hid who stood behind: a refund gave back a unit or two of theirs.
+BOOST_AUTO_TEST_CASE(a_queue_of_few_microseconds_a_unit_gives_back_its_last_only) {
+  test::random_source random(test::run_seed(), 914);
+  for (int n = 0; n < 200; ++n) {
+    const std::int64_t count = random.between(50, 150);
+    const std::int64_t period = n < 50 ? 126 : random.between(count, 3 * count);
+    const policies::kernel k = policies::meter(n < 50 ? 110 : count, period, 100'000, true);
+    any_state s = policies::meter::state{};
+    const auto ask = [&](std::int64_t cost, instant now) {
+      const policies::tier<any_state> one[] = {{&k, &s, cost}};
+      return policies::record_all<any_state>(one, now);
+    };
+    instant now = t0;
+    for (int i = 0; i < 100; ++i) {
+      now += random.between(0, 2);
+      const std::int64_t cost = random.between(1, 3);
+      const decision first = ask(cost, now);
+      ask(1, now);
+      const auto state = [&] { return std::get<policies::meter::state>(s); };
+      const auto before = state();
+      const policies::tier<any_state> one[] = {{&k, &s, cost}};
+      policies::give_back_all(one, now, policies::tickets_of(first));
+      BOOST_TEST_REQUIRE((state() == before), "WEIR_TEST_SEED=" << test::run_seed());
+      const auto found = state();
+      const decision last = ask(cost, now);
+      policies::give_back_all(one, now, policies::tickets_of(last));
+      BOOST_TEST_REQUIRE((state() == found), "WEIR_TEST_SEED=" << test::run_seed());
+    }
+  }
+}
 
 BOOST_AUTO_TEST_CASE(nothing_is_minted_by_one_limiter) {
   check_traces(limiters::one, true, false, 910);

@@ -18,6 +18,10 @@ class reference {
 
   /// The verdict that record would give, with the figures of the state as it stands.
   virtual decision fetch(std::int64_t now, std::int64_t cost) const = 0;
+
+  /// The request just recorded goes out at `start`: another policy delays it until then. What comes
+  /// behind it in a queue waits for its end.
+  virtual void delay_until(std::int64_t /*start*/, std::int64_t /*cost*/, decision& /*said*/) {}
 };
 
 /// `most` is where counters stop.

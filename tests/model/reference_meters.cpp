@@ -101,13 +101,18 @@ class leaky_bucket_reference final : public metering<leaky_bucket_reference> {
 
   /// There was never more in the bucket than it holds: a clock that says so is behind.
   std::int64_t read_clock(std::int64_t now) const {
+    if (ahead_) return std::max(now, *last_);
     const wide room = wide{capacity_} * period_ - level_;
     return last_ ? std::max(now, *last_ - static_cast<std::int64_t>(room / count_)) : now;
   }
   std::int64_t filling_time() const {
     return static_cast<std::int64_t>(wide{capacity_} * period_ / count_);
   }
-  void move_back(std::int64_t by) { *last_ -= by; }
+  void move_back(std::int64_t by) {
+    *last_ -= by;
+    if (ahead_) *ahead_ -= by;
+    forget_turn();
+  }
 
   decision judge(std::int64_t at, std::int64_t cost) {
     const wide full = wide{capacity_} * period_;
@@ -121,6 +126,7 @@ class leaky_bucket_reference final : public metering<leaky_bucket_reference> {
       d.delay = whole_us(level, count_);
       level_ = after;
       last_ = at;
+      forget_turn();
     } else {
       d.retry_after = whole_us(after - full, count_);
     }
@@ -129,19 +135,33 @@ class leaky_bucket_reference final : public metering<leaky_bucket_reference> {
   }
 
   void figures(std::int64_t at, decision& d) const {
-    d.used = static_cast<std::int64_t>(ceil_div(level_at(at), period_));
+    d.used = std::min(capacity_, static_cast<std::int64_t>(ceil_div(level_at(at), period_)));
     d.remaining = capacity_ - d.used;
     d.reset_after = whole_us(level_at(at), count_);
   }
 
+  void delay_until(std::int64_t start, std::int64_t cost, decision& d) override {
+    const std::int64_t at = d.at.time_since_epoch().count();
+    if (at + d.delay.count() >= start) return;
+    d.delay = microseconds(start - at);
+    level_ = wide{start - at} * count_ + wide{cost} * period_;
+    ahead_ = std::max(ahead_.value_or(start), start);
+    figures(at, d);
+  }
+
  private:
+  void forget_turn() {
+    if (ahead_ && *ahead_ <= *last_) ahead_.reset();
+  }
+
   wide level_at(std::int64_t at) const {
     return last_ ? std::max<wide>(0, level_ - wide{at - *last_} * count_) : 0;
   }
 
   std::int64_t capacity_, count_, period_;
   std::optional<std::int64_t> last_;
-  wide level_ = 0;  // at last_
+  wide level_ = 0;                     // at last_
+  std::optional<std::int64_t> ahead_;  // the last start that another policy has delayed
 };
 
 class gcra_reference final : public metering<gcra_reference> {

@@ -143,7 +143,7 @@ class settled_trace {
       asked_.costs.push_back(f_.random.one_in(2) ? 1 : f_.random.magnitude(most));
     }
     std::vector<std::int64_t> arguments;
-    asked_.append_constants(arguments, false);
+    asked_.append_constants(arguments);
     f_.checks.set_clock(now_);
     const auto numbers = asked_.run(f_.client, f_.checks, arguments, 1, 1 + asked_.width());
     auto found = asked_.restore(std::span(numbers).subspan(1));
@@ -177,7 +177,7 @@ class settled_trace {
     }
     sent.keys.push_back(r.marker);
     std::vector<std::int64_t> arguments{now_ + span_, charge ? 1 : 0, known.turn, known.counted};
-    sent.append_constants(arguments, true);
+    sent.append_constants(arguments);
     if (!charge) sent.append_tickets(arguments, known);
     f_.settlements.set_clock(now_);
     const auto numbers = sent.run(f_.client, f_.settlements, arguments, 1, 2 + sent.width());
@@ -204,7 +204,7 @@ class settled_trace {
       before.push_back(remaining(i));
     }
     std::vector<std::int64_t> arguments{0, 3, 0, 0};
-    left.append_constants(arguments, true);
+    left.append_constants(arguments);
     f_.settlements.set_clock(now_);
     const auto numbers = left.run(f_.client, f_.settlements, arguments, 1, 2 + left.width());
     auto found = left.restore(std::span(numbers).subspan(2));

@@ -28,12 +28,12 @@ struct tier_script {
   }
 
   /// The kernels' numbers and constants; of those that space their requests the number is negative.
-  void append_constants(std::vector<std::int64_t>& to, bool tell_spacing) const {
+  void append_constants(std::vector<std::int64_t>& to) const {
     to.push_back(static_cast<std::int64_t>(kernels.size()));
     for (std::size_t i = 0; i < kernels.size(); ++i) {
       const auto* m = std::get_if<policies::meter>(&kernels[i]);
       const auto number = static_cast<std::int64_t>(kernels[i].index()) + 1;
-      to.push_back(tell_spacing && m != nullptr && m->is_spaced() ? -number : number);
+      to.push_back(m != nullptr && m->is_spaced() ? -number : number);
       std::visit(
           [&]<class K>(const K& k) {
             const auto more = k.arguments(costs[i]);

@@ -1,0 +1,185 @@
+// What is given back is of use to others: callers take more than they settle for, or leave before their turns, and the
+// policy still lets through what it says, on a clock of the test's own.
+
+#include <algorithm>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <queue>
+#include <stdexcept>
+#include <vector>
+
+#include "simulation/simulated_time.hpp"
+#include "support/random_source.hpp"
+#include "support/sanitized.hpp"
+#include "weir/weir.hpp"
+
+namespace {
+
+using namespace weir;
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using std::chrono::microseconds;
+
+constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t ahead = 1'790'000'000'123'456;  // the store's clock, of the simulated one
+constexpr std::int64_t second = 1'000'000;
+constexpr std::int64_t rate = 10;  // units a second
+constexpr std::int64_t settled_after = 5 * second;
+// What a full bucket lets through at first does not count.
+constexpr std::int64_t measured_from = 300 * second;
+constexpr std::int64_t measured_to = (test::is_sanitized ? 1'200 : 3'900) * second;
+
+/// What callers do.
+struct habits {
+  bool waits = false;    // acquire() instead of record()
+  bool charges = false;  // one in ten turns out to cost more than it took
+  bool leaves = false;   // every other waiter leaves before its turn, and what is taken is used
+  std::int64_t most_taken = 4;
+  std::int64_t least_taken = 4;
+};
+
+class fleet {
+ public:
+  fleet(const tiers& policies, const habits& how, const limiter_options& options = {})
+      : how_(how), limiter_(memory_, "r", policies, options) {}
+
+  /// Units that were really used in a second.
+  double use() {
+    const std::int64_t begin = simulation::now();
+    const std::int64_t mean = (how_.most_taken + how_.least_taken) / 2;
+    // A half more than may pass.
+    const std::int64_t gap = how_.leaves ? second * mean / (3 * rate) : second / (rate * 3 / 2);
+    std::int64_t next = begin;
+    while (simulation::now() < begin + measured_to) {
+      const std::int64_t due = events_.empty() ? never : events_.top().at;
+      simulation::advance_to(std::min({next, due, simulation::next_timer()}));
+      measuring_ = simulation::now() >= begin + measured_from;
+      context_.poll();
+      while (!events_.empty() && events_.top().at <= simulation::now()) {
+        const event e = events_.top();
+        events_.pop();
+        e.happens();
+        context_.poll();
+      }
+      if (next <= simulation::now()) {
+        arrive();
+        next += random_.between(gap / 2, gap * 3 / 2);
+      }
+    }
+    return static_cast<double>(used_) * second / (measured_to - measured_from);
+  }
+
+ private:
+  struct event {
+    std::int64_t at;
+    std::function<void()> happens;
+    bool operator<(const event& other) const { return at > other.at; }
+  };
+
+  void arrive() {
+    const std::int64_t cost = random_.between(how_.least_taken, how_.most_taken);
+    const auto hear = [this, cost](error_code ec, const decision& d) {
+      if (ec == asio::error::operation_aborted) return;
+      if (ec) throw std::runtime_error(ec.message());
+      if (d.allowed) use(cost, d);
+    };
+    if (!how_.waits) {
+      limiter_.record("a", {.cost = cost}, hear);
+      return;
+    }
+    const auto leave = std::make_shared<asio::cancellation_signal>();
+    const auto patience = how_.leaves ? microseconds(1min) : microseconds(3s);
+    limiter_.acquire("a", {.cost = cost, .max_wait = patience},
+                     asio::bind_cancellation_slot(leave->slot(), hear));
+    if (how_.leaves && random_.one_in(2)) {
+      events_.push({simulation::now() + random_.between(0, 20 * second),
+                    [leave] { leave->emit(asio::cancellation_type::terminal); }});
+    } else {
+      events_.push({simulation::now() + 61 * second, [leave] {}});
+    }
+  }
+
+  void use(std::int64_t cost, const decision& d) {
+    if (how_.leaves) {
+      if (measuring_) used_ += cost;
+      return;
+    }
+    const std::int64_t actual = how_.charges && random_.one_in(10) ? cost + 2 : 1;
+    events_.push({simulation::now() + settled_after, [this, d, actual] {
+                    if (measuring_) used_ += actual;
+                    limiter_.settle("a", d, actual, [](error_code ec, const decision& done) {
+                      if (ec || !done.allowed) throw std::runtime_error("not settled");
+                    });
+                  }});
+  }
+
+  const habits how_;
+  test::random_source random_{test::run_seed(), 920};
+  simulation::simulated_context context_;
+  const store memory_ = make_memory_store(
+      context_.io().get_executor(),
+      {.clock = [] { return time_point(microseconds(ahead + simulation::now())); }});
+  const limiter limiter_;
+  std::priority_queue<event> events_;
+  std::int64_t used_ = 0;
+  bool measuring_ = false;
+};
+
+constexpr token_bucket bucket{.capacity = 60 * rate, .refill = per_minute(60 * rate)};
+constexpr gcra even{.rate = per_minute(60 * rate), .burst = 60 * rate};
+constexpr token_bucket of_a_second{.capacity = 10 * rate, .refill = per_second(10 * rate)};
+constexpr fixed_window window{.limit = 60 * rate, .window = 1min};
+constexpr sliding_log log_of_a_minute{.limit = 60 * rate, .window = 1min};
+constexpr sliding_window sliding{.limit = 60 * rate, .window = 1min};
+
+void expect(const char* name, double least, const tiers& policies, const habits& how,
+            const limiter_options& options = {}) {
+  BOOST_TEST_CONTEXT(name << ", WEIR_TEST_SEED=" << test::run_seed()) {
+    const double used = fleet(policies, how, options).use();
+    BOOST_TEST_MESSAGE(name << ": " << used << " units a second of " << rate);
+    BOOST_TEST(used >= least);
+    BOOST_TEST(used <= rate * 1.01);
+  }
+}
+
+void expect_of_all(const habits& how) {
+  expect("token_bucket", 0.97 * rate, bucket, how);
+  expect("gcra", 0.97 * rate, even, how);
+  expect("gcra in a group", 0.97 * rate, even, how, {.group = "all"});
+  expect("fixed_window", 0.97 * rate, window, how);
+  expect("tiers", 0.97 * rate, tiers(of_a_second, bucket), how);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(refunds)
+
+BOOST_AUTO_TEST_CASE(what_is_settled_for_less_is_of_use_to_others) { expect_of_all({}); }
+
+BOOST_AUTO_TEST_CASE(so_it_is_with_charges_among_them) { expect_of_all({.charges = true}); }
+
+BOOST_AUTO_TEST_CASE(so_it_is_of_waiters) { expect_of_all({.waits = true}); }
+
+// A window that moves holds what is under way, too: for each unit that is used, three more for five of its seconds.
+BOOST_AUTO_TEST_CASE(a_window_that_moves_gives_all_but_what_is_under_way) {
+  const double most = rate * 60.0 / (60 + 3 * 5);
+  expect("sliding_log", 0.97 * most, log_of_a_minute, {});
+  expect("sliding_window", 0.97 * most, sliding, {});
+}
+
+BOOST_AUTO_TEST_CASE(the_turns_of_those_who_leave_are_of_use_to_others) {
+  const habits one_cost{.waits = true, .leaves = true, .most_taken = 1, .least_taken = 1};
+  expect("token_bucket", 0.97 * rate, bucket, one_cost);
+  expect("gcra in a group", 0.97 * rate, even, one_cost, {.group = "all"});
+  expect("tiers", 0.97 * rate, tiers(of_a_second, bucket), one_cost);
+  const habits many_costs{.waits = true, .leaves = true, .most_taken = 30, .least_taken = 1};
+  expect("token_bucket, many costs", 0.9 * rate, bucket, many_costs);
+  expect("gcra, many costs", 0.9 * rate, even, many_costs);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
