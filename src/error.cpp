@@ -52,6 +52,12 @@ group group_of(int value) noexcept {
     case error::server_error:
     case error::tls_failed:
     case error::hung_up:
+    case error::host_not_found:
+    case error::connection_refused:
+    case error::host_unreachable:
+    case error::not_redis:
+    case error::server_is_cluster:
+    case error::server_is_sentinel:
     case error::pause_too_long:
       return group::not_counted;
   }
@@ -157,6 +163,26 @@ const char* text_of(int value) noexcept {
     case error::hung_up:
       return "the server ends each connection without a word, nothing was counted: check whether "
              "it expects TLS (rediss://), or whether a proxy in between reaches it";
+    case error::host_not_found:
+      return "the name of the store's host was not resolved, nothing was sent: check the name, and "
+             "the name server of this machine";
+    case error::connection_refused:
+      return "nobody takes connections at the store's address, nothing was sent: check that the "
+             "server runs, and its host and port or the path of its Unix socket";
+    case error::host_unreachable:
+      return "the store's address does not answer, nothing was sent: check the address, routes and "
+             "firewalls";
+    case error::not_redis:
+      return "what answers at the store's address does not speak RESP, nothing was sent: check "
+             "that "
+             "host and port name a Redis or Valkey server";
+    case error::server_is_cluster:
+      return "the server is a node of a Redis Cluster, where each key has its own node: use a "
+             "server "
+             "without cluster mode";
+    case error::server_is_sentinel:
+      return "the server is a Sentinel, which keeps no data: give the address of the primary, or a "
+             "name that follows it";
     case error::pause_too_long:
       return "a longer pause was asked for than max_cool_down, which is imposed in its place: look "
              "what the vendor wants, or raise it";
@@ -195,6 +221,10 @@ class error_category_type final : public boost::system::error_category {
     namespace errc = boost::system::errc;
     if (value == static_cast<int>(error::timed_out))
       return errc::make_error_condition(errc::timed_out);
+    if (value == static_cast<int>(error::connection_refused))
+      return errc::make_error_condition(errc::connection_refused);
+    if (value == static_cast<int>(error::host_unreachable))
+      return errc::make_error_condition(errc::host_unreachable);
     if (group_of(value) == group::input) return errc::make_error_condition(errc::invalid_argument);
     return {value, *this};
   }

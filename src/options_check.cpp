@@ -124,6 +124,9 @@ std::string fault_of_tls(const redis_options& o) {
 
 std::string fault_of(const redis_options& o) {
   if (std::string fault = fault_of_name(o.host, "the host"); !fault.empty()) return fault;
+  if (o.host.find(',') != std::string::npos) {
+    return "there is a ',' in the host: a store is one server, so name one host";
+  }
   // CLIENT SETNAME takes '!' to '~' only, and the whole handshake would fail.
   if (!std::ranges::all_of(o.client_name, [](char c) { return c > ' ' && c <= '~'; })) {
     return "client_name contains something other than printable ASCII, or a space";

@@ -219,6 +219,14 @@ void read_query(const urls::url_view& url, scheme s, redis_options& out) {
   }
 }
 
+/// A ',' where the host belongs. (In a password it may stand.)
+bool names_several_hosts(std::string_view url) {
+  url.remove_prefix(url.find("://") + 3);
+  std::string_view authority = url.substr(0, url.find_first_of("/?#"));
+  if (const auto at = authority.rfind('@'); at != url.npos) authority.remove_prefix(at + 1);
+  return authority.find(',') != url.npos;
+}
+
 /// The parts of every URL but memory://.
 void read_parts(const urls::url_view& url, scheme s, redis_options& out) {
   read_user_info(url, out);
@@ -266,6 +274,13 @@ store_url parse_store_url(std::string_view text) {
     fail(error::unsupported_scheme, "its scheme is unknown");
   }
   result.kind = s == scheme::unix_socket ? store_url::kind::unix_socket : store_url::kind::redis;
+
+  if (s != scheme::unix_socket && names_several_hosts(text)) {
+    fail(
+        "there is a ',' in the host: a store is one server, so name one host (which may have "
+        "several "
+        "addresses); in a password, '/', '?' and '#' must be written %2F, %3F and %23");
+  }
 
   const auto parsed = urls::parse_uri(urls::string_view{text.data(), text.size()});
   // Boost 1.81 takes "host:12x" as port 12 and path "x".

@@ -41,7 +41,10 @@ void allow_open_files(int needed) {
 /// Says that the store cannot be used, and what to do.
 void explain(const boost::system::system_error& error, const std::string& url) {
   std::cerr << "error: the store cannot be used: " << error.what() << "\n";
-  if (error.code() != weir::error::timed_out) return;
+  if (error.code() != weir::error::timed_out && error.code() != weir::error::connection_refused &&
+      error.code() != weir::error::host_unreachable) {
+    return;
+  }
   // Not the URL itself: it may hold a password.
   const auto redis = weir::parse_redis_url(url);
   const std::string where = redis.unix_path.empty() ? "--port " + std::to_string(redis.port)

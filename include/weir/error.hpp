@@ -57,6 +57,16 @@ enum class error {
   ///< it did not answer in TLS at all; nothing was counted
   hung_up,  ///< the deadline passed, and the server ended the connections without a word; nothing was counted
 
+  // No connection: the deadline passed, and this is what the last attempt met. Nothing was sent.
+  host_not_found,      ///< the host's name has no address, or was not resolved in time
+  connection_refused,  ///< nobody takes connections at the address, or there is no such Unix socket
+  host_unreachable,    ///< the address did not answer, or there is no way to it
+  not_redis,           ///< what answers does not speak RESP
+
+  // The server is none that a store can use; every call gets this until another one answers.
+  server_is_cluster,   ///< a node of a Redis Cluster
+  server_is_sentinel,  ///< a Sentinel, which keeps no data
+
   pause_too_long,  ///< a vendor asked for more than max_cool_down: the subject is held back for that long
 
   protocol_error,  ///< the bytes received are not RESP, or beyond a bound; may have been counted

@@ -43,14 +43,15 @@ struct redis_options {
   /// slower is waited for over several attempts.
   std::chrono::milliseconds connect_timeout{2000};
 
-  /// A connection on which replies are due and nothing has come for so long is given up and made
-  /// anew: a server behind a dead link is noticed in seconds. Idle connections are asked for a sign
+  /// A connection on which replies are due and no whole reply has come for so long is given up and
+  /// made anew: a server behind a dead link is noticed in seconds. Idle connections are asked for a
+  /// sign
   /// of life after ping_interval. Each 10 ms to 24 h.
   std::chrono::milliseconds silence_timeout{2000};
   std::chrono::milliseconds ping_interval{3000};
 
   /// Pauses between attempts to connect: random between zero and a ceiling that doubles from min to
-  /// max. Each 1 ms to 24 h, and max is not less than min.
+  /// max, until a call is served. Each 1 ms to 24 h, and max is not less than min.
   std::chrono::milliseconds backoff_min{20};
   std::chrono::milliseconds backoff_max{2000};
 

@@ -72,8 +72,8 @@ class pipeline {
   /// the next connected(), fails with it.
   void refused(error reason);
 
-  /// What might be the matter, for those who wait: until connected(), a check is told so at its deadline instead of
-  /// timed_out. Zero: nothing is known.
+  /// What the last attempt to connect met: until connected(), a check is told so at its deadline instead of timed_out.
+  /// Zero: nothing is known.
   void suspect(error why) noexcept { suspicion_ = why; }
 
   /// Encodes what waits, up to as much as one write should carry; `now` becomes its time of sending.

@@ -92,13 +92,13 @@ void session_core::opened(error e, time now) {
   opening_ = false;
   if (state_ != state::opening) {  // given up meanwhile
     // Silence may also be that of a server which is stuck: the callers go on waiting, and are told in the end.
-    if (e == error::tls_failed) pipeline_.suspect(e);
+    if (e != error{}) pipeline_.suspect(e);
     return gone(now);
   }
   if (e != error{}) {
     turned_away_ = true;
-    pipeline_.suspect(e == error::hung_up ? e : error{});
-    if (e != error::hung_up && e != error::server_error) pipeline_.refused(e);
+    pipeline_.suspect(e);
+    if (e == error::tls_failed) pipeline_.refused(e);
     return pause(now);
   }
   greet();
@@ -150,7 +150,7 @@ void session_core::received(bool ok, std::size_t bytes, time now, error why) {
       break;
     }
     // Whatever this is, nothing of the callers' was sent to it: they wait on, as for a server that is not there.
-    if (ec) return lost(error::outcome_unknown);
+    if (ec) return lost(error::outcome_unknown, error::not_redis);
     if (state_ != state::ready) return;
   }
 
@@ -199,7 +199,7 @@ void session_core::lost(error reason, error suspicion) {
 
 /// The other side has ended the connection. One that served may have restarted: it is the first to be asked again.
 void session_core::ended() {
-  lost(error::outcome_unknown);
+  lost(error::outcome_unknown, was_ready_ ? error{} : error::hung_up);
   if (was_ready_) turned_away_ = !pipeline_.has_served();
 }
 

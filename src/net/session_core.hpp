@@ -65,9 +65,9 @@ class session_core {
   /// Whether next() would name anything; cheap.
   bool has_actions() const noexcept;
 
-  /// A zero error: there is a connection. server_error: none could be had; hung_up: it ended inside the TLS handshake;
-  /// both may change at any time. Others, such as tls_failed, are what the callers are told until there is one. After a
-  /// close: tls_failed if the server had not finished the TLS handshake.
+  /// A zero error: there is a connection. tls_failed is what the callers are told until there is one. Others (hung_up,
+  /// host_not_found, connection_refused, host_unreachable) may change at any time: a caller is told at its deadline. After
+  /// a close: how far the attempt had come; tls_failed if the server had not finished the TLS handshake.
   void opened(error e, time now);
   std::span<char> room() { return reader_.prepare(read_size); }
   /// `why`, if not ok: tls_failed for a refusal in TLS, which a server may utter after the handshake, as it looks at the

@@ -24,6 +24,15 @@ void set_option(int handle, int level, int name, int value) {
   static_cast<void>(::setsockopt(handle, level, name, &value, sizeof value));
 }
 
+error meaning_of(const error_code& connecting) {
+  if (connecting == asio::error::connection_refused || connecting == asio::error::access_denied ||
+      connecting == boost::system::errc::no_such_file_or_directory) {
+    return error::connection_refused;
+  }
+  if (connecting == asio::error::connection_reset) return error::hung_up;
+  return error::host_unreachable;
+}
+
 /// What OpenSSL finds wrong, and alerts from the other side; not a connection that breaks.
 bool is_tls_refusal(const error_code& ec) {
   return ec.category() == asio::error::get_ssl_category();
@@ -41,6 +50,7 @@ void stream::open(bool elsewhere) {
   closed_ = connected_ = false;
   endpoints_.clear();
   next_endpoint_ = 0;
+  met_ = error::host_not_found;
   give_up_ = clock::now() + options_.connect_timeout;
   tls_.reset();
   socket_.emplace(strand_);
@@ -53,7 +63,7 @@ void stream::open(bool elsewhere) {
   }
   lookup_.ask(
       options_.host, options_.port, listener_.keep_alive(), [this](name_lookup::endpoints&& found) {
-        if (closed_ || found.empty()) return listener_.on_opened(error::server_error);
+        if (closed_ || found.empty()) return listener_.on_opened(met_);
         first_endpoint_ %= found.size();
         std::rotate(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(first_endpoint_),
                     found.end());
@@ -63,15 +73,19 @@ void stream::open(bool elsewhere) {
 }
 
 void stream::connect_next() {
-  if (next_endpoint_ == endpoints_.size()) return report_opened(error::server_error);
+  if (next_endpoint_ == endpoints_.size()) return report_opened(met_);
+  if (next_endpoint_ == 0) met_ = error::host_unreachable;
   error_code ignored;
   socket_->close(ignored);  // of the address before
   limit_address();
   socket_->async_connect(endpoints_[next_endpoint_++],
                          [this, alive = listener_.keep_alive()](error_code ec) {
                            address_timer_.cancel();
-                           if (closed_) return listener_.on_opened(error::server_error);
-                           if (ec) return connect_next();
+                           if (closed_) return listener_.on_opened(met_);
+                           if (ec) {
+                             met_ = meaning_of(ec);
+                             return connect_next();
+                           }
                            connected_ = true;
                            set_tcp_options();
                            if (tls_context_) return secure();

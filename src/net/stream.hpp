@@ -69,6 +69,7 @@ class stream {
   std::size_t first_endpoint_ = 0;  // which of those found is tried first
   std::size_t next_endpoint_ = 0;
   clock::time_point give_up_{};
+  error met_{};  // what this attempt would be said to have met, if it ended now
   timer address_timer_;
   bool closed_ = false;     // open() must not go on
   bool connected_ = false;  // to the address before next_endpoint_

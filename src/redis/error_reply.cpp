@@ -27,6 +27,11 @@ constexpr meaning meanings[] = {
     {"OOM", error::out_of_memory},
     {"MISCONF", error::server_misconfigured},
     {"WRONGTYPE", error::wrong_type},
+    {"MOVED", error::server_is_cluster},
+    {"ASK ", error::server_is_cluster},
+    {"CROSSSLOT", error::server_is_cluster},
+    {"CLUSTERDOWN", error::server_is_cluster},
+    {"TRYAGAIN", error::server_is_cluster},
 };
 
 }  // namespace

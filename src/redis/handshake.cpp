@@ -13,6 +13,18 @@ void write_exists(std::string& out) {
   for (const script& s : scripts()) writer.arg(s.sha);
 }
 
+/// What HELLO says that the server is: "standalone", "cluster" or "sentinel"; empty if it does not.
+std::string_view mode_of(const reply_view& hello) {
+  const auto nodes = hello.nodes();
+  for (std::size_t key = 1; key < nodes.size();) {
+    const std::size_t value = hello.after(key);
+    if (value >= nodes.size()) break;
+    if (nodes[key].text == "mode") return nodes[value].text;
+    key = hello.after(value);
+  }
+  return {};
+}
+
 }  // namespace
 
 handshake::handshake(const redis_options& options) : options_(options) { begin(round::resp3); }
@@ -105,6 +117,11 @@ handshake::step handshake::on_reply(const reply_view& reply) {
     } else if (failure_ == error{}) {
       failure_ = e;
     }
+  }
+  if (is_hello && !reply.is_error() && failure_ == error{}) {
+    const std::string_view mode = mode_of(reply);
+    if (mode == "cluster") failure_ = error::server_is_cluster;
+    if (mode == "sentinel") failure_ = error::server_is_sentinel;
   }
   if (received_ < expected_) return step::going;
   if (failure_ != error{}) return step::failed;

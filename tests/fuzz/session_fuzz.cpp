@@ -170,7 +170,7 @@ struct driver {
     core.received(true, bytes.size(), now);
   }
   void all_comes_back() {
-    if (opening) opening = false, core.opened(weir::error::server_error, now);
+    if (opening) opening = false, core.opened(weir::error::host_unreachable, now);
     if (writing) writing.reset(), core.written(false, 0, now);
     if (reading) reading = false, core.received(false, 0, now);
     pump();
@@ -318,7 +318,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           d.core.opened(how < 200   ? weir::error{}
                         : how < 220 ? weir::error::hung_up
                         : how < 240 ? weir::error::tls_failed
-                                    : weir::error::server_error,
+                                    : weir::error::host_unreachable,
                         d.now);
         }
         break;

@@ -136,6 +136,12 @@ redis_server::outcome redis_server::start() {
                                       "no",
                                       "--logfile",
                                       log_path};
+  if (options_.sentinel) {
+    const std::string configuration = directory_ + "/sentinel.conf";  // it writes to that
+    std::ofstream(configuration) << "port " << port_ << "\n";
+    command = {program_, configuration, "--sentinel", "--bind", options_.address,
+               "--dir",  directory_,    "--logfile",  log_path};
+  }
   if (!tls.certificate_file.empty()) {
     command.insert(command.end(),
                    {"--port", "0", "--tls-cert-file", tls.certificate_file, "--tls-key-file",
@@ -173,7 +179,8 @@ redis_server::outcome redis_server::start() {
 
   // Its own log tells that this server is the one that listens, and not one that took the port before it.
   const auto deadline = clock::now() + patience;
-  while (log().find("eady to accept connections") == std::string::npos) {
+  const char* const ready = options_.sentinel ? "Sentinel ID is" : "eady to accept connections";
+  while (log().find(ready) == std::string::npos) {
     if (is_gone(pid_)) {
       pid_ = -1;
       const std::string text = log();

@@ -16,6 +16,7 @@ struct redis_server_tls {
 };
 
 struct redis_server_options {
+  bool sentinel = false;     ///< a Sentinel that watches nobody
   bool unix_socket = false;  ///< listen on a Unix socket and on no port
   std::string address = "127.0.0.1";
   redis_server_tls tls = {};

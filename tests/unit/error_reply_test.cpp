@@ -32,6 +32,11 @@ BOOST_AUTO_TEST_CASE(error_replies_are_told_apart_by_their_first_words) {
       {"OOM command not allowed when used memory > 'maxmemory'.", error::out_of_memory},
       {"MISCONF Redis is configured to save RDB snapshots", error::server_misconfigured},
       {"WRONGTYPE Operation against a key holding the wrong kind of value", error::wrong_type},
+      {"MOVED 3999 127.0.0.1:6381", error::server_is_cluster},
+      {"ASK 3999 127.0.0.1:6381", error::server_is_cluster},
+      {"CROSSSLOT Keys in request don't hash to the same slot", error::server_is_cluster},
+      {"CLUSTERDOWN Hash slot not served", error::server_is_cluster},
+      {"TRYAGAIN Multiple keys request during rehashing of slot", error::server_is_cluster},
       {"ERR something else", error::server_error},
       {"", error::server_error},
   };

@@ -60,6 +60,12 @@ constexpr expectation table[] = {
     {error::server_error, group::not_counted},
     {error::tls_failed, group::not_counted},
     {error::hung_up, group::not_counted},
+    {error::host_not_found, group::not_counted},
+    {error::connection_refused, group::not_counted},
+    {error::host_unreachable, group::not_counted},
+    {error::not_redis, group::not_counted},
+    {error::server_is_cluster, group::not_counted},
+    {error::server_is_sentinel, group::not_counted},
     {error::pause_too_long, group::not_counted},
     {error::protocol_error, group::may_have_counted},
 };
@@ -186,6 +192,8 @@ BOOST_AUTO_TEST_CASE(plain_cases_answer_to_errc) {
     BOOST_TEST_CONTEXT(code.message()) {
       // no_reply is not errc::timed_out: code that retries on that would count twice.
       BOOST_TEST((code == errc::timed_out) == (value == error::timed_out));
+      BOOST_TEST((code == errc::connection_refused) == (value == error::connection_refused));
+      BOOST_TEST((code == errc::host_unreachable) == (value == error::host_unreachable));
       BOOST_TEST((code == errc::invalid_argument) == (in == group::input));
       BOOST_TEST((std::error_code(code) == std::errc::timed_out) == (value == error::timed_out));
     }

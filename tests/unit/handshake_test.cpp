@@ -150,6 +150,25 @@ BOOST_AUTO_TEST_CASE(the_scripts_that_the_server_has_are_known) {
   BOOST_TEST(known("*1\r\n:1\r\n").none());
 }
 
+// Keys of a cluster lie on several nodes, and a Sentinel keeps none.
+BOOST_AUTO_TEST_CASE(a_node_of_a_cluster_and_a_sentinel_are_known_by_their_greeting) {
+  const auto greeted = [](const std::string& mode) {
+    const weir::redis_options o;
+    handshake h(o);
+    const step s = feed(h,
+                        "%4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nmodules\r\n"
+                        "*1\r\n%1\r\n$4\r\nmode\r\n$7\r\ncluster\r\n"
+                        "$4\r\nmode\r\n" +
+                            mode + "$4\r\nrole\r\n$6\r\nmaster\r\n" + thanks);
+    BOOST_TEST((s == (h.failure() == error{} ? step::again : step::failed)));
+    return h.failure();
+  };
+  BOOST_TEST((greeted("$7\r\ncluster\r\n") == error::server_is_cluster));
+  BOOST_TEST((greeted("$8\r\nsentinel\r\n") == error::server_is_sentinel));
+  BOOST_TEST((greeted("$10\r\nstandalone\r\n") == error{}));
+  BOOST_TEST((greeted(":7\r\n") == error{}));
+}
+
 // Redis knows CLIENT SETINFO from 7.2 on, and an ACL may forbid it.
 BOOST_AUTO_TEST_CASE(a_server_that_takes_no_library_name_is_none_the_worse) {
   for (const char* no : {"-ERR unknown subcommand 'SETINFO'. Try CLIENT HELP.\r\n",

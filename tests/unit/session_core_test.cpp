@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(an_error_at_every_step_is_followed_by_recovery) {
       driver d;
       auto& c = d.submit();
       const auto play = [&](int until) {
-        if (until == at_open) return d.opened(error::server_error);
+        if (until == at_open) return d.opened(error::connection_refused);
         d.opened(error{});
         if (until == at_greeting_write) return d.written(false, 3);
         d.write_succeeds();

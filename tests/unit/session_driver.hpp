@@ -86,7 +86,7 @@ struct driver {
     }
   }
   void settle_after_close() {
-    if (opening) opened(error::server_error);
+    if (opening) opened(error::host_unreachable);
     if (writing) written(false, 0);
     if (reading) received_nothing();
   }

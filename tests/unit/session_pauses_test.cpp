@@ -52,7 +52,7 @@ struct patient_driver : driver {
 BOOST_AUTO_TEST_SUITE(session_pauses_suite)
 
 BOOST_FIXTURE_TEST_CASE(pauses_grow_until_a_server_serves, patient_driver) {
-  const auto longest = longest_pause([&] { opened(error::server_error); });
+  const auto longest = longest_pause([&] { opened(error::connection_refused); });
   BOOST_TEST((longest > 160ms && longest <= 640ms));
   // Back again, it takes one pause at the most, and the next outage begins with short ones.
   BOOST_TEST(is_served());

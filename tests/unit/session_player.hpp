@@ -119,7 +119,7 @@ inline void player::strike(kind what) {
   const std::string garbage = "HTTP/1.1 400 Bad Request\r\n\r\n";
   switch (what) {
     case kind::open_fails:
-      fail_open(error::server_error);
+      fail_open(error::connection_refused);
       break;
     case kind::open_hung_up:
       fail_open(error::hung_up);

@@ -127,7 +127,17 @@ BOOST_AUTO_TEST_CASE(a_refusal_in_tls_that_comes_late_is_the_callers_answer) {
 
 // What the attempts to connect have met is told to those who wait in vain, and to nobody before.
 BOOST_AUTO_TEST_CASE(a_deadline_names_the_suspicion) {
-  enum trouble { no_tls, hangs_up, hangs_up_with_words, loading, silent, down };
+  enum trouble {
+    no_tls,
+    no_name,
+    black_hole,
+    hangs_up,
+    hangs_up_with_words,
+    babbles,
+    loading,
+    silent,
+    down
+  };
   const struct {
     trouble what;
     error told;
@@ -136,7 +146,10 @@ BOOST_AUTO_TEST_CASE(a_deadline_names_the_suspicion) {
                {hangs_up_with_words, error::server_error},
                {loading, error::server_loading},
                {silent, error::timed_out},
-               {down, error::timed_out}};
+               {no_name, error::host_not_found},
+               {black_hole, error::host_unreachable},
+               {babbles, error::not_redis},
+               {down, error::connection_refused}};
   for (const auto& [first, ignored] : cases) {
     for (const auto& [last, told] : cases) {
       BOOST_TEST_CONTEXT("trouble " << first << ", then " << last) {
@@ -146,11 +159,13 @@ BOOST_AUTO_TEST_CASE(a_deadline_names_the_suspicion) {
         auto& c = d.submit("a", 10s);
         for (const trouble what : {first, last}) {
           if (what == down) {
-            d.opened(error::server_error);
-          } else if (what == no_tls) {
+            d.opened(error::connection_refused);
+          } else if (what == no_tls || what == no_name || what == black_hole) {
             d.core.on_time(d.now += d.options.connect_timeout);
             BOOST_TEST_REQUIRE(d.core.next(d.now).close);
-            d.opened(error::tls_failed);
+            d.opened(what == no_tls    ? error::tls_failed
+                     : what == no_name ? error::host_not_found
+                                       : error::host_unreachable);
           } else {
             d.opened(error{});
             d.write_succeeds();
@@ -159,6 +174,7 @@ BOOST_AUTO_TEST_CASE(a_deadline_names_the_suspicion) {
               d.received("-ERR max number of clients reached\r\n");
               d.received_nothing();
             }
+            if (what == babbles) d.received("HTTP/1.1 400 Bad Request\r\n\r\n");
             if (what == loading) d.plead_loading();
             if (what == silent) d.advance(d.options.connect_timeout);
           }
@@ -206,10 +222,10 @@ BOOST_AUTO_TEST_CASE(who_waits_in_vain_is_told_what_the_server_said_last) {
     driver d;
     refuse_to_serve(d);
     d.wait();
-    d.opened(error::server_error);  // gone altogether
+    d.opened(error::connection_refused);  // gone altogether
     auto& c = d.submit("a", 1ms);
     d.advance(1ms);
-    BOOST_TEST(done_with(c, error::timed_out));
+    BOOST_TEST(done_with(c, error::connection_refused));
   }
   {
     driver d;
@@ -237,7 +253,7 @@ BOOST_AUTO_TEST_CASE(garbage_in_the_greeting_is_no_connection_and_counts_nothing
     d.wait();
   }
   d.advance(1s);
-  BOOST_TEST(done_with(hasty, error::timed_out));
+  BOOST_TEST(done_with(hasty, error::not_redis));
   while (!d.opening) d.wait();
   d.become_ready();
   BOOST_TEST((patient.stage == check_stage::staged));

@@ -136,7 +136,7 @@ class stage : public driver {
 
   /// One of the things that were under way when the core closed the connection.
   void come_back() {
-    if (opening) return opened(manner_.late ? error{} : error::server_error);
+    if (opening) return opened(manner_.late ? error{} : error::host_unreachable);
     if (reading && (manner_.eager || !writing)) {
       if (!manner_.late || server_.replies.empty()) return received_nothing();
       return received(server_.replies.front().bytes);
