@@ -32,10 +32,17 @@ void taken_back(void* p) noexcept {
 
 }  // namespace
 
-// The array and nothrow forms call these.
+// The arrays' too: a sanitizer brings its own, which do not call the others.
 void* operator new(std::size_t size) { return handed_out(std::malloc(size == 0 ? 1 : size)); }
+void* operator new[](std::size_t size) { return operator new(size); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return operator new(size);  // a test that runs out of memory has failed
+}
 void operator delete(void* p) noexcept { taken_back(p); }
 void operator delete(void* p, std::size_t) noexcept { taken_back(p); }
+void operator delete[](void* p) noexcept { taken_back(p); }
+void operator delete[](void* p, std::size_t) noexcept { taken_back(p); }
+void operator delete[](void* p, const std::nothrow_t&) noexcept { taken_back(p); }
 
 namespace {
 
