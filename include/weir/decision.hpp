@@ -14,8 +14,8 @@ inline constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max
 /// Where a decision came from.
 enum class source : std::uint8_t {
   store,       ///< the store counted it
-  deny_cache,  ///< a refusal remembered in this process
-  lease,       ///< units leased from the store beforehand
+  deny_cache,  ///< reserved, not used yet: a refusal remembered in this process
+  lease,       ///< reserved, not used yet: units leased from the store beforehand
   fallback,    ///< the store could not say; the limiter's failure policy did
 };
 

@@ -27,13 +27,14 @@ enum class error {
   feedback_disabled,  ///< cool_down() or on_response() of a limiter without limiter_options::feedback
   cannot_wait,        ///< acquire() or acquire_all() of a limiter with count_refused
 
-  cannot_settle,  ///< refund() or settle() of a decision that is not of this limiter, its policy and the subject, or for
-  ///< more than it took, or with count_refused
+  cannot_settle,  ///< refund() or settle() of a decision that is not of this limiter, its policy
+  ///< and the subject, or for more than it took
 
   // The way to the store. Nothing was counted, except where the text says so.
   timed_out,        ///< the deadline passed before the check was sent
   no_reply,         ///< sent, and the deadline passed before the answer came: may have been counted
-  outcome_unknown,  ///< sent, and the connection was lost before the answer came: may have been counted
+  outcome_unknown,  ///< sent, and the connection was lost, or the store closed, before the answer
+  ///< came: may have been counted
   overloaded,    ///< the waiting line is full: the store's, or that of acquire() for this subject
   circuit_open,  ///< the store failed repeatedly, and is left alone until a probe succeeds
   store_full,    ///< the in-memory store holds as many live subjects as it may

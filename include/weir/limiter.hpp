@@ -18,8 +18,8 @@
 
 namespace weir {
 
-/// What becomes of a call when the store cannot say. Mistakes in the call itself, cancellation and
-/// error::overloaded are always errors.
+/// What becomes of a call when the store cannot say. Mistakes in the call itself, cancellation,
+/// error::overloaded and error::store_closed are always errors.
 enum class on_failure : std::uint8_t {
   raise,     ///< an error
   open,      ///< allowed
@@ -58,8 +58,8 @@ struct limiter_options {
   std::string_view group = {};
 
   /// Whether the limiter has cool_down() and on_response(). Each check then also reads, in the same atomic step, whether
-  /// its subject is held back: a second key in the store. To be set alike wherever the counts are shared: who does not
-  /// ask for it does not wait either. Not with count_refused.
+  /// its subject is held back: a second key in the store. Use the same value in every process: a
+  /// limiter without it ignores cool-downs. Not with count_refused.
   bool feedback = false;
 
   /// The longest pause that cool_down() and on_response() impose, whatever is asked for: 1 ms to 31 days.
@@ -224,10 +224,11 @@ class limiter {
     return record(subject, record_options{}, std::forward<CompletionToken>(token));
   }
 
-  /// Waits for the turn: counts the request at the first time at which it fits, behind all that came before it, and
-  /// completes then. The turn is booked in the store, in one round trip, and the caller sleeps once: so the order of
-  /// arrival at the store holds across processes, and a large cost is not starved by small ones. Who calls record()
-  /// meanwhile is refused.
+  /// Waits for the turn: counts the request at the first time at which it fits, behind all that
+  /// came before it, and completes then. The turn is booked in the store, in one round trip, and
+  /// the caller sleeps once: so the order of arrival at the store holds across processes, and a
+  /// large cost is not starved by small ones. record() is refused meanwhile. While the store is
+  /// away, the question is repeated: see acquire_options::timeout.
   ///
   /// If the turn lies beyond `max_wait`, the call is refused at once, and nothing is booked: `retry_after` is when the
   /// same would be booked. If allowed, `delay` is how long it took from `at` until the turn.
@@ -272,17 +273,18 @@ class limiter {
     return fetch(subject, fetch_options{}, std::forward<CompletionToken>(token));
   }
 
-  /// Gives back what an allowed decision took, once: for a call that was not made after all. Exactly that is taken out,
-  /// from where it was counted: nothing, once its window has passed or its bucket would have drained; of a bucket as much
-  /// as has not drained yet, and as leaves those their turns who have booked behind it. So it never lets more pass than
-  /// would have passed if the decision had never been asked for. One exception: a fixed_window that began with the request
-  /// (anchor::first_request) stays open, and would have begun later without it; of each of its windows the limit still holds.
-  /// Of a sliding_log nothing is given back if about a thousand newer entries stand behind it. The call completes all the same.
+  /// Gives back what an allowed decision took, once: for a call that was not made after all.
+  /// Exactly that is taken out, from where it was counted: nothing, once it no longer counts there;
+  /// of a bucket as much as has not drained yet, and as leaves later requests theirs
+  /// (docs/settling.md). So it never lets more pass than would have passed if the decision had
+  /// never been asked for. One exception: a fixed_window that began with the request
+  /// (anchor::first_request) stays open, and would have begun later without it; each of its windows
+  /// still keeps the limit.
   ///
-  /// `subject`, `d`: of a record() or acquire() of this limiter, or of one like it in another process; else
-  /// error::cannot_settle, also with count_refused. Of a decision that took nothing (refused, or made without the store),
-  /// the store is only asked how the subject stands. A decision of several limiters, as record_all() gives, takes nothing in
-  /// this sense.
+  /// `subject`, `d`: of a record() or acquire() of this limiter, or of one like it in another
+  /// process; else error::cannot_settle. If the decision took nothing (refused, or made without the
+  /// store), the store is only asked how the subject stands. Decisions of several limiters, as
+  /// record_all() gives, and all with count_refused take nothing in this sense.
   ///
   /// The answer's `allowed` tells whether this was the first time that the decision was settled; if not, nothing has changed.
   /// `limit`, `used`, `remaining` and `reset_after` are the subject as it stands now. After an error it may be tried
@@ -305,8 +307,9 @@ class limiter {
   /// debt, a window beyond its limit, and others wait longer for that. (Of a bucket a debt of 71 years is the most.) A
   /// decision that is never settled counts for what it took.
   ///
-  /// `actual_cost`: 0 to max_units. All else is as for refund(), with which it shares the once; but a charge that is
-  /// repeated more than a minute later, when its window has passed, counts again.
+  /// `actual_cost`: 0 to max_units. A decision can be refunded or settled once, not both; all else
+  /// is as for refund(). But a charge that is repeated more than a minute later, when its window
+  /// has passed, counts again.
   template <class CompletionToken = boost::asio::deferred_t>
   auto settle(std::string_view subject, const decision& d, std::int64_t actual_cost,
               settle_options options = {}, CompletionToken&& token = CompletionToken()) const {
@@ -332,9 +335,10 @@ class limiter {
   /// long, and the error is error::pause_too_long, so that somebody may look what the vendor wants. A pause of zero or
   /// less changes nothing: it only asks whether there is one.
   ///
-  /// To `retry_after` of whoever is held back, up to a tenth, and a second at most, is added at random: a fleet that was
-  /// told to wait does not come back in one moment. Turns of acquire() are booked behind the pause, as the limits allow from
-  /// its end on: what the policy lets through at once, goes at once.
+  /// During a cool-down, `retry_after` gets random jitter, up to 10 % and at most 1 s: so a fleet
+  /// that was told to wait does not come back in one moment. Turns of acquire() are booked behind
+  /// the pause, as the limits allow from its end on: what the policy lets through at once, goes at
+  /// once.
   ///
   /// The decision is for how long the subject is held back now: refused, `held`, and `retry_after`, exactly. Of an error,
   /// the pause may have been imposed; trying again does no harm. Failure policies do not apply to it, and what they decide

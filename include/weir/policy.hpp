@@ -30,9 +30,10 @@ struct fixed_window {
   bool count_refused = false;           ///< a refused request counts too: who hammers stays out
 };
 
-/// Keeps every admitted request; one made at t counts while now - t < window. Exact in every window, at the price of memory
-/// that grows with the limit, unless `resolution` bounds it: requests are then kept in buckets of that width and count
-/// from their bucket's end, so it never admits more than the exact log.
+/// Keeps every admitted request; one made at t counts while now - t < window. Exact in every window
+/// of the store's clock (calls that go out late: docs/waiting.md), at the price of memory that
+/// grows with the limit, unless `resolution` bounds it: requests are then kept in buckets of that
+/// width and count from their bucket's end, so it never admits more than the exact log.
 struct sliding_log {
   std::int64_t limit = 0;  ///< 1 to max_units, or unlimited (give a resolution then: the log grows with the traffic)
   std::chrono::microseconds window{0};      ///< above 0, at most 2^50 us
@@ -44,7 +45,9 @@ struct sliding_log {
 /// memory; assumes that the previous window's requests were spread evenly. At worst a stretch of one window holds
 /// 2 * limit - 1.
 struct sliding_window {
-  std::int64_t limit = 0;  ///< 1 to a bound that falls as the window grows: 2^31 for a day, 2^21 for 40 days; or unlimited
+  /// 1 to a bound that falls as the window grows (3.4 * 10^9 for a day, 3.5 * 10^6 for 30 days), or
+  /// unlimited.
+  std::int64_t limit = 0;
   std::chrono::microseconds window{0};  ///< above 0, at most 2^48 us (8.9 years)
   bool count_refused = false;
 };

@@ -114,9 +114,11 @@ auto record_all(std::span<const claim> claims, joint_options options = {},
   return detail::initiate_joint<CompletionToken>(claims, detail::check_kind::record, options, token);
 }
 
-/// Waits for the turn with all of them at once: see limiter::acquire and joint_options::max_wait. There are no priorities
-/// here. 100,000 callers may sleep so at once, for each store; who comes beyond gets error::overloaded, and its turn goes
-/// back. If on_failure::fallback decides, nothing is booked: it is counted now or refused, as by record_all.
+/// Waits for the turn with all of them at once: see limiter::acquire and joint_options::max_wait.
+/// There are no priorities here. 100,000 callers may sleep so at once, for each store; a caller
+/// beyond that gets error::overloaded, and its turn goes back. While the store is away, the
+/// question is not repeated: the call ends with its error. If on_failure::fallback decides, nothing
+/// is booked: the call is counted now or refused, as by record_all.
 template <class... Args>
 auto acquire_all(const claim& first, Args&&... more) {
   return detail::initiate_variadic(detail::check_kind::acquire, first, std::forward<Args>(more)...);

@@ -44,9 +44,8 @@ struct redis_options {
   std::chrono::milliseconds connect_timeout{2000};
 
   /// A connection on which replies are due and no whole reply has come for so long is given up and
-  /// made anew: a server behind a dead link is noticed in seconds. Idle connections are asked for a
-  /// sign
-  /// of life after ping_interval. Each 10 ms to 24 h.
+  /// made anew: a server behind a dead link is noticed in seconds. An idle connection gets a PING
+  /// after ping_interval. Each 10 ms to 24 h.
   std::chrono::milliseconds silence_timeout{2000};
   std::chrono::milliseconds ping_interval{3000};
 
@@ -71,14 +70,14 @@ struct redis_options {
   bool single_threaded = false;
 
   /// Different keys (subjects, times their tiers) that may share one script call, 1 to 1,000; those
-  /// of one check always do. A call with 64 holds the server for about 50 us.
+  /// of one check always do. A call with 64 holds the server for about 200 us (docs/benchmarks.md).
   std::size_t max_keys_per_call = 64;
 };
 
 /// A store on one Redis (6.2 or later) or Valkey (7.2 or later) server, over one multiplexed connection.
 ///
-/// Returns at once, as open_store() does; TLS files are read in it, and later no more. Throws boost::system::system_error
-/// with error::invalid_options or error::invalid_tls_file.
+/// Returns at once, as open_store() does. TLS files are read here, and not again later. Throws
+/// boost::system::system_error with error::invalid_options or error::invalid_tls_file.
 store make_redis_store(const boost::asio::any_io_executor& executor, redis_options options = {});
 
 /// Reads a redis://, rediss:// or unix:// URL as open_store() does. Looks at no file.
