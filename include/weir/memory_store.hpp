@@ -23,7 +23,8 @@ struct memory_options {
   /// as a refund could give anything back, if that is longer. It takes about 35 bytes.
   std::size_t max_settled = 1'000'000;
 
-  /// Independent parts, each with a lock of its own; 1 to 65,536, rounded up to a power of two.
+  /// Independent parts, each with a lock of its own; 1 to 65,536, rounded up to a power of two. A
+  /// store gets fewer where a shard would hold less than 1,024 subjects.
   std::size_t shards = 16;
 
   /// The clock; the system's unless given. May step backward: a policy reads such a time as its
