@@ -174,8 +174,9 @@ class log final : public turn_line::tier {
   std::int64_t last_ = 0;
 };
 
-/// A window opened ahead of its time is closed again when all have left it; of the windows before it, the policy remembers
-/// one, and takes any other for full.
+/// A window opened ahead of its time is closed again when all have left it. The window before it is then the last again, as
+/// the policy remembers it: it remembers one. If that is gone, then as the booking that is given back found it: what left
+/// that window later still counts there.
 class windows final : public turn_line::tier {
  public:
   explicit windows(const fixed_window& p)
@@ -193,6 +194,7 @@ class windows final : public turn_line::tier {
   }
 
   void book(std::int64_t now, const booking& b) override {
+    found_.push_back(last_);
     if (!last_.is_open || b.turn >= last_.begin + length_) {
       before_ = now < last_.begin + length_ ? last_ : window();
       before_is_known_ = true;
@@ -201,15 +203,18 @@ class windows final : public turn_line::tier {
     last_.count += b.cost;
   }
 
-  void give_back(std::int64_t now, std::size_t, const booking& b) override {
+  void give_back(std::int64_t now, std::size_t number, const booking& b) override {
     if (is_in(last_, b.turn)) {
       last_.count -= b.cost;
       if (last_.count > 0) return;
+      const window& found = found_[number];
       if (last_.begin <= now) {
         last_ = {};
       } else if (before_is_known_) {
         last_ = before_;
         before_is_known_ = false;
+      } else if (found.is_open && found.begin < last_.begin) {
+        last_ = found;
       }
     } else if (is_in(before_, b.turn)) {
       before_.count -= b.cost;
@@ -233,6 +238,7 @@ class windows final : public turn_line::tier {
   std::int64_t offset_;
   window last_, before_;
   bool before_is_known_ = false;
+  std::vector<window> found_;  // by each booking
 };
 
 /// sliding_window: two counts, of the present window and the one before, whose weight falls as time goes on. A turn that was
