@@ -121,8 +121,9 @@ asio::awaitable<http_response> throttled_client::while_held(const weir::lease& p
 
 asio::awaitable<http_response> throttled_client::attempt(const weir::lease& place,
                                                          http_request& request, bool& sent) {
-  // Nobody who sleeps until a turn is told of a pause that begins meanwhile, so one more look, and the next turn is then
-  // behind the pause. (A pause of nothing changes nothing, and tells whether there is one.)
+  // Another process may have begun a pause while this one slept until its turn, so one more look;
+  // the next turn is then behind the pause. (A pause of nothing changes nothing, and tells whether
+  // there is one.)
   connection vendor;
   do {
     co_await wait_for_turn();
