@@ -140,6 +140,8 @@ void lease_keeper::on_timer(const core_ptr& core) {
 }
 
 void lease_keeper::on_renewed(const call& c) {
+  // The lease may have come after the store had told its limiters that it closes.
+  if (c.ec == error::store_closed) return close();
   using outcome = lease_book::outcome;
   const outcome what = c.ec ? outcome::unclear : c.answer.allowed ? outcome::kept : outcome::gone;
   check_list told;

@@ -147,14 +147,21 @@ waiting_line::row& waiting_line::known_row_of(const check& c) {
   return *rows_.find(c.subject.view())->second;
 }
 
-/// Beyond the bound, pauses are forgotten until others have ended.
+/// Beyond the bound, pauses of further subjects are forgotten until others have ended. That is
+/// looked at once a second: it takes a while.
 void waiting_line::remember(std::string_view subject, time until, time now) {
+  const std::size_t key = std::hash<std::string_view>{}(subject);
+  if (const auto known = pauses_.find(key); known != pauses_.end()) {
+    known->second = std::max(known->second, until);
+    return;
+  }
   if (pauses_.size() >= most_pauses) {
+    if (now < next_sweep_) return;
+    next_sweep_ = now + std::chrono::seconds{1};
     boost::unordered::erase_if(pauses_, [now](const auto& p) { return p.second <= now; });
     if (pauses_.size() >= most_pauses) return;
   }
-  time& known = pauses_[std::hash<std::string_view>{}(subject)];
-  known = std::max(known, until);
+  pauses_.emplace(key, until);
 }
 
 /// When a row is to be looked at next, and what is to be asked.

@@ -75,6 +75,7 @@ class waiting_line final {
   boost::unordered_flat_map<std::string_view, std::unique_ptr<row>> rows_;  // by the rows' own texts
   std::set<std::pair<time, row*>> agenda_;
   boost::unordered_flat_map<std::size_t, time> pauses_;  // by the subjects' hashes
+  time next_sweep_{};                                    // of pauses_, not before
   std::uint64_t arrivals_ = 0;
   std::vector<ask_ptr> to_start_;
   bool somebody_starts_ = false;

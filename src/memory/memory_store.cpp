@@ -48,7 +48,11 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     } else {
       return c.finish(detail::delivery::discard);
     }
-    if (detail::conclude(c) && room_->seat(c)) return room_->give_back();
+    if (detail::conclude(c)) {
+      // Once seated, the check may end in another thread, and with it the last handle of this store.
+      const auto room = room_;
+      if (room->seat(c)) return room->give_back();
+    }
     c.finish(detail::delivery::post);
   }
 

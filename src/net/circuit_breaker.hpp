@@ -27,6 +27,8 @@ class circuit_breaker {
     return true;
   }
 
+  bool is_open() const noexcept { return open_; }
+
   void succeeded() noexcept {
     open_ = false;
     in_a_row_ = 0;

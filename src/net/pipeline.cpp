@@ -58,12 +58,13 @@ void pipeline::submit(check& c, time now) {
   pending_ += weight_of(c);
   const bool is_last = closed_ && !ended_ && detail::gives_back(c);
   if (refusal_ != error{} && !is_last) return finish(c, refusal_);
-  // First: of a store that has failed, a full line says nothing.
+  // Alone, even the largest may wait. What gives back is bounded by what was booked.
+  const bool fits = before == 0 || pending_ <= options_.max_pending || is_urgent(c) ||
+                    detail::gives_back(c);
+  // While the circuit is open, a full line is a sign of that.
+  if (!fits) return finish(c, breaker_.is_open() ? error::circuit_open : error::overloaded);
   // A turn on its way back has time, and waits for the next connection.
   if (!c.unwanted && !breaker_.lets_through(now)) return finish(c, error::circuit_open);
-  // Alone, even the largest may wait.
-  const bool fits = before == 0 || pending_ <= options_.max_pending;
-  if (!fits && !is_last && !is_urgent(c)) return finish(c, error::overloaded);
   c.deadline = now + timeout_of(c);
   c.stage = check_stage::waiting;
   (is_urgent(c) ? urgent_ : waiting_).push_back(c);
@@ -123,6 +124,17 @@ void pipeline::connected(const redis::script_set& known) {
   breaker_.succeeded();
   window_.reset();
   may_send_ = true;
+  recall_give_backs();
+}
+
+/// Give-backs that were passed over may still be in time, and have no order to keep.
+void pipeline::recall_give_backs() {
+  for (auto it = passed_over_.begin(); it != passed_over_.end();) {
+    check& c = *it++;
+    if (!detail::gives_back(c)) continue;
+    c.line.unlink();
+    again_.push_back(c);
+  }
 }
 
 void pipeline::refused(error reason) {
@@ -225,7 +237,8 @@ const std::string& pipeline::next_write(time now) {
   if (!held()) {
     for (redis::call& c : pack(now)) stage(std::move(c), now);
     waiting_.swap(again_);  // the next write's; what comes back until then goes before it
-    may_send_ = !out_.empty() && window_.room(full_write()) > 0;
+    // With nothing under way, no reply will come that says so later.
+    may_send_ = window_.is_idle() || (!out_.empty() && window_.room(full_write()) > 0);
   }
   writing_ = !out_.empty();
   return out_;
@@ -234,8 +247,10 @@ const std::string& pipeline::next_write(time now) {
 /// What the next write carries: nothing if all that waits has to wait for a reply.
 std::vector<redis::call>& pipeline::pack(time now) {
   again_.splice(again_.end(), waiting_);
-  const redis::coalescer::quota q{.keys = window_.room(full_write()),
-                                  .reachable = now + window_.expected(pending_)};
+  // A connection that is closing sends all that gives back.
+  const redis::coalescer::quota q{
+      .keys = window_.room(full_write()),
+      .reachable = closed_ ? time::min() : now + window_.expected(pending_)};
   auto& calls = coalescer_.pack(urgent_, again_, q, passed_over_);
   if (!calls.empty() || !window_.is_idle()) return calls;
   // Nothing is under way that could tell whether the server is still as slow: one check asks.
@@ -346,6 +361,7 @@ pipeline::stream_state pipeline::consume(redis::reply_reader& reader, time now) 
 void pipeline::close() {
   if (std::exchange(closed_, true)) return;
   refusal_ = error::store_closed;
+  recall_give_backs();
   finish_all(passed_over_, error::store_closed);
   for (check_list* list : {&urgent_, &again_, &waiting_}) {
     for (auto it = list->begin(); it != list->end();) {

@@ -148,6 +148,7 @@ class pipeline {
   void heard(const redis::call& c, time now);
   bool answer(redis::call& c, const redis::reply_view& reply, time now);
   void send_again(redis::call& c);
+  void recall_give_backs();
 
   options options_;
   redis::coalescer coalescer_;

@@ -31,11 +31,12 @@ class send_window {
   /// There is a new connection, perhaps to another server.
   void reset() {
     peak_ = static_cast<double>(first_) / gain;
-    due_ = in_stretch_ = samples_ = 0;
+    due_ = in_stretch_ = 0;
     round_trip_ = duration{0};
     is_slow_ = false;
     stretch_start_ = idle_since_ = {};
-    counts_.fill(0);
+    fast_since_ = time::max();
+    forget_times();
   }
 
   /// Nothing is under way: what is sent next shows the server's round trip alone.
@@ -50,6 +51,11 @@ class send_window {
   /// `alone`: nothing else was under way when it was sent.
   void answered(std::size_t keys, time sent, bool alone, time now) noexcept {
     const auto took = std::chrono::duration_cast<duration>(now - sent);
+    fast_since_ = took > 2 * stretch() ? time::max() : std::min(fast_since_, now);
+    // After a stall, its times would let through one call at a time for long. A server that runs for
+    // a part of the time only does not answer fast for so long.
+    const bool is_over = alone && fast_since_ <= now - patience_ / 2;
+    if (is_over && expected(size()) > 2 * stretch()) forget_times();
     note(took);
     if (alone) {
       const duration own = std::min(took, patience_ / 2);
@@ -117,6 +123,11 @@ class send_window {
     is_slow_ = false;
   }
 
+  void forget_times() noexcept {
+    samples_ = 0;
+    counts_.fill(0);
+  }
+
   void note(duration took) noexcept {
     const auto us = static_cast<double>(std::max<duration::rep>(1, took.count()));
     const auto bucket = std::min(buckets - 1, static_cast<std::size_t>(4 * std::log2(us)));
@@ -135,7 +146,8 @@ class send_window {
   time stretch_start_{};
   time idle_since_{};
   std::size_t in_stretch_ = 0;
-  bool is_slow_ = false;  // something took longer than the stretch
+  bool is_slow_ = false;           // something took longer than the stretch
+  time fast_since_ = time::max();  // nothing has taken twice as long since
 
   std::size_t samples_ = 0;
   std::array<std::uint8_t, counts_size> last_;  // the buckets of the last answers

@@ -259,7 +259,8 @@ std::vector<call>& coalescer::pack(detail::check_list& urgent, detail::check_lis
     count = 0;
     put(c, alone);
   }
-  if (count > many) {
+  // Where nothing leaves, nothing has been overtaken.
+  if (count > many && !calls_.empty()) {
     passed_over.splice(passed_over.end(), passed);
   } else {
     line.splice(line.begin(), passed);

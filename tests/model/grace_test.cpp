@@ -33,7 +33,7 @@ class both {
 
   decision record(std::int64_t now) {
     std::vector<std::int64_t> arguments;
-    asked_.append_constants(arguments, false);
+    asked_.append_constants(arguments);
     checks_.set_clock(now);
     const auto numbers = asked_.run(client_, checks_, arguments, 1, 1 + asked_.width());
     auto found = asked_.restore(std::span(numbers).subspan(1));
@@ -45,7 +45,7 @@ class both {
   void refund(std::int64_t now, const decision& said) {
     const policies::tickets known = policies::tickets_of(said);
     std::vector<std::int64_t> arguments{0, 0, known.turn, known.counted};
-    asked_.append_constants(arguments, true);
+    asked_.append_constants(arguments);
     asked_.append_tickets(arguments, known);
     settlements_.set_clock(now);
     settlements_.forget_ttl("k");

@@ -134,6 +134,29 @@ BOOST_AUTO_TEST_CASE(a_server_that_becomes_slow_and_fast_again) {
   }
 }
 
+// All that waited had too little time left, so nothing was sent, and no answer came to say that the
+// server was well again: 3,000 calls a second got nothing for seconds. Over a long way, one call a
+// round trip was let through for 11 s.
+BOOST_AUTO_TEST_CASE(a_server_that_stalled_once_is_asked_at_full_rate_again) {
+  struct scene {
+    std::chrono::milliseconds round_trip;
+    double per_second;
+    std::chrono::milliseconds stall;
+  };
+  for (const scene& c : {scene{1ms, 3000, 700ms}, scene{1ms, 5000, 520ms}, scene{5ms, 3000, 700ms},
+                         scene{1ms, 20'000, 700ms}, scene{50ms, 1000, 700ms}}) {
+    BOOST_TEST_CONTEXT(c.per_second << "/s, " << c.round_trip.count() << " ms") {
+      slow_server_stage s({}, c.round_trip);
+      open_loop(s, c.per_second, s.now() + 1s);
+      s.stall(c.stall);
+      show("stalled", c.per_second, open_loop(s, c.per_second, s.now() + c.stall + 1500ms));
+      const tally after = open_loop(s, c.per_second, s.now() + 1s);
+      show("after", c.per_second, after);
+      BOOST_TEST(static_cast<double>(after.in_time) >= 0.95 * static_cast<double>(after.asked));
+    }
+  }
+}
+
 // It was sent, ran, and counted for nobody.
 BOOST_FIXTURE_TEST_CASE(a_check_whose_answer_would_come_too_late_is_never_sent, slow_fixture) {
   // More is pending all the time than may be under way.

@@ -58,6 +58,12 @@ class slow_server_stage {
     line_.submit(c, now_);
   }
 
+  /// From now on nothing comes back for so long; then it goes on where it was.
+  void stall(duration length) {
+    free_at_ = std::max(free_at_, now_) + length;
+    for (due& d : replies_) d.at += length;
+  }
+
   /// Runs until `end`. `arrive` is called at the times it returns, first now; time::max() ends it.
   void run(time end, const std::function<time()>& arrive) {
     time next_arrival = arrive();
