@@ -46,7 +46,7 @@ class long_log {
   decision record(std::int64_t now, std::int64_t cost) {
     asked_.costs[0] = cost;
     std::vector<std::int64_t> arguments;
-    asked_.append_constants(arguments, false);
+    asked_.append_constants(arguments);
     f_.checks.set_clock(now);
     const auto numbers = asked_.run(f_.client, f_.checks, arguments, 1, 1 + asked_.width());
     auto found = asked_.restore(std::span(numbers).subspan(1));
@@ -60,7 +60,7 @@ class long_log {
     asked_.costs[0] = cost;
     const std::int64_t max_wait = 10 * window_;
     std::vector<std::int64_t> arguments{max_wait};
-    asked_.append_constants(arguments, true);
+    asked_.append_constants(arguments);
     f_.turns.set_clock(now);
     const auto numbers = asked_.run(f_.client, f_.turns, arguments, 1, 2 + asked_.width());
     auto found = asked_.restore(std::span(numbers).subspan(2));
@@ -76,7 +76,7 @@ class long_log {
     asked_.costs[0] = cost;
     const policies::tickets known = policies::tickets_of(kept_[which].said);
     std::vector<std::int64_t> arguments{0, 0, known.turn, known.counted};
-    asked_.append_constants(arguments, true);
+    asked_.append_constants(arguments);
     asked_.append_tickets(arguments, known);
     f_.settlements.set_clock(now);
     const auto numbers = asked_.run(f_.client, f_.settlements, arguments, 1, 2 + asked_.width());
