@@ -270,27 +270,26 @@ BOOST_AUTO_TEST_CASE(together_the_strictest_failure_policy_decides) {
   BOOST_TEST(fail(three, error::timed_out, "s", 1, check_kind::fetch).answer.used == 2);
 }
 
-// The leaky bucket refused in one look, and allowed in the next, a microsecond later.
+// The bucket refused in one look, and allowed in the next, a microsecond later.
 BOOST_AUTO_TEST_CASE(together_nothing_passes_that_only_one_of_them_has_counted) {
   const auto make = [](const weir::policy& p) {
     return core_with(p, {.on_failure = on_failure::fallback, .group = "g"});
   };
   const auto window = make(weir::sliding_window{.limit = 1'000'000, .window = 24h});
-  const auto bucket = make(weir::leaky_bucket{.capacity = 100'000, .leak = {1, 5us}});
+  const auto bucket = make(weir::leaky_bucket{.capacity = 10, .leak = {1, 50us}});
   std::int64_t passed = 0;
   for (int i = 0; i < 20'000; ++i) {
     fake_check c(window, "s", 1, check_kind::acquire);
     c.further.push_back({bucket, weir::detail::short_text("t"), 1});
-    c.from_line = true;
     c.ec = error::timed_out;
     weir::detail::apply_failure_policy(c);
-    BOOST_REQUIRE((!c.ec && (!c.answer.allowed || c.answer.delay == 0us)));
+    BOOST_REQUIRE(!c.ec);
     passed += c.answer.allowed ? 1 : 0;
   }
   BOOST_TEST(passed > 0);
   BOOST_TEST(passed < 20'000);
   BOOST_TEST(fail(window, error::timed_out, "s", 1, check_kind::fetch).answer.used == passed);
-  BOOST_TEST(fail(bucket, error::timed_out, "t", 1, check_kind::fetch).answer.used <= 1);
+  BOOST_TEST(fail(bucket, error::timed_out, "t", 1, check_kind::fetch).answer.used <= 10);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
