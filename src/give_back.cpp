@@ -14,7 +14,7 @@ using clock = std::chrono::steady_clock;
 /// While there is no connection, turns on their way back wait for one: for so long at the most, and
 /// so many in this process. It is remembered for a minute that one has gone back: longer than
 /// anybody tries.
-constexpr std::chrono::seconds longest_patience{30};
+constexpr std::chrono::seconds shortest_patience{1}, longest_patience{30};
 constexpr int most_patient = 10'000;
 constexpr int most_attempts = 4;
 
@@ -66,7 +66,8 @@ class unwanted_check final : public check {
       return;
     }
     // Once nothing is in use any more, there is nothing to give back.
-    timeout = std::min<std::chrono::microseconds>(longest_patience, answer.reset_after);
+    timeout = std::clamp<std::chrono::microseconds>(answer.reset_after, shortest_patience,
+                                                    longest_patience);
     until_ = clock::now() + timeout;
   }
 

@@ -250,7 +250,8 @@ std::vector<call>& coalescer::pack(detail::check_list& urgent, detail::check_lis
   while (!line.empty() && keys_ < std::min(most, q.keys)) {
     check& c = line.front();
     line.pop_front();
-    if (c.deadline < q.reachable) {
+    // Nobody waits for the answer to a give-back: late is as good.
+    if (c.deadline < q.reachable && !c.unwanted) {
       passed.push_back(c);
       ++count;
       continue;

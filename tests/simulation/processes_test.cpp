@@ -4,6 +4,7 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/test/unit_test.hpp>
 #include <limits>
+#include <map>
 #include <memory>
 #include <set>
 #include <stdexcept>
@@ -203,15 +204,23 @@ class simulated_fleet {
     return sum;
   }
 
-  /// A turn that was given in one of the answers to a process wakes one waiter there, so long after that answer as it said.
-  /// Returns how many.
+  /// A turn that was given in one of the answers to a process wakes one waiter there: so long after that answer as it said,
+  /// or when an earlier turn there comes whose answer was later. Returns how many.
   std::int64_t check_waiters(std::size_t subject, const booking_wire::line& line) const {
-    using waking = std::tuple<std::size_t, std::int64_t, std::int64_t, std::int64_t>;
-    std::multiset<waking> announced;
+    std::map<std::tuple<std::size_t, std::int64_t, std::int64_t>, std::multiset<std::int64_t>> announced;
+    std::map<std::pair<std::size_t, std::int64_t>, std::int64_t> latest;  // of the turns up to that
     for (const booking_wire::told& t : line.answers) {
       const auto& a = line.ledger[t.number];
       const auto heard = std::chrono::duration_cast<microseconds>(t.at.time_since_epoch()).count();
-      announced.emplace(t.connection, a.turn, a.cost, heard + a.turn - a.at);
+      const std::int64_t due = heard + a.turn - a.at;
+      announced[{t.connection, a.turn, a.cost}].insert(due);
+      auto& last = latest[{t.connection, a.turn}];
+      last = std::max(last, due);
+    }
+    for (auto l = latest.begin(); l != latest.end(); ++l) {
+      const auto next = std::next(l);
+      const bool is_of_one = next != latest.end() && next->first.first == l->first.first;
+      if (is_of_one) next->second = std::max(next->second, l->second);
     }
     std::int64_t woken = 0;
     for (const waiter& w : all_) {
@@ -219,9 +228,11 @@ class simulated_fleet {
       require(w.answers == 1, "somebody was not answered once");
       require(!w.ec || w.ec == asio::error::operation_aborted, w.ec.message());
       if (w.ec || !w.said.allowed) continue;
-      const auto found = announced.find({w.connection, w.turn(), w.cost, w.answered_at});
-      require(found != announced.end(), "woken at another time than its turn");
-      announced.erase(found);
+      auto& dues = announced[{w.connection, w.turn(), w.cost}];
+      const auto later = dues.upper_bound(w.answered_at);
+      require(later != dues.begin(), "woken before its turn");
+      require(w.answered_at <= latest.at({w.connection, w.turn()}), "woken after its turn");
+      dues.erase(std::prev(later));
       ++woken;
     }
     return woken;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
@@ -267,8 +268,9 @@ void booking_wire::read_turns(const command& words, const std::vector<std::int64
       const bool allowed = turn - now <= max_wait;
       const std::size_t number = l.ledger.ask({now, cost, max_wait, allowed, turn});
       if (!allowed) continue;
-      const std::int64_t empty_at = d.receipt.buckets[0].whole;
-      holders_[name].by_turn_and_cost.emplace(std::pair(turn, cost), standing{number, empty_at});
+      const auto& b = d.receipt.buckets[0];
+      holders_[name].by_turn_and_cost.emplace(std::pair(turn, cost),
+                                              standing{number, {b.whole, b.part, b.returned}});
       booked.emplace_back(&l, number);
     }
   }
@@ -283,13 +285,15 @@ void booking_wire::read_return(const command& words, std::int64_t now) {
   ++l.calls;
   const std::int64_t turn = number(asked.arguments.at(2));
   const std::int64_t cost = cost_among(asked.arguments, 6, rules->kernels.front());
-  // When the first bucket would be empty.
+  // What it left behind in the first bucket.
   std::size_t place = 5;
   for (const policies::kernel& k : rules->kernels) place += 1 + constants_of(k);
-  std::int64_t empty_at = 0;
+  std::array<std::int64_t, 3> left{};
   for (const policies::kernel& k : rules->kernels) {
-    if (empty_at == 0 && std::holds_alternative<policies::meter>(k)) {
-      empty_at = number(asked.arguments.at(place + 1));
+    if (left[0] == 0 && std::holds_alternative<policies::meter>(k)) {
+      for (std::size_t i = 0; i < left.size(); ++i) {
+        left[i] = number(asked.arguments.at(place + 1 + i));
+      }
     }
     place += 1 + static_cast<std::size_t>(number(asked.arguments.at(place)));
   }
@@ -297,13 +301,10 @@ void booking_wire::read_return(const command& words, std::int64_t now) {
   // Of several with one turn and cost, only a bucket can tell which it is.
   auto [first, last] = held.equal_range({turn, cost});
   if (first == last) throw std::runtime_error("booking_wire: given back twice, or never booked");
-  auto nearest = first;
-  for (auto h = first; h != last; ++h) {
-    const auto distance = [&](const standing& s) { return std::abs(s.empty_at - empty_at); };
-    if (distance(h->second) < distance(nearest->second)) nearest = h;
-  }
-  l.ledger.give_back(now, nearest->second.number);
-  held.erase(nearest);
+  const auto own = std::find_if(first, last, [&](const auto& h) { return h.second.left == left; });
+  if (own == last) throw std::runtime_error("booking_wire: given back with another receipt");
+  l.ledger.give_back(now, own->second.number);
+  held.erase(own);
 }
 
 }  // namespace weir::test

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <chrono>
@@ -67,7 +68,7 @@ class booking_wire {
   };
   struct standing {
     std::size_t number;
-    std::int64_t empty_at;  // of a bucket
+    std::array<std::int64_t, 3> left;  // in the first bucket: TAT (whole, part), returned
   };
   struct holder {  // of a line's turns
     std::multimap<std::pair<std::int64_t, std::int64_t>, standing> by_turn_and_cost;
