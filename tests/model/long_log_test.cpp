@@ -185,9 +185,10 @@ BOOST_AUTO_TEST_CASE(what_is_taken_back_from_anywhere_is_gone_and_takes_no_room)
                              << " bytes");
   BOOST_TEST(far > 2000);
   BOOST_TEST(refused > 500);
-  BOOST_TEST(longest > 400);
-  // There were as many steps as there may be, and more.
-  BOOST_TEST(widest == 40 + 64 * 24u);
+  BOOST_TEST(longest > 150);
+  // There were many steps; there may be 64.
+  BOOST_TEST(widest > 40 + 16 * 24u);
+  BOOST_TEST(widest <= 40 + 64 * 24u);
 }
 
 // 20,002 entries, of which one was in use.
