@@ -135,7 +135,9 @@ class leaky_bucket_reference final : public metering<leaky_bucket_reference> {
   }
 
   void figures(std::int64_t at, decision& d) const {
-    d.used = std::min(capacity_, static_cast<std::int64_t>(ceil_div(level_at(at), period_)));
+    // Delayed by another queue, a fast one may be filled beyond 64 bits.
+    const bool is_full = level_at(at) >= wide{capacity_} * period_;
+    d.used = is_full ? capacity_ : static_cast<std::int64_t>(ceil_div(level_at(at), period_));
     d.remaining = capacity_ - d.used;
     d.reset_after = whole_us(level_at(at), count_);
   }
