@@ -237,7 +237,7 @@ void subject_line::hear(ask& a, time now, orders& o) {
   if (a.ec) {
     hear_failure(*w, a, now, o);
   } else if (!a.answer.allowed) {
-    // Whoever asked with a little less would wait for that much longer the next time.
+    // The question named a little less than max_wait; the next one may name all of it.
     const microseconds less = w->caller->max_wait - a.max_wait;
     a.answer.retry_after = std::max(microseconds{1}, a.answer.retry_after - less);
     tell(*w, a.answer, o);

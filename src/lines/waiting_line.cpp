@@ -115,7 +115,7 @@ void waiting_line::on_timer(const core_ptr& core) {
 }
 
 void waiting_line::close(const core_ptr& core, std::shared_ptr<void> hold) {
-  // Those who were on their way back are in front of the others.
+  // Turns that were already going back reach the store before the others.
   returns_.send();
   orders o;
   {

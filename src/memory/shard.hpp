@@ -107,7 +107,7 @@ class shard {
     policies::instant remember;
   };
 
-  /// Of what was counted in all of them: takes `cost` back, or charges it; once.
+  /// Gives `cost` back to all of them, or charges it to all of them, once.
   /// error::settlements_full, with nothing done, if it could not be remembered that it was.
   template <class Clock>
   error_code settle_all(std::span<const place> places, const Clock& clock,

@@ -42,7 +42,7 @@ struct ticket {
   instant turn;               // when it was to go out
   instant counted;            // when all but a leaky bucket counted it: then, or before
   receipt::bucket left = {};  // of a bucket: what the request left behind; nothing is known if `whole` is 0
-  /// Of a turn that was booked ahead: the state that the booking found, as restore() takes it; else empty.
+  /// The state that the booking of a turn ahead found, as restore() takes it; else empty.
   std::span<const std::int64_t> found = {};
 
   /// Calls f with each number that the kernel's script takes: of a bucket what was left behind, if that is known; then

@@ -61,7 +61,7 @@ struct tickets {
   instant turn = 0;     // as in ticket
   instant counted = 0;  // as in ticket
   std::array<receipt::bucket, 4> buckets{};
-  /// Of a turn that was booked ahead: the reply_width numbers of each tier; else empty.
+  /// The reply_width numbers of each tier, for a turn that was booked ahead; else empty.
   std::vector<std::int64_t> found;
 };
 

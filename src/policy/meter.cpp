@@ -167,7 +167,8 @@ void meter::give_back(state& s, instant clock, const ticket& t, units cost) cons
   if (seen != found) s = matters_until(seen) + grace <= clock ? state{} : seen;
 }
 
-/// Of the last request: what was before, less what others got back since. If that is not known, as much less as it cost.
+/// Undoes the last request: puts back the state before it, less what others got back since. If that
+/// state is not known, subtracts the cost.
 void meter::undo(state& s, const ticket& t, const state& step, instant has_passed) const noexcept {
   state rest = minus(s, step);
   instant last_turn = s.ahead.turn;
@@ -188,7 +189,7 @@ void meter::undo(state& s, const ticket& t, const state& step, instant has_passe
   s.ahead = booking{has_passed, last_turn}.after(has_passed);
 }
 
-/// Of any other: the part on which nobody stands.
+/// Gives back the part of any other request that no later request needs.
 void meter::release(state& s, const ticket& t, const state& step, instant has_passed) const noexcept {
   const span since = s.returned - t.left.returned;
   const state left{t.left.whole, t.left.part};

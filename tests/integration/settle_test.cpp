@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(refunds_do_not_run_dry_among_tiers) {
   });
 }
 
-// Those who left a bucket of 500 before their turns left it full, with 110 in use.
+// 723 cancelled turns left a bucket of 500 full, with 110 units in use.
 BOOST_AUTO_TEST_CASE(turns_that_nobody_took_leave_the_bucket_as_it_was) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r", weir::token_bucket{.capacity = 500, .refill = weir::per_hour(500)},

@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(with_a_leaky_bucket_they_pass_when_it_is_empty) {
       l.acquire("a", of_tiers.caller());
       weir::acquire_all(buckets.on("a"), windows.on("a"), of_limiters.caller());
     }
-    // Who cannot pass in time is told when it could.
+    // A caller that cannot pass in time is told when it could.
     const decision d = answer([&](auto h) { l.acquire("a", {.max_wait = 0us}, h); });
     BOOST_TEST((!d.allowed && d.retry_after > 0us && d.retry_after <= 1s));
     of_tiers.run(io);

@@ -23,7 +23,7 @@ constexpr instant t0 = 1'790'000'000'123'456;
 constexpr int steps_wanted = test::is_sanitized ? 100'000 : 1'000'000;
 constexpr int steps_per_trace = 250;
 
-/// Of a limiter, the tiers and which states they are about.
+/// The tiers of a limiter, and the states that they use.
 struct asker {
   std::vector<policies::kernel> kernels;
   std::vector<std::size_t> states;

@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_remembered_is_not_settled) {
   BOOST_CHECK(full.ec == weir::condition::not_counted);
   WEIR_TEST_ERROR(charge(l, "a", kept, 5).ec, error::settlements_full);
   BOOST_TEST(fetch(l, "a").d.used == 1);
-  // Of what is remembered, it is still said that it was done.
+  // A settlement that is remembered is still reported as done.
   const auto again = refund(other, "a", first);
   BOOST_TEST(!again.ec.failed());
   BOOST_TEST(!again.d.allowed);
