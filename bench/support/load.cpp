@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "redis/call.hpp"
 #include "redis/coalescer.hpp"
+#include "redis/script_call.hpp"
 #include "support/allocations.hpp"
 #include "weir/weir.hpp"
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <chrono>
 
-#include "ascii.hpp"
 #include "feedback/number_text.hpp"
+#include "text/ascii.hpp"
 
 namespace weir::detail {
 namespace {

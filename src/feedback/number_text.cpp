@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ascii.hpp"
+#include "text/ascii.hpp"
 #include "weir/feedback.hpp"
 
 namespace weir::detail {

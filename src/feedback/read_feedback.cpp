@@ -2,7 +2,7 @@
 #include <array>
 
 #include "feedback/header_name.hpp"
-#include "feedback/moments.hpp"
+#include "feedback/header_times.hpp"
 #include "feedback/policy_list.hpp"
 #include "feedback/structured_field.hpp"
 #include "feedback/tally.hpp"

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "ascii.hpp"
+#include "text/ascii.hpp"
 
 namespace weir::detail {
 namespace {

@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "clock.hpp"
-#include "conclude.hpp"
-#include "give_back.hpp"
-#include "limiter_core.hpp"
+#include "check/clock.hpp"
+#include "check/detached_check.hpp"
+#include "check/limiter_spec.hpp"
+#include "check/shutdown_service.hpp"
+#include "limiter/completion.hpp"
 #include "memory/shard.hpp"
-#include "options_check.hpp"
-#include "shutdown_registry.hpp"
-#include "waiting_room.hpp"
+#include "redis/options_check.hpp"
+#include "waiting/sleepers.hpp"
 
 namespace weir {
 namespace {

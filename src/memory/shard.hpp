@@ -13,7 +13,7 @@
 
 #include "memory/dense_table.hpp"
 #include "memory/subject.hpp"
-#include "policy/joint.hpp"
+#include "policy/tier_set.hpp"
 
 namespace weir::memory {
 

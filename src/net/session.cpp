@@ -4,8 +4,8 @@
 #include <random>
 #include <utility>
 
-#include "conclude.hpp"
-#include "delivery_batch.hpp"
+#include "check/delivery_batch.hpp"
+#include "limiter/completion.hpp"
 
 namespace weir::net {
 

@@ -6,12 +6,12 @@
 #include <memory>
 #include <optional>
 
+#include "check/shutdown_service.hpp"
+#include "check/store_backend.hpp"
 #include "net/optional_mutex.hpp"
-#include "net/session_core.hpp"
 #include "net/stream.hpp"
-#include "shutdown_registry.hpp"
-#include "store_backend.hpp"
-#include "waiting_room.hpp"
+#include "redis/connection_core.hpp"
+#include "waiting/sleepers.hpp"
 #include "weir/redis_store.hpp"
 
 namespace weir::net {

@@ -12,7 +12,7 @@
 #include <span>
 #include <string_view>
 
-#include "net/name_lookup.hpp"
+#include "net/resolver.hpp"
 #include "weir/error.hpp"
 #include "weir/redis_store.hpp"
 

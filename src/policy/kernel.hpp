@@ -3,8 +3,8 @@
 #include <variant>
 #include <vector>
 
+#include "policy/cool_down.hpp"
 #include "policy/fixed_window.hpp"
-#include "policy/hold.hpp"
 #include "policy/lease_set.hpp"
 #include "policy/meter.hpp"
 #include "policy/sliding_log.hpp"

@@ -3,7 +3,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <vector>
 
-#include "redis/call.hpp"
+#include "redis/script_call.hpp"
 
 namespace weir::redis {
 

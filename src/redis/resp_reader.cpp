@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "ascii.hpp"
+#include "text/ascii.hpp"
 
 namespace weir::redis {
 namespace {

@@ -42,12 +42,12 @@ std::string number(std::size_t n) { return std::to_string(n); }
 
 template <class Kernel>
 std::string text_of_one() {
-  std::string text(policies::lua::script_begin_lua);
+  std::string text(policies::lua::prelude_lua);
   text += "local first_arg = 1\n";
   text += Kernel::script();
   text += "local constants, width = " + number(Kernel::script_constants) + ", " +
           number(Kernel::reply_width) + "\n";
-  text += policies::lua::script_one_kernel_lua;
+  text += policies::lua::run_one_lua;
   return text;
 }
 
@@ -77,7 +77,7 @@ std::string entry_of_settling() {
     text += Kernel::settle_script();
     if (requires(const Kernel& k) { k.endless(); }) {
       // Without their limits, these charge like any check.
-      text += policies::lua::script_lower_lua;
+      text += policies::lua::lower_lua;
       text += "return give_back, check, lower\nend},\n";
     } else {
       text += "return give_back, check, lower, charge\nend},\n";
@@ -91,7 +91,7 @@ std::string entry_of_settling() {
 /// A driver, and the table of the kernels before it.
 template <class... Entries>
 std::string text_of_table(std::string_view driver, const Entries&... entries) {
-  std::string text(policies::lua::script_begin_lua);
+  std::string text(policies::lua::prelude_lua);
   text += "local kernels = {\n";
   (text.append(entries), ...);
   text += "}\n";
@@ -108,9 +108,9 @@ script named(std::string text) {
 template <class... Kernels>
 std::array<script, script_count> make_scripts(const std::variant<Kernels...>*) {
   return {named(text_of_one<Kernels>())...,
-          named(text_of_table(policies::lua::script_all_or_nothing_lua, entry_of_all<Kernels>()...)),
-          named(text_of_table(policies::lua::script_book_lua, entry_of_turns<Kernels>()...)),
-          named(text_of_table(policies::lua::script_settle_lua, entry_of_settling<Kernels>()...))};
+          named(text_of_table(policies::lua::run_all_lua, entry_of_all<Kernels>()...)),
+          named(text_of_table(policies::lua::reserve_lua, entry_of_turns<Kernels>()...)),
+          named(text_of_table(policies::lua::settle_lua, entry_of_settling<Kernels>()...))};
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "fuzz_input.hpp"
-#include "net/session_core.hpp"
+#include "redis/connection_core.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "fuzz_input.hpp"
-#include "url.hpp"
+#include "redis/url.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view url(reinterpret_cast<const char*>(data), size);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "store_backend.hpp"
+#include "check/store_backend.hpp"
 #include "support/leases.hpp"
 #include "support/stores.hpp"
 #include "weir/weir.hpp"

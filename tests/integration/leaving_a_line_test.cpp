@@ -8,10 +8,10 @@
 #include <boost/test/unit_test.hpp>
 #include <thread>
 
+#include "check/limiter_spec.hpp"
 #include "integration/line_fixture.hpp"
-#include "limiter_core.hpp"
-#include "lines/waiting_line.hpp"
 #include "support/random_source.hpp"
+#include "waiting/acquire_queue.hpp"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "policy/joint.hpp"
+#include "policy/tier_set.hpp"
 #include "support/random_source.hpp"
 #include "support/sanitized.hpp"
 #include "support/text.hpp"

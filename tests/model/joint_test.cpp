@@ -13,7 +13,7 @@
 #include "model/reference.hpp"
 #include "model/tier_script.hpp"
 #include "model/trace_clock.hpp"
-#include "policy/joint.hpp"
+#include "policy/tier_set.hpp"
 #include "redis/scripts.hpp"
 #include "support/redis_server.hpp"
 #include "support/script_harness.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "policy/joint.hpp"
+#include "policy/tier_set.hpp"
 
 namespace weir::model {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "policy/joint.hpp"
+#include "policy/tier_set.hpp"
 #include "support/redis_client.hpp"
 #include "support/script_harness.hpp"
 

@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "policy/joint.hpp"
+#include "policy/tier_set.hpp"
 #include "redis/scripts.hpp"
 #include "support/command_reader.hpp"
 #include "support/redis_client.hpp"
@@ -239,7 +239,7 @@ booking_wire::line& booking_wire::line_of(const std::string& key, const limiter_
 }
 
 // How long to wait; the number of tiers; for each its kernel's number and constants; the numbers of equal checks.
-// Replied: now; for each check its turn, and for each tier the state before. See script_book.lua.
+// Replied: now; for each check its turn, and for each tier the state before. See policy/lua/reserve.lua.
 void booking_wire::read_turns(const command& words, const std::vector<std::int64_t>& reply,
                               std::vector<std::pair<line*, std::size_t>>& booked) {
   const script_call asked(words);
@@ -276,7 +276,7 @@ void booking_wire::read_turns(const command& words, const std::vector<std::int64
   }
 }
 
-// Its turn; when it was counted; then as above, and for each tier what is known of the request. See script_settle.lua.
+// Its turn; when it was counted; then as above, and for each tier what is known of the request. See policy/lua/settle.lua.
 void booking_wire::read_return(const command& words, std::int64_t now) {
   const script_call asked(words);
   const limiter_rules* rules = nullptr;

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "check_list.hpp"
-#include "limiter_core.hpp"
+#include "check/check_list.hpp"
+#include "check/limiter_spec.hpp"
 
 namespace weir::test {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "store_backend.hpp"
+#include "check/store_backend.hpp"
 #include "weir/store.hpp"
 
 namespace weir::test {

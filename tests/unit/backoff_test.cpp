@@ -1,4 +1,4 @@
-#include "net/backoff.hpp"
+#include "redis/backoff.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

@@ -4,8 +4,8 @@
 #include <boost/test/unit_test.hpp>
 #include <vector>
 
-#include "policy/joint.hpp"
 #include "policy/kernel.hpp"
+#include "policy/tier_set.hpp"
 
 namespace {
 

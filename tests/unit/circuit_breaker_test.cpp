@@ -1,4 +1,4 @@
-#include "net/circuit_breaker.hpp"
+#include "redis/circuit_breaker.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,4 +1,4 @@
-#include "net/deadline_wheel.hpp"
+#include "redis/deadline_wheel.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

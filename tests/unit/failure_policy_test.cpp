@@ -1,5 +1,5 @@
 // What becomes of a call when the store cannot say: through a store that always fails.
-#include "failure_policy.hpp"
+#include "limiter/failure_policy.hpp"
 
 #include <malloc.h>
 

@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "limiter_core.hpp"
-#include "random_number.hpp"
+#include "check/limiter_spec.hpp"
+#include "check/random_number.hpp"
 #include "support/run.hpp"
 #include "weir/concurrency_limiter.hpp"
 #include "weir/memory_store.hpp"

@@ -1,5 +1,5 @@
 // When leases are renewed and when they are lost, by a clock of the test's own.
-#include "leases/book.hpp"
+#include "limiter/lease_schedule.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <vector>

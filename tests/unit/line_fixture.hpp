@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "lines/subject_line.hpp"
 #include "support/fake_check.hpp"
 #include "support/run.hpp"
+#include "waiting/reservation_queue.hpp"
 
 namespace weir::test {
 

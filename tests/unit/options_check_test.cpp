@@ -1,5 +1,5 @@
 // Numbers of a store's options that are out of range are turned away where they are given.
-#include "options_check.hpp"
+#include "redis/options_check.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/system/system_error.hpp>

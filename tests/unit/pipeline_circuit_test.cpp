@@ -1,5 +1,5 @@
 // When the pipeline leaves a store alone that does not answer, and when it must not.
-#include "net/pipeline.hpp"
+#include "redis/pipeline.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <string>

@@ -1,5 +1,5 @@
 // What the pipeline makes of lost connections, refusals and a server that does not answer.
-#include "net/pipeline.hpp"
+#include "redis/pipeline.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <string>

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "net/pipeline.hpp"
+#include "redis/pipeline.hpp"
 #include "support/fake_check.hpp"
 
 namespace weir::net::test {

@@ -1,5 +1,5 @@
 // The pipeline without sockets: what is written, what comes back, and what each caller gets for it.
-#include "net/pipeline.hpp"
+#include "redis/pipeline.hpp"
 
 #include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>

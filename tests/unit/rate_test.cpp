@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "duration_text.hpp"
+#include "text/duration_text.hpp"
 #include "weir/rate.hpp"
 
 namespace weir {

@@ -1,6 +1,6 @@
 // The session core without sockets or clocks: expect this action, report this event, see this result. Every scenario is
 // also run with the connection failing at each of its steps.
-#include "net/session_core.hpp"
+#include "redis/connection_core.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <string>

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "net/session_core.hpp"
+#include "redis/connection_core.hpp"
 #include "support/fake_check.hpp"
 
 namespace weir::net::test {

@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 
-#include "net/session_core.hpp"
+#include "redis/connection_core.hpp"
 #include "session_driver.hpp"
 
 using namespace std::chrono_literals;

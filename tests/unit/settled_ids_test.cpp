@@ -1,5 +1,5 @@
 // What a process remembers of the decisions that it settled.
-#include "settled_ids.hpp"
+#include "limiter/settled_ids.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "net/pipeline.hpp"
+#include "redis/pipeline.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
 

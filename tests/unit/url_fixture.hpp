@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "url.hpp"
+#include "redis/url.hpp"
 
 namespace weir::test {
 

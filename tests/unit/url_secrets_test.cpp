@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "url.hpp"
+#include "redis/url.hpp"
 #include "url_fixture.hpp"
 
 namespace {

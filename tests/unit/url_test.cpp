@@ -1,5 +1,5 @@
 #define BOOST_TEST_MODULE url
-#include "url.hpp"
+#include "redis/url.hpp"
 
 #include <boost/system/system_error.hpp>
 #include <boost/test/unit_test.hpp>

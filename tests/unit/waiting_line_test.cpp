@@ -1,5 +1,5 @@
 // What waiting_line adds to the lines: who calls the store, and for how long.
-#include "lines/waiting_line.hpp"
+#include "waiting/acquire_queue.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <memory>

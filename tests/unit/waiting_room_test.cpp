@@ -1,5 +1,5 @@
 // Where those sleep who have a turn with several limiters at once.
-#include "waiting_room.hpp"
+#include "waiting/sleepers.hpp"
 
 #include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>

@@ -13,8 +13,8 @@
 
 namespace weir::detail {
 
-struct limiter_core;  // resource, policy and store of one limiter; defined in src/limiter_core.hpp
-struct waiter;        // who waits in a line; defined in src/lines/waiter.hpp
+struct limiter_core;  // resource, policy and store of one limiter; defined in src/check/limiter_spec.hpp
+struct waiter;        // who waits in a line; defined in src/waiting/waiter.hpp
 
 /// Longer subjects are refused, and not even copied whole.
 inline constexpr std::size_t max_subject_size = 65'536;

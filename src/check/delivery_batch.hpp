@@ -1,0 +1,56 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "check/check_list.hpp"
+
+namespace weir::detail {
+
+/// Carries finished checks to their callers, many in one posted function: outside the store's own handlers, so that a slow
+/// handler holds up no I/O. If a handler throws, the rest is posted again before the exception goes on.
+class delivery_batch {
+ public:
+  static void post(const boost::asio::any_io_executor& executor, check_list&& done) {
+    if (done.empty()) return;
+    boost::asio::post(executor, delivery_batch(executor, std::move(done)));
+  }
+
+  delivery_batch(delivery_batch&& other) noexcept : executor_(other.executor_) {
+    done_.swap(other.done_);
+  }
+
+  // Not run: the context is shutting down.
+  ~delivery_batch() {
+    while (!done_.empty()) take().finish(detail::delivery::discard);
+  }
+
+  void operator()() {
+    while (!done_.empty()) {
+      try {
+        take().finish(detail::delivery::dispatch);
+      } catch (...) {
+        post(executor_, std::move(done_));
+        throw;
+      }
+    }
+  }
+
+ private:
+  delivery_batch(const boost::asio::any_io_executor& executor, check_list&& done)
+      : executor_(executor) {
+    done_.swap(done);
+  }
+
+  check& take() {
+    check& c = done_.front();
+    done_.pop_front();
+    return c;
+  }
+
+  boost::asio::any_io_executor executor_;
+  check_list done_;
+};
+
+}  // namespace weir::detail

@@ -1,0 +1,115 @@
+#include "check/detached_check.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+#include "check/limiter_spec.hpp"
+#include "check/random_number.hpp"
+
+namespace weir::detail {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+/// While there is no connection, turns on their way back wait for one: for so long at the most, and
+/// so many in this process. It is remembered for a minute that one has gone back: longer than
+/// anybody tries.
+constexpr std::chrono::seconds shortest_patience{1}, longest_patience{30};
+constexpr int most_patient = 10'000;
+constexpr int most_attempts = 4;
+
+std::atomic<int> patient{0};
+
+class unwanted_check final : public check {
+ public:
+  unwanted_check(const check& of, check_kind kind, check* told = nullptr)
+      : check(of.limiter, request{.kind = kind,
+                                  .subject = of.subject,
+                                  .cost = of.cost,
+                                  .further = of.further,
+                                  .max_wait = of.max_wait}),
+        caller_(told) {
+    unwanted = true;
+    answer = of.answer;
+    found = of.found;
+    if (kind == check_kind::give_back) wait_for_connection();
+  }
+
+  ~unwanted_check() {
+    if (is_patient_) patient.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  void finish(delivery how) override {
+    std::unique_ptr<unwanted_check> self(this);
+    if (caller_ != nullptr) {
+      caller_->ec = ec ? error::outcome_unknown : error::store_closed;
+      caller_->answer = {};
+      return caller_->finish(how);
+    }
+    if (how == delivery::discard) return;
+    // The store may end with this object's handle on it.
+    const auto store = limiter->store;
+    if (kind == check_kind::acquire) {
+      if (!ec && answer.allowed) store->start(make_give_back(*this));
+    } else if (may_try_again()) {
+      store->start(*self.release());
+    }
+  }
+
+ private:
+  void wait_for_connection() {
+    once = std::max<std::uint64_t>(1, random_number());
+    if (caller_ != nullptr) return;  // the store closes, and waits for no other connection
+    is_patient_ = patient.fetch_add(1, std::memory_order_relaxed) < most_patient;
+    if (!is_patient_) {
+      patient.fetch_sub(1, std::memory_order_relaxed);
+      return;
+    }
+    // Once nothing is in use any more, there is nothing to give back.
+    timeout = std::clamp<std::chrono::microseconds>(answer.reset_after, shortest_patience,
+                                                    longest_patience);
+    until_ = clock::now() + timeout;
+  }
+
+  /// It was sent, and perhaps it ran: then the store has remembered that.
+  bool may_try_again() {
+    const bool was_sent = ec == error::outcome_unknown || ec == error::protocol_error;
+    if (!was_sent || !is_patient_ || ++attempts_ == most_attempts) return false;
+    timeout = std::chrono::duration_cast<std::chrono::microseconds>(until_ - clock::now());
+    ec = {};
+    stage = check_stage::idle;
+    resends = 0;
+    return timeout.count() > 0;
+  }
+
+  bool is_patient_ = false;
+  int attempts_ = 0;
+  clock::time_point until_{};
+  check* const caller_;  // told when this is done; nobody if null
+};
+
+}  // namespace
+
+check& stand_in_for(const check& sent) { return *new unwanted_check(sent, check_kind::acquire); }
+
+check& make_give_back(const check& booked) {
+  return *new unwanted_check(booked, check_kind::give_back);
+}
+
+void give_back_and_tell(std::vector<returned_turn> turns) {
+  if (turns.empty()) return;
+  const auto turn_of = [](const returned_turn& t) {
+    return t.booked->answer.at + t.booked->answer.delay;
+  };
+  std::stable_sort(turns.begin(), turns.end(), [&](const returned_turn& a, const returned_turn& b) {
+    return turn_of(a) > turn_of(b);
+  });
+  std::vector<check*> checks;
+  for (const returned_turn& t : turns) {
+    checks.push_back(new unwanted_check(*t.booked, check_kind::give_back, t.caller));
+  }
+  const auto store = checks.front()->limiter->store;
+  store->start_all(checks);
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,207 @@
+#include "check/limiter_spec.hpp"
+
+#include <algorithm>
+#include <boost/system/system_error.hpp>
+
+#include "check/random_number.hpp"
+#include "limiter/failure_policy.hpp"
+#include "limiter/lease_keeper.hpp"
+#include "policy/tier_set.hpp"
+#include "waiting/acquire_queue.hpp"
+#include "weir/concurrency_limiter.hpp"
+
+namespace weir::detail {
+namespace {
+
+constexpr std::size_t max_resource_size = 1024;
+
+void append_escaped(std::string& out, std::string_view text, std::string_view special) {
+  for (;;) {
+    const std::size_t at = text.find_first_of(special);
+    out.append(text.substr(0, at));
+    if (at == std::string_view::npos) return;
+    constexpr char digits[] = "0123456789ABCDEF";
+    const auto byte = static_cast<unsigned char>(text[at]);
+    out += '%';
+    out += digits[byte >> 4];
+    out += digits[byte & 15];
+    text.remove_prefix(at + 1);
+  }
+}
+
+std::string checked_resource(std::string_view name) {
+  if (name.empty() || name.size() > max_resource_size) {
+    throw boost::system::system_error(
+        make_error_code(error::invalid_resource),
+        "the name has " + std::to_string(name.size()) + " bytes; it must have 1 to 1024");
+  }
+  return std::string(name);
+}
+
+void check_feedback_options(const limiter_options& options, bool counts_refused) {
+  const auto refuse = [](const char* text) {
+    throw boost::system::system_error(make_error_code(error::invalid_policy), text);
+  };
+  if (counts_refused) {
+    refuse("feedback: count_refused must be false, because what is held back counts nothing");
+  }
+  if (options.max_cool_down < std::chrono::milliseconds{1} ||
+      options.max_cool_down.count() > policies::hold::longest_pause) {
+    refuse("feedback: max_cool_down must be between 1 ms and 31 days");
+  }
+  // A pause of zero holds nobody back: a vendor's 429 that names no time would go unheard.
+  if (options.usual_cool_down.count() <= 0) refuse("feedback: usual_cool_down must be above zero");
+}
+
+/// Where the callers of acquire() wait.
+std::unique_ptr<waiting_line> make_line(const limiter_options& options) {
+  const auto require = [](bool holds, const char* text) {
+    if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
+  };
+  require(options.max_waiting >= 1, "waiting: max_waiting must be at least 1");
+  require(options.ageing.count() >= 0, "waiting: ageing must not be negative");
+  return std::make_unique<waiting_line>(
+      line_rules{options.max_waiting, options.overflow, options.ageing});
+}
+
+/// A number of the gate's own, so that no two processes give leases of one name.
+std::int64_t random_base() { return static_cast<std::int64_t>(random_number() >> 2); }
+
+policies::lease_set compile(const concurrency_options& options) {
+  const auto require = [](const char* what, std::int64_t value, std::int64_t low, std::int64_t high) {
+    if (value >= low && value <= high) return;
+    throw boost::system::system_error(make_error_code(error::invalid_policy),
+                                      "concurrency_limiter: " + std::string(what) +
+                                          " must be between " + std::to_string(low) + " and " +
+                                          std::to_string(high) + ", got " + std::to_string(value));
+  };
+  using policies::lease_set;
+  require("limit", options.limit, 1, lease_set::most);
+  require("lease (us)", options.lease.count(), lease_set::shortest, lease_set::longest);
+  return {options.limit, options.lease.count(), random_base()};
+}
+
+/// FNV-1a (Fowler, Noll, Vo), 64 bits: the same in every process, unlike std::hash.
+std::uint64_t hashed(std::uint64_t seed, std::string_view text) noexcept {
+  for (const char c : text) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return seed;
+}
+
+std::uint64_t hashed(std::uint64_t seed, const policies::kernel& kernel) {
+  return std::visit(
+      [&](const auto& k) {
+        const policies::script_arguments constants = k.arguments(1);
+        for (const std::int64_t value : constants.values()) {
+          seed = hashed(seed, std::to_string(value) + ',');
+        }
+        return seed;
+      },
+      kernel);
+}
+
+/// Plain tiers keep the key of a limiter that has only them; further ones are numbered.
+std::string key_tail(const policies::kernel& kernel, std::size_t tier) {
+  std::string tail(":");
+  tail += std::visit([](const auto& k) { return k.key_suffix; }, kernel);
+  if (tier > 0 && !std::holds_alternative<policies::hold>(kernel)) tail += std::to_string(tier);
+  return tail;
+}
+
+}  // namespace
+
+limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
+                           const weir::tiers& rules, const limiter_options& options)
+    : limiter_core(std::move(backend), name, policies::compile(rules),
+                   policies::counts_refused(rules[0]), options) {
+  if (failure == on_failure::fallback) {
+    fallback = std::make_unique<local_fallback>(rules, options);
+  }
+}
+
+limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
+                           const concurrency_options& options)
+    : limiter_core(std::move(backend), name, {policies::kernel(compile(options))}, false,
+                   {.group = options.group}) {
+  leases = std::make_unique<lease_keeper>(options.lease);
+}
+
+limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
+                           std::vector<policies::kernel> kernels, bool counts_what_it_refuses,
+                           const limiter_options& options)
+    : store(std::move(backend)),
+      resource(checked_resource(name)),
+      tiers(std::move(kernels)),
+      ceiling(max_units),
+      nominal_limit(unlimited),
+      counts_refused(counts_what_it_refuses),
+      has_hold(options.feedback),
+      max_cool_down(options.max_cool_down.count()),
+      usual_cool_down(options.usual_cool_down),
+      vendor(options.vendor),
+      follows(options.follows),
+      failure(options.on_failure),
+      shares_keys(!options.group.empty()) {
+  can_book = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_book);
+  can_settle = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_settle);
+  line = make_line(options);
+  if (has_hold) {
+    check_feedback_options(options, counts_refused);
+    tiers.emplace_back(policies::hold());
+  }
+  append_escaped(key_head_, store->key_prefix(), "{}%");
+  key_head_ += ":{";
+  if (!options.group.empty()) {
+    append_escaped(key_head_, checked_resource(options.group), "{}%");
+    key_head_ += "}:";
+  }
+  append_escaped(key_head_, name, "{}%:");
+  key_head_ += ':';
+  origin_ = resource_id = hashed(0xcbf29ce484222325u, key_head_);
+  for (const policies::kernel& kernel : tiers) {
+    ceiling = std::min(ceiling, std::visit([](const auto& k) { return k.ceiling(); }, kernel));
+    nominal_limit = std::min(nominal_limit,
+                             std::visit([](const auto& k) { return k.limit(); }, kernel));
+    key_tails_.push_back(key_tail(kernel, key_tails_.size()));
+    if (options.group.empty()) key_tails_.back().insert(0, "}");
+    origin_ = hashed(hashed(origin_, key_tails_.back()), kernel);
+  }
+}
+
+limiter_core::~limiter_core() = default;
+
+void limiter_core::append_key(std::string& out, std::string_view subject, std::size_t tier) const {
+  out += key_head_;
+  append_escaped(out, subject, "{}%");
+  out += key_tails_[tier];
+}
+
+void limiter_core::append_marker(std::string& out, std::string_view subject, std::uint64_t id) const {
+  out += key_head_;
+  append_escaped(out, subject, "{}%");
+  out += shares_keys ? ":s" : "}:s";
+  constexpr char digits[] = "0123456789abcdef";
+  for (int shift = 60; shift >= 0; shift -= 4) out += digits[id >> shift & 15];
+}
+
+std::uint64_t limiter_core::origin_of(std::string_view subject) const noexcept {
+  return hashed(origin_, subject);
+}
+
+std::int64_t left_in(const check& c, std::size_t tier) {
+  const std::int64_t said = c.answer.limit;
+  const auto has_it = [&](const policies::kernel& kernel) {
+    return std::visit([&](const auto& k) { return said > 0 && k.limit() == said; }, kernel);
+  };
+  const auto& tiers = c.limiter->tiers;
+  const bool concerns = has_it(tiers[tier]) || std::none_of(tiers.begin(), tiers.end(), has_it);
+  return concerns ? c.cost : max_units;
+}
+
+policies::tickets tickets_of(const check& c) { return policies::tickets_of(c.answer, c.found); }
+
+std::string_view hash_tag(std::string_view key) noexcept {
+  const std::size_t begin = key.find('{') + 1;
+  return key.substr(begin, key.find('}', begin) - begin);
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,52 @@
+#include "check/random_number.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <random>
+
+namespace weir::detail {
+namespace {
+
+/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+std::uint64_t mixed(std::uint64_t z) noexcept {
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return z ^ z >> 31;
+}
+
+std::atomic<std::uint64_t> salt{0};  // never 1
+
+/// In the child, between fork() and its return there: nothing that may lock or allocate.
+void after_fork() noexcept {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  const std::uint64_t own = mixed(static_cast<std::uint64_t>(now)) ^
+                            static_cast<std::uint64_t>(getpid());
+  salt.store(mixed(salt.load(std::memory_order_relaxed) + own) | 2, std::memory_order_relaxed);
+}
+
+// A child made by clone() or vfork() without these handlers must not use the library.
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { after_fork(); });
+
+}  // namespace
+
+std::uint64_t fork_salt() noexcept { return salt.load(std::memory_order_relaxed); }
+
+std::uint64_t random_number() {
+  struct generator {
+    std::uint64_t salt = 1;  // no process has that one: not seeded yet
+    std::uint64_t state = 0;
+  };
+  // A child inherits the state of the thread that forked.
+  thread_local generator own;
+  if (const std::uint64_t now = fork_salt(); own.salt != now) {
+    std::random_device device;
+    own.state = (std::uint64_t{device()} << 32 | device()) ^ now;
+    own.salt = now;
+  }
+  return mixed(own.state += 0x9e3779b97f4a7c15u);
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,115 @@
+#include "feedback/header_times.hpp"
+
+#include <algorithm>
+
+#include "feedback/date_text.hpp"
+#include "feedback/number_text.hpp"
+#include "feedback/tally.hpp"
+
+namespace weir::detail {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// What an HTTP date can say, more or less. Beyond it, sums would have to be watched.
+constexpr time_point earliest{};
+constexpr time_point latest{std::chrono::sys_days{std::chrono::year{9999} / 12 / 31}};
+
+/// The longest of the times in a list. Nothing if one of them cannot be read, or if there is none.
+template <class Read>
+std::optional<microseconds> longest_of(std::string_view list, Read read) noexcept {
+  std::optional<microseconds> longest;
+  while (!list.empty()) {
+    const std::string_view element = take_element(list);
+    if (element.empty()) continue;
+    const std::optional<microseconds> time = read(element);
+    if (!time) return std::nullopt;
+    keep_highest(longest, time);
+  }
+  return longest;
+}
+
+/// A number of seconds or milliseconds since 1970, unless it lies beyond what a clock says.
+std::optional<time_point> since_1970(const decimal& count, microseconds unit) noexcept {
+  if (count.whole > latest.time_since_epoch() / unit) return std::nullopt;
+  decimal fraction = count;
+  fraction.whole = 0;
+  return time_point{count.whole * unit + times(fraction, unit)};
+}
+
+}  // namespace
+
+moments::moments(time_point now) noexcept : now_(std::clamp(now, earliest, latest)) {}
+
+void moments::date(std::string_view value) noexcept {
+  keep_lowest(date_, read_http_date(trimmed(value), now_));
+}
+
+void moments::age(std::string_view value) noexcept {
+  const auto count = read_decimal(trimmed(value));
+  if (count) age_ = std::max(age_, times(*count, seconds{1}));
+}
+
+time_point moments::base() const noexcept { return date_ ? *date_ + age_ : now_; }
+
+microseconds moments::until(time_point at) const noexcept {
+  return std::clamp<microseconds>(at - base(), microseconds{0}, longest_feedback);
+}
+
+std::optional<microseconds> moments::number(std::string_view value, reset_unit unit) const noexcept {
+  const auto count = read_decimal(value);
+  if (!count) return std::nullopt;
+  const auto from_1970 = [&](microseconds each) -> std::optional<microseconds> {
+    const auto at = since_1970(*count, each);
+    return at ? until(*at) : longest_feedback;
+  };
+  const auto near_now = [&](microseconds each) {
+    const auto at = since_1970(*count, each);
+    return at && *at - base() <= longest_feedback && base() - *at <= longest_feedback;
+  };
+  switch (unit) {
+    case reset_unit::seconds:
+      return times(*count, seconds{1});
+    case reset_unit::milliseconds:
+      return times(*count, milliseconds{1});
+    case reset_unit::epoch_seconds:
+      return from_1970(seconds{1});
+    case reset_unit::epoch_milliseconds:
+      return from_1970(milliseconds{1});
+    case reset_unit::automatic:
+      break;
+  }
+  if (count->whole < longest_feedback / seconds{1}) return times(*count, seconds{1});
+  if (near_now(seconds{1})) return from_1970(seconds{1});
+  if (near_now(milliseconds{1})) return from_1970(milliseconds{1});
+  return std::nullopt;
+}
+
+std::optional<microseconds> moments::one_reset(std::string_view value,
+                                               reset_unit unit) const noexcept {
+  if (const auto plain = number(value, unit)) return plain;
+  if (const auto duration = read_go_duration(value)) return duration;
+  if (const auto at = read_timestamp(value)) return until(*at);
+  return std::nullopt;
+}
+
+std::optional<microseconds> moments::retry_seconds(std::string_view value) const noexcept {
+  value = trimmed(value);
+  if (const auto at = read_http_date(value, now_)) return until(*at);
+  return longest_of(value, [&](std::string_view one) { return number(one, reset_unit::seconds); });
+}
+
+std::optional<microseconds> moments::retry_milliseconds(std::string_view value) const noexcept {
+  return longest_of(value,
+                    [&](std::string_view one) { return number(one, reset_unit::milliseconds); });
+}
+
+std::optional<microseconds> moments::reset(std::string_view value, reset_unit unit) const noexcept {
+  value = trimmed(value);
+  if (const auto at = read_http_date(value, now_)) return until(*at);
+  return longest_of(value, [&](std::string_view one) { return one_reset(one, unit); });
+}
+
+}  // namespace weir::detail

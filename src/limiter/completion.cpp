@@ -1,0 +1,58 @@
+#include "limiter/completion.hpp"
+
+#include <algorithm>
+
+#include "check/limiter_spec.hpp"
+#include "check/random_number.hpp"
+#include "limiter/failure_policy.hpp"
+#include "limiter/settled_ids.hpp"
+#include "waiting/acquire_queue.hpp"
+
+namespace weir::detail {
+namespace {
+
+/// Whoever is held back would come again at the same microsecond as all the others.
+std::chrono::microseconds spread(std::chrono::microseconds pause) {
+  constexpr std::chrono::microseconds most = std::chrono::seconds{1};
+  const auto width = static_cast<std::uint64_t>(std::min(pause / 10, most).count());
+  return std::chrono::microseconds(static_cast<std::int64_t>(random_number() % (width + 1)));
+}
+
+/// Of what was counted, and can be settled: the receipt.
+void sign(check& c) {
+  const bool counts = c.kind == check_kind::record || c.kind == check_kind::acquire;
+  const limiter_core& limiter = *c.limiter;
+  if (!counts || !c.answer.allowed || c.answer.source != source::store) return;
+  if (!limiter.can_settle || !c.further.empty()) return;
+  receipt& signed_one = c.answer.receipt;
+  signed_one.id = std::max<std::uint64_t>(1, random_number());  // 0: no receipt
+  signed_one.of = limiter.origin_of(c.subject.view());
+  signed_one.cost = c.cost;
+}
+
+}  // namespace
+
+bool conclude(check& c) {
+  if (c.unwanted) return false;
+  apply_failure_policy(c);
+  const bool settles = c.kind == check_kind::refund || c.kind == check_kind::charge;
+  // What these had there was a part of the question.
+  if (c.ec && (settles || c.kind == check_kind::lower)) c.answer = {};
+  if (c.ec) return false;
+  if (settles && c.limiter->store->may_forget()) settled_ids::of_process().add(c.once);
+  sign(c);
+  if (c.kind == check_kind::acquire && c.answer.allowed) {
+    return c.answer.delay.count() > 0 && !c.from_line;
+  }
+  if (c.answer.held && c.further.empty() && c.kind != check_kind::acquire) {
+    c.limiter->line->hold(c.limiter, c.subject.view(), c.answer.retry_after);
+  }
+  if (c.kind == check_kind::cool_down) {
+    if (c.was_cut) c.ec = error::pause_too_long;
+  } else if (c.answer.held) {
+    c.answer.retry_after += spread(c.answer.retry_after);
+  }
+  return false;
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,99 @@
+#include "weir/concurrency_limiter.hpp"
+
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/error.hpp>
+#include <stdexcept>
+
+#include "check/limiter_spec.hpp"
+#include "limiter/lease_keeper.hpp"
+#include "weir/record_all.hpp"
+
+namespace weir {
+
+namespace asio = boost::asio;
+
+lease::lease(detail::entered&& in, const error_code& ec, const decision& answer) {
+  if (!ec) answer_ = answer;
+  const auto sent = std::max(in.sent, in.started);
+  if (answer_.allowed) {
+    core_ = std::move(in.core);
+    number_ = in.lease;
+    core_->leases->add(core_, number_, std::move(in.subject), sent);
+  } else if (ec == condition::may_have_counted ||
+             (ec == asio::error::operation_aborted && sent == in.sent)) {
+    // It may be let in yet, and behind it on the wire comes this.
+    in.core->leases->give_back(in.core, in.lease, std::move(in.subject));
+  }
+}
+
+lease::lease(lease&& other) noexcept
+    : core_(std::move(other.core_)),
+      number_(other.number_),
+      answer_(std::exchange(other.answer_, {})),
+      guard_(std::move(other.guard_)) {}
+
+lease& lease::operator=(lease&& other) noexcept {
+  lease moved(std::move(other));
+  std::swap(core_, moved.core_);
+  std::swap(number_, moved.number_);
+  std::swap(answer_, moved.answer_);
+  std::swap(guard_, moved.guard_);
+  return *this;
+}
+
+bool lease::is_held() const { return core_ != nullptr && core_->leases->is_held(number_); }
+
+void lease::release() noexcept {
+  guard_.reset();
+  if (core_ == nullptr) return;
+  try {
+    core_->leases->release(core_, number_);
+  } catch (const std::exception&) {
+    // No memory to tell the store: it lapses, for nobody renews it any more.
+  }
+}
+
+const std::shared_ptr<const detail::limiter_core>& lease::holder() const {
+  if (core_ == nullptr)
+    throw std::logic_error("weir: a lease that never had a place cannot be lost");
+  return core_;
+}
+
+asio::any_io_executor lease::executor() const noexcept { return core_->store->get_executor(); }
+
+void lease::cancel_when_lost(asio::cancellation_signal& signal,
+                             const asio::any_io_executor& executor) {
+  holder();
+  guard_ = std::make_shared<char>();
+  lost(asio::bind_executor(executor, [&signal, guard = std::weak_ptr<void>(guard_)](error_code ec) {
+    if (!ec && !guard.expired()) signal.emit(asio::cancellation_type::terminal);
+  }));
+}
+
+concurrency_limiter::concurrency_limiter(const weir::store& store, std::string_view resource,
+                                         const concurrency_options& options)
+    : core_(std::make_shared<detail::limiter_core>(store.backend(), resource, options)) {}
+
+std::string_view concurrency_limiter::resource() const noexcept { return core_->resource; }
+
+asio::any_io_executor concurrency_limiter::get_executor() const noexcept {
+  return core_->store->get_executor();
+}
+
+detail::request concurrency_limiter::ask(std::string_view subject, std::span<const claim> also,
+                                         enter_options options) {
+  detail::request asked{detail::check_kind::record, detail::copy_of_subject(subject), 1,
+                        options.timeout};
+  if (also.empty()) return asked;
+  detail::joint_call limiters = detail::join(also, detail::check_kind::record, {});
+  asked.further.push_back(
+      {std::move(limiters.core), std::move(limiters.asked.subject), limiters.asked.cost});
+  for (detail::term& t : limiters.asked.further) asked.further.push_back(std::move(t));
+  return asked;
+}
+
+std::int64_t detail::new_lease_number(const limiter_core& core) noexcept {
+  return core.leases->new_number();
+}
+
+}  // namespace weir

@@ -1,0 +1,266 @@
+#include "limiter/failure_policy.hpp"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "check/clock.hpp"
+#include "check/limiter_spec.hpp"
+
+namespace weir::detail {
+namespace {
+
+/// A refusal by a process that does not know: come back when the store may be well again.
+constexpr std::chrono::seconds unknown_pause{1};
+
+constexpr auto the_clock = [] { return read_clock({}); };
+
+decision without_store(bool allowed) {
+  decision d;
+  d.allowed = allowed;
+  d.source = source::fallback;
+  d.at = policies::to_time_point(the_clock());
+  if (!allowed) d.retry_after = unknown_pause;
+  return d;
+}
+
+std::int64_t part_of(std::int64_t limit, std::int64_t clients) {
+  return limit == unlimited ? unlimited : std::max<std::int64_t>(1, limit / clients);
+}
+
+/// count / (period * clients), in whichever way stays in range.
+rate part_of(rate r, std::int64_t clients) {
+  constexpr std::int64_t longest = std::int64_t{1} << 50;
+  if (r.count % clients == 0) return {r.count / clients, r.period};
+  if (r.period.count() <= longest / clients) return {r.count, r.period * clients};
+  return {std::max<std::int64_t>(1, r.count / clients), r.period};
+}
+
+struct sharer {
+  std::int64_t clients;
+
+  template <class Window>
+  weir::policy operator()(Window p) const {
+    p.limit = part_of(p.limit, clients);
+    return p;
+  }
+  weir::policy operator()(weir::token_bucket p) const {
+    p.capacity = part_of(p.capacity, clients);
+    p.refill = part_of(p.refill, clients);
+    return p;
+  }
+  weir::policy operator()(weir::gcra p) const {
+    p.burst = part_of(p.burst, clients);
+    p.rate = part_of(p.rate, clients);
+    return p;
+  }
+  weir::policy operator()(weir::leaky_bucket p) const {
+    p.capacity = part_of(p.capacity, clients);
+    p.leak = part_of(p.leak, clients);
+    return p;
+  }
+};
+
+/// A long subject counts under its digest, so that what is remembered is bounded in bytes too.
+class counted_as {
+ public:
+  explicit counted_as(std::string_view subject) : key_(subject) {
+    if (subject.size() <= longest) return;
+    // The digest of 32 bytes and the beginning: longer than any subject that stands for itself.
+    auto* const digest = reinterpret_cast<unsigned char*>(text_.data());
+    if (EVP_Digest(subject.data(), subject.size(), digest, nullptr, EVP_sha256(), nullptr) != 1) {
+      throw std::bad_alloc();
+    }
+    subject.copy(text_.data() + digest_size, text_.size() - digest_size);
+    key_ = {text_.data(), text_.size()};
+  }
+  counted_as(const counted_as&) = delete;
+  counted_as& operator=(const counted_as&) = delete;
+
+  operator std::string_view() const noexcept { return key_; }
+
+ private:
+  static constexpr std::size_t longest = 64;
+  static constexpr std::size_t digest_size = 32;
+
+  std::array<char, longest + 1> text_;
+  std::string_view key_;
+};
+
+}  // namespace
+
+bool is_store_failure(const error_code& ec) noexcept {
+  if (ec == condition::invalid_input || ec == error::store_closed) return false;
+  // This process asks more than it may have pending: whatever the store says, to let in what comes
+  // beyond would lift the limit just when it matters.
+  if (ec == error::overloaded) return false;
+  // One of our own errors at all, and no cancellation.
+  return ec == condition::not_counted || ec == condition::may_have_counted;
+}
+
+weir::policy share_of(const weir::policy& policy, std::int64_t clients) {
+  return std::visit(sharer{std::max<std::int64_t>(1, clients)}, policy);
+}
+
+local_fallback::local_fallback(const weir::tiers& tiers, const limiter_options& options)
+    : ceiling_(max_units), subjects_(options.fallback_subjects) {
+  for (const weir::policy& policy : tiers) {
+    tiers_.push_back(policies::compile(share_of(policy, options.expected_clients)));
+    ceiling_ = std::min(ceiling_,
+                        std::visit([](const auto& k) { return k.ceiling(); }, tiers_.back()));
+  }
+}
+
+std::vector<memory::shard::place> local_fallback::places_of(std::string_view subject,
+                                                            std::int64_t cost) const {
+  std::vector<memory::shard::place> places;
+  const counted_as as(subject);
+  for (const policies::kernel& kernel : tiers_) {
+    // A byte in front tells the tiers apart; of a single one, record() and fetch() know no such byte.
+    std::string key(tiers_.size() > 1 ? 1 : 0, static_cast<char>(places.size()));
+    places.push_back({&kernel, key.append(as), cost});
+  }
+  return places;
+}
+
+decision local_fallback::record(std::string_view subject, std::int64_t cost) {
+  // The cost fits the whole limit, but perhaps not this process's share of it.
+  if (cost > ceiling_) return without_store(false);
+  decision d;
+  const error_code ec = tiers_.size() == 1
+                            ? subjects_.record(tiers_.front(), counted_as(subject), the_clock, cost,
+                                               d)
+                            : subjects_.record_all(places_of(subject, cost), the_clock, d);
+  if (ec) return without_store(false);
+  d.source = source::fallback;
+  return d;
+}
+
+decision local_fallback::fetch(std::string_view subject, std::int64_t cost) {
+  if (cost > ceiling_) return without_store(false);
+  decision d = tiers_.size() == 1
+                   ? subjects_.fetch(tiers_.front(), counted_as(subject), the_clock, cost)
+                   : subjects_.fetch_all(places_of(subject, cost), the_clock);
+  d.source = source::fallback;
+  return d;
+}
+
+decision local_fallback::acquire(std::string_view subject, std::int64_t cost,
+                                 std::chrono::microseconds max_wait) {
+  if (cost > ceiling_) return without_store(false);
+  decision d;
+  if (subjects_.book_all(places_of(subject, cost), the_clock, max_wait.count(), d)) {
+    return without_store(false);
+  }
+  d.source = source::fallback;
+  return d;
+}
+
+namespace {
+
+/// raise, closed, fallback, open.
+int strictness(on_failure f) {
+  switch (f) {
+    case on_failure::raise:
+      return 3;
+    case on_failure::closed:
+      return 2;
+    case on_failure::fallback:
+      return 1;
+    case on_failure::open:
+      break;
+  }
+  return 0;
+}
+
+/// Of a joint check: each limiter that has a local share is asked for it. Not one step, as in a store: who asks in between
+/// may make the last of them refuse what the others have counted; never the other way round.
+decision from_local_shares(const check& c) {
+  std::vector<decision> each;
+  std::vector<std::int16_t> places;  // of their first tiers
+  const auto ask = [&](auto&& how) {
+    std::size_t i = 0;
+    const auto one = [&](const limiter_core& limiter, std::string_view subject, std::int64_t cost) {
+      if (limiter.fallback != nullptr) each[i] = how(*limiter.fallback, subject, cost, each[i]);
+      ++i;
+    };
+    one(*c.limiter, c.subject.view(), c.cost);
+    for (const term& t : c.further) one(*t.limiter, t.subject.view(), t.cost);
+  };
+  std::int16_t place = 0;
+  const auto add = [&](const limiter_core& limiter) {
+    each.push_back(without_store(true));  // of one that lets pass what the store cannot say
+    each.back().remaining = each.back().limit = unlimited;
+    places.push_back(place);
+    // A hold takes no place, and is not asked here.
+    place = static_cast<std::int16_t>(place + limiter.tiers.size() - (limiter.has_hold ? 1 : 0));
+  };
+  add(*c.limiter);
+  for (const term& t : c.further) add(*t.limiter);
+
+  ask([&](local_fallback& local, std::string_view subject, std::int64_t cost, const decision&) {
+    return local.fetch(subject, cost);
+  });
+  if (c.kind != check_kind::fetch) {
+    const bool allowed = std::all_of(each.begin(), each.end(),
+                                     [](const decision& d) { return d.allowed; });
+    ask([&](local_fallback& local, std::string_view subject, std::int64_t cost,
+            const decision& look) {
+      if (!allowed) {
+        // Who refuses is told, but counts nothing even if it would pass by now: a turn before now. See policies::book_at.
+        if (!look.allowed) local.acquire(subject, cost, std::chrono::microseconds{-1});
+        return look;
+      }
+      return local.record(subject, cost);
+    });
+  }
+  decision d = policies::combined(each);
+  if (!d.allowed) {
+    const auto by = static_cast<std::size_t>(d.tier);
+    d.tier = static_cast<std::int16_t>(places[by] + std::max<std::int16_t>(0, each[by].tier));
+  }
+  return d;
+}
+
+decision from_local_share(const check& c) {
+  local_fallback& local = *c.limiter->fallback;
+  switch (c.kind) {
+    case check_kind::record:
+      return local.record(c.subject.view(), c.cost);
+    case check_kind::acquire:
+      return local.acquire(c.subject.view(), c.cost, c.max_wait);
+    default:
+      return local.fetch(c.subject.view(), c.cost);
+  }
+}
+
+}  // namespace
+
+on_failure failure_policy_of(const check& c) {
+  on_failure strictest = c.limiter->failure;
+  for (const term& t : c.further) {
+    if (strictness(t.limiter->failure) > strictness(strictest)) strictest = t.limiter->failure;
+  }
+  return strictest;
+}
+
+void apply_failure_policy(check& c) {
+  const bool decides = c.kind == check_kind::record || c.kind == check_kind::fetch ||
+                       c.kind == check_kind::acquire;
+  if (!c.ec || !decides || !is_store_failure(c.ec)) return;
+  const on_failure policy = failure_policy_of(c);
+  if (policy == on_failure::raise) return;
+  c.ec = {};
+  if (policy == on_failure::fallback) {
+    c.answer = c.further.empty() ? from_local_share(c) : from_local_shares(c);
+  } else {
+    c.answer = without_store(policy == on_failure::open);
+    c.answer.limit = c.limiter->nominal_limit;
+  }
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,218 @@
+#include "limiter/lease_keeper.hpp"
+
+#include <boost/asio/error.hpp>
+#include <vector>
+
+#include "check/limiter_spec.hpp"
+
+namespace weir::detail {
+
+namespace asio = boost::asio;
+
+namespace {
+
+lease_book::time now() { return std::chrono::steady_clock::now(); }
+
+/// Hands them over to their own executors: none runs here.
+void finish_all(check_list&& done, error_code ec) {
+  while (!done.empty()) {
+    check& c = done.front();
+    done.pop_front();
+    c.ec = ec;
+    c.finish(delivery::post);
+  }
+}
+
+}  // namespace
+
+/// A renewal or a leave: nobody's but ours.
+class lease_keeper::call final : public check {
+ public:
+  static void start(const core_ptr& core, check_kind kind, std::int64_t lease, short_text subject,
+                    std::chrono::microseconds timeout) {
+    start_check(*new call(core, request{kind, std::move(subject), lease, timeout}));
+  }
+
+  time left_at() const noexcept { return std::max(started_, sent); }
+
+ private:
+  call(const core_ptr& core, request&& asked) : check(core, std::move(asked)), started_(now()) {}
+
+  void finish(delivery how) override {
+    const std::unique_ptr<call> self(this);
+    if (how == delivery::discard || kind != check_kind::renew) return;
+    limiter->leases->on_renewed(*this);
+  }
+
+  const time started_;
+};
+
+void lease_keeper::add(const core_ptr& core, std::int64_t lease, short_text subject, time sent) {
+  const std::lock_guard lock(mutex_);
+  book_.add(lease, std::move(subject), sent);
+  arm(core);
+}
+
+void lease_keeper::release(const core_ptr& core, std::int64_t lease) {
+  std::optional<lease_book::entry> left;
+  {
+    const std::lock_guard lock(mutex_);
+    left = book_.remove(lease);
+    if (!left) return;
+    for (check& c : left->watchers) c.stage = check_stage::done;
+    arm(core);
+  }
+  finish_all(std::move(left->watchers), asio::error::operation_aborted);
+  if (left->stands == lease_book::standing::gone) return;
+  // It may wait in line for as long as that can be of use; then the lease has lapsed by itself.
+  const auto time_left = std::chrono::duration_cast<std::chrono::microseconds>(left->good_until -
+                                                                               now());
+  call::start(core, check_kind::leave, lease, std::move(left->subject),
+              std::max(time_left, std::chrono::microseconds{0}));
+}
+
+void lease_keeper::give_back(const core_ptr& core, std::int64_t lease, short_text subject) {
+  call::start(core, check_kind::leave, lease, std::move(subject), length_);
+}
+
+bool lease_keeper::is_held(std::int64_t lease) {
+  const std::lock_guard lock(mutex_);
+  const lease_book::entry* e = book_.find(lease);
+  // By the clock too: a process that was stopped may ask before its timer has said so.
+  return e != nullptr && e->stands == lease_book::standing::held && now() < e->good_until;
+}
+
+void lease_keeper::watch(check& c) {
+  {
+    const std::lock_guard lock(mutex_);
+    lease_book::entry* e = book_.find(c.cost);
+    const bool is_held = e != nullptr && e->stands == lease_book::standing::held;
+    if (is_held && !closed_ && !context_gone_) {
+      c.stage = check_stage::waiting;
+      e->watchers.push_back(c);
+      return;
+    }
+    if (e == nullptr) c.ec = asio::error::operation_aborted;
+    if (is_held) c.ec = error::store_closed;
+    c.stage = check_stage::done;
+  }
+  c.finish(delivery::post);
+}
+
+void lease_keeper::unwatch(check& c) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (c.stage == check_stage::done) return;
+    c.line.unlink();
+    c.stage = check_stage::done;
+  }
+  c.ec = asio::error::operation_aborted;
+  c.finish(delivery::post);
+}
+
+/// Under the mutex.
+void lease_keeper::arm(const core_ptr& core) {
+  if (closed_ || context_gone_) return;
+  const time next = book_.wakeup();
+  if (next == time::max()) {
+    // With nothing to wait for, run() may return.
+    if (armed_ != time::max()) timer_->cancel();
+    armed_ = time::max();
+  } else if (next < armed_) {
+    armed_ = next;
+    if (!timer_) {
+      timer_.emplace(core->store->get_executor());
+      core->store->limiters().add(core);
+    }
+    timer_->expires_at(next);
+    timer_->async_wait([core](error_code ec) {
+      if (!ec) core->leases->on_timer(core);
+    });
+  }
+}
+
+void lease_keeper::on_timer(const core_ptr& core) {
+  {
+    const std::lock_guard lock(mutex_);
+    armed_ = time::max();
+  }
+  look_after(core, {});
+}
+
+void lease_keeper::on_renewed(const call& c) {
+  // The lease may have come after the store had told its limiters that it closes.
+  if (c.ec == error::store_closed) return close();
+  using outcome = lease_book::outcome;
+  const outcome what = c.ec ? outcome::unclear : c.answer.allowed ? outcome::kept : outcome::gone;
+  check_list told;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    if (book_.answered(c.cost, what, c.left_at(), now())) told.swap(book_.find(c.cost)->watchers);
+    for (check& w : told) w.stage = check_stage::done;
+  }
+  look_after(c.limiter, std::move(told));
+}
+
+/// Does what is due; those in `told` hear of a loss as well.
+void lease_keeper::look_after(const core_ptr& core, check_list told) {
+  struct renewal {
+    std::int64_t lease;
+    short_text subject;
+  };
+  std::vector<renewal> renewals;
+  {
+    const std::lock_guard lock(mutex_);
+    while (const auto due = book_.next(now())) {
+      lease_book::entry& e = *book_.find(due->lease);
+      if (due->lost) {
+        for (check& c : e.watchers) c.stage = check_stage::done;
+        told.splice(told.end(), e.watchers);
+      } else {
+        renewals.push_back({due->lease, e.subject});
+      }
+    }
+    arm(core);
+  }
+  finish_all(std::move(told), {});
+  for (renewal& r : renewals) {
+    // No longer: after an answer that never came there is time to ask again.
+    call::start(core, check_kind::renew, r.lease, std::move(r.subject), length_ / 3);
+  }
+}
+
+/// Under the mutex.
+check_list lease_keeper::take_watchers() {
+  check_list all;
+  book_.for_each([&](lease_book::entry& e) {
+    for (check& c : e.watchers) c.stage = check_stage::done;
+    all.splice(all.end(), e.watchers);
+  });
+  return all;
+}
+
+void lease_keeper::close() {
+  check_list told;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    // With nothing to wait for, run() may return.
+    if (timer_) timer_->cancel();
+    armed_ = time::max();
+    told = take_watchers();
+  }
+  finish_all(std::move(told), error::store_closed);
+}
+
+void lease_keeper::context_shut_down() noexcept {
+  check_list dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    context_gone_ = true;
+    timer_.reset();
+    dropped = take_watchers();
+  }
+  discard(std::move(dropped));
+}
+
+}  // namespace weir::detail

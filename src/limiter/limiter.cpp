@@ -1,0 +1,174 @@
+#include "weir/limiter.hpp"
+
+#include <algorithm>
+
+#include "check/clock.hpp"
+#include "check/limiter_spec.hpp"
+#include "limiter/lease_keeper.hpp"
+#include "limiter/settled_ids.hpp"
+#include "policy/tier_set.hpp"
+#include "waiting/acquire_queue.hpp"
+
+namespace weir {
+
+limiter::limiter(const weir::store& store, std::string_view resource, const weir::policy& policy,
+                 const limiter_options& options)
+    : limiter(store, resource, weir::tiers(policy), options) {}
+
+limiter::limiter(const weir::store& store, std::string_view resource, const weir::tiers& tiers,
+                 const limiter_options& options)
+    : core_(std::make_shared<detail::limiter_core>(store.backend(), resource, tiers, options)) {}
+
+std::string_view limiter::resource() const noexcept { return core_->resource; }
+
+boost::asio::any_io_executor limiter::get_executor() const noexcept {
+  return core_->store->get_executor();
+}
+
+limiter::answer_to_vendor limiter::heed(int status, std::span<const header_field> headers,
+                                        const response_options& options) const {
+  const time_point now = policies::to_time_point(detail::read_clock({}));
+  const vendor_feedback said = read_feedback(status, headers, now, core_->vendor);
+  const auto asked = said.blocked_for.value_or(std::chrono::microseconds{0});
+  const auto pause = said.refused && asked.count() == 0 ? core_->usual_cool_down : asked;
+  const vendor_quota& quota = core_->follows == vendor_count::tokens ? said.tokens : said.requests;
+  const bool follows = core_->follows != vendor_count::none && quota.remaining &&
+                       *quota.remaining < options.known_remaining;
+  decision spoke_of;
+  if (pause.count() > 0 || !follows) {
+    spoke_of.allowed = pause.count() <= 0;  // nothing to tell the store
+    return {detail::check_kind::cool_down, pause.count(), spoke_of};
+  }
+  spoke_of.limit = quota.limit.value_or(0);
+  return {detail::check_kind::lower, std::min(*quota.remaining, max_units), spoke_of};
+}
+
+namespace detail {
+namespace {
+
+constexpr std::chrono::microseconds longest_max_wait = std::chrono::hours{31 * 24};
+
+error validate(const limiter_core& limiter, std::string_view subject, std::int64_t cost) {
+  if (subject.empty() || subject.size() > max_subject_size) return error::invalid_subject;
+  if (cost < 1 || cost > max_units) return error::invalid_cost;
+  if (cost > limiter.ceiling) return error::cost_exceeds_limit;
+  return error{};
+}
+
+/// Of a joint check: every key in one slot, none twice, no limiter that counts what is refused.
+error validate_together(const check& c) {
+  bool fits = !c.limiter->counts_refused;
+  std::size_t tiers = c.limiter->tiers.size();
+  for (const term& t : c.further) {
+    fits = fits && t.limiter->store == c.limiter->store && !t.limiter->counts_refused;
+    tiers += t.limiter->tiers.size();
+  }
+  if (!fits || tiers > policies::max_tiers) return error::cannot_combine;
+  std::vector<std::string> keys;
+  for_each_tier(
+      c, [&](const limiter_core& limiter, std::string_view subject, std::int64_t, std::size_t tier) {
+        // Holds are only looked at: limiters of one resource and subject share one.
+        if (std::holds_alternative<policies::hold>(limiter.tiers[tier])) return;
+        limiter.append_key(keys.emplace_back(), subject, tier);
+        fits = fits && hash_tag(keys.back()) == hash_tag(keys.front());
+      });
+  std::sort(keys.begin(), keys.end());
+  fits = fits && std::adjacent_find(keys.begin(), keys.end()) == keys.end();
+  return fits ? error{} : error::cannot_combine;
+}
+
+bool lowers_nothing(const check& c) {
+  const auto& tiers = c.limiter->tiers;
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    const std::int64_t limit = std::visit([](const auto& k) { return k.limit(); }, tiers[i]);
+    if (limit != unlimited && left_in(c, i) < limit) return false;
+  }
+  return true;
+}
+
+bool settles(const check& c) noexcept {
+  return c.kind == check_kind::refund || c.kind == check_kind::charge;
+}
+
+/// Whether that holds for every limiter which the check asks.
+template <class F>
+bool all_limiters(const check& c, F&& holds) {
+  return holds(*c.limiter) && std::all_of(c.further.begin(), c.further.end(),
+                                          [&](const term& t) { return holds(*t.limiter); });
+}
+
+/// Where an acquire waits: of several limiters, in the store's waiting room instead.
+waiting_line* line_of(const check& c) {
+  const bool is_in_line = c.kind == check_kind::acquire && c.further.empty();
+  return is_in_line ? c.limiter->line.get() : nullptr;
+}
+
+/// Of a refund or charge; `answer` is the decision.
+error validate_settlement(const check& c) {
+  const error e = validate(*c.limiter, c.subject.view(), 1);
+  if (e != error{}) return e;
+  if (c.cost < 0 || c.cost > max_units) return error::invalid_cost;
+  const receipt& r = c.answer.receipt;
+  if (r.id == 0) return error{};  // it took nothing
+  const bool can = c.limiter->can_settle && r.of == c.limiter->origin_of(c.subject.view()) &&
+                   (c.kind == check_kind::charge || c.cost <= r.cost);
+  return can ? error{} : error::cannot_settle;
+}
+
+error validate(const check& c) {
+  if (settles(c)) return validate_settlement(c);
+  if (c.kind == check_kind::reset) return validate(*c.limiter, c.subject.view(), 1);
+  if (c.kind == check_kind::cool_down || c.kind == check_kind::lower) {
+    return c.limiter->has_hold ? validate(*c.limiter, c.subject.view(), 1)
+                               : error::feedback_disabled;
+  }
+  if (const error e = validate(*c.limiter, c.subject.view(), c.cost); e != error{}) return e;
+  for (const term& t : c.further) {
+    if (const error e = validate(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
+  }
+  const auto can_book = [](const limiter_core& l) { return l.can_book; };
+  if (c.kind == check_kind::acquire && !all_limiters(c, can_book)) return error::cannot_wait;
+  return c.further.empty() ? error{} : validate_together(c);
+}
+
+}  // namespace
+
+void start_check(check& c) {
+  if (c.kind == check_kind::watch) return c.limiter->leases->watch(c);
+  if (const error e = validate(c); e != error{}) c.ec = e;
+  if (!c.ec && c.kind == check_kind::cool_down) {
+    c.was_cut = c.cost > c.limiter->max_cool_down;
+    c.cost = std::clamp<std::int64_t>(c.cost, 0, c.limiter->max_cool_down);
+  }
+  c.max_wait = c.kind == check_kind::acquire
+                   ? std::clamp(c.max_wait, std::chrono::microseconds{0}, longest_max_wait)
+                   : std::chrono::microseconds{0};
+  if (c.kind == check_kind::lower && lowers_nothing(c)) c.answer.allowed = true;
+  // A response that asks for no pause, or nothing to lower.
+  const bool is_answered = !settles(c) && c.answer.allowed;
+  if (settles(c)) {
+    c.once = c.answer.receipt.id;
+    // It took nothing, or all has been done: no marker that the store may have lost is asked.
+    if (c.once == 0 || settled_ids::of_process().contains(c.once)) {
+      c.kind = check_kind::look;
+      c.once = 0;
+    }
+    if (c.ec || c.kind == check_kind::look) c.answer = {};
+  }
+  if (c.ec || is_answered) {  // nothing to ask the store
+    c.stage = check_stage::done;
+    c.finish(delivery::post);
+    return;
+  }
+  if (waiting_line* line = line_of(c)) return line->arrive(c);
+  c.limiter->store->start(c);
+}
+
+void cancel_check(check& c, cancel_scope scope) {
+  if (c.kind == check_kind::watch) return c.limiter->leases->unwatch(c);
+  if (waiting_line* line = line_of(c)) return line->cancel(c, scope);
+  c.limiter->store->cancel(c, scope);
+}
+
+}  // namespace detail
+}  // namespace weir

@@ -1,0 +1,25 @@
+#include "weir/store.hpp"
+
+#include "check/store_backend.hpp"
+#include "redis/url.hpp"
+#include "weir/memory_store.hpp"
+#include "weir/redis_store.hpp"
+
+namespace weir {
+
+store::store(std::shared_ptr<detail::store_backend> backend) noexcept
+    : backend_(std::move(backend)) {}
+
+boost::asio::any_io_executor store::get_executor() const noexcept {
+  return backend_->get_executor();
+}
+
+void store::close() { backend_->close(); }
+
+store open_store(const boost::asio::any_io_executor& executor, std::string_view url) {
+  detail::store_url parsed = detail::parse_store_url(url);
+  if (parsed.kind == detail::store_url::kind::memory) return make_memory_store(executor);
+  return make_redis_store(executor, std::move(parsed.redis));
+}
+
+}  // namespace weir

@@ -1,0 +1,53 @@
+#include "limiter/settled_ids.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+
+#include "check/random_number.hpp"
+
+namespace weir::detail {
+
+settled_ids& settled_ids::of_process() {
+  // Never destroyed: checks end as late as their contexts do.
+  static std::atomic<settled_ids*> of_this{nullptr};
+  settled_ids* known = of_this.load(std::memory_order_acquire);
+  while (known == nullptr || known->salt_ != fork_salt()) {
+    auto fresh = std::make_unique<settled_ids>();
+    fresh->salt_ = fork_salt();
+    if (of_this.compare_exchange_weak(known, fresh.get(), std::memory_order_acq_rel)) {
+      known = fresh.release();
+    }
+  }
+  return *known;
+}
+
+bool settled_ids::contains(std::uint64_t id, policies::instant now) {
+  const std::lock_guard lock(mutex_);
+  const memory::settled_mark* found = find(id);
+  return found != nullptr && !found->is_over(now);
+}
+
+void settled_ids::add(std::uint64_t id, policies::instant now) {
+  const std::lock_guard lock(mutex_);
+  // Two looks for each that comes: the old go as fast as new ones come.
+  ids_.tidy(now, 2, 8);
+  if (memory::settled_mark* found = find(id)) {
+    found->until = now + minute;
+  } else if (ids_.size() < most) {
+    ids_.add({id, now + minute});
+  }
+}
+
+memory::settled_mark* settled_ids::find(std::uint64_t id) noexcept {
+  return ids_.find(memory::settled_mark::hash_of(id),
+                   [&](const memory::settled_mark& m) { return m.id == id; });
+}
+
+policies::instant settled_ids::read_steady_clock() noexcept {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,22 @@
+#include <boost/system/system_error.hpp>
+
+#include "net/session.hpp"
+#include "redis/options_check.hpp"
+#include "weir/redis_store.hpp"
+
+namespace weir {
+
+store make_redis_store(const boost::asio::any_io_executor& executor, redis_options options) {
+  if (const std::string fault = detail::fault_of(options); !fault.empty()) {
+    throw boost::system::system_error(make_error_code(error::invalid_options),
+                                      "redis_options: " + fault);
+  }
+  auto session = std::make_shared<net::session>(executor, std::move(options));
+  session->open();
+  // Pending I/O keeps the session alive; what users hold is a handle whose end closes it.
+  auto* raw = session.get();
+  return store(std::shared_ptr<detail::store_backend>(
+      raw, [session = std::move(session)](detail::store_backend*) { session->close(); }));
+}
+
+}  // namespace weir

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "policy/arithmetic.hpp"
+#include "policy/script_arguments.hpp"
+
+namespace weir::policies {
+
+/// What a cool-down leaves: nothing passes before `until`. It stands as a last tier behind a limiter's policy. A check looks
+/// and counts nothing; a hold made with a pause, when recorded, moves `until`, and only ever to a later time.
+///
+/// The clock. Nobody may ask for more than longest_pause: a time further ahead was not written by this clock, and holds
+/// nothing back.
+class hold {
+ public:
+  struct state {
+    instant until = 0;  // 0: never held
+    friend bool operator==(const state&, const state&) = default;
+  };
+
+  static constexpr span longest_pause = span{31} * 24 * 3600 * 1'000'000;
+
+  /// 0 <= pause <= longest_pause.
+  explicit hold(span pause = 0) noexcept : pause_(pause) {}
+
+  units ceiling() const noexcept { return max_units; }
+  units limit() const noexcept { return unlimited; }
+
+  decision record(state& s, moment now, units cost) const noexcept;
+  decision fetch(const state& s, moment now, units cost) const noexcept;
+  instant matters_until(const state& s) const noexcept { return s.until; }
+
+  // Its other half is cool_down.lua.
+  static constexpr std::size_t script_constants = 2;  // arguments()
+  static constexpr std::size_t reply_width = 1;
+  static constexpr std::string_view key_suffix = "h";
+  static constexpr bool can_book = true;
+  static constexpr bool can_settle = true;
+  static std::string_view script() noexcept;
+  /// It counts nothing.
+  void give_back(state&, instant, const ticket&, units) const noexcept {}
+  void charge(state&, instant, units) const noexcept {}
+  void lower(state&, instant, units) const noexcept {}
+  static std::string_view settle_script() noexcept {
+    return "local function give_back() end\nlocal charge, lower = give_back, give_back\n";
+  }
+  using replay = state;
+  script_arguments arguments(units) const noexcept { return {longest_pause, pause_}; }
+  bool coalesces() const noexcept { return true; }
+  static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
+
+ private:
+  span pause_;
+};
+
+}  // namespace weir::policies

@@ -1,0 +1,330 @@
+#include "policy/tier_set.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace weir::policies {
+namespace {
+
+template <class State, class F>
+decision with_state(const tier<State>& t, F&& f) {
+  return std::visit(
+      [&]<class Kernel>(const Kernel& k) {
+        // The kernel's own state in a store, what the script replied with on the way back from one.
+        using state = std::conditional_t<std::is_same_v<State, any_state>, typename Kernel::state,
+                                         typename Kernel::replay>;
+        return f(k, std::get<state>(*t.state));
+      },
+      *t.rules);
+}
+
+template <class State>
+decision fetch(const tier<State>& t, moment now) {
+  return with_state(t, [&](const auto& k, const auto& s) { return k.fetch(s, now, t.cost); });
+}
+
+template <class State>
+decision record(const tier<State>& t, moment now) {
+  return with_state(t, [&](const auto& k, auto& s) { return k.record(s, now, t.cost); });
+}
+
+/// What the request leaves behind in the first buckets.
+template <class State>
+void append_buckets(receipt& to, std::span<const tier<State>> tiers, std::span<const decision> each) {
+  std::size_t bucket = 0;
+  to.buckets = {};
+  for (std::size_t i = 0; i < tiers.size() && bucket < to.buckets.size(); ++i) {
+    if (std::holds_alternative<meter>(*tiers[i].rules)) {
+      to.buckets[bucket++] = each[i].receipt.buckets[0];
+    }
+  }
+}
+
+/// combined(), where some tiers may be holds.
+template <class State>
+decision answer(std::span<const tier<State>> tiers, std::span<const decision> each) {
+  decision d = combined(each);
+  if (d.allowed) {
+    append_buckets(d.receipt, tiers, each);
+    d.receipt.counted_at = d.at.time_since_epoch().count();
+  }
+  if (d.allowed || d.tier < 0) return d;
+  const auto is_hold = [](const tier<State>& t) { return std::holds_alternative<hold>(*t.rules); };
+  auto by = static_cast<std::size_t>(d.tier);
+  if (d.held && by > 0) {
+    --by;
+    d.limit = each[by].limit;
+    d.used = each[by].used;
+  }
+  const auto before = std::count_if(tiers.begin(), tiers.begin() + static_cast<std::ptrdiff_t>(by),
+                                    is_hold);
+  const auto all = std::count_if(tiers.begin(), tiers.end(), is_hold);
+  const bool alone = static_cast<std::size_t>(all) + 1 == tiers.size();
+  d.tier = static_cast<std::int16_t>(alone ? -1 : static_cast<std::ptrdiff_t>(by) - before);
+  return d;
+}
+
+}  // namespace
+
+decision combined(std::span<const decision> of) noexcept {
+  const auto until = [](const decision& d, std::chrono::microseconds after) { return d.at + after; };
+  std::size_t chosen = 0;
+  time_point idle{}, turn{};
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    const decision& d = of[i];
+    const decision& best = of[chosen];
+    // Zero means now, whatever the time by that one's clock is.
+    if (d.reset_after.count() > 0) idle = std::max(idle, until(d, d.reset_after));
+    if (d.delay.count() > 0) turn = std::max(turn, until(d, d.delay));
+    if (d.allowed != best.allowed ? !d.allowed
+        : d.allowed               ? d.remaining < best.remaining
+                                  : until(d, d.retry_after) > until(best, best.retry_after)) {
+      chosen = i;
+    }
+  }
+  decision result = of[chosen];
+  result.reset_after = std::max(idle, result.at) - result.at;
+  result.delay = std::chrono::microseconds{0};
+  if (result.allowed) {
+    result.delay = std::max(turn, result.at) - result.at;
+  } else if (of.size() > 1) {
+    result.tier = static_cast<std::int16_t>(chosen);
+  }
+  return result;
+}
+
+/// When a request goes out that all of these let in. If it is one of several leaky buckets that delays it,
+/// the others have to count it from then on; else 0.
+template <class State>
+instant common_start(std::span<const tier<State>> tiers, std::span<const decision> each) {
+  instant start = 0;
+  std::size_t spaced = 0;
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    const auto* bucket = std::get_if<meter>(tiers[i].rules);
+    if (bucket == nullptr || !bucket->is_spaced()) continue;
+    start = std::max(start, (each[i].at + each[i].delay).time_since_epoch().count());
+    ++spaced;
+  }
+  return spaced > 1 ? start : 0;
+}
+
+template <class State>
+decision record(const tier<State>& t, moment now, instant start) {
+  const auto* bucket = std::get_if<meter>(t.rules);
+  if (start == 0 || bucket == nullptr || !bucket->is_spaced()) return record(t, now);
+  return with_state(t, [&]<class Kernel>(const Kernel& k, auto& s) {
+    if constexpr (std::is_same_v<Kernel, meter>) return k.record_from(start, s, now, t.cost);
+    return decision{};
+  });
+}
+
+template <class State>
+decision record_all(std::span<const tier<State>> tiers, moment now) {
+  std::array<decision, max_tiers> each;
+  bool allowed = true;
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    each[i] = fetch(tiers[i], now);
+    allowed = allowed && each[i].allowed;
+  }
+  const instant start = allowed ? common_start(tiers, {each.data(), tiers.size()}) : 0;
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    // Who refuses is told even so: a state far ahead of the clock is mended by that.
+    if (allowed || !each[i].allowed) each[i] = record(tiers[i], now, start);
+  }
+  return answer(tiers, {each.data(), tiers.size()});
+}
+
+template <class State>
+decision fetch_all(std::span<const tier<State>> tiers, moment now) {
+  std::array<decision, max_tiers> each;
+  for (std::size_t i = 0; i < tiers.size(); ++i) each[i] = fetch(tiers[i], now);
+  return answer(tiers, {each.data(), tiers.size()});
+}
+
+bool can_book(const kernel& k) noexcept {
+  return std::visit([](const auto& one) { return one.can_book; }, k);
+}
+
+/// The first time at which one of them would let it go, without a delay. It begins with what that says now.
+template <class State>
+instant own_turn(const tier<State>& t, instant now, decision d) {
+  instant turn = now;
+  // A leaky bucket that refuses would then ask for a delay; nothing more comes after that.
+  for (int i = 0; i < 2; ++i) {
+    const auto wait = d.allowed ? d.delay : d.retry_after;
+    if (wait.count() == 0) break;
+    const instant own = (d.at + wait).time_since_epoch().count();
+    turn = std::max(turn, own);
+    d = fetch(t, moment(now, own));
+  }
+  return turn;
+}
+
+/// As fetch_all(), for one whose turn has not come: whoever would only delay it refuses, too. So `tier` is the last to let it go.
+template <class State>
+decision refusal_of_turn(std::span<const tier<State>> tiers, instant now) {
+  std::array<decision, max_tiers> each;
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    decision& d = each[i];
+    d = fetch(tiers[i], now);
+    const instant turn = own_turn(tiers[i], now, d);
+    if (turn == now) continue;
+    d.allowed = false;
+    d.delay = {};
+    d.retry_after = to_time_point(turn) - d.at;
+  }
+  return answer(tiers, {each.data(), tiers.size()});
+}
+
+template <class State>
+decision book_at(std::span<const tier<State>> tiers, moment turn, span max_wait) {
+  const std::chrono::microseconds wait(turn.when - turn.clock);
+  if (wait.count() > max_wait) {
+    decision d = refusal_of_turn(tiers, turn.clock);
+    // Or whoever asks again would find it as far away.
+    if constexpr (std::is_same_v<State, any_state>) {
+      for (const tier<State>& t : tiers) {
+        with_state(t, [&](const auto& k, auto& s) {
+          if constexpr (requires { k.mend(s, turn.clock); }) k.mend(s, turn.clock);
+          return decision{};
+        });
+      }
+    }
+    d.allowed = false;
+    d.delay = {};
+    d.retry_after = wait - std::chrono::microseconds(max_wait);
+    return d;
+  }
+  decision d = tiers.size() == 1 ? record(tiers[0], turn) : record_all(tiers, turn);
+  if (wait.count() > 0) {
+    d.delay = wait;
+    d.reset_after += wait;
+    d.at -= wait;
+  }
+  return d;
+}
+
+template <class State>
+decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait,
+                  std::vector<std::int64_t>* found) {
+  instant turn = now;
+  for (const tier<State>& t : tiers) turn = std::max(turn, own_turn(t, now, fetch(t, now)));
+  const bool is_ahead = turn > now && turn - now <= max_wait;
+  if (found != nullptr && is_ahead) *found = found_in(tiers, now);
+  return book_at(tiers, moment(now, turn), max_wait);
+}
+
+template <class State>
+span pause_of(std::span<const tier<State>> tiers, instant clock) noexcept {
+  span left = 0;
+  for (const tier<State>& t : tiers) {
+    const auto* h = std::get_if<hold::state>(t.state);
+    // See hold: no longer one was written by this clock.
+    if (h != nullptr && h->until - clock <= hold::longest_pause)
+      left = std::max(left, h->until - clock);
+  }
+  return left;
+}
+
+tickets tickets_of(const decision& d, std::vector<std::int64_t> found) {
+  const instant turn = (d.at + d.delay).time_since_epoch().count();
+  const instant counted = d.receipt.counted_at > 0 ? d.receipt.counted_at : turn;
+  return {turn, counted, d.receipt.buckets, std::move(found)};
+}
+
+std::vector<std::int64_t> found_in(std::span<const tier<any_state>> tiers, instant clock) {
+  std::vector<std::int64_t> all;
+  for (const tier<any_state>& one : tiers) {
+    with_state(one, [&]<class Kernel>(const Kernel& k, const auto& s) {
+      std::array<std::int64_t, Kernel::reply_width> own{};
+      if constexpr (requires { k.fields(s, clock); }) own = k.fields(s, clock);
+      all.insert(all.end(), own.begin(), own.end());
+      return decision{};
+    });
+  }
+  return all;
+}
+
+void give_back_all(std::span<const tier<any_state>> tiers, instant clock, const tickets& all) {
+  std::size_t i = 0;
+  const auto kernel_of = [](const tier<any_state>& one) -> const kernel& { return *one.rules; };
+  each_ticket(all, tiers, kernel_of, [&]<class Kernel>(const Kernel& k, const ticket& t) {
+    const tier<any_state>& one = tiers[i++];
+    if constexpr (Kernel::can_settle) {
+      k.give_back(std::get<typename Kernel::state>(*one.state), clock, t, one.cost);
+    }
+  });
+}
+
+bool can_settle(const kernel& k) noexcept {
+  return std::visit([](const auto& one) { return one.can_settle; }, k);
+}
+
+kernel charging(const kernel& k) {
+  return std::visit(
+      [](const auto& one) -> kernel {
+        if constexpr (requires { one.endless(); }) return one.endless();
+        return one;
+      },
+      k);
+}
+
+void charge_all(std::span<const tier<any_state>> tiers, instant clock) {
+  for (const tier<any_state>& one : tiers) {
+    with_state(one, [&]<class Kernel>(const Kernel& k, auto& s) {
+      if constexpr (requires { k.endless(); }) {
+        const Kernel endless = k.endless();
+        // What is booked ahead comes first.
+        const decision d = endless.fetch(s, clock, one.cost);
+        endless.record(s, moment(clock, (d.at + d.retry_after).time_since_epoch().count()),
+                       one.cost);
+      } else if constexpr (Kernel::can_settle) {
+        k.charge(s, clock, one.cost);
+      }
+      return decision{};
+    });
+  }
+}
+
+void lower_all(std::span<const tier<any_state>> tiers, instant clock) {
+  for (const tier<any_state>& one : tiers) {
+    with_state(one, [&]<class Kernel>(const Kernel& k, auto& s) {
+      if constexpr (requires { k.endless(); }) {
+        const units left = k.fetch(s, clock, 1).remaining;
+        if (k.limit() != unlimited && left > one.cost) k.record(s, clock, left - one.cost);
+      } else if constexpr (Kernel::can_settle) {
+        k.lower(s, clock, one.cost);
+      }
+      return decision{};
+    });
+  }
+}
+
+template <class State>
+decision settled(std::span<const tier<State>> tiers, instant clock, bool done) {
+  std::array<decision, max_tiers> each;
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    each[i] = fetch(tier<State>{tiers[i].rules, tiers[i].state, 1}, clock);
+    // Nothing is asked for: the one with the least left tells.
+    each[i].allowed = true;
+    each[i].held = false;
+    each[i].retry_after = each[i].delay = {};
+  }
+  decision d = combined({each.data(), tiers.size()});
+  d.allowed = done;
+  return d;
+}
+
+template decision record_all(std::span<const tier<any_state>>, moment);
+template decision record_all(std::span<const tier<any_replay>>, moment);
+template decision fetch_all(std::span<const tier<any_state>>, moment);
+template decision fetch_all(std::span<const tier<any_replay>>, moment);
+template decision book_all(std::span<const tier<any_state>>, instant, span,
+                           std::vector<std::int64_t>*);
+template span pause_of(std::span<const tier<any_state>>, instant) noexcept;
+template span pause_of(std::span<const tier<any_replay>>, instant) noexcept;
+template decision book_at(std::span<const tier<any_replay>>, moment, span);
+template decision settled(std::span<const tier<any_state>>, instant, bool);
+template decision settled(std::span<const tier<any_replay>>, instant, bool);
+
+}  // namespace weir::policies

@@ -1,0 +1,254 @@
+#include "redis/connection_core.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "redis/error_reply.hpp"
+
+namespace weir::net {
+namespace {
+
+pipeline::options pipeline_options(const redis_options& o) {
+  return {.max_pending = std::max<std::size_t>(1, o.max_pending),
+          .max_keys_per_call = o.max_keys_per_call,
+          .timeout = o.timeout,
+          .breaker_failures = o.breaker_failures,
+          .breaker_pause = o.breaker_pause};
+}
+
+}  // namespace
+
+session_core::session_core(const redis_options& options, std::uint32_t seed)
+    : options_(options),
+      pipeline_(pipeline_options(options)),
+      backoff_(options.backoff_min, options.backoff_max, seed) {}
+
+detail::check_list session_core::abandon() {
+  state_ = state::stopped;
+  closed_ = stopping_ = true;
+  return pipeline_.abandon();
+}
+
+bool session_core::close(time now) {
+  if (std::exchange(closed_, true)) return false;
+  pipeline_.close();
+  give_up_ = now + options_.timeout;
+  return true;
+}
+
+void session_core::stop() {
+  stopping_ = true;
+  pipeline_.end();
+  open_wanted_ = false;
+  alarm_ = time::max();
+  close_wanted_ = true;
+  state_ = state::draining;
+}
+
+bool session_core::has_actions() const noexcept {
+  return open_wanted_ || close_wanted_ || (is_closing() && may_stop_ && pipeline_.is_idle()) ||
+         (state_ == state::greeting && !writing_ && greeting_wanted_) ||
+         (state_ == state::ready && !writing_ && pipeline_.wants_write());
+}
+
+session_core::actions session_core::next(time now) {
+  actions a;
+  if (is_closing() && may_stop_ && pipeline_.is_idle()) stop();
+  if (close_wanted_) {
+    close_wanted_ = false;
+    a.close = true;
+    gone(now);
+    return a;
+  }
+  if (open_wanted_) {
+    open_wanted_ = false;
+    a.open = opening_ = true;
+    a.elsewhere = std::exchange(turned_away_, false);
+    return a;
+  }
+  if (state_ != state::greeting && state_ != state::ready) return a;
+  if (!reading_) a.read = reading_ = true;
+  if (writing_) return a;
+  if (state_ == state::greeting) {
+    if (greeting_wanted_) a.write = handshake_->output();
+    greeting_wanted_ = false;
+  } else {
+    if (pipeline_.replies_due() == 0) waiting_since_ = now;
+    a.write = pipeline_.next_write(now);
+  }
+  writing_ = !a.write.empty();
+  return a;
+}
+
+// ---- before there is a connection
+
+void session_core::start_opening(time now) {
+  state_ = state::opening;
+  open_wanted_ = true;
+  alarm_ = now + options_.connect_timeout;
+}
+
+void session_core::opened(error e, time now) {
+  opening_ = false;
+  if (state_ != state::opening) {  // given up meanwhile
+    // Silence may also be that of a server which is stuck: the callers go on waiting, and are told in the end.
+    if (e != error{}) pipeline_.suspect(e);
+    return gone(now);
+  }
+  if (e != error{}) {
+    turned_away_ = true;
+    pipeline_.suspect(e);
+    if (e == error::tls_failed) pipeline_.refused(e);
+    return pause(now);
+  }
+  greet();
+}
+
+void session_core::greet() {
+  state_ = state::greeting;
+  handshake_.emplace(options_);
+  reader_.clear();
+  greeting_wanted_ = true;
+  heard_ = false;
+}
+
+void session_core::pause(time now) {
+  state_ = state::pausing;
+  alarm_ = now + backoff_.next();
+}
+
+// ---- while there is one
+
+void session_core::received(bool ok, std::size_t bytes, time now, error why) {
+  reading_ = false;
+  if (state_ == state::draining) return gone(now);
+  if (!ok) {
+    if (state_ != state::greeting) return ended();
+    // A server at its maxclients says so and hangs up. One that expects TLS, or a proxy that reaches none, just hangs up.
+    return lost(why, heard_ ? handshake_->failure() : error::hung_up);
+  }
+  reader_.commit(bytes);
+
+  if (state_ == state::greeting) {
+    heard_ = true;
+    using step = redis::handshake::step;
+    error_code ec;
+    while (const redis::reply_view* reply = reader_.next(ec)) {
+      const step s = handshake_->on_reply(*reply);
+      if (s == step::going) continue;
+      if (s == step::failed) return lost(handshake_->failure(), handshake_->failure());
+      if (s == step::again) {
+        greeting_wanted_ = true;
+        return;
+      }
+      state_ = state::ready;
+      was_ready_ = true;
+      pipeline_.connected(handshake_->known_scripts());
+      if (!writing_) handshake_.reset();  // else the write under way is its output
+      last_answer_ = now;
+      watch(now);
+      break;
+    }
+    // Whatever this is, nothing of the callers' was sent to it: they wait on, as for a server that is not there.
+    if (ec) return lost(error::outcome_unknown, error::not_redis);
+    if (state_ != state::ready) return;
+  }
+
+  const std::size_t due = pipeline_.replies_due();
+  const auto stream = pipeline_.consume(reader_, now);
+  // Bytes alone, and pushes, say nothing of whether the server serves.
+  if (pipeline_.replies_due() < due) last_answer_ = now;
+  if (pipeline_.has_served()) backoff_.reset();
+  switch (stream) {
+    case pipeline::stream_state::good:
+      break;
+    case pipeline::stream_state::broken:
+      lost(error::protocol_error);
+      break;
+    case pipeline::stream_state::unwelcome:
+      lost(error::outcome_unknown);
+      break;
+  }
+}
+
+void session_core::written(bool ok, std::size_t bytes, time now) {
+  writing_ = false;
+  if (state_ == state::draining) {
+    sent_ = bytes;
+    return gone(now);
+  }
+  if (!ok) {
+    ended();
+    sent_ = bytes;
+    return;
+  }
+  if (state_ == state::ready) handshake_.reset();
+  pipeline_.write_done();
+}
+
+/// Gives the connection up. In the greeting, the reason is the server's own answer, and the suspicion is for those who
+/// wait in vain for a better one.
+void session_core::lost(error reason, error suspicion) {
+  pipeline_.suspect(suspicion);
+  reason_ = reason;
+  state_ = state::draining;
+  close_wanted_ = true;
+  turned_away_ = true;
+  alarm_ = time::max();
+}
+
+/// The other side has ended the connection. One that served may have restarted: it is the first to be asked again.
+void session_core::ended() {
+  lost(error::outcome_unknown, was_ready_ ? error{} : error::hung_up);
+  if (was_ready_) turned_away_ = !pipeline_.has_served();
+}
+
+/// The end of draining, once the close has been handed out and everything under way has come back.
+void session_core::gone(time now) {
+  if (opening_ || reading_ || writing_ || close_wanted_) return;
+  if (stopping_) {
+    state_ = state::stopped;
+    return;
+  }
+  if (was_ready_) {
+    was_ready_ = false;
+    pipeline_.disconnected(reason_, sent_, now);
+  } else if (reason_ != error::outcome_unknown && !redis::is_passing(reason_)) {
+    pipeline_.refused(reason_);  // waiting does not mend it
+  }
+  pause(now);
+}
+
+// ---- time
+
+void session_core::watch(time now) {
+  alarm_ = now + std::min(options_.silence_timeout, options_.ping_interval) / 2;
+}
+
+void session_core::on_time(time now) {
+  pipeline_.expire(now);
+  if (is_closing() && now >= give_up_) return stop();
+  if (now < alarm_) return;
+  switch (state_) {
+    case state::pausing:
+      return start_opening(now);
+    case state::opening:
+    case state::greeting:
+      return lost(error::outcome_unknown);
+    case state::ready:
+      // A write may be stuck though nothing is due: its replies came before all of it was taken.
+      if (pipeline_.replies_due() > 0 || writing_) {
+        if (now - std::max(last_answer_, waiting_since_) >= options_.silence_timeout) {
+          return lost(error::outcome_unknown);
+        }
+      } else if (now - last_answer_ >= options_.ping_interval) {
+        pipeline_.ping();
+      }
+      return watch(now);
+    case state::draining:
+    case state::stopped:
+      break;
+  }
+}
+
+}  // namespace weir::net

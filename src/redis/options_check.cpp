@@ -1,0 +1,147 @@
+#include "redis/options_check.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+namespace weir::detail {
+namespace {
+
+constexpr std::size_t max_host_length = 255;
+
+using std::chrono::microseconds;
+
+// Longer durations overflow once they are added to a clock, and nothing waits unboundedly.
+constexpr microseconds longest = std::chrono::hours{24};
+// Half of it is the pause between two looks at a connection.
+constexpr microseconds shortest_silence = std::chrono::milliseconds{10};
+
+/// "10ms", as one would write it.
+std::string text_of(microseconds d) {
+  const std::int64_t us = d.count();
+  if (us % 3'600'000'000 == 0) return std::to_string(us / 3'600'000'000) + "h";
+  if (us % 1000 == 0) return std::to_string(us / 1000) + "ms";
+  return std::to_string(us) + "us";
+}
+
+struct time_range {
+  const char* field;
+  microseconds value;
+  microseconds low;
+};
+
+struct number_range {
+  const char* field;
+  std::uint64_t value;
+  std::uint64_t low;
+  std::uint64_t high;
+};
+
+std::string fault_of(const time_range& r) {
+  if (r.value >= r.low && r.value <= longest) return {};
+  return std::string(r.field) + " is not from " + text_of(r.low) + " to " + text_of(longest);
+}
+
+std::string fault_of(const number_range& r) {
+  if (r.value >= r.low && r.value <= r.high) return {};
+  return std::string(r.field) + " is not from " + std::to_string(r.low) + " to " +
+         std::to_string(r.high);
+}
+
+template <class Ranges>
+std::string first_fault(const Ranges& ranges) {
+  for (const auto& r : ranges) {
+    if (std::string fault = fault_of(r); !fault.empty()) return fault;
+  }
+  return {};
+}
+
+/// A duration in milliseconds, which may be too long to be counted in microseconds.
+microseconds in_range(std::chrono::milliseconds d) {
+  const std::chrono::milliseconds most = std::chrono::hours{48};
+  return std::clamp(d, -most, most);
+}
+
+std::string fault_of_numbers(const redis_options& o) {
+  constexpr microseconds one_ms = std::chrono::milliseconds{1};
+  const time_range times[] = {
+      {"timeout", o.timeout, microseconds{1}},
+      {"connect_timeout", in_range(o.connect_timeout), one_ms},
+      {"silence_timeout", in_range(o.silence_timeout), shortest_silence},
+      {"ping_interval", in_range(o.ping_interval), shortest_silence},
+      {"backoff_min", in_range(o.backoff_min), one_ms},
+      {"backoff_max", in_range(o.backoff_max), one_ms},
+      {"breaker_pause", in_range(o.breaker_pause), one_ms},
+  };
+  if (std::string fault = first_fault(times); !fault.empty()) return fault;
+  if (o.backoff_max < o.backoff_min) return "backoff_max is less than backoff_min";
+  const number_range numbers[] = {
+      {"port", o.unix_path.empty() ? o.port : std::uint16_t{1}, 1, 65'535},
+      {"breaker_failures", o.breaker_failures, 0, 1'000'000'000},
+      {"max_pending", o.max_pending, 1, 1'000'000'000},
+      {"max_keys_per_call", o.max_keys_per_call, 1, 1000},
+  };
+  return first_fault(numbers);
+}
+
+constexpr bool is_control(char c) noexcept {
+  return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7f;
+}
+constexpr bool is_control_or_space(char c) noexcept { return is_control(c) || c == ' '; }
+
+/// A NUL would end a name early, where it is checked or where it is used.
+std::string fault_of_name(const std::string& name, const char* what) {
+  if (name.size() > max_host_length) return std::string(what) + " is longer than 255 characters";
+  if (std::ranges::any_of(name, is_control_or_space)) {
+    return std::string(what) + " contains a space or a control character";
+  }
+  return {};
+}
+
+std::string fault_of_tls(const redis_options& o) {
+  if (!o.tls) {
+    // More likely forgotten than meant, and then everything would go out in the clear.
+    for (const std::string* given :
+         {&o.tls_ca_file, &o.tls_cert_file, &o.tls_key_file, &o.tls_server_name}) {
+      if (!given->empty()) return "there are TLS options, but tls is off: set tls, or rediss://";
+    }
+    return {};
+  }
+  if (!o.unix_path.empty()) return "TLS goes over TCP, not over a Unix socket";
+  if (o.tls_cert_file.empty() != o.tls_key_file.empty()) {
+    return "tls_cert_file and tls_key_file go together: give both or none";
+  }
+  if (!o.tls_verify && !o.tls_ca_file.empty()) {
+    return "tls_verify is off, so that tls_ca_file would do nothing: drop one of them";
+  }
+  for (const std::string* file : {&o.tls_ca_file, &o.tls_cert_file, &o.tls_key_file}) {
+    if (std::ranges::any_of(*file, is_control)) return "a file name contains a control character";
+  }
+  return fault_of_name(o.tls_server_name, "tls_server_name");
+}
+
+}  // namespace
+
+std::string fault_of(const redis_options& o) {
+  if (std::string fault = fault_of_name(o.host, "the host"); !fault.empty()) return fault;
+  if (o.host.find(',') != std::string::npos) {
+    return "there is a ',' in the host: a store is one server, so name one host";
+  }
+  // CLIENT SETNAME takes '!' to '~' only, and the whole handshake would fail.
+  if (!std::ranges::all_of(o.client_name, [](char c) { return c > ' ' && c <= '~'; })) {
+    return "client_name contains something other than printable ASCII, or a space";
+  }
+  if (std::string fault = fault_of_numbers(o); !fault.empty()) return fault;
+  return fault_of_tls(o);
+}
+
+std::string fault_of(const memory_options& o) {
+  const number_range numbers[] = {
+      {"max_subjects", o.max_subjects, 1, 1'000'000'000'000},
+      {"max_settled", o.max_settled, 1, 1'000'000'000},
+      {"shards", o.shards, 1, 65'536},
+  };
+  return first_fault(numbers);
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,403 @@
+#include "redis/pipeline.hpp"
+
+#include <algorithm>
+#include <boost/asio/error.hpp>
+#include <utility>
+
+#include "check/detached_check.hpp"
+#include "redis/error_reply.hpp"
+
+namespace weir::net {
+namespace {
+
+using detail::check;
+using detail::check_list;
+using detail::check_stage;
+
+constexpr std::uint8_t max_resends = 2;
+constexpr std::chrono::milliseconds hold{25};
+constexpr std::chrono::seconds load_pause{1};  // after a server that takes no script
+constexpr std::size_t large_buffer = 1024 * 1024;
+constexpr std::chrono::hours max_timeout{24};  // far from where time points overflow
+const std::string nothing;
+
+/// What a check counts for in the bound on the line: long subjects are a matter of memory, not of number.
+std::size_t weight_of(const check& c) {
+  constexpr std::size_t unit = 1024;
+  std::size_t bytes = c.subject.view().size();
+  for (const detail::term& t : c.further) bytes += t.subject.view().size();
+  return 1 + bytes / unit;
+}
+
+/// A lease is lost by waiting behind calls that merely come later.
+bool is_urgent(const check& c) {
+  return c.kind == detail::check_kind::renew || c.kind == detail::check_kind::leave;
+}
+
+}  // namespace
+
+void pipeline::finish(check& c) {
+  c.line.unlink();
+  deadline_wheel::remove(c);
+  c.stage = check_stage::done;
+  pending_ -= weight_of(c);
+  done_.push_back(c);
+}
+
+void pipeline::finish_all(check_list& list, error e) {
+  while (!list.empty()) finish(list.front(), e);
+}
+
+std::chrono::microseconds pipeline::timeout_of(const check& c) const noexcept {
+  const auto wanted = c.timeout.count() != 0 ? c.timeout : options_.timeout;
+  return std::clamp<std::chrono::microseconds>(wanted, std::chrono::microseconds{0}, max_timeout);
+}
+
+void pipeline::submit(check& c, time now) {
+  const std::size_t before = pending_;
+  pending_ += weight_of(c);
+  const bool is_last = closed_ && !ended_ && detail::gives_back(c);
+  if (refusal_ != error{} && !is_last) return finish(c, refusal_);
+  // Alone, even the largest may wait. What gives back is bounded by what was booked.
+  const bool fits = before == 0 || pending_ <= options_.max_pending || is_urgent(c) ||
+                    detail::gives_back(c);
+  // While the circuit is open, a full line is a sign of that.
+  if (!fits) return finish(c, breaker_.is_open() ? error::circuit_open : error::overloaded);
+  // A turn on its way back has time, and waits for the next connection.
+  if (!c.unwanted && !breaker_.lets_through(now)) return finish(c, error::circuit_open);
+  c.deadline = now + timeout_of(c);
+  c.stage = check_stage::waiting;
+  (is_urgent(c) ? urgent_ : waiting_).push_back(c);
+  wheel_.add(c);
+  if (!may_send_ && window_.room(full_write()) > 0) {
+    may_send_ = c.deadline >= now + window_.expected(pending_);
+  }
+}
+
+void pipeline::cancel(check& c, detail::cancel_scope scope) {
+  if (c.stage == check_stage::done) return;
+  if (scope == detail::cancel_scope::only_unsent && c.stage != check_stage::waiting) return;
+  c.ec = boost::asio::error::operation_aborted;
+  give_up(c);
+}
+
+/// The caller is dropped. What may have been booked for it is to be given back.
+void pipeline::give_up(check& c) {
+  if (c.kind == detail::check_kind::acquire && c.stage != check_stage::waiting && !c.unwanted) {
+    check& other = detail::stand_in_for(c);
+    other.stage = c.stage;
+    other.position = c.position;
+    other.resends = c.resends;
+    c.line.swap_nodes(other.line);
+    pending_ += weight_of(other);
+  }
+  finish(c);
+}
+
+void pipeline::expire(time now) {
+  wheel_.expire(now, [this, now](check& c) {
+    // A store that has answered others meanwhile is slow, not silent. And an idle connection takes
+    // all that waits at once: what expires there before has only just come.
+    const time since = c.deadline - timeout_of(c);
+    const bool never_asked = c.stage == check_stage::waiting && calls_.empty() && !writing_;
+    const bool says_nothing = connected_ && (never_asked || last_answer_ >= since);
+    if (!says_nothing) breaker_.failed(since, now);
+    if (c.stage != check_stage::waiting) {
+      c.ec = error::no_reply;
+    } else if (!c.ec) {  // else the server's reason for not running it
+      c.ec = suspicion_ != error{} ? suspicion_ : error::timed_out;
+    }
+    give_up(c);
+  });
+  if (now >= held_until_) held_until_ = time::max();
+}
+
+void pipeline::connected(const redis::script_set& known) {
+  connected_ = true;
+  suspicion_ = {};
+  if (!closed_) refusal_ = {};
+  known_scripts_ = known;
+  load_failure_ = {};
+  no_loads_before_ = time::min();
+  ping_wanted_ = unwelcome_ = served_ = false;
+  held_until_ = time::max();
+  breaker_.succeeded();
+  window_.reset();
+  may_send_ = true;
+  recall_give_backs();
+}
+
+/// Give-backs that were passed over may still be in time, and have no order to keep.
+void pipeline::recall_give_backs() {
+  for (auto it = passed_over_.begin(); it != passed_over_.end();) {
+    check& c = *it++;
+    if (!detail::gives_back(c)) continue;
+    c.line.unlink();
+    again_.push_back(c);
+  }
+}
+
+void pipeline::refused(error reason) {
+  refusal_ = closed_ ? error::store_closed : reason;
+  finish_all(urgent_, reason);
+  finish_all(again_, reason);
+  finish_all(waiting_, reason);
+  finish_all(passed_over_, reason);
+}
+
+void pipeline::disconnected(error reason, std::size_t sent, time now) {
+  connected_ = false;
+  while (!calls_.empty()) {
+    redis::call c = std::move(calls_.front());
+    calls_.pop_front();
+    const bool in_write = calls_.size() < staged_;
+    if (in_write && c.end > sent) {
+      // The server cannot have seen all of it, so it cannot have run.
+      requeue(c);
+      continue;
+    }
+    for (redis::call_key& key : c.keys) {
+      while (!key.checks.empty()) {
+        breaker_.failed(now, now);
+        finish(key.checks.front(), reason);
+      }
+    }
+  }
+  staged_ = 0;
+  writing_ = false;
+}
+
+/// Back to the front of the line, behind what came back before.
+void pipeline::requeue(redis::call& c) {
+  for (redis::call_key& key : c.keys) {
+    for (auto it = key.checks.begin(); it != key.checks.end();) {
+      check& waiting = *it++;
+      waiting.stage = check_stage::waiting;
+      const bool is_stand_in = waiting.unwanted && waiting.kind == detail::check_kind::acquire;
+      if (is_stand_in) {
+        finish(waiting);  // nothing was booked, and now nothing need be
+      } else if (closed_ && !detail::gives_back(waiting)) {
+        finish(waiting, error::store_closed);
+      }
+    }
+    // A renewal behind the leave of its lease finds it gone, as it should.
+    const bool urgent = !key.checks.empty() && is_urgent(key.checks.front());
+    if (urgent) urgent_.splice(urgent_.end(), key.checks);
+    again_.splice(again_.end(), key.checks);
+  }
+}
+
+void pipeline::stage_ping(time now) {
+  redis::write_ping(out_);
+  calls_.emplace_back().sent = now;
+  ping_wanted_ = false;
+}
+
+/// In the same write as the call that needs it, and right before it: nothing that waits is overtaken.
+void pipeline::stage_load(std::size_t script, time now) {
+  if (known_scripts_[script] || now < no_loads_before_) return;
+  redis::write_load(out_, script);
+  redis::call load;
+  load.what = redis::call::purpose::load;
+  load.sent = now;
+  load.end = out_.size();
+  calls_.push_back(std::move(load));
+  ++staged_;
+  ++loads_[script];
+  known_scripts_.set(script);
+}
+
+void pipeline::stage(redis::call&& c, time now) {
+  if (c.what != redis::call::purpose::reset) {
+    stage_load(c.script(), now);
+    c.loads = loads_[c.script()];
+  }
+  redis::write_call(out_, c, scratch_);
+  c.end = out_.size();
+  c.sent = now;
+  c.sent_alone = window_.is_idle();
+  window_.sent(c.weight(), now);
+  for (redis::call_key& key : c.keys) {
+    for (check& waiting : key.checks) {
+      waiting.stage = check_stage::staged;
+      waiting.sent = now;
+      waiting.ec = {};
+    }
+  }
+  calls_.push_back(std::move(c));
+  ++staged_;
+}
+
+const std::string& pipeline::next_write(time now) {
+  if (!wants_write()) return nothing;
+  out_.clear();
+  if (out_.capacity() > large_buffer)
+    std::string().swap(out_);  // one big burst must not hold its memory for ever
+  if (ping_wanted_) stage_ping(now);
+  if (!held()) {
+    for (redis::call& c : pack(now)) stage(std::move(c), now);
+    waiting_.swap(again_);  // the next write's; what comes back until then goes before it
+    // With nothing under way, no reply will come that says so later.
+    may_send_ = window_.is_idle() || (!out_.empty() && window_.room(full_write()) > 0);
+  }
+  writing_ = !out_.empty();
+  return out_;
+}
+
+/// What the next write carries: nothing if all that waits has to wait for a reply.
+std::vector<redis::call>& pipeline::pack(time now) {
+  again_.splice(again_.end(), waiting_);
+  // A connection that is closing sends all that gives back.
+  const redis::coalescer::quota q{
+      .keys = window_.room(full_write()),
+      .reachable = closed_ ? time::min() : now + window_.expected(pending_)};
+  auto& calls = coalescer_.pack(urgent_, again_, q, passed_over_);
+  if (!calls.empty() || !window_.is_idle()) return calls;
+  // Nothing is under way that could tell whether the server is still as slow: one check asks.
+  return coalescer_.pack(urgent_, again_, {.keys = 1}, passed_over_);
+}
+
+void pipeline::write_done() {
+  for (auto it = calls_.end() - static_cast<std::ptrdiff_t>(staged_); it != calls_.end(); ++it) {
+    for (redis::call_key& key : it->keys) {
+      for (check& waiting : key.checks) waiting.stage = check_stage::written;
+    }
+  }
+  staged_ = 0;
+  writing_ = false;
+}
+
+/// Back into the line, unless it has been there too often.
+void pipeline::send_again(redis::call& c) {
+  for (redis::call_key& key : c.keys) {
+    for (auto it = key.checks.begin(); it != key.checks.end();) {
+      check& waiting = *it++;
+      if (++waiting.resends > max_resends) finish(waiting, error::script_missing);
+    }
+  }
+  requeue(c);
+}
+
+/// A server that takes no script is asked again after a pause: each load is some kilobytes.
+void pipeline::loaded(error e, time now) {
+  if (redis::is_passing(e)) return;
+  load_failure_ = e;
+  if (e != error{}) no_loads_before_ = now + load_pause;
+}
+
+/// The server answers, if only to say no. An answer that comes later than any caller of the store's
+/// own timeout would wait for heals nothing; one that is late for a shorter deadline does.
+void pipeline::heard(const redis::call& c, time now) {
+  if (!c.keys.empty()) window_.answered(c.weight(), c.sent, c.sent_alone, now);
+  may_send_ = true;
+  if (now - c.sent > options_.timeout) return;
+  last_answer_ = now;
+  breaker_.succeeded();
+}
+
+/// False if it cannot be the reply to this call. Then nobody knows whose it is, nor whose the next ones are.
+bool pipeline::answer(redis::call& c, const redis::reply_view& reply, time now) {
+  heard(c, now);
+  error e = redis::read_reply(c, reply, numbers_);
+  if (c.what == redis::call::purpose::load) {
+    loaded(e, now);
+    return true;
+  }
+  switch (e) {
+    case error::script_missing:
+      // Unless another call that found it missing has brought it since.
+      if (c.loads == loads_[c.script()]) known_scripts_.reset(c.script());
+      if (load_failure_ != error{}) {
+        e = load_failure_;
+        break;
+      }
+      send_again(c);
+      return true;
+    case error::read_only:
+    case error::server_loading:
+    case error::server_busy:
+      // Nothing ran. Patience, within each check's deadline: with the next connection, or this one after a while.
+      if (e == error::read_only) {
+        unwelcome_ = true;
+      } else {
+        held_until_ = now + hold;
+      }
+      for (redis::call_key& key : c.keys) {
+        for (check& waiting : key.checks) waiting.ec = e;
+      }
+      requeue(c);
+      return true;
+    case error::authentication_failed:
+      unwelcome_ = true;
+      break;
+    default:
+      break;
+  }
+  if (e == error{} && c.what != redis::call::purpose::upkeep) served_ = true;
+  for (redis::call_key& key : c.keys) {
+    while (!key.checks.empty()) {
+      if (e != error{}) key.checks.front().ec = e;
+      finish(key.checks.front());
+    }
+  }
+  return e != error::protocol_error;
+}
+
+pipeline::stream_state pipeline::consume(redis::reply_reader& reader, time now) {
+  error_code ec;
+  while (const redis::reply_view* reply = reader.next(ec)) {
+    if (reply->is_push()) continue;
+    if (calls_.empty()) return stream_state::broken;  // nobody asked
+    const bool fits = answer(calls_.front(), *reply, now);
+    calls_.pop_front();
+    // Replies may come before the write is reported done.
+    if (staged_ > calls_.size()) staged_ = calls_.size();
+    if (!fits) return stream_state::broken;
+  }
+  if (ec) return stream_state::broken;
+  return unwelcome_ && calls_.empty() ? stream_state::unwelcome : stream_state::good;
+}
+
+void pipeline::close() {
+  if (std::exchange(closed_, true)) return;
+  refusal_ = error::store_closed;
+  recall_give_backs();
+  finish_all(passed_over_, error::store_closed);
+  for (check_list* list : {&urgent_, &again_, &waiting_}) {
+    for (auto it = list->begin(); it != list->end();) {
+      check& c = *it++;
+      if (!detail::gives_back(c)) finish(c, error::store_closed);
+    }
+  }
+  for (redis::call& call : calls_) {
+    for (redis::call_key& key : call.keys) {
+      for (auto it = key.checks.begin(); it != key.checks.end();) {
+        check& c = *it++;
+        const bool stays = detail::gives_back(c) || c.kind == detail::check_kind::acquire;
+        if (!stays) finish(c, error::outcome_unknown);
+      }
+    }
+  }
+}
+
+void pipeline::end() {
+  close();
+  ended_ = true;
+  refused(error::store_closed);
+  for (redis::call& c : calls_) {
+    for (redis::call_key& key : c.keys) finish_all(key.checks, error::outcome_unknown);
+  }
+}
+
+check_list pipeline::take_done() {
+  check_list taken;
+  taken.swap(done_);
+  return taken;
+}
+
+check_list pipeline::abandon() {
+  end();
+  return take_done();
+}
+
+}  // namespace weir::net

@@ -1,0 +1,296 @@
+#include "redis/script_call.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "policy/tier_set.hpp"
+#include "redis/error_reply.hpp"
+#include "redis/resp_writer.hpp"
+#include "redis/scripts.hpp"
+
+namespace weir::redis {
+namespace {
+
+void write_keys(command_writer& writer, const call& c, std::string& scratch) {
+  for (const call_key& key : c.keys) {
+    detail::for_each_tier(key.checks.front(),
+                          [&](const detail::limiter_core& limiter, std::string_view subject,
+                              std::int64_t, std::size_t tier) {
+                            scratch.clear();
+                            limiter.append_key(scratch, subject, tier);
+                            writer.arg(scratch);
+                          });
+  }
+  if (c.remember > 0) {
+    const detail::check& one = c.keys.front().checks.front();
+    scratch.clear();
+    one.limiter->append_marker(scratch, one.subject.view(), one.once);
+    writer.arg(scratch);
+  }
+}
+
+/// Gives each check that still waits what `next` says at its place.
+template <class F>
+void each_place(call_key& key, F&& next) {
+  std::uint32_t place = 0;
+  for (detail::check& waiting : key.checks) {
+    for (; place < waiting.position; ++place) next();
+    waiting.answer = next();
+    ++place;
+  }
+}
+
+/// Runs the kernel on the state that the script found, once for every place.
+template <class Kernel>
+void replay(const Kernel& kernel, const call& c, call_key& key,
+            std::span<const std::int64_t> fields, policies::instant now) {
+  const std::int64_t cost = c.tiers.front().cost;
+  typename Kernel::replay state;
+  if (!Kernel::restore(fields, state)) {
+    for (detail::check& waiting : key.checks) waiting.ec = error::wrong_type;
+    return;
+  }
+  if (c.what == call::purpose::fetch) {
+    for (detail::check& waiting : key.checks) waiting.answer = kernel.fetch(state, now, cost);
+    return;
+  }
+  each_place(key, [&] { return kernel.record(state, now, cost); });
+}
+
+/// The states of several kernels that a script found.
+class found_states {
+ public:
+  using tier = policies::tier<policies::any_replay>;
+
+  found_states(const call& c, std::span<const std::int64_t> fields) : count_(c.tiers.size()) {
+    for (std::size_t i = 0; i < count_; ++i) {
+      std::visit(
+          [&]<class Kernel>(const Kernel&) {
+            auto& state = states_[i].template emplace<typename Kernel::replay>();
+            ours_ = Kernel::restore(fields.first(Kernel::reply_width), state) && ours_;
+            fields = fields.subspan(Kernel::reply_width);
+          },
+          c.tiers[i].kernel);
+      tiers_[i] = {&c.tiers[i].kernel, &states_[i], c.tiers[i].cost};
+    }
+  }
+  found_states(const found_states&) = delete;
+  found_states& operator=(const found_states&) = delete;
+
+  /// Whether the keys held what is ours.
+  bool ours() const noexcept { return ours_; }
+  std::span<const tier> tiers() const noexcept { return {tiers_.data(), count_}; }
+
+ private:
+  std::size_t count_;
+  bool ours_ = true;
+  std::array<policies::any_replay, policies::max_tiers> states_;
+  std::array<tier, policies::max_tiers> tiers_;
+};
+
+/// The same for several kernels.
+void replay_all(const call& c, call_key& key, std::span<const std::int64_t> fields,
+                policies::instant now) {
+  const found_states found(c, fields);
+  if (!found.ours()) {
+    for (detail::check& waiting : key.checks) waiting.ec = error::wrong_type;
+    return;
+  }
+  const auto asked = found.tiers();
+  if (c.what == call::purpose::fetch) {
+    for (detail::check& waiting : key.checks) {
+      waiting.answer = policies::fetch_all<policies::any_replay>(asked, now);
+    }
+    return;
+  }
+  each_place(key, [&] { return policies::record_all<policies::any_replay>(asked, now); });
+}
+
+/// Of turns the script tells each place's own.
+void replay_turns(const call& c, call_key& key, std::span<const std::int64_t> fields,
+                  std::size_t width, policies::instant now) {
+  for (detail::check& waiting : key.checks) {
+    const auto own = fields.subspan(waiting.position * width, width);
+    const found_states found(c, own.subspan(1));
+    if (found.ours()) {
+      waiting.answer = policies::book_at(found.tiers(), {now, own[0]}, c.max_wait);
+      if (waiting.answer.allowed && own[0] > now) {
+        waiting.found.assign(own.begin() + 1, own.end());
+      }
+      waiting.pause = std::chrono::microseconds(policies::pause_of(found.tiers(), now));
+    } else {
+      waiting.ec = error::wrong_type;
+    }
+  }
+}
+
+std::size_t reply_width(const call& c) {
+  std::size_t width = 0;
+  for (const call_tier& t : c.tiers) {
+    width += std::visit([](const auto& k) { return std::decay_t<decltype(k)>::reply_width; },
+                        t.kernel);
+  }
+  return width;
+}
+
+bool read_turns(call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
+  const std::size_t width = 1 + reply_width(c);
+  std::size_t places = 0;
+  for (const call_key& key : c.keys) places += key.count;
+  numbers.resize(1 + places * width);
+  if (!reply.integers(numbers) || !policies::is_instant(numbers[0])) return false;
+  std::span<const std::int64_t> fields(numbers);
+  fields = fields.subspan(1);
+  for (std::size_t i = 0; i < places; ++i) {
+    const std::int64_t turn = fields[i * width];
+    if (!policies::is_instant(turn) || turn < numbers[0]) return false;
+  }
+  for (call_key& key : c.keys) {
+    replay_turns(c, key, fields.first(key.count * width), width, numbers[0]);
+    fields = fields.subspan(key.count * width);
+  }
+  return true;
+}
+
+bool read_states(call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
+  const std::size_t width = reply_width(c);
+  numbers.resize(1 + c.keys.size() * width);
+  if (!reply.integers(numbers) || !policies::is_instant(numbers[0])) return false;
+  std::span<const std::int64_t> fields(numbers);
+  fields = fields.subspan(1);
+  for (call_key& key : c.keys) {
+    if (c.tiers.size() == 1) {
+      std::visit(
+          [&](const auto& kernel) { replay(kernel, c, key, fields.first(width), numbers[0]); },
+          c.tiers.front().kernel);
+    } else {
+      replay_all(c, key, fields.first(width), numbers[0]);
+    }
+    fields = fields.subspan(width);
+  }
+  return true;
+}
+
+bool read_settlement(call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
+  numbers.resize(2 + reply_width(c));
+  if (!reply.integers(numbers) || !policies::is_instant(numbers[0])) return false;
+  if (numbers[1] < 0 || numbers[1] > 1) return false;
+  const bool done = numbers[1] == 1 && c.what != call::purpose::look;
+  const found_states found(c, std::span<const std::int64_t>(numbers).subspan(2));
+  for (detail::check& waiting : c.keys.front().checks) {
+    if (found.ours()) {
+      waiting.answer = policies::settled(found.tiers(), numbers[0], done);
+    } else {
+      waiting.ec = error::wrong_type;
+    }
+  }
+  return true;
+}
+
+/// What the script of settlements is to do.
+std::int64_t act_of(const call& c) {
+  if (c.what == call::purpose::charge) return 1;
+  if (c.what == call::purpose::lower) return 3;
+  if (c.what == call::purpose::look) return 2;
+  return c.what == call::purpose::refund && c.tiers.front().cost == 0 ? 2 : 0;
+}
+
+/// Whether the script hears at each tier what is known of the request.
+bool gives_back(const call& c) { return c.settles() && act_of(c) == 0; }
+
+const policies::kernel& kernel_of(const call_tier& t) { return t.kernel; }
+
+/// What the script takes before the counts.
+void write_constants(command_writer& writer, const call& c) {
+  const bool names_kernels = c.script() >= all_or_nothing;
+  if (c.what == call::purpose::acquire) writer.arg(c.max_wait);
+  if (c.settles()) {
+    writer.arg(c.remember).arg(act_of(c)).arg(c.tickets.turn).arg(c.tickets.counted);
+  }
+  if (names_kernels) writer.arg(static_cast<std::int64_t>(c.tiers.size()));
+  for (const call_tier& t : c.tiers) {
+    // Lua counts from one. It is negative if whoever passes waits until the bucket is empty.
+    const auto number = static_cast<std::int64_t>(t.kernel.index() + 1);
+    const auto* meter = std::get_if<policies::meter>(&t.kernel);
+    const bool spaced = meter != nullptr && meter->is_spaced();
+    if (names_kernels) writer.arg(spaced ? -number : number);
+    const std::int64_t least = c.what == call::purpose::lower ? 0 : 1;
+    const std::int64_t cost = std::max(least, t.cost);
+    const auto write = [&](const auto& kernel) {
+      // Named: a temporary would be gone before the first value is read.
+      const policies::script_arguments constants = kernel.arguments(cost);
+      for (const std::int64_t value : constants.values()) writer.arg(value);
+    };
+    if (c.what == call::purpose::charge) {
+      std::visit(write, policies::charging(t.kernel));
+    } else {
+      std::visit(write, t.kernel);
+    }
+  }
+  if (!gives_back(c)) return;
+  policies::each_ticket(c.tickets, c.tiers, kernel_of, [&](const auto&, const policies::ticket& t) {
+    writer.arg(static_cast<std::int64_t>(t.numbers()));
+    t.each_number([&](std::int64_t value) { writer.arg(value); });
+  });
+}
+
+std::size_t constants_of(const call& c) {
+  std::size_t count = c.script() >= all_or_nothing ? 1 + c.tiers.size() : 0;
+  if (c.what == call::purpose::acquire) count += 1;
+  if (c.settles()) count += 4;
+  for (const call_tier& t : c.tiers) {
+    count += std::visit([](const auto& k) { return std::decay_t<decltype(k)>::script_constants; },
+                        t.kernel);
+  }
+  if (gives_back(c)) {
+    policies::each_ticket(c.tickets, c.tiers, kernel_of,
+                          [&](const auto&, const policies::ticket& t) { count += 1 + t.numbers(); });
+  }
+  return count;
+}
+
+}  // namespace
+
+void write_call(std::string& out, const call& c, std::string& scratch) {
+  command_writer writer(out);
+  const std::size_t keys = c.keys.size() * c.tiers.size() + (c.remember > 0 ? 1 : 0);
+  if (c.what == call::purpose::reset) {
+    writer.begin(1 + keys).arg("UNLINK");
+    write_keys(writer, c, scratch);
+    return;
+  }
+  const bool looks_only = c.what == call::purpose::fetch;
+  // Counts are left out from the first run of ones to the end.
+  std::size_t counts = c.keys.size();
+  if (!looks_only) {
+    while (counts > 0 && c.keys[counts - 1].count == 1) --counts;
+  }
+  writer.begin(3 + keys + constants_of(c) + counts);
+  writer.arg("EVALSHA").arg(scripts()[c.script()].sha).arg(static_cast<std::int64_t>(keys));
+  write_keys(writer, c, scratch);
+  write_constants(writer, c);
+  for (std::size_t i = 0; i < counts; ++i) {
+    writer.arg(looks_only ? std::int64_t{0} : std::int64_t{c.keys[i].count});
+  }
+}
+
+void write_load(std::string& out, std::size_t script) {
+  write_command(out, "SCRIPT", "LOAD", scripts()[script].text);
+}
+
+void write_ping(std::string& out) { write_command(out, "PING"); }
+
+error read_reply(call& c, const reply_view& reply, std::vector<std::int64_t>& scratch) {
+  if (c.what == call::purpose::upkeep) return error{};
+  if (reply.is_error()) return classify_error(reply.root().text);
+  if (c.what == call::purpose::load) return error{};
+  if (c.what == call::purpose::reset) {
+    return reply.root().type == reply_type::integer ? error{} : error::protocol_error;
+  }
+  const bool understood = c.settles()                        ? read_settlement(c, reply, scratch)
+                          : c.what == call::purpose::acquire ? read_turns(c, reply, scratch)
+                                                             : read_states(c, reply, scratch);
+  return understood ? error{} : error::protocol_error;
+}
+
+}  // namespace weir::redis

@@ -1,0 +1,316 @@
+#include "redis/url.hpp"
+
+#include <sys/un.h>
+
+#include <algorithm>
+#include <boost/system/system_error.hpp>
+#include <boost/url/parse.hpp>
+#include <boost/url/url_view.hpp>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "redis/options_check.hpp"
+#include "text/ascii.hpp"
+#include "text/duration_text.hpp"
+
+namespace weir::detail {
+namespace {
+
+namespace urls = boost::urls;
+
+enum class scheme { redis, rediss, unix_socket };
+
+constexpr std::size_t max_url_length = 4096;
+constexpr std::size_t max_socket_path_length = sizeof(sockaddr_un::sun_path) - 1;
+// Nothing waits unboundedly, and far larger numbers overflow once they are added to a clock.
+constexpr std::chrono::hours max_timeout{24};
+
+[[noreturn]] void fail(error code, const std::string& text) {
+  throw boost::system::system_error(make_error_code(code), "store URL: " + text);
+}
+[[noreturn]] void fail(const std::string& text) { fail(error::invalid_url, text); }
+
+constexpr bool is_control(char c) noexcept {
+  return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7f;
+}
+
+// A '+' stays a '+', in the query too.
+std::string decoded(urls::pct_string_view text) { return text.decode(); }
+
+/// Digits only, no sign, no overflow.
+template <class Number>
+std::optional<Number> read_number(std::string_view text) noexcept {
+  Number value{};
+  const char* const end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, value);
+  if (code != std::errc{} || stop != end) return std::nullopt;
+  return value;
+}
+
+/// The scheme in lower case, if "://" comes right after it; else empty.
+std::string read_scheme(std::string_view url) {
+  std::string scheme;
+  for (char c : url.substr(0, url.find(':'))) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    const bool letter = is_lower(c);
+    const bool other = is_digit(c) || c == '+' || c == '-' || c == '.';
+    if (!letter && (!other || scheme.empty())) return {};
+    scheme += c;
+  }
+  return url.substr(scheme.size()).starts_with("://") ? scheme : std::string{};
+}
+
+void read_user_info(const urls::url_view& url, redis_options& out) {
+  if (!url.has_userinfo()) return;
+  out.username = decoded(url.encoded_user());
+  out.password = decoded(url.encoded_password());
+  // More often a variable that was not set than what is meant.
+  if (out.password.empty()) {
+    fail(
+        "there is an '@', but no password before it: write user:password@ or :password@ (a user "
+        "without a password may be given any)");
+  }
+}
+
+void read_host(const urls::url_view& url, redis_options& out) {
+  std::string host = decoded(url.encoded_host());
+  if (host.empty()) fail("the host is missing: write redis://host or redis://host:port");
+  if (url.host_type() == urls::host_type::ipvfuture) {
+    fail("the address in brackets is not an IPv6 address");
+  }
+  if (url.host_type() == urls::host_type::ipv6) host = host.substr(1, host.size() - 2);
+  out.host = std::move(host);
+
+  if (!url.has_port()) return;
+  const auto port = read_number<std::uint16_t>({url.port().data(), url.port().size()});
+  if (!port || *port == 0) fail("the port is not a number from 1 to 65535");
+  out.port = *port;
+}
+
+std::uint32_t read_database(std::string_view text, const char* where) {
+  const auto number = read_number<std::uint32_t>(text);
+  if (!number) {
+    fail(std::string{where} +
+         " is not a database number from 0 to 4294967295 (a '/', '?' or '#' in a password must be "
+         "written %2F, %3F or %23)");
+  }
+  return *number;
+}
+
+void read_socket_path(const urls::url_view& url, redis_options& out) {
+  if (url.has_port() || !url.encoded_host().empty()) {
+    fail(
+        "a Unix socket has no host or port: write unix:///path/to/socket, with three slashes, and "
+        "'@', '/', '?' and '#' in a password as %40, %2F, %3F and %23");
+  }
+  out.unix_path = decoded(url.encoded_path());
+  if (out.unix_path.empty() || out.unix_path == "/") {
+    fail("the path of the socket is missing: write unix:///path/to/socket");
+  }
+  if (out.unix_path.size() > max_socket_path_length) {
+    fail("the path of the socket is longer than the " + std::to_string(max_socket_path_length) +
+         " bytes the system allows");
+  }
+  if (std::ranges::any_of(out.unix_path, is_control)) {
+    fail("the path of the socket contains a control character");
+  }
+}
+
+std::chrono::microseconds read_timeout(std::string_view text) {
+  text_reader reader{text};
+  const auto timeout = reader.duration();
+  if (!timeout || !reader.end()) {
+    fail("the timeout is not a duration such as 250ms, 2s or 1m: at its character " +
+         std::to_string(reader.position() + 1) + ", expected " + reader.expected());
+  }
+  if (*timeout > max_timeout) fail("the timeout is longer than a day");
+  return *timeout;
+}
+
+bool read_switch(std::string_view text, const char* name) {
+  if (text == "true") return true;
+  if (text != "false") fail(std::string(name) + " is neither true nor false");
+  return false;
+}
+
+/// For values of which an empty one says nothing.
+std::string not_empty(std::string&& value, const char* name) {
+  if (value.empty()) fail("the parameter " + std::string(name) + " is empty");
+  return std::move(value);
+}
+
+void read_query(const urls::url_view& url, scheme s, redis_options& out) {
+  enum name : unsigned {
+    timeout,
+    prefix,
+    client_name,
+    db,
+    tls_ca_file,
+    tls_cert_file,
+    tls_key_file,
+    tls_server_name,
+    tls_verify,
+    count
+  };
+  static constexpr const char* names[count] = {"timeout",      "prefix",          "client_name",
+                                               "db",           "tls_ca_file",     "tls_cert_file",
+                                               "tls_key_file", "tls_server_name", "tls_verify"};
+  bool seen[count] = {};
+  std::size_t place = 0;
+
+  for (const auto& parameter : url.encoded_params()) {
+    ++place;
+    const std::string key = decoded(parameter.key);
+    const auto found = static_cast<unsigned>(std::ranges::find(names, key) - names);
+    // By its place, not by its name: this may be the second half of a password.
+    if (found == count) {
+      fail("query parameter " + std::to_string(place) +
+           " is not one of timeout, prefix, client_name" +
+           (s == scheme::unix_socket ? ", db"
+            : s == scheme::rediss
+                ? ", tls_ca_file, tls_cert_file, tls_key_file, tls_server_name, tls_verify"
+                : "") +
+           " (a '?' in a password must be written %3F)");
+    }
+    if (found == db && s != scheme::unix_socket) {
+      fail("the URL names its database in the path: write redis://host/2, not ?db=2");
+    }
+    if (found >= tls_ca_file && s != scheme::rediss) {
+      fail("there are TLS parameters, but TLS is asked for with rediss://");
+    }
+    if (std::exchange(seen[found], true)) fail("the parameter " + key + " is given twice");
+    if (!parameter.has_value) fail("the parameter " + key + " has no value");
+
+    std::string value = decoded(parameter.value);
+    switch (static_cast<name>(found)) {
+      case timeout:
+        out.timeout = read_timeout(value);
+        break;
+      case prefix:
+        out.key_prefix = std::move(value);
+        break;
+      case client_name:
+        out.client_name = std::move(value);
+        break;
+      case db:
+        out.database = read_database(value, "the parameter db");
+        break;
+      case tls_ca_file:
+        out.tls_ca_file = not_empty(std::move(value), names[found]);
+        break;
+      case tls_cert_file:
+        out.tls_cert_file = not_empty(std::move(value), names[found]);
+        break;
+      case tls_key_file:
+        out.tls_key_file = not_empty(std::move(value), names[found]);
+        break;
+      case tls_server_name:
+        out.tls_server_name = not_empty(std::move(value), names[found]);
+        break;
+      case tls_verify:
+        out.tls_verify = read_switch(value, names[found]);
+        break;
+      case count:
+        break;
+    }
+  }
+}
+
+/// A ',' where the host belongs. (In a password it may stand.)
+bool names_several_hosts(std::string_view url) {
+  url.remove_prefix(url.find("://") + 3);
+  std::string_view authority = url.substr(0, url.find_first_of("/?#"));
+  if (const auto at = authority.rfind('@'); at != url.npos) authority.remove_prefix(at + 1);
+  return authority.find(',') != url.npos;
+}
+
+/// The parts of every URL but memory://.
+void read_parts(const urls::url_view& url, scheme s, redis_options& out) {
+  read_user_info(url, out);
+  if (s == scheme::unix_socket) {
+    read_socket_path(url, out);
+  } else {
+    read_host(url, out);
+    const std::string path = decoded(url.encoded_path());
+    if (path.size() > 1) {  // "/" and "" are database 0
+      out.database = read_database(std::string_view{path}.substr(1),
+                                   "the path (what comes after the host)");
+    }
+  }
+  out.tls = s == scheme::rediss;
+  read_query(url, s, out);
+  if (const std::string fault = fault_of(out); !fault.empty()) fail(fault);
+}
+
+}  // namespace
+
+store_url parse_store_url(std::string_view text) {
+  if (text.size() > max_url_length) {
+    fail("it is longer than " + std::to_string(max_url_length) + " bytes");
+  }
+  const std::string name = read_scheme(text);
+  if (name.empty()) fail("it does not begin with redis://, rediss://, unix:// or memory://");
+
+  store_url result{};
+  scheme s{};
+  if (name == "memory") {
+    result.kind = store_url::kind::memory;
+    if (text.size() != std::string_view{"memory://"}.size()) {
+      fail("nothing may come after memory://");
+    }
+    return result;
+  }
+  if (name == "redis") {
+    s = scheme::redis;
+  } else if (name == "rediss") {
+    s = scheme::rediss;
+  } else if (name == "unix") {
+    s = scheme::unix_socket;
+  } else {
+    // Not shown: in "password://@host" it is no scheme.
+    fail(error::unsupported_scheme, "its scheme is unknown");
+  }
+  result.kind = s == scheme::unix_socket ? store_url::kind::unix_socket : store_url::kind::redis;
+
+  if (s != scheme::unix_socket && names_several_hosts(text)) {
+    fail(
+        "there is a ',' in the host: a store is one server, so name one host (which may have "
+        "several "
+        "addresses); in a password, '/', '?' and '#' must be written %2F, %3F and %23");
+  }
+
+  const auto parsed = urls::parse_uri(urls::string_view{text.data(), text.size()});
+  // Boost 1.81 takes "host:12x" as port 12 and path "x".
+  const bool glued_path = parsed && !parsed->encoded_path().empty() &&
+                          !parsed->encoded_path().starts_with('/');
+  if (!parsed || glued_path) {
+    fail(
+        "it is not a well-formed URL: look for spaces, for a port that is no number, for brackets "
+        "around an IPv6 address, and for characters in the password that must be escaped ('@' is "
+        "%40, '/' is %2F, '?' is %3F, '#' is %23, '%' is %25)");
+  }
+  const urls::url_view& url = *parsed;
+  if (url.has_fragment()) fail("it contains a '#': in a password, write it as %23");
+
+  read_parts(url, s, result.redis);
+  return result;
+}
+
+}  // namespace weir::detail
+
+namespace weir {
+
+redis_options parse_redis_url(std::string_view url) {
+  detail::store_url result = detail::parse_store_url(url);
+  if (result.kind == detail::store_url::kind::memory) {
+    detail::fail(
+        error::unsupported_scheme,
+        "memory:// names no Redis server: use redis://, rediss:// or unix://, or open_store()");
+  }
+  return std::move(result.redis);
+}
+
+}  // namespace weir

@@ -1,0 +1,121 @@
+#include "text/duration_text.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <system_error>
+
+#include "text/ascii.hpp"
+
+namespace weir::detail {
+namespace {
+
+struct named_unit {
+  std::string_view name;
+  std::int64_t microseconds;
+};
+
+constexpr std::int64_t second = 1'000'000;
+constexpr std::int64_t minute = 60 * second;
+constexpr std::int64_t hour = 60 * minute;
+constexpr std::int64_t day = 24 * hour;
+
+constexpr named_unit units[] = {
+    {"us", 1},          {"ms", 1'000},       {"s", second}, {"sec", second}, {"secs", second},
+    {"second", second}, {"seconds", second}, {"m", minute}, {"min", minute}, {"mins", minute},
+    {"minute", minute}, {"minutes", minute}, {"h", hour},   {"hour", hour},  {"hours", hour},
+    {"d", day},         {"day", day},        {"days", day},
+};
+
+}  // namespace
+
+void text_reader::skip_spaces() noexcept {
+  while (position_ < text_.size() && text_[position_] == ' ') ++position_;
+}
+
+bool text_reader::accept(std::string_view token) noexcept {
+  if (!rest().starts_with(token)) return false;
+  position_ += token.size();
+  return true;
+}
+
+bool text_reader::next_is_digit() const noexcept {
+  return position_ < text_.size() && is_digit(text_[position_]);
+}
+
+std::nullopt_t text_reader::fail(const char* expected) noexcept {
+  expected_ = expected;
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> text_reader::positive_number() noexcept {
+  constexpr const char* no_fraction =
+      "a whole number, not a fraction (a smaller unit or a longer period says the same: \"3 per "
+      "2s\" "
+      "for 1.5/s, \"1500ms\" for 1.5s)";
+  if (rest().starts_with('.')) return fail(no_fraction);
+
+  // Digits only: from_chars would take a minus too.
+  std::int64_t value = 0;
+  const char* const begin = rest().data();
+  std::from_chars_result result{begin, std::errc::invalid_argument};
+  if (next_is_digit()) result = std::from_chars(begin, begin + rest().size(), value);
+  if (result.ec == std::errc::result_out_of_range) {
+    return fail("a number of at most 9223372036854775807");
+  }
+  if (result.ec != std::errc{} || value == 0) return fail("a whole number above 0");
+
+  position_ += static_cast<std::size_t>(result.ptr - begin);
+  if (rest().starts_with('.')) return fail(no_fraction);
+  return value;
+}
+
+std::optional<std::chrono::microseconds> text_reader::unit() noexcept {
+  const std::string_view tail = rest();
+  const auto length = std::ranges::find_if_not(tail, is_letter) - tail.begin();
+  const std::string_view name = tail.substr(0, static_cast<std::size_t>(length));
+  const auto found = std::ranges::find(units, name, &named_unit::name);
+  if (found == std::ranges::end(units)) return fail("a unit (us, ms, s, min, h or day)");
+  position_ += name.size();
+  return std::chrono::microseconds{found->microseconds};
+}
+
+std::optional<std::chrono::microseconds> text_reader::duration(bool count_optional) noexcept {
+  const std::size_t start = position_;
+  std::int64_t count = 1;
+  const bool no_count = rest().empty() || is_letter(rest().front());
+  if (!count_optional || !no_count) {
+    const auto number = positive_number();
+    if (!number) return std::nullopt;
+    count = *number;
+    skip_spaces();
+  }
+  const auto one = unit();
+  if (!one) return std::nullopt;
+  if (count > std::numeric_limits<std::int64_t>::max() / one->count()) {
+    position_ = start;
+    return fail("a duration of at most 9223372036854775807 microseconds");
+  }
+  return std::chrono::microseconds{count * one->count()};
+}
+
+bool text_reader::end() noexcept {
+  skip_spaces();
+  if (position_ == text_.size()) return true;
+  fail("the end of the text");
+  return false;
+}
+
+scaled_duration scale(std::chrono::microseconds duration) noexcept {
+  constexpr named_unit written[] = {{"d", day},    {"h", hour},   {"min", minute},
+                                    {"s", second}, {"ms", 1'000}, {"us", 1}};
+  const std::int64_t count = duration.count();
+  for (const named_unit& unit : written) {
+    if (count != 0 && count % unit.microseconds == 0) {
+      return {count / unit.microseconds, unit.name.data()};
+    }
+  }
+  return {count, "us"};
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,72 @@
+#include "weir/rate.hpp"
+
+#include <boost/system/system_error.hpp>
+
+#include <optional>
+
+#include "text/duration_text.hpp"
+
+namespace weir {
+namespace {
+
+std::optional<rate> read_rate(detail::text_reader& reader) noexcept {
+  reader.skip_spaces();
+  const auto count = reader.positive_number();
+  if (!count) return std::nullopt;
+  reader.skip_spaces();
+  if (!reader.accept("/") && !reader.accept("per")) {
+    return reader.fail("\"/\" or \"per\" after the count");
+  }
+  reader.skip_spaces();
+  const auto period = reader.duration(/*count_optional=*/true);
+  if (!period || !reader.end()) return std::nullopt;
+  return rate{*count, *period};
+}
+
+/// In quotes, on one line, cut: the text may come from anywhere.
+std::string quoted(std::string_view text) {
+  constexpr std::size_t longest = 60;
+  constexpr char hex[] = "0123456789abcdef";
+  std::string out = "\"";
+  std::size_t length = 0;  // without a cut inside an escape
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\';
+    const std::size_t width = plain ? 1 : (byte >= 0x20 && byte < 0x7f) ? 2 : 4;
+    if (length + width > longest) return out + "...\"";
+    length += width;
+    if (width == 4) {
+      out += {'\\', 'x', hex[byte >> 4], hex[byte & 15]};
+    } else {
+      if (width == 2) out += '\\';
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+}  // namespace
+
+rate rate::parse(std::string_view text) {
+  detail::text_reader reader{text};
+  if (const auto parsed = read_rate(reader)) return *parsed;
+  throw boost::system::system_error(make_error_code(error::invalid_rate),
+                                    "rate " + quoted(text) + ", at character " +
+                                        std::to_string(reader.position() + 1) + ": expected " +
+                                        reader.expected());
+}
+
+boost::system::result<rate> rate::try_parse(std::string_view text) noexcept {
+  detail::text_reader reader{text};
+  if (const auto parsed = read_rate(reader)) return *parsed;
+  return make_error_code(error::invalid_rate);
+}
+
+std::string to_string(const rate& r) {
+  const auto [count, unit] = detail::scale(r.period);
+  std::string out = std::to_string(r.count);
+  if (count == 1) return out + '/' + (std::string_view{unit} == "d" ? "day" : unit);
+  return out + " per " + std::to_string(count) + unit;
+}
+
+}  // namespace weir

@@ -1,0 +1,298 @@
+#include "waiting/acquire_queue.hpp"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "check/delivery_batch.hpp"
+#include "check/detached_check.hpp"
+#include "check/limiter_spec.hpp"
+
+namespace weir::detail {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr int most_rounds = 16;
+constexpr std::size_t most_pauses = 10'000;
+
+waiting_line::time clock_now() { return std::chrono::steady_clock::now(); }
+
+}  // namespace
+
+// ---- callers, the store and the timer, on any thread
+
+void waiting_line::arrive(check& c) {
+  const core_ptr core = c.limiter;
+  orders o;
+  bool is_late = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!context_gone_) {
+      if (!timer_) {
+        timer_.emplace(core->store->get_executor());
+        core->store->limiters().add(core);
+      }
+      row& r = row_of(c);
+      const time now = clock_now();
+      r.line.arrive(c, ++arrivals_, now, o);
+      note(core, r, o);
+    }
+    is_late = context_gone_;
+  }
+  if (is_late) return c.finish(delivery::discard);
+  carry_out(core, o, delivery::post);
+}
+
+void waiting_line::cancel(check& c, cancel_scope scope) {
+  const core_ptr core = c.limiter;
+  orders o;
+  {
+    const std::lock_guard lock(mutex_);
+    if (c.place == nullptr) return;  // on its way to the caller
+    row& r = known_row_of(c);
+    const time now = clock_now();
+    r.line.leave(c, scope, now, o);
+    note(core, r, o);
+  }
+  carry_out(core, o, delivery::post);
+}
+
+void waiting_line::answered(ask& a, delivery how) {
+  if (how == delivery::discard) return;  // so are the callers
+  const core_ptr core = a.limiter;
+  orders o;
+  {
+    const std::lock_guard lock(mutex_);
+    if (context_gone_) return;
+    row& r = known_row_of(a);
+    const time now = clock_now();
+    r.line.answered(a, now, o);
+    if (closed_) r.line.close(o);
+    note(core, r, o);
+    if (rows_.empty()) o.hold = std::move(hold_);
+  }
+  carry_out(core, o, how);
+}
+
+void waiting_line::hold(const core_ptr& core, std::string_view subject,
+                        std::chrono::microseconds pause) {
+  orders o;
+  {
+    const std::lock_guard lock(mutex_);
+    if (context_gone_) return;
+    const time now = clock_now();
+    remember(subject, now + pause, now);
+    const auto found = rows_.find(subject);
+    if (found == rows_.end()) return;
+    found->second->line.hold(now + pause, now, o);
+    note(core, *found->second, o);
+  }
+  carry_out(core, o, delivery::post);
+}
+
+waiting_line::time waiting_line::held_until(std::string_view subject) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = pauses_.find(std::hash<std::string_view>{}(subject));
+  return found == pauses_.end() ? time{} : found->second;
+}
+
+void waiting_line::on_timer(const core_ptr& core) {
+  orders o;
+  {
+    const std::lock_guard lock(mutex_);
+    armed_ = time::max();
+    const time now = clock_now();
+    while (!agenda_.empty() && agenda_.begin()->first <= now) {
+      row& r = *agenda_.begin()->second;
+      r.line.on_time(now, o);
+      note(core, r, o);
+    }
+    arm(core);
+  }
+  carry_out(core, o, delivery::post);
+}
+
+void waiting_line::close(const core_ptr& core, std::shared_ptr<void> hold) {
+  // Turns that were already going back reach the store before the others.
+  returns_.send();
+  orders o;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(closed_, true) || context_gone_) return;
+    std::vector<row*> rows;
+    for (const auto& [subject, r] : rows_) rows.push_back(r.get());
+    for (row* r : rows) {
+      r->line.close(o);
+      note(core, *r, o);
+    }
+    if (!rows_.empty()) hold_ = std::move(hold);
+  }
+  carry_out(core, o, delivery::post);
+}
+
+// ---- under the mutex
+
+waiting_line::row& waiting_line::row_of(const check& c) {
+  if (const auto found = rows_.find(c.subject.view()); found != rows_.end()) return *found->second;
+  auto made = std::make_unique<row>(c.subject, rules_);
+  row& r = *made;
+  rows_.emplace(r.subject.view(), std::move(made));
+  return r;
+}
+
+/// Of one who stands in it, or is asked for.
+waiting_line::row& waiting_line::known_row_of(const check& c) {
+  return *rows_.find(c.subject.view())->second;
+}
+
+/// Beyond the bound, pauses of further subjects are forgotten until others have ended. That is
+/// looked at once a second: it takes a while.
+void waiting_line::remember(std::string_view subject, time until, time now) {
+  const std::size_t key = std::hash<std::string_view>{}(subject);
+  if (const auto known = pauses_.find(key); known != pauses_.end()) {
+    known->second = std::max(known->second, until);
+    return;
+  }
+  if (pauses_.size() >= most_pauses) {
+    if (now < next_sweep_) return;
+    next_sweep_ = now + std::chrono::seconds{1};
+    boost::unordered::erase_if(pauses_, [now](const auto& p) { return p.second <= now; });
+    if (pauses_.size() >= most_pauses) return;
+  }
+  pauses_.emplace(key, until);
+}
+
+/// When a row is to be looked at next, and what is to be asked.
+void waiting_line::note(const core_ptr& core, row& r, orders& o) {
+  for (ask_ptr& a : o.starts) {
+    a->self = a;
+    to_start_.push_back(std::move(a));
+  }
+  o.starts.clear();
+  if (!o.returns.empty() && !std::exchange(o.returns_are_known, true)) ++unsent_returns_;
+  // The store does not know yet what was not started.
+  std::erase_if(o.cancels, [](const auto& wish) {
+    const auto& [a, scope] = wish;
+    if (!a->is_started && a->unwanted_as != cancel_scope::any) a->unwanted_as = scope;
+    return !a->is_started;
+  });
+  const time alarm = r.line.wakeup();
+  if (alarm != r.alarm) {
+    if (r.alarm != time::max()) agenda_.erase({r.alarm, &r});
+    if (alarm != time::max()) agenda_.insert({alarm, &r});
+    r.alarm = alarm;
+    arm(core);
+  }
+  if (r.line.is_idle()) rows_.erase(r.subject.view());
+}
+
+void waiting_line::arm(const core_ptr& core) {
+  if (context_gone_) return;
+  const time next = agenda_.empty() ? time::max() : agenda_.begin()->first;
+  if (next == time::max()) {
+    // With nothing to wait for, run() may return.
+    if (armed_ != time::max()) timer_->cancel();
+    armed_ = time::max();
+  } else if (next < armed_) {
+    armed_ = next;
+    timer_->expires_at(next);
+    timer_->async_wait([core](error_code ec) {
+      if (!ec) core->line->on_timer(core);
+    });
+  }
+}
+
+// ---- outside the mutex
+
+void waiting_line::carry_out(const core_ptr& core, orders& o, delivery how) {
+  const auto executor = core->store->get_executor();
+  if (!o.returns.empty()) {
+    std::vector<const check*> turns;
+    for (const ask_ptr& a : o.returns) turns.push_back(a.get());
+    returns_.add(executor, turns, [core] { core->line->returns_are_sent(core); });
+  }
+  std::vector<returned_turn> closing;
+  for (const auto& [turn, caller] : o.closing) closing.push_back({turn.get(), caller});
+  give_back_and_tell(std::move(closing));
+  for (const auto& [a, scope] : o.cancels) core->store->cancel(*a, scope);
+  submit(core);
+  const bool is_one = !o.told.empty() && std::next(o.told.begin()) == o.told.end();
+  if (is_one && how == delivery::dispatch) {
+    check& c = o.told.front();
+    o.told.pop_front();
+    c.finish(how);
+  } else {
+    delivery_batch::post(executor, std::move(o.told));
+  }
+}
+
+void waiting_line::returns_are_sent(const core_ptr& core) {
+  {
+    const std::lock_guard lock(mutex_);
+    --unsent_returns_;
+  }
+  submit(core);
+}
+
+/// Has the store start what is to be started; but turns go back before, or whoever comes for what they leave would be booked
+/// behind them. One thread at a time does, which keeps the order; and none does it inside a start, where a store that
+/// answers at once would bring it deeper and deeper. For a while: who called acquire() has other things to do than to start
+/// what others keep bringing. Then a thread of the store's executor goes on.
+void waiting_line::submit(const core_ptr& core) {
+  std::vector<ask_ptr> batch;
+  {
+    const std::lock_guard lock(mutex_);
+    if (somebody_starts_ || unsent_returns_ > 0 || to_start_.empty()) return;
+    somebody_starts_ = true;
+    batch.swap(to_start_);
+  }
+  std::vector<check*> checks;
+  bool goes_on = false;
+  std::vector<ask_ptr> unwanted;
+  for (int rounds = 0; !batch.empty(); ++rounds) {
+    checks.clear();
+    for (const ask_ptr& a : batch) checks.push_back(a.get());
+    core->store->start_all(checks);
+    {
+      const std::lock_guard lock(mutex_);
+      for (ask_ptr& a : batch) {
+        a->is_started = true;
+        if (a->unwanted_as) unwanted.push_back(std::move(a));
+      }
+      batch.clear();
+      if (unsent_returns_ == 0 && rounds < most_rounds) batch.swap(to_start_);
+      somebody_starts_ = !batch.empty();
+      goes_on = rounds == most_rounds && !to_start_.empty();
+    }
+    for (const ask_ptr& a : unwanted) core->store->cancel(*a, *a->unwanted_as);
+    unwanted.clear();
+  }
+  if (goes_on) {
+    asio::post(core->store->get_executor(), [core] { core->line->submit(core); });
+  }
+}
+
+std::size_t waiting_line::subjects() const {
+  const std::lock_guard lock(mutex_);
+  return rows_.size();
+}
+
+void waiting_line::context_shut_down() noexcept {
+  check_list dropped;
+  std::shared_ptr<void> hold;
+  {
+    const std::lock_guard lock(mutex_);
+    context_gone_ = true;
+    timer_.reset();
+    hold = std::move(hold_);
+    agenda_.clear();
+    for (const ask_ptr& a : to_start_) a->self.reset();
+    to_start_.clear();
+    for (auto& [subject, r] : rows_) r->line.abandon(dropped);
+  }
+  discard(std::move(dropped));
+}
+
+}  // namespace weir::detail

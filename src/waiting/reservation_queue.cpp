@@ -1,0 +1,347 @@
+#include "waiting/reservation_queue.hpp"
+
+#include <algorithm>
+#include <boost/asio/error.hpp>
+#include <utility>
+
+#include "limiter/failure_policy.hpp"
+
+namespace weir::detail {
+namespace {
+
+using std::chrono::microseconds;
+
+/// What is left of a caller's patience. Who has waited outside asks with a little less, at most a 64th of the whole, so that
+/// those who come in together ask alike, and travel together.
+microseconds patience_left(const waiter& w, check::steady_time now) {
+  const microseconds whole = w.caller->max_wait;
+  const auto left = std::chrono::floor<microseconds>(w.latest - now);
+  if (left >= whole) return whole;
+  const microseconds step = std::max(microseconds{1}, whole / 64);
+  return std::max(microseconds{0}, left - left % step);
+}
+
+/// What the turn's decision says to the one who has it: `at` is when that one's waiting began.
+decision as_told_to(const waiter& w, const ask& turn) {
+  decision d = turn.answer;
+  const time_point begins = d.at + d.delay, idle = d.at + d.reset_after;
+  const auto waited = std::chrono::floor<microseconds>(turn.due() - turn.put_off - w.heard);
+  d.delay = std::max(microseconds{0}, waited);
+  d.at = begins - d.delay;
+  d.reset_after = std::max(microseconds{0}, idle - d.at);
+  return d;
+}
+
+/// What one hears whose turn lies in a cool-down that lasts beyond its patience.
+decision refusal_in_pause(const waiter& w, const ask& turn, check::steady_time now,
+                          check::steady_time until) {
+  decision d = turn.answer;
+  d.at = turn.turn() - std::chrono::floor<microseconds>(turn.due() - turn.put_off - now);
+  d.allowed = false;
+  d.held = true;
+  d.remaining = 0;
+  d.delay = d.reset_after = {};
+  d.receipt = {};
+  const auto pause = std::chrono::ceil<microseconds>(until - now);
+  d.retry_after = std::max(microseconds{1}, pause - w.caller->max_wait);
+  return d;
+}
+
+/// Whether the store may be back: it could not be reached, or was not ready. Nothing was counted.
+bool is_passing(const error_code& ec) {
+  if (!is_store_failure(ec) || ec != condition::not_counted) return false;
+  for (const error lasting :
+       {error::overloaded, error::store_full, error::authentication_failed,
+        error::permission_denied, error::invalid_database, error::out_of_memory,
+        error::server_misconfigured, error::wrong_type, error::script_missing, error::server_error,
+        error::tls_failed, error::server_is_cluster, error::server_is_sentinel}) {
+    if (ec == lasting) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void subject_line::arrive(check& c, std::uint64_t arrival, time now, orders& o) {
+  auto& w = *new waiter(c, rank(now, arrival, c.priority, rules_.ageing), now + c.max_wait);
+  c.place = &w;
+  if (inside_count_ < rules_.max_waiting) {
+    let_in(w);
+    ask_for(w, now, o);
+  } else {
+    overflow(w, now, o);
+  }
+  fill_up(now, o);
+}
+
+void subject_line::overflow(waiter& w, time now, orders& o) {
+  switch (rules_.overflow) {
+    case on_overflow::refuse_new:
+      break;
+    case on_overflow::drop_oldest:
+      return replace(inside_by_arrival_.front(), w, now, o);
+    case on_overflow::drop_lowest_priority: {
+      waiter& last = *inside_.rbegin();
+      if (w.goes < last.goes) return replace(last, w, now, o);
+      break;
+    }
+    case on_overflow::block:
+      if (outside_count_ >= max_outside) break;
+      w.stands = waiter::where::outside;
+      ++outside_count_;
+      outside_.insert(w);
+      outside_by_patience_.insert(w);
+      return;
+  }
+  tell(w, error::overloaded, o);
+}
+
+void subject_line::replace(waiter& dropped, waiter& newcomer, time now, orders& o) {
+  const bool has_place = take_over(dropped, newcomer, now);
+  if (!has_place) withdraw(dropped, o);
+  tell(dropped, error::overloaded, o);
+  let_in(newcomer);
+  if (!has_place) ask_for(newcomer, now, o);
+}
+
+void subject_line::let_in(waiter& w) {
+  w.stands = waiter::where::inside;
+  ++inside_count_;
+  inside_.insert(w);
+  inside_by_arrival_.push_back(w);
+}
+
+/// Those outside come in as far as there is room; the line goes on, which may make more.
+void subject_line::fill_up(time now, orders& o) {
+  do {
+    while (inside_count_ < rules_.max_waiting && outside_count_ > 0) {
+      waiter& w = *outside_.begin();
+      --outside_count_;
+      w.by_rank.unlink();
+      w.by_patience.unlink();
+      let_in(w);
+      ask_for(w, now, o);
+    }
+    hand_out_turns(now, o);
+  } while (inside_count_ < rules_.max_waiting && outside_count_ > 0);
+}
+
+void subject_line::leave(check& c, cancel_scope scope, time now, orders& o) {
+  waiter& w = *c.place;
+  if (scope == cancel_scope::only_unsent && w.asked != nullptr) {
+    // Whether it was sent, the store knows. If not, the answer is that it was cancelled. A turn is booked.
+    if (w.asked->is_turn) return;
+    w.asked->is_unwanted = true;
+    o.cancels.emplace_back(w.asked, scope);
+    return;
+  }
+  withdraw(w, o);
+  tell(w, boost::asio::error::operation_aborted, o);
+  fill_up(now, o);
+}
+
+void subject_line::answered(ask& a, time now, orders& o) {
+  --asks_out_;
+  hear(a, now, o);
+  fill_up(now, o);
+}
+
+void subject_line::on_time(time now, orders& o) {
+  while (!outside_by_patience_.empty() && outside_by_patience_.begin()->latest <= now) {
+    tell(*outside_by_patience_.begin(), error::overloaded, o);
+  }
+  while (!unanswered_.empty() && unanswered_.front().again <= now) {
+    waiter& w = unanswered_.front();
+    unanswered_.pop_front();
+    ask_for(w, now, o);
+  }
+  fill_up(now, o);
+}
+
+void subject_line::close(orders& o) {
+  while (!outside_.empty()) tell(*outside_.begin(), error::store_closed, o);
+  while (asks_out_ == 0 && !inside_.empty()) {
+    waiter& w = *inside_.begin();
+    check& c = *w.caller;
+    const std::size_t before = o.returns.size();
+    withdraw(w, o);
+    tell(w, error::store_closed, o);
+    if (o.returns.size() == before) continue;  // nothing was booked in the store
+    c.line.unlink();
+    o.closing.emplace_back(std::move(o.returns.back()), &c);
+    o.returns.pop_back();
+  }
+}
+
+subject_line::time subject_line::wakeup() const {
+  time next = turns_.empty() ? time::max() : turns_.begin()->due();
+  if (!unanswered_.empty()) next = std::min(next, unanswered_.front().again);
+  if (!outside_by_patience_.empty()) next = std::min(next, outside_by_patience_.begin()->latest);
+  return next;
+}
+
+// ---- turns
+
+void subject_line::ask_for(waiter& w, time now, orders& o) {
+  o.starts.push_back(ask::make(w, patience_left(w, now)));
+  ++asks_out_;
+}
+
+void subject_line::exchange(waiter& a, waiter& b) noexcept {
+  std::swap(a.asked, b.asked);
+  a.asked->for_whom = &a;
+  b.asked->for_whom = &b;
+}
+
+void subject_line::withdraw(waiter& w, orders& o) {
+  if (w.asked == nullptr) return;  // outside, or to be asked for again
+  if (!w.asked->is_turn) {
+    w.asked->for_whom = nullptr;
+    o.cancels.emplace_back(w.asked, cancel_scope::any);
+    return;
+  }
+  const auto of_this_cost = turns_by_cost_.upper_bound(w.cost(), order::of_cost_and_time());
+  ask& last = *std::prev(of_this_cost);
+  if (last.for_whom != &w) exchange(w, *last.for_whom);
+  last.by_time.unlink();
+  last.by_cost.unlink();
+  // If it was booked in this process: that goes on alone.
+  if (last.answer.source != source::fallback) o.returns.push_back(w.asked);
+}
+
+bool subject_line::take_over(waiter& from, waiter& newcomer, time now) {
+  if (from.asked == nullptr || from.cost() != newcomer.cost()) return false;
+  ask& a = *from.asked;
+  if (a.is_unwanted) return false;
+  if (a.is_turn) {
+    if (a.due() > newcomer.latest) return false;
+    newcomer.heard = now;
+    with_turns_.insert(newcomer);
+  } else {
+    if (a.max_wait != newcomer.caller->max_wait) return false;
+    a.is_inherited = true;
+  }
+  newcomer.asked = std::move(from.asked);
+  newcomer.asked->for_whom = &newcomer;
+  return true;
+}
+
+void subject_line::hear(ask& a, time now, orders& o) {
+  waiter* const w = a.for_whom;
+  if (w == nullptr) {
+    const bool holds = !a.ec && a.answer.allowed && a.answer.source != source::fallback;
+    if (holds) o.returns.push_back(a.shared_from_this());
+    return;
+  }
+  if (a.pause.count() > 0) held_until_ = std::max(held_until_, now + a.pause);
+  if (a.ec) {
+    hear_failure(*w, a, now, o);
+  } else if (!a.answer.allowed) {
+    // The question named a little less than max_wait; the next one may name all of it.
+    const microseconds less = w->caller->max_wait - a.max_wait;
+    a.answer.retry_after = std::max(microseconds{1}, a.answer.retry_after - less);
+    tell(*w, a.answer, o);
+  } else {
+    a.is_turn = true;
+    a.deadline = now + a.answer.delay;
+    // An answer that was late must not let a later turn come first.
+    if (!turns_.empty() && turns_.rbegin()->turn() <= a.turn()) {
+      const ask& last = *turns_.rbegin();
+      a.deadline = std::max(a.deadline, last.due() - last.put_off);
+    }
+    a.number = ++turns_heard_;
+    turns_.insert(a);
+    turns_by_cost_.insert(a);
+    w->heard = now;
+    w->latest = now + a.max_wait;
+    with_turns_.insert(*w);
+  }
+  put_off(now, o);
+}
+
+void subject_line::hear_failure(waiter& w, ask& a, time now, orders& o) {
+  const bool is_cancelled = a.is_unwanted || a.ec == boost::asio::error::operation_aborted;
+  if (a.is_inherited && a.ec != boost::asio::error::operation_aborted) {
+    // That was the other's time, not this one's.
+    a.for_whom = nullptr;
+    ask_for(w, now, o);
+  } else if (!is_cancelled && is_passing(a.ec) && now + rules_.ask_again_after <= w.latest) {
+    a.for_whom = nullptr;
+    w.asked.reset();
+    w.again = now + rules_.ask_again_after;
+    unanswered_.push_back(w);
+  } else {
+    tell(w, a.ec, o);
+  }
+}
+
+void subject_line::hold(time until, time now, orders& o) {
+  held_until_ = std::max(held_until_, until);
+  put_off(now, o);
+  fill_up(now, o);
+}
+
+/// Turns that lie in a cool-down come at its end; or, if that is too late for the one who has it, are given back.
+void subject_line::put_off(time now, orders& o) {
+  while (!turns_.empty() && turns_.begin()->due() < held_until_ && now < held_until_) {
+    ask& turn = *turns_.begin();
+    waiter& w = *turn.for_whom;
+    if (held_until_ > w.latest) {
+      const decision d = refusal_in_pause(w, turn, now, held_until_);
+      withdraw(w, o);
+      tell(w, d, o);
+      continue;
+    }
+    turn.by_time.unlink();
+    turn.by_cost.unlink();
+    turn.put_off += held_until_ - turn.due();
+    turn.deadline = held_until_;
+    turns_.insert(turn);
+    turns_by_cost_.insert(turn);
+  }
+}
+
+void subject_line::hand_out_turns(time now, orders& o) {
+  while (!turns_.empty() && turns_.begin()->due() <= now) {
+    ask& turn = *turns_.begin();
+    waiter& owner = *turn.for_whom;
+    waiter& first = *with_turns_.lower_bound(turn.cost, order::of_cost());
+    if (&first != &owner && first.asked->due() <= owner.latest) exchange(first, owner);
+    waiter& goes = *turn.for_whom;
+    turn.by_time.unlink();
+    turn.by_cost.unlink();
+    tell(goes, as_told_to(goes, turn), o);
+  }
+}
+
+// ---- results
+
+void subject_line::tell(waiter& w, const decision& answer, orders& o) {
+  w.caller->answer = answer;
+  finish(w, o);
+}
+
+void subject_line::tell(waiter& w, error_code ec, orders& o) {
+  w.caller->ec = ec;
+  finish(w, o);
+}
+
+void subject_line::finish(waiter& w, orders& o) {
+  if (w.stands == waiter::where::inside) --inside_count_;
+  if (w.stands == waiter::where::outside) --outside_count_;
+  if (w.asked != nullptr) w.asked->for_whom = nullptr;
+  check& c = *w.caller;
+  c.place = nullptr;
+  c.stage = check_stage::done;
+  o.told.push_back(c);
+  delete &w;
+}
+
+void subject_line::abandon(check_list& dropped) {
+  orders o;
+  while (!inside_.empty()) finish(*inside_.begin(), o);
+  while (!outside_.empty()) finish(*outside_.begin(), o);
+  dropped.splice(dropped.end(), o.told);
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,31 @@
+#include "waiting/reservation_request.hpp"
+
+#include "check/limiter_spec.hpp"
+#include "waiting/acquire_queue.hpp"
+
+namespace weir::detail {
+
+std::shared_ptr<ask> ask::make(waiter& w, std::chrono::microseconds max_wait) {
+  auto made = std::make_shared<ask>(*w.caller, max_wait);
+  made->for_whom = &w;
+  w.asked = made;
+  return made;
+}
+
+ask::ask(const check& caller, std::chrono::microseconds longest)
+    : check(caller.limiter, request{.kind = check_kind::acquire,
+                                    .subject = caller.subject,
+                                    .cost = caller.cost,
+                                    .timeout = caller.timeout,
+                                    .further = {},
+                                    .max_wait = longest}) {
+  from_line = true;
+}
+
+void ask::finish(delivery how) {
+  // The line may keep it, as a turn.
+  const std::shared_ptr<ask> keep = std::move(self);
+  limiter->line->answered(*this, how);
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,71 @@
+#include "waiting/reservation_returns.hpp"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <vector>
+
+#include "check/detached_check.hpp"
+#include "check/limiter_spec.hpp"
+
+namespace weir::detail {
+
+struct returned_turns::batch {
+  std::mutex mutex;
+  std::vector<check*> turns;
+  std::vector<std::function<void()>> afterwards;
+  bool is_sent = false;
+
+  /// False if it is too late.
+  bool take(std::span<const check* const> booked, std::function<void()>& sent) {
+    const std::lock_guard lock(mutex);
+    if (is_sent) return false;
+    for (const check* c : booked) turns.push_back(&make_give_back(*c));
+    if (sent) afterwards.push_back(std::move(sent));
+    return true;
+  }
+
+  void send() {
+    std::vector<check*> all;
+    std::vector<std::function<void()>> then;
+    {
+      const std::lock_guard lock(mutex);
+      is_sent = true;
+      all.swap(turns);
+      then.swap(afterwards);
+    }
+    const auto turn_of = [](const check* c) { return c->answer.at + c->answer.delay; };
+    std::stable_sort(all.begin(), all.end(),
+                     [&](const check* a, const check* b) { return turn_of(a) > turn_of(b); });
+    for (check* c : all) {
+      const auto store = c->limiter->store;
+      store->start(*c);
+    }
+    for (const auto& f : then) f();
+  }
+
+  // Not sent: the context is shutting down.
+  ~batch() {
+    for (check* c : turns) c->finish(delivery::discard);
+  }
+};
+
+void returned_turns::add(const boost::asio::any_io_executor& executor,
+                         std::span<const check* const> booked, std::function<void()> sent) {
+  const std::lock_guard lock(mutex_);
+  if (const auto open = open_.lock(); open != nullptr && open->take(booked, sent)) return;
+  const auto fresh = std::make_shared<batch>();
+  fresh->take(booked, sent);
+  open_ = fresh;
+  boost::asio::post(executor, [fresh] { fresh->send(); });
+}
+
+void returned_turns::send() {
+  std::shared_ptr<batch> open;
+  {
+    const std::lock_guard lock(mutex_);
+    open = open_.lock();
+  }
+  if (open != nullptr) open->send();
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,184 @@
+#include "waiting/sleepers.hpp"
+
+#include <algorithm>
+#include <boost/asio/error.hpp>
+
+#include "check/delivery_batch.hpp"
+#include "check/limiter_spec.hpp"
+#include "waiting/acquire_queue.hpp"
+
+namespace weir::detail {
+
+namespace asio = boost::asio;
+
+bool waiting_room::seat(check& c) {
+  const std::lock_guard lock(mutex_);
+  if (closed_ && !c.left_early) {
+    if (c.answer.source == source::fallback) {
+      c.ec = error::store_closed;
+      return false;
+    }
+    leaving_.push_back({&c, &c});
+    return true;
+  }
+  if (c.left_early || seated_ >= most_) {
+    leave(c, c.left_early ? error_code(asio::error::operation_aborted) : error::overloaded);
+    return false;
+  }
+  if (!timer_) timer_.emplace(executor_);
+  c.deadline = std::chrono::steady_clock::now() + c.answer.delay;
+  c.max_wait -= c.answer.delay;  // what is left of it when the turn comes
+  c.seated = true;
+  ++seated_;
+  sleepers_[c.deadline].push_back(c);
+  if (c.deadline < armed_) arm();
+  return true;
+}
+
+void waiting_room::cancel(check& c, cancel_scope scope) {
+  if (scope == cancel_scope::only_unsent) return;  // its turn is booked
+  const std::lock_guard lock(mutex_);
+  if (!c.seated) {
+    c.left_early = true;
+    return;
+  }
+  const auto row = sleepers_.find(c.deadline);
+  c.seated = false;
+  c.line.unlink();
+  if (row->second.empty()) sleepers_.erase(row);
+  --seated_;
+  if (sleepers_.empty()) {
+    // With nothing to wait for, run() may return.
+    timer_->cancel();
+    armed_ = time::max();
+  }
+  leave(c, asio::error::operation_aborted);
+  check_list done;
+  done.push_back(c);
+  delivery_batch::post(executor_, std::move(done));
+}
+
+void waiting_room::leave(check& c, error_code why) {
+  c.ec = why;
+  if (c.answer.source == source::fallback) return;  // booked in this process, which goes on alone
+  const check* const booked[] = {&c};
+  returned_.add(executor_, booked);
+}
+
+/// Its turn has come. In a cool-down that this process knows of it sleeps until the end; or is refused, if that is beyond
+/// its max_wait.
+bool waiting_room::wait_for_pause(check& c, time now) {
+  time until{};
+  const auto look = [&](const limiter_core& l, std::string_view subject) {
+    if (l.has_hold) until = std::max(until, l.line->held_until(subject));
+  };
+  look(*c.limiter, c.subject.view());
+  for (const term& t : c.further) look(*t.limiter, t.subject.view());
+  if (until <= now) return false;
+  const auto longer = std::chrono::ceil<std::chrono::microseconds>(until - c.deadline);
+  if (longer <= c.max_wait) {
+    c.deadline = until;
+    c.max_wait -= longer;
+    return true;
+  }
+  leave(c, {});
+  decision& d = c.answer;
+  d.at += d.delay;
+  d.allowed = false;
+  d.held = true;
+  d.remaining = 0;
+  d.delay = d.reset_after = {};
+  d.retry_after = std::chrono::ceil<std::chrono::microseconds>(until - now);
+  return false;
+}
+
+void waiting_room::arm() {
+  armed_ = sleepers_.begin()->first;
+  timer_->expires_at(armed_);
+  timer_->async_wait([self = shared_from_this()](error_code ec) {
+    if (!ec) self->on_timer();
+  });
+}
+
+void waiting_room::on_timer() {
+  check_list due;
+  {
+    const std::lock_guard lock(mutex_);
+    armed_ = time::max();
+    const time now = std::chrono::steady_clock::now();
+    while (!sleepers_.empty() && sleepers_.begin()->first <= now) {
+      check_list row;
+      row.swap(sleepers_.begin()->second);
+      sleepers_.erase(sleepers_.begin());
+      while (!row.empty()) {
+        check& c = row.front();
+        row.pop_front();
+        if (wait_for_pause(c, now)) {
+          sleepers_[c.deadline].push_back(c);
+        } else {
+          c.seated = false;
+          --seated_;
+          due.push_back(c);
+        }
+      }
+    }
+    if (!sleepers_.empty()) arm();
+  }
+  delivery_batch::post(executor_, std::move(due));
+}
+
+void waiting_room::close() {
+  returned_.send();
+  std::vector<returned_turn> turns;
+  check_list told;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    for (auto& [when, row] : sleepers_) {
+      while (!row.empty()) {
+        check& c = row.front();
+        row.pop_front();
+        c.seated = false;
+        if (c.answer.source == source::fallback) {
+          c.ec = error::store_closed;
+          told.push_back(c);
+        } else {
+          turns.push_back({&c, &c});
+        }
+      }
+    }
+    sleepers_.clear();
+    seated_ = 0;
+    // With nothing to wait for, run() may return.
+    if (timer_) timer_->cancel();
+    armed_ = time::max();
+  }
+  delivery_batch::post(executor_, std::move(told));
+  give_back_and_tell(std::move(turns));
+}
+
+void waiting_room::give_back() {
+  std::vector<returned_turn> turns;
+  {
+    const std::lock_guard lock(mutex_);
+    turns.swap(leaving_);
+  }
+  give_back_and_tell(std::move(turns));
+}
+
+void waiting_room::context_shut_down() noexcept {
+  check_list dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& row : sleepers_) dropped.splice(dropped.end(), row.second);
+    for (const returned_turn& t : leaving_) dropped.push_back(*t.caller);
+    leaving_.clear();
+    sleepers_.clear();
+    seated_ = 0;
+    timer_.reset();
+    executor_ = {};
+  }
+  discard(std::move(dropped));
+}
+
+}  // namespace weir::detail
