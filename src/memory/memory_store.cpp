@@ -13,8 +13,8 @@
 #include "check/limiter_spec.hpp"
 #include "check/shutdown_service.hpp"
 #include "limiter/completion.hpp"
+#include "memory/options_check.hpp"
 #include "memory/shard.hpp"
-#include "redis/options_check.hpp"
 #include "waiting/sleepers.hpp"
 
 namespace weir {

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <span>
+
+#include "text/ascii.hpp"
+#include "text/number_range.hpp"
 
 namespace weir::detail {
 namespace {
@@ -30,28 +34,10 @@ struct time_range {
   microseconds low;
 };
 
-struct number_range {
-  const char* field;
-  std::uint64_t value;
-  std::uint64_t low;
-  std::uint64_t high;
-};
-
-std::string fault_of(const time_range& r) {
-  if (r.value >= r.low && r.value <= longest) return {};
-  return std::string(r.field) + " is not from " + text_of(r.low) + " to " + text_of(longest);
-}
-
-std::string fault_of(const number_range& r) {
-  if (r.value >= r.low && r.value <= r.high) return {};
-  return std::string(r.field) + " is not from " + std::to_string(r.low) + " to " +
-         std::to_string(r.high);
-}
-
-template <class Ranges>
-std::string first_fault(const Ranges& ranges) {
-  for (const auto& r : ranges) {
-    if (std::string fault = fault_of(r); !fault.empty()) return fault;
+std::string first_out_of_range(std::span<const time_range> options) {
+  for (const time_range& o : options) {
+    if (o.value >= o.low && o.value <= longest) continue;
+    return std::string(o.field) + " is not from " + text_of(o.low) + " to " + text_of(longest);
   }
   return {};
 }
@@ -73,7 +59,7 @@ std::string fault_of_numbers(const redis_options& o) {
       {"backoff_max", in_range(o.backoff_max), one_ms},
       {"breaker_pause", in_range(o.breaker_pause), one_ms},
   };
-  if (std::string fault = first_fault(times); !fault.empty()) return fault;
+  if (std::string fault = first_out_of_range(times); !fault.empty()) return fault;
   if (o.backoff_max < o.backoff_min) return "backoff_max is less than backoff_min";
   const number_range numbers[] = {
       {"port", o.unix_path.empty() ? o.port : std::uint16_t{1}, 1, 65'535},
@@ -81,12 +67,9 @@ std::string fault_of_numbers(const redis_options& o) {
       {"max_pending", o.max_pending, 1, 1'000'000'000},
       {"max_keys_per_call", o.max_keys_per_call, 1, 1000},
   };
-  return first_fault(numbers);
+  return first_out_of_range(numbers);
 }
 
-constexpr bool is_control(char c) noexcept {
-  return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7f;
-}
 constexpr bool is_control_or_space(char c) noexcept { return is_control(c) || c == ' '; }
 
 /// A NUL would end a name early, where it is checked or where it is used.
@@ -133,15 +116,6 @@ std::string fault_of(const redis_options& o) {
   }
   if (std::string fault = fault_of_numbers(o); !fault.empty()) return fault;
   return fault_of_tls(o);
-}
-
-std::string fault_of(const memory_options& o) {
-  const number_range numbers[] = {
-      {"max_subjects", o.max_subjects, 1, 1'000'000'000'000},
-      {"max_settled", o.max_settled, 1, 1'000'000'000},
-      {"shards", o.shards, 1, 65'536},
-  };
-  return first_fault(numbers);
 }
 
 }  // namespace weir::detail

@@ -2,13 +2,11 @@
 
 #include <string>
 
-#include "weir/memory_store.hpp"
 #include "weir/redis_store.hpp"
 
 namespace weir::detail {
 
 /// What is wrong with the options, in words that hold none of their values; empty if nothing is. Looks at no file.
 std::string fault_of(const redis_options& options);
-std::string fault_of(const memory_options& options);
 
 }  // namespace weir::detail

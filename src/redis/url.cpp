@@ -33,10 +33,6 @@ constexpr std::chrono::hours max_timeout{24};
 }
 [[noreturn]] void fail(const std::string& text) { fail(error::invalid_url, text); }
 
-constexpr bool is_control(char c) noexcept {
-  return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7f;
-}
-
 // A '+' stays a '+', in the query too.
 std::string decoded(urls::pct_string_view text) { return text.decode(); }
 

@@ -1,4 +1,5 @@
 // Numbers of a store's options that are out of range are turned away where they are given.
+#include "memory/options_check.hpp"
 #include "redis/options_check.hpp"
 
 #include <boost/asio/io_context.hpp>
