@@ -170,6 +170,7 @@ bool coalescer::join_last(check& c, const place& last) {
   c.position = key.count++;
   ++before.places;
   key.checks.push_back(c);
+  if (before.what == call::purpose::acquire) keys_ += before.tiers.size();  // see call::weight()
   return true;
 }
 

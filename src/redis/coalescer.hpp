@@ -14,8 +14,9 @@ class coalescer {
  public:
   explicit coalescer(std::size_t max_keys_per_call) : max_keys_(max_keys_per_call) {}
 
-  /// At most so many keys leave in one write, or one call's worth if that is more. A server works while the next write is
-  /// prepared; given everything at once, it waits for its clients while they wait for it.
+  /// At most so many keys leave in one write, or one call's worth if that is more; each turn counts as one, since the
+  /// script looks for it by itself. A server works while the next write is prepared; given everything at once, it waits for
+  /// its clients while they wait for it.
   static constexpr std::size_t max_keys_per_write = 256;
 
   /// How much of a line may leave.
@@ -70,7 +71,7 @@ class coalescer {
 
   const std::size_t max_keys_;
   std::vector<call> calls_;
-  std::size_t keys_ = 0;                                         // in calls_
+  std::size_t keys_ = 0;                                         // the weights of calls_ together
   boost::unordered_flat_map<key_id, place, hash> last_place_;    // where the key was added last
   boost::unordered_flat_map<group_id, std::size_t, hash> open_;  // the call that takes further keys
 };

@@ -162,6 +162,31 @@ BOOST_AUTO_TEST_CASE(turns_of_many_subjects_do_not_hold_up_the_server_together) 
   BOOST_TEST(packer.pack(line).size() == 4u);
 }
 
+// Equal turns of one subject were free: one write took 64 times as many as it should have.
+BOOST_AUTO_TEST_CASE(equal_turns_are_work_each_and_count_in_the_quota) {
+  const core_ptr bucket = weir::test::make_core("b", weir::token_bucket{9, weir::per_second(1)});
+  const core_ptr two = weir::test::make_core(
+      "t", weir::tiers{weir::token_bucket{9, weir::per_second(1)},
+                       weir::sliding_log{.limit = 9, .window = 1min}});
+  const auto turns_of = [&](std::size_t quota) {
+    weir::detail::check_list urgent, passed_over;
+    std::size_t turns = 0;
+    for (const call& c : packer.pack(urgent, line, {.keys = quota}, passed_over)) turns += c.places;
+    return turns;
+  };
+  for (int i = 0; i < 1000; ++i) add(bucket, "hot", check_kind::acquire);
+  BOOST_TEST(turns_of(10) == 10u);
+  BOOST_TEST(turns_of(coalescer::max_keys_per_write) == coalescer::max_keys_per_write);
+  line.clear();
+  for (int i = 0; i < 1000; ++i) add(two, "hot", check_kind::acquire);
+  BOOST_TEST(turns_of(10) == 5u);
+  line.clear();
+  for (int i = 0; i < 1000; ++i) add_joint({{bucket, "hot"}, {window, "hot"}});
+  for (auto& c : line) c.kind = check_kind::acquire;
+  BOOST_TEST(turns_of(10) == 5u);
+  line.clear();
+}
+
 BOOST_AUTO_TEST_CASE(a_call_that_may_be_larger_than_a_write_is_filled) {
   coalescer wide{1000};
   for (int i = 0; i < 1001; ++i) add(window, "cold " + std::to_string(i));
