@@ -112,6 +112,27 @@ BOOST_AUTO_TEST_CASE(watchers_of_leases_hear_of_the_close) {
   });
 }
 
+// It was looked after all the same, and run() went on until a renewal was due, or the lease had lapsed.
+BOOST_AUTO_TEST_CASE(a_lease_that_comes_after_the_close_is_not_looked_after) {
+  for (const bool in_memory : {true, false}) {
+    lease late;
+    // Both answers come at once, as a rule: the lease is on its way to its caller at the close.
+    for (int i = 0; !late.is_held(); ++i) {
+      BOOST_TEST_REQUIRE(i < 100);
+      store s = open(in_memory);
+      const std::string name = std::to_string(i);
+      const limiter l(s, "r" + name, five_an_hour);
+      const concurrency_limiter gate(s, "gate" + name, {.limit = 5, .lease = 1h});
+      l.record("a", [&](error_code, decision) { s.close(); });
+      gate.enter("a", [&](error_code, lease got) { late = std::move(got); });
+      run_out(io);
+    }
+    const loss of_late(late);
+    run_out(io);
+    WEIR_TEST_ERROR(of_late.ec(), error::store_closed);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_place_given_back_right_before_the_close_is_free) {
   {
     store s = open(false);

@@ -114,6 +114,12 @@ BOOST_AUTO_TEST_CASE(what_a_refund_emptied_stays_for_two_seconds) {
       subject.refund(t0 + 1000, d);
       BOOST_TEST(subject.ttl() >= 1999);
       BOOST_TEST(subject.ttl() <= 2001);
+      // So a clock that steps back finds it. Both halves have to say the same.
+      const decision back = subject.record(t0 + 1000 - 1'000'000);
+      const bool is_bucket = std::holds_alternative<token_bucket>(p) ||
+                             std::holds_alternative<gcra>(p);
+      BOOST_TEST(back.allowed == !is_bucket);
+      if (is_bucket) BOOST_TEST((back.retry_after == 1s));
     }
   }
 }

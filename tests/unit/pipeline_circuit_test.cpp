@@ -225,4 +225,20 @@ BOOST_AUTO_TEST_CASE(a_full_line_does_not_hide_an_open_circuit) {
   f.line.take_done();
 }
 
+// A call that was turned away as too large for the line spent the probe, and the circuit stayed
+// open for another pause.
+BOOST_AUTO_TEST_CASE(an_open_circuit_keeps_its_probe_for_a_call_that_fits) {
+  fixture f({.max_pending = 3, .timeout = 10ms, .breaker_failures = 1, .breaker_pause = 100ms});
+  const std::string long_subject(1500, 's');  // counts for two
+  f.submit("a", 1, check_kind::record, 10ms);
+  f.submit(long_subject, 1, check_kind::record, 1h);
+  f.line.expire(f.now += 10ms);
+  f.now += 100ms;
+  BOOST_TEST(done_with(f.submit(long_subject), error::circuit_open));
+  auto& probe = f.submit("b");
+  BOOST_TEST((probe.stage == check_stage::waiting));
+  BOOST_TEST(done_with(f.submit("b"), error::circuit_open));
+  f.line.take_done();
+}
+
 BOOST_AUTO_TEST_SUITE_END()

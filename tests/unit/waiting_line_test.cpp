@@ -3,13 +3,16 @@
 
 #include <boost/test/unit_test.hpp>
 #include <memory>
+#include <string>
 
+#include "support/fake_check.hpp"
 #include "support/run.hpp"
 #include "support/watched_store.hpp"
 #include "weir/memory_store.hpp"
 
 namespace {
 
+using namespace std::chrono_literals;
 using weir::decision;
 using weir::error_code;
 
@@ -34,6 +37,32 @@ struct busy_limiter {
   }
 };
 
+/// A limiter whose line remembers cool-downs of many subjects.
+struct held_line {
+  using clock = std::chrono::steady_clock;
+  // As many as a line remembers.
+  static constexpr int most = 10'000;
+
+  const weir::test::core_ptr core = weir::test::make_core(
+      "r", weir::token_bucket{.capacity = 10, .refill = weir::per_second(1)}, {.feedback = true});
+  int named = 0;
+
+  std::string hold(std::chrono::microseconds pause) {
+    std::string subject = std::to_string(++named);
+    core->line->hold(core, subject, pause);
+    return subject;
+  }
+  void hold_many(int count, std::chrono::microseconds pause) {
+    for (int i = 0; i < count; ++i) hold(pause);
+  }
+  bool remembers(const std::string& subject) const {
+    return core->line->held_until(subject) > clock::now();
+  }
+  bool has_heard_of(const std::string& subject) const {
+    return core->line->held_until(subject) != clock::time_point{};
+  }
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(waiting_line_suite)
@@ -45,6 +74,35 @@ BOOST_AUTO_TEST_CASE(nobody_is_kept_starting_what_others_keep_bringing) {
   weir::test::run_out(busy.io);
   BOOST_TEST(busy.asked == 1000);
   BOOST_TEST(busy.answered == 1000);
+}
+
+// Once it was full, the cool-downs of further subjects would be forgotten for ever.
+BOOST_AUTO_TEST_CASE(a_full_table_of_cool_downs_takes_others_when_some_have_ended) {
+  held_line l;
+  const std::string long_one = l.hold(1h);
+  l.hold_many(l.most - 1, 0us);
+  const std::string next = l.hold(1h);
+  BOOST_TEST(l.remembers(next));
+  BOOST_TEST(l.remembers(long_one));
+  l.hold_many(l.most - 2, 1h);
+  BOOST_TEST(!l.has_heard_of(l.hold(1h)));  // all of them still go on
+  BOOST_TEST(l.remembers(long_one));
+}
+
+// A full table was searched through for each further subject: a vendor that holds back more of them
+// than it takes cost 10,000 looks a call. Now that is done once a second.
+BOOST_AUTO_TEST_CASE(a_full_table_of_cool_downs_is_searched_once_a_second) {
+  bool in_time = false, is_remembered = false;
+  while (!in_time) {
+    held_line l;
+    l.hold_many(l.most, 0us);
+    const auto begin = held_line::clock::now();
+    BOOST_TEST_REQUIRE(l.remembers(l.hold(1h)));
+    l.hold_many(l.most - 1, 0us);
+    is_remembered = l.has_heard_of(l.hold(1h));
+    in_time = held_line::clock::now() < begin + 1s;  // else the machine stood still: once more
+  }
+  BOOST_TEST(!is_remembered);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

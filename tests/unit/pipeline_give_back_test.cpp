@@ -1,0 +1,106 @@
+// Turns on their way back: no line is too full for them, and they are sent however late they are.
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "give_back.hpp"
+#include "pipeline_fixture.hpp"
+
+using namespace std::chrono_literals;
+using namespace weir::net::test;
+using weir::error;
+using weir::detail::check_kind;
+using weir::detail::check_stage;
+
+namespace {
+
+/// A turn of subject "turn" on its way back, as the library makes it.
+class returned_turn {
+ public:
+  explicit returned_turn(const core_ptr& core)
+      : booked_(core, "turn", 1, check_kind::acquire), check_(make(booked_)) {}
+  ~returned_turn() { check_.finish(weir::detail::delivery::discard); }
+  returned_turn(const returned_turn&) = delete;
+  returned_turn& operator=(const returned_turn&) = delete;
+
+  weir::detail::check& operator*() { return check_; }
+
+ private:
+  static weir::detail::check& make(fake_check& booked) {
+    booked.answer.allowed = true;
+    booked.answer.delay = booked.answer.reset_after = 1ms;  // it comes soon
+    return weir::detail::make_give_back(booked);
+  }
+
+  fake_check booked_;
+  weir::detail::check& check_;
+};
+
+struct give_back_fixture : connected_fixture {
+  /// From now on the server is known to take so long.
+  void answer_slowly(std::chrono::milliseconds each) {
+    for (int i = 0; i < 8; ++i) {
+      submit("slow" + std::to_string(i), 1, check_kind::record, 1h);
+      write();
+      now += each;
+      answer_all();
+    }
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(pipeline_give_back_suite)
+
+// Each was refused as `overloaded`, and its turn kept everybody out, although what gives back is
+// bounded by what was booked.
+BOOST_AUTO_TEST_CASE(a_full_line_turns_no_give_back_away) {
+  fixture f({.max_pending = 2});
+  returned_turn turns[] = {returned_turn(f.core), returned_turn(f.core)};
+  for (const char* s : {"a", "b"}) f.submit(s);
+  for (returned_turn& t : turns) {
+    f.line.submit(*t, f.now);
+    BOOST_TEST(((*t).stage == check_stage::waiting));
+  }
+  BOOST_TEST(done_with(f.submit("c"), error::overloaded));
+  f.line.take_done();
+  f.line.connected();
+  BOOST_TEST(count_of(f.write(), "{r:turn}") >= 2u);
+  f.answer_all();
+  for (returned_turn& t : turns) BOOST_TEST(((*t).stage == check_stage::done));
+}
+
+// Its deadline is about as near as its turn: where answers are slow, it was passed over as too late
+// to be answered, and never sent. Nobody waits for that answer.
+BOOST_AUTO_TEST_CASE(a_give_back_is_sent_however_late_its_answer_will_be) {
+  give_back_fixture f;
+  returned_turn turn(f.core);
+  f.answer_slowly(3s);
+  // More than are looked at again by the next write.
+  for (int i = 0; i < 1100; ++i) f.submit("hasty" + std::to_string(i), 1, check_kind::record, 1s);
+  f.line.submit(*turn, f.now);
+  f.submit("patient", 1, check_kind::record, 1h);
+  const std::string out = f.write();
+  BOOST_TEST(count_of(out, "{r:hasty") == 0u);
+  BOOST_TEST(count_of(out, "{r:patient}") == 1u);
+  BOOST_TEST(count_of(out, "{r:turn}") >= 1u);
+  BOOST_TEST(((*turn).stage == check_stage::written));
+  f.answer_all();
+  BOOST_TEST(((*turn).stage == check_stage::done));
+}
+
+// The circuit is open for everybody else.
+BOOST_AUTO_TEST_CASE(a_give_back_waits_while_the_circuit_is_open) {
+  fixture f({.max_pending = 2, .timeout = 10ms, .breaker_failures = 1});
+  returned_turn turn(f.core);
+  f.submit("a");
+  f.line.expire(f.now += 10ms);
+  BOOST_TEST(done_with(f.submit("a"), error::circuit_open));
+  f.line.take_done();
+  f.line.submit(*turn, f.now);
+  BOOST_TEST(((*turn).stage == check_stage::waiting));
+  f.line.connected();
+  BOOST_TEST(count_of(f.write(), "{r:turn}") >= 1u);
+  f.answer_all();
+}
+
+BOOST_AUTO_TEST_SUITE_END()
