@@ -12,13 +12,24 @@ namespace weir::detail {
 template <class Member>
 class roster {
  public:
-  void add(std::weak_ptr<Member> one) {
+  /// False if close() has been called: its result does not contain this member.
+  bool add(std::weak_ptr<Member> one) {
     const std::lock_guard lock(mutex_);
     if (members_.size() >= sweep_at_) {
       std::erase_if(members_, [](const auto& m) { return m.expired(); });
       sweep_at_ = 2 * members_.size() + least;
     }
     members_.push_back(std::move(one));
+    return !closed_;
+  }
+
+  /// As present(). A member that is added later is told by add().
+  std::vector<std::shared_ptr<Member>> close() {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    return present();
   }
 
   /// Those that exist. Let go of them outside any lock: the last handle of one may be among these.
@@ -36,6 +47,7 @@ class roster {
 
   mutable std::mutex mutex_;
   std::vector<std::weak_ptr<Member>> members_;
+  bool closed_ = false;
   std::size_t sweep_at_ = least;  // so that forgetting costs each newcomer a constant
 };
 

@@ -7,7 +7,7 @@
 namespace weir::detail {
 
 void store_backend::close_limiters(const std::shared_ptr<void>& hold) {
-  for (const auto& core : limiters_.present()) {
+  for (const auto& core : limiters_.close()) {
     if (core->line != nullptr) core->line->close(core, hold);
     if (core->leases != nullptr) core->leases->close();
   }

@@ -119,11 +119,13 @@ void lease_keeper::arm(const core_ptr& core) {
     if (armed_ != time::max()) timer_->cancel();
     armed_ = time::max();
   } else if (next < armed_) {
-    armed_ = next;
     if (!timer_) {
       timer_.emplace(core->store->get_executor());
-      core->store->limiters().add(core);
+      // The first lease may come after the store has told its limiters that it closes.
+      closed_ = !core->store->limiters().add(core);
+      if (closed_) return;
     }
+    armed_ = next;
     timer_->expires_at(next);
     timer_->async_wait([core](error_code ec) {
       if (!ec) core->leases->on_timer(core);
@@ -140,8 +142,6 @@ void lease_keeper::on_timer(const core_ptr& core) {
 }
 
 void lease_keeper::on_renewed(const call& c) {
-  // The lease may have come after the store had told its limiters that it closes.
-  if (c.ec == error::store_closed) return close();
   using outcome = lease_book::outcome;
   const outcome what = c.ec ? outcome::unclear : c.answer.allowed ? outcome::kept : outcome::gone;
   check_list told;

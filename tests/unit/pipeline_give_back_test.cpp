@@ -2,7 +2,7 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
-#include "give_back.hpp"
+#include "check/detached_check.hpp"
 #include "pipeline_fixture.hpp"
 
 using namespace std::chrono_literals;

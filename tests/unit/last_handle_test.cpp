@@ -1,0 +1,60 @@
+// The last handle of a store goes away in one thread while another is still inside a call of it.
+#include <array>
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/test/unit_test.hpp>
+#include <memory>
+#include <thread>
+
+#include "weir/weir.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using weir::limiter;
+
+constexpr weir::gcra one_per_us{.rate = weir::per_second(1'000'000), .burst = 1};
+
+/// Two limiters of a store that nobody else has.
+struct two_limiters {
+  explicit two_limiters(const weir::store& s)
+      : one(s, "one", one_per_us, {.group = "g"}), other(s, "other", one_per_us, {.group = "g"}) {}
+
+  limiter one, other;
+  std::array<weir::claim, 2> claims{one.on("a"), other.on("a")};
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(last_handle)
+
+// The store looked at itself after it had let a waiter sleep, whose turn came at once: the waiter ended in
+// another thread, and the store with it. The thread sanitizer sees that whenever it may happen.
+BOOST_AUTO_TEST_CASE(a_memory_store_may_end_while_a_call_of_it_returns) {
+  asio::io_context io;
+  auto work = asio::make_work_guard(io);
+  std::thread other([&] { io.run(); });
+  std::atomic<int> answered{0}, allowed{0};
+  constexpr int rounds = 500;
+  for (int i = 0; i < rounds; ++i) {
+    auto both = std::make_unique<two_limiters>(weir::make_memory_store(io.get_executor()));
+    // The first takes the turn of this microsecond, the second sleeps for the next one.
+    for (const bool last : {false, true}) {
+      const std::span<const weir::claim> claims(both->claims);
+      auto owner = last ? std::move(both) : nullptr;
+      weir::acquire_all(claims, {.max_wait = 1h},
+                        [&, owner = std::move(owner)](weir::error_code ec, weir::decision d) {
+                          allowed += !ec && d.allowed ? 1 : 0;
+                          ++answered;
+                        });
+    }
+  }
+  work.reset();
+  other.join();
+  BOOST_TEST(answered == 2 * rounds);
+  BOOST_TEST(allowed == 2 * rounds);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
