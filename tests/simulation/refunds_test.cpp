@@ -155,8 +155,8 @@ void expect_of_all(const habits& how) {
   expect("token_bucket", 0.97 * a_second, tiers(bucket), how);
   expect("gcra", 0.97 * a_second, tiers(even), how);
   expect("gcra in a group", 0.97 * a_second, tiers(even), how, {.group = "all"});
-  // What is under way when the window ends is lost: of each unit that comes back after five of its
-  // sixty seconds, three quarters come back again.
+  // What is under way when the window ends is lost: of what is taken in five of its sixty seconds,
+  // three quarters can be taken again in the next five. See docs/settling.md.
   const double most = a_second * (1 - std::pow(0.75, 12));
   expect("fixed_window", 0.97 * most, tiers(window), how);
   expect("tiers", 0.97 * a_second, tiers(of_a_second, bucket), how);
