@@ -181,6 +181,32 @@ BOOST_AUTO_TEST_CASE(a_reset_makes_room_and_forgets) {
   BOOST_TEST(record(l, "b").d.remaining == 2);
 }
 
+// A refund raised the count though its entry had left long ago: 15 passed in 30 s at 10 a minute.
+BOOST_AUTO_TEST_CASE(a_refund_gives_nothing_back_once_its_window_is_over) {
+  const auto s = store();
+  const weir::policy policies[] = {
+      three_per_10s,
+      weir::fixed_window{.limit = 3, .window = 10s, .anchor = weir::anchor::epoch},
+      weir::sliding_log{.limit = 3, .window = 10s},
+      weir::sliding_log{.limit = 3, .window = 10s, .resolution = 1s},
+      weir::sliding_window{.limit = 3, .window = 10s},
+      weir::token_bucket{.capacity = 3, .refill = {3, 10s}},
+      weir::gcra{.rate = {3, 10s}, .burst = 3}};
+  for (std::size_t i = 0; i < std::size(policies); ++i) {
+    BOOST_TEST_CONTEXT("policy " << i) {
+      const weir::limiter l(s, "r" + std::to_string(i), policies[i]);
+      const auto old = record(l, "a", 3).d;
+      BOOST_TEST(old.allowed);
+      now += 21s;  // of a sliding_window, the one after is over, too
+      BOOST_TEST(record(l, "a", 2).d.used == 2);
+      BOOST_TEST(refund(l, "a", old).d.allowed);
+      BOOST_TEST(fetch(l, "a").d.used == 2);
+      BOOST_TEST(record(l, "a").d.allowed);
+      BOOST_TEST(!record(l, "a").d.allowed);
+    }
+  }
+}
+
 // Each settled decision took the room of a subject, in the subject's own shard: number 62,498 failed, and so did new
 // subjects of other limiters there.
 BOOST_AUTO_TEST_CASE(settled_decisions_take_no_subjects_room) {

@@ -370,4 +370,44 @@ BOOST_FIXTURE_TEST_CASE(closing_tells_the_sent_from_the_unsent, connected_fixtur
   line.take_done();
 }
 
+// A gateway took CROSSSLOT for a reply like any other, and let everything through. No error reply
+// allows anybody, nor does it end the connection for the others.
+BOOST_AUTO_TEST_CASE(an_error_reply_allows_nobody) {
+  const struct {
+    std::string_view reply;
+    error told;
+  } replies[] = {
+      {"-CROSSSLOT Keys in request don't hash to the same slot\r\n", error::server_is_cluster},
+      {"-MOVED 3999 127.0.0.1:6381\r\n", error::server_is_cluster},
+      {"-CLUSTERDOWN Hash slot not served\r\n", error::server_is_cluster},
+      {"-WRONGTYPE Operation against a key\r\n", error::wrong_type},
+      {"-OOM command not allowed\r\n", error::out_of_memory},
+      {"-MISCONF Redis is configured to save RDB snapshots\r\n", error::server_misconfigured},
+      {"-ERR whatever\r\n", error::server_error}};
+  for (const auto& [reply, told] : replies) {
+    BOOST_TEST_CONTEXT(reply) {
+      connected_fixture f;
+      for (const char* s : {"a", "b", "b"}) f.submit(s);  // of two keys, and one of them twice
+      f.submit("a", 1, check_kind::fetch);
+      f.submit("a", 1, check_kind::acquire);
+      f.checks.emplace_back(
+          f.core, "a", 1, check_kind::record, 0us,
+          std::vector<weir::detail::term>{{f.core, weir::detail::short_text("b"), 1}});
+      f.line.submit(f.checks.back(), f.now);
+      f.write();
+      while (f.line.replies_due() > 0) BOOST_TEST(f.feed(reply));
+      for (const fake_check& c : f.checks) {
+        BOOST_TEST(done_with(c, told));
+        BOOST_TEST(!c.answer.allowed);
+        BOOST_TEST((c.ec == weir::condition::not_counted));
+      }
+      auto& next = f.submit("c");
+      f.write();
+      BOOST_TEST(f.answer(0));
+      BOOST_TEST(done_with(next, {}));
+      BOOST_TEST(next.answer.allowed);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
