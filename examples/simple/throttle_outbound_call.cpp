@@ -1,9 +1,8 @@
 // Throttling oneself before a vendor's API.
 //
 // The vendor allows 50 calls in any second and answers 429 to more. Forty coroutines have two calls
-// each to make, all at once. A leaky bucket gives each call its turn: one sleep, no trying again
-// and again, and calls leave evenly spaced. (With a token bucket, forty callers would wait for the
-// same next token, and thirty-nine would come in vain.)
+// each to make, all at once. acquire() books each call its turn, and the call sleeps once until then.
+// With a leaky bucket, the calls leave evenly spaced.
 //
 //     throttle_outbound_call [redis://127.0.0.1:6379]
 #include <algorithm>
@@ -38,20 +37,18 @@ class vendor {
 struct tally {
   int done = 0;
   int status_429 = 0;
-  int queue_full = 0;
+  int refused = 0;
   std::vector<weir::time_point> turns;
 };
 
 asio::awaitable<void> call_vendor(weir::limiter limiter, vendor& api, tally& t) {
   for (;;) {
-    const weir::decision d = co_await limiter.record("our-account");
-    if (!d.allowed) {  // the queue is full: come back when it is shorter
-      ++t.queue_full;
-      co_await sleep_for(d.retry_after);
-      continue;
+    const weir::decision d = co_await limiter.acquire("our-account", {.max_wait = 10s});
+    if (!d.allowed) {  // the turn lies further away; a service would report itself busy
+      ++t.refused;
+      co_return;
     }
     t.turns.push_back(d.at + d.delay);
-    co_await sleep_for(d.delay);
     if (api.call() == 200) break;
     // Possible in spite of the limiter: networks and busy machines bunch up what left evenly.
     ++t.status_429;
@@ -68,8 +65,7 @@ asio::awaitable<void> worker(weir::limiter limiter, vendor& api, tally& t) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  // 40 a second, a little below what the vendor allows. A capacity of 60 means: nobody waits longer
-  // than 1.5 s for a turn.
+  // 40 a second, a little below what the vendor allows: calls do not arrive as evenly as they leave.
   const weir::leaky_bucket pace{.capacity = 60, .leak = weir::per_second(40)};
 
   asio::io_context context;
@@ -86,10 +82,9 @@ int main(int argc, char** argv) try {
 
   std::ranges::sort(t.turns);
   std::cout << t.done << " calls done in " << (t.turns.back() - t.turns.front()) / 1ms << " ms, "
-            << t.status_429 << " answered with 429, " << t.queue_full
-            << " times the queue was full\n";
+            << t.status_429 << " answered with 429, " << t.refused << " refused\n";
 
-  expect(t.done == 80, "every call is made in the end");
+  expect(t.done == 80 && t.refused == 0, "every call is made in the end");
   for (std::size_t i = 1; i < t.turns.size(); ++i) {
     expect(t.turns[i] - t.turns[i - 1] >= 25ms, "turns are 25 ms apart");
   }

@@ -1,11 +1,9 @@
 // Tutorial 2: waiting.
 //
-// A refusal says when the same request would pass (`retry_after`): wait that long with a timer, and
-// try again. A leaky bucket goes further: it lets the request in and says how long to wait for its
-// turn (`delay`), which spaces requests evenly.
+// `record` answers at once. A caller that would rather wait asks with `acquire`: the store books the
+// turn, in order of arrival, and the caller sleeps until then, once. No loop is needed, and callers
+// of other processes wait in the same order.
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/this_coro.hpp>
 #include <chrono>
 #include <iostream>
 #include <weir/weir.hpp>
@@ -22,24 +20,11 @@ auto in_ms(std::chrono::microseconds time) {
   return std::chrono::ceil<std::chrono::milliseconds>(time).count();
 }
 
-asio::awaitable<void> sleep_for(std::chrono::microseconds time) {
-  asio::steady_timer timer(co_await asio::this_coro::executor, time);
-  co_await timer.async_wait(asio::deferred);
-}
+// `at` is the time of the answer on the store's own clock, and `delay` how long it was from then
+// until the turn. When acquire() returns, the turn has come.
+weir::time_point turn_of(const weir::decision& d) { return d.at + d.delay; }
 
-// Tries until the request passes. retry_after is rounded up, so one who waits that long is never
-// early; but others may come meanwhile and take the place, hence a loop.
-asio::awaitable<weir::decision> record_when_possible(weir::limiter limiter,
-                                                     std::string_view subject) {
-  for (;;) {
-    const weir::decision d = co_await limiter.record(subject);
-    if (d.allowed) co_return d;
-    std::cout << "  refused, waiting " << in_ms(d.retry_after) << " ms\n";
-    co_await sleep_for(d.retry_after);
-  }
-}
-
-asio::awaitable<void> retry_after(weir::store store) {
+asio::awaitable<void> wait_for_the_turn(weir::store store) {
   std::cout << "a token bucket of 2, refilled with 10 per second:\n";
   weir::limiter mails{store, "tutorial-mails",
                       weir::token_bucket{.capacity = 2, .refill = weir::per_second(10)}};
@@ -48,39 +33,55 @@ asio::awaitable<void> retry_after(weir::store store) {
   // Two pass at once. The other three wait for a token each, and tokens come every 100 ms.
   weir::time_point first, last;
   for (int i = 1; i <= 5; ++i) {
-    const weir::decision d = co_await record_when_possible(mails, "newsletter");
-    if (i == 1) first = d.at;
-    last = d.at;
-    std::cout << "  mail " << i << " may go\n";
+    const weir::decision d = co_await mails.acquire("newsletter");
+    std::cout << "  mail " << i << " may go, after " << in_ms(d.delay) << " ms\n";
+    expect(d.allowed, "a turn within the next seconds is waited for");
+    if (i == 1) first = turn_of(d);
+    last = turn_of(d);
   }
-  // `at` is the time of the decision on the store's own clock. Waiting can only be longer than
-  // planned.
   expect(last - first >= 300ms, "five mails should need three refills");
 }
 
-asio::awaitable<void> delay(weir::store store) {
-  std::cout << "a leaky bucket of 5 that drains at 20 per second:\n";
+asio::awaitable<void> wait_no_longer_than(weir::store store) {
+  std::cout << "one report an hour:\n";
+  weir::limiter reports{store, "tutorial-reports",
+                        weir::token_bucket{.capacity = 1, .refill = weir::per_hour(1)}};
+  co_await reports.reset("daily");
+
+  const weir::decision first = co_await reports.acquire("daily");
+  expect(first.allowed, "the first report should pass at once");
+
+  // The next turn is an hour away. A caller waits for 10 s at the most, unless it says otherwise; if
+  // its turn lies further away, it is refused at once, and nothing is booked.
+  const weir::decision second = co_await reports.acquire("daily", {.max_wait = 2s});
+  std::cout << "  the second is refused; ask again in " << in_ms(second.retry_after) << " ms\n";
+  expect(!second.allowed, "nobody should wait for an hour here");
+  expect(second.retry_after > 30min, "it would be booked 2 s before its turn");
+  expect((co_await reports.fetch("daily")).used == 1, "a refusal should count nothing");
+}
+
+asio::awaitable<void> wait_evenly(weir::store store) {
+  std::cout << "a leaky bucket that drains at 20 per second:\n";
   weir::limiter pages{store, "tutorial-pages",
                       weir::leaky_bucket{.capacity = 5, .leak = weir::per_second(20)}};
   co_await pages.reset("crawler");
 
+  // A leaky bucket lets no two through at once: turns are evenly spaced. (record() would answer at
+  // once and name the `delay`, for a caller that sleeps by itself.)
   weir::time_point turn_before{};
   for (int i = 1; i <= 5; ++i) {
-    const weir::decision d = co_await pages.record("crawler");
-    expect(d.allowed, "the bucket should hold five");
-    std::cout << "  page " << i << " has its turn in " << in_ms(d.delay) << " ms\n";
-    // A turn is never less than the spacing after the turn before. (Microseconds are whole; 50 ms
-    // is.)
-    const weir::time_point turn = d.at + d.delay;
-    if (i > 1) expect(turn - turn_before >= 50ms, "turns should be 50 ms apart");
-    turn_before = turn;
-    // A real crawler would now do: co_await sleep_for(d.delay), then fetch the page.
+    const weir::decision d = co_await pages.acquire("crawler");
+    std::cout << "  page " << i << " may be fetched, after " << in_ms(d.delay) << " ms\n";
+    expect(d.allowed, "the next turn is 50 ms away at the most");
+    if (i > 1) expect(turn_of(d) - turn_before >= 50ms, "turns should be 50 ms apart");
+    turn_before = turn_of(d);
   }
 }
 
 asio::awaitable<void> example(weir::store store) {
-  co_await retry_after(store);
-  co_await delay(store);
+  co_await wait_for_the_turn(store);
+  co_await wait_no_longer_than(store);
+  co_await wait_evenly(store);
 }
 
 }  // namespace
