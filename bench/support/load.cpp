@@ -180,7 +180,7 @@ class load {
 /// A check that nobody waits for.
 class silent_check final : public weir::detail::check {
  public:
-  silent_check(std::shared_ptr<const weir::detail::limiter_core> core, std::string_view subject)
+  silent_check(std::shared_ptr<const weir::detail::limiter_spec> core, std::string_view subject)
       : check(std::move(core), weir::detail::request{weir::detail::check_kind::record,
                                                      weir::detail::short_text(subject)}) {}
   void finish(weir::detail::delivery) override {}
@@ -202,7 +202,7 @@ std::vector<std::string> command_of(const workload& work) {
   namespace redis = weir::redis;
   asio::io_context never_run;
   const weir::store store = weir::make_memory_store(never_run.get_executor());
-  const auto core = std::make_shared<const weir::detail::limiter_core>(
+  const auto core = std::make_shared<const weir::detail::limiter_spec>(
       store.backend(), work.name, weir::tiers(work.policy), weir::limiter_options{});
   const std::string hot(subject_text(0).view());
   silent_check check(core, work.traffic == traffic::hot ? hot : "__rand_int__");

@@ -111,10 +111,10 @@ class [[nodiscard]] lease {
   lease(detail::entered&& in, const error_code& ec, const decision& answer);
 
  private:
-  const std::shared_ptr<const detail::limiter_core>& holder() const;  // throws if there is none
+  const std::shared_ptr<const detail::limiter_spec>& holder() const;  // throws if there is none
   boost::asio::any_io_executor executor() const noexcept;
 
-  std::shared_ptr<const detail::limiter_core> core_;  // null: never had a place, or moved from
+  std::shared_ptr<const detail::limiter_spec> core_;  // null: never had a place, or moved from
   std::int64_t number_ = 0;
   decision answer_;
   std::shared_ptr<void> guard_;  // the signal may be emitted as long as this lives
@@ -201,7 +201,7 @@ class concurrency_limiter {
         detail::enter_initiation<lease>{core_, get_executor()}, token, std::move(asked));
   }
 
-  std::shared_ptr<const detail::limiter_core> core_;
+  std::shared_ptr<const detail::limiter_spec> core_;
 };
 
 }  // namespace weir

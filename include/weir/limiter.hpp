@@ -442,7 +442,7 @@ class limiter {
             kind, detail::copy_of_subject(subject), cost, timeout, {}, max_wait, priority});
   }
 
-  std::shared_ptr<const detail::limiter_core> core_;
+  std::shared_ptr<const detail::limiter_spec> core_;
 };
 
 }  // namespace weir

@@ -22,7 +22,7 @@ struct joint_options {
 namespace detail {
 
 struct joint_call {
-  std::shared_ptr<const limiter_core> core;
+  std::shared_ptr<const limiter_spec> core;
   boost::asio::any_io_executor executor;
   request asked;
 };

@@ -20,9 +20,9 @@ constexpr int most_attempts = 4;
 
 std::atomic<int> patient{0};
 
-class unwanted_check final : public check {
+class detached_check final : public check {
  public:
-  unwanted_check(const check& of, check_kind kind, check* told = nullptr)
+  detached_check(const check& of, check_kind kind, check* told = nullptr)
       : check(of.limiter, request{.kind = kind,
                                   .subject = of.subject,
                                   .cost = of.cost,
@@ -35,12 +35,12 @@ class unwanted_check final : public check {
     if (kind == check_kind::give_back) wait_for_connection();
   }
 
-  ~unwanted_check() {
+  ~detached_check() {
     if (is_patient_) patient.fetch_sub(1, std::memory_order_relaxed);
   }
 
   void finish(delivery how) override {
-    std::unique_ptr<unwanted_check> self(this);
+    std::unique_ptr<detached_check> self(this);
     if (caller_ != nullptr) {
       caller_->ec = ec ? error::outcome_unknown : error::store_closed;
       caller_->answer = {};
@@ -90,23 +90,24 @@ class unwanted_check final : public check {
 
 }  // namespace
 
-check& stand_in_for(const check& sent) { return *new unwanted_check(sent, check_kind::acquire); }
+check& stand_in_for(const check& sent) { return *new detached_check(sent, check_kind::acquire); }
 
 check& make_give_back(const check& booked) {
-  return *new unwanted_check(booked, check_kind::give_back);
+  return *new detached_check(booked, check_kind::give_back);
 }
 
-void give_back_and_tell(std::vector<returned_turn> turns) {
+void give_back_and_tell(std::vector<returned_reservation> turns) {
   if (turns.empty()) return;
-  const auto turn_of = [](const returned_turn& t) {
+  const auto turn_of = [](const returned_reservation& t) {
     return t.booked->answer.at + t.booked->answer.delay;
   };
-  std::stable_sort(turns.begin(), turns.end(), [&](const returned_turn& a, const returned_turn& b) {
-    return turn_of(a) > turn_of(b);
-  });
+  std::stable_sort(turns.begin(), turns.end(),
+                   [&](const returned_reservation& a, const returned_reservation& b) {
+                     return turn_of(a) > turn_of(b);
+                   });
   std::vector<check*> checks;
-  for (const returned_turn& t : turns) {
-    checks.push_back(new unwanted_check(*t.booked, check_kind::give_back, t.caller));
+  for (const returned_reservation& t : turns) {
+    checks.push_back(new detached_check(*t.booked, check_kind::give_back, t.caller));
   }
   const auto store = checks.front()->limiter->store;
   store->start_all(checks);

@@ -22,13 +22,13 @@ inline bool gives_back(const check& c) noexcept {
 }
 
 /// A turn that goes back because the store closes, and its caller, which may be the same check.
-struct returned_turn {
+struct returned_reservation {
   const check* booked;
   check* caller;
 };
 
 /// Has the store take these back, the last turn first. When it has, the caller is told store_closed; when that cannot be
 /// known, outcome_unknown. All are of one store.
-void give_back_and_tell(std::vector<returned_turn> turns);
+void give_back_and_tell(std::vector<returned_reservation> turns);
 
 }  // namespace weir::detail

@@ -46,7 +46,7 @@ void check_feedback_options(const limiter_options& options, bool counts_refused)
     refuse("feedback: count_refused must be false, because what is held back counts nothing");
   }
   if (options.max_cool_down < std::chrono::milliseconds{1} ||
-      options.max_cool_down.count() > policies::hold::longest_pause) {
+      options.max_cool_down.count() > policies::cool_down::longest_pause) {
     refuse("feedback: max_cool_down must be between 1 ms and 31 days");
   }
   // A pause of zero holds nobody back: a vendor's 429 that names no time would go unheard.
@@ -54,14 +54,14 @@ void check_feedback_options(const limiter_options& options, bool counts_refused)
 }
 
 /// Where the callers of acquire() wait.
-std::unique_ptr<waiting_line> make_line(const limiter_options& options) {
+std::unique_ptr<acquire_queue> make_line(const limiter_options& options) {
   const auto require = [](bool holds, const char* text) {
     if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
   };
   require(options.max_waiting >= 1, "waiting: max_waiting must be at least 1");
   require(options.ageing.count() >= 0, "waiting: ageing must not be negative");
-  return std::make_unique<waiting_line>(
-      line_rules{options.max_waiting, options.overflow, options.ageing});
+  return std::make_unique<acquire_queue>(
+      queue_rules{options.max_waiting, options.overflow, options.ageing});
 }
 
 /// A number of the gate's own, so that no two processes give leases of one name.
@@ -103,29 +103,30 @@ std::uint64_t hashed(std::uint64_t seed, const policies::kernel& kernel) {
 std::string key_tail(const policies::kernel& kernel, std::size_t tier) {
   std::string tail(":");
   tail += std::visit([](const auto& k) { return k.key_suffix; }, kernel);
-  if (tier > 0 && !std::holds_alternative<policies::hold>(kernel)) tail += std::to_string(tier);
+  if (tier > 0 && !std::holds_alternative<policies::cool_down>(kernel))
+    tail += std::to_string(tier);
   return tail;
 }
 
 }  // namespace
 
-limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
+limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_view name,
                            const weir::tiers& rules, const limiter_options& options)
-    : limiter_core(std::move(backend), name, policies::compile(rules),
+    : limiter_spec(std::move(backend), name, policies::compile(rules),
                    policies::counts_refused(rules[0]), options) {
   if (failure == on_failure::fallback) {
     fallback = std::make_unique<local_fallback>(rules, options);
   }
 }
 
-limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
+limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_view name,
                            const concurrency_options& options)
-    : limiter_core(std::move(backend), name, {policies::kernel(compile(options))}, false,
+    : limiter_spec(std::move(backend), name, {policies::kernel(compile(options))}, false,
                    {.group = options.group}) {
   leases = std::make_unique<lease_keeper>(options.lease);
 }
 
-limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
+limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_view name,
                            std::vector<policies::kernel> kernels, bool counts_what_it_refuses,
                            const limiter_options& options)
     : store(std::move(backend)),
@@ -134,7 +135,7 @@ limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_v
       ceiling(max_units),
       nominal_limit(unlimited),
       counts_refused(counts_what_it_refuses),
-      has_hold(options.feedback),
+      has_cool_down(options.feedback),
       max_cool_down(options.max_cool_down.count()),
       usual_cool_down(options.usual_cool_down),
       vendor(options.vendor),
@@ -144,9 +145,9 @@ limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_v
   can_book = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_book);
   can_settle = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_settle);
   line = make_line(options);
-  if (has_hold) {
+  if (has_cool_down) {
     check_feedback_options(options, counts_refused);
-    tiers.emplace_back(policies::hold());
+    tiers.emplace_back(policies::cool_down());
   }
   append_escaped(key_head_, store->key_prefix(), "{}%");
   key_head_ += ":{";
@@ -167,15 +168,15 @@ limiter_core::limiter_core(std::shared_ptr<store_backend> backend, std::string_v
   }
 }
 
-limiter_core::~limiter_core() = default;
+limiter_spec::~limiter_spec() = default;
 
-void limiter_core::append_key(std::string& out, std::string_view subject, std::size_t tier) const {
+void limiter_spec::append_key(std::string& out, std::string_view subject, std::size_t tier) const {
   out += key_head_;
   append_escaped(out, subject, "{}%");
   out += key_tails_[tier];
 }
 
-void limiter_core::append_marker(std::string& out, std::string_view subject, std::uint64_t id) const {
+void limiter_spec::append_marker(std::string& out, std::string_view subject, std::uint64_t id) const {
   out += key_head_;
   append_escaped(out, subject, "{}%");
   out += shares_keys ? ":s" : "}:s";
@@ -183,7 +184,7 @@ void limiter_core::append_marker(std::string& out, std::string_view subject, std
   for (int shift = 60; shift >= 0; shift -= 4) out += digits[id >> shift & 15];
 }
 
-std::uint64_t limiter_core::origin_of(std::string_view subject) const noexcept {
+std::uint64_t limiter_spec::origin_of(std::string_view subject) const noexcept {
   return hashed(origin_, subject);
 }
 

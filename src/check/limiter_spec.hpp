@@ -19,15 +19,15 @@ namespace weir::detail {
 
 class lease_keeper;
 class local_fallback;
-class waiting_line;
+class acquire_queue;
 
 /// What all copies of a limiter share. Immutable.
-struct limiter_core {
-  limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
+struct limiter_spec {
+  limiter_spec(std::shared_ptr<store_backend> backend, std::string_view name,
                const weir::tiers& rules, const limiter_options& options = {});
-  limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
+  limiter_spec(std::shared_ptr<store_backend> backend, std::string_view name,
                const concurrency_options& options);
-  ~limiter_core();
+  ~limiter_spec();
 
   /// Appends the key of a subject's tier: prefix:{resource:subject}:kind, or prefix:{group}:resource:subject:kind.
   /// Everything between the braces is the hash tag, and the only one: braces in names are escaped, and so is the colon
@@ -47,9 +47,9 @@ struct limiter_core {
   policies::units ceiling;              // the largest cost that can ever pass
   policies::units nominal_limit;        // what a decision calls `limit` when the store cannot say
   bool counts_refused;
-  bool has_hold;    // limiter_options::feedback
-  bool can_book;    // turns ahead of time: acquire()
-  bool can_settle;  // refund() and settle()
+  bool has_cool_down;  // limiter_options::feedback
+  bool can_book;       // turns ahead of time: acquire()
+  bool can_settle;     // refund() and settle()
   policies::span max_cool_down;
   std::chrono::microseconds usual_cool_down;
   feedback_options vendor;
@@ -58,10 +58,10 @@ struct limiter_core {
   std::unique_ptr<local_fallback> fallback;  // on_failure::fallback
   bool shares_keys;                          // with other limiters: there is a group
   std::unique_ptr<lease_keeper> leases;      // of a gate: what this process holds
-  std::unique_ptr<waiting_line> line;        // for acquire()
+  std::unique_ptr<acquire_queue> line;       // for acquire()
 
  private:
-  limiter_core(std::shared_ptr<store_backend> backend, std::string_view name,
+  limiter_spec(std::shared_ptr<store_backend> backend, std::string_view name,
                std::vector<policies::kernel> kernels, bool counts_what_it_refuses,
                const limiter_options& options);
 
@@ -77,7 +77,7 @@ std::string_view hash_tag(std::string_view key) noexcept;
 inline policies::kernel kernel_for(check_kind kind, const policies::kernel& own, std::int64_t cost) {
   switch (kind) {
     case check_kind::cool_down:  // the limiter's own hold looks only
-      return policies::hold(cost);
+      return policies::cool_down(cost);
     case check_kind::renew:
       return std::get<policies::lease_set>(own).with(policies::lease_set::act::renew);
     case check_kind::leave:
@@ -94,7 +94,7 @@ void for_each_tier(const check& c, F&& f) {
     f(*c.limiter, c.subject.view(), c.cost, c.limiter->tiers.size() - 1);
     return;
   }
-  const auto of_one = [&](const limiter_core& limiter, std::string_view subject, std::int64_t cost) {
+  const auto of_one = [&](const limiter_spec& limiter, std::string_view subject, std::int64_t cost) {
     for (std::size_t tier = 0; tier < limiter.tiers.size(); ++tier) f(limiter, subject, cost, tier);
   };
   of_one(*c.limiter, c.subject.view(), c.cost);

@@ -24,19 +24,19 @@ class shutdown_listener {
 };
 
 /// Tells the listeners of an execution context that it is being destroyed. These are the stores, which pass it on.
-class shutdown_registry final : public boost::asio::execution_context::service {
+class shutdown_service final : public boost::asio::execution_context::service {
  public:
-  using key_type = shutdown_registry;
+  using key_type = shutdown_service;
   static inline boost::asio::execution_context::id id;
 
-  explicit shutdown_registry(boost::asio::execution_context& context)
+  explicit shutdown_service(boost::asio::execution_context& context)
       : boost::asio::execution_context::service(context) {}
 
   static void add(const boost::asio::any_io_executor& executor,
                   std::weak_ptr<shutdown_listener> listener) {
     boost::asio::execution_context& context = boost::asio::query(executor,
                                                                  boost::asio::execution::context);
-    boost::asio::use_service<shutdown_registry>(context).listeners_.add(std::move(listener));
+    boost::asio::use_service<shutdown_service>(context).listeners_.add(std::move(listener));
   }
 
  private:

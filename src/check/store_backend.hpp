@@ -39,7 +39,7 @@ class store_backend {
   virtual std::string_view key_prefix() const noexcept = 0;
 
   /// The limiters that have waiters or leases. The store passes on to them that it closes, and that its context ends.
-  virtual roster<const limiter_core>& limiters() noexcept { return limiters_; }
+  virtual roster<const limiter_spec>& limiters() noexcept { return limiters_; }
 
  protected:
   /// They keep copies of `hold` while turns may still have to go back.
@@ -47,7 +47,7 @@ class store_backend {
   void end_limiters() noexcept;
 
  private:
-  roster<const limiter_core> limiters_;
+  roster<const limiter_spec> limiters_;
 };
 
 }  // namespace weir::detail

@@ -41,24 +41,25 @@ std::optional<time_point> since_1970(const decimal& count, microseconds unit) no
 
 }  // namespace
 
-moments::moments(time_point now) noexcept : now_(std::clamp(now, earliest, latest)) {}
+header_times::header_times(time_point now) noexcept : now_(std::clamp(now, earliest, latest)) {}
 
-void moments::date(std::string_view value) noexcept {
+void header_times::date(std::string_view value) noexcept {
   keep_lowest(date_, read_http_date(trimmed(value), now_));
 }
 
-void moments::age(std::string_view value) noexcept {
+void header_times::age(std::string_view value) noexcept {
   const auto count = read_decimal(trimmed(value));
   if (count) age_ = std::max(age_, times(*count, seconds{1}));
 }
 
-time_point moments::base() const noexcept { return date_ ? *date_ + age_ : now_; }
+time_point header_times::base() const noexcept { return date_ ? *date_ + age_ : now_; }
 
-microseconds moments::until(time_point at) const noexcept {
+microseconds header_times::until(time_point at) const noexcept {
   return std::clamp<microseconds>(at - base(), microseconds{0}, longest_feedback);
 }
 
-std::optional<microseconds> moments::number(std::string_view value, reset_unit unit) const noexcept {
+std::optional<microseconds> header_times::number(std::string_view value,
+                                                 reset_unit unit) const noexcept {
   const auto count = read_decimal(value);
   if (!count) return std::nullopt;
   const auto from_1970 = [&](microseconds each) -> std::optional<microseconds> {
@@ -87,26 +88,27 @@ std::optional<microseconds> moments::number(std::string_view value, reset_unit u
   return std::nullopt;
 }
 
-std::optional<microseconds> moments::one_reset(std::string_view value,
-                                               reset_unit unit) const noexcept {
+std::optional<microseconds> header_times::one_reset(std::string_view value,
+                                                    reset_unit unit) const noexcept {
   if (const auto plain = number(value, unit)) return plain;
   if (const auto duration = read_go_duration(value)) return duration;
   if (const auto at = read_timestamp(value)) return until(*at);
   return std::nullopt;
 }
 
-std::optional<microseconds> moments::retry_seconds(std::string_view value) const noexcept {
+std::optional<microseconds> header_times::retry_seconds(std::string_view value) const noexcept {
   value = trimmed(value);
   if (const auto at = read_http_date(value, now_)) return until(*at);
   return longest_of(value, [&](std::string_view one) { return number(one, reset_unit::seconds); });
 }
 
-std::optional<microseconds> moments::retry_milliseconds(std::string_view value) const noexcept {
+std::optional<microseconds> header_times::retry_milliseconds(std::string_view value) const noexcept {
   return longest_of(value,
                     [&](std::string_view one) { return number(one, reset_unit::milliseconds); });
 }
 
-std::optional<microseconds> moments::reset(std::string_view value, reset_unit unit) const noexcept {
+std::optional<microseconds> header_times::reset(std::string_view value,
+                                                reset_unit unit) const noexcept {
   value = trimmed(value);
   if (const auto at = read_http_date(value, now_)) return until(*at);
   return longest_of(value, [&](std::string_view one) { return one_reset(one, unit); });

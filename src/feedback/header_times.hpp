@@ -9,9 +9,9 @@ namespace weir::detail {
 
 /// Reads the times that headers state, all as time from the response on: never negative, at most
 /// longest_feedback, rounded up.
-class moments {
+class header_times {
  public:
-  explicit moments(time_point now) noexcept;
+  explicit header_times(time_point now) noexcept;
 
   /// What the response's own Date says. Of several, the earliest, so that nobody waits too short.
   void date(std::string_view value) noexcept;

@@ -53,7 +53,7 @@ class response_reader {
   int status_;
   std::span<const header_field> headers_;
   const feedback_options& options_;
-  moments moments_;
+  header_times moments_;
   policy_list policies_;
   std::array<std::array<stated_window, window_names>, last_family - first_family + 1> windows_{};
   quota_tally requests_;

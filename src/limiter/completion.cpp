@@ -21,7 +21,7 @@ std::chrono::microseconds spread(std::chrono::microseconds pause) {
 /// Of what was counted, and can be settled: the receipt.
 void sign(check& c) {
   const bool counts = c.kind == check_kind::record || c.kind == check_kind::acquire;
-  const limiter_core& limiter = *c.limiter;
+  const limiter_spec& limiter = *c.limiter;
   if (!counts || !c.answer.allowed || c.answer.source != source::store) return;
   if (!limiter.can_settle || !c.further.empty()) return;
   receipt& signed_one = c.answer.receipt;

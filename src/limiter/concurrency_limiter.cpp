@@ -53,7 +53,7 @@ void lease::release() noexcept {
   }
 }
 
-const std::shared_ptr<const detail::limiter_core>& lease::holder() const {
+const std::shared_ptr<const detail::limiter_spec>& lease::holder() const {
   if (core_ == nullptr)
     throw std::logic_error("weir: a lease that never had a place cannot be lost");
   return core_;
@@ -72,7 +72,7 @@ void lease::cancel_when_lost(asio::cancellation_signal& signal,
 
 concurrency_limiter::concurrency_limiter(const weir::store& store, std::string_view resource,
                                          const concurrency_options& options)
-    : core_(std::make_shared<detail::limiter_core>(store.backend(), resource, options)) {}
+    : core_(std::make_shared<detail::limiter_spec>(store.backend(), resource, options)) {}
 
 std::string_view concurrency_limiter::resource() const noexcept { return core_->resource; }
 
@@ -92,7 +92,7 @@ detail::request concurrency_limiter::ask(std::string_view subject, std::span<con
   return asked;
 }
 
-std::int64_t detail::new_lease_number(const limiter_core& core) noexcept {
+std::int64_t detail::new_lease_number(const limiter_spec& core) noexcept {
   return core.leases->new_number();
 }
 

@@ -184,7 +184,7 @@ decision from_local_shares(const check& c) {
   std::vector<std::int16_t> places;  // of their first tiers
   const auto ask = [&](auto&& how) {
     std::size_t i = 0;
-    const auto one = [&](const limiter_core& limiter, std::string_view subject, std::int64_t cost) {
+    const auto one = [&](const limiter_spec& limiter, std::string_view subject, std::int64_t cost) {
       if (limiter.fallback != nullptr) each[i] = how(*limiter.fallback, subject, cost, each[i]);
       ++i;
     };
@@ -192,12 +192,12 @@ decision from_local_shares(const check& c) {
     for (const term& t : c.further) one(*t.limiter, t.subject.view(), t.cost);
   };
   std::int16_t place = 0;
-  const auto add = [&](const limiter_core& limiter) {
+  const auto add = [&](const limiter_spec& limiter) {
     each.push_back(without_store(true));  // of one that lets pass what the store cannot say
     each.back().remaining = each.back().limit = unlimited;
     places.push_back(place);
     // A hold takes no place, and is not asked here.
-    place = static_cast<std::int16_t>(place + limiter.tiers.size() - (limiter.has_hold ? 1 : 0));
+    place = static_cast<std::int16_t>(place + limiter.tiers.size() - (limiter.has_cool_down ? 1 : 0));
   };
   add(*c.limiter);
   for (const term& t : c.further) add(*t.limiter);

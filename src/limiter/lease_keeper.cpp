@@ -11,7 +11,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-lease_book::time now() { return std::chrono::steady_clock::now(); }
+lease_schedule::time now() { return std::chrono::steady_clock::now(); }
 
 /// Hands them over to their own executors: none runs here.
 void finish_all(check_list&& done, error_code ec) {
@@ -54,7 +54,7 @@ void lease_keeper::add(const core_ptr& core, std::int64_t lease, short_text subj
 }
 
 void lease_keeper::release(const core_ptr& core, std::int64_t lease) {
-  std::optional<lease_book::entry> left;
+  std::optional<lease_schedule::entry> left;
   {
     const std::lock_guard lock(mutex_);
     left = book_.remove(lease);
@@ -63,7 +63,7 @@ void lease_keeper::release(const core_ptr& core, std::int64_t lease) {
     arm(core);
   }
   finish_all(std::move(left->watchers), asio::error::operation_aborted);
-  if (left->stands == lease_book::standing::gone) return;
+  if (left->stands == lease_schedule::standing::gone) return;
   // It may wait in line for as long as that can be of use; then the lease has lapsed by itself.
   const auto time_left = std::chrono::duration_cast<std::chrono::microseconds>(left->good_until -
                                                                                now());
@@ -77,16 +77,16 @@ void lease_keeper::give_back(const core_ptr& core, std::int64_t lease, short_tex
 
 bool lease_keeper::is_held(std::int64_t lease) {
   const std::lock_guard lock(mutex_);
-  const lease_book::entry* e = book_.find(lease);
+  const lease_schedule::entry* e = book_.find(lease);
   // By the clock too: a process that was stopped may ask before its timer has said so.
-  return e != nullptr && e->stands == lease_book::standing::held && now() < e->good_until;
+  return e != nullptr && e->stands == lease_schedule::standing::held && now() < e->good_until;
 }
 
 void lease_keeper::watch(check& c) {
   {
     const std::lock_guard lock(mutex_);
-    lease_book::entry* e = book_.find(c.cost);
-    const bool is_held = e != nullptr && e->stands == lease_book::standing::held;
+    lease_schedule::entry* e = book_.find(c.cost);
+    const bool is_held = e != nullptr && e->stands == lease_schedule::standing::held;
     if (is_held && !closed_ && !context_gone_) {
       c.stage = check_stage::waiting;
       e->watchers.push_back(c);
@@ -142,7 +142,7 @@ void lease_keeper::on_timer(const core_ptr& core) {
 }
 
 void lease_keeper::on_renewed(const call& c) {
-  using outcome = lease_book::outcome;
+  using outcome = lease_schedule::outcome;
   const outcome what = c.ec ? outcome::unclear : c.answer.allowed ? outcome::kept : outcome::gone;
   check_list told;
   {
@@ -164,7 +164,7 @@ void lease_keeper::look_after(const core_ptr& core, check_list told) {
   {
     const std::lock_guard lock(mutex_);
     while (const auto due = book_.next(now())) {
-      lease_book::entry& e = *book_.find(due->lease);
+      lease_schedule::entry& e = *book_.find(due->lease);
       if (due->lost) {
         for (check& c : e.watchers) c.stage = check_stage::done;
         told.splice(told.end(), e.watchers);
@@ -184,7 +184,7 @@ void lease_keeper::look_after(const core_ptr& core, check_list told) {
 /// Under the mutex.
 check_list lease_keeper::take_watchers() {
   check_list all;
-  book_.for_each([&](lease_book::entry& e) {
+  book_.for_each([&](lease_schedule::entry& e) {
     for (check& c : e.watchers) c.stage = check_stage::done;
     all.splice(all.end(), e.watchers);
   });

@@ -12,14 +12,14 @@
 
 namespace weir::detail {
 
-/// Keeps the leases of one gate alive: a lease_book with one timer, on the store's executor, and a mutex, because holders
+/// Keeps the leases of one gate alive: a lease_schedule with one timer, on the store's executor, and a mutex, because holders
 /// come from any thread. No lock is held while a store is called or a handler is handed over.
 ///
-/// It belongs to its limiter_core, which is passed along: what is under way keeps it alive.
+/// It belongs to its limiter_spec, which is passed along: what is under way keeps it alive.
 class lease_keeper final {
  public:
-  using time = lease_book::time;
-  using core_ptr = std::shared_ptr<const limiter_core>;
+  using time = lease_schedule::time;
+  using core_ptr = std::shared_ptr<const limiter_spec>;
 
   explicit lease_keeper(std::chrono::microseconds length) : length_(length), book_(length) {}
 
@@ -65,7 +65,7 @@ class lease_keeper final {
 
   std::mutex mutex_;
   // Under the mutex:
-  lease_book book_;
+  lease_schedule book_;
   std::optional<boost::asio::steady_timer> timer_;
   time armed_ = time::max();  // when the timer fires
   bool closed_ = false;

@@ -4,25 +4,25 @@
 
 namespace weir::detail {
 
-void lease_book::schedule(number lease, entry& e, time when) {
+void lease_schedule::schedule(number lease, entry& e, time when) {
   agenda_.erase({e.due, lease});
   e.due = std::min(when, e.good_until);
   agenda_.emplace(e.due, lease);
 }
 
-void lease_book::add(number lease, short_text subject, time sent) {
+void lease_schedule::add(number lease, short_text subject, time sent) {
   entry& e = entries_[lease];
   e.subject = std::move(subject);
   e.good_until = sent + length_;
   schedule(lease, e, sent + length_ / 3);
 }
 
-lease_book::entry* lease_book::find(number lease) {
+lease_schedule::entry* lease_schedule::find(number lease) {
   const auto found = entries_.find(lease);
   return found == entries_.end() ? nullptr : &found->second;
 }
 
-std::optional<lease_book::entry> lease_book::remove(number lease) {
+std::optional<lease_schedule::entry> lease_schedule::remove(number lease) {
   const auto found = entries_.find(lease);
   if (found == entries_.end()) return std::nullopt;
   agenda_.erase({found->second.due, lease});
@@ -31,11 +31,11 @@ std::optional<lease_book::entry> lease_book::remove(number lease) {
   return removed;
 }
 
-lease_book::time lease_book::wakeup() const noexcept {
+lease_schedule::time lease_schedule::wakeup() const noexcept {
   return agenda_.empty() ? time::max() : agenda_.begin()->first;
 }
 
-std::optional<lease_book::event> lease_book::next(time now) {
+std::optional<lease_schedule::event> lease_schedule::next(time now) {
   if (wakeup() > now) return std::nullopt;
   const number lease = agenda_.begin()->second;
   entry& e = entries_.at(lease);
@@ -48,7 +48,7 @@ std::optional<lease_book::event> lease_book::next(time now) {
   return event{lease, false};
 }
 
-bool lease_book::answered(number lease, outcome what, time sent, time now) {
+bool lease_schedule::answered(number lease, outcome what, time sent, time now) {
   entry* e = find(lease);
   if (e == nullptr) return false;
   const bool was_held = e->stands == standing::held;

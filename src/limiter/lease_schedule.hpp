@@ -17,7 +17,7 @@ namespace weir::detail {
 /// A lease is good for its length from the moment before the enter, or the last renewal that was confirmed, left this
 /// process: the store counts from later on, so that it never gives a place away which the holder still believes in. It is
 /// renewed at a third of that. A renewal that fails is tried again after a tenth of the length, as long as there is time.
-class lease_book {
+class lease_schedule {
  public:
   using time = std::chrono::steady_clock::time_point;
   using number = std::int64_t;
@@ -41,7 +41,7 @@ class lease_book {
     bool lost;  ///< else it is to be renewed, and answered() is to be called with what came of it
   };
 
-  explicit lease_book(std::chrono::microseconds length) noexcept : length_(length) {}
+  explicit lease_schedule(std::chrono::microseconds length) noexcept : length_(length) {}
 
   void add(number lease, short_text subject, time sent);
   entry* find(number lease);

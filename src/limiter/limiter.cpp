@@ -17,7 +17,7 @@ limiter::limiter(const weir::store& store, std::string_view resource, const weir
 
 limiter::limiter(const weir::store& store, std::string_view resource, const weir::tiers& tiers,
                  const limiter_options& options)
-    : core_(std::make_shared<detail::limiter_core>(store.backend(), resource, tiers, options)) {}
+    : core_(std::make_shared<detail::limiter_spec>(store.backend(), resource, tiers, options)) {}
 
 std::string_view limiter::resource() const noexcept { return core_->resource; }
 
@@ -48,7 +48,7 @@ namespace {
 
 constexpr std::chrono::microseconds longest_max_wait = std::chrono::hours{31 * 24};
 
-error validate(const limiter_core& limiter, std::string_view subject, std::int64_t cost) {
+error validate(const limiter_spec& limiter, std::string_view subject, std::int64_t cost) {
   if (subject.empty() || subject.size() > max_subject_size) return error::invalid_subject;
   if (cost < 1 || cost > max_units) return error::invalid_cost;
   if (cost > limiter.ceiling) return error::cost_exceeds_limit;
@@ -66,9 +66,9 @@ error validate_together(const check& c) {
   if (!fits || tiers > policies::max_tiers) return error::cannot_combine;
   std::vector<std::string> keys;
   for_each_tier(
-      c, [&](const limiter_core& limiter, std::string_view subject, std::int64_t, std::size_t tier) {
+      c, [&](const limiter_spec& limiter, std::string_view subject, std::int64_t, std::size_t tier) {
         // Holds are only looked at: limiters of one resource and subject share one.
-        if (std::holds_alternative<policies::hold>(limiter.tiers[tier])) return;
+        if (std::holds_alternative<policies::cool_down>(limiter.tiers[tier])) return;
         limiter.append_key(keys.emplace_back(), subject, tier);
         fits = fits && hash_tag(keys.back()) == hash_tag(keys.front());
       });
@@ -98,7 +98,7 @@ bool all_limiters(const check& c, F&& holds) {
 }
 
 /// Where an acquire waits: of several limiters, in the store's waiting room instead.
-waiting_line* line_of(const check& c) {
+acquire_queue* line_of(const check& c) {
   const bool is_in_line = c.kind == check_kind::acquire && c.further.empty();
   return is_in_line ? c.limiter->line.get() : nullptr;
 }
@@ -119,14 +119,14 @@ error validate(const check& c) {
   if (settles(c)) return validate_settlement(c);
   if (c.kind == check_kind::reset) return validate(*c.limiter, c.subject.view(), 1);
   if (c.kind == check_kind::cool_down || c.kind == check_kind::lower) {
-    return c.limiter->has_hold ? validate(*c.limiter, c.subject.view(), 1)
-                               : error::feedback_disabled;
+    return c.limiter->has_cool_down ? validate(*c.limiter, c.subject.view(), 1)
+                                    : error::feedback_disabled;
   }
   if (const error e = validate(*c.limiter, c.subject.view(), c.cost); e != error{}) return e;
   for (const term& t : c.further) {
     if (const error e = validate(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
   }
-  const auto can_book = [](const limiter_core& l) { return l.can_book; };
+  const auto can_book = [](const limiter_spec& l) { return l.can_book; };
   if (c.kind == check_kind::acquire && !all_limiters(c, can_book)) return error::cannot_wait;
   return c.further.empty() ? error{} : validate_together(c);
 }
@@ -160,13 +160,13 @@ void start_check(check& c) {
     c.finish(delivery::post);
     return;
   }
-  if (waiting_line* line = line_of(c)) return line->arrive(c);
+  if (acquire_queue* line = line_of(c)) return line->arrive(c);
   c.limiter->store->start(c);
 }
 
 void cancel_check(check& c, cancel_scope scope) {
   if (c.kind == check_kind::watch) return c.limiter->leases->unwatch(c);
-  if (waiting_line* line = line_of(c)) return line->cancel(c, scope);
+  if (acquire_queue* line = line_of(c)) return line->cancel(c, scope);
   c.limiter->store->cancel(c, scope);
 }
 

@@ -25,7 +25,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
   memory_store(const boost::asio::any_io_executor& executor, memory_options&& options)
       : executor_(executor),
         clock_(std::move(options.clock)),
-        room_(std::make_shared<detail::waiting_room>(executor)) {
+        sleepers_(std::make_shared<detail::sleepers>(executor)) {
     // Small stores get fewer shards, so that the bound holds in each of them without waste.
     constexpr std::size_t smallest_shard = 1024;
     const std::size_t subjects = std::max<std::size_t>(1, options.max_subjects);
@@ -50,20 +50,22 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     }
     if (detail::conclude(c)) {
       // Once seated, the check may end in another thread, and with it the last handle of this store.
-      const auto room = room_;
+      const auto room = sleepers_;
       if (room->seat(c)) return room->give_back();
     }
     c.finish(detail::delivery::post);
   }
 
   // Every check is done as soon as it has started, and may then wait for its turn.
-  void cancel(detail::check& c, detail::cancel_scope scope) override { room_->cancel(c, scope); }
+  void cancel(detail::check& c, detail::cancel_scope scope) override {
+    sleepers_->cancel(c, scope);
+  }
 
   void close() override {
     phase was = phase::open;
     if (!phase_.compare_exchange_strong(was, phase::closed, std::memory_order_relaxed)) return;
     close_limiters(nullptr);
-    room_->close();
+    sleepers_->close();
   }
   boost::asio::any_io_executor get_executor() const noexcept override { return executor_; }
   bool may_forget() const noexcept override { return false; }
@@ -72,7 +74,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
   void context_shut_down() noexcept override {
     phase_.store(phase::gone, std::memory_order_relaxed);
     executor_ = {};
-    room_->context_shut_down();
+    sleepers_->context_shut_down();
     end_limiters();
   }
 
@@ -98,7 +100,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     if (c.kind == detail::check_kind::cool_down) {
       key.clear();
       c.limiter->append_key(key, c.subject.view(), c.limiter->tiers.size() - 1);
-      c.ec = home.record(policies::hold(c.cost), key, clock, c.cost, c.answer);
+      c.ec = home.record(policies::cool_down(c.cost), key, clock, c.cost, c.answer);
       return;
     }
     if (!is_simple(c.kind) || !detail::is_single(c)) return answer_together(c, home);
@@ -133,7 +135,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
   void answer_together(detail::check& c, memory::shard& home) {
     thread_local std::vector<memory::shard::place> places;
     std::size_t count = 0;
-    detail::for_each_tier(c, [&](const detail::limiter_core& limiter, std::string_view subject,
+    detail::for_each_tier(c, [&](const detail::limiter_spec& limiter, std::string_view subject,
                                  std::int64_t cost, std::size_t tier) {
       if (places.size() == count) places.emplace_back();
       memory::shard::place& p = places[count++];
@@ -183,7 +185,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
 
   boost::asio::any_io_executor executor_;
   std::function<time_point()> clock_;
-  const std::shared_ptr<detail::waiting_room> room_;
+  const std::shared_ptr<detail::sleepers> sleepers_;
   memory::shard_set all_;
   std::atomic<phase> phase_{phase::open};
 };
@@ -196,7 +198,7 @@ store make_memory_store(const boost::asio::any_io_executor& executor, memory_opt
                                       "memory_options: " + fault);
   }
   auto made = std::make_shared<memory_store>(executor, std::move(options));
-  detail::shutdown_registry::add(executor, made);
+  detail::shutdown_service::add(executor, made);
   return store(std::move(made));
 }
 

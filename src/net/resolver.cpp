@@ -21,24 +21,24 @@ namespace asio = boost::asio;
 
 /// What the thread of a look-up uses. Nothing of it belongs to the context, but for the way back, which is taken away when
 /// nobody is left to hear the answer: the thread may outlive them all.
-struct name_lookup::question {
+struct resolver::question {
   std::string host;
   std::string port;
 
   std::mutex mutex;
   std::optional<strand> way_back;
   std::weak_ptr<void> asker;
-  name_lookup* lookup = nullptr;
+  resolver* lookup = nullptr;
 };
 
 namespace {
 
-name_lookup::endpoints addresses_of(const std::string& host, const std::string& port) {
+resolver::endpoints addresses_of(const std::string& host, const std::string& port) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* first = nullptr;
-  name_lookup::endpoints found;
+  resolver::endpoints found;
   if (::getaddrinfo(host.c_str(), port.c_str(), &hints, &first) != 0) return found;
   for (const addrinfo* a = first; a != nullptr; a = a->ai_next) {
     if (a->ai_family != AF_INET && a->ai_family != AF_INET6) continue;
@@ -69,10 +69,10 @@ class signals_blocked {
 
 }  // namespace
 
-name_lookup::~name_lookup() { forget_question(); }
+resolver::~resolver() { forget_question(); }
 
 /// Waits until the thread has left the context, if it is just posting its answer.
-void name_lookup::forget_question() {
+void resolver::forget_question() {
   if (!question_) return;
   {
     const std::lock_guard lock(question_->mutex);
@@ -81,8 +81,8 @@ void name_lookup::forget_question() {
   question_.reset();
 }
 
-void name_lookup::ask(const std::string& host, std::uint16_t port,
-                      const std::shared_ptr<void>& alive, report r) {
+void resolver::ask(const std::string& host, std::uint16_t port, const std::shared_ptr<void>& alive,
+                   report r) {
   report_ = std::move(r);
   error_code not_an_address;
   const auto address = asio::ip::make_address(host, not_an_address);
@@ -108,7 +108,7 @@ void name_lookup::ask(const std::string& host, std::uint16_t port,
   }
 }
 
-void name_lookup::look_up(const std::shared_ptr<question>& q) {
+void resolver::look_up(const std::shared_ptr<question>& q) {
   endpoints found = addresses_of(q->host, q->port);
   const std::lock_guard lock(q->mutex);
   if (!q->way_back) return;
@@ -125,16 +125,16 @@ void name_lookup::look_up(const std::shared_ptr<question>& q) {
              });
 }
 
-void name_lookup::post_answer(endpoints&& found, const std::shared_ptr<void>& alive) {
+void resolver::post_answer(endpoints&& found, const std::shared_ptr<void>& alive) {
   asio::post(strand_,
              [this, found = std::move(found), alive]() mutable { answer(std::move(found)); });
 }
 
-void name_lookup::answer(endpoints&& found) {
+void resolver::answer(endpoints&& found) {
   if (report_) std::exchange(report_, nullptr)(std::move(found));
 }
 
-void name_lookup::leave(const std::shared_ptr<void>& alive) {
+void resolver::leave(const std::shared_ptr<void>& alive) {
   if (!report_) return;
   asio::post(strand_, [r = std::exchange(report_, nullptr), alive] { r({}); });
 }

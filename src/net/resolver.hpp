@@ -20,16 +20,16 @@ namespace weir::net {
 /// connect_timeout is waited for over several attempts, then.
 ///
 /// Used on one strand, which the reports come on too. May be destroyed while a look-up hangs, also with its context.
-class name_lookup {
+class resolver {
  public:
   using strand = boost::asio::strand<boost::asio::any_io_executor>;
   using endpoints = std::vector<boost::asio::generic::stream_protocol::endpoint>;
   using report = std::function<void(endpoints&& found)>;
 
-  explicit name_lookup(const strand& s) : strand_(s) {}
-  ~name_lookup();
-  name_lookup(const name_lookup&) = delete;
-  name_lookup& operator=(const name_lookup&) = delete;
+  explicit resolver(const strand& s) : strand_(s) {}
+  ~resolver();
+  resolver(const resolver&) = delete;
+  resolver& operator=(const resolver&) = delete;
 
   /// Reports exactly once, never inside the call; nothing found if the name is not known. One at a time. `alive` keeps
   /// this object while a report is posted; a look-up under way keeps nothing. The report must not keep this object either:

@@ -15,7 +15,7 @@ using detail::check_list;
 
 namespace {
 
-session_core::time now() { return std::chrono::steady_clock::now(); }
+connection_core::time now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
 
@@ -23,14 +23,14 @@ session::session(const asio::any_io_executor& executor, redis_options&& options)
     : options_(std::move(options)),
       executor_(executor),
       strand_(asio::make_strand(executor)),
-      room_(std::make_shared<detail::waiting_room>(executor)),
+      sleepers_(std::make_shared<detail::sleepers>(executor)),
       mutex_(!options_.single_threaded),
       core_(options_, std::random_device{}()),
       stream_(std::in_place, *strand_, options_, static_cast<stream::listener&>(*this)),
       timer_(*strand_) {}
 
 void session::open() {
-  detail::shutdown_registry::add(executor_, weak_from_this());
+  detail::shutdown_service::add(executor_, weak_from_this());
   wake_strand();
 }
 
@@ -44,7 +44,7 @@ bool session::needs_strand() {
 
 void session::wake_strand() {
   asio::post(*strand_, [self = shared_from_this()] {
-    self->drive([](session_core& core) { core.on_time(now()); });
+    self->drive([](connection_core& core) { core.on_time(now()); });
   });
 }
 
@@ -57,13 +57,13 @@ void session::deliver(check_list&& done) {
     c.line.unlink();
     if (c.unwanted) {
       c.finish(detail::delivery::post);  // ours: what it gives back is to go out soon
-    } else if (room_->seat(c)) {
+    } else if (sleepers_->seat(c)) {
       has_sleepers = true;
     } else {
       done.push_front(c);
     }
   }
-  if (has_sleepers) room_->give_back();
+  if (has_sleepers) sleepers_->give_back();
   detail::delivery_batch::post(executor_, std::move(done));
 }
 
@@ -106,7 +106,7 @@ void session::cancel(check& c, detail::cancel_scope scope) {
     done = core_.take_done();
     if (core_.is_closing() && needs_strand()) self = shared_from_this();
   }
-  if (was_done) room_->cancel(c, scope);
+  if (was_done) sleepers_->cancel(c, scope);
   deliver(std::move(done));
   if (self != nullptr) self->wake_strand();
 }
@@ -124,7 +124,7 @@ void session::close() {
   const std::shared_ptr<void> hold(nullptr,
                                    [self = shared_from_this()](void*) { self->may_stop(); });
   close_limiters(hold);
-  room_->close();
+  sleepers_->close();
 }
 
 void session::may_stop() {
@@ -148,7 +148,7 @@ void session::context_shut_down() noexcept {
     executor_ = {};
   }
   detail::discard(std::move(dropped));
-  room_->context_shut_down();
+  sleepers_->context_shut_down();
   end_limiters();
 }
 
@@ -157,7 +157,7 @@ void session::context_shut_down() noexcept {
 template <class Event>
 void session::drive(Event&& event) {
   for (bool first = true;; first = false) {
-    session_core::actions a;
+    connection_core::actions a;
     std::span<char> room;
     time rearm = time::max();
     bool stopped = false, closing = false;
@@ -171,7 +171,7 @@ void session::drive(Event&& event) {
       a = core_.next(now());
       if (a.read) room = core_.room();
       if (core_.wakeup() < armed_) rearm = armed_ = core_.wakeup();
-      stopped = core_.current() == session_core::state::stopped;
+      stopped = core_.current() == connection_core::state::stopped;
       done = core_.take_done();
       closing = core_.is_closing() && !done.empty();  // what is done may have been the last
     }
@@ -187,7 +187,7 @@ void session::drive(Event&& event) {
   }
 }
 
-void session::perform(const session_core::actions& a, std::span<char> room) {
+void session::perform(const connection_core::actions& a, std::span<char> room) {
   if (a.close) stream_->close();
   if (a.open) stream_->open(a.elsewhere);
   if (a.read) stream_->read(room);
@@ -195,15 +195,15 @@ void session::perform(const session_core::actions& a, std::span<char> room) {
 }
 
 void session::on_opened(error e) {
-  drive([e](session_core& core) { core.opened(e, now()); });
+  drive([e](connection_core& core) { core.opened(e, now()); });
 }
 
 void session::on_received(error e, std::size_t bytes) {
-  drive([&](session_core& core) { core.received(e == error{}, bytes, now(), e); });
+  drive([&](connection_core& core) { core.received(e == error{}, bytes, now(), e); });
 }
 
 void session::on_written(bool ok, std::size_t bytes) {
-  drive([&](session_core& core) { core.written(ok, bytes, now()); });
+  drive([&](connection_core& core) { core.written(ok, bytes, now()); });
 }
 
 void session::arm_timer(time when) {
@@ -214,7 +214,7 @@ void session::arm_timer(time when) {
 }
 
 void session::on_timer() {
-  drive([this](session_core& core) {
+  drive([this](connection_core& core) {
     armed_ = time::max();
     core.on_time(now());
   });

@@ -16,7 +16,7 @@
 
 namespace weir::net {
 
-/// Does for a session_core what it asks: all its I/O and its one timer.
+/// Does for a connection_core what it asks: all its I/O and its one timer.
 ///
 /// Stream and timer live on a strand. The core lives under a mutex, because callers come from any thread; the lock is held
 /// while checks are encoded or decoded, never while a handler runs or the kernel is called.
@@ -39,7 +39,7 @@ class session final : public detail::store_backend,
 
  private:
   using strand = stream::strand;
-  using time = session_core::time;
+  using time = connection_core::time;
   using timer = boost::asio::basic_waitable_timer<
       std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>, strand>;
 
@@ -54,7 +54,7 @@ class session final : public detail::store_backend,
   /// On the strand: tells the core of an event, then starts what it asks for.
   template <class Event>
   void drive(Event&& event);
-  void perform(const session_core::actions& a, std::span<char> room);
+  void perform(const connection_core::actions& a, std::span<char> room);
   void arm_timer(time when);
 
   /// On any thread: whether the strand has to look after the core. Under the mutex.
@@ -66,11 +66,11 @@ class session final : public detail::store_backend,
   const redis_options options_;
   boost::asio::any_io_executor executor_;
   std::optional<strand> strand_;
-  const std::shared_ptr<detail::waiting_room> room_;
+  const std::shared_ptr<detail::sleepers> sleepers_;
 
   optional_mutex mutex_;
   // Under the mutex:
-  session_core core_;
+  connection_core core_;
   time armed_ = time::max();  // when the timer fires
   bool wake_posted_ = false;
   bool context_gone_ = false;

@@ -20,7 +20,7 @@ namespace asio = boost::asio;
 namespace {
 
 void set_option(int handle, int level, int name, int value) {
-  // Best effort: a kernel that does not know an option leaves the watchdog of session_core to notice a dead link.
+  // Best effort: a kernel that does not know an option leaves the watchdog of connection_core to notice a dead link.
   static_cast<void>(::setsockopt(handle, level, name, &value, sizeof value));
 }
 
@@ -62,7 +62,7 @@ void stream::open(bool elsewhere) {
     return connect_next();
   }
   lookup_.ask(
-      options_.host, options_.port, listener_.keep_alive(), [this](name_lookup::endpoints&& found) {
+      options_.host, options_.port, listener_.keep_alive(), [this](resolver::endpoints&& found) {
         if (closed_ || found.empty()) return listener_.on_opened(met_);
         first_endpoint_ %= found.size();
         std::rotate(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(first_endpoint_),

@@ -29,8 +29,8 @@ class stream {
    public:
     /// Kept by operations under way.
     virtual std::shared_ptr<void> keep_alive() = 0;
-    virtual void on_opened(error e) = 0;  ///< as session_core::opened()
-    /// As session_core::received(): zero, tls_failed, or outcome_unknown for any other end.
+    virtual void on_opened(error e) = 0;  ///< as connection_core::opened()
+    /// As connection_core::received(): zero, tls_failed, or outcome_unknown for any other end.
     virtual void on_received(error e, std::size_t bytes) = 0;
     virtual void on_written(bool ok, std::size_t bytes) = 0;
 
@@ -64,8 +64,8 @@ class stream {
   listener& listener_;
   std::optional<boost::asio::ssl::context> tls_context_;
 
-  name_lookup lookup_;
-  name_lookup::endpoints endpoints_;
+  resolver lookup_;
+  resolver::endpoints endpoints_;
   std::size_t first_endpoint_ = 0;  // which of those found is tried first
   std::size_t next_endpoint_ = 0;
   clock::time_point give_up_{};

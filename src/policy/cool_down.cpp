@@ -4,7 +4,7 @@
 
 namespace weir::policies {
 
-decision hold::record(state& s, moment now, units cost) const noexcept {
+decision cool_down::record(state& s, moment now, units cost) const noexcept {
   if (pause_ > 0) {
     if (s.until - now.clock > longest_pause) s.until = now.clock;
     s.until = std::max(s.until, now.clock + pause_);
@@ -12,7 +12,7 @@ decision hold::record(state& s, moment now, units cost) const noexcept {
   return fetch(s, now, cost);
 }
 
-decision hold::fetch(const state& s, moment now, units) const noexcept {
+decision cool_down::fetch(const state& s, moment now, units) const noexcept {
   decision d;
   d.limit = d.remaining = unlimited;
   d.at = to_time_point(now.when);
@@ -25,9 +25,9 @@ decision hold::fetch(const state& s, moment now, units) const noexcept {
   return d;
 }
 
-std::string_view hold::script() noexcept { return lua::cool_down_lua; }
+std::string_view cool_down::script() noexcept { return lua::cool_down_lua; }
 
-bool hold::restore(std::span<const std::int64_t> fields, replay& out) noexcept {
+bool cool_down::restore(std::span<const std::int64_t> fields, replay& out) noexcept {
   out = {fields[0]};
   return is_instant(fields[0]);
 }

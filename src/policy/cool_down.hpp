@@ -13,7 +13,7 @@ namespace weir::policies {
 ///
 /// The clock. Nobody may ask for more than longest_pause: a time further ahead was not written by this clock, and holds
 /// nothing back.
-class hold {
+class cool_down {
  public:
   struct state {
     instant until = 0;  // 0: never held
@@ -23,7 +23,7 @@ class hold {
   static constexpr span longest_pause = span{31} * 24 * 3600 * 1'000'000;
 
   /// 0 <= pause <= longest_pause.
-  explicit hold(span pause = 0) noexcept : pause_(pause) {}
+  explicit cool_down(span pause = 0) noexcept : pause_(pause) {}
 
   units ceiling() const noexcept { return max_units; }
   units limit() const noexcept { return unlimited; }

@@ -23,7 +23,7 @@ namespace weir::policies {
 /// and has a script that makes the same transition in Redis. The script answers with the state it found; restore() makes
 /// a `replay` of it, and record() on that, once per check and in order, tells each caller's decision. So the rules stand
 /// twice, in C++ and in Lua, and the differential test holds the two equal; the wording of a decision stands once.
-using kernel = std::variant<meter, fixed_window, sliding_window, sliding_log, hold, lease_set>;
+using kernel = std::variant<meter, fixed_window, sliding_window, sliding_log, cool_down, lease_set>;
 
 /// Throws boost::system::system_error with error::invalid_policy; the text names the field and its bound.
 kernel compile(const weir::policy& policy);
@@ -34,7 +34,7 @@ bool counts_refused(const weir::policy& policy) noexcept;
 
 /// Where a kernel's state lives in a store that holds all kinds.
 using any_state = std::variant<std::monostate, meter::state, fixed_window::state, sliding_window::state,
-                               sliding_log::state, hold::state, lease_set::state>;
+                               sliding_log::state, cool_down::state, lease_set::state>;
 
 /// The kernel's own state in there: a fresh one, if it held another kind.
 template <class Kernel>

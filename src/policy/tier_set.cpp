@@ -49,7 +49,9 @@ decision answer(std::span<const tier<State>> tiers, std::span<const decision> ea
     d.receipt.counted_at = d.at.time_since_epoch().count();
   }
   if (d.allowed || d.tier < 0) return d;
-  const auto is_hold = [](const tier<State>& t) { return std::holds_alternative<hold>(*t.rules); };
+  const auto is_hold = [](const tier<State>& t) {
+    return std::holds_alternative<cool_down>(*t.rules);
+  };
   auto by = static_cast<std::size_t>(d.tier);
   if (d.held && by > 0) {
     --by;
@@ -218,9 +220,9 @@ template <class State>
 span pause_of(std::span<const tier<State>> tiers, instant clock) noexcept {
   span left = 0;
   for (const tier<State>& t : tiers) {
-    const auto* h = std::get_if<hold::state>(t.state);
+    const auto* h = std::get_if<cool_down::state>(t.state);
     // See hold: no longer one was written by this clock.
-    if (h != nullptr && h->until - clock <= hold::longest_pause)
+    if (h != nullptr && h->until - clock <= cool_down::longest_pause)
       left = std::max(left, h->until - clock);
   }
   return left;

@@ -10,7 +10,7 @@ namespace weir::policies {
 
 /// What restore() makes of a script's reply, for any kernel.
 using any_replay = std::variant<meter::replay, fixed_window::replay, sliding_window::replay,
-                                sliding_log::replay, hold::replay, lease_set::replay>;
+                                sliding_log::replay, cool_down::replay, lease_set::replay>;
 
 /// The most keys that one check may touch.
 inline constexpr std::size_t max_tiers = 16;

@@ -27,41 +27,42 @@ std::size_t coalescer::hash::operator()(const group_id& g) const noexcept {
 
 namespace {
 
-call::purpose purpose_of(check_kind kind) {
+script_call::purpose purpose_of(check_kind kind) {
   switch (kind) {
     case check_kind::record:
-      return call::purpose::record;
+      return script_call::purpose::record;
     case check_kind::fetch:
-      return call::purpose::fetch;
+      return script_call::purpose::fetch;
     case check_kind::reset:
-      return call::purpose::reset;
+      return script_call::purpose::reset;
     case check_kind::cool_down:
-      return call::purpose::cool_down;
+      return script_call::purpose::cool_down;
     case check_kind::acquire:
-      return call::purpose::acquire;
+      return script_call::purpose::acquire;
     case check_kind::give_back:
-      return call::purpose::give_back;
+      return script_call::purpose::give_back;
     case check_kind::refund:
-      return call::purpose::refund;
+      return script_call::purpose::refund;
     case check_kind::charge:
-      return call::purpose::charge;
+      return script_call::purpose::charge;
     case check_kind::look:
-      return call::purpose::look;
+      return script_call::purpose::look;
     case check_kind::lower:
-      return call::purpose::lower;
+      return script_call::purpose::lower;
     case check_kind::renew:
     case check_kind::leave:
     case check_kind::watch:
       break;
   }
-  return call::purpose::record;
+  return script_call::purpose::record;
 }
 
 // Each turn is looked for by itself: too many in one call would hold up the server.
 constexpr std::size_t max_turns_per_call = 64;
 
-bool has_room_for_turn(const call& c) {
-  return c.what != call::purpose::acquire || (c.places + 1) * c.tiers.size() <= max_turns_per_call;
+bool has_room_for_turn(const script_call& c) {
+  return c.what != script_call::purpose::acquire ||
+         (c.places + 1) * c.tiers.size() <= max_turns_per_call;
 }
 
 bool merges(const check& c) {
@@ -112,7 +113,7 @@ bool same_subjects(const check& a, const check& b) {
 
 }  // namespace
 
-void coalescer::append(call& to, check& c) {
+void coalescer::append(script_call& to, check& c) {
   call_key& key = to.keys.emplace_back();
   c.position = 0;
   key.count = 1;
@@ -122,10 +123,10 @@ void coalescer::append(call& to, check& c) {
 }
 
 std::size_t coalescer::open_call(const check& c) {
-  call& opened = calls_.emplace_back();
+  script_call& opened = calls_.emplace_back();
   opened.what = purpose_of(c.kind);
   opened.max_wait = c.max_wait.count();
-  detail::for_each_tier(c, [&](const detail::limiter_core& limiter, std::string_view,
+  detail::for_each_tier(c, [&](const detail::limiter_spec& limiter, std::string_view,
                                std::int64_t cost, std::size_t tier) {
     if (c.kind == check_kind::lower) cost = detail::left_in(c, tier);
     opened.tiers.push_back({detail::kernel_for(c.kind, limiter.tiers[tier], cost), cost});
@@ -143,11 +144,12 @@ std::size_t coalescer::open_call(const check& c) {
 
 /// The open call of the check's group, unless that comes before `not_before`: the key's earlier checks go first.
 std::size_t coalescer::call_for(const check& c, std::size_t not_before) {
-  if (call::settles(purpose_of(c.kind))) return open_call(c);  // its script takes one subject
+  if (script_call::settles(purpose_of(c.kind)))
+    return open_call(c);  // its script takes one subject
   const group_id group{c.limiter.get(), c.cost, c.kind, hash_of_further(c), c.max_wait.count()};
   const auto [it, is_new] = open_.try_emplace(group, calls_.size());
   if (!is_new) {
-    const call& open = calls_[it->second];
+    const script_call& open = calls_[it->second];
     const bool has_room = (open.keys.size() + 1) * open.tiers.size() <= max_keys_;
     if (it->second >= not_before && has_room && has_room_for_turn(open) &&
         alike(open.keys.front().checks.front(), c)) {
@@ -159,7 +161,7 @@ std::size_t coalescer::call_for(const check& c, std::size_t not_before) {
 
 /// With the checks before it on the same keys, if they ask the same.
 bool coalescer::join_last(check& c, const place& last) {
-  call& before = calls_[last.call];
+  script_call& before = calls_[last.call];
   call_key& key = before.keys[last.key];
   const check& other = key.checks.front();
   if (before.what != purpose_of(c.kind) || other.cost != c.cost || !merges(c) ||
@@ -170,7 +172,8 @@ bool coalescer::join_last(check& c, const place& last) {
   c.position = key.count++;
   ++before.places;
   key.checks.push_back(c);
-  if (before.what == call::purpose::acquire) keys_ += before.tiers.size();  // see call::weight()
+  if (before.what == script_call::purpose::acquire)
+    keys_ += before.tiers.size();  // see call::weight()
   return true;
 }
 
@@ -188,7 +191,7 @@ void coalescer::add_joint(check& c) {
   std::size_t before = 0, known = 0;
   const place* first = nullptr;
   bool together = true;
-  const auto look = [&](const detail::limiter_core& limiter, std::string_view subject) {
+  const auto look = [&](const detail::limiter_spec& limiter, std::string_view subject) {
     const auto found = last_place_.find(key_id{limiter.resource_id, subject});
     if (found == last_place_.end()) return;
     ++known;
@@ -226,13 +229,13 @@ void coalescer::put(check& c, bool alone) {
   }
 }
 
-std::vector<call>& coalescer::pack(detail::check_list& line) {
+std::vector<script_call>& coalescer::pack(detail::check_list& line) {
   detail::check_list none, passed_over;
   return pack(none, line, {.keys = std::max(max_keys_, max_keys_per_write)}, passed_over);
 }
 
-std::vector<call>& coalescer::pack(detail::check_list& urgent, detail::check_list& line,
-                                   const quota& q, detail::check_list& passed_over) {
+std::vector<script_call>& coalescer::pack(detail::check_list& urgent, detail::check_list& line,
+                                          const quota& q, detail::check_list& passed_over) {
   // Fewer than these are looked at again by the next write.
   constexpr std::size_t many = 1000;
   begin();

@@ -28,12 +28,12 @@ class coalescer {
 
   /// Moves the first checks out of `line`, as many as one write takes, and returns the calls that
   /// carry them, in order. Valid until the next pack().
-  std::vector<call>& pack(detail::check_list& line);
+  std::vector<script_call>& pack(detail::check_list& line);
 
   /// The same with those of `urgent` before them, whatever the quota. What was passed over, and has
   /// been overtaken, goes to `passed_over`: it must not be sent any more.
-  std::vector<call>& pack(detail::check_list& urgent, detail::check_list& line, const quota& q,
-                          detail::check_list& passed_over);
+  std::vector<script_call>& pack(detail::check_list& urgent, detail::check_list& line,
+                                 const quota& q, detail::check_list& passed_over);
 
  private:
   struct place {
@@ -43,12 +43,12 @@ class coalescer {
   };
   /// Two limiters of one resource may share keys, whatever their policies.
   struct key_id {
-    std::uint64_t resource;    // limiter_core::resource_id
+    std::uint64_t resource;    // limiter_spec::resource_id
     std::string_view subject;  // of the first check of the key; lives as long as this pack() runs
     friend bool operator==(const key_id&, const key_id&) = default;
   };
   struct group_id {
-    const detail::limiter_core* limiter;
+    const detail::limiter_spec* limiter;
     std::int64_t cost;
     detail::check_kind kind;
     std::size_t further;    // of a joint check: a hash of its further limiters and costs
@@ -67,10 +67,10 @@ class coalescer {
   bool join_last(detail::check& c, const place& last);
   std::size_t call_for(const detail::check& c, std::size_t not_before);
   std::size_t open_call(const detail::check& c);
-  void append(call& to, detail::check& c);
+  void append(script_call& to, detail::check& c);
 
   const std::size_t max_keys_;
-  std::vector<call> calls_;
+  std::vector<script_call> calls_;
   std::size_t keys_ = 0;                                         // the weights of calls_ together
   boost::unordered_flat_map<key_id, place, hash> last_place_;    // where the key was added last
   boost::unordered_flat_map<group_id, std::size_t, hash> open_;  // the call that takes further keys

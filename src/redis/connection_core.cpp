@@ -18,25 +18,25 @@ pipeline::options pipeline_options(const redis_options& o) {
 
 }  // namespace
 
-session_core::session_core(const redis_options& options, std::uint32_t seed)
+connection_core::connection_core(const redis_options& options, std::uint32_t seed)
     : options_(options),
       pipeline_(pipeline_options(options)),
       backoff_(options.backoff_min, options.backoff_max, seed) {}
 
-detail::check_list session_core::abandon() {
+detail::check_list connection_core::abandon() {
   state_ = state::stopped;
   closed_ = stopping_ = true;
   return pipeline_.abandon();
 }
 
-bool session_core::close(time now) {
+bool connection_core::close(time now) {
   if (std::exchange(closed_, true)) return false;
   pipeline_.close();
   give_up_ = now + options_.timeout;
   return true;
 }
 
-void session_core::stop() {
+void connection_core::stop() {
   stopping_ = true;
   pipeline_.end();
   open_wanted_ = false;
@@ -45,13 +45,13 @@ void session_core::stop() {
   state_ = state::draining;
 }
 
-bool session_core::has_actions() const noexcept {
+bool connection_core::has_actions() const noexcept {
   return open_wanted_ || close_wanted_ || (is_closing() && may_stop_ && pipeline_.is_idle()) ||
          (state_ == state::greeting && !writing_ && greeting_wanted_) ||
          (state_ == state::ready && !writing_ && pipeline_.wants_write());
 }
 
-session_core::actions session_core::next(time now) {
+connection_core::actions connection_core::next(time now) {
   actions a;
   if (is_closing() && may_stop_ && pipeline_.is_idle()) stop();
   if (close_wanted_) {
@@ -82,13 +82,13 @@ session_core::actions session_core::next(time now) {
 
 // ---- before there is a connection
 
-void session_core::start_opening(time now) {
+void connection_core::start_opening(time now) {
   state_ = state::opening;
   open_wanted_ = true;
   alarm_ = now + options_.connect_timeout;
 }
 
-void session_core::opened(error e, time now) {
+void connection_core::opened(error e, time now) {
   opening_ = false;
   if (state_ != state::opening) {  // given up meanwhile
     // Silence may also be that of a server which is stuck: the callers go on waiting, and are told in the end.
@@ -104,7 +104,7 @@ void session_core::opened(error e, time now) {
   greet();
 }
 
-void session_core::greet() {
+void connection_core::greet() {
   state_ = state::greeting;
   handshake_.emplace(options_);
   reader_.clear();
@@ -112,14 +112,14 @@ void session_core::greet() {
   heard_ = false;
 }
 
-void session_core::pause(time now) {
+void connection_core::pause(time now) {
   state_ = state::pausing;
   alarm_ = now + backoff_.next();
 }
 
 // ---- while there is one
 
-void session_core::received(bool ok, std::size_t bytes, time now, error why) {
+void connection_core::received(bool ok, std::size_t bytes, time now, error why) {
   reading_ = false;
   if (state_ == state::draining) return gone(now);
   if (!ok) {
@@ -171,7 +171,7 @@ void session_core::received(bool ok, std::size_t bytes, time now, error why) {
   }
 }
 
-void session_core::written(bool ok, std::size_t bytes, time now) {
+void connection_core::written(bool ok, std::size_t bytes, time now) {
   writing_ = false;
   if (state_ == state::draining) {
     sent_ = bytes;
@@ -188,7 +188,7 @@ void session_core::written(bool ok, std::size_t bytes, time now) {
 
 /// Gives the connection up. In the greeting, the reason is the server's own answer, and the suspicion is for those who
 /// wait in vain for a better one.
-void session_core::lost(error reason, error suspicion) {
+void connection_core::lost(error reason, error suspicion) {
   pipeline_.suspect(suspicion);
   reason_ = reason;
   state_ = state::draining;
@@ -198,13 +198,13 @@ void session_core::lost(error reason, error suspicion) {
 }
 
 /// The other side has ended the connection. One that served may have restarted: it is the first to be asked again.
-void session_core::ended() {
+void connection_core::ended() {
   lost(error::outcome_unknown, was_ready_ ? error{} : error::hung_up);
   if (was_ready_) turned_away_ = !pipeline_.has_served();
 }
 
 /// The end of draining, once the close has been handed out and everything under way has come back.
-void session_core::gone(time now) {
+void connection_core::gone(time now) {
   if (opening_ || reading_ || writing_ || close_wanted_) return;
   if (stopping_) {
     state_ = state::stopped;
@@ -221,11 +221,11 @@ void session_core::gone(time now) {
 
 // ---- time
 
-void session_core::watch(time now) {
+void connection_core::watch(time now) {
   alarm_ = now + std::min(options_.silence_timeout, options_.ping_interval) / 2;
 }
 
-void session_core::on_time(time now) {
+void connection_core::on_time(time now) {
   pipeline_.expire(now);
   if (is_closing() && now >= give_up_) return stop();
   if (now < alarm_) return;

@@ -23,7 +23,7 @@ namespace weir::net {
 /// next() after every event, starts what it names, and reports each thing it started exactly once: opened(), written(),
 /// received(). At most one of each is under way. A connection is given up only when all of them have come back
 /// (draining): so what a write has sent is known, and nothing late can meet the next connection.
-class session_core {
+class connection_core {
  public:
   using time = pipeline::time;
 
@@ -45,7 +45,7 @@ class session_core {
     std::string_view write;  ///< if not empty; valid until written()
   };
 
-  session_core(const redis_options& options, std::uint32_t seed);
+  connection_core(const redis_options& options, std::uint32_t seed);
 
   // Callers; see pipeline.
   void submit(detail::check& c, time now) { pipeline_.submit(c, now); }

@@ -148,7 +148,7 @@ void pipeline::refused(error reason) {
 void pipeline::disconnected(error reason, std::size_t sent, time now) {
   connected_ = false;
   while (!calls_.empty()) {
-    redis::call c = std::move(calls_.front());
+    redis::script_call c = std::move(calls_.front());
     calls_.pop_front();
     const bool in_write = calls_.size() < staged_;
     if (in_write && c.end > sent) {
@@ -168,7 +168,7 @@ void pipeline::disconnected(error reason, std::size_t sent, time now) {
 }
 
 /// Back to the front of the line, behind what came back before.
-void pipeline::requeue(redis::call& c) {
+void pipeline::requeue(redis::script_call& c) {
   for (redis::call_key& key : c.keys) {
     for (auto it = key.checks.begin(); it != key.checks.end();) {
       check& waiting = *it++;
@@ -197,8 +197,8 @@ void pipeline::stage_ping(time now) {
 void pipeline::stage_load(std::size_t script, time now) {
   if (known_scripts_[script] || now < no_loads_before_) return;
   redis::write_load(out_, script);
-  redis::call load;
-  load.what = redis::call::purpose::load;
+  redis::script_call load;
+  load.what = redis::script_call::purpose::load;
   load.sent = now;
   load.end = out_.size();
   calls_.push_back(std::move(load));
@@ -207,8 +207,8 @@ void pipeline::stage_load(std::size_t script, time now) {
   known_scripts_.set(script);
 }
 
-void pipeline::stage(redis::call&& c, time now) {
-  if (c.what != redis::call::purpose::reset) {
+void pipeline::stage(redis::script_call&& c, time now) {
+  if (c.what != redis::script_call::purpose::reset) {
     stage_load(c.script(), now);
     c.loads = loads_[c.script()];
   }
@@ -235,7 +235,7 @@ const std::string& pipeline::next_write(time now) {
     std::string().swap(out_);  // one big burst must not hold its memory for ever
   if (ping_wanted_) stage_ping(now);
   if (!held()) {
-    for (redis::call& c : pack(now)) stage(std::move(c), now);
+    for (redis::script_call& c : pack(now)) stage(std::move(c), now);
     waiting_.swap(again_);  // the next write's; what comes back until then goes before it
     // With nothing under way, no reply will come that says so later.
     may_send_ = window_.is_idle() || (!out_.empty() && window_.room(full_write()) > 0);
@@ -245,7 +245,7 @@ const std::string& pipeline::next_write(time now) {
 }
 
 /// What the next write carries: nothing if all that waits has to wait for a reply.
-std::vector<redis::call>& pipeline::pack(time now) {
+std::vector<redis::script_call>& pipeline::pack(time now) {
   again_.splice(again_.end(), waiting_);
   // A connection that is closing sends all that gives back.
   const redis::coalescer::quota q{
@@ -268,7 +268,7 @@ void pipeline::write_done() {
 }
 
 /// Back into the line, unless it has been there too often.
-void pipeline::send_again(redis::call& c) {
+void pipeline::send_again(redis::script_call& c) {
   for (redis::call_key& key : c.keys) {
     for (auto it = key.checks.begin(); it != key.checks.end();) {
       check& waiting = *it++;
@@ -287,7 +287,7 @@ void pipeline::loaded(error e, time now) {
 
 /// The server answers, if only to say no. An answer that comes later than any caller of the store's
 /// own timeout would wait for heals nothing; one that is late for a shorter deadline does.
-void pipeline::heard(const redis::call& c, time now) {
+void pipeline::heard(const redis::script_call& c, time now) {
   if (!c.keys.empty()) window_.answered(c.weight(), c.sent, c.sent_alone, now);
   may_send_ = true;
   if (now - c.sent > options_.timeout) return;
@@ -296,10 +296,10 @@ void pipeline::heard(const redis::call& c, time now) {
 }
 
 /// False if it cannot be the reply to this call. Then nobody knows whose it is, nor whose the next ones are.
-bool pipeline::answer(redis::call& c, const redis::reply_view& reply, time now) {
+bool pipeline::answer(redis::script_call& c, const redis::reply_view& reply, time now) {
   heard(c, now);
   error e = redis::read_reply(c, reply, numbers_);
-  if (c.what == redis::call::purpose::load) {
+  if (c.what == redis::script_call::purpose::load) {
     loaded(e, now);
     return true;
   }
@@ -333,7 +333,7 @@ bool pipeline::answer(redis::call& c, const redis::reply_view& reply, time now) 
     default:
       break;
   }
-  if (e == error{} && c.what != redis::call::purpose::upkeep) served_ = true;
+  if (e == error{} && c.what != redis::script_call::purpose::upkeep) served_ = true;
   for (redis::call_key& key : c.keys) {
     while (!key.checks.empty()) {
       if (e != error{}) key.checks.front().ec = e;
@@ -369,7 +369,7 @@ void pipeline::close() {
       if (!detail::gives_back(c)) finish(c, error::store_closed);
     }
   }
-  for (redis::call& call : calls_) {
+  for (redis::script_call& call : calls_) {
     for (redis::call_key& key : call.keys) {
       for (auto it = key.checks.begin(); it != key.checks.end();) {
         check& c = *it++;
@@ -384,7 +384,7 @@ void pipeline::end() {
   close();
   ended_ = true;
   refused(error::store_closed);
-  for (redis::call& c : calls_) {
+  for (redis::script_call& c : calls_) {
     for (redis::call_key& key : c.keys) finish_all(key.checks, error::outcome_unknown);
   }
 }

@@ -135,8 +135,8 @@ class pipeline {
   void finish_all(detail::check_list& list, error e);
   std::chrono::microseconds timeout_of(const detail::check& c) const noexcept;
   bool held() const noexcept { return held_until_ != time::max(); }
-  void requeue(redis::call& c);
-  void stage(redis::call&& c, time now);
+  void requeue(redis::script_call& c);
+  void stage(redis::script_call&& c, time now);
   void stage_load(std::size_t script, time now);
   void stage_ping(time now);
   void loaded(error e, time now);
@@ -144,10 +144,10 @@ class pipeline {
     return std::max(options_.max_keys_per_call, redis::coalescer::max_keys_per_write);
   }
   bool has_waiting() const noexcept { return !waiting_.empty() || !again_.empty(); }
-  std::vector<redis::call>& pack(time now);
-  void heard(const redis::call& c, time now);
-  bool answer(redis::call& c, const redis::reply_view& reply, time now);
-  void send_again(redis::call& c);
+  std::vector<redis::script_call>& pack(time now);
+  void heard(const redis::script_call& c, time now);
+  bool answer(redis::script_call& c, const redis::reply_view& reply, time now);
+  void send_again(redis::script_call& c);
   void recall_give_backs();
 
   options options_;
@@ -160,9 +160,9 @@ class pipeline {
 
   detail::check_list urgent_;  // renewals and leaves: go before all others
   detail::check_list waiting_;
-  detail::check_list again_;        // not run when sent before: go first
-  detail::check_list passed_over_;  // too late to be answered: never sent
-  std::deque<redis::call> calls_;   // staged and written, oldest first; one reply is due for each
+  detail::check_list again_;              // not run when sent before: go first
+  detail::check_list passed_over_;        // too late to be answered: never sent
+  std::deque<redis::script_call> calls_;  // staged and written, oldest first; one reply is due for each
   std::size_t staged_ = 0;  // the last so many of calls_ (a ping aside) are in the write under way
   detail::check_list done_;
 

@@ -11,10 +11,10 @@
 namespace weir::redis {
 namespace {
 
-void write_keys(command_writer& writer, const call& c, std::string& scratch) {
+void write_keys(command_writer& writer, const script_call& c, std::string& scratch) {
   for (const call_key& key : c.keys) {
     detail::for_each_tier(key.checks.front(),
-                          [&](const detail::limiter_core& limiter, std::string_view subject,
+                          [&](const detail::limiter_spec& limiter, std::string_view subject,
                               std::int64_t, std::size_t tier) {
                             scratch.clear();
                             limiter.append_key(scratch, subject, tier);
@@ -42,7 +42,7 @@ void each_place(call_key& key, F&& next) {
 
 /// Runs the kernel on the state that the script found, once for every place.
 template <class Kernel>
-void replay(const Kernel& kernel, const call& c, call_key& key,
+void replay(const Kernel& kernel, const script_call& c, call_key& key,
             std::span<const std::int64_t> fields, policies::instant now) {
   const std::int64_t cost = c.tiers.front().cost;
   typename Kernel::replay state;
@@ -50,7 +50,7 @@ void replay(const Kernel& kernel, const call& c, call_key& key,
     for (detail::check& waiting : key.checks) waiting.ec = error::wrong_type;
     return;
   }
-  if (c.what == call::purpose::fetch) {
+  if (c.what == script_call::purpose::fetch) {
     for (detail::check& waiting : key.checks) waiting.answer = kernel.fetch(state, now, cost);
     return;
   }
@@ -62,7 +62,8 @@ class found_states {
  public:
   using tier = policies::tier<policies::any_replay>;
 
-  found_states(const call& c, std::span<const std::int64_t> fields) : count_(c.tiers.size()) {
+  found_states(const script_call& c, std::span<const std::int64_t> fields)
+      : count_(c.tiers.size()) {
     for (std::size_t i = 0; i < count_; ++i) {
       std::visit(
           [&]<class Kernel>(const Kernel&) {
@@ -89,7 +90,7 @@ class found_states {
 };
 
 /// The same for several kernels.
-void replay_all(const call& c, call_key& key, std::span<const std::int64_t> fields,
+void replay_all(const script_call& c, call_key& key, std::span<const std::int64_t> fields,
                 policies::instant now) {
   const found_states found(c, fields);
   if (!found.ours()) {
@@ -97,7 +98,7 @@ void replay_all(const call& c, call_key& key, std::span<const std::int64_t> fiel
     return;
   }
   const auto asked = found.tiers();
-  if (c.what == call::purpose::fetch) {
+  if (c.what == script_call::purpose::fetch) {
     for (detail::check& waiting : key.checks) {
       waiting.answer = policies::fetch_all<policies::any_replay>(asked, now);
     }
@@ -107,7 +108,7 @@ void replay_all(const call& c, call_key& key, std::span<const std::int64_t> fiel
 }
 
 /// Of turns the script tells each place's own.
-void replay_turns(const call& c, call_key& key, std::span<const std::int64_t> fields,
+void replay_turns(const script_call& c, call_key& key, std::span<const std::int64_t> fields,
                   std::size_t width, policies::instant now) {
   for (detail::check& waiting : key.checks) {
     const auto own = fields.subspan(waiting.position * width, width);
@@ -124,7 +125,7 @@ void replay_turns(const call& c, call_key& key, std::span<const std::int64_t> fi
   }
 }
 
-std::size_t reply_width(const call& c) {
+std::size_t reply_width(const script_call& c) {
   std::size_t width = 0;
   for (const call_tier& t : c.tiers) {
     width += std::visit([](const auto& k) { return std::decay_t<decltype(k)>::reply_width; },
@@ -133,7 +134,7 @@ std::size_t reply_width(const call& c) {
   return width;
 }
 
-bool read_turns(call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
+bool read_turns(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
   const std::size_t width = 1 + reply_width(c);
   std::size_t places = 0;
   for (const call_key& key : c.keys) places += key.count;
@@ -152,7 +153,7 @@ bool read_turns(call& c, const reply_view& reply, std::vector<std::int64_t>& num
   return true;
 }
 
-bool read_states(call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
+bool read_states(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
   const std::size_t width = reply_width(c);
   numbers.resize(1 + c.keys.size() * width);
   if (!reply.integers(numbers) || !policies::is_instant(numbers[0])) return false;
@@ -171,11 +172,11 @@ bool read_states(call& c, const reply_view& reply, std::vector<std::int64_t>& nu
   return true;
 }
 
-bool read_settlement(call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
+bool read_settlement(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
   numbers.resize(2 + reply_width(c));
   if (!reply.integers(numbers) || !policies::is_instant(numbers[0])) return false;
   if (numbers[1] < 0 || numbers[1] > 1) return false;
-  const bool done = numbers[1] == 1 && c.what != call::purpose::look;
+  const bool done = numbers[1] == 1 && c.what != script_call::purpose::look;
   const found_states found(c, std::span<const std::int64_t>(numbers).subspan(2));
   for (detail::check& waiting : c.keys.front().checks) {
     if (found.ours()) {
@@ -188,22 +189,22 @@ bool read_settlement(call& c, const reply_view& reply, std::vector<std::int64_t>
 }
 
 /// What the script of settlements is to do.
-std::int64_t act_of(const call& c) {
-  if (c.what == call::purpose::charge) return 1;
-  if (c.what == call::purpose::lower) return 3;
-  if (c.what == call::purpose::look) return 2;
-  return c.what == call::purpose::refund && c.tiers.front().cost == 0 ? 2 : 0;
+std::int64_t act_of(const script_call& c) {
+  if (c.what == script_call::purpose::charge) return 1;
+  if (c.what == script_call::purpose::lower) return 3;
+  if (c.what == script_call::purpose::look) return 2;
+  return c.what == script_call::purpose::refund && c.tiers.front().cost == 0 ? 2 : 0;
 }
 
 /// Whether the script hears at each tier what is known of the request.
-bool gives_back(const call& c) { return c.settles() && act_of(c) == 0; }
+bool gives_back(const script_call& c) { return c.settles() && act_of(c) == 0; }
 
 const policies::kernel& kernel_of(const call_tier& t) { return t.kernel; }
 
 /// What the script takes before the counts.
-void write_constants(command_writer& writer, const call& c) {
+void write_constants(command_writer& writer, const script_call& c) {
   const bool names_kernels = c.script() >= all_or_nothing;
-  if (c.what == call::purpose::acquire) writer.arg(c.max_wait);
+  if (c.what == script_call::purpose::acquire) writer.arg(c.max_wait);
   if (c.settles()) {
     writer.arg(c.remember).arg(act_of(c)).arg(c.tickets.turn).arg(c.tickets.counted);
   }
@@ -214,14 +215,14 @@ void write_constants(command_writer& writer, const call& c) {
     const auto* meter = std::get_if<policies::meter>(&t.kernel);
     const bool spaced = meter != nullptr && meter->is_spaced();
     if (names_kernels) writer.arg(spaced ? -number : number);
-    const std::int64_t least = c.what == call::purpose::lower ? 0 : 1;
+    const std::int64_t least = c.what == script_call::purpose::lower ? 0 : 1;
     const std::int64_t cost = std::max(least, t.cost);
     const auto write = [&](const auto& kernel) {
       // Named: a temporary would be gone before the first value is read.
       const policies::script_arguments constants = kernel.arguments(cost);
       for (const std::int64_t value : constants.values()) writer.arg(value);
     };
-    if (c.what == call::purpose::charge) {
+    if (c.what == script_call::purpose::charge) {
       std::visit(write, policies::charging(t.kernel));
     } else {
       std::visit(write, t.kernel);
@@ -234,9 +235,9 @@ void write_constants(command_writer& writer, const call& c) {
   });
 }
 
-std::size_t constants_of(const call& c) {
+std::size_t constants_of(const script_call& c) {
   std::size_t count = c.script() >= all_or_nothing ? 1 + c.tiers.size() : 0;
-  if (c.what == call::purpose::acquire) count += 1;
+  if (c.what == script_call::purpose::acquire) count += 1;
   if (c.settles()) count += 4;
   for (const call_tier& t : c.tiers) {
     count += std::visit([](const auto& k) { return std::decay_t<decltype(k)>::script_constants; },
@@ -251,15 +252,15 @@ std::size_t constants_of(const call& c) {
 
 }  // namespace
 
-void write_call(std::string& out, const call& c, std::string& scratch) {
+void write_call(std::string& out, const script_call& c, std::string& scratch) {
   command_writer writer(out);
   const std::size_t keys = c.keys.size() * c.tiers.size() + (c.remember > 0 ? 1 : 0);
-  if (c.what == call::purpose::reset) {
+  if (c.what == script_call::purpose::reset) {
     writer.begin(1 + keys).arg("UNLINK");
     write_keys(writer, c, scratch);
     return;
   }
-  const bool looks_only = c.what == call::purpose::fetch;
+  const bool looks_only = c.what == script_call::purpose::fetch;
   // Counts are left out from the first run of ones to the end.
   std::size_t counts = c.keys.size();
   if (!looks_only) {
@@ -280,16 +281,16 @@ void write_load(std::string& out, std::size_t script) {
 
 void write_ping(std::string& out) { write_command(out, "PING"); }
 
-error read_reply(call& c, const reply_view& reply, std::vector<std::int64_t>& scratch) {
-  if (c.what == call::purpose::upkeep) return error{};
+error read_reply(script_call& c, const reply_view& reply, std::vector<std::int64_t>& scratch) {
+  if (c.what == script_call::purpose::upkeep) return error{};
   if (reply.is_error()) return classify_error(reply.root().text);
-  if (c.what == call::purpose::load) return error{};
-  if (c.what == call::purpose::reset) {
+  if (c.what == script_call::purpose::load) return error{};
+  if (c.what == script_call::purpose::reset) {
     return reply.root().type == reply_type::integer ? error{} : error::protocol_error;
   }
-  const bool understood = c.settles()                        ? read_settlement(c, reply, scratch)
-                          : c.what == call::purpose::acquire ? read_turns(c, reply, scratch)
-                                                             : read_states(c, reply, scratch);
+  const bool understood = c.settles() ? read_settlement(c, reply, scratch)
+                          : c.what == script_call::purpose::acquire ? read_turns(c, reply, scratch)
+                                                                    : read_states(c, reply, scratch);
   return understood ? error{} : error::protocol_error;
 }
 

@@ -32,7 +32,7 @@ struct call_tier {
 
 /// One command on the wire, and who waits for its reply: a script call for some subjects of one limiter (or one set of
 /// limiters) with one cost, a deletion of keys, or a script to load or a ping, for which nobody waits.
-struct call {
+struct script_call {
   enum class purpose : std::uint8_t {
     record,
     fetch,
@@ -82,7 +82,7 @@ struct call {
 };
 
 /// Appends a record, fetch or reset to `out`. `scratch` is for keys.
-void write_call(std::string& out, const call& c, std::string& scratch);
+void write_call(std::string& out, const script_call& c, std::string& scratch);
 
 /// Appends the command that loads the script of that index in scripts().
 void write_load(std::string& out, std::size_t script);
@@ -91,6 +91,6 @@ void write_ping(std::string& out);
 
 /// Fills in the answers of the checks that still wait, without unlinking them, or the error of a key's own. Returns what
 /// the server said against the call as a whole, zero for nothing.
-error read_reply(call& c, const reply_view& reply, std::vector<std::int64_t>& scratch);
+error read_reply(script_call& c, const reply_view& reply, std::vector<std::int64_t>& scratch);
 
 }  // namespace weir::redis

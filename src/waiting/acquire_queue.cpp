@@ -17,13 +17,13 @@ namespace {
 constexpr int most_rounds = 16;
 constexpr std::size_t most_pauses = 10'000;
 
-waiting_line::time clock_now() { return std::chrono::steady_clock::now(); }
+acquire_queue::time clock_now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
 
 // ---- callers, the store and the timer, on any thread
 
-void waiting_line::arrive(check& c) {
+void acquire_queue::arrive(check& c) {
   const core_ptr core = c.limiter;
   orders o;
   bool is_late = false;
@@ -45,7 +45,7 @@ void waiting_line::arrive(check& c) {
   carry_out(core, o, delivery::post);
 }
 
-void waiting_line::cancel(check& c, cancel_scope scope) {
+void acquire_queue::cancel(check& c, cancel_scope scope) {
   const core_ptr core = c.limiter;
   orders o;
   {
@@ -59,7 +59,7 @@ void waiting_line::cancel(check& c, cancel_scope scope) {
   carry_out(core, o, delivery::post);
 }
 
-void waiting_line::answered(ask& a, delivery how) {
+void acquire_queue::answered(reservation_request& a, delivery how) {
   if (how == delivery::discard) return;  // so are the callers
   const core_ptr core = a.limiter;
   orders o;
@@ -76,8 +76,8 @@ void waiting_line::answered(ask& a, delivery how) {
   carry_out(core, o, how);
 }
 
-void waiting_line::hold(const core_ptr& core, std::string_view subject,
-                        std::chrono::microseconds pause) {
+void acquire_queue::hold(const core_ptr& core, std::string_view subject,
+                         std::chrono::microseconds pause) {
   orders o;
   {
     const std::lock_guard lock(mutex_);
@@ -92,13 +92,13 @@ void waiting_line::hold(const core_ptr& core, std::string_view subject,
   carry_out(core, o, delivery::post);
 }
 
-waiting_line::time waiting_line::held_until(std::string_view subject) const {
+acquire_queue::time acquire_queue::held_until(std::string_view subject) const {
   const std::lock_guard lock(mutex_);
   const auto found = pauses_.find(std::hash<std::string_view>{}(subject));
   return found == pauses_.end() ? time{} : found->second;
 }
 
-void waiting_line::on_timer(const core_ptr& core) {
+void acquire_queue::on_timer(const core_ptr& core) {
   orders o;
   {
     const std::lock_guard lock(mutex_);
@@ -114,7 +114,7 @@ void waiting_line::on_timer(const core_ptr& core) {
   carry_out(core, o, delivery::post);
 }
 
-void waiting_line::close(const core_ptr& core, std::shared_ptr<void> hold) {
+void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> hold) {
   // Turns that were already going back reach the store before the others.
   returns_.send();
   orders o;
@@ -134,7 +134,7 @@ void waiting_line::close(const core_ptr& core, std::shared_ptr<void> hold) {
 
 // ---- under the mutex
 
-waiting_line::row& waiting_line::row_of(const check& c) {
+acquire_queue::row& acquire_queue::row_of(const check& c) {
   if (const auto found = rows_.find(c.subject.view()); found != rows_.end()) return *found->second;
   auto made = std::make_unique<row>(c.subject, rules_);
   row& r = *made;
@@ -143,13 +143,13 @@ waiting_line::row& waiting_line::row_of(const check& c) {
 }
 
 /// Of one who stands in it, or is asked for.
-waiting_line::row& waiting_line::known_row_of(const check& c) {
+acquire_queue::row& acquire_queue::known_row_of(const check& c) {
   return *rows_.find(c.subject.view())->second;
 }
 
 /// Beyond the bound, pauses of further subjects are forgotten until others have ended. That is
 /// looked at once a second: it takes a while.
-void waiting_line::remember(std::string_view subject, time until, time now) {
+void acquire_queue::remember(std::string_view subject, time until, time now) {
   const std::size_t key = std::hash<std::string_view>{}(subject);
   if (const auto known = pauses_.find(key); known != pauses_.end()) {
     known->second = std::max(known->second, until);
@@ -165,8 +165,8 @@ void waiting_line::remember(std::string_view subject, time until, time now) {
 }
 
 /// When a row is to be looked at next, and what is to be asked.
-void waiting_line::note(const core_ptr& core, row& r, orders& o) {
-  for (ask_ptr& a : o.starts) {
+void acquire_queue::note(const core_ptr& core, row& r, orders& o) {
+  for (request_ptr& a : o.starts) {
     a->self = a;
     to_start_.push_back(std::move(a));
   }
@@ -188,7 +188,7 @@ void waiting_line::note(const core_ptr& core, row& r, orders& o) {
   if (r.line.is_idle()) rows_.erase(r.subject.view());
 }
 
-void waiting_line::arm(const core_ptr& core) {
+void acquire_queue::arm(const core_ptr& core) {
   if (context_gone_) return;
   const time next = agenda_.empty() ? time::max() : agenda_.begin()->first;
   if (next == time::max()) {
@@ -206,14 +206,14 @@ void waiting_line::arm(const core_ptr& core) {
 
 // ---- outside the mutex
 
-void waiting_line::carry_out(const core_ptr& core, orders& o, delivery how) {
+void acquire_queue::carry_out(const core_ptr& core, orders& o, delivery how) {
   const auto executor = core->store->get_executor();
   if (!o.returns.empty()) {
     std::vector<const check*> turns;
-    for (const ask_ptr& a : o.returns) turns.push_back(a.get());
+    for (const request_ptr& a : o.returns) turns.push_back(a.get());
     returns_.add(executor, turns, [core] { core->line->returns_are_sent(core); });
   }
-  std::vector<returned_turn> closing;
+  std::vector<returned_reservation> closing;
   for (const auto& [turn, caller] : o.closing) closing.push_back({turn.get(), caller});
   give_back_and_tell(std::move(closing));
   for (const auto& [a, scope] : o.cancels) core->store->cancel(*a, scope);
@@ -228,7 +228,7 @@ void waiting_line::carry_out(const core_ptr& core, orders& o, delivery how) {
   }
 }
 
-void waiting_line::returns_are_sent(const core_ptr& core) {
+void acquire_queue::returns_are_sent(const core_ptr& core) {
   {
     const std::lock_guard lock(mutex_);
     --unsent_returns_;
@@ -240,8 +240,8 @@ void waiting_line::returns_are_sent(const core_ptr& core) {
 /// behind them. One thread at a time does, which keeps the order; and none does it inside a start, where a store that
 /// answers at once would bring it deeper and deeper. For a while: who called acquire() has other things to do than to start
 /// what others keep bringing. Then a thread of the store's executor goes on.
-void waiting_line::submit(const core_ptr& core) {
-  std::vector<ask_ptr> batch;
+void acquire_queue::submit(const core_ptr& core) {
+  std::vector<request_ptr> batch;
   {
     const std::lock_guard lock(mutex_);
     if (somebody_starts_ || unsent_returns_ > 0 || to_start_.empty()) return;
@@ -250,14 +250,14 @@ void waiting_line::submit(const core_ptr& core) {
   }
   std::vector<check*> checks;
   bool goes_on = false;
-  std::vector<ask_ptr> unwanted;
+  std::vector<request_ptr> unwanted;
   for (int rounds = 0; !batch.empty(); ++rounds) {
     checks.clear();
-    for (const ask_ptr& a : batch) checks.push_back(a.get());
+    for (const request_ptr& a : batch) checks.push_back(a.get());
     core->store->start_all(checks);
     {
       const std::lock_guard lock(mutex_);
-      for (ask_ptr& a : batch) {
+      for (request_ptr& a : batch) {
         a->is_started = true;
         if (a->unwanted_as) unwanted.push_back(std::move(a));
       }
@@ -266,7 +266,7 @@ void waiting_line::submit(const core_ptr& core) {
       somebody_starts_ = !batch.empty();
       goes_on = rounds == most_rounds && !to_start_.empty();
     }
-    for (const ask_ptr& a : unwanted) core->store->cancel(*a, *a->unwanted_as);
+    for (const request_ptr& a : unwanted) core->store->cancel(*a, *a->unwanted_as);
     unwanted.clear();
   }
   if (goes_on) {
@@ -274,12 +274,12 @@ void waiting_line::submit(const core_ptr& core) {
   }
 }
 
-std::size_t waiting_line::subjects() const {
+std::size_t acquire_queue::subjects() const {
   const std::lock_guard lock(mutex_);
   return rows_.size();
 }
 
-void waiting_line::context_shut_down() noexcept {
+void acquire_queue::context_shut_down() noexcept {
   check_list dropped;
   std::shared_ptr<void> hold;
   {
@@ -288,7 +288,7 @@ void waiting_line::context_shut_down() noexcept {
     timer_.reset();
     hold = std::move(hold_);
     agenda_.clear();
-    for (const ask_ptr& a : to_start_) a->self.reset();
+    for (const request_ptr& a : to_start_) a->self.reset();
     to_start_.clear();
     for (auto& [subject, r] : rows_) r->line.abandon(dropped);
   }

@@ -19,19 +19,19 @@ namespace weir::detail {
 /// executor, and a mutex, because callers come from any thread. No lock is held while a store is called or a handler
 /// is handed over. Asks reach the store in the order in which the lines made them.
 ///
-/// It belongs to its limiter_core, which every caller and every ask keeps alive.
-class waiting_line final {
+/// It belongs to its limiter_spec, which every caller and every ask keeps alive.
+class acquire_queue final {
  public:
   using time = check::steady_time;
-  using core_ptr = std::shared_ptr<const limiter_core>;
+  using core_ptr = std::shared_ptr<const limiter_spec>;
 
-  explicit waiting_line(const line_rules& rules) noexcept : rules_(rules) {}
+  explicit acquire_queue(const queue_rules& rules) noexcept : rules_(rules) {}
 
   /// Takes the acquire over. It has been validated. Does not finish it inside the call.
   void arrive(check& c);
   void cancel(check& c, cancel_scope scope);
   /// The store is done with it.
-  void answered(ask& a, delivery how);
+  void answered(reservation_request& a, delivery how);
 
   /// A cool-down of the subject that this process has heard of, and how much of it is left.
   void hold(const core_ptr& core, std::string_view subject, std::chrono::microseconds pause);
@@ -50,10 +50,10 @@ class waiting_line final {
  private:
   /// A subject's line, and what this one notes of it.
   struct row {
-    row(const short_text& name, const line_rules& rules) : subject(name), line(rules) {}
+    row(const short_text& name, const queue_rules& rules) : subject(name), line(rules) {}
 
     const short_text subject;
-    subject_line line;
+    reservation_queue line;
     time alarm = time::max();  // its place in the agenda
   };
 
@@ -67,8 +67,8 @@ class waiting_line final {
   void returns_are_sent(const core_ptr& core);
   void remember(std::string_view subject, time until, time now);
 
-  const line_rules rules_;
-  returned_turns returns_;
+  const queue_rules rules_;
+  reservation_returns returns_;
 
   mutable std::mutex mutex_;
   // Under the mutex:
@@ -77,7 +77,7 @@ class waiting_line final {
   boost::unordered_flat_map<std::size_t, time> pauses_;  // by the subjects' hashes
   time next_sweep_{};                                    // of pauses_, not before
   std::uint64_t arrivals_ = 0;
-  std::vector<ask_ptr> to_start_;
+  std::vector<request_ptr> to_start_;
   bool somebody_starts_ = false;
   std::size_t unsent_returns_ = 0;  // batches; until then nothing is started
   std::optional<boost::asio::steady_timer> timer_;

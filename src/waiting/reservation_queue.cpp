@@ -22,7 +22,7 @@ microseconds patience_left(const waiter& w, check::steady_time now) {
 }
 
 /// What the turn's decision says to the one who has it: `at` is when that one's waiting began.
-decision as_told_to(const waiter& w, const ask& turn) {
+decision as_told_to(const waiter& w, const reservation_request& turn) {
   decision d = turn.answer;
   const time_point begins = d.at + d.delay, idle = d.at + d.reset_after;
   const auto waited = std::chrono::floor<microseconds>(turn.due() - turn.put_off - w.heard);
@@ -33,7 +33,7 @@ decision as_told_to(const waiter& w, const ask& turn) {
 }
 
 /// What one hears whose turn lies in a cool-down that lasts beyond its patience.
-decision refusal_in_pause(const waiter& w, const ask& turn, check::steady_time now,
+decision refusal_in_pause(const waiter& w, const reservation_request& turn, check::steady_time now,
                           check::steady_time until) {
   decision d = turn.answer;
   d.at = turn.turn() - std::chrono::floor<microseconds>(turn.due() - turn.put_off - now);
@@ -62,7 +62,7 @@ bool is_passing(const error_code& ec) {
 
 }  // namespace
 
-void subject_line::arrive(check& c, std::uint64_t arrival, time now, orders& o) {
+void reservation_queue::arrive(check& c, std::uint64_t arrival, time now, orders& o) {
   auto& w = *new waiter(c, rank(now, arrival, c.priority, rules_.ageing), now + c.max_wait);
   c.place = &w;
   if (inside_count_ < rules_.max_waiting) {
@@ -74,7 +74,7 @@ void subject_line::arrive(check& c, std::uint64_t arrival, time now, orders& o) 
   fill_up(now, o);
 }
 
-void subject_line::overflow(waiter& w, time now, orders& o) {
+void reservation_queue::overflow(waiter& w, time now, orders& o) {
   switch (rules_.overflow) {
     case on_overflow::refuse_new:
       break;
@@ -96,7 +96,7 @@ void subject_line::overflow(waiter& w, time now, orders& o) {
   tell(w, error::overloaded, o);
 }
 
-void subject_line::replace(waiter& dropped, waiter& newcomer, time now, orders& o) {
+void reservation_queue::replace(waiter& dropped, waiter& newcomer, time now, orders& o) {
   const bool has_place = take_over(dropped, newcomer, now);
   if (!has_place) withdraw(dropped, o);
   tell(dropped, error::overloaded, o);
@@ -104,7 +104,7 @@ void subject_line::replace(waiter& dropped, waiter& newcomer, time now, orders& 
   if (!has_place) ask_for(newcomer, now, o);
 }
 
-void subject_line::let_in(waiter& w) {
+void reservation_queue::let_in(waiter& w) {
   w.stands = waiter::where::inside;
   ++inside_count_;
   inside_.insert(w);
@@ -112,7 +112,7 @@ void subject_line::let_in(waiter& w) {
 }
 
 /// Those outside come in as far as there is room; the line goes on, which may make more.
-void subject_line::fill_up(time now, orders& o) {
+void reservation_queue::fill_up(time now, orders& o) {
   do {
     while (inside_count_ < rules_.max_waiting && outside_count_ > 0) {
       waiter& w = *outside_.begin();
@@ -126,7 +126,7 @@ void subject_line::fill_up(time now, orders& o) {
   } while (inside_count_ < rules_.max_waiting && outside_count_ > 0);
 }
 
-void subject_line::leave(check& c, cancel_scope scope, time now, orders& o) {
+void reservation_queue::leave(check& c, cancel_scope scope, time now, orders& o) {
   waiter& w = *c.place;
   if (scope == cancel_scope::only_unsent && w.asked != nullptr) {
     // Whether it was sent, the store knows. If not, the answer is that it was cancelled. A turn is booked.
@@ -140,13 +140,13 @@ void subject_line::leave(check& c, cancel_scope scope, time now, orders& o) {
   fill_up(now, o);
 }
 
-void subject_line::answered(ask& a, time now, orders& o) {
+void reservation_queue::answered(reservation_request& a, time now, orders& o) {
   --asks_out_;
   hear(a, now, o);
   fill_up(now, o);
 }
 
-void subject_line::on_time(time now, orders& o) {
+void reservation_queue::on_time(time now, orders& o) {
   while (!outside_by_patience_.empty() && outside_by_patience_.begin()->latest <= now) {
     tell(*outside_by_patience_.begin(), error::overloaded, o);
   }
@@ -158,7 +158,7 @@ void subject_line::on_time(time now, orders& o) {
   fill_up(now, o);
 }
 
-void subject_line::close(orders& o) {
+void reservation_queue::close(orders& o) {
   while (!outside_.empty()) tell(*outside_.begin(), error::store_closed, o);
   while (asks_out_ == 0 && !inside_.empty()) {
     waiter& w = *inside_.begin();
@@ -173,7 +173,7 @@ void subject_line::close(orders& o) {
   }
 }
 
-subject_line::time subject_line::wakeup() const {
+reservation_queue::time reservation_queue::wakeup() const {
   time next = turns_.empty() ? time::max() : turns_.begin()->due();
   if (!unanswered_.empty()) next = std::min(next, unanswered_.front().again);
   if (!outside_by_patience_.empty()) next = std::min(next, outside_by_patience_.begin()->latest);
@@ -182,18 +182,18 @@ subject_line::time subject_line::wakeup() const {
 
 // ---- turns
 
-void subject_line::ask_for(waiter& w, time now, orders& o) {
-  o.starts.push_back(ask::make(w, patience_left(w, now)));
+void reservation_queue::ask_for(waiter& w, time now, orders& o) {
+  o.starts.push_back(reservation_request::make(w, patience_left(w, now)));
   ++asks_out_;
 }
 
-void subject_line::exchange(waiter& a, waiter& b) noexcept {
+void reservation_queue::exchange(waiter& a, waiter& b) noexcept {
   std::swap(a.asked, b.asked);
   a.asked->for_whom = &a;
   b.asked->for_whom = &b;
 }
 
-void subject_line::withdraw(waiter& w, orders& o) {
+void reservation_queue::withdraw(waiter& w, orders& o) {
   if (w.asked == nullptr) return;  // outside, or to be asked for again
   if (!w.asked->is_turn) {
     w.asked->for_whom = nullptr;
@@ -201,7 +201,7 @@ void subject_line::withdraw(waiter& w, orders& o) {
     return;
   }
   const auto of_this_cost = turns_by_cost_.upper_bound(w.cost(), order::of_cost_and_time());
-  ask& last = *std::prev(of_this_cost);
+  reservation_request& last = *std::prev(of_this_cost);
   if (last.for_whom != &w) exchange(w, *last.for_whom);
   last.by_time.unlink();
   last.by_cost.unlink();
@@ -209,9 +209,9 @@ void subject_line::withdraw(waiter& w, orders& o) {
   if (last.answer.source != source::fallback) o.returns.push_back(w.asked);
 }
 
-bool subject_line::take_over(waiter& from, waiter& newcomer, time now) {
+bool reservation_queue::take_over(waiter& from, waiter& newcomer, time now) {
   if (from.asked == nullptr || from.cost() != newcomer.cost()) return false;
-  ask& a = *from.asked;
+  reservation_request& a = *from.asked;
   if (a.is_unwanted) return false;
   if (a.is_turn) {
     if (a.due() > newcomer.latest) return false;
@@ -226,7 +226,7 @@ bool subject_line::take_over(waiter& from, waiter& newcomer, time now) {
   return true;
 }
 
-void subject_line::hear(ask& a, time now, orders& o) {
+void reservation_queue::hear(reservation_request& a, time now, orders& o) {
   waiter* const w = a.for_whom;
   if (w == nullptr) {
     const bool holds = !a.ec && a.answer.allowed && a.answer.source != source::fallback;
@@ -246,7 +246,7 @@ void subject_line::hear(ask& a, time now, orders& o) {
     a.deadline = now + a.answer.delay;
     // An answer that was late must not let a later turn come first.
     if (!turns_.empty() && turns_.rbegin()->turn() <= a.turn()) {
-      const ask& last = *turns_.rbegin();
+      const reservation_request& last = *turns_.rbegin();
       a.deadline = std::max(a.deadline, last.due() - last.put_off);
     }
     a.number = ++turns_heard_;
@@ -259,32 +259,32 @@ void subject_line::hear(ask& a, time now, orders& o) {
   put_off(now, o);
 }
 
-void subject_line::hear_failure(waiter& w, ask& a, time now, orders& o) {
+void reservation_queue::hear_failure(waiter& w, reservation_request& a, time now, orders& o) {
   const bool is_cancelled = a.is_unwanted || a.ec == boost::asio::error::operation_aborted;
   if (a.is_inherited && a.ec != boost::asio::error::operation_aborted) {
     // That was the other's time, not this one's.
     a.for_whom = nullptr;
     ask_for(w, now, o);
-  } else if (!is_cancelled && is_passing(a.ec) && now + rules_.ask_again_after <= w.latest) {
+  } else if (!is_cancelled && is_passing(a.ec) && now + rules_.retry_interval <= w.latest) {
     a.for_whom = nullptr;
     w.asked.reset();
-    w.again = now + rules_.ask_again_after;
+    w.again = now + rules_.retry_interval;
     unanswered_.push_back(w);
   } else {
     tell(w, a.ec, o);
   }
 }
 
-void subject_line::hold(time until, time now, orders& o) {
+void reservation_queue::hold(time until, time now, orders& o) {
   held_until_ = std::max(held_until_, until);
   put_off(now, o);
   fill_up(now, o);
 }
 
 /// Turns that lie in a cool-down come at its end; or, if that is too late for the one who has it, are given back.
-void subject_line::put_off(time now, orders& o) {
+void reservation_queue::put_off(time now, orders& o) {
   while (!turns_.empty() && turns_.begin()->due() < held_until_ && now < held_until_) {
-    ask& turn = *turns_.begin();
+    reservation_request& turn = *turns_.begin();
     waiter& w = *turn.for_whom;
     if (held_until_ > w.latest) {
       const decision d = refusal_in_pause(w, turn, now, held_until_);
@@ -301,9 +301,9 @@ void subject_line::put_off(time now, orders& o) {
   }
 }
 
-void subject_line::hand_out_turns(time now, orders& o) {
+void reservation_queue::hand_out_turns(time now, orders& o) {
   while (!turns_.empty() && turns_.begin()->due() <= now) {
-    ask& turn = *turns_.begin();
+    reservation_request& turn = *turns_.begin();
     waiter& owner = *turn.for_whom;
     waiter& first = *with_turns_.lower_bound(turn.cost, order::of_cost());
     if (&first != &owner && first.asked->due() <= owner.latest) exchange(first, owner);
@@ -316,17 +316,17 @@ void subject_line::hand_out_turns(time now, orders& o) {
 
 // ---- results
 
-void subject_line::tell(waiter& w, const decision& answer, orders& o) {
+void reservation_queue::tell(waiter& w, const decision& answer, orders& o) {
   w.caller->answer = answer;
   finish(w, o);
 }
 
-void subject_line::tell(waiter& w, error_code ec, orders& o) {
+void reservation_queue::tell(waiter& w, error_code ec, orders& o) {
   w.caller->ec = ec;
   finish(w, o);
 }
 
-void subject_line::finish(waiter& w, orders& o) {
+void reservation_queue::finish(waiter& w, orders& o) {
   if (w.stands == waiter::where::inside) --inside_count_;
   if (w.stands == waiter::where::outside) --outside_count_;
   if (w.asked != nullptr) w.asked->for_whom = nullptr;
@@ -337,7 +337,7 @@ void subject_line::finish(waiter& w, orders& o) {
   delete &w;
 }
 
-void subject_line::abandon(check_list& dropped) {
+void reservation_queue::abandon(check_list& dropped) {
   orders o;
   while (!inside_.empty()) finish(*inside_.begin(), o);
   while (!outside_.empty()) finish(*outside_.begin(), o);

@@ -6,11 +6,11 @@
 namespace weir::detail {
 
 /// What limiter_options say of waiting.
-struct line_rules {
+struct queue_rules {
   std::size_t max_waiting;
   on_overflow overflow;
   std::chrono::microseconds ageing;
-  std::chrono::microseconds ask_again_after = std::chrono::milliseconds{
+  std::chrono::microseconds retry_interval = std::chrono::milliseconds{
       250};  // while the store is away
 };
 
@@ -25,22 +25,22 @@ struct line_rules {
 ///
 /// Whoever drives it serialises the calls, calls on_time() when wakeup() says so, and answered() once for every ask that it
 /// was told to start, when the store is done with that.
-class subject_line final {
+class reservation_queue final {
  public:
   using time = check::steady_time;
 
   /// More than that stand outside for no subject; on_overflow::block.
   static constexpr std::size_t max_outside = 1'000'000;
 
-  explicit subject_line(const line_rules& rules) noexcept : rules_(rules) {}
-  subject_line(const subject_line&) = delete;
-  subject_line& operator=(const subject_line&) = delete;
+  explicit reservation_queue(const queue_rules& rules) noexcept : rules_(rules) {}
+  reservation_queue(const reservation_queue&) = delete;
+  reservation_queue& operator=(const reservation_queue&) = delete;
 
   /// `arrival`: larger for each that comes.
   void arrive(check& c, std::uint64_t arrival, time now, orders& o);
   /// Of one that is not told yet. With only_unsent it may stay.
   void leave(check& c, cancel_scope scope, time now, orders& o);
-  void answered(ask& a, time now, orders& o);
+  void answered(reservation_request& a, time now, orders& o);
   void on_time(time now, orders& o);
   /// A cool-down lasts until then.
   void hold(time until, time now, orders& o);
@@ -64,8 +64,8 @@ class subject_line final {
   void ask_for(waiter& w, time now, orders& o);
   void withdraw(waiter& w, orders& o);
   bool take_over(waiter& from, waiter& newcomer, time now);
-  void hear(ask& a, time now, orders& o);
-  void hear_failure(waiter& w, ask& a, time now, orders& o);
+  void hear(reservation_request& a, time now, orders& o);
+  void hear_failure(waiter& w, reservation_request& a, time now, orders& o);
   void put_off(time now, orders& o);
   void hand_out_turns(time now, orders& o);
   static void exchange(waiter& a, waiter& b) noexcept;
@@ -73,7 +73,7 @@ class subject_line final {
   void tell(waiter& w, error_code ec, orders& o);
   void finish(waiter& w, orders& o);
 
-  const line_rules rules_;
+  const queue_rules rules_;
   waiters_by_rank inside_;
   waiters_by_arrival inside_by_arrival_;
   std::size_t inside_count_ = 0;

@@ -5,14 +5,15 @@
 
 namespace weir::detail {
 
-std::shared_ptr<ask> ask::make(waiter& w, std::chrono::microseconds max_wait) {
-  auto made = std::make_shared<ask>(*w.caller, max_wait);
+std::shared_ptr<reservation_request> reservation_request::make(waiter& w,
+                                                               std::chrono::microseconds max_wait) {
+  auto made = std::make_shared<reservation_request>(*w.caller, max_wait);
   made->for_whom = &w;
   w.asked = made;
   return made;
 }
 
-ask::ask(const check& caller, std::chrono::microseconds longest)
+reservation_request::reservation_request(const check& caller, std::chrono::microseconds longest)
     : check(caller.limiter, request{.kind = check_kind::acquire,
                                     .subject = caller.subject,
                                     .cost = caller.cost,
@@ -22,9 +23,9 @@ ask::ask(const check& caller, std::chrono::microseconds longest)
   from_line = true;
 }
 
-void ask::finish(delivery how) {
+void reservation_request::finish(delivery how) {
   // The line may keep it, as a turn.
-  const std::shared_ptr<ask> keep = std::move(self);
+  const std::shared_ptr<reservation_request> keep = std::move(self);
   limiter->line->answered(*this, how);
 }
 

@@ -9,7 +9,7 @@
 
 namespace weir::detail {
 
-struct returned_turns::batch {
+struct reservation_returns::batch {
   std::mutex mutex;
   std::vector<check*> turns;
   std::vector<std::function<void()>> afterwards;
@@ -49,8 +49,8 @@ struct returned_turns::batch {
   }
 };
 
-void returned_turns::add(const boost::asio::any_io_executor& executor,
-                         std::span<const check* const> booked, std::function<void()> sent) {
+void reservation_returns::add(const boost::asio::any_io_executor& executor,
+                              std::span<const check* const> booked, std::function<void()> sent) {
   const std::lock_guard lock(mutex_);
   if (const auto open = open_.lock(); open != nullptr && open->take(booked, sent)) return;
   const auto fresh = std::make_shared<batch>();
@@ -59,7 +59,7 @@ void returned_turns::add(const boost::asio::any_io_executor& executor,
   boost::asio::post(executor, [fresh] { fresh->send(); });
 }
 
-void returned_turns::send() {
+void reservation_returns::send() {
   std::shared_ptr<batch> open;
   {
     const std::lock_guard lock(mutex_);

@@ -12,7 +12,7 @@ namespace weir::detail {
 
 /// Turns on their way back to the store. Those of a crowd that leaves go back together, the last turn first: only so nobody
 /// who has a later one stands in the way. Any thread may call.
-class returned_turns {
+class reservation_returns {
  public:
   /// Has the store take back what each of these holds, soon. `sent` is called once it has been told so; not if the context
   /// shuts down before.

@@ -11,7 +11,7 @@ namespace weir::detail {
 
 namespace asio = boost::asio;
 
-bool waiting_room::seat(check& c) {
+bool sleepers::seat(check& c) {
   const std::lock_guard lock(mutex_);
   if (closed_ && !c.left_early) {
     if (c.answer.source == source::fallback) {
@@ -35,7 +35,7 @@ bool waiting_room::seat(check& c) {
   return true;
 }
 
-void waiting_room::cancel(check& c, cancel_scope scope) {
+void sleepers::cancel(check& c, cancel_scope scope) {
   if (scope == cancel_scope::only_unsent) return;  // its turn is booked
   const std::lock_guard lock(mutex_);
   if (!c.seated) {
@@ -58,7 +58,7 @@ void waiting_room::cancel(check& c, cancel_scope scope) {
   delivery_batch::post(executor_, std::move(done));
 }
 
-void waiting_room::leave(check& c, error_code why) {
+void sleepers::leave(check& c, error_code why) {
   c.ec = why;
   if (c.answer.source == source::fallback) return;  // booked in this process, which goes on alone
   const check* const booked[] = {&c};
@@ -67,10 +67,10 @@ void waiting_room::leave(check& c, error_code why) {
 
 /// Its turn has come. In a cool-down that this process knows of it sleeps until the end; or is refused, if that is beyond
 /// its max_wait.
-bool waiting_room::wait_for_pause(check& c, time now) {
+bool sleepers::wait_for_pause(check& c, time now) {
   time until{};
-  const auto look = [&](const limiter_core& l, std::string_view subject) {
-    if (l.has_hold) until = std::max(until, l.line->held_until(subject));
+  const auto look = [&](const limiter_spec& l, std::string_view subject) {
+    if (l.has_cool_down) until = std::max(until, l.line->held_until(subject));
   };
   look(*c.limiter, c.subject.view());
   for (const term& t : c.further) look(*t.limiter, t.subject.view());
@@ -92,7 +92,7 @@ bool waiting_room::wait_for_pause(check& c, time now) {
   return false;
 }
 
-void waiting_room::arm() {
+void sleepers::arm() {
   armed_ = sleepers_.begin()->first;
   timer_->expires_at(armed_);
   timer_->async_wait([self = shared_from_this()](error_code ec) {
@@ -100,7 +100,7 @@ void waiting_room::arm() {
   });
 }
 
-void waiting_room::on_timer() {
+void sleepers::on_timer() {
   check_list due;
   {
     const std::lock_guard lock(mutex_);
@@ -127,9 +127,9 @@ void waiting_room::on_timer() {
   delivery_batch::post(executor_, std::move(due));
 }
 
-void waiting_room::close() {
+void sleepers::close() {
   returned_.send();
-  std::vector<returned_turn> turns;
+  std::vector<returned_reservation> turns;
   check_list told;
   {
     const std::lock_guard lock(mutex_);
@@ -157,8 +157,8 @@ void waiting_room::close() {
   give_back_and_tell(std::move(turns));
 }
 
-void waiting_room::give_back() {
-  std::vector<returned_turn> turns;
+void sleepers::give_back() {
+  std::vector<returned_reservation> turns;
   {
     const std::lock_guard lock(mutex_);
     turns.swap(leaving_);
@@ -166,12 +166,12 @@ void waiting_room::give_back() {
   give_back_and_tell(std::move(turns));
 }
 
-void waiting_room::context_shut_down() noexcept {
+void sleepers::context_shut_down() noexcept {
   check_list dropped;
   {
     const std::lock_guard lock(mutex_);
     for (auto& row : sleepers_) dropped.splice(dropped.end(), row.second);
-    for (const returned_turn& t : leaving_) dropped.push_back(*t.caller);
+    for (const returned_reservation& t : leaving_) dropped.push_back(*t.caller);
     leaving_.clear();
     sleepers_.clear();
     seated_ = 0;

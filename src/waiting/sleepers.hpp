@@ -14,11 +14,11 @@
 
 namespace weir::detail {
 
-/// Where those sleep who have a turn with several limiters at once; others sleep in a waiting_line. Each is woken once, when
+/// Where those sleep who have a turn with several limiters at once; others sleep in a acquire_queue. Each is woken once, when
 /// the turn has come; one timer serves all of them. Who is cancelled gives the turn back. Any thread may call.
-class waiting_room final : public std::enable_shared_from_this<waiting_room> {
+class sleepers final : public std::enable_shared_from_this<sleepers> {
  public:
-  explicit waiting_room(const boost::asio::any_io_executor& executor, std::size_t most = 100'000)
+  explicit sleepers(const boost::asio::any_io_executor& executor, std::size_t most = 100'000)
       : executor_(executor), most_(most) {}
 
   /// Takes over a check that its store is done with, and whose turn is answer.delay away from now. False if it was
@@ -46,13 +46,13 @@ class waiting_room final : public std::enable_shared_from_this<waiting_room> {
 
   boost::asio::any_io_executor executor_;
   const std::size_t most_;
-  returned_turns returned_;
+  reservation_returns returned_;
   std::mutex mutex_;
   // Under the mutex:
   std::map<time, check_list> sleepers_;  // those of one time in the order in which they came
   std::size_t seated_ = 0;
   bool closed_ = false;
-  std::vector<returned_turn> leaving_;  // came after the close
+  std::vector<returned_reservation> leaving_;  // came after the close
   std::optional<boost::asio::steady_timer> timer_;
   time armed_ = time::max();
 };

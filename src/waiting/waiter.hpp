@@ -11,7 +11,7 @@
 
 namespace weir::detail {
 
-class ask;
+class reservation_request;
 
 /// Who goes first: the larger priority, and of equal ones who came first. Priorities rise with waiting, and all of them
 /// alike, so the order of two callers never changes: with an ageing of `a`, whoever comes with a priority of `p` is ranked as
@@ -42,10 +42,10 @@ struct waiter {
 
   check* caller;
   rank goes;
-  time latest;                 // when its patience ends
-  time heard{};                // of one with a turn: since when
-  time again{};                // of one whose question failed: when to ask once more
-  std::shared_ptr<ask> asked;  // under way for it, or its turn
+  time latest;   // when its patience ends
+  time heard{};  // of one with a turn: since when
+  time again{};  // of one whose question failed: when to ask once more
+  std::shared_ptr<reservation_request> asked;  // under way for it, or its turn
   enum class where : std::uint8_t { arriving, outside, inside } stands = where::arriving;
 
   check::hook by_arrival, by_again;

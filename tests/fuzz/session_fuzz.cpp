@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 using weir::detail::check_kind;
 using weir::fuzz::require;
-using weir::net::session_core;
+using weir::net::connection_core;
 using weir::test::fake_check;
 using weir::test::make_core;
 using kernel = weir::policies::kernel;
@@ -118,10 +118,10 @@ struct driver {
   explicit driver(weir::redis_options o) : options(std::move(o)), core(options, 1) {}
 
   weir::redis_options options;
-  session_core core;
+  connection_core core;
   server peer;
   std::deque<fake_check> checks;
-  session_core::time now{1000h};
+  connection_core::time now{1000h};
   bool opening = false;
   bool reading = false;
   bool closing = false;  // until all of these have come back
@@ -216,7 +216,7 @@ constexpr std::string_view refusals[] = {
 
 std::string_view subject_of(std::uint8_t how) { return std::string_view("abc").substr(how % 3, 1); }
 
-check_kind kind_of(std::uint8_t how, const weir::detail::limiter_core& of) {
+check_kind kind_of(std::uint8_t how, const weir::detail::limiter_spec& of) {
   return how >= 250                  ? check_kind::reset
          : how >= 240                ? check_kind::charge
          : how >= 230                ? check_kind::refund
@@ -394,7 +394,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   d.core.on_time(d.now);
   d.pump();
   d.all_comes_back();
-  require(d.core.current() == session_core::state::stopped);
+  require(d.core.current() == connection_core::state::stopped);
   for (const auto& c : d.checks) require(c.finished == 1);
   require(d.core.line().pending() == 0);
   return 0;

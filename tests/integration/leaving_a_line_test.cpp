@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_context_may_end_while_somebody_stands_in_line) {
 
 BOOST_AUTO_TEST_CASE(an_idle_limiter_remembers_nobody) {
   const auto store = open(true);
-  const auto core = std::make_shared<weir::detail::limiter_core>(
+  const auto core = std::make_shared<weir::detail::limiter_spec>(
       store.backend(), "r", weir::tiers(weir::token_bucket{.capacity = 5, .refill = {1, 1ms}}));
   crowd c;
   for (int i = 0; i < 20; ++i) {

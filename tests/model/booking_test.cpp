@@ -64,8 +64,8 @@ struct fixture {
   test::redis_client client{server};
   test::script_harness turns{client, redis::scripts()[redis::turns].text};
   test::script_harness checks{client, redis::scripts()[redis::all_or_nothing].text};
-  test::script_harness holds{client,
-                             redis::scripts()[policies::kernel(policies::hold()).index()].text};
+  test::script_harness holds{
+      client, redis::scripts()[policies::kernel(policies::cool_down()).index()].text};
   test::script_harness returns{client, redis::scripts()[redis::settlement].text};
   test::random_source random{test::run_seed(), 900};
 };
@@ -98,7 +98,7 @@ class turn_trace {
       asked_.costs.push_back(f.random.one_in(2) ? 1 : f.random.magnitude(most));
     }
     if (f.random.one_in(4)) {
-      add(policies::hold());
+      add(policies::cool_down());
       asked_.costs.push_back(1);
       text_ += "hold; ";
       has_hold_ = true;
@@ -153,8 +153,8 @@ class turn_trace {
   }
 
   void cool_down() {
-    const policies::hold asked(f_.random.magnitude(2 * span_));
-    auto& state = std::get<policies::hold::state>(states_.back());
+    const policies::cool_down asked(f_.random.magnitude(2 * span_));
+    auto& state = std::get<policies::cool_down::state>(states_.back());
     asked.record(state, now_, 1);
     held_until_ = state.until;
     f_.holds.set_clock(now_);

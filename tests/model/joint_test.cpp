@@ -103,7 +103,7 @@ class joint_trace {
   }
 
   void add_hold() {
-    add(policies::hold(), std::make_unique<plain_hold>(), 1);
+    add(policies::cool_down(), std::make_unique<plain_hold>(), 1);
     text_ += "hold; ";
   }
 
@@ -167,9 +167,9 @@ class joint_trace {
       auto* plain = dynamic_cast<plain_hold*>(expected_[i].get());
       if (!plain || random_.one_in(2)) continue;
       const std::int64_t pause = random_.magnitude(2 * span_);
-      const policies::hold asked(pause);
+      const policies::cool_down asked(pause);
       plain->pause(clock_->now(), pause);
-      asked.record(std::get<policies::hold::state>(states_[i]), clock_->now(), 1);
+      asked.record(std::get<policies::cool_down::state>(states_[i]), clock_->now(), 1);
       script_of_hold_.set_clock(clock_->now());
       const std::string key[] = {asked_.keys[i]};
       const auto constants = asked.arguments(1);
@@ -272,7 +272,7 @@ struct fixture {
   test::redis_client client{server};
   test::script_harness script{client, redis::scripts()[redis::all_or_nothing].text};
   test::script_harness script_of_hold{
-      client, redis::scripts()[policies::kernel(policies::hold()).index()].text};
+      client, redis::scripts()[policies::kernel(policies::cool_down()).index()].text};
   test::random_source random{test::run_seed(), 700};
 };
 

@@ -45,10 +45,10 @@ class trace final {
     manner_.overflow = random.pick(std::array{on_overflow::refuse_new, on_overflow::drop_oldest,
                                               on_overflow::drop_lowest_priority, on_overflow::block});
     manner_.ageing = random.one_in(3) ? 0us : std::chrono::microseconds(random.magnitude(2000));
-    manner_.ask_again_after = std::chrono::microseconds(random.magnitude(2000));
+    manner_.retry_interval = std::chrono::microseconds(random.magnitude(2000));
     stage_ = std::make_unique<line_stage>(manner_);
     plain_ = std::make_unique<plain_line>(manner_.max_waiting, manner_.overflow,
-                                          manner_.ageing.count(), manner_.ask_again_after.count());
+                                          manner_.ageing.count(), manner_.retry_interval.count());
   }
 
   void run(tally& sum) {

@@ -25,11 +25,11 @@ class null_store final : public detail::store_backend {
   std::string_view key_prefix() const noexcept override { return "weir"; }
 };
 
-using core_ptr = std::shared_ptr<const detail::limiter_core>;
+using core_ptr = std::shared_ptr<const detail::limiter_spec>;
 
 inline core_ptr make_core(std::string_view resource, const tiers& t,
                           const limiter_options& options = {}) {
-  return std::make_shared<detail::limiter_core>(std::make_shared<null_store>(), resource, t,
+  return std::make_shared<detail::limiter_spec>(std::make_shared<null_store>(), resource, t,
                                                 options);
 }
 

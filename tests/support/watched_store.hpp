@@ -28,7 +28,7 @@ class watched_store final : public detail::store_backend {
   }
   void cancel(detail::check& c, detail::cancel_scope scope) override { inner_->cancel(c, scope); }
   void close() override { inner_->close(); }
-  detail::roster<const detail::limiter_core>& limiters() noexcept override {
+  detail::roster<const detail::limiter_spec>& limiters() noexcept override {
     return inner_->limiters();
   }
   boost::asio::any_io_executor get_executor() const noexcept override {

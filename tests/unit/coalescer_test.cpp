@@ -11,8 +11,8 @@
 #include "weir/concurrency_limiter.hpp"
 
 using weir::detail::check_kind;
-using weir::redis::call;
 using weir::redis::coalescer;
+using weir::redis::script_call;
 using weir::test::core_ptr;
 using weir::test::fake_check;
 
@@ -43,7 +43,7 @@ struct fixture {
   /// What each call does, and how many checks each of its keys carries: "record 2 1".
   std::vector<std::string> pack() {
     std::vector<std::string> out;
-    for (const call& c : packer.pack(line)) {
+    for (const script_call& c : packer.pack(line)) {
       const char* const names[] = {"record", "fetch", "reset", "upkeep"};
       out.emplace_back(names[static_cast<int>(c.what)]);
       for (const auto& key : c.keys) out.back() += " " + std::to_string(key.count);
@@ -120,10 +120,10 @@ BOOST_AUTO_TEST_CASE(resets_of_many_keys_share_a_call) {
 BOOST_AUTO_TEST_CASE(one_write_takes_a_bounded_number_of_keys_but_any_number_of_checks) {
   for (int i = 0; i < 1000; ++i) add(window, "hot");
   for (int i = 0; i < 300; ++i) add(window, "cold " + std::to_string(i));
-  const std::vector<call>& first = packer.pack(line);
+  const std::vector<script_call>& first = packer.pack(line);
   BOOST_TEST_REQUIRE(first.size() == 4u);
   BOOST_TEST(first[0].keys[0].count == 1000u);
-  for (const call& c : first) BOOST_TEST(c.keys.size() == 64u);
+  for (const script_call& c : first) BOOST_TEST(c.keys.size() == 64u);
   BOOST_TEST(line.size() == 45u);
   BOOST_TEST(&line.front() == &checks[1255]);
   BOOST_TEST(packer.pack(line).size() == 1u);
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(turns_of_many_subjects_do_not_hold_up_the_server_together) 
   }
   std::size_t turns = 0;
   while (!line.empty()) {
-    for (const call& c : packer.pack(line)) {
+    for (const script_call& c : packer.pack(line)) {
       std::size_t in_call = 0;
       for (const auto& key : c.keys) in_call += key.count;
       BOOST_TEST(in_call <= 64u);
@@ -171,7 +171,8 @@ BOOST_AUTO_TEST_CASE(equal_turns_are_work_each_and_count_in_the_quota) {
   const auto turns_of = [&](std::size_t quota) {
     weir::detail::check_list urgent, passed_over;
     std::size_t turns = 0;
-    for (const call& c : packer.pack(urgent, line, {.keys = quota}, passed_over)) turns += c.places;
+    for (const script_call& c : packer.pack(urgent, line, {.keys = quota}, passed_over))
+      turns += c.places;
     return turns;
   };
   for (int i = 0; i < 1000; ++i) add(bucket, "hot", check_kind::acquire);
@@ -190,7 +191,7 @@ BOOST_AUTO_TEST_CASE(equal_turns_are_work_each_and_count_in_the_quota) {
 BOOST_AUTO_TEST_CASE(a_call_that_may_be_larger_than_a_write_is_filled) {
   coalescer wide{1000};
   for (int i = 0; i < 1001; ++i) add(window, "cold " + std::to_string(i));
-  const std::vector<call>& all = wide.pack(line);
+  const std::vector<script_call>& all = wide.pack(line);
   BOOST_TEST_REQUIRE(all.size() == 1u);
   BOOST_TEST(all[0].keys.size() == 1000u);
 }
@@ -228,16 +229,16 @@ BOOST_AUTO_TEST_CASE(further_limiters_of_other_costs_are_other_checks) {
 
 // Each lease has a number of its own; should two checks have the same, each is asked even so.
 BOOST_AUTO_TEST_CASE(checks_of_leases_travel_alone_and_in_order) {
-  const core_ptr gate = std::make_shared<weir::detail::limiter_core>(
+  const core_ptr gate = std::make_shared<weir::detail::limiter_spec>(
       std::make_shared<weir::test::null_store>(), "g", weir::concurrency_options{});
   const auto told = [&] {
     calls out;
-    for (const call& c : packer.pack(line)) {
+    for (const script_call& c : packer.pack(line)) {
       const weir::redis::call_tier& tier = c.tiers.front();
       const auto arguments = std::get<weir::policies::lease_set>(tier.kernel).arguments(tier.cost);
       const char* const acts[] = {"enter ", "renew ", "leave "};
       out.push_back(acts[arguments.values()[2]] + std::to_string(arguments.values()[4]));
-      BOOST_TEST((c.what == call::purpose::record));
+      BOOST_TEST((c.what == script_call::purpose::record));
       for (const auto& key : c.keys) out.back() += key.count == 1 ? "." : "?";
     }
     return out;

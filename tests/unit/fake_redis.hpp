@@ -39,7 +39,7 @@ struct fate {
 /// A check as the server reads it: its keys, and the cost for each.
 inline std::string name_of(const detail::check& c) {
   std::string name(1, "rfd"[static_cast<std::size_t>(c.kind)]);
-  detail::for_each_tier(c, [&](const detail::limiter_core& limiter, std::string_view subject,
+  detail::for_each_tier(c, [&](const detail::limiter_spec& limiter, std::string_view subject,
                                std::int64_t cost, std::size_t tier) {
     name += ' ';
     limiter.append_key(name, subject, tier);

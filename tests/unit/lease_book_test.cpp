@@ -7,14 +7,14 @@
 namespace {
 
 using namespace std::chrono_literals;
-using weir::detail::lease_book;
+using weir::detail::lease_schedule;
 using weir::detail::short_text;
-using outcome = lease_book::outcome;
-using standing = lease_book::standing;
+using outcome = lease_schedule::outcome;
+using standing = lease_schedule::standing;
 
 struct fixture {
-  const lease_book::time t0 = lease_book::time() + 1h;
-  lease_book book{30s};
+  const lease_schedule::time t0 = lease_schedule::time() + 1h;
+  lease_schedule book{30s};
 
   void add(std::int64_t lease, std::chrono::microseconds sent = 0us) {
     book.add(lease, short_text("a"), t0 + sent);
@@ -26,7 +26,7 @@ struct fixture {
     return all;
   }
   bool wakes_at(std::chrono::microseconds at) const { return book.wakeup() == t0 + at; }
-  bool sleeps() const { return book.wakeup() == lease_book::time::max(); }
+  bool sleeps() const { return book.wakeup() == lease_schedule::time::max(); }
   using events = std::vector<std::int64_t>;
 };
 

@@ -27,12 +27,12 @@ class line_stage {
     std::size_t max_waiting = 100;
     weir::on_overflow overflow = weir::on_overflow::refuse_new;
     std::chrono::microseconds ageing = 1s;
-    std::chrono::microseconds ask_again_after = 250ms;
+    std::chrono::microseconds retry_interval = 250ms;
   };
 
   explicit line_stage(const manner& m)
-      : line(std::make_unique<detail::subject_line>(
-            detail::line_rules{m.max_waiting, m.overflow, m.ageing, m.ask_again_after})),
+      : line(std::make_unique<detail::reservation_queue>(
+            detail::queue_rules{m.max_waiting, m.overflow, m.ageing, m.retry_interval})),
         core_(make_core("r", token_bucket{100, per_second(1)})) {}
 
   ~line_stage() {
@@ -61,7 +61,7 @@ class line_stage {
 
   /// The store is done with an ask.
   void answer(std::size_t which, const decision& d, error_code ec = {}) {
-    detail::ask& a = *asks.at(which);
+    detail::reservation_request& a = *asks.at(which);
     a.answer = d;
     a.ec = ec;
     detail::orders o;
@@ -127,13 +127,13 @@ class line_stage {
         1'000'000s + std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()));
   }
 
-  detail::subject_line::time now{};
-  std::unique_ptr<detail::subject_line> line;
+  detail::reservation_queue::time now{};
+  std::unique_ptr<detail::reservation_queue> line;
   std::deque<fake_check> callers;
-  std::vector<detail::ask_ptr> asks;
+  std::vector<detail::request_ptr> asks;
 
  private:
-  std::size_t number_of(const detail::ask_ptr& a) const {
+  std::size_t number_of(const detail::request_ptr& a) const {
     return static_cast<std::size_t>(std::find(asks.begin(), asks.end(), a) - asks.begin());
   }
   std::size_t number_of(const detail::check& c) const {

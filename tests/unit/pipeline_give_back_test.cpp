@@ -14,13 +14,13 @@ using weir::detail::check_stage;
 namespace {
 
 /// A turn of subject "turn" on its way back, as the library makes it.
-class returned_turn {
+class returned_reservation {
  public:
-  explicit returned_turn(const core_ptr& core)
+  explicit returned_reservation(const core_ptr& core)
       : booked_(core, "turn", 1, check_kind::acquire), check_(make(booked_)) {}
-  ~returned_turn() { check_.finish(weir::detail::delivery::discard); }
-  returned_turn(const returned_turn&) = delete;
-  returned_turn& operator=(const returned_turn&) = delete;
+  ~returned_reservation() { check_.finish(weir::detail::delivery::discard); }
+  returned_reservation(const returned_reservation&) = delete;
+  returned_reservation& operator=(const returned_reservation&) = delete;
 
   weir::detail::check& operator*() { return check_; }
 
@@ -55,9 +55,9 @@ BOOST_AUTO_TEST_SUITE(pipeline_give_back_suite)
 // bounded by what was booked.
 BOOST_AUTO_TEST_CASE(a_full_line_turns_no_give_back_away) {
   fixture f({.max_pending = 2});
-  returned_turn turns[] = {returned_turn(f.core), returned_turn(f.core)};
+  returned_reservation turns[] = {returned_reservation(f.core), returned_reservation(f.core)};
   for (const char* s : {"a", "b"}) f.submit(s);
-  for (returned_turn& t : turns) {
+  for (returned_reservation& t : turns) {
     f.line.submit(*t, f.now);
     BOOST_TEST(((*t).stage == check_stage::waiting));
   }
@@ -66,14 +66,14 @@ BOOST_AUTO_TEST_CASE(a_full_line_turns_no_give_back_away) {
   f.line.connected();
   BOOST_TEST(count_of(f.write(), "{r:turn}") >= 2u);
   f.answer_all();
-  for (returned_turn& t : turns) BOOST_TEST(((*t).stage == check_stage::done));
+  for (returned_reservation& t : turns) BOOST_TEST(((*t).stage == check_stage::done));
 }
 
 // Its deadline is about as near as its turn: where answers are slow, it was passed over as too late
 // to be answered, and never sent. Nobody waits for that answer.
 BOOST_AUTO_TEST_CASE(a_give_back_is_sent_however_late_its_answer_will_be) {
   give_back_fixture f;
-  returned_turn turn(f.core);
+  returned_reservation turn(f.core);
   f.answer_slowly(3s);
   // More than are looked at again by the next write.
   for (int i = 0; i < 1100; ++i) f.submit("hasty" + std::to_string(i), 1, check_kind::record, 1s);
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_give_back_is_sent_however_late_its_answer_will_be) {
 // The circuit is open for everybody else.
 BOOST_AUTO_TEST_CASE(a_give_back_waits_while_the_circuit_is_open) {
   fixture f({.max_pending = 2, .timeout = 10ms, .breaker_failures = 1});
-  returned_turn turn(f.core);
+  returned_reservation turn(f.core);
   f.submit("a");
   f.line.expire(f.now += 10ms);
   BOOST_TEST(done_with(f.submit("a"), error::circuit_open));

@@ -17,7 +17,7 @@ namespace {
 struct gate_fixture : fixture {
   explicit gate_fixture(weir::net::pipeline::options o = {}) : fixture(o) { line.connected(); }
 
-  core_ptr gate = std::make_shared<weir::detail::limiter_core>(
+  core_ptr gate = std::make_shared<weir::detail::limiter_spec>(
       std::make_shared<weir::test::null_store>(), "gate", weir::concurrency_options{});
 
   fake_check& of_lease(std::int64_t lease, check_kind kind) {

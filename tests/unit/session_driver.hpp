@@ -15,8 +15,8 @@ namespace weir::net::test {
 
 using namespace std::chrono_literals;
 using weir::test::fake_check;
-using state = session_core::state;
-using moment = session_core::time;
+using state = connection_core::state;
+using moment = connection_core::time;
 
 inline const std::string hello_replies = "%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n";
 
@@ -169,7 +169,7 @@ struct driver {
   weir::test::core_ptr limiter = weir::test::make_core("r", fixed_window{.limit = 3, .window = 10s});
   std::deque<fake_check> checks;
   moment now = moment(1000h);
-  session_core core;
+  connection_core core;
   bool opening = false;
   bool elsewhere = false;
   bool reading = false;

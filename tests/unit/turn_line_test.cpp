@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(a_cool_down_beyond_ones_patience_is_a_refusal) {
 // ---- while the store is away
 
 BOOST_AUTO_TEST_CASE(a_question_that_failed_is_asked_again_while_there_is_patience) {
-  line_stage s({.ask_again_after = 100ms});
+  line_stage s({.retry_interval = 100ms});
   s.arrive(0, 640ms);
   s.wait(20ms);
   s.fail(0, error::timed_out);
@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(a_question_that_failed_is_asked_again_while_there_is_patien
 }
 
 BOOST_AUTO_TEST_CASE(patience_ends_with_the_last_error) {
-  line_stage s({.ask_again_after = 100ms});
+  line_stage s({.retry_interval = 100ms});
   s.arrive(0, 150ms);
   s.fail(0, error::timed_out);
   s.wait(100ms);
@@ -323,7 +323,7 @@ BOOST_AUTO_TEST_CASE(who_leaves_gives_the_last_turn_back) {
   s.leave(3);
   WEIR_TEST_NUMBERS(s.returned(), {2});
   BOOST_TEST(s.line->is_idle());
-  BOOST_TEST((s.line->wakeup() == weir::detail::subject_line::time::max()));
+  BOOST_TEST((s.line->wakeup() == weir::detail::reservation_queue::time::max()));
 }
 
 BOOST_AUTO_TEST_CASE(of_another_cost_no_turn_is_given_back) {

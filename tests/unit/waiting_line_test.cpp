@@ -1,4 +1,4 @@
-// What waiting_line adds to the lines: who calls the store, and for how long.
+// What acquire_queue adds to the lines: who calls the store, and for how long.
 #include "waiting/acquire_queue.hpp"
 
 #include <boost/test/unit_test.hpp>

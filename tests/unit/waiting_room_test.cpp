@@ -15,7 +15,7 @@ namespace asio = boost::asio;
 using weir::error;
 using weir::detail::cancel_scope;
 using weir::detail::check_kind;
-using weir::detail::waiting_room;
+using weir::detail::sleepers;
 using weir::test::fake_check;
 
 /// Counts the turns that come back.
@@ -40,9 +40,9 @@ class counting_store final : public weir::detail::store_backend {
 struct fixture {
   asio::io_context io;
   std::shared_ptr<counting_store> store = std::make_shared<counting_store>(io);
-  weir::test::core_ptr core = std::make_shared<weir::detail::limiter_core>(
+  weir::test::core_ptr core = std::make_shared<weir::detail::limiter_spec>(
       store, "r", weir::tiers(weir::token_bucket{9, weir::per_second(1)}), weir::limiter_options{});
-  std::shared_ptr<waiting_room> room = std::make_shared<waiting_room>(io.get_executor(), 2);
+  std::shared_ptr<sleepers> room = std::make_shared<sleepers>(io.get_executor(), 2);
   std::deque<fake_check> checks;
 
   fake_check& with_turn_in(std::chrono::microseconds delay) {
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(who_sleeps_when_the_context_ends_is_dropped) {
   fake_check& c = with_turn_in(24h);
   {
     asio::io_context other;
-    const auto there = std::make_shared<waiting_room>(other.get_executor());
+    const auto there = std::make_shared<sleepers>(other.get_executor());
     BOOST_TEST(there->seat(c));
     BOOST_TEST(c.finished == 0);
     there->context_shut_down();  // as its store does

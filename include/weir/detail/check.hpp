@@ -13,7 +13,7 @@
 
 namespace weir::detail {
 
-struct limiter_core;  // resource, policy and store of one limiter; defined in src/check/limiter_spec.hpp
+struct limiter_spec;  // resource, policy and store of one limiter; defined in src/check/limiter_spec.hpp
 struct waiter;        // who waits in a line; defined in src/waiting/waiter.hpp
 
 /// Longer subjects are refused, and not even copied whole.
@@ -58,7 +58,7 @@ enum class delivery : std::uint8_t {
 
 /// A further limiter that a joint check asks, beside its own.
 struct term {
-  std::shared_ptr<const limiter_core> limiter;
+  std::shared_ptr<const limiter_spec> limiter;
   short_text subject;
   std::int64_t cost = 1;
 };
@@ -91,7 +91,7 @@ class check {
   virtual void finish(delivery how) = 0;
 
   // The question; fixed once started.
-  std::shared_ptr<const limiter_core> limiter;
+  std::shared_ptr<const limiter_spec> limiter;
   std::int64_t cost = 1;  // of a cool-down: the pause in microseconds; at a gate: the lease's number
   std::chrono::microseconds timeout{0};  // 0: the store's default
   check_kind kind = check_kind::record;
@@ -125,7 +125,7 @@ class check {
   std::vector<term> further;  // of a joint check: all pass, or none counts
 
  protected:
-  check(std::shared_ptr<const limiter_core> owner, request&& asked) noexcept
+  check(std::shared_ptr<const limiter_spec> owner, request&& asked) noexcept
       : limiter(std::move(owner)),
         cost(asked.cost),
         timeout(asked.timeout),

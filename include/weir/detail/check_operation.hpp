@@ -32,7 +32,7 @@ class check_operation final : public check {
 
  public:
   static void start(Handler&& handler, const asio::any_io_executor& fallback,
-                    std::shared_ptr<const limiter_core>&& limiter, request&& asked,
+                    std::shared_ptr<const limiter_spec>&& limiter, request&& asked,
                     const decision* about = nullptr) {
     auto slot = asio::get_associated_cancellation_slot(handler);
     allocator alloc(asio::get_associated_allocator(handler));
@@ -91,7 +91,7 @@ class check_operation final : public check {
   };
 
   check_operation(Handler&& handler, const asio::any_io_executor& fallback,
-                  std::shared_ptr<const limiter_core>&& limiter, request&& asked)
+                  std::shared_ptr<const limiter_spec>&& limiter, request&& asked)
       : check(std::move(limiter), std::move(asked)),
         executor_(asio::get_associated_executor(handler, fallback)),
         work_(asio::prefer(executor_, asio::execution::outstanding_work.tracked)),
@@ -131,7 +131,7 @@ class check_operation final : public check {
 /// What async_initiate calls: makes the operation and starts it.
 template <bool Answers>
 struct check_initiation {
-  std::shared_ptr<const limiter_core> core;
+  std::shared_ptr<const limiter_spec> core;
   asio::any_io_executor executor;
 
   using executor_type = asio::any_io_executor;

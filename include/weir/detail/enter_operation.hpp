@@ -11,14 +11,14 @@ namespace weir::detail {
 
 /// What is known of an enter when its answer has come.
 struct entered {
-  std::shared_ptr<const limiter_core> core;
+  std::shared_ptr<const limiter_spec> core;
   std::int64_t lease = 0;
   short_text subject = {};
   std::chrono::steady_clock::time_point started{};
   std::chrono::steady_clock::time_point sent{};  // zero: never, or the store has no wire
 };
 
-std::int64_t new_lease_number(const limiter_core& core) noexcept;
+std::int64_t new_lease_number(const limiter_spec& core) noexcept;
 
 /// Makes the caller's handler, of an error code and a Lease, one of a check. What else it has to do with is its own.
 template <class Lease, class Handler>
@@ -39,7 +39,7 @@ struct enter_handler {
 
 template <class Lease>
 struct enter_initiation {
-  std::shared_ptr<const limiter_core> core;
+  std::shared_ptr<const limiter_spec> core;
   asio::any_io_executor executor;
 
   using executor_type = asio::any_io_executor;
