@@ -12,7 +12,7 @@ namespace weir::detail {
 template <class Member>
 class roster {
  public:
-  /// False if close() has been called: its result does not contain this member.
+  /// False if close() has been called: its result may lack this member.
   bool add(std::weak_ptr<Member> one) {
     const std::lock_guard lock(mutex_);
     if (members_.size() >= sweep_at_) {
