@@ -1,4 +1,5 @@
 #include "support/load.hpp"
+#include "limiter/limiter_impl.hpp"
 
 #include <algorithm>
 #include <array>
@@ -202,7 +203,7 @@ std::vector<std::string> command_of(const workload& work) {
   namespace redis = weir::redis;
   asio::io_context never_run;
   const weir::store store = weir::make_memory_store(never_run.get_executor());
-  const auto core = std::make_shared<const weir::detail::limiter_spec>(
+  const auto core = std::make_shared<const weir::detail::limiter_impl>(
       store.backend(), work.name, weir::tiers(work.policy), weir::limiter_options{});
   const std::string hot(subject_text(0).view());
   silent_check check(core, work.traffic == traffic::hot ? hot : "__rand_int__");

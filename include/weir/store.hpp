@@ -24,7 +24,7 @@ class store_backend;
 /// **Thread safety.** Everything, on the same or on different handles, may be called from any thread.
 class store {
  public:
-  explicit store(std::shared_ptr<detail::store_backend> backend) noexcept;
+  explicit store(std::shared_ptr<detail::store_backend> backend);
 
   /// Completion handlers without an executor of their own run here.
   boost::asio::any_io_executor get_executor() const noexcept;

@@ -3,12 +3,7 @@
 #include <algorithm>
 #include <boost/system/system_error.hpp>
 
-#include "check/random_number.hpp"
-#include "limiter/failure_policy.hpp"
-#include "limiter/lease_keeper.hpp"
 #include "policy/tier_set.hpp"
-#include "waiting/acquire_queue.hpp"
-#include "weir/concurrency_limiter.hpp"
 
 namespace weir::detail {
 namespace {
@@ -36,49 +31,6 @@ std::string checked_resource(std::string_view name) {
         "the name has " + std::to_string(name.size()) + " bytes; it must have 1 to 1024");
   }
   return std::string(name);
-}
-
-void check_feedback_options(const limiter_options& options, bool counts_refused) {
-  const auto refuse = [](const char* text) {
-    throw boost::system::system_error(make_error_code(error::invalid_policy), text);
-  };
-  if (counts_refused) {
-    refuse("feedback: count_refused must be false, because what is held back counts nothing");
-  }
-  if (options.max_cool_down < std::chrono::milliseconds{1} ||
-      options.max_cool_down.count() > policies::cool_down::longest_pause) {
-    refuse("feedback: max_cool_down must be between 1 ms and 31 days");
-  }
-  // A pause of zero holds nobody back: a vendor's 429 that names no time would go unheard.
-  if (options.usual_cool_down.count() <= 0) refuse("feedback: usual_cool_down must be above zero");
-}
-
-/// Where the callers of acquire() wait.
-std::unique_ptr<acquire_queue> make_line(const limiter_options& options) {
-  const auto require = [](bool holds, const char* text) {
-    if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
-  };
-  require(options.max_waiting >= 1, "waiting: max_waiting must be at least 1");
-  require(options.ageing.count() >= 0, "waiting: ageing must not be negative");
-  return std::make_unique<acquire_queue>(
-      queue_rules{options.max_waiting, options.overflow, options.ageing});
-}
-
-/// A number of the gate's own, so that no two processes give leases of one name.
-std::int64_t random_base() { return static_cast<std::int64_t>(random_number() >> 2); }
-
-policies::lease_set compile(const concurrency_options& options) {
-  const auto require = [](const char* what, std::int64_t value, std::int64_t low, std::int64_t high) {
-    if (value >= low && value <= high) return;
-    throw boost::system::system_error(make_error_code(error::invalid_policy),
-                                      "concurrency_limiter: " + std::string(what) +
-                                          " must be between " + std::to_string(low) + " and " +
-                                          std::to_string(high) + ", got " + std::to_string(value));
-  };
-  using policies::lease_set;
-  require("limit", options.limit, 1, lease_set::most);
-  require("lease (us)", options.lease.count(), lease_set::shortest, lease_set::longest);
-  return {options.limit, options.lease.count(), random_base()};
 }
 
 /// FNV-1a (Fowler, Noll, Vo), 64 bits: the same in every process, unlike std::hash.
@@ -113,18 +65,7 @@ std::string key_tail(const policies::kernel& kernel, std::size_t tier) {
 limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_view name,
                            const weir::tiers& rules, const limiter_options& options)
     : limiter_spec(std::move(backend), name, policies::compile(rules),
-                   policies::counts_refused(rules[0]), options) {
-  if (failure == on_failure::fallback) {
-    fallback = std::make_unique<local_fallback>(rules, options);
-  }
-}
-
-limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_view name,
-                           const concurrency_options& options)
-    : limiter_spec(std::move(backend), name, {policies::kernel(compile(options))}, false,
-                   {.group = options.group}) {
-  leases = std::make_unique<lease_keeper>(options.lease);
-}
+                   policies::counts_refused(rules[0]), options) {}
 
 limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_view name,
                            std::vector<policies::kernel> kernels, bool counts_what_it_refuses,
@@ -136,19 +77,11 @@ limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_v
       nominal_limit(unlimited),
       counts_refused(counts_what_it_refuses),
       has_cool_down(options.feedback),
-      max_cool_down(options.max_cool_down.count()),
-      usual_cool_down(options.usual_cool_down),
-      vendor(options.vendor),
-      follows(options.follows),
       failure(options.on_failure),
       shares_keys(!options.group.empty()) {
   can_book = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_book);
   can_settle = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_settle);
-  line = make_line(options);
-  if (has_cool_down) {
-    check_feedback_options(options, counts_refused);
-    tiers.emplace_back(policies::cool_down());
-  }
+  if (has_cool_down) tiers.emplace_back(policies::cool_down());
   append_escaped(key_head_, store->key_prefix(), "{}%");
   key_head_ += ":{";
   if (!options.group.empty()) {
@@ -167,8 +100,6 @@ limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_v
     origin_ = hashed(hashed(origin_, key_tails_.back()), kernel);
   }
 }
-
-limiter_spec::~limiter_spec() = default;
 
 void limiter_spec::append_key(std::string& out, std::string_view subject, std::size_t tier) const {
   out += key_head_;

@@ -11,23 +11,26 @@
 #include "policy/tier_set.hpp"
 #include "weir/limiter.hpp"
 
-namespace weir {
-struct concurrency_options;
-}
-
 namespace weir::detail {
 
-class lease_keeper;
-class local_fallback;
-class acquire_queue;
-
-/// What all copies of a limiter share. Immutable.
+/// What a store has to know of a limiter: its keys, its kernels and its flags. Immutable. A limiter adds what it does in its
+/// own process: see limiter_impl.
 struct limiter_spec {
   limiter_spec(std::shared_ptr<store_backend> backend, std::string_view name,
                const weir::tiers& rules, const limiter_options& options = {});
   limiter_spec(std::shared_ptr<store_backend> backend, std::string_view name,
-               const concurrency_options& options);
-  ~limiter_spec();
+               std::vector<policies::kernel> kernels, bool counts_what_it_refuses,
+               const limiter_options& options);
+  virtual ~limiter_spec() = default;
+
+  /// The store is closing. Waiters and leases end, and keep copies of `hold` while their
+  /// reservations may still have to go back.
+  virtual void store_closes(const std::shared_ptr<const limiter_spec>& /*self*/,
+                            const std::shared_ptr<void>& /*hold*/) const {}
+  /// As shutdown_listener's.
+  virtual void context_shut_down() const noexcept {}
+  /// Until when the subject is in a cool-down, as far as this process knows.
+  virtual check::steady_time cool_down_until(std::string_view /*subject*/) const { return {}; }
 
   /// Appends the key of a subject's tier: prefix:{resource:subject}:kind, or prefix:{group}:resource:subject:kind.
   /// Everything between the braces is the hash tag, and the only one: braces in names are escaped, and so is the colon
@@ -50,21 +53,10 @@ struct limiter_spec {
   bool has_cool_down;  // limiter_options::feedback
   bool can_book;       // turns ahead of time: acquire()
   bool can_settle;     // refund() and settle()
-  policies::span max_cool_down;
-  std::chrono::microseconds usual_cool_down;
-  feedback_options vendor;
-  vendor_count follows;
   on_failure failure;
-  std::unique_ptr<local_fallback> fallback;  // on_failure::fallback
-  bool shares_keys;                          // with other limiters: there is a group
-  std::unique_ptr<lease_keeper> leases;      // of a gate: what this process holds
-  std::unique_ptr<acquire_queue> line;       // for acquire()
+  bool shares_keys;  // with other limiters: there is a group
 
  private:
-  limiter_spec(std::shared_ptr<store_backend> backend, std::string_view name,
-               std::vector<policies::kernel> kernels, bool counts_what_it_refuses,
-               const limiter_options& options);
-
   std::string key_head_;
   std::vector<std::string> key_tails_;
   std::uint64_t origin_ = 0;

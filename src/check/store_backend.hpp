@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "check/completion_sink.hpp"
 #include "check/roster.hpp"
 #include "weir/detail/check.hpp"
 
@@ -41,13 +42,24 @@ class store_backend {
   /// The limiters that have waiters or leases. The store passes on to them that it closes, and that its context ends.
   virtual roster<const limiter_spec>& limiters() noexcept { return limiters_; }
 
+  /// Before the first check. The store's first handle does it.
+  void attach(std::unique_ptr<completion_sink> sink) { sink_ = std::move(sink); }
+  bool has_sink() const noexcept { return sink_ != nullptr; }
+
  protected:
+  completion_sink& sink() noexcept { return *sink_; }
+
   /// They keep copies of `hold` while turns may still have to go back.
   void close_limiters(const std::shared_ptr<void>& hold);
   void end_limiters() noexcept;
 
  private:
   roster<const limiter_spec> limiters_;
+  std::unique_ptr<completion_sink> sink_;
 };
+
+/// Whether an error means that the store failed: not a mistake in the call, nor that its caller
+/// cancelled it or closed the store, nor that this process has too many calls pending.
+bool is_store_failure(const error_code& ec) noexcept;
 
 }  // namespace weir::detail

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "check/limiter_spec.hpp"
+#include "check/delivery_batch.hpp"
 #include "check/random_number.hpp"
 #include "limiter/failure_policy.hpp"
+#include "limiter/limiter_impl.hpp"
 #include "limiter/settled_ids.hpp"
-#include "waiting/acquire_queue.hpp"
 
 namespace weir::detail {
 namespace {
@@ -30,8 +30,7 @@ void sign(check& c) {
   signed_one.cost = c.cost;
 }
 
-}  // namespace
-
+/// True if the caller has a reservation that is still ahead, and no queue to sleep in; see sleepers.
 bool conclude(check& c) {
   if (c.unwanted) return false;
   apply_failure_policy(c);
@@ -45,7 +44,7 @@ bool conclude(check& c) {
     return c.answer.delay.count() > 0 && !c.from_line;
   }
   if (c.answer.held && c.further.empty() && c.kind != check_kind::acquire) {
-    c.limiter->line->hold(c.limiter, c.subject.view(), c.answer.retry_after);
+    impl_of(*c.limiter).queue->hold(c.limiter, c.subject.view(), c.answer.retry_after);
   }
   if (c.kind == check_kind::cool_down) {
     if (c.was_cut) c.ec = error::pause_too_long;
@@ -53,6 +52,48 @@ bool conclude(check& c) {
     c.answer.retry_after += spread(c.answer.retry_after);
   }
   return false;
+}
+
+}  // namespace
+
+completion::completion(const boost::asio::any_io_executor& executor)
+    : executor_(executor), sleepers_(std::make_shared<sleepers>(executor)) {}
+
+void completion::complete(check& c) {
+  if (conclude(c)) {
+    // Once seated, the check may end in another thread, and with it the last handle of the store.
+    const auto room = sleepers_;
+    if (room->seat(c)) return room->give_back();
+  }
+  c.finish(delivery::post);
+}
+
+void completion::complete(check_list&& done) {
+  bool has_sleepers = false;
+  for (auto it = done.begin(); it != done.end();) {
+    check& c = *it++;
+    const bool sleeps = conclude(c);
+    if (!sleeps && !c.unwanted) continue;
+    c.line.unlink();
+    if (c.unwanted) {
+      c.finish(delivery::post);  // ours: what it gives back is to go out soon
+    } else if (sleepers_->seat(c)) {
+      has_sleepers = true;
+    } else {
+      done.push_front(c);
+    }
+  }
+  if (has_sleepers) sleepers_->give_back();
+  delivery_batch::post(executor_, std::move(done));
+}
+
+void completion::cancel(check& c, cancel_scope scope) { sleepers_->cancel(c, scope); }
+
+void completion::close() { sleepers_->close(); }
+
+void completion::context_shut_down() noexcept {
+  executor_ = {};
+  sleepers_->context_shut_down();
 }
 
 }  // namespace weir::detail

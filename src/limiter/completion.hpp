@@ -1,12 +1,28 @@
 #pragma once
 
-#include "weir/detail/check.hpp"
+#include <boost/asio/any_io_executor.hpp>
+#include <memory>
+
+#include "check/completion_sink.hpp"
+#include "waiting/sleepers.hpp"
 
 namespace weir::detail {
 
-/// What is done to every result on its way from a store to its caller: the limiter's failure policy, and a little more for
-/// those whom a cool-down holds back. Call it once, before the check is finished. True if the caller has a turn that is
-/// still ahead, and no line to sleep in; see sleepers.
-bool conclude(check& c);
+/// What happens to every result on its way from a store to its caller: the limiter's failure policy, the receipt, retry jitter
+/// in a cool-down, and sleep until a reservation comes.
+class completion final : public completion_sink {
+ public:
+  explicit completion(const boost::asio::any_io_executor& executor);
+
+  void complete(check& c) override;
+  void complete(check_list&& done) override;
+  void cancel(check& c, cancel_scope scope) override;
+  void close() override;
+  void context_shut_down() noexcept override;
+
+ private:
+  boost::asio::any_io_executor executor_;
+  const std::shared_ptr<sleepers> sleepers_;
+};
 
 }  // namespace weir::detail

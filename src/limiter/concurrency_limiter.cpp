@@ -4,8 +4,7 @@
 #include <boost/asio/error.hpp>
 #include <stdexcept>
 
-#include "check/limiter_spec.hpp"
-#include "limiter/lease_keeper.hpp"
+#include "limiter/limiter_impl.hpp"
 #include "weir/record_all.hpp"
 
 namespace weir {
@@ -18,11 +17,11 @@ lease::lease(detail::entered&& in, const error_code& ec, const decision& answer)
   if (answer_.allowed) {
     core_ = std::move(in.core);
     number_ = in.lease;
-    core_->leases->add(core_, number_, std::move(in.subject), sent);
+    detail::impl_of(*core_).leases->add(core_, number_, std::move(in.subject), sent);
   } else if (ec == condition::may_have_counted ||
              (ec == asio::error::operation_aborted && sent == in.sent)) {
     // It may be let in yet, and behind it on the wire comes this.
-    in.core->leases->give_back(in.core, in.lease, std::move(in.subject));
+    detail::impl_of(*in.core).leases->give_back(in.core, in.lease, std::move(in.subject));
   }
 }
 
@@ -41,13 +40,15 @@ lease& lease::operator=(lease&& other) noexcept {
   return *this;
 }
 
-bool lease::is_held() const { return core_ != nullptr && core_->leases->is_held(number_); }
+bool lease::is_held() const {
+  return core_ != nullptr && detail::impl_of(*core_).leases->is_held(number_);
+}
 
 void lease::release() noexcept {
   guard_.reset();
   if (core_ == nullptr) return;
   try {
-    core_->leases->release(core_, number_);
+    detail::impl_of(*core_).leases->release(core_, number_);
   } catch (const std::exception&) {
     // No memory to tell the store: it lapses, for nobody renews it any more.
   }
@@ -72,7 +73,7 @@ void lease::cancel_when_lost(asio::cancellation_signal& signal,
 
 concurrency_limiter::concurrency_limiter(const weir::store& store, std::string_view resource,
                                          const concurrency_options& options)
-    : core_(std::make_shared<detail::limiter_spec>(store.backend(), resource, options)) {}
+    : core_(std::make_shared<detail::limiter_impl>(store.backend(), resource, options)) {}
 
 std::string_view concurrency_limiter::resource() const noexcept { return core_->resource; }
 
@@ -93,7 +94,7 @@ detail::request concurrency_limiter::ask(std::string_view subject, std::span<con
 }
 
 std::int64_t detail::new_lease_number(const limiter_spec& core) noexcept {
-  return core.leases->new_number();
+  return impl_of(core).leases->new_number();
 }
 
 }  // namespace weir

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "check/clock.hpp"
-#include "check/limiter_spec.hpp"
+#include "limiter/limiter_impl.hpp"
 
 namespace weir::detail {
 namespace {
@@ -92,15 +92,6 @@ class counted_as {
 };
 
 }  // namespace
-
-bool is_store_failure(const error_code& ec) noexcept {
-  if (ec == condition::invalid_input || ec == error::store_closed) return false;
-  // This process asks more than it may have pending: whatever the store says, to let in what comes
-  // beyond would lift the limit just when it matters.
-  if (ec == error::overloaded) return false;
-  // One of our own errors at all, and no cancellation.
-  return ec == condition::not_counted || ec == condition::may_have_counted;
-}
 
 weir::policy share_of(const weir::policy& policy, std::int64_t clients) {
   return std::visit(sharer{std::max<std::int64_t>(1, clients)}, policy);
@@ -185,7 +176,8 @@ decision from_local_shares(const check& c) {
   const auto ask = [&](auto&& how) {
     std::size_t i = 0;
     const auto one = [&](const limiter_spec& limiter, std::string_view subject, std::int64_t cost) {
-      if (limiter.fallback != nullptr) each[i] = how(*limiter.fallback, subject, cost, each[i]);
+      const auto& fallback = impl_of(limiter).fallback;
+      if (fallback != nullptr) each[i] = how(*fallback, subject, cost, each[i]);
       ++i;
     };
     one(*c.limiter, c.subject.view(), c.cost);
@@ -227,7 +219,7 @@ decision from_local_shares(const check& c) {
 }
 
 decision from_local_share(const check& c) {
-  local_fallback& local = *c.limiter->fallback;
+  local_fallback& local = *impl_of(*c.limiter).fallback;
   switch (c.kind) {
     case check_kind::record:
       return local.record(c.subject.view(), c.cost);

@@ -9,10 +9,6 @@
 
 namespace weir::detail {
 
-/// Whether an error means that the store failed: not a mistake in the call, nor that its caller
-/// cancelled it or closed the store, nor that this process has too many calls pending.
-bool is_store_failure(const error_code& ec) noexcept;
-
 /// One client's part of a policy that `clients` share: limit, capacity, burst and rate divided, but at least one unit.
 weir::policy share_of(const weir::policy& policy, std::int64_t clients);
 

@@ -3,7 +3,7 @@
 #include <boost/asio/error.hpp>
 #include <vector>
 
-#include "check/limiter_spec.hpp"
+#include "limiter/limiter_impl.hpp"
 
 namespace weir::detail {
 
@@ -41,7 +41,7 @@ class lease_keeper::call final : public check {
   void finish(delivery how) override {
     const std::unique_ptr<call> self(this);
     if (how == delivery::discard || kind != check_kind::renew) return;
-    limiter->leases->on_renewed(*this);
+    impl_of(*limiter).leases->on_renewed(*this);
   }
 
   const time started_;
@@ -127,8 +127,8 @@ void lease_keeper::arm(const core_ptr& core) {
     }
     armed_ = next;
     timer_->expires_at(next);
-    timer_->async_wait([core](error_code ec) {
-      if (!ec) core->leases->on_timer(core);
+    timer_->async_wait([this, core](error_code ec) {
+      if (!ec) on_timer(core);
     });
   }
 }

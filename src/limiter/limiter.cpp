@@ -3,11 +3,9 @@
 #include <algorithm>
 
 #include "check/clock.hpp"
-#include "check/limiter_spec.hpp"
-#include "limiter/lease_keeper.hpp"
+#include "limiter/limiter_impl.hpp"
 #include "limiter/settled_ids.hpp"
 #include "policy/tier_set.hpp"
-#include "waiting/acquire_queue.hpp"
 
 namespace weir {
 
@@ -17,7 +15,7 @@ limiter::limiter(const weir::store& store, std::string_view resource, const weir
 
 limiter::limiter(const weir::store& store, std::string_view resource, const weir::tiers& tiers,
                  const limiter_options& options)
-    : core_(std::make_shared<detail::limiter_spec>(store.backend(), resource, tiers, options)) {}
+    : core_(std::make_shared<detail::limiter_impl>(store.backend(), resource, tiers, options)) {}
 
 std::string_view limiter::resource() const noexcept { return core_->resource; }
 
@@ -27,12 +25,13 @@ boost::asio::any_io_executor limiter::get_executor() const noexcept {
 
 limiter::answer_to_vendor limiter::heed(int status, std::span<const header_field> headers,
                                         const response_options& options) const {
+  const detail::limiter_impl& own = detail::impl_of(*core_);
   const time_point now = policies::to_time_point(detail::read_clock({}));
-  const vendor_feedback said = read_feedback(status, headers, now, core_->vendor);
+  const vendor_feedback said = read_feedback(status, headers, now, own.vendor);
   const auto asked = said.blocked_for.value_or(std::chrono::microseconds{0});
-  const auto pause = said.refused && asked.count() == 0 ? core_->usual_cool_down : asked;
-  const vendor_quota& quota = core_->follows == vendor_count::tokens ? said.tokens : said.requests;
-  const bool follows = core_->follows != vendor_count::none && quota.remaining &&
+  const auto pause = said.refused && asked.count() == 0 ? own.usual_cool_down : asked;
+  const vendor_quota& quota = own.follows == vendor_count::tokens ? said.tokens : said.requests;
+  const bool follows = own.follows != vendor_count::none && quota.remaining &&
                        *quota.remaining < options.known_remaining;
   decision spoke_of;
   if (pause.count() > 0 || !follows) {
@@ -98,9 +97,9 @@ bool all_limiters(const check& c, F&& holds) {
 }
 
 /// Where an acquire waits: of several limiters, in the store's waiting room instead.
-acquire_queue* line_of(const check& c) {
+acquire_queue* queue_of(const check& c) {
   const bool is_in_line = c.kind == check_kind::acquire && c.further.empty();
-  return is_in_line ? c.limiter->line.get() : nullptr;
+  return is_in_line ? impl_of(*c.limiter).queue.get() : nullptr;
 }
 
 /// Of a refund or charge; `answer` is the decision.
@@ -134,11 +133,11 @@ error validate(const check& c) {
 }  // namespace
 
 void start_check(check& c) {
-  if (c.kind == check_kind::watch) return c.limiter->leases->watch(c);
+  if (c.kind == check_kind::watch) return impl_of(*c.limiter).leases->watch(c);
   if (const error e = validate(c); e != error{}) c.ec = e;
   if (!c.ec && c.kind == check_kind::cool_down) {
-    c.was_cut = c.cost > c.limiter->max_cool_down;
-    c.cost = std::clamp<std::int64_t>(c.cost, 0, c.limiter->max_cool_down);
+    c.was_cut = c.cost > impl_of(*c.limiter).max_cool_down;
+    c.cost = std::clamp<std::int64_t>(c.cost, 0, impl_of(*c.limiter).max_cool_down);
   }
   c.max_wait = c.kind == check_kind::acquire
                    ? std::clamp(c.max_wait, std::chrono::microseconds{0}, longest_max_wait)
@@ -160,13 +159,13 @@ void start_check(check& c) {
     c.finish(delivery::post);
     return;
   }
-  if (acquire_queue* line = line_of(c)) return line->arrive(c);
+  if (acquire_queue* queue = queue_of(c)) return queue->arrive(c);
   c.limiter->store->start(c);
 }
 
 void cancel_check(check& c, cancel_scope scope) {
-  if (c.kind == check_kind::watch) return c.limiter->leases->unwatch(c);
-  if (acquire_queue* line = line_of(c)) return line->cancel(c, scope);
+  if (c.kind == check_kind::watch) return impl_of(*c.limiter).leases->unwatch(c);
+  if (acquire_queue* queue = queue_of(c)) return queue->cancel(c, scope);
   c.limiter->store->cancel(c, scope);
 }
 

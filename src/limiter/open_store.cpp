@@ -1,14 +1,17 @@
 #include "weir/store.hpp"
 
 #include "check/store_backend.hpp"
+#include "limiter/completion.hpp"
 #include "redis/url.hpp"
 #include "weir/memory_store.hpp"
 #include "weir/redis_store.hpp"
 
 namespace weir {
 
-store::store(std::shared_ptr<detail::store_backend> backend) noexcept
-    : backend_(std::move(backend)) {}
+store::store(std::shared_ptr<detail::store_backend> backend) : backend_(std::move(backend)) {
+  if (backend_->has_sink()) return;
+  backend_->attach(std::make_unique<detail::completion>(backend_->get_executor()));
+}
 
 boost::asio::any_io_executor store::get_executor() const noexcept {
   return backend_->get_executor();

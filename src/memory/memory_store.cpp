@@ -12,10 +12,8 @@
 #include "check/detached_check.hpp"
 #include "check/limiter_spec.hpp"
 #include "check/shutdown_service.hpp"
-#include "limiter/completion.hpp"
 #include "memory/options_check.hpp"
 #include "memory/shard.hpp"
-#include "waiting/sleepers.hpp"
 
 namespace weir {
 namespace {
@@ -23,9 +21,7 @@ namespace {
 class memory_store final : public detail::store_backend, public detail::shutdown_listener {
  public:
   memory_store(const boost::asio::any_io_executor& executor, memory_options&& options)
-      : executor_(executor),
-        clock_(std::move(options.clock)),
-        sleepers_(std::make_shared<detail::sleepers>(executor)) {
+      : executor_(executor), clock_(std::move(options.clock)) {
     // Small stores get fewer shards, so that the bound holds in each of them without waste.
     constexpr std::size_t smallest_shard = 1024;
     const std::size_t subjects = std::max<std::size_t>(1, options.max_subjects);
@@ -48,24 +44,17 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     } else {
       return c.finish(detail::delivery::discard);
     }
-    if (detail::conclude(c)) {
-      // Once seated, the check may end in another thread, and with it the last handle of this store.
-      const auto room = sleepers_;
-      if (room->seat(c)) return room->give_back();
-    }
-    c.finish(detail::delivery::post);
+    sink().complete(c);
   }
 
   // Every check is done as soon as it has started, and may then wait for its turn.
-  void cancel(detail::check& c, detail::cancel_scope scope) override {
-    sleepers_->cancel(c, scope);
-  }
+  void cancel(detail::check& c, detail::cancel_scope scope) override { sink().cancel(c, scope); }
 
   void close() override {
     phase was = phase::open;
     if (!phase_.compare_exchange_strong(was, phase::closed, std::memory_order_relaxed)) return;
     close_limiters(nullptr);
-    sleepers_->close();
+    sink().close();
   }
   boost::asio::any_io_executor get_executor() const noexcept override { return executor_; }
   bool may_forget() const noexcept override { return false; }
@@ -74,7 +63,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
   void context_shut_down() noexcept override {
     phase_.store(phase::gone, std::memory_order_relaxed);
     executor_ = {};
-    sleepers_->context_shut_down();
+    sink().context_shut_down();
     end_limiters();
   }
 
@@ -185,7 +174,6 @@ class memory_store final : public detail::store_backend, public detail::shutdown
 
   boost::asio::any_io_executor executor_;
   std::function<time_point()> clock_;
-  const std::shared_ptr<detail::sleepers> sleepers_;
   memory::shard_set all_;
   std::atomic<phase> phase_{phase::open};
 };

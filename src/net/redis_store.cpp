@@ -12,11 +12,11 @@ store make_redis_store(const boost::asio::any_io_executor& executor, redis_optio
                                       "redis_options: " + fault);
   }
   auto session = std::make_shared<net::session>(executor, std::move(options));
-  session->open();
   // Pending I/O keeps the session alive; what users hold is a handle whose end closes it.
-  auto* raw = session.get();
-  return store(std::shared_ptr<detail::store_backend>(
-      raw, [session = std::move(session)](detail::store_backend*) { session->close(); }));
+  store handle(std::shared_ptr<detail::store_backend>(
+      session.get(), [session](detail::store_backend*) { session->close(); }));
+  session->open();
+  return handle;
 }
 
 }  // namespace weir

@@ -4,9 +4,6 @@
 #include <random>
 #include <utility>
 
-#include "check/delivery_batch.hpp"
-#include "limiter/completion.hpp"
-
 namespace weir::net {
 
 namespace asio = boost::asio;
@@ -23,7 +20,6 @@ session::session(const asio::any_io_executor& executor, redis_options&& options)
     : options_(std::move(options)),
       executor_(executor),
       strand_(asio::make_strand(executor)),
-      sleepers_(std::make_shared<detail::sleepers>(executor)),
       mutex_(!options_.single_threaded),
       core_(options_, std::random_device{}()),
       stream_(std::in_place, *strand_, options_, static_cast<stream::listener&>(*this)),
@@ -46,25 +42,6 @@ void session::wake_strand() {
   asio::post(*strand_, [self = shared_from_this()] {
     self->drive([](connection_core& core) { core.on_time(now()); });
   });
-}
-
-void session::deliver(check_list&& done) {
-  bool has_sleepers = false;
-  for (auto it = done.begin(); it != done.end();) {
-    check& c = *it++;
-    const bool sleeps = detail::conclude(c);
-    if (!sleeps && !c.unwanted) continue;
-    c.line.unlink();
-    if (c.unwanted) {
-      c.finish(detail::delivery::post);  // ours: what it gives back is to go out soon
-    } else if (sleepers_->seat(c)) {
-      has_sleepers = true;
-    } else {
-      done.push_front(c);
-    }
-  }
-  if (has_sleepers) sleepers_->give_back();
-  detail::delivery_batch::post(executor_, std::move(done));
 }
 
 void session::start(check& c) {
@@ -90,7 +67,7 @@ void session::start_all(std::span<check* const> checks) {
     if (wake || !done.empty()) self = shared_from_this();
   }
   if (wake) wake_strand();
-  deliver(std::move(done));
+  if (!done.empty()) sink().complete(std::move(done));
   detail::discard(std::move(dropped));
 }
 
@@ -106,8 +83,8 @@ void session::cancel(check& c, detail::cancel_scope scope) {
     done = core_.take_done();
     if (core_.is_closing() && needs_strand()) self = shared_from_this();
   }
-  if (was_done) sleepers_->cancel(c, scope);
-  deliver(std::move(done));
+  if (was_done) sink().cancel(c, scope);
+  if (!done.empty()) sink().complete(std::move(done));
   if (self != nullptr) self->wake_strand();
 }
 
@@ -118,13 +95,13 @@ void session::close() {
     if (context_gone_ || !core_.close(now())) return;
     done = core_.take_done();
   }
-  deliver(std::move(done));
+  if (!done.empty()) sink().complete(std::move(done));
   wake_strand();  // the timer has to look after the end
   // Held here, and by the limiters in which an answer is due.
   const std::shared_ptr<void> hold(nullptr,
                                    [self = shared_from_this()](void*) { self->may_stop(); });
   close_limiters(hold);
-  sleepers_->close();
+  sink().close();
 }
 
 void session::may_stop() {
@@ -148,7 +125,7 @@ void session::context_shut_down() noexcept {
     executor_ = {};
   }
   detail::discard(std::move(dropped));
-  sleepers_->context_shut_down();
+  sink().context_shut_down();
   end_limiters();
 }
 
@@ -182,7 +159,7 @@ void session::drive(Event&& event) {
     }
     // I/O before the callers: what they do next must not delay it.
     perform(a, room);
-    deliver(std::move(done));
+    if (!done.empty()) sink().complete(std::move(done));
     if (!closing && !a.open && !a.close && !a.read && a.write.empty()) return;
   }
 }

@@ -11,7 +11,6 @@
 #include "net/optional_mutex.hpp"
 #include "net/stream.hpp"
 #include "redis/connection_core.hpp"
-#include "waiting/sleepers.hpp"
 #include "weir/redis_store.hpp"
 
 namespace weir::net {
@@ -61,12 +60,10 @@ class session final : public detail::store_backend,
   bool needs_strand();
   void wake_strand();
   void may_stop();
-  void deliver(detail::check_list&& done);
 
   const redis_options options_;
   boost::asio::any_io_executor executor_;
   std::optional<strand> strand_;
-  const std::shared_ptr<detail::sleepers> sleepers_;
 
   optional_mutex mutex_;
   // Under the mutex:

@@ -168,6 +168,7 @@ void acquire_queue::remember(std::string_view subject, time until, time now) {
 void acquire_queue::note(const core_ptr& core, row& r, orders& o) {
   for (request_ptr& a : o.starts) {
     a->self = a;
+    a->queue = this;
     to_start_.push_back(std::move(a));
   }
   o.starts.clear();
@@ -198,8 +199,8 @@ void acquire_queue::arm(const core_ptr& core) {
   } else if (next < armed_) {
     armed_ = next;
     timer_->expires_at(next);
-    timer_->async_wait([core](error_code ec) {
-      if (!ec) core->line->on_timer(core);
+    timer_->async_wait([this, core](error_code ec) {
+      if (!ec) on_timer(core);
     });
   }
 }
@@ -211,7 +212,7 @@ void acquire_queue::carry_out(const core_ptr& core, orders& o, delivery how) {
   if (!o.returns.empty()) {
     std::vector<const check*> turns;
     for (const request_ptr& a : o.returns) turns.push_back(a.get());
-    returns_.add(executor, turns, [core] { core->line->returns_are_sent(core); });
+    returns_.add(executor, turns, [this, core] { returns_are_sent(core); });
   }
   std::vector<returned_reservation> closing;
   for (const auto& [turn, caller] : o.closing) closing.push_back({turn.get(), caller});
@@ -270,7 +271,7 @@ void acquire_queue::submit(const core_ptr& core) {
     unwanted.clear();
   }
   if (goes_on) {
-    asio::post(core->store->get_executor(), [core] { core->line->submit(core); });
+    asio::post(core->store->get_executor(), [this, core] { submit(core); });
   }
 }
 

@@ -19,7 +19,7 @@ namespace weir::detail {
 /// executor, and a mutex, because callers come from any thread. No lock is held while a store is called or a handler
 /// is handed over. Asks reach the store in the order in which the lines made them.
 ///
-/// It belongs to its limiter_spec, which every caller and every ask keeps alive.
+/// It belongs to its limiter, which every caller and every request keeps alive.
 class acquire_queue final {
  public:
   using time = check::steady_time;

@@ -4,7 +4,7 @@
 #include <boost/asio/error.hpp>
 #include <utility>
 
-#include "limiter/failure_policy.hpp"
+#include "check/store_backend.hpp"
 
 namespace weir::detail {
 namespace {

@@ -26,7 +26,7 @@ reservation_request::reservation_request(const check& caller, std::chrono::micro
 void reservation_request::finish(delivery how) {
   // The line may keep it, as a turn.
   const std::shared_ptr<reservation_request> keep = std::move(self);
-  limiter->line->answered(*this, how);
+  queue->answered(*this, how);
 }
 
 }  // namespace weir::detail

@@ -11,6 +11,8 @@
 
 namespace weir::detail {
 
+class acquire_queue;
+
 /// A line's question to the store for a turn, on behalf of one of its waiters. Once it is answered with a turn, it stands for
 /// that turn, which may be passed on to another waiter.
 class reservation_request final : public check,
@@ -38,6 +40,7 @@ class reservation_request final : public check,
   set_hook by_time, by_cost;            // of a turn
 
   // Of the one who starts it.
+  acquire_queue* queue = nullptr;
   std::shared_ptr<reservation_request> self;  // while a store has it
   bool is_started = false;
   std::optional<cancel_scope> unwanted_as;  // cancelled before it was started

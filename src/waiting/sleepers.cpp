@@ -5,7 +5,6 @@
 
 #include "check/delivery_batch.hpp"
 #include "check/limiter_spec.hpp"
-#include "waiting/acquire_queue.hpp"
 
 namespace weir::detail {
 
@@ -70,7 +69,7 @@ void sleepers::leave(check& c, error_code why) {
 bool sleepers::wait_for_pause(check& c, time now) {
   time until{};
   const auto look = [&](const limiter_spec& l, std::string_view subject) {
-    if (l.has_cool_down) until = std::max(until, l.line->held_until(subject));
+    if (l.has_cool_down) until = std::max(until, l.cool_down_until(subject));
   };
   look(*c.limiter, c.subject.view());
   for (const term& t : c.further) look(*t.limiter, t.subject.view());

@@ -8,8 +8,8 @@
 #include <boost/test/unit_test.hpp>
 #include <thread>
 
-#include "check/limiter_spec.hpp"
 #include "integration/line_fixture.hpp"
+#include "limiter/limiter_impl.hpp"
 #include "support/random_source.hpp"
 #include "waiting/acquire_queue.hpp"
 
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_context_may_end_while_somebody_stands_in_line) {
 
 BOOST_AUTO_TEST_CASE(an_idle_limiter_remembers_nobody) {
   const auto store = open(true);
-  const auto core = std::make_shared<weir::detail::limiter_spec>(
+  const auto core = std::make_shared<weir::detail::limiter_impl>(
       store.backend(), "r", weir::tiers(weir::token_bucket{.capacity = 5, .refill = {1, 1ms}}));
   crowd c;
   for (int i = 0; i < 20; ++i) {
@@ -106,10 +106,10 @@ BOOST_AUTO_TEST_CASE(an_idle_limiter_remembers_nobody) {
                                           .further = {},
                                           .max_wait = 1s});
   }
-  BOOST_TEST(core->line->subjects() == 2u);
+  BOOST_TEST(core->queue->subjects() == 2u);
   weir::test::run_until_complete(io, c);
   BOOST_TEST(c.allowed() == 20u);
-  BOOST_TEST(core->line->subjects() == 0u);
+  BOOST_TEST(core->queue->subjects() == 0u);
 }
 
 // ---- processes, threads

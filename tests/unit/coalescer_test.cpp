@@ -1,5 +1,6 @@
 // Which checks travel together, and in which order.
 #include "redis/coalescer.hpp"
+#include "limiter/limiter_impl.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <deque>
@@ -229,7 +230,7 @@ BOOST_AUTO_TEST_CASE(further_limiters_of_other_costs_are_other_checks) {
 
 // Each lease has a number of its own; should two checks have the same, each is asked even so.
 BOOST_AUTO_TEST_CASE(checks_of_leases_travel_alone_and_in_order) {
-  const core_ptr gate = std::make_shared<weir::detail::limiter_spec>(
+  const core_ptr gate = std::make_shared<weir::detail::limiter_impl>(
       std::make_shared<weir::test::null_store>(), "g", weir::concurrency_options{});
   const auto told = [&] {
     calls out;

@@ -1,5 +1,6 @@
 // What becomes of a call when the store cannot say: through a store that always fails.
 #include "limiter/failure_policy.hpp"
+#include "limiter/limiter_impl.hpp"
 
 #include <malloc.h>
 
@@ -19,7 +20,7 @@ using weir::detail::check_kind;
 using weir::test::fake_check;
 
 weir::test::core_ptr core_with(const weir::policy& p, limiter_options o) {
-  return std::make_shared<weir::detail::limiter_spec>(std::make_shared<weir::test::null_store>(),
+  return std::make_shared<weir::detail::limiter_impl>(std::make_shared<weir::test::null_store>(),
                                                       "r", weir::tiers(p), o);
 }
 
@@ -151,7 +152,7 @@ BOOST_AUTO_TEST_CASE(the_fallback_keeps_no_long_subjects_and_tells_them_apart) {
   const std::string head(60'000, 'x');
   for (const bool tiered : {false, true}) {
     const weir::limiter_options o{.on_failure = on_failure::fallback};
-    const auto core = std::make_shared<weir::detail::limiter_spec>(
+    const auto core = std::make_shared<weir::detail::limiter_impl>(
         std::make_shared<weir::test::null_store>(), "r",
         tiered ? weir::tiers(ten_a_day, ten_a_day) : weir::tiers(ten_a_day), o);
     const std::size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
@@ -230,7 +231,7 @@ BOOST_AUTO_TEST_CASE(together_the_strictest_failure_policy_decides) {
     limiter_options o{.on_failure = f};
     o.group = "g";
     o.feedback = feedback;
-    return std::make_shared<const weir::detail::limiter_spec>(
+    return std::make_shared<const weir::detail::limiter_impl>(
         std::make_shared<weir::test::null_store>(), "r", tiers, o);
   };
   const auto ask = [](const weir::test::core_ptr& a, const weir::test::core_ptr& b,

@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "check/limiter_spec.hpp"
 #include "check/random_number.hpp"
+#include "limiter/limiter_impl.hpp"
 #include "support/run.hpp"
 #include "weir/concurrency_limiter.hpp"
 #include "weir/memory_store.hpp"
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(receipts_of_a_forked_process_are_its_own) {
 BOOST_AUTO_TEST_CASE(leases_of_a_forked_process_have_numbers_of_their_own) {
   asio::io_context io;
   const auto store = weir::make_memory_store(io.get_executor());
-  const auto core = std::make_shared<const weir::detail::limiter_spec>(
+  const auto core = std::make_shared<const weir::detail::limiter_impl>(
       store.backend(), "r", weir::concurrency_options{.limit = 10});
   const auto next = [&] {
     const std::int64_t n = weir::detail::new_lease_number(*core);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "pipeline_fixture.hpp"
+#include "limiter/limiter_impl.hpp"
 #include "weir/concurrency_limiter.hpp"
 
 using namespace std::chrono_literals;
@@ -17,7 +18,7 @@ namespace {
 struct gate_fixture : fixture {
   explicit gate_fixture(weir::net::pipeline::options o = {}) : fixture(o) { line.connected(); }
 
-  core_ptr gate = std::make_shared<weir::detail::limiter_spec>(
+  core_ptr gate = std::make_shared<weir::detail::limiter_impl>(
       std::make_shared<weir::test::null_store>(), "gate", weir::concurrency_options{});
 
   fake_check& of_lease(std::int64_t lease, check_kind kind) {

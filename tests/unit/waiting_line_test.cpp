@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "limiter/limiter_impl.hpp"
 #include "support/fake_check.hpp"
 #include "support/run.hpp"
 #include "support/watched_store.hpp"
@@ -43,23 +44,25 @@ struct held_line {
   // As many as a line remembers.
   static constexpr int most = 10'000;
 
-  const weir::test::core_ptr core = weir::test::make_core(
-      "r", weir::token_bucket{.capacity = 10, .refill = weir::per_second(1)}, {.feedback = true});
+  const weir::test::core_ptr core = std::make_shared<weir::detail::limiter_impl>(
+      std::make_shared<weir::test::null_store>(), "r",
+      weir::tiers(weir::token_bucket{.capacity = 10, .refill = weir::per_second(1)}),
+      weir::limiter_options{.feedback = true});
   int named = 0;
 
   std::string hold(std::chrono::microseconds pause) {
     std::string subject = std::to_string(++named);
-    core->line->hold(core, subject, pause);
+    weir::detail::impl_of(*core).queue->hold(core, subject, pause);
     return subject;
   }
   void hold_many(int count, std::chrono::microseconds pause) {
     for (int i = 0; i < count; ++i) hold(pause);
   }
   bool remembers(const std::string& subject) const {
-    return core->line->held_until(subject) > clock::now();
+    return core->cool_down_until(subject) > clock::now();
   }
   bool has_heard_of(const std::string& subject) const {
-    return core->line->held_until(subject) != clock::time_point{};
+    return core->cool_down_until(subject) != clock::time_point{};
   }
 };
 

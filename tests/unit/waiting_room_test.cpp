@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <memory>
 
+#include "limiter/limiter_impl.hpp"
 #include "support/fake_check.hpp"
 #include "support/run.hpp"
 
@@ -40,7 +41,7 @@ class counting_store final : public weir::detail::store_backend {
 struct fixture {
   asio::io_context io;
   std::shared_ptr<counting_store> store = std::make_shared<counting_store>(io);
-  weir::test::core_ptr core = std::make_shared<weir::detail::limiter_spec>(
+  weir::test::core_ptr core = std::make_shared<weir::detail::limiter_impl>(
       store, "r", weir::tiers(weir::token_bucket{9, weir::per_second(1)}), weir::limiter_options{});
   std::shared_ptr<sleepers> room = std::make_shared<sleepers>(io.get_executor(), 2);
   std::deque<fake_check> checks;

@@ -1,0 +1,91 @@
+#include "limiter/limiter_impl.hpp"
+
+#include <boost/system/system_error.hpp>
+
+#include "check/random_number.hpp"
+#include "weir/concurrency_limiter.hpp"
+
+namespace weir::detail {
+namespace {
+
+void check_feedback_options(const limiter_options& options, bool counts_refused) {
+  const auto refuse = [](const char* text) {
+    throw boost::system::system_error(make_error_code(error::invalid_policy), text);
+  };
+  if (counts_refused) {
+    refuse("feedback: count_refused must be false, because what is held back counts nothing");
+  }
+  if (options.max_cool_down < std::chrono::milliseconds{1} ||
+      options.max_cool_down.count() > policies::cool_down::longest_pause) {
+    refuse("feedback: max_cool_down must be between 1 ms and 31 days");
+  }
+  // A pause of zero holds nobody back: a vendor's 429 that names no time would go unheard.
+  if (options.usual_cool_down.count() <= 0) refuse("feedback: usual_cool_down must be above zero");
+}
+
+/// Where the callers of acquire() wait.
+std::unique_ptr<acquire_queue> make_queue(const limiter_options& options) {
+  const auto require = [](bool holds, const char* text) {
+    if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
+  };
+  require(options.max_waiting >= 1, "waiting: max_waiting must be at least 1");
+  require(options.ageing.count() >= 0, "waiting: ageing must not be negative");
+  return std::make_unique<acquire_queue>(
+      queue_rules{options.max_waiting, options.overflow, options.ageing});
+}
+
+/// A number of the gate's own, so that no two processes give leases of one name.
+std::int64_t random_base() { return static_cast<std::int64_t>(random_number() >> 2); }
+
+policies::lease_set compile(const concurrency_options& options) {
+  const auto require = [](const char* what, std::int64_t value, std::int64_t low, std::int64_t high) {
+    if (value >= low && value <= high) return;
+    throw boost::system::system_error(make_error_code(error::invalid_policy),
+                                      "concurrency_limiter: " + std::string(what) +
+                                          " must be between " + std::to_string(low) + " and " +
+                                          std::to_string(high) + ", got " + std::to_string(value));
+  };
+  using policies::lease_set;
+  require("limit", options.limit, 1, lease_set::most);
+  require("lease (us)", options.lease.count(), lease_set::shortest, lease_set::longest);
+  return {options.limit, options.lease.count(), random_base()};
+}
+
+}  // namespace
+
+limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_view name,
+                           const weir::tiers& rules, const limiter_options& options)
+    : limiter_spec(std::move(backend), name, rules, options),
+      max_cool_down(options.max_cool_down.count()),
+      usual_cool_down(options.usual_cool_down),
+      vendor(options.vendor),
+      follows(options.follows),
+      queue(make_queue(options)) {
+  if (has_cool_down) check_feedback_options(options, counts_refused);
+  if (failure == on_failure::fallback) {
+    fallback = std::make_unique<local_fallback>(rules, options);
+  }
+}
+
+limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_view name,
+                           const concurrency_options& options)
+    : limiter_spec(std::move(backend), name, {policies::kernel(compile(options))}, false,
+                   {.group = options.group}),
+      leases(std::make_unique<lease_keeper>(options.lease)) {}
+
+void limiter_impl::store_closes(const std::shared_ptr<const limiter_spec>& self,
+                                const std::shared_ptr<void>& hold) const {
+  if (queue != nullptr) queue->close(self, hold);
+  if (leases != nullptr) leases->close();
+}
+
+void limiter_impl::context_shut_down() const noexcept {
+  if (queue != nullptr) queue->context_shut_down();
+  if (leases != nullptr) leases->context_shut_down();
+}
+
+check::steady_time limiter_impl::cool_down_until(std::string_view subject) const {
+  return queue != nullptr ? queue->held_until(subject) : check::steady_time{};
+}
+
+}  // namespace weir::detail
