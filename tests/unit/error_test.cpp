@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE error
 #include <boost/asio/error.hpp>
 #include <boost/system/errc.hpp>
 #include <boost/system/system_error.hpp>

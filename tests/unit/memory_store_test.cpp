@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(threads_get_their_places_in_the_order_of_their_times) {
                                    return read;
                                  }}),
                         "r", weir::token_bucket{.capacity = 25'000, .refill = weir::per_day(1)});
-  constexpr std::int64_t subjects = 3000;
+  constexpr std::int64_t subjects = 1000;
   std::atomic<std::int64_t> used{0};
   std::barrier together(4);
   for (int t = 0; t < 4; ++t) {

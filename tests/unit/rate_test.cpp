@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE rate
 #include <algorithm>
 #include <boost/system/system_error.hpp>
 #include <boost/test/unit_test.hpp>

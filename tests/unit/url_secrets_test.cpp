@@ -1,5 +1,4 @@
 // What a store URL must never do: show its password, or break on any bytes.
-#define BOOST_TEST_MODULE url_secrets
 #include <boost/system/system_error.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE url
 #include "redis/url.hpp"
 
 #include <boost/system/system_error.hpp>
