@@ -70,8 +70,10 @@ connection_core::actions connection_core::next(time now) {
   if (!reading_) a.read = reading_ = true;
   if (writing_) return a;
   if (state_ == state::greeting) {
-    if (greeting_wanted_) a.write = handshake_->output();
-    greeting_wanted_ = false;
+    if (std::exchange(greeting_wanted_, false)) {
+      a.write = handshake_->output();
+      greeted_ = now;
+    }
   } else {
     if (pipeline_.replies_due() == 0) waiting_since_ = now;
     a.write = pipeline_.next_write(now);
@@ -143,7 +145,8 @@ void connection_core::received(bool ok, std::size_t bytes, time now, error why) 
       }
       state_ = state::ready;
       was_ready_ = true;
-      pipeline_.connected(handshake_->known_scripts());
+      pipeline_.connected(handshake_->known_scripts(),
+                          std::chrono::duration_cast<std::chrono::microseconds>(now - greeted_));
       if (!writing_) handshake_.reset();  // else the write under way is its output
       last_answer_ = now;
       watch(now);

@@ -106,6 +106,7 @@ class connection_core {
 
   state state_ = state::pausing;
   time alarm_ = time::min();  // pausing: the next attempt; opening, greeting: the limit; ready: the next look
+  time greeted_{};        // greeting: when the last of it was written
   time last_answer_{};    // ready: when a whole reply came last that was due
   time waiting_since_{};  // ready: since when a reply has been due without a break
   error reason_{};        // draining: what the callers are told

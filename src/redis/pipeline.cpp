@@ -112,7 +112,7 @@ void pipeline::expire(time now) {
   if (now >= held_until_) held_until_ = time::max();
 }
 
-void pipeline::connected(const redis::script_set& known) {
+void pipeline::connected(const redis::script_set& known, std::chrono::microseconds round_trip) {
   connected_ = true;
   suspicion_ = {};
   if (!closed_) refusal_ = {};
@@ -122,7 +122,7 @@ void pipeline::connected(const redis::script_set& known) {
   ping_wanted_ = unwelcome_ = served_ = false;
   held_until_ = time::max();
   breaker_.succeeded();
-  window_.reset();
+  window_.reset(round_trip);
   may_send_ = true;
   recall_give_backs();
 }

@@ -61,8 +61,10 @@ class pipeline {
 
   // The connection.
 
-  /// The handshake is complete. Scripts that the server does not have are loaded in front of the first calls of theirs.
-  void connected(const redis::script_set& known = redis::script_set().set());
+  /// The handshake is complete; an answer took so long in it (zero: nobody knows). Scripts that the
+  /// server does not have are loaded in front of the first calls of theirs.
+  void connected(const redis::script_set& known = redis::script_set().set(),
+                 std::chrono::microseconds round_trip = {});
 
   /// The connection is gone, or one could not be made. Of the write under way, `sent` bytes had been passed on. What was
   /// sent fails with outcome_unknown (protocol_error if that was the reason); the rest waits for the next connection.

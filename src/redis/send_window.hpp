@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -14,9 +13,12 @@ namespace weir::net {
 ///
 /// What the server has not begun to answer waits better here, where it can still expire unsent. So
 /// under way is half as much again as was answered within a stretch: a round trip of the idle
-/// server, and a little more. That keeps a server busy, one that answers in bursts too. The bound
-/// grows with each answer, and shrinks only while answers take longer than a stretch (the idea is
-/// that of TCP Vegas, Brakmo and Peterson 1995): asking little shrinks nothing.
+/// server, and a little more. That keeps a server busy, one that answers in bursts too.
+///
+/// Answers that take longer than a quarter of the patience (and than an idle server's) make nothing
+/// grow, however many come together: a slow server answers in one go all that it has taken in. They
+/// shrink the bound in proportion, once for each round trip, as TCP does: answers to what was sent
+/// before the bound shrank say nothing of it. Asking little shrinks nothing.
 class send_window {
  public:
   using time = std::chrono::steady_clock::time_point;
@@ -28,15 +30,15 @@ class send_window {
     reset();
   }
 
-  /// There is a new connection, perhaps to another server.
-  void reset() {
-    peak_ = static_cast<double>(first_) / gain;
+  /// There is a new connection, perhaps to another server. `round_trip`: of its greeting; zero:
+  /// nobody knows.
+  void reset(duration round_trip = {}) {
+    bound_ = static_cast<double>(first_);
     due_ = in_stretch_ = 0;
-    round_trip_ = duration{0};
-    is_slow_ = false;
-    stretch_start_ = idle_since_ = {};
-    fast_since_ = time::max();
-    forget_times();
+    round_trip_ = std::min(round_trip, patience_ / 2);
+    stretch_start_ = idle_since_ = alone_at_ = cut_at_ = {};
+    first_sample_ = samples_ = 0;
+    counts_.fill(0);
   }
 
   /// Nothing is under way: what is sent next shows the server's round trip alone.
@@ -51,28 +53,29 @@ class send_window {
   /// `alone`: nothing else was under way when it was sent.
   void answered(std::size_t keys, time sent, bool alone, time now) noexcept {
     const auto took = std::chrono::duration_cast<duration>(now - sent);
-    fast_since_ = took > 2 * stretch() ? time::max() : std::min(fast_since_, now);
-    // After a stall, its times would let through one call at a time for long. A server that runs for
-    // a part of the time only does not answer fast for so long.
-    const bool is_over = alone && fast_since_ <= now - patience_ / 2;
-    if (is_over && expected(size()) > 2 * stretch()) forget_times();
-    note(took);
-    if (alone) {
-      const duration own = std::min(took, patience_ / 2);
-      const bool first = round_trip_ == duration{0};
-      round_trip_ = first ? own : std::min(own, (3 * round_trip_ + own) / 4);
-    }
+    note(took, now);
+    if (alone) learn_round_trip(took, now);
     due_ -= keys;
     if (due_ == 0) idle_since_ = now;
-    if (took > stretch()) is_slow_ = true;
-    if (now - stretch_start_ >= stretch()) end_stretch(now);
-    in_stretch_ += keys;
-    peak_ = std::max(peak_, static_cast<double>(in_stretch_));
+    if (now - stretch_start_ >= stretch()) {
+      stretch_start_ = now;
+      in_stretch_ = 0;
+    }
+    const duration most = std::max(idle_answer(), patience_ / 4);
+    if (took <= most) {
+      in_stretch_ += keys;
+      // With more under way answers take longer in proportion.
+      const double more = std::min(gain, ratio(most, took));
+      bound_ = std::max(bound_, static_cast<double>(in_stretch_) * more);
+    } else if (sent >= cut_at_) {
+      bound_ *= ratio(most, took);
+      cut_at_ = now;
+    }
   }
 
   /// The bound.
   std::size_t size() const noexcept {
-    return std::max<std::size_t>(1, static_cast<std::size_t>(std::ceil(peak_ * gain)));
+    return std::max<std::size_t>(1, static_cast<std::size_t>(std::ceil(bound_)));
   }
 
   /// How many keys the next write may take; 0 if it has to wait for replies. It does not follow each
@@ -88,7 +91,7 @@ class send_window {
   duration expected(std::size_t pending) const noexcept {
     if (samples_ < few) return duration{0};
     // The longest tenth is left out: one hiccup must not fail all that waited for its end.
-    std::size_t above = std::min(samples_, counts_size) / 10;
+    std::size_t above = samples_ / 10;
     std::size_t i = buckets - 1;
     for (; i > 0; --i) {
       if (counts_[i] > above) break;
@@ -103,55 +106,68 @@ class send_window {
   static constexpr double gain = 1.5;
   static constexpr duration pause{10'000};
   static constexpr std::size_t few = 8;
-  static constexpr std::size_t counts_size = 256;
+  static constexpr std::size_t most_samples = 256;
   static constexpr std::size_t buckets = 150;  // four for each doubling, up to a day
 
+  static double ratio(duration a, duration b) noexcept {
+    return static_cast<double>(a.count()) /
+           static_cast<double>(std::max<duration::rep>(1, b.count()));
+  }
+  /// How long the idle server takes for an answer at the most.
+  duration idle_answer() const noexcept { return round_trip_ + round_trip_ / 4 + pause; }
   /// How long a time is looked at.
-  duration stretch() const noexcept {
-    return std::min(round_trip_ + round_trip_ / 4 + pause, patience_ / 2);
-  }
+  duration stretch() const noexcept { return std::min(idle_answer(), patience_ / 2); }
 
-  void end_stretch(time now) noexcept {
-    if (is_slow_) {
-      // Halved in a quarter of the patience.
-      const double over = std::chrono::duration<double>(now - stretch_start_) /
-                          std::chrono::duration<double>(patience_ / 4);
-      peak_ *= std::exp2(-over);
+  /// The shortest is the server's own: one that does not run all the time lets some wait for it.
+  /// A longer way is learned within some ten seconds.
+  void learn_round_trip(duration took, time now) noexcept {
+    const duration own = std::min(took, patience_ / 2);
+    if (round_trip_ == duration{0} || own < round_trip_) {
+      round_trip_ = own;
+    } else {
+      const auto apart = std::min<duration>(std::chrono::duration_cast<duration>(now - alone_at_),
+                                            std::chrono::seconds{1});
+      round_trip_ += (own - round_trip_) * apart.count() /
+                     duration(std::chrono::seconds{10}).count();
     }
-    stretch_start_ = now;
-    in_stretch_ = 0;
-    is_slow_ = false;
+    alone_at_ = now;
   }
 
-  void forget_times() noexcept {
-    samples_ = 0;
-    counts_.fill(0);
-  }
-
-  void note(duration took) noexcept {
+  /// Those from longer ago than a call may take are forgotten, a few aside: after a stall, its times
+  /// would hold calls back for long.
+  void note(duration took, time now) noexcept {
+    while (samples_ == most_samples || (samples_ > few && sample(0).at < now - patience_)) {
+      --counts_[sample(0).bucket];
+      first_sample_ = (first_sample_ + 1) % most_samples;
+      --samples_;
+    }
     const auto us = static_cast<double>(std::max<duration::rep>(1, took.count()));
     const auto bucket = std::min(buckets - 1, static_cast<std::size_t>(4 * std::log2(us)));
-    std::uint8_t& slot = last_[samples_ % counts_size];
-    if (samples_ >= counts_size) --counts_[slot];
-    slot = static_cast<std::uint8_t>(bucket);
+    sample(samples_++) = {now, static_cast<std::uint8_t>(bucket)};
     ++counts_[bucket];
-    ++samples_;
   }
+
+  struct answer_time {
+    time at;
+    std::uint8_t bucket;
+  };
+  answer_time& sample(std::size_t i) noexcept { return last_[(first_sample_ + i) % most_samples]; }
 
   duration patience_;
   std::size_t first_;
-  double peak_ = 0;  // answered within a stretch lately, at the most
+  double bound_ = 0;
   std::size_t due_ = 0;
   duration round_trip_{0};  // zero: not known yet
   time stretch_start_{};
   time idle_since_{};
+  time alone_at_{};  // when round_trip_ was learned
+  time cut_at_{};    // when the bound shrank last
   std::size_t in_stretch_ = 0;
-  bool is_slow_ = false;           // something took longer than the stretch
-  time fast_since_ = time::max();  // nothing has taken twice as long since
 
+  std::array<answer_time, most_samples> last_;  // samples_ of them, from first_sample_ on
+  std::size_t first_sample_ = 0;
   std::size_t samples_ = 0;
-  std::array<std::uint8_t, counts_size> last_;  // the buckets of the last answers
-  std::array<std::uint16_t, buckets> counts_;
+  std::array<std::uint16_t, buckets> counts_;  // of each bucket in last_
 };
 
 }  // namespace weir::net

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "redis/pipeline.hpp"
 #include "support/command_reader.hpp"
@@ -14,8 +15,9 @@
 namespace weir::net::test {
 
 /// One server that executes keys one after the other, a pipeline in front of it, and time that the
-/// test makes up. The server may run for a part of the time only, as a process that gets 1 % of its
-/// time does.
+/// test makes up. As Redis does, the server takes in at most 16 KB of what has come, executes that,
+/// and sends all replies to it together. It may run for a part of the time only, as a process that
+/// gets 1 % of its time does.
 class slow_server_stage {
  public:
   using time = pipeline::time;
@@ -25,6 +27,7 @@ class slow_server_stage {
     duration per_key = std::chrono::microseconds{10};
     duration runs = duration::zero();  // of each period, this part; zero: always
     duration period = duration::zero();
+    unsigned skips = 0;  // of a hundred periods, it does not run in so many
   };
 
   struct tally {
@@ -37,7 +40,8 @@ class slow_server_stage {
 
   slow_server_stage(pipeline::options o, duration round_trip)
       : line_(o), trip_(round_trip / 2), core_(weir::test::make_core("r", policy())) {
-    line_.connected();
+    line_.connected(redis::script_set().set(),
+                    std::chrono::duration_cast<std::chrono::microseconds>(round_trip));
   }
   ~slow_server_stage() {
     auto left = line_.abandon();
@@ -61,7 +65,7 @@ class slow_server_stage {
   /// From now on nothing comes back for so long; then it goes on where it was.
   void stall(duration length) {
     free_at_ = std::max(free_at_, now_) + length;
-    for (due& d : replies_) d.at += length;
+    for (batch& b : replies_) b.at += length;
   }
 
   /// Runs until `end`. `arrive` is called at the times it returns, first now; time::max() ends it.
@@ -70,7 +74,7 @@ class slow_server_stage {
     pump();
     while (true) {
       const time reply = replies_.empty() ? time::max() : replies_.front().at;
-      const time next = std::min({next_arrival, reply, line_.wakeup(), end});
+      const time next = std::min({next_arrival, reply, starts_at(), line_.wakeup(), end});
       if (next >= end) {
         now_ = end;
         return;
@@ -78,18 +82,25 @@ class slow_server_stage {
       now_ = std::max(now_, next);
       if (now_ >= next_arrival) next_arrival = arrive();
       if (now_ >= line_.wakeup()) line_.expire(now_);
+      while (starts_at() <= now_) execute();
       while (!replies_.empty() && replies_.front().at <= now_) {
-        answer(replies_.front().keys);
+        for (const std::size_t keys : replies_.front().keys) add_reply(keys);
         replies_.pop_front();
+        BOOST_TEST_REQUIRE((line_.consume(reader_, now_) == pipeline::stream_state::good));
       }
       pump();
     }
   }
 
  private:
-  struct due {
-    time at;
+  struct command {
+    time arrived;
     std::size_t keys;
+    std::size_t bytes;
+  };
+  struct batch {
+    time at;
+    std::vector<std::size_t> keys;  // of each reply
   };
 
   static weir::policy policy() {
@@ -106,15 +117,37 @@ class slow_server_stage {
       const std::string& out = line_.next_write(now_);
       if (out.empty()) break;
       commands_.feed(out);
-      while (const auto command = commands_.next()) {
-        const auto keys = static_cast<std::size_t>(std::stoul(command->at(2)));
-        const time arrived = now_ + std::chrono::duration_cast<time::duration>(trip_);
-        free_at_ = finished(std::max(free_at_, arrived), keys);
-        counts.executed += keys;
-        replies_.push_back({free_at_ + trip_, keys});
+      const time arrival = now_ + std::chrono::duration_cast<time::duration>(trip_);
+      while (const auto words = commands_.next()) {
+        std::size_t bytes = 0;
+        for (const std::string& word : *words) bytes += word.size() + 6;
+        arrived_.push_back({arrival, std::stoul(words->at(2)), bytes});
       }
       line_.write_done();
     }
+  }
+
+  /// When the server takes in what has come next.
+  time starts_at() {
+    if (arrived_.empty()) return time::max();
+    return finished(std::max(free_at_, arrived_.front().arrived), 0);
+  }
+
+  void execute() {
+    constexpr std::size_t most = 16 * 1024;
+    const time start = starts_at();
+    batch b;
+    std::size_t keys = 0, bytes = 0;
+    while (!arrived_.empty() && arrived_.front().arrived <= start && bytes < most) {
+      keys += arrived_.front().keys;
+      bytes += arrived_.front().bytes;
+      b.keys.push_back(arrived_.front().keys);
+      arrived_.pop_front();
+    }
+    counts.executed += keys;
+    free_at_ = finished(start, keys);
+    b.at = free_at_ + trip_;
+    replies_.push_back(std::move(b));
   }
 
   /// When the server has executed so many, which it begins at `from`.
@@ -123,7 +156,7 @@ class slow_server_stage {
     if (server.runs == duration::zero()) return from + work;
     while (true) {
       const duration phase = from.time_since_epoch() % server.period;
-      if (phase < server.runs) {
+      if (phase < server.runs && runs_in(from.time_since_epoch() / server.period)) {
         const duration left = server.runs - phase;
         if (work <= left) return from + work;
         work -= left;
@@ -132,13 +165,17 @@ class slow_server_stage {
     }
   }
 
-  void answer(std::size_t keys) {
+  /// The same periods in each run of the test, without a pattern.
+  bool runs_in(std::int64_t period) const {
+    return static_cast<std::uint64_t>(period) * 0x9e3779b97f4a7c15u % 100 >= server.skips;
+  }
+
+  void add_reply(std::size_t keys) {
     std::string reply = "*" + std::to_string(1 + 3 * keys) + "\r\n:5000000\r\n";
     for (std::size_t i = 0; i < keys; ++i) reply += ":0\r\n:0\r\n:0\r\n";
     const auto room = reader_.prepare(reply.size());
     std::copy(reply.begin(), reply.end(), room.begin());
     reader_.commit(reply.size());
-    BOOST_TEST_REQUIRE((line_.consume(reader_, now_) == pipeline::stream_state::good));
   }
 
   void take(detail::check_list& done) {
@@ -158,7 +195,8 @@ class slow_server_stage {
   weir::test::core_ptr core_;
   time now_{std::chrono::hours{1000}};
   time free_at_{};
-  std::deque<due> replies_;
+  std::deque<command> arrived_;  // at the server, or on the way there
+  std::deque<batch> replies_;
   weir::test::command_reader commands_;
   redis::reply_reader reader_;
   std::size_t next_subject_ = 0;
