@@ -14,9 +14,9 @@ namespace asio = boost::asio;
 using namespace std::chrono_literals;
 
 asio::awaitable<void> call_partner(weir::limiter& partner, std::string account) {
-  // The turn is booked in one round trip, and slept for once.
-  const weir::decision turn = co_await partner.acquire(account, {.max_wait = 5s});
-  if (!turn.allowed) co_return;  // further away: ask again in turn.retry_after
+  // Reserves the first free time in the store, in one round trip, and sleeps until then.
+  const weir::decision d = co_await partner.acquire(account, {.max_wait = 5s});
+  if (!d.allowed) co_return;  // more than 5 s away: try again after d.retry_after
   std::cout << "calling the partner for " << account << "\n";
 }
 
