@@ -15,10 +15,11 @@ namespace weir::net {
 /// under way is half as much again as was answered within a stretch: a round trip of the idle
 /// server, and a little more. That keeps a server busy, one that answers in bursts too.
 ///
-/// Answers that take longer than a quarter of the patience (and than an idle server's) make nothing
-/// grow, however many come together: a slow server answers in one go all that it has taken in. They
-/// shrink the bound in proportion, once for each round trip, as TCP does: answers to what was sent
-/// before the bound shrank say nothing of it. Asking little shrinks nothing.
+/// Only answers that an idle server could have given so soon make it grow: a slow server answers in
+/// one go all that it has taken in, and a client that was held up reads many answers together. Those
+/// that take longer than a quarter of the patience shrink the bound in proportion, once for each
+/// round trip, as TCP does: answers to what was sent before it shrank say nothing of it.
+/// Asking little shrinks nothing.
 class send_window {
  public:
   using time = std::chrono::steady_clock::time_point;
@@ -62,13 +63,11 @@ class send_window {
       in_stretch_ = 0;
     }
     const duration most = std::max(idle_answer(), patience_ / 4);
-    if (took <= most) {
+    if (took <= idle_answer()) {
       in_stretch_ += keys;
-      // With more under way answers take longer in proportion.
-      const double more = std::min(gain, ratio(most, took));
-      bound_ = std::max(bound_, static_cast<double>(in_stretch_) * more);
-    } else if (sent >= cut_at_) {
-      bound_ *= ratio(most, took);
+      bound_ = std::max(bound_, static_cast<double>(in_stretch_) * gain);
+    } else if (took > most && sent >= cut_at_) {
+      bound_ *= static_cast<double>(most.count()) / static_cast<double>(took.count());
       cut_at_ = now;
     }
   }
@@ -109,10 +108,6 @@ class send_window {
   static constexpr std::size_t most_samples = 256;
   static constexpr std::size_t buckets = 150;  // four for each doubling, up to a day
 
-  static double ratio(duration a, duration b) noexcept {
-    return static_cast<double>(a.count()) /
-           static_cast<double>(std::max<duration::rep>(1, b.count()));
-  }
   /// How long the idle server takes for an answer at the most.
   duration idle_answer() const noexcept { return round_trip_ + round_trip_ / 4 + pause; }
   /// How long a time is looked at.
