@@ -144,4 +144,57 @@ BOOST_AUTO_TEST_CASE(the_address_moves_under_load) {
   BOOST_TEST(admitted <= 2 * limit);  // two servers that do not know of each other
 }
 
+// A hold of 25 ms for each refusal had ended before the next one came: the old primary was written to
+// for seconds.
+BOOST_AUTO_TEST_CASE(a_demoted_primary_far_away_is_left_after_one_round_trip) {
+  const weir::limiter l(open(), "r", weir::fixed_window{.limit = limit, .window = 24h});
+  connect(l);
+  redis_client(replica).must("REPLICAOF", "NO", "ONE");
+  redis_client old(server);
+  old.must("REPLICAOF", "127.0.0.1", std::to_string(replica.port()));
+  ask_until([&] {
+    return old.must("INFO", "replication").text.find("master_link_status:up") != std::string::npos;
+  });
+  proxy.set_distance(60ms);
+  proxy.aim_at(replica);  // for new connections
+  const auto asked = [&] {
+    const std::string all = old.must("INFO", "commandstats").text;
+    const auto at = all.find("cmdstat_evalsha:calls=");
+    return at == std::string::npos ? 0 : std::stoul(all.substr(all.find('=', at) + 1));
+  };
+  const std::size_t asked_before = asked();
+  const std::size_t told_before = proxy.counts().bytes[static_cast<std::size_t>(way::replies)];
+  const auto is_told = [&] {
+    return proxy.counts().bytes[static_cast<std::size_t>(way::replies)] > told_before;
+  };
+
+  // A call every 40 ms, each of a subject of its own: so each is a command.
+  crowd c;
+  weir::test::asio::steady_timer tick(io);
+  const auto call_and_wait = [&] {
+    l.record("s" + std::to_string(c.size()), c.caller());
+    bool over = false;
+    tick.expires_after(40ms);
+    tick.async_wait([&](weir::error_code) { over = true; });
+    run_until(io, [&] { return over; });
+  };
+  while (!is_told()) call_and_wait();
+  settle();  // the store has read it
+  const std::size_t written = c.size();
+  // What is on its way there and back is awaited, and nothing more is written meanwhile.
+  while (proxy.counts().accepted == 1) call_and_wait();
+  const std::size_t later = c.size() - written;
+  BOOST_TEST_MESSAGE(written << " calls before the first refusal was told, " << later
+                             << " until the next connection, " << asked() - asked_before
+                             << " commands at the old primary");
+  BOOST_TEST(asked() - asked_before <= written);
+  BOOST_TEST(later > 0u);
+  run_until_complete(io, c);
+  for (const auto& o : c) {
+    BOOST_TEST(!o.ec.failed());
+    BOOST_TEST(o.d.used == 1);
+  }
+  BOOST_TEST(asked() - asked_before <= written);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -61,6 +61,7 @@ struct fault_proxy::core : std::enable_shared_from_this<core> {
   tcp::acceptor acceptor;
   int target_port;
   bool refusing = false;
+  std::chrono::microseconds distance{0};
   bool closed = false;
   std::function<std::vector<fault>(std::size_t)> planned;
   tally counts;
@@ -220,18 +221,32 @@ class fault_proxy::link : public std::enable_shared_from_this<link> {
   void read(way w) {
     half& h = of(w);
     h.reading = true;
-    h.from.async_read_some(asio::buffer(h.room),
-                           [self = shared_from_this(), w](error_code ec, std::size_t n) {
-                             half& mine = self->of(w);
-                             mine.reading = false;
-                             if (ec) {
-                               mine.ended = true;
-                               mine.broken = ec != asio::error::eof;
-                             } else {
-                               mine.held.append(mine.room.data(), n);
-                             }
-                             self->pump(w);
-                           });
+    h.from.async_read_some(
+        asio::buffer(h.room),
+        [self = shared_from_this(), w](error_code ec, std::size_t n) { self->taken(w, ec, n); });
+  }
+
+  void taken(way w, error_code ec, std::size_t n) {
+    half& h = of(w);
+    std::string bytes(h.room.data(), n);
+    h.reading = false;
+    if (owner_->distance.count() == 0) return arrive(w, ec, bytes);
+    auto travel = std::make_shared<asio::steady_timer>(client_.get_executor(), owner_->distance);
+    travel->async_wait([self = shared_from_this(), w, ec, bytes, travel](error_code) {
+      self->arrive(w, ec, bytes);
+    });
+    h.reading = ec.failed();  // nothing comes behind the end
+    if (!ec && !closed_) pump(w);
+  }
+
+  void arrive(way w, error_code ec, const std::string& bytes) {
+    half& h = of(w);
+    if (ec) {
+      h.ended = true;
+      h.broken = ec != asio::error::eof;
+    }
+    h.held += bytes;
+    pump(w);
   }
 
   void write(way w, std::string&& bytes) {
@@ -322,6 +337,8 @@ void fault_proxy::strike(const fault& f) {
     if (l->is_open()) l->strike(f);
   }
 }
+
+void fault_proxy::set_distance(std::chrono::microseconds each_way) { core_->distance = each_way; }
 
 void fault_proxy::refuse(bool all) { core_->refusing = all; }
 

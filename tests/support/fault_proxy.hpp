@@ -61,6 +61,9 @@ class fault_proxy {
   /// Where connections go from now on. Those that are open stay.
   void aim_at(const redis_server& target);
 
+  /// How long every byte is on its way from now on, in each direction.
+  void set_distance(std::chrono::microseconds each_way);
+
   /// What each new connection meets; the argument counts them from 0. lift() ends it.
   void plan(std::function<std::vector<fault>(std::size_t)> for_connection);
 
