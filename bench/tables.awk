@@ -34,8 +34,7 @@ function in_process(    i, j, k, columns, line) {
   print "ns per check; in brackets, heap allocations per check where there are any."
   if (clock) printf "Reading the system clock, which all but the kernels do, takes %.1f ns.\n", median(clock, "real_time")
   print ""
-  print "| policy | kernel, admitted | kernel, refused | `local_limiter`, admitted | refused " \
-        "| memory store, 1 subject | 1,000 | 1,000,000 |"
+  print "| policy | kernel | refused | `local_limiter` | refused | memory, 1 | 1,000 | 1,000,000 |"
   print "|---|--:|--:|--:|--:|--:|--:|--:|"
   k = split("kernel_admitted/P kernel_refused/P local_admitted/P local_refused/P memory/P/1 " \
             "memory/P/1000 memory/P/1000000", columns, " ")
@@ -60,20 +59,18 @@ function in_process_cell(name,    allocs) {
 function through_redis(    i, part, callers, keys, base, rate) {
   print "### Through one connection to Redis"
   print ""
-  print "CPU in us per check of the client's and the server's core; the last column is checks/s over those of"
-  print "redis-benchmark with the same script, keys and requests under way."
+  print "p50, p99 and CPU per check of the client's and the server's core in us. *Reference* is"
+  print "redis-benchmark with the same script, keys and requests under way; 64* is single_threaded."
   print ""
-  print "| policy | keys | callers | keys per script | checks/s | p50 us | p99 us | client us | server us " \
-        "| allocations | / redis-benchmark |"
+  print "| policy | keys | callers | per script | checks/s | p50 | p99 | client | server | allocs | ratio |"
   print "|---|---|--:|---|--:|--:|--:|--:|--:|--:|--:|"
   for (i = 1; i <= name_count; ++i) {
     if (names[i] !~ /^(weir|redis-benchmark)\//) continue
     part[6] = ""
     split(names[i], part, "/")
     callers = substr(part[4], length("callers:") + 1)
-    keys = part[1] == "weir" ? "up to " substr(part[5], length("keys:") + 1) : "*redis-benchmark*"
-    if (keys == "up to 1") keys = "1"
-    if (part[6] != "") keys = keys ", no locks"
+    keys = part[1] == "weir" ? substr(part[5], length("keys:") + 1) : "*reference*"
+    if (part[6] != "") keys = keys "*"
     base = "redis-benchmark/" part[2] "/" part[3] "/" part[4]
     rate = median(names[i], "checks_per_s")
     printf "| %s | %s | %s | %s | %s | %s | %s | %.2f | %.2f | %s | %s |\n", part[2], part[3], thousands(callers),
