@@ -1,23 +1,28 @@
-# Sourced by the scripts: sees to it that what the build and the tests need is installed.
+# Sourced by the scripts: installs what the build and the tests need.
 #
 #   weir_setup              compiler, build tools, libraries, servers
-#   weir_setup sanitize     clang and its sanitizer runtime too; WEIR_CLANGXX then names the compiler
-#   weir_build_program      one of the larger examples
+#   weir_setup sanitize     also clang and its sanitizer runtime; WEIR_CLANGXX names the compiler
+#   weir_build_program      builds one of the larger examples
 #
-# On Debian and Ubuntu the missing packages, and only those, are installed with apt-get. Elsewhere they have to be there.
+# On Debian and Ubuntu, apt-get installs the missing packages, and only those. On other systems they
+# have to be installed already.
 
 weir_say() { printf '%s\n' "$*" >&2; }
 
-weir_installed() { [[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]; }
+weir_installed() {
+  [[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]
+}
 weir_known() { [[ -n "$(apt-cache show --no-all-versions "$1" 2>/dev/null)" ]]; }
 
 # The versions X.Y of the packages libboostX.Y-dev in stdin, 1.81 or newer, newest first.
 weir_boost_versions() {
   sed -nE 's/^libboost([0-9]+\.[0-9]+)-dev( .*)?$/\1/p' | sort -rV |
-    while read -r v; do [[ "$(printf '1.81\n%s\n' "$v" | sort -V | head -n1)" == 1.81 ]] && echo "$v"; done
+    while read -r v; do
+      [[ "$(printf '1.81\n%s\n' "$v" | sort -V | head -n1)" == 1.81 ]] && echo "$v"
+    done
 }
 
-# The Boost to use: the newest that is installed, else the newest that apt can install with all its parts.
+# The Boost to use: the newest installed one, else the newest that apt can install completely.
 weir_boost_version() {
   local v
   for v in $(dpkg-query -W -f='${db:Status-Status} ${Package}\n' 'libboost*-dev' 2>/dev/null |
@@ -25,16 +30,20 @@ weir_boost_version() {
     echo "$v" && return
   done
   for v in $(apt-cache search --names-only '^libboost[0-9.]+-dev$' | weir_boost_versions); do
-    if weir_known "libboost-url$v-dev" && weir_known "libboost-test$v-dev"; then echo "$v" && return; fi
+    if weir_known "libboost-url$v-dev" && weir_known "libboost-test$v-dev"; then
+      echo "$v" && return
+    fi
   done
 }
 
-# The clang for the thread sanitizer: one that is installed, else one we know to work with this Boost (18 on Ubuntu
-# 24.04, 16 on Debian 12), else the newest.
+# The clang for the sanitizers: an installed one, else one that is known to work with this Boost (18
+# on Ubuntu 24.04, 16 on Debian 12), else the newest.
 weir_clang_version() {
   local v
   for v in 18 16 17 $(seq 40 -1 19); do
-    if weir_installed "clang-$v" && weir_installed "libclang-rt-$v-dev"; then echo "$v" && return; fi
+    if weir_installed "clang-$v" && weir_installed "libclang-rt-$v-dev"; then
+      echo "$v" && return
+    fi
   done
   for v in 18 16 17 $(seq 40 -1 19); do
     if weir_known "clang-$v" && weir_known "libclang-rt-$v-dev"; then echo "$v" && return; fi
@@ -68,8 +77,8 @@ TOOLS
   fi
 }
 
-# weir_apt <log> <root prefix...> -- <package...>: installs without asking, and without starting any server: a
-# policy-rc.d that says "no" stands in its place meanwhile, unless the machine has one already.
+# weir_apt <log> <root prefix...> -- <package...>: installs without asking, and without starting any
+# server: meanwhile a policy-rc.d forbids that, unless the machine has one already.
 weir_apt() (
   log="$1" && shift
   root=()
@@ -83,7 +92,7 @@ weir_apt() (
     "${root[@]}" chmod 755 "$policy"
   fi
   options=(-y --no-install-recommends -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
-  # Another Boost may be in the way. Only on a machine that is nobody's desk may it be taken away.
+  # Another Boost may be in the way. Only in CI may it be removed.
   [[ -n "${CI:-}" ]] || options+=(--no-remove)
   "${root[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get "${options[@]}" install "$@" \
     </dev/null >>"$log" 2>&1
@@ -94,8 +103,8 @@ weir_setup() {
   if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
     for command in g++ cmake ninja pkg-config redis-server redis-cli memcached; do
       command -v "$command" >/dev/null && continue
-      weir_say "error: '$command' is missing, and this is neither Debian nor Ubuntu: please install it, and Boost >= 1.81" \
-        "(with Boost.URL and Boost.Test), OpenSSL and Google Benchmark"
+      weir_say "error: '$command' is missing, and this is neither Debian nor Ubuntu: please" \
+        "install it, and Boost >= 1.81 (with Boost.URL and Boost.Test), OpenSSL and Google Benchmark"
       return 1
     done
     WEIR_CLANGXX="${WEIR_CLANGXX:-clang++}"
@@ -106,7 +115,8 @@ weir_setup() {
   if [[ -n "$missing" ]]; then
     if [[ "$(id -u)" != 0 ]]; then
       if ! sudo -n true 2>/dev/null; then
-        weir_say "error: packages are missing, and neither root nor sudo without a password is at hand. Please run:"
+        weir_say "error: packages are missing, and this user is not root and has no sudo without" \
+          "a password. Please run:"
         weir_say "  sudo apt-get update && sudo apt-get install ${missing//\?/}"
         return 1
       fi
@@ -136,15 +146,15 @@ weir_setup() {
   if [[ "${1:-}" == sanitize ]]; then
     WEIR_CLANGXX="clang++-$(weir_clang_version)"
   fi
-  # The integration tests are worth nothing without it, and are never skipped in silence.
+  # The integration tests need it, and are never skipped silently.
   if ! command -v redis-server >/dev/null; then
     weir_say "error: there is no redis-server in PATH, even after the set-up (PATH=$PATH)"
     return 1
   fi
 }
 
-# weir_build_program FOLDER TARGET: builds a program of examples/FOLDER as fast as it gets, and prints its path. Nothing else
-# goes to the standard output, which is the program's.
+# weir_build_program FOLDER TARGET: builds a program of examples/FOLDER and prints its path. Nothing
+# else goes to the standard output, which belongs to the program.
 weir_build_program() {
   local log="build/$1.log" program="build/release/examples/$1/$2"
   mkdir -p build
@@ -155,6 +165,7 @@ weir_build_program() {
   if [[ ! -x "$program" ]]; then
     weir_say "Building the library and the program: a minute or two, the first time"
   fi
-  cmake --build --preset release --target "$2" --parallel "${WEIR_JOBS:-$(nproc)}" </dev/null >&2 || return 1
+  cmake --build --preset release --target "$2" --parallel "${WEIR_JOBS:-$(nproc)}" \
+    </dev/null >&2 || return 1
   printf '%s\n' "$program"
 }
