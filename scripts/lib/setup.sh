@@ -104,7 +104,7 @@ weir_setup() {
     for command in g++ cmake ninja pkg-config redis-server redis-cli memcached; do
       command -v "$command" >/dev/null && continue
       weir_say "error: '$command' is missing, and this is neither Debian nor Ubuntu: please" \
-        "install it, and Boost >= 1.81 (with Boost.URL and Boost.Test), OpenSSL and Google Benchmark"
+        "install it, Boost >= 1.81 (with Boost.URL and Boost.Test), OpenSSL and Google Benchmark"
       return 1
     done
     WEIR_CLANGXX="${WEIR_CLANGXX:-clang++}"
