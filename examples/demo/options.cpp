@@ -8,13 +8,13 @@ namespace {
 constexpr std::string_view usage_text = R"help(
 scripts/demo [options]
 
-A vendor's HTTP server, in this process, answers 429 to all beyond 50 requests per second.
-Several hundred coroutines call it: first as they like, then throttled by weir.
+A vendor's HTTP server, in this process, allows 50 requests per second and answers 429 to the
+others. Several hundred coroutines call it: first without weir, then throttled by weir.
 
-  --store URL      where weir keeps its count: memory:// (the default, needs no server), or
-                   redis://[user:password@]host:port or unix:///path/to/socket, and then
-                   several processes share the one limit
-  --processes N    processes that share it, 1 to 64 (default: 4; with memory:// just 1)
+  --store URL      where weir keeps its counts: memory:// (the default, needs no server),
+                   redis://[user:password@]host:port or unix:///path/to/socket; with a server,
+                   several processes share one limit
+  --processes N    processes that share it, 1 to 64 (default: 4; with memory:// only 1)
   --callers N      coroutines in all, 1 to 10000 (default: 300)
   --seconds N      length of the throttled part, 2 to 3600 (default: 10)
   --rate N         requests per second that the vendor allows, 1 to 10000 (default: 50)

@@ -8,21 +8,21 @@ namespace {
 constexpr std::string_view usage_text = R"help(
 scripts/throttled_client [options]
 
-A vendor's HTTPS server allows 120 calls in any second, 25 a second in the long run (what is not
-used is saved up, to 150), and 12 at once; now and then it wants to be left alone for a second.
-Callers in several processes call it as much as it allows, through a throttled client.
+A vendor's HTTPS server allows 120 calls in any second, 25 a second in the long run (unused calls
+are saved up, to 150), and 12 at once; now and then it answers 429 and asks for a pause of a second.
+Callers in several processes call it as often as it allows, through a throttled client.
 
-  --processes N    processes, 1 to 64 (default: 4; with memory:// just 1)
+  --processes N    processes, 1 to 64 (default: 4; with memory:// only 1)
   --callers N      callers in all, 1 to 1000 (default: 40)
   --seconds N      how long the vendor counts, 3 to 3600 (default: 20)
   --kill-one       one of the processes is killed half-way
   --stop-one       one of the processes is stopped half-way, for longer than its leases last
-  --without-weir   the callers call as they like
-  --store URL      where weir keeps its count (default: a redis-server of its own, for this run);
+  --without-weir   the callers call without any limit
+  --store URL      where weir keeps its counts (default: a redis-server of its own, for this run);
                    memory:// serves one process
   --help           this text
 
-Exit status: 0 if the vendor counted no violation and 97 % of its allowance, or more, was used;
+Exit status: 0 if the vendor counted no violation and at least 97 % of its allowance was used;
 1 if not, or if it could not run; 2 if the options are wrong.
 )help";
 

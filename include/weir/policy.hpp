@@ -31,7 +31,7 @@ struct fixed_window {
 };
 
 /// Keeps every admitted request; one made at t counts while now - t < window. Exact in every window
-/// of the store's clock (calls that go out late: docs/waiting.md), at the price of memory that
+/// of the store's clock (calls that go out late: docs/policies.md), at the price of memory that
 /// grows with the limit, unless `resolution` bounds it: requests are then kept in buckets of that
 /// width and count from their bucket's end, so it never admits more than the exact log.
 struct sliding_log {
