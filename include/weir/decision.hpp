@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -22,11 +23,15 @@ enum class source : std::uint8_t {
 /// A point on the store's clock.
 using time_point = std::chrono::sys_time<std::chrono::microseconds>;
 
-/// What limiter::refund() and settle() have to know of a decision. To be kept with it, and not to be changed.
+/// What refund(), settle() and settle_all() have to know of a decision. To be kept with it, and not
+/// to be changed.
 struct receipt {
-  std::uint64_t id = 0;         ///< of the decision alone; 0 if it took nothing
-  std::uint64_t of = 0;         ///< of its limiter, policy and subject
-  std::int64_t cost = 0;        ///< what it took
+  /// A decision of more limiters than this cannot be settled.
+  static constexpr std::size_t most_limiters = 4;
+
+  std::uint64_t id = 0;  ///< of the decision alone; 0 if it took nothing
+  std::uint64_t of = 0;  ///< of its limiters, their policies and subjects, in order
+  std::array<std::int64_t, most_limiters> costs{};  ///< what each of its limiters took
   std::int64_t counted_at = 0;  ///< of several tiers: when all but leaky buckets counted it
   /// What it left behind in a bucket: the TAT in microseconds and parts of one, and the sum of what had been given back.
   struct bucket {
@@ -56,7 +61,7 @@ struct decision {
   /// leaky_bucket, how long this request waits for its turn; else zero.
   std::chrono::microseconds delay{0};
   time_point at{};          ///< the clock's time of the decision
-  weir::receipt receipt{};  ///< for refund() and settle()
+  weir::receipt receipt{};  ///< for refund(), settle() and settle_all()
 
   explicit operator bool() const noexcept { return allowed; }
   friend bool operator==(const decision&, const decision&) = default;

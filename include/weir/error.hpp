@@ -27,8 +27,8 @@ enum class error {
   feedback_disabled,  ///< cool_down() or on_response() of a limiter without limiter_options::feedback
   cannot_wait,        ///< acquire() or acquire_all() of a limiter with count_refused
 
-  cannot_settle,  ///< refund() or settle() of a decision that is not of this limiter, its policy
-  ///< and the subject, or for more than it took
+  cannot_settle,  ///< refund(), settle() or settle_all() of a decision that is not of these limiters,
+  ///< their policies and the subjects, in this order; or of more than four limiters
 
   // The way to the store. Nothing was counted, except where the text says so.
   timed_out,        ///< the deadline passed before the check was sent

@@ -283,8 +283,8 @@ class limiter {
   ///
   /// `subject`, `d`: of a record() or acquire() of this limiter, or of one like it in another
   /// process; else error::cannot_settle. If the decision took nothing (refused, or made without the
-  /// store), the store is only asked how the subject stands. Decisions of several limiters, as
-  /// record_all() gives, and all with count_refused take nothing in this sense.
+  /// store), the store is only asked how the subject stands. All decisions with count_refused take
+  /// nothing in this sense. For those of several limiters, as record_all() gives, see refund_all().
   ///
   /// The answer's `allowed` tells whether this was the first time that the decision was settled; if not, nothing has changed.
   /// `limit`, `used`, `remaining` and `reset_after` are the subject as it stands now. After an error it may be tried
@@ -313,14 +313,10 @@ class limiter {
   template <class CompletionToken = boost::asio::deferred_t>
   auto settle(std::string_view subject, const decision& d, std::int64_t actual_cost,
               settle_options options = {}, CompletionToken&& token = CompletionToken()) const {
-    const bool charges = actual_cost > d.receipt.cost;
-    const std::int64_t difference = actual_cost < 0 || actual_cost > max_units ? -1  // invalid_cost
-                                    : charges ? actual_cost - d.receipt.cost
-                                              : d.receipt.cost - actual_cost;
     return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
         detail::check_initiation<true>{core_, get_executor()}, token,
-        detail::request{charges ? detail::check_kind::charge : detail::check_kind::refund,
-                        detail::copy_of_subject(subject), difference, options.timeout},
+        detail::request{detail::check_kind::settle, detail::copy_of_subject(subject), actual_cost,
+                        options.timeout},
         d);
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
@@ -409,7 +405,8 @@ class limiter {
     return reset(subject, reset_options{}, std::forward<CompletionToken>(token));
   }
 
-  /// This limiter's part in record_all() or fetch_all(). Holds views: for the call at hand only.
+  /// This limiter's part in record_all(), settle_all() and the like. Holds views: for the call at
+  /// hand only.
   claim on(std::string_view subject, std::int64_t cost = 1) const noexcept {
     return {this, subject, cost};
   }

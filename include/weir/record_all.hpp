@@ -12,10 +12,10 @@
 
 namespace weir {
 
-/// Options of record_all, acquire_all and fetch_all. A zero timeout means the store's default.
+/// Options of all functions below. A zero timeout means the store's default.
 struct joint_options {
   std::chrono::microseconds timeout{0};  ///< as record_options::timeout
-  /// acquire_all: for the turn, as acquire_options::max_wait.
+  /// acquire_all only: for the turn, as acquire_options::max_wait.
   std::chrono::microseconds max_wait = acquire_options{}.max_wait;
 };
 
@@ -30,6 +30,12 @@ struct joint_call {
 /// Throws std::invalid_argument if there is no claim at all; what else is wrong with them, the call's result says.
 joint_call join(std::span<const claim> claims, check_kind kind, joint_options options);
 
+/// Whether the claims' costs are what the call really cost, or nothing has to be paid.
+enum class settle_how : std::uint8_t { actual_costs, refund };
+
+/// The same for settle_all and refund_all.
+joint_call join_settlement(std::span<const claim> claims, settle_how how, joint_options options);
+
 /// The token's own category says whether it may be moved from.
 template <class CompletionToken>
 auto initiate_joint(std::span<const claim> claims, check_kind kind, joint_options options,
@@ -38,6 +44,15 @@ auto initiate_joint(std::span<const claim> claims, check_kind kind, joint_option
   return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
       check_initiation<true>{std::move(call.core), std::move(call.executor)}, token,
       std::move(call.asked));
+}
+
+template <class CompletionToken>
+auto initiate_settlement(const decision& d, std::span<const claim> claims, settle_how how,
+                         joint_options options, std::remove_reference_t<CompletionToken>& token) {
+  joint_call call = join_settlement(claims, how, options);
+  return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
+      check_initiation<true>{std::move(call.core), std::move(call.executor)}, token,
+      std::move(call.asked), d);
 }
 
 template <class T>
@@ -51,9 +66,10 @@ constexpr std::size_t leading_claims() {
   return n;
 }
 
-/// Claims, then perhaps options, then perhaps a token.
-template <class... Args>
-auto initiate_variadic(check_kind kind, Args&&... args) {
+/// Of claims, then perhaps options, then perhaps a token: start<token's type>(claims, options,
+/// token).
+template <class Start, class... Args>
+auto take_apart(Start&& start, Args&&... args) {
   constexpr std::size_t count = leading_claims<Args...>();
   const auto all = std::forward_as_tuple(std::forward<Args>(args)...);
   const auto claims = [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -75,11 +91,29 @@ auto initiate_variadic(check_kind kind, Args&&... args) {
   static_assert(token_place + 1 >= sizeof...(Args), "claims, joint_options, a completion token");
   if constexpr (token_place == sizeof...(Args)) {
     boost::asio::deferred_t token;
-    return initiate_joint<boost::asio::deferred_t>(claims, kind, options, token);
+    return start.template operator()<boost::asio::deferred_t>(claims, options, token);
   } else {
     using token = std::tuple_element_t<token_place, std::tuple<Args...>>;
-    return initiate_joint<token>(claims, kind, options, std::get<token_place>(all));
+    return start.template operator()<token>(claims, options, std::get<token_place>(all));
   }
+}
+
+template <class... Args>
+auto initiate_variadic(check_kind kind, Args&&... args) {
+  return take_apart(
+      [kind]<class Token>(std::span<const claim> claims, joint_options options, auto& token) {
+        return initiate_joint<Token>(claims, kind, options, token);
+      },
+      std::forward<Args>(args)...);
+}
+
+template <class... Args>
+auto initiate_variadic_settlement(const decision& d, settle_how how, Args&&... args) {
+  return take_apart(
+      [&d, how]<class Token>(std::span<const claim> claims, joint_options options, auto& token) {
+        return initiate_settlement<Token>(d, claims, how, options, token);
+      },
+      std::forward<Args>(args)...);
 }
 
 }  // namespace detail
@@ -139,6 +173,57 @@ template <class CompletionToken = boost::asio::deferred_t>
 auto fetch_all(std::span<const claim> claims, joint_options options = {},
                CompletionToken&& token = CompletionToken()) {
   return detail::initiate_joint<CompletionToken>(claims, detail::check_kind::fetch, options, token);
+}
+
+/// Charges what a call really cost, for a decision of several limiters, each with its own actual
+/// cost: the requests and the tokens of one call.
+///
+///     decision d = co_await record_all(requests.on(account), tokens.on(account, 4000));
+///     ...
+///     co_await settle_all(d, requests.on(account), tokens.on(account, used));
+///
+/// The cost of each claim is the actual cost for that limiter, 0 to max_units. Each limiter gives
+/// back what it took beyond that, or charges what it took too little, as limiter::settle() does:
+/// all limiters in one atomic step, one round trip, once.
+///
+/// `d`: of record_all() or acquire_all(). `claims`: the same limiters (or ones like them in another
+/// process) and subjects, in the same order; else error::cannot_settle. Four at the most: a
+/// decision of more limiters cannot be settled. If the decision took nothing (refused, or made
+/// without the store), the store is only asked how things stand. With a single claim this is
+/// limiter::settle(), and either settles the decisions of the other.
+///
+/// The answer's `allowed` tells whether this was the first time that the decision was settled; if
+/// not, nothing has changed. `limit`, `used` and `remaining` are of the limiter with the least
+/// remaining now, and `reset_after` is the longest. After an error it may be tried again: it has
+/// been done in all limiters or in none. If the key of one limiter holds something else
+/// (error::wrong_type), nothing has changed in the others.
+///
+/// After the claims may come joint_options and a completion token. Everything else is as said for
+/// limiter::settle() and limiter::refund().
+template <class... Args>
+auto settle_all(const decision& d, const claim& first, Args&&... more) {
+  return detail::initiate_variadic_settlement(d, detail::settle_how::actual_costs, first,
+                                              std::forward<Args>(more)...);
+}
+template <class CompletionToken = boost::asio::deferred_t>
+auto settle_all(const decision& d, std::span<const claim> claims, joint_options options = {},
+                CompletionToken&& token = CompletionToken()) {
+  return detail::initiate_settlement<CompletionToken>(d, claims, detail::settle_how::actual_costs,
+                                                      options, token);
+}
+
+/// Gives back what a decision of several limiters took, in each of them: settle_all() with actual
+/// costs of zero. The costs of the claims are not looked at: `tokens.on(account)` is enough.
+template <class... Args>
+auto refund_all(const decision& d, const claim& first, Args&&... more) {
+  return detail::initiate_variadic_settlement(d, detail::settle_how::refund, first,
+                                              std::forward<Args>(more)...);
+}
+template <class CompletionToken = boost::asio::deferred_t>
+auto refund_all(const decision& d, std::span<const claim> claims, joint_options options = {},
+                CompletionToken&& token = CompletionToken()) {
+  return detail::initiate_settlement<CompletionToken>(d, claims, detail::settle_how::refund,
+                                                      options, token);
 }
 
 static_assert(std::is_trivially_destructible_v<joint_options>);

@@ -129,6 +129,17 @@ std::int64_t left_in(const check& c, std::size_t tier) {
   return concerns ? c.cost : max_units;
 }
 
+std::uint64_t origin_of(const check& c) noexcept {
+  std::uint64_t origin = c.limiter->origin_of(c.subject.view());
+  for (const term& t : c.further) {
+    const std::uint64_t next = t.limiter->origin_of(t.subject.view());
+    char bytes[sizeof next];
+    for (char& byte : bytes) byte = static_cast<char>(next >> 8 * (&byte - bytes));
+    origin = hashed(origin, {bytes, sizeof bytes});
+  }
+  return origin;
+}
+
 policies::tickets tickets_of(const check& c) { return policies::tickets_of(c.answer, c.found); }
 
 std::string_view hash_tag(std::string_view key) noexcept {

@@ -40,7 +40,8 @@ struct limiter_spec {
   /// The key which remembers that the decision of that id was settled; in the same slot.
   void append_marker(std::string& out, std::string_view subject, std::uint64_t id) const;
 
-  /// Of what a decision about the subject comes from: receipt::of.
+  /// Of what a decision about the subject comes from: receipt::of, where this limiter decides
+  /// alone.
   std::uint64_t origin_of(std::string_view subject) const noexcept;
 
   std::shared_ptr<store_backend> store;
@@ -52,7 +53,7 @@ struct limiter_spec {
   bool counts_refused;
   bool has_cool_down;  // limiter_options::feedback
   bool can_book;       // turns ahead of time: acquire()
-  bool can_settle;     // refund() and settle()
+  bool can_settle;     // refund(), settle() and settle_all()
   on_failure failure;
   bool shares_keys;  // with other limiters: there is a group
 
@@ -95,6 +96,9 @@ void for_each_tier(const check& c, F&& f) {
 
 /// Of what a vendor says is left, what concerns that tier: nothing, if others have the very limit that it spoke of.
 std::int64_t left_in(const check& c, std::size_t tier);
+
+/// receipt::of: the limiters that the check asks, with their policies and subjects, in order.
+std::uint64_t origin_of(const check& c) noexcept;
 
 /// What a store has to know to take back what the check holds.
 policies::tickets tickets_of(const check& c);

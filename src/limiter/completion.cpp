@@ -21,24 +21,30 @@ std::chrono::microseconds spread(std::chrono::microseconds pause) {
 /// Of what was counted, and can be settled: the receipt.
 void sign(check& c) {
   const bool counts = c.kind == check_kind::record || c.kind == check_kind::acquire;
-  const limiter_spec& limiter = *c.limiter;
   if (!counts || !c.answer.allowed || c.answer.source != source::store) return;
-  if (!limiter.can_settle || !c.further.empty()) return;
+  const auto can_settle = [](const term& t) { return t.limiter->can_settle; };
+  if (!c.limiter->can_settle || c.further.size() >= receipt::most_limiters ||
+      !std::all_of(c.further.begin(), c.further.end(), can_settle)) {
+    return;
+  }
   receipt& signed_one = c.answer.receipt;
   signed_one.id = std::max<std::uint64_t>(1, random_number());  // 0: no receipt
-  signed_one.of = limiter.origin_of(c.subject.view());
-  signed_one.cost = c.cost;
+  signed_one.of = origin_of(c);
+  signed_one.costs[0] = c.cost;
+  for (std::size_t i = 0; i < c.further.size(); ++i) signed_one.costs[1 + i] = c.further[i].cost;
 }
 
 /// True if the caller has a reservation that is still ahead, and no queue to sleep in; see sleepers.
 bool conclude(check& c) {
   if (c.unwanted) return false;
   apply_failure_policy(c);
-  const bool settles = c.kind == check_kind::refund || c.kind == check_kind::charge;
+  const bool settles = c.kind == check_kind::settle;
   // What these had there was a part of the question.
   if (c.ec && (settles || c.kind == check_kind::lower)) c.answer = {};
   if (c.ec) return false;
-  if (settles && c.limiter->store->may_forget()) settled_ids::of_process().add(c.once);
+  if (settles && c.once != 0 && c.limiter->store->may_forget()) {
+    settled_ids::of_process().add(c.once);
+  }
   sign(c);
   if (c.kind == check_kind::acquire && c.answer.allowed) {
     return c.answer.delay.count() > 0 && !c.from_line;

@@ -85,10 +85,6 @@ bool lowers_nothing(const check& c) {
   return true;
 }
 
-bool settles(const check& c) noexcept {
-  return c.kind == check_kind::refund || c.kind == check_kind::charge;
-}
-
 /// Whether that holds for every limiter which the check asks.
 template <class F>
 bool all_limiters(const check& c, F&& holds) {
@@ -102,20 +98,30 @@ acquire_queue* queue_of(const check& c) {
   return is_in_line ? impl_of(*c.limiter).queue.get() : nullptr;
 }
 
-/// Of a refund or charge; `answer` is the decision.
+/// Of a settlement; `answer` is the decision.
 error validate_settlement(const check& c) {
-  const error e = validate(*c.limiter, c.subject.view(), 1);
-  if (e != error{}) return e;
-  if (c.cost < 0 || c.cost > max_units) return error::invalid_cost;
-  const receipt& r = c.answer.receipt;
-  if (r.id == 0) return error{};  // it took nothing
-  const bool can = c.limiter->can_settle && r.of == c.limiter->origin_of(c.subject.view()) &&
-                   (c.kind == check_kind::charge || c.cost <= r.cost);
-  return can ? error{} : error::cannot_settle;
+  const auto validate_term = [](const limiter_spec& l, std::string_view subject,
+                                std::int64_t actual) {
+    const error e = validate(l, subject, 1);
+    return e == error{} && (actual < 0 || actual > max_units) ? error::invalid_cost : e;
+  };
+  if (const error e = validate_term(*c.limiter, c.subject.view(), c.cost); e != error{}) return e;
+  for (const term& t : c.further) {
+    if (const error e = validate_term(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
+  }
+  if (c.further.size() >= receipt::most_limiters) return error::cannot_settle;
+  if (const receipt& r = c.answer.receipt; r.id != 0) {  // else it took nothing
+    const auto can_settle = [](const limiter_spec& l) { return l.can_settle; };
+    const auto is_cost = [](std::int64_t cost) { return cost >= 0 && cost <= max_units; };
+    const bool can = all_limiters(c, can_settle) && r.of == origin_of(c) &&
+                     std::all_of(r.costs.begin(), r.costs.end(), is_cost);
+    if (!can) return error::cannot_settle;
+  }
+  return c.further.empty() ? error{} : validate_together(c);
 }
 
 error validate(const check& c) {
-  if (settles(c)) return validate_settlement(c);
+  if (c.kind == check_kind::settle) return validate_settlement(c);
   if (c.kind == check_kind::reset) return validate(*c.limiter, c.subject.view(), 1);
   if (c.kind == check_kind::cool_down || c.kind == check_kind::lower) {
     return c.limiter->has_cool_down ? validate(*c.limiter, c.subject.view(), 1)
@@ -128,6 +134,22 @@ error validate(const check& c) {
   const auto can_book = [](const limiter_spec& l) { return l.can_book; };
   if (c.kind == check_kind::acquire && !all_limiters(c, can_book)) return error::cannot_wait;
   return c.further.empty() ? error{} : validate_together(c);
+}
+
+/// From what the call really cost to what is given back, for each limiter.
+void prepare_settlement(check& c) {
+  const receipt r = c.answer.receipt;
+  c.once = r.id;
+  // It took nothing, or all has been done: no marker that the store may have lost is asked.
+  if (c.once != 0 && settled_ids::of_process().contains(c.once)) c.once = 0;
+  const auto amount = [&](std::size_t i, std::int64_t actual) {
+    return c.once == 0 ? 0 : r.costs[i] - actual;
+  };
+  c.cost = amount(0, c.cost);
+  for (std::size_t i = 0; i < c.further.size(); ++i) {
+    c.further[i].cost = amount(1 + i, c.further[i].cost);
+  }
+  if (c.once == 0) c.answer = {};
 }
 
 }  // namespace
@@ -144,15 +166,13 @@ void start_check(check& c) {
                    : std::chrono::microseconds{0};
   if (c.kind == check_kind::lower && lowers_nothing(c)) c.answer.allowed = true;
   // A response that asks for no pause, or nothing to lower.
-  const bool is_answered = !settles(c) && c.answer.allowed;
-  if (settles(c)) {
-    c.once = c.answer.receipt.id;
-    // It took nothing, or all has been done: no marker that the store may have lost is asked.
-    if (c.once == 0 || settled_ids::of_process().contains(c.once)) {
-      c.kind = check_kind::look;
-      c.once = 0;
+  const bool is_answered = c.kind != check_kind::settle && c.answer.allowed;
+  if (c.kind == check_kind::settle) {
+    if (c.ec) {
+      c.answer = {};
+    } else {
+      prepare_settlement(c);
     }
-    if (c.ec || c.kind == check_kind::look) c.answer = {};
   }
   if (c.ec || is_answered) {  // nothing to ask the store
     c.stage = check_stage::done;

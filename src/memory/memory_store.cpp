@@ -73,8 +73,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
   /// Whether a shard has a way of its own for it if there is only one key.
   static bool is_simple(detail::check_kind kind) noexcept {
     using enum detail::check_kind;
-    return kind != acquire && kind != give_back && kind != refund && kind != charge &&
-           kind != look && kind != lower;
+    return kind != acquire && kind != give_back && kind != settle && kind != lower;
   }
 
   void answer(detail::check& c) {
@@ -112,9 +111,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
       case detail::check_kind::cool_down:
       case detail::check_kind::acquire:
       case detail::check_kind::give_back:
-      case detail::check_kind::refund:
-      case detail::check_kind::charge:
-      case detail::check_kind::look:
+      case detail::check_kind::settle:
       case detail::check_kind::lower:
       case detail::check_kind::watch:
         break;
@@ -151,15 +148,13 @@ class memory_store final : public detail::store_backend, public detail::shutdown
       case detail::check_kind::give_back:
         c.ec = home.give_back_all(asked, clock, detail::tickets_of(c));
         break;
-      case detail::check_kind::refund:
-      case detail::check_kind::charge:
-        c.ec = home.settle_all(asked, clock, detail::tickets_of(c),
-                               {c.kind == detail::check_kind::charge, c.answer.receipt.id,
-                                detail::matters_until(c.answer)},
-                               c.answer);
-        break;
-      case detail::check_kind::look:
-        c.answer = home.look_all(asked, clock);
+      case detail::check_kind::settle:
+        if (c.once == 0) {
+          c.answer = home.look_all(asked, clock);
+        } else {
+          c.ec = home.settle_all(asked, clock, detail::tickets_of(c),
+                                 {c.once, detail::matters_until(c.answer)}, c.answer);
+        }
         break;
       case detail::check_kind::lower:
         c.ec = home.lower_all(asked, clock, c.answer);

@@ -95,19 +95,17 @@ class shard {
   error_code give_back_all(std::span<const place> places, const Clock& clock,
                            const policies::tickets& tickets) {
     return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
-      policies::give_back_all(tiers, now, tickets);
+      policies::settle_all(tiers, now, tickets);
     });
   }
 
-  /// What is settled: whether it charges, the decision's id, and until when that is remembered at
-  /// the least.
+  /// What is settled: the decision's id, and until when that is remembered at the least.
   struct settlement {
-    bool charges;
     std::uint64_t id;
     policies::instant remember;
   };
 
-  /// Gives `cost` back to all of them, or charges it to all of them, once.
+  /// Gives each place's cost back, or charges it if it is below zero, once.
   /// error::settlements_full, with nothing done, if it could not be remembered that it was.
   template <class Clock>
   error_code settle_all(std::span<const place> places, const Clock& clock,
@@ -119,11 +117,7 @@ class shard {
         unsettled = error::settlements_full;
         return;
       }
-      if (is_first && what.charges) {
-        policies::charge_all(tiers, now);
-      } else if (is_first && tiers.front().cost > 0) {
-        policies::give_back_all(tiers, now, tickets);
-      }
+      if (is_first) policies::settle_all(tiers, now, tickets);
       answer = policies::settled(tiers, now, is_first);
     };
     const error_code ec = change_all(places, clock, settle);

@@ -247,13 +247,27 @@ std::vector<std::int64_t> found_in(std::span<const tier<any_state>> tiers, insta
   return all;
 }
 
-void give_back_all(std::span<const tier<any_state>> tiers, instant clock, const tickets& all) {
+template <class Kernel>
+void charge(const Kernel& k, typename Kernel::state& s, instant clock, units cost) {
+  if constexpr (requires { k.endless(); }) {
+    const Kernel endless = k.endless();
+    // What is booked ahead comes first.
+    const decision d = endless.fetch(s, clock, cost);
+    endless.record(s, moment(clock, (d.at + d.retry_after).time_since_epoch().count()), cost);
+  } else {
+    k.charge(s, clock, cost);
+  }
+}
+
+void settle_all(std::span<const tier<any_state>> tiers, instant clock, const tickets& all) {
   std::size_t i = 0;
   const auto kernel_of = [](const tier<any_state>& one) -> const kernel& { return *one.rules; };
   each_ticket(all, tiers, kernel_of, [&]<class Kernel>(const Kernel& k, const ticket& t) {
     const tier<any_state>& one = tiers[i++];
     if constexpr (Kernel::can_settle) {
-      k.give_back(std::get<typename Kernel::state>(*one.state), clock, t, one.cost);
+      auto& state = std::get<typename Kernel::state>(*one.state);
+      if (one.cost > 0) k.give_back(state, clock, t, one.cost);
+      if (one.cost < 0) charge(k, state, clock, -one.cost);
     }
   });
 }
@@ -269,23 +283,6 @@ kernel charging(const kernel& k) {
         return one;
       },
       k);
-}
-
-void charge_all(std::span<const tier<any_state>> tiers, instant clock) {
-  for (const tier<any_state>& one : tiers) {
-    with_state(one, [&]<class Kernel>(const Kernel& k, auto& s) {
-      if constexpr (requires { k.endless(); }) {
-        const Kernel endless = k.endless();
-        // What is booked ahead comes first.
-        const decision d = endless.fetch(s, clock, one.cost);
-        endless.record(s, moment(clock, (d.at + d.retry_after).time_since_epoch().count()),
-                       one.cost);
-      } else if constexpr (Kernel::can_settle) {
-        k.charge(s, clock, one.cost);
-      }
-      return decision{};
-    });
-  }
 }
 
 void lower_all(std::span<const tier<any_state>> tiers, instant clock) {

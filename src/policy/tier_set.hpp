@@ -93,11 +93,18 @@ void each_ticket(const tickets& all, const Range& kernels, Projection&& kernel_o
 /// The states, as the kernels' scripts would reply with them. Zeros of a kernel that does not tell.
 std::vector<std::int64_t> found_in(std::span<const tier<any_state>> tiers, instant clock);
 
-/// Takes a counted request back from each, as far as it can be.
-void give_back_all(std::span<const tier<any_state>> tiers, instant clock, const tickets& all);
+/// What is done to a counted request at one of its tiers. policy/lua/settle.lua has the same numbers.
+enum class settle_act : std::int64_t { look = 0, give_back = 1, charge = 2, lower = 3 };
 
-/// Counts in each, beyond its limit if it must: at the first time at which it would pass without one.
-void charge_all(std::span<const tier<any_state>> tiers, instant clock);
+/// What settle_all() does with that as a tier's cost.
+constexpr settle_act act_of(units cost) noexcept {
+  return cost > 0 ? settle_act::give_back : cost < 0 ? settle_act::charge : settle_act::look;
+}
+
+/// Settles a counted request, at each tier by the tier's cost. Above zero, so much is taken back,
+/// as far as it can be. Below zero, so much is charged: counted at the first time at which it would
+/// pass without a limit.
+void settle_all(std::span<const tier<any_state>> tiers, instant clock, const tickets& all);
 
 /// Counts as much in each as leaves no more than its tier's cost.
 void lower_all(std::span<const tier<any_state>> tiers, instant clock);

@@ -41,12 +41,8 @@ script_call::purpose purpose_of(check_kind kind) {
       return script_call::purpose::acquire;
     case check_kind::give_back:
       return script_call::purpose::give_back;
-    case check_kind::refund:
-      return script_call::purpose::refund;
-    case check_kind::charge:
-      return script_call::purpose::charge;
-    case check_kind::look:
-      return script_call::purpose::look;
+    case check_kind::settle:
+      return script_call::purpose::settle;
     case check_kind::lower:
       return script_call::purpose::lower;
     case check_kind::renew:
@@ -68,9 +64,7 @@ bool has_room_for_turn(const script_call& c) {
 bool merges(const check& c) {
   switch (c.kind) {
     case check_kind::give_back:
-    case check_kind::refund:
-    case check_kind::charge:
-    case check_kind::look:
+    case check_kind::settle:
     case check_kind::lower:
     case check_kind::renew:
     case check_kind::leave:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include "policy/tier_set.hpp"
 #include "redis/error_reply.hpp"
@@ -176,7 +177,8 @@ bool read_settlement(script_call& c, const reply_view& reply, std::vector<std::i
   numbers.resize(2 + reply_width(c));
   if (!reply.integers(numbers) || !policies::is_instant(numbers[0])) return false;
   if (numbers[1] < 0 || numbers[1] > 1) return false;
-  const bool done = numbers[1] == 1 && c.what != script_call::purpose::look;
+  const bool remembered = c.remember > 0 || c.what == script_call::purpose::lower;
+  const bool done = numbers[1] == 1 && remembered;
   const found_states found(c, std::span<const std::int64_t>(numbers).subspan(2));
   for (detail::check& waiting : c.keys.front().checks) {
     if (found.ours()) {
@@ -188,66 +190,81 @@ bool read_settlement(script_call& c, const reply_view& reply, std::vector<std::i
   return true;
 }
 
-/// What the script of settlements is to do.
-std::int64_t act_of(const script_call& c) {
-  if (c.what == script_call::purpose::charge) return 1;
-  if (c.what == script_call::purpose::lower) return 3;
-  if (c.what == script_call::purpose::look) return 2;
-  return c.what == script_call::purpose::refund && c.tiers.front().cost == 0 ? 2 : 0;
+const policies::kernel& kernel_of(const call_tier& t) { return t.kernel; }
+
+/// Lua counts from one. It is negative if whoever passes waits until the bucket is empty.
+std::int64_t number_of(const policies::kernel& kernel) {
+  const auto number = static_cast<std::int64_t>(kernel.index() + 1);
+  const auto* meter = std::get_if<policies::meter>(&kernel);
+  return meter != nullptr && meter->is_spaced() ? -number : number;
 }
 
-/// Whether the script hears at each tier what is known of the request.
-bool gives_back(const script_call& c) { return c.settles() && act_of(c) == 0; }
-
-const policies::kernel& kernel_of(const call_tier& t) { return t.kernel; }
+/// Calls f with each number that policy/lua/settle.lua takes.
+template <class F>
+void each_settlement_number(const script_call& c, F&& f) {
+  using policies::settle_act;
+  for (const std::int64_t value : {c.remember, c.tickets.turn, c.tickets.counted}) f(value);
+  f(static_cast<std::int64_t>(c.tiers.size()));
+  std::size_t i = 0;
+  policies::each_ticket(c.tickets, c.tiers, kernel_of, [&](const auto&, const policies::ticket& t) {
+    const call_tier& tier = c.tiers[i++];
+    const bool lowers = c.what == script_call::purpose::lower;
+    const settle_act act = lowers ? settle_act::lower : policies::act_of(tier.cost);
+    f(number_of(tier.kernel));
+    f(static_cast<std::int64_t>(act));
+    // To look, some cost has to be named.
+    const std::int64_t cost = lowers ? tier.cost : std::max<std::int64_t>(1, std::abs(tier.cost));
+    const policies::kernel asked = act == settle_act::charge ? policies::charging(tier.kernel)
+                                                             : tier.kernel;
+    std::visit(
+        [&](const auto& kernel) {
+          // Named: a temporary would be gone before the first value is read.
+          const policies::script_arguments constants = kernel.arguments(cost);
+          for (const std::int64_t value : constants.values()) f(value);
+        },
+        asked);
+    if (act != settle_act::give_back) return;
+    f(static_cast<std::int64_t>(t.numbers()));
+    t.each_number(f);
+  });
+}
 
 /// What the script takes before the counts.
 void write_constants(command_writer& writer, const script_call& c) {
   const bool names_kernels = c.script() >= all_or_nothing;
   if (c.what == script_call::purpose::acquire) writer.arg(c.max_wait);
-  if (c.settles()) {
-    writer.arg(c.remember).arg(act_of(c)).arg(c.tickets.turn).arg(c.tickets.counted);
-  }
   if (names_kernels) writer.arg(static_cast<std::int64_t>(c.tiers.size()));
   for (const call_tier& t : c.tiers) {
-    // Lua counts from one. It is negative if whoever passes waits until the bucket is empty.
-    const auto number = static_cast<std::int64_t>(t.kernel.index() + 1);
-    const auto* meter = std::get_if<policies::meter>(&t.kernel);
-    const bool spaced = meter != nullptr && meter->is_spaced();
-    if (names_kernels) writer.arg(spaced ? -number : number);
-    const std::int64_t least = c.what == script_call::purpose::lower ? 0 : 1;
-    const std::int64_t cost = std::max(least, t.cost);
-    const auto write = [&](const auto& kernel) {
-      // Named: a temporary would be gone before the first value is read.
-      const policies::script_arguments constants = kernel.arguments(cost);
-      for (const std::int64_t value : constants.values()) writer.arg(value);
-    };
-    if (c.what == script_call::purpose::charge) {
-      std::visit(write, policies::charging(t.kernel));
-    } else {
-      std::visit(write, t.kernel);
-    }
+    if (names_kernels) writer.arg(number_of(t.kernel));
+    std::visit(
+        [&](const auto& kernel) {
+          // Named: a temporary would be gone before the first value is read.
+          const policies::script_arguments constants = kernel.arguments(t.cost);
+          for (const std::int64_t value : constants.values()) writer.arg(value);
+        },
+        t.kernel);
   }
-  if (!gives_back(c)) return;
-  policies::each_ticket(c.tickets, c.tiers, kernel_of, [&](const auto&, const policies::ticket& t) {
-    writer.arg(static_cast<std::int64_t>(t.numbers()));
-    t.each_number([&](std::int64_t value) { writer.arg(value); });
-  });
 }
 
 std::size_t constants_of(const script_call& c) {
   std::size_t count = c.script() >= all_or_nothing ? 1 + c.tiers.size() : 0;
   if (c.what == script_call::purpose::acquire) count += 1;
-  if (c.settles()) count += 4;
   for (const call_tier& t : c.tiers) {
     count += std::visit([](const auto& k) { return std::decay_t<decltype(k)>::script_constants; },
                         t.kernel);
   }
-  if (gives_back(c)) {
-    policies::each_ticket(c.tickets, c.tiers, kernel_of,
-                          [&](const auto&, const policies::ticket& t) { count += 1 + t.numbers(); });
-  }
   return count;
+}
+
+/// What is settled is one subject's, or that of one set of limiters.
+void write_settlement(command_writer& writer, const script_call& c, std::size_t keys,
+                      std::string& scratch) {
+  std::size_t numbers = 0;
+  each_settlement_number(c, [&](std::int64_t) { ++numbers; });
+  writer.begin(3 + keys + numbers);
+  writer.arg("EVALSHA").arg(scripts()[settlement].sha).arg(static_cast<std::int64_t>(keys));
+  write_keys(writer, c, scratch);
+  each_settlement_number(c, [&](std::int64_t value) { writer.arg(value); });
 }
 
 }  // namespace
@@ -260,6 +277,7 @@ void write_call(std::string& out, const script_call& c, std::string& scratch) {
     write_keys(writer, c, scratch);
     return;
   }
+  if (c.settles()) return write_settlement(writer, c, keys, scratch);
   const bool looks_only = c.what == script_call::purpose::fetch;
   // Counts are left out from the first run of ones to the end.
   std::size_t counts = c.keys.size();

@@ -27,7 +27,7 @@ struct call_key {
 /// What a call asks of each of its subjects: one kernel, or several that pass all or nothing.
 struct call_tier {
   policies::kernel kernel;
-  std::int64_t cost;
+  std::int64_t cost;  // settle, give_back: as policies::settle_all
 };
 
 /// One command on the wire, and who waits for its reply: a script call for some subjects of one limiter (or one set of
@@ -40,9 +40,7 @@ struct script_call {
     cool_down,
     acquire,
     give_back,
-    refund,
-    charge,
-    look,
+    settle,
     lower,
     load,
     upkeep,
@@ -55,7 +53,7 @@ struct script_call {
   std::vector<call_key> keys;
   std::size_t places = 0;          // the counts of all keys
   std::int64_t max_wait = 0;       // acquire: microseconds
-  policies::tickets tickets{};     // give_back, refund
+  policies::tickets tickets{};     // give_back, settle
   policies::instant remember = 0;  // until when it is remembered that it was done; 0: it is not
   std::size_t end = 0;             // where it ends in the write that carries it
   std::uint32_t loads = 0;         // how often its script had been loaded before it
@@ -63,8 +61,7 @@ struct script_call {
   bool sent_alone = false;  // no other call was under way
 
   static constexpr bool settles(purpose what) noexcept {
-    return what == purpose::give_back || what == purpose::refund || what == purpose::charge ||
-           what == purpose::look || what == purpose::lower;
+    return what == purpose::give_back || what == purpose::settle || what == purpose::lower;
   }
   bool settles() const noexcept { return settles(what); }
 

@@ -100,8 +100,8 @@ const char* text_of(int value) noexcept {
       return "nobody can wait for this limiter, which would count each time that it is asked: "
              "use no count_refused";
     case error::cannot_settle:
-      return "this decision cannot be settled here: pass it to the limiter that made it, with the "
-             "same subject and policy, and no more than it took; and use no count_refused";
+      return "this decision cannot be settled here: pass it to the limiters that made it (four at "
+             "most), with the same subjects and policies in the same order; use no count_refused";
     case error::timed_out:
       return "the deadline passed before the check was sent, nothing was counted: look whether a "
              "Redis or Valkey server answers at the store's address, or allow more time";

@@ -62,6 +62,7 @@ void sleepers::leave(check& c, error_code why) {
   if (c.answer.source == source::fallback) return;  // booked in this process, which goes on alone
   const check* const booked[] = {&c};
   returned_.add(executor_, booked);
+  c.answer.receipt = {};  // all of it goes back: nothing is left to settle
 }
 
 /// Its turn has come. In a cool-down that this process knows of it sleeps until the end; or is refused, if that is beyond

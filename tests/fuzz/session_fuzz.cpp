@@ -28,6 +28,9 @@ constexpr auto reply_widths = []<std::size_t... I>(std::index_sequence<I...>) {
 
 constexpr int server_time = 5'000'000;
 
+const std::string act_of_giving_back = std::to_string(
+    static_cast<std::int64_t>(weir::policies::settle_act::give_back));
+
 constexpr auto script_constants = []<std::size_t... I>(std::index_sequence<I...>) {
   return std::array{std::variant_alternative_t<I, kernel>::script_constants...};
 }(std::make_index_sequence<weir::redis::all_or_nothing>());
@@ -67,19 +70,20 @@ struct server {
     const bool settles = script == settlement;
     const bool remembers = settles && words[at] != "0";
     if (remembers) --keys;
-    at += script == turns ? 1 : settles ? 7 : 0;
+    at += script == turns ? 1 : settles ? 3 : 0;
     const std::size_t tiers = std::stoul(words[at++]);
     std::size_t width = 0;
     for (std::size_t t = 0; t < tiers; ++t) {
       const auto one = static_cast<std::size_t>(std::abs(std::stol(words[at]))) - 1;
       width += reply_widths[one];
+      const bool gives_back = settles && words[++at] == act_of_giving_back;
       at += 1 + script_constants[one];
+      if (gives_back) at += 1 + std::stoul(words[at]);  // what is known of the request there
     }
     std::vector<int> numbers;
     const auto add_state = [&] { numbers.insert(numbers.end(), width, value); };
     if (settles) numbers.push_back(value & 1);
     for (std::size_t first = 0; first < keys; first += tiers) {
-      if (settles && !remembers) break;
       // Equal checks come together, and of turns each has an answer.
       const std::size_t places = script == turns && at < words.size() ? std::stoul(words[at++]) : 1;
       for (std::size_t i = 0; i < places; ++i) {
@@ -218,8 +222,7 @@ std::string_view subject_of(std::uint8_t how) { return std::string_view("abc").s
 
 check_kind kind_of(std::uint8_t how, const weir::detail::limiter_spec& of) {
   return how >= 250                  ? check_kind::reset
-         : how >= 240                ? check_kind::charge
-         : how >= 230                ? check_kind::refund
+         : how >= 230                ? check_kind::settle
          : how >= 215 && of.can_book ? check_kind::acquire
          : how >= 200                ? check_kind::fetch
                                      : check_kind::record;
@@ -297,7 +300,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         auto& c = d.checks.emplace_back(core, subject_of(how), 1 + how % 2, kind_of(how, *core),
                                         1ms * (1 + how));
         c.max_wait = 1ms * (how % 4);
-        if (c.kind == check_kind::refund || c.kind == check_kind::charge) c.answer.receipt.id = how;
+        if (c.kind == check_kind::settle) {
+          c.once = how;
+          if (how >= 240) c.cost = -c.cost;
+        }
         d.core.submit(c, d.now);
         break;
       }

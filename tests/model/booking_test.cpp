@@ -244,13 +244,11 @@ class turn_trace {
     taken_.erase(chosen);
     const policies::tickets known = policies::tickets_of(r.said, r.found);
     auto costs_now = std::exchange(asked_.costs, r.costs);
-    std::vector<std::int64_t> arguments{0, 0, known.turn, known.counted};
-    asked_.append_constants(arguments);
-    asked_.append_tickets(arguments, known);
+    const auto arguments = asked_.settlement(0, known);
     f_.returns.set_clock(now_);
     const auto numbers = asked_.run(f_.client, f_.returns, arguments, 1, 2 + asked_.width());
     auto found = asked_.restore(std::span(numbers).subspan(2));
-    policies::give_back_all(asked_.tiers(states_), now_, known);
+    policies::settle_all(asked_.tiers(states_), now_, known);
     compare(policies::settled<any_state>(asked_.tiers(states_), now_, true),
             policies::settled<any_replay>(asked_.tiers(found), now_, true));
     asked_.costs = std::move(costs_now);

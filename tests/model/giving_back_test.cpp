@@ -53,7 +53,7 @@ enum class limiters { one, of_equal_rates, of_any_rates };
 class trace {
  public:
   trace(test::random_source& random, limiters which, bool spaced, bool steps_back)
-      : random_(random), steps_back_(steps_back) {
+      : random_(random), steps_back_(steps_back), of_any_rates_(which == limiters::of_any_rates) {
     const std::size_t count = random.one_in(2) ? 1 : static_cast<std::size_t>(random.between(2, 3));
     for (std::size_t i = 0; i < count; ++i) {
       shape& s = bases_.emplace_back(random_meter(spaced && random.one_in(3)));
@@ -95,7 +95,7 @@ class trace {
     replay();
   }
 
-  std::int64_t taken = 0, booked = 0, returned = 0, came_back = 0;
+  std::int64_t taken = 0, booked = 0, returned = 0, came_back = 0, mixed = 0;
 
  private:
   struct shape {
@@ -178,7 +178,7 @@ class trace {
     request r{};
     const asker& a = some_asker(r.by);
     r.costs = some_costs(a);
-    policies::charge_all(a.tiers(states_, r.costs), now_);
+    policies::settle_all(a.tiers(states_, negated(r.costs)), now_, {});
     r.clock = r.turn = now_;
     r.charged = r.is_settled = true;
     all_.push_back(std::move(r));
@@ -196,16 +196,40 @@ class trace {
     if (random_.one_in(3) && r.turn == r.clock) {
       for (std::int64_t& cost : costs) cost = random_.between(1, cost);
     }
+    request charged{};
+    if (random_.one_in(3) && r.turn == r.clock) charged = charge_some(r, costs);
     const auto tiers = askers_[r.by].tiers(states_, costs);
     const auto before = sums();
-    policies::give_back_all(tiers, now_, policies::tickets_of(r.said, std::move(r.found)));
+    policies::settle_all(tiers, now_, policies::tickets_of(r.said, std::move(r.found)));
     const auto after = sums();
     ++returned;
     came_back += before != after;
-    for (std::size_t i = 0; i < after.size(); ++i) {
-      if (after[i] > before[i]) fail("a refund takes more");
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+      const std::size_t state = askers_[r.by].states[i];
+      if (costs[i] >= 0 && after[state] > before[state]) fail("a refund takes more");
+      r.costs[i] -= std::max<std::int64_t>(0, costs[i]);
     }
-    for (std::size_t i = 0; i < costs.size(); ++i) r.costs[i] -= costs[i];
+    if (!charged.costs.empty()) all_.push_back(std::move(charged));
+  }
+
+  /// At some of the tiers the call cost what it took, or more; that is said as another request.
+  request charge_some(const request& r, std::vector<std::int64_t>& costs) {
+    request more{r.by, now_, now_, {}, {}, {}, true, true};
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+      std::int64_t& cost = costs[i];
+      // A debt of more than a bucket is cut by one of another rate (see of_another_rate).
+      const std::int64_t ceiling = std::get<policies::meter>(askers_[r.by].kernels[i]).ceiling();
+      const std::int64_t most = of_any_rates_ ? std::min<std::int64_t>(ceiling, 6) : 6;
+      if (random_.one_in(2)) cost = random_.one_in(2) ? 0 : -random_.between(1, most);
+      more.costs.push_back(std::max<std::int64_t>(0, -cost));
+      mixed += cost < 0;
+    }
+    return more;
+  }
+
+  static std::vector<std::int64_t> negated(std::vector<std::int64_t> costs) {
+    for (std::int64_t& cost : costs) cost = -cost;
+    return costs;
   }
 
   std::vector<instant> sums() const {
@@ -223,9 +247,9 @@ class trace {
         for (std::size_t k = 0; k < a.kernels.size(); ++k) {
           if (a.states[k] != i || r.costs[k] == 0) continue;
           const policies::kernel lax = with_slack(a.kernels[k]);
-          const policies::tier<any_state> one[] = {{&lax, &s, r.costs[k]}};
+          const policies::tier<any_state> one[] = {{&lax, &s, r.charged ? -r.costs[k] : r.costs[k]}};
           if (r.charged) {
-            policies::charge_all(one, r.clock);
+            policies::settle_all(one, r.clock, {});
             continue;
           }
           const decision d = policies::record_all<any_state>(one, {r.clock, r.turn});
@@ -260,6 +284,7 @@ class trace {
 
   test::random_source& random_;
   const bool steps_back_;
+  const bool of_any_rates_;
   std::vector<shape> bases_;
   std::vector<asker> askers_;
   std::vector<any_state> states_;
@@ -273,7 +298,7 @@ class trace {
 
 void check_traces(limiters which, bool spaced, bool steps_back, std::uint32_t stream) {
   test::random_source random(test::run_seed(), stream);
-  std::int64_t taken = 0, booked = 0, returned = 0, came_back = 0;
+  std::int64_t taken = 0, booked = 0, returned = 0, came_back = 0, mixed = 0;
   for (int steps = 0; steps < steps_wanted / 4; steps += steps_per_trace) {
     trace t(random, which, spaced, steps_back);
     t.run();
@@ -281,12 +306,15 @@ void check_traces(limiters which, bool spaced, bool steps_back, std::uint32_t st
     booked += t.booked;
     returned += t.returned;
     came_back += t.came_back;
+    mixed += t.mixed;
   }
   BOOST_TEST_MESSAGE(taken << " recorded, " << booked << " booked ahead, " << returned
-                           << " given back, of which " << came_back << " changed a state");
+                           << " given back, of which " << came_back << " changed a state; " << mixed
+                           << " tiers charged with them");
   BOOST_TEST(taken > steps_wanted / 80);
   BOOST_TEST(booked > steps_wanted / 400);
   BOOST_TEST(came_back > steps_wanted / 80);
+  BOOST_TEST(mixed > steps_wanted / 400);
 }
 
 }  // namespace
@@ -314,11 +342,11 @@ BOOST_AUTO_TEST_CASE(a_queue_of_few_microseconds_a_unit_gives_back_its_last_only
       const auto state = [&] { return std::get<policies::meter::state>(s); };
       const auto before = state();
       const policies::tier<any_state> one[] = {{&k, &s, cost}};
-      policies::give_back_all(one, now, policies::tickets_of(first));
+      policies::settle_all(one, now, policies::tickets_of(first));
       BOOST_TEST_REQUIRE((state() == before), "WEIR_TEST_SEED=" << test::run_seed());
       const auto found = state();
       const decision last = ask(cost, now);
-      policies::give_back_all(one, now, policies::tickets_of(last));
+      policies::settle_all(one, now, policies::tickets_of(last));
       BOOST_TEST_REQUIRE((state() == found), "WEIR_TEST_SEED=" << test::run_seed());
     }
   }

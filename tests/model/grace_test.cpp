@@ -44,13 +44,11 @@ class both {
 
   void refund(std::int64_t now, const decision& said) {
     const policies::tickets known = policies::tickets_of(said);
-    std::vector<std::int64_t> arguments{0, 0, known.turn, known.counted};
-    asked_.append_constants(arguments);
-    asked_.append_tickets(arguments, known);
+    const auto arguments = asked_.settlement(0, known);
     settlements_.set_clock(now);
     settlements_.forget_ttl("k");
     asked_.run(client_, settlements_, arguments, 1, 2 + asked_.width());
-    policies::give_back_all(asked_.tiers(states_), now, known);
+    policies::settle_all(asked_.tiers(states_), now, known);
   }
 
   std::int64_t ttl() { return settlements_.requested_ttl("k").value_or(-1); }

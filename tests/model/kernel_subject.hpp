@@ -41,7 +41,7 @@ class kernel_subject {
   }
   void give_back(std::int64_t now, const turn& t) {
     const policies::tier<policies::any_state> only[] = {{&kernel_, &state_, t.cost}};
-    policies::give_back_all(only, now, t.known);
+    policies::settle_all(only, now, t.known);
   }
   std::int64_t ceiling() const {
     return std::visit([](const auto& k) { return k.ceiling(); }, kernel_);

@@ -75,13 +75,11 @@ class long_log {
   void give_back(std::int64_t now, std::size_t which, std::int64_t cost) {
     asked_.costs[0] = cost;
     const policies::tickets known = policies::tickets_of(kept_[which].said);
-    std::vector<std::int64_t> arguments{0, 0, known.turn, known.counted};
-    asked_.append_constants(arguments);
-    asked_.append_tickets(arguments, known);
+    const auto arguments = asked_.settlement(0, known);
     f_.settlements.set_clock(now);
     const auto numbers = asked_.run(f_.client, f_.settlements, arguments, 1, 2 + asked_.width());
     auto found = asked_.restore(std::span(numbers).subspan(2));
-    policies::give_back_all(asked_.tiers(states_), now, known);
+    policies::settle_all(asked_.tiers(states_), now, known);
     compare(policies::settled<any_state>(asked_.tiers(states_), now, true),
             policies::settled<any_replay>(asked_.tiers(found), now, true));
     kept_[which].cost -= cost;

@@ -464,9 +464,7 @@ BOOST_AUTO_TEST_CASE(a_refund_in_a_log_of_ten_thousand_takes_out_its_own_entry) 
   const auto refund = [&](std::int64_t i) {
     model::tier_script sent{{policies::compile(p)}, {1}, {"k"}};
     const policies::tickets known = policies::tickets_of(said.at(i));
-    std::vector<std::int64_t> arguments{now + 1'000'000, 0, known.turn, known.counted};
-    sent.append_constants(arguments);
-    sent.append_tickets(arguments, known);
+    const auto arguments = sent.settlement(now + 1'000'000, known);
     sent.keys.push_back("settled" + std::to_string(i));
     settlements.set_clock(now);
     return sent.run(client, settlements, arguments, 1, 2 + sent.width())[1];

@@ -1,5 +1,6 @@
-// What is counted and then settled: the kernels in C++ and the script in a real server do the same; what is given back is
-// never more than was taken, what is charged is counted, and what a vendor says is left lowers what is left here.
+// What is counted and then settled, each tier with a cost of its own: the kernels in C++ and the
+// script in a real server do the same; what is given back is never more than was taken, what is
+// charged is counted, and what a vendor says is left lowers what is left here.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -104,7 +105,8 @@ class settled_trace {
     for (const std::string& key : asked_.keys) f_.client.must("DEL", key);
   }
 
-  std::int64_t allowed = 0, refused = 0, refunds = 0, charges = 0, repeats = 0, lowered = 0;
+  std::int64_t allowed = 0, refused = 0, refunds = 0, charges = 0, mixed = 0, repeats = 0,
+               lowered = 0;
 
  private:
   struct request {
@@ -160,39 +162,49 @@ class settled_trace {
     request& r = taken_[static_cast<std::size_t>(last - f_.random.magnitude(last + 1) + 1)];
     const bool again = !r.marker.empty();
     if (!again) r.marker = "k" + std::to_string(number_) + ":s" + std::to_string(step_);
-    const bool charge = f_.random.one_in(4);
 
     model::tier_script settling = asked_;
-    settling.costs.clear();
-    for (std::size_t i = 0; i < r.costs.size(); ++i) {
-      const std::int64_t most = charge ? max_units : std::max<std::int64_t>(1, r.costs[i]);
-      settling.costs.push_back(f_.random.one_in(2) && !charge ? most : f_.random.magnitude(most));
-    }
+    settling.costs = amounts(r.costs);
     const policies::tickets known = policies::tickets_of(r.said);
-
-    // Endless ones for the script only.
+    const auto arguments = settling.settlement(now_ + span_, known);
     model::tier_script sent = settling;
-    if (charge) {
-      for (policies::kernel& k : sent.kernels) k = policies::charging(k);
-    }
     sent.keys.push_back(r.marker);
-    std::vector<std::int64_t> arguments{now_ + span_, charge ? 1 : 0, known.turn, known.counted};
-    sent.append_constants(arguments);
-    if (!charge) sent.append_tickets(arguments, known);
     f_.settlements.set_clock(now_);
     const auto numbers = sent.run(f_.client, f_.settlements, arguments, 1, 2 + sent.width());
     auto found = settling.restore(std::span(numbers).subspan(2));
 
     const auto here = settling.tiers(states_);
-    if (!again && charge) policies::charge_all(here, now_);
-    if (!again && !charge) policies::give_back_all(here, now_, known);
+    if (!again) policies::settle_all(here, now_, known);
     const decision d = policies::settled<any_state>(here, now_, !again);
     compare(d, policies::settled<any_replay>(settling.tiers(found), now_, numbers[1] == 1));
     clock_->hear(d);
 
-    (again ? repeats : charge ? charges : refunds) += 1;
-    if (again || charge) return;
-    for (std::size_t i = 0; i < r.costs.size(); ++i) r.costs[i] -= settling.costs[i];
+    const auto [least, most] = std::ranges::minmax(settling.costs);
+    repeats += again;
+    refunds += !again && least > 0;
+    charges += !again && most < 0;
+    mixed += !again && least < 0 && most > 0;
+    if (again) return;
+    for (std::size_t i = 0; i < r.costs.size(); ++i) {
+      r.costs[i] -= std::max<std::int64_t>(0, settling.costs[i]);
+    }
+  }
+
+  /// What each tier gives back, or is charged: all, none or some of them.
+  std::vector<std::int64_t> amounts(const std::vector<std::int64_t>& taken) {
+    std::vector<std::int64_t> all;
+    const bool mixes = f_.random.one_in(2), charges_all = f_.random.one_in(4);
+    for (const std::int64_t cost : taken) {
+      if (mixes && f_.random.one_in(4)) {
+        all.push_back(0);
+      } else if (mixes ? f_.random.one_in(2) : charges_all) {
+        all.push_back(-f_.random.magnitude(max_units));
+      } else {
+        const std::int64_t most = std::max<std::int64_t>(1, cost);
+        all.push_back(f_.random.one_in(2) ? most : f_.random.magnitude(most));
+      }
+    }
+    return all;
   }
 
   /// To what a vendor says is left.
@@ -203,8 +215,7 @@ class settled_trace {
       left.costs[i] = f_.random.one_in(4) ? 0 : f_.random.magnitude(ceilings_[i]);
       before.push_back(remaining(i));
     }
-    std::vector<std::int64_t> arguments{0, 3, 0, 0};
-    left.append_constants(arguments);
+    const auto arguments = left.lowering();
     f_.settlements.set_clock(now_);
     const auto numbers = left.run(f_.client, f_.settlements, arguments, 1, 2 + left.width());
     auto found = left.restore(std::span(numbers).subspan(2));
@@ -255,8 +266,8 @@ class settled_trace {
 };
 
 void compare_all(fixture& f, clock_goes how) {
-  std::int64_t steps = 0, allowed = 0, refused = 0, refunds = 0, charges = 0, repeats = 0,
-               lowered = 0;
+  std::int64_t steps = 0, allowed = 0, refused = 0, refunds = 0, charges = 0, mixed = 0,
+               repeats = 0, lowered = 0;
   for (int n = 0; steps < steps_wanted; ++n) {
     settled_trace trace(f, n);
     trace.run(how);
@@ -265,14 +276,15 @@ void compare_all(fixture& f, clock_goes how) {
     refused += trace.refused;
     refunds += trace.refunds;
     charges += trace.charges;
+    mixed += trace.mixed;
     repeats += trace.repeats;
     lowered += trace.lowered;
   }
   BOOST_TEST_MESSAGE(allowed << " allowed, " << refused << " refused, " << refunds << " refunds, "
-                             << charges << " charges, " << repeats << " repeated, " << lowered
-                             << " lowered");
+                             << charges << " charges, " << mixed << " of both, " << repeats
+                             << " repeated, " << lowered << " lowered");
   for (const std::int64_t count : {allowed, refused}) BOOST_TEST(count > steps_wanted / 20);
-  for (const std::int64_t count : {refunds, charges, repeats, lowered}) {
+  for (const std::int64_t count : {refunds, charges, mixed, repeats, lowered}) {
     BOOST_TEST(count > steps_wanted / 200);
   }
 }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <cstdlib>
 #include <functional>
 #include <span>
 #include <stdexcept>
@@ -31,26 +33,41 @@ struct tier_script {
   void append_constants(std::vector<std::int64_t>& to) const {
     to.push_back(static_cast<std::int64_t>(kernels.size()));
     for (std::size_t i = 0; i < kernels.size(); ++i) {
-      const auto* m = std::get_if<policies::meter>(&kernels[i]);
-      const auto number = static_cast<std::int64_t>(kernels[i].index()) + 1;
-      to.push_back(m != nullptr && m->is_spaced() ? -number : number);
-      std::visit(
-          [&]<class K>(const K& k) {
-            const auto more = k.arguments(costs[i]);
-            BOOST_TEST_REQUIRE(more.values().size() == K::script_constants);
-            to.insert(to.end(), more.values().begin(), more.values().end());
-          },
-          kernels[i]);
+      to.push_back(number_of(kernels[i]));
+      append_constants(to, kernels[i], costs[i]);
     }
   }
 
-  /// What is known of a request at each kernel, to give it back.
-  void append_tickets(std::vector<std::int64_t>& to, const policies::tickets& known) const {
+  /// What the script of settlements takes. `costs` are what policies::settle_all() takes.
+  std::vector<std::int64_t> settlement(std::int64_t remember, const policies::tickets& known) const {
+    std::vector<std::int64_t> to{remember, known.turn, known.counted,
+                                 static_cast<std::int64_t>(kernels.size())};
+    std::size_t i = 0;
     policies::each_ticket(known, kernels, std::identity(),
                           [&](const auto&, const policies::ticket& t) {
+                            const policies::kernel& kernel = kernels[i];
+                            const std::int64_t cost = costs[i++];
+                            to.push_back(number_of(kernel));
+                            to.push_back(static_cast<std::int64_t>(policies::act_of(cost)));
+                            // Endless ones for the script only.
+                            append_constants(to, cost < 0 ? policies::charging(kernel) : kernel,
+                                             std::max<std::int64_t>(1, std::abs(cost)));
+                            if (cost <= 0) return;
                             to.push_back(static_cast<std::int64_t>(t.numbers()));
                             t.each_number([&](std::int64_t value) { to.push_back(value); });
                           });
+    return to;
+  }
+
+  /// To lower what is left to `costs`.
+  std::vector<std::int64_t> lowering() const {
+    std::vector<std::int64_t> to{0, 0, 0, static_cast<std::int64_t>(kernels.size())};
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      to.push_back(number_of(kernels[i]));
+      to.push_back(static_cast<std::int64_t>(policies::settle_act::lower));
+      append_constants(to, kernels[i], costs[i]);
+    }
+    return to;
   }
 
   /// What the script found, of the next width() fields.
@@ -88,6 +105,23 @@ struct tier_script {
       all.push_back({&kernels[i], &states[i], costs[i]});
     }
     return all;
+  }
+
+ private:
+  static std::int64_t number_of(const policies::kernel& kernel) {
+    const auto* m = std::get_if<policies::meter>(&kernel);
+    const auto number = static_cast<std::int64_t>(kernel.index()) + 1;
+    return m != nullptr && m->is_spaced() ? -number : number;
+  }
+  static void append_constants(std::vector<std::int64_t>& to, const policies::kernel& kernel,
+                               std::int64_t cost) {
+    std::visit(
+        [&]<class K>(const K& k) {
+          const auto more = k.arguments(cost);
+          BOOST_TEST_REQUIRE(more.values().size() == K::script_constants);
+          to.insert(to.end(), more.values().begin(), more.values().end());
+        },
+        kernel);
   }
 };
 

@@ -276,20 +276,21 @@ void booking_wire::read_turns(const command& words, const std::vector<std::int64
   }
 }
 
-// Its turn; when it was counted; then as above, and for each tier what is known of the request. See policy/lua/settle.lua.
+// Its turn; when it was counted; then as above, but for each tier what is done, too, and behind its
+// constants what is known of the request. See settle.lua.
 void booking_wire::read_return(const command& words, std::int64_t now) {
   const script_call asked(words);
   const limiter_rules* rules = nullptr;
   std::string name;
   line& l = line_of(asked.keys.front(), rules, name);
   ++l.calls;
-  const std::int64_t turn = number(asked.arguments.at(2));
+  const std::int64_t turn = number(asked.arguments.at(1));
   const std::int64_t cost = cost_among(asked.arguments, 6, rules->kernels.front());
   // What it left behind in the first bucket.
-  std::size_t place = 5;
-  for (const policies::kernel& k : rules->kernels) place += 1 + constants_of(k);
+  std::size_t place = 4;
   std::array<std::int64_t, 3> left{};
   for (const policies::kernel& k : rules->kernels) {
+    place += 2 + constants_of(k);
     if (left[0] == 0 && std::holds_alternative<policies::meter>(k)) {
       for (std::size_t i = 0; i < left.size(); ++i) {
         left[i] = number(asked.arguments.at(place + 1 + i));

@@ -31,11 +31,9 @@ enum class check_kind : std::uint8_t {
   cool_down,
   acquire,
   give_back,
-  refund,  // of a decision, which is in `answer` until there is one
-  charge,
-  look,   // how the subject stands: the answer to a refund or charge that has nothing to do
-  lower,  // what is left, to `cost`, as a vendor says; `answer.limit` is what it calls its limit
-  renew,  // a lease
+  settle,  // a decision, which is in `answer` until there is one
+  lower,   // what is left, to `cost`, as a vendor says; `answer.limit` is what it calls its limit
+  renew,   // a lease
   leave,
   watch,  // a lease, until it is lost; no store sees it
 };
@@ -60,7 +58,7 @@ enum class delivery : std::uint8_t {
 struct term {
   std::shared_ptr<const limiter_spec> limiter;
   short_text subject;
-  std::int64_t cost = 1;
+  std::int64_t cost = 1;  // as check::cost
 };
 
 /// What a caller asks.
@@ -92,13 +90,17 @@ class check {
 
   // The question; fixed once started.
   std::shared_ptr<const limiter_spec> limiter;
-  std::int64_t cost = 1;  // of a cool-down: the pause in microseconds; at a gate: the lease's number
+  // Of a cool-down: the pause in microseconds; at a gate: the lease's number. Of a settlement: what
+  // the call really cost, and once it has started, what is given back; below zero it is charged.
+  std::int64_t cost = 1;
   std::chrono::microseconds timeout{0};  // 0: the store's default
   check_kind kind = check_kind::record;
   bool was_cut = false;                   // a cool-down: longer was asked for
   std::chrono::microseconds max_wait{0};  // acquire: from the decision until the turn, at the most
   std::int32_t priority = 0;              // acquire: larger goes first
-  std::uint64_t once = 0;  // a refund, charge or give_back: its id, under which it is done once; 0: none
+  // A settlement or give_back: its id, under which it is done once. 0: none; a settlement only
+  // looks.
+  std::uint64_t once = 0;
 
   // The store's bookkeeping.
   check_stage stage = check_stage::idle;
