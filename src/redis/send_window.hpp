@@ -9,17 +9,18 @@
 
 namespace weir::net {
 
-/// How much may be under way to the server, in keys, and how long answers take: both from what came back lately.
+/// How much may be under way to the server, in keys, and how long answers take. Both follow what
+/// came back lately.
 ///
 /// What the server has not begun to answer waits better here, where it can still expire unsent. So
-/// under way is half as much again as was answered within a stretch: a round trip of the idle
+/// the bound is half as much again as was answered within a stretch: a round trip of the idle
 /// server, and a little more. That keeps a server busy, one that answers in bursts too.
 ///
-/// Only answers that an idle server could have given so soon make it grow: a slow server answers in
-/// one go all that it has taken in, and a client that was held up reads many answers together. Those
-/// that take longer than a quarter of the patience shrink the bound in proportion, once for each
-/// round trip, as TCP does: answers to what was sent before it shrank say nothing of it.
-/// Asking little shrinks nothing.
+/// Only answers that an idle server could have given so soon make the bound grow: a slow server
+/// answers in one go all that it has taken in, and a client that was held up reads many answers
+/// together. Answers that take longer than a quarter of the patience shrink the bound in
+/// proportion, once for each round trip, as TCP does: answers to what was sent before it shrank say
+/// nothing of it. A client that asks little shrinks nothing.
 class send_window {
  public:
   using time = std::chrono::steady_clock::time_point;
@@ -77,8 +78,8 @@ class send_window {
     return std::max<std::size_t>(1, static_cast<std::size_t>(std::ceil(bound_)));
   }
 
-  /// How many keys the next write may take; 0 if it has to wait for replies. It does not follow each
-  /// reply: small writes beget small replies (TCP's "silly window").
+  /// How many keys the next write may take; 0 if it has to wait for replies. It does not follow
+  /// each reply: small writes beget small replies (TCP's "silly window").
   std::size_t room(std::size_t full_write) const noexcept {
     const std::size_t most = size();
     if (due_ == 0) return most;
@@ -128,8 +129,8 @@ class send_window {
     alone_at_ = now;
   }
 
-  /// Those from longer ago than a call may take are forgotten, a few aside: after a stall, its times
-  /// would hold calls back for long.
+  /// Answer times from longer ago than a call may take are forgotten, all but a few: after a stall,
+  /// its times would hold calls back for long.
   void note(duration took, time now) noexcept {
     while (samples_ == most_samples || (samples_ > few && sample(0).at < now - patience_)) {
       --counts_[sample(0).bucket];
