@@ -197,7 +197,9 @@ class trace {
       for (std::int64_t& cost : costs) cost = random_.between(1, cost);
     }
     request charged{};
-    if (random_.one_in(3) && r.turn == r.clock) charged = charge_some(r, costs);
+    // Among other rates, one bucket may cut the debt of another: that is not what is looked for here.
+    const bool mixes = !of_any_rates_ && r.turn == r.clock && random_.one_in(3);
+    if (mixes) charged = charge_some(r, costs);
     const auto tiers = askers_[r.by].tiers(states_, costs);
     const auto before = sums();
     policies::settle_all(tiers, now_, policies::tickets_of(r.said, std::move(r.found)));
@@ -215,12 +217,8 @@ class trace {
   /// At some of the tiers the call cost what it took, or more; that is said as another request.
   request charge_some(const request& r, std::vector<std::int64_t>& costs) {
     request more{r.by, now_, now_, {}, {}, {}, true, true};
-    for (std::size_t i = 0; i < costs.size(); ++i) {
-      std::int64_t& cost = costs[i];
-      // A debt of more than a bucket is cut by one of another rate (see of_another_rate).
-      const std::int64_t ceiling = std::get<policies::meter>(askers_[r.by].kernels[i]).ceiling();
-      const std::int64_t most = of_any_rates_ ? std::min<std::int64_t>(ceiling, 6) : 6;
-      if (random_.one_in(2)) cost = random_.one_in(2) ? 0 : -random_.between(1, most);
+    for (std::int64_t& cost : costs) {
+      if (random_.one_in(2)) cost = random_.one_in(2) ? 0 : -random_.between(1, 6);
       more.costs.push_back(std::max<std::int64_t>(0, -cost));
       mixed += cost < 0;
     }
@@ -314,7 +312,7 @@ void check_traces(limiters which, bool spaced, bool steps_back, std::uint32_t st
   BOOST_TEST(taken > steps_wanted / 80);
   BOOST_TEST(booked > steps_wanted / 400);
   BOOST_TEST(came_back > steps_wanted / 80);
-  BOOST_TEST(mixed > steps_wanted / 400);
+  if (which != limiters::of_any_rates) BOOST_TEST(mixed > steps_wanted / 400);
 }
 
 }  // namespace
