@@ -42,7 +42,7 @@ asio::awaitable<bool> wait_for_turn(const throttle& throttle, time_point end) {
     // the queue is full, and `retry_after` is how long until there is a place. To sleep that long
     // from now would do; but both count from `at`, and so a slow answer need not make us late.
     const auto wait = d.allowed ? d.delay : d.retry_after;
-    const auto turn = time_point{d.at.time_since_epoch() + wait + throttle.ahead_of_store};
+    const auto turn = time_point{d.decided_at.time_since_epoch() + wait + throttle.ahead_of_store};
     co_await sleep_until(std::min(turn, end));
     if (now() >= end) co_return false;
     if (d.allowed && now() <= turn + longest_lateness) co_return true;

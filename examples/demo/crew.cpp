@@ -54,8 +54,8 @@ asio::awaitable<std::chrono::microseconds> compare_clocks(weir::limiter limiter)
   for (int i = 0; i < 10; ++i) {
     const weir::decision d = co_await limiter.fetch("clock", {.timeout = 2s});
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    ahead = std::min(ahead,
-                     std::chrono::ceil<std::chrono::microseconds>(now) - d.at.time_since_epoch());
+    ahead = std::min(
+        ahead, std::chrono::ceil<std::chrono::microseconds>(now) - d.decided_at.time_since_epoch());
   }
   co_return ahead;
 }

@@ -39,7 +39,7 @@ asio::awaitable<void> caller(weir::concurrency_limiter gate, tally& t) {
   for (;;) {
     weir::lease place = co_await gate.enter("our-account");
     if (!place) {
-      // place.answer().retry_after is when a lease would lapse; usually one is given back before.
+      // place.decision().retry_after is when a lease would lapse; usually one is given back before.
       ++t.refused;
       co_await sleep_for(10ms);
       continue;
@@ -54,7 +54,8 @@ asio::awaitable<void> caller(weir::concurrency_limiter gate, tally& t) {
 }
 
 asio::awaitable<void> example(weir::store store) {
-  const weir::concurrency_limiter gate(store, "at-most-example", {.limit = at_once, .lease = 30s});
+  const weir::concurrency_limiter gate(store, "at-most-example",
+                                       {.limit = at_once, .lease_duration = 30s});
   tally t;
   for (int i = 0; i < callers; ++i) {
     asio::co_spawn(co_await asio::this_coro::executor, caller(gate, t), examples::rethrow);

@@ -108,7 +108,7 @@ asio::awaitable<void> in_doubt() {
   weir::limiter careful{nowhere,
                         "error-handling-example",
                         policy,
-                        {.on_failure = weir::on_failure::fallback, .expected_clients = 5}};
+                        {.on_failure = weir::on_failure::fallback, .process_count = 5}};
   for (int i = 1; i <= 3; ++i) {
     d = co_await careful.record("alice", {.timeout = 50ms});
     std::cout << "no server, fallback, request " << i << ": " << (d.allowed ? "allowed" : "refused")

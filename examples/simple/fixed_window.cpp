@@ -43,7 +43,7 @@ asio::awaitable<void> example(weir::store store) {
   for (int i = 0; i < 3; ++i) {
     const weir::decision d = co_await visits.record("alice");
     std::cout << "record: " << d.used << "\n";
-    expect(d.used == expected.after_record_at(d.at), "the count of the window");
+    expect(d.used == expected.after_record_at(d.decided_at), "the count of the window");
   }
 
   std::cout << "wait one second\n";
@@ -51,7 +51,7 @@ asio::awaitable<void> example(weir::store store) {
 
   const weir::decision d = co_await visits.record("alice");
   std::cout << "record: " << d.used << "\n";
-  expect(d.used == 1 && expected.after_record_at(d.at) == 1, "a new window");
+  expect(d.used == 1 && expected.after_record_at(d.decided_at) == 1, "a new window");
 }
 
 }  // namespace

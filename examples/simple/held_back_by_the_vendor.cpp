@@ -41,7 +41,7 @@ asio::awaitable<void> call_vendor(weir::limiter limiter, vendor& api, tally& t) 
   for (;;) {
     const weir::decision d = co_await limiter.record("our-account");
     if (!d.allowed) {
-      if (d.held) ++t.held;
+      if (d.cooling_down) ++t.held;
       co_await sleep_for(
           d.retry_after);  // with a little more at random, so that not all come back at once
       continue;
@@ -57,7 +57,7 @@ asio::awaitable<void> example(weir::store store) {
   // 100 a second, as far as we know. With `feedback`, each check also asks whether the vendor wants to be left alone.
   const weir::limiter limiter(store, "held-back-example",
                               weir::token_bucket{.capacity = 100, .refill = weir::per_second(100)},
-                              {.feedback = true});
+                              {.cool_downs = true});
   co_await limiter.reset("our-account");
 
   vendor api;
@@ -67,7 +67,7 @@ asio::awaitable<void> example(weir::store store) {
   weir::decision d;
   do {
     d = co_await limiter.fetch("our-account");
-  } while (!d.held);
+  } while (!d.cooling_down);
 
   // Twenty more, who know nothing of that.
   for (int i = 0; i < 20; ++i) {

@@ -57,7 +57,7 @@ asio::awaitable<void> example(weir::store store) {
     const response r = to_response(d, false);
     std::cout << r.status << "\n" << r.headers << "\n";
 
-    const weir::time_point end = d.at + d.reset_after;
+    const weir::time_point end = d.decided_at + d.reset_after;
     expect(end.time_since_epoch() % 24h == 3h, "the quota ends at 03:00");
     // Only in case that 03:00 comes while this runs: the count starts anew then.
     if (end != end_before) used = 0;

@@ -31,23 +31,23 @@ asio::awaitable<void> example(weir::store store) {
 
   for (int i = 0; i < 3; ++i) {
     const weir::decision d = co_await visits.record("alice");
-    log.push_back(d.at);
+    log.push_back(d.decided_at);
     std::cout << "record: " << d.used << "\n";
-    expect(d.used == count_at(d.at), "each record adds one");
+    expect(d.used == count_at(d.decided_at), "each record adds one");
     co_await sleep_for(300ms);
   }
 
   weir::decision d = co_await visits.fetch("alice");
   std::cout << "fetch:  " << d.used << "\n";
-  expect(d.used == count_at(d.at), "fetch adds none");
+  expect(d.used == count_at(d.decided_at), "fetch adds none");
 
   std::cout << "wait 600 ms\n";
   co_await sleep_for(600ms);
 
   d = co_await visits.record("alice");
-  log.push_back(d.at);
+  log.push_back(d.decided_at);
   std::cout << "record: " << d.used << "\n";
-  expect(d.used == count_at(d.at), "what is older than the window does not count");
+  expect(d.used == count_at(d.decided_at), "what is older than the window does not count");
 }
 
 }  // namespace

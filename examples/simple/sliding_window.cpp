@@ -47,22 +47,22 @@ asio::awaitable<void> example(weir::store store) {
   formula expected;
   for (int i = 0; i < 5; ++i) {
     const weir::decision d = co_await visits.record("alice");
-    expected.record_at(d.at);
-    expect(d.used == expected.used_at(d.at), "each record adds one");
+    expected.record_at(d.decided_at);
+    expect(d.used == expected.used_at(d.decided_at), "each record adds one");
   }
   weir::decision d = co_await visits.fetch("alice");
   std::cout << "five records\nfetch: " << d.used << "\n";
-  expect(d.used == expected.used_at(d.at), "fetch adds none");
+  expect(d.used == expected.used_at(d.decided_at), "fetch adds none");
 
   std::cout << "wait one second, record\n";
   co_await sleep_for(1s);
   d = co_await visits.record("alice");
-  expected.record_at(d.at);
+  expected.record_at(d.decided_at);
 
   d = co_await visits.fetch("alice");
-  const std::int64_t percent = d.at.time_since_epoch().count() % window * 100 / window;
+  const std::int64_t percent = d.decided_at.time_since_epoch().count() % window * 100 / window;
   std::cout << "fetch: " << d.used << ", " << percent << "% of the current window having passed\n";
-  expect(d.used == expected.used_at(d.at),
+  expect(d.used == expected.used_at(d.decided_at),
          "the previous window weighs as much as is still covered");
 }
 

@@ -48,7 +48,7 @@ asio::awaitable<void> call_vendor(weir::limiter limiter, vendor& api, tally& t) 
       ++t.refused;
       co_return;
     }
-    t.turns.push_back(d.at + d.delay);
+    t.turns.push_back(d.decided_at + d.delay);
     if (api.call() == 200) break;
     // Possible in spite of the limiter: networks and busy machines bunch up what left evenly.
     ++t.status_429;

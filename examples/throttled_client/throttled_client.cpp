@@ -69,8 +69,8 @@ throttled_client::throttled_client(const weir::store& store, asio::ssl::context&
                                    const vendor_limits& limits, client_options options)
     : options_(std::move(options)),
       tls_(tls),
-      gate_(store, "vendor", {.limit = limits.at_once, .lease = options_.lease}),
-      limiter_(store, "vendor", policy_for(limits), {.feedback = true}) {
+      gate_(store, "vendor", {.limit = limits.at_once, .lease_duration = options_.lease}),
+      limiter_(store, "vendor", policy_for(limits), {.cool_downs = true}) {
   require(2 * options_.lease >= 3 * options_.timeout, "a call may take longer than a lease");
 }
 
@@ -131,7 +131,7 @@ asio::awaitable<http_response> throttled_client::attempt(const weir::lease& plac
     if (!vendor || !vendor->is_usable(options_.idle)) vendor = take_idle();
     if (!vendor) vendor = co_await open();
     options_.prepare(request);
-  } while ((co_await limiter_.cool_down(options_.account, 0us)).held);
+  } while ((co_await limiter_.cool_down(options_.account, 0us)).cooling_down);
   // If we were stopped for a while, the place may be gone before we could be told.
   if (!place.is_held()) {
     options_.displaced();
@@ -144,7 +144,7 @@ asio::awaitable<http_response> throttled_client::attempt(const weir::lease& plac
   // For every response, and before the place is given back: if the vendor wants a pause, the next one in is to know.
   const auto [ec, told] = co_await limiter_.on_response(options_.account, response, {},
                                                         asio::as_tuple(asio::deferred));
-  if (!ec && told.held) options_.paused();
+  if (!ec && told.cooling_down) options_.paused();
   // An answer is not thrown away because the store cannot be told; a refusal is nothing to go on with.
   if (ec && response.result() == http::status::too_many_requests) {
     throw boost::system::system_error(ec);

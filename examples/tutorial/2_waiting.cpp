@@ -22,7 +22,7 @@ auto in_ms(std::chrono::microseconds time) {
 
 // `at` is the time of the answer on the store's own clock, and `delay` how long it was from then
 // until the turn. When acquire() returns, the turn has come.
-weir::time_point turn_of(const weir::decision& d) { return d.at + d.delay; }
+weir::time_point turn_of(const weir::decision& d) { return d.decided_at + d.delay; }
 
 asio::awaitable<void> wait_for_the_turn(weir::store store) {
   std::cout << "a token bucket of 2, refilled with 10 per second:\n";

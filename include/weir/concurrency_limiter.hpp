@@ -23,7 +23,7 @@ struct concurrency_options {
   /// How long a lease lasts unless it is renewed, 100 ms to a day. The place of a holder that died is free again after
   /// that; a holder that lives renews at a third of it. Several times the longest outage of the store that a holder
   /// should outlast is a good length.
-  std::chrono::microseconds lease = std::chrono::seconds{30};
+  std::chrono::microseconds lease_duration = std::chrono::seconds{30};
 
   /// As limiter_options::group; for enter() together with limiters of that group.
   std::string_view group = {};
@@ -61,13 +61,13 @@ class [[nodiscard]] lease {
   ~lease() { release(); }
 
   /// Whether enter() gave a place. It stays true when the place is lost or given back; a moved-from lease has none.
-  bool allowed() const noexcept { return answer_.allowed; }
+  bool allowed() const noexcept { return decision_.allowed; }
   explicit operator bool() const noexcept { return allowed(); }
 
   /// What enter() was told: `limit`; `used`, how many are in, the new one included; if refused `retry_after`, when the next
   /// place would be free even if nobody gave one back; `reset_after`, when all would be. Of an enter() together with
   /// limiters, see there.
-  const decision& answer() const noexcept { return answer_; }
+  const weir::decision& decision() const noexcept { return decision_; }
 
   /// Whether the place is still ours, as far as is known here: given, not lost, not given back, and good by this process's
   /// steady clock at this moment. For a last look before something that must not be done without it.
@@ -108,7 +108,7 @@ class [[nodiscard]] lease {
                         const boost::asio::any_io_executor& executor);
 
   /// For enter().
-  lease(detail::entered&& in, const error_code& ec, const decision& answer);
+  lease(detail::entered&& in, const error_code& ec, const weir::decision& decision);
 
  private:
   const std::shared_ptr<const detail::limiter_spec>& holder() const;  // throws if there is none
@@ -116,15 +116,15 @@ class [[nodiscard]] lease {
 
   std::shared_ptr<const detail::limiter_spec> core_;  // null: never had a place, or moved from
   std::int64_t number_ = 0;
-  decision answer_;
+  weir::decision decision_;
   std::shared_ptr<void> guard_;  // the signal may be emitted as long as this lives
 };
 
 /// A gate: at most so many at once, over all processes that use it. A handle: copies are cheap and equal.
 ///
-///     weir::concurrency_limiter gate(store, "partner-api", {.limit = 8, .lease = 10s});
+///     weir::concurrency_limiter gate(store, "partner-api", {.limit = 8, .lease_duration = 10s});
 ///     weir::lease place = co_await gate.enter("account-42");
-///     if (!place) co_return come_back_after(place.answer().retry_after);
+///     if (!place) co_return come_back_after(place.decision().retry_after);
 ///     co_await (send_request() || place.lost(asio::use_awaitable));   // if it returns its errors: see lease::lost()
 ///
 /// Gates of the same resource, group and store count the same places, each with its own limit and length. Whoever enters
@@ -163,7 +163,7 @@ class concurrency_limiter {
   /// them count, or nothing happens, in one atomic step.
   ///
   ///     weir::lease place = co_await gate.enter("account-42", per_second.on("account-42"));
-  ///     if (!place) log(place.answer().tier == 0 ? "too many at once" : "too many a second");
+  ///     if (!place) log(place.decision().tier == 0 ? "too many at once" : "too many a second");
   ///
   /// The answer is as for record_all, where the gate is the first limiter. What the limiters have counted stays counted
   /// when the place is given back.

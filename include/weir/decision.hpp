@@ -29,8 +29,8 @@ struct receipt {
   /// A decision of more limiters than this cannot be settled.
   static constexpr std::size_t most_limiters = 4;
 
-  std::uint64_t id = 0;  ///< of the decision alone; 0 if it took nothing
-  std::uint64_t of = 0;  ///< of its limiters, their policies and subjects, in order
+  std::uint64_t id = 0;      ///< of the decision alone; 0 if it took nothing
+  std::uint64_t origin = 0;  ///< of its limiters, their policies and subjects, in order
   std::array<std::int64_t, most_limiters> costs{};  ///< what each of its limiters took
   std::int64_t counted_at = 0;  ///< of several tiers: when all but leaky buckets counted it
   /// What it left behind in a bucket: the TAT in microseconds and parts of one, and the sum of what had been given back.
@@ -45,22 +45,22 @@ struct receipt {
   friend constexpr bool operator==(const receipt&, const receipt&) noexcept { return true; }
 };
 
-/// The answer to one check. All durations count from `at`; none is ever negative, and each is rounded up to a whole
+/// The answer to one check. All durations count from `decided_at`; none is ever negative, and each is rounded up to a whole
 /// microsecond, so that one who waits that long is never early.
 struct decision {
   bool allowed = false;
-  bool held = false;  ///< refused because of a cool-down: see limiter::cool_down()
+  bool cooling_down = false;  ///< refused because of a cool-down: see limiter::cool_down()
   weir::source source = weir::source::store;
   std::int16_t tier = -1;  ///< of several limits asked together, the place of the one that refused; else -1
   std::int64_t limit = 0;  ///< the policy's limit, capacity or burst; weir::unlimited if there is none
   std::int64_t used = 0;  ///< units in use after this decision, rounded up where the policy has fractions
-  std::int64_t remaining = 0;                ///< units that would still pass at `at`
+  std::int64_t remaining = 0;                ///< units that would still pass at `decided_at`
   std::chrono::microseconds retry_after{0};  ///< zero if allowed; else when the same call would pass
   std::chrono::microseconds reset_after{0};  ///< until nothing is in use, if no more calls come
-  /// Of acquire(): how long it was from `at` until the turn. Of record() and fetch(): with a
+  /// Of acquire(): how long it was from `decided_at` until the turn. Of record() and fetch(): with a
   /// leaky_bucket, how long this request waits for its turn; else zero.
   std::chrono::microseconds delay{0};
-  time_point at{};          ///< the clock's time of the decision
+  time_point decided_at{};  ///< the clock's time of the decision
   weir::receipt receipt{};  ///< for refund(), settle() and settle_all()
 
   explicit operator bool() const noexcept { return allowed; }

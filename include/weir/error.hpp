@@ -24,8 +24,8 @@ enum class error {
   invalid_tls_file,    ///< a file of certificates or a key that cannot be read or used
   cost_exceeds_limit,  ///< the cost can never fit the policy: waiting would not help
   cannot_combine,  ///< limiters asked together that are not of one store and group, or do not fit otherwise
-  feedback_disabled,  ///< cool_down() or on_response() of a limiter without limiter_options::feedback
-  cannot_wait,        ///< acquire() or acquire_all() of a limiter with count_refused
+  cool_downs_disabled,  ///< cool_down() or on_response() of a limiter without limiter_options::cool_downs
+  cannot_wait,          ///< acquire() or acquire_all() of a limiter with count_refused
 
   cannot_settle,  ///< refund(), settle() or settle_all() of a decision that is not of these limiters,
   ///< their policies and the subjects, in this order; or of more than four limiters
@@ -56,7 +56,7 @@ enum class error {
 
   tls_failed,  ///< no TLS with this server: it or its certificate was not accepted, or it did not accept ours, or
   ///< it did not answer in TLS at all; nothing was counted
-  hung_up,  ///< the deadline passed, and the server ended the connections without a word; nothing was counted
+  closed_by_peer,  ///< the deadline passed, and the server ended the connections without a word; nothing was counted
 
   // No connection: the deadline passed, and this is what the last attempt met. Nothing was sent.
   host_not_found,      ///< the host's name has no address, or was not resolved in time

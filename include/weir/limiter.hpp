@@ -46,12 +46,12 @@ enum class on_overflow : std::uint8_t {
 struct limiter_options {
   weir::on_failure on_failure = weir::on_failure::raise;
 
-  /// on_failure::fallback: how many processes share the limit, at least 1. Each falls back to limit / expected_clients
+  /// on_failure::fallback: how many processes share the limit, at least 1. Each falls back to limit / process_count
   /// (capacity, burst and rate alike), but never below one unit.
-  std::int64_t expected_clients = 1;
+  std::int64_t process_count = 1;
 
   /// on_failure::fallback: subjects remembered at the most; others are refused until some no longer matter.
-  std::size_t fallback_subjects = 100'000;
+  std::size_t max_fallback_subjects = 100'000;
 
   /// Limiters of one group can be asked together, see record_all(): all their keys lie in one slot of a Redis Cluster
   /// (and one shard of a memory store). At most 1024 bytes; empty: each subject of this limiter has a slot of its own.
@@ -60,21 +60,21 @@ struct limiter_options {
   /// Whether the limiter has cool_down() and on_response(). Each check then also reads, in the same atomic step, whether
   /// its subject is held back: a second key in the store. Use the same value in every process: a
   /// limiter without it ignores cool-downs. Not with count_refused.
-  bool feedback = false;
+  bool cool_downs = false;
 
   /// The longest pause that cool_down() and on_response() impose, whatever is asked for: 1 ms to 31 days.
   std::chrono::microseconds max_cool_down = std::chrono::hours{1};
 
   /// What on_response() imposes when a vendor turns a call away and does not say for how long, or says zero. Above zero; of
-  /// one beyond max_cool_down, that much is imposed, with error::pause_too_long. Asked for with `feedback` only.
-  std::chrono::microseconds usual_cool_down = std::chrono::seconds{1};
+  /// one beyond max_cool_down, that much is imposed, with error::pause_too_long. Asked for with `cool_downs` only.
+  std::chrono::microseconds default_cool_down = std::chrono::seconds{1};
 
   /// How on_response() reads the vendor's headers.
-  feedback_options vendor = {.retry_after_decides = true};
+  feedback_options response_parsing = {.retry_after_decides = true};
 
   /// Whether on_response() also lowers what remains here to what the vendor says remains there, as when others use up the
   /// same allowance. It costs a call to the store for each response that says so.
-  vendor_count follows = vendor_count::none;
+  vendor_count sync_remaining_with = vendor_count::none;
 
   /// How many may wait in acquire() at once, for each subject, through this limiter and its copies in this process; at
   /// least 1. Callers of acquire_all() do not count.
@@ -84,7 +84,7 @@ struct limiter_options {
   weir::on_overflow overflow = weir::on_overflow::refuse_new;
 
   /// A priority rises by one for each of these that its caller has waited, evenly; zero: never.
-  std::chrono::microseconds ageing = std::chrono::seconds{1};
+  std::chrono::microseconds priority_aging = std::chrono::seconds{1};
 };
 
 /// Options of one record. A zero timeout means the store's default, here and below.
@@ -134,7 +134,7 @@ struct cool_down_options {
 /// Options of one on_response.
 struct response_options {
   std::chrono::microseconds timeout{0};
-  /// With limiter_options::follows: what the decision on this call said remains. If the vendor says no less, nothing is
+  /// With limiter_options::sync_remaining_with: what the decision on this call said remains. If the vendor says no less, nothing is
   /// sent.
   std::int64_t known_remaining = unlimited;
 };
@@ -167,7 +167,7 @@ joint_call join(std::span<const claim>, check_kind, joint_options);
 
 /// A subject of a limiter, and a cost; see limiter::on().
 struct claim {
-  const limiter* of;
+  const weir::limiter* limiter;
   std::string_view subject;
   std::int64_t cost;
 };
@@ -231,7 +231,7 @@ class limiter {
   /// away, the question is repeated: see acquire_options::timeout.
   ///
   /// If the turn lies beyond `max_wait`, the call is refused at once, and nothing is booked: `retry_after` is when the
-  /// same would be booked. If allowed, `delay` is how long it took from `at` until the turn.
+  /// same would be booked. If allowed, `delay` is how long it took from `decided_at` until the turn.
   ///
   /// Turns of one subject and cost that were booked through this limiter in this process are exchanged as they come: whoever
   /// has the largest priority goes first, and of equal ones who came first, unless the other would then wait beyond its
@@ -325,7 +325,7 @@ class limiter {
     return settle(subject, d, actual_cost, settle_options{}, std::forward<CompletionToken>(token));
   }
 
-  /// Holds the subject back for so long, everywhere: until then each check of it is refused, with `held` and the rest of
+  /// Holds the subject back for so long, everywhere: until then each check of it is refused, with `cooling_down` and the rest of
   /// the pause in `retry_after`. For when a vendor says 429. Counted on the store's clock; later calls can only prolong
   /// it; reset() ends it. At most limiter_options::max_cool_down: if `pause` is longer, the subject is held back for that
   /// long, and the error is error::pause_too_long, so that somebody may look what the vendor wants. A pause of zero or
@@ -336,9 +336,9 @@ class limiter {
   /// the pause, as the limits allow from its end on: what the policy lets through at once, goes at
   /// once.
   ///
-  /// The decision is for how long the subject is held back now: refused, `held`, and `retry_after`, exactly. Of an error,
+  /// The decision is for how long the subject is held back now: refused, `cooling_down`, and `retry_after`, exactly. Of an error,
   /// the pause may have been imposed; trying again does no harm. Failure policies do not apply to it, and what they decide
-  /// knows nothing of a pause. Needs limiter_options::feedback, else error::feedback_disabled.
+  /// knows nothing of a pause. Needs limiter_options::cool_downs, else error::cool_downs_disabled.
   template <class CompletionToken = boost::asio::deferred_t>
   auto cool_down(std::string_view subject, std::chrono::microseconds pause,
                  cool_down_options options = {}, CompletionToken&& token = CompletionToken()) const {
@@ -353,10 +353,10 @@ class limiter {
 
   /// Takes in what a vendor's response says, read_feedback() tells what that may be, and holds the subject back for as long
   /// as it asks for, as cool_down() does: until the time in Retry-After, or until the vendor's window starts anew when
-  /// nothing is left in it; for limiter_options::usual_cool_down, if a call was turned away and no time was given, or
+  /// nothing is left in it; for limiter_options::default_cool_down, if a call was turned away and no time was given, or
   /// zero. Call it for every response: if it asks for no pause, nothing is sent, and the decision is `allowed`.
   ///
-  /// With limiter_options::follows, a response that asks for no pause and says how much is left in the vendor's window
+  /// With limiter_options::sync_remaining_with, a response that asks for no pause and says how much is left in the vendor's window
   /// lowers `remaining` here to that, in one atomic step; it never raises it. It concerns the tiers that have the limit of
   /// which the vendor speaks, or all, if there is no such. The decision is then allowed, and tells how the subject stands.
   ///

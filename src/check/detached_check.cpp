@@ -99,7 +99,7 @@ check& make_give_back(const check& booked) {
 void give_back_and_tell(std::vector<returned_reservation> turns) {
   if (turns.empty()) return;
   const auto turn_of = [](const returned_reservation& t) {
-    return t.booked->answer.at + t.booked->answer.delay;
+    return t.booked->answer.decided_at + t.booked->answer.delay;
   };
   std::stable_sort(turns.begin(), turns.end(),
                    [&](const returned_reservation& a, const returned_reservation& b) {

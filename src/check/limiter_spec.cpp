@@ -76,7 +76,7 @@ limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_v
       ceiling(max_units),
       nominal_limit(unlimited),
       counts_refused(counts_what_it_refuses),
-      has_cool_down(options.feedback),
+      has_cool_down(options.cool_downs),
       failure(options.on_failure),
       shares_keys(!options.group.empty()) {
   can_book = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_book);

@@ -40,7 +40,7 @@ struct limiter_spec {
   /// The key which remembers that the decision of that id was settled; in the same slot.
   void append_marker(std::string& out, std::string_view subject, std::uint64_t id) const;
 
-  /// Of what a decision about the subject comes from: receipt::of, where this limiter decides
+  /// Of what a decision about the subject comes from: receipt::origin, where this limiter decides
   /// alone.
   std::uint64_t origin_of(std::string_view subject) const noexcept;
 
@@ -51,7 +51,7 @@ struct limiter_spec {
   policies::units ceiling;              // the largest cost that can ever pass
   policies::units nominal_limit;        // what a decision calls `limit` when the store cannot say
   bool counts_refused;
-  bool has_cool_down;  // limiter_options::feedback
+  bool has_cool_down;  // limiter_options::cool_downs
   bool can_book;       // turns ahead of time: acquire()
   bool can_settle;     // refund(), settle() and settle_all()
   on_failure failure;
@@ -97,7 +97,7 @@ void for_each_tier(const check& c, F&& f) {
 /// Of what a vendor says is left, what concerns that tier: nothing, if others have the very limit that it spoke of.
 std::int64_t left_in(const check& c, std::size_t tier);
 
-/// receipt::of: the limiters that the check asks, with their policies and subjects, in order.
+/// receipt::origin: the limiters that the check asks, with their policies and subjects, in order.
 std::uint64_t origin_of(const check& c) noexcept;
 
 /// What a store has to know to take back what the check holds.
@@ -105,7 +105,9 @@ policies::tickets tickets_of(const check& c);
 
 /// From then on there is nothing to take back of what the decision took. The receipt is remembered for as long.
 inline policies::instant matters_until(const decision& d) noexcept {
-  return (d.at + std::max(d.reset_after, std::chrono::microseconds{1})).time_since_epoch().count();
+  return (d.decided_at + std::max(d.reset_after, std::chrono::microseconds{1}))
+      .time_since_epoch()
+      .count();
 }
 
 /// Whether it touches one key only.

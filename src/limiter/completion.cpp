@@ -29,7 +29,7 @@ void sign(check& c) {
   }
   receipt& signed_one = c.answer.receipt;
   signed_one.id = std::max<std::uint64_t>(1, random_number());  // 0: no receipt
-  signed_one.of = origin_of(c);
+  signed_one.origin = origin_of(c);
   signed_one.costs[0] = c.cost;
   for (std::size_t i = 0; i < c.further.size(); ++i) signed_one.costs[1 + i] = c.further[i].cost;
 }
@@ -49,12 +49,12 @@ bool conclude(check& c) {
   if (c.kind == check_kind::acquire && c.answer.allowed) {
     return c.answer.delay.count() > 0 && !c.from_line;
   }
-  if (c.answer.held && c.further.empty() && c.kind != check_kind::acquire) {
+  if (c.answer.cooling_down && c.further.empty() && c.kind != check_kind::acquire) {
     impl_of(*c.limiter).queue->hold(c.limiter, c.subject.view(), c.answer.retry_after);
   }
   if (c.kind == check_kind::cool_down) {
     if (c.was_cut) c.ec = error::pause_too_long;
-  } else if (c.answer.held) {
+  } else if (c.answer.cooling_down) {
     c.answer.retry_after += spread(c.answer.retry_after);
   }
   return false;

@@ -11,10 +11,10 @@ namespace weir {
 
 namespace asio = boost::asio;
 
-lease::lease(detail::entered&& in, const error_code& ec, const decision& answer) {
-  if (!ec) answer_ = answer;
+lease::lease(detail::entered&& in, const error_code& ec, const weir::decision& answer) {
+  if (!ec) decision_ = answer;
   const auto sent = std::max(in.sent, in.started);
-  if (answer_.allowed) {
+  if (decision_.allowed) {
     core_ = std::move(in.core);
     number_ = in.lease;
     detail::impl_of(*core_).leases->add(core_, number_, std::move(in.subject), sent);
@@ -28,14 +28,14 @@ lease::lease(detail::entered&& in, const error_code& ec, const decision& answer)
 lease::lease(lease&& other) noexcept
     : core_(std::move(other.core_)),
       number_(other.number_),
-      answer_(std::exchange(other.answer_, {})),
+      decision_(std::exchange(other.decision_, {})),
       guard_(std::move(other.guard_)) {}
 
 lease& lease::operator=(lease&& other) noexcept {
   lease moved(std::move(other));
   std::swap(core_, moved.core_);
   std::swap(number_, moved.number_);
-  std::swap(answer_, moved.answer_);
+  std::swap(decision_, moved.decision_);
   std::swap(guard_, moved.guard_);
   return *this;
 }

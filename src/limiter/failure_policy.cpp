@@ -23,7 +23,7 @@ decision without_store(bool allowed) {
   decision d;
   d.allowed = allowed;
   d.source = source::fallback;
-  d.at = policies::to_time_point(the_clock());
+  d.decided_at = policies::to_time_point(the_clock());
   if (!allowed) d.retry_after = unknown_pause;
   return d;
 }
@@ -98,9 +98,9 @@ weir::policy share_of(const weir::policy& policy, std::int64_t clients) {
 }
 
 local_fallback::local_fallback(const weir::tiers& tiers, const limiter_options& options)
-    : ceiling_(max_units), subjects_(options.fallback_subjects) {
+    : ceiling_(max_units), subjects_(options.max_fallback_subjects) {
   for (const weir::policy& policy : tiers) {
-    tiers_.push_back(policies::compile(share_of(policy, options.expected_clients)));
+    tiers_.push_back(policies::compile(share_of(policy, options.process_count)));
     ceiling_ = std::min(ceiling_,
                         std::visit([](const auto& k) { return k.ceiling(); }, tiers_.back()));
   }

@@ -27,11 +27,12 @@ limiter::answer_to_vendor limiter::heed(int status, std::span<const header_field
                                         const response_options& options) const {
   const detail::limiter_impl& own = detail::impl_of(*core_);
   const time_point now = policies::to_time_point(detail::read_clock({}));
-  const vendor_feedback said = read_feedback(status, headers, now, own.vendor);
+  const vendor_feedback said = read_feedback(status, headers, now, own.response_parsing);
   const auto asked = said.blocked_for.value_or(std::chrono::microseconds{0});
-  const auto pause = said.refused && asked.count() == 0 ? own.usual_cool_down : asked;
-  const vendor_quota& quota = own.follows == vendor_count::tokens ? said.tokens : said.requests;
-  const bool follows = own.follows != vendor_count::none && quota.remaining &&
+  const auto pause = said.refused && asked.count() == 0 ? own.default_cool_down : asked;
+  const vendor_quota& quota = own.sync_remaining_with == vendor_count::tokens ? said.tokens
+                                                                              : said.requests;
+  const bool follows = own.sync_remaining_with != vendor_count::none && quota.remaining &&
                        *quota.remaining < options.known_remaining;
   decision spoke_of;
   if (pause.count() > 0 || !follows) {
@@ -113,7 +114,7 @@ error validate_settlement(const check& c) {
   if (const receipt& r = c.answer.receipt; r.id != 0) {  // else it took nothing
     const auto can_settle = [](const limiter_spec& l) { return l.can_settle; };
     const auto is_cost = [](std::int64_t cost) { return cost >= 0 && cost <= max_units; };
-    const bool can = all_limiters(c, can_settle) && r.of == origin_of(c) &&
+    const bool can = all_limiters(c, can_settle) && r.origin == origin_of(c) &&
                      std::all_of(r.costs.begin(), r.costs.end(), is_cost);
     if (!can) return error::cannot_settle;
   }
@@ -125,7 +126,7 @@ error validate(const check& c) {
   if (c.kind == check_kind::reset) return validate(*c.limiter, c.subject.view(), 1);
   if (c.kind == check_kind::cool_down || c.kind == check_kind::lower) {
     return c.limiter->has_cool_down ? validate(*c.limiter, c.subject.view(), 1)
-                                    : error::feedback_disabled;
+                                    : error::cool_downs_disabled;
   }
   if (const error e = validate(*c.limiter, c.subject.view(), c.cost); e != error{}) return e;
   for (const term& t : c.further) {

@@ -13,14 +13,15 @@ void check_feedback_options(const limiter_options& options, bool counts_refused)
     throw boost::system::system_error(make_error_code(error::invalid_policy), text);
   };
   if (counts_refused) {
-    refuse("feedback: count_refused must be false, because what is held back counts nothing");
+    refuse("cool_downs: count_refused must be false, because what is held back counts nothing");
   }
   if (options.max_cool_down < std::chrono::milliseconds{1} ||
       options.max_cool_down.count() > policies::cool_down::longest_pause) {
-    refuse("feedback: max_cool_down must be between 1 ms and 31 days");
+    refuse("cool_downs: max_cool_down must be between 1 ms and 31 days");
   }
   // A pause of zero holds nobody back: a vendor's 429 that names no time would go unheard.
-  if (options.usual_cool_down.count() <= 0) refuse("feedback: usual_cool_down must be above zero");
+  if (options.default_cool_down.count() <= 0)
+    refuse("cool_downs: default_cool_down must be above zero");
 }
 
 /// Where the callers of acquire() wait.
@@ -29,9 +30,9 @@ std::unique_ptr<acquire_queue> make_queue(const limiter_options& options) {
     if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
   };
   require(options.max_waiting >= 1, "waiting: max_waiting must be at least 1");
-  require(options.ageing.count() >= 0, "waiting: ageing must not be negative");
+  require(options.priority_aging.count() >= 0, "waiting: priority_aging must not be negative");
   return std::make_unique<acquire_queue>(
-      queue_rules{options.max_waiting, options.overflow, options.ageing});
+      queue_rules{options.max_waiting, options.overflow, options.priority_aging});
 }
 
 /// A number of the gate's own, so that no two processes give leases of one name.
@@ -47,8 +48,9 @@ policies::lease_set compile(const concurrency_options& options) {
   };
   using policies::lease_set;
   require("limit", options.limit, 1, lease_set::most);
-  require("lease (us)", options.lease.count(), lease_set::shortest, lease_set::longest);
-  return {options.limit, options.lease.count(), random_base()};
+  require("lease_duration (us)", options.lease_duration.count(), lease_set::shortest,
+          lease_set::longest);
+  return {options.limit, options.lease_duration.count(), random_base()};
 }
 
 }  // namespace
@@ -57,9 +59,9 @@ limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_v
                            const weir::tiers& rules, const limiter_options& options)
     : limiter_spec(std::move(backend), name, rules, options),
       max_cool_down(options.max_cool_down.count()),
-      usual_cool_down(options.usual_cool_down),
-      vendor(options.vendor),
-      follows(options.follows),
+      default_cool_down(options.default_cool_down),
+      response_parsing(options.response_parsing),
+      sync_remaining_with(options.sync_remaining_with),
       queue(make_queue(options)) {
   if (has_cool_down) check_feedback_options(options, counts_refused);
   if (failure == on_failure::fallback) {
@@ -71,7 +73,7 @@ limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_v
                            const concurrency_options& options)
     : limiter_spec(std::move(backend), name, {policies::kernel(compile(options))}, false,
                    {.group = options.group}),
-      leases(std::make_unique<lease_keeper>(options.lease)) {}
+      leases(std::make_unique<lease_keeper>(options.lease_duration)) {}
 
 void limiter_impl::store_closes(const std::shared_ptr<const limiter_spec>& self,
                                 const std::shared_ptr<void>& hold) const {

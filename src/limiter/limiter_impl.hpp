@@ -27,9 +27,9 @@ struct limiter_impl final : limiter_spec {
   check::steady_time cool_down_until(std::string_view subject) const override;
 
   policies::span max_cool_down = 0;
-  std::chrono::microseconds usual_cool_down{0};
-  feedback_options vendor{};
-  vendor_count follows = vendor_count::none;
+  std::chrono::microseconds default_cool_down{0};
+  feedback_options response_parsing{};
+  vendor_count sync_remaining_with = vendor_count::none;
   std::unique_ptr<local_fallback> fallback;  // on_failure::fallback
   std::unique_ptr<lease_keeper> leases;      // of a gate: what this process holds
   std::unique_ptr<acquire_queue> queue;      // for acquire(); a gate has none

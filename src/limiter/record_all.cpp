@@ -8,11 +8,11 @@ joint_call join(std::span<const claim> claims, check_kind kind, joint_options op
   if (claims.empty()) throw std::invalid_argument("weir: a call of several limiters needs a claim");
   const claim& first = claims.front();
   joint_call call{
-      first.of->core_, first.of->get_executor(),
+      first.limiter->core_, first.limiter->get_executor(),
       request{
           kind, copy_of_subject(first.subject), first.cost, options.timeout, {}, options.max_wait}};
   for (const claim& c : claims.subspan(1)) {
-    call.asked.further.push_back({c.of->core_, copy_of_subject(c.subject), c.cost});
+    call.asked.further.push_back({c.limiter->core_, copy_of_subject(c.subject), c.cost});
   }
   return call;
 }

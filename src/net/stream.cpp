@@ -29,7 +29,7 @@ error meaning_of(const error_code& connecting) {
       connecting == boost::system::errc::no_such_file_or_directory) {
     return error::connection_refused;
   }
-  if (connecting == asio::error::connection_reset) return error::hung_up;
+  if (connecting == asio::error::connection_reset) return error::closed_by_peer;
   return error::host_unreachable;
 }
 
@@ -131,13 +131,15 @@ void stream::set_tcp_options() {
 void stream::secure() {
   tls_.emplace(*socket_, *tls_context_);
   if (!expect_server(tls_->native_handle(), options_)) return report_opened(error::tls_failed);
-  tls_->async_handshake(asio::ssl::stream_base::client, [this, alive = listener_.keep_alive()](
-                                                            error_code ec) {
-    if (closed_) return listener_.on_opened(error::tls_failed);
-    error_code ignored;
-    if (ec) socket_->close(ignored);  // not open to nobody's use until the next attempt
-    listener_.on_opened(!ec ? error{} : is_tls_refusal(ec) ? error::tls_failed : error::hung_up);
-  });
+  tls_->async_handshake(
+      asio::ssl::stream_base::client, [this, alive = listener_.keep_alive()](error_code ec) {
+        if (closed_) return listener_.on_opened(error::tls_failed);
+        error_code ignored;
+        if (ec) socket_->close(ignored);  // not open to nobody's use until the next attempt
+        listener_.on_opened(!ec                  ? error{}
+                            : is_tls_refusal(ec) ? error::tls_failed
+                                                 : error::closed_by_peer);
+      });
 }
 
 void stream::read(std::span<char> room) {

@@ -15,10 +15,10 @@ decision cool_down::record(state& s, moment now, units cost) const noexcept {
 decision cool_down::fetch(const state& s, moment now, units) const noexcept {
   decision d;
   d.limit = d.remaining = unlimited;
-  d.at = to_time_point(now.when);
+  d.decided_at = to_time_point(now.when);
   d.allowed = s.until <= now.when || s.until - now.clock > longest_pause;
   if (!d.allowed) {
-    d.held = true;
+    d.cooling_down = true;
     d.remaining = 0;
     d.retry_after = d.reset_after = std::chrono::microseconds(s.until - now.when);
   }

@@ -59,7 +59,7 @@ decision fixed_window::describe(const state& s, instant at, units cost, bool all
                                                       : end;
   }
   if (s.is_open()) d.reset_after = end;
-  d.at = to_time_point(at);
+  d.decided_at = to_time_point(at);
   return d;
 }
 

@@ -59,7 +59,7 @@ decision lease_set::describe(const summary& r, instant now, bool allowed) const 
   d.remaining = std::max<units>(0, limit_ - r.in);
   if (!allowed) d.retry_after = left(r.room_at);
   d.reset_after = left(r.last);
-  d.at = to_time_point(now);
+  d.decided_at = to_time_point(now);
   return d;
 }
 

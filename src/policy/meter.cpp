@@ -114,7 +114,7 @@ decision meter::describe(const verdict& v, const state& after) const noexcept {
   } else if (spaced_) {
     d.delay = std::chrono::microseconds(rounded_up(v.base) - v.at);
   }
-  d.at = to_time_point(v.at);
+  d.decided_at = to_time_point(v.at);
   return d;
 }
 

@@ -134,7 +134,7 @@ decision sliding_log::describe(const times& t, units sum, instant newest, instan
   d.remaining = t.at < t.turn ? 0 : remaining_for_caller(limit_, sum);
   if (!allowed) d.retry_after = std::chrono::microseconds(std::max(passes, t.turn) - t.at);
   if (sum > 0) d.reset_after = std::chrono::microseconds(newest + window_ - t.at);
-  d.at = to_time_point(t.at);
+  d.decided_at = to_time_point(t.at);
   return d;
 }
 

@@ -99,7 +99,7 @@ decision sliding_window::describe(const state& s, const times& t, units cost,
                       : s.previous > 0 ? s.start + window_
                                        : t.turn;
   d.reset_after = std::chrono::microseconds(end - t.at);
-  d.at = to_time_point(t.at);
+  d.decided_at = to_time_point(t.at);
   return d;
 }
 

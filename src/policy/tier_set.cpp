@@ -46,14 +46,14 @@ decision answer(std::span<const tier<State>> tiers, std::span<const decision> ea
   decision d = combined(each);
   if (d.allowed) {
     append_buckets(d.receipt, tiers, each);
-    d.receipt.counted_at = d.at.time_since_epoch().count();
+    d.receipt.counted_at = d.decided_at.time_since_epoch().count();
   }
   if (d.allowed || d.tier < 0) return d;
   const auto is_hold = [](const tier<State>& t) {
     return std::holds_alternative<cool_down>(*t.rules);
   };
   auto by = static_cast<std::size_t>(d.tier);
-  if (d.held && by > 0) {
+  if (d.cooling_down && by > 0) {
     --by;
     d.limit = each[by].limit;
     d.used = each[by].used;
@@ -69,7 +69,9 @@ decision answer(std::span<const tier<State>> tiers, std::span<const decision> ea
 }  // namespace
 
 decision combined(std::span<const decision> of) noexcept {
-  const auto until = [](const decision& d, std::chrono::microseconds after) { return d.at + after; };
+  const auto until = [](const decision& d, std::chrono::microseconds after) {
+    return d.decided_at + after;
+  };
   std::size_t chosen = 0;
   time_point idle{}, turn{};
   for (std::size_t i = 0; i < of.size(); ++i) {
@@ -85,10 +87,10 @@ decision combined(std::span<const decision> of) noexcept {
     }
   }
   decision result = of[chosen];
-  result.reset_after = std::max(idle, result.at) - result.at;
+  result.reset_after = std::max(idle, result.decided_at) - result.decided_at;
   result.delay = std::chrono::microseconds{0};
   if (result.allowed) {
-    result.delay = std::max(turn, result.at) - result.at;
+    result.delay = std::max(turn, result.decided_at) - result.decided_at;
   } else if (of.size() > 1) {
     result.tier = static_cast<std::int16_t>(chosen);
   }
@@ -104,7 +106,7 @@ instant common_start(std::span<const tier<State>> tiers, std::span<const decisio
   for (std::size_t i = 0; i < tiers.size(); ++i) {
     const auto* bucket = std::get_if<meter>(tiers[i].rules);
     if (bucket == nullptr || !bucket->is_spaced()) continue;
-    start = std::max(start, (each[i].at + each[i].delay).time_since_epoch().count());
+    start = std::max(start, (each[i].decided_at + each[i].delay).time_since_epoch().count());
     ++spaced;
   }
   return spaced > 1 ? start : 0;
@@ -155,7 +157,7 @@ instant own_turn(const tier<State>& t, instant now, decision d) {
   for (int i = 0; i < 2; ++i) {
     const auto wait = d.allowed ? d.delay : d.retry_after;
     if (wait.count() == 0) break;
-    const instant own = (d.at + wait).time_since_epoch().count();
+    const instant own = (d.decided_at + wait).time_since_epoch().count();
     turn = std::max(turn, own);
     d = fetch(t, moment(now, own));
   }
@@ -173,7 +175,7 @@ decision refusal_of_turn(std::span<const tier<State>> tiers, instant now) {
     if (turn == now) continue;
     d.allowed = false;
     d.delay = {};
-    d.retry_after = to_time_point(turn) - d.at;
+    d.retry_after = to_time_point(turn) - d.decided_at;
   }
   return answer(tiers, {each.data(), tiers.size()});
 }
@@ -201,7 +203,7 @@ decision book_at(std::span<const tier<State>> tiers, moment turn, span max_wait)
   if (wait.count() > 0) {
     d.delay = wait;
     d.reset_after += wait;
-    d.at -= wait;
+    d.decided_at -= wait;
   }
   return d;
 }
@@ -229,7 +231,7 @@ span pause_of(std::span<const tier<State>> tiers, instant clock) noexcept {
 }
 
 tickets tickets_of(const decision& d, std::vector<std::int64_t> found) {
-  const instant turn = (d.at + d.delay).time_since_epoch().count();
+  const instant turn = (d.decided_at + d.delay).time_since_epoch().count();
   const instant counted = d.receipt.counted_at > 0 ? d.receipt.counted_at : turn;
   return {turn, counted, d.receipt.buckets, std::move(found)};
 }
@@ -253,7 +255,8 @@ void charge(const Kernel& k, typename Kernel::state& s, instant clock, units cos
     const Kernel endless = k.endless();
     // What is booked ahead comes first.
     const decision d = endless.fetch(s, clock, cost);
-    endless.record(s, moment(clock, (d.at + d.retry_after).time_since_epoch().count()), cost);
+    endless.record(s, moment(clock, (d.decided_at + d.retry_after).time_since_epoch().count()),
+                   cost);
   } else {
     k.charge(s, clock, cost);
   }
@@ -306,7 +309,7 @@ decision settled(std::span<const tier<State>> tiers, instant clock, bool done) {
     each[i] = fetch(tier<State>{tiers[i].rules, tiers[i].state, 1}, clock);
     // Nothing is asked for: the one with the least left tells.
     each[i].allowed = true;
-    each[i].held = false;
+    each[i].cooling_down = false;
     each[i].retry_after = each[i].delay = {};
   }
   decision d = combined({each.data(), tiers.size()});

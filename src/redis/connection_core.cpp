@@ -127,7 +127,7 @@ void connection_core::received(bool ok, std::size_t bytes, time now, error why) 
   if (!ok) {
     if (state_ != state::greeting) return ended();
     // A server at its maxclients says so and hangs up. One that expects TLS, or a proxy that reaches none, just hangs up.
-    return lost(why, heard_ ? handshake_->failure() : error::hung_up);
+    return lost(why, heard_ ? handshake_->failure() : error::closed_by_peer);
   }
   reader_.commit(bytes);
 
@@ -202,7 +202,7 @@ void connection_core::lost(error reason, error suspicion) {
 
 /// The other side has ended the connection. One that served may have restarted: it is the first to be asked again.
 void connection_core::ended() {
-  lost(error::outcome_unknown, was_ready_ ? error{} : error::hung_up);
+  lost(error::outcome_unknown, was_ready_ ? error{} : error::closed_by_peer);
   if (was_ready_) turned_away_ = !pipeline_.has_served();
 }
 

@@ -65,7 +65,7 @@ class connection_core {
   /// Whether next() would name anything; cheap.
   bool has_actions() const noexcept;
 
-  /// A zero error: there is a connection. tls_failed is what the callers are told until there is one. Others (hung_up,
+  /// A zero error: there is a connection. tls_failed is what the callers are told until there is one. Others (closed_by_peer,
   /// host_not_found, connection_refused, host_unreachable) may change at any time: a caller is told at its deadline. After
   /// a close: how far the attempt had come; tls_failed if the server had not finished the TLS handshake.
   void opened(error e, time now);
@@ -106,7 +106,7 @@ class connection_core {
 
   state state_ = state::pausing;
   time alarm_ = time::min();  // pausing: the next attempt; opening, greeting: the limit; ready: the next look
-  time greeted_{};        // greeting: when the last of it was written
+  time greeted_{};            // greeting: when the last of it was written
   time last_answer_{};    // ready: when a whole reply came last that was due
   time waiting_since_{};  // ready: since when a reply has been due without a break
   error reason_{};        // draining: what the callers are told

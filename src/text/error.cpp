@@ -23,7 +23,7 @@ group group_of(int value) noexcept {
     case error::invalid_tls_file:
     case error::cost_exceeds_limit:
     case error::cannot_combine:
-    case error::feedback_disabled:
+    case error::cool_downs_disabled:
     case error::cannot_wait:
     case error::cannot_settle:
       return group::input;
@@ -51,7 +51,7 @@ group group_of(int value) noexcept {
     case error::script_missing:
     case error::server_error:
     case error::tls_failed:
-    case error::hung_up:
+    case error::closed_by_peer:
     case error::host_not_found:
     case error::connection_refused:
     case error::host_unreachable:
@@ -93,8 +93,8 @@ const char* text_of(int value) noexcept {
     case error::cannot_combine:
       return "these limiters cannot be asked together: give them one store and one group, touch no "
              "key twice, use 16 tiers at the most, and no count_refused";
-    case error::feedback_disabled:
-      return "this limiter takes no feedback: make it with limiter_options::feedback, in every "
+    case error::cool_downs_disabled:
+      return "this limiter takes no feedback: make it with limiter_options::cool_downs, in every "
              "process that shares its counts";
     case error::cannot_wait:
       return "nobody can wait for this limiter, which would count each time that it is asked: "
@@ -160,7 +160,7 @@ const char* text_of(int value) noexcept {
     case error::tls_failed:
       return "no TLS with this server, nothing was sent: check that its port speaks TLS, its "
              "certificate (name, dates, authority), and the client certificate it may ask for";
-    case error::hung_up:
+    case error::closed_by_peer:
       return "the server ends each connection without a word, nothing was counted: check whether "
              "it expects TLS (rediss://), or whether a proxy in between reaches it";
     case error::host_not_found:

@@ -24,11 +24,11 @@ microseconds patience_left(const waiter& w, check::steady_time now) {
 /// What the turn's decision says to the one who has it: `at` is when that one's waiting began.
 decision as_told_to(const waiter& w, const reservation_request& turn) {
   decision d = turn.answer;
-  const time_point begins = d.at + d.delay, idle = d.at + d.reset_after;
+  const time_point begins = d.decided_at + d.delay, idle = d.decided_at + d.reset_after;
   const auto waited = std::chrono::floor<microseconds>(turn.due() - turn.put_off - w.heard);
   d.delay = std::max(microseconds{0}, waited);
-  d.at = begins - d.delay;
-  d.reset_after = std::max(microseconds{0}, idle - d.at);
+  d.decided_at = begins - d.delay;
+  d.reset_after = std::max(microseconds{0}, idle - d.decided_at);
   return d;
 }
 
@@ -36,9 +36,9 @@ decision as_told_to(const waiter& w, const reservation_request& turn) {
 decision refusal_in_pause(const waiter& w, const reservation_request& turn, check::steady_time now,
                           check::steady_time until) {
   decision d = turn.answer;
-  d.at = turn.turn() - std::chrono::floor<microseconds>(turn.due() - turn.put_off - now);
+  d.decided_at = turn.turn() - std::chrono::floor<microseconds>(turn.due() - turn.put_off - now);
   d.allowed = false;
-  d.held = true;
+  d.cooling_down = true;
   d.remaining = 0;
   d.delay = d.reset_after = {};
   d.receipt = {};
@@ -63,7 +63,7 @@ bool is_passing(const error_code& ec) {
 }  // namespace
 
 void reservation_queue::arrive(check& c, std::uint64_t arrival, time now, orders& o) {
-  auto& w = *new waiter(c, rank(now, arrival, c.priority, rules_.ageing), now + c.max_wait);
+  auto& w = *new waiter(c, rank(now, arrival, c.priority, rules_.priority_aging), now + c.max_wait);
   c.place = &w;
   if (inside_count_ < rules_.max_waiting) {
     let_in(w);

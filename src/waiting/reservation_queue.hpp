@@ -9,7 +9,7 @@ namespace weir::detail {
 struct queue_rules {
   std::size_t max_waiting;
   on_overflow overflow;
-  std::chrono::microseconds ageing;
+  std::chrono::microseconds priority_aging;
   std::chrono::microseconds retry_interval = std::chrono::milliseconds{
       250};  // while the store is away
 };

@@ -29,7 +29,7 @@ class reservation_request final : public check,
   /// Of a turn: when it comes, by this process's clock.
   steady_time due() const noexcept { return deadline; }
   /// The same by the store's clock.
-  time_point turn() const noexcept { return answer.at + answer.delay; }
+  time_point turn() const noexcept { return answer.decided_at + answer.delay; }
 
   waiter* for_whom = nullptr;  // nobody: who it was for has left
   bool is_inherited = false;   // another's before

@@ -33,7 +33,7 @@ struct reservation_returns::batch {
       all.swap(turns);
       then.swap(afterwards);
     }
-    const auto turn_of = [](const check* c) { return c->answer.at + c->answer.delay; };
+    const auto turn_of = [](const check* c) { return c->answer.decided_at + c->answer.delay; };
     std::stable_sort(all.begin(), all.end(),
                      [&](const check* a, const check* b) { return turn_of(a) > turn_of(b); });
     for (check* c : all) {

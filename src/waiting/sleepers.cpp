@@ -83,9 +83,9 @@ bool sleepers::wait_for_pause(check& c, time now) {
   }
   leave(c, {});
   decision& d = c.answer;
-  d.at += d.delay;
+  d.decided_at += d.delay;
   d.allowed = false;
-  d.held = true;
+  d.cooling_down = true;
   d.remaining = 0;
   d.delay = d.reset_after = {};
   d.retry_after = std::chrono::ceil<std::chrono::microseconds>(until - now);

@@ -14,18 +14,19 @@ namespace weir::detail {
 class reservation_request;
 
 /// Who goes first: the larger priority, and of equal ones who came first. Priorities rise with waiting, and all of them
-/// alike, so the order of two callers never changes: with an ageing of `a`, whoever comes with a priority of `p` is ranked as
+/// alike, so the order of two callers never changes: with an priority_aging of `a`, whoever comes with a priority of `p` is ranked as
 /// if it had come `p * a` earlier with none.
 struct rank {
   policies::wide place;   // the smaller goes first
   std::uint64_t arrival;  // no two are equal
 
   rank(check::steady_time came, std::uint64_t number, std::int32_t priority,
-       std::chrono::microseconds ageing) noexcept
+       std::chrono::microseconds priority_aging) noexcept
       : arrival(number) {
     const auto age = std::chrono::duration_cast<std::chrono::microseconds>(came.time_since_epoch());
-    place = ageing.count() == 0 ? -policies::wide{priority}
-                                : age.count() - policies::wide{priority} * ageing.count();
+    place = priority_aging.count() == 0
+                ? -policies::wide{priority}
+                : age.count() - policies::wide{priority} * priority_aging.count();
   }
   friend auto operator<=>(const rank&, const rank&) = default;
 };

@@ -63,7 +63,7 @@ struct fixture : weir::test::proxied {
       l.record("s" + std::to_string(i), {.timeout = timeout},
                [this, i, expected](weir::error_code ec, weir::decision) {
                  // Where there is no connection, the last attempt may have met somebody who hung up.
-                 if ((ec != error::hung_up && ec != error::host_unreachable) || accepts_calls)
+                 if ((ec != error::closed_by_peer && ec != error::host_unreachable) || accepts_calls)
                    WEIR_TEST_ERROR(ec, expected);
                  order.push_back(i);
                  lateness.emplace_back(steady::now() - calls[i].earliest);

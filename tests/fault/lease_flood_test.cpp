@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(no_lease_lapses_behind_twenty_thousand_callers) {
     });
   };
 
-  const weir::concurrency_limiter gate(store, "gate", {.limit = holders, .lease = length});
+  const weir::concurrency_limiter gate(store, "gate", {.limit = holders, .lease_duration = length});
   std::vector<weir::lease> held;
   for (std::size_t i = 0; i < holders; ++i) held.push_back(weir::test::enter(io, gate, "a"));
   const std::vector<weir::test::loss> watched(held.begin(), held.end());

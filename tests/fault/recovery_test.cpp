@@ -91,8 +91,9 @@ BOOST_AUTO_TEST_CASE(failing_calls_cause_no_attempts_of_their_own) {
     for (int i = 0; i < 100; ++i) l.record("a", {.timeout = 2ms}, c.caller());
     run_until_complete(io, c);
     BOOST_TEST(c.count([](const outcome& o) {
-      return o.ec == error::timed_out || o.ec == error::hung_up || o.ec == error::circuit_open ||
-             o.ec == error::host_unreachable || o.ec == error::outcome_unknown;
+      return o.ec == error::timed_out || o.ec == error::closed_by_peer ||
+             o.ec == error::circuit_open || o.ec == error::host_unreachable ||
+             o.ec == error::outcome_unknown;
     }) == 100u);
   }
   run_until(io, [&] { return proxy.counts().refused >= 5; });
@@ -136,7 +137,7 @@ BOOST_AUTO_TEST_CASE(failure_policies_begin_and_end_with_the_outage) {
       const std::string name = std::to_string(static_cast<int>(what)) + to_string(f.what);
       BOOST_TEST_CONTEXT(name) {
         const weir::limiter l(open(), name, weir::fixed_window{.limit = 100, .window = 24h},
-                              {.on_failure = what, .expected_clients = 50});
+                              {.on_failure = what, .process_count = 50});
         const outcome before = record(l, "a");
         BOOST_TEST((before.d.source == weir::source::store));
         BOOST_TEST(before.d.used == 1);

@@ -322,7 +322,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           d.opening = false;
           const std::uint8_t how = in.byte();
           d.core.opened(how < 200   ? weir::error{}
-                        : how < 220 ? weir::error::hung_up
+                        : how < 220 ? weir::error::closed_by_peer
                         : how < 240 ? weir::error::tls_failed
                                     : weir::error::host_unreachable,
                         d.now);

@@ -60,8 +60,8 @@ struct fixture {
     admin.must("SELECT", 1);
     admin.must("ZADD", std::string(s.backend()->key_prefix()) + ":{gate:a}:c", 1, "1:2:3");
     admin.must("SELECT", 0);
-    const weir::concurrency_limiter longer(s, "gate", {.limit = 3, .lease = 1h});
-    const weir::concurrency_limiter gate(s, "gate", {.limit = 2, .lease = 1min});
+    const weir::concurrency_limiter longer(s, "gate", {.limit = 3, .lease_duration = 1h});
+    const weir::concurrency_limiter gate(s, "gate", {.limit = 2, .lease_duration = 1min});
     const weir::lease held = weir::test::enter(io, longer, "a", told.emplace_back());
     for (int i = 0; i < 2; ++i) {  // and given back, which nobody waits for
       weir::test::enter(io, gate, "a", told.emplace_back()).release();

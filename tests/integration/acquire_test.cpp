@@ -27,7 +27,7 @@ using weir::test::outcome;
 constexpr weir::token_bucket one_a_day{.capacity = 1, .refill = weir::per_day(1)};
 constexpr acquire_options patiently{.max_wait = 31 * 24h};
 
-weir::time_point turn_of(const decision& d) { return d.at + d.delay; }
+weir::time_point turn_of(const decision& d) { return d.decided_at + d.delay; }
 
 struct fixture {
   weir::test::redis_server server;
@@ -344,11 +344,11 @@ BOOST_AUTO_TEST_CASE(several_limiters_are_waited_for_at_once) {
 BOOST_AUTO_TEST_CASE(a_pause_is_waited_for) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r", weir::token_bucket{.capacity = 5, .refill = weir::per_day(1)},
-                    {.feedback = true});
+                    {.cool_downs = true});
     const decision pause = answer([&](auto h) { l.cool_down("a", 30ms, h); });
     const decision d = answer([&](auto h) { l.acquire("a", h); });
     BOOST_TEST(d.allowed);
-    BOOST_TEST((turn_of(d) >= pause.at + 30ms));
+    BOOST_TEST((turn_of(d) >= pause.decided_at + 30ms));
   });
 }
 

@@ -50,8 +50,9 @@ class service {
     static int made = 0;
     const std::string name = std::to_string(++made);
     limiter_.emplace(*store_, "r" + name, one_a_day,
-                     weir::limiter_options{.group = "g" + name, .feedback = true});
-    gate_.emplace(*store_, "gate" + name, weir::concurrency_options{.limit = 5, .lease = 1h});
+                     weir::limiter_options{.group = "g" + name, .cool_downs = true});
+    gate_.emplace(*store_, "gate" + name,
+                  weir::concurrency_options{.limit = 5, .lease_duration = 1h});
   }
 
   void come_to(state s) {

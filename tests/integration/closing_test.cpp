@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(those_who_found_no_room_hear_of_the_close) {
 
 BOOST_AUTO_TEST_CASE(watchers_of_leases_hear_of_the_close) {
   on_both([&](store s) {
-    const concurrency_limiter gate(s, "gate", {.limit = 5, .lease = 1h});
+    const concurrency_limiter gate(s, "gate", {.limit = 5, .lease_duration = 1h});
     lease held = enter(io, gate, "a");
     const loss before(held);
     s.close();
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_comes_after_the_close_is_not_looked_after) {
       store s = open(in_memory);
       const std::string name = std::to_string(i);
       const limiter l(s, "r" + name, five_an_hour);
-      const concurrency_limiter gate(s, "gate" + name, {.limit = 5, .lease = 1h});
+      const concurrency_limiter gate(s, "gate" + name, {.limit = 5, .lease_duration = 1h});
       l.record("a", [&](error_code, decision) { s.close(); });
       gate.enter("a", [&](error_code, lease got) { late = std::move(got); });
       run_out(io);
@@ -136,12 +136,12 @@ BOOST_AUTO_TEST_CASE(a_lease_that_comes_after_the_close_is_not_looked_after) {
 BOOST_AUTO_TEST_CASE(a_place_given_back_right_before_the_close_is_free) {
   {
     store s = open(false);
-    lease held = enter(io, concurrency_limiter(s, "gate", {.limit = 1, .lease = 1h}), "a");
+    lease held = enter(io, concurrency_limiter(s, "gate", {.limit = 1, .lease_duration = 1h}), "a");
     held.release();
     s.close();
     run_out(io);
   }
-  const concurrency_limiter gate(open(false), "gate", {.limit = 1, .lease = 1h});
+  const concurrency_limiter gate(open(false), "gate", {.limit = 1, .lease_duration = 1h});
   BOOST_TEST(fetch(io, gate, "a").used == 0);
 }
 

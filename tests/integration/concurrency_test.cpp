@@ -29,8 +29,8 @@ BOOST_AUTO_TEST_CASE(a_place_is_taken_seen_by_all_and_given_back) {
   BOOST_TEST((one.is_held() && two.is_held()));
   const lease none = enter(here);
   BOOST_TEST(!none);
-  BOOST_TEST(none.answer().used == 2);
-  BOOST_TEST((none.answer().retry_after > 50s && none.answer().retry_after <= 60s));
+  BOOST_TEST(none.decision().used == 2);
+  BOOST_TEST((none.decision().retry_after > 50s && none.decision().retry_after <= 60s));
   BOOST_TEST(client.must("PTTL", key).integer > 50'000);
   BOOST_TEST(client.must("PTTL", key).integer <= 62'001);
   BOOST_TEST(weir::test::fetch(io, there, "a").remaining == 0);
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(an_enter_whose_answer_was_lost_is_given_back_on_the_next_co
   weir::redis_options o = options();
   o.port = static_cast<std::uint16_t>(proxy.port());
   const concurrency_limiter g(weir::make_redis_store(io.get_executor(), o), "gate",
-                              {.limit = 1, .lease = 1h});
+                              {.limit = 1, .lease_duration = 1h});
   enter(g).release();
   ask_until([&] { return inside() == 0; });
   proxy.strike({.what = weir::test::fault::kind::reset, .way = weir::test::way::replies, .after = 1});
@@ -166,21 +166,21 @@ BOOST_AUTO_TEST_CASE(an_enter_whose_answer_was_lost_is_given_back_on_the_next_co
 
 BOOST_AUTO_TEST_CASE(together_with_limiters_it_is_one_step) {
   const weir::store s = open();
-  const concurrency_limiter g(s, "gate", {.limit = 2, .lease = 1h, .group = "partner"});
+  const concurrency_limiter g(s, "gate", {.limit = 2, .lease_duration = 1h, .group = "partner"});
   const weir::limiter total(s, "total", weir::fixed_window{.limit = 4, .window = 24h},
                             {.group = "partner"});
   const weir::limiter each(s, "each",
                            weir::tiers(weir::token_bucket{.capacity = 3, .refill = weir::per_day(1)},
                                        weir::sliding_log{.limit = 3, .window = 24h}),
-                           {.group = "partner", .feedback = true});
+                           {.group = "partner", .cool_downs = true});
   weir::test::run(io, [&]() -> asio::awaitable<void> {
     const std::array both{total.on("all"), each.on("a")};
     lease one = co_await g.enter("a", both), two = co_await g.enter("a", both);
     BOOST_TEST((one.is_held() && two.is_held()));
     const lease full = co_await g.enter("a", both);
     BOOST_TEST(!full);
-    BOOST_TEST(full.answer().tier == 0);
-    BOOST_TEST(full.answer().used == 2);
+    BOOST_TEST(full.decision().tier == 0);
+    BOOST_TEST(full.decision().used == 2);
     BOOST_TEST((co_await total.fetch("all")).used == 2);
     one.release();
     const lease three = co_await g.enter("a", both);
@@ -188,13 +188,13 @@ BOOST_AUTO_TEST_CASE(together_with_limiters_it_is_one_step) {
     two.release();
     const lease drained = co_await g.enter("a", both);
     BOOST_TEST(!drained);
-    BOOST_TEST(drained.answer().tier == 2);
+    BOOST_TEST(drained.decision().tier == 2);
     BOOST_TEST((co_await g.fetch("a")).used == 1);
     BOOST_TEST((co_await total.fetch("all")).used == 3);
     co_await each.cool_down("b", 1h);
     const std::array held{each.on("b")};
     const lease none = co_await g.enter("a", held);
-    BOOST_TEST((!none && none.answer().held));
+    BOOST_TEST((!none && none.decision().cooling_down));
     BOOST_TEST((co_await g.fetch("a")).used == 1);
   });
   ask_until([&] { return client.must("EXISTS", "weir:{partner}:gate:a:c").integer == 0; });

@@ -17,7 +17,7 @@ using weir::error;
 using weir::limiter;
 using weir::test::crowd;
 
-const weir::limiter_options listening{.feedback = true};
+const weir::limiter_options listening{.cool_downs = true};
 
 struct fixture {
   weir::test::redis_server server;
@@ -55,9 +55,9 @@ BOOST_AUTO_TEST_CASE(a_pause_holds_for_every_process) {
   const limiter here = vendor(store), there = vendor(open());
   BOOST_TEST(answer([&](auto h) { there.record("a", h); }).allowed);
   const decision told = answer([&](auto h) { here.cool_down("a", 10min, h); });
-  BOOST_TEST((!told.allowed && told.held && told.retry_after == 10min));
+  BOOST_TEST((!told.allowed && told.cooling_down && told.retry_after == 10min));
   const decision d = answer([&](auto h) { there.record("a", h); });
-  BOOST_TEST((!d.allowed && d.held));
+  BOOST_TEST((!d.allowed && d.cooling_down));
   BOOST_TEST((d.retry_after > 9min && d.retry_after <= 10min + 1s));
   BOOST_TEST(d.used == 1);
   BOOST_TEST(answer([&](auto h) { there.record("b", h); }).allowed);
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(a_pause_holds_for_every_process) {
   const decision shorter = answer([&](auto h) { here.cool_down("a", 1s, h); });
   BOOST_TEST((shorter.retry_after > 19min));
   const decision look = answer([&](auto h) { here.cool_down("a", 0s, h); });
-  BOOST_TEST((!look.allowed && look.held));
+  BOOST_TEST((!look.allowed && look.cooling_down));
   BOOST_TEST((look.retry_after > 19min && look.retry_after <= shorter.retry_after));
   BOOST_TEST(answer([&](auto h) { here.cool_down("b", 0s, h); }).allowed);
   BOOST_TEST(ttl("weir:{vendor:b}:h") == -2);
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(checks_before_a_pause_pass_and_those_behind_it_do_not) {
   for (std::size_t i = 0; i < 11; ++i) {
     BOOST_TEST(!c[i].ec.failed());
     BOOST_TEST(c[i].d.allowed == (i < 5));
-    BOOST_TEST(c[i].d.held == (i >= 5));
+    BOOST_TEST(c[i].d.cooling_down == (i >= 5));
   }
   BOOST_TEST(!c[12].ec.failed());
   BOOST_TEST(c[12].d.limit == 100);
@@ -101,13 +101,13 @@ BOOST_AUTO_TEST_CASE(a_pause_ends_by_itself) {
   const limiter l = vendor(store);
   weir::test::run(io, [&]() -> asio::awaitable<void> {
     decision d = co_await l.cool_down("a", 50ms);
-    BOOST_TEST(d.held);
+    BOOST_TEST(d.cooling_down);
     asio::steady_timer timer(io);
     do {
       timer.expires_after(d.retry_after);
       co_await timer.async_wait(asio::deferred);
       d = co_await l.record("a");
-    } while (d.held);  // a clock that runs differently
+    } while (d.cooling_down);  // a clock that runs differently
     BOOST_TEST(d.allowed);
     BOOST_TEST(d.used == 1);
     const auto [ec, said] = co_await l.on_response("a", 429, {}, asio::as_tuple(asio::deferred));
@@ -128,16 +128,16 @@ BOOST_AUTO_TEST_CASE(limiters_of_one_resource_share_a_pause) {
   BOOST_TEST(both().allowed);
   answer([&](auto h) { bucket.cool_down("a", 10min, h); });
   const decision d = both();
-  BOOST_TEST((!d.allowed && d.held));
+  BOOST_TEST((!d.allowed && d.cooling_down));
   BOOST_TEST(d.tier == 0);
-  BOOST_TEST(answer([&](auto h) { window.record("a", h); }).held);
+  BOOST_TEST(answer([&](auto h) { window.record("a", h); }).cooling_down);
   BOOST_TEST(answer([&](auto h) { window.fetch("a", h); }).used == 1);
 }
 
 // Whoever wants the vendor left alone must hear that this failed.
 BOOST_AUTO_TEST_CASE(a_failure_policy_does_not_make_a_pause_of_nothing) {
   const limiter l(store, "vendor", weir::fixed_window{.limit = 100, .window = 24h},
-                  {.on_failure = weir::on_failure::open, .feedback = true});
+                  {.on_failure = weir::on_failure::open, .cool_downs = true});
   BOOST_TEST(answer([&](auto h) { l.record("a", h); }).used == 1);
   server.kill();
   const auto check = outcome_of([&](auto h) { l.record("a", {.timeout = 50ms}, h); });

@@ -22,7 +22,7 @@ struct gate_fixture {
   store open() { return make_redis_store(io.get_executor(), options()); }
   concurrency_limiter gate(std::int64_t limit,
                            std::chrono::microseconds length = std::chrono::hours{1}) {
-    return {open(), "gate", {.limit = limit, .lease = length}};
+    return {open(), "gate", {.limit = limit, .lease_duration = length}};
   }
   lease enter(const concurrency_limiter& g) { return test::enter(io, g, "a"); }
   std::int64_t inside() { return client.must("ZCARD", key).integer; }

@@ -27,7 +27,8 @@ using weir::test::crowd;
 using weir::test::redis_client;
 using weir::test::redis_server;
 
-constexpr weir::limiter_options heeding{.feedback = true, .follows = weir::vendor_count::requests};
+constexpr weir::limiter_options heeding{.cool_downs = true,
+                                        .sync_remaining_with = weir::vendor_count::requests};
 
 /// Ten at once, and then within a month those turns that the tests book.
 std::vector<weir::test::named_policy> policies_of_ten() {
@@ -143,12 +144,12 @@ struct fixture {
     BOOST_TEST(lowered.remaining == 4);
     then("on_response with what remains");
     const std::vector<weir::header_field> pause{{"Retry-After", "60"}};
-    BOOST_TEST(answer([&](auto h) { l.on_response("d", 429, pause, h); }).held);
+    BOOST_TEST(answer([&](auto h) { l.on_response("d", 429, pause, h); }).cooling_down);
     then("on_response with a pause");
-    BOOST_TEST(answer([&](auto h) { l.cool_down("e", 1h, h); }).held);
+    BOOST_TEST(answer([&](auto h) { l.cool_down("e", 1h, h); }).cooling_down);
     then("cool_down of a stranger");
-    BOOST_TEST(answer([&](auto h) { l.cool_down("d", 1h, h); }).held);
-    BOOST_TEST(answer([&](auto h) { l.record("d", h); }).held);
+    BOOST_TEST(answer([&](auto h) { l.cool_down("d", 1h, h); }).cooling_down);
+    BOOST_TEST(answer([&](auto h) { l.record("d", h); }).cooling_down);
     waiting_crowd waiting;
     acquire(l, "d", 1, waiting);
     fetch(l, "d");
@@ -197,7 +198,8 @@ struct fixture {
   }
 
   void gates(const weir::store& s, const look& then) {
-    const weir::concurrency_limiter gate(s, "gate", {.limit = 3, .lease = 3s, .group = "g"});
+    const weir::concurrency_limiter gate(s, "gate",
+                                         {.limit = 3, .lease_duration = 3s, .group = "g"});
     const limiter log(s, "log", weir::sliding_log{.limit = 5, .window = 24h}, {.group = "g"});
     std::vector<weir::lease> held;
     held.push_back(weir::test::enter(io, gate, "a"));
@@ -212,7 +214,7 @@ struct fixture {
     then("enter together with a limiter");
     const auto lapses = [&] {
       const decision d = weir::test::fetch(io, gate, "a");
-      return d.at + d.reset_after;
+      return d.decided_at + d.reset_after;
     };
     const auto first = lapses();
     const auto pause = [&] {
@@ -319,7 +321,7 @@ BOOST_AUTO_TEST_CASE(no_call_leaves_a_key_for_ever_or_one_that_goes_too_early) {
   const auto then = [&](const std::string& step) { every_key_has_a_ttl(step); };
   limiters_together(s, then);
   client.must("FLUSHALL");
-  const weir::concurrency_limiter gate(s, "gate", {.limit = 3, .lease = 3s, .group = "g"});
+  const weir::concurrency_limiter gate(s, "gate", {.limit = 3, .lease_duration = 3s, .group = "g"});
   gates(s, [&](const std::string& step) {
     every_key_has_a_ttl(step);
     BOOST_TEST(the_gate_outlasts_its_leases(gate), step << ": leases are forgotten too early");

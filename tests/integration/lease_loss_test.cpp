@@ -25,11 +25,11 @@ using weir::test::run_until;
   ::alarm(120);  // should the parent be gone
   asio::io_context io;
   const concurrency_limiter g(weir::make_redis_store(io.get_executor(), options), "gate",
-                              {.limit = 2, .lease = length});
+                              {.limit = 2, .lease_duration = length});
   lease held;
   g.enter("a", [&](error_code ec, lease l) {
     held = std::move(l);
-    const std::int64_t at = ec || !held ? -1 : held.answer().at.time_since_epoch().count();
+    const std::int64_t at = ec || !held ? -1 : held.decision().decided_at.time_since_epoch().count();
     if (::write(told, &at, sizeof at) != sizeof at) ::_exit(1);
   });
   io.run();
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(a_held_lease_outlasts_its_length) {
 }
 
 BOOST_AUTO_TEST_CASE(many_leases_are_kept_side_by_side) {
-  const concurrency_limiter g(open(), "gate", {.limit = 500, .lease = 6s});
+  const concurrency_limiter g(open(), "gate", {.limit = 500, .lease_duration = 6s});
   std::vector<lease> held;
   for (int i = 0; i < 500; ++i) held.push_back(enter(g));
   const auto ends = [&] {
@@ -106,8 +106,8 @@ BOOST_AUTO_TEST_CASE(the_next_caller_reclaims_the_place_of_one_that_died) {
   const double lapses = its_end();
   lease l;
   ask_until([&] { return (l = enter(g)).allowed(); });
-  BOOST_TEST(static_cast<double>(l.answer().at.time_since_epoch().count()) >= lapses);
-  BOOST_TEST(l.answer().used == 2);
+  BOOST_TEST(static_cast<double>(l.decision().decided_at.time_since_epoch().count()) >= lapses);
+  BOOST_TEST(l.decision().used == 2);
   BOOST_TEST(ours.is_held());
   BOOST_TEST(inside() == 2);
 }
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(who_overslept_learns_that_others_are_in) {
   asio::io_context elsewhere;
   {
     const concurrency_limiter there(weir::make_redis_store(elsewhere.get_executor(), options()),
-                                    "gate", {.limit = 1, .lease = 200ms});
+                                    "gate", {.limit = 1, .lease_duration = 200ms});
     lease other;
     // Only this context runs.
     for (bool in = false; !in;) {

@@ -116,8 +116,8 @@ BOOST_DATA_TEST_CASE_F(fixture, fixed_window_ends_for_all_at_once, stores, store
   BOOST_TEST((first.reset_after == 24h));
   record(l);
   const decision third = record(l);
-  BOOST_TEST((third.at + third.retry_after == first.at + 24h));
-  BOOST_TEST((third.at + third.reset_after == first.at + 24h));
+  BOOST_TEST((third.decided_at + third.retry_after == first.decided_at + 24h));
+  BOOST_TEST((third.decided_at + third.reset_after == first.decided_at + 24h));
 }
 
 BOOST_DATA_TEST_CASE_F(fixture, fixed_window_of_the_epoch_ends_at_a_multiple, stores, store) {
@@ -125,7 +125,7 @@ BOOST_DATA_TEST_CASE_F(fixture, fixed_window_of_the_epoch_ends_at_a_multiple, st
       store,
       weir::fixed_window{.limit = 2, .window = 24h, .anchor = weir::anchor::epoch, .offset = 7h});
   const decision d = record(l);
-  BOOST_TEST(((d.at + d.reset_after).time_since_epoch() % 24h == 7h));
+  BOOST_TEST(((d.decided_at + d.reset_after).time_since_epoch() % 24h == 7h));
 }
 
 BOOST_DATA_TEST_CASE_F(fixture, sliding_log_waits_for_the_oldest, stores, store) {
@@ -133,10 +133,10 @@ BOOST_DATA_TEST_CASE_F(fixture, sliding_log_waits_for_the_oldest, stores, store)
   const decision first = record(l);
   const decision second = record(l, 2);
   const decision one = fetch(l, 1);
-  BOOST_TEST((one.at + one.retry_after == first.at + 24h));
+  BOOST_TEST((one.decided_at + one.retry_after == first.decided_at + 24h));
   const decision two = fetch(l, 2);
-  BOOST_TEST((two.at + two.retry_after == second.at + 24h));
-  BOOST_TEST((two.at + two.reset_after == second.at + 24h));
+  BOOST_TEST((two.decided_at + two.retry_after == second.decided_at + 24h));
+  BOOST_TEST((two.decided_at + two.reset_after == second.decided_at + 24h));
 }
 
 BOOST_DATA_TEST_CASE_F(fixture, token_bucket_and_gcra_refill_at_their_rate, stores, store) {
@@ -148,8 +148,8 @@ BOOST_DATA_TEST_CASE_F(fixture, token_bucket_and_gcra_refill_at_their_rate, stor
     const decision first = record(l, 3);
     BOOST_TEST((first.reset_after == 6h));
     const decision d = fetch(l, 2);
-    BOOST_TEST((d.at + d.retry_after == first.at + 4h));
-    BOOST_TEST((d.at + d.reset_after == first.at + 6h));
+    BOOST_TEST((d.decided_at + d.retry_after == first.decided_at + 4h));
+    BOOST_TEST((d.decided_at + d.reset_after == first.decided_at + 6h));
   }
 }
 
@@ -159,7 +159,7 @@ BOOST_DATA_TEST_CASE_F(fixture, leaky_bucket_tells_each_its_turn, stores, store)
   BOOST_TEST(first.delay.count() == 0);
   for (int i = 1; i < 3; ++i) {
     const decision d = record(l);
-    BOOST_TEST((d.at + d.delay == first.at + i * 1h));
+    BOOST_TEST((d.decided_at + d.delay == first.decided_at + i * 1h));
   }
 }
 
@@ -249,7 +249,7 @@ BOOST_DATA_TEST_CASE_F(fixture, article_fixed_window, stores, store) {
   const auto l = open(store, weir::fixed_window{.limit = 100, .window = size});
   decision opened;
   const auto expect = [&](const decision& d) {
-    const bool opens = opened.used == 0 || d.at >= opened.at + size;
+    const bool opens = opened.used == 0 || d.decided_at >= opened.decided_at + size;
     if (opens) {
       BOOST_TEST(d.used == 1);
       opened = d;
@@ -259,9 +259,9 @@ BOOST_DATA_TEST_CASE_F(fixture, article_fixed_window, stores, store) {
   };
   for (int i = 0; i < 3; ++i) expect(record(l));
   sleep(size);
-  const auto before = opened.at;
+  const auto before = opened.decided_at;
   expect(record(l));
-  BOOST_TEST((opened.at > before));  // after one size, a new window
+  BOOST_TEST((opened.decided_at > before));  // after one size, a new window
 }
 
 BOOST_DATA_TEST_CASE_F(fixture, article_sliding_log, stores, store) {
@@ -273,16 +273,16 @@ BOOST_DATA_TEST_CASE_F(fixture, article_sliding_log, stores, store) {
   };
   for (int i = 0; i < 3; ++i) {
     const decision d = record(l);
-    times.push_back(d.at);
-    BOOST_TEST(d.used == alive(d.at));
+    times.push_back(d.decided_at);
+    BOOST_TEST(d.used == alive(d.decided_at));
     sleep(size * 3 / 10);
   }
   const decision look = fetch(l);
-  BOOST_TEST(look.used == alive(look.at));
+  BOOST_TEST(look.used == alive(look.decided_at));
   sleep(size * 6 / 10);
   const decision last = record(l);
-  times.push_back(last.at);
-  BOOST_TEST(last.used == alive(last.at));
+  times.push_back(last.decided_at);
+  BOOST_TEST(last.used == alive(last.decided_at));
   BOOST_TEST(last.used <= 2);  // the first two are older than one size
 }
 
@@ -302,17 +302,17 @@ BOOST_DATA_TEST_CASE_F(fixture, article_sliding_window, stores, store) {
   };
   for (int i = 0; i < 5; ++i) {
     const decision d = record(l);
-    times.push_back(d.at);
-    BOOST_TEST(d.used == formula(d.at));
+    times.push_back(d.decided_at);
+    BOOST_TEST(d.used == formula(d.decided_at));
   }
   const decision look = fetch(l);
-  BOOST_TEST(look.used == formula(look.at));
+  BOOST_TEST(look.used == formula(look.decided_at));
   sleep(size);
   const decision last = record(l);
-  times.push_back(last.at);
-  BOOST_TEST(last.used == formula(last.at));
+  times.push_back(last.decided_at);
+  BOOST_TEST(last.used == formula(last.decided_at));
   const decision again = fetch(l);
-  BOOST_TEST(again.used == formula(again.at));
+  BOOST_TEST(again.used == formula(again.decided_at));
 }
 
 // Article 3: hold oneself back before somebody else does. Whoever waits as long as it was told gets through.

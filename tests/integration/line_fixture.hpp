@@ -71,7 +71,7 @@ struct cancellable_crowd {
   }
 };
 
-inline time_point turn_of(const decision& d) { return d.at + d.delay; }
+inline time_point turn_of(const decision& d) { return d.decided_at + d.delay; }
 
 /// Whether the turns of a sliding window are ones that its formula allows: the counts of the windows, aligned as in the store.
 inline void check_window(const std::vector<time_point>& turns, const sliding_window& policy) {

@@ -210,9 +210,9 @@ BOOST_AUTO_TEST_CASE(options_have_bounds) {
     return weir::test::error_of([&] { limiter(open(true), "r", one_a_day, o); });
   };
   WEIR_TEST_ERROR(with({.max_waiting = 0}), error::invalid_policy);
-  WEIR_TEST_ERROR(with({.ageing = -1us}), error::invalid_policy);
-  WEIR_TEST_ERROR(with({.max_waiting = 1, .ageing = 0us}), weir::error_code());
-  WEIR_TEST_ERROR(with({.ageing = std::chrono::microseconds::max()}), weir::error_code());
+  WEIR_TEST_ERROR(with({.priority_aging = -1us}), error::invalid_policy);
+  WEIR_TEST_ERROR(with({.max_waiting = 1, .priority_aging = 0us}), weir::error_code());
+  WEIR_TEST_ERROR(with({.priority_aging = std::chrono::microseconds::max()}), weir::error_code());
 }
 
 // ---- patience
@@ -272,18 +272,18 @@ BOOST_AUTO_TEST_CASE(a_sliding_window_refuses_at_once_what_will_not_pass_in_time
     BOOST_TEST((!refused.allowed && refused.retry_after > 11h));
     // An hour before it would pass, it would be booked.
     const decision said = answer([&](auto h) { l.record("a", h); });
-    BOOST_TEST((refused.at + refused.retry_after + 1h == said.at + said.retry_after));
+    BOOST_TEST((refused.decided_at + refused.retry_after + 1h == said.decided_at + said.retry_after));
   });
 }
 
 BOOST_AUTO_TEST_CASE(a_pause_is_waited_for_in_line) {
   on_both([&](const weir::store& store) {
-    const limiter l(store, "r", sliding_window{.limit = 5, .window = 1h}, {.feedback = true});
+    const limiter l(store, "r", sliding_window{.limit = 5, .window = 1h}, {.cool_downs = true});
     const decision pause = answer([&](auto h) { l.cool_down("a", 30ms, h); });
     crowd c;
     for (int i = 0; i < 5; ++i) l.acquire("a", c.caller());
     weir::test::run_until_complete(io, c);
-    for (const outcome& o : c) BOOST_TEST((o.d.allowed && turn_of(o.d) >= pause.at + 30ms));
+    for (const outcome& o : c) BOOST_TEST((o.d.allowed && turn_of(o.d) >= pause.decided_at + 30ms));
   });
 }
 
@@ -291,8 +291,8 @@ BOOST_AUTO_TEST_CASE(a_pause_is_waited_for_in_line) {
 BOOST_AUTO_TEST_CASE(who_comes_in_a_cool_down_is_not_let_go_inside_it) {
   on_both([&](const weir::store& store) {
     const weir::token_bucket bucket{.capacity = 1, .refill = {1, 150ms}};
-    const limiter here(store, "r", bucket, {.feedback = true});
-    const limiter there(store, "r", bucket, {.feedback = true});
+    const limiter here(store, "r", bucket, {.cool_downs = true});
+    const limiter there(store, "r", bucket, {.cool_downs = true});
     BOOST_TEST(answer([&](auto h) { here.acquire("a", h); }).allowed);
     cancellable_crowd before, after;
     here.acquire("a", before.caller());
@@ -311,7 +311,7 @@ BOOST_AUTO_TEST_CASE(who_comes_in_a_cool_down_is_not_let_go_inside_it) {
 
 BOOST_AUTO_TEST_CASE(who_sleeps_when_a_cool_down_begins_waits_for_its_end) {
   on_both([&](const weir::store& store) {
-    const weir::limiter_options options{.group = "g", .feedback = true};
+    const weir::limiter_options options{.group = "g", .cool_downs = true};
     const weir::token_bucket bucket{.capacity = 1, .refill = {1, 100ms}};
     const limiter alone(store, "alone", bucket, options), total(store, "total", bucket, options);
     answer([&](auto h) { alone.acquire("a", h); });
@@ -327,7 +327,7 @@ BOOST_AUTO_TEST_CASE(who_sleeps_when_a_cool_down_begins_waits_for_its_end) {
     }
     const std::size_t in_time = waiting.answered() + impatient.answered();  // on a busy machine
     weir::test::run_until_complete(io, impatient);
-    if (in_time == 0) BOOST_TEST((!impatient[0].d.allowed && impatient[0].d.held));
+    if (in_time == 0) BOOST_TEST((!impatient[0].d.allowed && impatient[0].d.cooling_down));
     weir::test::run_until_complete(io, waiting);
     BOOST_TEST(waiting.allowed() == 2u);
     if (in_time == 0) BOOST_TEST((std::chrono::steady_clock::now() - begin >= 400ms));

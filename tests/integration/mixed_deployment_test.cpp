@@ -125,7 +125,7 @@ struct fixture {
     weir::test::run_until_complete(io, c);
     BOOST_TEST(!c[0].ec.failed(), c[0].ec.message());
     BOOST_TEST(!c[0].d.allowed);
-    return c[0].d.at + c[0].d.retry_after;
+    return c[0].d.decided_at + c[0].d.retry_after;
   }
   /// Books turns, whose callers then sleep; when each of them is, counted from a time.
   std::vector<std::chrono::microseconds> book(const limiter& l, int turns, weir::time_point since,
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(turns_booked_ahead_stand_and_whoever_comes_with_new_numbers
       BOOST_TEST_CONTEXT(c.name) {
         const limiter before(store, c.name, c.before), after(store, c.name, c.after);
         crowd sleepers;
-        const weir::time_point start = record(before, c.taken).at;
+        const weir::time_point start = record(before, c.taken).decided_at;
         BOOST_TEST((book(before, 3, start, sleepers) == c.turns));
         BOOST_TEST(!record(after).allowed);
         BOOST_TEST((book(after, 3, start, sleepers) == c.later));
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(turns_booked_ahead_stand_and_whoever_comes_with_new_numbers
 BOOST_AUTO_TEST_CASE(a_turn_of_a_slower_rate_takes_none_of_a_faster_one_with_it) {
   on_both([&](const weir::store& store) {
     const limiter slow(store, "r", tokens(1, 10h)), fast(store, "r", tokens(1, 1h));
-    const weir::time_point start = record(slow).at;
+    const weir::time_point start = record(slow).decided_at;
     asio::cancellation_signal leave;
     crowd leaver, sleepers;
     slow.acquire("a", {.max_wait = 31 * 24h},
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(a_turn_of_a_slower_rate_takes_no_records_of_a_faster_one_wi
     for (const change& c : changes) {
       BOOST_TEST_CONTEXT(c.name) {
         const limiter slow(store, c.name, c.slow), fast(store, c.name, c.fast);
-        const weir::time_point start = record(slow).at;
+        const weir::time_point start = record(slow).decided_at;
         asio::cancellation_signal leave;
         crowd leaver;
         slow.acquire("a", {.max_wait = 31 * 24h},
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(a_turn_of_a_slower_rate_takes_no_records_of_a_faster_one_wi
         leave.emit(asio::cancellation_type::terminal);
         weir::test::run_until_complete(io, leaver);
         const decision after = record(fast);
-        BOOST_TEST((after.at + after.reset_after - start == c.left + 1h));
+        BOOST_TEST((after.decided_at + after.reset_after - start == c.left + 1h));
       }
     }
   });
@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(a_much_larger_bucket_has_room_before_the_turns_ahead) {
   on_both([&](const weir::store& store) {
     const limiter before(store, "r", tokens(2, 12h)), after(store, "r", tokens(10, 12h));
     crowd sleepers;
-    const weir::time_point start = record(before, 2).at;
+    const weir::time_point start = record(before, 2).decided_at;
     book(before, 3, start, sleepers);  // 5 in use
     BOOST_TEST(record(after, 5).remaining == 0);
     BOOST_TEST(!record(after).allowed);
@@ -307,7 +307,7 @@ BOOST_AUTO_TEST_CASE(whoever_sleeps_has_the_turn_that_was_booked) {
         weir::test::run_until_complete(io, c);
         BOOST_TEST(c.allowed() == 8u);
         std::vector<weir::time_point> turns;
-        for (const auto& o : c) turns.push_back(o.d.at + o.d.delay);
+        for (const auto& o : c) turns.push_back(o.d.decided_at + o.d.delay);
         std::sort(turns.begin(), turns.end());
         // By the larger numbers: in less than 30 ms a log of two lets two pass, and a bucket of two, at 15 ms each, three.
         const bool is_log = std::holds_alternative<weir::sliding_log>(changes[i].first);

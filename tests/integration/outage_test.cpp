@@ -27,7 +27,7 @@ struct fixture {
 
   weir::limiter open(on_failure what = on_failure::raise) {
     return weir::limiter(weir::make_redis_store(io.get_executor(), options), "r", eight,
-                         {.on_failure = what, .expected_clients = 4});
+                         {.on_failure = what, .process_count = 4});
   }
   weir::test::outcome record(const weir::limiter& l, std::chrono::microseconds timeout = 0us) {
     crowd c;

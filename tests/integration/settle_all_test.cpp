@@ -254,9 +254,9 @@ BOOST_AUTO_TEST_CASE(limiters_with_tiers_and_cool_downs_are_settled_together) {
     const limiter requests(store, "requests",
                            weir::tiers(weir::gcra{.rate = weir::per_day(1), .burst = 20},
                                        weir::fixed_window{.limit = 10, .window = 24h}),
-                           {.group = "model", .feedback = true});
+                           {.group = "model", .cool_downs = true});
     const limiter tokens(store, "tokens", weir::token_bucket{1000, weir::per_day(1)},
-                         {.group = "model", .feedback = true});
+                         {.group = "model", .cool_downs = true});
     const decision d = record(requests.on("a", 4), tokens.on("a", 400));
     BOOST_TEST(settle(d, requests.on("a", 1), tokens.on("a", 990)).remaining == 9);
     BOOST_TEST(used(requests) == 1);

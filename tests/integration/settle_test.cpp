@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(tiers_and_a_hold_are_settled_together) {
                     weir::tiers(weir::token_bucket{.capacity = 20, .refill = weir::per_day(20)},
                                 weir::fixed_window{.limit = 10, .window = 24h},
                                 weir::sliding_window{.limit = 15, .window = 24h}),
-                    {.feedback = true});
+                    {.cool_downs = true});
     record(l, 1);
     const decision d = record(l, 6);
     BOOST_TEST(d.remaining == 3);
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(settling_what_took_nothing_writes_nothing) {
   const limiter l(open(false), "r",
                   weir::tiers(weir::token_bucket{.capacity = 20, .refill = weir::per_day(20)},
                               weir::fixed_window{.limit = 10, .window = 24h}),
-                  {.feedback = true});
+                  {.cool_downs = true});
   const decision idle = refund(l, decision{});
   BOOST_TEST(!idle.allowed);
   BOOST_TEST(idle.limit == 10);

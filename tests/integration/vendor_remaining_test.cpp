@@ -17,7 +17,8 @@ using weir::limiter;
 using weir::test::crowd;
 using headers = std::vector<header_field>;
 
-const weir::limiter_options following{.feedback = true, .follows = weir::vendor_count::requests};
+const weir::limiter_options following{.cool_downs = true,
+                                      .sync_remaining_with = weir::vendor_count::requests};
 
 const weir::policy hundred_a_day[] = {
     weir::fixed_window{.limit = 100, .window = 24h},
@@ -76,7 +77,7 @@ BOOST_AUTO_TEST_CASE(less_there_is_less_here_and_more_there_is_not_more_here) {
         BOOST_TEST(record(l, 5).remaining == 2);
         BOOST_TEST(hear(l, {{"X-RateLimit-Remaining", "0"}}).remaining == 0);
         const decision d = record(l);
-        BOOST_TEST((!d.allowed && !d.held));
+        BOOST_TEST((!d.allowed && !d.cooling_down));
       }
     }
   });
@@ -109,7 +110,8 @@ BOOST_AUTO_TEST_CASE(who_counts_tokens_follows_tokens) {
     const weir::policy p = weir::token_bucket{.capacity = 10'000, .refill = weir::per_day(1)};
     const headers said{{"x-ratelimit-remaining-requests", "3"},
                        {"x-ratelimit-remaining-tokens", "700"}};
-    const limiter tokens(store, "t", p, {.feedback = true, .follows = weir::vendor_count::tokens});
+    const limiter tokens(store, "t", p,
+                         {.cool_downs = true, .sync_remaining_with = weir::vendor_count::tokens});
     BOOST_TEST(hear(tokens, said).remaining == 700);
     const limiter requests(store, "r", p, following);
     BOOST_TEST(hear(requests, said).remaining == 3);
@@ -119,7 +121,7 @@ BOOST_AUTO_TEST_CASE(who_counts_tokens_follows_tokens) {
 BOOST_AUTO_TEST_CASE(nothing_is_sent_for_what_is_known_already) {
   weir::store store = weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
   const limiter l(store, "r", hundred_a_day[0], following);
-  const limiter unheeding(store, "r", hundred_a_day[0], {.feedback = true});
+  const limiter unheeding(store, "r", hundred_a_day[0], {.cool_downs = true});
   const decision d = record(l, 20);
   store.close();
   const headers said{{"X-RateLimit-Remaining", "80"}};

@@ -117,8 +117,8 @@ class child {
                         : ec                                   ? report::kind::failed
                         : d.allowed                            ? report::kind::used
                                                                : report::kind::refused;
-      tell({process_, number, what, d.at.time_since_epoch().count(),
-            (d.at + d.delay).time_since_epoch().count(), asked.cost});
+      tell({process_, number, what, d.decided_at.time_since_epoch().count(),
+            (d.decided_at + d.delay).time_since_epoch().count(), asked.cost});
     }
   }
 

@@ -147,7 +147,7 @@ class tracer {
     for (const decision& d : v.expected) {
       ++totals_.decisions;
       totals_.refused += !d.allowed;
-      totals_.clamped += d.at.time_since_epoch().count() != c.now;
+      totals_.clamped += d.decided_at.time_since_epoch().count() != c.now;
       clock_.hear(d);
     }
     return v;

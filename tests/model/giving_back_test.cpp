@@ -255,7 +255,7 @@ class trace {
           // A queue may let it go by then; tiers are counted without the delays of others.
           const auto& m = std::get<policies::meter>(lax);
           const bool is_alone = a.kernels.size() == 1 || r.turn > r.clock;
-          const auto most = r.turn > r.clock ? r.turn - d.at.time_since_epoch().count()
+          const auto most = r.turn > r.clock ? r.turn - d.decided_at.time_since_epoch().count()
                                              : r.said.delay.count();
           if (m.is_spaced() && is_alone && d.delay.count() > most) {
             fail("goes too early: " + test::text_of(r.said));

@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(an_emptied_window_does_not_let_a_clock_that_steps_back_into
       const std::int64_t back = begin - 1'000'000;
       const decision third = subject.record(back);
       if (!std::holds_alternative<sliding_window>(p)) {
-        BOOST_TEST(third.at.time_since_epoch().count() > back);
+        BOOST_TEST(third.decided_at.time_since_epoch().count() > back);
         BOOST_TEST(third.allowed);
         BOOST_TEST(!subject.record(begin + 200'000).allowed);
       }

@@ -70,10 +70,10 @@ class plain_hold final : public model::reference {
   decision fetch(std::int64_t now, std::int64_t) const override {
     decision d;
     d.limit = d.remaining = unlimited;
-    d.at = time_point(std::chrono::microseconds(now));
+    d.decided_at = time_point(std::chrono::microseconds(now));
     d.allowed = now >= until_ || until_ - now > longest;
     if (d.allowed) return d;
-    d.held = true;
+    d.cooling_down = true;
     d.remaining = 0;
     d.retry_after = d.reset_after = std::chrono::microseconds(until_ - now);
     return d;
@@ -146,7 +146,7 @@ class joint_trace {
       }
       clock_->hear(plain);
       (plain.allowed ? allowed : refused) += 1;
-      if (plain.held) ++held;
+      if (plain.cooling_down) ++held;
     }
   }
 
@@ -183,7 +183,7 @@ class joint_trace {
     for (std::size_t i = 0; i < each.size(); ++i) {
       const auto* m = std::get_if<policies::meter>(&asked_.kernels[i]);
       if (m == nullptr || !m->is_spaced()) continue;
-      start = std::max(start, (each[i].at + each[i].delay).time_since_epoch().count());
+      start = std::max(start, (each[i].decided_at + each[i].delay).time_since_epoch().count());
       ++queues;
     }
     return queues > 1 ? start : 0;
@@ -207,7 +207,7 @@ class joint_trace {
     if (d.allowed || each.size() == 1) return d;
     // A hold takes no place, and speaks for the policy before it.
     auto by = static_cast<std::size_t>(d.tier);
-    if (d.held) {
+    if (d.cooling_down) {
       --by;
       d.limit = each[by].limit;
       d.used = each[by].used;
@@ -384,14 +384,14 @@ BOOST_AUTO_TEST_CASE(of_several_that_allow_the_one_with_the_least_left_speaks) {
 // A clock a little behind one tier's state made the others' delay and reset_after out of nothing.
 BOOST_AUTO_TEST_CASE(a_tier_whose_time_is_ahead_delays_nobody) {
   decision ahead = allowed_with(9, 0);
-  ahead.at += std::chrono::microseconds(300);
+  ahead.decided_at += std::chrono::microseconds(300);
   const decision each[] = {ahead, allowed_with(3, 40)};
   const decision d = policies::combined(each);
   BOOST_TEST(d.remaining == 3);
   BOOST_TEST(d.delay.count() == 0);
   BOOST_TEST(d.reset_after.count() == 40);
   decision used_ahead = allowed_with(1, 50);
-  used_ahead.at += std::chrono::microseconds(300);
+  used_ahead.decided_at += std::chrono::microseconds(300);
   const decision other[] = {allowed_with(3, 40, 20), used_ahead};
   const decision e = policies::combined(other);
   BOOST_TEST(e.remaining == 1);

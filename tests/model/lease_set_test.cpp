@@ -64,7 +64,7 @@ struct reference {
       d.retry_after = left(ends[static_cast<std::size_t>(count - g.limit)]);
     }
     if (count > 0) d.reset_after = left(ends.back());
-    d.at = policies::to_time_point(now);
+    d.decided_at = policies::to_time_point(now);
     return d;
   }
 

@@ -34,8 +34,9 @@ class plain_line final {
 
   static constexpr std::int64_t none = -1;
 
-  plain_line(std::size_t most, on_overflow overflow, std::int64_t ageing, std::int64_t ask_again)
-      : most_(most), overflow_(overflow), ageing_(ageing), ask_again_(ask_again) {}
+  plain_line(std::size_t most, on_overflow overflow, std::int64_t priority_aging,
+             std::int64_t ask_again)
+      : most_(most), overflow_(overflow), ageing_(priority_aging), ask_again_(ask_again) {}
 
   std::int64_t now = 0;
   std::vector<std::string> told, asked, cancelled, returned;
@@ -204,13 +205,13 @@ class plain_line final {
     } else if (!d.allowed) {
       const std::int64_t less = at(who).patience - a.patience;
       const std::int64_t retry = std::max<std::int64_t>(1, d.retry_after.count() - less);
-      tell(who, text(d.at.time_since_epoch().count(), 0, retry));
+      tell(who, text(d.decided_at.time_since_epoch().count(), 0, retry));
     } else {
       a.is_turn = true;
       a.from_store = from_store;
       a.due = now + d.delay.count();
       a.heard_as = ++answers_;
-      a.told_at = (d.at + d.delay).time_since_epoch().count();
+      a.told_at = (d.decided_at + d.delay).time_since_epoch().count();
       at(who).heard = now;
       at(who).until = now + a.patience;
     }

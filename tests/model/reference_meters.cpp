@@ -33,7 +33,7 @@ class metering : public reference {
     Derived before = static_cast<const Derived&>(*this);
     before.settle(now);
     decision d = Derived(before).record(now, cost);
-    before.figures(d.at.time_since_epoch().count(), d);
+    before.figures(d.decided_at.time_since_epoch().count(), d);
     return d;
   }
 
@@ -65,7 +65,7 @@ class token_bucket_reference final : public metering<token_bucket_reference> {
     const wide want = wide{cost} * period_;
     decision d;
     d.limit = capacity_;
-    d.at = on_clock(at);
+    d.decided_at = on_clock(at);
     d.allowed = want <= have;
     if (d.allowed) {
       tokens_ = have - want;
@@ -120,7 +120,7 @@ class leaky_bucket_reference final : public metering<leaky_bucket_reference> {
     const wide after = level + wide{cost} * period_;
     decision d;
     d.limit = capacity_;
-    d.at = on_clock(at);
+    d.decided_at = on_clock(at);
     d.allowed = after <= full;
     if (d.allowed) {
       d.delay = whole_us(level, count_);
@@ -143,7 +143,7 @@ class leaky_bucket_reference final : public metering<leaky_bucket_reference> {
   }
 
   void delay_until(std::int64_t start, std::int64_t cost, decision& d) override {
-    const std::int64_t at = d.at.time_since_epoch().count();
+    const std::int64_t at = d.decided_at.time_since_epoch().count();
     if (at + d.delay.count() >= start) return;
     d.delay = microseconds(start - at);
     level_ = wide{start - at} * count_ + wide{cost} * period_;
@@ -187,7 +187,7 @@ class gcra_reference final : public metering<gcra_reference> {
     const wide next = arrival_at(at) + wide{cost} * period_;
     decision d;
     d.limit = burst_;
-    d.at = on_clock(at);
+    d.decided_at = on_clock(at);
     d.allowed = next - wide{at} * count_ <= tolerance;
     if (d.allowed) {
       arrival_ = next;

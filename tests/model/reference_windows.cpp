@@ -35,7 +35,7 @@ class counting : public reference {
   decision record(std::int64_t now, std::int64_t cost) override {
     if (set_back(now)) self().move_to(now);
     decision d = fetch(now, cost);
-    const std::int64_t at = d.at.time_since_epoch().count();
+    const std::int64_t at = d.decided_at.time_since_epoch().count();
     if (d.allowed || policy_.count_refused) {
       self().add(at, cost);
       figures(at, cost, d);
@@ -52,7 +52,7 @@ class counting : public reference {
     const std::int64_t at = self().read_clock(now);
     decision d;
     d.limit = policy_.limit;
-    d.at = on_clock(at);
+    d.decided_at = on_clock(at);
     d.allowed = fits(at, cost);
     figures(at, cost, d);
     return d;

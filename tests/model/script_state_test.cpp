@@ -149,7 +149,8 @@ BOOST_AUTO_TEST_CASE(a_write_leaves_a_ttl_that_ends_with_the_state) {
         if (d.allowed) {
           // Nothing is in use after reset_after; a sliding window's state ends later only by its own windows.
           const std::int64_t ttl = subject.requested_ttl("k").value();
-          const std::int64_t needed = (d.at + d.reset_after).time_since_epoch().count() - now;
+          const std::int64_t needed = (d.decided_at + d.reset_after).time_since_epoch().count() -
+                                      now;
           BOOST_TEST(ttl >= 1);
           BOOST_TEST(ttl * 1000 >= needed + policies::grace);
           BOOST_TEST(ttl * 1000 < needed + policies::grace + 2000);
@@ -373,14 +374,15 @@ BOOST_AUTO_TEST_CASE(state_written_under_another_window_is_read_as_of_now_and_en
       for (int i = 0; i < 10; ++i) BOOST_TEST(old_one.record("k", t0 + i).allowed);
       const std::int64_t now = t0 + 10;
       const decision looked = new_one.fetch("k", now);
-      BOOST_TEST(looked.at.time_since_epoch().count() == now);
+      BOOST_TEST(looked.decided_at.time_since_epoch().count() == now);
       BOOST_TEST(looked.used <= 10);
       BOOST_TEST(looked.reset_after.count() <= c.over_after.count());
       const decision d = new_one.record("k", now);
       BOOST_TEST(d.allowed == looked.allowed);
-      BOOST_TEST(d.at.time_since_epoch().count() == now);
+      BOOST_TEST(d.decided_at.time_since_epoch().count() == now);
       if (d.allowed) {
-        BOOST_TEST(new_one.requested_ttl("k").value() <= (c.over_after.count() + policies::grace) / 1000 + 1);
+        BOOST_TEST(new_one.requested_ttl("k").value() <=
+                   (c.over_after.count() + policies::grace) / 1000 + 1);
       }
       const decision later = new_one.record("k", now + c.over_after.count());
       BOOST_TEST(later.allowed);
@@ -404,7 +406,7 @@ BOOST_AUTO_TEST_CASE(state_written_under_another_rate_is_read_to_the_microsecond
         BOOST_TEST(before.allowed);
         // How long the bucket stays in use is what the state says, whatever a unit is worth.
         const decision d = new_one.fetch("k", t0);
-        BOOST_TEST(d.at.time_since_epoch().count() == t0);
+        BOOST_TEST(d.decided_at.time_since_epoch().count() == t0);
         BOOST_TEST(d.reset_after.count() >= before.reset_after.count());
         BOOST_TEST(d.reset_after.count() <= before.reset_after.count() + 1);
         BOOST_TEST(new_one.record("k", t0).allowed);

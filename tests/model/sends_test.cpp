@@ -32,7 +32,7 @@ std::vector<std::int64_t> sends(const sliding_log& policy, callers_come how,
     const std::int64_t comes = how == callers_come::at_once ? start : start + i * 3'000;
     const decision d = subject.acquire(comes, std::int64_t{3600} * 1'000'000);
     BOOST_REQUIRE(d.allowed);
-    const std::int64_t turn = (d.at + d.delay).time_since_epoch().count();
+    const std::int64_t turn = (d.decided_at + d.delay).time_since_epoch().count();
     const auto [late, is_first] = lateness.try_emplace(turn, 0);
     if (is_first) late->second = random.between(0, latest_wake_up);
     all.push_back(turn + late->second);

@@ -66,11 +66,11 @@ BOOST_AUTO_TEST_CASE(what_was_used_stays_used) {
   for_policies(200, [](const policy&, kernel_subject& subject, std::int64_t earlier) {
     const decision looked = subject.fetch(earlier);
     const decision d = subject.record(earlier);
-    BOOST_TEST((d.at == looked.at));
+    BOOST_TEST((d.decided_at == looked.decided_at));
     BOOST_TEST(!looked.allowed);
     BOOST_TEST(!d.allowed);
     BOOST_TEST(d.remaining == 0);
-    BOOST_TEST(d.at.time_since_epoch().count() == earlier);
+    BOOST_TEST(d.decided_at.time_since_epoch().count() == earlier);
   });
 }
 

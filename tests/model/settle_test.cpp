@@ -243,7 +243,7 @@ class settled_trace {
     for (std::size_t i = 0; i < policies_.size(); ++i) {
       const auto expected = model::make_reference(policies_[i], model::most_of(policies_[i]));
       for (const request& r : taken_) {
-        const std::int64_t at = r.said.at.time_since_epoch().count();
+        const std::int64_t at = r.said.decided_at.time_since_epoch().count();
         if (r.costs[i] > 0 && !expected->record(at, r.costs[i]).allowed) {
           fail("more was given back than taken: " + test::text_of(r.said));
         }

@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_clock_that_steps_back_by_more_than_a_window_takes_the_las
     const std::int64_t earlier = t0 - 3'600'000'000;
     const decision d = subject.record(earlier);
     BOOST_TEST(!d.allowed);
-    BOOST_TEST(d.at.time_since_epoch().count() == earlier);
+    BOOST_TEST(d.decided_at.time_since_epoch().count() == earlier);
     BOOST_TEST(d.retry_after.count() >= wait);
     BOOST_TEST(d.retry_after.count() <= wait + 2 * p.window.count());
     BOOST_TEST(subject.record(earlier + d.retry_after.count()).allowed);

@@ -41,7 +41,9 @@ class trace_clock {
   }
 
   void hear(const decision& d) {
-    announced_[next_] = (d.at + (d.allowed ? d.reset_after : d.retry_after)).time_since_epoch().count();
+    announced_[next_] = (d.decided_at + (d.allowed ? d.reset_after : d.retry_after))
+                            .time_since_epoch()
+                            .count();
     next_ = (next_ + 1) % announced_.size();
   }
 

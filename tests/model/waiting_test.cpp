@@ -44,11 +44,13 @@ class trace final {
     manner_.max_waiting = static_cast<std::size_t>(random.between(1, 12));
     manner_.overflow = random.pick(std::array{on_overflow::refuse_new, on_overflow::drop_oldest,
                                               on_overflow::drop_lowest_priority, on_overflow::block});
-    manner_.ageing = random.one_in(3) ? 0us : std::chrono::microseconds(random.magnitude(2000));
+    manner_.priority_aging = random.one_in(3) ? 0us
+                                              : std::chrono::microseconds(random.magnitude(2000));
     manner_.retry_interval = std::chrono::microseconds(random.magnitude(2000));
     stage_ = std::make_unique<line_stage>(manner_);
     plain_ = std::make_unique<plain_line>(manner_.max_waiting, manner_.overflow,
-                                          manner_.ageing.count(), manner_.retry_interval.count());
+                                          manner_.priority_aging.count(),
+                                          manner_.retry_interval.count());
   }
 
   void run(tally& sum) {
@@ -76,7 +78,7 @@ class trace final {
     const std::int64_t turn = std::max(now(), last_ + random_.magnitude(1000) - 1);
     const auto& a = *stage_->asks[which];
     reply r;
-    r.d.at = stage_->clock();
+    r.d.decided_at = stage_->clock();
     r.d.source = random_.one_in(20) ? source::fallback : source::store;
     const std::chrono::microseconds wait(turn - now());
     r.d.allowed = wait <= a.max_wait;
@@ -181,7 +183,7 @@ class trace final {
       count(c.ec, d);
       told.push_back(std::to_string(who) + " " +
                      (c.ec ? name_of(c.ec)
-                           : std::to_string(d.at.time_since_epoch().count()) + "+" +
+                           : std::to_string(d.decided_at.time_since_epoch().count()) + "+" +
                                  std::to_string(d.delay.count()) + "/" +
                                  std::to_string(d.retry_after.count())));
     }
@@ -231,11 +233,11 @@ class trace final {
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw std::runtime_error("WEIR_TEST_SEED=" + std::to_string(test::run_seed()) + " trace " +
-                             std::to_string(number_) + " step " + std::to_string(step_) +
-                             " room for " + std::to_string(manner_.max_waiting) + ", overflow " +
-                             std::to_string(static_cast<int>(manner_.overflow)) + ", ageing " +
-                             std::to_string(manner_.ageing.count()) + ": " + what);
+    throw std::runtime_error(
+        "WEIR_TEST_SEED=" + std::to_string(test::run_seed()) + " trace " + std::to_string(number_) +
+        " step " + std::to_string(step_) + " room for " + std::to_string(manner_.max_waiting) +
+        ", overflow " + std::to_string(static_cast<int>(manner_.overflow)) + ", priority_aging " +
+        std::to_string(manner_.priority_aging.count()) + ": " + what);
   }
 
   test::random_source& random_;

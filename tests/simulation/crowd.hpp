@@ -47,7 +47,7 @@ struct waiter {
   decision said;
   std::unique_ptr<boost::asio::cancellation_signal> leave;
 
-  std::int64_t turn() const { return (said.at + said.delay).time_since_epoch().count(); }
+  std::int64_t turn() const { return (said.decided_at + said.delay).time_since_epoch().count(); }
 };
 
 /// Draws who comes: now in bursts, now alone, more or fewer than the policies let pass, with all kinds of costs and of

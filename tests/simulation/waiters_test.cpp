@@ -136,8 +136,8 @@ class simulated_run {
       return;
     }
     if (c.kind != detail::check_kind::acquire || c.ec) throw std::runtime_error("not a turn");
-    const auto turn = d.allowed ? d.at + d.delay : d.at + d.retry_after + c.max_wait;
-    const std::size_t number = b.ledger.ask({.at = d.at.time_since_epoch().count(),
+    const auto turn = d.allowed ? d.decided_at + d.delay : d.decided_at + d.retry_after + c.max_wait;
+    const std::size_t number = b.ledger.ask({.at = d.decided_at.time_since_epoch().count(),
                                              .cost = c.cost,
                                              .max_wait = c.max_wait.count(),
                                              .allowed = d.allowed,
@@ -183,7 +183,8 @@ class simulated_run {
     require(w.answers == 1, "somebody was not answered once");
     require(!w.ec || w.ec == asio::error::operation_aborted, "an error");
     if (w.ec) return;
-    require(w.said.at.time_since_epoch().count() == w.asked_at + ahead, "a time of another clock");
+    require(w.said.decided_at.time_since_epoch().count() == w.asked_at + ahead,
+            "a time of another clock");
     if (w.said.allowed) {
       require(w.answered_at + ahead == w.turn(), "woken at another time than its turn");
       require(w.said.delay.count() <= w.max_wait, "made to wait for too long");

@@ -44,8 +44,8 @@ std::string text_of(const decision& d) {
   std::ostringstream out;
   out << (d.allowed ? "allowed" : "refused") << " limit=" << units(d.limit) << " used=" << d.used
       << " remaining=" << units(d.remaining) << " retry_after=" << d.retry_after.count()
-      << (d.held ? " held" : "") << " reset_after=" << d.reset_after.count()
-      << " delay=" << d.delay.count() << " at=" << d.at.time_since_epoch().count()
+      << (d.cooling_down ? " held" : "") << " reset_after=" << d.reset_after.count()
+      << " delay=" << d.delay.count() << " at=" << d.decided_at.time_since_epoch().count()
       << " source=" << static_cast<int>(d.source) << " tier=" << d.tier;
   return out.str();
 }

@@ -30,7 +30,7 @@ instant book(const weir::policies::kernel& k, weir::policies::any_state& s, inst
   const weir::decision d = weir::policies::book_all<weir::policies::any_state>(
       one, at, std::chrono::microseconds(31 * 24h).count());
   BOOST_TEST(d.allowed);
-  return (d.at + d.delay).time_since_epoch().count();
+  return (d.decided_at + d.delay).time_since_epoch().count();
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(a_sliding_window_of_another_length_reads_the_old_state_at_t
     weir::policies::sliding_window::state s;
     for (int i = 0; i < 3; ++i) BOOST_TEST(window_of(1s).record(s, now, 1).allowed);
     const weir::decision d = window_of(length).record(s, now, 1);
-    BOOST_TEST(d.at.time_since_epoch().count() == now);
+    BOOST_TEST(d.decided_at.time_since_epoch().count() == now);
     BOOST_TEST(d.allowed);
     BOOST_TEST((d.reset_after <= 2 * length));
   }
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_meter_reads_parts_of_another_rate) {
   BOOST_TEST(s.part > 0);
   const weir::decision d = wholes.record(s, now, 1);
   BOOST_TEST(d.allowed);
-  BOOST_TEST(d.at.time_since_epoch().count() == now);
+  BOOST_TEST(d.decided_at.time_since_epoch().count() == now);
 }
 
 // The TAT of a slow rate lay days ahead, and kept the subject out of a fast one for as long.
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(a_bucket_made_faster_does_not_wait_for_the_old_tat) {
   BOOST_TEST(d.remaining == 0);
   BOOST_TEST((d.retry_after == 1ms));
   BOOST_TEST((d.reset_after == 10ms));
-  BOOST_TEST(d.at.time_since_epoch().count() == now);
+  BOOST_TEST(d.decided_at.time_since_epoch().count() == now);
   BOOST_TEST(fast.record(s, now + 1000, 1).allowed);
 }
 

@@ -37,7 +37,7 @@ struct fixture {
       io.get_executor(), {.max_subjects = 2, .clock = [this] { return weir::time_point(now); }});
 
   concurrency_limiter gate(std::int64_t limit, std::chrono::microseconds length = 1h) {
-    return {store, "gate", {.limit = limit, .lease = length, .group = "g"}};
+    return {store, "gate", {.limit = limit, .lease_duration = length, .group = "g"}};
   }
   lease enter(const concurrency_limiter& g, std::string_view subject = "a") {
     return weir::test::enter(io, g, subject);
@@ -59,7 +59,8 @@ BOOST_FIXTURE_TEST_SUITE(concurrency_limiter_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(options_have_bounds) {
   const auto with = [&](std::int64_t limit, std::chrono::microseconds length) {
-    return error_of([&] { concurrency_limiter(store, "g", {.limit = limit, .lease = length}); });
+    return error_of(
+        [&] { concurrency_limiter(store, "g", {.limit = limit, .lease_duration = length}); });
   };
   WEIR_TEST_ERROR(with(0, 1s), error::invalid_policy);
   WEIR_TEST_ERROR(with(100'001, 1s), error::invalid_policy);
@@ -77,13 +78,13 @@ BOOST_AUTO_TEST_CASE(so_many_get_in_and_no_more) {
   const auto g = gate(2), same = gate(2);
   lease first = enter(g), second = enter(same);
   BOOST_TEST((first && second && first.is_held()));
-  BOOST_TEST(second.answer().used == 2);
+  BOOST_TEST(second.decision().used == 2);
   now += 1min;
   const lease third = enter(g);
   BOOST_TEST((!third && !third.allowed() && !third.is_held()));
-  BOOST_TEST(third.answer().used == 2);
-  BOOST_TEST(third.answer().limit == 2);
-  BOOST_TEST((third.answer().retry_after == 59min));
+  BOOST_TEST(third.decision().used == 2);
+  BOOST_TEST(third.decision().limit == 2);
+  BOOST_TEST((third.decision().retry_after == 59min));
   BOOST_TEST(enter(g, "b").allowed());
   first.release();
   BOOST_TEST(!first.is_held());
@@ -252,7 +253,7 @@ BOOST_AUTO_TEST_CASE(in_coroutines) {
       lease l = co_await g.enter("a");
       BOOST_TEST(l.is_held());
       if (co_await g.enter("a")) BOOST_ERROR("two are in");
-      BOOST_TEST((co_await g.enter("a", {.timeout = 1s})).answer().used == 1);
+      BOOST_TEST((co_await g.enter("a", {.timeout = 1s})).decision().used == 1);
       auto [ec, other] = co_await g.enter("b", asio::as_tuple(asio::deferred));
       BOOST_TEST(!ec.failed());
       BOOST_TEST(other.is_held());
@@ -347,13 +348,13 @@ BOOST_AUTO_TEST_CASE(together_with_limiters_it_is_all_or_nothing) {
     BOOST_TEST(two.is_held());
     const lease full = co_await g.enter("a", rate.on("a"));
     BOOST_TEST(!full);
-    BOOST_TEST(full.answer().tier == 0);
-    BOOST_TEST((full.answer().retry_after == 1h));
+    BOOST_TEST(full.decision().tier == 0);
+    BOOST_TEST((full.decision().retry_after == 1h));
     two.release();
     const std::array both{rate.on("a", 2)};
     const lease dear = co_await g.enter("a", both);
     BOOST_TEST(!dear);
-    BOOST_TEST(dear.answer().tier == 1);
+    BOOST_TEST(dear.decision().tier == 1);
     const lease last = co_await g.enter("a", std::span<const weir::claim>(), {.timeout = 1s});
     BOOST_TEST(last.is_held());
     const auto [ec, none] = co_await g.enter("a", stranger.on("a"), {},

@@ -21,7 +21,7 @@ using weir::test::crowd;
 using weir::test::outcome;
 
 const weir::token_bucket ten{.capacity = 10, .refill = weir::per_second(1)};
-const weir::limiter_options listening{.feedback = true};
+const weir::limiter_options listening{.cool_downs = true};
 
 struct fixture {
   asio::io_context io;
@@ -77,12 +77,12 @@ BOOST_AUTO_TEST_CASE(a_subject_is_held_back_until_the_pause_is_over) {
   const limiter l(store, "vendor", ten, listening);
   BOOST_TEST(record(l).used == 1);
   const decision d = cool_down(l, 30s);
-  BOOST_TEST((!d.allowed && d.held));
+  BOOST_TEST((!d.allowed && d.cooling_down));
   BOOST_TEST((d.retry_after == 30s));
 
   now += 1us;
   for (const decision& refused : {record(l), fetch(l)}) {
-    BOOST_TEST((!refused.allowed && refused.held));
+    BOOST_TEST((!refused.allowed && refused.cooling_down));
     BOOST_TEST(refused.tier == -1);
     BOOST_TEST((refused.retry_after >= 30s - 1us));
     BOOST_TEST(refused.limit == 10);
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_subject_is_held_back_until_the_pause_is_over) {
     BOOST_TEST(refused.remaining == 0);
   }
   const decision other = record(l, "b");
-  BOOST_TEST((other.allowed && !other.held));
+  BOOST_TEST((other.allowed && !other.cooling_down));
 
   now += 30s - 2us;
   BOOST_TEST(!record(l).allowed);
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_pause_of_nothing_is_none_and_asks_how_long_the_present_on
   now += 10s;
   for (const microseconds pause : {0us, -5us}) {
     const decision d = cool_down(l, pause);
-    BOOST_TEST((!d.allowed && d.held));
+    BOOST_TEST((!d.allowed && d.cooling_down));
     BOOST_TEST((d.retry_after == 20s));
   }
   now += 20s;
@@ -127,11 +127,11 @@ BOOST_AUTO_TEST_CASE(a_pause_of_nothing_is_none_and_asks_how_long_the_present_on
 
 // Three sleeps of an hour, because a header said so, are what happened to others.
 BOOST_AUTO_TEST_CASE(a_pause_beyond_the_bound_is_cut_and_told) {
-  const limiter l(store, "vendor", ten, {.feedback = true, .max_cool_down = 1min});
+  const limiter l(store, "vendor", ten, {.cool_downs = true, .max_cool_down = 1min});
   const outcome o = outcome_of([&](auto handler) { l.cool_down("a", microseconds::max(), handler); });
   WEIR_TEST_ERROR(o.ec, error::pause_too_long);
   BOOST_TEST((o.d.retry_after == 1min));
-  BOOST_TEST(record(l).held);
+  BOOST_TEST(record(l).cooling_down);
   now += 1min;
   BOOST_TEST(record(l).allowed);
   BOOST_TEST((cool_down(l, 1min).retry_after == 1min));
@@ -170,24 +170,24 @@ BOOST_AUTO_TEST_CASE(the_longest_refusal_speaks_whether_held_or_not) {
   BOOST_TEST(record(l).allowed);
   cool_down(l, 10s);
   const decision d = record(l);
-  BOOST_TEST((!d.allowed && !d.held));
+  BOOST_TEST((!d.allowed && !d.cooling_down));
   BOOST_TEST((d.retry_after == 1h));
   BOOST_TEST(d.tier == -1);
 }
 
 BOOST_AUTO_TEST_CASE(several_limiters_at_once_tell_which_one_is_held_back) {
-  const limiter whole(store, "vendor", ten, {.group = "g", .feedback = true});
-  const limiter each(store, "accounts", ten, {.group = "g", .feedback = true});
+  const limiter whole(store, "vendor", ten, {.group = "g", .cool_downs = true});
+  const limiter each(store, "accounts", ten, {.group = "g", .cool_downs = true});
   const auto both = [&] {
     return answer([&](auto handler) { weir::record_all(whole.on("all"), each.on("a"), handler); });
   };
   BOOST_TEST(both().allowed);
   cool_down(each, 10s);
   decision d = both();
-  BOOST_TEST((d.held && d.tier == 1));
+  BOOST_TEST((d.cooling_down && d.tier == 1));
   cool_down(whole, 20s, "all");
   d = both();
-  BOOST_TEST((d.held && d.tier == 0));
+  BOOST_TEST((d.cooling_down && d.tier == 0));
   BOOST_TEST(d.limit == 10);
   now += 20s;
   BOOST_TEST(both().allowed);
@@ -204,8 +204,8 @@ BOOST_AUTO_TEST_CASE(reset_ends_it) {
 BOOST_AUTO_TEST_CASE(a_limiter_without_feedback_says_so) {
   const limiter l(store, "vendor", ten);
   WEIR_TEST_ERROR(outcome_of([&](auto handler) { l.cool_down("a", 1s, handler); }).ec,
-                  error::feedback_disabled);
-  WEIR_TEST_ERROR(respond(l, 200, {}).ec, error::feedback_disabled);
+                  error::cool_downs_disabled);
+  WEIR_TEST_ERROR(respond(l, 200, {}).ec, error::cool_downs_disabled);
   const limiter listens(store, "vendor", ten, listening);
   WEIR_TEST_ERROR(outcome_of([&](auto handler) { listens.cool_down("", 1s, handler); }).ec,
                   error::invalid_subject);
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(a_limiter_without_feedback_says_so) {
 BOOST_AUTO_TEST_CASE(options_that_cannot_be_are_refused_at_construction) {
   const auto construct = [&](const weir::policy& p, microseconds most) {
     return weir::test::error_of(
-        [&] { limiter(store, "vendor", p, {.feedback = true, .max_cool_down = most}); });
+        [&] { limiter(store, "vendor", p, {.cool_downs = true, .max_cool_down = most}); });
   };
   BOOST_TEST(!construct(ten, 24h * 31).failed());
   BOOST_TEST(!construct(ten, 1ms).failed());
@@ -223,8 +223,9 @@ BOOST_AUTO_TEST_CASE(options_that_cannot_be_are_refused_at_construction) {
   const weir::fixed_window counting{.limit = 1, .window = 1h, .count_refused = true};
   WEIR_TEST_ERROR(construct(counting, 1h), error::invalid_policy);
   const auto usual = [&](microseconds pause, bool feedback = true) {
-    return weir::test::error_of(
-        [&] { limiter(store, "vendor", ten, {.feedback = feedback, .usual_cool_down = pause}); });
+    return weir::test::error_of([&] {
+      limiter(store, "vendor", ten, {.cool_downs = feedback, .default_cool_down = pause});
+    });
   };
   for (const microseconds pause : {0us, -1us, microseconds::min()}) {
     WEIR_TEST_ERROR(usual(pause), error::invalid_policy);
@@ -245,11 +246,11 @@ BOOST_AUTO_TEST_CASE(a_pause_of_another_time_holds_nothing_back) {
   BOOST_TEST((cool_down(l, 10s).retry_after == 10s));
   // A small step back prolongs it by as much, at the most.
   now -= 5s;
-  BOOST_TEST((fetch(l).held && fetch(l).retry_after >= 15s));
+  BOOST_TEST((fetch(l).cooling_down && fetch(l).retry_after >= 15s));
 }
 
 BOOST_AUTO_TEST_CASE(responses_are_read) {
-  const limiter l(store, "vendor", ten, {.feedback = true, .usual_cool_down = 3s});
+  const limiter l(store, "vendor", ten, {.cool_downs = true, .default_cool_down = 3s});
   BOOST_TEST(respond(l, 200, {}).d.allowed);
   BOOST_TEST(
       respond(l, 200, {{"X-RateLimit-Remaining", "3"}, {"X-RateLimit-Reset", "60"}}).d.allowed);

@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(open_allows_and_closed_refuses_and_both_say_so) {
   BOOST_TEST(!open.ec);
   BOOST_TEST(open.answer.allowed);
   BOOST_TEST((open.answer.retry_after == 0s));
-  BOOST_TEST((open.answer.at.time_since_epoch() > 24h * 365 * 50));
+  BOOST_TEST((open.answer.decided_at.time_since_epoch() > 24h * 365 * 50));
   BOOST_TEST((open.answer.source == weir::source::fallback));
   BOOST_TEST(open.answer.limit == 10);
   const auto closed = fail(core_with(ten_a_day, {.on_failure = on_failure::closed}),
@@ -96,8 +96,7 @@ BOOST_AUTO_TEST_CASE(every_other_error_is_a_failure_of_the_store) {
 
 // Fallback at the full limit in each of N processes lets N times the limit through.
 BOOST_AUTO_TEST_CASE(the_fallback_counts_with_its_share_of_the_limit) {
-  const auto core = core_with(ten_a_day,
-                              {.on_failure = on_failure::fallback, .expected_clients = 4});
+  const auto core = core_with(ten_a_day, {.on_failure = on_failure::fallback, .process_count = 4});
   int allowed = 0;
   for (int i = 0; i < 10; ++i) allowed += fail(core, error::timed_out).answer.allowed;
   BOOST_TEST(allowed == 2);
@@ -119,8 +118,7 @@ BOOST_AUTO_TEST_CASE(the_fallback_counts_turns_and_records_together) {
 }
 
 BOOST_AUTO_TEST_CASE(a_fetch_from_the_fallback_counts_nothing) {
-  const auto core = core_with(ten_a_day,
-                              {.on_failure = on_failure::fallback, .expected_clients = 10});
+  const auto core = core_with(ten_a_day, {.on_failure = on_failure::fallback, .process_count = 10});
   for (int i = 0; i < 3; ++i) {
     BOOST_TEST(fail(core, error::timed_out, "s", 1, check_kind::fetch).answer.allowed);
   }
@@ -129,8 +127,7 @@ BOOST_AUTO_TEST_CASE(a_fetch_from_the_fallback_counts_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(a_cost_beyond_the_share_is_refused_and_no_error) {
-  const auto core = core_with(ten_a_day,
-                              {.on_failure = on_failure::fallback, .expected_clients = 4});
+  const auto core = core_with(ten_a_day, {.on_failure = on_failure::fallback, .process_count = 4});
   const auto got = fail(core, error::timed_out, "s", 5);
   BOOST_TEST(!got.ec);
   BOOST_TEST(!got.answer.allowed);
@@ -139,7 +136,7 @@ BOOST_AUTO_TEST_CASE(a_cost_beyond_the_share_is_refused_and_no_error) {
 
 BOOST_AUTO_TEST_CASE(the_fallback_remembers_a_bounded_number_of_subjects) {
   const auto core = core_with(ten_a_day,
-                              {.on_failure = on_failure::fallback, .fallback_subjects = 3});
+                              {.on_failure = on_failure::fallback, .max_fallback_subjects = 3});
   for (const char* s : {"a", "b", "c"}) BOOST_TEST(fail(core, error::timed_out, s).answer.allowed);
   const auto one_too_many = fail(core, error::timed_out, "d").answer;
   BOOST_TEST(!one_too_many.allowed);
@@ -230,7 +227,7 @@ BOOST_AUTO_TEST_CASE(together_the_strictest_failure_policy_decides) {
   const auto make = [&](on_failure f, const weir::tiers& tiers, bool feedback = false) {
     limiter_options o{.on_failure = f};
     o.group = "g";
-    o.feedback = feedback;
+    o.cool_downs = feedback;
     return std::make_shared<const weir::detail::limiter_impl>(
         std::make_shared<weir::test::null_store>(), "r", tiers, o);
   };

@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(dropping_the_oldest_gives_its_turn_to_who_comes) {
   // In turn: the one before it is first in rank.
   s.wait(10s);
   WEIR_TEST_NUMBERS(s.told(), {1, 2});
-  BOOST_TEST((s.answer_of(2).at == later && s.answer_of(2).delay == 1500ms));
+  BOOST_TEST((s.answer_of(2).decided_at == later && s.answer_of(2).delay == 1500ms));
 }
 
 BOOST_AUTO_TEST_CASE(a_turn_that_does_not_suit_who_comes_goes_back) {
@@ -143,7 +143,8 @@ BOOST_AUTO_TEST_CASE(the_lowest_priority_is_dropped_who_comes_included) {
 }
 
 BOOST_AUTO_TEST_CASE(waiting_raises_the_priority_that_is_compared) {
-  line_stage s({.max_waiting = 1, .overflow = on_overflow::drop_lowest_priority, .ageing = 1s});
+  line_stage s(
+      {.max_waiting = 1, .overflow = on_overflow::drop_lowest_priority, .priority_aging = 1s});
   s.arrive(0, 100s);
   s.turn_in(0, 50s);
   s.wait(2s);

@@ -26,13 +26,13 @@ class line_stage {
   struct manner {
     std::size_t max_waiting = 100;
     weir::on_overflow overflow = weir::on_overflow::refuse_new;
-    std::chrono::microseconds ageing = 1s;
+    std::chrono::microseconds priority_aging = 1s;
     std::chrono::microseconds retry_interval = 250ms;
   };
 
   explicit line_stage(const manner& m)
       : line(std::make_unique<detail::reservation_queue>(
-            detail::queue_rules{m.max_waiting, m.overflow, m.ageing, m.retry_interval})),
+            detail::queue_rules{m.max_waiting, m.overflow, m.priority_aging, m.retry_interval})),
         core_(make_core("r", token_bucket{100, per_second(1)})) {}
 
   ~line_stage() {
@@ -72,7 +72,7 @@ class line_stage {
   void turn_in(std::size_t which, std::chrono::microseconds delay) {
     decision d;
     d.allowed = true;
-    d.at = clock();
+    d.decided_at = clock();
     d.delay = delay;
     d.reset_after = delay + 1s;
     answer(which, d);
@@ -84,7 +84,7 @@ class line_stage {
   }
   void refuse(std::size_t which, std::chrono::microseconds retry_after) {
     decision d;
-    d.at = clock();
+    d.decided_at = clock();
     d.retry_after = retry_after;
     d.reset_after = retry_after + 1s;
     answer(which, d);

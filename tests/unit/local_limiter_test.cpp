@@ -176,8 +176,8 @@ BOOST_AUTO_TEST_CASE(the_system_clock_is_the_default) {
   weir::local_limiter l(weir::fixed_window{.limit = 2, .window = 24h});
   const auto before = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
   const weir::decision d = l.record();
-  BOOST_TEST((d.at >= before));
-  BOOST_TEST((d.at <= std::chrono::system_clock::now()));
+  BOOST_TEST((d.decided_at >= before));
+  BOOST_TEST((d.decided_at <= std::chrono::system_clock::now()));
 }
 
 BOOST_AUTO_TEST_CASE(errors_are_thrown_and_count_nothing) {

@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(counts_by_the_injected_clock) {
   BOOST_TEST(record(l, "a").d.remaining == 1);
   const auto third = record(l, "a");
   BOOST_TEST(third.d.allowed);
-  BOOST_TEST((third.d.at == weir::time_point(now)));
+  BOOST_TEST((third.d.decided_at == weir::time_point(now)));
   const auto fourth = record(l, "a");
   BOOST_TEST(!fourth.ec.failed());
   BOOST_TEST(!fourth.d.allowed);
@@ -322,7 +322,7 @@ BOOST_AUTO_TEST_CASE(a_clock_before_1970_is_read_as_1970) {
   now = -5s;
   const auto o = record(l, "a");
   BOOST_TEST(o.d.allowed);
-  BOOST_TEST((o.d.at == weir::time_point{}));
+  BOOST_TEST((o.d.decided_at == weir::time_point{}));
 }
 
 BOOST_AUTO_TEST_CASE(kinds_of_policies_and_resources_do_not_share_counts) {

@@ -53,7 +53,7 @@ inline bool may_be_told(const asked_check& a, error_code e, const circumstances&
   if (e == error::store_closed) return closed;
   if (!in.how.hasty) return false;
   if (e == error::no_reply) return a.real.was_written;
-  if (e == error::hung_up)
+  if (e == error::closed_by_peer)
     return in.have({kind::open_hung_up, kind::read_fails, kind::write_fails, kind::write_stuck});
   if (e == error::connection_refused) return in.have({kind::open_fails});
   // Of an attempt that was given up before there was a connection.

@@ -122,7 +122,7 @@ inline void player::strike(kind what) {
       fail_open(error::connection_refused);
       break;
     case kind::open_hung_up:
-      fail_open(error::hung_up);
+      fail_open(error::closed_by_peer);
       break;
     case kind::open_tls_failed:
       fail_open(error::tls_failed);

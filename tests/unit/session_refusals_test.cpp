@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_deadline_names_the_suspicion) {
     trouble what;
     error told;
   } cases[] = {{no_tls, error::tls_failed},
-               {hangs_up, error::hung_up},
+               {hangs_up, error::closed_by_peer},
                {hangs_up_with_words, error::server_error},
                {loading, error::server_loading},
                {silent, error::timed_out},

@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(each_is_asked_for_at_once_and_told_when_its_turn_comes) {
   BOOST_TEST(s.line->is_idle());
   for (std::size_t i = 0; i < 3; ++i) {
     const decision& d = s.answer_of(i);
-    BOOST_TEST((d.allowed && d.at == begin && d.delay == 1s * (i + 1)));
+    BOOST_TEST((d.allowed && d.decided_at == begin && d.delay == 1s * (i + 1)));
     BOOST_TEST((d.reset_after == d.delay + 1s));
   }
 }
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(the_larger_priority_has_the_turn_that_comes) {
   // What each is told is true of the turn that it got.
   for (const auto& [who, turn] : {std::pair{2u, 1s}, {4u, 2s}, {0u, 3s}, {1u, 4s}, {3u, 5s}}) {
     const decision& d = s.answer_of(who);
-    BOOST_TEST((d.at == begin && d.delay == turn && d.reset_after == turn + 1s));
+    BOOST_TEST((d.decided_at == begin && d.delay == turn && d.reset_after == turn + 1s));
   }
 }
 
@@ -79,10 +79,10 @@ BOOST_AUTO_TEST_CASE(who_is_told_a_delay_has_waited_that_long) {
   const auto later = s.clock();
   s.wait(2s);
   WEIR_TEST_NUMBERS(s.told(), {1});
-  BOOST_TEST((s.answer_of(1).at == later && s.answer_of(1).delay == 2s));
+  BOOST_TEST((s.answer_of(1).decided_at == later && s.answer_of(1).delay == 2s));
   s.wait(1s);
   WEIR_TEST_NUMBERS(s.told(), {0});
-  BOOST_TEST((s.answer_of(0).at == later - 3s && s.answer_of(0).delay == 6s));
+  BOOST_TEST((s.answer_of(0).decided_at == later - 3s && s.answer_of(0).delay == 6s));
 }
 
 // The first caller was told the later turn, and the second the earlier one.
@@ -92,18 +92,18 @@ BOOST_AUTO_TEST_CASE(a_late_answer_does_not_let_a_later_turn_come_first) {
   s.arrive();
   decision d;
   d.allowed = true;
-  d.at = s.clock();
+  d.decided_at = s.clock();
   d.delay = 1s;
   s.wait(10ms);
   s.answer(0, d);
-  const auto first = d.at + d.delay;
-  d.at = s.clock();
+  const auto first = d.decided_at + d.delay;
+  d.decided_at = s.clock();
   d.delay = 995ms;
   s.answer(1, d);
   s.wait(2s);
   WEIR_TEST_NUMBERS(s.told(), {0, 1});
-  BOOST_TEST((s.answer_of(0).at + s.answer_of(0).delay == first));
-  BOOST_TEST((s.answer_of(1).at + s.answer_of(1).delay == first + 5ms));
+  BOOST_TEST((s.answer_of(0).decided_at + s.answer_of(0).delay == first));
+  BOOST_TEST((s.answer_of(1).decided_at + s.answer_of(1).delay == first + 5ms));
 }
 
 BOOST_AUTO_TEST_CASE(nobody_is_made_to_wait_beyond_its_patience) {
@@ -169,8 +169,9 @@ BOOST_AUTO_TEST_CASE(a_turn_that_comes_at_once_is_for_who_waits_longest) {
 }
 
 BOOST_AUTO_TEST_CASE(priorities_rise_with_waiting) {
-  const auto order_of = [](std::chrono::microseconds ageing, std::chrono::microseconds later) {
-    line_stage s({.ageing = ageing});
+  const auto order_of = [](std::chrono::microseconds priority_aging,
+                           std::chrono::microseconds later) {
+    line_stage s({.priority_aging = priority_aging});
     s.arrive(0, 100s);
     s.turn_in(0, 50s);
     s.wait(later);
@@ -188,7 +189,7 @@ BOOST_AUTO_TEST_CASE(priorities_rise_with_waiting) {
 }
 
 BOOST_AUTO_TEST_CASE(extreme_priorities_are_in_order) {
-  line_stage s({.ageing = std::chrono::microseconds::max()});
+  line_stage s({.priority_aging = std::chrono::microseconds::max()});
   for (const auto p : {0, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()}) {
     s.arrive(p);
   }
@@ -223,7 +224,7 @@ BOOST_AUTO_TEST_CASE(who_comes_in_a_cool_down_is_not_let_go_inside_it_when_anoth
     s.arrive(priority);
     decision d;
     d.allowed = true;
-    d.at = s.clock();
+    d.decided_at = s.clock();
     d.delay = 5s;
     s.asks[1]->pause = 5s;
     s.answer(1, d);
@@ -246,7 +247,7 @@ BOOST_AUTO_TEST_CASE(a_cool_down_beyond_ones_patience_is_a_refusal) {
   s.hold(3s);
   WEIR_TEST_NUMBERS(s.told(), {0});
   const decision& d = s.answer_of(0);
-  BOOST_TEST((!d.allowed && d.held && d.retry_after == 1s && d.at == s.clock()));
+  BOOST_TEST((!d.allowed && d.cooling_down && d.retry_after == 1s && d.decided_at == s.clock()));
   WEIR_TEST_NUMBERS(s.returned(), {1});
   s.wait(3s);
   WEIR_TEST_NUMBERS(s.told(), {1});

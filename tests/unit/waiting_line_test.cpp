@@ -47,7 +47,7 @@ struct held_line {
   const weir::test::core_ptr core = std::make_shared<weir::detail::limiter_impl>(
       std::make_shared<weir::test::null_store>(), "r",
       weir::tiers(weir::token_bucket{.capacity = 10, .refill = weir::per_second(1)}),
-      weir::limiter_options{.feedback = true});
+      weir::limiter_options{.cool_downs = true});
   int named = 0;
 
   std::string hold(std::chrono::microseconds pause) {

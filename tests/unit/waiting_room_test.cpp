@@ -49,7 +49,7 @@ struct fixture {
   fake_check& with_turn_in(std::chrono::microseconds delay) {
     fake_check& c = checks.emplace_back(core, "a", 1, check_kind::acquire);
     c.answer.allowed = true;
-    c.answer.at = weir::time_point(1'000'000s);
+    c.answer.decided_at = weir::time_point(1'000'000s);
     c.answer.delay = delay;
     return c;
   }

@@ -119,7 +119,7 @@ class check {
   // The answer.
   error_code ec;
   decision answer;
-  std::chrono::microseconds pause{0};  // acquire: what was left of a cool-down at answer.at
+  std::chrono::microseconds pause{0};  // acquire: what was left of a cool-down at answer.decided_at
   // acquire: of a turn that was booked ahead, the states that the booking found, as a script replies with them.
   std::vector<std::int64_t> found;
 
