@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(the_ratelimit_fields_of_the_drafts) {
        "RateLimit-Reset: 60",
        {.requests = {50, 100, 60s, ratelimit_triple}}},
   };
-  check(rows);
+  expect_rows(rows);
 }
 
 BOOST_AUTO_TEST_CASE(structured_fields_are_read_to_the_end_or_not_at_all) {

@@ -68,7 +68,7 @@ struct response_row {
   vendor_feedback expected;
 };
 
-inline void check(std::span<const response_row> rows) {
+inline void expect_rows(std::span<const response_row> rows) {
   for (const auto& [response, expected] : rows) {
     BOOST_TEST_CONTEXT(response) { BOOST_TEST(read(response) == expected); }
   }
