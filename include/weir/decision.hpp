@@ -50,6 +50,7 @@ struct receipt {
 struct decision {
   bool allowed = false;
   bool cooling_down = false;  ///< refused because of a cool-down: see limiter::cool_down()
+  bool clamped = false;  ///< limiter::cool_down(): the pause was longer than max_cool_down, and was cut to that
   weir::source source = weir::source::store;
   std::int16_t tier = -1;  ///< of several limits asked together, the place of the one that refused; else -1
   std::int64_t limit = 0;  ///< the policy's limit, capacity or burst; weir::unlimited if there is none

@@ -68,8 +68,6 @@ enum class error {
   server_is_cluster,   ///< a node of a Redis Cluster
   server_is_sentinel,  ///< a Sentinel, which keeps no data
 
-  pause_too_long,  ///< a vendor asked for more than max_cool_down: the subject is held back for that long
-
   protocol_error,  ///< the bytes received are not RESP, or beyond a bound; may have been counted
 };
 

@@ -53,7 +53,7 @@ bool conclude(check& c) {
     impl_of(*c.limiter).queue->hold(c.limiter, c.subject.view(), c.answer.retry_after);
   }
   if (c.kind == check_kind::cool_down) {
-    if (c.was_cut) c.ec = error::pause_too_long;
+    c.answer.clamped = c.was_clamped;
   } else if (c.answer.cooling_down) {
     c.answer.retry_after += spread(c.answer.retry_after);
   }

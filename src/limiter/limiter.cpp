@@ -159,7 +159,7 @@ void start_check(check& c) {
   if (c.kind == check_kind::watch) return impl_of(*c.limiter).leases->watch(c);
   if (const error e = validate(c); e != error{}) c.ec = e;
   if (!c.ec && c.kind == check_kind::cool_down) {
-    c.was_cut = c.cost > impl_of(*c.limiter).max_cool_down;
+    c.was_clamped = c.cost > impl_of(*c.limiter).max_cool_down;
     c.cost = std::clamp<std::int64_t>(c.cost, 0, impl_of(*c.limiter).max_cool_down);
   }
   c.max_wait = c.kind == check_kind::acquire

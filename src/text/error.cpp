@@ -58,7 +58,6 @@ group group_of(int value) noexcept {
     case error::not_redis:
     case error::server_is_cluster:
     case error::server_is_sentinel:
-    case error::pause_too_long:
       return group::not_counted;
   }
   return group::none;
@@ -183,9 +182,6 @@ const char* text_of(int value) noexcept {
     case error::server_is_sentinel:
       return "the server is a Sentinel, which keeps no data: give the address of the primary, or a "
              "name that follows it";
-    case error::pause_too_long:
-      return "a longer pause was asked for than max_cool_down, which is imposed in its place: look "
-             "what the vendor wants, or raise it";
     case error::protocol_error:
       return "the server sent bytes that are not RESP, or beyond a bound: check that host and port "
              "name a Redis or Valkey server; the check may have been counted";

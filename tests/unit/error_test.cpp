@@ -65,7 +65,6 @@ constexpr expectation table[] = {
     {error::not_redis, group::not_counted},
     {error::server_is_cluster, group::not_counted},
     {error::server_is_sentinel, group::not_counted},
-    {error::pause_too_long, group::not_counted},
     {error::protocol_error, group::may_have_counted},
 };
 constexpr int first_value = static_cast<int>(error::invalid_policy);

@@ -95,7 +95,7 @@ class check {
   std::int64_t cost = 1;
   std::chrono::microseconds timeout{0};  // 0: the store's default
   check_kind kind = check_kind::record;
-  bool was_cut = false;                   // a cool-down: longer was asked for
+  bool was_clamped = false;               // a cool-down: longer was asked for
   std::chrono::microseconds max_wait{0};  // acquire: from the decision until the turn, at the most
   std::int32_t priority = 0;              // acquire: larger goes first
   // A settlement or give_back: its id, under which it is done once. 0: none; a settlement only
