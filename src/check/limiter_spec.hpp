@@ -9,7 +9,8 @@
 
 #include "check/store_backend.hpp"
 #include "policy/tier_set.hpp"
-#include "weir/limiter.hpp"
+#include "weir/limiter_options.hpp"
+#include "weir/policy.hpp"
 
 namespace weir::detail {
 

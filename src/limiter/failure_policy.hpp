@@ -5,7 +5,8 @@
 
 #include "memory/shard.hpp"
 #include "weir/detail/check.hpp"
-#include "weir/limiter.hpp"
+#include "weir/limiter_options.hpp"
+#include "weir/policy.hpp"
 
 namespace weir::detail {
 

@@ -11,7 +11,7 @@
 #include "net/optional_mutex.hpp"
 #include "net/stream.hpp"
 #include "redis/connection_core.hpp"
-#include "weir/redis_store.hpp"
+#include "weir/redis_options.hpp"
 
 namespace weir::net {
 

@@ -14,7 +14,7 @@
 
 #include "net/resolver.hpp"
 #include "weir/error.hpp"
-#include "weir/redis_store.hpp"
+#include "weir/redis_options.hpp"
 
 namespace weir::net {
 

@@ -4,7 +4,7 @@
 
 #include <boost/asio/ssl/context.hpp>
 
-#include "weir/redis_store.hpp"
+#include "weir/redis_options.hpp"
 
 namespace weir::net {
 

@@ -11,7 +11,7 @@
 #include "redis/handshake.hpp"
 #include "redis/pipeline.hpp"
 #include "redis/resp_reader.hpp"
-#include "weir/redis_store.hpp"
+#include "weir/redis_options.hpp"
 
 namespace weir::net {
 

@@ -6,7 +6,7 @@
 #include "redis/resp_reader.hpp"
 #include "redis/scripts.hpp"
 #include "weir/error.hpp"
-#include "weir/redis_store.hpp"
+#include "weir/redis_options.hpp"
 
 namespace weir::redis {
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "weir/redis_store.hpp"
+#include "weir/redis_options.hpp"
 
 namespace weir::detail {
 

@@ -15,6 +15,7 @@
 #include "redis/options_check.hpp"
 #include "text/ascii.hpp"
 #include "text/duration_text.hpp"
+#include "weir/error.hpp"
 
 namespace weir::detail {
 namespace {

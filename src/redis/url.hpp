@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "weir/redis_store.hpp"
+#include "weir/redis_options.hpp"
 
 namespace weir::detail {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "waiting/reservation_request.hpp"
-#include "weir/limiter.hpp"
+#include "weir/limiter_options.hpp"
 
 namespace weir::detail {
 
