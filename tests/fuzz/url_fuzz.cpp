@@ -4,6 +4,7 @@
 
 #include "fuzz_input.hpp"
 #include "redis/url.hpp"
+#include "weir/error.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view url(reinterpret_cast<const char*>(data), size);

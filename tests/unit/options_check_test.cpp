@@ -1,6 +1,7 @@
 // Numbers of a store's options that are out of range are turned away where they are given.
 #include "memory/options_check.hpp"
 #include "redis/options_check.hpp"
+#include "weir/redis_store.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/system/system_error.hpp>

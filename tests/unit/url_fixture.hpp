@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "redis/url.hpp"
+#include "weir/error.hpp"
 
 namespace weir::test {
 
