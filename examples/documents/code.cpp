@@ -1,0 +1,207 @@
+// The code of README.md and docs/*.md, compiled and never run. check.cmake fails if a document
+// shows a block of C++ that is neither here nor in another example, white space aside. Change both.
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/experimental/parallel_group.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <weir/feedback.hpp>
+#include <weir/weir.hpp>
+
+#include "../throttled_client/throttled_client.hpp"
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using namespace std::chrono_literals;
+using namespace asio::experimental::awaitable_operators;
+
+// What the documents leave to the reader.
+struct response {
+  int status;
+};
+struct token_usage {
+  std::int64_t total_tokens;
+};
+asio::awaitable<response> send_request();
+asio::awaitable<void> send_request(std::string account);
+asio::awaitable<void> work();
+asio::awaitable<token_usage> ask_the_model();
+void report_busy(const weir::decision& refusal);
+void report_busy(std::chrono::microseconds retry_after);
+void come_back_after(std::chrono::microseconds retry_after);
+void send();
+void fix_the_call();
+void retry();
+void do_not_retry();
+
+namespace readme {
+
+asio::awaitable<void> leases(weir::store store) {
+  weir::concurrency_limiter gate(store, "partner-api", {.limit = 8, .lease_duration = 10s});
+  weir::lease lease = co_await gate.enter("account-42");
+  if (!lease) co_return report_busy(lease.decision());           // the gate is full: not an error
+  co_await (send_request() || lease.lost(asio::use_awaitable));  // a lost lease cancels the request
+}
+
+asio::awaitable<void> outcomes(weir::limiter limiter) {
+  auto [ec, d] = co_await limiter.record("account-42", asio::as_tuple(asio::deferred));
+  if (!ec)
+    d.allowed ? send() : come_back_after(d.retry_after);
+  else if (ec == weir::condition::invalid_input)
+    fix_the_call();  // retrying is pointless
+  else if (ec == weir::condition::not_counted)
+    retry();  // retrying cannot count twice
+  else
+    do_not_retry();  // may_have_counted, or cancelled: it may have been sent, and nobody knows
+}
+
+}  // namespace readme
+
+namespace waiting {
+
+asio::awaitable<void> acquire(weir::limiter partner) {
+  const weir::decision d = co_await partner.acquire("account-42",
+                                                    {.cost = 3, .max_wait = 2s, .priority = 1});
+  if (!d.allowed) co_return report_busy(d.retry_after);  // more than 2 s away: nothing was reserved
+  co_await send_request();                               // the reserved time has come
+}
+
+}  // namespace waiting
+
+namespace settling {
+
+asio::awaitable<void> one(weir::limiter tokens, std::string account) {
+  const weir::decision d = co_await tokens.record(account, {.cost = 4000});  // an upper estimate
+  if (!d.allowed) co_return;
+  const auto usage = co_await ask_the_model();
+  co_await tokens.settle(account, d, usage.total_tokens);  // 1212 of them: 2788 come back
+}
+
+asio::awaitable<void> several(weir::store store, std::string account) {
+  weir::limiter requests{
+      store, "requests", weir::fixed_window{.limit = 60, .window = 1min}, {.group = "model"}};
+  weir::limiter tokens{store,
+                       "tokens",
+                       weir::token_bucket{.capacity = 90'000, .refill = {90'000, 1min}},
+                       {.group = "model"}};
+
+  const weir::decision d = co_await weir::record_all(requests.on(account),
+                                                     tokens.on(account, 4'000));
+  if (!d.allowed) co_return;
+  const auto usage = co_await ask_the_model();
+  co_await weir::settle_all(d, requests.on(account), tokens.on(account, usage.total_tokens));
+}
+
+}  // namespace settling
+
+namespace concurrency {
+
+weir::store opened_store();
+weir::store store = opened_store();
+
+weir::concurrency_limiter gate(store, "partner-api", {.limit = 8, .lease_duration = 10s});
+
+asio::awaitable<void> call_partner(weir::concurrency_limiter gate, std::string account) {
+  weir::lease lease = co_await gate.enter(account);
+  if (!lease) co_return report_busy(lease.decision());  // the gate is full: not an error
+  co_await (send_request(account) || lease.lost(asio::use_awaitable));  // loss cancels the request
+}  // the lease is given back here
+
+asio::awaitable<void> race_that_throws(asio::any_io_executor executor, weir::lease lease) {
+  auto race = asio::experimental::make_parallel_group(
+      asio::co_spawn(executor, work(), asio::deferred), lease.lost());
+  auto [order, failure, lost] = co_await std::move(race).async_wait(
+      asio::experimental::wait_for_one(), asio::deferred);
+  if (failure) std::rethrow_exception(failure);  // operation_aborted, if the lease was lost first
+}
+
+asio::awaitable<void> signal(weir::concurrency_limiter gate, std::string account) {
+  asio::cancellation_signal stop;
+  weir::lease lease = co_await gate.enter(account);
+  if (!lease) co_return;
+  auto strand = co_await asio::this_coro::executor;
+  lease.cancel_when_lost(stop, strand);
+  co_await asio::co_spawn(strand, send_request(account),
+                          asio::bind_cancellation_slot(stop.slot(), asio::use_awaitable));
+}
+
+asio::awaitable<void> with_limiters(weir::concurrency_limiter gate, weir::limiter per_second,
+                                    weir::limiter per_day, std::string account) {
+  const std::array limits{per_second.on(account), per_day.on("all")};
+  weir::lease lease = co_await gate.enter(account, limits);  // one claim needs no array
+}
+
+}  // namespace concurrency
+
+namespace lifetime {
+
+void start() {
+  asio::io_context context;
+  weir::store store = weir::open_store(context.get_executor(), "redis://127.0.0.1:6379");
+  weir::limiter partner{store, "partner-api",
+                        weir::gcra{.rate = weir::per_second(100), .burst = 20}};
+}
+
+}  // namespace lifetime
+
+namespace vendor_feedback {
+
+void read(weir::time_point now) {
+  const weir::header_field headers[] = {
+      {"Date", "Tue, 21 Apr 2026 14:38:02 GMT"},
+      {"X-RateLimit-Remaining", "0"},
+      {"X-RateLimit-Reset", "1776782312"},
+  };
+  const weir::vendor_feedback said = weir::read_feedback(429, headers, now);
+  // said.refused: true
+  // said.blocked_for: 30 s, said.source: feedback_source::x_ratelimit
+  // said.requests.remaining: 0, said.requests.reset_after: 30 s
+  static_cast<void>(said);
+}
+
+void refilling(int status, std::span<const weir::header_field> headers, weir::time_point now) {
+  weir::read_feedback(status, headers, now, {.retry_after_decides = true});
+}
+
+asio::awaitable<void> hold_back(weir::store store, std::span<const weir::header_field> headers) {
+  weir::limiter partner{store,
+                        "partner-api",
+                        weir::token_bucket{.capacity = 20, .refill = weir::per_second(100)},
+                        {.cool_downs = true}};
+
+  weir::decision d = co_await partner.record("account-42");
+  if (!d.allowed) co_return come_back_after(d.retry_after);  // d.cooling_down: the vendor said so
+  response r = co_await send_request();
+  co_await partner.on_response("account-42", r.status, headers);  // or a Boost.Beast response
+}
+
+}  // namespace vendor_feedback
+
+namespace throttled {
+
+asio::awaitable<void> your_own_code(asio::io_context& context, vendor_limits limits) {
+  asio::ssl::context tls(asio::ssl::context::tls_client);
+  tls.set_default_verify_paths();
+  weir::store store = weir::open_store(context.get_executor(), "redis://127.0.0.1:6379");
+  throttled::throttled_client vendor(store, tls, limits,
+                                     {.host = "api.example.com", .account = "account-42"});
+
+  http_request request(http::verb::get, "/v1/things", 11);
+  request.set(http::field::host, "api.example.com");
+  http_response response = co_await vendor.call(request);
+}
+
+}  // namespace throttled
