@@ -81,11 +81,12 @@ BOOST_AUTO_TEST_CASE(a_give_back_is_sent_however_late_its_answer_will_be) {
   f.submit("patient", 1, check_kind::record, 1h);
   const std::string out = f.write();
   BOOST_TEST(count_of(out, "{r:hasty") == 0u);
-  BOOST_TEST(count_of(out, "{r:patient}") == 1u);
   BOOST_TEST(count_of(out, "{r:turn}") >= 1u);
   BOOST_TEST(((*turn).stage == check_stage::written));
   f.answer_all();
   BOOST_TEST(((*turn).stage == check_stage::done));
+  // One that can wait goes out when the slow server has room for it.
+  BOOST_TEST(count_of(out + f.write(), "{r:patient}") == 1u);
 }
 
 // The circuit is open for everybody else.
