@@ -65,7 +65,7 @@ asio::awaitable<void> outcomes(weir::limiter limiter) {
   else if (ec == weir::condition::not_counted)
     retry();  // retrying cannot count twice
   else
-    do_not_retry();  // may_have_counted, or cancelled: it may have been sent, and nobody knows
+    do_not_retry();  // may_have_counted, or cancelled: it may have been counted
 }
 
 }  // namespace readme
