@@ -177,6 +177,14 @@ class concurrency_limiter {
              CompletionToken&& token = CompletionToken()) const {
     return enter(subject, std::span(&also, 1), options, std::forward<CompletionToken>(token));
   }
+  template <boost::asio::completion_token_for<void(error_code, lease)> CompletionToken>
+  auto enter(std::string_view subject, const claim& also, CompletionToken&& token) const {
+    return enter(subject, also, enter_options{}, std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<void(error_code, lease)> CompletionToken>
+  auto enter(std::string_view subject, std::span<const claim> also, CompletionToken&& token) const {
+    return enter(subject, also, enter_options{}, std::forward<CompletionToken>(token));
+  }
 
   /// How many are in (`used`), and whether one more would be let in; changes nothing. `void(error_code, decision)`.
   template <class CompletionToken = boost::asio::deferred_t>
@@ -186,6 +194,10 @@ class concurrency_limiter {
         detail::check_initiation<true>{core_, get_executor()}, token,
         detail::request{detail::check_kind::fetch, detail::copy_of_subject(subject), 1,
                         options.timeout});
+  }
+  template <boost::asio::completion_token_for<void(error_code, weir::decision)> CompletionToken>
+  auto fetch(std::string_view subject, CompletionToken&& token) const {
+    return fetch(subject, fetch_options{}, std::forward<CompletionToken>(token));
   }
 
   std::string_view resource() const noexcept;

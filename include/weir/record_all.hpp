@@ -140,6 +140,23 @@ template <class... Args>
 auto record_all(const claim& first, Args&&... more) {
   return detail::initiate_variadic(detail::check_kind::record, first, std::forward<Args>(more)...);
 }
+// A braced list of options has no type, so the function above cannot take it.
+template <class CompletionToken = boost::asio::deferred_t>
+auto record_all(const claim& a, const claim& b, joint_options options,
+                CompletionToken&& token = CompletionToken()) {
+  return detail::initiate_joint<CompletionToken>(std::array{a, b}, detail::check_kind::record,
+                                                 options, token);
+}
+template <class CompletionToken = boost::asio::deferred_t>
+auto record_all(const claim& a, const claim& b, const claim& c, joint_options options,
+                CompletionToken&& token = CompletionToken()) {
+  return detail::initiate_joint<CompletionToken>(std::array{a, b, c}, detail::check_kind::record,
+                                                 options, token);
+}
+template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
+auto record_all(std::span<const claim> claims, CompletionToken&& token) {
+  return detail::initiate_joint<CompletionToken>(claims, detail::check_kind::record, {}, token);
+}
 
 /// The same for as many claims as there are at run time, at least one.
 template <class CompletionToken = boost::asio::deferred_t>
@@ -157,6 +174,23 @@ template <class... Args>
 auto acquire_all(const claim& first, Args&&... more) {
   return detail::initiate_variadic(detail::check_kind::acquire, first, std::forward<Args>(more)...);
 }
+// A braced list of options has no type, so the function above cannot take it.
+template <class CompletionToken = boost::asio::deferred_t>
+auto acquire_all(const claim& a, const claim& b, joint_options options,
+                 CompletionToken&& token = CompletionToken()) {
+  return detail::initiate_joint<CompletionToken>(std::array{a, b}, detail::check_kind::acquire,
+                                                 options, token);
+}
+template <class CompletionToken = boost::asio::deferred_t>
+auto acquire_all(const claim& a, const claim& b, const claim& c, joint_options options,
+                 CompletionToken&& token = CompletionToken()) {
+  return detail::initiate_joint<CompletionToken>(std::array{a, b, c}, detail::check_kind::acquire,
+                                                 options, token);
+}
+template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
+auto acquire_all(std::span<const claim> claims, CompletionToken&& token) {
+  return detail::initiate_joint<CompletionToken>(claims, detail::check_kind::acquire, {}, token);
+}
 template <class CompletionToken = boost::asio::deferred_t>
 auto acquire_all(std::span<const claim> claims, joint_options options = {},
                  CompletionToken&& token = CompletionToken()) {
@@ -168,6 +202,23 @@ auto acquire_all(std::span<const claim> claims, joint_options options = {},
 template <class... Args>
 auto fetch_all(const claim& first, Args&&... more) {
   return detail::initiate_variadic(detail::check_kind::fetch, first, std::forward<Args>(more)...);
+}
+// A braced list of options has no type, so the function above cannot take it.
+template <class CompletionToken = boost::asio::deferred_t>
+auto fetch_all(const claim& a, const claim& b, joint_options options,
+               CompletionToken&& token = CompletionToken()) {
+  return detail::initiate_joint<CompletionToken>(std::array{a, b}, detail::check_kind::fetch,
+                                                 options, token);
+}
+template <class CompletionToken = boost::asio::deferred_t>
+auto fetch_all(const claim& a, const claim& b, const claim& c, joint_options options,
+               CompletionToken&& token = CompletionToken()) {
+  return detail::initiate_joint<CompletionToken>(std::array{a, b, c}, detail::check_kind::fetch,
+                                                 options, token);
+}
+template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
+auto fetch_all(std::span<const claim> claims, CompletionToken&& token) {
+  return detail::initiate_joint<CompletionToken>(claims, detail::check_kind::fetch, {}, token);
 }
 template <class CompletionToken = boost::asio::deferred_t>
 auto fetch_all(std::span<const claim> claims, joint_options options = {},
@@ -211,6 +262,17 @@ auto settle_all(const decision& d, std::span<const claim> claims, joint_options 
   return detail::initiate_settlement<CompletionToken>(d, claims, detail::settle_how::actual_costs,
                                                       options, token);
 }
+template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
+auto settle_all(const decision& d, std::span<const claim> claims, CompletionToken&& token) {
+  return detail::initiate_settlement<CompletionToken>(d, claims, detail::settle_how::actual_costs,
+                                                      {}, token);
+}
+template <class CompletionToken = boost::asio::deferred_t>
+auto settle_all(const decision& d, const claim& a, const claim& b, joint_options options,
+                CompletionToken&& token = CompletionToken()) {
+  return detail::initiate_settlement<CompletionToken>(
+      d, std::array{a, b}, detail::settle_how::actual_costs, options, token);
+}
 
 /// Gives back what a decision of several limiters took, in each of them: settle_all() with actual
 /// costs of zero. The costs of the claims are not looked at: `tokens.on(account)` is enough.
@@ -224,6 +286,17 @@ auto refund_all(const decision& d, std::span<const claim> claims, joint_options 
                 CompletionToken&& token = CompletionToken()) {
   return detail::initiate_settlement<CompletionToken>(d, claims, detail::settle_how::refund,
                                                       options, token);
+}
+template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
+auto refund_all(const decision& d, std::span<const claim> claims, CompletionToken&& token) {
+  return detail::initiate_settlement<CompletionToken>(d, claims, detail::settle_how::refund, {},
+                                                      token);
+}
+template <class CompletionToken = boost::asio::deferred_t>
+auto refund_all(const decision& d, const claim& a, const claim& b, joint_options options,
+                CompletionToken&& token = CompletionToken()) {
+  return detail::initiate_settlement<CompletionToken>(d, std::array{a, b},
+                                                      detail::settle_how::refund, options, token);
 }
 
 static_assert(std::is_trivially_destructible_v<joint_options>);

@@ -1,4 +1,5 @@
 // The calls as Asio operations: every completion token, executors, allocators, exceptions. Each test runs on each store.
+#include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/bind_executor.hpp>
@@ -196,6 +197,56 @@ BOOST_DATA_TEST_CASE_F(fixture, a_token_that_is_passed_twice_is_copied, stores, 
 }
 
 // Without locks, for those who use one thread.
+// Each of these did not compile once, though a user would write it so.
+BOOST_AUTO_TEST_CASE(a_token_may_stand_where_options_may) {
+  asio::io_context io;
+  const weir::store store = weir::make_memory_store(io.get_executor());
+  const weir::limiter a(store, "a", weir::fixed_window{.limit = 9, .window = 1h}, {.group = "g"});
+  const weir::limiter b(store, "b", weir::fixed_window{.limit = 9, .window = 1h}, {.group = "g"});
+  const weir::concurrency_limiter gate(store, "gate", {.limit = 9, .group = "g"});
+  const auto two = std::array{a.on("s"), b.on("s")};
+  int told = 0;
+  weir::decision said;
+  const auto token = [&](weir::error_code ec, const weir::decision& d) {
+    BOOST_TEST(!ec);
+    said = d;
+    ++told;
+  };
+  weir::lease place;
+  const auto lease_token = [&](weir::error_code ec, weir::lease given) {
+    BOOST_TEST(!ec);
+    place = std::move(given);
+    ++told;
+  };
+  const auto each = [&](auto&& call) {
+    const int before = told;
+    call();
+    io.restart();
+    io.poll();
+    BOOST_TEST(told == before + 1);
+  };
+  each([&] { weir::record_all(two, token); });
+  BOOST_TEST(said.used == 1);
+  each([&] { weir::record_all(a.on("s"), b.on("s"), {.timeout = 1s}, token); });
+  BOOST_TEST(said.used == 2);
+  each([&] { weir::settle_all(said, two, token); });
+  each([&] { weir::settle_all(said, a.on("s"), b.on("s"), {.timeout = 1s}, token); });
+  BOOST_TEST(!said.allowed);  // once
+  each([&] { weir::acquire_all(two, token); });
+  each([&] { weir::acquire_all(a.on("s"), b.on("s"), {.max_wait = 1s}, token); });
+  each([&] { weir::refund_all(said, two, token); });
+  each([&] { weir::fetch_all(two, token); });
+  each([&] { weir::fetch_all(a.on("s"), b.on("s"), {.timeout = 1s}, token); });
+  BOOST_TEST(said.used == 3);
+  each([&] { gate.fetch("s", token); });
+  BOOST_TEST(said.used == 0);
+  each([&] { gate.enter("s", a.on("s"), lease_token); });
+  each([&] { gate.enter("s", two, lease_token); });
+  each([&] { gate.enter("s", lease_token); });
+  each([&] { gate.fetch("s", token); });
+  BOOST_TEST(said.used == 1);  // each lease took the place of the one before
+}
+
 BOOST_AUTO_TEST_CASE(a_store_for_a_single_thread) {
   weir::test::redis_server server;
   weir::redis_options o = weir::test::patient_options(server);
