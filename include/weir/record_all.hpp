@@ -247,7 +247,8 @@ auto fetch_all(std::span<const claim> claims, joint_options options = {},
 /// not, nothing has changed. `limit`, `used` and `remaining` are of the limiter with the least
 /// remaining now, and `reset_after` is the longest. After an error it may be tried again: it has
 /// been done in all limiters or in none. If the key of one limiter holds something else
-/// (error::wrong_type), nothing has changed in the others.
+/// (error::wrong_type), nothing has changed in the others. docs/settling.md names two exceptions: a
+/// foreign entry in the middle of a log, and a command that the server's ACL forbids.
 ///
 /// After the claims may come joint_options and a completion token. Everything else is as said for
 /// limiter::settle() and limiter::refund().

@@ -120,7 +120,11 @@ void lease_keeper::arm(const core_ptr& core) {
     armed_ = time::max();
   } else if (next < armed_) {
     if (!timer_) {
-      timer_.emplace(core->store->get_executor());
+      const auto executor = core->store->get_executor();
+      // The store's context was destroyed while the answer was on its way to the caller's context.
+      context_gone_ = !executor;
+      if (context_gone_) return;
+      timer_.emplace(executor);
       // The first lease may come after the store has told its limiters that it closes.
       closed_ = !core->store->limiters().add(core);
       if (closed_) return;

@@ -101,7 +101,7 @@ void session::close() {
   const std::shared_ptr<void> hold(nullptr,
                                    [self = shared_from_this()](void*) { self->may_stop(); });
   close_limiters(hold);
-  sink().close();
+  if (has_sink()) sink().close();  // there is none if the first handle could not be made
 }
 
 void session::may_stop() {

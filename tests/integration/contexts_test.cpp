@@ -121,6 +121,32 @@ BOOST_AUTO_TEST_CASE(the_context_of_callers_ends_before_that_of_their_store) {
   }
 }
 
+// The first lease started its timer on the executor of a context that was gone.
+BOOST_AUTO_TEST_CASE(a_lease_reaches_its_caller_after_the_end_of_its_stores_context) {
+  for (const bool in_memory : {true, false}) {
+    auto own = std::make_unique<asio::io_context>();
+    asio::io_context theirs;
+    weir::store store = open(*own, in_memory);
+    const weir::concurrency_limiter gate(store, "gate", {.limit = 1, .lease_duration = 1h});
+    std::optional<weir::lease> held;
+    const auto take = [&](weir::error_code, weir::lease got) { held = std::move(got); };
+    gate.enter("a", asio::bind_executor(theirs, take));
+    // The answer is on its way to the caller as soon as another process would be refused.
+    bool is_taken = false;
+    const auto look = [&](weir::error_code, const weir::decision& d) { is_taken = d.used == 1; };
+    while (!is_taken) {
+      gate.fetch("a", look);
+      own->restart();
+      own->run_for(10ms);
+    }
+    own.reset();
+    weir::test::run_out(theirs);
+    BOOST_REQUIRE(held.has_value());
+    BOOST_TEST(held->allowed());
+    held.reset();  // does nothing: its place lapses
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_stopped_context_goes_on_where_it_was) {
   for (const bool in_memory : {true, false}) {
     asio::io_context io;
