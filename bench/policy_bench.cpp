@@ -2,7 +2,8 @@
 //
 //   kernel_admitted, kernel_refused   the pure state machine, with the time given
 //   local_admitted, local_refused     local_limiter::allowed(), with the system's clock
-//   memory:N                          co_await limiter.record(subject), N random subjects in the memory store
+//   memory:N                          co_await limiter.record(subject), N random subjects in the
+//                                     memory store
 #include <benchmark/benchmark.h>
 
 #include <boost/asio/awaitable.hpp>
@@ -50,8 +51,8 @@ Policy make_policy(std::int64_t limit, microseconds window) {
 
 constexpr weir::policies::instant begin_of_time = 1'700'000'000'000'000;
 
-/// `step` microseconds pass between two checks. Half of what the policy allows: everything passes, and a log holds 1,000
-/// entries.
+/// `step` microseconds pass between two checks. Half of what the policy allows: everything passes,
+/// and a log holds 1,000 entries.
 template <class Policy>
 void kernel_admitted(benchmark::State& state) {
   const auto kernel = weir::policies::compile(make_policy<Policy>(2000, 10ms));
@@ -79,7 +80,8 @@ void kernel_refused(benchmark::State& state) {
   std::visit(
       [&](const auto& k) {
         typename std::decay_t<decltype(k)>::state s;
-        // Spread out: a log holds 1,000 entries here too. The last ones fill what has drained meanwhile.
+        // Spread out: a log holds 1,000 entries here too. The last ones fill what has drained
+        // meanwhile.
         auto now = begin_of_time;
         for (int i = 0; i < 1000; ++i) k.record(s, now += 1, 1);
         while (k.record(s, now, 1).allowed) continue;
@@ -151,8 +153,8 @@ Policy lasting_policy(std::uint32_t subjects) {
   }
 }
 
-/// A store that knows all its subjects already. Filling a large one takes longer than measuring, and Google Benchmark
-/// calls a benchmark several times: it is kept until another is asked for.
+/// A store that knows all its subjects already. Filling a large one takes longer than measuring,
+/// and Google Benchmark calls a benchmark several times: it is kept until another is asked for.
 struct filled_store {
   asio::io_context context{1};
   weir::store store;
@@ -232,7 +234,11 @@ void memory(benchmark::State& state) {
   BENCHMARK_TEMPLATE(kernel_refused, weir::policy)->Name("kernel_refused/" #policy);   \
   BENCHMARK_TEMPLATE(local_admitted, weir::policy)->Name("local_admitted/" #policy);   \
   BENCHMARK_TEMPLATE(local_refused, weir::policy)->Name("local_refused/" #policy);     \
-  BENCHMARK_TEMPLATE(memory, weir::policy)->Name("memory/" #policy)->Arg(1)->Arg(1000)->Arg(1'000'000)
+  BENCHMARK_TEMPLATE(memory, weir::policy)                                             \
+      ->Name("memory/" #policy)                                                        \
+      ->Arg(1)                                                                         \
+      ->Arg(1000)                                                                      \
+      ->Arg(1'000'000)
 
 WEIR_BENCH_POLICY(token_bucket);
 WEIR_BENCH_POLICY(gcra);

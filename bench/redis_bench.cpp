@@ -1,4 +1,5 @@
-// Checks through one connection to a redis-server of our own, beside the same scripts driven by redis-benchmark.
+// Checks through one connection to a redis-server of our own, beside the same scripts driven by
+// redis-benchmark.
 //
 //   redis_bench [--seconds=0.5] [--warm-up=0.1] [Google Benchmark arguments]
 //   redis_bench --print-commands      what redis-benchmark is told to send, one line per row
@@ -36,8 +37,8 @@ constexpr std::string_view name_of(traffic t) {
   return t == traffic::busy ? "busy" : t == traffic::idle ? "idle" : "hot";
 }
 
-/// Nothing is ever refused. Busy states outlive the run; idle ones are over after 10 ms, while a key waits for its turn for
-/// 100 ms and more.
+/// Nothing is ever refused. Busy states outlive the run; idle ones are over after 10 ms, while a
+/// key waits for its turn for 100 ms and more.
 weir::policy policy_for(std::string_view name, bool idle) {
   const std::int64_t limit = idle ? 1000 : 2'000'000'000;
   const auto window = idle ? std::chrono::microseconds(10ms) : std::chrono::microseconds(1h);
@@ -49,7 +50,8 @@ weir::policy policy_for(std::string_view name, bool idle) {
   if (name == "sliding_window") return weir::sliding_window{.limit = limit, .window = window};
   if (name == "sliding_log") {
     // About five entries are alive in a busy log.
-    return weir::sliding_log{.limit = 1000, .window = idle ? window : std::chrono::microseconds(1s)};
+    return weir::sliding_log{.limit = 1000,
+                             .window = idle ? window : std::chrono::microseconds(1s)};
   }
   // One unit takes a third of 1 s (or 1/97 s): no whole number of microseconds.
   return weir::token_bucket{.capacity = limit, .refill = weir::per_second(idle ? 97 : 3)};
@@ -106,7 +108,8 @@ std::vector<std::string> redis_benchmark_command(const workload& work, const std
   return command;
 }
 
-/// The line behind the header: "test","rps","avg","min","p50","p95","p99","max", the times in milliseconds.
+/// The line behind the header: "test","rps","avg","min","p50","p95","p99","max", the times in
+/// milliseconds.
 bench::load_result read_csv(const std::string& output, std::size_t requests) {
   std::vector<double> numbers;
   const std::size_t line = output.rfind("\n\"") + 1;  // the test's name holds neither
@@ -144,7 +147,8 @@ void redis_benchmark_row(benchmark::State& state, const workload& work, std::siz
   }
 }
 
-/// A row that throws says so and stops the program with a failure: half a table would be taken for a whole one.
+/// A row that throws says so and stops the program with a failure: half a table would be taken for
+/// a whole one.
 template <class Row, class... Args>
 void add(const std::string& name, Row row, Args... args) {
   benchmark::RegisterBenchmark(name.c_str(),

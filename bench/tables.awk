@@ -1,5 +1,6 @@
-# Markdown tables from the JSON files of policy_bench and redis_bench, one file per round: medians over the rounds.
-# Google Benchmark writes one "key": value to a line. The rows' names are explained at the top of each *_bench.cpp.
+# Markdown tables from the JSON files of policy_bench and redis_bench, one file per round: medians
+# over the rounds. Google Benchmark writes one "key": value to a line. The rows' names are explained
+# at the top of each *_bench.cpp.
 
 /"name": / {
   name = text_value($0)
@@ -23,7 +24,8 @@ END {
     seen[part[2]] = 1
   }
   if (policy_count) in_process()
-  for (i = 1; i <= name_count && !redis_rows; ++i) redis_rows = names[i] ~ /^(weir|redis-benchmark)\//
+  for (i = 1; i <= name_count && !redis_rows; ++i)
+    redis_rows = names[i] ~ /^(weir|redis-benchmark)\//
   if (redis_rows) through_redis()
   for (name in errors) print "**" name ": " errors[name] "**"
 }
@@ -32,7 +34,9 @@ function in_process(    i, j, k, columns, line) {
   print "### One check in this process"
   print ""
   print "ns per check; in brackets, heap allocations per check where there are any."
-  if (clock) printf "Reading the system clock, which all but the kernels do, takes %.1f ns.\n", median(clock, "real_time")
+  if (clock)
+    printf "Reading the system clock, which all but the kernels do, takes %.1f ns.\n",
+      median(clock, "real_time")
   print ""
   print "| policy | kernel | refused | `local_limiter` | refused | memory, 1 | 1,000 | 1,000,000 |"
   print "|---|--:|--:|--:|--:|--:|--:|--:|"
@@ -62,7 +66,8 @@ function through_redis(    i, part, callers, keys, base, rate) {
   print "p50, p99 and CPU per check of the client's and the server's core in us. *Reference* is"
   print "redis-benchmark with the same script, keys and requests under way; 64* is single_threaded."
   print ""
-  print "| policy | keys | callers | per script | checks/s | p50 | p99 | client | server | allocs | ratio |"
+  print "| policy | keys | callers | per script | checks/s | p50 | p99 " \
+    "| client | server | allocs | ratio |"
   print "|---|---|--:|---|--:|--:|--:|--:|--:|--:|--:|"
   for (i = 1; i <= name_count; ++i) {
     if (names[i] !~ /^(weir|redis-benchmark)\//) continue
@@ -73,11 +78,14 @@ function through_redis(    i, part, callers, keys, base, rate) {
     if (part[6] != "") keys = keys "*"
     base = "redis-benchmark/" part[2] "/" part[3] "/" part[4]
     rate = median(names[i], "checks_per_s")
-    printf "| %s | %s | %s | %s | %s | %s | %s | %.2f | %.2f | %s | %s |\n", part[2], part[3], thousands(callers),
-      keys, thousands(round3(rate)), number(median(names[i], "p50_us")), number(median(names[i], "p99_us")),
+    printf "| %s | %s | %s | %s | %s | %s | %s | %.2f | %.2f | %s | %s |\n",
+      part[2], part[3], thousands(callers),
+      keys, thousands(round3(rate)),
+      number(median(names[i], "p50_us")), number(median(names[i], "p99_us")),
       median(names[i], "client_us"), median(names[i], "server_us"),
       part[1] == "weir" ? sprintf("%.2f", median(names[i], "allocs")) : "",
-      part[1] == "weir" && base in rounds ? sprintf("%.2f", rate / median(base, "checks_per_s")) : ""
+      part[1] == "weir" && base in rounds ? \
+        sprintf("%.2f", rate / median(base, "checks_per_s")) : ""
   }
   print ""
 }

@@ -2,7 +2,8 @@
 #   cmake -P embed_lua.cmake <output directory> <file.lua>...
 # writes lua_sources.hpp and lua_sources.cpp, with one constant NAME_lua for each NAME.lua.
 #
-# Comment lines, blank lines and indentation are dropped: the text goes over the wire on every SCRIPT LOAD.
+# Comment lines, blank lines and indentation are dropped: the text goes over the wire on every
+# SCRIPT LOAD.
 
 math(EXPR last "${CMAKE_ARGC} - 1")
 set(output_dir "${CMAKE_ARGV3}")
@@ -31,7 +32,8 @@ foreach(i RANGE 4 ${last})
   string(REGEX REPLACE "^\n" "" text "${text}")
 
   string(APPEND declarations "extern const std::string_view ${name}_lua;\n")
-  string(APPEND definitions "constinit const std::string_view ${name}_lua = R\"lua(${text})lua\";\n\n")
+  string(APPEND definitions
+    "constinit const std::string_view ${name}_lua = R\"lua(${text})lua\";\n\n")
 endforeach()
 
 set(header "#pragma once

@@ -20,7 +20,8 @@ install(FILES
   "${PROJECT_BINARY_DIR}/weirConfig.cmake" "${PROJECT_BINARY_DIR}/weirConfigVersion.cmake"
   DESTINATION "${weir_cmake_dir}")
 
-# pkg-config. The prefix is found from the file's own place, so that the tree can be moved (cmake --install --prefix).
+# pkg-config. The prefix is found from the file's own place, so that the tree can be moved (cmake
+# --install --prefix).
 set(weir_pc_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 if(IS_ABSOLUTE "${weir_pc_dir}")
   set(weir_pc_prefix "${CMAKE_INSTALL_PREFIX}")
@@ -36,7 +37,8 @@ foreach(dir IN ITEMS INCLUDEDIR LIBDIR)
     set(weir_pc_${dir} "\${prefix}/${CMAKE_INSTALL_${dir}}")
   endif()
 endforeach()
-# A static library brings nothing along: its users must link what it uses, also without pkg-config --static.
+# A static library brings nothing along: its users must link what it uses, also without pkg-config
+# --static.
 if(BUILD_SHARED_LIBS)
   set(weir_pc_private "Requires.private: openssl\nLibs.private: -lboost_url")
   set(weir_pc_public "")

@@ -1,5 +1,5 @@
-// What the examples have in common and is not their subject. A service has its own main(); how it opens a store there,
-// tutorial/1_first_check.cpp shows in full.
+// What the examples have in common and is not their subject. A service has its own main(); how it
+// opens a store there, tutorial/1_first_check.cpp shows in full.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -43,8 +43,8 @@ inline int failed(const std::exception& e) {
   return 1;
 }
 
-/// The main() of an example that is one coroutine. The coroutine gets the only copy of the store: when it is done, the
-/// store closes, and run() returns.
+/// The main() of an example that is one coroutine. The coroutine gets the only copy of the store:
+/// when it is done, the store closes, and run() returns.
 inline int run(int argc, char** argv, asio::awaitable<void> (*example)(weir::store)) try {
   asio::io_context context;
   asio::co_spawn(context, example(weir::open_store(context.get_executor(), store_url(argc, argv))),

@@ -1,5 +1,5 @@
-# Every public header compiles on its own: one generated source per header, which includes it first (does it bring what
-# it needs?) and once more (does it have its guard?).
+# Every public header compiles on its own: one generated source per header, which includes it first
+# (does it bring what it needs?) and once more (does it have its guard?).
 set(include_dir "${PROJECT_SOURCE_DIR}/include")
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${include_dir}" "${include_dir}/weir/*.hpp")
 

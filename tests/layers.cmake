@@ -1,7 +1,8 @@
 # Fails if an include of src points up. Run by ctest as unit.layers:
 #   cmake -P layers.cmake <folder src>
 #
-# Each room of src may include public headers, itself, and the rooms that its line names. docs/design.md draws them.
+# Each room of src may include public headers, itself, and the rooms that its line names.
+# docs/design.md draws them.
 cmake_minimum_required(VERSION 3.22)
 
 set(rooms text feedback policy check memory redis net waiting limiter)

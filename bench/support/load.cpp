@@ -189,7 +189,8 @@ class silent_check final : public weir::detail::check {
 
 }  // namespace
 
-load_result run_load(const redis_server& server, const workload& work, const load_options& options) {
+load_result run_load(const redis_server& server, const workload& work,
+                     const load_options& options) {
   return load(server, work, options).measure();
 }
 

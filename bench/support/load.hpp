@@ -43,15 +43,16 @@ struct load_result {
   double allocations = 0;
 };
 
-/// Coroutines of one thread check as fast as they can, each awaiting its answer, over one connection. Throws if a check
-/// fails or is refused: a row must not measure something else than it says.
+/// Coroutines of one thread check as fast as they can, each awaiting its answer, over one
+/// connection. Throws if a check fails or is refused: a row must not measure something else than it
+/// says.
 load_result run_load(const redis_server& server, const workload& work, const load_options& options);
 
 /// Writes every key once.
 void fill(const redis_server& server, const workload& work);
 
-/// The command that weir sends for one check, as redis-benchmark takes it, with "__rand_int__" in the place of random
-/// subjects. Made by weir's own writer.
+/// The command that weir sends for one check, as redis-benchmark takes it, with "__rand_int__" in
+/// the place of random subjects. Made by weir's own writer.
 std::vector<std::string> command_of(const workload& work);
 
 }  // namespace bench

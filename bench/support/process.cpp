@@ -32,7 +32,8 @@ namespace asio = boost::asio;
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-/// Starts a program on that core; its standard output goes to `output`. It is killed when this process ends.
+/// Starts a program on that core; its standard output goes to `output`. It is killed when this
+/// process ends.
 pid_t spawn(const std::vector<std::string>& arguments, int core, int output) {
   std::vector<char*> argv;
   for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
@@ -106,7 +107,8 @@ redis_server::redis_server(int core) {
   try {
     command({"PING"});
   } catch (const std::exception& e) {
-    throw std::runtime_error("redis-server does not start (" + std::string(e.what()) + "):\n" + said);
+    throw std::runtime_error("redis-server does not start (" + std::string(e.what()) + "):\n" +
+                             said);
   }
 }
 

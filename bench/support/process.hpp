@@ -9,7 +9,8 @@
 
 namespace bench {
 
-/// Client and server each get a core of their own, so that neither takes the other's time. -1 if there is only one.
+/// Client and server each get a core of their own, so that neither takes the other's time. -1 if
+/// there is only one.
 struct core_pair {
   int client = -1;
   int server = -1;
@@ -24,7 +25,8 @@ void pin_to(int core);
 /// CPU time used by all threads of a process, to the nanosecond.
 double cpu_seconds(clockid_t clock);
 
-/// A redis-server of our own, on a Unix socket in a temporary directory, without persistence. It dies with this process.
+/// A redis-server of our own, on a Unix socket in a temporary directory, without persistence. It
+/// dies with this process.
 class redis_server {
  public:
   explicit redis_server(int core);

@@ -16,9 +16,9 @@ namespace demo {
 /// own.
 ///
 /// It enforces its limit strictly, as a sliding log: a request is answered 200 if fewer than
-/// `limit` were so in the second (the window) before it, by the server's clock when it has read the request. Any
-/// other is answered 429 with a Retry-After, and does not count. There is no tolerance: of
-/// `limit + 1` requests within a second, one gets a 429.
+/// `limit` were so in the second (the window) before it, by the server's clock when it has read the
+/// request. Any other is answered 429 with a Retry-After, and does not count. There is no
+/// tolerance: of `limit + 1` requests within a second, one gets a 429.
 class vendor {
  public:
   static constexpr std::chrono::seconds window{1};

@@ -10,8 +10,8 @@
 namespace demo {
 
 /// A process of its own that runs callers: this program again, as `weir_demo --worker ...`. It
-/// reads commands from its standard input, "throttled 10", and writes a line with the result of each
-/// to its standard output.
+/// reads commands from its standard input, "throttled 10", and writes a line with the result of
+/// each to its standard output.
 class worker {
  public:
   explicit worker(const job& work);

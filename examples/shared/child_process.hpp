@@ -8,10 +8,12 @@
 
 namespace examples {
 
-/// This program again, in a process of its own, with other arguments: for those who show several processes on one store. One
-/// line at a time goes to its standard input, and one comes from its standard output. Its destructor ends it.
+/// This program again, in a process of its own, with other arguments: for those who show several
+/// processes on one store. One line at a time goes to its standard input, and one comes from its
+/// standard output. Its destructor ends it.
 ///
-/// Its main() calls die_with_parent() and ends when its input does: so it never outlives us, however we end.
+/// Its main() calls die_with_parent() and ends when its input does: so it never outlives us,
+/// however we end.
 class child_process {
  public:
   explicit child_process(std::vector<std::string> arguments);

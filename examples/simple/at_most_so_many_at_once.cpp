@@ -1,9 +1,9 @@
 // At most three calls at once, in all processes together.
 //
-// Some vendors count what is in flight, not what is sent per second. Each caller enters through a gate, and its lease is
-// its place: kept while the call lasts, given back at the end of the scope, and free again by itself if the whole
-// process dies. If the place is lost meanwhile (the store could not be reached for too long, or forgot it), the call is
-// cancelled.
+// Some vendors count what is in flight, not what is sent per second. Each caller enters through a
+// gate, and its lease is its place: kept while the call lasts, given back at the end of the scope,
+// and free again by itself if the whole process dies. If the place is lost meanwhile (the store
+// could not be reached for too long, or forgot it), the call is cancelled.
 //
 //     at_most_so_many_at_once [redis://127.0.0.1:6379]
 #include <algorithm>
@@ -44,8 +44,9 @@ asio::awaitable<void> caller(weir::concurrency_limiter gate, tally& t) {
       co_await sleep_for(10ms);
       continue;
     }
-    // In a strand, or a context with one thread, as here. Elsewhere: place.cancel_when_lost(). And only for a call that
-    // does not throw: `||` would go on to wait for the loss. docs/concurrency.md says what to write then.
+    // In a strand, or a context with one thread, as here. Elsewhere: place.cancel_when_lost(). And
+    // only for a call that does not throw: `||` would go on to wait for the loss.
+    // docs/concurrency.md says what to write then.
     const auto first = co_await (call_vendor(t) || place.lost(asio::use_awaitable));
     expect(first.index() == 0, "no place is lost here");
     break;

@@ -1,8 +1,9 @@
 // A vendor that says "429, come back later", and a fleet that does.
 //
-// A vendor may know limits that we do not: it is busy, or somebody else has used our allowance. One caller hears "429,
-// Retry-After: 1" and passes the response on to the limiter. From then on every caller of that account, in every
-// process, is told to wait, and nobody else has to be turned away to learn it.
+// A vendor may know limits that we do not: it is busy, or somebody else has used our allowance. One
+// caller hears "429, Retry-After: 1" and passes the response on to the limiter. From then on every
+// caller of that account, in every process, is told to wait, and nobody else has to be turned away
+// to learn it.
 //
 //     held_back_by_the_vendor [redis://127.0.0.1:6379]
 #include <vector>
@@ -21,8 +22,8 @@ struct response {
   std::vector<weir::header_field> headers = {};
 };
 
-// The pretended vendor: it turns its first caller away, for a second. With Boost.Beast, a response goes into on_response
-// as it is.
+// The pretended vendor: it turns its first caller away, for a second. With Boost.Beast, a response
+// goes into on_response as it is.
 struct vendor {
   int calls = 0;
 
@@ -54,7 +55,8 @@ asio::awaitable<void> call_vendor(weir::limiter limiter, vendor& api, tally& t) 
 }
 
 asio::awaitable<void> example(weir::store store) {
-  // 100 a second, as far as we know. With `feedback`, each check also asks whether the vendor wants to be left alone.
+  // 100 a second, as far as we know. With `feedback`, each check also asks whether the vendor wants
+  // to be left alone.
   const weir::limiter limiter(store, "held-back-example",
                               weir::token_bucket{.capacity = 100, .refill = weir::per_second(100)},
                               {.cool_downs = true});

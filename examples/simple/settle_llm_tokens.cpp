@@ -1,4 +1,5 @@
-// The true cost of a call is known afterwards: take what it may cost at the most, settle what it did cost.
+// The true cost of a call is known afterwards: take what it may cost at the most, settle what it
+// did cost.
 #include "../example.hpp"
 
 namespace {

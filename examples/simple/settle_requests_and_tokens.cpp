@@ -1,5 +1,5 @@
-// One call to a model counts twice: as a request, and for its tokens. Both are taken in one step, and
-// settled in one step when the response tells how many tokens it really was.
+// One call to a model counts twice: as a request, and for its tokens. Both are taken in one step,
+// and settled in one step when the response tells how many tokens it really was.
 #include "../example.hpp"
 
 namespace {
@@ -38,7 +38,8 @@ boost::asio::awaitable<void> example(weir::store store) {
   std::cout << "not made: " << back.remaining << " requests remain\n";
   expect(back.allowed && back.remaining == 2, "only the first request counts");
 
-  // One that cost more tokens than anybody thought, and that the vendor does not count as a request.
+  // One that cost more tokens than anybody thought, and that the vendor does not count as a
+  // request.
   d = co_await weir::record_all(requests.on("team-7"), tokens.on("team-7", 4000));
   co_await weir::settle_all(d, requests.on("team-7", 0),
                             tokens.on("team-7", ask_the_model(9000).total_tokens));

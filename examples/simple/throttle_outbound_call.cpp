@@ -1,8 +1,8 @@
 // Throttling oneself before a vendor's API.
 //
 // The vendor allows 50 calls in any second and answers 429 to more. Forty coroutines have two calls
-// each to make, all at once. acquire() books each call its turn, and the call sleeps once until then.
-// With a leaky bucket, the calls leave evenly spaced.
+// each to make, all at once. acquire() books each call its turn, and the call sleeps once until
+// then. With a leaky bucket, the calls leave evenly spaced.
 //
 //     throttle_outbound_call [redis://127.0.0.1:6379]
 #include <algorithm>
@@ -65,7 +65,8 @@ asio::awaitable<void> worker(weir::limiter limiter, vendor& api, tally& t) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  // 40 a second, a little below what the vendor allows: calls do not arrive as evenly as they leave.
+  // 40 a second, a little below what the vendor allows: calls do not arrive as evenly as they
+  // leave.
   const weir::leaky_bucket pace{.capacity = 60, .leak = weir::per_second(40)};
 
   asio::io_context context;

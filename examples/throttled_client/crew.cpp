@@ -121,7 +121,8 @@ class crew {
     }
   }
 
-  /// What many clients do: a call when there is something to call for, and after a 429 the wait that it asks for.
+  /// What many clients do: a call when there is something to call for, and after a 429 the wait
+  /// that it asks for.
   asio::awaitable<void> make_calls_as_we_like() {
     asio::ip::tcp::resolver resolver(context_);
     const addresses to = co_await resolver.async_resolve("localhost", work_.port, asio::deferred);

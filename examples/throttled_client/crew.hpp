@@ -33,9 +33,10 @@ struct crew_report {
 std::ostream& operator<<(std::ostream& out, const crew_report& r);
 std::istream& operator>>(std::istream& in, crew_report& r);
 
-/// A process of callers, who make one call after the other. Says "ready" on the standard output when all connections are
-/// there; begins at the line "go" on the standard input; ends at its next line, or its end, and says "done" and what its
-/// callers have seen. What goes wrong in a call goes to the standard error.
+/// A process of callers, who make one call after the other. Says "ready" on the standard output
+/// when all connections are there; begins at the line "go" on the standard input; ends at its next
+/// line, or its end, and says "done" and what its callers have seen. What goes wrong in a call goes
+/// to the standard error.
 int run_crew(const job& work);
 
 }  // namespace throttled

@@ -27,7 +27,8 @@ asio::awaitable<void> https_connection::connect(const addresses& to, const std::
   co_await socket.async_connect(to, asio::use_awaitable);
   socket.socket().set_option(tcp::no_delay(true));
 
-  // The name we want goes out (SNI: a name, no address; RFC 6066), and has to be in the certificate.
+  // The name we want goes out (SNI: a name, no address; RFC 6066), and has to be in the
+  // certificate.
   boost::system::error_code is_name;
   asio::ip::make_address(host, is_name);
   if (is_name) ::SSL_set_tlsext_host_name(stream_.native_handle(), host.c_str());

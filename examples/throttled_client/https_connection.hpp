@@ -17,8 +17,9 @@ using http_request = boost::beast::http::request<boost::beast::http::string_body
 using http_response = boost::beast::http::response<boost::beast::http::string_body>;
 using addresses = boost::asio::ip::tcp::resolver::results_type;
 
-/// One connection over TLS that is used again and again. Errors, and an answer that does not come in time, are thrown as
-/// boost::system::system_error. After one the connection is of no use any more.
+/// One connection over TLS that is used again and again. Errors, and an answer that does not come
+/// in time, are thrown as boost::system::system_error. After one the connection is of no use any
+/// more.
 class https_connection {
  public:
   https_connection(const boost::asio::any_io_executor& executor, boost::asio::ssl::context& tls)
@@ -28,13 +29,15 @@ class https_connection {
   boost::asio::awaitable<void> connect(const addresses& to, const std::string& host,
                                        std::chrono::milliseconds timeout);
 
-  /// The final answer: those that only say "go on" are passed over. A body of more than `body_limit` bytes is an error.
+  /// The final answer: those that only say "go on" are passed over. A body of more than
+  /// `body_limit` bytes is an error.
   boost::asio::awaitable<http_response> exchange(const http_request& request,
                                                  std::chrono::milliseconds timeout,
                                                  std::uint64_t body_limit = 8 << 20);
 
-  /// Whether another request may follow. Not if it has been idle for longer than `idle`, as the server may be about to
-  /// close it then; nor if it has done so, or has said something that nobody asked for.
+  /// Whether another request may follow. Not if it has been idle for longer than `idle`, as the
+  /// server may be about to close it then; nor if it has done so, or has said something that nobody
+  /// asked for.
   bool is_usable(std::chrono::milliseconds idle);
 
  private:

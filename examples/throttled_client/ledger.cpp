@@ -81,7 +81,8 @@ bool ledger::wants_pause(vendor_time now, const call& c) {
   return true;
 }
 
-/// The ideal client, up to now: it takes each call at the first moment at which it may, outside the pauses.
+/// The ideal client, up to now: it takes each call at the first moment at which it may, outside the
+/// pauses.
 void ledger::use_allowance(vendor_time until) {
   for (;;) {
     const auto next = ideal_.earliest(ideal_at_);

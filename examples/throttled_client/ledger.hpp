@@ -17,9 +17,9 @@ using examples::vendor_time;
 struct vendor_report {
   std::int64_t served = 0;
 
-  /// What a client would have been served that calls without any delay, whenever one more is admitted, and leaves as many of
-  /// those saved up alone as there may be on their way (at_once): a reserve that makes a difference once, at the
-  /// beginning, and not per second.
+  /// What a client would have been served that calls without any delay, whenever one more is
+  /// admitted, and leaves as many of those saved up alone as there may be on their way (at_once): a
+  /// reserve that makes a difference once, at the beginning, and not per second.
   std::int64_t allowance = 0;
 
   struct {
@@ -35,34 +35,38 @@ struct vendor_report {
   int most_at_once = 0;
   int most_per_second = 0;
 
-  /// What was used of the allowance. A call on its way into a pause is used: nobody could call it back.
+  /// What was used of the allowance. A call on its way into a pause is used: nobody could call it
+  /// back.
   double share() const {
     return static_cast<double>(served + on_their_way) / static_cast<double>(allowance);
   }
 };
 
-/// The vendor's books: what it admits, what it turns away, and what of that breaks its rules. Strictly, on its own clock,
-/// with no tolerance: of 301 calls within a second, one is a violation. A violation is turned away and counts against
-/// nobody's allowance.
+/// The vendor's books: what it admits, what it turns away, and what of that breaks its rules.
+/// Strictly, on its own clock, with no tolerance: of 301 calls within a second, one is a violation.
+/// A violation is turned away and counts against nobody's allowance.
 ///
-/// The measured time begins with the first call. What comes after it is answered, and counted no more.
+/// The measured time begins with the first call. What comes after it is answered, and counted no
+/// more.
 class ledger {
  public:
-  /// `pauses`: when the vendor wants to be left alone for a second, from the beginning on. A pause begins when the
-  /// next call is told of it.
+  /// `pauses`: when the vendor wants to be left alone for a second, from the beginning on. A pause
+  /// begins when the next call is told of it.
   ledger(const vendor_limits& limits, std::chrono::seconds measured,
          std::vector<vendor_clock::duration> pauses);
 
-  /// A call as it arrives, with two times that the caller has written into it, of the clock that all processes of a host
-  /// share.
+  /// A call as it arrives, with two times that the caller has written into it, of the clock that
+  /// all processes of a host share.
   ///
-  /// A pause cannot be known at the moment at which the first caller is told of it: the word has to reach that caller, and by
-  /// way of the store the others. A call that comes in a pause is a violation if its last look at the store began after the
-  /// first caller had passed the word on (after on_response() had completed). All others were on their way; and there can be
-  /// no more of them than may be at once.
+  /// A pause cannot be known at the moment at which the first caller is told of it: the word has to
+  /// reach that caller, and by way of the store the others. A call that comes in a pause is a
+  /// violation if its last look at the store began after the first caller had passed the word on
+  /// (after on_response() had completed). All others were on their way; and there can be no more of
+  /// them than may be at once.
   struct call {
     vendor_time asked;  ///< when that look began; the time of arrival, if the call does not say
-    std::optional<vendor_time> heard;  ///< when this process last passed on that the vendor wants a pause
+    /// When this process last passed on that the vendor wants a pause.
+    std::optional<vendor_time> heard;
   };
   struct answer {
     bool served = false;

@@ -1,5 +1,6 @@
-// A client that keeps to a vendor's limits, in several processes, and a vendor that counts what they do. Read
-// throttled_client.cpp first: it is the part that a service would take over. docs/throttled_client.md tells the rest.
+// A client that keeps to a vendor's limits, in several processes, and a vendor that counts what
+// they do. Read throttled_client.cpp first: it is the part that a service would take over.
+// docs/throttled_client.md tells the rest.
 
 #include <signal.h>
 

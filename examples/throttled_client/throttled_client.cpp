@@ -22,13 +22,15 @@ void require(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(what);
 }
 
-/// The vendor counts when a request reaches it, weir when its turn comes; between the two lie a timer, a busy processor,
-/// a network, and nobody knows how long they take. It does not matter. Each call holds one of the `at_once` places from
-/// before its turn until its answer is here. So those that the vendor sees in some time are those whose turn came in that
-/// time, and those which were under way when it began: `at_once` at the most. If weir admits so many fewer, the vendor
+/// The vendor counts when a request reaches it, weir when its turn comes; between the two lie a
+/// timer, a busy processor, a network, and nobody knows how long they take. It does not matter.
+/// Each call holds one of the `at_once` places from before its turn until its answer is here. So
+/// those that the vendor sees in some time are those whose turn came in that time, and those which
+/// were under way when it began: `at_once` at the most. If weir admits so many fewer, the vendor
 /// never sees too many, however late they are.
 ///
-/// The tenth of a percent is for two clocks that do not run equally fast: of the store's host, and of the vendor's.
+/// The tenth of a percent is for two clocks that do not run equally fast: of the store's host, and
+/// of the vendor's.
 weir::tiers policy_for(const vendor_limits& vendor) {
   require(
       vendor.at_once < vendor.per_second && vendor.at_once < vendor.saved_up,
@@ -48,8 +50,9 @@ asio::awaitable<void> nap(std::chrono::microseconds time, std::chrono::microseco
   co_await timer.async_wait(asio::deferred);
 }
 
-/// Nobody knows what has become of a request whose connection broke. Only one that does no more the second time may be
-/// sent twice: by its method, or because the vendor can tell by a key that it is the same.
+/// Nobody knows what has become of a request whose connection broke. Only one that does no more the
+/// second time may be sent twice: by its method, or because the vendor can tell by a key that it is
+/// the same.
 bool may_be_repeated(const http_request& request) {
   switch (request.method()) {
     case http::verb::get:
@@ -83,8 +86,8 @@ asio::awaitable<http_response> throttled_client::call(http_request& request) {
       if (addresses_.empty()) co_await look_up();
       const weir::lease place = co_await enter();
       http_response response = co_await while_held(place, request, sent);
-      // Turned away, it has not been done, and may be tried again whatever it is. There is nothing to wait for
-      // here: the pause is in the store, and the next turn behind it.
+      // Turned away, it has not been done, and may be tried again whatever it is. There is nothing
+      // to wait for here: the pause is in the store, and the next turn behind it.
       if (last || response.result() != http::status::too_many_requests) co_return response;
       continue;
     } catch (const boost::system::system_error& e) {
@@ -105,8 +108,8 @@ asio::awaitable<weir::lease> throttled_client::enter() {
   }
 }
 
-/// One attempt, which ends when the place is lost: somebody else may have it then. (Not `||` of Asio, which would wait for
-/// that loss if the attempt throws.)
+/// One attempt, which ends when the place is lost: somebody else may have it then. (Not `||` of
+/// Asio, which would wait for that loss if the attempt throws.)
 asio::awaitable<http_response> throttled_client::while_held(const weir::lease& place,
                                                             http_request& request, bool& sent) {
   auto executor = co_await asio::this_coro::executor;
@@ -127,7 +130,8 @@ asio::awaitable<http_response> throttled_client::attempt(const weir::lease& plac
   connection vendor;
   do {
     co_await wait_for_turn();
-    // Only now: while a turn is waited for, a server may close what it has not heard of for a while.
+    // Only now: while a turn is waited for, a server may close what it has not heard of for a
+    // while.
     if (!vendor || !vendor->is_usable(options_.idle)) vendor = take_idle();
     if (!vendor) vendor = co_await open();
     options_.prepare(request);
@@ -141,11 +145,13 @@ asio::awaitable<http_response> throttled_client::attempt(const weir::lease& plac
   sent = true;
   http_response response = co_await vendor->exchange(request, options_.timeout);
 
-  // For every response, and before the place is given back: if the vendor wants a pause, the next one in is to know.
+  // For every response, and before the place is given back: if the vendor wants a pause, the next
+  // one in is to know.
   const auto [ec, told] = co_await limiter_.on_response(options_.account, response, {},
                                                         asio::as_tuple(asio::deferred));
   if (!ec && told.cooling_down) options_.paused();
-  // An answer is not thrown away because the store cannot be told; a refusal is nothing to go on with.
+  // An answer is not thrown away because the store cannot be told; a refusal is nothing to go on
+  // with.
   if (ec && response.result() == http::status::too_many_requests) {
     throw boost::system::system_error(ec);
   }

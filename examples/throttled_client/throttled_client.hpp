@@ -25,14 +25,15 @@ struct client_options {
   std::chrono::milliseconds longest_wait{30'000};  ///< for a place, and then for a turn
   std::chrono::milliseconds idle{4000};            ///< a connection is not used again after that
 
-  /// How long a dead process's places stay taken; two thirds of it at the least. Within that its last calls have to be
-  /// over at the vendor: so it is not below one and a half times the timeout.
+  /// How long a dead process's places stay taken; two thirds of it at the least. Within that its
+  /// last calls have to be over at the vendor: so it is not below one and a half times the timeout.
   std::chrono::milliseconds lease{7500};
-  /// A turn is booked when it is not further away than this: what is booked is lost with the process, and to a pause.
+  /// A turn is booked when it is not further away than this: what is booked is lost with the
+  /// process, and to a pause.
   std::chrono::milliseconds look_ahead{40};
 
-  /// Just before the last look, after which the request goes out: to put a fresh signature or a trace's name into it.
-  /// At times more than once.
+  /// Just before the last look, after which the request goes out: to put a fresh signature or a
+  /// trace's name into it. At times more than once.
   std::function<void(http_request&)> prepare = [](http_request&) {};
   /// The vendor has asked for a pause, and the whole fleet knows of it now.
   std::function<void()> paused = [] {};
@@ -45,21 +46,23 @@ struct too_busy : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Calls a vendor over HTTPS within its limits, together with all other processes that do so for the same account and with
-/// the same store. Never more at once, never more per second, than the vendor allows, and nothing while it wants to be
-/// left alone.
+/// Calls a vendor over HTTPS within its limits, together with all other processes that do so for
+/// the same account and with the same store. Never more at once, never more per second, than the
+/// vendor allows, and nothing while it wants to be left alone.
 ///
-/// For one thread, or a strand: everything runs on the store's executor. Calls may overlap; they share the connections.
+/// For one thread, or a strand: everything runs on the store's executor. Calls may overlap; they
+/// share the connections.
 class throttled_client {
  public:
-  /// Throws std::invalid_argument if `at_once` is not below `per_second` and `saved_up`, or the lease too short.
+  /// Throws std::invalid_argument if `at_once` is not below `per_second` and `saved_up`, or the
+  /// lease too short.
   throttled_client(const weir::store& store, boost::asio::ssl::context& tls,
                    const vendor_limits& limits, client_options options);
 
-  /// The vendor's answer, whatever its status; a call that the vendor turned away is made again, and so is one whose
-  /// connection broke, if the request may be repeated. Throws what went wrong with the last attempt, too_busy, or
-  /// weir's errors. The request is kept by the caller until then. (And has a name: g++ 12 destroys some temporaries
-  /// inside a co_await expression twice.)
+  /// The vendor's answer, whatever its status; a call that the vendor turned away is made again,
+  /// and so is one whose connection broke, if the request may be repeated. Throws what went wrong
+  /// with the last attempt, too_busy, or weir's errors. The request is kept by the caller until
+  /// then. (And has a name: g++ 12 destroys some temporaries inside a co_await expression twice.)
   boost::asio::awaitable<http_response> call(http_request& request);
 
   /// Opens so many connections beforehand.

@@ -64,7 +64,8 @@ vendor::vendor(const vendor_limits& limits, ledger books)
       acceptor_(context_, tcp::endpoint(asio::ip::address_v4::loopback(), 0)) {
   tls_.use_certificate_chain(asio::buffer(certificate_.chain));
   tls_.use_private_key(asio::buffer(certificate_.key), asio::ssl::context::pem);
-  // A process that we start must not inherit the listening socket: the port would outlive this process.
+  // A process that we start must not inherit the listening socket: the port would outlive this
+  // process.
   ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
   asio::co_spawn(context_, accept_connections(), asio::detached);
   thread_ = std::thread([this] { context_.run(); });

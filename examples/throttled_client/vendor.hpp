@@ -14,13 +14,14 @@
 
 namespace throttled {
 
-/// What callers write into a call for the vendor's books: nanoseconds of the steady clock. See ledger::call.
+/// What callers write into a call for the vendor's books: nanoseconds of the steady clock. See
+/// ledger::call.
 inline constexpr char asked_header[] = "X-Asked-At";
 inline constexpr char heard_header[] = "X-Heard-At";
 
-/// The third party whose API is called: an HTTPS server on a free loopback port, in a thread of its own. It takes 100 ms for
-/// each call that it serves, answers 429 with a Retry-After to the others, and tells in X-RateLimit and RateLimit headers
-/// what is left.
+/// The third party whose API is called: an HTTPS server on a free loopback port, in a thread of its
+/// own. It takes 100 ms for each call that it serves, answers 429 with a Retry-After to the others,
+/// and tells in X-RateLimit and RateLimit headers what is left.
 class vendor {
  public:
   vendor(const vendor_limits& limits, ledger books);
@@ -30,7 +31,8 @@ class vendor {
   /// Who has it trusts this vendor.
   const std::string& certificate_chain() const noexcept { return certificate_.chain; }
 
-  /// Waits until the measured time is over. Throws std::runtime_error if that takes longer than `patience`.
+  /// Waits until the measured time is over. Throws std::runtime_error if that takes longer than
+  /// `patience`.
   vendor_report report(std::chrono::seconds patience);
 
  private:

@@ -1,8 +1,8 @@
 // Tutorial 2: waiting.
 //
-// `record` answers at once. A caller that would rather wait asks with `acquire`: the store books the
-// turn, in order of arrival, and the caller sleeps until then, once. No loop is needed, and callers
-// of other processes wait in the same order.
+// `record` answers at once. A caller that would rather wait asks with `acquire`: the store books
+// the turn, in order of arrival, and the caller sleeps until then, once. No loop is needed, and
+// callers of other processes wait in the same order.
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
 #include <iostream>
@@ -51,8 +51,8 @@ asio::awaitable<void> wait_no_longer_than(weir::store store) {
   const weir::decision first = co_await reports.acquire("daily");
   expect(first.allowed, "the first report should pass at once");
 
-  // The next turn is an hour away. A caller waits for 10 s at the most, unless it says otherwise; if
-  // its turn lies further away, it is refused at once, and nothing is booked.
+  // The next turn is an hour away. A caller waits for 10 s at the most, unless it says otherwise;
+  // if its turn lies further away, it is refused at once, and nothing is booked.
   const weir::decision second = co_await reports.acquire("daily", {.max_wait = 2s});
   std::cout << "  the second is refused; ask again in " << in_ms(second.retry_after) << " ms\n";
   expect(!second.allowed, "nobody should wait for an hour here");

@@ -7,13 +7,14 @@ namespace weir {
 
 using boost::system::error_code;
 
-/// What went wrong, for every failure this library reports itself. A cancelled call is the one exception: it
-/// completes with `boost::asio::error::operation_aborted`, as everywhere in Asio.
+/// What went wrong, for every failure this library reports itself. A cancelled call is the one
+/// exception: it completes with `boost::asio::error::operation_aborted`, as everywhere in Asio.
 ///
 /// A refusal is never an error: it is a `decision` whose `allowed` is false.
 enum class error {
   // The caller's input. Nothing was sent.
-  invalid_policy = 1,  ///< a limit, window, capacity or rate out of range; the exception's text names the bound
+  /// A limit, window, capacity or rate out of range; the exception's text names the bound.
+  invalid_policy = 1,
   invalid_rate,        ///< rate text that does not parse
   invalid_url,         ///< store URL that does not parse
   unsupported_scheme,  ///< store URL with a scheme that no store answers to
@@ -23,11 +24,14 @@ enum class error {
   invalid_options,     ///< options of a store that contradict each other or are out of range
   invalid_tls_file,    ///< a file of certificates or a key that cannot be read or used
   cost_exceeds_limit,  ///< the cost can never fit the policy: waiting would not help
-  cannot_combine,  ///< limiters asked together that are not of one store and group, or do not fit otherwise
-  cool_downs_disabled,  ///< cool_down() or on_response() of a limiter without limiter_options::cool_downs
-  cannot_wait,          ///< acquire() or acquire_all() of a limiter with count_refused
+  /// Limiters asked together that are not of one store and group, or do not fit otherwise.
+  cannot_combine,
+  /// cool_down() or on_response() of a limiter without limiter_options::cool_downs.
+  cool_downs_disabled,
+  cannot_wait,  ///< acquire() or acquire_all() of a limiter with count_refused
 
-  cannot_settle,  ///< refund(), settle() or settle_all() of a decision that is not of these limiters,
+  /// refund(), settle() or settle_all() of a decision that is not of these limiters,.
+  cannot_settle,
   ///< their policies and the subjects, in this order; or of more than four limiters
 
   // The way to the store. Nothing was counted, except where the text says so.
@@ -38,7 +42,8 @@ enum class error {
   overloaded,    ///< the waiting line is full: the store's, or that of acquire() for this subject
   circuit_open,  ///< the store failed repeatedly, and is left alone until a probe succeeds
   store_full,    ///< the in-memory store holds as many live subjects as it may
-  settlements_full,  ///< the in-memory store remembers as many settled decisions as it may; this one was not settled
+  /// The in-memory store remembers as many settled decisions as it may; this one was not settled.
+  settlements_full,
   store_closed,  ///< the store was closed
 
   // What the server said. Nothing was counted.
@@ -54,9 +59,12 @@ enum class error {
   script_missing,         ///< the server lost a script repeatedly, right after it was loaded
   server_error,           ///< any other error reply
 
-  tls_failed,  ///< no TLS with this server: it or its certificate was not accepted, or it did not accept ours, or
+  /// No TLS with this server: it or its certificate was not accepted, or it did not accept ours,
+  /// or.
+  tls_failed,
   ///< it did not answer in TLS at all; nothing was counted
-  closed_by_peer,  ///< the deadline passed, and the server ended the connections without a word; nothing was counted
+  /// The deadline passed, and the server ended the connections without a word; nothing was counted.
+  closed_by_peer,
 
   // No connection: the deadline passed, and this is what the last attempt met. Nothing was sent.
   host_not_found,      ///< the host's name has no address, or was not resolved in time

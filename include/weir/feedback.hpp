@@ -11,8 +11,8 @@
 
 namespace weir {
 
-/// One header of a response. A header that came several times may stand there several times, or once with the values
-/// joined by commas.
+/// One header of a response. A header that came several times may stand there several times, or
+/// once with the values joined by commas.
 struct header_field {
   std::string_view name;  ///< in upper or lower case
   std::string_view value;
@@ -37,8 +37,9 @@ std::string_view to_string(feedback_source source) noexcept;
 
 /// What a plain number in a header named ...-Reset is.
 enum class reset_unit : std::uint8_t {
-  /// As its size tells. Up to ten years in seconds, it is seconds from now; a time in seconds or in milliseconds since
-  /// 1970 that lies within ten years of now is that time; any other number is ignored.
+  /// As its size tells. Up to ten years in seconds, it is seconds from now; a time in seconds or in
+  /// milliseconds since 1970 that lies within ten years of now is that time; any other number is
+  /// ignored.
   automatic,
   seconds,             ///< seconds from now
   milliseconds,        ///< milliseconds from now, which nobody could tell from seconds
@@ -46,13 +47,14 @@ enum class reset_unit : std::uint8_t {
   epoch_milliseconds,  ///< milliseconds since 1970
 };
 
-/// What is known about a vendor beforehand. The defaults fit all vendors of docs/vendor_feedback.md but one.
+/// What is known about a vendor beforehand. The defaults fit all vendors of docs/vendor_feedback.md
+/// but one.
 struct feedback_options {
   reset_unit reset = reset_unit::automatic;
 
-  /// If a response says when to retry, that alone is how long to hold back. Else the longest time that any header asks
-  /// for counts. Of use with a vendor whose reset is the time until its limit is full again (OpenAI, Groq), since a call
-  /// would pass long before.
+  /// If a response says when to retry, that alone is how long to hold back. Else the longest time
+  /// that any header asks for counts. Of use with a vendor whose reset is the time until its limit
+  /// is full again (OpenAI, Groq), since a call would pass long before.
   bool retry_after_decides = false;
 };
 
@@ -64,7 +66,8 @@ struct vendor_quota {
   /// Left in the vendor's current window, rounded down; never negative.
   std::optional<std::int64_t> remaining = {};
   std::optional<std::int64_t> limit = {};  ///< what its window holds; never negative
-  /// From the response until the window starts anew. Some vendors mean: until all of it is there again.
+  /// From the response until the window starts anew. Some vendors mean: until all of it is there
+  /// again.
   std::optional<std::chrono::microseconds> reset_after = {};
   feedback_source source = feedback_source::none;  ///< who said it
 
@@ -73,32 +76,35 @@ struct vendor_quota {
 
 /// What a vendor says in a response about its limits.
 struct vendor_feedback {
-  /// This call was turned away because of a limit: 429; any other error that says when to retry; 403 with nothing left.
-  /// If there is no `blocked_for`, the vendor did not say for how long, and the caller chooses.
+  /// This call was turned away because of a limit: 429; any other error that says when to retry;
+  /// 403 with nothing left. If there is no `blocked_for`, the vendor did not say for how long, and
+  /// the caller chooses.
   bool refused = false;
 
-  /// Send nothing for so long, counted from the response. Zero: may be tried again at once. Rounded up to a whole
-  /// microsecond, from 0 to `longest_feedback`.
+  /// Send nothing for so long, counted from the response. Zero: may be tried again at once. Rounded
+  /// up to a whole microsecond, from 0 to `longest_feedback`.
   std::optional<std::chrono::microseconds> blocked_for = {};
   feedback_source source = feedback_source::none;  ///< who asked for `blocked_for`
 
   vendor_quota requests = {};
-  vendor_quota tokens = {};  ///< of vendors that count the words of language models besides requests
+  /// Of vendors that count the words of language models besides requests.
+  vendor_quota tokens = {};
 
   friend bool operator==(const vendor_feedback&, const vendor_feedback&) = default;
 };
 
 static_assert(std::is_trivially_destructible_v<vendor_feedback>);
 
-/// Reads what a response says about its sender's limits: Retry-After, the RateLimit fields in their drafts' forms, and
-/// what vendors send besides; docs/vendor_feedback.md has them all.
+/// Reads what a response says about its sender's limits: Retry-After, the RateLimit fields in their
+/// drafts' forms, and what vendors send besides; docs/vendor_feedback.md has them all.
 ///
-/// `status` is that of HTTP, `now` the caller's clock when the response came. Times of day are taken relative to the
-/// response's own Date header if it has one, so the vendor's clock need not agree with `now`. A value that cannot be read
-/// is as good as absent; nothing is guessed from parts of it. The order of the headers does not matter.
+/// `status` is that of HTTP, `now` the caller's clock when the response came. Times of day are
+/// taken relative to the response's own Date header if it has one, so the vendor's clock need not
+/// agree with `now`. A value that cannot be read is as good as absent; nothing is guessed from
+/// parts of it. The order of the headers does not matter.
 ///
-/// Allocates nothing, throws nothing whatever the headers hold, and takes time in proportion to their length. Pure: any
-/// number of threads may call it.
+/// Allocates nothing, throws nothing whatever the headers hold, and takes time in proportion to
+/// their length. Pure: any number of threads may call it.
 vendor_feedback read_feedback(int status, std::span<const header_field> headers, time_point now,
                               const feedback_options& options = {}) noexcept;
 

@@ -11,13 +11,14 @@ namespace weir {
 
 /// One policy (or tiers of several) for one process, without a store, subjects or coroutines:
 ///
-///     weir::local_limiter limiter{weir::token_bucket{.capacity = 20, .refill = weir::per_second(100)}};
+///     weir::local_limiter limiter{
+///         weir::token_bucket{.capacity = 20, .refill = weir::per_second(100)}};
 ///     if (limiter.allowed()) send();
 ///
 /// Thread safety: every function may be called from any thread; one short lock per call.
 ///
-/// Errors: the constructor throws boost::system::system_error with error::invalid_policy; the checks throw it with
-/// error::invalid_cost or error::cost_exceeds_limit.
+/// Errors: the constructor throws boost::system::system_error with error::invalid_policy; the
+/// checks throw it with error::invalid_cost or error::cost_exceeds_limit.
 template <class Policy>
 class local_limiter {
  public:

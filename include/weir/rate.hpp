@@ -12,18 +12,20 @@
 
 namespace weir {
 
-/// So many units per period: 100 per second, 5000 per day, 10 per 5 s. The two numbers are kept as given and exact; no
-/// policy ever rounds a rate to whole microseconds per unit.
+/// So many units per period: 100 per second, 5000 per day, 10 per 5 s. The two numbers are kept as
+/// given and exact; no policy ever rounds a rate to whole microseconds per unit.
 ///
-/// Any pair of numbers may be held; a policy refuses one that is not positive when it is constructed.
+/// Any pair of numbers may be held; a policy refuses one that is not positive when it is
+/// constructed.
 struct rate {
   std::int64_t count = 0;
   std::chrono::microseconds period{0};
 
-  /// Reads "100/s", "5000/day", "10 per 5s", "1 per 10ms", "60/min", "3 / 2 h". Units: us, ms, s (sec, second), m (min,
-  /// minute), h (hour), d (day), the longer ones also in the plural, all in lower case. Spaces are free around the parts.
-  /// Both numbers are whole and above 0: "3 per 2s", not "1.5/s".
-  /// Throws boost::system::system_error with error::invalid_rate; the text says where it stopped and what it expected.
+  /// Reads "100/s", "5000/day", "10 per 5s", "1 per 10ms", "60/min", "3 / 2 h". Units: us, ms, s
+  /// (sec, second), m (min, minute), h (hour), d (day), the longer ones also in the plural, all in
+  /// lower case. Spaces are free around the parts. Both numbers are whole and above 0: "3 per 2s",
+  /// not "1.5/s". Throws boost::system::system_error with error::invalid_rate; the text says where
+  /// it stopped and what it expected.
   static rate parse(std::string_view text);
 
   /// The same without exceptions.

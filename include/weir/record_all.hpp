@@ -27,7 +27,8 @@ struct joint_call {
   request asked;
 };
 
-/// Throws std::invalid_argument if there is no claim at all; what else is wrong with them, the call's result says.
+/// Throws std::invalid_argument if there is no claim at all; what else is wrong with them, the
+/// call's result says.
 joint_call join(std::span<const claim> claims, check_kind kind, joint_options options);
 
 /// Whether the claims' costs are what the call really cost, or nothing has to be paid.
@@ -118,24 +119,28 @@ auto initiate_variadic_settlement(const decision& d, settle_how how, Args&&... a
 
 }  // namespace detail
 
-/// Counts for several limiters at once, if all of them allow it, and else for none: one atomic step, one round trip.
+/// Counts for several limiters at once, if all of them allow it, and else for none: one atomic
+/// step, one round trip.
 ///
 ///     weir::limiter partner{store, "partner", total, {.group = "partner"}};
 ///     weir::limiter consumers{store, "consumers", each, {.group = "partner"}};
 ///     weir::decision d = co_await weir::record_all(partner.on("all"), consumers.on(account));
 ///     if (!d.allowed) log(d.tier == 0 ? "partner exhausted" : "account exhausted");
 ///
-/// A refusal is that of the limiter which refuses longest, and `tier` is its place among the arguments (a limiter with
-/// tiers of its own takes as many places); with a single claim it is as for that limiter's record. When all allow, `limit`, `used` and `remaining` are of the one with the least
-/// remaining, and `delay` is the longest.
+/// A refusal is that of the limiter which refuses longest, and `tier` is its place among the
+/// arguments (a limiter with tiers of its own takes as many places); with a single claim it is as
+/// for that limiter's record. When all allow, `limit`, `used` and `remaining` are of the one with
+/// the least remaining, and `delay` is the longest.
 ///
-/// After the claims may come joint_options and a completion token. Everything else is as said for `limiter`.
+/// After the claims may come joint_options and a completion token. Everything else is as said for
+/// `limiter`.
 ///
-/// The limiters must be of one store and one `group` (or the same resource and subject), so that a Redis Cluster can route
-/// their keys; may not touch one key twice nor have count_refused; and have 16 tiers at the most. Otherwise the error is
-/// error::cannot_combine, and nothing was sent.
+/// The limiters must be of one store and one `group` (or the same resource and subject), so that a
+/// Redis Cluster can route their keys; may not touch one key twice nor have count_refused; and have
+/// 16 tiers at the most. Otherwise the error is error::cannot_combine, and nothing was sent.
 ///
-/// If the store cannot say, the strictest of the limiters' failure policies applies: raise, closed, fallback, open.
+/// If the store cannot say, the strictest of the limiters' failure policies applies: raise, closed,
+/// fallback, open.
 template <class... Args>
 auto record_all(const claim& first, Args&&... more) {
   return detail::initiate_variadic(detail::check_kind::record, first, std::forward<Args>(more)...);
@@ -162,7 +167,8 @@ auto record_all(std::span<const claim> claims, CompletionToken&& token) {
 template <class CompletionToken = boost::asio::deferred_t>
 auto record_all(std::span<const claim> claims, joint_options options = {},
                 CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint<CompletionToken>(claims, detail::check_kind::record, options, token);
+  return detail::initiate_joint<CompletionToken>(claims, detail::check_kind::record, options,
+                                                 token);
 }
 
 /// Waits for the turn with all of them at once: see limiter::acquire and joint_options::max_wait.

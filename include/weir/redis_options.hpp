@@ -8,21 +8,24 @@
 
 namespace weir {
 
-/// How a Redis store is reached and how it behaves. A number outside its range is error::invalid_options.
+/// How a Redis store is reached and how it behaves. A number outside its range is
+/// error::invalid_options.
 struct redis_options {
   std::string host = "127.0.0.1";
   std::uint16_t port = 6379;   ///< 1 to 65,535
   std::string unix_path = {};  ///< if not empty, used instead of host and port
 
-  /// TLS 1.2 or later, over TCP. The server's certificate must be valid, be signed by a trusted authority, and hold the
-  /// name or the address asked for.
+  /// TLS 1.2 or later, over TCP. The server's certificate must be valid, be signed by a trusted
+  /// authority, and hold the name or the address asked for.
   bool tls = false;
   /// PEM file with the authorities to trust; the system's if empty.
   std::string tls_ca_file = {};
-  /// PEM files with the client's certificate chain and its key (without a passphrase), if the server asks for them.
+  /// PEM files with the client's certificate chain and its key (without a passphrase), if the
+  /// server asks for them.
   std::string tls_cert_file = {};
   std::string tls_key_file = {};
-  /// The name or address to find in the certificate; a name is also sent to the server (SNI). `host` if empty.
+  /// The name or address to find in the certificate; a name is also sent to the server (SNI).
+  /// `host` if empty.
   std::string tls_server_name = {};
   /// False accepts any certificate, and anybody in between: for tests only.
   bool tls_verify = true;
@@ -30,7 +33,8 @@ struct redis_options {
   std::string username = {};  ///< ACL user; the default user if empty
   std::string password = {};
   std::uint32_t database = 0;
-  std::string client_name = "weir";  ///< CLIENT SETNAME: printable ASCII without spaces; none if empty
+  /// CLIENT SETNAME: printable ASCII without spaces; none if empty.
+  std::string client_name = "weir";
 
   std::string key_prefix = "weir";  ///< every key starts with it
 
@@ -59,12 +63,12 @@ struct redis_options {
   std::size_t breaker_failures = 20;
   std::chrono::milliseconds breaker_pause{500};
 
-  /// Calls that may be pending at once, 1 to 10^9; one more gets error::overloaded. A call with long
-  /// subjects counts as one more for each KiB of them.
+  /// Calls that may be pending at once, 1 to 10^9; one more gets error::overloaded. A call with
+  /// long subjects counts as one more for each KiB of them.
   std::size_t max_pending = 100'000;
 
-  /// True if every call on the store, its limiters and their handlers' executors runs in one thread or strand: saves the
-  /// locks.
+  /// True if every call on the store, its limiters and their handlers' executors runs in one thread
+  /// or strand: saves the locks.
   bool single_threaded = false;
 
   /// Different keys (subjects, times their tiers) that may share one script call, 1 to 1,000; those

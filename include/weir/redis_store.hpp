@@ -5,7 +5,8 @@
 
 namespace weir {
 
-/// A store on one Redis (6.2 or later) or Valkey (7.2 or later) server, over one multiplexed connection.
+/// A store on one Redis (6.2 or later) or Valkey (7.2 or later) server, over one multiplexed
+/// connection.
 ///
 /// Returns at once, as open_store() does. TLS files are read here, and not again later. Throws
 /// boost::system::system_error with error::invalid_options or error::invalid_tls_file.

@@ -8,8 +8,9 @@
 
 namespace weir::detail {
 
-/// Carries finished checks to their callers, many in one posted function: outside the store's own handlers, so that a slow
-/// handler holds up no I/O. If a handler throws, the rest is posted again before the exception goes on.
+/// Carries finished checks to their callers, many in one posted function: outside the store's own
+/// handlers, so that a slow handler holds up no I/O. If a handler throws, the rest is posted again
+/// before the exception goes on.
 class delivery_batch {
  public:
   static void post(const boost::asio::any_io_executor& executor, check_list&& done) {

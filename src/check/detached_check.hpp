@@ -9,8 +9,8 @@ namespace weir::detail {
 
 /// Checks for which nobody waits. They end their own lives when their store is done with them.
 
-/// Takes the place of an acquire that was sent, and whose caller has gone: if the store says that it was booked, it is given
-/// back.
+/// Takes the place of an acquire that was sent, and whose caller has gone: if the store says that
+/// it was booked, it is given back.
 check& stand_in_for(const check& sent);
 
 /// Not started yet: takes back what `booked` holds.
@@ -27,8 +27,8 @@ struct returned_reservation {
   check* caller;
 };
 
-/// Has the store take these back, the last turn first. When it has, the caller is told store_closed; when that cannot be
-/// known, outcome_unknown. All are of one store.
+/// Has the store take these back, the last turn first. When it has, the caller is told
+/// store_closed; when that cannot be known, outcome_unknown. All are of one store.
 void give_back_and_tell(std::vector<returned_reservation> turns);
 
 }  // namespace weir::detail

@@ -107,7 +107,8 @@ void limiter_spec::append_key(std::string& out, std::string_view subject, std::s
   out += key_tails_[tier];
 }
 
-void limiter_spec::append_marker(std::string& out, std::string_view subject, std::uint64_t id) const {
+void limiter_spec::append_marker(std::string& out, std::string_view subject,
+                                 std::uint64_t id) const {
   out += key_head_;
   append_escaped(out, subject, "{}%");
   out += shares_keys ? ":s" : "}:s";

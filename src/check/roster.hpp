@@ -7,8 +7,8 @@
 
 namespace weir::detail {
 
-/// Objects that are to be told of something, as long as they exist. They need not sign off: who is gone is forgotten when
-/// others come. Any thread may call.
+/// Objects that are to be told of something, as long as they exist. They need not sign off: who is
+/// gone is forgotten when others come. Any thread may call.
 template <class Member>
 class roster {
  public:

@@ -9,7 +9,8 @@ void store_backend::close_limiters(const std::shared_ptr<void>& hold) {
 }
 
 void store_backend::end_limiters() noexcept {
-  // Each of them is kept until all have been told: dropping the handlers of one may drop the last handle of another.
+  // Each of them is kept until all have been told: dropping the handlers of one may drop the last
+  // handle of another.
   for (const auto& limiter : limiters_.present()) limiter->context_shut_down();
 }
 

@@ -39,7 +39,8 @@ class store_backend {
   /// What every key begins with.
   virtual std::string_view key_prefix() const noexcept = 0;
 
-  /// The limiters that have waiters or leases. The store passes on to them that it closes, and that its context ends.
+  /// The limiters that have waiters or leases. The store passes on to them that it closes, and that
+  /// its context ends.
   virtual roster<const limiter_spec>& limiters() noexcept { return limiters_; }
 
   /// Before the first check. The store's first handle does it.

@@ -102,7 +102,8 @@ std::optional<microseconds> header_times::retry_seconds(std::string_view value) 
   return longest_of(value, [&](std::string_view one) { return number(one, reset_unit::seconds); });
 }
 
-std::optional<microseconds> header_times::retry_milliseconds(std::string_view value) const noexcept {
+std::optional<microseconds> header_times::retry_milliseconds(
+    std::string_view value) const noexcept {
   return longest_of(value,
                     [&](std::string_view one) { return number(one, reset_unit::milliseconds); });
 }

@@ -22,7 +22,8 @@ class header_times {
 
   /// Once dates and ages are known.
   std::optional<std::chrono::microseconds> retry_seconds(std::string_view value) const noexcept;
-  std::optional<std::chrono::microseconds> retry_milliseconds(std::string_view value) const noexcept;
+  std::optional<std::chrono::microseconds> retry_milliseconds(
+      std::string_view value) const noexcept;
   std::optional<std::chrono::microseconds> reset(std::string_view value,
                                                  reset_unit unit) const noexcept;
 

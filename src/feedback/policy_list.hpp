@@ -15,11 +15,12 @@ struct stated_policy {
   bool of_requests = true;
 };
 
-/// The policies of a response, up to a number that no vendor comes near. Beyond it none is known, so
-/// that it does not matter which came first.
+/// The policies of a response, up to a number that no vendor comes near. Beyond it none is known,
+/// so that it does not matter which came first.
 class policy_list {
  public:
-  /// Adds the policies of one RateLimit-Policy header. Of two with one name, the lower quota counts.
+  /// Adds the policies of one RateLimit-Policy header. Of two with one name, the lower quota
+  /// counts.
   void add_field(std::string_view value) noexcept;
 
   /// Null if there is none of this name.

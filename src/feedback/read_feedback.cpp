@@ -141,7 +141,8 @@ void response_reader::read_header(const header_field& header) noexcept {
   read_quota(meaning, header.value);
 }
 
-void response_reader::read_retry(std::optional<microseconds> time, feedback_source source) noexcept {
+void response_reader::read_retry(std::optional<microseconds> time,
+                                 feedback_source source) noexcept {
   // With success it speaks of one job to be polled (202), with 3xx of one redirect; neither is a
   // reason to hold back everything else.
   if (!error()) return;
@@ -196,7 +197,8 @@ void response_reader::read_service_limits(std::string_view value) noexcept {
   requests_.add(dictionary);
 }
 
-void response_reader::read_service_limit(structured_reader& reader, std::string_view name) noexcept {
+void response_reader::read_service_limit(structured_reader& reader,
+                                         std::string_view name) noexcept {
   vendor_quota limit{.source = feedback_source::ratelimit_field};
   for (keyed_item parameter; reader.next_parameter(parameter);) {
     if (parameter.item.is != bare_item::kind::number) continue;

@@ -7,8 +7,8 @@
 
 namespace weir::detail {
 
-/// Of several times to wait, the longest. Of equal ones, the source that comes first in the enum, so
-/// that the order of headers never shows.
+/// Of several times to wait, the longest. Of equal ones, the source that comes first in the enum,
+/// so that the order of headers never shows.
 class longest_wait {
  public:
   void add(std::chrono::microseconds time, feedback_source source) noexcept {

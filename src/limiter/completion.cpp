@@ -34,7 +34,8 @@ void sign(check& c) {
   for (std::size_t i = 0; i < c.further.size(); ++i) signed_one.costs[1 + i] = c.further[i].cost;
 }
 
-/// True if the caller has a reservation that is still ahead, and no queue to sleep in; see sleepers.
+/// True if the caller has a reservation that is still ahead, and no queue to sleep in; see
+/// sleepers.
 bool conclude(check& c) {
   if (c.unwanted) return false;
   apply_failure_policy(c);

@@ -8,8 +8,8 @@
 
 namespace weir::detail {
 
-/// What happens to every result on its way from a store to its caller: the limiter's failure policy, the receipt, retry jitter
-/// in a cool-down, and sleep until a reservation comes.
+/// What happens to every result on its way from a store to its caller: the limiter's failure
+/// policy, the receipt, retry jitter in a cool-down, and sleep until a reservation comes.
 class completion final : public completion_sink {
  public:
   explicit completion(const boost::asio::any_io_executor& executor);

@@ -111,7 +111,8 @@ std::vector<memory::shard::place> local_fallback::places_of(std::string_view sub
   std::vector<memory::shard::place> places;
   const counted_as as(subject);
   for (const policies::kernel& kernel : tiers_) {
-    // A byte in front tells the tiers apart; of a single one, record() and fetch() know no such byte.
+    // A byte in front tells the tiers apart; of a single one, record() and fetch() know no such
+    // byte.
     std::string key(tiers_.size() > 1 ? 1 : 0, static_cast<char>(places.size()));
     places.push_back({&kernel, key.append(as), cost});
   }
@@ -168,8 +169,9 @@ int strictness(on_failure f) {
   return 0;
 }
 
-/// Of a joint check: each limiter that has a local share is asked for it. Not one step, as in a store: who asks in between
-/// may make the last of them refuse what the others have counted; never the other way round.
+/// Of a joint check: each limiter that has a local share is asked for it. Not one step, as in a
+/// store: who asks in between may make the last of them refuse what the others have counted; never
+/// the other way round.
 decision from_local_shares(const check& c) {
   std::vector<decision> each;
   std::vector<std::int16_t> places;  // of their first tiers
@@ -189,7 +191,8 @@ decision from_local_shares(const check& c) {
     each.back().remaining = each.back().limit = unlimited;
     places.push_back(place);
     // A hold takes no place, and is not asked here.
-    place = static_cast<std::int16_t>(place + limiter.tiers.size() - (limiter.has_cool_down ? 1 : 0));
+    place = static_cast<std::int16_t>(place + limiter.tiers.size() -
+                                      (limiter.has_cool_down ? 1 : 0));
   };
   add(*c.limiter);
   for (const term& t : c.further) add(*t.limiter);
@@ -203,7 +206,8 @@ decision from_local_shares(const check& c) {
     ask([&](local_fallback& local, std::string_view subject, std::int64_t cost,
             const decision& look) {
       if (!allowed) {
-        // Who refuses is told, but counts nothing even if it would pass by now: a turn before now. See policies::book_at.
+        // Who refuses is told, but counts nothing even if it would pass by now: a turn before now.
+        // See policies::book_at.
         if (!look.allowed) local.acquire(subject, cost, std::chrono::microseconds{-1});
         return look;
       }

@@ -10,7 +10,8 @@
 
 namespace weir::detail {
 
-/// One client's part of a policy that `clients` share: limit, capacity, burst and rate divided, but at least one unit.
+/// One client's part of a policy that `clients` share: limit, capacity, burst and rate divided, but
+/// at least one unit.
 weir::policy share_of(const weir::policy& policy, std::int64_t clients);
 
 /// What a limiter falls back on: its policy, at this process's share, counted here.
@@ -33,7 +34,8 @@ class local_fallback {
 /// What decides if the store cannot: of several limiters, the strictest.
 on_failure failure_policy_of(const check& c);
 
-/// Turns a store failure into what the check's limiter wants of it. Call it before the check is finished.
+/// Turns a store failure into what the check's limiter wants of it. Call it before the check is
+/// finished.
 void apply_failure_policy(check& c);
 
 }  // namespace weir::detail

@@ -12,8 +12,9 @@
 
 namespace weir::detail {
 
-/// Keeps the leases of one gate alive: a lease_schedule with one timer, on the store's executor, and a mutex, because holders
-/// come from any thread. No lock is held while a store is called or a handler is handed over.
+/// Keeps the leases of one gate alive: a lease_schedule with one timer, on the store's executor,
+/// and a mutex, because holders come from any thread. No lock is held while a store is called or a
+/// handler is handed over.
 ///
 /// It belongs to its limiter_spec, which is passed along: what is under way keeps it alive.
 class lease_keeper final {
@@ -37,16 +38,19 @@ class lease_keeper final {
   /// Ends it: its watchers hear operation_aborted, and the store is told. No second time.
   void release(const core_ptr& core, std::int64_t lease);
 
-  /// Tells the store that an enter whose answer nobody has heard is not wanted, should it have been let in.
+  /// Tells the store that an enter whose answer nobody has heard is not wanted, should it have been
+  /// let in.
   void give_back(const core_ptr& core, std::int64_t lease, short_text subject);
 
   bool is_held(std::int64_t lease);
 
-  /// The check is finished without an error when its lease is lost; with operation_aborted when it is released.
+  /// The check is finished without an error when its lease is lost; with operation_aborted when it
+  /// is released.
   void watch(check& c);
   void unwatch(check& c);
 
-  /// The store is closing: all watchers hear store_closed. Leases that are not released lapse: nobody renews them.
+  /// The store is closing: all watchers hear store_closed. Leases that are not released lapse:
+  /// nobody renews them.
   void close();
   /// As shutdown_listener's.
   void context_shut_down() noexcept;

@@ -11,12 +11,13 @@
 
 namespace weir::detail {
 
-/// The leases that one gate holds in this process: when each is to be renewed, and from when on it is lost. Without timers,
-/// locks or a clock.
+/// The leases that one gate holds in this process: when each is to be renewed, and from when on it
+/// is lost. Without timers, locks or a clock.
 ///
-/// A lease is good for its length from the moment before the enter, or the last renewal that was confirmed, left this
-/// process: the store counts from later on, so that it never gives a place away which the holder still believes in. It is
-/// renewed at a third of that. A renewal that fails is tried again after a tenth of the length, as long as there is time.
+/// A lease is good for its length from the moment before the enter, or the last renewal that was
+/// confirmed, left this process: the store counts from later on, so that it never gives a place
+/// away which the holder still believes in. It is renewed at a third of that. A renewal that fails
+/// is tried again after a tenth of the length, as long as there is time.
 class lease_schedule {
  public:
   using time = std::chrono::steady_clock::time_point;

@@ -65,13 +65,13 @@ error validate_together(const check& c) {
   }
   if (!fits || tiers > policies::max_tiers) return error::cannot_combine;
   std::vector<std::string> keys;
-  for_each_tier(
-      c, [&](const limiter_spec& limiter, std::string_view subject, std::int64_t, std::size_t tier) {
-        // Holds are only looked at: limiters of one resource and subject share one.
-        if (std::holds_alternative<policies::cool_down>(limiter.tiers[tier])) return;
-        limiter.append_key(keys.emplace_back(), subject, tier);
-        fits = fits && hash_tag(keys.back()) == hash_tag(keys.front());
-      });
+  for_each_tier(c, [&](const limiter_spec& limiter, std::string_view subject, std::int64_t,
+                       std::size_t tier) {
+    // Holds are only looked at: limiters of one resource and subject share one.
+    if (std::holds_alternative<policies::cool_down>(limiter.tiers[tier])) return;
+    limiter.append_key(keys.emplace_back(), subject, tier);
+    fits = fits && hash_tag(keys.back()) == hash_tag(keys.front());
+  });
   std::sort(keys.begin(), keys.end());
   fits = fits && std::adjacent_find(keys.begin(), keys.end()) == keys.end();
   return fits ? error{} : error::cannot_combine;

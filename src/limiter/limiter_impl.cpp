@@ -39,7 +39,8 @@ std::unique_ptr<acquire_queue> make_queue(const limiter_options& options) {
 std::int64_t random_base() { return static_cast<std::int64_t>(random_number() >> 2); }
 
 policies::lease_set compile(const concurrency_options& options) {
-  const auto require = [](const char* what, std::int64_t value, std::int64_t low, std::int64_t high) {
+  const auto require = [](const char* what, std::int64_t value, std::int64_t low,
+                          std::int64_t high) {
     if (value >= low && value <= high) return;
     throw boost::system::system_error(make_error_code(error::invalid_policy),
                                       "concurrency_limiter: " + std::string(what) +

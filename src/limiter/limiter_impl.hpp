@@ -13,8 +13,8 @@ struct concurrency_options;
 
 namespace weir::detail {
 
-/// What all copies of a limiter share: what its store knows of it, and what it does in this process. Immutable; its parts
-/// lock for themselves.
+/// What all copies of a limiter share: what its store knows of it, and what it does in this
+/// process. Immutable; its parts lock for themselves.
 struct limiter_impl final : limiter_spec {
   limiter_impl(std::shared_ptr<store_backend> backend, std::string_view name,
                const weir::tiers& rules, const limiter_options& options = {});

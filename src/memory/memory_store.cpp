@@ -106,7 +106,8 @@ class memory_store final : public detail::store_backend, public detail::shutdown
         break;
       case detail::check_kind::renew:
       case detail::check_kind::leave:
-        c.ec = home.record(detail::kernel_for(c.kind, kernel, c.cost), key, clock, c.cost, c.answer);
+        c.ec = home.record(detail::kernel_for(c.kind, kernel, c.cost), key, clock, c.cost,
+                           c.answer);
         break;
       case detail::check_kind::cool_down:
       case detail::check_kind::acquire:

@@ -109,7 +109,8 @@ class shard {
   /// error::settlements_full, with nothing done, if it could not be remembered that it was.
   template <class Clock>
   error_code settle_all(std::span<const place> places, const Clock& clock,
-                        const policies::tickets& tickets, const settlement& what, decision& answer) {
+                        const policies::tickets& tickets, const settlement& what,
+                        decision& answer) {
     error_code unsettled;
     const auto settle = [&](std::span<const tier> tiers, policies::instant now) {
       const bool is_first = !is_settled(what.id, now);
@@ -187,7 +188,8 @@ class shard {
   static void fit(policies::any_state& state, const policies::kernel& kernel) {
     std::visit([&](const auto& k) { policies::state_for(k, state); }, kernel);
   }
-  static policies::instant matters_until(policies::any_state& state, const policies::kernel& kernel) {
+  static policies::instant matters_until(policies::any_state& state,
+                                         const policies::kernel& kernel) {
     return std::visit([&](const auto& k) { return k.matters_until(policies::state_for(k, state)); },
                       kernel);
   }

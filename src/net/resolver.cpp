@@ -19,8 +19,8 @@ namespace weir::net {
 
 namespace asio = boost::asio;
 
-/// What the thread of a look-up uses. Nothing of it belongs to the context, but for the way back, which is taken away when
-/// nobody is left to hear the answer: the thread may outlive them all.
+/// What the thread of a look-up uses. Nothing of it belongs to the context, but for the way back,
+/// which is taken away when nobody is left to hear the answer: the thread may outlive them all.
 struct resolver::question {
   std::string host;
   std::string port;

@@ -11,15 +11,16 @@
 
 namespace weir::net {
 
-/// The addresses of a name. The system's resolver cannot be interrupted, and Asio has one thread for all names of a
-/// context: a name server that hangs would block every store. So each look-up has a detached thread, at most one at a time
-/// for each object of this class, and whatever that thread uses belongs to the look-up. An address that is written as a
-/// number needs no thread.
+/// The addresses of a name. The system's resolver cannot be interrupted, and Asio has one thread
+/// for all names of a context: a name server that hangs would block every store. So each look-up
+/// has a detached thread, at most one at a time for each object of this class, and whatever that
+/// thread uses belongs to the look-up. An address that is written as a number needs no thread.
 ///
-/// The asker may leave; the next one to ask gets the answer that is still on its way. A name server slower than
-/// connect_timeout is waited for over several attempts, then.
+/// The asker may leave; the next one to ask gets the answer that is still on its way. A name server
+/// slower than connect_timeout is waited for over several attempts, then.
 ///
-/// Used on one strand, which the reports come on too. May be destroyed while a look-up hangs, also with its context.
+/// Used on one strand, which the reports come on too. May be destroyed while a look-up hangs, also
+/// with its context.
 class resolver {
  public:
   using strand = boost::asio::strand<boost::asio::any_io_executor>;
@@ -31,9 +32,9 @@ class resolver {
   resolver(const resolver&) = delete;
   resolver& operator=(const resolver&) = delete;
 
-  /// Reports exactly once, never inside the call; nothing found if the name is not known. One at a time. `alive` keeps
-  /// this object while a report is posted; a look-up under way keeps nothing. The report must not keep this object either:
-  /// it lies in here.
+  /// Reports exactly once, never inside the call; nothing found if the name is not known. One at a
+  /// time. `alive` keeps this object while a report is posted; a look-up under way keeps nothing.
+  /// The report must not keep this object either: it lies in here.
   void ask(const std::string& host, std::uint16_t port, const std::shared_ptr<void>& alive,
            report r);
 

@@ -17,8 +17,9 @@ namespace weir::net {
 
 /// Does for a connection_core what it asks: all its I/O and its one timer.
 ///
-/// Stream and timer live on a strand. The core lives under a mutex, because callers come from any thread; the lock is held
-/// while checks are encoded or decoded, never while a handler runs or the kernel is called.
+/// Stream and timer live on a strand. The core lives under a mutex, because callers come from any
+/// thread; the lock is held while checks are encoded or decoded, never while a handler runs or the
+/// kernel is called.
 class session final : public detail::store_backend,
                       public std::enable_shared_from_this<session>,
                       public detail::shutdown_listener,

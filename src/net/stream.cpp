@@ -20,7 +20,8 @@ namespace asio = boost::asio;
 namespace {
 
 void set_option(int handle, int level, int name, int value) {
-  // Best effort: a kernel that does not know an option leaves the watchdog of connection_core to notice a dead link.
+  // Best effort: a kernel that does not know an option leaves the watchdog of connection_core to
+  // notice a dead link.
   static_cast<void>(::setsockopt(handle, level, name, &value, sizeof value));
 }
 
@@ -93,8 +94,8 @@ void stream::connect_next() {
                          });
 }
 
-/// An address that does not answer must leave time for those behind it: each gets an equal share of what is left. For the
-/// last, the whole attempt's limit holds, which the session watches.
+/// An address that does not answer must leave time for those behind it: each gets an equal share of
+/// what is left. For the last, the whole attempt's limit holds, which the session watches.
 void stream::limit_address() {
   const std::size_t left = endpoints_.size() - next_endpoint_;
   if (left < 2) return;

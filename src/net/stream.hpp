@@ -18,9 +18,9 @@
 
 namespace weir::net {
 
-/// A byte stream to the server: TCP, TLS over TCP, or a Unix socket. Everything happens on one strand, which the caller
-/// is on too. Each operation reports to the listener exactly once, never inside the call; close() makes what is under way
-/// report soon.
+/// A byte stream to the server: TCP, TLS over TCP, or a Unix socket. Everything happens on one
+/// strand, which the caller is on too. Each operation reports to the listener exactly once, never
+/// inside the call; close() makes what is under way report soon.
 class stream {
  public:
   using strand = boost::asio::strand<boost::asio::any_io_executor>;
@@ -41,8 +41,8 @@ class stream {
   /// Throws boost::system::system_error if a TLS file cannot be used.
   stream(const strand& s, const redis_options& options, listener& l);
 
-  /// Resolves the name, tries its addresses one after the other, and shakes hands in TLS. `elsewhere`: the address that was
-  /// connected to last goes to the end of the line.
+  /// Resolves the name, tries its addresses one after the other, and shakes hands in TLS.
+  /// `elsewhere`: the address that was connected to last goes to the end of the line.
   void open(bool elsewhere);
   void read(std::span<char> room);
   void write(std::string_view bytes);

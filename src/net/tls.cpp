@@ -55,7 +55,8 @@ bool expect_server(SSL* connection, const redis_options& options) {
   std::string name = options.tls_server_name.empty() ? options.host : options.tls_server_name;
   error_code not_an_address;
   const asio::ip::address address = asio::ip::make_address(name, not_an_address);
-  // "example.com." means the same name from the root of the DNS; certificates and SNI leave the dot out.
+  // "example.com." means the same name from the root of the DNS; certificates and SNI leave the dot
+  // out.
   if (not_an_address && name.ends_with('.')) name.pop_back();
   if (name.empty()) return false;
 

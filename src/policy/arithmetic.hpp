@@ -12,7 +12,8 @@ using units = std::int64_t;    ///< what a policy counts
 using instant = std::int64_t;  ///< microseconds since 1970-01-01T00:00Z, never negative
 using span = std::int64_t;     ///< microseconds
 
-/// What a kernel is asked at: the store's clock, and the time of the request, which lies later when a turn is booked.
+/// What a kernel is asked at: the store's clock, and the time of the request, which lies later when
+/// a turn is booked.
 struct moment {
   instant clock;
   instant when;
@@ -39,14 +40,15 @@ struct booking {
 
 /// What is known, at one tier, of a counted request that is to be given back.
 struct ticket {
-  instant turn;               // when it was to go out
-  instant counted;            // when all but a leaky bucket counted it: then, or before
-  receipt::bucket left = {};  // of a bucket: what the request left behind; nothing is known if `whole` is 0
+  instant turn;     // when it was to go out
+  instant counted;  // when all but a leaky bucket counted it: then, or before
+  // Of a bucket: what the request left behind; nothing is known if `whole` is 0
+  receipt::bucket left = {};
   /// The state that the booking of a turn ahead found, as restore() takes it; else empty.
   std::span<const std::int64_t> found = {};
 
-  /// Calls f with each number that the kernel's script takes: of a bucket what was left behind, if that is known; then
-  /// what was found.
+  /// Calls f with each number that the kernel's script takes: of a bucket what was left behind, if
+  /// that is known; then what was found.
   template <class F>
   void each_number(F&& f) const {
     if (left.whole > 0) {
@@ -84,7 +86,8 @@ constexpr units remaining_for_caller(units limit, units used) noexcept {
   return limit == no_limit ? unlimited : std::max<units>(0, limit - used);
 }
 
-/// Whether a number from a script's reply can be what it says: a stray value in a key must not reach the arithmetic.
+/// Whether a number from a script's reply can be what it says: a stray value in a key must not
+/// reach the arithmetic.
 constexpr bool is_instant(std::int64_t x) noexcept { return x >= 0 && x <= max_exact; }
 constexpr bool is_count(std::int64_t x) noexcept { return x >= 0 && x <= max_exact; }
 

@@ -8,11 +8,12 @@
 
 namespace weir::policies {
 
-/// What a cool-down leaves: nothing passes before `until`. It stands as a last tier behind a limiter's policy. A check looks
-/// and counts nothing; a hold made with a pause, when recorded, moves `until`, and only ever to a later time.
+/// What a cool-down leaves: nothing passes before `until`. It stands as a last tier behind a
+/// limiter's policy. A check looks and counts nothing; a hold made with a pause, when recorded,
+/// moves `until`, and only ever to a later time.
 ///
-/// The clock. Nobody may ask for more than longest_pause: a time further ahead was not written by this clock, and holds
-/// nothing back.
+/// The clock. Nobody may ask for more than longest_pause: a time further ahead was not written by
+/// this clock, and holds nothing back.
 class cool_down {
  public:
   struct state {

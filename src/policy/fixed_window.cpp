@@ -45,7 +45,8 @@ bool fixed_window::fits(const state& s, instant at, units cost) const noexcept {
   return at >= s.start && s.count + cost <= limit_;
 }
 
-decision fixed_window::describe(const state& s, instant at, units cost, bool allowed) const noexcept {
+decision fixed_window::describe(const state& s, instant at, units cost,
+                                bool allowed) const noexcept {
   decision d;
   d.allowed = allowed;
   d.limit = limit_for_caller(limit_);

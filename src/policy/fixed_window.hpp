@@ -9,13 +9,14 @@
 
 namespace weir::policies {
 
-/// One counter and the time at which its window began. A clock behind that time is read as that time; behind by more than
-/// a window, the count moves to the window of now.
+/// One counter and the time at which its window began. A clock behind that time is read as that
+/// time; behind by more than a window, the count moves to the window of now.
 ///
-/// Turns. A request booked for a later window opens it before its time: until then nothing passes. The state then says when
-/// it was written, and that is the time which has passed; and how far the window before had come, to which it goes back
-/// if all who booked in the later one leave. Of several windows opened ahead, only the one before the last is remembered; what
-/// was before that, the booking that opened a window has found.
+/// Turns. A request booked for a later window opens it before its time: until then nothing passes.
+/// The state then says when it was written, and that is the time which has passed; and how far the
+/// window before had come, to which it goes back if all who booked in the later one leave. Of
+/// several windows opened ahead, only the one before the last is remembered; what was before that,
+/// the booking that opened a window has found.
 class fixed_window {
  public:
   struct state {

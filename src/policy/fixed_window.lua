@@ -1,11 +1,14 @@
 -- The fixed_window kernel (fixed_window.hpp).
 --
--- Key       two little-endian doubles, the window's start in microseconds and the count; of a window opened ahead, three more:
---           when it was written, and start and count of the window before (0 if not known)
--- Constants window, limit, offset (-1: the first request opens the window), count refused (0 or 1), cost
+-- Key       two little-endian doubles, the window's start in microseconds and the count; of a
+--           window opened ahead, three more: when it was written, and start and count of the window
+--           before (0 if not known)
+-- Constants window, limit, offset (-1: the first request opens the window), count refused (0 or 1),
+-- cost
 -- State     the start, the count, and when it was written (0 if the window was not opened ahead)
 
-local window, limit, offset = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1]), tonumber(ARGV[first_arg + 2])
+local window, limit = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])
+local offset = tonumber(ARGV[first_arg + 2])
 local count_refused, cost = ARGV[first_arg + 3] == '1', tonumber(ARGV[first_arg + 4])
 local most = 4503599627370495
 
@@ -23,7 +26,8 @@ local function check(key, checks, write, into, at)
     if type(stored) == 'string' and (#stored == 16 or #stored == 40) then
       start, count = struct.unpack('<dd', stored)
       if #stored == 40 then written, before, count_before = struct.unpack('<ddd', stored, 17) end
-      if not (whole(start) and whole(count) and whole(written) and whole(before) and whole(count_before)) then
+      if not (whole(start) and whole(count) and whole(written) and whole(before) and
+              whole(count_before)) then
         start, count, written = -1, 0, 0
       end
     end
@@ -31,7 +35,8 @@ local function check(key, checks, write, into, at)
   into[at], into[at + 1], into[at + 2] = start, count, written
   if start < 0 then return 0 end
 
-  -- A clock behind the window's start finds the window open; behind by more than a window, it takes the count along.
+  -- A clock behind the window's start finds the window open; behind by more than a window, it takes
+  -- the count along.
   local passed = written > 0 and written or start
   if passed < clock then passed = clock end
   local open = count > 0 or written > 0

@@ -29,7 +29,8 @@ local function give_back(key, ticket)
   if ends + grace <= clock then
     call('DEL', key)
   elseif start > passed then
-    call('SET', key, struct.pack('<ddddd', start, count, passed, before, count_before), 'PX', ttl_of(ends))
+    local packed = struct.pack('<ddddd', start, count, passed, before, count_before)
+    call('SET', key, packed, 'PX', ttl_of(ends))
   else
     call('SET', key, struct.pack('<dd', start, count), 'PX', ttl_of(ends))
   end

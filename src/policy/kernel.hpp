@@ -20,21 +20,25 @@ namespace weir::policies {
 ///     units ceiling()                                         the largest cost that can ever pass
 ///     units limit()                                           what a decision calls `limit`
 ///
-/// and has a script that makes the same transition in Redis. The script answers with the state it found; restore() makes
-/// a `replay` of it, and record() on that, once per check and in order, tells each caller's decision. So the rules stand
-/// twice, in C++ and in Lua, and the differential test holds the two equal; the wording of a decision stands once.
+/// and has a script that makes the same transition in Redis. The script answers with the state it
+/// found; restore() makes a `replay` of it, and record() on that, once per check and in order,
+/// tells each caller's decision. So the rules stand twice, in C++ and in Lua, and the differential
+/// test holds the two equal; the wording of a decision stands once.
 using kernel = std::variant<meter, fixed_window, sliding_window, sliding_log, cool_down, lease_set>;
 
-/// Throws boost::system::system_error with error::invalid_policy; the text names the field and its bound.
+/// Throws boost::system::system_error with error::invalid_policy; the text names the field and its
+/// bound.
 kernel compile(const weir::policy& policy);
 std::vector<kernel> compile(const weir::tiers& tiers);
 
-/// Whether a refused request leaves a trace: then the kernel cannot be one of several that pass all or nothing.
+/// Whether a refused request leaves a trace: then the kernel cannot be one of several that pass all
+/// or nothing.
 bool counts_refused(const weir::policy& policy) noexcept;
 
 /// Where a kernel's state lives in a store that holds all kinds.
-using any_state = std::variant<std::monostate, meter::state, fixed_window::state, sliding_window::state,
-                               sliding_log::state, cool_down::state, lease_set::state>;
+using any_state = std::variant<std::monostate, meter::state, fixed_window::state,
+                               sliding_window::state, sliding_log::state, cool_down::state,
+                               lease_set::state>;
 
 /// The kernel's own state in there: a fresh one, if it held another kind.
 template <class Kernel>

@@ -9,17 +9,21 @@
 
 namespace weir::policies {
 
-/// Who is in: at most `limit` leases at once. A lease has a name, made of the `base` of the gate that gave it and a number
-/// (the cost of a check), and lapses at a time of its own unless it is renewed. What a record does is the kernel's act:
+/// Who is in: at most `limit` leases at once. A lease has a name, made of the `base` of the gate
+/// that gave it and a number (the cost of a check), and lapses at a time of its own unless it is
+/// renewed. What a record does is the kernel's act:
 ///
 ///     enter   one more, if there is room; never under a name that is in already
-///     renew   from now on for the lease's whole length, if it is in; a lapsed one stays lapsed, even if there is room
+///     renew   from now on for the lease's whole length, if it is in; a lapsed one stays lapsed,
+///             even if there is room
 ///     leave   out, if it is in
 ///
-/// A fetch answers whether somebody else could enter. There are no places ahead of time: nothing can be booked.
+/// A fetch answers whether somebody else could enter. There are no places ahead of time: nothing
+/// can be booked.
 ///
-/// The clock. A lease that ends further ahead than its own length was not written by this clock: it gets that length from
-/// now on. Each lease knows its own, because gates of different lengths may share a subject while they are changed.
+/// The clock. A lease that ends further ahead than its own length was not written by this clock: it
+/// gets that length from now on. Each lease knows its own, because gates of different lengths may
+/// share a subject while they are changed.
 class lease_set {
  public:
   enum class act : std::int64_t { enter, renew, leave };

@@ -1,10 +1,14 @@
 -- The lease_set kernel (lease_set.hpp): who is in.
 --
--- Key       a sorted set: each lease's name (base:number:length) at the time in microseconds at which it lapses
--- Constants the limit, the lease's length, the act (0 to enter, 1 to renew, 2 to leave), and the base and number of its name
--- State     how many are in, when there is room (0: there is), when the last lapses, when the asker's own does (0: not in)
+-- Key       a sorted set: each lease's name (base:number:length) at the time in microseconds at
+--           which it lapses
+-- Constants the limit, the lease's length, the act (0 to enter, 1 to renew, 2 to leave), and the
+-- base and number of its name
+-- State     how many are in, when there is room (0: there is), when the last lapses, when the
+--           asker's own does (0: not in)
 
-local limit, length, act = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1]), tonumber(ARGV[first_arg + 2])
+local limit, length = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])
+local act = tonumber(ARGV[first_arg + 2])
 local name = ARGV[first_arg + 3] .. ':' .. ARGV[first_arg + 4] .. ':' .. ARGV[first_arg + 1]
 
 -- When the lease at that place lapses: 0 if there is none, -1 if the key holds something else.

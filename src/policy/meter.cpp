@@ -190,7 +190,8 @@ void meter::undo(state& s, const ticket& t, const state& step, instant has_passe
 }
 
 /// Gives back the part of any other request that no later request needs.
-void meter::release(state& s, const ticket& t, const state& step, instant has_passed) const noexcept {
+void meter::release(state& s, const ticket& t, const state& step,
+                    instant has_passed) const noexcept {
   const span since = s.returned - t.left.returned;
   const state left{t.left.whole, t.left.part};
   // A TAT that has not come so far is not that of the receipt.

@@ -8,22 +8,25 @@
 
 namespace weir::policies {
 
-/// The kernel of token_bucket, gcra and leaky_bucket. They are one algorithm seen from three sides: a bucket of `burst`
-/// units that drains at count / period, kept as the one time at which it will be empty, GCRA's theoretical arrival
-/// time (TAT; ITU-T I.371, virtual scheduling).
+/// The kernel of token_bucket, gcra and leaky_bucket. They are one algorithm seen from three sides:
+/// a bucket of `burst` units that drains at count / period, kept as the one time at which it will
+/// be empty, GCRA's theoretical arrival time (TAT; ITU-T I.371, virtual scheduling).
 ///
-///     token bucket   tokens = burst - (TAT - now) / T        T = period / count, the time of one unit
+///     token bucket   tokens = burst - (TAT - now) / T        T = period / count, the time of one
+///                    unit
 ///     leaky bucket   level  = (TAT - now) / T,   delay = TAT - now
 ///
-/// T need not be whole microseconds: with T = interval / parts in lowest terms, a TAT is kept as whole microseconds and
-/// a number of parts, so nothing is ever lost to rounding.
+/// T need not be whole microseconds: with T = interval / parts in lowest terms, a TAT is kept as
+/// whole microseconds and a number of parts, so nothing is ever lost to rounding.
 ///
-/// The clock. A TAT lies at most burst * T beyond the time at which it was written, so TAT - burst * T has certainly
-/// passed: a clock that reads less is read as that time. Further ahead than another burst * T, it was not written by this
-/// clock or not under this policy: then the bucket counts as full, from now on.
+/// The clock. A TAT lies at most burst * T beyond the time at which it was written, so TAT - burst
+/// * T has certainly passed: a clock that reads less is read as that time. Further ahead than
+/// another burst * T, it was not written by this clock or not under this policy: then the bucket
+/// counts as full, from now on.
 ///
-/// Turns. A request booked for a later time may push the TAT further than burst * T ahead. The state then says which turn is
-/// the last, and when it was written: that time has passed, and takes the place of TAT - burst * T in the above.
+/// Turns. A request booked for a later time may push the TAT further than burst * T ahead. The
+/// state then says which turn is the last, and when it was written: that time has passed, and takes
+/// the place of TAT - burst * T in the above.
 class meter {
  public:
   struct state {
@@ -31,7 +34,8 @@ class meter {
     std::int64_t part = 0;
     booking ahead = {};
     span returned = 0;  // what was given back of requests that others stood behind
-    instant until = 0;  // if anything was: until then that is remembered. No receipt knows a later TAT
+    // If anything was: until then that is remembered. No receipt knows a later TAT
+    instant until = 0;
     friend bool operator==(const state&, const state&) = default;
   };
 
@@ -60,12 +64,14 @@ class meter {
   /// nothing back, because a later request waits for this one to end; and the others as much as
   /// nobody stands on:
   ///
-  /// Without the request, the TAT would be at most the latest turn behind it, plus what all behind it cost. They cost at
-  /// most what TAT + returned has grown by since. So TAT - back is not too early if
+  /// Without the request, the TAT would be at most the latest turn behind it, plus what all behind
+  /// it cost. They cost at most what TAT + returned has grown by since. So TAT - back is not too
+  /// early if
   ///
   ///     back <= TAT left behind - (returned since) - max(now, last turn)
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
-  /// Counts beyond the burst if it must: a debt, which keeps others out like a turn booked ahead. At most 2^51 us of it.
+  /// Counts beyond the burst if it must: a debt, which keeps others out like a turn booked ahead.
+  /// At most 2^51 us of it.
   void charge(state& s, instant clock, units cost) const noexcept;
   /// Counts as much as leaves no more than `remaining`.
   void lower(state& s, instant clock, units remaining) const noexcept;

@@ -1,9 +1,10 @@
 -- The meter kernel (meter.hpp): token_bucket, gcra and leaky_bucket.
 --
--- Key       the TAT in microseconds, as "whole" or "whole/part"; with turns booked ahead, or some given back,
---           "whole/part@written>last turn-returned+until when that is remembered"
+-- Key       the TAT in microseconds, as "whole" or "whole/part"; with turns booked ahead, or some
+--           given back, "whole/part@written>last turn-returned+until when that is remembered"
 -- Constants burst * T (whole, part), parts, cost * T (whole, part)
--- State     the TAT (whole, part); with turns booked ahead, when it was written and the last turn (0 if not); what was given back
+-- State     the TAT (whole, part); with turns booked ahead, when it was written and the last turn
+--           (0 if not); what was given back
 --
 -- Also tells from when on the bucket is empty.
 
@@ -23,10 +24,13 @@ local function check(key, checks, write, into, at)
       if refused(stored) then return 0 end
       if type(stored) == 'string' then
         a, b = string.match(stored, '^(%d+)/(%d+)$')
-        if not a then a, b, c, d, e, f = string.match(stored, '^(%d+)/(%d+)@(%d+)>(%d+)-(%d+)%+(%d+)$') end
+        if not a then
+          a, b, c, d, e, f = string.match(stored, '^(%d+)/(%d+)@(%d+)>(%d+)-(%d+)%+(%d+)$')
+        end
       end
       tat, part = tonumber(a or -1), tonumber(b or 0)
-      written, last_turn, returned, upto = tonumber(c or 0), tonumber(d or 0), tonumber(e or 0), tonumber(f or 0)
+      written, last_turn = tonumber(c or 0), tonumber(d or 0)
+      returned, upto = tonumber(e or 0), tonumber(f or 0)
       if not (whole(written) and whole(last_turn) and whole(returned) and whole(upto)) then
         tat, written, last_turn = -1, 0, 0
       end
@@ -38,10 +42,12 @@ local function check(key, checks, write, into, at)
     -- A number, but none of ours (not a whole one, an infinite one).
     if not whole(tat) then tat, part = -1, 0 end
   end
-  into[at], into[at + 1], into[at + 2], into[at + 3], into[at + 4] = tat, part, written, last_turn, returned
+  into[at], into[at + 1], into[at + 2] = tat, part, written
+  into[at + 3], into[at + 4] = last_turn, returned
   if tat < 0 then return 0 end
 
-  -- A clock behind the state is read as the state's own time; far behind it, the bucket counts as full from now on.
+  -- A clock behind the state is read as the state's own time; far behind it, the bucket counts as
+  -- full from now on.
   local passed = written
   if written == 0 then passed = tat - burst + (part > burst_part and 1 or 0) end
   local moved = passed - clock > burst
@@ -56,7 +62,8 @@ local function check(key, checks, write, into, at)
 
   local fresh = tat < time
   -- Nor is 007 or 1e3 ours. INCRBY would say so; where it is not asked, we look.
-  if stored and plain and (fresh or moved or not write) and not string.find(stored, '^[1-9]%d*$') then
+  if stored and plain and (fresh or moved or not write) and
+     not string.find(stored, '^[1-9]%d*$') then
     into[at] = -1
     return 0
   end
@@ -93,7 +100,8 @@ local function check(key, checks, write, into, at)
     if last_turn <= passed then passed, last_turn = 0, 0 end
     if last_turn > 0 or returned > 0 then
       if returned == 0 then ends = 0 end
-      call('SET', key, format('%d/%d@%d>%d-%d+%d', next, next_part, passed, last_turn, returned, ends), 'PX', ttl)
+      local text = format('%d/%d@%d>%d-%d+%d', next, next_part, passed, last_turn, returned, ends)
+      call('SET', key, text, 'PX', ttl)
     elseif next_part > 0 then
       call('SET', key, format('%d/%d', next, next_part), 'PX', ttl)
     elseif fresh or moved or not plain then

@@ -1,17 +1,21 @@
--- Behind meter.lua: takes a request back (meter::give_back), charges one (meter::charge), or lowers what is left
--- (meter::lower).
+-- Behind meter.lua: takes a request back (meter::give_back), charges one (meter::charge), or lowers
+-- what is left (meter::lower).
 
 local most = 9007199254740991
 
 local function up(tat, part) return tat + (part > 0 and 1 or 0) end
 
-local function later(tat, part, than, than_part) return tat > than or tat == than and part > than_part end
+local function later(tat, part, than, than_part)
+  return tat > than or tat == than and part > than_part
+end
 
 local function load(key)
   local state = {}
   check(key, 0, false, state, 1)
   local upto = 0
-  if not refusal and state[5] > 0 then upto = tonumber(string.match(call('GET', key), '%+(%d+)$') or 0) end
+  if not refusal and state[5] > 0 then
+    upto = tonumber(string.match(call('GET', key), '%+(%d+)$') or 0)
+  end
   return state[1], state[2], state[3], state[4], state[5], upto
 end
 

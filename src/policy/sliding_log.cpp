@@ -73,7 +73,8 @@ void sliding_log::drop_before(state& s, std::size_t first) const {
   if (first == s.first_) return;
   s.base_ = s.entries_[first - 1].total;
   s.first_ = first;
-  // Moving the rest to the front each time half of the vector is dead costs one move per entry in the long run.
+  // Moving the rest to the front each time half of the vector is dead costs one move per entry in
+  // the long run.
   if (s.first_ * 2 >= s.entries_.size()) {
     s.entries_.erase(s.entries_.begin(), s.entries_.begin() + static_cast<std::ptrdiff_t>(first));
     s.first_ = 0;
@@ -86,7 +87,8 @@ std::int64_t sliding_log::base_of(const state& s, std::size_t first) noexcept {
   return first == s.first_ ? s.base_ : s.entries_[first - 1].total;
 }
 
-/// Of a log that is to take a request: what has left by now; or by the turn, if the rest is too much to be counted.
+/// Of a log that is to take a request: what has left by now; or by the turn, if the rest is too
+/// much to be counted.
 void sliding_log::drop_what_left(state& s, const times& t, std::size_t first, units cost) const {
   const std::size_t left = first_alive(s, t.passed);
   if (left < first && distance(base_of(s, left), s.entries_.back().total) > max_units - cost) {
@@ -115,7 +117,8 @@ void sliding_log::append(state& s, instant at, units cost) const {
   }
 }
 
-/// The time at which `need` units of the oldest have left; need is at least 1 and at most the whole sum.
+/// The time at which `need` units of the oldest have left; need is at least 1 and at most the whole
+/// sum.
 instant sliding_log::passes_at(const state& s, std::size_t first, std::int64_t base,
                                units need) const noexcept {
   const auto enough = std::partition_point(
@@ -198,7 +201,8 @@ void sliding_log::give_back(state& s, instant clock, const ticket& t, units cost
   if (is_newest) step_back(s, has_passed);
 }
 
-/// The newest entry has gone: the last turn is one before, and how far the time has come stays known.
+/// The newest entry has gone: the last turn is one before, and how far the time has come stays
+/// known.
 void sliding_log::step_back(state& s, instant passed) const {
   if (s.ahead_.turn > passed && s.pinned_ > passed) return;
   instant newest = 0;

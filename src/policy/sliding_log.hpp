@@ -9,22 +9,26 @@
 
 namespace weir::policies {
 
-/// Every admitted request by its time, with a running total (modulo 2^52) instead of its cost: what a stretch of the log
-/// sums up to is one subtraction, so both "what has left" and "when has enough left" are binary searches. Requests of
-/// one time share an entry.
+/// Every admitted request by its time, with a running total (modulo 2^52) instead of its cost: what
+/// a stretch of the log sums up to is one subtraction, so both "what has left" and "when has enough
+/// left" are binary searches. Requests of one time share an entry.
 ///
-/// With a resolution, a request is entered at the end of its bucket. A clock behind the newest entry's time (its
-/// bucket's beginning) is read as that time; behind by more than a window, the log becomes one entry of now.
+/// With a resolution, a request is entered at the end of its bucket. A clock behind the newest
+/// entry's time (its bucket's beginning) is read as that time; behind by more than a window, the
+/// log becomes one entry of now.
 ///
-/// Turns. A request booked for a later time is entered at that time, and until then nothing else passes: it would count
-/// against who has the turn. The state then says which turn is the last, and when it was written: that is the time which
-/// has passed. What is still in a window now is kept, though by the last turn it will have left.
+/// Turns. A request booked for a later time is entered at that time, and until then nothing else
+/// passes: it would count against who has the turn. The state then says which turn is the last, and
+/// when it was written: that is the time which has passed. What is still in a window now is kept,
+/// though by the last turn it will have left.
 ///
-/// What is given back leaves the log. If it was the newest entry, the last turn is the one before (with a resolution, as far
-/// as its bucket's end), and the state says until when time had come by then.
+/// What is given back leaves the log. If it was the newest entry, the last turn is the one before
+/// (with a resolution, as far as its bucket's end), and the state says until when time had come by
+/// then.
 ///
-/// With count_refused, an entry weighs no more than the limit, and entries that can no longer matter (the newer ones alone
-/// fill the limit) are dropped: a flood cannot grow the log, and `used` stays below twice the limit.
+/// With count_refused, an entry weighs no more than the limit, and entries that can no longer
+/// matter (the newer ones alone fill the limit) are dropped: a flood cannot grow the log, and
+/// `used` stays below twice the limit.
 class sliding_log {
  public:
   struct entry {
@@ -43,7 +47,8 @@ class sliding_log {
     std::size_t first_ = 0;  // entries before it have been dropped
     std::int64_t base_ = 0;  // the running total before entries_[first_]
     booking ahead_;
-    instant pinned_ = 0;  // the last turn never goes back before it: more than can be counted would have to be kept
+    // The last turn never goes back before it: more than can be counted would have to be kept
+    instant pinned_ = 0;
   };
 
   /// What the script says of a log, enough to answer its checks one by one.
@@ -51,7 +56,8 @@ class sliding_log {
     units sum = 0;  // before the checks
     instant newest = 0;
     units sum_after = 0;  // after them
-    instant passes_at = 0;  // when there is room for the first refused one; 0 if none was, or there is already
+    // When there is room for the first refused one; 0 if none was, or there is already
+    instant passes_at = 0;
     booking ahead;
   };
 
@@ -86,7 +92,8 @@ class sliding_log {
   static std::string_view settle_script() noexcept;
   using replay = summary;
   script_arguments arguments(units cost) const noexcept;
-  // A refused check that counts moves the time at which the next one would pass: each needs a look of its own.
+  // A refused check that counts moves the time at which the next one would pass: each needs a look
+  // of its own.
   bool coalesces() const noexcept { return !count_refused_; }
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
   decision record(replay& r, moment now, units cost) const noexcept;
@@ -111,7 +118,8 @@ class sliding_log {
   void drop_what_left(state& s, const times& t, std::size_t first, units cost) const;
   void step_back(state& s, instant passed) const;
   static std::int64_t base_of(const state& s, std::size_t first) noexcept;
-  instant passes_at(const state& s, std::size_t first, std::int64_t base, units need) const noexcept;
+  instant passes_at(const state& s, std::size_t first, std::int64_t base,
+                    units need) const noexcept;
   decision describe(const times& t, units sum, instant newest, instant passes,
                     bool allowed) const noexcept;
 

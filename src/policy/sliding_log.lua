@@ -1,22 +1,26 @@
 -- The sliding_log kernel (sliding_log.hpp).
 --
--- Key       a list of entries, each two little-endian doubles: a time and the running total up to it, modulo 2^52. Element
---           0 is the newest entry that has left the window: its total is the base of all sums. With turns booked ahead
---           it is four: when the log was written, the base, the last turn, and a time before which that never goes back.
---           What was given back from far within a long log is subtracted when totals are read. Element 0 then has those
---           four, what has been subtracted up to the base, and for each step three more: a time, what is to be subtracted
---           from the totals from that time on, and about how many entries are between it and the next step.
--- Constants window, limit, resolution, count refused (0 or 1), cost. With count refused, at most one check at a time
--- State     the sum before the checks, the newest entry's time, the sum after them, the time at which there is room for the
---           first refused one (0 if none was, or there is), and, with turns booked ahead, when the log was written
---           and the last turn (0 if not)
+-- Key       a list of entries, each two little-endian doubles: a time and the running total up to
+--           it, modulo 2^52. Element 0 is the newest entry that has left the window: its total is
+--           the base of all sums. With turns booked ahead it is four: when the log was written, the
+--           base, the last turn, and a time before which that never goes back. What was given back
+--           from far within a long log is subtracted when totals are read. Element 0 then has those
+--           four, what has been subtracted up to the base, and for each step three more: a time,
+--           what is to be subtracted from the totals from that time on, and about how many entries
+--           are between it and the next step.
+-- Constants window, limit, resolution, count refused (0 or 1), cost. With count refused, at most
+-- one check at a time
+-- State     the sum before the checks, the newest entry's time, the sum after them, the time at
+--           which there is room for the first refused one (0 if none was, or there is), and, with
+--           turns booked ahead, when the log was written and the last turn (0 if not)
 
 local window, limit = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])
 local resolution, count_refused = tonumber(ARGV[first_arg + 2]), ARGV[first_arg + 3] == '1'
 local cost = tonumber(ARGV[first_arg + 4])
 local modulus = 4503599627370496
 
--- Whether an entry was met that is none of ours: the ends are looked at by each check, the middle only as it is read.
+-- Whether an entry was met that is none of ours: the ends are looked at by each check, the middle
+-- only as it is read.
 local strange = false
 
 local function stored_entry(key, i)
@@ -29,14 +33,16 @@ local function stored_entry(key, i)
   return 0, 0
 end
 
-local steps, given = nil, 0  -- of the key at hand: the steps, packed; what is to be subtracted before the first
+-- of the key at hand: the steps, packed; what is to be subtracted before the first
+local steps, given = nil, 0
 
 -- What is to be subtracted at that time, and the step that says so.
 local function given_at(time)
   local low, high = 0, #steps / 24
   while low < high do
     local middle = ceil((low + high) / 2)
-    if struct.unpack('<d', steps, middle * 24 - 23) <= time then low = middle else high = middle - 1 end
+    local step = struct.unpack('<d', steps, middle * 24 - 23)
+    if step <= time then low = middle else high = middle - 1 end
   end
   if low == 0 then return given, 0 end
   local sum = struct.unpack('<d', steps, low * 24 - 15)
@@ -78,8 +84,9 @@ local function entry_time(time)
   return resolution == 0 and time or (floor(time / resolution) + 1) * resolution
 end
 
--- The last index in [low, high) for which before(time, total) holds; it holds at low (by assumption) and, once false,
--- stays false. Gallops first: nearly always the answer is close to low.
+-- The last index in [low, high) for which before(time, total) holds; it holds at low (by
+-- assumption) and, once false, stays false. Gallops first: nearly always the answer is close to
+-- low.
 local function last_before(key, low, high, before)
   local step = 1
   while low + step < high and before(entry(key, low + step)) do
@@ -163,14 +170,16 @@ local function check(key, checks, write, into, at)
       head_base, oldest, pinned = 0, newest, last
       if write then
         call('DEL', key)
-        call('RPUSH', key, written > 0 and struct.pack('<dddd', written, 0, last, last) or struct.pack('<dd', 0, 0),
-             struct.pack('<dd', newest, total))
+        local head = struct.pack('<dd', 0, 0)
+        if written > 0 then head = struct.pack('<dddd', written, 0, last, last) end
+        call('RPUSH', key, head, struct.pack('<dd', newest, total))
         call('PEXPIRE', key, ttl_of(newest + window))
       end
       if not alive then sum = 0 end
     end
   end
-  into[at], into[at + 1], into[at + 4], into[at + 5] = sum, newest, written, written > 0 and last or 0
+  into[at], into[at + 1] = sum, newest
+  into[at + 4], into[at + 5] = written, written > 0 and last or 0
   local early = now < time and passed < time
 
   local admitted = floor((limit - sum) / cost)
@@ -194,7 +203,8 @@ local function check(key, checks, write, into, at)
     sum = sum + weight
     if write then
       in_list = sum
-      -- What has left by now goes, and if the rest is too much to be counted, what has left by the turn.
+      -- What has left by now goes, and if the rest is too much to be counted, what has left by the
+      -- turn.
       local left, kept, trimmed = first, alive, false
       if time > passed and #head == 2 then
         left, kept = 0, newest > passed - window
@@ -253,7 +263,8 @@ local function check(key, checks, write, into, at)
         given, step = given_at(struct.unpack('<d', call('LINDEX', key, 0)))
         steps = string.sub(steps, step * 24 + 1)
         if steps == '' then
-          base, head_base, steps, given = (base + given) % modulus, (head_base + given) % modulus, nil, 0
+          base, head_base = (base + given) % modulus, (head_base + given) % modulus
+          steps, given = nil, 0
         end
       end
       if is_ahead then

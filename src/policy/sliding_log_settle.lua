@@ -15,8 +15,9 @@ local function subtract(key, from, length, amount, before)
   end
 end
 
--- From entry `at` on, which is the first not before `time`, totals are to be read as that much less. When steps get too many,
--- or two are close together, one is worked into the entries up to the next.
+-- From entry `at` on, which is the first not before `time`, totals are to be read as that much
+-- less. When steps get too many, or two are close together, one is worked into the entries up to
+-- the next.
 local function add_step(key, length, time, at, amount)
   local times, sums, gaps, n, place = {}, {}, {}, 0, 1
   if steps then
@@ -51,7 +52,8 @@ local function add_step(key, length, time, at, amount)
   end
   if merged then
     local before = sums[merged - 1] or given
-    subtract(key, index_of(key, length, times[merged]), length, (sums[merged] - before) % modulus, times[merged + 1])
+    local from = index_of(key, length, times[merged])
+    subtract(key, from, length, (sums[merged] - before) % modulus, times[merged + 1])
     if merged > 1 then gaps[merged - 1] = gaps[merged - 1] + gaps[merged] end
     table.remove(times, merged)
     table.remove(sums, merged)
@@ -87,7 +89,8 @@ local function give_back(key, ticket)
   local back = math.min(cost, weight)
   local is_last = at == length - 1
 
-  -- An entry of which nothing is left goes. A user who may not call LREM keeps it; it counts nothing.
+  -- An entry of which nothing is left goes. A user who may not call LREM keeps it; it counts
+  -- nothing.
   if back == weight then
     if is_last then
       call('LTRIM', key, '0', '-2')

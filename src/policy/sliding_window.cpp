@@ -7,7 +7,8 @@
 namespace weir::policies {
 namespace {
 
-/// The script multiplies count * elapsed in two digits to this base, so that no product reaches 2^53.
+/// The script multiplies count * elapsed in two digits to this base, so that no product reaches
+/// 2^53.
 std::int64_t digit_base(span window) noexcept {
   return static_cast<std::int64_t>(
       std::bit_floor(static_cast<std::uint64_t>((std::int64_t{1} << 52) / window)));
@@ -128,7 +129,8 @@ decision sliding_window::fetch(const state& s, moment now, units cost) const noe
   return describe(next, t, cost, t.at == t.turn && fits(next, t.turn, cost));
 }
 
-void sliding_window::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
+void sliding_window::give_back(state& s, instant clock, const ticket& t,
+                               units cost) const noexcept {
   if (passed(s) - clock > window_) return;  // the clock was set back: these are not its windows
   const instant has_passed = std::max(clock, passed(s));
   const instant turn = last_turn(s);

@@ -9,23 +9,26 @@
 
 namespace weir::policies {
 
-/// Two counters of epoch-aligned windows. With `e` elapsed in the current one, the previous one weighs
-/// previous * (window - e) / window; as everything else is whole, rounding that up compares the same. A clock behind the
-/// stored window's beginning is read as that beginning; behind by more than a window, both counts go
-/// into the window of now, at full weight.
+/// Two counters of epoch-aligned windows. With `e` elapsed in the current one, the previous one
+/// weighs previous * (window - e) / window; as everything else is whole, rounding that up compares
+/// the same. A clock behind the stored window's beginning is read as that beginning; behind by more
+/// than a window, both counts go into the window of now, at full weight.
 ///
-/// Turns. A request booked for a later time is counted in the window of its turn. Nothing passes before the last turn,
-/// so the counts up to it are final, and the first time at which the formula holds is exact. The state then says which
-/// turn is the last, how much is booked for it, and when the state was written: that is the time which has passed. Of the
-/// windows with turns ahead, the last one and the one before it are remembered.
+/// Turns. A request booked for a later time is counted in the window of its turn. Nothing passes
+/// before the last turn, so the counts up to it are final, and the first time at which the formula
+/// holds is exact. The state then says which turn is the last, how much is booked for it, and when
+/// the state was written: that is the time which has passed. Of the windows with turns ahead, the
+/// last one and the one before it are remembered.
 class sliding_window {
  public:
   struct state {
-    // Of the current window. The start, not the number: read with another window's length, a number could lie years ahead.
+    // Of the current window. The start, not the number: read with another window's length, a number
+    // could lie years ahead.
     instant start = 0;
     units current = 0;
     units previous = 0;
-    instant written = 0;  // with turns ahead: when it was written, and `start` is the last turn; else 0
+    // With turns ahead: when it was written, and `start` is the last turn; else 0
+    instant written = 0;
     units at_last = 0;  // and how much of `current` is booked for that
     friend bool operator==(const state&, const state&) = default;
   };
@@ -52,8 +55,9 @@ class sliding_window {
     return aligned(s.start) + (is_empty ? 0 : 2 * window_);
   }
 
-  /// Takes a counted request back, as far as its window is still remembered. If nobody is left at the last turn, or in its
-  /// window, the last turn is the one that the booking found. Where that is not known, it is the beginning of that window.
+  /// Takes a counted request back, as far as its window is still remembered. If nobody is left at
+  /// the last turn, or in its window, the last turn is the one that the booking found. Where that
+  /// is not known, it is the beginning of that window.
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
 
   // Its other half is sliding_window.lua.

@@ -1,11 +1,13 @@
 -- The sliding_window kernel (sliding_window.hpp).
 --
--- Key       three little-endian doubles, the window's start, its count and the previous window's count. The start, not the
---           number: read with another window's length, a number could lie years ahead. With turns booked ahead, the last
---           turn instead of the start, and two more: when it was written, and how much is booked for the last turn.
+-- Key       three little-endian doubles, the window's start, its count and the previous window's
+--           count. The start, not the number: read with another window's length, a number could lie
+--           years ahead. With turns booked ahead, the last turn instead of the start, and two more:
+--           when it was written, and how much is booked for the last turn.
 -- Constants window, limit, digit base, largest count, count refused (0 or 1), cost
--- State     the window's start and the two counts, 0 and 0; with turns booked ahead, the last turn, the counts in its window
---           and before, when it was written, and how much is booked for the last turn
+-- State     the window's start and the two counts, 0 and 0; with turns booked ahead, the last turn,
+--           the counts in its window and before, when it was written, and how much is booked for
+--           the last turn
 
 local window, limit = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])
 local base, most = tonumber(ARGV[first_arg + 2]), tonumber(ARGV[first_arg + 3])
@@ -27,7 +29,8 @@ local function passes_at(start, current, previous)
     start, previous, room = start + window, current, limit - cost
     if previous <= room then return start end
   end
-  -- The longest rest of the window for which the previous one weighs no more than the room. The quotient may be off by one.
+  -- The longest rest of the window for which the previous one weighs no more than the room. The
+  -- quotient may be off by one.
   local left = floor(room * window / previous)
   while left > 0 and weigh(previous, left) > room do left = left - 1 end
   while left < window and weigh(previous, left + 1) <= room do left = left + 1 end
@@ -56,7 +59,8 @@ local function check(key, checks, write, into, at)
   into[at + 1], into[at + 2], into[at + 3], into[at + 4] = current, previous, written, at_last
   if index < 0 then return 0 end
 
-  -- A clock behind the state is read as the state's own time; behind by more than a window, it takes the counts along.
+  -- A clock behind the state is read as the state's own time; behind by more than a window, it
+  -- takes the counts along.
   local passed = written > 0 and written or index * window
   local moved = passed - clock > window
   if moved then

@@ -5,7 +5,8 @@ local function aligned(time) return time - time % window end
 local function give_back(key, ticket)
   local state = {}
   check(key, 0, false, state, 1)
-  local start, current, previous, written, at_last = state[1], state[2], state[3], state[4], state[5]
+  local start, current, previous = state[1], state[2], state[3]
+  local written, at_last = state[4], state[5]
   if refusal or start < 0 then return end
   local turn = written > 0 and start or 0
   start = aligned(start)
@@ -30,11 +31,13 @@ local function give_back(key, ticket)
           found_current = math.min(found_current, previous)
           found_at_last = math.min(found_at_last, found_current)
         end
-        turn, start, current, previous, at_last = found_turn, found_start, found_current, found_previous, found_at_last
+        turn, start, at_last = found_turn, found_start, found_at_last
+        current, previous = found_current, found_previous
       else
         turn, at_last = start, 0
       end
-    elseif found and ticket.counted == turn and at_last == 0 and found_start == start and found_turn < turn then
+    elseif found and ticket.counted == turn and at_last == 0 and found_start == start and
+           found_turn < turn then
       turn, at_last = found_turn, math.min(found_at_last, current)
     end
   end
@@ -43,7 +46,8 @@ local function give_back(key, ticket)
   if ends + grace <= clock then
     call('DEL', key)
   elseif turn > passed then
-    call('SET', key, struct.pack('<ddddd', turn, current, previous, passed, at_last), 'PX', ttl_of(ends))
+    local packed = struct.pack('<ddddd', turn, current, previous, passed, at_last)
+    call('SET', key, packed, 'PX', ttl_of(ends))
   else
     call('SET', key, struct.pack('<ddd', start, current, previous), 'PX', ttl_of(ends))
   end

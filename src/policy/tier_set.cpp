@@ -30,7 +30,8 @@ decision record(const tier<State>& t, moment now) {
 
 /// What the request leaves behind in the first buckets.
 template <class State>
-void append_buckets(receipt& to, std::span<const tier<State>> tiers, std::span<const decision> each) {
+void append_buckets(receipt& to, std::span<const tier<State>> tiers,
+                    std::span<const decision> each) {
   std::size_t bucket = 0;
   to.buckets = {};
   for (std::size_t i = 0; i < tiers.size() && bucket < to.buckets.size(); ++i) {
@@ -97,8 +98,8 @@ decision combined(std::span<const decision> of) noexcept {
   return result;
 }
 
-/// When a request goes out that all of these let in. If it is one of several leaky buckets that delays it,
-/// the others have to count it from then on; else 0.
+/// When a request goes out that all of these let in. If it is one of several leaky buckets that
+/// delays it, the others have to count it from then on; else 0.
 template <class State>
 instant common_start(std::span<const tier<State>> tiers, std::span<const decision> each) {
   instant start = 0;
@@ -149,7 +150,8 @@ bool can_book(const kernel& k) noexcept {
   return std::visit([](const auto& one) { return one.can_book; }, k);
 }
 
-/// The first time at which one of them would let it go, without a delay. It begins with what that says now.
+/// The first time at which one of them would let it go, without a delay. It begins with what that
+/// says now.
 template <class State>
 instant own_turn(const tier<State>& t, instant now, decision d) {
   instant turn = now;
@@ -164,7 +166,8 @@ instant own_turn(const tier<State>& t, instant now, decision d) {
   return turn;
 }
 
-/// As fetch_all(), for one whose turn has not come: whoever would only delay it refuses, too. So `tier` is the last to let it go.
+/// As fetch_all(), for one whose turn has not come: whoever would only delay it refuses, too. So
+/// `tier` is the last to let it go.
 template <class State>
 decision refusal_of_turn(std::span<const tier<State>> tiers, instant now) {
   std::array<decision, max_tiers> each;

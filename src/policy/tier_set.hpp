@@ -15,7 +15,8 @@ using any_replay = std::variant<meter::replay, fixed_window::replay, sliding_win
 /// The most keys that one check may touch.
 inline constexpr std::size_t max_tiers = 16;
 
-/// One of several kernels that are asked together. `State` is any_state or any_replay, and holds what fits the kernel.
+/// One of several kernels that are asked together. `State` is any_state or any_replay, and holds
+/// what fits the kernel.
 template <class State>
 struct tier {
   const kernel* rules;
@@ -23,12 +24,14 @@ struct tier {
   units cost;
 };
 
-/// What several decisions come to. All allowed: the one with the least left, and the longest delay. Else the one that
-/// refuses longest, and its place in `tier` (of one alone: -1). `of` holds at least one.
+/// What several decisions come to. All allowed: the one with the least left, and the longest delay.
+/// Else the one that refuses longest, and its place in `tier` (of one alone: -1). `of` holds at
+/// least one.
 decision combined(std::span<const decision> of) noexcept;
 
-/// Counts in all of them, at one instant of the clock, if all allow it; else in none. None may count what it refuses. At most max_tiers.
-/// A hold follows the tiers of its limiter, takes no place among them, and refuses in the name of the last.
+/// Counts in all of them, at one instant of the clock, if all allow it; else in none. None may
+/// count what it refuses. At most max_tiers. A hold follows the tiers of its limiter, takes no
+/// place among them, and refuses in the name of the last.
 template <class State>
 decision record_all(std::span<const tier<State>> tiers, moment now);
 
@@ -38,9 +41,9 @@ decision fetch_all(std::span<const tier<State>> tiers, moment now);
 /// Whether a turn can be booked in it ahead of time.
 bool can_book(const kernel& k) noexcept;
 
-/// Counts a request in all of them at its turn, if that is not after now + max_wait; else in none. The turn is the first time
-/// at which all of the tiers allow it, and none asks for a delay. `delay` is the time until then. If refused, `retry_after`
-/// is when the same would be booked.
+/// Counts a request in all of them at its turn, if that is not after now + max_wait; else in none.
+/// The turn is the first time at which all of the tiers allow it, and none asks for a delay.
+/// `delay` is the time until then. If refused, `retry_after` is when the same would be booked.
 template <class State>
 decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait,
                   std::vector<std::int64_t>* found = nullptr);
@@ -67,7 +70,8 @@ struct tickets {
 
 tickets tickets_of(const decision& d, std::vector<std::int64_t> found = {});
 
-/// Calls f(kernel, ticket), the kernel being of its own type, for each of `kernels`. `kernel_of` gives a kernel.
+/// Calls f(kernel, ticket), the kernel being of its own type, for each of `kernels`. `kernel_of`
+/// gives a kernel.
 template <class Range, class Projection, class F>
 void each_ticket(const tickets& all, const Range& kernels, Projection&& kernel_of, F&& f) {
   std::span<const std::int64_t> found(all.found);
@@ -93,7 +97,8 @@ void each_ticket(const tickets& all, const Range& kernels, Projection&& kernel_o
 /// The states, as the kernels' scripts would reply with them. Zeros of a kernel that does not tell.
 std::vector<std::int64_t> found_in(std::span<const tier<any_state>> tiers, instant clock);
 
-/// What is done to a counted request at one of its tiers. policy/lua/settle.lua has the same numbers.
+/// What is done to a counted request at one of its tiers. policy/lua/settle.lua has the same
+/// numbers.
 enum class settle_act : std::int64_t { look = 0, give_back = 1, charge = 2, lower = 3 };
 
 /// What settle_all() does with that as a tier's cost.
@@ -109,7 +114,8 @@ void settle_all(std::span<const tier<any_state>> tiers, instant clock, const tic
 /// Counts as much in each as leaves no more than its tier's cost.
 void lower_all(std::span<const tier<any_state>> tiers, instant clock);
 
-/// The answer to who settles: `done` says whether this was the first time, and the rest how things stand.
+/// The answer to who settles: `done` says whether this was the first time, and the rest how things
+/// stand.
 template <class State>
 decision settled(std::span<const tier<State>> tiers, instant clock, bool done);
 

@@ -6,14 +6,18 @@
 
 namespace weir::net {
 
-/// Pauses between attempts: uniformly random between zero and a ceiling that doubles ("full jitter", M. Brooker, AWS
-/// Architecture Blog, 2015), so that clients which lost their server together do not come back together.
+/// Pauses between attempts: uniformly random between zero and a ceiling that doubles ("full
+/// jitter", M. Brooker, AWS Architecture Blog, 2015), so that clients which lost their server
+/// together do not come back together.
 class backoff {
  public:
   using duration = std::chrono::microseconds;
 
   backoff(duration min, duration max, std::uint32_t seed)
-      : min_(std::max(min, duration{1})), max_(std::max(max, min_)), ceiling_(min_), random_(seed) {}
+      : min_(std::max(min, duration{1})),
+        max_(std::max(max, min_)),
+        ceiling_(min_),
+        random_(seed) {}
 
   duration next() {
     const duration ceiling = ceiling_;

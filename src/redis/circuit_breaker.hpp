@@ -6,10 +6,12 @@
 
 namespace weir::net {
 
-/// Leaves a store alone that fails again and again (M. Nygard, Release It!, 2007): after `failures` in a row, in which it
-/// had `patience` to answer, the circuit opens and nothing is let through; then one probe per `pause`. A success closes it.
+/// Leaves a store alone that fails again and again (M. Nygard, Release It!, 2007): after `failures`
+/// in a row, in which it had `patience` to answer, the circuit opens and nothing is let through;
+/// then one probe per `pause`. A success closes it.
 ///
-/// Without the patience, a burst of calls with a deadline shorter than the way to the server and back would shut out all.
+/// Without the patience, a burst of calls with a deadline shorter than the way to the server and
+/// back would shut out all.
 class circuit_breaker {
  public:
   using time = std::chrono::steady_clock::time_point;

@@ -136,7 +136,8 @@ std::size_t coalescer::open_call(const check& c) {
   return calls_.size() - 1;
 }
 
-/// The open call of the check's group, unless that comes before `not_before`: the key's earlier checks go first.
+/// The open call of the check's group, unless that comes before `not_before`: the key's earlier
+/// checks go first.
 std::size_t coalescer::call_for(const check& c, std::size_t not_before) {
   if (script_call::settles(purpose_of(c.kind)))
     return open_call(c);  // its script takes one subject

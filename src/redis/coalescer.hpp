@@ -7,16 +7,17 @@
 
 namespace weir::redis {
 
-/// Packs the checks that leave in one write into as few calls as keep their order: checks of one key and cost become one
-/// key with a count; keys of one limiter and cost share a call. Joint checks likewise, where all their limiters, subjects
-/// and costs are the same. Checks of one key are never reordered.
+/// Packs the checks that leave in one write into as few calls as keep their order: checks of one
+/// key and cost become one key with a count; keys of one limiter and cost share a call. Joint
+/// checks likewise, where all their limiters, subjects and costs are the same. Checks of one key
+/// are never reordered.
 class coalescer {
  public:
   explicit coalescer(std::size_t max_keys_per_call) : max_keys_(max_keys_per_call) {}
 
-  /// At most so many keys leave in one write, or one call's worth if that is more; each turn counts as one, since the
-  /// script looks for it by itself. A server works while the next write is prepared; given everything at once, it waits for
-  /// its clients while they wait for it.
+  /// At most so many keys leave in one write, or one call's worth if that is more; each turn counts
+  /// as one, since the script looks for it by itself. A server works while the next write is
+  /// prepared; given everything at once, it waits for its clients while they wait for it.
   static constexpr std::size_t max_keys_per_write = 256;
 
   /// How much of a line may leave.

@@ -93,7 +93,8 @@ void connection_core::start_opening(time now) {
 void connection_core::opened(error e, time now) {
   opening_ = false;
   if (state_ != state::opening) {  // given up meanwhile
-    // Silence may also be that of a server which is stuck: the callers go on waiting, and are told in the end.
+    // Silence may also be that of a server which is stuck: the callers go on waiting, and are told
+    // in the end.
     if (e != error{}) pipeline_.suspect(e);
     return gone(now);
   }
@@ -126,7 +127,8 @@ void connection_core::received(bool ok, std::size_t bytes, time now, error why) 
   if (state_ == state::draining) return gone(now);
   if (!ok) {
     if (state_ != state::greeting) return ended();
-    // A server at its maxclients says so and hangs up. One that expects TLS, or a proxy that reaches none, just hangs up.
+    // A server at its maxclients says so and hangs up. One that expects TLS, or a proxy that
+    // reaches none, just hangs up.
     return lost(why, heard_ ? handshake_->failure() : error::closed_by_peer);
   }
   reader_.commit(bytes);
@@ -152,7 +154,8 @@ void connection_core::received(bool ok, std::size_t bytes, time now, error why) 
       watch(now);
       break;
     }
-    // Whatever this is, nothing of the callers' was sent to it: they wait on, as for a server that is not there.
+    // Whatever this is, nothing of the callers' was sent to it: they wait on, as for a server that
+    // is not there.
     if (ec) return lost(error::outcome_unknown, error::not_redis);
     if (state_ != state::ready) return;
   }
@@ -189,8 +192,8 @@ void connection_core::written(bool ok, std::size_t bytes, time now) {
   pipeline_.write_done();
 }
 
-/// Gives the connection up. In the greeting, the reason is the server's own answer, and the suspicion is for those who
-/// wait in vain for a better one.
+/// Gives the connection up. In the greeting, the reason is the server's own answer, and the
+/// suspicion is for those who wait in vain for a better one.
 void connection_core::lost(error reason, error suspicion) {
   pipeline_.suspect(suspicion);
   reason_ = reason;
@@ -200,7 +203,8 @@ void connection_core::lost(error reason, error suspicion) {
   alarm_ = time::max();
 }
 
-/// The other side has ended the connection. One that served may have restarted: it is the first to be asked again.
+/// The other side has ended the connection. One that served may have restarted: it is the first to
+/// be asked again.
 void connection_core::ended() {
   lost(error::outcome_unknown, was_ready_ ? error{} : error::closed_by_peer);
   if (was_ready_) turned_away_ = !pipeline_.has_served();

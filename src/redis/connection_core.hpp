@@ -19,10 +19,11 @@ namespace weir::net {
 ///
 ///     pausing --> opening --> greeting --> ready --> draining --> pausing ...
 ///
-/// It decides when to open, what to write, when to read, when to give up, and how long to pause. Whoever drives it asks
-/// next() after every event, starts what it names, and reports each thing it started exactly once: opened(), written(),
-/// received(). At most one of each is under way. A connection is given up only when all of them have come back
-/// (draining): so what a write has sent is known, and nothing late can meet the next connection.
+/// It decides when to open, what to write, when to read, when to give up, and how long to pause.
+/// Whoever drives it asks next() after every event, starts what it names, and reports each thing it
+/// started exactly once: opened(), written(), received(). At most one of each is under way. A
+/// connection is given up only when all of them have come back (draining): so what a write has sent
+/// is known, and nothing late can meet the next connection.
 class connection_core {
  public:
   using time = pipeline::time;
@@ -39,7 +40,8 @@ class connection_core {
   /// What the driver has to start now.
   struct actions {
     bool open = false;
-    bool elsewhere = false;  ///< open at another address, if the name has several: the one before has not served
+    /// Open at another address, if the name has several: the one before has not served.
+    bool elsewhere = false;
     bool read = false;       ///< into room()
     bool close = false;      ///< ends what is under way; comes with nothing else
     std::string_view write;  ///< if not empty; valid until written()
@@ -52,9 +54,8 @@ class connection_core {
   void cancel(detail::check& c, detail::cancel_scope scope) { pipeline_.cancel(c, scope); }
   detail::check_list take_done() { return pipeline_.take_done(); }
   detail::check_list abandon();
-  /// See store::close(). What gives back is waited for until `timeout` has passed; after the next call, no longer than it
-  /// takes.
-  /// False if it was closed before.
+  /// See store::close(). What gives back is waited for until `timeout` has passed; after the next
+  /// call, no longer than it takes. False if it was closed before.
   bool close(time now);
   void stop_when_idle() noexcept { may_stop_ = true; }
   /// Closed, and not stopped yet.
@@ -65,13 +66,14 @@ class connection_core {
   /// Whether next() would name anything; cheap.
   bool has_actions() const noexcept;
 
-  /// A zero error: there is a connection. tls_failed is what the callers are told until there is one. Others (closed_by_peer,
-  /// host_not_found, connection_refused, host_unreachable) may change at any time: a caller is told at its deadline. After
-  /// a close: how far the attempt had come; tls_failed if the server had not finished the TLS handshake.
+  /// A zero error: there is a connection. tls_failed is what the callers are told until there is
+  /// one. Others (closed_by_peer, host_not_found, connection_refused, host_unreachable) may change
+  /// at any time: a caller is told at its deadline. After a close: how far the attempt had come;
+  /// tls_failed if the server had not finished the TLS handshake.
   void opened(error e, time now);
   std::span<char> room() { return reader_.prepare(read_size); }
-  /// `why`, if not ok: tls_failed for a refusal in TLS, which a server may utter after the handshake, as it looks at the
-  /// client's certificate.
+  /// `why`, if not ok: tls_failed for a refusal in TLS, which a server may utter after the
+  /// handshake, as it looks at the client's certificate.
   void received(bool ok, std::size_t bytes, time now, error why = error::outcome_unknown);
   /// `bytes`: how many were passed on, also when it failed.
   void written(bool ok, std::size_t bytes, time now);
@@ -105,8 +107,9 @@ class connection_core {
   redis::reply_reader reader_;
 
   state state_ = state::pausing;
-  time alarm_ = time::min();  // pausing: the next attempt; opening, greeting: the limit; ready: the next look
-  time greeted_{};            // greeting: when the last of it was written
+  // Pausing: the next attempt; opening, greeting: the limit; ready: the next look
+  time alarm_ = time::min();
+  time greeted_{};        // greeting: when the last of it was written
   time last_answer_{};    // ready: when a whole reply came last that was due
   time waiting_since_{};  // ready: since when a reply has been due without a break
   error reason_{};        // draining: what the callers are told
@@ -120,7 +123,8 @@ class connection_core {
   bool reading_ = false;
   bool writing_ = false;
   bool was_ready_ = false;
-  bool turned_away_ = false;  // by an address that has not served, or broke: it is another one's turn
+  // By an address that has not served, or broke: it is another one's turn
+  bool turned_away_ = false;
   bool closed_ = false;
   bool may_stop_ = false;
   bool stopping_ = false;

@@ -9,10 +9,12 @@
 
 namespace weir::net {
 
-/// The deadlines of all pending checks, for one timer. Adding and removing cost a pointer or two; looking for the next
-/// deadline scans the wheel, which happens when the timer fires, not per check.
+/// The deadlines of all pending checks, for one timer. Adding and removing cost a pointer or two;
+/// looking for the next deadline scans the wheel, which happens when the timer fires, not per
+/// check.
 ///
-/// Hashed timing wheel (Varghese and Lauck 1987, scheme 6): a deadline beyond one turn waits in its slot for further turns.
+/// Hashed timing wheel (Varghese and Lauck 1987, scheme 6): a deadline beyond one turn waits in its
+/// slot for further turns.
 class deadline_wheel {
  public:
   using time = std::chrono::steady_clock::time_point;
@@ -64,7 +66,8 @@ class deadline_wheel {
   }
   std::size_t slot_of(time t) const noexcept { return index(tick_of(t)); }
 
-  /// The earliest deadline in the first slot that is due within a turn; the end of the turn if there are only later ones.
+  /// The earliest deadline in the first slot that is due within a turn; the end of the turn if
+  /// there are only later ones.
   time find_next(time now) const noexcept {
     const std::int64_t first = tick_of(now);
     bool later = false;

@@ -6,7 +6,8 @@
 namespace weir::redis {
 namespace {
 
-/// Asks for all of them: a sha is 40 bytes, and which of them this process will use is not known yet.
+/// Asks for all of them: a sha is 40 bytes, and which of them this process will use is not known
+/// yet.
 void write_exists(std::string& out) {
   command_writer writer(out);
   writer.begin(2 + script_count).arg("SCRIPT").arg("EXISTS");
@@ -31,8 +32,9 @@ handshake::handshake(const redis_options& options) : options_(options) { begin(r
 
 const std::string& handshake::output() const { return outputs_[static_cast<std::size_t>(round_)]; }
 
-/// The question for the scripts has a round of its own behind the login, also where no password is set: a server that
-/// wants one takes no more than 10 words at a time from a client that has not logged in, and would hang up.
+/// The question for the scripts has a round of its own behind the login, also where no password is
+/// set: a server that wants one takes no more than 10 words at a time from a client that has not
+/// logged in, and would hang up.
 void handshake::begin(round r) {
   round_ = r;
   expected_ = 0;
@@ -81,7 +83,8 @@ void handshake::begin(round r) {
   expected_ += courtesy_count;
 }
 
-/// Without the permission to ask, NOSCRIPT will tell. A reply of another shape says nothing: then all are loaded.
+/// Without the permission to ask, NOSCRIPT will tell. A reply of another shape says nothing: then
+/// all are loaded.
 bool handshake::read_known_scripts(const reply_view& reply) {
   known_scripts_.reset();
   if (reply.is_error()) {
@@ -109,7 +112,8 @@ handshake::step handshake::on_reply(const reply_view& reply) {
   if (reply.is_error() && !hello_unknown_ && !is_courtesy) {
     const std::string_view text = reply.root().text;
     error e = classify_error(text);
-    // A number beyond 2^31, or a server that has one database only: said in words that mean other things elsewhere.
+    // A number beyond 2^31, or a server that has one database only: said in words that mean other
+    // things elsewhere.
     if (is_select && e == error::server_error) e = error::invalid_database;
     if (is_hello && (text.starts_with("NOPROTO") || text.starts_with("ERR unknown command"))) {
       // The rest of this round may fail for want of AUTH: it does not count.

@@ -10,13 +10,15 @@
 
 namespace weir::redis {
 
-/// What is said on a new connection before anything else, a pipeline a round: HELLO 3 with AUTH and SETNAME, SELECT,
-/// CLIENT SETINFO (whose refusal does not matter); the same in RESP2 for a server or proxy that does not know HELLO; and
-/// SCRIPT EXISTS. The scripts themselves are loaded by the first calls that need them: a fleet that reconnects would send
-/// the server a hundred kilobytes for each client otherwise.
+/// What is said on a new connection before anything else, a pipeline a round: HELLO 3 with AUTH and
+/// SETNAME, SELECT, CLIENT SETINFO (whose refusal does not matter); the same in RESP2 for a server
+/// or proxy that does not know HELLO; and SCRIPT EXISTS. The scripts themselves are loaded by the
+/// first calls that need them: a fleet that reconnects would send the server a hundred kilobytes
+/// for each client otherwise.
 ///
-/// No sockets: write output(), then feed the replies until it is no longer `going`; after `again`, write the new output().
-/// The output of each round stays where it is until the end: the replies may come before its write is done.
+/// No sockets: write output(), then feed the replies until it is no longer `going`; after `again`,
+/// write the new output(). The output of each round stays where it is until the end: the replies
+/// may come before its write is done.
 class handshake {
  public:
   enum class step { going, again, done, failed };

@@ -21,7 +21,8 @@ constexpr std::size_t large_buffer = 1024 * 1024;
 constexpr std::chrono::hours max_timeout{24};  // far from where time points overflow
 const std::string nothing;
 
-/// What a check counts for in the bound on the line: long subjects are a matter of memory, not of number.
+/// What a check counts for in the bound on the line: long subjects are a matter of memory, not of
+/// number.
 std::size_t weight_of(const check& c) {
   constexpr std::size_t unit = 1024;
   std::size_t bytes = c.subject.view().size();
@@ -193,7 +194,8 @@ void pipeline::stage_ping(time now) {
   ping_wanted_ = false;
 }
 
-/// In the same write as the call that needs it, and right before it: nothing that waits is overtaken.
+/// In the same write as the call that needs it, and right before it: nothing that waits is
+/// overtaken.
 void pipeline::stage_load(std::size_t script, time now) {
   if (known_scripts_[script] || now < no_loads_before_) return;
   redis::write_load(out_, script);
@@ -295,7 +297,8 @@ void pipeline::heard(const redis::script_call& c, time now) {
   breaker_.succeeded();
 }
 
-/// False if it cannot be the reply to this call. Then nobody knows whose it is, nor whose the next ones are.
+/// False if it cannot be the reply to this call. Then nobody knows whose it is, nor whose the next
+/// ones are.
 bool pipeline::answer(redis::script_call& c, const redis::reply_view& reply, time now) {
   heard(c, now);
   error e = redis::read_reply(c, reply, numbers_);
@@ -316,7 +319,8 @@ bool pipeline::answer(redis::script_call& c, const redis::reply_view& reply, tim
     case error::read_only:
     case error::server_loading:
     case error::server_busy:
-      // Nothing ran. Patience, within each check's deadline: with the next connection, or this one after a while.
+      // Nothing ran. Patience, within each check's deadline: with the next connection, or this one
+      // after a while.
       if (e == error::read_only) {
         unwelcome_ = true;
       } else {

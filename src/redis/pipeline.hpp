@@ -21,15 +21,17 @@ namespace weir::net {
 ///
 ///     waiting --> staged --> written --> done        submit, next_write, write_done, consume
 ///
-/// waiting: in line. staged: encoded in the write under way. written: sent, a reply is due. Deadlines and cancellation take
-/// a check out at any stage; a reply's place stays, so that later replies still reach their own callers. A check whose script
-/// certainly did not run (no such script, the server is loading or busy, the write was cut short) goes back to waiting.
+/// waiting: in line. staged: encoded in the write under way. written: sent, a reply is due.
+/// Deadlines and cancellation take a check out at any stage; a reply's place stays, so that later
+/// replies still reach their own callers. A check whose script certainly did not run (no such
+/// script, the server is loading or busy, the write was cut short) goes back to waiting.
 ///
 /// Under way is no more than the server answers soon, and a check whose answer would most likely
-/// come after its deadline is not sent: send_window. One call at least is under way while any waits.
+/// come after its deadline is not sent: send_window. One call at least is under way while any
+/// waits.
 ///
-/// Whoever drives it does the I/O, passes the time, serialises the calls, and hands the checks of take_done() to their
-/// callers.
+/// Whoever drives it does the I/O, passes the time, serialises the calls, and hands the checks of
+/// take_done() to their callers.
 class pipeline {
  public:
   using time = std::chrono::steady_clock::time_point;
@@ -66,29 +68,32 @@ class pipeline {
   void connected(const redis::script_set& known = redis::script_set().set(),
                  std::chrono::microseconds round_trip = {});
 
-  /// The connection is gone, or one could not be made. Of the write under way, `sent` bytes had been passed on. What was
-  /// sent fails with outcome_unknown (protocol_error if that was the reason); the rest waits for the next connection.
+  /// The connection is gone, or one could not be made. Of the write under way, `sent` bytes had
+  /// been passed on. What was sent fails with outcome_unknown (protocol_error if that was the
+  /// reason); the rest waits for the next connection.
   void disconnected(error reason, std::size_t sent, time now);
 
-  /// No connection for a reason that waiting will not mend, such as a wrong password: what waits, and what comes until
-  /// the next connected(), fails with it.
+  /// No connection for a reason that waiting will not mend, such as a wrong password: what waits,
+  /// and what comes until the next connected(), fails with it.
   void refused(error reason);
 
-  /// What the last attempt to connect met: until connected(), a check is told so at its deadline instead of timed_out.
-  /// Zero: nothing is known.
+  /// What the last attempt to connect met: until connected(), a check is told so at its deadline
+  /// instead of timed_out. Zero: nothing is known.
   void suspect(error why) noexcept { suspicion_ = why; }
 
-  /// Encodes what waits, up to as much as one write should carry; `now` becomes its time of sending.
-  /// Empty if there is nothing to write, or no connection, or a write under way, or enough is under
-  /// way. The bytes stay valid until write_done() or disconnected().
+  /// Encodes what waits, up to as much as one write should carry; `now` becomes its time of
+  /// sending. Empty if there is nothing to write, or no connection, or a write under way, or enough
+  /// is under way. The bytes stay valid until write_done() or disconnected().
   const std::string& next_write(time now = {});
   void write_done();
 
   enum class stream_state : std::uint8_t {
     good,
-    broken,     ///< not RESP, or a reply that nobody asked for, or not the one that is due
-    unwelcome,  ///< the server will not serve this connection (a replica, a lost login), and no reply is due: make a new
-                ///< one; nothing has been written since it said so
+    broken,  ///< not RESP, or a reply that nobody asked for, or not the one that is due
+    /// The server will not serve this connection (a replica, a lost login), and no reply is due:
+    /// make a new.
+    unwelcome,
+    ///< one; nothing has been written since it said so
   };
 
   /// Answers checks from the replies the reader holds.
@@ -100,8 +105,9 @@ class pipeline {
   /// Has the next write ask for a sign of life.
   void ping() { ping_wanted_ = true; }
 
-  /// Ends every check, now and later: with store_closed, or outcome_unknown if it was sent. Until end(), it still takes
-  /// what gives back, and waits for the answers to that and for turns that were asked for.
+  /// Ends every check, now and later: with store_closed, or outcome_unknown if it was sent. Until
+  /// end(), it still takes what gives back, and waits for the answers to that and for turns that
+  /// were asked for.
   void close();
   void end();
   /// No check is pending, and none is done that take_done() has not handed over.
@@ -162,9 +168,10 @@ class pipeline {
 
   detail::check_list urgent_;  // renewals and leaves: go before all others
   detail::check_list waiting_;
-  detail::check_list again_;              // not run when sent before: go first
-  detail::check_list passed_over_;        // too late to be answered: never sent
-  std::deque<redis::script_call> calls_;  // staged and written, oldest first; one reply is due for each
+  detail::check_list again_;        // not run when sent before: go first
+  detail::check_list passed_over_;  // too late to be answered: never sent
+  // Staged and written, oldest first; one reply is due for each
+  std::deque<redis::script_call> calls_;
   std::size_t staged_ = 0;  // the last so many of calls_ (a ping aside) are in the write under way
   detail::check_list done_;
 
@@ -183,9 +190,10 @@ class pipeline {
   bool ping_wanted_ = false;
   bool unwelcome_ = false;
   bool served_ = false;
-  time held_until_ = time::max();  // not max: the server asked for patience, nothing is written before
-  error suspicion_{};              // not zero: said in place of timed_out
-  error refusal_{};                // not zero: checks are turned away with it
+  // Not max: the server asked for patience, nothing is written before
+  time held_until_ = time::max();
+  error suspicion_{};  // not zero: said in place of timed_out
+  error refusal_{};    // not zero: checks are turned away with it
   bool closed_ = false;
   bool ended_ = false;
 };

@@ -1,4 +1,5 @@
-// The reader's memory: the bytes not read yet, the values of a half-read reply, and when they are given back.
+// The reader's memory: the bytes not read yet, the values of a half-read reply, and when they are
+// given back.
 #include <algorithm>
 #include <cassert>
 #include <cstring>

@@ -307,8 +307,9 @@ error read_reply(script_call& c, const reply_view& reply, std::vector<std::int64
     return reply.root().type == reply_type::integer ? error{} : error::protocol_error;
   }
   const bool understood = c.settles() ? read_settlement(c, reply, scratch)
-                          : c.what == script_call::purpose::acquire ? read_turns(c, reply, scratch)
-                                                                    : read_states(c, reply, scratch);
+                          : c.what == script_call::purpose::acquire
+                              ? read_turns(c, reply, scratch)
+                              : read_states(c, reply, scratch);
   return understood ? error{} : error::protocol_error;
 }
 

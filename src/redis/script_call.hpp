@@ -14,7 +14,8 @@
 
 namespace weir::redis {
 
-/// The checks of one key, or of the same keys, that travel together. They are answered one by one in order, as if each had been sent alone.
+/// The checks of one key, or of the same keys, that travel together. They are answered one by one
+/// in order, as if each had been sent alone.
 struct call_key {
   detail::check_list checks;  // a check that gives up leaves the list; its place stays counted
   std::uint32_t count = 0;
@@ -30,8 +31,9 @@ struct call_tier {
   std::int64_t cost;  // settle, give_back: as policies::settle_all
 };
 
-/// One command on the wire, and who waits for its reply: a script call for some subjects of one limiter (or one set of
-/// limiters) with one cost, a deletion of keys, or a script to load or a ping, for which nobody waits.
+/// One command on the wire, and who waits for its reply: a script call for some subjects of one
+/// limiter (or one set of limiters) with one cost, a deletion of keys, or a script to load or a
+/// ping, for which nobody waits.
 struct script_call {
   enum class purpose : std::uint8_t {
     record,
@@ -47,8 +49,8 @@ struct script_call {
   };
 
   purpose what = purpose::upkeep;
-  // Copies, not the limiters: a reply that is due must not keep them alive. A limiter holds the store, and the store ends
-  // with its last handle, also when all callers have given up.
+  // Copies, not the limiters: a reply that is due must not keep them alive. A limiter holds the
+  // store, and the store ends with its last handle, also when all callers have given up.
   boost::container::small_vector<call_tier, 1> tiers;
   std::vector<call_key> keys;
   std::size_t places = 0;          // the counts of all keys
@@ -65,7 +67,8 @@ struct script_call {
   }
   bool settles() const noexcept { return settles(what); }
 
-  /// How many keys it makes the server look at, those of upkeep aside. Each turn is looked for by itself.
+  /// How many keys it makes the server look at, those of upkeep aside. Each turn is looked for by
+  /// itself.
   std::size_t weight() const noexcept {
     return tiers.size() * (what == purpose::acquire ? places : keys.size());
   }
@@ -86,8 +89,8 @@ void write_load(std::string& out, std::size_t script);
 
 void write_ping(std::string& out);
 
-/// Fills in the answers of the checks that still wait, without unlinking them, or the error of a key's own. Returns what
-/// the server said against the call as a whole, zero for nothing.
+/// Fills in the answers of the checks that still wait, without unlinking them, or the error of a
+/// key's own. Returns what the server said against the call as a whole, zero for nothing.
 error read_reply(script_call& c, const reply_view& reply, std::vector<std::int64_t>& scratch);
 
 }  // namespace weir::redis

@@ -17,9 +17,10 @@ struct script {
   std::string sha;  // lower-case hexadecimal SHA-1, the server's name for it
 };
 
-/// One script for each kind of kernel, in the order of the variant; one of them all, for checks that touch several keys and
-/// pass or count nothing; one that books turns, and one that takes back or charges. A fixed set, whatever policies there are, so that
-/// the server's script cache does not grow with them.
+/// One script for each kind of kernel, in the order of the variant; one of them all, for checks
+/// that touch several keys and pass or count nothing; one that books turns, and one that takes back
+/// or charges. A fixed set, whatever policies there are, so that the server's script cache does not
+/// grow with them.
 inline constexpr std::size_t all_or_nothing = std::variant_size_v<policies::kernel>;
 inline constexpr std::size_t turns = all_or_nothing + 1;
 inline constexpr std::size_t settlement = turns + 1;

@@ -237,10 +237,11 @@ void acquire_queue::returns_are_sent(const core_ptr& core) {
   submit(core);
 }
 
-/// Has the store start what is to be started; but turns go back before, or whoever comes for what they leave would be booked
-/// behind them. One thread at a time does, which keeps the order; and none does it inside a start, where a store that
-/// answers at once would bring it deeper and deeper. For a while: who called acquire() has other things to do than to start
-/// what others keep bringing. Then a thread of the store's executor goes on.
+/// Has the store start what is to be started; but turns go back before, or whoever comes for what
+/// they leave would be booked behind them. One thread at a time does, which keeps the order; and
+/// none does it inside a start, where a store that answers at once would bring it deeper and
+/// deeper. For a while: who called acquire() has other things to do than to start what others keep
+/// bringing. Then a thread of the store's executor goes on.
 void acquire_queue::submit(const core_ptr& core) {
   std::vector<request_ptr> batch;
   {

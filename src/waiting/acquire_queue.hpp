@@ -15,9 +15,10 @@
 
 namespace weir::detail {
 
-/// Those who wait in acquire() of one limiter: a line for each subject that has somebody, one timer, on the store's
-/// executor, and a mutex, because callers come from any thread. No lock is held while a store is called or a handler
-/// is handed over. Asks reach the store in the order in which the lines made them.
+/// Those who wait in acquire() of one limiter: a line for each subject that has somebody, one
+/// timer, on the store's executor, and a mutex, because callers come from any thread. No lock is
+/// held while a store is called or a handler is handed over. Asks reach the store in the order in
+/// which the lines made them.
 ///
 /// It belongs to its limiter, which every caller and every request keeps alive.
 class acquire_queue final {
@@ -39,7 +40,8 @@ class acquire_queue final {
   /// Until when the subject is held back, as far as this process knows.
   time held_until(std::string_view subject) const;
 
-  /// The store is closing: ends the waiting of all, and gives their turns back. `hold` is kept until no answer is due.
+  /// The store is closing: ends the waiting of all, and gives their turns back. `hold` is kept
+  /// until no answer is due.
   void close(const core_ptr& core, std::shared_ptr<void> hold);
   /// As shutdown_listener's.
   void context_shut_down() noexcept;
@@ -72,7 +74,8 @@ class acquire_queue final {
 
   mutable std::mutex mutex_;
   // Under the mutex:
-  boost::unordered_flat_map<std::string_view, std::unique_ptr<row>> rows_;  // by the rows' own texts
+  // By the rows' own texts
+  boost::unordered_flat_map<std::string_view, std::unique_ptr<row>> rows_;
   std::set<std::pair<time, row*>> agenda_;
   boost::unordered_flat_map<std::size_t, time> pauses_;  // by the subjects' hashes
   time next_sweep_{};                                    // of pauses_, not before

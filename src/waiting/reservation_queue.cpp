@@ -11,8 +11,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// What is left of a caller's patience. Who has waited outside asks with a little less, at most a 64th of the whole, so that
-/// those who come in together ask alike, and travel together.
+/// What is left of a caller's patience. Who has waited outside asks with a little less, at most a
+/// 64th of the whole, so that those who come in together ask alike, and travel together.
 microseconds patience_left(const waiter& w, check::steady_time now) {
   const microseconds whole = w.caller->max_wait;
   const auto left = std::chrono::floor<microseconds>(w.latest - now);
@@ -129,7 +129,8 @@ void reservation_queue::fill_up(time now, orders& o) {
 void reservation_queue::leave(check& c, cancel_scope scope, time now, orders& o) {
   waiter& w = *c.place;
   if (scope == cancel_scope::only_unsent && w.asked != nullptr) {
-    // Whether it was sent, the store knows. If not, the answer is that it was cancelled. A turn is booked.
+    // Whether it was sent, the store knows. If not, the answer is that it was cancelled. A turn is
+    // booked.
     if (w.asked->is_turn) return;
     w.asked->is_unwanted = true;
     o.cancels.emplace_back(w.asked, scope);
@@ -281,7 +282,8 @@ void reservation_queue::hold(time until, time now, orders& o) {
   fill_up(now, o);
 }
 
-/// Turns that lie in a cool-down come at its end; or, if that is too late for the one who has it, are given back.
+/// Turns that lie in a cool-down come at its end; or, if that is too late for the one who has it,
+/// are given back.
 void reservation_queue::put_off(time now, orders& o) {
   while (!turns_.empty() && turns_.begin()->due() < held_until_ && now < held_until_) {
     reservation_request& turn = *turns_.begin();

@@ -14,17 +14,20 @@ struct queue_rules {
       250};  // while the store is away
 };
 
-/// The waiters of one subject of one limiter. Inside are those for whom the store is being asked and those with a turn;
-/// outside are those that found no room. Without timers, locks or a clock; what is to be done comes out as orders.
+/// The waiters of one subject of one limiter. Inside are those for whom the store is being asked
+/// and those with a turn; outside are those that found no room. Without timers, locks or a clock;
+/// what is to be done comes out as orders.
 ///
-/// A turn is asked for when a waiter comes in. Turns of one cost are the same to the store, whoever booked them: so when one
-/// comes, the first in rank has it, in exchange for its own; and when a waiter leaves, the last of them is given back. A turn
-/// that lies in a cool-down waits for its end, so that no exchange lets anybody go inside it.
+/// A turn is asked for when a waiter comes in. Turns of one cost are the same to the store, whoever
+/// booked them: so when one comes, the first in rank has it, in exchange for its own; and when a
+/// waiter leaves, the last of them is given back. A turn that lies in a cool-down waits for its
+/// end, so that no exchange lets anybody go inside it.
 ///
-/// A question that failed because the store is away is asked again for as long as its waiter has patience.
+/// A question that failed because the store is away is asked again for as long as its waiter has
+/// patience.
 ///
-/// Whoever drives it serialises the calls, calls on_time() when wakeup() says so, and answered() once for every ask that it
-/// was told to start, when the store is done with that.
+/// Whoever drives it serialises the calls, calls on_time() when wakeup() says so, and answered()
+/// once for every ask that it was told to start, when the store is done with that.
 class reservation_queue final {
  public:
   using time = check::steady_time;
@@ -45,8 +48,8 @@ class reservation_queue final {
   /// A cool-down lasts until then.
   void hold(time until, time now, orders& o);
 
-  /// The store is closing: all leave. Those inside do so together, when no answer is due: so that the last turn goes back
-  /// first. To be called again after each answer.
+  /// The store is closing: all leave. Those inside do so together, when no answer is due: so that
+  /// the last turn goes back first. To be called again after each answer.
   void close(orders& o);
 
   /// time::max() for never.

@@ -13,8 +13,8 @@ namespace weir::detail {
 
 class acquire_queue;
 
-/// A line's question to the store for a turn, on behalf of one of its waiters. Once it is answered with a turn, it stands for
-/// that turn, which may be passed on to another waiter.
+/// A line's question to the store for a turn, on behalf of one of its waiters. Once it is answered
+/// with a turn, it stands for that turn, which may be passed on to another waiter.
 class reservation_request final : public check,
                                   public std::enable_shared_from_this<reservation_request> {
  public:
@@ -86,8 +86,9 @@ struct orders {
   std::vector<std::pair<request_ptr, cancel_scope>> cancels;  // asks that nobody wants
   std::vector<request_ptr> starts;                            // in this order
   check_list told;                                            // callers who have their result
-  std::vector<std::pair<request_ptr, check*>> closing;  // turns to give back, and who is told after that
-  std::shared_ptr<void> hold;                           // let go of when all that is done
+  // Turns to give back, and who is told after that
+  std::vector<std::pair<request_ptr, check*>> closing;
+  std::shared_ptr<void> hold;  // let go of when all that is done
 };
 
 }  // namespace weir::detail

@@ -65,8 +65,8 @@ void sleepers::leave(check& c, error_code why) {
   c.answer.receipt = {};  // all of it goes back: nothing is left to settle
 }
 
-/// Its turn has come. In a cool-down that this process knows of it sleeps until the end; or is refused, if that is beyond
-/// its max_wait.
+/// Its turn has come. In a cool-down that this process knows of it sleeps until the end; or is
+/// refused, if that is beyond its max_wait.
 bool sleepers::wait_for_pause(check& c, time now) {
   time until{};
   const auto look = [&](const limiter_spec& l, std::string_view subject) {

@@ -14,16 +14,17 @@
 
 namespace weir::detail {
 
-/// Where those sleep who have a turn with several limiters at once; others sleep in a acquire_queue. Each is woken once, when
-/// the turn has come; one timer serves all of them. Who is cancelled gives the turn back. Any thread may call.
+/// Where those sleep who have a turn with several limiters at once; others sleep in a
+/// acquire_queue. Each is woken once, when the turn has come; one timer serves all of them. Who is
+/// cancelled gives the turn back. Any thread may call.
 class sleepers final : public std::enable_shared_from_this<sleepers> {
  public:
   explicit sleepers(const boost::asio::any_io_executor& executor, std::size_t most = 100'000)
       : executor_(executor), most_(most) {}
 
-  /// Takes over a check that its store is done with, and whose turn is answer.delay away from now. False if it was
-  /// cancelled meanwhile, or all seats are taken, or the store is closing and has booked nothing: then it has its error,
-  /// and is to be finished; its turn goes back.
+  /// Takes over a check that its store is done with, and whose turn is answer.delay away from now.
+  /// False if it was cancelled meanwhile, or all seats are taken, or the store is closing and has
+  /// booked nothing: then it has its error, and is to be finished; its turn goes back.
   bool seat(check& c);
 
   /// Of a check that its store is done with: here, on its way here, or on its way to its caller.

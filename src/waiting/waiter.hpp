@@ -13,9 +13,10 @@ namespace weir::detail {
 
 class reservation_request;
 
-/// Who goes first: the larger priority, and of equal ones who came first. Priorities rise with waiting, and all of them
-/// alike, so the order of two callers never changes: with an priority_aging of `a`, whoever comes with a priority of `p` is ranked as
-/// if it had come `p * a` earlier with none.
+/// Who goes first: the larger priority, and of equal ones who came first. Priorities rise with
+/// waiting, and all of them alike, so the order of two callers never changes: with an
+/// priority_aging of `a`, whoever comes with a priority of `p` is ranked as if it had come `p * a`
+/// earlier with none.
 struct rank {
   policies::wide place;   // the smaller goes first
   std::uint64_t arrival;  // no two are equal

@@ -1,4 +1,5 @@
-// Callers that leave at random under load, on a slow connection: every reply reaches its own caller, and nobody else.
+// Callers that leave at random under load, on a slow connection: every reply reaches its own
+// caller, and nobody else.
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/post.hpp>
@@ -19,7 +20,8 @@ using weir::test::random_source;
 using weir::test::run_until;
 using weir::test::way;
 
-/// Calls for each account, one after the other; each answer may be the signal for somebody else to leave.
+/// Calls for each account, one after the other; each answer may be the signal for somebody else to
+/// leave.
 struct restless {
   struct call {
     asio::cancellation_signal signal;
@@ -41,10 +43,10 @@ struct restless {
     }
     c.pending = c.sure = true;
     account& a = accounts[i];
-    a.where.record(
-        a.subject, {.cost = a.cost},
-        asio::bind_cancellation_slot(
-            c.signal.slot(), [this, i](weir::error_code ec, weir::decision d) { heard(i, ec, d); }));
+    a.where.record(a.subject, {.cost = a.cost},
+                   asio::bind_cancellation_slot(
+                       c.signal.slot(),
+                       [this, i](weir::error_code ec, weir::decision d) { heard(i, ec, d); }));
   }
 
   void heard(std::size_t i, const weir::error_code& ec, const weir::decision& d) {

@@ -1,5 +1,5 @@
-// The server's clock is set back, or wrongly ahead and back again, while it runs: that gives nothing away, and nobody stays
-// out for good.
+// The server's clock is set back, or wrongly ahead and back again, while it runs: that gives
+// nothing away, and nobody stays out for good.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <string>
@@ -22,7 +22,8 @@ using weir::test::shifted_clock;
 // Long against the time that a test takes: only the steps of the clock count.
 constexpr std::chrono::minutes span{20};
 constexpr std::int64_t limit = 8;
-// From full to where something passes again: the policy's length, and a tenth for the log's buckets.
+// From full to where something passes again: the policy's length, and a tenth for the log's
+// buckets.
 constexpr std::chrono::seconds longest_way_out = span + span / 10;
 
 /// Eight in twenty minutes.
@@ -53,12 +54,14 @@ struct fixture {
   shifted_clock clock;
   redis_server server{{.environment = clock.environment()}};
   asio::io_context io;
-  weir::store store = weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
+  weir::store store = weir::make_redis_store(io.get_executor(),
+                                             weir::test::patient_options(server));
   redis_client client{server};
 
   std::int64_t server_seconds() { return std::stoll(client.must("TIME").children.at(0).text); }
 
-  /// Puts the server's clock into the middle of an epoch-aligned span, so that borders are where the test puts them.
+  /// Puts the server's clock into the middle of an epoch-aligned span, so that borders are where
+  /// the test puts them.
   void start_in_the_middle() {
     const std::int64_t length = std::chrono::seconds(span).count();
     clock.step(std::chrono::seconds(length - server_seconds() % length + length / 2));
@@ -71,7 +74,8 @@ struct fixture {
     weir::test::run_until_complete(io, c);
     for (const auto& o : c) {
       BOOST_TEST(!o.ec.failed());
-      // Told the truth, whatever the clock: never to come back in the past, and never allowed beyond the limit.
+      // Told the truth, whatever the clock: never to come back in the past, and never allowed
+      // beyond the limit.
       BOOST_TEST((o.d.allowed || o.d.retry_after.count() > 0));
       BOOST_TEST(o.d.used <= limit);
     }
@@ -108,8 +112,9 @@ BOOST_AUTO_TEST_CASE(a_step_back_mints_nothing_and_locks_nobody_out) {
         admitted += take(l);
         BOOST_TEST(admitted <= limit);
 
-        // A clock that cannot make up its mind. Back never gives anything. Forth is time that passes, as far as anybody can
-        // know: within the policy's length it was there before, and beyond it gives what that time gives, once each.
+        // A clock that cannot make up its mind. Back never gives anything. Forth is time that
+        // passes, as far as anybody can know: within the policy's length it was there before, and
+        // beyond it gives what that time gives, once each.
         for (int i = 0; i < 20; ++i) {
           const bool forth = i % 2 == 0;
           clock.step(forth ? back : -back);
@@ -118,7 +123,8 @@ BOOST_AUTO_TEST_CASE(a_step_back_mints_nothing_and_locks_nobody_out) {
           if (back <= span) admitted += more;
         }
 
-        // From here on the time just passes. What passes with it is bounded as ever, and it flows again soon.
+        // From here on the time just passes. What passes with it is bounded as ever, and it flows
+        // again soon.
         std::chrono::seconds passed{0};
         std::chrono::seconds flows{0};
         std::int64_t later = 0;

@@ -1,5 +1,6 @@
-// A server that keeps its data, killed, ended and stopped in the middle of the load. Whatever becomes of the connection: what
-// callers were told is what the server has, and of what they were not told, any part.
+// A server that keeps its data, killed, ended and stopped in the middle of the load. Whatever
+// becomes of the connection: what callers were told is what the server has, and of what they were
+// not told, any part.
 #include <unistd.h>
 
 #include <boost/asio/as_tuple.hpp>
@@ -32,10 +33,11 @@ struct load {
       : io(f.io),
         straight(weir::test::one_limiter_of_each_kind(
             weir::make_redis_store(io.get_executor(), weir::test::patient_options(f.server)))),
-        accounts(weir::test::open_accounts(io,
-                                           weir::test::one_limiter_of_each_kind(
-                                               weir::make_redis_store(io.get_executor(), f.options)),
-                                           straight, count, "account")),
+        accounts(
+            weir::test::open_accounts(io,
+                                      weir::test::one_limiter_of_each_kind(
+                                          weir::make_redis_store(io.get_executor(), f.options)),
+                                      straight, count, "account")),
         successes(count, 0) {
     for (std::size_t i = 0; i < count; ++i) {
       ++running;
@@ -126,7 +128,8 @@ BOOST_AUTO_TEST_CASE(stopped_and_continued_in_the_middle_of_the_load) {
   BOOST_TEST(all.failures == 0u);
 }
 
-// Longer: the connection is given up, and what lies in it is run when the server wakes, unknown to those who asked.
+// Longer: the connection is given up, and what lies in it is run when the server wakes, unknown to
+// those who asked.
 BOOST_AUTO_TEST_CASE(stopped_for_longer_than_silence_is_borne) {
   options.silence_timeout = 40ms;
   options.connect_timeout = 40ms;

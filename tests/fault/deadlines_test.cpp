@@ -1,5 +1,5 @@
-// Deadlines while nothing comes back and others keep the thread busy: each call ends at its own, in their order, with the
-// error that says how far it got.
+// Deadlines while nothing comes back and others keep the thread busy: each call ends at its own, in
+// their order, with the error that says how far it got.
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/test/unit_test.hpp>
@@ -23,7 +23,8 @@ using steady = std::chrono::steady_clock;
 
 const weir::policy plenty = weir::fixed_window{.limit = weir::max_units, .window = 24h};
 
-/// A call, and the bounds within which its deadline lies: it was started between two looks at the clock.
+/// A call, and the bounds within which its deadline lies: it was started between two looks at the
+/// clock.
 struct timed_call {
   steady::time_point earliest;
   steady::time_point latest;
@@ -41,7 +42,8 @@ struct fixture : weir::test::proxied {
   /// Others, on a connection of their own, keep the thread and the server busy.
   void start_others() {
     const weir::limiter others(
-        weir::make_redis_store(io.get_executor(), weir::test::patient_options(server)), "r", plenty);
+        weir::make_redis_store(io.get_executor(), weir::test::patient_options(server)), "r",
+        plenty);
     for (int i = 0; i < 30; ++i) {
       ++running;
       asio::co_spawn(io, keep_busy(others), [this](std::exception_ptr e) {
@@ -54,25 +56,29 @@ struct fixture : weir::test::proxied {
     while (!stop) co_await l.record("busy", asio::as_tuple(asio::deferred));
   }
 
-  /// Calls with deadlines from far enough away to be sent, up to beyond one turn of the timing wheel.
+  /// Calls with deadlines from far enough away to be sent, up to beyond one turn of the timing
+  /// wheel.
   void call(const weir::limiter& l, int count, error expected) {
     for (int n = 0; n < count; ++n) {
       const std::chrono::milliseconds timeout(random.between(300, 1500));
       const std::size_t i = calls.size();
       const auto earliest = steady::now() + timeout;
-      l.record("s" + std::to_string(i), {.timeout = timeout},
-               [this, i, expected](weir::error_code ec, weir::decision) {
-                 // Where there is no connection, the last attempt may have met somebody who hung up.
-                 if ((ec != error::closed_by_peer && ec != error::host_unreachable) || accepts_calls)
-                   WEIR_TEST_ERROR(ec, expected);
-                 order.push_back(i);
-                 lateness.emplace_back(steady::now() - calls[i].earliest);
-               });
+      l.record(
+          "s" + std::to_string(i), {.timeout = timeout},
+          [this, i, expected](weir::error_code ec, weir::decision) {
+            // Where there is no connection, the last attempt may have met somebody who hung
+            // up.
+            if ((ec != error::closed_by_peer && ec != error::host_unreachable) || accepts_calls)
+              WEIR_TEST_ERROR(ec, expected);
+            order.push_back(i);
+            lateness.emplace_back(steady::now() - calls[i].earliest);
+          });
       calls.push_back({.earliest = earliest, .latest = steady::now() + timeout});
     }
   }
 
-  /// Nobody was told after one whose deadline certainly came later: the wheel tells milliseconds apart.
+  /// Nobody was told after one whose deadline certainly came later: the wheel tells milliseconds
+  /// apart.
   void check_order() {
     run_until(io, [&] { return order.size() == calls.size(); });
     auto reached = steady::time_point::min();

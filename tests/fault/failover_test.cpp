@@ -54,7 +54,8 @@ struct fixture : weir::test::proxied {
 
 BOOST_FIXTURE_TEST_SUITE(failover_suite, fixture)
 
-// What the replica had got is still counted, and what it had not got is the most by which the limit can be passed.
+// What the replica had got is still counted, and what it had not got is the most by which the limit
+// can be passed.
 BOOST_AUTO_TEST_CASE(a_replica_is_promoted) {
   const weir::limiter l(open(), "r", weir::fixed_window{.limit = limit, .window = 24h});
   std::int64_t admitted = allowed_of(l, 60);
@@ -70,7 +71,8 @@ BOOST_AUTO_TEST_CASE(a_replica_is_promoted) {
   settle();
   proxy.aim_at(replica);
 
-  // A replica will not write. It is asked again and again, on new connections, by those who have the time.
+  // A replica will not write. It is asked again and again, on new connections, by those who have
+  // the time.
   crowd patient;
   for (int i = 0; i < 200; ++i) l.record("a", patient.caller());
   run_until(io, [&] {
@@ -92,7 +94,8 @@ BOOST_AUTO_TEST_CASE(a_replica_is_promoted) {
   BOOST_TEST(fetch(l, "a").d.used == limit);
 }
 
-// The scripts of all policies say that it is a replica which refuses, each on its own way to a write.
+// The scripts of all policies say that it is a replica which refuses, each on its own way to a
+// write.
 BOOST_AUTO_TEST_CASE(calls_of_every_policy_wait_for_the_promotion) {
   std::vector<weir::limiter> all;
   const auto s = open();
@@ -144,8 +147,8 @@ BOOST_AUTO_TEST_CASE(the_address_moves_under_load) {
   BOOST_TEST(admitted <= 2 * limit);  // two servers that do not know of each other
 }
 
-// A hold of 25 ms for each refusal had ended before the next one came: the old primary was written to
-// for seconds.
+// A hold of 25 ms for each refusal had ended before the next one came: the old primary was written
+// to for seconds.
 BOOST_AUTO_TEST_CASE(a_demoted_primary_far_away_is_left_after_one_round_trip) {
   const weir::limiter l(open(), "r", weir::fixed_window{.limit = limit, .window = 24h});
   connect(l);

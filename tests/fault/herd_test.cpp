@@ -1,5 +1,6 @@
-// A fleet that loses its server's connections and comes back at once. Every client once sent all scripts, 90 KB: their buffers
-// count towards maxmemory, and with allkeys-lru they pushed the limits themselves out.
+// A fleet that loses its server's connections and comes back at once. Every client once sent all
+// scripts, 90 KB: their buffers count towards maxmemory, and with allkeys-lru they pushed the
+// limits themselves out.
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <deque>
@@ -88,7 +89,8 @@ BOOST_AUTO_TEST_CASE(a_fleet_that_reconnects_at_once_evicts_no_limit) {
   call_until_all_succeed();
   const std::int64_t sent = info("total_net_input_bytes") - before;
 
-  BOOST_TEST(info("total_connections_received") - connections == static_cast<std::int64_t>(clients));
+  BOOST_TEST(info("total_connections_received") - connections ==
+             static_cast<std::int64_t>(clients));
   BOOST_TEST_MESSAGE("each client sent " << sent / static_cast<std::int64_t>(clients) << " bytes; "
                                          << info("evicted_keys") << " of " << keys
                                          << " keys were evicted");

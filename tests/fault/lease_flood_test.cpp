@@ -31,8 +31,8 @@ BOOST_AUTO_TEST_CASE(no_lease_lapses_behind_twenty_thousand_callers) {
   asio::io_context io;
   const auto store = weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
 
-  // A check is so much work that the line of these callers is longer than a lease, on a fast machine
-  // too: who waits in it is late.
+  // A check is so much work that the line of these callers is longer than a lease, on a fast
+  // machine too: who waits in it is late.
   const weir::limiter ordinary(
       store, "r", weir::tiers{day(1), day(2), day(3), day(4), day(5), day(6), day(7), day(8)});
   std::size_t answered = 0, pending = 0;
@@ -63,7 +63,8 @@ BOOST_AUTO_TEST_CASE(no_lease_lapses_behind_twenty_thousand_callers) {
   };
   for (std::size_t i = 0; i < callers; ++i) call(i);
 
-  // A renewal moves the lease's end by its length at the most: so each is renewed ten times or more.
+  // A renewal moves the lease's end by its length at the most: so each is renewed ten times or
+  // more.
   const double end = lapses() + 10 * std::chrono::duration<double, std::micro>(length).count();
   asio::steady_timer pause(io);
   while (lost() == 0 && lapses() < end) {

@@ -10,8 +10,8 @@
 
 namespace weir::test {
 
-/// A limiter of each kind of script, on which counts of up to a hundred thousand do not move by themselves during a test:
-/// in a day each frees a few units at most, or none.
+/// A limiter of each kind of script, on which counts of up to a hundred thousand do not move by
+/// themselves during a test: in a day each frees a few units at most, or none.
 inline std::vector<limiter> one_limiter_of_each_kind(const store& s) {
   using namespace std::chrono_literals;
   std::vector<limiter> all;
@@ -22,7 +22,8 @@ inline std::vector<limiter> one_limiter_of_each_kind(const store& s) {
   return all;
 }
 
-/// A subject with a count that no other subject comes near: a decision that was meant for another shows by its number.
+/// A subject with a count that no other subject comes near: a decision that was meant for another
+/// shows by its number.
 struct account {
   limiter where;
   std::string subject;
@@ -47,10 +48,11 @@ struct account {
   }
 };
 
-/// Up to 60 accounts for calls on `limiters`, spread over costs too, so that some share a script call and some do not. Each
-/// begins 1500 units after the one before it; `straight`, the same limiters on a store that nothing disturbs, counts it
-/// up to there.
-inline std::vector<account> open_accounts(asio::io_context& io, const std::vector<limiter>& limiters,
+/// Up to 60 accounts for calls on `limiters`, spread over costs too, so that some share a script
+/// call and some do not. Each begins 1500 units after the one before it; `straight`, the same
+/// limiters on a store that nothing disturbs, counts it up to there.
+inline std::vector<account> open_accounts(asio::io_context& io,
+                                          const std::vector<limiter>& limiters,
                                           const std::vector<limiter>& straight, std::size_t count,
                                           const std::string& name) {
   std::vector<account> all;
@@ -69,7 +71,8 @@ inline std::vector<account> open_accounts(asio::io_context& io, const std::vecto
   return all;
 }
 
-/// What the server has counted for each is what its callers were told, and of the calls without an answer any part.
+/// What the server has counted for each is what its callers were told, and of the calls without an
+/// answer any part.
 inline void check_in_the_end(asio::io_context& io, const std::vector<account>& accounts,
                              const std::vector<limiter>& straight) {
   crowd c;

@@ -1,4 +1,5 @@
-// The link between a service and its server: cut at any byte, dead without a word, stuck in one direction.
+// The link between a service and its server: cut at any byte, dead without a word, stuck in one
+// direction.
 #include <boost/test/unit_test.hpp>
 #include <string>
 
@@ -31,8 +32,8 @@ struct fixture : weir::test::proxied {
 
 BOOST_FIXTURE_TEST_SUITE(links_suite, fixture)
 
-// Wherever a request or its reply is cut: no call is repeated, none is lost without a word, and what was told is what the
-// server has counted.
+// Wherever a request or its reply is cut: no call is repeated, none is lost without a word, and
+// what was told is what the server has counted.
 BOOST_AUTO_TEST_CASE(a_connection_cut_at_any_byte) {
   const auto l = connected();
   const weir::limiter straight(
@@ -128,7 +129,8 @@ BOOST_AUTO_TEST_CASE(a_slow_link_is_not_given_up) {
   BOOST_TEST(proxy.counts().accepted == 1u);
 }
 
-// The server takes nothing more, and yet what it answers is heard: a write that is stuck holds up no reply.
+// The server takes nothing more, and yet what it answers is heard: a write that is stuck holds up
+// no reply.
 BOOST_AUTO_TEST_CASE(replies_are_read_while_a_write_is_stuck) {
   // As many and as long replies as may be under way: one read does not take them all.
   options.max_keys_per_call = 1;
@@ -170,7 +172,8 @@ BOOST_AUTO_TEST_CASE(bytes_in_between_reach_no_caller) {
         record_until_it_succeeds(l, "between");
         const std::size_t before = proxy.counts().all_faults();
         proxy.strike({.what = what, .after = byte});
-        // In calls of their own, each with a number that tells it: the third digit is the subject's.
+        // In calls of their own, each with a number that tells it: the third digit is the
+        // subject's.
         crowd c;
         const std::string round = to_string(what) + std::to_string(byte);
         for (int i = 1; i <= 5; ++i)

@@ -48,7 +48,8 @@ struct proxied {
   }
   void connect(const limiter& l) { BOOST_TEST(!fetch(l, "connected?").ec.failed()); }
 
-  /// For what only a server knows, and nobody tells: asked again and again, while everything else goes on.
+  /// For what only a server knows, and nobody tells: asked again and again, while everything else
+  /// goes on.
   template <class Predicate>
   void ask_until(Predicate&& holds) {
     const auto limit = std::chrono::steady_clock::now() + watchdog;

@@ -1,4 +1,5 @@
-// The proxy itself: each fault is what its name says, at the byte that was named, and nothing else happens.
+// The proxy itself: each fault is what its name says, at the byte that was named, and nothing else
+// happens.
 #include "support/fault_proxy.hpp"
 
 #include <boost/asio/buffer.hpp>
@@ -73,7 +74,8 @@ struct fixture {
   fault_proxy proxy{io, server};
 
   std::size_t count(fault::kind k) const { return proxy.counts().of(k); }
-  /// Another connection's question has been answered: whatever could happen to the first one has happened.
+  /// Another connection's question has been answered: whatever could happen to the first one has
+  /// happened.
   void let_pass() {
     peer other(io, proxy);
     other->say("PING\r\n");
@@ -122,8 +124,9 @@ BOOST_AUTO_TEST_CASE(a_connection_is_cut_in_order_or_broken_off_at_its_byte) {
     proxy.strike({.what = what, .after = 4});
     p->say("PING\r\n");
     run_until(io, [&] { return p->end.failed(); });
-    const error_code expected = what == fault::kind::cut ? error_code(asio::error::eof)
-                                                         : error_code(asio::error::connection_reset);
+    const error_code expected = what == fault::kind::cut
+                                    ? error_code(asio::error::eof)
+                                    : error_code(asio::error::connection_reset);
     BOOST_TEST(p->end == expected);
     if (what == fault::kind::cut) BOOST_TEST(p->heard == pong + "+PON");
     p->socket.close();

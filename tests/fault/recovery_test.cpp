@@ -53,7 +53,8 @@ BOOST_AUTO_TEST_CASE(those_who_waited_come_back_together) {
   BOOST_TEST(script_calls() - calls <= 2);
 }
 
-// However long the outage was, the first attempt after the server's return succeeds: nobody waits for more than one pause.
+// However long the outage was, the first attempt after the server's return succeeds: nobody waits
+// for more than one pause.
 BOOST_AUTO_TEST_CASE(the_first_attempt_after_the_servers_return_serves_those_who_wait) {
   options.backoff_min = 1ms;
   options.backoff_max = 40ms;
@@ -98,7 +99,8 @@ BOOST_AUTO_TEST_CASE(failing_calls_cause_no_attempts_of_their_own) {
   }
   run_until(io, [&] { return proxy.counts().refused >= 5; });
   const auto took = std::chrono::steady_clock::now() - begin;
-  // The pauses are 40 ms on average. Four times as often does not happen by chance; on a slow machine they are fewer.
+  // The pauses are 40 ms on average. Four times as often does not happen by chance; on a slow
+  // machine they are fewer.
   BOOST_TEST(proxy.counts().refused <= 15 + 4 * static_cast<std::size_t>(took / 40ms));
   BOOST_TEST(proxy.open_connections() <= 1u);
   proxy.lift();
@@ -122,8 +124,8 @@ BOOST_AUTO_TEST_CASE(many_stores_come_back_once_each) {
   BOOST_TEST(proxy.counts().accepted - proxy.counts().refused == 80u);
 }
 
-// The store cannot say, in each way in which it cannot; the limiter's policy answers meanwhile, and the store again as soon
-// as it is back, from where it stood.
+// The store cannot say, in each way in which it cannot; the limiter's policy answers meanwhile, and
+// the store again as soon as it is back, from where it stood.
 BOOST_AUTO_TEST_CASE(failure_policies_begin_and_end_with_the_outage) {
   options.silence_timeout = 60ms;
   options.breaker_failures = 5;
@@ -169,7 +171,8 @@ BOOST_AUTO_TEST_CASE(failure_policies_begin_and_end_with_the_outage) {
   }
 }
 
-// Calls that cannot be answered neither pile up nor take anything along: as many as may wait, and what they took is free again.
+// Calls that cannot be answered neither pile up nor take anything along: as many as may wait, and
+// what they took is free again.
 BOOST_AUTO_TEST_CASE(an_outage_under_load_leaves_nothing_behind) {
   options.max_pending = 1000;
   const weir::limiter l(open(), "r", plenty);
@@ -182,7 +185,8 @@ BOOST_AUTO_TEST_CASE(an_outage_under_load_leaves_nothing_behind) {
     }
     run_until_complete(io, c);
     BOOST_TEST(c.failed(error::overloaded) >= 4000u);
-    BOOST_TEST(c.failed(error::overloaded) + c.failed(error::no_reply) + c.failed(error::timed_out) ==
+    BOOST_TEST(c.failed(error::overloaded) + c.failed(error::no_reply) +
+                   c.failed(error::timed_out) ==
                5000u);
   }
   proxy.strike({.what = fault::kind::reset});

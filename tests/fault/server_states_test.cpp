@@ -1,5 +1,6 @@
-// A server that is there and will not serve: out of memory, unable to save, busy with a script, loading its data, part of a
-// cluster. Nothing is counted, the error says which it is, and the same connection serves again when that is over.
+// A server that is there and will not serve: out of memory, unable to save, busy with a script,
+// loading its data, part of a cluster. Nothing is counted, the error says which it is, and the same
+// connection serves again when that is over.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <memory>
@@ -21,7 +22,8 @@ using weir::test::reply;
 using weir::test::run_until;
 using weir::test::run_until_complete;
 
-/// A node that is a cluster by itself. Its second port lies ten thousand above the first, if there is such a port.
+/// A node that is a cluster by itself. Its second port lies ten thousand above the first, if there
+/// is such a port.
 std::unique_ptr<redis_server> start_cluster_node() {
   for (int attempts = 20;; --attempts) {
     try {
@@ -44,8 +46,8 @@ struct fixture : weir::test::proxied {
     return all;
   }
 
-  /// Both calls and questions for each limiter, while the server refuses to write: calls fail, questions are answered, and in
-  /// the end nothing has been counted.
+  /// Both calls and questions for each limiter, while the server refuses to write: calls fail,
+  /// questions are answered, and in the end nothing has been counted.
   void check_refused_writes(const std::vector<weir::limiter>& all, error expected) {
     crowd calls, questions;
     for (const auto& l : all) {
@@ -66,7 +68,8 @@ struct fixture : weir::test::proxied {
     for (const auto& o : c) BOOST_TEST(o.d.used == used);
   }
 
-  /// A call is told at once what the server is; a proper one behind the same address is found without a restart.
+  /// A call is told at once what the server is; a proper one behind the same address is found
+  /// without a restart.
   void check_told_at_once(const redis_server& what, error reason) {
     proxy.aim_at(what);
     const weir::limiter l(open(), "r", weir::fixed_window{.limit = 5, .window = 24h});
@@ -113,9 +116,9 @@ BOOST_AUTO_TEST_CASE(out_of_memory_and_back) {
 BOOST_AUTO_TEST_CASE(snapshots_that_fail_and_succeed_again) {
   const auto all = one_of_each(open());
   count_one(all, 1);
-  const std::filesystem::path obstacle = std::filesystem::path(
-                                             admin.must("CONFIG", "GET", "dir").children.at(1).text) /
-                                         admin.must("CONFIG", "GET", "dbfilename").children.at(1).text;
+  const std::filesystem::path
+      obstacle = std::filesystem::path(admin.must("CONFIG", "GET", "dir").children.at(1).text) /
+                 admin.must("CONFIG", "GET", "dbfilename").children.at(1).text;
   const auto save = [&](const std::string& expected) {
     admin.must("BGSAVE");
     ask_until([&] {
@@ -134,7 +137,8 @@ BOOST_AUTO_TEST_CASE(snapshots_that_fail_and_succeed_again) {
   BOOST_TEST(proxy.counts().accepted == 1u);
 }
 
-// Nothing runs beside a slow script. Those with time wait for its end, on an old connection and on a new one.
+// Nothing runs beside a slow script. Those with time wait for its end, on an old connection and on
+// a new one.
 BOOST_AUTO_TEST_CASE(a_slow_script_is_waited_for) {
   const weir::limiter l(open(), "r", weir::fixed_window{.limit = 100, .window = 24h});
   BOOST_TEST(record(l, "a").d.used == 1);

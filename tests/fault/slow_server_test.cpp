@@ -24,8 +24,9 @@ using namespace std::chrono_literals;
 namespace asio = boost::asio;
 using steady = std::chrono::steady_clock;
 
-/// Lets the server run for 2 ms, again and again, and stops it for 98 ms between. While the server waits for a processor that others use, its part does not pass:
-/// so it gets as much time on a busy machine as on an idle one.
+/// Lets the server run for 2 ms, again and again, and stops it for 98 ms between. While the server
+/// waits for a processor that others use, its part does not pass: so it gets as much time on a busy
+/// machine as on an idle one.
 class brake {
  public:
   explicit brake(pid_t server) : server_(server), thread_([this] { run(); }) {}

@@ -1,5 +1,6 @@
-// Ten thousand faults in one run, of every kind, at random bytes. After each: nobody is left waiting, nobody was told what
-// was meant for another, no limit was passed, and the store finds its way back by itself. In the end: nothing has grown.
+// Ten thousand faults in one run, of every kind, at random bytes. After each: nobody is left
+// waiting, nobody was told what was meant for another, no limit was passed, and the store finds its
+// way back by itself. In the end: nothing has grown.
 #include <malloc.h>
 
 #include <boost/asio/as_tuple.hpp>
@@ -157,7 +158,8 @@ class lane {
                 });
   }
 
-  /// Calls until one succeeds, as a service would. A store that does not come back meets the watchdog.
+  /// Calls until one succeeds, as a service would. A store that does not come back meets the
+  /// watchdog.
   asio::awaitable<void> recover() {
     account& a = accounts_[rounds_ % accounts_.size()];
     for (;;) {

@@ -1,4 +1,5 @@
-// Runs a fuzz target over files and folders: the seed corpus and what once crashed, as ordinary tests.
+// Runs a fuzz target over files and folders: the seed corpus and what once crashed, as ordinary
+// tests.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

@@ -1,4 +1,5 @@
-// The reply reader: however the bytes are cut, it finds the same replies and the same end, within its bounds.
+// The reply reader: however the bytes are cut, it finds the same replies and the same end, within
+// its bounds.
 #include <string>
 #include <vector>
 

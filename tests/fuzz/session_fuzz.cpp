@@ -1,6 +1,6 @@
-// A whole session fed with arbitrary bytes and events, and with well-formed replies to what it wrote: every check
-// ends exactly once, the core never asks for two things of a kind at once, a server that is well again is found, and
-// in the end nothing is left.
+// A whole session fed with arbitrary bytes and events, and with well-formed replies to what it
+// wrote: every check ends exactly once, the core never asks for two things of a kind at once, a
+// server that is well again is found, and in the end nothing is left.
 #include <array>
 #include <cstdlib>
 #include <deque>
@@ -248,8 +248,8 @@ std::vector<weir::detail::term> further_of(std::size_t first, std::uint8_t how) 
   return further;
 }
 
-/// From now on all goes well, except that what is under way may be stuck: all of it, or the write. In the end there is a
-/// connection that serves, also then.
+/// From now on all goes well, except that what is under way may be stuck: all of it, or the write.
+/// In the end there is a connection that serves, also then.
 void recover(driver& d, bool stuck, bool only_write) {
   fake_check* fresh = nullptr;
   for (int step = 0; step < 3000; ++step) {

@@ -1,4 +1,5 @@
-// The ACL user of docs/security.md, read from there: it may do all that weir does, and no command of it is one too many.
+// The ACL user of docs/security.md, read from there: it may do all that weir does, and no command
+// of it is one too many.
 #include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -91,7 +92,8 @@ struct fixture {
     }
     ask([&](auto caller) { l.reset("b", caller); });
     for (int i = 0; i < 2; ++i) ask([&](auto caller) { l.acquire("b", {.max_wait = 0s}, caller); });
-    // The third leaves while it waits. Each fetch is answered when what went out before it has been done.
+    // The third leaves while it waits. Each fetch is answered when what went out before it has
+    // been done.
     asio::cancellation_signal leave;
     crowd third;
     l.acquire("b", {.max_wait = 700h}, asio::bind_cancellation_slot(leave.slot(), third.caller()));
@@ -139,7 +141,8 @@ struct fixture {
     // A log whose entries are all too old, for a shorter window on the same key.
     for (const auto window : {std::chrono::microseconds(24h), 1us}) {
       crowd c;
-      weir::limiter(s, "log", weir::sliding_log{.limit = 5, .window = window}).record("a", c.caller());
+      weir::limiter(s, "log", weir::sliding_log{.limit = 5, .window = window})
+          .record("a", c.caller());
       finish(c);
     }
     // A request is taken out of a log in which another came after it.

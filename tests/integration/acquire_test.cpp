@@ -34,7 +34,8 @@ struct fixture {
   weir::test::redis_client client{server};
   asio::io_context io;
 
-  /// In memory the store's clock stands still: what is asked at once comes at one time, as in a script.
+  /// In memory the store's clock stands still: what is asked at once comes at one time, as in a
+  /// script.
   weir::store open(bool in_memory) {
     const auto now = std::chrono::time_point_cast<std::chrono::microseconds>(
         std::chrono::system_clock::now());
@@ -264,7 +265,8 @@ BOOST_AUTO_TEST_CASE(cancelled_with_the_answer_under_way_it_is_given_back) {
   weir::test::run_until_complete(io, waiting.c);
   BOOST_TEST((waiting.c[0].ec == asio::error::operation_aborted));
   server.resume();
-  // The give-back is sent when the answer has come, and once more if its script has to be loaded first.
+  // The give-back is sent when the answer has come, and once more if its script has to be loaded
+  // first.
   decision after;
   do {
     after = answer([&](auto h) { l.fetch("a", h); });

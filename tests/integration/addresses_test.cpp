@@ -1,5 +1,6 @@
-// Names with several addresses, of which some are dead in one way or another, and IPv6. The resolver is the test's own:
-// getaddrinfo() below takes the place of the C library's for the name several.test.
+// Names with several addresses, of which some are dead in one way or another, and IPv6. The
+// resolver is the test's own: getaddrinfo() below takes the place of the C library's for the name
+// several.test.
 #include <dlfcn.h>
 #include <netdb.h>
 
@@ -43,7 +44,8 @@ struct {
     --inside;
     inside.notify_all();
   }
-  /// So many are asked and not answered. A look-up's thread comes here when it likes, and goes likewise.
+  /// So many are asked and not answered. A look-up's thread comes here when it likes, and goes
+  /// likewise.
   void wait_until_inside(int wanted) const {
     for (int n = inside; n != wanted; n = inside) inside.wait(n);
   }
@@ -121,8 +123,8 @@ struct black_hole {
     acceptor.bind(at);
     acceptor.listen(0);
     for (int i = 0; i < 4; ++i) {
-      queue.emplace_back(std::make_unique<tcp::socket>(io))->async_connect(at, [](weir::error_code) {
-      });
+      queue.emplace_back(std::make_unique<tcp::socket>(io))
+          ->async_connect(at, [](weir::error_code) {});
     }
   }
   tcp::acceptor acceptor;
@@ -308,7 +310,8 @@ BOOST_AUTO_TEST_CASE(behind_a_replica_another_address_is_tried) {
                  .text.find("cmdstat_evalsha:calls=1,") != std::string::npos);
 }
 
-// Each of its answers was once thrown away, because connect_timeout had passed, and the name asked for anew: for ever.
+// Each of its answers was once thrown away, because connect_timeout had passed, and the name asked
+// for anew: for ever.
 BOOST_AUTO_TEST_CASE(a_name_server_slower_than_an_attempt_is_waited_for) {
   addresses_of_name = {"127.0.0.1"};
   name_server.delay = 100ms;
@@ -319,8 +322,8 @@ BOOST_AUTO_TEST_CASE(a_name_server_slower_than_an_attempt_is_waited_for) {
   name_server.delay = 0ms;
 }
 
-// Asio has one thread for all names of a context. While a name server hung, no store of the context connected anew, not
-// even those whose address was a number.
+// Asio has one thread for all names of a context. While a name server hung, no store of the context
+// connected anew, not even those whose address was a number.
 BOOST_AUTO_TEST_CASE(a_name_that_is_not_answered_hurts_only_its_own_store) {
   addresses_of_name = {"127.0.0.1"};
   name_server.silent = true;
@@ -382,8 +385,8 @@ BOOST_AUTO_TEST_CASE(a_store_may_be_closed_while_its_name_is_looked_up) {
   weir::test::run_out(io);
 }
 
-// Nor does the end of the context. The question once kept the connection, and the connection the question: a leak, for the
-// sanitizer to see.
+// Nor does the end of the context. The question once kept the connection, and the connection the
+// question: a leak, for the sanitizer to see.
 BOOST_AUTO_TEST_CASE(a_context_may_end_while_a_name_is_looked_up) {
   addresses_of_name = {"127.0.0.1"};
   name_server.silent = true;

@@ -1,5 +1,6 @@
-// The limiter, the store, a lease and the execution context end in every order, with calls in every state. The address
-// sanitizer watches; without it, this shows that nothing hangs and that no handler runs afterwards.
+// The limiter, the store, a lease and the execution context end in every order, with calls in every
+// state. The address sanitizer watches; without it, this shows that nothing hangs and that no
+// handler runs afterwards.
 
 #include <algorithm>
 #include <boost/asio/detached.hpp>
@@ -136,7 +137,8 @@ class service {
     return "g" + std::string(resource.substr(1));
   }
 
-  /// Until so many have been answered, and a little further: those who sleep have asked before, or with, the last of them.
+  /// Until so many have been answered, and a little further: those who sleep have asked before, or
+  /// with, the last of them.
   void settle(std::size_t answers) {
     weir::test::run_until(*context_, [&] { return calls_.answered() >= answers; });
     while (context_->poll() != 0) {

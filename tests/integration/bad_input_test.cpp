@@ -1,5 +1,5 @@
-// Mistakes of the caller and of the configuration, and servers that cannot serve: each has a clear error of its own, and
-// takes nobody else along.
+// Mistakes of the caller and of the configuration, and servers that cannot serve: each has a clear
+// error of its own, and takes nobody else along.
 #include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/write.hpp>
@@ -174,7 +174,8 @@ BOOST_AUTO_TEST_CASE(bad_calls_send_nothing) {
         expect(error::invalid_cost, [&](auto h) { all.fetch("a", {.cost = cost}, h); });
       }
       expect(error::cost_exceeds_limit, [&](auto h) { l.record("a", {.cost = 6}, h); });
-      expect(error::cost_exceeds_limit, [&](auto h) { l.fetch("a", {.cost = weir::max_units}, h); });
+      expect(error::cost_exceeds_limit,
+             [&](auto h) { l.fetch("a", {.cost = weir::max_units}, h); });
       l.fetch("a", {.cost = 5}, c.caller());
       all.record("a", {.cost = weir::max_units}, c.caller());
       weir::test::run_until_complete(io, c);

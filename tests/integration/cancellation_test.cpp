@@ -1,4 +1,5 @@
-// Callers that leave early, stores that close, contexts that end: nobody else notices, nothing leaks, nothing hangs.
+// Callers that leave early, stores that close, contexts that end: nobody else notices, nothing
+// leaks, nothing hangs.
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -281,8 +282,8 @@ BOOST_AUTO_TEST_CASE(the_last_handle_goes_while_a_reply_is_due) {
   }
 }
 
-// ---- The context is destroyed with calls in every stage. Whatever the handlers hold is freed with it (the leak checker
-// watches), and no handler runs.
+// ---- The context is destroyed with calls in every stage. Whatever the handlers hold is freed with
+// it (the leak checker watches), and no handler runs.
 
 BOOST_DATA_TEST_CASE_F(fixture, a_context_may_end_with_calls_pending,
                        boost::unit_test::data::make({"memory", "waiting", "sent", "unstarted"}),

@@ -112,7 +112,8 @@ BOOST_AUTO_TEST_CASE(watchers_of_leases_hear_of_the_close) {
   });
 }
 
-// It was looked after all the same, and run() went on until a renewal was due, or the lease had lapsed.
+// It was looked after all the same, and run() went on until a renewal was due, or the lease had
+// lapsed.
 BOOST_AUTO_TEST_CASE(a_lease_that_comes_after_the_close_is_not_looked_after) {
   for (const bool in_memory : {true, false}) {
     lease late;

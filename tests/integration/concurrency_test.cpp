@@ -1,4 +1,5 @@
-// Gates in a real server: who gets in, from many processes, and what becomes of answers that nobody hears.
+// Gates in a real server: who gets in, from many processes, and what becomes of answers that nobody
+// hears.
 #include <boost/asio/as_tuple.hpp>
 #include <memory>
 #include <vector>
@@ -144,7 +145,8 @@ BOOST_AUTO_TEST_CASE(whose_time_was_over_before_the_answer_came_gives_it_back) {
   BOOST_TEST(runs_of("zadd") == entered + 2);
 }
 
-// The enter has run, and the connection breaks before the answer is there: the next one takes the place back.
+// The enter has run, and the connection breaks before the answer is there: the next one takes the
+// place back.
 BOOST_AUTO_TEST_CASE(an_enter_whose_answer_was_lost_is_given_back_on_the_next_connection) {
   weir::test::fault_proxy proxy(io, server);
   weir::redis_options o = options();
@@ -153,7 +155,8 @@ BOOST_AUTO_TEST_CASE(an_enter_whose_answer_was_lost_is_given_back_on_the_next_co
                               {.limit = 1, .lease_duration = 1h});
   enter(g).release();
   ask_until([&] { return inside() == 0; });
-  proxy.strike({.what = weir::test::fault::kind::reset, .way = weir::test::way::replies, .after = 1});
+  proxy.strike(
+      {.what = weir::test::fault::kind::reset, .way = weir::test::way::replies, .after = 1});
   const int entered = runs_of("zadd");
   entrance e(g);
   run_until(io, [&] { return e.done; });
@@ -169,10 +172,11 @@ BOOST_AUTO_TEST_CASE(together_with_limiters_it_is_one_step) {
   const concurrency_limiter g(s, "gate", {.limit = 2, .lease_duration = 1h, .group = "partner"});
   const weir::limiter total(s, "total", weir::fixed_window{.limit = 4, .window = 24h},
                             {.group = "partner"});
-  const weir::limiter each(s, "each",
-                           weir::tiers(weir::token_bucket{.capacity = 3, .refill = weir::per_day(1)},
-                                       weir::sliding_log{.limit = 3, .window = 24h}),
-                           {.group = "partner", .cool_downs = true});
+  const weir::limiter each(
+      s, "each",
+      weir::tiers(weir::token_bucket{.capacity = 3, .refill = weir::per_day(1)},
+                  weir::sliding_log{.limit = 3, .window = 24h}),
+      {.group = "partner", .cool_downs = true});
   weir::test::run(io, [&]() -> asio::awaitable<void> {
     const std::array both{total.on("all"), each.on("a")};
     lease one = co_await g.enter("a", both), two = co_await g.enter("a", both);

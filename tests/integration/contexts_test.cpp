@@ -104,8 +104,9 @@ BOOST_AUTO_TEST_CASE(the_context_of_callers_ends_before_that_of_their_store) {
     const limiter l(store, "r", one_a_day);
     std::optional<weir::lease> held;
     const weir::concurrency_limiter gate(store, "gate", {.limit = 1, .lease_duration = 1h});
-    gate.enter("a", asio::bind_executor(
-                        *theirs, [&](weir::error_code, weir::lease got) { held = std::move(got); }));
+    gate.enter("a", asio::bind_executor(*theirs, [&](weir::error_code, weir::lease got) {
+                 held = std::move(got);
+               }));
     crowd c;
     for (int i = 0; i < 3; ++i) {
       l.acquire("a", patiently, asio::bind_executor(*theirs, c.caller()));

@@ -76,7 +76,8 @@ BOOST_AUTO_TEST_CASE(a_pause_holds_for_every_process) {
   BOOST_TEST(ttl("weir:{vendor:a}:h") > 1'140'000);
 }
 
-// What waits together for one connection is one script call each for checks and pauses, in the order in which it came.
+// What waits together for one connection is one script call each for checks and pauses, in the
+// order in which it came.
 BOOST_AUTO_TEST_CASE(checks_before_a_pause_pass_and_those_behind_it_do_not) {
   const limiter l = vendor(store);
   crowd c;

@@ -37,7 +37,8 @@ struct gate_fixture {
     const auto at = all.find("cmdstat_" + command + ":calls=");
     return at == std::string::npos ? 0 : std::stoi(all.substr(all.find('=', at) + 1));
   }
-  /// For what only the server knows, and nobody tells: asked again and again, while everything else goes on.
+  /// For what only the server knows, and nobody tells: asked again and again, while everything else
+  /// goes on.
   template <class Predicate>
   void ask_until(Predicate&& holds) {
     const auto limit = std::chrono::steady_clock::now() + watchdog;

@@ -1,4 +1,5 @@
-// Several limits at once, the same on every store: tiers of one limiter, and several limiters in one record_all.
+// Several limits at once, the same on every store: tiers of one limiter, and several limiters in
+// one record_all.
 #include <array>
 #include <boost/asio/use_future.hpp>
 #include <boost/test/data/test_case.hpp>
@@ -58,7 +59,8 @@ struct fixture {
     return answer([&](auto handler) { weir::record_all(a, b, handler); });
   }
   void refused_to_combine(const weir::claim& a, const weir::claim& b) {
-    const weir::test::outcome o = outcome_of([&](auto handler) { weir::record_all(a, b, handler); });
+    const weir::test::outcome o = outcome_of(
+        [&](auto handler) { weir::record_all(a, b, handler); });
     WEIR_TEST_ERROR(o.ec, error::cannot_combine);
   }
 };
@@ -130,7 +132,8 @@ BOOST_DATA_TEST_CASE_F(fixture, fetch_all_changes_nothing, stores, store) {
   const limiter a(s, "a", window(2), {.group = "g"});
   const limiter b(s, "b", bucket(1), {.group = "g"});
   for (int i = 0; i < 3; ++i) {
-    const decision d = answer([&](auto handler) { weir::fetch_all(a.on("x"), b.on("x"), handler); });
+    const decision d = answer(
+        [&](auto handler) { weir::fetch_all(a.on("x"), b.on("x"), handler); });
     BOOST_TEST(d.allowed);
     BOOST_TEST(d.used == 0);
     BOOST_TEST(d.remaining == 1);
@@ -191,9 +194,9 @@ BOOST_AUTO_TEST_CASE(each_claim_is_validated) {
   WEIR_TEST_ERROR(error_of(a.on("x"), b.on("")), error::invalid_subject);
   WEIR_TEST_ERROR(error_of(a.on("x"), b.on("x", 0)), error::invalid_cost);
   const auto code = weir::test::error_of([&] {
-    limiter(
-        s, "t",
-        weir::tiers{window(1), weir::fixed_window{.limit = 1, .window = 1h, .count_refused = true}});
+    limiter(s, "t",
+            weir::tiers{window(1),
+                        weir::fixed_window{.limit = 1, .window = 1h, .count_refused = true}});
   });
   WEIR_TEST_ERROR(code, error::invalid_policy);
 }

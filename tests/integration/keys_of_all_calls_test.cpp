@@ -1,5 +1,6 @@
-// What each kind of call leaves in Redis, and does there: every key has a TTL, no script goes beyond the keys that it
-// declares, and none searches the others. keys_test.cpp has the same of the plain checks.
+// What each kind of call leaves in Redis, and does there: every key has a TTL, no script goes
+// beyond the keys that it declares, and none searches the others. keys_test.cpp has the same of the
+// plain checks.
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/error.hpp>
@@ -276,7 +277,8 @@ struct fixture {
     }
   }
 
-  /// And one that lasts as long as what was counted, or booked: what the limiter says of itself, roughly.
+  /// And one that lasts as long as what was counted, or booked: what the limiter says of itself,
+  /// roughly.
   void the_count_outlasts(const limiter& l, const std::string& step) {
     BOOST_TEST_CONTEXT(step) {
       for (const std::string subject : {"a", "b", "c", "d"}) {

@@ -19,7 +19,8 @@ using weir::test::loss;
 using weir::test::redis_client;
 using weir::test::run_until;
 
-/// What a child process does: enters, tells its parent when by the server's clock, and holds on for ever.
+/// What a child process does: enters, tells its parent when by the server's clock, and holds on for
+/// ever.
 [[noreturn]] void hold_for_ever(const weir::redis_options& options,
                                 std::chrono::microseconds length, int told) {
   ::alarm(120);  // should the parent be gone
@@ -29,7 +30,8 @@ using weir::test::run_until;
   lease held;
   g.enter("a", [&](error_code ec, lease l) {
     held = std::move(l);
-    const std::int64_t at = ec || !held ? -1 : held.decision().decided_at.time_since_epoch().count();
+    const std::int64_t at = ec || !held ? -1
+                                        : held.decision().decided_at.time_since_epoch().count();
     if (::write(told, &at, sizeof at) != sizeof at) ::_exit(1);
   });
   io.run();

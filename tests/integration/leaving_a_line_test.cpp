@@ -1,5 +1,5 @@
-// Waiting lines, in memory and in front of a real server: who leaves them, what ends under them, and several processes and
-// threads at one.
+// Waiting lines, in memory and in front of a real server: who leaves them, what ends under them,
+// and several processes and threads at one.
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/bind_executor.hpp>
@@ -101,10 +101,11 @@ BOOST_AUTO_TEST_CASE(an_idle_limiter_remembers_nobody) {
   for (int i = 0; i < 20; ++i) {
     // As limiter::acquire() does.
     weir::detail::check_initiation<true>{core, io.get_executor()}(
-        c.caller(), weir::detail::request{.kind = weir::detail::check_kind::acquire,
-                                          .subject = weir::detail::short_text(std::to_string(i % 2)),
-                                          .further = {},
-                                          .max_wait = 1s});
+        c.caller(),
+        weir::detail::request{.kind = weir::detail::check_kind::acquire,
+                              .subject = weir::detail::short_text(std::to_string(i % 2)),
+                              .further = {},
+                              .max_wait = 1s});
   }
   BOOST_TEST(core->queue->subjects() == 2u);
   weir::test::run_until_complete(io, c);

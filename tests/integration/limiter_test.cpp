@@ -1,4 +1,5 @@
-// What record, fetch and reset answer for each policy, the same on every store; and the examples of the articles.
+// What record, fetch and reset answer for each policy, the same on every store; and the examples of
+// the articles.
 #include <algorithm>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -60,7 +61,8 @@ struct fixture {
 
 BOOST_FIXTURE_TEST_SUITE(limiter_suite, fixture)
 
-// Whatever the policy: `limit` calls pass, the next does not, nothing is changed by looking, and reset forgets.
+// Whatever the policy: `limit` calls pass, the next does not, nothing is changed by looking, and
+// reset forgets.
 BOOST_DATA_TEST_CASE_F(fixture, every_policy_allows_its_limit_and_no_more, stores, store) {
   for (const auto& [name, policy] : weir::test::slow_policies(4)) {
     BOOST_TEST_CONTEXT(name) {
@@ -199,7 +201,8 @@ BOOST_DATA_TEST_CASE_F(fixture, who_hammers_stays_out_if_refused_calls_count, st
   BOOST_TEST((last.retry_after > 23h));
 }
 
-BOOST_DATA_TEST_CASE_F(fixture, limiters_of_one_resource_and_kind_share_their_counts, stores, store) {
+BOOST_DATA_TEST_CASE_F(fixture, limiters_of_one_resource_and_kind_share_their_counts, stores,
+                       store) {
   const auto s = weir::open_store(io.get_executor(), weir::test::empty_store_url(store));
   const weir::limiter one(s, "r", weir::fixed_window{.limit = 3, .window = 24h});
   const weir::limiter two(s, "r", weir::fixed_window{.limit = 3, .window = 24h});
@@ -241,8 +244,8 @@ BOOST_DATA_TEST_CASE_F(fixture, a_crowd_is_answered_in_order, stores, store) {
   }
 }
 
-// ---- The examples of the first article, with a shorter window. What is expected follows from the clock's times in the
-// answers, so a slow machine changes the numbers but not the outcome.
+// ---- The examples of the first article, with a shorter window. What is expected follows from the
+// clock's times in the answers, so a slow machine changes the numbers but not the outcome.
 
 BOOST_DATA_TEST_CASE_F(fixture, article_fixed_window, stores, store) {
   constexpr microseconds size = 300ms;
@@ -315,7 +318,8 @@ BOOST_DATA_TEST_CASE_F(fixture, article_sliding_window, stores, store) {
   BOOST_TEST(again.used == formula(again.decided_at));
 }
 
-// Article 3: hold oneself back before somebody else does. Whoever waits as long as it was told gets through.
+// Article 3: hold oneself back before somebody else does. Whoever waits as long as it was told gets
+// through.
 BOOST_DATA_TEST_CASE_F(fixture, waiting_for_retry_after_is_enough, stores, store) {
   const weir::policy policies[] = {weir::fixed_window{.limit = 2, .window = 60ms},
                                    weir::sliding_log{.limit = 2, .window = 60ms},

@@ -23,7 +23,8 @@ using asio::cancellation_type;
 
 inline const auto aborted = asio::error::operation_aborted;
 inline constexpr token_bucket one_a_day{.capacity = 1, .refill = per_day(1)};
-/// A turn comes within a day of the one before: half of it passes until that one leaves the present window.
+/// A turn comes within a day of the one before: half of it passes until that one leaves the present
+/// window.
 inline constexpr sliding_window at_least_one_a_day{.limit = 1, .window = 12h};
 inline constexpr acquire_options patiently{.max_wait = 31 * 24h};
 
@@ -73,7 +74,8 @@ struct cancellable_crowd {
 
 inline time_point turn_of(const decision& d) { return d.decided_at + d.delay; }
 
-/// Whether the turns of a sliding window are ones that its formula allows: the counts of the windows, aligned as in the store.
+/// Whether the turns of a sliding window are ones that its formula allows: the counts of the
+/// windows, aligned as in the store.
 inline void check_window(const std::vector<time_point>& turns, const sliding_window& policy) {
   std::map<std::int64_t, std::int64_t> counts;
   const std::int64_t w = policy.window.count();

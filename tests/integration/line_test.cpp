@@ -1,4 +1,5 @@
-// Waiting lines, in memory and in front of a real server: what they cost, who goes first, and what their bounds are.
+// Waiting lines, in memory and in front of a real server: what they cost, who goes first, and what
+// their bounds are.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <set>
@@ -90,8 +91,8 @@ BOOST_AUTO_TEST_CASE(larger_priorities_go_first) {
     for (const auto& [name, policy] : policies) {
       BOOST_TEST_CONTEXT(name) {
         const limiter l(store, name, policy);
-        // What is there goes first, so that all of those below have to wait; they have their turns, or are in line, when
-        // the store has answered once more.
+        // What is there goes first, so that all of those below have to wait; they have their turns,
+        // or are in line, when the store has answered once more.
         while (answer([&](auto h) { l.record("a", h); }).allowed) {
         }
         std::vector<int> order;
@@ -272,7 +273,8 @@ BOOST_AUTO_TEST_CASE(a_sliding_window_refuses_at_once_what_will_not_pass_in_time
     BOOST_TEST((!refused.allowed && refused.retry_after > 11h));
     // An hour before it would pass, it would be booked.
     const decision said = answer([&](auto h) { l.record("a", h); });
-    BOOST_TEST((refused.decided_at + refused.retry_after + 1h == said.decided_at + said.retry_after));
+    BOOST_TEST(
+        (refused.decided_at + refused.retry_after + 1h == said.decided_at + said.retry_after));
   });
 }
 

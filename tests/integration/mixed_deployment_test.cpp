@@ -1,4 +1,5 @@
-// A limit is raised or lowered while its keys live, and for a time old and new processes run side by side.
+// A limit is raised or lowered while its keys live, and for a time old and new processes run side
+// by side.
 #include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -41,8 +42,8 @@ constexpr weir::leaky_bucket leaky(std::int64_t capacity, std::chrono::microseco
   return {.capacity = capacity, .leak = {1, each}};
 }
 
-// The larger limit is never exceeded, but for the slower token_bucket: what was taken is kept as a time, and that is fewer of
-// its units.
+// The larger limit is never exceeded, but for the slower token_bucket: what was taken is kept as a
+// time, and that is fewer of its units.
 const std::vector<change_ahead> changes_ahead = {
     {"fixed_window, limit raised",
      window_of(2, 24h),
@@ -56,10 +57,30 @@ const std::vector<change_ahead> changes_ahead = {
      window_of(2, 24h),
      {24h, 24h, 24h},
      {48h, 48h, 72h}},
-    {"fixed_window, shorter", window_of(2, 24h), 2, window_of(2, 12h), {24h, 24h, 48h}, {48h, 60h, 60h}},
-    {"fixed_window, longer", window_of(2, 24h), 2, window_of(2, 48h), {24h, 24h, 48h}, {48h, 96h, 96h}},
-    {"sliding_log, limit raised", log_of(2, 24h), 2, log_of(4, 24h), {24h, 24h, 48h}, {48h, 48h, 48h}},
-    {"sliding_log, limit lowered", log_of(4, 24h), 4, log_of(2, 24h), {24h, 24h, 24h}, {48h, 48h, 72h}},
+    {"fixed_window, shorter",
+     window_of(2, 24h),
+     2,
+     window_of(2, 12h),
+     {24h, 24h, 48h},
+     {48h, 60h, 60h}},
+    {"fixed_window, longer",
+     window_of(2, 24h),
+     2,
+     window_of(2, 48h),
+     {24h, 24h, 48h},
+     {48h, 96h, 96h}},
+    {"sliding_log, limit raised",
+     log_of(2, 24h),
+     2,
+     log_of(4, 24h),
+     {24h, 24h, 48h},
+     {48h, 48h, 48h}},
+    {"sliding_log, limit lowered",
+     log_of(4, 24h),
+     4,
+     log_of(2, 24h),
+     {24h, 24h, 24h},
+     {48h, 48h, 72h}},
     {"sliding_log, shorter", log_of(2, 24h), 2, log_of(2, 12h), {24h, 24h, 48h}, {48h, 60h, 60h}},
     {"sliding_log, longer", log_of(2, 24h), 2, log_of(2, 48h), {24h, 24h, 48h}, {72h, 96h, 120h}},
     {"token_bucket, larger", tokens(2, 12h), 2, tokens(4, 12h), {12h, 24h, 36h}, {24h, 36h, 48h}},
@@ -98,7 +119,8 @@ struct fixture {
       }
     }
   }
-  /// Calls f(before, after) for each kind of policy in each store: two processes' limiters on the same counts.
+  /// Calls f(before, after) for each kind of policy in each store: two processes' limiters on the
+  /// same counts.
   template <class F>
   void change(std::int64_t from, std::int64_t to, F&& f) {
     on_both([&](const weir::store& store) {
@@ -159,7 +181,8 @@ BOOST_AUTO_TEST_CASE(a_raised_limit_holds_at_once_and_what_was_used_stays_used) 
   });
 }
 
-// Kept in proportion, 8 of 10 would be 4 of 5, and one more would pass: the ninth, where 5 are allowed.
+// Kept in proportion, 8 of 10 would be 4 of 5, and one more would pass: the ninth, where 5 are
+// allowed.
 BOOST_AUTO_TEST_CASE(a_lowered_limit_lets_nobody_in_until_enough_has_left) {
   change(10, 5, [&](const limiter& before, const limiter& after) {
     BOOST_TEST(record(before, 8).remaining == 2);
@@ -178,7 +201,8 @@ BOOST_AUTO_TEST_CASE(old_and_new_together_never_let_more_pass_than_the_larger_li
   }
 }
 
-BOOST_AUTO_TEST_CASE(turns_booked_ahead_stand_and_whoever_comes_with_new_numbers_is_counted_behind) {
+BOOST_AUTO_TEST_CASE(
+    turns_booked_ahead_stand_and_whoever_comes_with_new_numbers_is_counted_behind) {
   on_both([&](const weir::store& store) {
     for (const change_ahead& c : changes_ahead) {
       BOOST_TEST_CONTEXT(c.name) {
@@ -309,7 +333,8 @@ BOOST_AUTO_TEST_CASE(whoever_sleeps_has_the_turn_that_was_booked) {
         std::vector<weir::time_point> turns;
         for (const auto& o : c) turns.push_back(o.d.decided_at + o.d.delay);
         std::sort(turns.begin(), turns.end());
-        // By the larger numbers: in less than 30 ms a log of two lets two pass, and a bucket of two, at 15 ms each, three.
+        // By the larger numbers: in less than 30 ms a log of two lets two pass, and a bucket of
+        // two, at 15 ms each, three.
         const bool is_log = std::holds_alternative<weir::sliding_log>(changes[i].first);
         const std::size_t most = is_log ? 2 : 3;
         for (std::size_t n = most; n < turns.size(); ++n) {

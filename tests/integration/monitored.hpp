@@ -9,7 +9,8 @@
 
 namespace weir::test {
 
-/// The quoted words of a line of MONITOR. States are bytes: a quote among them comes after a backslash.
+/// The quoted words of a line of MONITOR. States are bytes: a quote among them comes after a
+/// backslash.
 inline std::vector<std::string> words_of(const std::string& line) {
   std::vector<std::string> words;
   bool inside = false;
@@ -32,9 +33,10 @@ struct scripts_seen {
   std::size_t touches = 0;  // commands with a key
 };
 
-/// Reads what a connection in MONITOR has been sent by now, and judges each script call: it touches the keys that it has
-/// declared, which is what a cluster needs, and reads the clock once, so that all of it happens at one time. The scripts
-/// have to be loaded: a call that misses its script reads no clock.
+/// Reads what a connection in MONITOR has been sent by now, and judges each script call: it touches
+/// the keys that it has declared, which is what a cluster needs, and reads the clock once, so that
+/// all of it happens at one time. The scripts have to be loaded: a call that misses its script
+/// reads no clock.
 inline scripts_seen judge_scripts(redis_client& monitor, redis_client& client) {
   client.must("ECHO", "that is all");
   scripts_seen seen;

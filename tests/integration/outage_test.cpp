@@ -1,4 +1,5 @@
-// A store that cannot say: what the failure policy makes of it, the circuit breaker, and links that die without a word.
+// A store that cannot say: what the failure policy makes of it, the circuit breaker, and links that
+// die without a word.
 #include <boost/test/unit_test.hpp>
 #include <string>
 

@@ -30,8 +30,8 @@ constexpr int coroutines = 64;
 constexpr std::int64_t limit = 1000;
 constexpr int calls_each = 20;  // of every coroutine: five times what is allowed
 
-/// What a process or a thread has seen. The sum of `used` over all allowed calls is that of 1 to the limit only if no two
-/// were given the same place.
+/// What a process or a thread has seen. The sum of `used` over all allowed calls is that of 1 to
+/// the limit only if no two were given the same place.
 struct tally {
   std::int64_t allowed = 0;
   std::int64_t refused = 0;
@@ -175,8 +175,8 @@ BOOST_AUTO_TEST_CASE(threads_get_exactly_what_is_allowed) {
   }
 }
 
-// Calls made from threads that are not the store's, for many keys, while others cancel theirs: everybody hears exactly
-// once, and the counts of those who were not cancelled are exact.
+// Calls made from threads that are not the store's, for many keys, while others cancel theirs:
+// everybody hears exactly once, and the counts of those who were not cancelled are exact.
 BOOST_AUTO_TEST_CASE(calls_and_cancellations_from_everywhere) {
   redis_server server;
   asio::thread_pool network(2);

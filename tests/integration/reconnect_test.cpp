@@ -1,5 +1,5 @@
-// A server that crashes, restarts, forgets its scripts, hangs up or falls silent: every call comes to an end that is true,
-// and the store finds its way back by itself.
+// A server that crashes, restarts, forgets its scripts, hangs up or falls silent: every call comes
+// to an end that is true, and the store finds its way back by itself.
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/test/unit_test.hpp>
@@ -43,7 +43,8 @@ struct fixture {
     BOOST_TEST(!c[0].ec.failed());
     return l;
   }
-  /// Lets happen what can happen without waiting: that calls are sent, or that the loss of a connection is seen.
+  /// Lets happen what can happen without waiting: that calls are sent, or that the loss of a
+  /// connection is seen.
   void settle() {
     io.restart();
     while (io.poll() != 0) {
@@ -92,7 +93,8 @@ BOOST_AUTO_TEST_CASE(connections_that_are_killed_lose_no_count) {
   }
 }
 
-// NOSCRIPT means that nothing ran: the calls are sent again, nobody hears of it, and nothing is counted twice.
+// NOSCRIPT means that nothing ran: the calls are sent again, nobody hears of it, and nothing is
+// counted twice.
 BOOST_AUTO_TEST_CASE(scripts_that_are_flushed_come_back_unnoticed) {
   const auto s = open();
   redis_client admin(server);
@@ -106,7 +108,8 @@ BOOST_AUTO_TEST_CASE(scripts_that_are_flushed_come_back_unnoticed) {
             io,
             [&]() -> asio::awaitable<void> {
               for (int n = 0; n < 40; ++n) {
-                const auto [ec, d] = co_await l.record("everyone's", asio::as_tuple(asio::deferred));
+                const auto [ec, d] = co_await l.record("everyone's",
+                                                       asio::as_tuple(asio::deferred));
                 if (ec) {
                   ++errors;
                 } else if (d.allowed) {
@@ -246,7 +249,8 @@ BOOST_AUTO_TEST_CASE(late_replies_reach_nobody_else) {
   }
 }
 
-// More than the socket takes: what is behind the write under way has not been sent, and the error says so.
+// More than the socket takes: what is behind the write under way has not been sent, and the error
+// says so.
 BOOST_AUTO_TEST_CASE(behind_a_write_that_is_stuck_nothing_was_counted) {
   const auto l = connected(open());
   server.pause();
@@ -268,7 +272,8 @@ BOOST_AUTO_TEST_CASE(behind_a_write_that_is_stuck_nothing_was_counted) {
   BOOST_TEST(after[0].d.used == 1);
 }
 
-// The connection breaks inside a write: what the server cannot have seen whole is sent again, the rest is unknown.
+// The connection breaks inside a write: what the server cannot have seen whole is sent again, the
+// rest is unknown.
 BOOST_AUTO_TEST_CASE(a_crash_inside_a_write) {
   auto options = weir::test::patient_options(server);
   options.max_keys_per_call = 1;  // many calls in that write

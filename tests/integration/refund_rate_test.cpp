@@ -1,4 +1,5 @@
-// What callers give back in a real server is of use to others: an hour passes on the server's clock.
+// What callers give back in a real server is of use to others: an hour passes on the server's
+// clock.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <queue>
@@ -26,7 +27,8 @@ struct fixture {
   weir::test::shifted_clock clock;
   weir::test::redis_server server{{.environment = clock.environment()}};
   asio::io_context io;
-  weir::store store = weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
+  weir::store store = weir::make_redis_store(io.get_executor(),
+                                             weir::test::patient_options(server));
 
   /// Twenty callers a second take four units each, and settle for one after five seconds.
   double use_of(const limiter& l) {
@@ -62,7 +64,8 @@ BOOST_FIXTURE_TEST_SUITE(refund_rate, fixture)
 BOOST_AUTO_TEST_CASE(a_bucket_lets_its_rate_of_settled_units_through) {
   const weir::token_bucket bucket{.capacity = 60 * units_a_second,
                                   .refill = weir::per_second(units_a_second)};
-  const weir::gcra fast{.rate = weir::per_second(10 * units_a_second), .burst = 10 * units_a_second};
+  const weir::gcra fast{.rate = weir::per_second(10 * units_a_second),
+                        .burst = 10 * units_a_second};
   const limiter one(store, "one", bucket);
   const limiter two(store, "two", weir::tiers(fast, bucket), {.group = "all"});
   for (const auto& [name, l] : {std::pair("bucket", one), std::pair("tiers in a group", two)}) {

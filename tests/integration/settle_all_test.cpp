@@ -173,7 +173,8 @@ BOOST_AUTO_TEST_CASE(of_many_who_settle_several_limiters_at_once_one_does) {
 
 BOOST_AUTO_TEST_CASE(one_marker_in_the_slot_of_the_group_remembers_it) {
   const weir::store store = open(false);
-  const limiter requests(store, "requests", weir::fixed_window{.limit = 10, .window = 1h}, together);
+  const limiter requests(store, "requests", weir::fixed_window{.limit = 10, .window = 1h},
+                         together);
   const limiter tokens(store, "tokens", weir::token_bucket{1000, weir::per_hour(1000)}, together);
   const decision d = record(requests.on("a"), tokens.on("a", 500));
   BOOST_TEST(settle(d, requests.on("a"), tokens.on("a", 100)).allowed);
@@ -206,7 +207,8 @@ BOOST_AUTO_TEST_CASE(a_turn_of_several_limiters_can_be_settled) {
   on_both([&](const weir::store& store) {
     const limiter requests(store, "requests",
                            weir::token_bucket{.capacity = 10, .refill = {1000, 1s}}, together);
-    const limiter tokens(store, "tokens", weir::sliding_log{.limit = 1000, .window = 24h}, together);
+    const limiter tokens(store, "tokens", weir::sliding_log{.limit = 1000, .window = 24h},
+                         together);
     record(requests.on("a", 10), tokens.on("a"));
     const decision d = answer(
         [&](auto caller) { weir::acquire_all(requests.on("a", 10), tokens.on("a", 500), caller); });
@@ -226,7 +228,8 @@ BOOST_AUTO_TEST_CASE(a_cancelled_turn_of_several_limiters_leaves_nothing_to_sett
     record(requests.on("b", 1), tokens.on("a", 700));
     asio::cancellation_signal stop;
     crowd c;
-    weir::acquire_all(requests.on("a", 3), tokens.on("a", 500), weir::joint_options{.max_wait = 24h},
+    weir::acquire_all(requests.on("a", 3), tokens.on("a", 500),
+                      weir::joint_options{.max_wait = 24h},
                       asio::bind_cancellation_slot(stop.slot(), c.caller()));
     // Until its turn has come, nothing else passes.
     const auto until = [&](bool is_booked) {
@@ -282,7 +285,8 @@ BOOST_AUTO_TEST_CASE(it_is_settled_with_the_claims_that_were_asked) {
   on_both([&](const weir::store& store) {
     const weir::policy p = weir::fixed_window{.limit = 10, .window = 24h};
     const limiter one(store, "one", p, together), two(store, "two", p, together);
-    const limiter three(store, "three", p, together), elsewhere(store, "two", p, {.group = "other"});
+    const limiter three(store, "three", p, together),
+        elsewhere(store, "two", p, {.group = "other"});
     const limiter of_another_policy(store, "two", weir::fixed_window{.limit = 11, .window = 24h},
                                     together);
     const limiter counts_all(store, "four",

@@ -106,8 +106,8 @@ BOOST_AUTO_TEST_CASE(what_was_taken_is_given_back_once) {
   });
 }
 
-// A bucket took what had been given back for others' turns: of ten, with one in use and all else refunded at once, it said
-// 1 1 3 3 5 5 7 7 9 9 10, and then refused.
+// A bucket took what had been given back for others' turns: of ten, with one in use and all else
+// refunded at once, it said 1 1 3 3 5 5 7 7 9 9 10, and then refused.
 BOOST_AUTO_TEST_CASE(refunds_do_not_run_dry) {
   with_each([&](const limiter& l) {
     record(l);

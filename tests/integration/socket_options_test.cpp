@@ -1,4 +1,5 @@
-// What the kernel is asked to do for the connection: send at once, and notice a dead link by itself.
+// What the kernel is asked to do for the connection: send at once, and notice a dead link by
+// itself.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -73,7 +74,8 @@ BOOST_AUTO_TEST_CASE(of_a_tls_connection) {
   weir::test::certificate_authority ca;
   const auto files = ca.issue("IP:127.0.0.1");
   const redis_server server(
-      {.tls = {.certificate_file = files.certificate, .key_file = files.key, .ca_file = ca.file()}});
+      {.tls = {
+           .certificate_file = files.certificate, .key_file = files.key, .ca_file = ca.file()}});
   auto o = weir::test::patient_options(server);
   o.tls_ca_file = ca.file();
   check_options_of(server, o);

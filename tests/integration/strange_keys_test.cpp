@@ -1,5 +1,5 @@
-// Keys of somebody else's where ours should be: their caller is told, they stay as they are, and the neighbours in the same
-// script call are counted exactly once.
+// Keys of somebody else's where ours should be: their caller is told, they stay as they are, and
+// the neighbours in the same script call are counted exactly once.
 #include <boost/test/unit_test.hpp>
 #include <functional>
 #include <string>

@@ -1,4 +1,5 @@
-// TLS with peers of the test's own: what the client says first, and what it makes of those who answer strangely.
+// TLS with peers of the test's own: what the client says first, and what it makes of those who
+// answer strangely.
 #include <openssl/ssl.h>
 
 #include <boost/asio/buffer.hpp>
@@ -161,7 +162,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_tls_is_refused_at_once) {
     listener other(io, [&](auto s) {
       asio::async_write(*s, asio::buffer(text), [s](weir::error_code, std::size_t) {
         auto room = std::make_shared<char>();
-        s->async_read_some(asio::buffer(room.get(), 1), [s, room](weir::error_code, std::size_t) {});
+        s->async_read_some(asio::buffer(room.get(), 1),
+                           [s, room](weir::error_code, std::size_t) {});
       });
     });
     WEIR_TEST_ERROR(record(to(other.port())), error::tls_failed);

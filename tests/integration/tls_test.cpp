@@ -1,4 +1,5 @@
-// TLS with a real server: what is accepted, and what is refused in words that help. Certificates are made on the spot.
+// TLS with a real server: what is accepted, and what is refused in words that help. Certificates
+// are made on the spot.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
@@ -31,8 +32,9 @@ struct fixture {
 
   /// A server that shows this certificate.
   weir::test::redis_server_options showing(const tls_files& files) const {
-    return {
-        .tls = {.certificate_file = files.certificate, .key_file = files.key, .ca_file = ca.file()}};
+    return {.tls = {.certificate_file = files.certificate,
+                    .key_file = files.key,
+                    .ca_file = ca.file()}};
   }
   weir::redis_options trusting(const redis_server& server) const {
     auto o = weir::test::patient_options(server);
@@ -77,7 +79,8 @@ BOOST_AUTO_TEST_CASE(every_operation_over_tls_by_url) {
   BOOST_TEST(c[5].d.used == 0);
 }
 
-// Without tls_ca_file, the authorities of the system are trusted: OpenSSL's, which SSL_CERT_FILE can stand in for.
+// Without tls_ca_file, the authorities of the system are trusted: OpenSSL's, which SSL_CERT_FILE
+// can stand in for.
 BOOST_AUTO_TEST_CASE(the_systems_authorities_are_trusted_unless_others_are_named) {
   redis_server server(showing(ca.issue(here)));
   auto o = trusting(server);
@@ -221,9 +224,10 @@ BOOST_AUTO_TEST_CASE(a_server_that_asks_for_a_certificate) {
         o.tls_key_file = files.key;
         WEIR_TEST_ERROR(record(o), error::tls_failed);
       }
-      const auto s = weir::open_store(
-          io.get_executor(), server.url() + "?timeout=50s&tls_ca_file=" + ca.file() +
-                                 "&tls_cert_file=" + mine.certificate + "&tls_key_file=" + mine.key);
+      const auto s = weir::open_store(io.get_executor(),
+                                      server.url() + "?timeout=50s&tls_ca_file=" + ca.file() +
+                                          "&tls_cert_file=" + mine.certificate +
+                                          "&tls_key_file=" + mine.key);
       BOOST_TEST(!record(s).failed());
     }
   }
@@ -253,7 +257,8 @@ BOOST_AUTO_TEST_CASE(a_wrong_password_over_tls) {
   WEIR_TEST_ERROR(record(o), error::authentication_failed);
 }
 
-// It may be a server about to start, so calls wait; but what they are told in the end is what happened.
+// It may be a server about to start, so calls wait; but what they are told in the end is what
+// happened.
 BOOST_AUTO_TEST_CASE(one_side_speaks_tls_and_the_other_does_not) {
   redis_server plain, secure(showing(ca.issue(here)));
   auto o = weir::test::patient_options(secure);

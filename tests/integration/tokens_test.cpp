@@ -1,4 +1,5 @@
-// The calls as Asio operations: every completion token, executors, allocators, exceptions. Each test runs on each store.
+// The calls as Asio operations: every completion token, executors, allocators, exceptions. Each
+// test runs on each store.
 #include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_allocator.hpp>
@@ -140,7 +141,8 @@ BOOST_DATA_TEST_CASE_F(fixture, use_future, stores, store) {
     BOOST_TEST(result_of(l.record("a", {.cost = 2}, asio::use_future)).used == 3);
     result_of(l.reset("a", {}, asio::use_future));
     BOOST_TEST(result_of(l.fetch("a", asio::use_future)).used == 0);
-    // Not as an exception: one that crosses threads inside the standard library alarms the thread sanitizer.
+    // Not as an exception: one that crosses threads inside the standard library alarms the thread
+    // sanitizer.
     const auto code_of = asio::use_future([](weir::error_code ec, weir::decision) { return ec; });
     const auto ec = result_of(l.fetch("a", {.cost = 0}, code_of));
     WEIR_TEST_ERROR(ec, error::invalid_cost);
@@ -353,7 +355,8 @@ BOOST_DATA_TEST_CASE_F(fixture, a_bound_executor_is_honoured, stores, store) {
   BOOST_TEST(done == 2);
 }
 
-// A pending call is work for the caller's context: without it, run() would return before the answer.
+// A pending call is work for the caller's context: without it, run() would return before the
+// answer.
 BOOST_DATA_TEST_CASE_F(fixture, a_pending_call_keeps_its_executors_context_busy, stores, store) {
   const auto l = open(store);
   asio::io_context other;
@@ -367,7 +370,8 @@ BOOST_DATA_TEST_CASE_F(fixture, a_pending_call_keeps_its_executors_context_busy,
   weir::test::run_until(io, look);
 }
 
-BOOST_DATA_TEST_CASE_F(fixture, the_handlers_allocator_is_used_and_given_back_first, stores, store) {
+BOOST_DATA_TEST_CASE_F(fixture, the_handlers_allocator_is_used_and_given_back_first, stores,
+                       store) {
   const auto l = open(store);
   tokens::allocations counts;
   int done = 0;

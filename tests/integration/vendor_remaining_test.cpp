@@ -119,7 +119,8 @@ BOOST_AUTO_TEST_CASE(who_counts_tokens_follows_tokens) {
 }
 
 BOOST_AUTO_TEST_CASE(nothing_is_sent_for_what_is_known_already) {
-  weir::store store = weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
+  weir::store store = weir::make_redis_store(io.get_executor(),
+                                             weir::test::patient_options(server));
   const limiter l(store, "r", hundred_a_day[0], following);
   const limiter unheeding(store, "r", hundred_a_day[0], {.cool_downs = true});
   const decision d = record(l, 20);

@@ -1,5 +1,6 @@
-// Four processes wait for turns at one server, each with hundreds of coroutines. Some of them leave before their turn, and one
-// process is killed in the middle. A wire between them and the server reads what was asked and what was given.
+// Four processes wait for turns at one server, each with hundreds of coroutines. Some of them leave
+// before their turn, and one process is killed in the middle. A wire between them and the server
+// reads what was asked and what was given.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -84,10 +85,11 @@ class child {
       const limiter opened = limiters[l].open(*store_);
       for (int i = 0; i < coroutines; ++i) {
         ++running_;
-        asio::co_spawn(io_, live(opened, static_cast<std::int32_t>(l)), [this](std::exception_ptr e) {
-          if (e) tell({process_, 0, report::kind::failed, 0, 0, 0});
-          if (--running_ == 0) finish();
-        });
+        asio::co_spawn(io_, live(opened, static_cast<std::int32_t>(l)),
+                       [this](std::exception_ptr e) {
+                         if (e) tell({process_, 0, report::kind::failed, 0, 0, 0});
+                         if (--running_ == 0) finish();
+                       });
       }
     }
     io_.run();
@@ -124,7 +126,8 @@ class child {
 
   /// What was given back last has to be sent: behind it, an answer comes.
   void finish() {
-    limiters[0].open(*store_).fetch("all", [this](error_code, const decision&) { store_->close(); });
+    limiters[0].open(*store_).fetch("all",
+                                    [this](error_code, const decision&) { store_->close(); });
   }
 
   void tell(const report& r) {
@@ -277,14 +280,16 @@ BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
       BOOST_TEST(left > 20);
       BOOST_TEST(sum.given_back > 10);
       BOOST_TEST_MESSAGE(r.resource << ": " << sum.text() << "; " << lost << " lost; "
-                                    << units * 1'000'000 / (last - first) << " units used a second; "
+                                    << units * 1'000'000 / (last - first)
+                                    << " units used a second; "
                                     << line.ledger.size() + static_cast<std::size_t>(sum.given_back)
                                     << " calls and returns in " << line.calls);
       asked += static_cast<std::int64_t>(line.ledger.size()) + sum.given_back;
       calls += line.calls;
     }
   }
-  // Nobody asks twice, and who comes at one time is asked for together. (The last ones ask once more each.)
+  // Nobody asks twice, and who comes at one time is asked for together. (The last ones ask once
+  // more each.)
   weir::test::redis_client client(server);
   const std::int64_t at_the_server = script_calls(client);
   BOOST_TEST(at_the_server <= asked + static_cast<std::int64_t>(processes));

@@ -1,4 +1,5 @@
-// Several policies are waited for at once, a sliding_window among them: tiers, and limiters in acquire_all.
+// Several policies are waited for at once, a sliding_window among them: tiers, and limiters in
+// acquire_all.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <string>
@@ -122,7 +123,8 @@ BOOST_AUTO_TEST_CASE(a_refusal_says_which_of_them_refused) {
   on_both([&](const weir::store& store) {
     const limiter total(store, "total", sliding_window{.limit = 100, .window = 1h}, together);
     const limiter each(store, "each", one_a_day, together);
-    BOOST_TEST(answer([&](auto h) { weir::acquire_all(total.on("all"), each.on("a"), h); }).allowed);
+    BOOST_TEST(
+        answer([&](auto h) { weir::acquire_all(total.on("all"), each.on("a"), h); }).allowed);
     const decision d = answer([&](auto h) { weir::acquire_all(total.on("all"), each.on("a"), h); });
     BOOST_TEST(!d.allowed);
     BOOST_TEST(d.tier == 1);

@@ -1,5 +1,5 @@
-// Turns: the kernels in C++ and the script in a real server book the same; no turn comes too early, none later than it
-// must, and none is overtaken. What is given back is never more than was taken.
+// Turns: the kernels in C++ and the script in a real server book the same; no turn comes too early,
+// none later than it must, and none is overtaken. What is given back is never more than was taken.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -82,7 +82,8 @@ class turn_trace {
     for (std::int64_t n = 0; n < count; ++n) {
       policy p = f.random.one_in(2) ? random_policy(f.random)
                                     : policy(token_bucket{f.random.between(1, 20), every(7ms)});
-      // A window that its first request opened goes on without it: from the rest nobody could tell where it began.
+      // A window that its first request opened goes on without it: from the rest nobody could tell
+      // where it began.
       if (auto* w = std::get_if<fixed_window>(&p); w != nullptr && gives_back_) {
         w->anchor = anchor::epoch;
         w->offset = 0us;
@@ -120,8 +121,8 @@ class turn_trace {
       for (std::int64_t& cost : asked_.costs) {
         if (f_.random.one_in(10)) cost = 1;
       }
-      // Who is let into a leaky bucket without a turn has its delay to wait, behind those who have one: in what order
-      // they go is up to them.
+      // Who is let into a leaky bucket without a turn has its delay to wait, behind those who have
+      // one: in what order they go is up to them.
       const bool spaced = std::find(spaced_.begin(), spaced_.end(), true) != spaced_.end();
       if (f_.random.one_in(3) && !(forward && spaced)) {
         ask_plainly(forward);
@@ -215,7 +216,8 @@ class turn_trace {
     }
   }
 
-  /// Against the references, which know nothing of turns: they are asked as if each request came at its turn.
+  /// Against the references, which know nothing of turns: they are asked as if each request came at
+  /// its turn.
   void check_turn(const decision& d, std::int64_t max_wait) {
     const std::int64_t wait = d.allowed ? d.delay.count() : d.retry_after.count() + max_wait;
     const std::int64_t turn = now_ + wait;

@@ -195,11 +195,13 @@ class tracer {
     if (!Kernel::restore(fields, state)) fail(c, "restore() refuses the state of " + v.key);
     if (v.count == 0) compare("Lua fetch", c, v, 0, kernel_.fetch(state, c.now, c.cost));
     for (std::int64_t i = 0; i < v.count; ++i) {
-      compare("Lua record", c, v, static_cast<std::size_t>(i), kernel_.record(state, c.now, c.cost));
+      compare("Lua record", c, v, static_cast<std::size_t>(i),
+              kernel_.record(state, c.now, c.cost));
     }
   }
 
-  /// Rule 3: in milliseconds, rounded up, as long as the state matters and the grace, and at most one longer.
+  /// Rule 3: in milliseconds, rounded up, as long as the state matters and the grace, and at most
+  /// one longer.
   void compare_ttl(const call& c, const visit& v, const test::reply& reply) {
     if (v.matters_until < 0) return;
     const std::int64_t needed = policies::ceil_div(v.matters_until + policies::grace - c.now, 1000);

@@ -18,9 +18,10 @@ struct tally {
   std::int64_t clamped = 0;  // the clock was behind the state
 };
 
-/// Runs random traces through the reference model, the kernel in C++ and, if there is a client, the kernel's script in
-/// a real server under a mock clock, and compares every field of every decision and the TTL of what was written. Throws at
-/// the first difference; the text has all that is needed to run it again.
+/// Runs random traces through the reference model, the kernel in C++ and, if there is a client, the
+/// kernel's script in a real server under a mock clock, and compares every field of every decision
+/// and the TTL of what was written. Throws at the first difference; the text has all that is needed
+/// to run it again.
 class differential {
  public:
   differential(test::redis_client* client, std::uint64_t seed, std::uint32_t stream);

@@ -1,5 +1,5 @@
-// For every policy: the reference model, the kernel in C++ and the kernel's script in a real server agree on every field of
-// every decision.
+// For every policy: the reference model, the kernel in C++ and the kernel's script in a real server
+// agree on every field of every decision.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>

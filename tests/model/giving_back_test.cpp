@@ -1,5 +1,6 @@
-// What comes back is never more than was taken: of random requests, bookings, refunds and charges on a few buckets, those
-// that were kept all pass when they are replayed without what was given back. In C++ only, so that there can be a million.
+// What comes back is never more than was taken: of random requests, bookings, refunds and charges
+// on a few buckets, those that were kept all pass when they are replayed without what was given
+// back. In C++ only, so that there can be a million.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -197,7 +198,8 @@ class trace {
       for (std::int64_t& cost : costs) cost = random_.between(1, cost);
     }
     request charged{};
-    // Among other rates, one bucket may cut the debt of another: that is not what is looked for here.
+    // Among other rates, one bucket may cut the debt of another: that is not what is looked for
+    // here.
     const bool mixes = !of_any_rates_ && r.turn == r.clock && random_.one_in(3);
     if (mixes) charged = charge_some(r, costs);
     const auto tiers = askers_[r.by].tiers(states_, costs);
@@ -236,7 +238,8 @@ class trace {
     return all;
   }
 
-  /// In the order in which they were counted; and with one bucket for all, in the order of their turns, too.
+  /// In the order in which they were counted; and with one bucket for all, in the order of their
+  /// turns, too.
   void replay() {
     for (std::size_t i = 0; i < states_.size(); ++i) {
       any_state s = policies::meter::state{};
@@ -245,7 +248,8 @@ class trace {
         for (std::size_t k = 0; k < a.kernels.size(); ++k) {
           if (a.states[k] != i || r.costs[k] == 0) continue;
           const policies::kernel lax = with_slack(a.kernels[k]);
-          const policies::tier<any_state> one[] = {{&lax, &s, r.charged ? -r.costs[k] : r.costs[k]}};
+          const policies::tier<any_state> one[] = {
+              {&lax, &s, r.charged ? -r.costs[k] : r.costs[k]}};
           if (r.charged) {
             policies::settle_all(one, r.clock, {});
             continue;
@@ -265,7 +269,8 @@ class trace {
     }
   }
 
-  /// A clock that has stepped back is known to have, as far as the state tells: by that much, a request may come too early.
+  /// A clock that has stepped back is known to have, as far as the state tells: by that much, a
+  /// request may come too early.
   policies::kernel with_slack(const policies::kernel& k) const {
     if (behind_ == 0) return k;
     const auto& m = std::get<policies::meter>(k);
@@ -319,7 +324,8 @@ void check_traces(limiters which, bool spaced, bool steps_back, std::uint32_t st
 
 BOOST_AUTO_TEST_SUITE(giving_back)
 
-// With a unit of 1 to 3.6 us, the rounding hid who stood behind: a refund gave back a unit or two of theirs.
+// With a unit of 1 to 3.6 us, the rounding hid who stood behind: a refund gave back a unit or two
+// of theirs.
 BOOST_AUTO_TEST_CASE(a_queue_of_few_microseconds_a_unit_gives_back_its_last_only) {
   test::random_source random(test::run_seed(), 914);
   for (int n = 0; n < 200; ++n) {

@@ -1,4 +1,5 @@
-// A state that has ended, or out of which all has been taken back, stays for a while: the clock may step back.
+// A state that has ended, or out of which all has been taken back, stays for a while: the clock may
+// step back.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>

@@ -1,5 +1,5 @@
-// Several policies at once: the plainest way to do it, the kernels in C++ and the script of all kernels in a real server
-// agree on every decision; and what one refuses, none counts.
+// Several policies at once: the plainest way to do it, the kernels in C++ and the script of all
+// kernels in a real server agree on every decision; and what one refuses, none counts.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -295,8 +295,8 @@ BOOST_FIXTURE_TEST_CASE(model_kernels_and_script_agree, fixture) {
   BOOST_TEST(held > steps_wanted / 100);
 }
 
-// A request that one of two queues delayed was counted by the other as if it went out at once: what came behind it there
-// went out together with it.
+// A request that one of two queues delayed was counted by the other as if it went out at once: what
+// came behind it there went out together with it.
 BOOST_AUTO_TEST_CASE(no_queue_lets_two_out_in_one_slot) {
   test::random_source random(test::run_seed(), 701);
   std::int64_t delayed = 0;
@@ -348,12 +348,14 @@ BOOST_AUTO_TEST_CASE(no_queue_lets_two_out_in_one_slot) {
   BOOST_TEST(delayed > 1'000);
 }
 
-// A limit of 2^53 - 1 is no limit: of three checks that cost half of it each, a script let two pass.
+// A limit of 2^53 - 1 is no limit: of three checks that cost half of it each, a script let two
+// pass.
 BOOST_FIXTURE_TEST_CASE(without_a_limit_the_largest_costs_pass_together, fixture) {
   int n = 0;
-  for (const policy& p : {policy(fixed_window{.limit = unlimited, .window = 1s}),
-                          policy(sliding_window{.limit = unlimited, .window = 1s}),
-                          policy(sliding_log{.limit = unlimited, .window = 1s, .resolution = 1ms})}) {
+  for (const policy& p :
+       {policy(fixed_window{.limit = unlimited, .window = 1s}),
+        policy(sliding_window{.limit = unlimited, .window = 1s}),
+        policy(sliding_log{.limit = unlimited, .window = 1s, .resolution = 1ms})}) {
     joint_trace trace(random, client, script, script_of_hold, n++);
     trace.add(p, std::visit([](const auto& k) { return k.ceiling(); }, policies::compile(p)));
     trace.add(token_bucket{10, every(7ms)}, 1);
@@ -372,7 +374,8 @@ BOOST_AUTO_TEST_CASE(of_several_refusals_the_longest_counts_and_is_named) {
 }
 
 BOOST_AUTO_TEST_CASE(of_several_that_allow_the_one_with_the_least_left_speaks) {
-  const decision each[] = {allowed_with(7, 10, 5), allowed_with(3, 40), allowed_with(unlimited, 20)};
+  const decision each[] = {allowed_with(7, 10, 5), allowed_with(3, 40),
+                           allowed_with(unlimited, 20)};
   const decision d = policies::combined(each);
   BOOST_TEST(d.allowed);
   BOOST_TEST(d.tier == -1);

@@ -13,12 +13,16 @@ class kernel_subject {
 
   decision record(std::int64_t now, std::int64_t cost = 1) {
     return std::visit(
-        [&]<class K>(const K& k) { return k.record(std::get<typename K::state>(state_), now, cost); },
+        [&]<class K>(const K& k) {
+          return k.record(std::get<typename K::state>(state_), now, cost);
+        },
         kernel_);
   }
   decision fetch(std::int64_t now, std::int64_t cost = 1) const {
     return std::visit(
-        [&]<class K>(const K& k) { return k.fetch(std::get<typename K::state>(state_), now, cost); },
+        [&]<class K>(const K& k) {
+          return k.fetch(std::get<typename K::state>(state_), now, cost);
+        },
         kernel_);
   }
   /// For a turn.

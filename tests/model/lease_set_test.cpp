@@ -1,5 +1,5 @@
-// The kernel of a gate: C++, its script in a real server, and a plain reference agree on every field of every decision, on
-// who is in afterwards, and on the TTL.
+// The kernel of a gate: C++, its script in a real server, and a plain reference agree on every
+// field of every decision, on who is in afterwards, and on the TTL.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -74,7 +74,8 @@ struct reference {
       if (until > now + g.length) until = std::min(until, now + length_in(who));
     }
     const bool allowed = look(g, now, what, name).allowed;
-    // The script replies with what it found: which is the last after one has left, that does not say.
+    // The script replies with what it found: which is the last after one has left, that does not
+    // say.
     const auto last_before = look(g, now, what, name).reset_after;
     if (allowed && what == act::leave) in.erase(name);
     if (allowed && what != act::leave) in[name] = now + g.length;

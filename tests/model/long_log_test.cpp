@@ -1,5 +1,6 @@
-// Logs of thousands of entries out of which requests are taken back, anywhere: the kernel in C++, the script in a real server
-// and a plain list of what is kept agree, and what was given back takes no room.
+// Logs of thousands of entries out of which requests are taken back, anywhere: the kernel in C++,
+// the script in a real server and a plain list of what is kept agree, and what was given back takes
+// no room.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

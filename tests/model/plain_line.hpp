@@ -9,14 +9,16 @@
 
 namespace weir::model {
 
-/// The line of acquire() as docs/waiting.md tells of them, in the plainest way: one list of callers, one of asks, and every
-/// question answered by looking at all of them. Microseconds throughout. What is done is noted as text.
+/// The line of acquire() as docs/waiting.md tells of them, in the plainest way: one list of
+/// callers, one of asks, and every question answered by looking at all of them. Microseconds
+/// throughout. What is done is noted as text.
 class plain_line final {
  public:
   struct caller {
     std::size_t id;
     std::int64_t priority, came, patience, cost;
-    std::int64_t until;  // outside, or in line: when its patience ends; with a turn: how late that may become
+    // Outside, or in line: when its patience ends; with a turn: how late that may become
+    std::int64_t until;
     std::int64_t heard = 0;   // of a turn
     std::int64_t ask = none;  // on its behalf, or its turn
     std::int64_t again = 0;   // when it is asked for once more; 0 for never
@@ -103,8 +105,9 @@ class plain_line final {
   }
 
   std::size_t count_inside() const {
-    return static_cast<std::size_t>(std::count_if(
-        callers_.begin(), callers_.end(), [](const caller& c) { return c.is_inside && !c.is_told; }));
+    return static_cast<std::size_t>(
+        std::count_if(callers_.begin(), callers_.end(),
+                      [](const caller& c) { return c.is_inside && !c.is_told; }));
   }
   bool waits(std::int64_t who) const { return !callers_[index(who)].is_told; }
   const std::vector<ask>& asks() const { return asks_; }

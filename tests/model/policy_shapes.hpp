@@ -5,7 +5,8 @@
 
 namespace weir::model {
 
-/// A policy of that kind with parameters from all over its range: the awkward ones from a table, the rest at random.
+/// A policy of that kind with parameters from all over its range: the awkward ones from a table,
+/// the rest at random.
 template <class Policy>
 Policy random_policy(test::random_source& random);
 

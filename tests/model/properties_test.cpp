@@ -1,4 +1,5 @@
-// What every policy promises, whatever its algorithm: checked on the kernels in C++, with random traffic.
+// What every policy promises, whatever its algorithm: checked on the kernels in C++, with random
+// traffic.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -84,7 +85,8 @@ std::int64_t pace_of(const Policy& p) {
                              : static_cast<std::int64_t>(filling / 10);
 }
 
-/// Runs `check(policy, random)` on many random policies that do refuse; says which one when it fails.
+/// Runs `check(policy, random)` on many random policies that do refuse; says which one when it
+/// fails.
 template <class Policy, class Check>
 void for_random_policies(std::uint32_t stream, int times, Check check) {
   test::random_source random(test::run_seed(), stream);
@@ -195,8 +197,9 @@ BOOST_AUTO_TEST_CASE(no_stretch_admits_more_than_burst_and_rate_times_time) {
 }
 
 BOOST_AUTO_TEST_CASE(a_bucket_never_loses_a_fraction_of_a_unit) {
-  // One unit at a time, as soon as it is announced. The second unit of the burst keeps the bucket from being full while
-  // the announced time is rounded up; so after an hour exactly what the rate earns has passed.
+  // One unit at a time, as soon as it is announced. The second unit of the burst keeps the bucket
+  // from being full while the announced time is rounded up; so after an hour exactly what the rate
+  // earns has passed.
   constexpr std::int64_t hour = 3'600'000'000;
   for (const rate& r : {rate{7, 3s}, rate{999'983, 24h}, rate{1'000'003, 1000s}, per_second(3)}) {
     kernel_subject subject(gcra{r, 2});
@@ -252,7 +255,8 @@ BOOST_AUTO_TEST_CASE(a_refused_call_and_a_fetch_change_nothing) {
       BOOST_TEST((d == looked));
       for (const std::int64_t later : {std::int64_t{0}, std::int64_t{1}, d.retry_after.count() - 1,
                                        d.retry_after.count(), d.reset_after.count()}) {
-        BOOST_TEST((before.fetch(t.now() + later, cost) == t.subject().fetch(t.now() + later, cost)));
+        BOOST_TEST(
+            (before.fetch(t.now() + later, cost) == t.subject().fetch(t.now() + later, cost)));
       }
       BOOST_TEST(before.matters_until() == t.subject().matters_until());
     }
@@ -266,7 +270,8 @@ BOOST_AUTO_TEST_CASE(a_cost_of_n_is_n_requests_of_one_at_the_same_time) {
     for (int i = 0; i < 40; ++i) {
       t.wait();
       const std::int64_t room = t.subject().fetch(t.now()).remaining;
-      const std::int64_t cost = random.between(1, std::min<std::int64_t>(20, t.subject().ceiling()));
+      const std::int64_t cost = random.between(1,
+                                               std::min<std::int64_t>(20, t.subject().ceiling()));
       kernel_subject singly = t.subject();
       const decision d = t.subject().record(t.now(), cost);
       BOOST_TEST(d.allowed == (cost <= room));
@@ -280,7 +285,8 @@ BOOST_AUTO_TEST_CASE(a_cost_of_n_is_n_requests_of_one_at_the_same_time) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(remaining_only_grows_while_nothing_comes_until_nothing_is_in_use_at_reset_after) {
+BOOST_AUTO_TEST_CASE(
+    remaining_only_grows_while_nothing_comes_until_nothing_is_in_use_at_reset_after) {
   for_all_policies(80, 100, []<class Policy>(const Policy& p, test::random_source& random) {
     traffic t(p, random, pace_of(p));
     for (int i = 0; i < 20; ++i) {

@@ -1,6 +1,7 @@
-// gcra{.rate = n per p, .burst = m + 1} answers as redis-cell's `CL.THROTTLE key m n p [cost]` does. The vectors follow
-// from its documentation: T = p / n; limit = m + 1; refused if the new arrival time lies more than (m + 1) * T ahead;
-// remaining = (tolerance - ttl) / T; reset_after = the ttl; retry_after = how much too early, -1 if allowed or hopeless.
+// gcra{.rate = n per p, .burst = m + 1} answers as redis-cell's `CL.THROTTLE key m n p [cost]`
+// does. The vectors follow from its documentation: T = p / n; limit = m + 1; refused if the new
+// arrival time lies more than (m + 1) * T ahead; remaining = (tolerance - ttl) / T; reset_after =
+// the ttl; retry_after = how much too early, -1 if allowed or hopeless.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>

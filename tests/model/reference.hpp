@@ -7,8 +7,8 @@
 
 namespace weir::model {
 
-/// One subject under one policy, as a reader of docs/design.md would write it down: slow, with no cleverness, and
-/// knowing nothing of src/policy. What the real kernels say is compared with this.
+/// One subject under one policy, as a reader of docs/design.md would write it down: slow, with no
+/// cleverness, and knowing nothing of src/policy. What the real kernels say is compared with this.
 class reference {
  public:
   virtual ~reference() = default;

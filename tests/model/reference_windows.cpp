@@ -12,7 +12,8 @@ __extension__ using wide = __int128;
 
 time_point on_clock(std::int64_t at) { return time_point(microseconds(at)); }
 
-/// The first of [low, high] for which `holds`, which never ceases to hold once it does, and does at `high`.
+/// The first of [low, high] for which `holds`, which never ceases to hold once it does, and does at
+/// `high`.
 template <class Predicate>
 std::int64_t first_that(std::int64_t low, std::int64_t high, Predicate holds) {
   while (low < high) {
@@ -26,7 +27,8 @@ std::int64_t first_that(std::int64_t low, std::int64_t high, Predicate holds) {
   return low;
 }
 
-/// What the window policies and the log have in common: something is in use at a time, and it fits or not.
+/// What the window policies and the log have in common: something is in use at a time, and it fits
+/// or not.
 template <class Derived, class Policy>
 class counting : public reference {
  public:
@@ -189,8 +191,8 @@ class sliding_window_reference final : public counting<sliding_window_reference,
     return index_ ? std::max(now, *index_ * policy_.window.count()) : now;
   }
 
-  // previous * (window - e) + (current + c) * window <= limit * window, divided by the window; c and the limit are whole,
-  // so the fraction rounded up compares the same.
+  // previous * (window - e) + (current + c) * window <= limit * window, divided by the window; c
+  // and the limit are whole, so the fraction rounded up compares the same.
   std::int64_t in_use(std::int64_t at) const {
     const std::int64_t window = policy_.window.count();
     const std::int64_t elapsed = at % window;

@@ -1,5 +1,5 @@
-// What the scripts leave in the server, and what they make of what they find there: TTLs, keys without one, keys of
-// somebody else, state written under another policy.
+// What the scripts leave in the server, and what they make of what they find there: TTLs, keys
+// without one, keys of somebody else, state written under another policy.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -24,7 +24,8 @@ using namespace std::chrono_literals;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
 
-/// One of each kind, each refusing the fourth request; windows and refills of a few milliseconds, and below one.
+/// One of each kind, each refusing the fourth request; windows and refills of a few milliseconds,
+/// and below one.
 const policy all_policies[] = {
     fixed_window{3, 5ms},
     fixed_window{3, 700us, anchor::epoch, 99us},
@@ -61,7 +62,8 @@ class script_subject {
   /// Empty if restore() finds the key to hold something else.
   std::vector<std::optional<decision>> check(const std::vector<std::string>& keys, std::int64_t now,
                                              std::int64_t count, std::int64_t cost = 1) {
-    return std::visit([&](const auto& k) { return check_with(k, keys, now, count, cost); }, kernel_);
+    return std::visit([&](const auto& k) { return check_with(k, keys, now, count, cost); },
+                      kernel_);
   }
   decision record(const std::string& key, std::int64_t now, std::int64_t cost = 1) {
     return check({key}, now, 1, cost).front().value();
@@ -147,7 +149,8 @@ BOOST_AUTO_TEST_CASE(a_write_leaves_a_ttl_that_ends_with_the_state) {
       for (int i = 0; i < 60; ++i) {
         const decision d = subject.record("k", now);
         if (d.allowed) {
-          // Nothing is in use after reset_after; a sliding window's state ends later only by its own windows.
+          // Nothing is in use after reset_after; a sliding window's state ends later only by its
+          // own windows.
           const std::int64_t ttl = subject.requested_ttl("k").value();
           const std::int64_t needed = (d.decided_at + d.reset_after).time_since_epoch().count() -
                                       now;
@@ -292,7 +295,8 @@ BOOST_AUTO_TEST_CASE(somebody_elses_key_is_told_and_left_alone_and_its_neighbour
   }
 }
 
-// Reading it ended the script with an error: what the keys before it had counted was an error to their callers.
+// Reading it ended the script with an error: what the keys before it had counted was an error to
+// their callers.
 BOOST_AUTO_TEST_CASE(a_foreign_entry_inside_a_log_fails_its_own_key_only) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const std::string foreign_entries[] = {"",
@@ -346,8 +350,8 @@ BOOST_AUTO_TEST_CASE(a_number_that_redis_does_not_add_to_is_told_and_left_alone)
   BOOST_TEST(client.must("PTTL", "k").integer == -1);
 }
 
-// A limit was changed while there is state: the clock must stay where it is, and what is over must end no later than under
-// the longer of the two policies.
+// A limit was changed while there is state: the clock must stay where it is, and what is over must
+// end no later than under the longer of the two policies.
 BOOST_AUTO_TEST_CASE(state_written_under_another_window_is_read_as_of_now_and_ends_in_time) {
   struct change {
     policy from, to;

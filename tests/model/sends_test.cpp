@@ -1,5 +1,6 @@
-// Turns keep a window to the microsecond on the store's clock. What goes out is later than its turn by what the process needs
-// to wake: how much more that puts into one window, and what keeps it out.
+// Turns keep a window to the microsecond on the store's clock. What goes out is later than its turn
+// by what the process needs to wake: how much more that puts into one window, and what keeps it
+// out.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -21,8 +22,8 @@ constexpr std::int64_t start = 1'790'000'000'000'000;
 
 enum class callers_come { at_once, one_by_one };
 
-/// When 10,000 requests go out, in order: each is booked behind those before it, and sent when its caller wakes. Callers whose
-/// turns come at one time wake together.
+/// When 10,000 requests go out, in order: each is booked behind those before it, and sent when its
+/// caller wakes. Callers whose turns come at one time wake together.
 std::vector<std::int64_t> sends(const sliding_log& policy, callers_come how,
                                 test::random_source& random) {
   model::kernel_subject subject{weir::policy(policy)};

@@ -1,5 +1,6 @@
-// The server's clock is set back, by more than the policy looks back: what was used stays used, and nobody is kept out for
-// longer than the policy's own length. (Small steps, within that length, are in properties_test.cpp.)
+// The server's clock is set back, by more than the policy looks back: what was used stays used, and
+// nobody is kept out for longer than the policy's own length. (Small steps, within that length, are
+// in properties_test.cpp.)
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>

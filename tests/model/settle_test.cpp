@@ -50,7 +50,8 @@ policy random_policy(test::random_source& random) {
       p = model::random_policy<leaky_bucket>(random);
       break;
   }
-  // A window that its first request opened goes on without it: from the rest nobody could tell where it began.
+  // A window that its first request opened goes on without it: from the rest nobody could tell
+  // where it began.
   if (auto* w = std::get_if<fixed_window>(&p)) {
     w->anchor = anchor::epoch;
     w->offset = 0us;

@@ -1,5 +1,5 @@
-// Callers take four times what they settle for later, and there are more of them than the limit bears: what is really used
-// comes close to the limit.
+// Callers take four times what they settle for later, and there are more of them than the limit
+// bears: what is really used comes close to the limit.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -91,7 +91,8 @@ BOOST_AUTO_TEST_CASE(a_window_is_used_to_what_the_requests_under_way_leave) {
     policy p;
     std::int64_t most;
   };
-  // At the end of a fixed window nothing is left of what was under way. In a sliding one there is 1 s of it at all times.
+  // At the end of a fixed window nothing is left of what was under way. In a sliding one there is 1
+  // s of it at all times.
   const shape windows[] = {{fixed_window{.limit = 1000, .window = 60s}, 60'000},
                            {fixed_window{1000, 60s, anchor::epoch}, 60'000},
                            {sliding_window{.limit = 1000, .window = 60s}, 60'000 * 60 / 63}};

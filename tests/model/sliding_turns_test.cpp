@@ -20,7 +20,8 @@ constexpr std::int64_t t0 = 1'790'000'000'123'456;
 constexpr int traces_wanted = 400;
 constexpr int steps_per_trace = 60;
 
-/// previous * (window - e) + (current + c) * window <= limit * window, of counts that are all known.
+/// previous * (window - e) + (current + c) * window <= limit * window, of counts that are all
+/// known.
 class formula {
  public:
   explicit formula(const sliding_window& p) : limit_(p.limit), window_(p.window.count()) {}
@@ -135,7 +136,8 @@ BOOST_AUTO_TEST_CASE(a_clock_that_steps_back_by_more_than_a_window_takes_the_las
   });
 }
 
-BOOST_AUTO_TEST_CASE(when_a_thousand_who_wait_leave_from_the_last_on_it_is_as_if_they_had_never_come) {
+BOOST_AUTO_TEST_CASE(
+    when_a_thousand_who_wait_leave_from_the_last_on_it_is_as_if_they_had_never_come) {
   test::random_source random(test::run_seed(), 973);
   for (const policy& p : {policy(sliding_window{.limit = 7, .window = 10s}),
                           policy(fixed_window{.limit = 7, .window = 10s}),

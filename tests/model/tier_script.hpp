@@ -39,7 +39,8 @@ struct tier_script {
   }
 
   /// What the script of settlements takes. `costs` are what policies::settle_all() takes.
-  std::vector<std::int64_t> settlement(std::int64_t remember, const policies::tickets& known) const {
+  std::vector<std::int64_t> settlement(std::int64_t remember,
+                                       const policies::tickets& known) const {
     std::vector<std::int64_t> to{remember, known.turn, known.counted,
                                  static_cast<std::int64_t>(kernels.size())};
     std::size_t i = 0;

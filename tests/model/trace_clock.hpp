@@ -8,8 +8,8 @@
 
 namespace weir::model {
 
-/// A clock that goes where limiters break: nowhere, by a microsecond, exactly onto, just before and just after the times that
-/// decisions announced, over several windows at once, and backward.
+/// A clock that goes where limiters break: nowhere, by a microsecond, exactly onto, just before and
+/// just after the times that decisions announced, over several windows at once, and backward.
 class trace_clock {
  public:
   /// `span` is the policy's own measure of time.

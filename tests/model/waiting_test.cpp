@@ -1,5 +1,5 @@
-// The line of acquire() against a plain one: after each of many random events, the same callers have been told the same, and
-// the same has been asked, cancelled and given back.
+// The line of acquire() against a plain one: after each of many random events, the same callers
+// have been told the same, and the same has been asked, cancelled and given back.
 #include <boost/test/unit_test.hpp>
 #include <memory>
 #include <stdexcept>
@@ -43,7 +43,8 @@ class trace final {
   trace(test::random_source& random, int number) : random_(random), number_(number) {
     manner_.max_waiting = static_cast<std::size_t>(random.between(1, 12));
     manner_.overflow = random.pick(std::array{on_overflow::refuse_new, on_overflow::drop_oldest,
-                                              on_overflow::drop_lowest_priority, on_overflow::block});
+                                              on_overflow::drop_lowest_priority,
+                                              on_overflow::block});
     manner_.priority_aging = random.one_in(3) ? 0us
                                               : std::chrono::microseconds(random.magnitude(2000));
     manner_.retry_interval = std::chrono::microseconds(random.magnitude(2000));
@@ -190,7 +191,8 @@ class trace final {
     const auto for_whom = stage_->asked();
     for (std::size_t i = 0; i < for_whom.size(); ++i) {
       const auto& a = *stage_->asks[stage_->asks.size() - for_whom.size() + i];
-      asked.push_back(std::to_string(for_whom[i]) + " within " + std::to_string(a.max_wait.count()));
+      asked.push_back(std::to_string(for_whom[i]) + " within " +
+                      std::to_string(a.max_wait.count()));
     }
     unwanted_.resize(stage_->asks.size());
     for (const std::size_t a : stage_->cancelled()) {

@@ -1,5 +1,5 @@
-# One packaging test: cmake -Dway=<install|find_package|pkg_config|add_subdirectory> ... -P run.cmake
-# Every way starts from an empty directory: nothing of an earlier run can help.
+# One packaging test: cmake -Dway=<install|find_package|pkg_config|add_subdirectory> ... -P
+# run.cmake Every way starts from an empty directory: nothing of an earlier run can help.
 set(prefix "${work_dir}/prefix")
 set(build "${work_dir}/${way}")
 set(project "${CMAKE_CURRENT_LIST_DIR}/${way}")
@@ -28,7 +28,8 @@ endif()
 if(way STREQUAL "pkg_config")
   # As a Makefile would do it.
   set(ENV{PKG_CONFIG_PATH} "${prefix}/${libdir}/pkgconfig:$ENV{PKG_CONFIG_PATH}")
-  run(sh -ec "'${compiler}' -std=c++20 '${CMAKE_CURRENT_LIST_DIR}/consumer.cpp' -o '${build}/consumer' \
+  run(sh -ec "'${compiler}' -std=c++20 '${CMAKE_CURRENT_LIST_DIR}/consumer.cpp' \
+-o '${build}/consumer' \
 $(pkg-config --cflags --libs weir)")
 else()
   run("${CMAKE_COMMAND}" -S "${project}" -B "${build}" -G "${generator}"

@@ -52,7 +52,8 @@ const std::vector<shape>& shapes() {
        {fixed_window{.limit = 25, .window = 1s, .anchor = anchor::epoch, .offset = 333ms}}},
       {"sliding_window", {sliding_window{.limit = 30, .window = 1s}}},
       {"sliding_window and leaky_bucket",
-       {sliding_window{.limit = 50, .window = 1s}, leaky_bucket{.capacity = 10, .leak = {3, 70ms}}}},
+       {sliding_window{.limit = 50, .window = 1s},
+        leaky_bucket{.capacity = 10, .leak = {3, 70ms}}}},
       {"sliding_window and bucket",
        {sliding_window{.limit = 60, .window = 3s}, gcra{.rate = per_second(30), .burst = 10}}},
       {"bucket and window",
@@ -100,7 +101,8 @@ std::int64_t arrivals::gap() {
   if (random_.one_in(2000)) return random_.between(0, 20 * span_);
   if (random_.one_in(3)) return 0;
   // A cost of two on the average, and two of three come alone.
-  const std::int64_t mean = 3 * span_ * 100 / (limit_ * static_cast<std::int64_t>(subjects) * load_);
+  const std::int64_t mean = 3 * span_ * 100 /
+                            (limit_ * static_cast<std::int64_t>(subjects) * load_);
   return random_.between(0, 2 * mean + 1);
 }
 

@@ -18,8 +18,9 @@ namespace weir::simulation {
 struct shape {
   const char* name;
   std::vector<policy> policies;
-  /// Who leaves last is as good as if he had never come. Of the others less than a microsecond is lost each time, a
-  /// bucket's width, the rest of a window that is not remembered, or what only the other policy knows.
+  /// Who leaves last is as good as if he had never come. Of the others less than a microsecond is
+  /// lost each time, a bucket's width, the rest of a window that is not remembered, or what only
+  /// the other policy knows.
   bool leaves_no_trace = false;
 
   limiter open(const store& s) const;
@@ -50,8 +51,8 @@ struct waiter {
   std::int64_t turn() const { return (said.decided_at + said.delay).time_since_epoch().count(); }
 };
 
-/// Draws who comes: now in bursts, now alone, more or fewer than the policies let pass, with all kinds of costs and of
-/// patience.
+/// Draws who comes: now in bursts, now alone, more or fewer than the policies let pass, with all
+/// kinds of costs and of patience.
 class arrivals {
  public:
   arrivals(const shape& s, test::random_source& random);

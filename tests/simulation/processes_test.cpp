@@ -1,5 +1,6 @@
-// The waiters of several processes on one real server, whose clock is the test's too: nobody sleeps. What they send and hear
-// is on its way for a while, they leave at any moment, and processes die.
+// The waiters of several processes on one real server, whose clock is the test's too: nobody
+// sleeps. What they send and hear is on its way for a while, they leave at any moment, and
+// processes die.
 #include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/test/unit_test.hpp>
@@ -132,7 +133,8 @@ class simulated_fleet {
         --waiting_;
         ++dead_[w.subject];
       } else if (w.ec && w.asked_at + longest_way > simulation::now()) {
-        ++dead_[w.subject];  // who has left: the answer may be on its way, and then nobody gives that turn back
+        // Who has left: the answer may be on its way, and then nobody gives that turn back
+        ++dead_[w.subject];
       }
     }
     start(i);
@@ -204,10 +206,12 @@ class simulated_fleet {
     return sum;
   }
 
-  /// A turn that was given in one of the answers to a process wakes one waiter there: so long after that answer as it said,
-  /// or when an earlier turn there comes whose answer was later. Returns how many.
+  /// A turn that was given in one of the answers to a process wakes one waiter there: so long after
+  /// that answer as it said, or when an earlier turn there comes whose answer was later. Returns
+  /// how many.
   std::int64_t check_waiters(std::size_t subject, const booking_wire::line& line) const {
-    std::map<std::tuple<std::size_t, std::int64_t, std::int64_t>, std::multiset<std::int64_t>> announced;
+    std::map<std::tuple<std::size_t, std::int64_t, std::int64_t>, std::multiset<std::int64_t>>
+        announced;
     std::map<std::pair<std::size_t, std::int64_t>, std::int64_t> latest;  // of the turns up to that
     for (const booking_wire::told& t : line.answers) {
       const auto& a = line.ledger[t.number];

@@ -1,5 +1,5 @@
-// What is given back is of use to others: callers take more than they settle for, or leave before their turns, and the
-// policy still lets through what it says, on a clock of the test's own.
+// What is given back is of use to others: callers take more than they settle for, or leave before
+// their turns, and the policy still lets through what it says, on a clock of the test's own.
 
 #include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -174,7 +174,8 @@ BOOST_AUTO_TEST_CASE(so_it_is_with_charges_among_them) { expect_of_all({.charges
 
 BOOST_AUTO_TEST_CASE(so_it_is_of_waiters) { expect_of_all({.waits = true}); }
 
-// A window that moves holds what is under way, too: for each unit that is used, three more for five of its seconds.
+// A window that moves holds what is under way, too: for each unit that is used, three more for five
+// of its seconds.
 BOOST_AUTO_TEST_CASE(a_window_that_moves_gives_all_but_what_is_under_way) {
   const double most = a_second * 60.0 / (60 + 3 * 5);
   expect("sliding_log", 0.97 * most, tiers(log_of_a_minute), {});

@@ -6,11 +6,12 @@
 #include <memory>
 #include <vector>
 
-/// Time of the test's own. In a program with this file, the monotonic clock stands still until the test moves it, and the
-/// timers of every simulated_context go by it: the library runs as it is, its timers too, and no time is spent waiting.
+/// Time of the test's own. In a program with this file, the monotonic clock stands still until the
+/// test moves it, and the timers of every simulated_context go by it: the library runs as it is,
+/// its timers too, and no time is spent waiting.
 ///
-/// The C library's clock_gettime, timerfd_create and timerfd_settime give way to ones of the test's own, which Asio
-/// calls in their place. One thread only.
+/// The C library's clock_gettime, timerfd_create and timerfd_settime give way to ones of the test's
+/// own, which Asio calls in their place. One thread only.
 namespace weir::simulation {
 
 /// Microseconds on the monotonic clock.

@@ -1,5 +1,5 @@
-// A hundred thousand who wait for their turns, of each policy, on a clock of the test's own: nobody sleeps, and every
-// microsecond is as it should be.
+// A hundred thousand who wait for their turns, of each policy, on a clock of the test's own: nobody
+// sleeps, and every microsecond is as it should be.
 #include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/test/unit_test.hpp>
@@ -136,7 +136,8 @@ class simulated_run {
       return;
     }
     if (c.kind != detail::check_kind::acquire || c.ec) throw std::runtime_error("not a turn");
-    const auto turn = d.allowed ? d.decided_at + d.delay : d.decided_at + d.retry_after + c.max_wait;
+    const auto turn = d.allowed ? d.decided_at + d.delay
+                                : d.decided_at + d.retry_after + c.max_wait;
     const std::size_t number = b.ledger.ask({.at = d.decided_at.time_since_epoch().count(),
                                              .cost = c.cost,
                                              .max_wait = c.max_wait.count(),
@@ -158,7 +159,8 @@ class simulated_run {
     return sum;
   }
 
-  /// Each turn that was not given back has woken one waiter, whoever it was booked for; nobody else was woken.
+  /// Each turn that was not given back has woken one waiter, whoever it was booked for; nobody else
+  /// was woken.
   void check_waiters(std::size_t subject, const book& b) const {
     std::multiset<std::pair<std::int64_t, std::int64_t>> kept, used;
     for (const auto& [id, number] : b.held) {
@@ -175,7 +177,8 @@ class simulated_run {
     if (b.ledger.size() > asked) throw std::runtime_error("somebody was asked for twice");
   }
 
-  /// Everybody hears once: who is refused at once, the others when their turn comes, to the microsecond.
+  /// Everybody hears once: who is refused at once, the others when their turn comes, to the
+  /// microsecond.
   static void check_waiter(const waiter& w) {
     const auto require = [](bool holds, const char* what) {
       if (!holds) throw std::runtime_error(what);

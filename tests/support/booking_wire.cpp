@@ -238,8 +238,9 @@ booking_wire::line& booking_wire::line_of(const std::string& key, const limiter_
   return found->second;
 }
 
-// How long to wait; the number of tiers; for each its kernel's number and constants; the numbers of equal checks.
-// Replied: now; for each check its turn, and for each tier the state before. See policy/lua/reserve.lua.
+// How long to wait; the number of tiers; for each its kernel's number and constants; the numbers of
+// equal checks. Replied: now; for each check its turn, and for each tier the state before. See
+// policy/lua/reserve.lua.
 void booking_wire::read_turns(const command& words, const std::vector<std::int64_t>& reply,
                               std::vector<std::pair<line*, std::size_t>>& booked) {
   const script_call asked(words);
@@ -259,7 +260,8 @@ void booking_wire::read_turns(const command& words, const std::vector<std::int64
   for (std::size_t key = 0; key < asked.keys.size(); key += tiers, ++counts) {
     line& l = line_of(asked.keys[key], rules, name);
     ++l.calls;
-    const std::int64_t count = counts < asked.arguments.size() ? number(asked.arguments[counts]) : 1;
+    const std::int64_t count = counts < asked.arguments.size() ? number(asked.arguments[counts])
+                                                               : 1;
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t turn = fields[0];
       const decision d = decision_on(rules->kernels, cost, fields.subspan(1, width), {now, turn},

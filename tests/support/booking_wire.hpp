@@ -19,16 +19,17 @@ namespace weir::test {
 
 class redis_server;
 
-/// The wire between clients and a real server, which reads what passes: what turns are asked for, given and given back, in
-/// the order in which the server sees it. Every connection is served as by the server itself; one command after the
-/// other gets through.
+/// The wire between clients and a real server, which reads what passes: what turns are asked for,
+/// given and given back, in the order in which the server sees it. Every connection is served as by
+/// the server itself; one command after the other gets through.
 ///
 /// Lives as long as its executor's context runs.
 class booking_wire {
  public:
   struct options {
-    std::function<std::chrono::microseconds()> delay = {};  ///< in each direction; none unless given
-    std::function<void()> before_command = {};              ///< called when one reaches the server
+    /// In each direction; none unless given.
+    std::function<std::chrono::microseconds()> delay = {};
+    std::function<void()> before_command = {};  ///< called when one reaches the server
   };
 
   booking_wire(const boost::asio::any_io_executor& executor, const redis_server& server, options o);

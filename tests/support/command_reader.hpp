@@ -10,7 +10,8 @@
 
 namespace weir::test {
 
-/// Reads what a client writes: commands are arrays of bulk strings, so the reader of replies can do it.
+/// Reads what a client writes: commands are arrays of bulk strings, so the reader of replies can do
+/// it.
 class command_reader {
  public:
   using command = std::vector<std::string>;

@@ -270,8 +270,8 @@ class fault_proxy::link : public std::enable_shared_from_this<link> {
     hang_up();
   }
 
-  /// The end in order: the client reads that nothing more comes, and goes. Until then its bytes are taken and dropped;
-  /// closing on top of them would break the connection off.
+  /// The end in order: the client reads that nothing more comes, and goes. Until then its bytes are
+  /// taken and dropped; closing on top of them would break the connection off.
   void hang_up() {
     hanging_up_ = true;
     error_code ignored;

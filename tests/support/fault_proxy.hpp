@@ -43,12 +43,12 @@ struct fault {
 
 const char* to_string(fault::kind k) noexcept;
 
-/// Any of them, within `reach` bytes of replies or eight times as many of requests, which are longer; pauses of up to 5 ms,
-/// rates that slow down and do not stop.
+/// Any of them, within `reach` bytes of replies or eight times as many of requests, which are
+/// longer; pauses of up to 5 ms, rates that slow down and do not stop.
 fault random_fault(random_source& random, std::int64_t reach);
 
-/// A TCP proxy on a loopback port in front of a real server. Without faults it passes everything on. It lives on the
-/// test's io_context and is used from its thread alone.
+/// A TCP proxy on a loopback port in front of a real server. Without faults it passes everything
+/// on. It lives on the test's io_context and is used from its thread alone.
 class fault_proxy {
  public:
   fault_proxy(boost::asio::io_context& io, const redis_server& target);
@@ -67,13 +67,15 @@ class fault_proxy {
   /// What each new connection meets; the argument counts them from 0. lift() ends it.
   void plan(std::function<std::vector<fault>(std::size_t)> for_connection);
 
-  /// On every connection that is open. Takes the place of one that waits for its turn in the same direction.
+  /// On every connection that is open. Takes the place of one that waits for its turn in the same
+  /// direction.
   void strike(const fault& f);
 
   /// New connections are accepted and broken off at once; or no longer.
   void refuse(bool all);
 
-  /// The end of all faults: what was held up goes on. What was swallowed is lost, and such a connection remains dead.
+  /// The end of all faults: what was held up goes on. What was swallowed is lost, and such a
+  /// connection remains dead.
   void lift();
   /// Only what holds up one direction.
   void lift(way w);

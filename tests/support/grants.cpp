@@ -14,13 +14,15 @@ std::string excess(const policy& p, const grant& last, const grant& since, wide 
          std::to_string(since.time) + " to " + std::to_string(last.time);
 }
 
-/// Each stretch from one grant to another: at most `burst`, and `count` per `period` for its length. Of those that go out
-/// one by one, the last of the stretch is still to flow: only what went before it must have.
+/// Each stretch from one grant to another: at most `burst`, and `count` per `period` for its
+/// length. Of those that go out one by one, the last of the stretch is still to flow: only what
+/// went before it must have.
 std::optional<std::string> of_bucket(const policy& p, const std::vector<grant>& all, wide burst,
                                      const rate& r, bool spaced) {
   const wide count = r.count, period = r.period.count();
-  // For one that ends the stretch, all that could begin it are asked at once: by what is left of the sum up to there when
-  // the flow since the beginning of time is taken off. The smallest such number was before the worst stretch.
+  // For one that ends the stretch, all that could begin it are asked at once: by what is left of
+  // the sum up to there when the flow since the beginning of time is taken off. The smallest such
+  // number was before the worst stretch.
   wide sum = 0;
   wide smallest = 0;
   const grant* worst = nullptr;
@@ -101,7 +103,8 @@ std::optional<std::string> of_two_windows(const sliding_window& p, const std::ve
 
 }  // namespace
 
-std::optional<std::string> first_excess(const policy& p, std::vector<grant> all, bool openers_left) {
+std::optional<std::string> first_excess(const policy& p, std::vector<grant> all,
+                                        bool openers_left) {
   std::stable_sort(all.begin(), all.end(),
                    [](const grant& a, const grant& b) { return a.time < b.time; });
   struct visitor {

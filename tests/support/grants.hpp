@@ -15,11 +15,13 @@ struct grant {
   std::int64_t cost;
 };
 
-/// Reads a list of what went out, in any order, as the vendor would: is there a window, or a stretch of time, in which
-/// more went out than the policy allows? Says where the first is. It knows nothing of src/policy.
+/// Reads a list of what went out, in any order, as the vendor would: is there a window, or a
+/// stretch of time, in which more went out than the policy allows? Says where the first is. It
+/// knows nothing of src/policy.
 ///
-/// Of a fixed_window that its first request opens, nobody can tell from the outside where it began, if that request has
-/// left: then `openers_left` asks only that no stretch of its length holds more than two windows.
+/// Of a fixed_window that its first request opens, nobody can tell from the outside where it began,
+/// if that request has left: then `openers_left` asks only that no stretch of its length holds more
+/// than two windows.
 std::optional<std::string> first_excess(const policy& p, std::vector<grant> all,
                                         bool openers_left = false);
 

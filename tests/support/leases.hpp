@@ -22,7 +22,8 @@ inline lease enter(asio::io_context& io, const concurrency_limiter& gate, std::s
   return std::move(*got);
 }
 
-inline lease enter(asio::io_context& io, const concurrency_limiter& gate, std::string_view subject) {
+inline lease enter(asio::io_context& io, const concurrency_limiter& gate,
+                   std::string_view subject) {
   error_code ec;
   lease l = enter(io, gate, subject, ec);
   BOOST_TEST(!ec.failed(), ec.message());

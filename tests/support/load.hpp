@@ -14,9 +14,10 @@
 
 namespace weir::test {
 
-/// One who calls again and again for a subject of its own, and checks each number it is told: the next one; or, from a
-/// server that has lost its data, the first again; or one that the calls of unknown outcome explain. A reply that went
-/// astray, a call that was sent twice or lost shows at once.
+/// One who calls again and again for a subject of its own, and checks each number it is told: the
+/// next one; or, from a server that has lost its data, the first again; or one that the calls of
+/// unknown outcome explain. A reply that went astray, a call that was sent twice or lost shows at
+/// once.
 struct caller {
   std::string subject;
   std::int64_t used = 0;

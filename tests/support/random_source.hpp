@@ -50,7 +50,8 @@ class random_source {
 
   template <class Container>
   const auto& pick(const Container& from) {
-    return from[static_cast<std::size_t>(between(0, static_cast<std::int64_t>(std::size(from)) - 1))];
+    return from[static_cast<std::size_t>(
+        between(0, static_cast<std::int64_t>(std::size(from)) - 1))];
   }
 
  private:

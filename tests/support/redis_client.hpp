@@ -29,9 +29,9 @@ struct redis_client_options {
   bool authenticate = true;  ///< with the server's password, if it has one
 };
 
-/// A plain blocking connection, RESP2 unless the test says HELLO. Commands are queued and leave with the first read, so a
-/// test pipelines by sending many and then reading as many. Everything that goes wrong on the way throws; an error reply
-/// does not.
+/// A plain blocking connection, RESP2 unless the test says HELLO. Commands are queued and leave
+/// with the first read, so a test pipelines by sending many and then reading as many. Everything
+/// that goes wrong on the way throws; an error reply does not.
 class redis_client {
  public:
   explicit redis_client(const redis_server& server, redis_client_options options = {});

@@ -31,7 +31,8 @@ constexpr std::chrono::seconds patience{20};
   throw std::system_error(errno, std::generic_category(), "redis_server: " + what);
 }
 
-/// Leaves the processor to others for a moment, between two looks at something that has no event to wait for.
+/// Leaves the processor to others for a moment, between two looks at something that has no event to
+/// wait for.
 void breathe() { ::poll(nullptr, 0, 2); }
 
 std::string find_program() {
@@ -177,7 +178,8 @@ redis_server::outcome redis_server::start() {
     ::_exit(127);
   }
 
-  // Its own log tells that this server is the one that listens, and not one that took the port before it.
+  // Its own log tells that this server is the one that listens, and not one that took the port
+  // before it.
   const auto deadline = clock::now() + patience;
   const char* const ready = options_.sentinel ? "Sentinel ID is" : "eady to accept connections";
   while (log().find(ready) == std::string::npos) {

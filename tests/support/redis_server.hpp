@@ -25,11 +25,13 @@ struct redis_server_options {
   std::vector<std::string> environment = {};  ///< on top of this process's: {"NAME=value"}
 };
 
-/// A real redis-server (or valkey-server) of the test's own: a free loopback port or a Unix socket, a directory of its own,
-/// nothing kept on disk. With TLS its URL is rediss://, without parameters. WEIR_REDIS_SERVER names another program. Without one, the constructor throws: a missing server
+/// A real redis-server (or valkey-server) of the test's own: a free loopback port or a Unix socket,
+/// a directory of its own, nothing kept on disk. With TLS its URL is rediss://, without parameters.
+/// WEIR_REDIS_SERVER names another program. Without one, the constructor throws: a missing server
 /// is a failure, not a reason to skip.
 ///
-/// It dies with the thread that started it (PR_SET_PDEATHSIG), so nothing is left when a test crashes.
+/// It dies with the thread that started it (PR_SET_PDEATHSIG), so nothing is left when a test
+/// crashes.
 class redis_server {
  public:
   explicit redis_server(redis_server_options options = {});
@@ -40,7 +42,8 @@ class redis_server {
   /// What open_store() takes, password included.
   std::string url() const;
   int port() const noexcept { return port_; }  ///< 0 with a Unix socket
-  /// Where a redis_client gets in; empty if it does by the port. A server with TLS or another address has both.
+  /// Where a redis_client gets in; empty if it does by the port. A server with TLS or another
+  /// address has both.
   const std::string& socket_path() const noexcept { return socket_path_; }
   const std::string& password() const noexcept { return options_.password; }
   pid_t pid() const noexcept { return pid_; }  ///< -1 while it is down

@@ -40,7 +40,8 @@ void run_until(asio::io_context& io, Predicate&& done) {
   }
 }
 
-/// Runs a coroutine (a function object that returns awaitable<void>) to its end; what it throws comes out here.
+/// Runs a coroutine (a function object that returns awaitable<void>) to its end; what it throws
+/// comes out here.
 template <class Coroutine>
 void run(asio::io_context& io, Coroutine&& body) {
   bool done = false;
@@ -82,8 +83,8 @@ struct outcome {
   int times = 0;  // how often the handler ran
 };
 
-/// Calls made at once, and what became of them in the order of the calls. Copies of the handlers share it, so that it
-/// may go before they run.
+/// Calls made at once, and what became of them in the order of the calls. Copies of the handlers
+/// share it, so that it may go before they run.
 class crowd {
  public:
   auto caller() {

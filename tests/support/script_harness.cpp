@@ -36,7 +36,8 @@ local function intercept(run)
     return run(name, ...)
   end
 end
-local redis = setmetatable({call = intercept(real.call), pcall = intercept(real.pcall)}, {__index = real})
+local ours = {call = intercept(real.call), pcall = intercept(real.pcall)}
+local redis = setmetatable(ours, {__index = real})
 )lua";
 
 }  // namespace
@@ -69,7 +70,8 @@ void script_harness::set_clock(std::int64_t now) {
   client_.read();
 }
 
-reply script_harness::run(std::span<const std::string> keys, std::span<const std::int64_t> arguments,
+reply script_harness::run(std::span<const std::string> keys,
+                          std::span<const std::int64_t> arguments,
                           std::span<const std::int64_t> counts) {
   send_run(keys, arguments, counts);
   return client_.read();

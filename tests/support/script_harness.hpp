@@ -11,11 +11,12 @@
 
 namespace weir::test {
 
-/// Runs a production script, its text unmodified, in a real server but under a clock of the test's own. A prelude puts a
-/// local `redis` in front of the real one:
+/// Runs a production script, its text unmodified, in a real server but under a clock of the test's
+/// own. A prelude puts a local `redis` in front of the real one:
 ///
 ///   TIME     the time set by set_clock()
-///   SET PX   the real command with a TTL of eleven days, as simulated and real time differ; the TTL that was asked for is
+///   SET PX   the real command with a TTL of eleven days, as simulated and real time differ; the
+///            TTL that was asked for is
 ///   PEXPIRE  recorded for requested_ttl(). One below 1 ms, or not whole, fails the script
 ///   PTTL     the recorded TTL, or -1 and -2 as the server says
 ///

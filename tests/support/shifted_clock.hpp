@@ -6,11 +6,12 @@
 
 namespace weir::test {
 
-/// A system clock that the test sets, for a server it starts: {.environment = clock.environment()}. It runs as the real
-/// one does, so much ahead of it or behind, and may be set at any time. Clocks that only ever go forward stay as they are.
+/// A system clock that the test sets, for a server it starts: {.environment = clock.environment()}.
+/// It runs as the real one does, so much ahead of it or behind, and may be set at any time. Clocks
+/// that only ever go forward stay as they are.
 ///
-/// A small library of our own, preloaded, because the usual one (libfaketime) and jemalloc, which servers are linked
-/// with, wait for each other at the start.
+/// A small library of our own, preloaded, because the usual one (libfaketime) and jemalloc, which
+/// servers are linked with, wait for each other at the start.
 class shifted_clock {
  public:
   shifted_clock();
@@ -27,7 +28,8 @@ class shifted_clock {
 
  private:
   std::string path_;
-  long long* offset_ = nullptr;  // in shared memory, in microseconds; behind it where it stands, 0 if it runs
+  // In shared memory, in microseconds; behind it where it stands, 0 if it runs
+  long long* offset_ = nullptr;
 };
 
 }  // namespace weir::test

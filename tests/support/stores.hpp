@@ -27,8 +27,8 @@ struct named_policy {
   weir::policy policy;
 };
 
-/// One of each kind, allowing `limit` and nothing more before a day has passed. (An epoch-aligned window may end during a
-/// test: once a day, for the sliding one without effect on a full limit.)
+/// One of each kind, allowing `limit` and nothing more before a day has passed. (An epoch-aligned
+/// window may end during a test: once a day, for the sliding one without effect on a full limit.)
 inline std::vector<named_policy> slow_policies(std::int64_t limit) {
   using namespace std::chrono_literals;
   return {{"fixed_window", fixed_window{.limit = limit, .window = 24h}},
@@ -44,7 +44,8 @@ inline std::vector<named_policy> slow_policies(std::int64_t limit) {
           {"leaky_bucket", leaky_bucket{.capacity = limit, .leak = per_day(1)}}};
 }
 
-/// A URL for "memory", "tcp" or "unix", with nothing in the store. The servers live as long as the test's process.
+/// A URL for "memory", "tcp" or "unix", with nothing in the store. The servers live as long as the
+/// test's process.
 inline std::string empty_store_url(const std::string& store) {
   if (store == "memory") return "memory://";
   static redis_server tcp;

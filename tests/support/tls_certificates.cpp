@@ -37,7 +37,8 @@ void extend(X509* certificate, X509* issuer, int what, const std::string& value)
   X509V3_CTX context;
   X509V3_set_ctx_nodb(&context);
   X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
-  const owned<X509_EXTENSION> extension(X509V3_EXT_conf_nid(nullptr, &context, what, value.c_str()));
+  const owned<X509_EXTENSION> extension(
+      X509V3_EXT_conf_nid(nullptr, &context, what, value.c_str()));
   must(extension && X509_add_ext(certificate, extension.get(), -1) == 1, value.c_str());
 }
 

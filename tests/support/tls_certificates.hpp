@@ -29,8 +29,8 @@ class certificate_authority {
   const std::string& directory() const noexcept { return directory_; }
   std::string file() const { return directory_ + "/ca.pem"; }
 
-  /// A certificate for servers and clients. `names` as OpenSSL writes them: "DNS:localhost,IP:127.0.0.1". The same `file`
-  /// name again overwrites what was there.
+  /// A certificate for servers and clients. `names` as OpenSSL writes them:
+  /// "DNS:localhost,IP:127.0.0.1". The same `file` name again overwrites what was there.
   tls_files issue(const std::string& names, validity when = {}, const std::string& file = "leaf");
 
   /// The key once more, behind a passphrase; returns its file.

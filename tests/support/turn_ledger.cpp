@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
-/// A log keeps the order, whoever leaves; so do windows, by being opened ahead, and queues. A bucket knows its level only.
+/// A log keeps the order, whoever leaves; so do windows, by being opened ahead, and queues. A
+/// bucket knows its level only.
 bool keeps_order(const policy& p) { return std::holds_alternative<sliding_log>(p); }
 bool is_bucket(const policy& p) {
   return std::holds_alternative<token_bucket>(p) || std::holds_alternative<gcra>(p);
@@ -98,7 +99,8 @@ std::int64_t turn_ledger::check_order(std::span<const policy> policies) const {
                             std::none_of(policies.begin(), policies.end(), keeps_order);
   std::set<standing> line;
   std::vector<std::size_t> since(asked_.size());
-  // Of those who gave back, who could have made room for one: the later and the further ahead, the better.
+  // Of those who gave back, who could have made room for one: the later and the further ahead, the
+  // better.
   std::vector<return_> returns;
   std::int64_t count = 0;
   for (std::size_t place = 0; place < events_.size(); ++place) {

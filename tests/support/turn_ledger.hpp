@@ -44,13 +44,13 @@ class turn_ledger {
   /// Reads it from the beginning. Throws, and says why, unless
   /// - each turn is the one that it should be, see turn_line;
   /// - those are booked, and no others, whose turn comes within the time that they would wait;
-  /// - nobody comes before one who was there earlier and has not left; but in a bucket, with no log beside it, into what
-  ///   somebody ahead of both has given back;
+  /// - nobody comes before one who was there earlier and has not left; but in a bucket, with no log
+  ///   beside it, into what somebody ahead of both has given back;
   /// - what went out, with those who kept their turns, exceeds no window.
   totals check(std::span<const policy> policies) const;
 
-  /// For where only the last in line ever left: whoever did not leave has the turn that he would have if the others had
-  /// never come.
+  /// For where only the last in line ever left: whoever did not leave has the turn that he would
+  /// have if the others had never come.
   void check_as_if_they_had_never_come(std::span<const policy> policies) const;
 
  private:

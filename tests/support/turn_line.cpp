@@ -101,8 +101,8 @@ class queue final : public turn_line::tier {
   std::vector<taken> taken_;
 };
 
-/// Whoever leaves makes room; but nobody comes before the last who still has a turn. With a resolution that is known by
-/// its bucket only.
+/// Whoever leaves makes room; but nobody comes before the last who still has a turn. With a
+/// resolution that is known by its bucket only.
 class log final : public turn_line::tier {
  public:
   explicit log(const sliding_log& p)
@@ -174,9 +174,9 @@ class log final : public turn_line::tier {
   std::int64_t last_ = 0;
 };
 
-/// A window opened ahead of its time is closed again when all have left it. The window before it is then the last again, as
-/// the policy remembers it: it remembers one. If that is gone, then as the booking that is given back found it: what left
-/// that window later still counts there.
+/// A window opened ahead of its time is closed again when all have left it. The window before it is
+/// then the last again, as the policy remembers it: it remembers one. If that is gone, then as the
+/// booking that is given back found it: what left that window later still counts there.
 class windows final : public turn_line::tier {
  public:
   explicit windows(const fixed_window& p)
@@ -241,9 +241,10 @@ class windows final : public turn_line::tier {
   std::vector<window> found_;  // by each booking
 };
 
-/// sliding_window: two counts, of the present window and the one before, whose weight falls as time goes on. A turn that was
-/// given back makes room: all of it at the most, and perhaps nothing. So it comes not before the time that suits those who
-/// kept their turns, and not after the time that suits all.
+/// sliding_window: two counts, of the present window and the one before, whose weight falls as time
+/// goes on. A turn that was given back makes room: all of it at the most, and perhaps nothing. So
+/// it comes not before the time that suits those who kept their turns, and not after the time that
+/// suits all.
 class sliding final : public turn_line::tier {
  public:
   explicit sliding(const sliding_window& p) : limit_(p.limit), length_(p.window.count()) {}

@@ -9,7 +9,8 @@
 
 namespace weir::test {
 
-/// A store that answers at once, as the memory store does, and tells what it was asked and has answered, in this order.
+/// A store that answers at once, as the memory store does, and tells what it was asked and has
+/// answered, in this order.
 class watched_store final : public detail::store_backend {
  public:
   using watcher = std::function<void(const detail::check&)>;

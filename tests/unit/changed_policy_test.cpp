@@ -1,5 +1,5 @@
-// A policy whose numbers change reads the state that the old ones left. (What each policy makes of it is in
-// docs/policies.md; here: that it stays sane.)
+// A policy whose numbers change reads the state that the old ones left. (What each policy makes of
+// it is in docs/policies.md; here: that it stays sane.)
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <vector>
@@ -37,7 +37,8 @@ instant book(const weir::policies::kernel& k, weir::policies::any_state& s, inst
 
 BOOST_AUTO_TEST_SUITE(changed_policy_suite)
 
-// The state held the window's number once: 1 s read as 60 s lay three thousand years ahead, and refused for ever.
+// The state held the window's number once: 1 s read as 60 s lay three thousand years ahead, and
+// refused for ever.
 BOOST_AUTO_TEST_CASE(a_sliding_window_of_another_length_reads_the_old_state_at_the_same_time) {
   for (const auto length : {1us, 1000us, 59999999us, 60'000'000us, 86'400'000'000us}) {
     weir::policies::sliding_window::state s;
@@ -51,7 +52,8 @@ BOOST_AUTO_TEST_CASE(a_sliding_window_of_another_length_reads_the_old_state_at_t
 
 BOOST_AUTO_TEST_CASE(a_longer_sliding_window_bears_smaller_counts_and_cuts_the_old_ones) {
   const auto day = window_of(24h);
-  weir::policies::sliding_window free(weir::sliding_window{.limit = weir::unlimited, .window = 1us});
+  weir::policies::sliding_window free(
+      weir::sliding_window{.limit = weir::unlimited, .window = 1us});
   weir::policies::sliding_window::state s;
   free.record(s, now, weir::max_units);
   s.start = now - now % 86'400'000'000;
@@ -112,8 +114,8 @@ BOOST_AUTO_TEST_CASE(a_vendor_with_more_to_give_changes_nothing) {
   BOOST_TEST(ten.fetch(s, now + 1'000'000, 1).remaining == 5);
 }
 
-// Buckets of another width do not end where the old ones did: an entry could stand before an older one, in a log that is
-// searched by halves.
+// Buckets of another width do not end where the old ones did: an entry could stand before an older
+// one, in a log that is searched by halves.
 BOOST_AUTO_TEST_CASE(a_log_of_another_resolution_books_on_and_never_too_many) {
   constexpr std::chrono::microseconds widths[] = {0us, 7min, 25min, 1h, 5h, 24h};
   constexpr instant minute = 60'000'000, day = 24 * 60 * minute;

@@ -31,7 +31,8 @@ BOOST_AUTO_TEST_CASE(the_oldest_call_counts) {
   }
 }
 
-// Calls that were under way when it opened fail one after the other: that must not put the probe off.
+// Calls that were under way when it opened fail one after the other: that must not put the probe
+// off.
 BOOST_AUTO_TEST_CASE(later_failures_do_not_delay_the_probe) {
   circuit_breaker breaker(1, 0us, 1s);
   breaker.failed(start, start);

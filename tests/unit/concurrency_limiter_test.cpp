@@ -1,4 +1,5 @@
-// The gate on a store in this process: who gets in, what becomes of a lease, and who hears of its loss.
+// The gate on a store in this process: who gets in, what becomes of a lease, and who hears of its
+// loss.
 #include "weir/concurrency_limiter.hpp"
 
 #include <atomic>
@@ -173,7 +174,8 @@ BOOST_AUTO_TEST_CASE(a_lapsed_lease_gives_back_nothing) {
   BOOST_TEST(inside(g) == 1);
 }
 
-// A process that was stopped asks before any of its timers has had its turn: nothing runs here meanwhile.
+// A process that was stopped asks before any of its timers has had its turn: nothing runs here
+// meanwhile.
 BOOST_AUTO_TEST_CASE(a_lease_whose_time_has_passed_is_not_held_even_if_nothing_has_said_so) {
   const auto g = gate(1, 100ms);
   const lease l = enter(g);

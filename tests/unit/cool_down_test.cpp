@@ -1,4 +1,5 @@
-// What a vendor's 429 does to a subject: held back for so long, by the store's clock, and never for less than was asked.
+// What a vendor's 429 does to a subject: held back for so long, by the store's clock, and never for
+// less than was asked.
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
 #include <set>
@@ -128,7 +129,8 @@ BOOST_AUTO_TEST_CASE(a_pause_of_nothing_is_none_and_asks_how_long_the_present_on
 // Three sleeps of an hour, because a header said so, are what happened to others.
 BOOST_AUTO_TEST_CASE(a_pause_beyond_the_bound_is_cut_and_told) {
   const limiter l(store, "vendor", ten, {.cool_downs = true, .max_cool_down = 1min});
-  const outcome o = outcome_of([&](auto handler) { l.cool_down("a", microseconds::max(), handler); });
+  const outcome o = outcome_of(
+      [&](auto handler) { l.cool_down("a", microseconds::max(), handler); });
   BOOST_TEST(!o.ec);
   BOOST_TEST((o.d.clamped && o.d.retry_after == 1min));
   BOOST_TEST(record(l).cooling_down);

@@ -11,11 +11,13 @@ BOOST_AUTO_TEST_CASE(error_replies_are_told_apart_by_their_first_words) {
   const std::pair<std::string_view, error> table[] = {
       {"NOSCRIPT No matching script. Please use EVAL.", error::script_missing},
       {"NOAUTH Authentication required.", error::authentication_failed},
-      {"WRONGPASS invalid username-password pair or user is disabled.", error::authentication_failed},
+      {"WRONGPASS invalid username-password pair or user is disabled.",
+       error::authentication_failed},
       {"ERR invalid password", error::authentication_failed},
       {"ERR AUTH <password> called without any password configured", error::authentication_failed},
       {"ERR Client sent AUTH, but no password is set", error::authentication_failed},
-      {"NOPERM this user has no permissions to run the 'evalsha' command", error::permission_denied},
+      {"NOPERM this user has no permissions to run the 'evalsha' command",
+       error::permission_denied},
       {"NOPERM ACL failure in script: User x has no permissions to run the 'get' command",
        error::permission_denied},
       // Redis 7.0, inside a script.
@@ -50,8 +52,9 @@ BOOST_AUTO_TEST_CASE(redis_6_wraps_the_errors_of_commands_inside_scripts) {
   BOOST_TEST((classify_error("ERR Error running script (call to f_0123): @user_script:8: "
                              "@user_script: 8: The user executing the script can't run this "
                              "command or subcommand") == error::permission_denied));
-  BOOST_TEST((classify_error("ERR Error running script (call to f_0123): @user_script:3: "
-                             "user_script:3: attempt to index a nil value") == error::server_error));
+  BOOST_TEST(
+      (classify_error("ERR Error running script (call to f_0123): @user_script:3: "
+                      "user_script:3: attempt to index a nil value") == error::server_error));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

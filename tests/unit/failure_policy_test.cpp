@@ -29,8 +29,9 @@ struct outcome {
   weir::decision answer;
 };
 
-outcome fail(const weir::test::core_ptr& core, weir::error_code with, std::string_view subject = "s",
-             std::int64_t cost = 1, check_kind kind = check_kind::record) {
+outcome fail(const weir::test::core_ptr& core, weir::error_code with,
+             std::string_view subject = "s", std::int64_t cost = 1,
+             check_kind kind = check_kind::record) {
   fake_check c(core, subject, cost, kind);
   c.ec = with;
   weir::detail::apply_failure_policy(c);
@@ -221,7 +222,8 @@ BOOST_AUTO_TEST_CASE(shares_of_every_policy_keep_burst_and_rate_in_proportion) {
   }
 }
 
-// Limiters asked together: the strictest policy decides, and a refusal names the place among the arguments.
+// Limiters asked together: the strictest policy decides, and a refusal names the place among the
+// arguments.
 BOOST_AUTO_TEST_CASE(together_the_strictest_failure_policy_decides) {
   const weir::policy two = weir::fixed_window{.limit = 2, .window = 24h};
   const auto make = [&](on_failure f, const weir::tiers& tiers, bool feedback = false) {
@@ -256,8 +258,8 @@ BOOST_AUTO_TEST_CASE(together_the_strictest_failure_policy_decides) {
     BOOST_TEST(o.answer.tier == (i < 2 ? -1 : 1));
     BOOST_TEST((o.answer.source == weir::source::fallback));
   }
-  // Behind a limiter with three tiers (and a hold, which takes no place), its own second tier refuses; and what it
-  // refuses, the other has not counted.
+  // Behind a limiter with three tiers (and a hold, which takes no place), its own second tier
+  // refuses; and what it refuses, the other has not counted.
   const auto three = make(on_failure::fallback, weir::tiers(ten_a_day, ten_a_day, ten_a_day), true);
   const auto tiered = make(on_failure::fallback, weir::tiers(ten_a_day, two));
   for (int i = 0; i < 5; ++i) {

@@ -20,7 +20,8 @@ namespace weir::net::test {
 
 /// What the server has really made of a check, whatever its caller is told.
 struct fate {
-  /// Where the check is: with the client, in its write, with the server, or back with the server's reply.
+  /// Where the check is: with the client, in its write, with the server, or back with the server's
+  /// reply.
   enum class place { client, write, server, replied };
 
   struct verdict {
@@ -48,8 +49,9 @@ inline std::string name_of(const detail::check& c) {
   return name;
 }
 
-/// A Redis without sockets, as far as this library talks to one: it reads commands, counts in fixed windows, and
-/// answers. It knows which checks each command carries, and keeps account of what it ran for them.
+/// A Redis without sockets, as far as this library talks to one: it reads commands, counts in fixed
+/// windows, and answers. It knows which checks each command carries, and keeps account of what it
+/// ran for them.
 class fake_redis {
  public:
   using command = weir::test::command_reader::command;
@@ -278,7 +280,8 @@ class fake_redis {
     return "*" + std::to_string(size) + "\r\n:" + std::to_string(now) + "\r\n" + numbers;
   }
 
-  /// Counts once, in all of the keys or in none, unless it is only looked at. All windows end at one time.
+  /// Counts once, in all of the keys or in none, unless it is only looked at. All windows end at
+  /// one time.
   fate::verdict check(const subject& s, const std::vector<rule>& rules) {
     int refuses = -1;
     for (std::size_t i = rules.size(); i-- > 0;) {

@@ -1,4 +1,5 @@
-// The RateLimit fields of draft-ietf-httpapi-ratelimit-headers. Each row names its draft and where it stands there.
+// The RateLimit fields of draft-ietf-httpapi-ratelimit-headers. Each row names its draft and where
+// it stands there.
 #include "feedback/structured_field.hpp"
 #include "feedback_fixture.hpp"
 
@@ -10,7 +11,8 @@ BOOST_AUTO_TEST_SUITE(feedback_drafts_suite)
 
 BOOST_AUTO_TEST_CASE(the_ratelimit_fields_of_the_drafts) {
   const response_row rows[] = {
-      // 10, section 4, as Cloudflare sends it: developers.cloudflare.com/fundamentals/api/reference/limits.
+      // 10, section 4, as Cloudflare sends it:
+      // developers.cloudflare.com/fundamentals/api/reference/limits.
       {"200\n"
        "Ratelimit: \"default\";r=50;t=30\n"
        "Ratelimit-Policy: \"default\";q=100;w=60",

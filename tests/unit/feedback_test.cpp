@@ -42,8 +42,9 @@ BOOST_AUTO_TEST_CASE(the_example_of_the_documentation) {
   BOOST_TEST(weir::read_feedback(429, headers, at_now + 1h) == expected);
 }
 
-// RFC 9110, 10.2.3, speaks of 503 and of 3xx, RFC 6585 of 429; GitHub sends it with 403. With 202 it tells when to look
-// after a job, with 3xx when to follow one redirect: neither is a reason to stop all other calls.
+// RFC 9110, 10.2.3, speaks of 503 and of 3xx, RFC 6585 of 429; GitHub sends it with 403. With 202
+// it tells when to look after a job, with 3xx when to follow one redirect: neither is a reason to
+// stop all other calls.
 BOOST_AUTO_TEST_CASE(retry_after_counts_with_errors) {
   for (const int status : {400, 403, 404, 408, 413, 429, 499, 500, 502, 503, 504, 529, 599}) {
     const vendor_feedback expected{.refused = true, .blocked_for = 7s, .source = retry_after};
@@ -244,7 +245,8 @@ BOOST_AUTO_TEST_CASE(so_much_of_so_much) {
   BOOST_TEST(read_used(" 0/40 ") == (weir::vendor_quota{40, 40, {}, x_api_call_limit}));
   BOOST_TEST(read_used("41/40") == (weir::vendor_quota{0, 40, {}, x_api_call_limit}));
   BOOST_TEST(read_used("38.5/40") == (weir::vendor_quota{1, 40, {}, x_api_call_limit}));
-  BOOST_TEST(read_used("99999999999999999999/1") == (weir::vendor_quota{0, 1, {}, x_api_call_limit}));
+  BOOST_TEST(read_used("99999999999999999999/1") ==
+             (weir::vendor_quota{0, 1, {}, x_api_call_limit}));
   BOOST_TEST(read_used("1/99999999999999999999") ==
              (weir::vendor_quota{most - 1, most, {}, x_api_call_limit}));
   for (const std::string_view bad :

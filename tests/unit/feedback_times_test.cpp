@@ -15,7 +15,8 @@ namespace {
 
 constexpr time_point at(int year, unsigned month, unsigned day, microseconds clock = 0us) {
   using namespace std::chrono;
-  return sys_days{std::chrono::year{year} / static_cast<int>(month) / static_cast<int>(day)} + clock;
+  return sys_days{std::chrono::year{year} / static_cast<int>(month) / static_cast<int>(day)} +
+         clock;
 }
 
 /// What a reset header says, of a response without a Date, with nothing left.

@@ -12,7 +12,8 @@ BOOST_AUTO_TEST_CASE(vendors_that_say_retry_after) {
       {"429\n"
        "Retry-After: 30",
        {.refused = true, .blocked_for = 30s, .source = retry_after}},
-      // GitHub, secondary limit: docs.github.com, "Troubleshooting the REST API": 403 or 429, and no zero needed.
+      // GitHub, secondary limit: docs.github.com, "Troubleshooting the REST API": 403 or 429, and
+      // no zero needed.
       {"403\n"
        "Date: Tue, 21 Apr 2026 14:38:02 GMT\n"
        "Retry-After: 60\n"
@@ -25,7 +26,8 @@ BOOST_AUTO_TEST_CASE(vendors_that_say_retry_after) {
         .blocked_for = 60s,
         .source = retry_after,
         .requests = {4870, 5000, 1000s, x_ratelimit}}},
-      // Shopify: shopify.dev/docs/api/admin-rest/usage/rate-limits; the fraction from zenn.dev/frog/scraps/d08e016761a4e2.
+      // Shopify: shopify.dev/docs/api/admin-rest/usage/rate-limits; the fraction from
+      // zenn.dev/frog/scraps/d08e016761a4e2.
       {"429\n"
        "X-Shopify-Shop-Api-Call-Limit: 40/40\n"
        "Retry-After: 2.0",
@@ -81,7 +83,8 @@ BOOST_AUTO_TEST_CASE(vendors_that_say_retry_after) {
 
 BOOST_AUTO_TEST_CASE(vendors_with_a_reset_since_1970) {
   const response_row rows[] = {
-      // GitHub, a dump of a search response: KnpLabs/php-github-api, pull request 1072. Four years ago: only the Date tells.
+      // GitHub, a dump of a search response: KnpLabs/php-github-api, pull request 1072. Four years
+      // ago: only the Date tells.
       {"200\n"
        "Date: Mon, 13 Jun 2022 11:48:53 GMT\n"
        "X-RateLimit-Limit: 30\n"
@@ -113,7 +116,8 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_since_1970) {
         .blocked_for = 30s,
         .source = retry_after,
         .requests = {0, 60, 30s, ratelimit_triple}}},
-      // X: docs.x.com/fundamentals/rate-limits; the limits of a day from x-api-sdk-ts, dist/utils/rate-limit.js.
+      // X: docs.x.com/fundamentals/rate-limits; the limits of a day from x-api-sdk-ts,
+      // dist/utils/rate-limit.js.
       {"429\n"
        "Date: Tue, 16 Jan 2024 15:58:20 GMT\n"
        "x-rate-limit-limit: 900\n"
@@ -139,7 +143,8 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_since_1970) {
         .blocked_for = 90s,
         .source = x_rate_limit,
         .requests = {0, 1, 90s, x_rate_limit}}},
-      // LaunchDarkly: milliseconds; its OpenAPI text. The reset is that of whichever window is meant.
+      // LaunchDarkly: milliseconds; its OpenAPI text. The reset is that of whichever window is
+      // meant.
       {"429\n"
        "Date: Tue, 18 Aug 2026 13:54:20 GMT\n"
        "X-Ratelimit-Global-Remaining: 900\n"
@@ -149,7 +154,8 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_since_1970) {
         .blocked_for = 2429ms,
         .source = x_ratelimit,
         .requests = {0, {}, 2429ms, x_ratelimit}}},
-      // Discord: the example of its rate limit page. Reset-After needs no clock, so it counts rather than Reset.
+      // Discord: the example of its rate limit page. Reset-After needs no clock, so it counts
+      // rather than Reset.
       {"429\n"
        "Retry-After: 65\n"
        "X-RateLimit-Limit: 10\n"
@@ -168,7 +174,8 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_since_1970) {
 
 BOOST_AUTO_TEST_CASE(vendors_with_a_reset_from_now) {
   const response_row rows[] = {
-      // Reddit, with success and nothing left: github.com/reddit/reddit/wiki/API; "0.0" from live responses of 2026.
+      // Reddit, with success and nothing left: github.com/reddit/reddit/wiki/API; "0.0" from live
+      // responses of 2026.
       {"200\n"
        "x-ratelimit-used: 100\n"
        "x-ratelimit-remaining: 0.0\n"
@@ -197,7 +204,8 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_from_now) {
        "RateLimit-Reset: 41\n"
        "X-RateLimit-Limit-Minute: 3",
        {.requests = {2, 3, 41s, ratelimit_triple}}},
-      // pyannote: docs.pyannote.ai/ratelimits; it says no more than the end of the window when it refuses.
+      // pyannote: docs.pyannote.ai/ratelimits; it says no more than the end of the window when it
+      // refuses.
       {"429\n"
        "Date: Tue, 21 Apr 2026 14:38:02 GMT\n"
        "X-RateLimit-Reset: 1776782320",
@@ -227,8 +235,8 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_from_now) {
         .source = x_ratelimit,
         .requests = {0, 3000, 20ms, x_ratelimit},
         .tokens = {249989, 250000, 2ms, x_ratelimit}}},
-      // Azure OpenAI: openai/openai-dotnet, issue 838. -1 is no number of tokens, and a window that ends at once no
-      // reason to call again at once.
+      // Azure OpenAI: openai/openai-dotnet, issue 838. -1 is no number of tokens, and a window that
+      // ends at once no reason to call again at once.
       {"429\n"
        "x-ratelimit-limit-tokens: -1\n"
        "x-ratelimit-remaining-tokens: -1\n"
@@ -240,7 +248,8 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_from_now) {
 
 BOOST_AUTO_TEST_CASE(vendors_with_a_reset_in_words) {
   const response_row rows[] = {
-      // Anthropic: the example of its Compliance API. It adds some seconds to the reset, and asks to follow retry-after.
+      // Anthropic: the example of its Compliance API. It adds some seconds to the reset, and asks
+      // to follow retry-after.
       {"429\n"
        "date: Tue, 21 Apr 2026 14:38:02 GMT\n"
        "retry-after: 25\n"
@@ -292,7 +301,8 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_in_words) {
         .blocked_for = 10500ms,
         .source = x_ratelimit,
         .requests = {0, 60, 10500ms, x_ratelimit}}},
-      // lemlist: developer.lemlist.com. A date as JavaScript prints it is none that we read; Retry-After does.
+      // lemlist: developer.lemlist.com. A date as JavaScript prints it is none that we read;
+      // Retry-After does.
       {"429\n"
        "Retry-After: 2\n"
        "X-RateLimit-Limit: 20\n"
@@ -313,12 +323,14 @@ BOOST_AUTO_TEST_CASE(prisjakt_counts_in_milliseconds_and_has_to_be_told_so) {
       "X-Rate-Limit-Limit: 10000\n"
       "X-Rate-Limit-Remaining: 0\n"
       "X-Rate-Limit-Reset: 600000";
-  BOOST_TEST((read(response, at_now, {.reset = weir::reset_unit::milliseconds}).blocked_for == 600s));
+  BOOST_TEST(
+      (read(response, at_now, {.reset = weir::reset_unit::milliseconds}).blocked_for == 600s));
   BOOST_TEST((read(response).blocked_for == 600000s));
 }
 
-// A day's allowance that refills all the time: the reset is when all of it is there again, retry-after when the next
-// call may go. Headers of Groq, figures of a probe of its API (1000 a day, one each 86.4 s).
+// A day's allowance that refills all the time: the reset is when all of it is there again,
+// retry-after when the next call may go. Headers of Groq, figures of a probe of its API (1000 a
+// day, one each 86.4 s).
 BOOST_AUTO_TEST_CASE(retry_after_decides_where_the_reset_means_full_again) {
   constexpr std::string_view response =
       "429\n"

@@ -1,4 +1,5 @@
-// A line that is as long as it may be: who is turned away, who is dropped for another, who stands outside.
+// A line that is as long as it may be: who is turned away, who is dropped for another, who stands
+// outside.
 #include "line_fixture.hpp"
 
 namespace {
@@ -114,7 +115,8 @@ BOOST_AUTO_TEST_CASE(a_question_that_may_be_cancelled_serves_nobody_else) {
   WEIR_TEST_NUMBERS(s.told(), {1});
 }
 
-// The store is asked with what is left of its patience; the same call would wait for all of it again.
+// The store is asked with what is left of its patience; the same call would wait for all of it
+// again.
 BOOST_AUTO_TEST_CASE(who_came_in_from_outside_is_told_when_the_same_call_would_be_booked) {
   line_stage s({.max_waiting = 1, .overflow = on_overflow::block});
   s.arrive();

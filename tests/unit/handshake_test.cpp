@@ -45,7 +45,8 @@ bool says(const handshake& h, std::string_view what) {
 
 BOOST_AUTO_TEST_SUITE(handshake_suite)
 
-// A server takes no more than 10 words at a time from a client that has not logged in, and hangs up on more.
+// A server takes no more than 10 words at a time from a client that has not logged in, and hangs up
+// on more.
 BOOST_AUTO_TEST_CASE(scripts_are_asked_for_behind_the_login) {
   weir::redis_options o;
   o.username = "alice";

@@ -30,8 +30,9 @@ struct two_limiters {
 
 BOOST_AUTO_TEST_SUITE(last_handle)
 
-// The store looked at itself after it had let a waiter sleep, whose turn came at once: the waiter ended in
-// another thread, and the store with it. The thread sanitizer sees that whenever it may happen.
+// The store looked at itself after it had let a waiter sleep, whose turn came at once: the waiter
+// ended in another thread, and the store with it. The thread sanitizer sees that whenever it may
+// happen.
 BOOST_AUTO_TEST_CASE(a_memory_store_may_end_while_a_call_of_it_returns) {
   asio::io_context io;
   auto work = asio::make_work_guard(io);

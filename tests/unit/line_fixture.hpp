@@ -19,8 +19,8 @@ using numbers = std::vector<std::size_t>;
 
 inline constexpr std::size_t nobody = static_cast<std::size_t>(-1);
 
-/// A subject's line, with callers that the test makes, a store that the test plays, and the test's clock. Callers and asks
-/// are numbered as they come, from zero.
+/// A subject's line, with callers that the test makes, a store that the test plays, and the test's
+/// clock. Callers and asks are numbered as they come, from zero.
 class line_stage {
  public:
   struct manner {

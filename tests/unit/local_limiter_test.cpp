@@ -112,8 +112,8 @@ BOOST_AUTO_TEST_CASE(any_policy_may_be_chosen_at_run_time) {
   BOOST_TEST(allowed_of(l, 5) == 2);
 }
 
-// Article 4 of SOURCES.md: 60 per hour together with 10 per 5 s. By hand: ask both, then count in both, so that a
-// refusal by one consumes from none.
+// Article 4 of SOURCES.md: 60 per hour together with 10 per 5 s. By hand: ask both, then count in
+// both, so that a refusal by one consumes from none.
 BOOST_AUTO_TEST_CASE(two_tiers_by_hand) {
   weir::local_limiter hourly(weir::fixed_window{.limit = 60, .window = 1h}, clock);
   weir::local_limiter bursts(weir::fixed_window{.limit = 10, .window = 5s}, clock);
@@ -174,7 +174,8 @@ BOOST_AUTO_TEST_CASE(a_moved_limiter_keeps_its_count) {
 
 BOOST_AUTO_TEST_CASE(the_system_clock_is_the_default) {
   weir::local_limiter l(weir::fixed_window{.limit = 2, .window = 24h});
-  const auto before = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
+  const auto before = std::chrono::floor<std::chrono::microseconds>(
+      std::chrono::system_clock::now());
   const weir::decision d = l.record();
   BOOST_TEST((d.decided_at >= before));
   BOOST_TEST((d.decided_at <= std::chrono::system_clock::now()));
@@ -200,8 +201,9 @@ BOOST_AUTO_TEST_CASE(a_policy_that_makes_no_sense_is_refused_with_its_bound) {
     }
     return "nothing was thrown";
   };
-  BOOST_TEST(text_of(weir::fixed_window{.limit = 0, .window = 1s}).find("limit must be between 1") !=
-             std::string::npos);
+  BOOST_TEST(
+      text_of(weir::fixed_window{.limit = 0, .window = 1s}).find("limit must be between 1") !=
+      std::string::npos);
   BOOST_TEST(text_of(weir::sliding_log{.limit = 1, .window = 0s}).find("window") !=
              std::string::npos);
   BOOST_TEST(text_of(weir::token_bucket{.capacity = -1, .refill = weir::per_second(1)})

@@ -143,19 +143,21 @@ BOOST_AUTO_TEST_CASE(tiers_find_room_for_all_or_take_none) {
   BOOST_TEST(d.tier == 1);
 }
 
-// Times were read before the lock: a check that came second could be told a place too many, as if its time were before.
+// Times were read before the lock: a check that came second could be told a place too many, as if
+// its time were before.
 BOOST_AUTO_TEST_CASE(threads_get_their_places_in_the_order_of_their_times) {
   asio::thread_pool pool(4);
   std::atomic<std::int64_t> ticks{1'000'000'000};
-  const weir::limiter l(weir::make_memory_store(
-                            pool.get_executor(),
-                            {.clock =
-                                 [&] {
-                                   const weir::time_point read(1us * ticks.fetch_add(1));
-                                   std::this_thread::yield();  // so that another may come in between
-                                   return read;
-                                 }}),
-                        "r", weir::token_bucket{.capacity = 25'000, .refill = weir::per_day(1)});
+  const weir::limiter l(
+      weir::make_memory_store(pool.get_executor(), {.clock =
+                                                        [&] {
+                                                          const weir::time_point read(
+                                                              1us * ticks.fetch_add(1));
+                                                          // So that another may come in between
+                                                          std::this_thread::yield();
+                                                          return read;
+                                                        }}),
+      "r", weir::token_bucket{.capacity = 25'000, .refill = weir::per_day(1)});
   constexpr std::int64_t subjects = 1000;
   std::atomic<std::int64_t> used{0};
   std::barrier together(4);
@@ -207,8 +209,8 @@ BOOST_AUTO_TEST_CASE(a_refund_gives_nothing_back_once_its_window_is_over) {
   }
 }
 
-// Each settled decision took the room of a subject, in the subject's own shard: number 62,498 failed, and so did new
-// subjects of other limiters there.
+// Each settled decision took the room of a subject, in the subject's own shard: number 62,498
+// failed, and so did new subjects of other limiters there.
 BOOST_AUTO_TEST_CASE(settled_decisions_take_no_subjects_room) {
   const auto s = store(3, 1);
   const weir::limiter l(s, "r", weir::fixed_window{.limit = 100, .window = 10s});
@@ -263,7 +265,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_remembered_is_not_settled) {
   WEIR_TEST_ERROR(refund(l, "c", record(l, "c").d).ec, error::settlements_full);
 }
 
-// Every subject is used once, then idle: if they stayed, the store would be full long before the end.
+// Every subject is used once, then idle: if they stayed, the store would be full long before the
+// end.
 BOOST_AUTO_TEST_CASE(idle_subjects_are_dropped_under_way) {
   const weir::limiter l(store(1000), "r", three_per_10s);
   crowd c;
@@ -330,7 +333,8 @@ BOOST_AUTO_TEST_CASE(kinds_of_policies_and_resources_do_not_share_counts) {
   const weir::limiter window(s, "r", three_per_10s);
   const weir::limiter log(s, "r", weir::sliding_log{.limit = 3, .window = 10s});
   const weir::limiter sliding(s, "r", weir::sliding_window{.limit = 3, .window = 10s});
-  const weir::limiter bucket(s, "r", weir::token_bucket{.capacity = 3, .refill = weir::per_hour(1)});
+  const weir::limiter bucket(s, "r",
+                             weir::token_bucket{.capacity = 3, .refill = weir::per_hour(1)});
   const weir::limiter other(s, "other", three_per_10s);
   const weir::limiter same(s, "r", three_per_10s);
   for (int i = 0; i < 3; ++i) record(window, "a");
@@ -358,7 +362,8 @@ BOOST_AUTO_TEST_CASE(a_closed_store_refuses_what_comes_later) {
   WEIR_TEST_ERROR(reset(l, "a"), error::store_closed);
 }
 
-// Subjects and limits are random; each subject's allowed calls are exact whichever thread they come from.
+// Subjects and limits are random; each subject's allowed calls are exact whichever thread they come
+// from.
 BOOST_AUTO_TEST_CASE(many_threads_get_exactly_what_is_allowed) {
   const auto seed = std::random_device{}();
   BOOST_TEST_MESSAGE("seed " << seed);
@@ -402,9 +407,10 @@ BOOST_AUTO_TEST_CASE(every_call_completes_while_another_thread_closes) {
   std::atomic<int> odd{0};
   asio::thread_pool pool(4);
   auto s = weir::make_memory_store(
-      pool.get_executor(), {.max_subjects = 64, .shards = 4, .clock = [&] {
-                              return weir::time_point(std::chrono::microseconds(ticks.fetch_add(7)));
-                            }});
+      pool.get_executor(),
+      {.max_subjects = 64, .shards = 4, .clock = [&] {
+         return weir::time_point(std::chrono::microseconds(ticks.fetch_add(7)));
+       }});
   const weir::limiter l(s, "r", weir::fixed_window{.limit = 2, .window = 1ms});
   const auto note = [&](weir::error_code ec, weir::decision = {}) {
     if (ec && ec != error::store_full && ec != error::store_closed) odd.fetch_add(1);

@@ -53,7 +53,8 @@ std::string memory_fault(const std::function<void(memory_options&)>& change) {
 
 BOOST_AUTO_TEST_SUITE(options_check_suite)
 
-// A ping_interval of 0 took 93 % of a core; with a silence_timeout of 0, or durations that overflow, every call failed.
+// A ping_interval of 0 took 93 % of a core; with a silence_timeout of 0, or durations that
+// overflow, every call failed.
 BOOST_AUTO_TEST_CASE(durations_that_would_spin_or_overflow_are_refused_by_name_and_range) {
   for (const field& f : durations) {
     BOOST_TEST_CONTEXT(f.name) {

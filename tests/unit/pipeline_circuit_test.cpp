@@ -199,7 +199,8 @@ BOOST_AUTO_TEST_CASE(an_answer_late_only_for_its_own_short_deadline_heals) {
   BOOST_TEST((f.submit("b").stage == check_stage::waiting));
 }
 
-// Many calls expire at once in an overload: the answers that came meanwhile show that the store is there.
+// Many calls expire at once in an overload: the answers that came meanwhile show that the store is
+// there.
 BOOST_AUTO_TEST_CASE(calls_that_expire_while_others_are_answered_open_no_circuit) {
   fixture f({.max_keys_per_call = 1, .timeout = 500ms, .breaker_failures = 3});
   f.line.connected();

@@ -57,8 +57,8 @@ BOOST_FIXTURE_TEST_CASE(checks_sent_again_are_answered_by_their_new_places, conn
   BOOST_TEST(checks[2].answer.used == 3);
 }
 
-// With a network error after every byte of a write: calls that did not leave whole are sent again, in order; the others
-// are not.
+// With a network error after every byte of a write: calls that did not leave whole are sent again,
+// in order; the others are not.
 BOOST_AUTO_TEST_CASE(a_write_cut_at_any_byte_loses_and_repeats_nothing) {
   for (std::size_t cut = 0;; ++cut) {
     fixture f({.max_keys_per_call = 1});
@@ -128,8 +128,10 @@ BOOST_FIXTURE_TEST_CASE(what_was_left_for_the_next_write_stays_behind_what_is_se
   BOOST_TEST((checks[256].stage == check_stage::written));
 }
 
-// Every connect once sent all scripts. With allkeys-lru, their buffers pushed the limits themselves out.
-BOOST_FIXTURE_TEST_CASE(a_script_that_the_server_has_not_comes_right_before_its_first_call, fixture) {
+// Every connect once sent all scripts. With allkeys-lru, their buffers pushed the limits themselves
+// out.
+BOOST_FIXTURE_TEST_CASE(a_script_that_the_server_has_not_comes_right_before_its_first_call,
+                        fixture) {
   line.connected({});
   submit("a");
   submit("a", 1, check_kind::reset);
@@ -242,7 +244,8 @@ BOOST_FIXTURE_TEST_CASE(an_error_reply_fails_only_its_own_call, connected_fixtur
   BOOST_TEST(done_with(good, {}));
 }
 
-// Nothing ran, so it may be sent again: patience within the deadline, and if that passes, the server's own reason.
+// Nothing ran, so it may be sent again: patience within the deadline, and if that passes, the
+// server's own reason.
 BOOST_FIXTURE_TEST_CASE(a_loading_or_busy_server_is_asked_again_after_a_pause, connected_fixture) {
   for (const auto& [reply, reason] :
        {std::pair{"-LOADING Redis is loading the dataset in memory\r\n", error::server_loading},
@@ -292,7 +295,8 @@ BOOST_FIXTURE_TEST_CASE(a_replica_makes_for_a_new_connection_once_no_reply_is_du
 }
 
 // The server has forgotten who we are (a user changed, say): only a new handshake helps.
-BOOST_FIXTURE_TEST_CASE(a_lost_login_is_an_error_and_makes_for_a_new_connection, connected_fixture) {
+BOOST_FIXTURE_TEST_CASE(a_lost_login_is_an_error_and_makes_for_a_new_connection,
+                        connected_fixture) {
   auto& c = submit("a");
   write();
   feed("-NOAUTH Authentication required.\r\n");
@@ -309,7 +313,8 @@ BOOST_FIXTURE_TEST_CASE(a_foreign_value_fails_only_its_own_key, connected_fixtur
   BOOST_TEST(good.answer.used == 2);
 }
 
-// If it is not the reply that is due, then nobody knows whose the next ones are: they once went to the wrong callers.
+// If it is not the reply that is due, then nobody knows whose the next ones are: they once went to
+// the wrong callers.
 BOOST_FIXTURE_TEST_CASE(a_reply_of_another_shape_breaks_the_stream, connected_fixture) {
   for (const char* shape :
        {"+OK\r\n", "$-1\r\n", "*0\r\n", "*2\r\n:1\r\n:2\r\n", ":1\r\n",

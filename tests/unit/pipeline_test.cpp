@@ -259,7 +259,8 @@ BOOST_FIXTURE_TEST_CASE(a_ping_is_wanted_of_one_connection_only, connected_fixtu
   BOOST_TEST(!line.wants_write());
 }
 
-// The count-many result equals running the checks one after the other, whatever joins, leaves and expires meanwhile.
+// The count-many result equals running the checks one after the other, whatever joins, leaves and
+// expires meanwhile.
 BOOST_AUTO_TEST_CASE(coalesced_equals_one_by_one) {
   const unsigned seed = std::random_device{}();
   BOOST_TEST_CONTEXT("seed " << seed) {
@@ -295,7 +296,8 @@ BOOST_AUTO_TEST_CASE(coalesced_equals_one_by_one) {
   }
 }
 
-// From then on a lease counts: later than its caller asked, and no later than the server can have read it.
+// From then on a lease counts: later than its caller asked, and no later than the server can have
+// read it.
 BOOST_FIXTURE_TEST_CASE(a_check_knows_when_it_was_sent_last, connected_fixture) {
   const fake_check& c = submit("a");
   BOOST_TEST((c.sent == weir::net::pipeline::time()));

@@ -2,8 +2,8 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
-#include "pipeline_fixture.hpp"
 #include "limiter/limiter_impl.hpp"
+#include "pipeline_fixture.hpp"
 #include "weir/concurrency_limiter.hpp"
 
 using namespace std::chrono_literals;
@@ -44,7 +44,8 @@ BOOST_AUTO_TEST_CASE(renewals_and_leaves_go_before_twenty_thousand_calls_that_wa
   BOOST_TEST((renewal.stage == check_stage::written));
   BOOST_TEST((leave.stage == check_stage::written));
   BOOST_TEST(out.find("{gate:s}") < out.find("{r:s0}"));
-  BOOST_TEST((f.checks.front().stage == check_stage::written));  // the write is filled up with these
+  // The write is filled up with these
+  BOOST_TEST((f.checks.front().stage == check_stage::written));
   BOOST_TEST(f.answer_gate());
   BOOST_TEST(f.answer_gate());
   BOOST_TEST(done_with(renewal, {}));
@@ -60,7 +61,8 @@ BOOST_AUTO_TEST_CASE(a_full_line_turns_no_renewal_away) {
   BOOST_TEST((renewal.stage == check_stage::waiting));
   BOOST_TEST((leave.stage == check_stage::waiting));
   BOOST_TEST(done_with(f.submit("c"), error::overloaded));
-  BOOST_TEST(done_with(f.of_lease(3, check_kind::record), error::overloaded));  // an enter is a call
+  // An enter is a call
+  BOOST_TEST(done_with(f.of_lease(3, check_kind::record), error::overloaded));
 }
 
 // An enter whose caller has gone while it was being sent is followed by a leave.

@@ -1,4 +1,5 @@
-// Which policies are refused when they are compiled, with the bound in the message; and that the largest ones work.
+// Which policies are refused when they are compiled, with the bound in the message; and that the
+// largest ones work.
 
 #include <boost/system/system_error.hpp>
 #include <boost/test/unit_test.hpp>
@@ -60,7 +61,8 @@ BOOST_AUTO_TEST_CASE(limits_out_of_range_are_refused_with_their_bound) {
   for (const std::int64_t limit :
        {std::int64_t{0}, std::int64_t{-1}, lowest, max_units + 1, highest - 1}) {
     const std::string got = "got " + std::to_string(limit);
-    refused(fixed_window{limit, 1s}, {"fixed_window", "limit", units_bound, "weir::unlimited", got});
+    refused(fixed_window{limit, 1s},
+            {"fixed_window", "limit", units_bound, "weir::unlimited", got});
     refused(sliding_log{limit, 1s}, {"sliding_log", "limit", units_bound, "weir::unlimited", got});
     refused(sliding_window{limit, 1s}, {"sliding_window", "limit", "weir::unlimited", got});
     refused(token_bucket{limit, per_second(1)}, {"token_bucket", "capacity", units_bound, got});

@@ -1,4 +1,5 @@
-// What reading costs: memory that follows the bytes received and is given back, and work that is linear.
+// What reading costs: memory that follows the bytes received and is given back, and work that is
+// linear.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstring>

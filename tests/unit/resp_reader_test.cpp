@@ -1,4 +1,5 @@
-// The grammar of RESP: what is a reply, what is none, and that it does not matter how the bytes are cut.
+// The grammar of RESP: what is a reply, what is none, and that it does not matter how the bytes are
+// cut.
 #include "redis/resp_reader.hpp"
 
 #include <array>

@@ -1,5 +1,5 @@
-// The session core without sockets or clocks: expect this action, report this event, see this result. Every scenario is
-// also run with the connection failing at each of its steps.
+// The session core without sockets or clocks: expect this action, report this event, see this
+// result. Every scenario is also run with the connection failing at each of its steps.
 #include "redis/connection_core.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -46,8 +46,8 @@ BOOST_AUTO_TEST_CASE(reading_never_waits_for_writing) {
   BOOST_TEST(d.writing.has_value());
 }
 
-// The same scenario, cut at every step: nothing hangs, what was not sent is served by the next connection, what was sent is
-// told so.
+// The same scenario, cut at every step: nothing hangs, what was not sent is served by the next
+// connection, what was sent is told so.
 BOOST_AUTO_TEST_CASE(an_error_at_every_step_is_followed_by_recovery) {
   enum step { at_open, at_greeting_write, at_greeting_read, at_write, at_read, steps };
   for (int failing = at_open; failing < steps; ++failing) {
@@ -208,8 +208,8 @@ BOOST_AUTO_TEST_CASE(a_slow_stream_of_replies_is_not_silence) {
   BOOST_TEST((d.core.current() == state::ready));
 }
 
-// A byte or a push every 1.4 s once held a connection for ever that answered nothing, and the places of the calls that had
-// given up grew without bound.
+// A byte or a push every 1.4 s once held a connection for ever that answered nothing, and the
+// places of the calls that had given up grew without bound.
 BOOST_AUTO_TEST_CASE(bytes_and_pushes_that_answer_nothing_are_silence) {
   const std::string one_reply = "$1000\r\n" + std::string(1000, 'x');
   const std::string push = ">2\r\n+invalidate\r\n*0\r\n";

@@ -166,7 +166,8 @@ struct driver {
   }
 
   redis_options options;
-  weir::test::core_ptr limiter = weir::test::make_core("r", fixed_window{.limit = 3, .window = 10s});
+  weir::test::core_ptr limiter = weir::test::make_core("r",
+                                                       fixed_window{.limit = 3, .window = 10s});
   std::deque<fake_check> checks;
   moment now = moment(1000h);
   connection_core core;

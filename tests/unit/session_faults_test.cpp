@@ -1,6 +1,7 @@
-// Every scenario with a fault at each of its steps, in the manner of Boost.MySQL's tests of its network algorithms:
-// first as it is meant to go, which tells its steps; then again and again, with everything that can go wrong at each
-// of them. Whatever happens, what callers are told is what the server has done.
+// Every scenario with a fault at each of its steps, in the manner of Boost.MySQL's tests of its
+// network algorithms: first as it is meant to go, which tells its steps; then again and again, with
+// everything that can go wrong at each of them. Whatever happens, what callers are told is what the
+// server has done.
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <string>
@@ -49,7 +50,8 @@ struct tally {
 };
 
 template <class Then>
-void play(const scenario& s, manner m, const std::vector<fault>& faults, tally& total, Then&& then) {
+void play(const scenario& s, manner m, const std::vector<fault>& faults, tally& total,
+          Then&& then) {
   BOOST_TEST_CONTEXT(s.name << ", " << text_of(m, faults)) {
     player p(s, m, faults);
     p.run();

@@ -1,4 +1,5 @@
-// What callers are told when the server does not serve: refusals, passing states, and what is no server at all.
+// What callers are told when the server does not serve: refusals, passing states, and what is no
+// server at all.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <string>
@@ -108,7 +109,8 @@ BOOST_AUTO_TEST_CASE(a_certificate_that_is_not_accepted_is_the_callers_answer) {
   BOOST_TEST(done_with(c, error::tls_failed));
 }
 
-// TLS 1.3 lets the client finish first: a server that does not like its certificate says so to the greeting.
+// TLS 1.3 lets the client finish first: a server that does not like its certificate says so to the
+// greeting.
 BOOST_AUTO_TEST_CASE(a_refusal_in_tls_that_comes_late_is_the_callers_answer) {
   driver d;
   auto& c = d.submit();
@@ -289,8 +291,8 @@ BOOST_AUTO_TEST_CASE(a_server_that_will_not_serve_is_left_and_its_checks_go_to_t
   BOOST_TEST((d.core.current() == state::ready));
 }
 
-// Calls that came back were once written to the same replica after 25 ms. With a longer round trip a reply was always due,
-// and the connection went on for seconds.
+// Calls that came back were once written to the same replica after 25 ms. With a longer round trip
+// a reply was always due, and the connection went on for seconds.
 BOOST_AUTO_TEST_CASE(a_replica_far_away_is_left_after_one_round_trip) {
   driver d;
   d.become_ready();

@@ -8,7 +8,8 @@
 #include "fake_redis.hpp"
 #include "weir/redis_store.hpp"
 
-/// What a session can go through with a server that is there: who asks what and when, and what the server is like.
+/// What a session can go through with a server that is there: who asks what and when, and what the
+/// server is like.
 namespace weir::net::test {
 
 /// Which limiters a check asks.
@@ -22,7 +23,8 @@ struct question {
   std::int64_t cost = 1;
 };
 
-/// Before there is a connection, while a write with checks is under way, or when there is nothing else to do.
+/// Before there is a connection, while a write with checks is under way, or when there is nothing
+/// else to do.
 enum class when { at_first, during_write, in_quiet };
 
 struct questions {

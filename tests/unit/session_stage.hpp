@@ -18,8 +18,9 @@
 
 namespace weir::net::test {
 
-/// A session core between the callers of a scenario and a server. Whatever is under way comes to an end one at a
-/// time, when perform() says so. Faults of writes are its own, as what the server reads depends on them.
+/// A session core between the callers of a scenario and a server. Whatever is under way comes to an
+/// end one at a time, when perform() says so. Faults of writes are its own, as what the server
+/// reads depends on them.
 class stage : public driver {
  protected:
   stage(const scenario& s, manner m, std::vector<fault> faults)
@@ -210,7 +211,8 @@ class stage : public driver {
       }
     }
 
-    // Checks of one name travel together, unless something else is asked of the same key in between.
+    // Checks of one name travel together, unless something else is asked of the same key in
+    // between.
     std::map<std::string, std::string> last;
     std::vector<std::pair<std::string, std::vector<fate*>>> calls;
     bool carries = false;

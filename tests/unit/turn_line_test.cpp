@@ -1,4 +1,5 @@
-// The line of a limiter that books: who gets which turn, who is dropped, and what becomes of the turns of those who leave.
+// The line of a limiter that books: who gets which turn, who is dropped, and what becomes of the
+// turns of those who leave.
 #include "line_fixture.hpp"
 
 namespace {
@@ -21,7 +22,8 @@ BOOST_AUTO_TEST_CASE(each_is_asked_for_at_once_and_told_when_its_turn_comes) {
   for (int i = 0; i < 3; ++i) s.arrive(0, 20s, 7);
   WEIR_TEST_NUMBERS(s.asked(), {0, 1, 2});
   for (const auto& a : s.asks) {
-    BOOST_TEST((a->kind == weir::detail::check_kind::acquire && a->cost == 7 && a->max_wait == 20s));
+    BOOST_TEST(
+        (a->kind == weir::detail::check_kind::acquire && a->cost == 7 && a->max_wait == 20s));
     BOOST_TEST(a->from_line);
   }
   s.give_turns();

@@ -17,7 +17,8 @@ using namespace std::chrono_literals;
 using weir::decision;
 using weir::error_code;
 
-/// A limiter whose store is asked for the next one while it is asked for one, up to `in_all`: as other threads would.
+/// A limiter whose store is asked for the next one while it is asked for one, up to `in_all`: as
+/// other threads would.
 struct busy_limiter {
   boost::asio::io_context io;
   const int in_all;

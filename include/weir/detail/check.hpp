@@ -13,13 +13,15 @@
 
 namespace weir::detail {
 
-struct limiter_spec;  // resource, policy and store of one limiter; defined in src/check/limiter_spec.hpp
-struct waiter;        // who waits in a line; defined in src/waiting/waiter.hpp
+// Resource, policy and store of one limiter; defined in src/check/limiter_spec.hpp
+struct limiter_spec;
+struct waiter;  // who waits in a line; defined in src/waiting/waiter.hpp
 
 /// Longer subjects are refused, and not even copied whole.
 inline constexpr std::size_t max_subject_size = 65'536;
 
-/// What a check keeps of a caller's text. One byte more than may be: that it is too long, the call's result says.
+/// What a check keeps of a caller's text. One byte more than may be: that it is too long, the
+/// call's result says.
 inline short_text copy_of_subject(std::string_view subject) {
   return short_text(subject.substr(0, max_subject_size + 1));
 }
@@ -38,7 +40,8 @@ enum class check_kind : std::uint8_t {
   watch,  // a lease, until it is lost; no store sees it
 };
 
-/// How far a check has come. It only moves forward, except that what was never sent may go back to waiting.
+/// How far a check has come. It only moves forward, except that what was never sent may go back to
+/// waiting.
 enum class check_stage : std::uint8_t {
   idle,     ///< not with a store yet
   waiting,  ///< in line; nothing sent
@@ -72,8 +75,8 @@ struct request {
   std::int32_t priority = 0;  // acquire
 };
 
-/// One caller waiting for one answer: the intrusive, type-erased part of an asynchronous operation. Stores link it into
-/// their lines and fill in the result; they never see the handler.
+/// One caller waiting for one answer: the intrusive, type-erased part of an asynchronous operation.
+/// Stores link it into their lines and fill in the result; they never see the handler.
 ///
 /// A store owns the check from start_check() until it calls finish(), and may do so exactly once.
 class check {
@@ -120,7 +123,8 @@ class check {
   error_code ec;
   decision answer;
   std::chrono::microseconds pause{0};  // acquire: what was left of a cool-down at answer.decided_at
-  // acquire: of a turn that was booked ahead, the states that the booking found, as a script replies with them.
+  // acquire: of a turn that was booked ahead, the states that the booking found, as a script
+  // replies with them.
   std::vector<std::int64_t> found;
 
   short_text subject;

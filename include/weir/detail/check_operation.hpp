@@ -19,8 +19,9 @@ namespace weir::detail {
 
 namespace asio = boost::asio;
 
-/// A check together with the caller's completion handler: one allocation, by the handler's own allocator, freed before
-/// the handler runs. `Answers` tells the two signatures apart: void(error_code, decision) and void(error_code).
+/// A check together with the caller's completion handler: one allocation, by the handler's own
+/// allocator, freed before the handler runs. `Answers` tells the two signatures apart:
+/// void(error_code, decision) and void(error_code).
 template <bool Answers, class Handler>
 class check_operation final : public check {
   using handler_executor = asio::associated_executor_t<Handler, asio::any_io_executor>;
@@ -77,8 +78,8 @@ class check_operation final : public check {
     }
   };
 
-  /// Owns the operation on its way to the handler's executor. Only there may it be freed: the cancellation slot, which
-  /// points at it, is emitted from there too.
+  /// Owns the operation on its way to the handler's executor. Only there may it be freed: the
+  /// cancellation slot, which points at it, is emitted from there too.
   struct owner {
     explicit owner(check_operation* o) noexcept : op(o) {}
     owner(owner&& other) noexcept : op(std::exchange(other.op, nullptr)) {}

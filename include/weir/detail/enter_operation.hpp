@@ -20,7 +20,8 @@ struct entered {
 
 std::int64_t new_lease_number(const limiter_spec& core) noexcept;
 
-/// Makes the caller's handler, of an error code and a Lease, one of a check. What else it has to do with is its own.
+/// Makes the caller's handler, of an error code and a Lease, one of a check. What else it has to do
+/// with is its own.
 template <class Lease, class Handler>
 struct enter_handler {
   entered in;

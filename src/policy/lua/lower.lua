@@ -1,4 +1,5 @@
--- Behind the kernels that have a limit: of the `cost` that a vendor says is left, no more shall be left here.
+-- Behind the kernels that have a limit: of the `cost` that a vendor says is left, no more shall be
+-- left here.
 
 local function lower(key)
   if limit == 9007199254740991 then return end

@@ -1,10 +1,12 @@
--- Ends the script of turns: each check is counted at the first time, not later than it will wait, at which all its kernels let
--- it pass; else in none.
+-- Ends the script of turns: each check is counted at the first time, not later than it will wait,
+-- at which all its kernels let it pass; else in none.
 --
 -- KEYS  for each check as many as there are tiers
--- ARGV  how long to wait at the most; the number of tiers; for each its kernel's number, negative if whoever passes has to
---       wait until the bucket is empty, and its constants; then for each check the number of equal ones (1 if left out)
--- Reply now, then for each check and each of the equal ones: its turn, and for each tier the state before, as seen then (if
+-- ARGV  how long to wait at the most; the number of tiers; for each its kernel's number, negative
+--       if whoever passes has to wait until the bucket is empty, and its constants; then for each
+--       check the number of equal ones (1 if left out)
+-- Reply now, then for each check and each of the equal ones: its turn, and for each tier the state
+-- before, as seen then (if
 --       it was not booked: as seen now)
 
 local max_wait, tiers = tonumber(ARGV[1]), tonumber(ARGV[2])

@@ -1,8 +1,10 @@
--- Ends the script of all kernels: checks of several keys each, which all pass or count nothing, at one instant.
+-- Ends the script of all kernels: checks of several keys each, which all pass or count nothing, at
+-- one instant.
 --
 -- KEYS  for each check as many as there are tiers
--- ARGV  the number of tiers; for each its kernel's number, negative if whoever passes has to wait until the bucket is empty, and
---       its constants; then for each check the number of equal ones (1 if left out, 0 to look only)
+-- ARGV  the number of tiers; for each its kernel's number, negative if whoever passes has to wait
+--       until the bucket is empty, and its constants; then for each check the number of equal ones
+--       (1 if left out, 0 to look only)
 -- Reply now, then for each check and each tier the state before
 
 local tiers = tonumber(ARGV[1])
@@ -18,8 +20,8 @@ end
 
 local scratch, at = {}, 2
 
--- A request that one leaky bucket delays is counted by the others from then on: else what comes behind it there would go
--- out together with it. So each of equal checks has a delay of its own.
+-- A request that one leaky bucket delays is counted by the others from then on: else what comes
+-- behind it there would go out together with it. So each of equal checks has a delay of its own.
 local function one_by_one(first, wanted)
   local done = 0
   while done < wanted do

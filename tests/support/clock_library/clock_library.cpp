@@ -1,5 +1,6 @@
-// Preloaded into a server (see shifted_clock.hpp): the system's time, shifted by what a file in shared memory says, or stopped. It asks
-// the kernel itself and allocates nothing, so it works from the first instruction on.
+// Preloaded into a server (see shifted_clock.hpp): the system's time, shifted by what a file in
+// shared memory says, or stopped. It asks the kernel itself and allocates nothing, so it works from
+// the first instruction on.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -38,7 +39,8 @@ int read_clock(int clock, seconds_and_nanoseconds* out) {
   if (clock != realtime && clock != realtime_coarse) return 0;
   const long long by = __atomic_load_n(offset, __ATOMIC_RELAXED);
   const long long still = __atomic_load_n(offset + 1, __ATOMIC_RELAXED);
-  const long long micros = still ? still : out->seconds * 1'000'000LL + out->nanoseconds / 1000 + by;
+  const long long micros = still ? still
+                                 : out->seconds * 1'000'000LL + out->nanoseconds / 1000 + by;
   out->seconds = micros / 1'000'000;
   out->nanoseconds = micros % 1'000'000 * 1000;
   return 0;
