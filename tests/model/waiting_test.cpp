@@ -6,7 +6,7 @@
 
 #include "model/plain_line.hpp"
 #include "support/random_source.hpp"
-#include "unit/line_fixture.hpp"
+#include "unit/queue_fixture.hpp"
 
 namespace {
 

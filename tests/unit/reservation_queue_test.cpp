@@ -1,6 +1,6 @@
 // The line of a limiter that books: who gets which turn, who is dropped, and what becomes of the
 // turns of those who leave.
-#include "line_fixture.hpp"
+#include "queue_fixture.hpp"
 
 namespace {
 
@@ -15,7 +15,7 @@ const auto aborted = boost::asio::error::operation_aborted;
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(turn_line_suite)
+BOOST_AUTO_TEST_SUITE(reservation_queue_suite)
 
 BOOST_AUTO_TEST_CASE(each_is_asked_for_at_once_and_told_when_its_turn_comes) {
   line_stage s({});

@@ -71,7 +71,7 @@ void report(const tally& total) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(session_faults_suite)
+BOOST_AUTO_TEST_SUITE(connection_faults_suite)
 
 BOOST_AUTO_TEST_CASE(any_fault_at_any_step_of_any_scenario) {
   tally total;

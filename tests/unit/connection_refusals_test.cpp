@@ -22,7 +22,7 @@ const std::string refused_greeting = [] {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(session_refusals_suite)
+BOOST_AUTO_TEST_SUITE(connection_refusals_suite)
 
 BOOST_AUTO_TEST_CASE(a_refusal_by_the_server_is_the_callers_answer) {
   driver d;

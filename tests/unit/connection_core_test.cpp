@@ -12,7 +12,7 @@ using namespace weir::net::test;
 using weir::error;
 using weir::detail::check_stage;
 
-BOOST_AUTO_TEST_SUITE(session_core_suite)
+BOOST_AUTO_TEST_SUITE(connection_core_suite)
 
 BOOST_AUTO_TEST_CASE(it_opens_greets_and_serves) {
   driver d;

@@ -1,6 +1,6 @@
 // A line that is as long as it may be: who is turned away, who is dropped for another, who stands
 // outside.
-#include "line_fixture.hpp"
+#include "queue_fixture.hpp"
 
 namespace {
 
@@ -14,7 +14,7 @@ const auto aborted = boost::asio::error::operation_aborted;
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(full_line_suite)
+BOOST_AUTO_TEST_SUITE(full_queue_suite)
 
 BOOST_AUTO_TEST_CASE(a_full_line_refuses_who_comes) {
   line_stage s({.max_waiting = 2});

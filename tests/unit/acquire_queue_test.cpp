@@ -69,7 +69,7 @@ struct held_line {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(waiting_line_suite)
+BOOST_AUTO_TEST_SUITE(acquire_queue_suite)
 
 BOOST_AUTO_TEST_CASE(nobody_is_kept_starting_what_others_keep_bringing) {
   busy_limiter busy(1000);

@@ -49,7 +49,7 @@ struct patient_driver : driver {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(session_pauses_suite)
+BOOST_AUTO_TEST_SUITE(connection_pauses_suite)
 
 BOOST_FIXTURE_TEST_CASE(pauses_grow_until_a_server_serves, patient_driver) {
   const auto longest = longest_pause([&] { opened(error::connection_refused); });
