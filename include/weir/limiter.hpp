@@ -19,7 +19,8 @@
 
 namespace weir {
 
-/// What on_response() can take as it is: the messages of Boost.Beast, without needing them here.
+/// What on_response() accepts as a response: the messages of Boost.Beast. This header does not
+/// include Beast.
 template <class Response>
 concept http_response = requires(const Response& r) {
   static_cast<int>(r.result_int());
@@ -36,7 +37,8 @@ struct joint_call;
 joint_call join(std::span<const claim>, check_kind, joint_options);
 }  // namespace detail
 
-/// A subject of a limiter, and a cost; see limiter::on().
+/// A limiter, a subject and a cost, as record_all() takes them. limiter::on() makes one. It holds a
+/// pointer and a view: use it only in the call for which it was made.
 struct claim {
   const weir::limiter* limiter;
   std::string_view subject;
@@ -46,47 +48,74 @@ static_assert(std::is_trivially_destructible_v<claim>);
 
 /// Ties a resource, a policy and a store together. A handle: copies are cheap and equal.
 ///
-/// **Thread safety.** Every function may be called from any thread, also on the same limiter.
+/// The asynchronous functions of this class, of record_all.hpp and of concurrency_limiter refer to
+/// these sections:
 ///
-/// **Object lifetime.** A pending call keeps what it needs alive; the limiter and the subject's
-/// text may go at once. Once the store's execution context is destroyed, only the destructor may be
-/// called.
-///
-/// All asynchronous functions below have this in common:
-///
-/// **Handler signature.** `void(error_code, decision)`, for reset `void(error_code)`. With
-/// `co_await` and no token, an error is thrown as boost::system::system_error.
+/// **Handler signature.** `void(error_code, decision)`; for reset() `void(error_code)`. With
+/// `co_await` and no token, an error is thrown as boost::system::system_error. A refusal is a
+/// decision, not an error.
 ///
 /// **Executor.** The handler runs on its associated executor, by default the store's, and never
-/// inside the initiating function. It must not block: other handlers may be waiting behind it.
+/// inside the initiating function. It must not block, because other handlers wait behind it.
 ///
-/// **Per-operation cancellation.** `terminal`, `partial`: the caller is dropped at any stage, with
-/// boost::asio::error::operation_aborted; a check that was sent may have counted. `total`: only
-/// while nothing was sent. Inside a coroutine, cancel the coroutine (its slot is used by itself),
-/// or race the call with awaitable_operators; with a callback, boost::asio::bind_cancellation_slot.
-/// A deadline needs none of this: see `timeout`.
+/// **Store errors.** A call with valid arguments can end with these values of weir::error
+/// (docs/errors.md explains each):
 ///
-/// **Errors.** Those of weir::error, and operation_aborted. `ec == condition::not_counted` and `ec
-/// == condition::may_have_counted` say what is known about the count. A refusal is not an error.
+/// - no connection: `host_not_found`, `connection_refused`, `host_unreachable`, `closed_by_peer`,
+///   `not_redis`, `timed_out`, `circuit_open`;
+/// - the server is not ready: `server_loading`, `server_busy`, `read_only`;
+/// - the server turns the store away: `authentication_failed`, `permission_denied`,
+///   `invalid_database`, `tls_failed`, `server_is_cluster`, `server_is_sentinel`;
+/// - the server refuses the call: `out_of_memory`, `server_misconfigured`, `wrong_type`,
+///   `script_missing`, `server_error`;
+/// - no answer: `no_reply`, `outcome_unknown`, `protocol_error`. These equal
+///   condition::may_have_counted; all others in this list equal condition::not_counted;
+/// - the store's own bounds: `overloaded` (max_pending), `store_full` (a memory store has no room
+///   for a new subject), `store_closed`.
+///
+/// **Cancellation.** A cancelled call ends with boost::asio::error::operation_aborted. `terminal`
+/// and `partial` cancel it at any stage; if the check was sent, it may have counted. `total`
+/// cancels it only while the check is unsent. In a coroutine, cancel the coroutine or race the call
+/// with awaitable_operators; with a callback, use boost::asio::bind_cancellation_slot. A deadline
+/// needs no cancellation: set `timeout`.
+///
+/// **Thread safety.** Any thread may call any function, also on the same limiter at the same time.
+///
+/// **Object lifetime.** A pending call keeps what it needs alive: the limiter and the subject's
+/// text may be destroyed at once. After the store's execution context is destroyed, only the
+/// destructor may be called.
 class limiter {
  public:
-  /// `resource` names what is protected; limiters of the same resource, kind of policy (and place
-  /// among tiers), group and store share their counts. Between 1 and 1024 bytes, of any value.
+  /// `resource`: the name of what is protected; 1 to 1024 bytes of any value. Limiters with the
+  /// same resource, kind of policy (and position among the tiers), group and store share their
+  /// counts.
   ///
-  /// `options`: a group, and what becomes of a call when the store cannot say. Such a decision's
-  /// `source` is source::fallback, and its `retry_after`, if refused by on_failure::closed, is one
-  /// second.
+  /// `options`: the group, the failure policy, cool-downs and waiting; see limiter_options.
   ///
-  /// Throws boost::system::system_error with error::invalid_policy or error::invalid_resource (of
-  /// the group too).
+  /// Throws boost::system::system_error with `invalid_policy` (a number of the policy or of the
+  /// options is out of range) or `invalid_resource` (for the resource and for the group).
   limiter(const weir::store& store, std::string_view resource, const weir::policy& policy,
           const limiter_options& options = {});
   limiter(const weir::store& store, std::string_view resource, const weir::tiers& tiers,
           const limiter_options& options = {});
 
-  /// Counts the request if it fits, in one atomic step, and answers.
+  /// Counts the request if it fits, in one atomic step, and answers at once.
   ///
-  /// `subject`: who calls; 1 to 65,536 bytes of any value.
+  /// If the store fails, limiter_options::on_failure may turn the error into a decision. Its
+  /// `source` is then source::fallback; if on_failure::closed refuses, `retry_after` is one second.
+  ///
+  /// `subject`: who calls; 1 to 65,536 bytes of any value. `options.cost`: units, 1 to max_units.
+  /// `options.timeout`: the deadline in microseconds from now; see record_options.
+  ///
+  /// **Handler signature.** `void(error_code, decision)`.
+  ///
+  /// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, operation_aborted, and
+  /// the store errors of the class.
+  ///
+  /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
+  ///
+  ///     decision d = co_await partner.record("account-42", {.cost = 3});
+  ///     if (!d.allowed) co_return come_back_after(d.retry_after);
   template <class CompletionToken = boost::asio::deferred_t>
   auto record(std::string_view subject, record_options options = {},
               CompletionToken&& token = CompletionToken()) const {
@@ -98,33 +127,45 @@ class limiter {
     return record(subject, record_options{}, std::forward<CompletionToken>(token));
   }
 
-  /// Waits for the turn: counts the request at the first time at which it fits, behind all that
-  /// came before it, and completes then. The turn is booked in the store, in one round trip, and
-  /// the caller sleeps once: so the order of arrival at the store holds across processes, and a
-  /// large cost is not starved by small ones. record() is refused meanwhile. While the store is
-  /// away, the question is repeated: see acquire_options::timeout.
+  /// Makes a reservation in the store and completes when its time has come.
   ///
-  /// If the turn lies beyond `max_wait`, the call is refused at once, and nothing is booked:
-  /// `retry_after` is when the same would be booked. If allowed, `delay` is how long it took from
-  /// `decided_at` until the turn.
+  /// The store reserves the first time at which the request fits, behind all earlier reservations,
+  /// and counts the request there, in one round trip. The caller sleeps once. So the order of
+  /// arrival at the store holds across processes, and small requests do not starve a large one.
+  /// record() is refused while a reservation lies ahead.
   ///
-  /// Turns of one subject and cost that were booked through this limiter in this process are
-  /// exchanged as they come: whoever has the largest priority goes first, and of equal ones who
-  /// came first, unless the other would then wait beyond its `max_wait`.
+  /// If that time lies beyond `max_wait`, the call is refused at once and nothing is reserved:
+  /// `retry_after` is when the same call would be accepted. If allowed, `delay` is the time from
+  /// `decided_at` until the reservation.
   ///
-  /// Cancelled while it waits, it gives a turn back as far as that leaves the others theirs: all of
-  /// it if nobody stands behind, and what is left of a bucket, window or log otherwise. A turn
-  /// whose holder died counts as used. When the store is closed, waiters give their turns back; see
-  /// store::close().
+  /// Waiters of one subject and cost that wait through this limiter and its copies exchange their
+  /// reservations: the waiter with the largest priority goes first, and among equal priorities the
+  /// first to arrive, unless another waiter would then wait beyond its own `max_wait`.
   ///
-  /// A waiter whose turn lies in a cool-down that this process knows of waits for its end, or is
-  /// refused if that is beyond its `max_wait`.
+  /// If a cool-down of which this process knows covers the reservation, the waiter waits for its
+  /// end. The waiter is refused if that end lies beyond its `max_wait`.
   ///
-  /// With count_refused, nobody can wait: error::cannot_wait.
+  /// While the store is away, the call to the store is repeated: see acquire_options::timeout. A
+  /// reservation of a process that died counts as used. docs/waiting.md describes all of this.
   ///
-  /// As many as limiter_options::max_waiting wait for a subject; limiter_options::overflow says
-  /// what becomes of the others, which get error::overloaded. All of this at length:
-  /// docs/waiting.md.
+  /// `subject`, `options.cost`: as for record(). `options.max_wait`: microseconds, 0 to 31 days.
+  /// `options.timeout`: the deadline of one call to the store, not of the wait. `options.priority`:
+  /// a larger one goes first.
+  ///
+  /// **Handler signature.** `void(error_code, decision)`.
+  ///
+  /// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, `cannot_wait` (the policy
+  /// has count_refused), `overloaded` (also if the queue of the subject is full, or the waiter was
+  /// dropped: see limiter_options::overflow), operation_aborted, and the store errors of the class.
+  /// limiter_options::on_failure applies as for record().
+  ///
+  /// **Cancellation.** `terminal` and `partial` end the waiter at any stage and give its
+  /// reservation back: all of it if it is the last one, otherwise as much as leaves the other
+  /// reservations unchanged. If the store's answer is still on its way, the reservation goes back
+  /// when the answer comes. `total` cancels the waiter only while the store has nothing for it.
+  /// store::close() ends every waiter, too.
+  ///
+  /// **Thread safety** and **object lifetime** are as for the class.
   template <class CompletionToken = boost::asio::deferred_t>
   auto acquire(std::string_view subject, acquire_options options = {},
                CompletionToken&& token = CompletionToken()) const {
@@ -137,8 +178,18 @@ class limiter {
     return acquire(subject, acquire_options{}, std::forward<CompletionToken>(token));
   }
 
-  /// Asks without counting: `allowed`, `retry_after` and `delay` are what record would answer now;
-  /// `used`, `remaining` and `reset_after` describe the subject as it stands.
+  /// Answers what record() would answer now, and counts nothing. `allowed`, `retry_after` and
+  /// `delay` are those of such a record(); `used`, `remaining` and `reset_after` describe the
+  /// subject as it is.
+  ///
+  /// `subject`, `options`: as for record().
+  ///
+  /// **Handler signature.** `void(error_code, decision)`.
+  ///
+  /// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, operation_aborted, and
+  /// the store errors of the class. limiter_options::on_failure applies as for record().
+  ///
+  /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
   template <class CompletionToken = boost::asio::deferred_t>
   auto fetch(std::string_view subject, fetch_options options = {},
              CompletionToken&& token = CompletionToken()) const {
@@ -151,25 +202,36 @@ class limiter {
   }
 
   /// Gives back what an allowed decision took, once: for a call that was not made after all.
-  /// Exactly that is taken out, from where it was counted: nothing, once it no longer counts there;
-  /// of a bucket as much as has not drained yet, and as leaves later requests theirs
-  /// (docs/settling.md). So it never lets more pass than would have passed if the decision had
-  /// never been asked for. One exception: a fixed_window that began with the request
-  /// (anchor::first_request) stays open, and would have begun later without it; each of its windows
-  /// still keeps the limit.
   ///
-  /// `subject`, `d`: of a record() or acquire() of this limiter, or of one like it in another
-  /// process; else error::cannot_settle. If the decision took nothing (refused, or made without the
-  /// store), the store is only asked how the subject stands. All decisions with count_refused take
-  /// nothing in this sense. For those of several limiters, as record_all() gives, see refund_all().
+  /// The store takes out the units of this decision from where it counted them, and never more. It
+  /// gives back nothing once they no longer count there; a bucket gives back what has not drained
+  /// yet and what later requests do not stand on (docs/settling.md). So no more passes than if the
+  /// decision had never been asked for. One exception: a fixed_window with anchor::first_request
+  /// that began with this request stays open. Without the request it would have begun later; each
+  /// window still keeps the limit.
   ///
-  /// The answer's `allowed` tells whether this was the first time that the decision was settled; if
-  /// not, nothing has changed. `limit`, `used`, `remaining` and `reset_after` are the subject as it
-  /// stands now. After an error it may be tried again, also if condition::may_have_counted: the
-  /// store remembers what was settled, for as long as anything could be given back, and a minute at
-  /// the least; that is a key of its own in Redis. Should the server lose that key, this process
-  /// still settles the decision only once within a minute. Failure policies do not apply. After a
-  /// reset() do not settle what was decided before: the store no longer knows that it was counted.
+  /// The answer's `allowed` is true if this call settled the decision. It is false, and nothing has
+  /// changed, if the decision was settled before or took nothing: it was refused, made without the
+  /// store, or made with count_refused. `limit`, `used`, `remaining` and `reset_after` describe the
+  /// subject now.
+  ///
+  /// After an error the call may be repeated, also if condition::may_have_counted: the store
+  /// remembers what was settled for as long as a refund could give anything back, and for a minute
+  /// at least (in Redis, in a key of its own). If the server loses that key, this process still
+  /// settles the decision only once within a minute. Do not settle a decision from before a
+  /// reset(): the store no longer knows that it counted it.
+  ///
+  /// `subject`, `d`: the subject and the decision of a record() or acquire() of this limiter, or of
+  /// an equal one in another process. For a decision of several limiters see refund_all().
+  /// `options.timeout`: as for record().
+  ///
+  /// **Handler signature.** `void(error_code, decision)`.
+  ///
+  /// **Errors.** `invalid_subject`, `cannot_settle` (the decision belongs to another limiter,
+  /// policy or subject), `settlements_full` (memory store), operation_aborted, and the store errors
+  /// of the class. limiter_options::on_failure does not apply.
+  ///
+  /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
   template <class CompletionToken = boost::asio::deferred_t>
   auto refund(std::string_view subject, const decision& d, settle_options options = {},
               CompletionToken&& token = CompletionToken()) const {
@@ -180,15 +242,30 @@ class limiter {
     return refund(subject, d, settle_options{}, std::forward<CompletionToken>(token));
   }
 
-  /// Charges what a call really cost, once that is known: LLM tokens, GraphQL points, bytes. If
-  /// less than the decision took, the difference is given back as by refund(); if more, it is
-  /// counted now, whatever the limit says: a bucket goes into debt, a window beyond its limit, and
-  /// others wait longer for that. (Of a bucket a debt of 71 years is the most.) A decision that is
-  /// never settled counts for what it took.
+  /// Corrects a decision to what the call really cost (LLM tokens, GraphQL points, bytes), once.
   ///
-  /// `actual_cost`: 0 to max_units. A decision can be refunded or settled once, not both; all else
-  /// is as for refund(). But a charge that is repeated more than a minute later, when its window
-  /// has passed, counts again.
+  /// If the actual cost is below what the decision took, the store gives the difference back as
+  /// refund() does. If it is above, the store charges the difference now, even beyond the limit: a
+  /// bucket goes into debt, by 71 years at most, and a window exceeds its limit, so later requests
+  /// wait longer. A decision that is never settled counts for what it took. A decision can be
+  /// refunded or settled once, not both.
+  ///
+  /// The answer, and what a repeated call does, are as for refund(). One exception: a charge that
+  /// is repeated more than a minute later, when its window has passed, counts again.
+  ///
+  /// `subject`, `d`, `options`: as for refund(). `actual_cost`: units, 0 to max_units.
+  ///
+  /// **Handler signature.** `void(error_code, decision)`.
+  ///
+  /// **Errors.** `invalid_subject`, `invalid_cost`, `cannot_settle`, `settlements_full` (memory
+  /// store), operation_aborted, and the store errors of the class. limiter_options::on_failure does
+  /// not apply.
+  ///
+  /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
+  ///
+  ///     decision d = co_await tokens.record(account, {.cost = 4000});  // an upper estimate
+  ///     ...
+  ///     co_await tokens.settle(account, d, usage.total_tokens);
   template <class CompletionToken = boost::asio::deferred_t>
   auto settle(std::string_view subject, const decision& d, std::int64_t actual_cost,
               settle_options options = {}, CompletionToken&& token = CompletionToken()) const {
@@ -204,21 +281,32 @@ class limiter {
     return settle(subject, d, actual_cost, settle_options{}, std::forward<CompletionToken>(token));
   }
 
-  /// Holds the subject back for so long, everywhere: until then each check of it is refused, with
-  /// `cooling_down` and the rest of the pause in `retry_after`. For when a vendor says 429. Counted
-  /// on the store's clock; later calls can only prolong it; reset() ends it. A `pause` above
-  /// limiter_options::max_cool_down is cut to that, and the decision says `clamped`. A pause of
-  /// zero or less changes nothing: it only asks whether there is one.
+  /// Starts a cool-down: until its end, the store refuses each check of the subject, in every
+  /// process, with `cooling_down` and the remaining time in `retry_after`. For a vendor that
+  /// answers 429.
   ///
-  /// During a cool-down, `retry_after` gets random jitter, up to 10 % and at most 1 s: so a fleet
-  /// that was told to wait does not come back in one moment. Turns of acquire() are booked behind
-  /// the pause, as the limits allow from its end on: what the policy lets through at once, goes at
+  /// The cool-down runs on the store's clock. A later call can only prolong it; reset() ends it. A
+  /// `pause` above limiter_options::max_cool_down is cut to that, and the decision says `clamped`.
+  /// A pause of zero or less changes nothing and only asks whether a cool-down lasts.
+  ///
+  /// During a cool-down, `retry_after` of a check gets random jitter, up to 10 % and at most 1 s,
+  /// so that the callers do not return at one moment. Reservations of acquire() are placed behind
+  /// the cool-down, as the policy allows from its end on; what the policy lets pass at once goes at
   /// once.
   ///
-  /// The decision is for how long the subject is held back now: refused, `cooling_down`, and
-  /// `retry_after`, exactly. Of an error, the pause may have been imposed; trying again does no
-  /// harm. Failure policies do not apply to it, and what they decide knows nothing of a pause.
-  /// Needs limiter_options::cool_downs, else error::cool_downs_disabled.
+  /// The decision describes the cool-down now: refused, `cooling_down`, and `retry_after` without
+  /// jitter. After an error the cool-down may have started; repeating the call does no harm.
+  ///
+  /// `subject`: as for record(). `pause`: microseconds, up to limiter_options::max_cool_down.
+  /// `options.timeout`: as for record().
+  ///
+  /// **Handler signature.** `void(error_code, decision)`.
+  ///
+  /// **Errors.** `cool_downs_disabled` (needs limiter_options::cool_downs), `invalid_subject`,
+  /// operation_aborted, and the store errors of the class. limiter_options::on_failure does not
+  /// apply, and its decisions ignore cool-downs.
+  ///
+  /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
   template <class CompletionToken = boost::asio::deferred_t>
   auto cool_down(std::string_view subject, std::chrono::microseconds pause,
                  cool_down_options options = {},
@@ -232,19 +320,31 @@ class limiter {
     return cool_down(subject, pause, cool_down_options{}, std::forward<CompletionToken>(token));
   }
 
-  /// Takes in what a vendor's response says, read_feedback() tells what that may be, and holds the
-  /// subject back for as long as it asks for, as cool_down() does: until the time in Retry-After,
-  /// or until the vendor's window starts anew when nothing is left in it; for
-  /// limiter_options::default_cool_down, if a call was turned away and no time was given, or zero.
-  /// Call it for every response: if it asks for no pause, nothing is sent, and the decision is
+  /// Reads a vendor's response with read_feedback() and starts the cool-down that it asks for, as
+  /// cool_down() does. Call it for every response.
+  ///
+  /// The cool-down lasts until the time in Retry-After, or until the reset of a window with nothing
+  /// left. It lasts limiter_options::default_cool_down if the vendor refused the call and gave no
+  /// time, or zero. If the response asks for no cool-down, nothing is sent and the decision is
   /// `allowed`.
   ///
-  /// With limiter_options::sync_remaining_with, a response that asks for no pause and says how much
-  /// is left in the vendor's window lowers `remaining` here to that, in one atomic step; it never
-  /// raises it. It concerns the tiers that have the limit of which the vendor speaks, or all, if
-  /// there is no such. The decision is then allowed, and tells how the subject stands.
+  /// With limiter_options::sync_remaining_with, a response that asks for no cool-down and says how
+  /// much is left in the vendor's window lowers `remaining` here to that, in one atomic step; it
+  /// never raises it. This concerns the tiers with the limit that the vendor names, or all tiers if
+  /// none has it. The decision is then allowed and describes the subject.
   ///
-  /// `status`, `headers`: of HTTP; read inside the call, by the clock of this process.
+  /// `subject`: as for record(). `status`, `headers`: of the HTTP response; this function reads
+  /// them before it returns, by the clock of this process. `options`: see response_options.
+  ///
+  /// **Handler signature.** `void(error_code, decision)`.
+  ///
+  /// **Errors.** `cool_downs_disabled`, `invalid_subject`, operation_aborted, and the store errors
+  /// of the class. limiter_options::on_failure does not apply.
+  ///
+  /// **Cancellation** and **thread safety** are as for the class.
+  ///
+  /// **Object lifetime.** As for the class; the headers may be destroyed when this function has
+  /// returned.
   template <class CompletionToken = boost::asio::deferred_t>
   auto on_response(std::string_view subject, int status, std::span<const header_field> headers,
                    response_options options = {},
@@ -262,7 +362,7 @@ class limiter {
                        std::forward<CompletionToken>(token));
   }
 
-  /// The same of a response as Boost.Beast has it.
+  /// The same for a response of Boost.Beast.
   template <http_response Response, class CompletionToken = boost::asio::deferred_t>
   auto on_response(std::string_view subject, const Response& response,
                    response_options options = {},
@@ -279,7 +379,18 @@ class limiter {
     return on_response(subject, response, response_options{}, std::forward<CompletionToken>(token));
   }
 
-  /// Forgets the subject, as if it had never called nor been held back.
+  /// Forgets what the store counted for the subject, and ends its cool-down.
+  ///
+  /// Waiters of acquire() that already wait for the end of that cool-down still wait until then.
+  ///
+  /// `subject`, `options.timeout`: as for record().
+  ///
+  /// **Handler signature.** `void(error_code)`.
+  ///
+  /// **Errors.** `invalid_subject`, operation_aborted, and the store errors of the class.
+  /// limiter_options::on_failure does not apply.
+  ///
+  /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
   template <class CompletionToken = boost::asio::deferred_t>
   auto reset(std::string_view subject, reset_options options = {},
              CompletionToken&& token = CompletionToken()) const {
@@ -291,8 +402,8 @@ class limiter {
     return reset(subject, reset_options{}, std::forward<CompletionToken>(token));
   }
 
-  /// This limiter's part in record_all(), settle_all() and the like. Holds views: for the call at
-  /// hand only.
+  /// This limiter, a subject and a cost, for record_all(), settle_all() and the like. The claim
+  /// holds a pointer to the limiter and a view of the subject: use it in one call only.
   claim on(std::string_view subject, std::int64_t cost = 1) const noexcept {
     return {this, subject, cost};
   }
@@ -317,8 +428,8 @@ class limiter {
                 std::chrono::microseconds max_wait = std::chrono::microseconds{0},
                 std::int32_t priority = 0) const {
     using signature = std::conditional_t<Answers, void(error_code, decision), void(error_code)>;
-    // The token's own category says whether it may be moved from. The subject is copied here and
-    // now: a deferred operation may start after the caller's text is gone.
+    // The type of the token says whether it may be moved from. The subject is copied here, because
+    // a deferred operation may start after the caller's text is gone.
     return boost::asio::async_initiate<CompletionToken, signature>(
         detail::check_initiation<Answers>{core_, get_executor()}, token,
         detail::request{

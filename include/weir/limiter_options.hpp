@@ -11,132 +11,140 @@
 
 namespace weir {
 
-/// What becomes of a call when the store cannot say. Mistakes in the call itself, cancellation,
-/// error::overloaded and error::store_closed are always errors.
+/// What record(), fetch() and acquire() answer when the store fails. Mistakes in the call,
+/// cancellation, error::overloaded and error::store_closed stay errors.
 enum class on_failure : std::uint8_t {
-  raise,     ///< an error
-  open,      ///< allowed
-  closed,    ///< refused
-  fallback,  ///< the policy itself, counted in this process, with this process's share of the limit
+  /// the call ends with the error
+  raise,
+  /// the request is allowed
+  open,
+  /// the request is refused, with a retry_after of one second
+  closed,
+  /// this process decides by the policy, with its own share of the limit
+  fallback,
 };
 
-/// Which of a vendor's counts is what a limiter counts too.
+/// Which of a vendor's counts is the same as a limiter's.
 enum class vendor_count : std::uint8_t {
   none,
-  requests,  ///< vendor_feedback::requests: each check's cost is its requests
-  tokens,    ///< vendor_feedback::tokens
+  /// vendor_feedback::requests: the limiter's cost is the number of requests
+  requests,
+  tokens,  ///< vendor_feedback::tokens
 };
 
-/// What becomes of acquire() when as many wait for a subject as may. Whoever is turned away or
-/// dropped gets error::overloaded. Nothing is counted for one turned away; what was booked for one
-/// dropped is given back as far as that goes (docs/waiting.md).
+/// What acquire() does when max_waiting waiters of its subject wait already. A call that is turned
+/// away, and a waiter that is dropped, get error::overloaded. Nothing is counted for the call; the
+/// waiter's reservation is given back as far as possible (docs/waiting.md).
 enum class on_overflow : std::uint8_t {
-  refuse_new,            ///< the new call is turned away
-  drop_oldest,           ///< who came first goes, and the new call has the place
-  drop_lowest_priority,  ///< who would go last goes; that may be the new call
-  /// The new call stands outside, unsent, until there is room: in the order of priorities, within
-  /// max_wait.
+  /// the new call is turned away
+  refuse_new,
+  /// the waiter that came first is dropped, and the new call takes its place in the queue
+  drop_oldest,
+  /// the last waiter in rank is dropped; that may be the new call
+  drop_lowest_priority,
+  /// the new call waits outside the queue, unsent, until there is room or `max_wait` is over; the
+  /// first in rank comes in first
   block,
 };
 
 struct limiter_options {
   weir::on_failure on_failure = weir::on_failure::raise;
 
-  /// on_failure::fallback: how many processes share the limit, at least 1. Each falls back to limit
-  /// / process_count (capacity, burst and rate alike), but never below one unit.
+  /// on_failure::fallback: how many processes share the limit, at least 1. Each process counts
+  /// limit / process_count (also of capacity, burst and rate), and at least one unit.
   std::int64_t process_count = 1;
 
-  /// on_failure::fallback: subjects remembered at the most; others are refused until some no longer
-  /// matter.
+  /// on_failure::fallback: how many subjects a process remembers at most. It refuses further
+  /// subjects until some no longer matter.
   std::size_t max_fallback_subjects = 100'000;
 
-  /// Limiters of one group can be asked together, see record_all(): all their keys lie in one slot
-  /// of a Redis Cluster (and one shard of a memory store). At most 1024 bytes; empty: each subject
+  /// Limiters of one group can be asked together (record_all): their keys lie in one slot of a
+  /// Redis Cluster and in one shard of a memory store. At most 1024 bytes. If empty, each subject
   /// of this limiter has a slot of its own.
   std::string_view group = {};
 
-  /// Whether the limiter has cool_down() and on_response(). Each check then also reads, in the same
-  /// atomic step, whether its subject is held back: a second key in the store. Use the same value
-  /// in every process: a limiter without it ignores cool-downs. Not with count_refused.
+  /// Enables cool_down() and on_response(). Each check then also reads the subject's cool-down in
+  /// the same atomic step, from a second key in the store. Use the same value in every process: a
+  /// limiter without it ignores cool-downs. Not allowed with count_refused.
   bool cool_downs = false;
 
-  /// The longest pause that cool_down() and on_response() impose, whatever is asked for: 1 ms to 31
-  /// days.
+  /// The longest cool-down that cool_down() and on_response() start: 1 ms to 31 days. A longer one
+  /// is cut to this.
   std::chrono::microseconds max_cool_down = std::chrono::hours{1};
 
-  /// What on_response() imposes when a vendor turns a call away and does not say for how long, or
-  /// says zero. Above zero; max_cool_down bounds it too. Checked only if `cool_downs` is set.
+  /// The cool-down that on_response() starts when a vendor refuses a call and gives no time, or
+  /// zero. Above zero; max_cool_down bounds it, too. Checked only if `cool_downs` is set.
   std::chrono::microseconds default_cool_down = std::chrono::seconds{1};
 
   /// How on_response() reads the vendor's headers.
   feedback_options response_parsing = {.retry_after_decides = true};
 
-  /// Whether on_response() also lowers what remains here to what the vendor says remains there, as
-  /// when others use up the same allowance. It costs a call to the store for each response that
-  /// says so.
+  /// The vendor's count to which on_response() lowers what remains here, for an allowance that
+  /// others use up as well. It costs one call to the store for each response that names that count.
   vendor_count sync_remaining_with = vendor_count::none;
 
-  /// How many may wait in acquire() at once, for each subject, through this limiter and its copies
-  /// in this process; at least 1. Callers of acquire_all() do not count.
+  /// How many waiters of one subject may wait in acquire() at once, through this limiter and its
+  /// copies in this process; at least 1. Callers of acquire_all() do not count.
   std::size_t max_waiting = 10'000;
 
-  /// What becomes of those beyond.
+  /// What acquire() does beyond max_waiting.
   weir::on_overflow overflow = weir::on_overflow::refuse_new;
 
-  /// A priority rises by one for each of these that its caller has waited, evenly; zero: never.
+  /// The waiting time after which a waiter's priority has risen by one; it rises evenly. Zero:
+  /// never.
   std::chrono::microseconds priority_aging = std::chrono::seconds{1};
 };
 
-/// Options of one record. A zero timeout means the store's default, here and below.
+/// Options of one record(). A timeout of zero is the store's default, here and below.
 struct record_options {
   std::int64_t cost = 1;  ///< units, 1 to max_units
-  /// The deadline from now on, queueing included. At most 24 hours: what is longer is cut to that.
-  /// A negative one ends now. A memory store answers at once, and looks at none.
+  /// The deadline from now, queueing and reconnecting included. At most 24 hours: a longer one is
+  /// cut to that, and a negative one ends now. A memory store answers at once and ignores it.
   std::chrono::microseconds timeout{0};
 };
 
-/// Options of one acquire. A zero timeout means the store's default.
+/// Options of one acquire().
 struct acquire_options {
   std::int64_t cost = 1;  ///< units, 1 to max_units
-  /// For the turn, from the store's answer on: 0 to 31 days, and what lies outside is read as the
-  /// nearer of these. A turn that lies later is not booked.
+  /// How far ahead the waiter accepts a reservation, counted from the store's answer: 0 to 31 days;
+  /// a value outside is moved to the nearer bound. A later reservation is not made.
   std::chrono::microseconds max_wait = std::chrono::seconds{10};
 
-  /// For one question to the store, queueing included; not for the wait. If it ends with an error
-  /// that says the store is away and nothing was booked, the question is asked again while max_wait
-  /// lasts, unless on_failure decides (docs/waiting.md).
+  /// The deadline of one call to the store, queueing included; it does not bound the wait. If the
+  /// store is away and certainly reserved nothing, the call is repeated until max_wait is over,
+  /// unless on_failure decides (docs/waiting.md).
   std::chrono::microseconds timeout{0};
 
-  /// Larger goes first, among those who wait through the same limiter in this process; see
-  /// limiter::acquire().
+  /// A larger priority goes first among the waiters of one limiter, its copies included, in this
+  /// process; see limiter::acquire().
   std::int32_t priority = 0;
 };
 
-/// Options of one fetch.
+/// Options of one fetch().
 struct fetch_options {
   std::int64_t cost = 1;
   std::chrono::microseconds timeout{0};
 };
 
-/// Options of one reset.
+/// Options of one reset().
 struct reset_options {
   std::chrono::microseconds timeout{0};
 };
 
-/// Options of one refund or settle.
+/// Options of one refund() or settle().
 struct settle_options {
   std::chrono::microseconds timeout{0};
 };
 
-/// Options of one cool_down.
+/// Options of one cool_down().
 struct cool_down_options {
   std::chrono::microseconds timeout{0};
 };
 
-/// Options of one on_response.
+/// Options of one on_response().
 struct response_options {
   std::chrono::microseconds timeout{0};
-  /// With limiter_options::sync_remaining_with: what the decision on this call said remains. If the
+  /// With limiter_options::sync_remaining_with: the `remaining` of this call's decision. If the
   /// vendor says no less, nothing is sent.
   std::int64_t known_remaining = unlimited;
 };
