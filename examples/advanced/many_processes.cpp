@@ -1,5 +1,5 @@
 // Many processes, one limit. Four processes with 16 coroutines each take from one allowance of 100:
-// through Redis exactly 100 checks pass, whoever makes them. In memory, each process has an
+// through Redis exactly 100 checks pass, in whichever process. In memory, each process has an
 // allowance of its own.
 //
 //     many_processes redis://127.0.0.1:6379

@@ -8,7 +8,7 @@
 
 namespace examples {
 
-/// This program again, in a process of its own, with other arguments: for those who show several
+/// Runs this program again, in a process of its own, with other arguments: for examples of several
 /// processes on one store. One line at a time goes to its standard input, and one comes from its
 /// standard output. Its destructor ends it.
 ///

@@ -1,5 +1,5 @@
 // SIGTERM: the service takes no new work, gives the work under way a moment, and closes the store.
-// Then run() returns. Whoever still waits for a turn by then gives it back and hears store_closed.
+// Then run() returns. A caller that still waits gives its reservation back and gets store_closed.
 //
 //     shutdown [redis://127.0.0.1:6379]
 #include <boost/asio/signal_set.hpp>
@@ -46,7 +46,7 @@ asio::awaitable<void> end_on_signal(service& s) {
   s.store.close();
 }
 
-/// In place of clients, and of whoever sends the signal.
+/// In place of clients, and of the process that sends the signal.
 asio::awaitable<void> play(service& s) {
   const auto executor = co_await asio::this_coro::executor;
   co_await s.limiter.reset("everybody");

@@ -24,9 +24,9 @@ void require(bool holds, const char* what) {
 
 /// The vendor counts when a request reaches it, weir when its turn comes; between the two lie a
 /// timer, a busy processor, a network, and nobody knows how long they take. It does not matter.
-/// Each call holds one of the `at_once` places from before its turn until its answer is here. So
-/// those that the vendor sees in some time are those whose turn came in that time, and those which
-/// were under way when it began: `at_once` at the most. If weir admits so many fewer, the vendor
+/// Each call holds one of the `at_once` leases from before its reservation until it has its answer.
+/// So the vendor sees in some stretch of time the calls whose reservations lie in it, and the calls
+/// that were under way when it began: at most `at_once`. If weir admits that many fewer, the vendor
 /// never sees too many, however late they are.
 ///
 /// The tenth of a percent is for two clocks that do not run equally fast: of the store's host, and

@@ -8,16 +8,16 @@
 
 namespace weir::policies {
 
-/// What a cool-down leaves: nothing passes before `until`. It stands as a last tier behind a
-/// limiter's policy. A check looks and counts nothing; a hold made with a pause, when recorded,
-/// moves `until`, and only ever to a later time.
+/// The kernel of cool-downs: nothing passes before `until`. It stands as the last tier of a limiter.
+/// A check only looks. A kernel made with a length, when recorded, moves `until`, and only ever to a
+/// later time.
 ///
 /// The clock. Nobody may ask for more than longest_pause: a time further ahead was not written by
 /// this clock, and holds nothing back.
 class cool_down {
  public:
   struct state {
-    instant until = 0;  // 0: never held
+    instant until = 0;  // 0: there has been none
     friend bool operator==(const state&, const state&) = default;
   };
 

@@ -1,7 +1,7 @@
--- The hold kernel (hold.hpp): what a cool-down leaves.
+-- The cool_down kernel (cool_down.hpp).
 --
 -- Key       the time in microseconds before which nothing passes
--- Constants the longest pause there may be, and the pause to impose (0 to look only)
+-- Constants the longest cool-down there may be, and the cool-down to impose (0 to look only)
 -- State     that time
 
 local longest, pause = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])

@@ -3,8 +3,8 @@
 -- Key       two little-endian doubles, the window's start in microseconds and the count; of a
 --           window opened ahead, three more: when it was written, and start and count of the window
 --           before (0 if not known)
--- Constants window, limit, offset (-1: the first request opens the window), count refused (0 or 1),
--- cost
+-- Constants window, limit, offset (-1: the first request opens the window), count refused (0 or
+--           1), cost
 -- State     the start, the count, and when it was written (0 if the window was not opened ahead)
 
 local window, limit = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])

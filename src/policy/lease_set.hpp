@@ -51,7 +51,7 @@ class lease_set {
   static constexpr units most = 100'000;
   static constexpr span shortest = 100'000;
   static constexpr span longest = span{24} * 3600 * 1'000'000;
-  static constexpr std::int64_t nobody = 1;  // the number of those who only look
+  static constexpr std::int64_t nobody = 1;  // the number of a caller that only looks
 
   lease_set(units limit, span length, std::int64_t base, act what = act::enter) noexcept
       : limit_(limit), length_(length), base_(base), act_(what) {}

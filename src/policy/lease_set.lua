@@ -1,9 +1,9 @@
--- The lease_set kernel (lease_set.hpp): who is in.
+-- The lease_set kernel (lease_set.hpp).
 --
 -- Key       a sorted set: each lease's name (base:number:length) at the time in microseconds at
 --           which it lapses
 -- Constants the limit, the lease's length, the act (0 to enter, 1 to renew, 2 to leave), and the
--- base and number of its name
+--           base and number of its name
 -- State     how many are in, when there is room (0: there is), when the last lapses, when the
 --           asker's own does (0: not in)
 

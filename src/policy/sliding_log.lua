@@ -9,7 +9,7 @@
 --           what is to be subtracted from the totals from that time on, and about how many entries
 --           are between it and the next step.
 -- Constants window, limit, resolution, count refused (0 or 1), cost. With count refused, at most
--- one check at a time
+--           one check at a time
 -- State     the sum before the checks, the newest entry's time, the sum after them, the time at
 --           which there is room for the first refused one (0 if none was, or there is), and, with
 --           turns booked ahead, when the log was written and the last turn (0 if not)

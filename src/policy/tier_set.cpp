@@ -166,8 +166,8 @@ instant own_turn(const tier<State>& t, instant now, decision d) {
   return turn;
 }
 
-/// As fetch_all(), for one whose turn has not come: whoever would only delay it refuses, too. So
-/// `tier` is the last to let it go.
+/// As fetch_all(), for a request whose reservation lies ahead: a tier that would only delay it
+/// refuses, too. So `tier` is the last one to let it go.
 template <class State>
 decision refusal_of_turn(std::span<const tier<State>> tiers, instant now) {
   std::array<decision, max_tiers> each;
@@ -188,7 +188,7 @@ decision book_at(std::span<const tier<State>> tiers, moment turn, span max_wait)
   const std::chrono::microseconds wait(turn.when - turn.clock);
   if (wait.count() > max_wait) {
     decision d = refusal_of_turn(tiers, turn.clock);
-    // Or whoever asks again would find it as far away.
+    // Otherwise the next caller would find it as far away.
     if constexpr (std::is_same_v<State, any_state>) {
       for (const tier<State>& t : tiers) {
         with_state(t, [&](const auto& k, auto& s) {

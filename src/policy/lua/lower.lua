@@ -1,5 +1,4 @@
--- Behind the kernels that have a limit: of the `cost` that a vendor says is left, no more shall be
--- left here.
+-- Follows a kernel that has a limit: lowers what is left to the number that a vendor says is left.
 
 local function lower(key)
   if limit == 9007199254740991 then return end

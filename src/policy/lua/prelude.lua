@@ -1,20 +1,21 @@
--- Begins every script; one kernel or all of them, and a driver, follow. KEYS and ARGV are described
--- in the drivers, a kernel's constants in its own file: they are read from ARGV[first_arg] on.
+-- The beginning of every script. One kernel or all of them follow, then a driver. The drivers
+-- describe KEYS and ARGV; each kernel's file describes its constants, which the kernel reads from
+-- ARGV[first_arg] on.
 --
 -- A kernel answers equal checks of one key:
 --
---   check(key, checks, write, into, at)   how many of the checks pass, and if none, from
---                                         when on the first would
+--   check(key, checks, write, into, at)   returns how many of the checks pass, and if none does,
+--                                         the time from which the first would
 --
--- They come at `now`: the server's time, or a later one when a turn is booked. `clock` is the
--- server's time in any case. With `write` it makes the transition, else it looks only. The state
--- found goes into `into`, from `at` on, as whole numbers; the first is -1 if the key holds
--- something else. Writing after 0 checks mends what needs it: a state far ahead of the clock, a key
--- without a TTL.
+-- The checks come at `now`: the server's time, or a later one when the script looks for a
+-- reservation. `clock` is always the server's time. With `write` the kernel makes the transition,
+-- else it only looks. It puts the state that it found into `into`, from `at` on, as whole numbers;
+-- the first is -1 if the key holds something else. A write after 0 checks repairs the state: one
+-- that lies far ahead of the clock, or a key without a TTL.
 --
--- Whole numbers are formatted before redis.call gets them: it takes numbers for fractions, and
--- twice as long. %d is exact up to 2^53 where a C long has 64 bits, and a tenth of a check cheaper
--- than %.0f.
+-- Whole numbers are formatted before redis.call gets them: it would write them as fractions, and
+-- takes twice as long. %d is exact up to 2^53 where a C long has 64 bits, and costs a tenth of a
+-- check less than %.0f.
 
 local call, pcall = redis.call, redis.pcall
 local floor, ceil, format = math.floor, math.ceil, string.format

@@ -1,13 +1,12 @@
--- Ends the script of turns: each check is counted at the first time, not later than it will wait,
--- at which all its kernels let it pass; else in none.
+-- The driver that reserves: it counts each check at the first time at which all its kernels let it
+-- pass, if the caller will wait that long; else nowhere.
 --
--- KEYS  for each check as many as there are tiers
--- ARGV  how long to wait at the most; the number of tiers; for each its kernel's number, negative
---       if whoever passes has to wait until the bucket is empty, and its constants; then for each
---       check the number of equal ones (1 if left out)
--- Reply now, then for each check and each of the equal ones: its turn, and for each tier the state
--- before, as seen then (if
---       it was not booked: as seen now)
+-- KEYS   for each check one per tier
+-- ARGV   the longest wait; the number of tiers; for each tier its kernel's number, negative if a
+--        request that passes has to wait until the bucket is empty, and its constants; then for
+--        each check the number of equal ones (1 if left out)
+-- Reply  now; then for each check and each of the equal ones the time of its reservation, and for
+--        each tier the state before, seen at that time (seen now, if nothing was reserved)
 
 local max_wait, tiers = tonumber(ARGV[1]), tonumber(ARGV[2])
 local check, width, spaced, place, scratch = {}, {}, {}, 3, {}
@@ -46,7 +45,7 @@ for first = 1, #KEYS, tiers do
       end
       now = clock
     elseif not mended then
-      -- Far ahead of the clock, a state would look as far away to whoever asks again.
+      -- A state that lies far ahead of the clock would look as far away to the next caller.
       mended = true
       for t = 1, tiers do
         check[t](KEYS[first + t - 1], 0, true, scratch, 1)

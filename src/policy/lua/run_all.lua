@@ -1,11 +1,11 @@
--- Ends the script of all kernels: checks of several keys each, which all pass or count nothing, at
--- one instant.
+-- The driver of several kernels: it answers checks of several keys each, at one instant. A check
+-- passes at all its keys or counts nothing.
 --
--- KEYS  for each check as many as there are tiers
--- ARGV  the number of tiers; for each its kernel's number, negative if whoever passes has to wait
---       until the bucket is empty, and its constants; then for each check the number of equal ones
---       (1 if left out, 0 to look only)
--- Reply now, then for each check and each tier the state before
+-- KEYS   for each check one per tier
+-- ARGV   the number of tiers; for each tier its kernel's number, negative if a request that passes
+--        has to wait until the bucket is empty, and its constants; then for each check the number
+--        of equal ones (1 if left out, 0 to look only)
+-- Reply  now; then for each check and each tier the state before
 
 local tiers = tonumber(ARGV[1])
 local check, width, spaced, place, queues = {}, {}, {}, 2, 0

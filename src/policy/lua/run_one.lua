@@ -1,10 +1,10 @@
--- Ends the script of one kernel, which takes `constants` numbers and replies with `width`: one or
--- more keys at one instant, each on its own.
+-- The driver of one kernel, which takes `constants` numbers and replies with `width`: it answers
+-- checks of one or more keys at one instant, each key on its own.
 --
--- KEYS  one per subject
--- ARGV  the kernel's constants, then for each key the number of equal checks (1 if left out, 0 to
---       look only)
--- Reply now, then for each key the state before the checks
+-- KEYS   one per subject
+-- ARGV   the kernel's constants; then for each key the number of equal checks (1 if left out, 0 to
+--        look only)
+-- Reply  now; then for each key the state before the checks
 
 for i = 1, #KEYS do
   local checks = tonumber(ARGV[constants + i] or 1)

@@ -1,15 +1,16 @@
--- Ends the script that settles what was counted: at each tier it gives back, charges, lowers what
--- is left, or only looks; once, and at all tiers or, if a key holds something else, at none.
+-- The driver that settles a request: at each tier it gives back, charges, lowers what is left, or
+-- only looks. It does so once, and at all tiers; at none if a key holds something else.
 --
--- KEYS  one for each tier, and one that remembers that this was done, unless it may be done again
--- ARGV  until when that is remembered at the least (0: it is not); the turn; when all but a leaky
---       bucket counted it; the number of tiers; for each its kernel's number, negative as for
---       turns, the act (below), and its constants (to charge: those of a policy without a limit);
---       to give back, then the number of numbers that are known of the request there, and these: of
---       a bucket what the request left behind (TAT whole and part, sum of what was given back);
---       then, if the turn was booked ahead, the state that the booking found
--- Reply now, 1 if it was done (0: it had been done before, or could not be), and for each tier the
---       state then
+-- KEYS   one for each tier; then the marker of the settlement, unless it may be repeated
+-- ARGV   the time until which the marker must exist (0: there is none); the time of the
+--        reservation; the time at which all buckets but leaky ones counted the request; the number
+--        of tiers; for each tier its kernel's number, negative as for a reservation, the act (see
+--        below), its constants (to charge: those of a policy without a limit), and, to give back,
+--        how many numbers are known of the request there, and these: what the request left behind
+--        in a bucket (TAT whole and part, sum of what had been given back), and, for a reservation,
+--        the state that the reservation found
+-- Reply  now; 1 if it was done (0: it had been done before, or could not be); for each tier the
+--        state after it
 
 -- As policies::settle_act.
 local looks, gives_back, charges, lowers = '0', '1', '2', '3'
@@ -49,7 +50,7 @@ for t, tier in ipairs(tiers) do
 end
 if not ours then return reply end
 if remember > 0 then
-  -- A minute at the least, for those who try again.
+  -- A minute at the least: a caller may try again.
   local ttl = math.max(ceil((remember - clock) / 1000), 60000)
   local done = pcall('SET', KEYS[#tiers + 1], '', 'NX', 'PX', format('%d', ttl))
   if refused(done) then return refusal end
