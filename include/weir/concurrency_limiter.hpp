@@ -18,89 +18,99 @@
 namespace weir {
 
 struct concurrency_options {
-  std::int64_t limit = 1;  ///< leases at once, 1 to 100,000
+  /// How many leases may exist at once, 1 to 100,000.
+  std::int64_t limit = 1;
 
-  /// How long a lease lasts unless it is renewed, 100 ms to a day. The place of a holder that died
-  /// is free again after that; a holder that lives renews at a third of it. Several times the
-  /// longest outage of the store that a holder should outlast is a good length.
+  /// The time after which a lease lapses unless it is renewed, 100 ms to a day. The library renews
+  /// a lease at a third of it. The lease of a process that died is free after it, so choose several
+  /// times the longest outage of the store that a holder should survive.
   std::chrono::microseconds lease_duration = std::chrono::seconds{30};
 
-  /// As limiter_options::group; for enter() together with limiters of that group.
+  /// As limiter_options::group, for enter() together with limiters of that group.
   std::string_view group = {};
 };
 
-/// Options of one enter. A zero timeout means the store's default.
+/// Options of one enter().
 struct enter_options {
-  std::chrono::microseconds timeout{0};  ///< the deadline from now on, queueing included
+  /// As record_options::timeout: the deadline from now, queueing included. Zero: the store's
+  /// default.
+  std::chrono::microseconds timeout{0};
 };
 
 // See decision.hpp.
 static_assert(std::is_trivially_destructible_v<concurrency_options> &&
               std::is_trivially_destructible_v<enter_options>);
 
-/// What concurrency_limiter::enter() gives: a place, or the news that there is none. Movable, not
-/// copyable.
+/// What concurrency_limiter::enter() gives: a lease, or the refusal. Movable, not copyable.
 ///
-/// While it exists and has a place, the place is kept: the library renews it by itself. Its end, or
-/// release(), gives it back.
+/// While the object exists, the library renews the lease. The destructor and release() give it
+/// back.
 ///
-/// **Loss.** A place can be lost all the same: when the store has lost its data, or has not been
-/// reached for as long as the lease is good. Others may get in then, so the holder should stop.
-/// lost() and cancel_when_lost() tell it. The lease is good for its length from the moment before
-/// its enter, or its last renewal, left this process, by this process's steady clock: if the clocks
-/// run equally fast, the holder knows of a lapse before anybody else gets the place. A process that
-/// was stopped learns of it when it goes on.
+/// **Loss.** The holder loses its lease if the store has lost its data, or was not reached for the
+/// whole lease_duration. Another caller may then enter, so the holder should stop. lost() and
+/// cancel_when_lost() report the loss. The holder counts the duration from the moment before
+/// enter(), or the last renewal, left this process, by this process's steady clock. So if the
+/// clocks run at one speed, the holder learns of the loss before another caller gets the lease. A
+/// process that was stopped learns of it when it goes on.
 ///
-/// **Thread safety.** Different leases may be used from different threads, one lease from one
-/// thread at a time.
+/// **Thread safety.** Different threads may use different leases; one thread at a time may use a
+/// lease.
 ///
-/// **Object lifetime.** A lease keeps the store open and `io_context::run()` busy, until it ends or
+/// **Object lifetime.** A lease keeps the store open and `io_context::run()` busy until it ends or
 /// the store is closed. It may outlive the store's execution context: then only release() and the
-/// destructor are allowed, and do nothing; the place lapses.
+/// destructor are allowed. They do nothing, and the lease lapses.
 class [[nodiscard]] lease {
  public:
-  lease() noexcept = default;  ///< without a place
+  /// An object without a lease.
+  lease() noexcept = default;
   lease(lease&& other) noexcept;
   lease& operator=(lease&& other) noexcept;
   ~lease() { release(); }
 
-  /// Whether enter() gave a place. It stays true when the place is lost or given back; a moved-from
-  /// lease has none.
+  /// Whether enter() gave a lease. It stays true when the lease is lost or given back. A moved-from
+  /// object has none.
   bool allowed() const noexcept { return decision_.allowed; }
   explicit operator bool() const noexcept { return allowed(); }
 
-  /// What enter() was told: `limit`; `used`, how many are in, the new one included; if refused
-  /// `retry_after`, when the next place would be free even if nobody gave one back; `reset_after`,
-  /// when all would be. Of an enter() together with limiters, see there.
+  /// The answer to enter(). `limit`: the gate's limit. `used`: the existing leases, the new one
+  /// included. `retry_after`, if refused: when the next lease would lapse if none were given back.
+  /// `reset_after`: when all of them would. For enter() together with limiters, see there.
   const weir::decision& decision() const noexcept { return decision_; }
 
-  /// Whether the place is still ours, as far as is known here: given, not lost, not given back, and
-  /// good by this process's steady clock at this moment. For a last look before something that must
-  /// not be done without it.
+  /// Whether this object holds its lease now, as far as this process knows: the lease was given, is
+  /// not lost, not given back, and has not lapsed by the steady clock. For a last check before
+  /// something that needs the lease.
   bool is_held() const;
 
-  /// Gives the place back, without waiting for the store to have heard of it: it is told at once if
-  /// it can be reached, and as soon as it can be, within the time that the lease is still good;
-  /// after that the place is free by itself. Whatever lost() still waits for ends with
-  /// operation_aborted. May be called again, and then does nothing.
+  /// Gives the lease back, and does not wait for the store. May be called again, and then does
+  /// nothing.
+  ///
+  /// The library tells the store at once, or as soon as it can be reached within the lease's
+  /// remaining time; after that the lease has lapsed. A pending lost() ends with operation_aborted.
+  /// If memory is short, the store is not told, and the lease lapses.
+  ///
+  /// **Errors.** None. **Thread safety** and **object lifetime** are as for the class.
   void release() noexcept;
 
-  /// Completes without an error when the place is lost; at once if it is. For racing the work
-  /// against it:
+  /// Completes without an error when the lease is lost; at once if it is lost already. Race the
+  /// work against it:
   ///
-  ///     co_await (send_request() || lease.lost(asio::use_awaitable));   // loss cancels
-  ///                                                                     send_request()
+  ///     // loss cancels send_request()
+  ///     co_await (send_request() || lease.lost(asio::use_awaitable));
   ///
   /// Asio's operator|| is for a strand, or a context with one thread, and for work that does not
-  /// throw: if it does, `||` goes on to wait for the other one, and so for as long as the lease is
-  /// kept. docs/concurrency.md has a race for work that throws.
+  /// throw. If the work throws, `||` waits for the other operand, and so for as long as the lease
+  /// is kept. docs/concurrency.md has a race for work that throws.
   ///
-  /// **Handler signature.** `void(error_code)`. The error is boost::asio::error::operation_aborted:
-  /// when the place is given back first, or the operation is cancelled (any type). It is
-  /// error::store_closed when the store is closed: from then on nobody renews the lease.
+  /// **Handler signature.** `void(error_code)`.
   ///
-  /// Executor and lifetime are as for limiter's functions. Throws std::logic_error if the lease
-  /// never had a place.
+  /// **Errors.** operation_aborted (the lease was given back, or the operation was cancelled),
+  /// `store_closed` (no renewal happens after the close). Throws std::logic_error if this object
+  /// never had a lease.
+  ///
+  /// **Cancellation.** Any type cancels it, at any time.
+  ///
+  /// **Thread safety** is as for the class. **Object lifetime** and executor are as for `limiter`.
   template <class CompletionToken = boost::asio::deferred_t>
   auto lost(CompletionToken&& token = CompletionToken()) const {
     return boost::asio::async_initiate<CompletionToken, void(error_code)>(
@@ -108,18 +118,18 @@ class [[nodiscard]] lease {
         detail::request{detail::check_kind::watch, {}, number_});
   }
 
-  /// Emits `terminal` on the signal when the place is lost: whatever operation has the signal's
-  /// slot is cancelled. The last call counts. Nothing is emitted once the lease is released,
-  /// destroyed or assigned to.
+  /// Emits `terminal` on the signal when the lease is lost, which cancels the operation that has
+  /// the signal's slot. Only the last call has an effect. Nothing is emitted after the lease is
+  /// released, destroyed or assigned to.
   ///
-  /// A signal may be used by one thread at a time: it is emitted on `executor`, which has to be
-  /// where the cancelled operation runs (a strand, or a context with one thread), and where the
-  /// lease is released and the signal destroyed, in that order. Throws std::logic_error if the
-  /// lease never had a place.
+  /// `executor`: where the signal is emitted. The cancelled operation must run there (a strand, or
+  /// a context with one thread), and the lease must be released and then the signal destroyed
+  /// there, because one thread at a time may use a signal. Throws std::logic_error if this object
+  /// never had a lease.
   void cancel_when_lost(boost::asio::cancellation_signal& signal,
                         const boost::asio::any_io_executor& executor);
 
-  /// For enter().
+  /// For enter() only.
   lease(detail::entered&& in, const error_code& ec, const weir::decision& decision);
 
  private:
@@ -132,39 +142,49 @@ class [[nodiscard]] lease {
   std::shared_ptr<void> guard_;  // the signal may be emitted as long as this lives
 };
 
-/// A gate: at most so many at once, over all processes that use it. A handle: copies are cheap and
-/// equal.
+/// A gate: lets at most `limit` calls be in flight, over all processes that use it. A handle:
+/// copies are cheap and equal.
 ///
 ///     weir::concurrency_limiter gate(store, "partner-api", {.limit = 8, .lease_duration = 10s});
-///     weir::lease place = co_await gate.enter("account-42");
-///     if (!place) co_return come_back_after(place.decision().retry_after);
-///     co_await (send_request() || place.lost(asio::use_awaitable));   // if it returns its errors:
-///                                                                     see lease::lost()
+///     weir::lease lease = co_await gate.enter("account-42");
+///     if (!lease) co_return come_back_after(lease.decision().retry_after);
+///     // if send_request() returns its errors: see lease::lost()
+///     co_await (send_request() || lease.lost(asio::use_awaitable));
 ///
-/// Gates of the same resource, group and store count the same places, each with its own limit and
-/// length. Whoever enters does so in one atomic step, which first drops the leases that have
-/// lapsed: no process cleans up after another, and nothing waits for one that died, but for the
-/// rest of its lease. There is no line: who is refused may ask again.
+/// Gates of the same resource, group and store count the same leases, each with its own limit and
+/// duration. An enter() first drops the leases that have lapsed, in the same atomic step: no
+/// process cleans up after another, and a dead process delays others only for the rest of its
+/// lease. A gate has no queue: a refused caller may ask again.
 ///
-/// A lease is no lock with a fence: one that was paused and goes on before it hears of its loss
-/// overlaps with its successor for that moment.
+/// A lease is not a fenced lock: a holder that was stopped and goes on before it learns of its loss
+/// overlaps with the next holder for that moment.
 ///
-/// **Thread safety, object lifetime, executor, cancellation** are as for `limiter`. A place that
-/// was given while nobody waited for it any more (cancelled, past its deadline, the connection
-/// lost) is given back as soon as the store can be told, and lapses else.
+/// If an enter() was cancelled, passed its deadline or lost its connection after it was sent, the
+/// store may have given a lease. The library gives it back as soon as it can reach the store;
+/// otherwise it lapses.
+///
+/// **Executor**, **store errors**, **cancellation**, **thread safety** and **object lifetime** are
+/// as for `limiter`.
 class concurrency_limiter {
  public:
-  /// Throws boost::system::system_error with error::invalid_policy or error::invalid_resource (of
-  /// the group too).
+  /// Throws boost::system::system_error with `invalid_policy` (limit or lease_duration is out of
+  /// range) or `invalid_resource` (for the resource and for the group).
   concurrency_limiter(const weir::store& store, std::string_view resource,
                       const concurrency_options& options);
 
-  /// Takes a place if there is one, and answers.
+  /// Takes a lease if one is free, and answers at once.
   ///
-  /// `subject`: whose places are counted; 1 to 65,536 bytes of any value.
+  /// `subject`: whose leases are counted; 1 to 65,536 bytes of any value. `options.timeout`: the
+  /// deadline in microseconds from now; see enter_options.
   ///
-  /// **Handler signature.** `void(error_code, lease)`. A gate that is full is not an error: the
-  /// lease is then false. **Errors.** Those of weir::error, and operation_aborted.
+  /// **Handler signature.** `void(error_code, lease)`. A full gate is not an error: the lease is
+  /// then false.
+  ///
+  /// **Errors.** `invalid_subject`, operation_aborted, and the store errors of `limiter`.
+  ///
+  /// **Cancellation.** As for `limiter`; a lease that the store gave meanwhile is given back.
+  ///
+  /// **Thread safety** and **object lifetime** are as for `limiter`.
   template <class CompletionToken = boost::asio::deferred_t>
   auto enter(std::string_view subject, enter_options options = {},
              CompletionToken&& token = CompletionToken()) const {
@@ -175,14 +195,24 @@ class concurrency_limiter {
     return enter(subject, enter_options{}, std::forward<CompletionToken>(token));
   }
 
-  /// The same together with limiters of the same group (or the same resource and subject): a place
-  /// is taken and all of them count, or nothing happens, in one atomic step.
+  /// Takes a lease and counts in limiters of the same group (or the same resource and subject), or
+  /// does nothing, in one atomic step.
   ///
-  ///     weir::lease place = co_await gate.enter("account-42", per_second.on("account-42"));
-  ///     if (!place) log(place.decision().tier == 0 ? "too many at once" : "too many a second");
+  /// The answer is as for record_all(), with the gate as the first limiter. What the limiters
+  /// counted stays counted when the lease is given back. Their failure policies do not apply.
   ///
-  /// The answer is as for record_all, where the gate is the first limiter. What the limiters have
-  /// counted stays counted when the place is given back.
+  /// `also`: claims as for record_all(). `subject`, `options`: as above.
+  ///
+  /// **Handler signature.** `void(error_code, lease)`.
+  ///
+  /// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, `cannot_combine`,
+  /// operation_aborted, and the store errors of `limiter`.
+  ///
+  /// **Cancellation**, **thread safety** and **object lifetime** are as above; the claims may be
+  /// destroyed when this function has returned.
+  ///
+  ///     weir::lease lease = co_await gate.enter("account-42", per_second.on("account-42"));
+  ///     if (!lease) log(lease.decision().tier == 0 ? "too many at once" : "too many a second");
   template <class CompletionToken = boost::asio::deferred_t>
   auto enter(std::string_view subject, std::span<const claim> also, enter_options options = {},
              CompletionToken&& token = CompletionToken()) const {
@@ -202,8 +232,16 @@ class concurrency_limiter {
     return enter(subject, also, enter_options{}, std::forward<CompletionToken>(token));
   }
 
-  /// How many are in (`used`), and whether one more would be let in; changes nothing.
-  /// `void(error_code, decision)`.
+  /// Answers how many leases exist (`used`) and whether one more would be given, and changes
+  /// nothing.
+  ///
+  /// `subject`, `options.timeout`: as for enter(). `options.cost` is ignored.
+  ///
+  /// **Handler signature.** `void(error_code, decision)`.
+  ///
+  /// **Errors.** `invalid_subject`, operation_aborted, and the store errors of `limiter`.
+  ///
+  /// **Cancellation**, **thread safety** and **object lifetime** are as for `limiter`.
   template <class CompletionToken = boost::asio::deferred_t>
   auto fetch(std::string_view subject, fetch_options options = {},
              CompletionToken&& token = CompletionToken()) const {

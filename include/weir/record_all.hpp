@@ -12,10 +12,11 @@
 
 namespace weir {
 
-/// Options of all functions below. A zero timeout means the store's default.
+/// Options of all functions below. A timeout of zero is the store's default.
 struct joint_options {
   std::chrono::microseconds timeout{0};  ///< as record_options::timeout
-  /// acquire_all only: for the turn, as acquire_options::max_wait.
+  /// acquire_all() only: how far ahead the caller accepts a reservation, as
+  /// acquire_options::max_wait.
   std::chrono::microseconds max_wait = acquire_options{}.max_wait;
 };
 
@@ -27,17 +28,17 @@ struct joint_call {
   request asked;
 };
 
-/// Throws std::invalid_argument if there is no claim at all; what else is wrong with them, the
-/// call's result says.
+/// Throws std::invalid_argument if there is no claim. All other faults of the claims are errors of
+/// the call.
 joint_call join(std::span<const claim> claims, check_kind kind, joint_options options);
 
-/// Whether the claims' costs are what the call really cost, or nothing has to be paid.
+/// Whether a claim's cost is the actual cost of the call, or ignored because all is given back.
 enum class settle_how : std::uint8_t { actual_costs, refund };
 
-/// The same for settle_all and refund_all.
+/// As join(), for settle_all() and refund_all().
 joint_call join_settlement(std::span<const claim> claims, settle_how how, joint_options options);
 
-/// The token's own category says whether it may be moved from.
+/// The type of the token says whether it may be moved from.
 template <class CompletionToken>
 auto initiate_joint(std::span<const claim> claims, check_kind kind, joint_options options,
                     std::remove_reference_t<CompletionToken>& token) {
@@ -67,8 +68,8 @@ constexpr std::size_t leading_claims() {
   return n;
 }
 
-/// Of claims, then perhaps options, then perhaps a token: start<token's type>(claims, options,
-/// token).
+/// Splits the arguments into claims, joint_options if present, and a token if present; calls
+/// start<token's type>(claims, options, token).
 template <class Start, class... Args>
 auto take_apart(Start&& start, Args&&... args) {
   constexpr std::size_t count = leading_claims<Args...>();
@@ -119,28 +120,38 @@ auto initiate_variadic_settlement(const decision& d, settle_how how, Args&&... a
 
 }  // namespace detail
 
-/// Counts for several limiters at once, if all of them allow it, and else for none: one atomic
+/// Counts for several limiters at once if all of them allow it, otherwise for none: one atomic
 /// step, one round trip.
+///
+/// A refusal is that of the limiter with the longest `retry_after`, and `tier` is its position
+/// among the claims (a limiter with several tiers takes as many positions). With a single claim,
+/// `tier` is as for limiter::record(). If all allow, `limit`, `used` and `remaining` are those of
+/// the limiter with the least remaining, and `delay` is the longest.
+///
+/// If the store fails, the strictest of the limiters' failure policies applies: raise, closed,
+/// fallback, open, in this order.
+///
+/// The arguments are claims, then optionally joint_options, then optionally a completion token.
+/// Each claim is `limiter.on(subject, cost)`: subject 1 to 65,536 bytes, cost 1 to max_units. The
+/// limiters must be of one store and one `group` (or the same resource and subject), so that a
+/// Redis Cluster can route their keys. They have at most 16 tiers together, no key occurs twice,
+/// and none has count_refused. `timeout`: as record_options::timeout.
+///
+/// **Handler signature.** `void(error_code, decision)`.
+///
+/// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, `cannot_combine` (the
+/// limiters do not meet the conditions above), operation_aborted, and the store errors of
+/// `limiter`.
+///
+/// **Cancellation** and **thread safety** are as for `limiter`.
+///
+/// **Object lifetime.** As for `limiter`; the claims may be destroyed when this function has
+/// returned.
 ///
 ///     weir::limiter partner{store, "partner", total, {.group = "partner"}};
 ///     weir::limiter consumers{store, "consumers", each, {.group = "partner"}};
 ///     weir::decision d = co_await weir::record_all(partner.on("all"), consumers.on(account));
 ///     if (!d.allowed) log(d.tier == 0 ? "partner exhausted" : "account exhausted");
-///
-/// A refusal is that of the limiter which refuses longest, and `tier` is its place among the
-/// arguments (a limiter with tiers of its own takes as many places); with a single claim it is as
-/// for that limiter's record. When all allow, `limit`, `used` and `remaining` are of the one with
-/// the least remaining, and `delay` is the longest.
-///
-/// After the claims may come joint_options and a completion token. Everything else is as said for
-/// `limiter`.
-///
-/// The limiters must be of one store and one `group` (or the same resource and subject), so that a
-/// Redis Cluster can route their keys; may not touch one key twice nor have count_refused; and have
-/// 16 tiers at the most. Otherwise the error is error::cannot_combine, and nothing was sent.
-///
-/// If the store cannot say, the strictest of the limiters' failure policies applies: raise, closed,
-/// fallback, open.
 template <class... Args>
 auto record_all(const claim& first, Args&&... more) {
   return detail::initiate_variadic(detail::check_kind::record, first, std::forward<Args>(more)...);
@@ -163,7 +174,8 @@ auto record_all(std::span<const claim> claims, CompletionToken&& token) {
   return detail::initiate_joint<CompletionToken>(claims, detail::check_kind::record, {}, token);
 }
 
-/// The same for as many claims as there are at run time, at least one.
+/// The same for a number of claims known at run time. Throws std::invalid_argument if `claims` is
+/// empty. This overload of the functions below does the same.
 template <class CompletionToken = boost::asio::deferred_t>
 auto record_all(std::span<const claim> claims, joint_options options = {},
                 CompletionToken&& token = CompletionToken()) {
@@ -171,11 +183,28 @@ auto record_all(std::span<const claim> claims, joint_options options = {},
                                                  token);
 }
 
-/// Waits for the turn with all of them at once: see limiter::acquire and joint_options::max_wait.
-/// There are no priorities here. 100,000 callers may sleep so at once, for each store; a caller
-/// beyond that gets error::overloaded, and its turn goes back. While the store is away, the
-/// question is not repeated: the call ends with its error. If on_failure::fallback decides, nothing
-/// is booked: the call is counted now or refused, as by record_all.
+/// Makes a reservation in all limiters, at one time that fits all of them, and completes when that
+/// time has come.
+///
+/// If that time lies beyond joint_options::max_wait, the call is refused at once and nothing is
+/// reserved. The waiters have no priorities. While the store is away, the call to the store is not
+/// repeated. If on_failure::fallback decides, nothing is reserved: the call is counted now or
+/// refused, as by record_all().
+///
+/// The arguments are those of record_all(). `max_wait`: microseconds, 0 to 31 days. `timeout`: the
+/// deadline of the call to the store, not of the wait.
+///
+/// **Handler signature.** `void(error_code, decision)`.
+///
+/// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, `cannot_combine`,
+/// `cannot_wait` (a limiter has count_refused), `overloaded` (also if 100,000 callers of this store
+/// wait already; the reservation is given back), operation_aborted, and the store errors of
+/// `limiter`.
+///
+/// **Cancellation.** As for limiter::acquire(): the reservation is given back. `total` cancels
+/// nothing once the reservation is made.
+///
+/// **Thread safety** is as for `limiter`. **Object lifetime** is as for record_all().
 template <class... Args>
 auto acquire_all(const claim& first, Args&&... more) {
   return detail::initiate_variadic(detail::check_kind::acquire, first, std::forward<Args>(more)...);
@@ -204,7 +233,18 @@ auto acquire_all(std::span<const claim> claims, joint_options options = {},
                                                  token);
 }
 
-/// What record_all would answer, changing nothing; see limiter::fetch.
+/// Answers what record_all() would answer now, and counts nothing; see limiter::fetch().
+///
+/// The arguments are those of record_all().
+///
+/// **Handler signature.** `void(error_code, decision)`.
+///
+/// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, `cannot_combine`,
+/// operation_aborted, and the store errors of `limiter`. Failure policies apply as for
+/// record_all().
+///
+/// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
+/// record_all().
 template <class... Args>
 auto fetch_all(const claim& first, Args&&... more) {
   return detail::initiate_variadic(detail::check_kind::fetch, first, std::forward<Args>(more)...);
@@ -232,32 +272,40 @@ auto fetch_all(std::span<const claim> claims, joint_options options = {},
   return detail::initiate_joint<CompletionToken>(claims, detail::check_kind::fetch, options, token);
 }
 
-/// Charges what a call really cost, for a decision of several limiters, each with its own actual
-/// cost: the requests and the tokens of one call.
+/// Corrects a decision of several limiters to what the call really cost, once: for each limiter its
+/// own actual cost, such as the requests and the tokens of one call.
+///
+/// Each limiter gives back what it took too much, or charges what it took too little, as
+/// limiter::settle() does: all limiters in one atomic step and one round trip. With a single claim
+/// this is limiter::settle(), and each of the two settles the decisions of the other.
+///
+/// The answer's `allowed` is true if this call settled the decision. It is false, and nothing has
+/// changed, if the decision was settled before or took nothing (refused, or made without the
+/// store). `limit`, `used` and `remaining` are those of the limiter with the least remaining now,
+/// and `reset_after` is the longest.
+///
+/// After an error the call may be repeated: it was done in all limiters or in none. If the key of
+/// one limiter holds a foreign value (`wrong_type`), nothing has changed in the others.
+/// docs/settling.md names two exceptions: a foreign entry in the middle of a log, and a command
+/// that the server's ACL forbids.
+///
+/// `d`: a decision of record_all() or acquire_all(). `claims`: the same limiters (or equal ones in
+/// another process) and subjects in the same order, four at most; each cost is the actual cost, 0
+/// to max_units. Then optionally joint_options and a completion token.
+///
+/// **Handler signature.** `void(error_code, decision)`.
+///
+/// **Errors.** `invalid_subject`, `invalid_cost`, `cannot_settle` (other limiters, subjects or
+/// order, or more than four limiters), `cannot_combine` (if the decision took nothing, the limiters
+/// must meet the conditions of record_all()), `settlements_full` (memory store), operation_aborted,
+/// and the store errors of `limiter`. Failure policies do not apply.
+///
+/// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
+/// record_all().
 ///
 ///     decision d = co_await record_all(requests.on(account), tokens.on(account, 4000));
 ///     ...
 ///     co_await settle_all(d, requests.on(account), tokens.on(account, used));
-///
-/// The cost of each claim is the actual cost for that limiter, 0 to max_units. Each limiter gives
-/// back what it took beyond that, or charges what it took too little, as limiter::settle() does:
-/// all limiters in one atomic step, one round trip, once.
-///
-/// `d`: of record_all() or acquire_all(). `claims`: the same limiters (or ones like them in another
-/// process) and subjects, in the same order; else error::cannot_settle. Four at the most: a
-/// decision of more limiters cannot be settled. If the decision took nothing (refused, or made
-/// without the store), the store is only asked how things stand. With a single claim this is
-/// limiter::settle(), and either settles the decisions of the other.
-///
-/// The answer's `allowed` tells whether this was the first time that the decision was settled; if
-/// not, nothing has changed. `limit`, `used` and `remaining` are of the limiter with the least
-/// remaining now, and `reset_after` is the longest. After an error it may be tried again: it has
-/// been done in all limiters or in none. If the key of one limiter holds something else
-/// (error::wrong_type), nothing has changed in the others. docs/settling.md names two exceptions: a
-/// foreign entry in the middle of a log, and a command that the server's ACL forbids.
-///
-/// After the claims may come joint_options and a completion token. Everything else is as said for
-/// limiter::settle() and limiter::refund().
 template <class... Args>
 auto settle_all(const decision& d, const claim& first, Args&&... more) {
   return detail::initiate_variadic_settlement(d, detail::settle_how::actual_costs, first,
@@ -282,7 +330,18 @@ auto settle_all(const decision& d, const claim& a, const claim& b, joint_options
 }
 
 /// Gives back what a decision of several limiters took, in each of them: settle_all() with actual
-/// costs of zero. The costs of the claims are not looked at: `tokens.on(account)` is enough.
+/// costs of zero. The costs of the claims are ignored: `tokens.on(account)` is enough.
+///
+/// Answer, arguments and repeated calls are as for settle_all().
+///
+/// **Handler signature.** `void(error_code, decision)`.
+///
+/// **Errors.** `invalid_subject`, `cannot_settle`, `cannot_combine`, `settlements_full` (memory
+/// store), operation_aborted, and the store errors of `limiter`, as for settle_all(). Failure
+/// policies do not apply.
+///
+/// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
+/// record_all().
 template <class... Args>
 auto refund_all(const decision& d, const claim& first, Args&&... more) {
   return detail::initiate_variadic_settlement(d, detail::settle_how::refund, first,
