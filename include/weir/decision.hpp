@@ -9,7 +9,7 @@
 
 namespace weir {
 
-/// Stands for "no limit" wherever a policy takes one: nothing is refused, and the policy counts.
+/// Means "no limit" where a policy takes one: the policy refuses nothing, and counts.
 inline constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
 
 /// Where a decision came from.
@@ -17,58 +17,69 @@ enum class source : std::uint8_t {
   store,       ///< the store counted it
   deny_cache,  ///< reserved, not used yet: a refusal remembered in this process
   lease,       ///< reserved, not used yet: units leased from the store beforehand
-  fallback,    ///< the store could not say; the limiter's failure policy did
+  /// the store failed, and the limiter's failure policy decided
+  fallback,
 };
 
 /// A point on the store's clock.
 using time_point = std::chrono::sys_time<std::chrono::microseconds>;
 
-/// What refund(), settle() and settle_all() have to know of a decision. To be kept with it, and not
-/// to be changed.
+/// What refund(), settle() and settle_all() need to know of a decision. Keep it with the decision,
+/// and do not change it.
 struct receipt {
   /// A decision of more limiters than this cannot be settled.
   static constexpr std::size_t most_limiters = 4;
 
-  std::uint64_t id = 0;      ///< of the decision alone; 0 if it took nothing
-  std::uint64_t origin = 0;  ///< of its limiters, their policies and subjects, in order
-  std::array<std::int64_t, most_limiters> costs{};  ///< what each of its limiters took
-  std::int64_t counted_at = 0;  ///< of several tiers: when all but leaky buckets counted it
-  /// What it left behind in a bucket: the TAT in microseconds and parts of one, and the sum of what
-  /// had been given back.
+  /// The number of this decision; 0 if it took nothing.
+  std::uint64_t id = 0;
+  /// A hash of its limiters, their policies and subjects, in order.
+  std::uint64_t origin = 0;
+  /// The units that each of its limiters took.
+  std::array<std::int64_t, most_limiters> costs{};
+  /// With several tiers: the time at which all tiers but leaky buckets counted it.
+  std::int64_t counted_at = 0;
+  /// What the decision left in a bucket: the TAT in microseconds and parts of one, and the sum of
+  /// what had been given back before.
   struct bucket {
     std::int64_t whole = 0;  ///< 0: there is no such bucket
     std::int64_t part = 0;
     std::int64_t returned = 0;
   };
-  /// The first buckets among the tiers. A further one gives nothing back.
+  /// The first buckets among the tiers. A fifth one gives nothing back.
   std::array<bucket, 4> buckets{};
-  /// No part of what a decision says.
+  /// All receipts are equal, so that decisions compare by their answers alone.
   friend constexpr bool operator==(const receipt&, const receipt&) noexcept { return true; }
 };
 
-/// The answer to one check. All durations count from `decided_at`; none is ever negative, and each
-/// is rounded up to a whole microsecond, so that one who waits that long is never early.
+/// The answer to one check. All durations count from `decided_at`. None is negative, and each is
+/// rounded up to a whole microsecond, so that a caller that waits that long is never early.
 struct decision {
   bool allowed = false;
-  bool cooling_down = false;  ///< refused because of a cool-down: see limiter::cool_down()
-  /// limiter::cool_down(): the pause was longer than max_cool_down, and was cut to that.
+  /// The call was refused because of a cool-down: see limiter::cool_down().
+  bool cooling_down = false;
+  /// Set by limiter::cool_down() and on_response(): the cool-down asked for was longer than
+  /// max_cool_down and was cut to that.
   bool clamped = false;
   weir::source source = weir::source::store;
-  /// Of several limits asked together, the place of the one that refused; else -1.
+  /// The position of the tier or limiter that refused, if several were asked; otherwise -1.
   std::int16_t tier = -1;
   /// The policy's limit, capacity or burst; weir::unlimited if there is none.
   std::int64_t limit = 0;
   /// Units in use after this decision, rounded up where the policy has fractions.
   std::int64_t used = 0;
-  std::int64_t remaining = 0;  ///< units that would still pass at `decided_at`
-  /// Zero if allowed; else when the same call would pass.
+  /// Units that would still pass at `decided_at`.
+  std::int64_t remaining = 0;
+  /// Zero if allowed; otherwise the time until the same call would pass if no other comes.
   std::chrono::microseconds retry_after{0};
-  std::chrono::microseconds reset_after{0};  ///< until nothing is in use, if no more calls come
-  /// Of acquire(): how long it was from `decided_at` until the turn. Of record() and fetch(): with
-  /// a leaky_bucket, how long this request waits for its turn; else zero.
+  /// The time until no units are in use, if no more calls come.
+  std::chrono::microseconds reset_after{0};
+  /// acquire(): the time from `decided_at` until the reservation. record() and fetch(): with a
+  /// leaky_bucket, how long this request waits until it may go; otherwise zero.
   std::chrono::microseconds delay{0};
-  time_point decided_at{};  ///< the clock's time of the decision
-  weir::receipt receipt{};  ///< for refund(), settle() and settle_all()
+  /// The store's clock at the decision.
+  time_point decided_at{};
+  /// For refund(), settle() and settle_all().
+  weir::receipt receipt{};
 
   explicit operator bool() const noexcept { return allowed; }
   friend bool operator==(const decision&, const decision&) = default;

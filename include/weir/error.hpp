@@ -7,83 +7,117 @@ namespace weir {
 
 using boost::system::error_code;
 
-/// What went wrong, for every failure this library reports itself. A cancelled call is the one
-/// exception: it completes with `boost::asio::error::operation_aborted`, as everywhere in Asio.
-///
-/// A refusal is never an error: it is a `decision` whose `allowed` is false.
+/// Every failure that this library reports itself; docs/errors.md says what to do about each. One
+/// exception: a cancelled call completes with `boost::asio::error::operation_aborted`, as
+/// everywhere in Asio. A refusal is not an error: it is a `decision` whose `allowed` is false.
 enum class error {
-  // The caller's input. Nothing was sent.
-  /// A limit, window, capacity or rate out of range; the exception's text names the bound.
+  // Mistakes in the call or the configuration. Nothing was sent.
+  /// a number of a policy, of a gate or of limiter_options is out of range; the text names the
+  /// bound
   invalid_policy = 1,
-  invalid_rate,        ///< rate text that does not parse
-  invalid_url,         ///< store URL that does not parse
-  unsupported_scheme,  ///< store URL with a scheme that no store answers to
-  invalid_resource,    ///< empty or oversized resource name
-  invalid_subject,     ///< empty or oversized subject
-  invalid_cost,        ///< cost below 1 or beyond 2^52 - 1
-  invalid_options,     ///< options of a store that contradict each other or are out of range
-  invalid_tls_file,    ///< a file of certificates or a key that cannot be read or used
-  cost_exceeds_limit,  ///< the cost can never fit the policy: waiting would not help
-  /// Limiters asked together that are not of one store and group, or do not fit otherwise.
+  /// rate text does not parse
+  invalid_rate,
+  /// a store URL does not parse
+  invalid_url,
+  /// no store has this URL scheme
+  unsupported_scheme,
+  /// the resource name is empty or longer than 1024 bytes
+  invalid_resource,
+  /// the subject is empty or longer than 65,536 bytes
+  invalid_subject,
+  /// the cost is below 1 (an actual cost: below 0) or above 2^52 - 1
+  invalid_cost,
+  /// options of a store contradict each other or are out of range
+  invalid_options,
+  /// a certificate or key file cannot be read or used
+  invalid_tls_file,
+  /// the cost can never fit the policy: waiting would not help
+  cost_exceeds_limit,
+  /// limiters asked together belong to different stores or groups, share a key, have more than 16
+  /// tiers, or have count_refused
   cannot_combine,
-  /// cool_down() or on_response() of a limiter without limiter_options::cool_downs.
+  /// cool_down() or on_response() of a limiter without limiter_options::cool_downs
   cool_downs_disabled,
-  cannot_wait,  ///< acquire() or acquire_all() of a limiter with count_refused
+  /// acquire() or acquire_all() of a limiter with count_refused
+  cannot_wait,
 
-  /// refund(), settle() or settle_all() of a decision that is not of these limiters,.
+  /// refund(), settle(), refund_all() or settle_all(): the decision belongs to other limiters,
+  /// policies or subjects, or to these in another order; or there are more than four limiters
   cannot_settle,
-  ///< their policies and the subjects, in this order; or of more than four limiters
 
-  // The way to the store. Nothing was counted, except where the text says so.
-  timed_out,        ///< the deadline passed before the check was sent
-  no_reply,         ///< sent, and the deadline passed before the answer came: may have been counted
-  outcome_unknown,  ///< sent, and the connection was lost, or the store closed, before the answer
-  ///< came: may have been counted
-  overloaded,    ///< the waiting line is full: the store's, or that of acquire() for this subject
-  circuit_open,  ///< the store failed repeatedly, and is left alone until a probe succeeds
-  store_full,    ///< the in-memory store holds as many live subjects as it may
-  /// The in-memory store remembers as many settled decisions as it may; this one was not settled.
+  // Deadlines, bounds and the connection. Nothing was counted, except where the text says so.
+  /// the deadline passed before the check was sent
+  timed_out,
+  /// the check was sent, and the deadline passed before the reply came: may have counted
+  no_reply,
+  /// the check was sent, and the connection was lost or the store was closed before the reply came:
+  /// may have counted
+  outcome_unknown,
+  /// max_pending calls are pending; or the queue of acquire() is full, or it dropped this waiter
+  overloaded,
+  /// several calls in a row got no answer; further calls fail at once until one is answered
+  circuit_open,
+  /// the memory store holds max_subjects live subjects, and this would be a new one
+  store_full,
+  /// the memory store remembers max_settled settled decisions; this one was not settled
   settlements_full,
   store_closed,  ///< the store was closed
 
-  // What the server said. Nothing was counted.
-  authentication_failed,  ///< wrong or missing user or password
-  permission_denied,      ///< the user may not run this command or touch this key
-  invalid_database,       ///< the database number does not exist
-  server_loading,         ///< the server is loading its data
-  server_busy,            ///< the server is busy with a slow script
-  read_only,              ///< the server is a replica
-  out_of_memory,          ///< the server is at maxmemory and may not evict
-  server_misconfigured,   ///< the server refuses writes because it cannot persist (MISCONF)
-  wrong_type,             ///< the key holds something that is not this policy's state
-  script_missing,         ///< the server lost a script repeatedly, right after it was loaded
-  server_error,           ///< any other error reply
+  // The server answered with an error. Nothing was counted.
+  /// user or password is wrong or missing
+  authentication_failed,
+  /// the user's ACL forbids the command or the key
+  permission_denied,
+  /// the server has no database of this number
+  invalid_database,
+  server_loading,  ///< the server is loading its data
+  server_busy,     ///< the server is busy with a slow script
+  read_only,       ///< the server is a replica
+  out_of_memory,   ///< the server is at maxmemory and may not evict
+  /// the server refuses writes because it cannot persist (MISCONF)
+  server_misconfigured,
+  /// the key holds something that is not this policy's state
+  wrong_type,
+  /// the server lost a script several times, right after it was loaded
+  script_missing,
+  server_error,  ///< any other error reply
 
-  /// No TLS with this server: it or its certificate was not accepted, or it did not accept ours,
-  /// or.
+  /// the server's certificate was not accepted, the server did not accept the client's, or the peer
+  /// did not speak TLS; nothing was counted
   tls_failed,
-  ///< it did not answer in TLS at all; nothing was counted
-  /// The deadline passed, and the server ended the connections without a word; nothing was counted.
+  /// the deadline passed, and the server had closed the connections without a word; nothing was
+  /// counted
   closed_by_peer,
 
   // No connection: the deadline passed, and this is what the last attempt met. Nothing was sent.
-  host_not_found,      ///< the host's name has no address, or was not resolved in time
-  connection_refused,  ///< nobody takes connections at the address, or there is no such Unix socket
-  host_unreachable,    ///< the address did not answer, or there is no way to it
-  not_redis,           ///< what answers does not speak RESP
+  /// the host's name has no address, or the name server did not answer in time
+  host_not_found,
+  /// no server listens at the address, or the Unix socket does not exist
+  connection_refused,
+  /// the address did not answer, or there is no route to it
+  host_unreachable,
+  /// the peer does not speak RESP
+  not_redis,
 
-  // The server is none that a store can use; every call gets this until another one answers.
-  server_is_cluster,   ///< a node of a Redis Cluster
-  server_is_sentinel,  ///< a Sentinel, which keeps no data
+  // A store cannot use this kind of server. Every call gets this until an attempt to connect
+  // succeeds.
+  /// the server is a node of a Redis Cluster
+  server_is_cluster,
+  /// the server is a Sentinel, which keeps no data
+  server_is_sentinel,
 
-  protocol_error,  ///< the bytes received are not RESP, or beyond a bound; may have been counted
+  /// the bytes received are not RESP, exceed a bound, or are no reply of the script: may have
+  /// counted
+  protocol_error,
 };
 
-/// Coarse questions a caller asks of an error: `if (ec == weir::condition::may_have_counted) ...`.
+/// What a caller asks of an error: `if (ec == weir::condition::may_have_counted) ...`.
 enum class condition {
   invalid_input = 1,  ///< a mistake in the call or the configuration: do not retry
-  not_counted,        ///< the check did not happen: retrying cannot count twice
-  may_have_counted,   ///< the check may or may not have happened: retrying could count twice
+  /// the request did not change the state: a retry cannot count twice
+  not_counted,
+  /// the check was sent and not answered: a retry could count twice
+  may_have_counted,
 };
 
 const boost::system::error_category& error_category() noexcept;

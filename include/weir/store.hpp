@@ -12,39 +12,45 @@ namespace detail {
 class store_backend;
 }
 
-/// Where the counts live: a handle to one store. Copies share it; the store closes when the last
-/// copy (those inside limiters and pending calls included) is gone. A Redis store keeps
-/// `io_context::run()` busy until then, so let the last handle belong to the work itself, such as a
-/// coroutine's local variable, or call close().
+/// A handle to the place where the counts live. Copies share one store; it closes when its last
+/// copy is gone, those inside limiters and pending calls included. A Redis store keeps
+/// `io_context::run()` busy until then, so keep the last handle in the work itself, such as a local
+/// variable of a coroutine, or call close().
 ///
-/// **Object lifetime.** Stores, limiters, leases and the executor's context may end in any order.
-/// When the context is destroyed, pending calls end with it: their handlers are destroyed, and do
-/// not run. From then on only destructors, close() and lease::release() are allowed, and do
-/// nothing. While a context is being destroyed, no other thread may use its stores, nor their
-/// limiters and leases. See docs/lifetime.md.
+/// **Thread safety.** Any thread may call any function, on the same or on different handles.
 ///
-/// **Thread safety.** Everything, on the same or on different handles, may be called from any
-/// thread.
+/// **Object lifetime.** Stores, limiters, leases and the executor's context may be destroyed in any
+/// order. When the context is destroyed, the pending calls are destroyed with it: their handlers do
+/// not run. After that only destructors, close() and lease::release() are allowed, and they do
+/// nothing. While one thread destroys a context, no other thread may use its stores, limiters and
+/// leases. See docs/lifetime.md.
 class store {
  public:
   explicit store(std::shared_ptr<detail::store_backend> backend);
 
-  /// Completion handlers without an executor of their own run here.
+  /// The executor of completion handlers that have none of their own.
   boost::asio::any_io_executor get_executor() const noexcept;
 
-  /// Ends every call, and lets `io_context::run()` return. A pending call gets error::store_closed,
-  /// or error::outcome_unknown if it was sent. A waiter in acquire() or acquire_all() gives its
-  /// turn back, and gets error::store_closed once the server has confirmed that. What is not
-  /// confirmed within the store's `timeout` from now gets error::outcome_unknown: the turn may
-  /// still be booked. Then the connection is closed. lease::lost() ends with error::store_closed; a
-  /// lease that its holder does not release is not renewed, and lapses. A later call gets
-  /// error::store_closed.
+  /// Ends every call and lets `io_context::run()` return. A second call does nothing.
   ///
-  /// The executor's context has to run until all that is done. Idempotent; does nothing once the
-  /// context is gone.
+  /// - A call that was not sent gets `store_closed`, one that was sent gets `outcome_unknown`.
+  /// - A waiter of acquire() or acquire_all() gives its reservation back and gets `store_closed`
+  ///   when the server has confirmed that. If the server does not confirm within the store's
+  ///   `timeout` from now, the waiter gets `outcome_unknown`: the reservation may still count.
+  /// - lease::lost() ends with `store_closed`. No lease is renewed; one that is not released
+  ///   lapses.
+  /// - A later call gets `store_closed`.
+  ///
+  /// The connection closes when every reservation and lease on its way back has been answered, or
+  /// that `timeout` has passed. The context has to run until then.
+  ///
+  /// **Errors.** None.
+  ///
+  /// **Thread safety** is as for the class. **Object lifetime.** Does nothing after the context is
+  /// destroyed.
   void close();
 
-  /// For limiters.
+  /// For limiters only.
   const std::shared_ptr<detail::store_backend>& backend() const noexcept { return backend_; }
 
  private:
@@ -54,22 +60,30 @@ class store {
 /// Opens the store that the URL names:
 ///
 ///     memory://                                   in this process
-///     redis://[[user]:password@]host[:port][/db]  Redis or Valkey over TCP; port 6379, db 0 unless
-///                                                 given
+///     redis://[[user]:password@]host[:port][/db]  Redis or Valkey over TCP; port 6379 and db 0
+///                                                 unless given
 ///     rediss://...                                the same with TLS
 ///     unix:///path/to/socket[?db=n]               the same over a Unix socket; [user]:password@
 ///                                                 before the path works too
 ///
-/// Query parameters of redis, rediss and unix: `timeout` (the default deadline of a call, "250ms"),
-/// `prefix` (of the keys), `client_name`. Of rediss alone: `tls_ca_file`, `tls_cert_file`,
-/// `tls_key_file`, `tls_server_name`, and `tls_verify` (true or false), as in redis_options.
+/// Returns at once. The store connects in the background, as soon as the context runs; calls made
+/// meanwhile wait for the connection within their deadlines.
+///
+/// `executor`: its context runs the store; see store. `url`: redis, rediss and unix take the query
+/// parameters `timeout` (the default deadline of a call, such as "250ms"; a day at most), `prefix`
+/// (of the keys) and `client_name`. rediss also takes `tls_ca_file`, `tls_cert_file`,
+/// `tls_key_file`, `tls_server_name` and `tls_verify` (true or false), as in redis_options.
 /// Percent-escapes are decoded in every part.
 ///
-/// Returns at once; connecting goes on in the background, and calls made meanwhile wait for it
-/// within their deadlines. Calls need the executor's context: see store.
+/// **Errors.** Throws boost::system::system_error with `invalid_url`, `unsupported_scheme` or
+/// `invalid_tls_file`. The text repeats no part of the URL.
 ///
-/// Throws boost::system::system_error with error::invalid_url, error::unsupported_scheme or
-/// error::invalid_tls_file; no part of the URL appears in the text.
+/// **Thread safety.** Any thread may call it.
+///
+/// **Object lifetime.** The URL's text may be destroyed when this function has returned. The
+/// context may be destroyed before or after the store: see store.
+///
+///     weir::store store = weir::open_store(context.get_executor(), "redis://127.0.0.1:6379");
 store open_store(const boost::asio::any_io_executor& executor, std::string_view url);
 
 }  // namespace weir
