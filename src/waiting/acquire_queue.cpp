@@ -50,7 +50,7 @@ void acquire_queue::cancel(check& c, cancel_scope scope) {
   orders o;
   {
     const std::lock_guard lock(mutex_);
-    if (c.place == nullptr) return;  // on its way to the caller
+    if (c.place == nullptr) return;  // the result is on its way to the caller
     row& r = known_row_of(c);
     const time now = clock_now();
     r.line.leave(c, scope, now, o);
@@ -60,7 +60,7 @@ void acquire_queue::cancel(check& c, cancel_scope scope) {
 }
 
 void acquire_queue::answered(reservation_request& a, delivery how) {
-  if (how == delivery::discard) return;  // so are the callers
+  if (how == delivery::discard) return;  // the waiters are discarded, too
   const core_ptr core = a.limiter;
   orders o;
   {
@@ -115,7 +115,7 @@ void acquire_queue::on_timer(const core_ptr& core) {
 }
 
 void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> hold) {
-  // Turns that were already going back reach the store before the others.
+  // Reservations that were being given back before the close reach the store first.
   returns_.send();
   orders o;
   {
@@ -142,13 +142,13 @@ acquire_queue::row& acquire_queue::row_of(const check& c) {
   return r;
 }
 
-/// Of one who stands in it, or is asked for.
+/// The entry exists while a waiter or a pending request of the subject does.
 acquire_queue::row& acquire_queue::known_row_of(const check& c) {
   return *rows_.find(c.subject.view())->second;
 }
 
-/// Beyond the bound, pauses of further subjects are forgotten until others have ended. That is
-/// looked at once a second: it takes a while.
+/// At most `most_pauses` cool-downs are kept; when full, new ones are not. Ended ones are swept at
+/// most once a second, because the sweep visits every entry.
 void acquire_queue::remember(std::string_view subject, time until, time now) {
   const std::size_t key = std::hash<std::string_view>{}(subject);
   if (const auto known = pauses_.find(key); known != pauses_.end()) {
@@ -164,7 +164,8 @@ void acquire_queue::remember(std::string_view subject, time until, time now) {
   pauses_.emplace(key, until);
 }
 
-/// When a row is to be looked at next, and what is to be asked.
+/// Queues the requests to start, drops cancels of requests that were not started, and puts the
+/// subject at its new time in the agenda. Frees an idle subject: `r` may be gone afterwards.
 void acquire_queue::note(const core_ptr& core, row& r, orders& o) {
   for (request_ptr& a : o.starts) {
     a->self = a;
@@ -173,7 +174,7 @@ void acquire_queue::note(const core_ptr& core, row& r, orders& o) {
   }
   o.starts.clear();
   if (!o.returns.empty() && !std::exchange(o.returns_are_known, true)) ++unsent_returns_;
-  // The store does not know yet what was not started.
+  // The store does not know a request that was not started; submit() cancels it after the start.
   std::erase_if(o.cancels, [](const auto& wish) {
     const auto& [a, scope] = wish;
     if (!a->is_started && a->unwanted_as != cancel_scope::any) a->unwanted_as = scope;
@@ -193,7 +194,7 @@ void acquire_queue::arm(const core_ptr& core) {
   if (context_gone_) return;
   const time next = agenda_.empty() ? time::max() : agenda_.begin()->first;
   if (next == time::max()) {
-    // With nothing to wait for, run() may return.
+    // A timer without a purpose would keep run() from returning.
     if (armed_ != time::max()) timer_->cancel();
     armed_ = time::max();
   } else if (next < armed_) {
@@ -237,11 +238,10 @@ void acquire_queue::returns_are_sent(const core_ptr& core) {
   submit(core);
 }
 
-/// Has the store start what is to be started; but turns go back before, or whoever comes for what
-/// they leave would be booked behind them. One thread at a time does, which keeps the order; and
-/// none does it inside a start, where a store that answers at once would bring it deeper and
-/// deeper. For a while: who called acquire() has other things to do than to start what others keep
-/// bringing. Then a thread of the store's executor goes on.
+/// Starts the collected requests in the store. Reservations are given back first; otherwise the
+/// store would book new requests behind them. One thread at a time submits, which keeps the order
+/// and bounds the recursion: a memory store answers inside its start. After `most_rounds` rounds
+/// the store's executor continues, so that one caller of acquire() does not serve all others.
 void acquire_queue::submit(const core_ptr& core) {
   std::vector<request_ptr> batch;
   {

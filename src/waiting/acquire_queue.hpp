@@ -15,12 +15,12 @@
 
 namespace weir::detail {
 
-/// Those who wait in acquire() of one limiter: a line for each subject that has somebody, one
-/// timer, on the store's executor, and a mutex, because callers come from any thread. No lock is
-/// held while a store is called or a handler is handed over. Asks reach the store in the order in
-/// which the lines made them.
+/// Runs acquire() for one limiter: a reservation_queue for each subject with waiters, one timer on
+/// the store's executor, and a mutex, because callers come from any thread. The mutex is not held
+/// while a store is called or a handler is handed over. Requests reach the store in the order in
+/// which the queues made them.
 ///
-/// It belongs to its limiter, which every caller and every request keeps alive.
+/// The limiter owns it. Every waiter and every request keeps the limiter alive.
 class acquire_queue final {
  public:
   using time = check::steady_time;
@@ -28,35 +28,35 @@ class acquire_queue final {
 
   explicit acquire_queue(const queue_rules& rules) noexcept : rules_(rules) {}
 
-  /// Takes the acquire over. It has been validated. Does not finish it inside the call.
+  /// Adds a waiter for a validated check. Never finishes the check inside the call.
   void arrive(check& c);
   void cancel(check& c, cancel_scope scope);
-  /// The store is done with it.
+  /// The store has finished the request.
   void answered(reservation_request& a, delivery how);
 
-  /// A cool-down of the subject that this process has heard of, and how much of it is left.
+  /// Notes a cool-down that the store reported; `pause` is the time left of it.
   void hold(const core_ptr& core, std::string_view subject, std::chrono::microseconds pause);
 
-  /// Until when the subject is held back, as far as this process knows.
+  /// The end of the subject's cool-down, as far as this process knows; time{} if it knows none.
   time held_until(std::string_view subject) const;
 
-  /// The store is closing: ends the waiting of all, and gives their turns back. `hold` is kept
-  /// until no answer is due.
+  /// Called when the store closes: ends all waiting and gives the reservations back. `hold` keeps
+  /// the store alive until no answer is due.
   void close(const core_ptr& core, std::shared_ptr<void> hold);
-  /// As shutdown_listener's.
+  /// See shutdown_listener::context_shut_down().
   void context_shut_down() noexcept;
 
-  /// Subjects for which somebody waits, or an answer is due.
+  /// The number of subjects that have a waiter or a pending request.
   std::size_t subjects() const;
 
  private:
-  /// A subject's line, and what this one notes of it.
+  /// A subject's queue and its place in the agenda.
   struct row {
     row(const short_text& name, const queue_rules& rules) : subject(name), line(rules) {}
 
     const short_text subject;
     reservation_queue line;
-    time alarm = time::max();  // its place in the agenda
+    time alarm = time::max();  // the key in the agenda; time::max(): not in it
   };
 
   void on_timer(const core_ptr& core);
@@ -73,21 +73,22 @@ class acquire_queue final {
   reservation_returns returns_;
 
   mutable std::mutex mutex_;
-  // Under the mutex:
-  // By the rows' own texts
+  // The mutex guards all members below.
+  // The keys are views of row::subject.
   boost::unordered_flat_map<std::string_view, std::unique_ptr<row>> rows_;
   std::set<std::pair<time, row*>> agenda_;
-  boost::unordered_flat_map<std::size_t, time> pauses_;  // by the subjects' hashes
-  time next_sweep_{};                                    // of pauses_, not before
+  // The end of each known cool-down, by the hash of the subject.
+  boost::unordered_flat_map<std::size_t, time> pauses_;
+  time next_sweep_{};  // the earliest next sweep of pauses_
   std::uint64_t arrivals_ = 0;
   std::vector<request_ptr> to_start_;
   bool somebody_starts_ = false;
-  std::size_t unsent_returns_ = 0;  // batches; until then nothing is started
+  std::size_t unsent_returns_ = 0;  // batches; no request is started before they are sent
   std::optional<boost::asio::steady_timer> timer_;
-  time armed_ = time::max();  // when the timer fires
+  time armed_ = time::max();  // the expiry of the timer; time::max(): not armed
   bool closed_ = false;
   bool context_gone_ = false;
-  std::shared_ptr<void> hold_;  // the store's, while it is closing
+  std::shared_ptr<void> hold_;  // keeps the closing store alive until the last answer
 };
 
 }  // namespace weir::detail

@@ -11,8 +11,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// What is left of a caller's patience. Who has waited outside asks with a little less, at most a
-/// 64th of the whole, so that those who come in together ask alike, and travel together.
+/// The time left of the waiter's max_wait. After waiting outside it is rounded down by at most
+/// 1/64 of max_wait, so that waiters admitted together make equal requests, which coalesce.
 microseconds patience_left(const waiter& w, check::steady_time now) {
   const microseconds whole = w.caller->max_wait;
   const auto left = std::chrono::floor<microseconds>(w.latest - now);
@@ -21,7 +21,8 @@ microseconds patience_left(const waiter& w, check::steady_time now) {
   return std::max(microseconds{0}, left - left % step);
 }
 
-/// What the turn's decision says to the one who has it: `at` is when that one's waiting began.
+/// The decision that the waiter `w` gets for this reservation. It may have been booked for another
+/// waiter, so `decided_at` and `delay` are moved to the time at which `w` got a reservation.
 decision as_told_to(const waiter& w, const reservation_request& turn) {
   decision d = turn.answer;
   const time_point begins = d.decided_at + d.delay, idle = d.decided_at + d.reset_after;
@@ -32,7 +33,7 @@ decision as_told_to(const waiter& w, const reservation_request& turn) {
   return d;
 }
 
-/// What one hears whose turn lies in a cool-down that lasts beyond its patience.
+/// The refusal of a waiter whose max_wait ends before the cool-down does.
 decision refusal_in_pause(const waiter& w, const reservation_request& turn, check::steady_time now,
                           check::steady_time until) {
   decision d = turn.answer;
@@ -47,7 +48,7 @@ decision refusal_in_pause(const waiter& w, const reservation_request& turn, chec
   return d;
 }
 
-/// Whether the store may be back: it could not be reached, or was not ready. Nothing was counted.
+/// True for a store failure that may pass and counted nothing: the request is worth repeating.
 bool is_passing(const error_code& ec) {
   if (!is_store_failure(ec) || ec != condition::not_counted) return false;
   for (const error lasting :
@@ -111,7 +112,8 @@ void reservation_queue::let_in(waiter& w) {
   inside_by_arrival_.push_back(w);
 }
 
-/// Those outside come in as far as there is room; the line goes on, which may make more.
+/// Moves waiters from outside to inside while there is room, and completes due reservations, which
+/// makes more room.
 void reservation_queue::fill_up(time now, orders& o) {
   do {
     while (inside_count_ < rules_.max_waiting && outside_count_ > 0) {
@@ -129,8 +131,8 @@ void reservation_queue::fill_up(time now, orders& o) {
 void reservation_queue::leave(check& c, cancel_scope scope, time now, orders& o) {
   waiter& w = *c.place;
   if (scope == cancel_scope::only_unsent && w.asked != nullptr) {
-    // Whether it was sent, the store knows. If not, the answer is that it was cancelled. A turn is
-    // booked.
+    // Only the store knows whether the request was sent; if not, it answers operation_aborted.
+    // A booked reservation was sent.
     if (w.asked->is_turn) return;
     w.asked->is_unwanted = true;
     o.cancels.emplace_back(w.asked, scope);
@@ -167,7 +169,7 @@ void reservation_queue::close(orders& o) {
     const std::size_t before = o.returns.size();
     withdraw(w, o);
     tell(w, error::store_closed, o);
-    if (o.returns.size() == before) continue;  // nothing was booked in the store
+    if (o.returns.size() == before) continue;  // the store holds no reservation for this waiter
     c.line.unlink();
     o.closing.emplace_back(std::move(o.returns.back()), &c);
     o.returns.pop_back();
@@ -181,7 +183,7 @@ reservation_queue::time reservation_queue::wakeup() const {
   return next;
 }
 
-// ---- turns
+// ---- reservations
 
 void reservation_queue::ask_for(waiter& w, time now, orders& o) {
   o.starts.push_back(reservation_request::make(w, patience_left(w, now)));
@@ -195,7 +197,7 @@ void reservation_queue::exchange(waiter& a, waiter& b) noexcept {
 }
 
 void reservation_queue::withdraw(waiter& w, orders& o) {
-  if (w.asked == nullptr) return;  // outside, or to be asked for again
+  if (w.asked == nullptr) return;  // outside, or between a failed request and the next
   if (!w.asked->is_turn) {
     w.asked->for_whom = nullptr;
     o.cancels.emplace_back(w.asked, cancel_scope::any);
@@ -206,7 +208,7 @@ void reservation_queue::withdraw(waiter& w, orders& o) {
   if (last.for_whom != &w) exchange(w, *last.for_whom);
   last.by_time.unlink();
   last.by_cost.unlink();
-  // If it was booked in this process: that goes on alone.
+  // The fallback keeps its reservation: it has no give-back.
   if (last.answer.source != source::fallback) o.returns.push_back(w.asked);
 }
 
@@ -238,14 +240,14 @@ void reservation_queue::hear(reservation_request& a, time now, orders& o) {
   if (a.ec) {
     hear_failure(*w, a, now, o);
   } else if (!a.answer.allowed) {
-    // The question named a little less than max_wait; the next one may name all of it.
+    // The request carried a little less than max_wait; the caller's next one may carry all of it.
     const microseconds less = w->caller->max_wait - a.max_wait;
     a.answer.retry_after = std::max(microseconds{1}, a.answer.retry_after - less);
     tell(*w, a.answer, o);
   } else {
     a.is_turn = true;
     a.deadline = now + a.answer.delay;
-    // An answer that was late must not let a later turn come first.
+    // A late answer must not make a later reservation due before this one.
     if (!turns_.empty() && turns_.rbegin()->turn() <= a.turn()) {
       const reservation_request& last = *turns_.rbegin();
       a.deadline = std::max(a.deadline, last.due() - last.put_off);
@@ -263,7 +265,7 @@ void reservation_queue::hear(reservation_request& a, time now, orders& o) {
 void reservation_queue::hear_failure(waiter& w, reservation_request& a, time now, orders& o) {
   const bool is_cancelled = a.is_unwanted || a.ec == boost::asio::error::operation_aborted;
   if (a.is_inherited && a.ec != boost::asio::error::operation_aborted) {
-    // That was the other's time, not this one's.
+    // The failed request had the deadline of the dropped waiter; this waiter gets its own request.
     a.for_whom = nullptr;
     ask_for(w, now, o);
   } else if (!is_cancelled && is_passing(a.ec) && now + rules_.retry_interval <= w.latest) {
@@ -282,8 +284,8 @@ void reservation_queue::hold(time until, time now, orders& o) {
   fill_up(now, o);
 }
 
-/// Turns that lie in a cool-down come at its end; or, if that is too late for the one who has it,
-/// are given back.
+/// Postpones reservations inside the cool-down to its end. If that is beyond the waiter's max_wait,
+/// refuses the waiter and gives a reservation back.
 void reservation_queue::put_off(time now, orders& o) {
   while (!turns_.empty() && turns_.begin()->due() < held_until_ && now < held_until_) {
     reservation_request& turn = *turns_.begin();

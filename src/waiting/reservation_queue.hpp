@@ -5,58 +5,58 @@
 
 namespace weir::detail {
 
-/// What limiter_options say of waiting.
+/// The part of limiter_options that concerns waiting.
 struct queue_rules {
   std::size_t max_waiting;
   on_overflow overflow;
   std::chrono::microseconds priority_aging;
-  std::chrono::microseconds retry_interval = std::chrono::milliseconds{
-      250};  // while the store is away
+  /// Between two requests of a waiter while the store fails.
+  std::chrono::microseconds retry_interval = std::chrono::milliseconds{250};
 };
 
-/// The waiters of one subject of one limiter. Inside are those for whom the store is being asked
-/// and those with a turn; outside are those that found no room. Without timers, locks or a clock;
-/// what is to be done comes out as orders.
+/// The waiters of one subject of one limiter. A waiter inside has a request, a reservation, or a
+/// failed request to repeat; a waiter outside found no room. The queue has no timer, lock or clock;
+/// it tells its driver what to do through `orders`.
 ///
-/// A turn is asked for when a waiter comes in. Turns of one cost are the same to the store, whoever
-/// booked them: so when one comes, the first in rank has it, in exchange for its own; and when a
-/// waiter leaves, the last of them is given back. A turn that lies in a cool-down waits for its
-/// end, so that no exchange lets anybody go inside it.
+/// Each waiter makes one request when it comes inside. Reservations of one cost are
+/// interchangeable: when one is due, the waiter first in rank exchanges its own for it, and when a
+/// waiter leaves, the last one is given back. A reservation inside a cool-down is postponed to the
+/// end of it, so that no exchange lets a waiter go during the cool-down.
 ///
-/// A question that failed because the store is away is asked again for as long as its waiter has
-/// patience.
+/// A request that failed because the store is unreachable is repeated until max_wait has passed.
 ///
-/// Whoever drives it serialises the calls, calls on_time() when wakeup() says so, and answered()
-/// once for every ask that it was told to start, when the store is done with that.
+/// The driver serialises all calls, calls on_time() at wakeup(), and calls answered() once for each
+/// started request when the store has finished it.
 class reservation_queue final {
  public:
   using time = check::steady_time;
 
-  /// More than that stand outside for no subject; on_overflow::block.
+  /// The most waiters outside per subject (on_overflow::block).
   static constexpr std::size_t max_outside = 1'000'000;
 
   explicit reservation_queue(const queue_rules& rules) noexcept : rules_(rules) {}
   reservation_queue(const reservation_queue&) = delete;
   reservation_queue& operator=(const reservation_queue&) = delete;
 
-  /// `arrival`: larger for each that comes.
+  /// `arrival` grows with each call.
   void arrive(check& c, std::uint64_t arrival, time now, orders& o);
-  /// Of one that is not told yet. With only_unsent it may stay.
+  /// Cancels a waiter that has no result yet. With only_unsent, a waiter stays if its request was
+  /// sent or its reservation is booked.
   void leave(check& c, cancel_scope scope, time now, orders& o);
   void answered(reservation_request& a, time now, orders& o);
   void on_time(time now, orders& o);
-  /// A cool-down lasts until then.
+  /// Applies a cool-down that lasts until `until`.
   void hold(time until, time now, orders& o);
 
-  /// The store is closing: all leave. Those inside do so together, when no answer is due: so that
-  /// the last turn goes back first. To be called again after each answer.
+  /// Called when the store closes, and again after each answer. Ends the waiters outside at once,
+  /// and those inside when no answer is due, so that the last reservation goes back first.
   void close(orders& o);
 
-  /// time::max() for never.
+  /// When to call on_time(); time::max(): never.
   time wakeup() const;
-  /// Nobody waits, and no answer is due.
+  /// True if the queue has no waiter and no pending request.
   bool is_idle() const noexcept { return inside_count_ + outside_count_ + asks_out_ == 0; }
-  /// Drops everybody, without a result.
+  /// Moves all waiters' checks to `dropped`, without a result.
   void abandon(check_list& dropped);
 
  private:

@@ -24,7 +24,7 @@ reservation_request::reservation_request(const check& caller, std::chrono::micro
 }
 
 void reservation_request::finish(delivery how) {
-  // The line may keep it, as a turn.
+  // The queue may keep the request, as a reservation; else it is freed here.
   const std::shared_ptr<reservation_request> keep = std::move(self);
   queue->answered(*this, how);
 }

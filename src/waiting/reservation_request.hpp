@@ -13,37 +13,38 @@ namespace weir::detail {
 
 class acquire_queue;
 
-/// A line's question to the store for a turn, on behalf of one of its waiters. Once it is answered
-/// with a turn, it stands for that turn, which may be passed on to another waiter.
+/// A queue's request to the store for a reservation, made for one waiter. When the store has booked
+/// it, the object is the reservation, and may pass to another waiter.
 class reservation_request final : public check,
                                   public std::enable_shared_from_this<reservation_request> {
  public:
   using set_hook = waiter::set_hook;
 
-  /// For the subject and cost of `w`, which it belongs to from now on.
+  /// Makes a request with the subject and cost of `w`, and assigns it to `w`.
   static std::shared_ptr<reservation_request> make(waiter& w, std::chrono::microseconds max_wait);
   reservation_request(const check& caller, std::chrono::microseconds longest);
 
   void finish(delivery how) override;
 
-  /// Of a turn: when it comes, by this process's clock.
+  /// When the reservation is due, by this process's clock.
   steady_time due() const noexcept { return deadline; }
-  /// The same by the store's clock.
+  /// The reserved time by the store's clock, without the postponement for a cool-down.
   time_point turn() const noexcept { return answer.decided_at + answer.delay; }
 
-  waiter* for_whom = nullptr;  // nobody: who it was for has left
-  bool is_inherited = false;   // another's before
-  bool is_unwanted = false;    // a wish to cancel it is on its way
-  bool is_turn = false;
-  std::uint64_t number = 0;             // of a turn: in the order of the answers
-  std::chrono::nanoseconds put_off{0};  // of a turn: for a cool-down
-  set_hook by_time, by_cost;            // of a turn
+  waiter* for_whom = nullptr;  // null: the waiter has left
+  bool is_inherited = false;   // taken over from a dropped waiter
+  bool is_unwanted = false;    // its cancellation is on the way to the store
+  bool is_turn = false;        // booked: it is a reservation
+  // Set for a reservation only:
+  std::uint64_t number = 0;             // in the order of the answers
+  std::chrono::nanoseconds put_off{0};  // how far a cool-down has postponed it
+  set_hook by_time, by_cost;
 
-  // Of the one who starts it.
+  // Set by the acquire_queue:
   acquire_queue* queue = nullptr;
-  std::shared_ptr<reservation_request> self;  // while a store has it
+  std::shared_ptr<reservation_request> self;  // keeps it alive while the store has it
   bool is_started = false;
-  std::optional<cancel_scope> unwanted_as;  // cancelled before it was started
+  std::optional<cancel_scope> unwanted_as;  // set if it was cancelled before its start
 };
 
 using request_ptr = std::shared_ptr<reservation_request>;
@@ -55,7 +56,7 @@ struct of_time {
     return a.due() != b.due() ? a.due() < b.due() : a.number < b.number;
   }
 };
-/// Those of one cost together, by time. Compares with a mere cost, too.
+/// By cost, then by time. Also compares with a bare cost.
 struct of_cost_and_time {
   bool operator()(const reservation_request& a, const reservation_request& b) const noexcept {
     return a.cost != b.cost ? a.cost < b.cost : of_time()(a, b);
@@ -79,16 +80,16 @@ using turn_set = boost::intrusive::multiset<
 using turns_by_time = turn_set<order::of_time, &reservation_request::by_time>;
 using turns_by_cost = turn_set<order::of_cost_and_time, &reservation_request::by_cost>;
 
-/// What a line wants done; it does nothing of it itself.
+/// What a reservation_queue tells its driver to do.
 struct orders {
-  std::vector<request_ptr> returns;  // turns to give back, before any start
-  bool returns_are_known = false;    // to those who start
-  std::vector<std::pair<request_ptr, cancel_scope>> cancels;  // asks that nobody wants
+  std::vector<request_ptr> returns;  // reservations to give back, before any start
+  bool returns_are_known = false;    // they are counted in acquire_queue::unsent_returns_
+  std::vector<std::pair<request_ptr, cancel_scope>> cancels;  // requests without a waiter
   std::vector<request_ptr> starts;                            // in this order
-  check_list told;                                            // callers who have their result
-  // Turns to give back, and who is told after that
+  check_list told;                                            // callers' checks with their results
+  // Reservations to give back, each with the caller's check that ends after it.
   std::vector<std::pair<request_ptr, check*>> closing;
-  std::shared_ptr<void> hold;  // let go of when all that is done
+  std::shared_ptr<void> hold;  // released when all orders are carried out
 };
 
 }  // namespace weir::detail

@@ -15,7 +15,7 @@ struct reservation_returns::batch {
   std::vector<std::function<void()>> afterwards;
   bool is_sent = false;
 
-  /// False if it is too late.
+  /// False if the batch was already sent.
   bool take(std::span<const check* const> booked, std::function<void()>& sent) {
     const std::lock_guard lock(mutex);
     if (is_sent) return false;
@@ -43,7 +43,7 @@ struct reservation_returns::batch {
     for (const auto& f : then) f();
   }
 
-  // Not sent: the context is shutting down.
+  // Checks are left only if the context shut down before the batch was sent.
   ~batch() {
     for (check* c : turns) c->finish(delivery::discard);
   }

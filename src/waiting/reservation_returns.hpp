@@ -10,23 +10,23 @@
 
 namespace weir::detail {
 
-/// Turns on their way back to the store. Those of a crowd that leaves go back together, the last
-/// turn first: only so nobody who has a later one stands in the way. Any thread may call.
+/// Collects reservations and gives them back to the store together, the last one first, because the
+/// store takes back only units on which no later reservation stands. Thread-safe.
 class reservation_returns {
  public:
-  /// Has the store take back what each of these holds, soon. `sent` is called once it has been told
-  /// so; not if the context shuts down before.
+  /// Gives back the reservations of `booked` with the current batch, which `executor` sends. `sent`
+  /// is called after the batch was started in the store, but not if the context shuts down before.
   void add(const boost::asio::any_io_executor& executor, std::span<const check* const> booked,
            std::function<void()> sent = {});
 
-  /// Now instead of soon.
+  /// Sends the current batch now.
   void send();
 
  private:
   struct batch;
 
   std::mutex mutex_;
-  std::weak_ptr<batch> open_;  // owned by the function that will send it
+  std::weak_ptr<batch> open_;  // owned by the posted function that will send it
 };
 
 }  // namespace weir::detail

@@ -26,7 +26,7 @@ bool sleepers::seat(check& c) {
   }
   if (!timer_) timer_.emplace(executor_);
   c.deadline = std::chrono::steady_clock::now() + c.answer.delay;
-  c.max_wait -= c.answer.delay;  // what is left of it when the turn comes
+  c.max_wait -= c.answer.delay;  // left for cool-downs at the reserved time
   c.seated = true;
   ++seated_;
   sleepers_[c.deadline].push_back(c);
@@ -35,7 +35,7 @@ bool sleepers::seat(check& c) {
 }
 
 void sleepers::cancel(check& c, cancel_scope scope) {
-  if (scope == cancel_scope::only_unsent) return;  // its turn is booked
+  if (scope == cancel_scope::only_unsent) return;  // its reservation is booked
   const std::lock_guard lock(mutex_);
   if (!c.seated) {
     c.left_early = true;
@@ -47,7 +47,7 @@ void sleepers::cancel(check& c, cancel_scope scope) {
   if (row->second.empty()) sleepers_.erase(row);
   --seated_;
   if (sleepers_.empty()) {
-    // With nothing to wait for, run() may return.
+    // A timer without a purpose would keep run() from returning.
     timer_->cancel();
     armed_ = time::max();
   }
@@ -59,14 +59,14 @@ void sleepers::cancel(check& c, cancel_scope scope) {
 
 void sleepers::leave(check& c, error_code why) {
   c.ec = why;
-  if (c.answer.source == source::fallback) return;  // booked in this process, which goes on alone
+  if (c.answer.source == source::fallback) return;  // the fallback has no give-back
   const check* const booked[] = {&c};
   returned_.add(executor_, booked);
-  c.answer.receipt = {};  // all of it goes back: nothing is left to settle
+  c.answer.receipt = {};  // the whole reservation goes back: nothing is left to settle
 }
 
-/// Its turn has come. In a cool-down that this process knows of it sleeps until the end; or is
-/// refused, if that is beyond its max_wait.
+/// Called when the reservation is due. True if a known cool-down postpones the check to its end. If
+/// that end is beyond max_wait, the check is refused and its reservation given back.
 bool sleepers::wait_for_pause(check& c, time now) {
   time until{};
   const auto look = [&](const limiter_spec& l, std::string_view subject) {
@@ -149,7 +149,7 @@ void sleepers::close() {
     }
     sleepers_.clear();
     seated_ = 0;
-    // With nothing to wait for, run() may return.
+    // A timer without a purpose would keep run() from returning.
     if (timer_) timer_->cancel();
     armed_ = time::max();
   }

@@ -14,27 +14,30 @@
 
 namespace weir::detail {
 
-/// Where those sleep who have a turn with several limiters at once; others sleep in a
-/// acquire_queue. Each is woken once, when the turn has come; one timer serves all of them. Who is
-/// cancelled gives the turn back. Any thread may call.
+/// Holds the checks of acquire_all until their reservations are due; acquire() waits in an
+/// acquire_queue instead. One timer serves all checks. A cancelled check gives its reservation
+/// back. Thread-safe.
 class sleepers final : public std::enable_shared_from_this<sleepers> {
  public:
   explicit sleepers(const boost::asio::any_io_executor& executor, std::size_t most = 100'000)
       : executor_(executor), most_(most) {}
 
-  /// Takes over a check that its store is done with, and whose turn is answer.delay away from now.
-  /// False if it was cancelled meanwhile, or all seats are taken, or the store is closing and has
-  /// booked nothing: then it has its error, and is to be finished; its turn goes back.
+  /// Takes over a check that the store has answered with a reservation, due after answer.delay.
+  /// False if the caller has cancelled it, if all seats are taken, or if the store is closing and
+  /// the fallback made the reservation: then the check has its error, the reservation goes back,
+  /// and the caller of this function finishes the check.
   bool seat(check& c);
 
-  /// Of a check that its store is done with: here, on its way here, or on its way to its caller.
+  /// For a check that the store has finished: seated, on its way to seat(), or on its way to its
+  /// caller.
   void cancel(check& c, cancel_scope scope);
 
-  /// The store is closing: gives all turns back. Those of newcomers are kept for give_back().
+  /// Called when the store closes: gives all reservations back. Later ones are kept for
+  /// give_back().
   void close();
-  /// Gives back what newcomers brought, the last turn first.
+  /// Gives back the reservations seated after close(), the last one first.
   void give_back();
-  /// As shutdown_listener's.
+  /// See shutdown_listener::context_shut_down().
   void context_shut_down() noexcept;
 
  private:
@@ -49,11 +52,11 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   const std::size_t most_;
   reservation_returns returned_;
   std::mutex mutex_;
-  // Under the mutex:
-  std::map<time, check_list> sleepers_;  // those of one time in the order in which they came
+  // The mutex guards all members below.
+  std::map<time, check_list> sleepers_;  // by deadline; equal deadlines in the order of arrival
   std::size_t seated_ = 0;
   bool closed_ = false;
-  std::vector<returned_reservation> leaving_;  // came after the close
+  std::vector<returned_reservation> leaving_;  // seated after close()
   std::optional<boost::asio::steady_timer> timer_;
   time armed_ = time::max();
 };

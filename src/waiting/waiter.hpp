@@ -13,13 +13,12 @@ namespace weir::detail {
 
 class reservation_request;
 
-/// Who goes first: the larger priority, and of equal ones who came first. Priorities rise with
-/// waiting, and all of them alike, so the order of two callers never changes: with an
-/// priority_aging of `a`, whoever comes with a priority of `p` is ranked as if it had come `p * a`
-/// earlier with none.
+/// The order of waiters: the larger priority first, then the earlier arrival. All priorities rise
+/// alike with waiting, so the order of two waiters never changes: with a priority_aging of `a`, a
+/// waiter of priority `p` ranks as if it had come `p * a` earlier with priority 0.
 struct rank {
-  policies::wide place;   // the smaller goes first
-  std::uint64_t arrival;  // no two are equal
+  policies::wide place;   // the smaller goes first; microseconds with aging, else -priority
+  std::uint64_t arrival;  // unique
 
   rank(check::steady_time came, std::uint64_t number, std::int32_t priority,
        std::chrono::microseconds priority_aging) noexcept
@@ -32,7 +31,7 @@ struct rank {
   friend auto operator<=>(const rank&, const rank&) = default;
 };
 
-/// A caller in a line, from its arrival until it is told.
+/// A caller of acquire() in a queue, from its arrival until it has its result.
 struct waiter {
   using set_hook = boost::intrusive::set_member_hook<
       boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
@@ -44,10 +43,10 @@ struct waiter {
 
   check* caller;
   rank goes;
-  time latest;   // when its patience ends
-  time heard{};  // of one with a turn: since when
-  time again{};  // of one whose question failed: when to ask once more
-  std::shared_ptr<reservation_request> asked;  // under way for it, or its turn
+  time latest;                                 // the end of its max_wait
+  time heard{};                                // with a reservation: when it got one
+  time again{};                                // after a failed request: when to repeat it
+  std::shared_ptr<reservation_request> asked;  // its pending request or its reservation
   enum class where : std::uint8_t { arriving, outside, inside } stands = where::arriving;
 
   check::hook by_arrival, by_again;
@@ -62,7 +61,7 @@ struct of_rank {
 struct of_patience {
   bool operator()(const waiter& a, const waiter& b) const noexcept { return a.latest < b.latest; }
 };
-/// Those of one cost together, by rank. Compares with a mere cost, too.
+/// By cost, then by rank. Also compares with a bare cost.
 struct of_cost {
   bool operator()(const waiter& a, const waiter& b) const noexcept {
     return a.cost() != b.cost() ? a.cost() < b.cost() : a.goes < b.goes;
