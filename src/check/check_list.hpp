@@ -6,12 +6,12 @@
 
 namespace weir::detail {
 
-/// Checks in line. A check leaves its list by itself when it is unlinked or destroyed.
+/// An intrusive list of checks. Unlinking or destroying a check removes it from its list.
 using check_list = boost::intrusive::list<
     check, boost::intrusive::member_hook<check, check::hook, &check::line>,
     boost::intrusive::constant_time_size<false>>;
 
-/// Frees them with their handlers, unrun. That may run destructors of the caller's.
+/// Frees the checks with their handlers, unrun. This may run destructors of the user's objects.
 inline void discard(check_list&& dropped) {
   while (!dropped.empty()) {
     check& c = dropped.front();

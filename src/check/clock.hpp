@@ -8,8 +8,8 @@
 
 namespace weir::detail {
 
-/// The time by the given clock, or the system's if there is none. Policies know no time before
-/// 1970.
+/// The time of the given clock, or of the system's if it is empty; never before 1970, because
+/// policies have no negative times.
 inline policies::instant read_clock(const std::function<time_point()>& clock) {
   const time_point t = clock ? clock()
                              : std::chrono::time_point_cast<std::chrono::microseconds>(

@@ -8,9 +8,9 @@
 
 namespace weir::detail {
 
-/// Carries finished checks to their callers, many in one posted function: outside the store's own
-/// handlers, so that a slow handler holds up no I/O. If a handler throws, the rest is posted again
-/// before the exception goes on.
+/// Delivers many finished checks in one posted function, outside the store's own handlers, so that
+/// a slow handler delays no I/O. If a handler throws, the rest is posted again before the exception
+/// propagates.
 class delivery_batch {
  public:
   static void post(const boost::asio::any_io_executor& executor, check_list&& done) {
@@ -22,7 +22,7 @@ class delivery_batch {
     done_.swap(other.done_);
   }
 
-  // Not run: the context is shutting down.
+  // Checks are left only if the context shut down before the function ran.
   ~delivery_batch() {
     while (!done_.empty()) take().finish(detail::delivery::discard);
   }

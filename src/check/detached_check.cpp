@@ -11,9 +11,9 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// While there is no connection, turns on their way back wait for one: for so long at the most, and
-/// so many in this process. It is remembered for a minute that one has gone back: longer than
-/// anybody tries.
+/// Bounds on give-backs that wait for a connection: how long each waits, and how many per process.
+/// The store keeps a give-back's marker for a minute, which must be longer than longest_patience,
+/// or a repeated give-back could be done twice.
 constexpr std::chrono::seconds shortest_patience{1}, longest_patience{30};
 constexpr int most_patient = 10'000;
 constexpr int most_attempts = 4;
@@ -47,7 +47,7 @@ class detached_check final : public check {
       return caller_->finish(how);
     }
     if (how == delivery::discard) return;
-    // The store may end with this object's handle on it.
+    // This object may hold the last handle of the store: keep a copy while starting.
     const auto store = limiter->store;
     if (kind == check_kind::acquire) {
       if (!ec && answer.allowed) store->start(make_give_back(*this));
@@ -59,19 +59,20 @@ class detached_check final : public check {
  private:
   void wait_for_connection() {
     once = std::max<std::uint64_t>(1, random_number());
-    if (caller_ != nullptr) return;  // the store closes, and waits for no other connection
+    if (caller_ != nullptr) return;  // the store is closing and does not reconnect
     is_patient_ = patient.fetch_add(1, std::memory_order_relaxed) < most_patient;
     if (!is_patient_) {
       patient.fetch_sub(1, std::memory_order_relaxed);
       return;
     }
-    // Once nothing is in use any more, there is nothing to give back.
+    // After reset_after no unit is in use any more, so there is nothing to give back.
     timeout = std::clamp<std::chrono::microseconds>(answer.reset_after, shortest_patience,
                                                     longest_patience);
     until_ = clock::now() + timeout;
   }
 
-  /// It was sent, and perhaps it ran: then the store has remembered that.
+  /// True if the give-back was sent without an answer and may be repeated. If the first one ran,
+  /// its marker makes the repetition a no-op.
   bool may_try_again() {
     const bool was_sent = ec == error::outcome_unknown || ec == error::protocol_error;
     if (!was_sent || !is_patient_ || ++attempts_ == most_attempts) return false;
@@ -85,7 +86,7 @@ class detached_check final : public check {
   bool is_patient_ = false;
   int attempts_ = 0;
   clock::time_point until_{};
-  check* const caller_;  // told when this is done; nobody if null
+  check* const caller_;  // finished after this check; may be null
 };
 
 }  // namespace

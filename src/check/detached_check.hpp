@@ -7,28 +7,29 @@
 
 namespace weir::detail {
 
-/// Checks for which nobody waits. They end their own lives when their store is done with them.
+// Detached checks have no caller. They free themselves when their store has finished them.
 
-/// Takes the place of an acquire that was sent, and whose caller has gone: if the store says that
-/// it was booked, it is given back.
+/// Replaces a sent acquire whose caller has left. If the store answers that the reservation is
+/// booked, the replacement gives it back.
 check& stand_in_for(const check& sent);
 
-/// Not started yet: takes back what `booked` holds.
+/// Makes a check that gives back the units of `booked`. The caller of this function starts it.
 check& make_give_back(const check& booked);
 
-/// A store that is closing still takes these.
+/// True for a check that gives units back: a closing store still accepts it.
 inline bool gives_back(const check& c) noexcept {
   return c.kind == check_kind::give_back || c.kind == check_kind::leave;
 }
 
-/// A turn that goes back because the store closes, and its caller, which may be the same check.
+/// A reservation to give back because the store closes, and the caller's check, which may be the
+/// same object.
 struct returned_reservation {
   const check* booked;
   check* caller;
 };
 
-/// Has the store take these back, the last turn first. When it has, the caller is told
-/// store_closed; when that cannot be known, outcome_unknown. All are of one store.
+/// Gives reservations of one store back, the last one first. Each caller then gets store_closed, or
+/// outcome_unknown if the give-back failed.
 void give_back_and_tell(std::vector<returned_reservation> turns);
 
 }  // namespace weir::detail

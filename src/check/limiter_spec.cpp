@@ -33,7 +33,7 @@ std::string checked_resource(std::string_view name) {
   return std::string(name);
 }
 
-/// FNV-1a (Fowler, Noll, Vo), 64 bits: the same in every process, unlike std::hash.
+/// FNV-1a (Fowler, Noll, Vo), 64 bits. Unlike std::hash, it is the same in every process.
 std::uint64_t hashed(std::uint64_t seed, std::string_view text) noexcept {
   for (const char c : text) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return seed;
@@ -51,7 +51,7 @@ std::uint64_t hashed(std::uint64_t seed, const policies::kernel& kernel) {
       kernel);
 }
 
-/// Plain tiers keep the key of a limiter that has only them; further ones are numbered.
+/// The first tier has the same key as a limiter with that policy alone; further tiers get numbers.
 std::string key_tail(const policies::kernel& kernel, std::size_t tier) {
   std::string tail(":");
   tail += std::visit([](const auto& k) { return k.key_suffix; }, kernel);

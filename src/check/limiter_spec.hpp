@@ -14,8 +14,8 @@
 
 namespace weir::detail {
 
-/// What a store has to know of a limiter: its keys, its kernels and its flags. Immutable. A limiter
-/// adds what it does in its own process: see limiter_impl.
+/// The part of a limiter that a store needs: keys, kernels and flags. Immutable. limiter_impl adds
+/// the part that works in this process only.
 struct limiter_spec {
   limiter_spec(std::shared_ptr<store_backend> backend, std::string_view name,
                const weir::tiers& rules, const limiter_options& options = {});
@@ -24,13 +24,13 @@ struct limiter_spec {
                const limiter_options& options);
   virtual ~limiter_spec() = default;
 
-  /// The store is closing. Waiters and leases end, and keep copies of `hold` while their
+  /// Called when the store closes. Ends waiters and leases; they keep copies of `hold` while
   /// reservations may still have to go back.
   virtual void store_closes(const std::shared_ptr<const limiter_spec>& /*self*/,
                             const std::shared_ptr<void>& /*hold*/) const {}
-  /// As shutdown_listener's.
+  /// See shutdown_listener::context_shut_down().
   virtual void context_shut_down() const noexcept {}
-  /// Until when the subject is in a cool-down, as far as this process knows.
+  /// The end of the subject's cool-down, as far as this process knows.
   virtual check::steady_time cool_down_until(std::string_view /*subject*/) const { return {}; }
 
   /// Appends the key of a subject's tier: prefix:{resource:subject}:kind, or
@@ -39,26 +39,25 @@ struct limiter_spec {
   /// different pairs apart.
   void append_key(std::string& out, std::string_view subject, std::size_t tier = 0) const;
 
-  /// The key which remembers that the decision of that id was settled; in the same slot.
+  /// Appends the key of the marker for the receipt `id`. It is in the same slot as the states.
   void append_marker(std::string& out, std::string_view subject, std::uint64_t id) const;
 
-  /// Of what a decision about the subject comes from: receipt::origin, where this limiter decides
-  /// alone.
+  /// receipt::origin for a decision of this limiter alone.
   std::uint64_t origin_of(std::string_view subject) const noexcept;
 
   std::shared_ptr<store_backend> store;
   std::string resource;
-  // Of prefix, group and resource: limiters that share keys have one
+  // A hash of prefix, group and resource: equal for limiters that share keys.
   std::uint64_t resource_id = 0;
-  std::vector<policies::kernel> tiers;  // nearly always one; the hold comes last
+  std::vector<policies::kernel> tiers;  // nearly always one; the cool-down tier is the last
   policies::units ceiling;              // the largest cost that can ever pass
-  policies::units nominal_limit;        // what a decision calls `limit` when the store cannot say
+  policies::units nominal_limit;        // decision::limit when the store fails
   bool counts_refused;
   bool has_cool_down;  // limiter_options::cool_downs
-  bool can_book;       // turns ahead of time: acquire()
+  bool can_book;       // every kernel can make reservations: acquire()
   bool can_settle;     // refund(), settle() and settle_all()
   on_failure failure;
-  bool shares_keys;  // with other limiters: there is a group
+  bool shares_keys;  // the limiter has a group
 
  private:
   std::string key_head_;
@@ -66,14 +65,14 @@ struct limiter_spec {
   std::uint64_t origin_ = 0;
 };
 
-/// What lies between the braces of a key.
+/// The text between the braces of a key.
 std::string_view hash_tag(std::string_view key) noexcept;
 
-/// What answers a check at one of its tiers.
+/// The kernel that answers a check of this kind at a tier whose own kernel is `own`.
 inline policies::kernel kernel_for(check_kind kind, const policies::kernel& own,
                                    std::int64_t cost) {
   switch (kind) {
-    case check_kind::cool_down:  // the limiter's own hold looks only
+    case check_kind::cool_down:  // `own` only reads the cool-down
       return policies::cool_down(cost);
     case check_kind::renew:
       return std::get<policies::lease_set>(own).with(policies::lease_set::act::renew);
@@ -99,25 +98,25 @@ void for_each_tier(const check& c, F&& f) {
   for (const term& t : c.further) of_one(*t.limiter, t.subject.view(), t.cost);
 }
 
-/// Of what a vendor says is left, what concerns that tier: nothing, if others have the very limit
-/// that it spoke of.
+/// The vendor's remaining units for this tier; max_units (no bound) if the vendor's limit is that
+/// of other tiers.
 std::int64_t left_in(const check& c, std::size_t tier);
 
-/// receipt::origin: the limiters that the check asks, with their policies and subjects, in order.
+/// receipt::origin: a hash of the check's limiters, with their policies and subjects, in order.
 std::uint64_t origin_of(const check& c) noexcept;
 
-/// What a store has to know to take back what the check holds.
+/// What a store needs to give back the units of the check's decision.
 policies::tickets tickets_of(const check& c);
 
-/// From then on there is nothing to take back of what the decision took. The receipt is remembered
-/// for as long.
+/// When the decision's units have all ended. From then on there is nothing to give back, so the
+/// marker of the receipt is kept until then.
 inline policies::instant matters_until(const decision& d) noexcept {
   return (d.decided_at + std::max(d.reset_after, std::chrono::microseconds{1}))
       .time_since_epoch()
       .count();
 }
 
-/// Whether it touches one key only.
+/// True if the check touches one key only.
 inline bool is_single(const check& c) noexcept {
   return c.further.empty() && c.limiter->tiers.size() == 1;
 }

@@ -19,7 +19,7 @@ std::uint64_t mixed(std::uint64_t z) noexcept {
 
 std::atomic<std::uint64_t> salt{0};  // never 1
 
-/// In the child, between fork() and its return there: nothing that may lock or allocate.
+/// Runs in the child before fork() returns there, so it must not lock or allocate.
 void after_fork() noexcept {
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
   const std::uint64_t own = mixed(static_cast<std::uint64_t>(now)) ^
@@ -27,7 +27,7 @@ void after_fork() noexcept {
   salt.store(mixed(salt.load(std::memory_order_relaxed) + own) | 2, std::memory_order_relaxed);
 }
 
-// A child made by clone() or vfork() without these handlers must not use the library.
+// A child made by clone() or vfork(), which skip this handler, must not use the library.
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { after_fork(); });
 
 }  // namespace
@@ -36,10 +36,10 @@ std::uint64_t fork_salt() noexcept { return salt.load(std::memory_order_relaxed)
 
 std::uint64_t random_number() {
   struct generator {
-    std::uint64_t salt = 1;  // no process has that one: not seeded yet
+    std::uint64_t salt = 1;  // never equal to the process's salt: not seeded yet
     std::uint64_t state = 0;
   };
-  // A child inherits the state of the thread that forked.
+  // A child of fork() inherits the state; its new salt causes a new seed.
   thread_local generator own;
   if (const std::uint64_t now = fork_salt(); own.salt != now) {
     std::random_device device;

@@ -4,12 +4,11 @@
 
 namespace weir::detail {
 
-/// 64 random bits: other ones in every thread, and in every process, also in one that was forked.
+/// 64 random bits, different in every thread and every process, also after fork().
 std::uint64_t random_number();
 
-/// 0 in the process that loaded the library. In a child of fork() it is a random number of the
-/// child's own: what both processes count on from the same value becomes different when this is
-/// added.
+/// 0 in the process that loaded the library, a random number in each child of fork(). Adding it to
+/// a counter that both processes inherited makes their values differ.
 std::uint64_t fork_salt() noexcept;
 
 }  // namespace weir::detail

@@ -7,12 +7,12 @@
 
 namespace weir::detail {
 
-/// Objects that are to be told of something, as long as they exist. They need not sign off: who is
-/// gone is forgotten when others come. Any thread may call.
+/// Weak handles of objects that must be told of an event while they exist. They need not
+/// unregister: add() forgets destroyed ones. Thread-safe.
 template <class Member>
 class roster {
  public:
-  /// False if close() has been called: its result may lack this member.
+  /// False if close() was called before; its result may lack this member.
   bool add(std::weak_ptr<Member> one) {
     const std::lock_guard lock(mutex_);
     if (members_.size() >= sweep_at_) {
@@ -23,7 +23,7 @@ class roster {
     return !closed_;
   }
 
-  /// As present(). A member that is added later is told by add().
+  /// Returns present(). For a later member, add() returns false.
   std::vector<std::shared_ptr<Member>> close() {
     {
       const std::lock_guard lock(mutex_);
@@ -32,7 +32,8 @@ class roster {
     return present();
   }
 
-  /// Those that exist. Let go of them outside any lock: the last handle of one may be among these.
+  /// The members that exist. Release the result outside any lock: it may hold the last handle of a
+  /// member.
   std::vector<std::shared_ptr<Member>> present() const {
     std::vector<std::shared_ptr<Member>> found;
     const std::lock_guard lock(mutex_);
@@ -48,7 +49,7 @@ class roster {
   mutable std::mutex mutex_;
   std::vector<std::weak_ptr<Member>> members_;
   bool closed_ = false;
-  std::size_t sweep_at_ = least;  // so that forgetting costs each newcomer a constant
+  std::size_t sweep_at_ = least;  // grows with the members: add() costs amortized constant time
 };
 
 }  // namespace weir::detail

@@ -10,22 +10,21 @@
 
 namespace weir::detail {
 
-/// Something that has timers, sockets, strands or executors in an execution context, or holds
-/// callers' handlers outside any queue of Asio's.
+/// An object that has timers, sockets, strands or executors of an execution context, or holds
+/// handlers outside Asio's own queues.
 class shutdown_listener {
  public:
-  /// The context is being destroyed, and no other thread uses this object. It destroys all of that
-  /// now: afterwards it would touch freed memory. It drops the handlers, as every I/O object does;
-  /// without that, a handler which owns the last handle to its store would never be freed. Later
-  /// there come only calls that release something, and the destructor.
+  /// Called while the context is destroyed; no other thread uses this object then. It must destroy
+  /// all these objects now, because later they would touch freed memory, and drop the handlers:
+  /// a handler that owns the last handle of its store would otherwise never be freed. Afterwards
+  /// only releasing calls and the destructor follow.
   virtual void context_shut_down() noexcept = 0;
 
  protected:
   ~shutdown_listener() = default;
 };
 
-/// Tells the listeners of an execution context that it is being destroyed. These are the stores,
-/// which pass it on.
+/// Tells the listeners, which are the stores, that their execution context is being destroyed.
 class shutdown_service final : public boost::asio::execution_context::service {
  public:
   using key_type = shutdown_service;
@@ -43,7 +42,7 @@ class shutdown_service final : public boost::asio::execution_context::service {
 
  private:
   void shutdown() override {
-    // Each of them is kept until all have been told: dropping the handlers of one may drop the last
+    // present() keeps all of them alive in the loop: dropping the handlers of one may drop the last
     // handle of another.
     for (const auto& listener : listeners_.present()) listener->context_shut_down();
   }

@@ -11,14 +11,15 @@
 namespace weir::detail {
 namespace {
 
-/// Whoever is held back would come again at the same microsecond as all the others.
+/// Random jitter: up to a tenth of `pause`, at most 1 s. Without it, all refused callers would
+/// return in the same microsecond.
 std::chrono::microseconds spread(std::chrono::microseconds pause) {
   constexpr std::chrono::microseconds most = std::chrono::seconds{1};
   const auto width = static_cast<std::uint64_t>(std::min(pause / 10, most).count());
   return std::chrono::microseconds(static_cast<std::int64_t>(random_number() % (width + 1)));
 }
 
-/// Of what was counted, and can be settled: the receipt.
+/// Writes the receipt of a decision that took units and can be settled.
 void sign(check& c) {
   const bool counts = c.kind == check_kind::record || c.kind == check_kind::acquire;
   if (!counts || !c.answer.allowed || c.answer.source != source::store) return;
@@ -34,13 +35,13 @@ void sign(check& c) {
   for (std::size_t i = 0; i < c.further.size(); ++i) signed_one.costs[1 + i] = c.further[i].cost;
 }
 
-/// True if the caller has a reservation that is still ahead, and no queue to sleep in; see
-/// sleepers.
+/// Prepares the result of a check that its store has finished. True if the check holds a
+/// reservation that is not due yet and no acquire_queue waits for it; `sleepers` must then seat it.
 bool conclude(check& c) {
   if (c.unwanted) return false;
   apply_failure_policy(c);
   const bool settles = c.kind == check_kind::settle;
-  // What these had there was a part of the question.
+  // For these, `answer` was an input; an error must not deliver it as a result.
   if (c.ec && (settles || c.kind == check_kind::lower)) c.answer = {};
   if (c.ec) return false;
   if (settles && c.once != 0 && c.limiter->store->may_forget()) {
@@ -68,7 +69,7 @@ completion::completion(const boost::asio::any_io_executor& executor)
 
 void completion::complete(check& c) {
   if (conclude(c)) {
-    // Once seated, the check may end in another thread, and with it the last handle of the store.
+    // A seated check may end in another thread and free the store with this object: keep a copy.
     const auto room = sleepers_;
     if (room->seat(c)) return room->give_back();
   }
@@ -83,7 +84,7 @@ void completion::complete(check_list&& done) {
     if (!sleeps && !c.unwanted) continue;
     c.line.unlink();
     if (c.unwanted) {
-      c.finish(delivery::post);  // ours: what it gives back is to go out soon
+      c.finish(delivery::post);  // a detached check: its give-back starts without delay
     } else if (sleepers_->seat(c)) {
       has_sleepers = true;
     } else {

@@ -8,8 +8,9 @@
 
 namespace weir::detail {
 
-/// What happens to every result on its way from a store to its caller: the limiter's failure
-/// policy, the receipt, retry jitter in a cool-down, and sleep until a reservation comes.
+/// Finishes every check that comes from a store: applies the failure policy, writes the receipt,
+/// adds retry jitter in a cool-down, and lets a check of acquire_all sleep until its reservation
+/// is due.
 class completion final : public completion_sink {
  public:
   explicit completion(const boost::asio::any_io_executor& executor);

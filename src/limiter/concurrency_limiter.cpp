@@ -20,7 +20,7 @@ lease::lease(detail::entered&& in, const error_code& ec, const weir::decision& a
     detail::impl_of(*core_).leases->add(core_, number_, std::move(in.subject), sent);
   } else if (ec == condition::may_have_counted ||
              (ec == asio::error::operation_aborted && sent == in.sent)) {
-    // It may be let in yet, and behind it on the wire comes this.
+    // The store may still run the enter; the leave follows it and ends that lease.
     detail::impl_of(*in.core).leases->give_back(in.core, in.lease, std::move(in.subject));
   }
 }
@@ -50,7 +50,7 @@ void lease::release() noexcept {
   try {
     detail::impl_of(*core_).leases->release(core_, number_);
   } catch (const std::exception&) {
-    // No memory to tell the store: it lapses, for nobody renews it any more.
+    // Without memory for the leave, the lease lapses: it is not renewed any more.
   }
 }
 

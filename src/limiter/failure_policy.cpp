@@ -14,7 +14,7 @@
 namespace weir::detail {
 namespace {
 
-/// A refusal by a process that does not know: come back when the store may be well again.
+/// retry_after of a refusal without the store: by then it may work again.
 constexpr std::chrono::seconds unknown_pause{1};
 
 constexpr auto the_clock = [] { return read_clock({}); };
@@ -32,7 +32,7 @@ std::int64_t part_of(std::int64_t limit, std::int64_t clients) {
   return limit == unlimited ? unlimited : std::max<std::int64_t>(1, limit / clients);
 }
 
-/// count / (period * clients), in whichever way stays in range.
+/// count / (period * clients): multiplies the period, or divides the count, to stay in range.
 rate part_of(rate r, std::int64_t clients) {
   constexpr std::int64_t longest = std::int64_t{1} << 50;
   if (r.count % clients == 0) return {r.count / clients, r.period};
@@ -65,12 +65,14 @@ struct sharer {
   }
 };
 
-/// A long subject counts under its digest, so that what is remembered is bounded in bytes too.
+/// The name under which a subject is counted: a long subject gets a digest, so that memory is
+/// bounded in bytes too.
 class counted_as {
  public:
   explicit counted_as(std::string_view subject) : key_(subject) {
     if (subject.size() <= longest) return;
-    // The digest of 32 bytes and the beginning: longer than any subject that stands for itself.
+    // 32 bytes of digest and the beginning of the subject: longer than any subject counted under
+    // its own name, so the two never collide.
     auto* const digest = reinterpret_cast<unsigned char*>(text_.data());
     if (EVP_Digest(subject.data(), subject.size(), digest, nullptr, EVP_sha256(), nullptr) != 1) {
       throw std::bad_alloc();
@@ -111,8 +113,8 @@ std::vector<memory::shard::place> local_fallback::places_of(std::string_view sub
   std::vector<memory::shard::place> places;
   const counted_as as(subject);
   for (const policies::kernel& kernel : tiers_) {
-    // A byte in front tells the tiers apart; of a single one, record() and fetch() know no such
-    // byte.
+    // One byte in front tells the tiers apart. A single tier has none, because record() and fetch()
+    // use the bare subject then.
     std::string key(tiers_.size() > 1 ? 1 : 0, static_cast<char>(places.size()));
     places.push_back({&kernel, key.append(as), cost});
   }
@@ -154,7 +156,7 @@ decision local_fallback::acquire(std::string_view subject, std::int64_t cost,
 
 namespace {
 
-/// raise, closed, fallback, open.
+/// The order from strict to lenient: raise, closed, fallback, open.
 int strictness(on_failure f) {
   switch (f) {
     case on_failure::raise:
@@ -169,12 +171,12 @@ int strictness(on_failure f) {
   return 0;
 }
 
-/// Of a joint check: each limiter that has a local share is asked for it. Not one step, as in a
-/// store: who asks in between may make the last of them refuse what the others have counted; never
-/// the other way round.
+/// Answers a joint check from the fallback of each limiter that has one. Unlike in a store this is
+/// not atomic: a call in between may make a later limiter refuse what earlier ones have counted.
+/// The decision is then refused; it is never allowed without all of them having counted.
 decision from_local_shares(const check& c) {
   std::vector<decision> each;
-  std::vector<std::int16_t> places;  // of their first tiers
+  std::vector<std::int16_t> places;  // the number of each limiter's first tier
   const auto ask = [&](auto&& how) {
     std::size_t i = 0;
     const auto one = [&](const limiter_spec& limiter, std::string_view subject, std::int64_t cost) {
@@ -187,10 +189,10 @@ decision from_local_shares(const check& c) {
   };
   std::int16_t place = 0;
   const auto add = [&](const limiter_spec& limiter) {
-    each.push_back(without_store(true));  // of one that lets pass what the store cannot say
+    each.push_back(without_store(true));  // stays if the limiter has no fallback (open)
     each.back().remaining = each.back().limit = unlimited;
     places.push_back(place);
-    // A hold takes no place, and is not asked here.
+    // The cool-down tier has no number in a decision, and the fallback has none.
     place = static_cast<std::int16_t>(place + limiter.tiers.size() -
                                       (limiter.has_cool_down ? 1 : 0));
   };
@@ -206,8 +208,8 @@ decision from_local_shares(const check& c) {
     ask([&](local_fallback& local, std::string_view subject, std::int64_t cost,
             const decision& look) {
       if (!allowed) {
-        // Who refuses is told, but counts nothing even if it would pass by now: a turn before now.
-        // See policies::book_at.
+        // A limiter that refuses still records the refusal, but must count nothing even if the
+        // request would fit by now: hence a reservation before now. See policies::book_at.
         if (!look.allowed) local.acquire(subject, cost, std::chrono::microseconds{-1});
         return look;
       }

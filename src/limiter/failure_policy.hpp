@@ -10,11 +10,11 @@
 
 namespace weir::detail {
 
-/// One client's part of a policy that `clients` share: limit, capacity, burst and rate divided, but
-/// at least one unit.
+/// One process's share of a policy: limit, capacity, burst and rate divided by `clients`, at least
+/// one unit each.
 weir::policy share_of(const weir::policy& policy, std::int64_t clients);
 
-/// What a limiter falls back on: its policy, at this process's share, counted here.
+/// Counts a limiter's policy in this process, at this process's share, while the store fails.
 class local_fallback {
  public:
   local_fallback(const weir::tiers& tiers, const limiter_options& options);
@@ -31,11 +31,11 @@ class local_fallback {
   memory::shard subjects_;
 };
 
-/// What decides if the store cannot: of several limiters, the strictest.
+/// The failure policy of a check; for a joint check, the strictest of its limiters.
 on_failure failure_policy_of(const check& c);
 
-/// Turns a store failure into what the check's limiter wants of it. Call it before the check is
-/// finished.
+/// Replaces a store failure by the decision of the check's failure policy, except for `raise`. Call
+/// it before the check is finished.
 void apply_failure_policy(check& c);
 
 }  // namespace weir::detail

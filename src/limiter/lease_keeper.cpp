@@ -13,7 +13,7 @@ namespace {
 
 lease_schedule::time now() { return std::chrono::steady_clock::now(); }
 
-/// Hands them over to their own executors: none runs here.
+/// Hands the handlers over to their own executors; none runs inside this call.
 void finish_all(check_list&& done, error_code ec) {
   while (!done.empty()) {
     check& c = done.front();
@@ -25,7 +25,7 @@ void finish_all(check_list&& done, error_code ec) {
 
 }  // namespace
 
-/// A renewal or a leave: nobody's but ours.
+/// A renewal or a leave. It has no caller and frees itself.
 class lease_keeper::call final : public check {
  public:
   static void start(const core_ptr& core, check_kind kind, std::int64_t lease, short_text subject,
@@ -64,7 +64,7 @@ void lease_keeper::release(const core_ptr& core, std::int64_t lease) {
   }
   finish_all(std::move(left->watchers), asio::error::operation_aborted);
   if (left->stands == lease_schedule::standing::gone) return;
-  // It may wait in line for as long as that can be of use; then the lease has lapsed by itself.
+  // The leave may wait unsent until the lease would have lapsed by itself.
   const auto time_left = std::chrono::duration_cast<std::chrono::microseconds>(left->good_until -
                                                                                now());
   call::start(core, check_kind::leave, lease, std::move(left->subject),
@@ -78,7 +78,7 @@ void lease_keeper::give_back(const core_ptr& core, std::int64_t lease, short_tex
 bool lease_keeper::is_held(std::int64_t lease) {
   const std::lock_guard lock(mutex_);
   const lease_schedule::entry* e = book_.find(lease);
-  // By the clock too: a process that was stopped may ask before its timer has said so.
+  // The clock decides too: a stopped process may call this before its timer has run.
   return e != nullptr && e->stands == lease_schedule::standing::held && now() < e->good_until;
 }
 
@@ -110,22 +110,22 @@ void lease_keeper::unwatch(check& c) {
   c.finish(delivery::post);
 }
 
-/// Under the mutex.
+/// Requires the mutex.
 void lease_keeper::arm(const core_ptr& core) {
   if (closed_ || context_gone_) return;
   const time next = book_.wakeup();
   if (next == time::max()) {
-    // With nothing to wait for, run() may return.
+    // A timer without a purpose would keep run() from returning.
     if (armed_ != time::max()) timer_->cancel();
     armed_ = time::max();
   } else if (next < armed_) {
     if (!timer_) {
       const auto executor = core->store->get_executor();
-      // The store's context was destroyed while the answer was on its way to the caller's context.
+      // Empty if the store's context was destroyed while the answer was on its way to the caller.
       context_gone_ = !executor;
       if (context_gone_) return;
       timer_.emplace(executor);
-      // The first lease may come after the store has told its limiters that it closes.
+      // False if the store has already told its limiters that it closes.
       closed_ = !core->store->limiters().add(core);
       if (closed_) return;
     }
@@ -158,7 +158,7 @@ void lease_keeper::on_renewed(const call& c) {
   look_after(c.limiter, std::move(told));
 }
 
-/// Does what is due; those in `told` hear of a loss as well.
+/// Reports due losses, starts due renewals, and also tells the watchers in `told` of a loss.
 void lease_keeper::look_after(const core_ptr& core, check_list told) {
   struct renewal {
     std::int64_t lease;
@@ -180,12 +180,12 @@ void lease_keeper::look_after(const core_ptr& core, check_list told) {
   }
   finish_all(std::move(told), {});
   for (renewal& r : renewals) {
-    // No longer: after an answer that never came there is time to ask again.
+    // A third of the lease duration: if no answer comes, there is time for another renewal.
     call::start(core, check_kind::renew, r.lease, std::move(r.subject), length_ / 3);
   }
 }
 
-/// Under the mutex.
+/// Requires the mutex.
 check_list lease_keeper::take_watchers() {
   check_list all;
   book_.for_each([&](lease_schedule::entry& e) {
@@ -200,7 +200,7 @@ void lease_keeper::close() {
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
-    // With nothing to wait for, run() may return.
+    // A timer without a purpose would keep run() from returning.
     if (timer_) timer_->cancel();
     armed_ = time::max();
     told = take_watchers();

@@ -12,11 +12,11 @@
 
 namespace weir::detail {
 
-/// Keeps the leases of one gate alive: a lease_schedule with one timer, on the store's executor,
-/// and a mutex, because holders come from any thread. No lock is held while a store is called or a
+/// Renews the leases of one gate: a lease_schedule with one timer on the store's executor, and a
+/// mutex, because callers come from any thread. The mutex is not held while a store is called or a
 /// handler is handed over.
 ///
-/// It belongs to its limiter_spec, which is passed along: what is under way keeps it alive.
+/// The limiter owns it; each operation in progress holds `core` and so keeps it alive.
 class lease_keeper final {
  public:
   using time = lease_schedule::time;
@@ -24,7 +24,8 @@ class lease_keeper final {
 
   explicit lease_keeper(std::chrono::microseconds length) : length_(length), book_(length) {}
 
-  /// For the next lease. A child of fork() counts on from elsewhere: it has the same gate.
+  /// A number for the next lease. After fork(), parent and child share the gate but get different
+  /// numbers.
   std::int64_t new_number() noexcept {
     constexpr std::uint64_t numbers = std::uint64_t{1} << 52;
     constexpr std::uint64_t first = policies::lease_set::nobody + 1;
@@ -32,27 +33,28 @@ class lease_keeper final {
     return static_cast<std::int64_t>(first + (next + fork_salt()) % (numbers - first));
   }
 
-  /// A lease has been given; from now on it is renewed. `sent`: before the enter left this process.
+  /// Adds a lease that the store has given, and renews it from now on. `sent` is a time before the
+  /// enter left this process.
   void add(const core_ptr& core, std::int64_t lease, short_text subject, time sent);
 
-  /// Ends it: its watchers hear operation_aborted, and the store is told. No second time.
+  /// Ends the lease: its watchers get operation_aborted, and the store gets a leave. A second call
+  /// does nothing.
   void release(const core_ptr& core, std::int64_t lease);
 
-  /// Tells the store that an enter whose answer nobody has heard is not wanted, should it have been
-  /// let in.
+  /// Sends a leave for an enter whose answer is unknown, in case the store has let it in.
   void give_back(const core_ptr& core, std::int64_t lease, short_text subject);
 
   bool is_held(std::int64_t lease);
 
-  /// The check is finished without an error when its lease is lost; with operation_aborted when it
-  /// is released.
+  /// Finishes the check without an error when its lease is lost, and with operation_aborted when
+  /// the lease is released.
   void watch(check& c);
   void unwatch(check& c);
 
-  /// The store is closing: all watchers hear store_closed. Leases that are not released lapse:
-  /// nobody renews them.
+  /// Called when the store closes: all watchers get store_closed. Leases that are not released
+  /// lapse, because they are not renewed any more.
   void close();
-  /// As shutdown_listener's.
+  /// See shutdown_listener::context_shut_down().
   void context_shut_down() noexcept;
 
  private:
@@ -68,10 +70,10 @@ class lease_keeper final {
   std::atomic<std::uint64_t> next_number_{0};
 
   std::mutex mutex_;
-  // Under the mutex:
+  // The mutex guards all members below.
   lease_schedule book_;
   std::optional<boost::asio::steady_timer> timer_;
-  time armed_ = time::max();  // when the timer fires
+  time armed_ = time::max();  // the expiry of the timer; time::max(): not armed
   bool closed_ = false;
   bool context_gone_ = false;
 };

@@ -44,7 +44,7 @@ std::optional<lease_schedule::event> lease_schedule::next(time now) {
     e.stands = standing::lost;
     return event{lease, true};
   }
-  schedule(lease, e, e.good_until);  // while the renewal is under way
+  schedule(lease, e, e.good_until);  // until the renewal is answered, only the loss can be due
   return event{lease, false};
 }
 

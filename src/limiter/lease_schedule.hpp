@@ -11,13 +11,13 @@
 
 namespace weir::detail {
 
-/// The leases that one gate holds in this process: when each is to be renewed, and from when on it
-/// is lost. Without timers, locks or a clock.
+/// The leases that one gate holds in this process: when each is due for renewal, and when it is
+/// lost. It has no timer, lock or clock.
 ///
-/// A lease is good for its length from the moment before the enter, or the last renewal that was
-/// confirmed, left this process: the store counts from later on, so that it never gives a place
-/// away which the holder still believes in. It is renewed at a third of that. A renewal that fails
-/// is tried again after a tenth of the length, as long as there is time.
+/// A lease lasts its duration from before the enter, or the last confirmed renewal, left this
+/// process. The store counts from a later time, so it never gives a lease away that the holder
+/// still counts as held. The renewal is due at a third of the duration. A failed renewal is
+/// repeated after a tenth of the duration, as long as there is time.
 class lease_schedule {
  public:
   using time = std::chrono::steady_clock::time_point;
@@ -25,40 +25,41 @@ class lease_schedule {
 
   enum class standing : std::uint8_t {
     held,
-    lost,  ///< its time passed without a renewal; the store may still count it
-    gone,  ///< lost, and the store has said that it does not know it
+    lost,  ///< its duration passed without a renewal; the store may still count it
+    gone,  ///< lost, and the store answered that it does not know the lease
   };
   enum class outcome : std::uint8_t { kept, gone, unclear };
 
   struct entry {
     short_text subject;
     time good_until{};
-    time due{};  // its place in the agenda
+    time due{};  // its key in the agenda
     standing stands = standing::held;
-    check_list watchers = {};  // who wants to hear of its loss
+    check_list watchers = {};  // finished when the lease is lost or released
   };
   struct event {
     number lease;
-    bool lost;  ///< else it is to be renewed, and answered() is to be called with what came of it
+    bool lost;  ///< false: renew the lease, then call answered() with the outcome
   };
 
   explicit lease_schedule(std::chrono::microseconds length) noexcept : length_(length) {}
 
   void add(number lease, short_text subject, time sent);
   entry* find(number lease);
-  /// Empty if it is not there.
+  /// Empty if the lease is unknown.
   std::optional<entry> remove(number lease);
 
-  /// When next() has to be called; time::max() for never.
+  /// When to call next(); time::max(): never.
   time wakeup() const noexcept;
 
-  /// What is due, one at a time.
+  /// The next due event; empty when no more are due.
   std::optional<event> next(time now);
 
-  /// `sent`: before the renewal left. True if the lease is lost by this.
+  /// Notes the outcome of a renewal. `sent` is a time before it left this process. True if the
+  /// lease is lost by this outcome.
   bool answered(number lease, outcome what, time sent, time now);
 
-  /// Calls f(entry) for each.
+  /// Calls f(entry) for each lease.
   template <class F>
   void for_each(F&& f) {
     for (auto& [lease, e] : entries_) f(e);
@@ -69,7 +70,7 @@ class lease_schedule {
 
   const std::chrono::microseconds length_;
   std::map<number, entry> entries_;
-  std::set<std::pair<time, number>> agenda_;  // of those that are held
+  std::set<std::pair<time, number>> agenda_;  // the held leases by their due times
 };
 
 }  // namespace weir::detail

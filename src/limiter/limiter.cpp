@@ -36,7 +36,7 @@ limiter::answer_to_vendor limiter::heed(int status, std::span<const header_field
                        *quota.remaining < options.known_remaining;
   decision spoke_of;
   if (pause.count() > 0 || !follows) {
-    spoke_of.allowed = pause.count() <= 0;  // nothing to tell the store
+    spoke_of.allowed = pause.count() <= 0;  // true: no script call is needed
     return {detail::check_kind::cool_down, pause.count(), spoke_of};
   }
   spoke_of.limit = quota.limit.value_or(0);
@@ -55,7 +55,7 @@ error validate(const limiter_spec& limiter, std::string_view subject, std::int64
   return error{};
 }
 
-/// Of a joint check: every key in one slot, none twice, no limiter that counts what is refused.
+/// Validates a joint check: all keys in one slot, no key twice, no limiter with count_refused.
 error validate_together(const check& c) {
   bool fits = !c.limiter->counts_refused;
   std::size_t tiers = c.limiter->tiers.size();
@@ -67,7 +67,8 @@ error validate_together(const check& c) {
   std::vector<std::string> keys;
   for_each_tier(c, [&](const limiter_spec& limiter, std::string_view subject, std::int64_t,
                        std::size_t tier) {
-    // Holds are only looked at: limiters of one resource and subject share one.
+    // A check only reads cool-downs, and limiters of one resource and subject share one: a repeated
+    // key is no mistake.
     if (std::holds_alternative<policies::cool_down>(limiter.tiers[tier])) return;
     limiter.append_key(keys.emplace_back(), subject, tier);
     fits = fits && hash_tag(keys.back()) == hash_tag(keys.front());
@@ -86,20 +87,20 @@ bool lowers_nothing(const check& c) {
   return true;
 }
 
-/// Whether that holds for every limiter which the check asks.
+/// True if `holds` is true for every limiter of the check.
 template <class F>
 bool all_limiters(const check& c, F&& holds) {
   return holds(*c.limiter) && std::all_of(c.further.begin(), c.further.end(),
                                           [&](const term& t) { return holds(*t.limiter); });
 }
 
-/// Where an acquire waits: of several limiters, in the store's waiting room instead.
+/// The queue of an acquire of one limiter; null for other checks. acquire_all waits in `sleepers`.
 acquire_queue* queue_of(const check& c) {
   const bool is_in_line = c.kind == check_kind::acquire && c.further.empty();
   return is_in_line ? impl_of(*c.limiter).queue.get() : nullptr;
 }
 
-/// Of a settlement; `answer` is the decision.
+/// Validates a settlement. `c.answer` is the decision to settle.
 error validate_settlement(const check& c) {
   const auto validate_term = [](const limiter_spec& l, std::string_view subject,
                                 std::int64_t actual) {
@@ -111,7 +112,7 @@ error validate_settlement(const check& c) {
     if (const error e = validate_term(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
   }
   if (c.further.size() >= receipt::most_limiters) return error::cannot_settle;
-  if (const receipt& r = c.answer.receipt; r.id != 0) {  // else it took nothing
+  if (const receipt& r = c.answer.receipt; r.id != 0) {  // 0: the decision took no units
     const auto can_settle = [](const limiter_spec& l) { return l.can_settle; };
     const auto is_cost = [](std::int64_t cost) { return cost >= 0 && cost <= max_units; };
     const bool can = all_limiters(c, can_settle) && r.origin == origin_of(c) &&
@@ -137,11 +138,12 @@ error validate(const check& c) {
   return c.further.empty() ? error{} : validate_together(c);
 }
 
-/// From what the call really cost to what is given back, for each limiter.
+/// Turns each actual cost into an amount: positive is given back, negative is charged.
 void prepare_settlement(check& c) {
   const receipt r = c.answer.receipt;
   c.once = r.id;
-  // It took nothing, or all has been done: no marker that the store may have lost is asked.
+  // A decision that this process has settled is not settled again, even if the store lost the
+  // marker.
   if (c.once != 0 && settled_ids::of_process().contains(c.once)) c.once = 0;
   const auto amount = [&](std::size_t i, std::int64_t actual) {
     return c.once == 0 ? 0 : r.costs[i] - actual;
@@ -166,7 +168,7 @@ void start_check(check& c) {
                    ? std::clamp(c.max_wait, std::chrono::microseconds{0}, longest_max_wait)
                    : std::chrono::microseconds{0};
   if (c.kind == check_kind::lower && lowers_nothing(c)) c.answer.allowed = true;
-  // A response that asks for no pause, or nothing to lower.
+  // True for a vendor's response that imposes no cool-down and lowers nothing.
   const bool is_answered = c.kind != check_kind::settle && c.answer.allowed;
   if (c.kind == check_kind::settle) {
     if (c.ec) {
@@ -175,7 +177,7 @@ void start_check(check& c) {
       prepare_settlement(c);
     }
   }
-  if (c.ec || is_answered) {  // nothing to ask the store
+  if (c.ec || is_answered) {  // no script call is needed
     c.stage = check_stage::done;
     c.finish(delivery::post);
     return;

@@ -19,12 +19,12 @@ void check_feedback_options(const limiter_options& options, bool counts_refused)
       options.max_cool_down.count() > policies::cool_down::longest_pause) {
     refuse("cool_downs: max_cool_down must be between 1 ms and 31 days");
   }
-  // A pause of zero holds nobody back: a vendor's 429 that names no time would go unheard.
+  // With zero, a vendor's 429 without a time would impose no cool-down.
   if (options.default_cool_down.count() <= 0)
     refuse("cool_downs: default_cool_down must be above zero");
 }
 
-/// Where the callers of acquire() wait.
+/// Makes the queue of acquire(), after checking the options that concern it.
 std::unique_ptr<acquire_queue> make_queue(const limiter_options& options) {
   const auto require = [](bool holds, const char* text) {
     if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
@@ -35,7 +35,7 @@ std::unique_ptr<acquire_queue> make_queue(const limiter_options& options) {
       queue_rules{options.max_waiting, options.overflow, options.priority_aging});
 }
 
-/// A number of the gate's own, so that no two processes give leases of one name.
+/// The random start of a gate's lease numbers, so that no two processes use one lease name.
 std::int64_t random_base() { return static_cast<std::int64_t>(random_number() >> 2); }
 
 policies::lease_set compile(const concurrency_options& options) {

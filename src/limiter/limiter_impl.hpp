@@ -13,8 +13,8 @@ struct concurrency_options;
 
 namespace weir::detail {
 
-/// What all copies of a limiter share: what its store knows of it, and what it does in this
-/// process. Immutable; its parts lock for themselves.
+/// Shared by all copies of a limiter: the part that the store knows (limiter_spec), and the
+/// limiter's queue, leases and fallback in this process. Immutable; its parts have their own locks.
 struct limiter_impl final : limiter_spec {
   limiter_impl(std::shared_ptr<store_backend> backend, std::string_view name,
                const weir::tiers& rules, const limiter_options& options = {});
@@ -31,11 +31,11 @@ struct limiter_impl final : limiter_spec {
   feedback_options response_parsing{};
   vendor_count sync_remaining_with = vendor_count::none;
   std::unique_ptr<local_fallback> fallback;  // on_failure::fallback
-  std::unique_ptr<lease_keeper> leases;      // of a gate: what this process holds
-  std::unique_ptr<acquire_queue> queue;      // for acquire(); a gate has none
+  std::unique_ptr<lease_keeper> leases;      // set for a gate only
+  std::unique_ptr<acquire_queue> queue;      // for acquire(); null for a gate
 };
 
-/// Every limiter that a user can have is one.
+/// The cast is safe: every limiter_spec of a user's limiter is a limiter_impl.
 inline const limiter_impl& impl_of(const limiter_spec& limiter) noexcept {
   return static_cast<const limiter_impl&>(limiter);
 }

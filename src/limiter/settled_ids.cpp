@@ -9,7 +9,7 @@
 namespace weir::detail {
 
 settled_ids& settled_ids::of_process() {
-  // Never destroyed: checks end as late as their contexts do.
+  // Never destroyed: checks may end during the destruction of static objects.
   static std::atomic<settled_ids*> of_this{nullptr};
   settled_ids* known = of_this.load(std::memory_order_acquire);
   while (known == nullptr || known->salt_ != fork_salt()) {
@@ -30,7 +30,7 @@ bool settled_ids::contains(std::uint64_t id, policies::instant now) {
 
 void settled_ids::add(std::uint64_t id, policies::instant now) {
   const std::lock_guard lock(mutex_);
-  // Two looks for each that comes: the old go as fast as new ones come.
+  // Looks at two entries per added id, so that expired ones leave as fast as new ones come.
   ids_.tidy(now, 2, 8);
   if (memory::settled_mark* found = find(id)) {
     found->until = now + minute;

@@ -8,21 +8,21 @@
 
 namespace weir::detail {
 
-/// The ids of the decisions that this process has settled within the last minute, 262,144 at the
-/// most (10 MB). A server remembers them too, but may evict that; so a decision is not settled
-/// twice here at least. Beyond the bound new ids are not remembered. Any thread may call.
+/// The ids of the decisions that this process has settled within the last minute, at most 262,144
+/// (10 MB); when full, new ids are not kept. A server may evict its markers; with these ids, one
+/// process still settles a decision only once. Thread-safe.
 class settled_ids {
  public:
   static constexpr std::size_t most = 262'144;
   static constexpr policies::span minute = 60'000'000;
 
-  /// A child of fork() begins with none: a thread that it does not have may have held the lock.
+  /// A child of fork() gets a new, empty object: a thread of the parent may have held the lock.
   static settled_ids& of_process();
 
   bool contains(std::uint64_t id) { return contains(id, read_steady_clock()); }
   void add(std::uint64_t id) { add(id, read_steady_clock()); }
 
-  // The same at a given time, in microseconds.
+  // As above, at a given time in microseconds.
   bool contains(std::uint64_t id, policies::instant now);
   void add(std::uint64_t id, policies::instant now);
 
@@ -32,7 +32,7 @@ class settled_ids {
 
   std::mutex mutex_;
   memory::dense_table<memory::settled_mark> ids_{most};
-  std::uint64_t salt_ = 0;  // fork_salt() of the process whose it is
+  std::uint64_t salt_ = 0;  // fork_salt() of the process that made it
 };
 
 }  // namespace weir::detail
