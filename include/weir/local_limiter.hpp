@@ -9,35 +9,35 @@
 
 namespace weir {
 
-/// One policy (or tiers of several) for one process, without a store, subjects or coroutines:
+/// Applies one policy (or several tiers) in one process, without a store, subjects or coroutines:
 ///
 ///     weir::local_limiter limiter{
 ///         weir::token_bucket{.capacity = 20, .refill = weir::per_second(100)}};
 ///     if (limiter.allowed()) send();
 ///
-/// Thread safety: every function may be called from any thread; one short lock per call.
+/// **Errors.** The constructor throws boost::system::system_error with `invalid_policy`. allowed(),
+/// record() and fetch() throw it with `invalid_cost` or `cost_exceeds_limit`.
 ///
-/// Errors: the constructor throws boost::system::system_error with error::invalid_policy; the
-/// checks throw it with error::invalid_cost or error::cost_exceeds_limit.
+/// **Thread safety.** Any thread may call any function; each call takes one short lock.
 template <class Policy>
 class local_limiter {
  public:
-  /// `clock`: the system's unless given. May step backward.
+  /// `clock`: the system's clock if not given. It may step backward.
   explicit local_limiter(const Policy& policy, std::function<time_point()> clock = {});
   ~local_limiter();
   local_limiter(local_limiter&&) noexcept;
   local_limiter& operator=(local_limiter&&) noexcept;
 
-  /// Counts `cost` units if they fit, and tells whether they did.
+  /// Counts `cost` units if they fit, and returns whether they did. `cost`: 1 to max_units.
   bool allowed(std::int64_t cost = 1) { return record(cost).allowed; }
 
-  /// The same, with the whole decision.
+  /// As allowed(), but returns the whole decision.
   decision record(std::int64_t cost = 1);
 
-  /// What record would answer, changing nothing; see limiter::fetch.
+  /// Returns what record() would return now, and counts nothing.
   decision fetch(std::int64_t cost = 1) const;
 
-  /// As if nothing had been counted yet.
+  /// Forgets everything that was counted.
   void reset();
 
  private:

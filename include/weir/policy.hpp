@@ -11,8 +11,8 @@
 
 namespace weir {
 
-/// The largest limit, capacity, burst, count or cost: 2^52 - 1. Sums of two such numbers stay exact
-/// in a Lua number.
+/// The largest limit, capacity, burst, count or cost: 2^52 - 1. The sum of two such numbers stays
+/// exact in a Lua number.
 inline constexpr std::int64_t max_units = (std::int64_t{1} << 52) - 1;
 
 /// Where the windows of a fixed_window begin.
@@ -21,31 +21,31 @@ enum class anchor : std::uint8_t {
   epoch,          ///< at multiples of the window since 1970-01-01T00:00Z, shifted by `offset`
 };
 
-/// Counts per window: allowed if count + cost <= limit. Cheap and easily explained; lets up to
-/// twice the limit pass around the border of two windows.
+/// Counts units per window: allowed if count + cost <= limit. Cheap and easily explained. Around
+/// the border of two windows, up to twice the limit can pass.
 struct fixed_window {
   std::int64_t limit = 0;               ///< 1 to max_units, or unlimited
   std::chrono::microseconds window{0};  ///< above 0, at most 2^50 us (35 years)
   weir::anchor anchor = weir::anchor::first_request;
   std::chrono::microseconds offset{0};  ///< anchor::epoch only: 0 <= offset < window
-  bool count_refused = false;           ///< a refused request counts too: who hammers stays out
+  bool count_refused = false;           ///< refused requests take units, too
 };
 
-/// Keeps every admitted request; one made at t counts while now - t < window. Exact in every window
-/// of the store's clock (calls that go out late: docs/policies.md), at the price of memory that
-/// grows with the limit, unless `resolution` bounds it: requests are then kept in buckets of that
-/// width and count from their bucket's end, so it never admits more than the exact log.
+/// Keeps every allowed request; one made at t counts while now - t < window. Exact in every window
+/// of the store's clock (for calls that go out late, see docs/policies.md). Its memory grows with
+/// the limit, unless `resolution` bounds it: requests are then kept in steps of that width and
+/// count from the end of their step, so it never allows more than the exact log.
 struct sliding_log {
-  /// 1 to max_units, or unlimited (give a resolution then: the log grows with the traffic).
+  /// 1 to max_units, or unlimited (then set a resolution, because the log grows with the traffic).
   std::int64_t limit = 0;
   std::chrono::microseconds window{0};      ///< above 0, at most 2^50 us
   std::chrono::microseconds resolution{0};  ///< 0 for exact; else at most the window
   bool count_refused = false;               ///< the limit is then at most 2^50
 };
 
-/// Two epoch-aligned counters, the previous one weighted by the part of it that the sliding window
-/// still covers. Constant memory; assumes that the previous window's requests were spread evenly.
-/// At worst a stretch of one window holds 2 * limit - 1.
+/// Keeps two counters aligned to the epoch, and weights the previous one by the part of its window
+/// that the sliding window still covers. Constant memory. It assumes that the requests of the
+/// previous window were spread evenly; at worst, a stretch of one window holds 2 * limit - 1.
 struct sliding_window {
   /// 1 to a bound that falls as the window grows (3.4 * 10^9 for a day, 3.5 * 10^6 for 30 days), or
   /// unlimited.
@@ -54,8 +54,8 @@ struct sliding_window {
   bool count_refused = false;
 };
 
-/// Starts full, refills continuously, takes the cost if it is there: bursts up to `capacity`,
-/// `refill` in the long run.
+/// Starts full, refills continuously, and takes the cost if that many units are there: bursts up to
+/// `capacity`, and `refill` in the long run.
 struct token_bucket {
   std::int64_t capacity = 0;  ///< 1 to max_units
   rate refill;
@@ -68,25 +68,25 @@ struct gcra {
   std::int64_t burst = 1;  ///< 1 to max_units
 };
 
-/// A queue that drains at `leak`: admitted if level + cost <= capacity, and `decision.delay` is how
-/// long the request has to wait so that requests leave evenly spaced. Ignore the delay, and it is
-/// the meter form.
+/// A bucket that drains at `leak`: allowed if level + cost <= capacity. `decision.delay` is how
+/// long the request has to wait so that requests leave evenly spaced. A caller that ignores the
+/// delay has the meter form.
 struct leaky_bucket {
   std::int64_t capacity = 0;  ///< 1 to max_units
   rate leak;
 };
 
-/// Any policy. Constructing a limiter from one that cannot be represented exactly throws
-/// boost::system::system_error with error::invalid_policy and the bound in its text.
+/// Any policy. The constructor of a limiter throws boost::system::system_error with
+/// error::invalid_policy if the policy cannot be represented exactly; the text names the bound.
 using policy = std::variant<fixed_window, sliding_log, sliding_window, token_bucket, gcra,
                             leaky_bucket>;
 
-/// Several policies on one subject, which all must allow; what one of them refuses, none counts:
+/// Several policies for one subject. All must allow a request; if one refuses it, none counts it:
 ///
 ///     weir::tiers{weir::gcra{.rate = weir::per_second(10), .burst = 10},
 ///                 weir::fixed_window{.limit = 5000, .window = 24h}}
 ///
-/// None of them may have count_refused. Each keeps its state under its place: append further ones
+/// No tier may have count_refused. Each tier keeps its state under its position: append new tiers
 /// at the end.
 class tiers {
  public:

@@ -12,29 +12,28 @@
 
 namespace weir {
 
-/// So many units per period: 100 per second, 5000 per day, 10 per 5 s. The two numbers are kept as
-/// given and exact; no policy ever rounds a rate to whole microseconds per unit.
+/// Units per period: 100 per second, 5000 per day, 10 per 5 s. Both numbers are kept as given; no
+/// policy rounds a rate to whole microseconds per unit.
 ///
-/// Any pair of numbers may be held; a policy refuses one that is not positive when it is
-/// constructed.
+/// A rate may hold any two numbers. A limiter whose policy has one that is not positive throws.
 struct rate {
   std::int64_t count = 0;
   std::chrono::microseconds period{0};
 
-  /// Reads "100/s", "5000/day", "10 per 5s", "1 per 10ms", "60/min", "3 / 2 h". Units: us, ms, s
-  /// (sec, second), m (min, minute), h (hour), d (day), the longer ones also in the plural, all in
-  /// lower case. Spaces are free around the parts. Both numbers are whole and above 0: "3 per 2s",
-  /// not "1.5/s". Throws boost::system::system_error with error::invalid_rate; the text says where
-  /// it stopped and what it expected.
+  /// Reads "100/s", "5000/day", "10 per 5s", "1 per 10ms", "60/min", "3 / 2 h". The units are us,
+  /// ms, s (sec, second), m (min, minute), h (hour), d (day), the longer ones also in the plural,
+  /// all in lower case. Spaces around the parts are allowed. Both numbers are whole and above 0: "3
+  /// per 2s", not "1.5/s". Throws boost::system::system_error with error::invalid_rate; the text
+  /// says where the parser stopped and what it expected.
   static rate parse(std::string_view text);
 
-  /// The same without exceptions.
+  /// As parse(), without exceptions.
   static boost::system::result<rate> try_parse(std::string_view text) noexcept;
 
   friend constexpr bool operator==(const rate&, const rate&) = default;
 };
 
-/// "100/s", "10 per 5s": text that parse() reads back to an equal rate.
+/// Writes "100/s" or "10 per 5s"; parse() reads the text back to an equal rate.
 std::string to_string(const rate& r);
 
 constexpr rate per_second(std::int64_t count) noexcept { return {count, std::chrono::seconds{1}}; }

@@ -5,11 +5,12 @@
 
 namespace weir {
 
-/// A store on one Redis (6.2 or later) or Valkey (7.2 or later) server, over one multiplexed
+/// Makes a store on one Redis (6.2 or later) or Valkey (7.2 or later) server, over one multiplexed
 /// connection.
 ///
-/// Returns at once, as open_store() does. TLS files are read here, and not again later. Throws
-/// boost::system::system_error with error::invalid_options or error::invalid_tls_file.
+/// Returns at once, as open_store() does. It reads the TLS files now, and never again.
+///
+/// **Errors.** Throws boost::system::system_error with `invalid_options` or `invalid_tls_file`.
 store make_redis_store(const boost::asio::any_io_executor& executor, redis_options options = {});
 
 }  // namespace weir
