@@ -136,7 +136,7 @@ class [[nodiscard]] lease {
   const std::shared_ptr<const detail::limiter_spec>& holder() const;  // throws if there is none
   boost::asio::any_io_executor executor() const noexcept;
 
-  std::shared_ptr<const detail::limiter_spec> core_;  // null: never had a place, or moved from
+  std::shared_ptr<const detail::limiter_spec> core_;  // null: never had a lease, or moved from
   std::int64_t number_ = 0;
   weir::decision decision_;
   std::shared_ptr<void> guard_;  // the signal may be emitted as long as this lives

@@ -13,58 +13,59 @@
 
 namespace weir::detail {
 
-// Resource, policy and store of one limiter; defined in src/check/limiter_spec.hpp
+// The resource, policy and store of one limiter; defined in src/check/limiter_spec.hpp.
 struct limiter_spec;
-struct waiter;  // who waits in a line; defined in src/waiting/waiter.hpp
+struct waiter;  // a caller in a queue; defined in src/waiting/waiter.hpp
 
-/// Longer subjects are refused, and not even copied whole.
+/// The longest subject. A check with a longer one fails, and does not even copy all of it.
 inline constexpr std::size_t max_subject_size = 65'536;
 
-/// What a check keeps of a caller's text. One byte more than may be: that it is too long, the
-/// call's result says.
+/// Copies the caller's subject. It keeps one byte more than max_subject_size, so that start_check()
+/// sees that the subject is too long.
 inline short_text copy_of_subject(std::string_view subject) {
   return short_text(subject.substr(0, max_subject_size + 1));
 }
 
 enum class check_kind : std::uint8_t {
-  record,  // of a gate: enter
+  record,  // at a gate: enter
   fetch,
   reset,
   cool_down,
   acquire,
   give_back,
-  settle,  // a decision, which is in `answer` until there is one
-  lower,   // what is left, to `cost`, as a vendor says; `answer.limit` is what it calls its limit
-  renew,   // a lease
-  leave,
-  watch,  // a lease, until it is lost; no store sees it
+  settle,  // until the answer comes, `answer` holds the decision to be settled
+  // lowers what is left to `cost`, as a vendor says; `answer.limit` is the limit that it names
+  lower,
+  renew,  // prolongs a lease
+  leave,  // gives a lease back
+  watch,  // completes when a lease is lost; no store sees it
 };
 
-/// How far a check has come. It only moves forward, except that what was never sent may go back to
+/// The progress of a check. It only moves forward, except that an unsent check may go back to
 /// waiting.
 enum class check_stage : std::uint8_t {
-  idle,     ///< not with a store yet
-  waiting,  ///< in line; nothing sent
-  staged,   ///< encoded, in the write now under way
+  idle,     ///< no store has it yet
+  waiting,  ///< in the store's line; nothing sent
+  staged,   ///< encoded, in the write that is under way
   written,  ///< sent; its reply is due
   done,     ///< answered, failed or cancelled; about to be delivered
 };
 
 /// How the caller gets the result.
 enum class delivery : std::uint8_t {
-  dispatch,  ///< at once, if already on the caller's executor
+  dispatch,  ///< at once, if this is the caller's executor
   post,      ///< never inside the calling function
   discard,   ///< not at all: the execution context is shutting down
 };
 
-/// A further limiter that a joint check asks, beside its own.
+/// A further limiter of a joint check, beside the check's own.
 struct term {
   std::shared_ptr<const limiter_spec> limiter;
   short_text subject;
   std::int64_t cost = 1;  // as check::cost
 };
 
-/// What a caller asks.
+/// The arguments of one call.
 struct request {
   check_kind kind = check_kind::record;
   short_text subject;
@@ -72,13 +73,13 @@ struct request {
   std::chrono::microseconds timeout{0};
   std::vector<term> further = {};
   std::chrono::microseconds max_wait{0};
-  std::int32_t priority = 0;  // acquire
+  std::int32_t priority = 0;  // acquire only
 };
 
-/// One caller waiting for one answer: the intrusive, type-erased part of an asynchronous operation.
-/// Stores link it into their lines and fill in the result; they never see the handler.
+/// The intrusive, type-erased part of an asynchronous operation: one caller that waits for one
+/// answer. Stores link it into their lists and fill in the answer; they never see the handler.
 ///
-/// A store owns the check from start_check() until it calls finish(), and may do so exactly once.
+/// A store owns the check from start_check() until it calls finish(), which it does exactly once.
 class check {
  public:
   using hook = boost::intrusive::list_member_hook<
@@ -88,47 +89,48 @@ class check {
   check(const check&) = delete;
   check& operator=(const check&) = delete;
 
-  /// Hands the result to the caller and ends this object's life.
+  /// Hands the result to the caller and destroys this object.
   virtual void finish(delivery how) = 0;
 
-  // The question; fixed once started.
+  // The arguments of the call.
   std::shared_ptr<const limiter_spec> limiter;
-  // Of a cool-down: the pause in microseconds; at a gate: the lease's number. Of a settlement: what
-  // the call really cost, and once it has started, what is given back; below zero it is charged.
+  // Units. For a cool-down: its length in microseconds. At a gate: the lease's number. For a
+  // settlement: the actual cost and, once started, the units to give back; below zero they are
+  // charged.
   std::int64_t cost = 1;
   std::chrono::microseconds timeout{0};  // 0: the store's default
   check_kind kind = check_kind::record;
-  bool was_clamped = false;               // a cool-down: longer was asked for
-  std::chrono::microseconds max_wait{0};  // acquire: from the decision until the turn, at the most
-  std::int32_t priority = 0;              // acquire: larger goes first
-  // A settlement or give_back: its id, under which it is done once. 0: none; a settlement only
-  // looks.
+  bool was_clamped = false;               // a cool-down was asked for beyond max_cool_down
+  std::chrono::microseconds max_wait{0};  // acquire: the longest time until the reservation
+  std::int32_t priority = 0;              // acquire: the larger goes first
+  // A settlement or give_back: the id under which the store does it once. 0: none; a settlement
+  // then only reads.
   std::uint64_t once = 0;
 
   // The store's bookkeeping.
   check_stage stage = check_stage::idle;
-  bool unwanted = false;       // nobody waits any more; what it booked is given back
-  bool seated = false;         // in a waiting room, and under its mutex, as the next
-  bool left_early = false;     // cancelled on its way there
-  bool from_line = false;      // a line's own, which sleeps for it
-  waiter* place = nullptr;     // in a line, and under its mutex
-  std::uint8_t resends = 0;    // times it was sent again because the script was missing
-  std::uint32_t position = 0;  // its place among the checks that travel together
+  bool unwanted = false;       // the caller is gone; its reservation is given back
+  bool seated = false;         // it sleeps in `sleepers`; guarded by their mutex, as is the next
+  bool left_early = false;     // cancelled before it was seated
+  bool from_line = false;      // made by a queue, which waits itself
+  waiter* place = nullptr;     // in a queue; guarded by its mutex
+  std::uint8_t resends = 0;    // how often it was sent again because the script was missing
+  std::uint32_t position = 0;  // its index among the checks of one script call
   steady_time deadline{};
-  steady_time sent{};  // when it was last encoded; zero: never, or the store has no wire
-  hook line;           // in the waiting line, or among the checks of one key that travel together
+  steady_time sent{};  // when it was last encoded; zero: never, or a memory store
+  hook line;           // in the line, or among the checks of one key in a script call
   hook wheel;          // in the deadline wheel
 
   // The answer.
   error_code ec;
   decision answer;
-  std::chrono::microseconds pause{0};  // acquire: what was left of a cool-down at answer.decided_at
-  // acquire: of a turn that was booked ahead, the states that the booking found, as a script
-  // replies with them.
+  std::chrono::microseconds pause{0};  // acquire: the rest of a cool-down at answer.decided_at
+  // acquire: for a reservation that lies ahead, the states that the store found before it, in the
+  // form of a script's reply.
   std::vector<std::int64_t> found;
 
   short_text subject;
-  std::vector<term> further;  // of a joint check: all pass, or none counts
+  std::vector<term> further;  // a joint check: all limiters count it, or none does
 
  protected:
   check(std::shared_ptr<const limiter_spec> owner, request&& asked) noexcept
@@ -143,12 +145,13 @@ class check {
   ~check() = default;
 };
 
-/// Validates and hands the check to its limiter's store. Never finishes it inside the call.
+/// Validates the check and hands it to its limiter's queue (acquire) or store. The handler never
+/// runs inside this call.
 void start_check(check& c);
 
 enum class cancel_scope : std::uint8_t {
-  any,         ///< drop the waiter, whatever happened to the check
-  only_unsent  ///< only if that leaves no trace (asio's `total` cancellation)
+  any,         ///< end the call, whether the check was sent or not
+  only_unsent  ///< end it only while the check is unsent (Asio's `total`)
 };
 
 /// Finishes the check with operation_aborted, unless it is done already or the scope forbids it.

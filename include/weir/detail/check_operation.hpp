@@ -19,9 +19,9 @@ namespace weir::detail {
 
 namespace asio = boost::asio;
 
-/// A check together with the caller's completion handler: one allocation, by the handler's own
-/// allocator, freed before the handler runs. `Answers` tells the two signatures apart:
-/// void(error_code, decision) and void(error_code).
+/// A check with the caller's completion handler, in one allocation by the handler's own allocator,
+/// freed before the handler runs. `Answers` chooses the signature: void(error_code, decision) or
+/// void(error_code).
 template <bool Answers, class Handler>
 class check_operation final : public check {
   using handler_executor = asio::associated_executor_t<Handler, asio::any_io_executor>;
@@ -78,8 +78,8 @@ class check_operation final : public check {
     }
   };
 
-  /// Owns the operation on its way to the handler's executor. Only there may it be freed: the
-  /// cancellation slot, which points at it, is emitted from there too.
+  /// Owns the operation on its way to the handler's executor. It must be freed only there, because
+  /// the cancellation slot points at it and is emitted there.
   struct owner {
     explicit owner(check_operation* o) noexcept : op(o) {}
     owner(owner&& other) noexcept : op(std::exchange(other.op, nullptr)) {}
@@ -106,7 +106,7 @@ class check_operation final : public check {
 
   static void complete(check_operation* op) {
     asio::get_associated_cancellation_slot(op->handler_).clear();
-    // One of our own may want to know more; see enter_operation.hpp.
+    // The library's own handlers take more from the check; see enter_operation.hpp.
     if constexpr (requires(check& c) { op->handler_.hear(c); }) op->handler_.hear(*op);
     Handler handler(std::move(op->handler_));
     const error_code result = op->ec;
@@ -129,7 +129,7 @@ class check_operation final : public check {
   Handler handler_;
 };
 
-/// What async_initiate calls: makes the operation and starts it.
+/// The initiation for async_initiate: makes the operation and starts it.
 template <bool Answers>
 struct check_initiation {
   std::shared_ptr<const limiter_spec> core;
@@ -147,7 +147,7 @@ struct check_initiation {
     check_initiation copy(*this);
     std::move(copy)(std::forward<Handler>(handler), std::move(asked));
   }
-  /// Of a decision that is to be settled.
+  /// For a settlement: `about` is the decision to be settled.
   template <class Handler>
   void operator()(Handler&& handler, request asked, const decision& about) && {
     start(std::forward<Handler>(handler), std::move(asked), &about);
@@ -161,7 +161,7 @@ struct check_initiation {
  private:
   template <class Handler>
   void start(Handler&& handler, request&& asked, const decision* about) {
-    // A copy if the caller's handler is an lvalue.
+    // Copies the caller's handler if it is an lvalue.
     check_operation<Answers, std::decay_t<Handler>>::start(
         std::decay_t<Handler>(std::forward<Handler>(handler)), executor, std::move(core),
         std::move(asked), about);

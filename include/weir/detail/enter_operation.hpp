@@ -9,19 +9,19 @@
 
 namespace weir::detail {
 
-/// What is known of an enter when its answer has come.
+/// What an enter knows when its answer has come; the lease is made from it.
 struct entered {
   std::shared_ptr<const limiter_spec> core;
   std::int64_t lease = 0;
   short_text subject = {};
   std::chrono::steady_clock::time_point started{};
-  std::chrono::steady_clock::time_point sent{};  // zero: never, or the store has no wire
+  std::chrono::steady_clock::time_point sent{};  // zero: never, or a memory store
 };
 
 std::int64_t new_lease_number(const limiter_spec& core) noexcept;
 
-/// Makes the caller's handler, of an error code and a Lease, one of a check. What else it has to do
-/// with is its own.
+/// Adapts the caller's handler, which takes an error code and a Lease, to the handler of a check.
+/// Executor, allocator and cancellation slot are those of the caller's handler.
 template <class Lease, class Handler>
 struct enter_handler {
   entered in;

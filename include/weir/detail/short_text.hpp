@@ -7,8 +7,8 @@
 
 namespace weir::detail {
 
-/// An owned copy of a subject. Subjects are short, and every check carries one: up to 47 bytes stay
-/// inside the object, so that a check allocates nothing of its own.
+/// An owned copy of a subject. Every check carries one, and subjects are short: up to 47 bytes stay
+/// inside the object, so that a check needs no further allocation.
 class short_text {
  public:
   static constexpr std::size_t inline_capacity = 47;
