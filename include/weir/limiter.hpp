@@ -82,8 +82,8 @@ static_assert(std::is_trivially_destructible_v<claim>);
 /// **Thread safety.** Any thread may call any function, also on the same limiter at the same time.
 ///
 /// **Object lifetime.** A pending call keeps what it needs alive: the limiter and the subject's
-/// text may be destroyed at once. After the store's execution context is destroyed, only the
-/// destructor may be called.
+/// text may be destroyed at once. After the store's execution context is destroyed, a limiter may
+/// only be moved or destroyed.
 class limiter {
  public:
   /// `resource`: the name of what is protected; 1 to 1024 bytes of any value. Limiters with the

@@ -184,7 +184,8 @@ auto record_all(std::span<const claim> claims, joint_options options = {},
 }
 
 /// Makes a reservation in all limiters, at one time that fits all of them, and completes when that
-/// time has come.
+/// time has come. With a single claim this is limiter::acquire() with a priority of 0; the rest is
+/// about several.
 ///
 /// If that time lies beyond joint_options::max_wait, the call is refused at once and nothing is
 /// reserved. The waiters have no priorities. While the store is away, the call to the store is not
