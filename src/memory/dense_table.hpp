@@ -12,22 +12,22 @@
 
 namespace weir::memory {
 
-/// Entries that lie side by side without holes, found by their hash, and dropped when they are
-/// over. Memory is that of what is in it: an entry that goes is replaced by the last one.
+/// A hash table whose entries lie side by side without holes. The last entry replaces an erased
+/// one, so memory follows the number of entries.
 ///
-/// A hand goes round over the entries, a few with each call of tidy(): so what is over goes at a
-/// constant cost per call, and without a pause.
+/// A hand goes round over the entries, a few with each tidy(), and erases those that are over, at a
+/// bounded cost per call.
 ///
-/// `Entry` has hash() and is_over(now). An entry stays where it is until something is erased.
+/// `Entry` has hash() and is_over(now). Pointers to entries are valid until an erasure.
 template <class Entry>
 class dense_table {
  public:
-  /// For about so many at the most.
+  /// `most`: about the largest number of entries.
   explicit dense_table(std::size_t most) : index_(most) {}
 
   std::size_t size() const noexcept { return size_; }
 
-  /// The entry of that hash for which `is_it` holds, or null.
+  /// The entry with this hash for which `is_it` is true, or null.
   template <class F>
   Entry* find(std::uint32_t hash, F&& is_it) noexcept {
     const std::uint32_t place = index_.find(
@@ -44,7 +44,7 @@ class dense_table {
     return entry(place) = std::move(fresh);
   }
 
-  /// The one of that hash for which `is_it` holds.
+  /// Erases the entry with this hash for which `is_it` is true.
   template <class F>
   void erase(std::uint32_t hash, F&& is_it) {
     const std::uint32_t place = index_.find(
@@ -52,8 +52,8 @@ class dense_table {
     if (place != hash_index::none) erase(place);
   }
 
-  /// Looks at `looks` entries that are not over, and drops those that it meets before, but `drops`
-  /// at the most. True if it had to stop for that: there may be many more of them.
+  /// Moves the hand until it has seen `looks` entries that are not over, and erases those that are,
+  /// at most `drops`. True if it stopped at that bound: more may be over.
   bool tidy(policies::instant now, std::size_t looks, std::size_t drops) {
     for (looks = std::min(looks, size_); looks > 0 && size_ > 0;) {
       if (hand_ >= size_) hand_ = 0;
@@ -63,7 +63,7 @@ class dense_table {
         continue;
       }
       if (drops-- == 0) return true;
-      erase(hand_);  // the last one is there now
+      erase(hand_);  // the last entry is at hand_ now
     }
     return false;
   }
@@ -83,7 +83,7 @@ class dense_table {
     }
     entry(last) = Entry();
     size_ = last;
-    // One stays in reserve: an entry that comes and goes must not allocate each time.
+    // Keeps one spare chunk, so that adding and erasing one entry does not allocate each time.
     if (chunks_.size() >= 2 && size_ <= (chunks_.size() - 2) * per_chunk) {
       chunks_.pop_back();
       if (chunks_.size() < chunks_.capacity() / 4) chunks_.shrink_to_fit();  // a pointer per chunk

@@ -11,19 +11,18 @@
 
 namespace weir::memory {
 
-/// Where the entry of a hash is: open addressing with 8 bytes a slot, the whole hash among them, so
-/// that growing reads no entry. It is cut into segments that grow and shrink each on its own: no
-/// call moves more than a segment.
+/// Maps hashes to places by open addressing. A slot of 8 bytes holds the whole hash, so growing
+/// reads no entry. Each segment grows and shrinks on its own: no call moves more than one segment.
 class hash_index {
  public:
   static constexpr std::uint32_t none = 0xffff'ffff;
 
-  /// For about so many places at the most.
+  /// `most`: about the largest number of places.
   explicit hash_index(std::size_t most)
       : segments_(std::bit_ceil(std::clamp<std::size_t>(most / segment_size, 1, 4096))),
         shift_(32 - static_cast<unsigned>(std::countr_zero(segments_.size()))) {}
 
-  /// The place of that hash for which `is_it` holds, or none.
+  /// The place with this hash for which `is_it` is true, or `none`.
   template <class F>
   std::uint32_t find(std::uint32_t hash, F&& is_it) const {
     const segment& s = segment_of(hash);
@@ -48,7 +47,7 @@ class hash_index {
     ++s.used;
   }
 
-  /// The entry of that hash has gone from one place to another.
+  /// Notes that the entry with this hash has moved.
   void move(std::uint32_t hash, std::uint32_t from, std::uint32_t to) noexcept {
     segment& s = segment_of(hash);
     s.slots[slot_of(s, hash, from)].place = to;
@@ -57,7 +56,7 @@ class hash_index {
   void erase(std::uint32_t hash, std::uint32_t place) noexcept {
     segment& s = segment_of(hash);
     std::uint32_t hole = slot_of(s, hash, place);
-    // Those behind it close up, as far as that brings none before its own first slot.
+    // Later slots move into the hole, unless that puts one before the first slot of its hash.
     for (std::uint32_t i = (hole + 1) & s.mask; s.slots[i].place != none; i = (i + 1) & s.mask) {
       const std::uint32_t way = (i - s.slots[i].hash) & s.mask;
       if (way < ((i - hole) & s.mask)) continue;
@@ -83,7 +82,7 @@ class hash_index {
     std::uint32_t used = 0;
   };
 
-  // By the highest bits; within the segment, by the lowest.
+  // The highest bits choose the segment, the lowest ones the slot.
   std::size_t segment_at(std::uint32_t hash) const noexcept {
     return static_cast<std::size_t>(std::uint64_t{hash} >> shift_);
   }
@@ -107,7 +106,7 @@ class hash_index {
   }
   static void shrink(segment& s) noexcept {
     const std::uint32_t slots = (s.mask + 1) / 4;
-    // Without memory for a smaller one, the large one stays.
+    // If the allocation fails, the larger segment stays in use.
     segment next{std::unique_ptr<slot[]>(new (std::nothrow) slot[slots]), slots - 1, s.used};
     if (next.slots != nullptr) refill(s, std::move(next));
   }

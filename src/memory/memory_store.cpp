@@ -22,7 +22,8 @@ class memory_store final : public detail::store_backend, public detail::shutdown
  public:
   memory_store(const boost::asio::any_io_executor& executor, memory_options&& options)
       : executor_(executor), clock_(std::move(options.clock)) {
-    // Small stores get fewer shards, so that the bound holds in each of them without waste.
+    // The bound is divided among the shards. A small store gets fewer, so that an uneven
+    // distribution wastes less of it.
     constexpr std::size_t smallest_shard = 1024;
     const std::size_t subjects = std::max<std::size_t>(1, options.max_subjects);
     const std::size_t wanted = std::bit_ceil(std::max<std::size_t>(1, options.shards));
@@ -47,7 +48,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     sink().complete(c);
   }
 
-  // Every check is done as soon as it has started, and may then wait for its turn.
+  // A started check is answered at once; only a check that sleeps in the sink can be cancelled.
   void cancel(detail::check& c, detail::cancel_scope scope) override { sink().cancel(c, scope); }
 
   void close() override {
@@ -68,20 +69,20 @@ class memory_store final : public detail::store_backend, public detail::shutdown
   }
 
  private:
-  enum class phase : std::uint8_t { open, closed, gone };  // gone: its context
+  enum class phase : std::uint8_t { open, closed, gone };  // gone: the context is destroyed
 
-  /// Whether a shard has a way of its own for it if there is only one key.
+  /// True if shard has a faster function for a check of this kind with one key.
   static bool is_simple(detail::check_kind kind) noexcept {
     using enum detail::check_kind;
     return kind != acquire && kind != give_back && kind != settle && kind != lower;
   }
 
   void answer(detail::check& c) {
-    // Built in buffers that the thread keeps: no allocation in the steady state.
+    // Thread-local buffers: no allocation in the steady state.
     thread_local std::string key;
     key.clear();
     c.limiter->append_key(key, c.subject.view());
-    // By the hash tag, as in a Redis Cluster: what is asked together lies together.
+    // The hash tag chooses the shard, as in a Redis Cluster: all keys of a joint check share one.
     const std::size_t hash = std::hash<std::string_view>{}(detail::hash_tag(key));
     memory::shard& home = *all_.shards[(hash >> 40) & (all_.shards.size() - 1)];
     const auto clock = [this] { return detail::read_clock(clock_); };

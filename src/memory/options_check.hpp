@@ -6,7 +6,7 @@
 
 namespace weir::detail {
 
-/// What is wrong with the options, in words; empty if nothing is.
+/// The error text for invalid options; empty if they are valid.
 std::string fault_of(const memory_options& options);
 
 }  // namespace weir::detail

@@ -19,17 +19,17 @@ namespace weir::memory {
 
 class shard;
 
-/// The shards of one store, and what they share.
+/// The shards of one store and their shared counters.
 struct shard_set {
   std::vector<std::unique_ptr<shard>> shards;
-  /// Settled decisions that are remembered, in all shards; and how many may be.
+  /// The markers of settled decisions in all shards, and their bound.
   std::atomic<std::size_t> settled{0};
   std::size_t max_settled = 0;
 };
 
-/// A bounded map from keys to policy states, with its own lock. What no longer matters is dropped
-/// as other keys are checked, also those of other shards; what still counts is never forgotten. The
-/// clock is read under the lock: a check never comes with a time before that of the one it follows.
+/// A bounded map from keys to policy states, with its own lock. Checks of other keys, also in other
+/// shards, drop states that no longer matter; a state that still counts is never dropped. The clock
+/// is read under the lock, so the times of checks never go back by a race.
 class shard {
  public:
   explicit shard(std::size_t max_subjects, shard_set* all = nullptr)
@@ -39,7 +39,7 @@ class shard {
         subjects_(max_),
         settled_(all != nullptr ? std::min<std::size_t>(all->max_settled, 1 << 19) : 0) {}
 
-  /// error::store_full, and no answer, if the key is new and there is no room.
+  /// Returns error::store_full, without an answer, if the key is new and the shard is full.
   template <class Clock>
   error_code record(const policies::kernel& kernel, std::string_view key, const Clock& clock,
                     policies::units cost, decision& answer) {
@@ -64,14 +64,14 @@ class shard {
     return {};
   }
 
-  /// One of several keys that are asked together.
+  /// One key of a check that has several.
   struct place {
     const policies::kernel* kernel;
     std::string key;
     policies::units cost;
   };
 
-  /// Counts in all of them or in none.
+  /// Counts in all places or in none.
   template <class Clock>
   error_code record_all(std::span<const place> places, const Clock& clock, decision& answer) {
     return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
@@ -79,8 +79,8 @@ class shard {
     });
   }
 
-  /// Counts in all of them at their common turn. If that is ahead, `found` is what the states were.
-  /// `pause`: what is left of a cool-down.
+  /// Reserves the first time at which all places allow the request. If that time is ahead, `found`
+  /// gets the states before it. `pause` gets the time left of a cool-down.
   template <class Clock>
   error_code book_all(std::span<const place> places, const Clock& clock, policies::span max_wait,
                       decision& answer, std::vector<std::int64_t>* found = nullptr,
@@ -99,14 +99,14 @@ class shard {
     });
   }
 
-  /// What is settled: the decision's id, and until when that is remembered at the least.
+  /// A settlement: the receipt's id, and until when its marker must be kept at least.
   struct settlement {
     std::uint64_t id;
     policies::instant remember;
   };
 
-  /// Gives each place's cost back, or charges it if it is below zero, once.
-  /// error::settlements_full, with nothing done, if it could not be remembered that it was.
+  /// Gives each place's cost back, or charges it if it is negative, once per id. Returns
+  /// error::settlements_full, with nothing done, if there is no room for the marker.
   template <class Clock>
   error_code settle_all(std::span<const place> places, const Clock& clock,
                         const policies::tickets& tickets, const settlement& what,
@@ -125,7 +125,7 @@ class shard {
     return ec ? ec : unsettled;
   }
 
-  /// Lowers what is left in each to its place's cost.
+  /// Lowers the remaining units of each place to its cost.
   template <class Clock>
   error_code lower_all(std::span<const place> places, const Clock& clock, decision& answer) {
     return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
@@ -141,7 +141,7 @@ class shard {
     });
   }
 
-  /// How they stand, as settle_all() answers when there is nothing to do.
+  /// Reads the states, and answers as settle_all() does when there is nothing to do.
   template <class Clock>
   decision look_all(std::span<const place> places, const Clock& clock) {
     return look_at(places, clock, [](std::span<const tier> tiers, policies::instant now) {
@@ -194,7 +194,7 @@ class shard {
                       kernel);
   }
 
-  /// f(tiers, now), which changes nothing.
+  /// Calls f(tiers, now), which must not change the states.
   template <class Clock, class F>
   decision look_at(std::span<const place> places, const Clock& clock, F&& f) {
     const std::lock_guard lock(mutex_);
@@ -204,7 +204,7 @@ class shard {
     for (std::size_t i = 0; i < places.size(); ++i) {
       const place& p = places[i];
       subject* const found = find(p.key, hash_of(p.key));
-      // A log may be long: what is there is looked at in its place.
+      // A reference, because copying a long log would be slow.
       policies::any_state& state = found != nullptr ? found->state : states[i];
       fit(state, *p.kernel);
       tiers[i] = {p.kernel, &state, p.cost};
@@ -230,8 +230,8 @@ class shard {
       }
       return count;
     };
-    // Room for all of them before the first goes in: making it may drop what no longer matters,
-    // theirs included.
+    // Makes room for all new subjects before adding the first, because make_room() may drop
+    // subjects, also those of this call.
     const std::size_t wanted = missing();
     if (subjects_.size() + wanted > max_) {
       make_room(now, wanted);
@@ -240,7 +240,7 @@ class shard {
     std::array<tier, policies::max_tiers> tiers;
     for (std::size_t i = 0; i < places.size(); ++i) {
       const place& p = places[i];
-      // One that was missing may have come in meanwhile: limiters of one subject share a hold.
+      // An earlier place may have added this key: limiters of one subject share a cool-down.
       if (found[i] == nullptr) found[i] = find(p.key, hashes[i]);
       if (found[i] == nullptr) found[i] = &add(p.key, hashes[i]);
       tiers[i] = {p.kernel, &found[i]->state, p.cost};
@@ -250,7 +250,7 @@ class shard {
     for (std::size_t i = 0; i < places.size(); ++i) {
       found[i]->matters_until = matters_until(found[i]->state, *places[i].kernel);
     }
-    tidy_after(weight_of_new * static_cast<std::int32_t>(1 + wanted), now);  // a mark, perhaps
+    tidy_after(weight_of_new * static_cast<std::int32_t>(1 + wanted), now);  // 1: a possible marker
     return {};
   }
 
@@ -263,9 +263,9 @@ class shard {
                          [&](const settled_mark& m) { return m.id == id; });
   }
 
-  /// False if there is no room.
+  /// Adds a marker; false if there is no room.
   bool remember(const settlement& what, policies::instant now) {
-    constexpr policies::span minute = 60'000'000;  // for those who try again
+    constexpr policies::span minute = 60'000'000;  // covers repeated give-backs
     const policies::instant until = std::max(what.remember, now + minute);
     if (settled_mark* old = find_mark(what.id)) {
       old->until = until;
@@ -285,19 +285,19 @@ class shard {
     return false;
   }
 
-  // So many looks for four times as many checks. A check that adds a subject pays for three: the
-  // hand always catches up.
+  // The hand sees 16 entries per 64 checks. A check that adds a subject counts as 12, that is, the
+  // hand sees three entries for each new one and always catches up.
   static constexpr std::size_t batch = 16;
   static constexpr std::int32_t checks_per_batch = 64, weight_of_new = 12;
   static constexpr std::size_t batch_when_tight = 128;  // three quarters are in use
   static constexpr std::size_t looks_when_full = 1024;
 
-  /// After each check.
+  /// Called after each check.
   void tidy_after(std::int32_t weight, policies::instant now) {
     if ((until_tidy_ -= weight) <= 0) tidy(now);
   }
-  /// Also in another shard: perhaps nobody asks it. Soon again where more is over than it may drop
-  /// in one go.
+  /// Also tidies the next shard, which may get no checks of its own. Runs again soon if one run
+  /// could not drop all that is over.
   void tidy(policies::instant now) {
     const std::size_t looks = subjects_.size() <= max_ - max_ / 4 ? batch : batch_when_tight;
     bool has_more = subjects_.tidy(now, looks, batch);
@@ -315,7 +315,8 @@ class shard {
     return has_more;
   }
 
-  /// In the next one that nobody holds. This one's lock is held: never wait for another's.
+  /// Tidies the next shard if its lock is free. It must not wait for that lock while it holds its
+  /// own: two shards could deadlock.
   bool tidy_elsewhere(policies::instant now, std::size_t look_at, std::size_t drop) {
     if (all_ == nullptr || all_->shards.size() < 2) return false;
     if (next_ >= all_->shards.size()) next_ = 0;
@@ -331,7 +332,7 @@ class shard {
     return has_more;
   }
 
-  /// Looks at no more than some in a row: a full shard is asked for room again and again.
+  /// Sees a bounded number of entries per call, because a full shard calls this for each new key.
   bool make_room(policies::instant now, std::size_t wanted) {
     subjects_.tidy(now, looks_when_full, std::max(wanted, looks_when_full));
     return subjects_.size() + wanted <= max_;

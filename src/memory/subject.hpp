@@ -14,8 +14,8 @@ inline std::uint32_t hash_of(std::string_view key) noexcept {
   return static_cast<std::uint32_t>(std::hash<std::string_view>{}(key));  // mixes all bits
 }
 
-/// A key and its hash. Up to 40 bytes lie inside the object: with its state, most subjects are 128
-/// bytes.
+/// A key and its hash. Keys of up to 40 bytes need no allocation; with its state, a subject then
+/// takes 128 bytes for most policies.
 class subject_key {
  public:
   static constexpr std::size_t inline_capacity = 40;
@@ -59,20 +59,20 @@ class subject_key {
   };
 };
 
-/// What is known of a key.
+/// A key and its state.
 struct subject {
   subject_key key;
   policies::instant matters_until = 0;
   policies::any_state state;
 
   std::uint32_t hash() const noexcept { return key.hash(); }
-  /// With the grace, for a clock that steps back.
+  /// Keeps the state for a grace period, because the clock may step back.
   bool is_over(policies::instant now) const noexcept {
     return matters_until + policies::grace <= now;
   }
 };
 
-/// That the decision of that id was settled.
+/// The marker that the receipt `id` was settled.
 struct settled_mark {
   std::uint64_t id = 0;  // random
   policies::instant until = 0;

@@ -4,7 +4,7 @@
 
 namespace weir::net {
 
-/// A mutex that its owner may do without, when everything runs in one thread.
+/// A mutex that does nothing if its owner runs in one thread (redis_options::single_threaded).
 class optional_mutex {
  public:
   explicit optional_mutex(bool needed) noexcept : needed_(needed) {}

@@ -12,7 +12,7 @@ store make_redis_store(const boost::asio::any_io_executor& executor, redis_optio
                                       "redis_options: " + fault);
   }
   auto session = std::make_shared<net::session>(executor, std::move(options));
-  // Pending I/O keeps the session alive; what users hold is a handle whose end closes it.
+  // Pending I/O keeps the session alive. Users get a separate handle whose end closes the session.
   store handle(std::shared_ptr<detail::store_backend>(
       session.get(), [session](detail::store_backend*) { session->close(); }));
   session->open();

@@ -19,8 +19,8 @@ namespace weir::net {
 
 namespace asio = boost::asio;
 
-/// What the thread of a look-up uses. Nothing of it belongs to the context, but for the way back,
-/// which is taken away when nobody is left to hear the answer: the thread may outlive them all.
+/// The data of a look-up's thread, which may outlive the resolver and the context. Only the way
+/// back belongs to the context; forget_question() takes it away.
 struct resolver::question {
   std::string host;
   std::string port;
@@ -48,7 +48,7 @@ resolver::endpoints addresses_of(const std::string& host, const std::string& por
   return found;
 }
 
-/// The program's signals are for its own threads.
+/// Blocks all signals, so that the look-up's thread never runs the program's signal handlers.
 class signals_blocked {
  public:
   signals_blocked() {
@@ -71,7 +71,7 @@ class signals_blocked {
 
 resolver::~resolver() { forget_question(); }
 
-/// Waits until the thread has left the context, if it is just posting its answer.
+/// Takes the way back from the look-up. If the thread is posting its answer, waits for that post.
 void resolver::forget_question() {
   if (!question_) return;
   {
@@ -102,7 +102,7 @@ void resolver::ask(const std::string& host, std::uint16_t port, const std::share
   try {
     const signals_blocked in_its_thread;
     std::thread([q = question_] { look_up(q); }).detach();
-  } catch (const std::system_error&) {  // no thread to be had: the next attempt may get one
+  } catch (const std::system_error&) {  // no thread available: the next attempt may get one
     question_.reset();
     post_answer({}, alive);
   }

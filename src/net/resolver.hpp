@@ -11,16 +11,16 @@
 
 namespace weir::net {
 
-/// The addresses of a name. The system's resolver cannot be interrupted, and Asio has one thread
-/// for all names of a context: a name server that hangs would block every store. So each look-up
-/// has a detached thread, at most one at a time for each object of this class, and whatever that
-/// thread uses belongs to the look-up. An address that is written as a number needs no thread.
+/// Resolves a host name. The system's resolver cannot be interrupted, and Asio has one thread for
+/// all names of a context, so a hanging name server would block every store. Here each look-up has
+/// a detached thread that owns all data it uses; each resolver has at most one. A numeric address
+/// needs no thread.
 ///
-/// The asker may leave; the next one to ask gets the answer that is still on its way. A name server
-/// slower than connect_timeout is waited for over several attempts, then.
+/// After leave() the look-up continues, and the next ask() gets its answer. So a name server slower
+/// than connect_timeout is waited for over several attempts.
 ///
-/// Used on one strand, which the reports come on too. May be destroyed while a look-up hangs, also
-/// with its context.
+/// All calls and reports are on one strand. The object, and its context, may be destroyed while a
+/// look-up hangs.
 class resolver {
  public:
   using strand = boost::asio::strand<boost::asio::any_io_executor>;
@@ -32,13 +32,14 @@ class resolver {
   resolver(const resolver&) = delete;
   resolver& operator=(const resolver&) = delete;
 
-  /// Reports exactly once, never inside the call; nothing found if the name is not known. One at a
-  /// time. `alive` keeps this object while a report is posted; a look-up under way keeps nothing.
-  /// The report must not keep this object either: it lies in here.
+  /// Reports exactly once, never inside the call; with no endpoints if the name is unknown. One
+  /// ask() at a time. `alive` keeps this object while a report is posted; a look-up in progress
+  /// keeps nothing alive. The report is stored in this object and must not own it.
   void ask(const std::string& host, std::uint16_t port, const std::shared_ptr<void>& alive,
            report r);
 
-  /// The asker is told soon that nothing was found; `alive` keeps this object until then.
+  /// Ends a pending ask(): posts its report with no endpoints. `alive` keeps this object until
+  /// then.
   void leave(const std::shared_ptr<void>& alive);
 
  private:
@@ -50,9 +51,9 @@ class resolver {
   void forget_question();
 
   strand strand_;
-  report report_;                       // of the one who waits
-  std::shared_ptr<question> question_;  // not null: a look-up is under way
-  endpoints unheard_;                   // what it found when nobody waited
+  report report_;                       // of the pending ask()
+  std::shared_ptr<question> question_;  // set while a look-up is in progress
+  endpoints unheard_;                   // an answer that came after leave()
 };
 
 }  // namespace weir::net

@@ -30,7 +30,7 @@ void session::open() {
   wake_strand();
 }
 
-// ---- callers, on any thread
+// ---- called by limiters, on any thread
 
 bool session::needs_strand() {
   if (wake_posted_ || !(core_.has_actions() || core_.wakeup() < armed_)) return false;
@@ -53,7 +53,7 @@ void session::start_all(std::span<check* const> checks) {
   const time t = now();
   bool wake = false;
   check_list done, dropped;
-  // From the unlocking on the checks may be gone, and with them the last handle of this session.
+  // After the unlock the checks may be freed, and with them the last handle of this session.
   std::shared_ptr<session> self;
   {
     const std::lock_guard lock(mutex_);
@@ -96,12 +96,12 @@ void session::close() {
     done = core_.take_done();
   }
   if (!done.empty()) sink().complete(std::move(done));
-  wake_strand();  // the timer has to look after the end
-  // Held here, and by the limiters in which an answer is due.
+  wake_strand();  // the strand arms the timer that bounds the closing
+  // Held here and by limiters that wait for an answer; its end lets the session stop.
   const std::shared_ptr<void> hold(nullptr,
                                    [self = shared_from_this()](void*) { self->may_stop(); });
   close_limiters(hold);
-  if (has_sink()) sink().close();  // there is none if the first handle could not be made
+  if (has_sink()) sink().close();  // no sink: making the first handle failed
 }
 
 void session::may_stop() {
@@ -150,14 +150,14 @@ void session::drive(Event&& event) {
       if (core_.wakeup() < armed_) rearm = armed_ = core_.wakeup();
       stopped = core_.current() == connection_core::state::stopped;
       done = core_.take_done();
-      closing = core_.is_closing() && !done.empty();  // what is done may have been the last
+      closing = core_.is_closing() && !done.empty();  // these may have been the last checks
     }
     if (stopped) {
       timer_->cancel();
     } else if (rearm != time::max()) {
       arm_timer(rearm);
     }
-    // I/O before the callers: what they do next must not delay it.
+    // I/O starts before the handlers are posted, so that handlers never delay it.
     perform(a, room);
     if (!done.empty()) sink().complete(std::move(done));
     if (!closing && !a.open && !a.close && !a.read && a.write.empty()) return;

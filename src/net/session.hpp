@@ -15,11 +15,10 @@
 
 namespace weir::net {
 
-/// Does for a connection_core what it asks: all its I/O and its one timer.
+/// A Redis store: drives a connection_core with a stream and one timer.
 ///
-/// Stream and timer live on a strand. The core lives under a mutex, because callers come from any
-/// thread; the lock is held while checks are encoded or decoded, never while a handler runs or the
-/// kernel is called.
+/// Stream and timer are used on a strand. A mutex guards the core, because callers come from any
+/// thread; it is held while checks are encoded or decoded, never during a handler or a system call.
 class session final : public detail::store_backend,
                       public std::enable_shared_from_this<session>,
                       public detail::shutdown_listener,
@@ -51,13 +50,14 @@ class session final : public detail::store_backend,
   void on_written(bool ok, std::size_t bytes) override;
   void on_timer();
 
-  /// On the strand: tells the core of an event, then starts what it asks for.
+  /// On the strand: reports an event to the core, then starts the core's next actions.
   template <class Event>
   void drive(Event&& event);
   void perform(const connection_core::actions& a, std::span<char> room);
   void arm_timer(time when);
 
-  /// On any thread: whether the strand has to look after the core. Under the mutex.
+  /// True if the strand must be woken for the core's actions or an earlier timer. Any thread;
+  /// requires the mutex.
   bool needs_strand();
   void wake_strand();
   void may_stop();
@@ -67,13 +67,13 @@ class session final : public detail::store_backend,
   std::optional<strand> strand_;
 
   optional_mutex mutex_;
-  // Under the mutex:
+  // Guarded by the mutex:
   connection_core core_;
-  time armed_ = time::max();  // when the timer fires
+  time armed_ = time::max();  // the expiry of the timer; time::max(): not armed
   bool wake_posted_ = false;
   bool context_gone_ = false;
 
-  // On the strand:
+  // Used on the strand only:
   std::optional<stream> stream_;
   std::optional<timer> timer_;
 };

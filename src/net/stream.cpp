@@ -20,8 +20,8 @@ namespace asio = boost::asio;
 namespace {
 
 void set_option(int handle, int level, int name, int value) {
-  // Best effort: a kernel that does not know an option leaves the watchdog of connection_core to
-  // notice a dead link.
+  // Best effort: if the system does not know the option, connection_core's silence_timeout still
+  // notices a dead link.
   static_cast<void>(::setsockopt(handle, level, name, &value, sizeof value));
 }
 
@@ -34,7 +34,7 @@ error meaning_of(const error_code& connecting) {
   return error::host_unreachable;
 }
 
-/// What OpenSSL finds wrong, and alerts from the other side; not a connection that breaks.
+/// True for errors that OpenSSL finds and for the server's TLS alerts; false for a lost connection.
 bool is_tls_refusal(const error_code& ec) {
   return ec.category() == asio::error::get_ssl_category();
 }
@@ -77,7 +77,7 @@ void stream::connect_next() {
   if (next_endpoint_ == endpoints_.size()) return report_opened(met_);
   if (next_endpoint_ == 0) met_ = error::host_unreachable;
   error_code ignored;
-  socket_->close(ignored);  // of the address before
+  socket_->close(ignored);  // the socket of the previous address
   limit_address();
   socket_->async_connect(endpoints_[next_endpoint_++],
                          [this, alive = listener_.keep_alive()](error_code ec) {
@@ -94,8 +94,8 @@ void stream::connect_next() {
                          });
 }
 
-/// An address that does not answer must leave time for those behind it: each gets an equal share of
-/// what is left. For the last, the whole attempt's limit holds, which the session watches.
+/// Limits the attempt at one address to an equal share of the time left, so that a silent address
+/// leaves time for the others. The last one has no limit here: the session ends the whole attempt.
 void stream::limit_address() {
   const std::size_t left = endpoints_.size() - next_endpoint_;
   if (left < 2) return;
@@ -109,7 +109,7 @@ void stream::limit_address() {
       });
 }
 
-/// For when there is nothing to wait for: reports all the same, but later.
+/// Posts the report of an open() that ends without I/O, because reports never come inside the call.
 void stream::report_opened(error e) {
   asio::post(strand_, [this, e, alive = listener_.keep_alive()] { listener_.on_opened(e); });
 }
@@ -136,7 +136,7 @@ void stream::secure() {
       asio::ssl::stream_base::client, [this, alive = listener_.keep_alive()](error_code ec) {
         if (closed_) return listener_.on_opened(error::tls_failed);
         error_code ignored;
-        if (ec) socket_->close(ignored);  // not open to nobody's use until the next attempt
+        if (ec) socket_->close(ignored);  // frees the descriptor before the next attempt
         listener_.on_opened(!ec                  ? error{}
                             : is_tls_refusal(ec) ? error::tls_failed
                                                  : error::closed_by_peer);
@@ -170,7 +170,7 @@ void stream::write(std::string_view bytes) {
   }
 }
 
-/// Without a TLS farewell: nothing of value could still come, and a dead peer would not answer it.
+/// Sends no TLS close_notify: no reply is wanted any more, and a dead server would not answer it.
 void stream::close() {
   closed_ = true;
   lookup_.leave(listener_.keep_alive());

@@ -18,19 +18,19 @@
 
 namespace weir::net {
 
-/// A byte stream to the server: TCP, TLS over TCP, or a Unix socket. Everything happens on one
-/// strand, which the caller is on too. Each operation reports to the listener exactly once, never
-/// inside the call; close() makes what is under way report soon.
+/// A byte stream to the server: TCP, TLS over TCP, or a Unix socket. All calls and reports are on
+/// one strand. Each operation reports to the listener exactly once, never inside the call; close()
+/// makes operations in progress report soon.
 class stream {
  public:
   using strand = boost::asio::strand<boost::asio::any_io_executor>;
 
   class listener {
    public:
-    /// Kept by operations under way.
+    /// Each operation in progress holds the result.
     virtual std::shared_ptr<void> keep_alive() = 0;
-    virtual void on_opened(error e) = 0;  ///< as connection_core::opened()
-    /// As connection_core::received(): zero, tls_failed, or outcome_unknown for any other end.
+    virtual void on_opened(error e) = 0;  ///< see connection_core::opened()
+    /// See connection_core::received(): zero, tls_failed, or outcome_unknown for any other failure.
     virtual void on_received(error e, std::size_t bytes) = 0;
     virtual void on_written(bool ok, std::size_t bytes) = 0;
 
@@ -41,8 +41,8 @@ class stream {
   /// Throws boost::system::system_error if a TLS file cannot be used.
   stream(const strand& s, const redis_options& options, listener& l);
 
-  /// Resolves the name, tries its addresses one after the other, and shakes hands in TLS.
-  /// `elsewhere`: the address that was connected to last goes to the end of the line.
+  /// Resolves the name, connects to its addresses in turn, and runs the TLS handshake. `elsewhere`
+  /// moves the address of the last connection to the end of the list.
   void open(bool elsewhere);
   void read(std::span<char> room);
   void write(std::string_view bytes);
@@ -66,13 +66,13 @@ class stream {
 
   resolver lookup_;
   resolver::endpoints endpoints_;
-  std::size_t first_endpoint_ = 0;  // which of those found is tried first
+  std::size_t first_endpoint_ = 0;  // the index of the address that is tried first
   std::size_t next_endpoint_ = 0;
   clock::time_point give_up_{};
-  error met_{};  // what this attempt would be said to have met, if it ended now
+  error met_{};  // the error that this attempt would report if it ended now
   timer address_timer_;
-  bool closed_ = false;     // open() must not go on
-  bool connected_ = false;  // to the address before next_endpoint_
+  bool closed_ = false;     // close() was called: open() must stop
+  bool connected_ = false;  // to the address at next_endpoint_ - 1
   std::optional<socket> socket_;
   std::optional<boost::asio::ssl::stream<socket&>> tls_;
 };

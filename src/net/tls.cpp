@@ -35,7 +35,7 @@ void load_client_certificate(asio::ssl::context& context, const redis_options& o
   error_code ec;
   context.use_certificate_chain_file(options.tls_cert_file, ec);
   check_used("tls_cert_file", ec);
-  // Without this OpenSSL would ask for a passphrase on the terminal.
+  // Without a callback, OpenSSL asks for a passphrase on the terminal.
   context.set_password_callback([](std::size_t, auto) { return std::string{}; }, ec);
   context.use_private_key_file(options.tls_key_file, asio::ssl::context::pem, ec);
   check_used("tls_key_file", ec);
@@ -55,8 +55,7 @@ bool expect_server(SSL* connection, const redis_options& options) {
   std::string name = options.tls_server_name.empty() ? options.host : options.tls_server_name;
   error_code not_an_address;
   const asio::ip::address address = asio::ip::make_address(name, not_an_address);
-  // "example.com." means the same name from the root of the DNS; certificates and SNI leave the dot
-  // out.
+  // "example.com." is the same name, absolute in the DNS; certificates and SNI have no dot.
   if (not_an_address && name.ends_with('.')) name.pop_back();
   if (name.empty()) return false;
 
@@ -71,7 +70,7 @@ bool expect_server(SSL* connection, const redis_options& options) {
     SSL_set_hostflags(connection, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     return SSL_set1_host(connection, name.c_str()) == 1;
   }
-  // The bytes, because the text may have a zone ("fe80::1%eth0").
+  // Compares the bytes, because the text may have a zone ("fe80::1%eth0").
   X509_VERIFY_PARAM* const parameters = SSL_get0_param(connection);
   if (address.is_v4()) {
     const auto bytes = address.to_v4().to_bytes();

@@ -8,13 +8,13 @@
 
 namespace weir::net {
 
-/// Protocol versions, authorities and the client's certificate, as the options say. Throws
+/// Sets protocol versions, authorities and the client's certificate from the options. Throws
 /// boost::system::system_error with error::invalid_tls_file; its text names the option, never the
 /// file.
 boost::asio::ssl::context make_tls_context(const redis_options& options);
 
-/// Sees to it that the handshake on `connection` asks for the right server, and takes no other.
-/// False if OpenSSL cannot be told so; then there must be no handshake.
+/// Makes the handshake on `connection` ask for the configured server and accept no other. False if
+/// OpenSSL refuses that; the caller must not start the handshake then.
 bool expect_server(SSL* connection, const redis_options& options);
 
 }  // namespace weir::net
