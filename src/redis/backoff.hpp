@@ -6,9 +6,9 @@
 
 namespace weir::net {
 
-/// Pauses between attempts: uniformly random between zero and a ceiling that doubles ("full
-/// jitter", M. Brooker, AWS Architecture Blog, 2015), so that clients which lost their server
-/// together do not come back together.
+/// Pauses between attempts to connect: uniformly random between zero and a ceiling that doubles
+/// ("full jitter", M. Brooker, AWS Architecture Blog, 2015), so that clients that lost a server
+/// together do not return together.
 class backoff {
  public:
   using duration = std::chrono::microseconds;
@@ -25,7 +25,7 @@ class backoff {
     return duration(std::uniform_int_distribution<duration::rep>(0, ceiling.count())(random_));
   }
 
-  /// Once a server serves again.
+  /// Call it when a server serves again.
   void reset() noexcept { ceiling_ = min_; }
 
  private:

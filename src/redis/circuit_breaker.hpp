@@ -6,22 +6,22 @@
 
 namespace weir::net {
 
-/// Leaves a store alone that fails again and again (M. Nygard, Release It!, 2007): after `failures`
-/// in a row, in which it had `patience` to answer, the circuit opens and nothing is let through;
-/// then one probe per `pause`. A success closes it.
+/// A circuit breaker (M. Nygard, Release It!, 2007). After `failures` in a row, the first of them
+/// at least `patience` old, the circuit opens: only one call per `pause` is let through. A success
+/// closes it.
 ///
-/// Without the patience, a burst of calls with a deadline shorter than the way to the server and
-/// back would shut out all.
+/// Without `patience`, a burst of calls with deadlines shorter than a round trip would open it for
+/// all.
 class circuit_breaker {
  public:
   using time = std::chrono::steady_clock::time_point;
 
-  /// 0 failures: never opens.
+  /// With 0 failures it never opens.
   circuit_breaker(std::size_t failures, std::chrono::microseconds patience,
                   std::chrono::milliseconds pause)
       : threshold_(failures), patience_(patience), pause_(pause) {}
 
-  /// Whether a call may go to the store now.
+  /// True if a call may go to the store now.
   bool lets_through(time now) noexcept {
     if (!open_) return true;
     if (now < next_probe_) return false;
@@ -36,7 +36,7 @@ class circuit_breaker {
     in_a_row_ = 0;
   }
 
-  /// A call that was made at `since` has got no answer.
+  /// Notes that a call made at `since` got no answer.
   void failed(time since, time now) noexcept {
     if (open_ || threshold_ == 0) return;
     silent_since_ = in_a_row_ == 0 ? since : std::min(silent_since_, since);
@@ -51,7 +51,7 @@ class circuit_breaker {
   std::chrono::microseconds patience_;
   std::chrono::milliseconds pause_;
   std::size_t in_a_row_ = 0;
-  time silent_since_{};  // when the first of these was made
+  time silent_since_{};  // when the first of these calls was made
   bool open_ = false;
   time next_probe_{};
 };

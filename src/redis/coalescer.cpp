@@ -53,7 +53,7 @@ script_call::purpose purpose_of(check_kind kind) {
   return script_call::purpose::record;
 }
 
-// Each turn is looked for by itself: too many in one call would hold up the server.
+// The script searches each reservation separately, so more of them would block the server for long.
 constexpr std::size_t max_turns_per_call = 64;
 
 bool has_room_for_turn(const script_call& c) {
@@ -68,7 +68,7 @@ bool merges(const check& c) {
     case check_kind::lower:
     case check_kind::renew:
     case check_kind::leave:
-      return false;  // each has a ticket or number of its own
+      return false;  // each has its own ticket or lease number
     case check_kind::fetch:
     case check_kind::reset:
     case check_kind::cool_down:
@@ -90,7 +90,7 @@ std::size_t hash_of_further(const check& c) {
   return seed;
 }
 
-/// Whether two checks of one limiter ask the same further limiters for the same cost.
+/// True if two joint checks of one limiter have the same further limiters and costs.
 bool alike(const check& a, const check& b) {
   return std::equal(a.further.begin(), a.further.end(), b.further.begin(), b.further.end(),
                     [](const detail::term& x, const detail::term& y) {
@@ -128,7 +128,7 @@ std::size_t coalescer::open_call(const check& c) {
   if (opened.settles()) {
     opened.tickets = detail::tickets_of(c);
     if (c.kind == check_kind::give_back) {
-      opened.remember = 1;  // the script makes a minute of it; nobody tries for longer
+      opened.remember = 1;  // the script raises it to a minute: longer than give-backs are repeated
     } else if (c.once != 0) {
       opened.remember = detail::matters_until(c.answer);
     }
@@ -136,8 +136,8 @@ std::size_t coalescer::open_call(const check& c) {
   return calls_.size() - 1;
 }
 
-/// The open call of the check's group, unless that comes before `not_before`: the key's earlier
-/// checks go first.
+/// The open call of the check's group, or a new call if that one comes before `not_before`: the
+/// key's earlier checks must go first.
 std::size_t coalescer::call_for(const check& c, std::size_t not_before) {
   if (script_call::settles(purpose_of(c.kind)))
     return open_call(c);  // its script takes one subject
@@ -154,7 +154,7 @@ std::size_t coalescer::call_for(const check& c, std::size_t not_before) {
   return it->second = open_call(c);
 }
 
-/// With the checks before it on the same keys, if they ask the same.
+/// Adds the check to the last call on its keys, if that is an equal check. True if it did.
 bool coalescer::join_last(check& c, const place& last) {
   script_call& before = calls_[last.call];
   call_key& key = before.keys[last.key];
@@ -182,7 +182,7 @@ void coalescer::add(check& c) {
 }
 
 void coalescer::add_joint(check& c) {
-  // It comes after whatever any of its keys was part of last.
+  // It must come after the last call on each of its keys.
   std::size_t before = 0, known = 0;
   const place* first = nullptr;
   bool together = true;
@@ -231,7 +231,7 @@ std::vector<script_call>& coalescer::pack(detail::check_list& line) {
 
 std::vector<script_call>& coalescer::pack(detail::check_list& urgent, detail::check_list& line,
                                           const quota& q, detail::check_list& passed_over) {
-  // Fewer than these are looked at again by the next write.
+  // Up to this many checks are cheap enough to be examined again by the next write.
   constexpr std::size_t many = 1000;
   begin();
   const std::size_t most = std::max(max_keys_, max_keys_per_write);
@@ -249,7 +249,7 @@ std::vector<script_call>& coalescer::pack(detail::check_list& urgent, detail::ch
   while (!line.empty() && keys_ < std::min(most, q.keys)) {
     check& c = line.front();
     line.pop_front();
-    // Nobody waits for the answer to a give-back: late is as good.
+    // A give-back has no caller, so a late answer does not matter.
     if (c.deadline < q.reachable && !c.unwanted) {
       passed.push_back(c);
       ++count;
@@ -259,7 +259,7 @@ std::vector<script_call>& coalescer::pack(detail::check_list& urgent, detail::ch
     count = 0;
     put(c, alone);
   }
-  // Where nothing leaves, nothing has been overtaken.
+  // If no call leaves, no check has been overtaken.
   if (count > many && !calls_.empty()) {
     passed_over.splice(passed_over.end(), passed);
   } else {

@@ -7,22 +7,22 @@
 
 namespace weir::redis {
 
-/// Packs the checks that leave in one write into as few calls as keep their order: checks of one
-/// key and cost become one key with a count; keys of one limiter and cost share a call. Joint
-/// checks likewise, where all their limiters, subjects and costs are the same. Checks of one key
-/// are never reordered.
+/// Packs the checks of one write into the fewest script calls that keep their order. Checks of one
+/// key and cost become one key with a count; keys of one limiter and cost share a call; joint
+/// checks coalesce if all their limiters, subjects and costs are equal. Checks of one key are never
+/// reordered.
 class coalescer {
  public:
   explicit coalescer(std::size_t max_keys_per_call) : max_keys_(max_keys_per_call) {}
 
-  /// At most so many keys leave in one write, or one call's worth if that is more; each turn counts
-  /// as one, since the script looks for it by itself. A server works while the next write is
-  /// prepared; given everything at once, it waits for its clients while they wait for it.
+  /// The most keys in one write (more only if one call has more). Each reservation counts as a key,
+  /// because the script searches it separately. With a bound, the server works while the next write
+  /// is prepared; with everything in one write, server and client wait for each other in turn.
   static constexpr std::size_t max_keys_per_write = 256;
 
-  /// How much of a line may leave.
+  /// How many of the waiting checks may leave.
   struct quota {
-    std::size_t keys = static_cast<std::size_t>(-1);  ///< those of the urgent included
+    std::size_t keys = static_cast<std::size_t>(-1);  ///< including the keys of urgent checks
     /// Checks with an earlier deadline are passed over.
     detail::check::steady_time reachable = detail::check::steady_time::min();
   };
@@ -31,8 +31,8 @@ class coalescer {
   /// carry them, in order. Valid until the next pack().
   std::vector<script_call>& pack(detail::check_list& line);
 
-  /// The same with those of `urgent` before them, whatever the quota. What was passed over, and has
-  /// been overtaken, goes to `passed_over`: it must not be sent any more.
+  /// As above, with all of `urgent` first, whatever the quota. Checks that were passed over and
+  /// overtaken go to `passed_over`: they must not be sent any more.
   std::vector<script_call>& pack(detail::check_list& urgent, detail::check_list& line,
                                  const quota& q, detail::check_list& passed_over);
 
@@ -45,15 +45,15 @@ class coalescer {
   /// Two limiters of one resource may share keys, whatever their policies.
   struct key_id {
     std::uint64_t resource;    // limiter_spec::resource_id
-    std::string_view subject;  // of the first check of the key; lives as long as this pack() runs
+    std::string_view subject;  // in the first check of the key; valid during this pack()
     friend bool operator==(const key_id&, const key_id&) = default;
   };
   struct group_id {
     const detail::limiter_spec* limiter;
     std::int64_t cost;
     detail::check_kind kind;
-    std::size_t further;    // of a joint check: a hash of its further limiters and costs
-    std::int64_t max_wait;  // of an acquire
+    std::size_t further;    // joint checks: a hash of the further limiters and costs
+    std::int64_t max_wait;  // acquire: microseconds
     friend bool operator==(const group_id&, const group_id&) = default;
   };
   struct hash {
@@ -72,8 +72,8 @@ class coalescer {
 
   const std::size_t max_keys_;
   std::vector<script_call> calls_;
-  std::size_t keys_ = 0;                                         // the weights of calls_ together
-  boost::unordered_flat_map<key_id, place, hash> last_place_;    // where the key was added last
+  std::size_t keys_ = 0;                                         // the sum of the weights of calls_
+  boost::unordered_flat_map<key_id, place, hash> last_place_;    // each key's last call
   boost::unordered_flat_map<group_id, std::size_t, hash> open_;  // the call that takes further keys
 };
 

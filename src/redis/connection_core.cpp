@@ -82,7 +82,7 @@ connection_core::actions connection_core::next(time now) {
   return a;
 }
 
-// ---- before there is a connection
+// ---- without a connection
 
 void connection_core::start_opening(time now) {
   state_ = state::opening;
@@ -92,9 +92,8 @@ void connection_core::start_opening(time now) {
 
 void connection_core::opened(error e, time now) {
   opening_ = false;
-  if (state_ != state::opening) {  // given up meanwhile
-    // Silence may also be that of a server which is stuck: the callers go on waiting, and are told
-    // in the end.
+  if (state_ != state::opening) {  // the attempt was given up before
+    // The server may only be stuck: checks keep waiting, and get this error at their deadlines.
     if (e != error{}) pipeline_.suspect(e);
     return gone(now);
   }
@@ -120,15 +119,15 @@ void connection_core::pause(time now) {
   alarm_ = now + backoff_.next();
 }
 
-// ---- while there is one
+// ---- with a connection
 
 void connection_core::received(bool ok, std::size_t bytes, time now, error why) {
   reading_ = false;
   if (state_ == state::draining) return gone(now);
   if (!ok) {
     if (state_ != state::greeting) return ended();
-    // A server at its maxclients says so and hangs up. One that expects TLS, or a proxy that
-    // reaches none, just hangs up.
+    // A server at its maxclients sends an error and closes. A server that expects TLS, and a proxy
+    // that reaches no server, close without a word.
     return lost(why, heard_ ? handshake_->failure() : error::closed_by_peer);
   }
   reader_.commit(bytes);
@@ -149,20 +148,19 @@ void connection_core::received(bool ok, std::size_t bytes, time now, error why) 
       was_ready_ = true;
       pipeline_.connected(handshake_->known_scripts(),
                           std::chrono::duration_cast<std::chrono::microseconds>(now - greeted_));
-      if (!writing_) handshake_.reset();  // else the write under way is its output
+      if (!writing_) handshake_.reset();  // a write in progress still uses its output
       last_answer_ = now;
       watch(now);
       break;
     }
-    // Whatever this is, nothing of the callers' was sent to it: they wait on, as for a server that
-    // is not there.
+    // No check was sent yet, so checks keep waiting, as for an absent server.
     if (ec) return lost(error::outcome_unknown, error::not_redis);
     if (state_ != state::ready) return;
   }
 
   const std::size_t due = pipeline_.replies_due();
   const auto stream = pipeline_.consume(reader_, now);
-  // Bytes alone, and pushes, say nothing of whether the server serves.
+  // Only a whole reply that is due shows that the server serves; bytes and pushes do not.
   if (pipeline_.replies_due() < due) last_answer_ = now;
   if (pipeline_.has_served()) backoff_.reset();
   switch (stream) {
@@ -192,8 +190,8 @@ void connection_core::written(bool ok, std::size_t bytes, time now) {
   pipeline_.write_done();
 }
 
-/// Gives the connection up. In the greeting, the reason is the server's own answer, and the
-/// suspicion is for those who wait in vain for a better one.
+/// Gives the connection up. In the greeting, the server's own error replaces `reason`; checks that
+/// keep waiting get `suspicion` at their deadlines.
 void connection_core::lost(error reason, error suspicion) {
   pipeline_.suspect(suspicion);
   reason_ = reason;
@@ -203,14 +201,14 @@ void connection_core::lost(error reason, error suspicion) {
   alarm_ = time::max();
 }
 
-/// The other side has ended the connection. One that served may have restarted: it is the first to
-/// be asked again.
+/// The server has closed the connection. If it served, it may have restarted: its address is tried
+/// first again.
 void connection_core::ended() {
   lost(error::outcome_unknown, was_ready_ ? error{} : error::closed_by_peer);
   if (was_ready_) turned_away_ = !pipeline_.has_served();
 }
 
-/// The end of draining, once the close has been handed out and everything under way has come back.
+/// Ends draining, when the close was handed out and all operations have reported.
 void connection_core::gone(time now) {
   if (opening_ || reading_ || writing_ || close_wanted_) return;
   if (stopping_) {
@@ -221,7 +219,7 @@ void connection_core::gone(time now) {
     was_ready_ = false;
     pipeline_.disconnected(reason_, sent_, now);
   } else if (reason_ != error::outcome_unknown && !redis::is_passing(reason_)) {
-    pipeline_.refused(reason_);  // waiting does not mend it
+    pipeline_.refused(reason_);  // waiting would not help
   }
   pause(now);
 }
@@ -243,7 +241,8 @@ void connection_core::on_time(time now) {
     case state::greeting:
       return lost(error::outcome_unknown);
     case state::ready:
-      // A write may be stuck though nothing is due: its replies came before all of it was taken.
+      // A write may be stuck although no reply is due: they may all have come before its end was
+      // sent.
       if (pipeline_.replies_due() > 0 || writing_) {
         if (now - std::max(last_answer_, waiting_since_) >= options_.silence_timeout) {
           return lost(error::outcome_unknown);

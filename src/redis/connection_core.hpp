@@ -20,10 +20,10 @@ namespace weir::net {
 ///     pausing --> opening --> greeting --> ready --> draining --> pausing ...
 ///
 /// It decides when to open, what to write, when to read, when to give up, and how long to pause.
-/// Whoever drives it asks next() after every event, starts what it names, and reports each thing it
-/// started exactly once: opened(), written(), received(). At most one of each is under way. A
-/// connection is given up only when all of them have come back (draining): so what a write has sent
-/// is known, and nothing late can meet the next connection.
+/// The driver calls next() after every event, starts the actions, and reports each one exactly
+/// once: opened(), written(), received(). At most one of each is in progress. A new connection
+/// starts only when all of them have reported (draining), so the core knows how much a write has
+/// sent, and no late report can reach the next connection.
 class connection_core {
  public:
   using time = pipeline::time;
@@ -33,52 +33,52 @@ class connection_core {
     opening,   ///< the driver resolves, connects and secures
     greeting,  ///< the Redis handshake
     ready,
-    draining,  ///< given up; closing, until everything under way has come back
+    draining,  ///< given up; closing, until all operations have reported
     stopped,   ///< closed for good
   };
 
-  /// What the driver has to start now.
+  /// The operations that the driver must start now.
   struct actions {
     bool open = false;
-    /// Open at another address, if the name has several: the one before has not served.
+    /// With open: try another address of the name first, because the last one has not served.
     bool elsewhere = false;
     bool read = false;       ///< into room()
-    bool close = false;      ///< ends what is under way; comes with nothing else
+    bool close = false;      ///< end all operations; comes with no other action
     std::string_view write;  ///< if not empty; valid until written()
   };
 
   connection_core(const redis_options& options, std::uint32_t seed);
 
-  // Callers; see pipeline.
+  // For callers; see pipeline.
   void submit(detail::check& c, time now) { pipeline_.submit(c, now); }
   void cancel(detail::check& c, detail::cancel_scope scope) { pipeline_.cancel(c, scope); }
   detail::check_list take_done() { return pipeline_.take_done(); }
   detail::check_list abandon();
-  /// See store::close(). What gives back is waited for until `timeout` has passed; after the next
-  /// call, no longer than it takes. False if it was closed before.
+  /// See store::close(). Waits for give-backs until `timeout` has passed; after stop_when_idle(),
+  /// only until no check is pending. False if it was closed before.
   bool close(time now);
   void stop_when_idle() noexcept { may_stop_ = true; }
-  /// Closed, and not stopped yet.
+  /// True after close(), until it has stopped.
   bool is_closing() const noexcept { return closed_ && !stopping_; }
 
-  // The driver.
+  // For the driver.
   actions next(time now);
-  /// Whether next() would name anything; cheap.
+  /// True if next() would return an action; cheap.
   bool has_actions() const noexcept;
 
-  /// A zero error: there is a connection. tls_failed is what the callers are told until there is
-  /// one. Others (closed_by_peer, host_not_found, connection_refused, host_unreachable) may change
-  /// at any time: a caller is told at its deadline. After a close: how far the attempt had come;
-  /// tls_failed if the server had not finished the TLS handshake.
+  /// Reports the end of an open. Zero: connected. tls_failed fails all checks until there is a
+  /// connection. Other errors (closed_by_peer, host_not_found, connection_refused,
+  /// host_unreachable) may pass: a check gets them at its deadline. After a close, the error tells
+  /// how far the attempt came; tls_failed if the TLS handshake was not finished.
   void opened(error e, time now);
   std::span<char> room() { return reader_.prepare(read_size); }
-  /// `why`, if not ok: tls_failed for a refusal in TLS, which a server may utter after the
-  /// handshake, as it looks at the client's certificate.
+  /// Reports the end of a read. `why`, if not ok: tls_failed for a TLS alert, which a server may
+  /// send after the handshake, when it rejects the client's certificate.
   void received(bool ok, std::size_t bytes, time now, error why = error::outcome_unknown);
-  /// `bytes`: how many were passed on, also when it failed.
+  /// Reports the end of a write. `bytes` were passed to the system, also if it failed.
   void written(bool ok, std::size_t bytes, time now);
 
-  /// When on_time() has to be called next; time::max() for never.
+  /// When to call on_time(); time::max(): never.
   time wakeup() const noexcept {
     if (state_ == state::stopped) return time::max();
     return std::min({alarm_, pipeline_.wakeup(), is_closing() ? give_up_ : time::max()});
@@ -107,28 +107,28 @@ class connection_core {
   redis::reply_reader reader_;
 
   state state_ = state::pausing;
-  // Pausing: the next attempt; opening, greeting: the limit; ready: the next look
+  // pausing: the next attempt; opening, greeting: their limit; ready: the next check of silence
   time alarm_ = time::min();
   time greeted_{};        // greeting: when the last of it was written
-  time last_answer_{};    // ready: when a whole reply came last that was due
-  time waiting_since_{};  // ready: since when a reply has been due without a break
-  error reason_{};        // draining: what the callers are told
-  std::size_t sent_ = 0;  // draining: how much of the last write was passed on
+  time last_answer_{};    // ready: when the last whole reply that was due came
+  time waiting_since_{};  // ready: since when a reply has been due all the time
+  error reason_{};        // draining: the error for the checks that were sent
+  std::size_t sent_ = 0;  // draining: how many bytes of the last write were sent
 
   bool open_wanted_ = false;
   bool close_wanted_ = false;
   bool greeting_wanted_ = false;
-  bool heard_ = false;  // greeting: the server has said something
+  bool heard_ = false;  // greeting: the server has sent something
   bool opening_ = false;
   bool reading_ = false;
   bool writing_ = false;
   bool was_ready_ = false;
-  // By an address that has not served, or broke: it is another one's turn
+  // The last address has not served or broke the protocol: the next open tries another one.
   bool turned_away_ = false;
   bool closed_ = false;
   bool may_stop_ = false;
   bool stopping_ = false;
-  time give_up_ = time::max();  // closing: what has not come back is not waited for any longer
+  time give_up_ = time::max();  // closing: the end of waiting for give-backs
 };
 
 }  // namespace weir::net

@@ -9,12 +9,11 @@
 
 namespace weir::net {
 
-/// The deadlines of all pending checks, for one timer. Adding and removing cost a pointer or two;
-/// looking for the next deadline scans the wheel, which happens when the timer fires, not per
-/// check.
+/// The deadlines of all pending checks, for one timer. Adding and removing cost a pointer or two.
+/// Finding the next deadline scans the wheel, when the timer fires, not per check.
 ///
-/// Hashed timing wheel (Varghese and Lauck 1987, scheme 6): a deadline beyond one turn waits in its
-/// slot for further turns.
+/// Hashed timing wheel (Varghese and Lauck 1987, scheme 6): a deadline further ahead than one turn
+/// of the wheel stays in its slot for several turns.
 class deadline_wheel {
  public:
   using time = std::chrono::steady_clock::time_point;
@@ -26,13 +25,13 @@ class deadline_wheel {
     if (c.deadline < next_) next_ = c.deadline;
   }
 
-  /// A check leaves by unlinking its hook.
+  /// Removes a check; unlinking its hook is enough.
   static void remove(detail::check& c) { c.wheel.unlink(); }
 
-  /// No deadline lies before this time; time::max() if there may be none.
+  /// A lower bound of all deadlines; time::max() if there is none.
   time next() const noexcept { return next_; }
 
-  /// Removes every check whose deadline has come and hands it to `expired`.
+  /// Removes every check whose deadline has passed and calls `expired` with it.
   template <class F>
   void expire(time now, F&& expired) {
     if (now < next_) return;
@@ -66,8 +65,8 @@ class deadline_wheel {
   }
   std::size_t slot_of(time t) const noexcept { return index(tick_of(t)); }
 
-  /// The earliest deadline in the first slot that is due within a turn; the end of the turn if
-  /// there are only later ones.
+  /// The earliest deadline in the first slot that is due within one turn of the wheel; the end of
+  /// the turn if all are later.
   time find_next(time now) const noexcept {
     const std::int64_t first = tick_of(now);
     bool later = false;

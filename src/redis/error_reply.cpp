@@ -37,8 +37,8 @@ constexpr meaning meanings[] = {
 }  // namespace
 
 error classify_error(std::string_view text) noexcept {
-  // Redis 6.2 wraps what a command inside a script said: "ERR Error running script (call to f_...):
-  // @user_script:31: -OOM command not allowed ...". Later versions pass it on as it is.
+  // Redis 6.2 wraps the error of a command inside a script: "ERR Error running script (call to
+  // f_...): @user_script:31: -OOM command not allowed ...". Later versions do not.
   if (text.starts_with("ERR Error running script")) {
     if (const auto inner = text.find(": -"); inner != std::string_view::npos) {
       text.remove_prefix(inner + 3);

@@ -6,11 +6,11 @@
 
 namespace weir::redis {
 
-/// What an error reply means to the caller. The text itself never travels further: it can quote
-/// keys and arguments.
+/// The error for an error reply. The text itself is not passed on, because it can quote keys and
+/// arguments.
 error classify_error(std::string_view text) noexcept;
 
-/// Whether the server will be well again by itself, so that connecting anew soon makes sense.
+/// True if the server's state will pass by itself, so that reconnecting soon makes sense.
 bool is_passing(error e) noexcept;
 
 }  // namespace weir::redis

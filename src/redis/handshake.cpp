@@ -6,15 +6,15 @@
 namespace weir::redis {
 namespace {
 
-/// Asks for all of them: a sha is 40 bytes, and which of them this process will use is not known
-/// yet.
+/// Asks for all scripts, because it is not known yet which ones this process will use; each sha has
+/// only 40 bytes.
 void write_exists(std::string& out) {
   command_writer writer(out);
   writer.begin(2 + script_count).arg("SCRIPT").arg("EXISTS");
   for (const script& s : scripts()) writer.arg(s.sha);
 }
 
-/// What HELLO says that the server is: "standalone", "cluster" or "sentinel"; empty if it does not.
+/// The `mode` in the reply to HELLO: "standalone", "cluster" or "sentinel"; empty if it is missing.
 std::string_view mode_of(const reply_view& hello) {
   const auto nodes = hello.nodes();
   for (std::size_t key = 1; key < nodes.size();) {
@@ -32,9 +32,9 @@ handshake::handshake(const redis_options& options) : options_(options) { begin(r
 
 const std::string& handshake::output() const { return outputs_[static_cast<std::size_t>(round_)]; }
 
-/// The question for the scripts has a round of its own behind the login, also where no password is
-/// set: a server that wants one takes no more than 10 words at a time from a client that has not
-/// logged in, and would hang up.
+/// SCRIPT EXISTS has its own round after the login, even without a password: a server that requires
+/// one closes the connection if a client that has not logged in sends a command of more than 10
+/// words.
 void handshake::begin(round r) {
   round_ = r;
   expected_ = 0;
@@ -57,7 +57,7 @@ void handshake::begin(round r) {
     ++expected_;
   } else {
     if (authenticates) {
-      // Servers older than ACLs know no user.
+      // Servers older than ACLs take no user name.
       if (options_.username.empty()) {
         write_command(output, "AUTH", options_.password);
       } else {
@@ -76,15 +76,16 @@ void handshake::begin(round r) {
     write_command(output, "SELECT", static_cast<std::int64_t>(options_.database));
     ++expected_;
   }
-  // For those who read CLIENT LIST on the server. Redis knows it from 7.2 on.
+  // CLIENT SETINFO is for operators who read CLIENT LIST; Redis has it since 7.2.
   courtesies_ = expected_;
   write_command(output, "CLIENT", "SETINFO", "LIB-NAME", "weir");
   write_command(output, "CLIENT", "SETINFO", "LIB-VER", WEIR_VERSION);
   expected_ += courtesy_count;
 }
 
-/// Without the permission to ask, NOSCRIPT will tell. A reply of another shape says nothing: then
-/// all are loaded.
+/// Reads the reply to SCRIPT EXISTS; false for an error that fails the handshake. Without the
+/// permission to ask, all scripts count as known, because NOSCRIPT will name a missing one. After
+/// a reply of another shape none does, so all are loaded.
 bool handshake::read_known_scripts(const reply_view& reply) {
   known_scripts_.reset();
   if (reply.is_error()) {
@@ -112,11 +113,11 @@ handshake::step handshake::on_reply(const reply_view& reply) {
   if (reply.is_error() && !hello_unknown_ && !is_courtesy) {
     const std::string_view text = reply.root().text;
     error e = classify_error(text);
-    // A number beyond 2^31, or a server that has one database only: said in words that mean other
-    // things elsewhere.
+    // A number beyond 2^31, or a server with a single database, gets texts that classify_error()
+    // cannot tell from other errors.
     if (is_select && e == error::server_error) e = error::invalid_database;
     if (is_hello && (text.starts_with("NOPROTO") || text.starts_with("ERR unknown command"))) {
-      // The rest of this round may fail for want of AUTH: it does not count.
+      // Without HELLO's AUTH the rest of this round may fail, so its errors are ignored.
       hello_unknown_ = true;
     } else if (failure_ == error{}) {
       failure_ = e;

@@ -10,15 +10,14 @@
 
 namespace weir::redis {
 
-/// What is said on a new connection before anything else, a pipeline a round: HELLO 3 with AUTH and
-/// SETNAME, SELECT, CLIENT SETINFO (whose refusal does not matter); the same in RESP2 for a server
-/// or proxy that does not know HELLO; and SCRIPT EXISTS. The scripts themselves are loaded by the
-/// first calls that need them: a fleet that reconnects would send the server a hundred kilobytes
-/// for each client otherwise.
+/// The first commands on a new connection, one pipeline per round: HELLO 3 with AUTH and SETNAME,
+/// SELECT, CLIENT SETINFO (which may fail); the same in RESP2 if the server or proxy does not know
+/// HELLO; then SCRIPT EXISTS. The first calls that need a script load it; otherwise each client of
+/// a reconnecting fleet would send a hundred kilobytes.
 ///
-/// No sockets: write output(), then feed the replies until it is no longer `going`; after `again`,
-/// write the new output(). The output of each round stays where it is until the end: the replies
-/// may come before its write is done.
+/// It has no sockets: write output(), then feed the replies until it is no longer `going`; after
+/// `again`, write the new output(). The output of each round is kept to the end, because replies
+/// may come before its write has ended.
 class handshake {
  public:
   enum class step { going, again, done, failed };
@@ -28,10 +27,10 @@ class handshake {
   const std::string& output() const;
   step on_reply(const reply_view& reply);
 
-  /// Why it failed.
+  /// The error of a failed handshake.
   error failure() const noexcept { return failure_; }
 
-  /// Once done: the scripts that the server has. All of them if it did not let us ask.
+  /// When done: the scripts that the server has; all of them if it refused to tell.
   const script_set& known_scripts() const noexcept { return known_scripts_; }
 
  private:
@@ -42,11 +41,11 @@ class handshake {
 
   const redis_options& options_;
   round round_ = round::resp3;
-  std::array<std::string, 3> outputs_;  // of each round
+  std::array<std::string, 3> outputs_;  // one per round
   std::size_t expected_ = 0;
   std::size_t received_ = 0;
-  std::size_t select_ = 0;      // which reply is that to SELECT; beyond the last if there is none
-  std::size_t courtesies_ = 0;  // where the replies begin that may be refusals
+  std::size_t select_ = 0;      // the index of SELECT's reply; beyond the last without SELECT
+  std::size_t courtesies_ = 0;  // the index of the first reply that may be an error
   bool hello_unknown_ = false;
   error failure_{};
   script_set known_scripts_;

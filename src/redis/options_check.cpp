@@ -15,12 +15,12 @@ constexpr std::size_t max_host_length = 255;
 
 using std::chrono::microseconds;
 
-// Longer durations overflow once they are added to a clock, and nothing waits unboundedly.
+// Far larger durations would overflow when added to a clock.
 constexpr microseconds longest = std::chrono::hours{24};
-// Half of it is the pause between two looks at a connection.
+// Half of the silence_timeout is the interval at which a connection is checked.
 constexpr microseconds shortest_silence = std::chrono::milliseconds{10};
 
-/// "10ms", as one would write it.
+/// In hours, milliseconds or microseconds, as a user would write it: "10ms".
 std::string text_of(microseconds d) {
   const std::int64_t us = d.count();
   if (us % 3'600'000'000 == 0) return std::to_string(us / 3'600'000'000) + "h";
@@ -42,7 +42,7 @@ std::string first_out_of_range(std::span<const time_range> options) {
   return {};
 }
 
-/// A duration in milliseconds, which may be too long to be counted in microseconds.
+/// Clamps a duration that may be too long for microseconds.
 microseconds in_range(std::chrono::milliseconds d) {
   const std::chrono::milliseconds most = std::chrono::hours{48};
   return std::clamp(d, -most, most);
@@ -72,7 +72,7 @@ std::string fault_of_numbers(const redis_options& o) {
 
 constexpr bool is_control_or_space(char c) noexcept { return is_control(c) || c == ' '; }
 
-/// A NUL would end a name early, where it is checked or where it is used.
+/// Refuses a NUL, which would end a name early where it is checked or used.
 std::string fault_of_name(const std::string& name, const char* what) {
   if (name.size() > max_host_length) return std::string(what) + " is longer than 255 characters";
   if (std::ranges::any_of(name, is_control_or_space)) {
@@ -83,7 +83,7 @@ std::string fault_of_name(const std::string& name, const char* what) {
 
 std::string fault_of_tls(const redis_options& o) {
   if (!o.tls) {
-    // More likely forgotten than meant, and then everything would go out in the clear.
+    // The user has probably forgotten `tls`; without an error, all data would go out unencrypted.
     for (const std::string* given :
          {&o.tls_ca_file, &o.tls_cert_file, &o.tls_key_file, &o.tls_server_name}) {
       if (!given->empty()) return "there are TLS options, but tls is off: set tls, or rediss://";
@@ -110,7 +110,7 @@ std::string fault_of(const redis_options& o) {
   if (o.host.find(',') != std::string::npos) {
     return "there is a ',' in the host: a store is one server, so name one host";
   }
-  // CLIENT SETNAME takes '!' to '~' only, and the whole handshake would fail.
+  // CLIENT SETNAME accepts '!' to '~' only; another character would fail the whole handshake.
   if (!std::ranges::all_of(o.client_name, [](char c) { return c > ' ' && c <= '~'; })) {
     return "client_name contains something other than printable ASCII, or a space";
   }

@@ -6,8 +6,8 @@
 
 namespace weir::detail {
 
-/// What is wrong with the options, in words that hold none of their values; empty if nothing is.
-/// Looks at no file.
+/// The error text for invalid options, without any of their values; empty if they are valid. Reads
+/// no file.
 std::string fault_of(const redis_options& options);
 
 }  // namespace weir::detail

@@ -16,13 +16,13 @@ using detail::check_stage;
 
 constexpr std::uint8_t max_resends = 2;
 constexpr std::chrono::milliseconds hold{25};
-constexpr std::chrono::seconds load_pause{1};  // after a server that takes no script
+constexpr std::chrono::seconds load_pause{1};  // after the server refused to load a script
 constexpr std::size_t large_buffer = 1024 * 1024;
 constexpr std::chrono::hours max_timeout{24};  // far from where time points overflow
 const std::string nothing;
 
-/// What a check counts for in the bound on the line: long subjects are a matter of memory, not of
-/// number.
+/// A check's share of max_pending. It grows with the subjects' lengths, so that the bound holds for
+/// memory, too.
 std::size_t weight_of(const check& c) {
   constexpr std::size_t unit = 1024;
   std::size_t bytes = c.subject.view().size();
@@ -30,7 +30,7 @@ std::size_t weight_of(const check& c) {
   return 1 + bytes / unit;
 }
 
-/// A lease is lost by waiting behind calls that merely come later.
+/// True for renewals and leaves: behind many other checks, a lease would be lost.
 bool is_urgent(const check& c) {
   return c.kind == detail::check_kind::renew || c.kind == detail::check_kind::leave;
 }
@@ -59,12 +59,12 @@ void pipeline::submit(check& c, time now) {
   pending_ += weight_of(c);
   const bool is_last = closed_ && !ended_ && detail::gives_back(c);
   if (refusal_ != error{} && !is_last) return finish(c, refusal_);
-  // Alone, even the largest may wait. What gives back is bounded by what was booked.
+  // A single check of any weight may wait. Give-backs are bounded by the booked reservations.
   const bool fits = before == 0 || pending_ <= options_.max_pending || is_urgent(c) ||
                     detail::gives_back(c);
-  // While the circuit is open, a full line is a sign of that.
+  // With an open circuit, the failing store is the reason for too many pending checks.
   if (!fits) return finish(c, breaker_.is_open() ? error::circuit_open : error::overloaded);
-  // A turn on its way back has time, and waits for the next connection.
+  // A give-back has no caller and may wait for the next connection.
   if (!c.unwanted && !breaker_.lets_through(now)) return finish(c, error::circuit_open);
   c.deadline = now + timeout_of(c);
   c.stage = check_stage::waiting;
@@ -82,7 +82,8 @@ void pipeline::cancel(check& c, detail::cancel_scope scope) {
   give_up(c);
 }
 
-/// The caller is dropped. What may have been booked for it is to be given back.
+/// Ends a check early. A detached check takes the place of a sent acquire, and gives back what the
+/// store may have booked.
 void pipeline::give_up(check& c) {
   if (c.kind == detail::check_kind::acquire && c.stage != check_stage::waiting && !c.unwanted) {
     check& other = detail::stand_in_for(c);
@@ -97,15 +98,15 @@ void pipeline::give_up(check& c) {
 
 void pipeline::expire(time now) {
   wheel_.expire(now, [this, now](check& c) {
-    // A store that has answered others meanwhile is slow, not silent. And an idle connection takes
-    // all that waits at once: what expires there before has only just come.
+    // Not a failure of the store: it has answered other checks since this one came, so it is slow;
+    // or the check expired before an idle connection could take it.
     const time since = c.deadline - timeout_of(c);
     const bool never_asked = c.stage == check_stage::waiting && calls_.empty() && !writing_;
     const bool says_nothing = connected_ && (never_asked || last_answer_ >= since);
     if (!says_nothing) breaker_.failed(since, now);
     if (c.stage != check_stage::waiting) {
       c.ec = error::no_reply;
-    } else if (!c.ec) {  // else the server's reason for not running it
+    } else if (!c.ec) {  // else: the server's reason for not running it
       c.ec = suspicion_ != error{} ? suspicion_ : error::timed_out;
     }
     give_up(c);
@@ -128,7 +129,7 @@ void pipeline::connected(const redis::script_set& known, std::chrono::microsecon
   recall_give_backs();
 }
 
-/// Give-backs that were passed over may still be in time, and have no order to keep.
+/// Give-backs that were passed over may be sent after all: they need no order.
 void pipeline::recall_give_backs() {
   for (auto it = passed_over_.begin(); it != passed_over_.end();) {
     check& c = *it++;
@@ -153,7 +154,7 @@ void pipeline::disconnected(error reason, std::size_t sent, time now) {
     calls_.pop_front();
     const bool in_write = calls_.size() < staged_;
     if (in_write && c.end > sent) {
-      // The server cannot have seen all of it, so it cannot have run.
+      // The server cannot have got all of the call, so it cannot have run it.
       requeue(c);
       continue;
     }
@@ -168,7 +169,7 @@ void pipeline::disconnected(error reason, std::size_t sent, time now) {
   writing_ = false;
 }
 
-/// Back to the front of the line, behind what came back before.
+/// Puts the call's checks in front of all waiting checks, behind those that came back before.
 void pipeline::requeue(redis::script_call& c) {
   for (redis::call_key& key : c.keys) {
     for (auto it = key.checks.begin(); it != key.checks.end();) {
@@ -176,12 +177,12 @@ void pipeline::requeue(redis::script_call& c) {
       waiting.stage = check_stage::waiting;
       const bool is_stand_in = waiting.unwanted && waiting.kind == detail::check_kind::acquire;
       if (is_stand_in) {
-        finish(waiting);  // nothing was booked, and now nothing need be
+        finish(waiting);  // nothing was booked, so nothing has to be given back
       } else if (closed_ && !detail::gives_back(waiting)) {
         finish(waiting, error::store_closed);
       }
     }
-    // A renewal behind the leave of its lease finds it gone, as it should.
+    // A renewal may follow the leave of its lease: it then finds the lease gone, which is right.
     const bool urgent = !key.checks.empty() && is_urgent(key.checks.front());
     if (urgent) urgent_.splice(urgent_.end(), key.checks);
     again_.splice(again_.end(), key.checks);
@@ -194,8 +195,8 @@ void pipeline::stage_ping(time now) {
   ping_wanted_ = false;
 }
 
-/// In the same write as the call that needs it, and right before it: nothing that waits is
-/// overtaken.
+/// Stages the load of a script right before the call that needs it, in the same write, so that no
+/// check is overtaken.
 void pipeline::stage_load(std::size_t script, time now) {
   if (known_scripts_[script] || now < no_loads_before_) return;
   redis::write_load(out_, script);
@@ -234,28 +235,28 @@ const std::string& pipeline::next_write(time now) {
   if (!wants_write()) return nothing;
   out_.clear();
   if (out_.capacity() > large_buffer)
-    std::string().swap(out_);  // one big burst must not hold its memory for ever
+    std::string().swap(out_);  // a large burst must not keep its memory for ever
   if (ping_wanted_) stage_ping(now);
   if (!held()) {
     for (redis::script_call& c : pack(now)) stage(std::move(c), now);
-    waiting_.swap(again_);  // the next write's; what comes back until then goes before it
-    // With nothing under way, no reply will come that says so later.
+    waiting_.swap(again_);  // checks that come back before the next write go first in it
+    // With no call in flight, no reply will come that could set this later.
     may_send_ = window_.is_idle() || (!out_.empty() && window_.room(full_write()) > 0);
   }
   writing_ = !out_.empty();
   return out_;
 }
 
-/// What the next write carries: nothing if all that waits has to wait for a reply.
+/// The calls of the next write; none if all waiting checks have to wait for a reply.
 std::vector<redis::script_call>& pipeline::pack(time now) {
   again_.splice(again_.end(), waiting_);
-  // A connection that is closing sends all that gives back.
+  // A closing connection sends all give-backs.
   const redis::coalescer::quota q{
       .keys = window_.room(full_write()),
       .reachable = closed_ ? time::min() : now + window_.expected(pending_)};
   auto& calls = coalescer_.pack(urgent_, again_, q, passed_over_);
   if (!calls.empty() || !window_.is_idle()) return calls;
-  // Nothing is under way that could tell whether the server is still as slow: one check asks.
+  // No reply is due that could show whether the server is still as slow: one check is sent anyway.
   return coalescer_.pack(urgent_, again_, {.keys = 1}, passed_over_);
 }
 
@@ -269,7 +270,7 @@ void pipeline::write_done() {
   writing_ = false;
 }
 
-/// Back into the line, unless it has been there too often.
+/// Makes the call's checks wait again, unless they were sent too often.
 void pipeline::send_again(redis::script_call& c) {
   for (redis::call_key& key : c.keys) {
     for (auto it = key.checks.begin(); it != key.checks.end();) {
@@ -280,15 +281,16 @@ void pipeline::send_again(redis::script_call& c) {
   requeue(c);
 }
 
-/// A server that takes no script is asked again after a pause: each load is some kilobytes.
+/// Handles the reply to a load. After a failure, the next load waits for load_pause, because each
+/// one has some kilobytes.
 void pipeline::loaded(error e, time now) {
   if (redis::is_passing(e)) return;
   load_failure_ = e;
   if (e != error{}) no_loads_before_ = now + load_pause;
 }
 
-/// The server answers, if only to say no. An answer that comes later than any caller of the store's
-/// own timeout would wait for heals nothing; one that is late for a shorter deadline does.
+/// Notes an answer, which may be an error, and closes the circuit if it came within the store's own
+/// timeout. The check's own deadline does not matter for that.
 void pipeline::heard(const redis::script_call& c, time now) {
   if (!c.keys.empty()) window_.answered(c.weight(), c.sent, c.sent_alone, now);
   may_send_ = true;
@@ -297,8 +299,8 @@ void pipeline::heard(const redis::script_call& c, time now) {
   breaker_.succeeded();
 }
 
-/// False if it cannot be the reply to this call. Then nobody knows whose it is, nor whose the next
-/// ones are.
+/// Answers the call's checks. False if this cannot be the reply to the call: then no later reply
+/// can be matched to its call either.
 bool pipeline::answer(redis::script_call& c, const redis::reply_view& reply, time now) {
   heard(c, now);
   error e = redis::read_reply(c, reply, numbers_);
@@ -308,7 +310,7 @@ bool pipeline::answer(redis::script_call& c, const redis::reply_view& reply, tim
   }
   switch (e) {
     case error::script_missing:
-      // Unless another call that found it missing has brought it since.
+      // Not if the script was loaded again after this call was sent.
       if (c.loads == loads_[c.script()]) known_scripts_.reset(c.script());
       if (load_failure_ != error{}) {
         e = load_failure_;
@@ -319,8 +321,8 @@ bool pipeline::answer(redis::script_call& c, const redis::reply_view& reply, tim
     case error::read_only:
     case error::server_loading:
     case error::server_busy:
-      // Nothing ran. Patience, within each check's deadline: with the next connection, or this one
-      // after a while.
+      // The script did not run. The checks wait, within their deadlines, for the next connection or
+      // for a pause on this one.
       if (e == error::read_only) {
         unwelcome_ = true;
       } else {
@@ -351,7 +353,7 @@ pipeline::stream_state pipeline::consume(redis::reply_reader& reader, time now) 
   error_code ec;
   while (const redis::reply_view* reply = reader.next(ec)) {
     if (reply->is_push()) continue;
-    if (calls_.empty()) return stream_state::broken;  // nobody asked
+    if (calls_.empty()) return stream_state::broken;  // no reply is due
     const bool fits = answer(calls_.front(), *reply, now);
     calls_.pop_front();
     // Replies may come before the write is reported done.

@@ -21,17 +21,16 @@ namespace weir::net {
 ///
 ///     waiting --> staged --> written --> done        submit, next_write, write_done, consume
 ///
-/// waiting: in line. staged: encoded in the write under way. written: sent, a reply is due.
-/// Deadlines and cancellation take a check out at any stage; a reply's place stays, so that later
-/// replies still reach their own callers. A check whose script certainly did not run (no such
+/// waiting: not sent yet. staged: encoded in the write in progress. written: sent, a reply is due.
+/// Deadlines and cancellation take a check out at any stage; its place in the call stays, so that
+/// later replies still reach their own checks. A check whose script certainly did not run (no such
 /// script, the server is loading or busy, the write was cut short) goes back to waiting.
 ///
-/// Under way is no more than the server answers soon, and a check whose answer would most likely
-/// come after its deadline is not sent: send_window. One call at least is under way while any
-/// waits.
+/// send_window bounds the calls in flight to what the server answers soon; a check whose answer
+/// would probably come after its deadline is not sent. While checks wait, at least one call is in
+/// flight.
 ///
-/// Whoever drives it does the I/O, passes the time, serialises the calls, and hands the checks of
-/// take_done() to their callers.
+/// The driver does the I/O, passes the time, serialises the calls, and delivers take_done().
 class pipeline {
  public:
   using time = std::chrono::steady_clock::time_point;
@@ -50,76 +49,74 @@ class pipeline {
         breaker_(o.breaker_failures, o.timeout, o.breaker_pause),
         window_(o.timeout, full_write()) {}
 
-  // Callers.
+  // For callers.
 
-  /// Takes a check in, or finishes it at once (into take_done()) when it cannot wait: overloaded,
-  /// closed, refused, or left alone by the circuit breaker.
+  /// Takes over a check. Finishes it at once (into take_done()) if it cannot wait: overloaded,
+  /// closed, refused, or circuit_open.
   ///
-  /// Renewals and leaves of leases go before all others, and are never turned away as too many:
-  /// there is one of each for a lease at the most. A lease's own enter has been answered or given
-  /// up before they come, so that none waits here, and what was sent of it went out earlier.
+  /// Renewals and leaves go before all other checks and are never refused as overloaded: a lease
+  /// has at most one of each. Its enter was answered or given up before, so it does not wait here,
+  /// and if it was sent, it was sent earlier.
   void submit(detail::check& c, time now);
   void cancel(detail::check& c, detail::cancel_scope scope);
 
-  // The connection.
+  // For the connection.
 
-  /// The handshake is complete; an answer took so long in it (zero: nobody knows). Scripts that the
-  /// server does not have are loaded in front of the first calls of theirs.
+  /// The handshake is complete; a reply took that long in it (zero: unknown). A script that the
+  /// server does not have is loaded right before the first call that needs it.
   void connected(const redis::script_set& known = redis::script_set().set(),
                  std::chrono::microseconds round_trip = {});
 
-  /// The connection is gone, or one could not be made. Of the write under way, `sent` bytes had
-  /// been passed on. What was sent fails with outcome_unknown (protocol_error if that was the
-  /// reason); the rest waits for the next connection.
+  /// The connection is lost, or connecting failed. `sent` bytes of the write in progress were sent.
+  /// Checks that were sent fail with outcome_unknown (protocol_error if that was the reason); the
+  /// others wait for the next connection.
   void disconnected(error reason, std::size_t sent, time now);
 
-  /// No connection for a reason that waiting will not mend, such as a wrong password: what waits,
-  /// and what comes until the next connected(), fails with it.
+  /// Connecting failed for a lasting reason, such as a wrong password. Waiting checks, and new ones
+  /// until the next connected(), fail with it.
   void refused(error reason);
 
-  /// What the last attempt to connect met: until connected(), a check is told so at its deadline
-  /// instead of timed_out. Zero: nothing is known.
+  /// The error of the last attempt to connect. Until connected(), a check gets it at its deadline
+  /// instead of timed_out. Zero: unknown.
   void suspect(error why) noexcept { suspicion_ = why; }
 
-  /// Encodes what waits, up to as much as one write should carry; `now` becomes its time of
-  /// sending. Empty if there is nothing to write, or no connection, or a write under way, or enough
-  /// is under way. The bytes stay valid until write_done() or disconnected().
+  /// Encodes waiting checks, up to the bound of one write; `now` is their time of sending. Empty if
+  /// no check waits, without a connection, during a write, or while send_window is full. The bytes
+  /// stay valid until write_done() or disconnected().
   const std::string& next_write(time now = {});
   void write_done();
 
   enum class stream_state : std::uint8_t {
     good,
-    broken,  ///< not RESP, or a reply that nobody asked for, or not the one that is due
-    /// The server will not serve this connection (a replica, a lost login), and no reply is due:
-    /// make a new.
+    broken,  ///< not RESP, or not a reply that is due
+    /// The server refuses to serve this connection (a replica, a lost login). No reply is due and
+    /// nothing was written since; the driver must make a new connection.
     unwelcome,
-    ///< one; nothing has been written since it said so
   };
 
-  /// Answers checks from the replies the reader holds.
+  /// Answers checks from the replies that the reader holds.
   stream_state consume(redis::reply_reader& reader, time now);
 
-  /// Whether the server has done what a call asked of it, on this connection.
+  /// True if the server has run a call on this connection without an error.
   bool has_served() const noexcept { return served_; }
 
-  /// Has the next write ask for a sign of life.
+  /// Adds a PING to the next write.
   void ping() { ping_wanted_ = true; }
 
-  /// Ends every check, now and later: with store_closed, or outcome_unknown if it was sent. Until
-  /// end(), it still takes what gives back, and waits for the answers to that and for turns that
-  /// were asked for.
+  /// Ends all checks, also later ones: with store_closed, or outcome_unknown if sent. Until end(),
+  /// it still takes give-backs, and waits for their answers and for those of sent acquires.
   void close();
   void end();
-  /// No check is pending, and none is done that take_done() has not handed over.
+  /// True if no check is pending and take_done() is empty.
   bool is_idle() const noexcept { return pending_ == 0 && done_.empty(); }
 
-  // Time.
+  // For the timer.
 
-  /// When expire() has to be called next; time::max() for never.
+  /// When to call expire(); time::max(): never.
   time wakeup() const noexcept { return std::min(wheel_.next(), held_until_); }
   void expire(time now);
 
-  // Results.
+  // For results.
 
   detail::check_list take_done();
   /// In units of max_pending.
@@ -130,7 +127,7 @@ class pipeline {
            (ping_wanted_ || (!held() && (!urgent_.empty() || (may_send_ && has_waiting()))));
   }
 
-  /// Takes out everything without results: the execution context is shutting down.
+  /// Removes all checks, without results: the execution context is being destroyed.
   detail::check_list abandon();
 
  private:
@@ -163,25 +160,26 @@ class pipeline {
   deadline_wheel wheel_;
   circuit_breaker breaker_;
   send_window window_;
-  bool may_send_ = true;            // false: what waits has to wait for a reply
-  time last_answer_ = time::min();  // that came within the timeout
+  bool may_send_ = true;            // false: waiting checks have to wait for a reply
+  time last_answer_ = time::min();  // the last answer that came within the timeout
 
-  detail::check_list urgent_;  // renewals and leaves: go before all others
+  detail::check_list urgent_;  // renewals and leaves: sent before all others
   detail::check_list waiting_;
-  detail::check_list again_;        // not run when sent before: go first
-  detail::check_list passed_over_;  // too late to be answered: never sent
-  // Staged and written, oldest first; one reply is due for each
+  detail::check_list again_;        // sent before but not run: sent first
+  detail::check_list passed_over_;  // too late to be answered in time: never sent
+  // The staged and written calls, oldest first. Each is due one reply.
   std::deque<redis::script_call> calls_;
-  std::size_t staged_ = 0;  // the last so many of calls_ (a ping aside) are in the write under way
+  // How many calls at the end of calls_ (without a ping) are in the write in progress.
+  std::size_t staged_ = 0;
   detail::check_list done_;
 
   std::string out_;
   std::string scratch_;
   std::vector<std::int64_t> numbers_;
 
-  redis::script_set known_scripts_;  // to the server, loads on their way included
-  std::array<std::uint32_t, redis::script_count> loads_{};  // sent so far
-  error load_failure_{};  // not zero: what the server said to the last load
+  redis::script_set known_scripts_;  // scripts that the server has, or that are being loaded
+  std::array<std::uint32_t, redis::script_count> loads_{};  // loads sent so far, per script
+  error load_failure_{};  // the server's error for the last load, or zero
   time no_loads_before_ = time::min();
 
   std::size_t pending_ = 0;
@@ -190,10 +188,10 @@ class pipeline {
   bool ping_wanted_ = false;
   bool unwelcome_ = false;
   bool served_ = false;
-  // Not max: the server asked for patience, nothing is written before
+  // The server was loading or busy: nothing is written before this time. time::max(): no pause.
   time held_until_ = time::max();
-  error suspicion_{};  // not zero: said in place of timed_out
-  error refusal_{};    // not zero: checks are turned away with it
+  error suspicion_{};  // if not zero, replaces timed_out; see suspect()
+  error refusal_{};    // if not zero, fails new checks; see refused()
   bool closed_ = false;
   bool ended_ = false;
 };

@@ -7,7 +7,7 @@ namespace weir::redis {
 namespace {
 
 constexpr std::size_t crlf = 2;
-constexpr std::size_t longest_number = 20;  // of any 64-bit number, its sign included
+constexpr std::size_t longest_number = 20;  // the digits and sign of any 64-bit number
 
 // Room for n more bytes at the end. The string grows geometrically, so a batch of commands costs
 // few allocations.
@@ -40,8 +40,7 @@ char* put_prefix(char* to, char type, std::size_t n, std::size_t n_digits) noexc
   return put_crlf(std::to_chars(to, to + n_digits, n).ptr);
 }
 
-// Makes room for one bulk string of n bytes, writes what surrounds the text, and returns where the
-// text goes.
+// Appends a bulk string of n bytes without its text, and returns where the text goes.
 char* open_bulk(std::string& out, std::size_t n) {
   const std::size_t n_digits = digits(n);
   char* text = extend(out, 1 + n_digits + crlf + n + crlf);

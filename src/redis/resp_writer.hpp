@@ -12,24 +12,24 @@ namespace weir::redis {
 
 /// Appends commands to a buffer, in the form every server reads: an array of bulk strings.
 ///
-/// The writer keeps nothing but a reference to the buffer, which must outlive it; bytes already
-/// there stay. It does not check that as many arguments follow as `begin` announced. Arguments are
-/// binary safe, and copied at once; none may point into the buffer itself. Each call grows the
-/// buffer at most once (std::bad_alloc: what that call would have written is missing, what came
-/// before it stays, so the caller truncates to where the command began). Not thread-safe.
+/// The writer keeps only a reference to the buffer, which must outlive it; earlier bytes stay. The
+/// caller must append as many arguments as `begin` announced. Arguments are binary safe and copied
+/// at once; none may point into the buffer. Each call grows the buffer at most once. After
+/// std::bad_alloc, that call has written nothing, and the caller truncates the buffer to the
+/// beginning of the command. Not thread-safe.
 class command_writer {
  public:
   explicit command_writer(std::string& out) noexcept : out_(&out) {}
 
-  /// Opens a command of that many arguments, its name included.
+  /// Opens a command with that many arguments, including its name.
   command_writer& begin(std::size_t arguments);
 
   command_writer& arg(std::string_view text);
 
-  /// One argument out of several pieces, as if they had been concatenated first.
+  /// Writes one argument that is the concatenation of several pieces.
   command_writer& arg_parts(std::initializer_list<std::string_view> parts);
 
-  /// A number in decimal.
+  /// Writes a number in decimal.
   command_writer& arg(std::int64_t number);
 
   template <std::integral T>
@@ -45,7 +45,7 @@ class command_writer {
   std::string* out_;
 };
 
-/// A whole command: `write_command(out, "PEXPIRE", key, 1500)`.
+/// Writes a whole command: `write_command(out, "PEXPIRE", key, 1500)`.
 template <class... Args>
 void write_command(std::string& out, const Args&... args) {
   static_assert(sizeof...(Args) > 0, "a command has a name");

@@ -30,7 +30,7 @@ void write_keys(command_writer& writer, const script_call& c, std::string& scrat
   }
 }
 
-/// Gives each check that still waits what `next` says at its place.
+/// Calls `next` for each place, and gives its result to the place's check if that is still pending.
 template <class F>
 void each_place(call_key& key, F&& next) {
   std::uint32_t place = 0;
@@ -41,7 +41,7 @@ void each_place(call_key& key, F&& next) {
   }
 }
 
-/// Runs the kernel on the state that the script found, once for every place.
+/// Runs the kernel on the state that the script found, once per place.
 template <class Kernel>
 void replay(const Kernel& kernel, const script_call& c, call_key& key,
             std::span<const std::int64_t> fields, policies::instant now) {
@@ -79,7 +79,7 @@ class found_states {
   found_states(const found_states&) = delete;
   found_states& operator=(const found_states&) = delete;
 
-  /// Whether the keys held what is ours.
+  /// True if all keys held states that the kernels can have made.
   bool ours() const noexcept { return ours_; }
   std::span<const tier> tiers() const noexcept { return {tiers_.data(), count_}; }
 
@@ -90,7 +90,7 @@ class found_states {
   std::array<tier, policies::max_tiers> tiers_;
 };
 
-/// The same for several kernels.
+/// As replay(), for several kernels.
 void replay_all(const script_call& c, call_key& key, std::span<const std::int64_t> fields,
                 policies::instant now) {
   const found_states found(c, fields);
@@ -108,7 +108,7 @@ void replay_all(const script_call& c, call_key& key, std::span<const std::int64_
   each_place(key, [&] { return policies::record_all<policies::any_replay>(asked, now); });
 }
 
-/// Of turns the script tells each place's own.
+/// Reads reservations: the script replies with the time of each place.
 void replay_turns(const script_call& c, call_key& key, std::span<const std::int64_t> fields,
                   std::size_t width, policies::instant now) {
   for (detail::check& waiting : key.checks) {
@@ -192,7 +192,8 @@ bool read_settlement(script_call& c, const reply_view& reply, std::vector<std::i
 
 const policies::kernel& kernel_of(const call_tier& t) { return t.kernel; }
 
-/// Lua counts from one. It is negative if whoever passes waits until the bucket is empty.
+/// The kernel's number in Lua, from 1; negative if each request waits until the bucket is empty
+/// (leaky_bucket).
 std::int64_t number_of(const policies::kernel& kernel) {
   const auto number = static_cast<std::int64_t>(kernel.index() + 1);
   const auto* meter = std::get_if<policies::meter>(&kernel);
@@ -212,7 +213,7 @@ void each_settlement_number(const script_call& c, F&& f) {
     const settle_act act = lowers ? settle_act::lower : policies::act_of(tier.cost);
     f(number_of(tier.kernel));
     f(static_cast<std::int64_t>(act));
-    // To look, some cost has to be named.
+    // A cost of 0 only reads the state, but the kernel's arguments need a cost of at least 1.
     const std::int64_t cost = lowers ? tier.cost : std::max<std::int64_t>(1, std::abs(tier.cost));
     const policies::kernel asked = act == settle_act::charge ? policies::charging(tier.kernel)
                                                              : tier.kernel;
@@ -229,7 +230,7 @@ void each_settlement_number(const script_call& c, F&& f) {
   });
 }
 
-/// What the script takes before the counts.
+/// Writes the arguments before the counts.
 void write_constants(command_writer& writer, const script_call& c) {
   const bool names_kernels = c.script() >= all_or_nothing;
   if (c.what == script_call::purpose::acquire) writer.arg(c.max_wait);
@@ -256,7 +257,7 @@ std::size_t constants_of(const script_call& c) {
   return count;
 }
 
-/// What is settled is one subject's, or that of one set of limiters.
+/// Writes the arguments of a settlement, which has one subject, or one per limiter of its set.
 void write_settlement(command_writer& writer, const script_call& c, std::size_t keys,
                       std::string& scratch) {
   std::size_t numbers = 0;
@@ -279,7 +280,7 @@ void write_call(std::string& out, const script_call& c, std::string& scratch) {
   }
   if (c.settles()) return write_settlement(writer, c, keys, scratch);
   const bool looks_only = c.what == script_call::purpose::fetch;
-  // Counts are left out from the first run of ones to the end.
+  // Trailing counts of 1 are left out.
   std::size_t counts = c.keys.size();
   if (!looks_only) {
     while (counts > 0 && c.keys[counts - 1].count == 1) --counts;

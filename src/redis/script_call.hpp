@@ -14,10 +14,10 @@
 
 namespace weir::redis {
 
-/// The checks of one key, or of the same keys, that travel together. They are answered one by one
-/// in order, as if each had been sent alone.
+/// The coalesced checks of one key, or of one set of keys. They are answered one by one in order,
+/// as if each had been sent alone.
 struct call_key {
-  detail::check_list checks;  // a check that gives up leaves the list; its place stays counted
+  detail::check_list checks;  // a check that ends early leaves the list; `count` keeps its place
   std::uint32_t count = 0;
 
   call_key() = default;
@@ -25,15 +25,15 @@ struct call_key {
   call_key& operator=(call_key&&) = delete;
 };
 
-/// What a call asks of each of its subjects: one kernel, or several that pass all or nothing.
+/// One tier of a call: its kernel and cost. Several tiers pass all or nothing.
 struct call_tier {
   policies::kernel kernel;
-  std::int64_t cost;  // settle, give_back: as policies::settle_all
+  std::int64_t cost;  // settle, give_back: see policies::settle_all
 };
 
-/// One command on the wire, and who waits for its reply: a script call for some subjects of one
-/// limiter (or one set of limiters) with one cost, a deletion of keys, or a script to load or a
-/// ping, for which nobody waits.
+/// One command and the checks that wait for its reply: a script call for some subjects of one
+/// limiter (or one set of limiters) with one cost, a deletion of keys, or the load of a script or a
+/// PING, which have no checks.
 struct script_call {
   enum class purpose : std::uint8_t {
     record,
@@ -49,31 +49,31 @@ struct script_call {
   };
 
   purpose what = purpose::upkeep;
-  // Copies, not the limiters: a reply that is due must not keep them alive. A limiter holds the
-  // store, and the store ends with its last handle, also when all callers have given up.
+  // Copies, because a call that waits for its reply must not keep limiters alive: they hold the
+  // store, which must end with its last handle.
   boost::container::small_vector<call_tier, 1> tiers;
   std::vector<call_key> keys;
-  std::size_t places = 0;          // the counts of all keys
+  std::size_t places = 0;          // the sum of all counts
   std::int64_t max_wait = 0;       // acquire: microseconds
   policies::tickets tickets{};     // give_back, settle
-  policies::instant remember = 0;  // until when it is remembered that it was done; 0: it is not
-  std::size_t end = 0;             // where it ends in the write that carries it
-  std::uint32_t loads = 0;         // how often its script had been loaded before it
+  policies::instant remember = 0;  // the expiry of the marker; 0: no marker
+  std::size_t end = 0;             // the offset of its end in the write
+  std::uint32_t loads = 0;         // how often its script had been loaded before this call
   std::chrono::steady_clock::time_point sent{};
-  bool sent_alone = false;  // no other call was under way
+  bool sent_alone = false;  // no other call was in flight
 
   static constexpr bool settles(purpose what) noexcept {
     return what == purpose::give_back || what == purpose::settle || what == purpose::lower;
   }
   bool settles() const noexcept { return settles(what); }
 
-  /// How many keys it makes the server look at, those of upkeep aside. Each turn is looked for by
-  /// itself.
+  /// The number of keys that the server visits, 0 for upkeep. Each reservation counts separately,
+  /// because the script searches for each.
   std::size_t weight() const noexcept {
     return tiers.size() * (what == purpose::acquire ? places : keys.size());
   }
 
-  /// Which of scripts() it runs.
+  /// The index in scripts() of the script it runs.
   std::size_t script() const noexcept {
     if (what == purpose::acquire) return turns;
     if (settles()) return settlement;
@@ -89,8 +89,8 @@ void write_load(std::string& out, std::size_t script);
 
 void write_ping(std::string& out);
 
-/// Fills in the answers of the checks that still wait, without unlinking them, or the error of a
-/// key's own. Returns what the server said against the call as a whole, zero for nothing.
+/// Writes the answers, or a key's own error, to the checks that are still pending; unlinks none.
+/// Returns the server's error for the whole call, or zero.
 error read_reply(script_call& c, const reply_view& reply, std::vector<std::int64_t>& scratch);
 
 }  // namespace weir::redis

@@ -26,7 +26,7 @@ std::string sha1_hex(std::string_view text) {
   return hex;
 }
 
-/// Without comments and indentation.
+/// The text without comments and indentation.
 std::string compact(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -51,7 +51,7 @@ std::string text_of_one() {
   return text;
 }
 
-/// An entry of the table from which the driver of all kernels makes those it needs.
+/// A kernel's entry in the table from which the driver for several kernels makes the ones it needs.
 template <class Kernel>
 std::string entry_of_all() {
   std::string text("{constants = " + number(Kernel::script_constants) +
@@ -61,7 +61,7 @@ std::string entry_of_all() {
   return text;
 }
 
-/// Who cannot do what a script is for stays out of it.
+/// The entry is "false" for a kernel that lacks the script's capability.
 template <class Kernel>
 std::string entry_of_turns() {
   if constexpr (Kernel::can_book) return entry_of_all<Kernel>();
@@ -76,7 +76,7 @@ std::string entry_of_settling() {
     text += Kernel::script();
     text += Kernel::settle_script();
     if (requires(const Kernel& k) { k.endless(); }) {
-      // Without their limits, these charge like any check.
+      // These kernels charge by running a check under the same policy without its limit.
       text += policies::lua::lower_lua;
       text += "return give_back, check, lower\nend},\n";
     } else {
@@ -88,7 +88,7 @@ std::string entry_of_settling() {
   }
 }
 
-/// A driver, and the table of the kernels before it.
+/// A script: the table of the kernels, then a driver.
 template <class... Entries>
 std::string text_of_table(std::string_view driver, const Entries&... entries) {
   std::string text(policies::lua::prelude_lua);

@@ -11,16 +11,15 @@
 
 namespace weir::redis {
 
-/// A script as the server knows it.
+/// The text and name of a script.
 struct script {
   std::string text;
   std::string sha;  // lower-case hexadecimal SHA-1, the server's name for it
 };
 
-/// One script for each kind of kernel, in the order of the variant; one of them all, for checks
-/// that touch several keys and pass or count nothing; one that books turns, and one that takes back
-/// or charges. A fixed set, whatever policies there are, so that the server's script cache does not
-/// grow with them.
+/// The scripts: one per kernel, in the order of the variant; one for checks with several keys that
+/// pass all or nothing; one that makes reservations; one that gives back or charges. The set is
+/// fixed, so that the server's script cache does not grow with the policies in use.
 inline constexpr std::size_t all_or_nothing = std::variant_size_v<policies::kernel>;
 inline constexpr std::size_t turns = all_or_nothing + 1;
 inline constexpr std::size_t settlement = turns + 1;
@@ -28,7 +27,7 @@ inline constexpr std::size_t script_count = settlement + 1;
 
 const std::array<script, script_count>& scripts();
 
-/// Some of scripts(), by index.
+/// A subset of scripts(), by index.
 using script_set = std::bitset<script_count>;
 
 }  // namespace weir::redis

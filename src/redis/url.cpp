@@ -26,7 +26,7 @@ enum class scheme { redis, rediss, unix_socket };
 
 constexpr std::size_t max_url_length = 4096;
 constexpr std::size_t max_socket_path_length = sizeof(sockaddr_un::sun_path) - 1;
-// Nothing waits unboundedly, and far larger numbers overflow once they are added to a clock.
+// Far larger durations would overflow when added to a clock.
 constexpr std::chrono::hours max_timeout{24};
 
 [[noreturn]] void fail(error code, const std::string& text) {
@@ -34,7 +34,7 @@ constexpr std::chrono::hours max_timeout{24};
 }
 [[noreturn]] void fail(const std::string& text) { fail(error::invalid_url, text); }
 
-// A '+' stays a '+', in the query too.
+// A '+' stays a '+', also in the query.
 std::string decoded(urls::pct_string_view text) { return text.decode(); }
 
 /// Digits only, no sign, no overflow.
@@ -64,7 +64,7 @@ void read_user_info(const urls::url_view& url, redis_options& out) {
   if (!url.has_userinfo()) return;
   out.username = decoded(url.encoded_user());
   out.password = decoded(url.encoded_password());
-  // More often a variable that was not set than what is meant.
+  // An empty password usually comes from a variable that was not set.
   if (out.password.empty()) {
     fail(
         "there is an '@', but no password before it: write user:password@ or :password@ (a user "
@@ -133,7 +133,7 @@ bool read_switch(std::string_view text, const char* name) {
   return false;
 }
 
-/// For values of which an empty one says nothing.
+/// Refuses an empty value of a parameter that must not be empty.
 std::string not_empty(std::string&& value, const char* name) {
   if (value.empty()) fail("the parameter " + std::string(name) + " is empty");
   return std::move(value);
@@ -162,7 +162,7 @@ void read_query(const urls::url_view& url, scheme s, redis_options& out) {
     ++place;
     const std::string key = decoded(parameter.key);
     const auto found = static_cast<unsigned>(std::ranges::find(names, key) - names);
-    // By its place, not by its name: this may be the second half of a password.
+    // The error gives the place, not the name, which may be the second half of a password.
     if (found == count) {
       fail("query parameter " + std::to_string(place) +
            " is not one of timeout, prefix, client_name" +
@@ -216,7 +216,7 @@ void read_query(const urls::url_view& url, scheme s, redis_options& out) {
   }
 }
 
-/// A ',' where the host belongs. (In a password it may stand.)
+/// True if there is a ',' in the place of the host; in a password it is valid.
 bool names_several_hosts(std::string_view url) {
   url.remove_prefix(url.find("://") + 3);
   std::string_view authority = url.substr(0, url.find_first_of("/?#"));
@@ -267,7 +267,7 @@ store_url parse_store_url(std::string_view text) {
   } else if (name == "unix") {
     s = scheme::unix_socket;
   } else {
-    // Not shown: in "password://@host" it is no scheme.
+    // The error does not show the scheme: in "password://@host" it is a password.
     fail(error::unsupported_scheme, "its scheme is unknown");
   }
   result.kind = s == scheme::unix_socket ? store_url::kind::unix_socket : store_url::kind::redis;
@@ -280,7 +280,7 @@ store_url parse_store_url(std::string_view text) {
   }
 
   const auto parsed = urls::parse_uri(urls::string_view{text.data(), text.size()});
-  // Boost 1.81 takes "host:12x" as port 12 and path "x".
+  // Boost 1.81 parses "host:12x" as port 12 and path "x".
   const bool glued_path = parsed && !parsed->encoded_path().empty() &&
                           !parsed->encoded_path().starts_with('/');
   if (!parsed || glued_path) {

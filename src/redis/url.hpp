@@ -6,7 +6,7 @@
 
 namespace weir::detail {
 
-/// What a store URL says.
+/// The contents of a store URL.
 struct store_url {
   enum class kind { memory, redis, unix_socket } kind;
   redis_options redis;  ///< defaults for memory
@@ -15,8 +15,8 @@ struct store_url {
 /// Reads a URL as documented at open_store(). Throws boost::system::system_error with
 /// error::invalid_url or error::unsupported_scheme.
 ///
-/// The text of the exception holds no part of the URL: in one that does not parse, any part may be
-/// a piece of a password whose '@', '/', '?' or '#' was not escaped.
+/// The text of the exception holds no part of the URL: if the URL does not parse, any part may
+/// belong to a password with an unescaped '@', '/', '?' or '#'.
 store_url parse_store_url(std::string_view url);
 
 }  // namespace weir::detail
