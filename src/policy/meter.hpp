@@ -28,9 +28,10 @@ namespace weir::policies {
 /// state then says which turn is the last, and when it was written: that time has passed, and takes
 /// the place of TAT - burst * T in the above.
 ///
-/// A state does not say which burst * T it was written with. A smaller bucket takes one that a larger
-/// bucket filled for that of a clock that stepped back, and may write a turn with a time that has not
-/// passed: too late by the difference of both burst * T at the most. docs/policies.md says so.
+/// A state does not say which burst * T it was written with. A smaller bucket takes one that a
+/// larger bucket filled for that of a clock that stepped back. The turn that it then writes may
+/// carry a time that has not passed: too late by the difference of both burst * T at the most.
+/// docs/policies.md says so.
 class meter {
  public:
   struct state {

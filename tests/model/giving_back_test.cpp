@@ -51,10 +51,10 @@ struct request {
 
 enum class limiters { one, of_equal_rates, of_any_rates };
 
-/// A state does not say how large the bucket was that wrote it. A small bucket takes what a large one
-/// has filled for a clock that stepped back, and reads the clock later than it is. If it books a turn
-/// or is charged then, the state keeps that time, and every bucket on it lets up to the difference of
-/// their sizes more pass.
+/// A state does not say how large the bucket was that wrote it. A small bucket takes what a large
+/// one has filled for a clock that stepped back, and reads the clock later than it is. If it books
+/// a turn or is charged then, the state keeps that time, and every bucket on it lets up to the
+/// difference of their sizes more pass.
 enum class clock_read_late { never, sometimes };
 
 class trace {
