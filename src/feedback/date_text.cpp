@@ -102,7 +102,7 @@ int last_year_with(int two_digits, const calendar_time& date, time_point now) no
   return candidate > latest ? candidate.year - 100 : candidate.year;
 }
 
-/// Nothing if there is no such time. Second 60 is a leap second, and the next one to us.
+/// Empty if there is no such time. Second 60, a leap second, is read as the next second.
 std::optional<time_point> on_the_clock(const calendar_time& at) noexcept {
   const chrono::year_month_day date{chrono::year{at.year},
                                     chrono::month{static_cast<unsigned>(at.month)},
@@ -112,7 +112,7 @@ std::optional<time_point> on_the_clock(const calendar_time& at) noexcept {
          chrono::seconds{at.second};
 }
 
-/// "Z", "+02:00", "-07:30": how far the clock that was read is ahead.
+/// Reads an offset from UTC: "Z", "+02:00", "-07:30".
 std::optional<chrono::minutes> read_offset(std::string_view text) noexcept {
   if (text == "Z" || text == "z") return chrono::minutes{0};
   const bool ahead = take(text, "+");

@@ -31,11 +31,12 @@ constexpr known_header known_headers[] = {
     {"x-hubspot-ratelimit-daily-remaining", {remaining, x_hubspot_ratelimit, window_name::day}},
 };
 
-/// Headers that begin so end in the name of a field, with or without that of a window at its side.
+/// A prefix of header names. The rest is the name of a field, with or without that of a window
+/// before or after it.
 struct family {
   std::string_view prefix;
   feedback_source source;
-  window_name window = window_name::whole;  // unless the name of the header has another
+  window_name window = window_name::whole;  // if the header's name has no window
 };
 
 constexpr family families[] = {
@@ -83,7 +84,7 @@ constexpr char lower(char c) noexcept {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-/// "remaining", "remaining-minute", "tokens-remaining".
+/// Reads the rest of a name: "remaining", "remaining-minute", "tokens-remaining".
 header_meaning field_of(const family& from, std::string_view name) noexcept {
   for (const auto& [field, kind] : fields) {
     if (name == field) return {kind, from.source, from.window};

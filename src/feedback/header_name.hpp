@@ -8,26 +8,26 @@
 
 namespace weir::detail {
 
-/// What the value of a header is.
+/// The meaning of a header's value.
 enum class header_kind : std::uint8_t {
   unknown,
   date,           ///< when the response was made
-  age,            ///< seconds it lay in a cache
+  age,            ///< seconds that the response was in a cache
   retry_seconds,  ///< when to retry: seconds, or a date
   retry_milliseconds,
   ratelimit,         ///< the structured field RateLimit
   ratelimit_policy,  ///< the structured field RateLimit-Policy
   limit,
   remaining,
-  reset,          ///< when the window starts anew, in the many ways of saying so
-  reset_after,    ///< the same in seconds from now
+  reset,          ///< when the window ends: a time or a duration, in several formats
+  reset_after,    ///< the seconds until the window ends
   used_of_limit,  ///< "39/40"
 };
 
-/// Vendors with several limits name the window or what is counted: X-RateLimit-Remaining-Minute,
-/// anthropic-ratelimit-tokens-remaining. From `tokens` on, what is counted is tokens.
+/// Vendors with several limits name the window or the unit: X-RateLimit-Remaining-Minute,
+/// anthropic-ratelimit-tokens-remaining. From `tokens` on, the unit is tokens.
 enum class window_name : std::uint8_t {
-  whole,  ///< no name
+  whole,  ///< the header names no window
   second,
   minute,
   hour,
@@ -53,7 +53,7 @@ struct header_meaning {
   window_name window = window_name::whole;
 };
 
-/// Headers are known by their names alone; upper and lower case are the same.
+/// The meaning of a header, from its name alone; case-insensitive.
 header_meaning meaning_of(std::string_view name) noexcept;
 
 }  // namespace weir::detail

@@ -13,11 +13,11 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// What an HTTP date can say, more or less. Beyond it, sums would have to be watched.
+// About the range of an HTTP date. Within it, sums of times cannot overflow.
 constexpr time_point earliest{};
 constexpr time_point latest{std::chrono::sys_days{std::chrono::year{9999} / 12 / 31}};
 
-/// The longest of the times in a list. Nothing if one of them cannot be read, or if there is none.
+/// The longest of the times in a list; empty if one is unreadable or the list is empty.
 template <class Read>
 std::optional<microseconds> longest_of(std::string_view list, Read read) noexcept {
   std::optional<microseconds> longest;
@@ -31,7 +31,7 @@ std::optional<microseconds> longest_of(std::string_view list, Read read) noexcep
   return longest;
 }
 
-/// A number of seconds or milliseconds since 1970, unless it lies beyond what a clock says.
+/// Reads a number of seconds or milliseconds since 1970; empty if no clock shows such a time.
 std::optional<time_point> since_1970(const decimal& count, microseconds unit) noexcept {
   if (count.whole > latest.time_since_epoch() / unit) return std::nullopt;
   decimal fraction = count;

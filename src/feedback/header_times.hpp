@@ -7,20 +7,20 @@
 
 namespace weir::detail {
 
-/// Reads the times that headers state, all as time from the response on: never negative, at most
+/// Reads the times in headers as durations from the response: never negative, at most
 /// longest_feedback, rounded up.
 class header_times {
  public:
   explicit header_times(time_point now) noexcept;
 
-  /// What the response's own Date says. Of several, the earliest, so that nobody waits too short.
+  /// Notes a Date header. The earliest of several counts, because it gives the longest waits.
   void date(std::string_view value) noexcept;
 
-  /// What its Age says: the response lay so long in a cache.
+  /// Notes an Age header: the time that the response was in a cache.
   void age(std::string_view value) noexcept;
   bool cached() const noexcept { return age_.count() > 0; }
 
-  /// Once dates and ages are known.
+  /// Call these after all dates and ages.
   std::optional<std::chrono::microseconds> retry_seconds(std::string_view value) const noexcept;
   std::optional<std::chrono::microseconds> retry_milliseconds(
       std::string_view value) const noexcept;

@@ -18,7 +18,7 @@ struct go_unit {
   microseconds length;  // zero: a nanosecond
 };
 
-// "m" after those that begin with it. The micro sign is U+00B5 in Go's output, U+03BC on keyboards.
+// "m" is behind the units that begin with it. Go writes the micro sign as U+00B5, keyboards U+03BC.
 constexpr go_unit go_units[] = {
     {"ns", microseconds{0}},
     {"us", microseconds{1}},

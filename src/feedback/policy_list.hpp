@@ -10,20 +10,20 @@ namespace weir::detail {
 
 /// One policy of RateLimit-Policy.
 struct stated_policy {
-  std::string_view name;  ///< empty in the drafts in which policies have none
+  std::string_view name;  ///< empty in drafts without policy names
   std::optional<std::int64_t> quota;
   bool of_requests = true;
 };
 
-/// The policies of a response, up to a number that no vendor comes near. Beyond it none is known,
-/// so that it does not matter which came first.
+/// The policies of a response, up to a number far above that of any vendor. A response with more
+/// has none here, so that their order does not matter.
 class policy_list {
  public:
-  /// Adds the policies of one RateLimit-Policy header. Of two with one name, the lower quota
+  /// Adds the policies of one RateLimit-Policy header. If two have the same name, the lower quota
   /// counts.
   void add_field(std::string_view value) noexcept;
 
-  /// Null if there is none of this name.
+  /// Null if no policy has this name.
   const stated_policy* find(std::string_view name) const noexcept;
 
   /// The lowest quota of requests that any policy states.

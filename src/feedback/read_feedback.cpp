@@ -15,10 +15,10 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::seconds;
 
-/// What the headers of one family say of one window. They come in any order, and several times.
+/// The values that the headers of one family give for one window, in any order and repeated.
 struct stated_window {
   vendor_quota quota;
-  std::optional<microseconds> reset_after;  // stated as such, so it needs no clock
+  std::optional<microseconds> reset_after;  // given as a duration, so it needs no clock
 };
 
 class response_reader {
@@ -46,7 +46,7 @@ class response_reader {
     return windows_[family][static_cast<std::size_t>(meaning.window)];
   }
 
-  // The sources whose headers name a window and a field of it.
+  // Sources in this range have headers that name a window and a field of it.
   static constexpr auto first_family = static_cast<std::size_t>(feedback_source::ratelimit_triple);
   static constexpr auto last_family = static_cast<std::size_t>(feedback_source::x_api_call_limit);
 
@@ -58,7 +58,7 @@ class response_reader {
   std::array<std::array<stated_window, window_names>, last_family - first_family + 1> windows_{};
   quota_tally requests_;
   quota_tally tokens_;
-  longest_wait empty_for_;  // of limits that count neither
+  longest_wait empty_for_;  // for limits that count neither requests nor tokens
   longest_wait retry_;
   bool says_retry_ = false;
 };
@@ -68,7 +68,7 @@ struct stated_numbers {
   std::int64_t lowest;
 };
 
-/// "100", or "100, 100;w=60, 5000;w=3600". Nothing if anything but numbers is in the list.
+/// Reads "100", or "100, 100;w=60, 5000;w=3600". Empty if the list holds anything but numbers.
 std::optional<stated_numbers> read_numbers(std::string_view value) noexcept {
   if (!well_formed(value)) return std::nullopt;
   structured_reader reader{value};
@@ -82,7 +82,7 @@ std::optional<stated_numbers> read_numbers(std::string_view value) noexcept {
   return out;
 }
 
-/// "39/40": how much of how much is used.
+/// Reads "39/40": the used units and the limit.
 void read_used(std::string_view value, vendor_quota& quota) noexcept {
   value = trimmed(value);
   const auto used = take_decimal(value);
@@ -101,7 +101,7 @@ vendor_feedback response_reader::read() noexcept {
   return result();
 }
 
-// What the others are read with, wherever it stands.
+// Reads the headers that others depend on (dates, ages, policies) first, wherever they are.
 void response_reader::read_context() noexcept {
   for (const auto& [name, value] : headers_) {
     switch (meaning_of(name).kind) {
@@ -135,7 +135,7 @@ void response_reader::read_header(const header_field& header) noexcept {
     default:
       break;
   }
-  // Of a response from a cache, what was left then says nothing of now.
+  // The remaining units in a cached response are out of date.
   if (moments_.cached()) return;
   if (meaning.kind == header_kind::ratelimit) return read_service_limits(header.value);
   read_quota(meaning, header.value);
@@ -143,8 +143,8 @@ void response_reader::read_header(const header_field& header) noexcept {
 
 void response_reader::read_retry(std::optional<microseconds> time,
                                  feedback_source source) noexcept {
-  // With success it speaks of one job to be polled (202), with 3xx of one redirect; neither is a
-  // reason to hold back everything else.
+  // With 202 it concerns the polling of one job, with 3xx one redirect; neither is a reason for a
+  // cool-down of the subject.
   if (!error()) return;
   says_retry_ = true;
   if (time) retry_.add(*time, source);
@@ -154,7 +154,7 @@ void response_reader::read_quota(const header_meaning& meaning, std::string_view
   stated_window& window = window_of(meaning);
   switch (meaning.kind) {
     case header_kind::limit:
-      // The drafts that have a list here begin it with the limit in force; policies follow.
+      // In the drafts with a list, the first number is the limit in force; policies follow.
       if (const auto numbers = read_numbers(value)) {
         keep_lowest(window.quota.limit, {numbers->first});
       }
@@ -175,7 +175,7 @@ void response_reader::read_quota(const header_meaning& meaning, std::string_view
   }
 }
 
-/// "\"default\";r=50;t=30", of draft 08 and later, or "limit=100, remaining=50, reset=30", of 07.
+/// Reads "\"default\";r=50;t=30" (draft 08 and later) or "limit=100, remaining=50, reset=30" (07).
 void response_reader::read_service_limits(std::string_view value) noexcept {
   if (!well_formed(value)) return;
   structured_reader reader{value};
@@ -206,7 +206,7 @@ void response_reader::read_service_limit(structured_reader& reader,
     if (parameter.key == "t") limit.reset_after = times(parameter.item.number, seconds{1});
   }
   const stated_policy* const policy = policies_.find(name);
-  if (policy && !policy->of_requests) {  // bytes, or calls at a time
+  if (policy && !policy->of_requests) {  // it limits bytes or concurrent calls
     if (limit.remaining == 0 && limit.reset_after) empty_for_.add(*limit.reset_after, limit.source);
     return;
   }
@@ -242,12 +242,12 @@ vendor_feedback response_reader::result() const noexcept {
     add(empty_for_);
     for (const quota_tally* tally : {&requests_, &tokens_}) add(tally->empty_for());
     for (const vendor_quota* quota : {&out.requests, &out.tokens}) {
-      // The reset may come from another header than the zero.
+      // The reset and the zero may come from different headers.
       if (nothing_left(*quota) && quota->reset_after) wait.add(*quota->reset_after, quota->source);
     }
   }
-  // A refusal that says only when the window ends means that it is used up. That it ends at once
-  // would explain nothing.
+  // A 429 that gives only the window's end means that the window is used up. An end of zero would
+  // not explain the refusal, so it is ignored.
   if (status_ == 429 && !wait.time()) {
     for (const vendor_quota* quota : {&out.requests, &out.tokens}) {
       if (!quota->remaining && quota->reset_after > microseconds{0}) {

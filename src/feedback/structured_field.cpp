@@ -107,7 +107,7 @@ bool structured_reader::next_member(keyed_item& member) noexcept {
   }
   begun_ = true;
 
-  // "limit=100" is a member of a dictionary; "limit" alone a token, or a key without a value.
+  // "limit=100" is a dictionary member; "limit" alone is a token, or a key without a value.
   const std::string_view start = rest_;
   member = {};
   if (take_key(member.key) && take('=')) return take_item(member.item);

@@ -12,27 +12,27 @@ struct bare_item {
   enum class kind : std::uint8_t {
     number,  ///< not negative
     text,    ///< a string, without its quotes and with its escapes; or a token
-    other,   ///< a negative number, bytes, a boolean, a date: nothing that limits are said with
+    other,   ///< a negative number, bytes, a boolean or a date, which no limit uses
   };
   kind is = kind::other;
   decimal number{};
   std::string_view text{};
 };
 
-/// What stands before "=" and after it. In a list the key of a member is empty.
+/// A key and its value. In a list, the key of a member is empty.
 struct keyed_item {
   std::string_view key{};
   bare_item item{};
 };
 
-/// Takes a list or a dictionary apart: "\"a\";r=50;t=30, \"b\";r=3", "limit=100, remaining=50".
-/// After each member come its parameters. Inner lists count as malformed; numbers may be of any
-/// length. Allocates nothing.
+/// Reads a list or a dictionary: "\"a\";r=50;t=30, \"b\";r=3", "limit=100, remaining=50". Read the
+/// parameters of each member after it. Inner lists count as malformed; numbers may have any length.
+/// Allocates nothing.
 class structured_reader {
  public:
   explicit structured_reader(std::string_view text) noexcept : rest_(trimmed(text)) {}
 
-  /// False at the end, and from the first mistake on. What is left of the parameters is skipped.
+  /// False at the end, and from the first mistake on. Skips unread parameters of the last member.
   bool next_member(keyed_item& member) noexcept;
 
   /// False after the last parameter of a member.
@@ -55,7 +55,7 @@ class structured_reader {
   bool failed_ = false;
 };
 
-/// Whether all of it can be read. A field with a mistake anywhere is ignored as a whole.
+/// True if the whole field can be read. A field with a mistake anywhere is ignored as a whole.
 bool well_formed(std::string_view text) noexcept;
 
 }  // namespace weir::detail

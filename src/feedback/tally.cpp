@@ -6,7 +6,8 @@
 namespace weir::detail {
 namespace {
 
-/// The less is left and the longer it takes, the tighter. The rest only makes equal ones equal.
+/// True if `a` has less left or, with equal remaining units, resets later. The other fields break
+/// ties, so that the order of headers does not matter.
 bool tighter(const vendor_quota& a, const vendor_quota& b) noexcept {
   const auto rank = [](const vendor_quota& window) {
     constexpr std::chrono::microseconds unknown{-1};

@@ -7,8 +7,8 @@
 
 namespace weir::detail {
 
-/// Of several times to wait, the longest. Of equal ones, the source that comes first in the enum,
-/// so that the order of headers never shows.
+/// The longest of several times to wait. Among equal times, the source that is first in the enum
+/// counts, so that the order of headers does not matter.
 class longest_wait {
  public:
   void add(std::chrono::microseconds time, feedback_source source) noexcept {
@@ -25,14 +25,14 @@ class longest_wait {
   feedback_source source_ = feedback_source::none;
 };
 
-/// Of several windows of one kind, the one with the least left. What it does not say is taken from
-/// those that say nothing of what is left.
+/// The window with the least left among several of one kind. Its missing fields come from windows
+/// that do not state their remaining units.
 class quota_tally {
  public:
   void add(const vendor_quota& window) noexcept;
   vendor_quota result() const noexcept;
 
-  /// How long the windows with nothing left ask for.
+  /// The longest wait that a window with nothing left asks for.
   const longest_wait& empty_for() const noexcept { return empty_for_; }
 
  private:
@@ -41,7 +41,7 @@ class quota_tally {
   longest_wait empty_for_;
 };
 
-/// The lower of two where both exist, else the one that does.
+/// The lower of two values; if one is missing, the other.
 template <class T>
 void keep_lowest(std::optional<T>& kept,
                  const std::type_identity_t<std::optional<T>>& other) noexcept {

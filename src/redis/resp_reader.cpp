@@ -11,15 +11,15 @@ namespace {
 
 using detail::is_digit;
 
-constexpr std::ptrdiff_t max_digits = 19;  // all of which fit 64 bits unsigned
+constexpr std::ptrdiff_t max_digits = 19;  // any such number fits 64 bits unsigned
 
 bool is_decimal(std::string_view text) noexcept {
   if (!text.empty() && (text.front() == '-' || text.front() == '+')) text.remove_prefix(1);
   return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
 }
 
-// Not the whole grammar of a double ("1.5e-7", "inf", "nan"), only its alphabet: whoever wants the
-// value converts it.
+// Checks only the alphabet of a double ("1.5e-7", "inf", "nan"), not its grammar: code that needs
+// the value converts it.
 bool looks_like_double(std::string_view text) noexcept {
   return !text.empty() && text.find_first_not_of("0123456789+-.eEinfa") == text.npos;
 }
@@ -48,7 +48,7 @@ std::string_view reply_view::error_word() const noexcept {
 }
 
 bool reply_view::integers(std::span<std::int64_t> out) const noexcept {
-  // One node per element: none of them is an aggregate that has any.
+  // One node per element means that no element is an aggregate with children.
   if (root().type != reply_type::array || nodes_.size() != out.size() + 1) return false;
   bool all = root().integer == static_cast<std::int64_t>(out.size());
   for (std::size_t i = 0; i != out.size(); ++i) {
@@ -109,7 +109,7 @@ reply_reader::outcome reply_reader::parse() {
     in_reply_ = false;
     view_.nodes_ = {nodes_.data(), count_};
   } else if (state_ == state::value) {
-    work_ += static_cast<std::uint64_t>(end - at);  // at most a number's length: it is read again
+    work_ += static_cast<std::uint64_t>(end - at);  // an unfinished number, which is read again
   }
   return result;
 }
@@ -183,7 +183,7 @@ reply_reader::outcome reply_reader::read_value(const char*& at, const char* end)
   return read_line(at, end);
 }
 
-// An integer, and those right behind it: the scripts answer with arrays of nothing else.
+// Reads an integer and those that follow directly, because the scripts' replies hold only these.
 reply_reader::outcome reply_reader::read_integers(const char*& at, const char* end) {
   constexpr auto max = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   outcome result = outcome::going;
@@ -214,7 +214,7 @@ reply_reader::outcome reply_reader::read_integers(const char*& at, const char* e
   return result;
 }
 
-// The values of fixed length: null and the booleans.
+// Reads the values of fixed length: null and the booleans.
 reply_reader::outcome reply_reader::read_fixed(const char*& at, const char* end) {
   const bool boolean = *at == '#';
   const std::ptrdiff_t size = boolean ? 4 : 3;
@@ -226,7 +226,7 @@ reply_reader::outcome reply_reader::read_fixed(const char*& at, const char* end)
   return close_value();
 }
 
-// The length behind a type byte; moves `at` only when it is all there. `going` means: it is.
+// Reads the length after a type byte; moves `at` and returns `going` only if all of it is there.
 reply_reader::outcome reply_reader::read_length(const char*& at, const char* end,
                                                 std::uint64_t& length, bool& null) {
   const char* p = at + 1;
@@ -255,7 +255,7 @@ reply_reader::outcome reply_reader::open_aggregate(const char*& at, const char* 
     add(reply_type::null, 0);
     return close_value();
   }
-  // Checked before anything is allocated, and before it is multiplied.
+  // Checked before any allocation or multiplication with it.
   if (length > limits_.max_nodes) return broken("too many values");
   const bool attribute = type_ == reply_type::attribute;
   const auto children = static_cast<std::size_t>(attribute || type_ == reply_type::map ? 2 * length
@@ -327,7 +327,7 @@ reply_reader::outcome reply_reader::read_line(const char*& at, const char* end) 
   return close_value();
 }
 
-// A value is there: close every aggregate that it completes.
+// A value is complete: closes every aggregate that it completes.
 reply_reader::outcome reply_reader::close_value() {
   while (!stack_.empty()) {
     frame& top = stack_.back();
@@ -335,7 +335,7 @@ reply_reader::outcome reply_reader::close_value() {
     const frame closed = top;
     stack_.pop_back();
     if (closed.attribute) {
-      // Not a value of its own: the one it describes is still to come.
+      // An attribute is not a value: the value that it describes is still to come.
       count_ = closed.first_node;
       return outcome::going;
     }

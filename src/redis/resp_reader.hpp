@@ -18,28 +18,28 @@ enum class reply_type : std::uint8_t {
   bulk_string,
   null,  ///< `_`, and RESP2's `$-1` and `*-1`
   boolean,
-  number,      ///< a RESP3 double; its text is kept, checked only for foreign characters
-  big_number,  ///< its text is kept
+  number,      ///< a RESP3 double, as text; only its characters are checked
+  big_number,  ///< as text
   bulk_error,
-  verbatim_string,  ///< the text is what follows the format ("txt:"): it reads like a bulk string
+  verbatim_string,  ///< the text without the format ("txt:"), so that it reads like a bulk string
   array,
   map,
   set,
   push,
-  attribute,  ///< never seen by the caller: attributes are read and dropped
+  attribute,  ///< never in a reply_view: attributes are read and dropped
 };
 
 /// One value of a reply.
 struct node {
   reply_type type{};
-  /// An integer's value; 0 or 1 for a boolean; how many children an aggregate has (a map: keys and
-  /// values).
+  /// The value of an integer; 0 or 1 for a boolean; the number of children of an aggregate (of a
+  /// map: keys and values).
   std::int64_t integer = 0;
-  /// Into the reader's buffer.
+  /// Points into the reader's buffer.
   std::string_view text;
 };
 
-/// What a reply may cost. Beyond it, the stream is broken: `error::protocol_error`.
+/// The bounds of a reply. A larger one breaks the stream with `error::protocol_error`.
 struct reply_limits {
   /// Bytes of one bulk string.
   std::size_t max_bulk = 1024 * 1024;
@@ -70,11 +70,11 @@ class reply_view {
   /// The first word of an error reply ("NOSCRIPT", "MOVED"); empty if this is no error.
   std::string_view error_word() const noexcept;
 
-  /// Is this a flat array of exactly `out.size()` integers? If so, they are in `out`; else `out` is
-  /// unspecified.
+  /// True if this is a flat array of exactly `out.size()` integers, which `out` then holds. If
+  /// false, `out` is unspecified.
   bool integers(std::span<std::int64_t> out) const noexcept;
 
-  /// The index of the first node behind the value at `index` and all that is in it.
+  /// The index of the first node behind the value at `index` and its children.
   std::size_t after(std::size_t index) const noexcept;
 
  private:
@@ -90,42 +90,41 @@ class reply_view {
 ///     while (const reply_view* reply = reader.next(ec)) handle(*reply);
 ///     if (ec) ...  // the stream is broken: close the connection
 ///
-/// What it is strict about, since a wrong length means that the rest is misread as well:
+/// It is strict in these points, because after a wrong length all the rest would be misread:
 /// - A length is decimal digits without sign or leading zeros. `-1` is the null of `$` and `*`, an
 ///   error elsewhere.
 /// - An integer may have a sign, `+` too, as the specification allows, but no leading zeros, and
 ///   has to fit 64 bits.
 /// - Lines end with CR LF, and contain neither.
-/// - A push is only legal between replies. It is returned as a reply of its own: who asked nothing,
-///   gets it.
+/// - A push is only legal between replies. It is returned as a reply that no command has caused.
 /// - Streamed types (`$?`, `*?`, `;`, `.`) are refused: no server sends them.
-/// Attributes are checked like everything else, then dropped, wherever they stand.
+/// Attributes are checked like other values, then dropped.
 ///
-/// Linear: the position inside a half-read reply is kept (in a stack of remaining counts, not by
-/// recursion). However small the pieces, nothing is read again but an unfinished number, some
-/// twenty bytes; and moving unread bytes is paid for by as many bytes consumed or read since.
+/// Linear: the position inside a half-read reply is kept in a stack of remaining counts, without
+/// recursion. However small the pieces, only an unfinished number of some twenty bytes is read
+/// again, and unread bytes are moved only after as many bytes were consumed or read.
 ///
-/// Bounded: nothing is allocated on the strength of an announced length or count. If `next` is
-/// called until it returns null after every commit, and `prepare` asks for n bytes at most, the
-/// buffer stays below 2 * (max_reply_bytes + max_line + n) + 1 KiB, and there are never more than
-/// max_nodes nodes (room for twice that). Memory that a rare big reply took is given back after a
-/// number of small ones.
+/// Bounded: an announced length or count allocates nothing. If `next` is called until it returns
+/// null after every commit, and `prepare` asks for at most n bytes, the buffer stays below
+/// 2 * (max_reply_bytes + max_line + n) + 1 KiB, with at most max_nodes nodes (room for twice as
+/// many).
+/// The memory of a rare large reply is freed after a number of small ones.
 ///
-/// Not thread-safe. std::bad_alloc from `prepare` changes nothing; from `next` it breaks the stream
-/// like bad bytes do.
+/// Not thread-safe. std::bad_alloc from `prepare` changes nothing; from `next` it breaks the
+/// stream, as a framing error does.
 class reply_reader {
  public:
   explicit reply_reader(reply_limits limits = {}) : limits_(limits) {}
 
-  // A reply_view points into its reader.
+  // Not copyable: a reply_view points into its reader.
   reply_reader(const reply_reader&) = delete;
   reply_reader& operator=(const reply_reader&) = delete;
 
-  /// Room to read into: at least that many bytes, and all there is. Asking again forgets what was
-  /// not committed.
+  /// All free room of the buffer, at least `at_least` bytes. Bytes that were written there but not
+  /// committed are lost.
   std::span<char> prepare(std::size_t at_least);
 
-  /// The first `n` bytes of that room have been filled.
+  /// Takes over the first `n` bytes of that room, which the caller has filled.
   void commit(std::size_t n) noexcept;
 
   /// The next complete reply, or null when more bytes are needed: then `ec` is clear. A framing
@@ -133,21 +132,21 @@ class reply_reader {
   /// replies completed before it were returned.
   const reply_view* next(error_code& ec);
 
-  /// For a new connection: forgets bytes, state and error.
+  /// Forgets bytes, state and error; for a new connection.
   void clear() noexcept;
 
-  /// What was wrong with the stream, for a log; null while nothing is.
+  /// The framing error as text, for a log; null without one.
   const char* failure() const noexcept { return failure_; }
 
-  /// Bytes committed that no returned reply has used up.
+  /// Committed bytes that belong to no returned reply.
   std::size_t buffered() const noexcept { return end_ - begin_; }
 
-  /// Bytes allocated, for buffer and nodes.
+  /// Allocated bytes of buffer and nodes.
   std::size_t memory() const noexcept {
     return capacity_ + nodes_.capacity() * sizeof(node) + stack_.capacity() * sizeof(frame);
   }
 
-  /// Bytes looked at or moved so far, all in all: how the tests see that the work is linear.
+  /// The total of bytes read or moved so far; tests use it to show that the work is linear.
   std::uint64_t work() const noexcept { return work_; }
 
  private:
@@ -156,7 +155,7 @@ class reply_reader {
 
   struct frame {
     std::size_t remaining;   // values still to come
-    std::size_t first_node;  // of an attribute: where its values begin, to drop them
+    std::size_t first_node;  // attribute: the index of its first node, to drop its nodes
     bool attribute;
   };
 
@@ -192,16 +191,16 @@ class reply_reader {
   std::vector<node> nodes_;
   std::size_t count_ = 0;
   std::vector<frame> stack_;
-  std::size_t announced_ = 0;  // values that this reply has promised so far
+  std::size_t announced_ = 0;  // values that this reply has announced so far
   bool in_reply_ = false;
   state state_ = state::value;
-  reply_type type_{};        // of the line or bulk being read
-  std::size_t length_ = 0;   // of the bulk being read
-  std::size_t scanned_ = 0;  // of the line being read: bytes known to hold no terminator
+  reply_type type_{};        // the type of the current line or bulk
+  std::size_t length_ = 0;   // the length of the current bulk
+  std::size_t scanned_ = 0;  // bytes of the current line that hold no terminator
 
   const char* failure_ = nullptr;
-  std::size_t peak_ = 0;  // most bytes unread at once since the last prepare
-  unsigned calm_ = 0;     // prepares in a row that would have done with far less memory
+  std::size_t peak_ = 0;  // the most unread bytes since the last prepare
+  unsigned calm_ = 0;     // consecutive prepares that needed far less memory
   std::uint64_t work_ = 0;
   reply_view view_;
 };

@@ -1,5 +1,4 @@
-// The reader's memory: the bytes not read yet, the values of a half-read reply, and when they are
-// given back.
+// The reader's memory: unread bytes and the nodes of a half-read reply, and when it is freed.
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -11,7 +10,7 @@ namespace weir::redis {
 namespace {
 
 constexpr std::size_t min_capacity = 256;
-constexpr std::size_t keep_capacity = 64 * 1024;  // up to here, memory is never given back
+constexpr std::size_t keep_capacity = 64 * 1024;  // up to this size, memory is never freed
 constexpr std::size_t keep_nodes = 1024;
 constexpr unsigned calm_enough = 16;
 
@@ -19,7 +18,7 @@ constexpr unsigned calm_enough = 16;
 
 std::span<char> reply_reader::prepare(std::size_t at_least) {
   if (failure_ != nullptr) {
-    // Nothing more will be read from this stream.
+    // A broken stream: its bytes are not read any more.
     end_ = begin_;
     in_reply_ = false;
   }
@@ -27,8 +26,8 @@ std::span<char> reply_reader::prepare(std::size_t at_least) {
   if (unread == 0) begin_ = pos_ = end_ = 0;
   shrink_if_calm(at_least);
   if (capacity_ - end_ < at_least) {
-    // Moved in place only if at least as much has been consumed as is moved, else into twice the
-    // room: either way the next move is that many bytes away.
+    // Moves the unread bytes in place only if at least as many were consumed, else into twice the
+    // room: in both cases as many bytes must come before the next move.
     const bool in_place = unread <= begin_ && capacity_ - unread >= at_least;
     relocate(in_place ? capacity_ : std::max(min_capacity, 2 * (unread + at_least)));
   }
@@ -56,7 +55,7 @@ void reply_reader::clear() noexcept {
   peak_ = 0;
 }
 
-// A big reply grew the buffer or the nodes, and many small ones have followed.
+// Frees memory that a large reply took, after many small ones.
 void reply_reader::shrink_if_calm(std::size_t at_least) {
   const std::size_t unread = end_ - begin_;
   const bool roomy = capacity_ > keep_capacity && peak_ + at_least <= capacity_ / 4;
@@ -77,8 +76,8 @@ void reply_reader::shrink_if_calm(std::size_t at_least) {
   }
 }
 
-// Moves the unread bytes to the start of a buffer of that size, and the texts of a half-read reply
-// with them.
+// Moves the unread bytes to the start of a buffer of that size, and adjusts the texts of a
+// half-read reply.
 void reply_reader::relocate(std::size_t capacity) {
   std::unique_ptr<char[]> fresh;
   if (capacity != capacity_) fresh = std::make_unique_for_overwrite<char[]>(capacity);

@@ -2,7 +2,7 @@
 
 namespace weir::detail {
 
-// No <cctype>: its answers depend on the locale.
+// Not <cctype>, whose results depend on the locale.
 constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 constexpr bool is_lower(char c) noexcept { return c >= 'a' && c <= 'z'; }
 constexpr bool is_letter(char c) noexcept { return is_lower(c) || (c >= 'A' && c <= 'Z'); }

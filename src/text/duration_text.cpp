@@ -55,7 +55,7 @@ std::optional<std::int64_t> text_reader::positive_number() noexcept {
       "for 1.5/s, \"1500ms\" for 1.5s)";
   if (rest().starts_with('.')) return fail(no_fraction);
 
-  // Digits only: from_chars would take a minus too.
+  // Digits only: from_chars would also accept a minus.
   std::int64_t value = 0;
   const char* const begin = rest().data();
   std::from_chars_result result{begin, std::errc::invalid_argument};

@@ -8,26 +8,26 @@
 
 namespace weir::detail {
 
-/// Reads the parts of a rate or a duration one after the other. The first part that does not fit
-/// sets `expected()`, and `position()` stays where it should have been. Allocates nothing.
+/// Reads the parts of a rate or a duration in turn. The first part that does not match sets
+/// `expected()`, and `position()` stays in front of it. Allocates nothing.
 class text_reader {
  public:
   explicit constexpr text_reader(std::string_view text) noexcept : text_(text) {}
 
   void skip_spaces() noexcept;
 
-  /// Steps over `token` if it comes next.
+  /// Skips `token` if it is next; true if it was.
   bool accept(std::string_view token) noexcept;
 
   bool next_is_digit() const noexcept;
 
-  /// A whole number above 0.
+  /// Reads a whole number above 0.
   std::optional<std::int64_t> positive_number() noexcept;
 
-  /// The length of one unit: "us", "ms", "s", "minute", "days", ...
+  /// Reads a unit ("us", "ms", "s", "minute", "days", ...) and returns its length.
   std::optional<std::chrono::microseconds> unit() noexcept;
 
-  /// A whole number above 0 and its unit, with or without spaces between them. With
+  /// Reads a whole number above 0 and its unit, with or without spaces between them. With
   /// `count_optional`, "s" is "1s".
   std::optional<std::chrono::microseconds> duration(bool count_optional = false) noexcept;
 
@@ -39,7 +39,7 @@ class text_reader {
 
   std::size_t position() const noexcept { return position_; }
 
-  /// What should have been at position(); null if nothing failed. Never a part of the text read.
+  /// The part that was expected at position(); null if nothing failed. Never a part of the input.
   const char* expected() const noexcept { return expected_; }
 
  private:

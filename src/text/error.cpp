@@ -5,10 +5,10 @@
 namespace weir {
 namespace {
 
-/// Which of the three conditions an error belongs to. `none`: a number that is no weir::error.
+/// The condition of an error. `none`: the number is not a weir::error.
 enum class group { none, input, not_counted, may_have_counted };
 
-// The switches below have no default, so that the compiler names an enumerator that was forgotten.
+// The switches below have no default, so that the compiler reports a missing enumerator.
 
 group group_of(int value) noexcept {
   switch (static_cast<error>(value)) {
@@ -206,13 +206,13 @@ class error_category_type final : public boost::system::error_category {
   const char* name() const noexcept override { return "weir"; }
 
   std::string message(int value) const override { return text_of(value); }
-  // No allocation, unlike the default, which goes through std::string.
+  // The default goes through std::string and may allocate.
   const char* message(int value, char*, std::size_t) const noexcept override {
     return text_of(value);
   }
 
-  // So that code that knows only std::errc recognises the plain cases. no_reply is deliberately not
-  // errc::timed_out: who retries on that would count twice.
+  // Lets code that knows only std::errc recognise the plain cases. no_reply is not errc::timed_out
+  // on purpose: generic code retries on timed_out and would count twice.
   boost::system::error_condition default_error_condition(int value) const noexcept override {
     namespace errc = boost::system::errc;
     if (value == static_cast<int>(error::timed_out))
@@ -242,7 +242,7 @@ class condition_category_type final : public boost::system::error_category {
     switch (static_cast<condition>(value)) {
       case condition::invalid_input:
         return is == group::input;
-      case condition::not_counted:  // wrong input too: nothing was sent
+      case condition::not_counted:  // includes wrong input, because nothing was sent
         return is == group::not_counted || is == group::input;
       case condition::may_have_counted:
         return is == group::may_have_counted;
@@ -251,7 +251,7 @@ class condition_category_type final : public boost::system::error_category {
   }
 };
 
-// Constant-initialised: error codes may be made and compared before main() and after it.
+// Constant-initialised, because error codes may be made and compared before and after main().
 constinit const error_category_type the_error_category;
 constinit const condition_category_type the_condition_category;
 

@@ -6,7 +6,7 @@
 
 namespace weir::detail {
 
-/// An option that is a number, and what it may be.
+/// A numeric option and its range.
 struct number_range {
   const char* field;
   std::uint64_t value;
@@ -14,7 +14,7 @@ struct number_range {
   std::uint64_t high;
 };
 
-/// What is wrong with the first option that lies outside its range; empty if none does.
+/// The error text for the first option outside its range; empty if all are inside.
 inline std::string first_out_of_range(std::span<const number_range> options) {
   for (const number_range& o : options) {
     if (o.value >= o.low && o.value <= o.high) continue;

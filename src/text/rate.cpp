@@ -23,12 +23,12 @@ std::optional<rate> read_rate(detail::text_reader& reader) noexcept {
   return rate{*count, *period};
 }
 
-/// In quotes, on one line, cut: the text may come from anywhere.
+/// Quotes, escapes and cuts a text for an error message, because it may come from any source.
 std::string quoted(std::string_view text) {
   constexpr std::size_t longest = 60;
   constexpr char hex[] = "0123456789abcdef";
   std::string out = "\"";
-  std::size_t length = 0;  // without a cut inside an escape
+  std::size_t length = 0;  // where a cut splits no escape
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     const bool plain = byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\';
