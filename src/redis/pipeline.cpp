@@ -218,8 +218,7 @@ void pipeline::stage(redis::script_call&& c, time now) {
   redis::write_call(out_, c, scratch_);
   c.end = out_.size();
   c.sent = now;
-  c.sent_alone = window_.is_idle();
-  window_.sent(c.weight(), now);
+  c.sent_alone = window_.sent(c.weight(), now);
   for (redis::call_key& key : c.keys) {
     for (check& waiting : key.checks) {
       waiting.stage = check_stage::staged;

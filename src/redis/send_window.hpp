@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace weir::net {
 
@@ -20,7 +21,13 @@ namespace weir::net {
 /// answers in one go all that it has taken in, and a client that was held up reads many answers
 /// together. Answers that take longer than a quarter of the patience shrink the bound in
 /// proportion, once for each round trip, as TCP does: answers to what was sent before it shrank say
-/// nothing of it. A client that asks little shrinks nothing.
+/// nothing of it. While less than half of the bound is in use, they do not shrink it: the client
+/// asks little, and the bound did not make them slow.
+///
+/// When no answer has been that soon for a second, either the server is busy or the way to it has
+/// become longer. An answer to a call that waits behind others does not tell which. So
+/// nothing but urgent calls is sent until what is under way is answered, and the next call measures
+/// the round trip (BBR's ProbeRTT does the same).
 class send_window {
  public:
   using time = std::chrono::steady_clock::time_point;
@@ -37,8 +44,10 @@ class send_window {
   void reset(duration round_trip = {}) {
     bound_ = static_cast<double>(first_);
     due_ = in_stretch_ = 0;
-    round_trip_ = std::min(round_trip, patience_ / 2);
-    stretch_start_ = idle_since_ = alone_at_ = cut_at_ = {};
+    round_trip_ = std::min(round_trip, patience_);
+    stretch_start_ = idle_since_ = alone_at_ = cut_at_ = full_at_ = fast_at_ = {};
+    drains_at_ = measured_at_ = {};
+    measures_ = false;
     first_sample_ = samples_ = 0;
     counts_.fill(0);
   }
@@ -46,19 +55,31 @@ class send_window {
   /// Nothing is under way: what is sent next shows the server's round trip alone.
   bool is_idle() const noexcept { return due_ == 0; }
 
-  void sent(std::size_t keys, time now) noexcept {
-    // Time without anything under way says nothing.
-    if (due_ == 0) stretch_start_ += std::chrono::duration_cast<time::duration>(now - idle_since_);
+  /// Whether its answer will tell the round trip: no other call makes it wait.
+  bool sent(std::size_t keys, time now) noexcept {
+    const bool alone = measures_ || due_ == 0;
+    if (std::exchange(measures_, false) || size() == 1) measured_at_ = now;
+    if (due_ == 0) {
+      // Time without anything under way says nothing.
+      const auto idle = std::chrono::duration_cast<time::duration>(now - idle_since_);
+      stretch_start_ += idle;
+      fast_at_ += idle;
+    }
     due_ += keys;
+    if (2 * due_ >= size()) full_at_ = now;
+    return alone;
   }
 
-  /// `alone`: nothing else was under way when it was sent.
+  /// `alone`: what sent() returned for it.
   void answered(std::size_t keys, time sent, bool alone, time now) noexcept {
     const auto took = std::chrono::duration_cast<duration>(now - sent);
     note(took, now);
-    if (alone) learn_round_trip(took, now);
+    if (alone) learn_round_trip(took, sent == measured_at_, now);
+    if (took < round_trip_) round_trip_ = took;  // the idle server's is no longer
     due_ -= keys;
     if (due_ == 0) idle_since_ = now;
+    if (took <= idle_answer()) fast_at_ = now;
+    drain(sent, now);
     if (now - stretch_start_ >= stretch()) {
       stretch_start_ = now;
       in_stretch_ = 0;
@@ -67,7 +88,7 @@ class send_window {
     if (took <= idle_answer()) {
       in_stretch_ += keys;
       bound_ = std::max(bound_, static_cast<double>(in_stretch_) * gain);
-    } else if (took > most && sent >= cut_at_) {
+    } else if (took > most && sent >= cut_at_ && full_at_ >= sent) {
       bound_ *= static_cast<double>(most.count()) / static_cast<double>(took.count());
       cut_at_ = now;
     }
@@ -83,6 +104,7 @@ class send_window {
   std::size_t room(std::size_t full_write) const noexcept {
     const std::size_t most = size();
     if (due_ == 0) return most;
+    if (drains_at_ != time{}) return 0;
     const std::size_t least = std::clamp<std::size_t>(most / 4, 1, full_write);
     return most >= due_ + least ? most - due_ : 0;
   }
@@ -105,6 +127,7 @@ class send_window {
  private:
   static constexpr double gain = 1.5;
   static constexpr duration pause{10'000};
+  static constexpr duration a_while{1'000'000};
   static constexpr std::size_t few = 8;
   static constexpr std::size_t most_samples = 256;
   static constexpr std::size_t buckets = 150;  // four for each doubling, up to a day
@@ -112,21 +135,32 @@ class send_window {
   /// How long the idle server takes for an answer at the most.
   duration idle_answer() const noexcept { return round_trip_ + round_trip_ / 4 + pause; }
   /// How long a time is looked at.
-  duration stretch() const noexcept { return std::min(idle_answer(), patience_ / 2); }
+  duration stretch() const noexcept {
+    return std::max(round_trip_ + round_trip_ / 4, std::min(idle_answer(), patience_ / 2));
+  }
 
-  /// The shortest is the server's own: one that does not run all the time lets some wait for it.
-  /// A longer way is learned within some ten seconds.
-  void learn_round_trip(duration took, time now) noexcept {
-    const duration own = std::min(took, patience_ / 2);
-    if (round_trip_ == duration{0} || own < round_trip_) {
-      round_trip_ = own;
-    } else {
-      const auto apart = std::min<duration>(std::chrono::duration_cast<duration>(now - alone_at_),
-                                            std::chrono::seconds{1});
-      round_trip_ += (own - round_trip_) * apart.count() /
-                     duration(std::chrono::seconds{10}).count();
-    }
+  /// A server that does not run all the time lets some calls wait for it, so a longer way is
+  /// learned within some ten seconds. `measured`: at once, because the line was held back for this
+  /// call, or the bound is one.
+  void learn_round_trip(duration took, bool measured, time now) noexcept {
+    const duration own = std::min(took, patience_);
+    const auto apart = std::min<duration>(std::chrono::duration_cast<duration>(now - alone_at_),
+                                          a_while);
+    const duration whole = measured ? a_while : 10 * a_while;
+    if (round_trip_ == duration{0}) round_trip_ = own;
+    round_trip_ += (own - round_trip_) * apart.count() / whole.count();
     alone_at_ = now;
+  }
+
+  /// Begins to let the connection run empty, or ends it. Urgent calls are sent meanwhile: the
+  /// answer to one of them says that all that was under way before is answered.
+  void drain(time sent, time now) noexcept {
+    if (drains_at_ == time{}) {
+      if (due_ > 0 && now - std::max(alone_at_, fast_at_) > a_while) drains_at_ = now;
+    } else if (due_ == 0 || sent >= drains_at_) {
+      drains_at_ = {};
+      measures_ = true;
+    }
   }
 
   /// Answer times from longer ago than a call may take are forgotten, all but a few: after a stall,
@@ -156,8 +190,13 @@ class send_window {
   duration round_trip_{0};  // zero: not known yet
   time stretch_start_{};
   time idle_since_{};
-  time alone_at_{};  // when round_trip_ was learned
-  time cut_at_{};    // when the bound shrank last
+  time alone_at_{};        // when round_trip_ was learned
+  time cut_at_{};          // when the bound shrank last
+  time full_at_{};         // when half of the bound was in use last
+  time fast_at_{};         // when an answer came last as soon as from an idle server
+  time drains_at_{};       // since when only urgent calls are sent; zero: all are
+  time measured_at_{};     // when the last call was sent that measures it
+  bool measures_ = false;  // the next call measures the round trip
   std::size_t in_stretch_ = 0;
 
   std::array<answer_time, most_samples> last_;  // samples_ of them, from first_sample_ on

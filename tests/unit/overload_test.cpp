@@ -161,6 +161,56 @@ BOOST_AUTO_TEST_CASE(a_server_that_stalled_once_is_asked_at_full_rate_again) {
   }
 }
 
+// Under load no call was alone, so the longer round trip was never learned: the answers were too
+// slow for the window to grow, and most calls failed for ever.
+BOOST_AUTO_TEST_CASE(a_way_that_gets_longer_is_learned_under_load) {
+  struct scene {
+    double per_second;
+    std::chrono::milliseconds round_trip;
+  };
+  for (const scene& c : {scene{10'000, 60ms}, scene{20'000, 30ms}, scene{3000, 300ms}}) {
+    BOOST_TEST_CONTEXT(c.per_second << "/s, " << c.round_trip.count() << " ms") {
+      slow_server_stage s({}, 300us);
+      open_loop(s, c.per_second, s.now() + 2s);
+      s.round_trip(c.round_trip);
+      show("longer", c.per_second, open_loop(s, c.per_second, s.now() + 7s));
+      const tally after = open_loop(s, c.per_second, s.now() + 5s);
+      show("7 s later", c.per_second, after);
+      BOOST_TEST(static_cast<double>(after.in_time) >= 0.95 * static_cast<double>(after.asked));
+    }
+  }
+}
+
+// No answer was ever as fast as was expected of an idle server: the window shrank to one call.
+BOOST_AUTO_TEST_CASE(a_round_trip_near_the_timeout_keeps_its_window) {
+  struct scene {
+    std::chrono::milliseconds timeout, round_trip;
+    double per_second;
+  };
+  for (const scene& c : {scene{100ms, 80ms, 1000}, scene{500ms, 400ms, 500}}) {
+    BOOST_TEST_CONTEXT(c.timeout.count() << " ms, " << c.round_trip.count() << " ms") {
+      slow_server_stage s({.timeout = c.timeout}, c.round_trip);
+      open_loop(s, c.per_second, s.now() + 5s);
+      const tally after = open_loop(s, c.per_second, s.now() + 5s);
+      show("near the timeout", c.per_second, after);
+      BOOST_TEST(static_cast<double>(after.in_time) >= 0.9 * static_cast<double>(after.asked));
+    }
+  }
+}
+
+// Ten lone calls of 300 ms each left room for one call at a time.
+BOOST_FIXTURE_TEST_CASE(a_client_that_asks_little_shrinks_nothing, fixture) {
+  line.connected(weir::redis::script_set().set(), 300us);
+  for (int i = 0; i < 10; ++i) {
+    submit("lone " + std::to_string(i));
+    write();
+    now += 300ms;
+    BOOST_TEST_REQUIRE(answer(0));
+  }
+  for (int i = 0; i < 1000; ++i) submit("s" + std::to_string(i), 1, check_kind::record, 10s);
+  BOOST_TEST(count_of(write(), "weir:{r:") == 256u);
+}
+
 // It was sent, ran, and counted for nobody.
 BOOST_FIXTURE_TEST_CASE(a_check_whose_answer_would_come_too_late_is_never_sent, slow_fixture) {
   // More is pending all the time than may be under way.

@@ -68,6 +68,9 @@ class slow_server_stage {
     for (batch& b : replies_) b.at += length;
   }
 
+  /// From now on the way to the server and back takes so long.
+  void round_trip(duration length) { trip_ = length / 2; }
+
   /// Runs until `end`. `arrive` is called at the times it returns, first now; time::max() ends it.
   void run(time end, const std::function<time()>& arrive) {
     time next_arrival = arrive();
@@ -191,7 +194,7 @@ class slow_server_stage {
   }
 
   pipeline line_;
-  const duration trip_;
+  duration trip_;
   weir::test::core_ptr core_;
   time now_{std::chrono::hours{1000}};
   time free_at_{};
