@@ -15,7 +15,7 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr int most_rounds = 16;
-constexpr std::size_t most_pauses = 10'000;
+constexpr std::size_t max_cool_downs = 10'000;
 
 acquire_queue::time clock_now() { return std::chrono::steady_clock::now(); }
 
@@ -34,7 +34,7 @@ void acquire_queue::arrive(check& c) {
         timer_.emplace(core->store->get_executor());
         core->store->limiters().add(core);
       }
-      row& r = row_of(c);
+      subject_entry& r = entry_of(c);
       const time now = clock_now();
       r.line.arrive(c, ++arrivals_, now, o);
       note(core, r, o);
@@ -51,7 +51,7 @@ void acquire_queue::cancel(check& c, cancel_scope scope) {
   {
     const std::lock_guard lock(mutex_);
     if (c.place == nullptr) return;  // the result is on its way to the caller
-    row& r = known_row_of(c);
+    subject_entry& r = known_entry_of(c);
     const time now = clock_now();
     r.line.leave(c, scope, now, o);
     note(core, r, o);
@@ -66,12 +66,12 @@ void acquire_queue::answered(reservation_request& a, delivery how) {
   {
     const std::lock_guard lock(mutex_);
     if (context_gone_) return;
-    row& r = known_row_of(a);
+    subject_entry& r = known_entry_of(a);
     const time now = clock_now();
     r.line.answered(a, now, o);
     if (closed_) r.line.close(o);
     note(core, r, o);
-    if (rows_.empty()) o.hold = std::move(hold_);
+    if (entries_.empty()) o.hold = std::move(hold_);
   }
   carry_out(core, o, how);
 }
@@ -83,9 +83,9 @@ void acquire_queue::hold(const core_ptr& core, std::string_view subject,
     const std::lock_guard lock(mutex_);
     if (context_gone_) return;
     const time now = clock_now();
-    remember(subject, now + pause, now);
-    const auto found = rows_.find(subject);
-    if (found == rows_.end()) return;
+    note_cool_down(subject, now + pause, now);
+    const auto found = entries_.find(subject);
+    if (found == entries_.end()) return;
     found->second->line.hold(now + pause, now, o);
     note(core, *found->second, o);
   }
@@ -94,8 +94,8 @@ void acquire_queue::hold(const core_ptr& core, std::string_view subject,
 
 acquire_queue::time acquire_queue::held_until(std::string_view subject) const {
   const std::lock_guard lock(mutex_);
-  const auto found = pauses_.find(std::hash<std::string_view>{}(subject));
-  return found == pauses_.end() ? time{} : found->second;
+  const auto found = cool_downs_.find(std::hash<std::string_view>{}(subject));
+  return found == cool_downs_.end() ? time{} : found->second;
 }
 
 void acquire_queue::on_timer(const core_ptr& core) {
@@ -105,7 +105,7 @@ void acquire_queue::on_timer(const core_ptr& core) {
     armed_ = time::max();
     const time now = clock_now();
     while (!agenda_.empty() && agenda_.begin()->first <= now) {
-      row& r = *agenda_.begin()->second;
+      subject_entry& r = *agenda_.begin()->second;
       r.line.on_time(now, o);
       note(core, r, o);
     }
@@ -121,52 +121,53 @@ void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> hold) {
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(closed_, true) || context_gone_) return;
-    std::vector<row*> rows;
-    for (const auto& [subject, r] : rows_) rows.push_back(r.get());
-    for (row* r : rows) {
+    std::vector<subject_entry*> entries;
+    for (const auto& [subject, r] : entries_) entries.push_back(r.get());
+    for (subject_entry* r : entries) {
       r->line.close(o);
       note(core, *r, o);
     }
-    if (!rows_.empty()) hold_ = std::move(hold);
+    if (!entries_.empty()) hold_ = std::move(hold);
   }
   carry_out(core, o, delivery::post);
 }
 
 // ---- under the mutex
 
-acquire_queue::row& acquire_queue::row_of(const check& c) {
-  if (const auto found = rows_.find(c.subject.view()); found != rows_.end()) return *found->second;
-  auto made = std::make_unique<row>(c.subject, rules_);
-  row& r = *made;
-  rows_.emplace(r.subject.view(), std::move(made));
+acquire_queue::subject_entry& acquire_queue::entry_of(const check& c) {
+  if (const auto found = entries_.find(c.subject.view()); found != entries_.end())
+    return *found->second;
+  auto made = std::make_unique<subject_entry>(c.subject, rules_);
+  subject_entry& r = *made;
+  entries_.emplace(r.subject.view(), std::move(made));
   return r;
 }
 
 /// The entry exists while a waiter or a pending request of the subject does.
-acquire_queue::row& acquire_queue::known_row_of(const check& c) {
-  return *rows_.find(c.subject.view())->second;
+acquire_queue::subject_entry& acquire_queue::known_entry_of(const check& c) {
+  return *entries_.find(c.subject.view())->second;
 }
 
-/// At most `most_pauses` cool-downs are kept; when full, new ones are not. Ended ones are swept at
+/// At most max_cool_downs cool-downs are kept; when full, new ones are not. Ended ones are swept at
 /// most once a second, because the sweep visits every entry.
-void acquire_queue::remember(std::string_view subject, time until, time now) {
+void acquire_queue::note_cool_down(std::string_view subject, time until, time now) {
   const std::size_t key = std::hash<std::string_view>{}(subject);
-  if (const auto known = pauses_.find(key); known != pauses_.end()) {
+  if (const auto known = cool_downs_.find(key); known != cool_downs_.end()) {
     known->second = std::max(known->second, until);
     return;
   }
-  if (pauses_.size() >= most_pauses) {
+  if (cool_downs_.size() >= max_cool_downs) {
     if (now < next_sweep_) return;
     next_sweep_ = now + std::chrono::seconds{1};
-    boost::unordered::erase_if(pauses_, [now](const auto& p) { return p.second <= now; });
-    if (pauses_.size() >= most_pauses) return;
+    boost::unordered::erase_if(cool_downs_, [now](const auto& p) { return p.second <= now; });
+    if (cool_downs_.size() >= max_cool_downs) return;
   }
-  pauses_.emplace(key, until);
+  cool_downs_.emplace(key, until);
 }
 
 /// Queues the requests to start, drops cancels of requests that were not started, and puts the
 /// subject at its new time in the agenda. Frees an idle subject: `r` may be gone afterwards.
-void acquire_queue::note(const core_ptr& core, row& r, orders& o) {
+void acquire_queue::note(const core_ptr& core, subject_entry& r, orders& o) {
   for (request_ptr& a : o.starts) {
     a->self = a;
     a->queue = this;
@@ -187,7 +188,7 @@ void acquire_queue::note(const core_ptr& core, row& r, orders& o) {
     r.alarm = alarm;
     arm(core);
   }
-  if (r.line.is_idle()) rows_.erase(r.subject.view());
+  if (r.line.is_idle()) entries_.erase(r.subject.view());
 }
 
 void acquire_queue::arm(const core_ptr& core) {
@@ -278,7 +279,7 @@ void acquire_queue::submit(const core_ptr& core) {
 
 std::size_t acquire_queue::subjects() const {
   const std::lock_guard lock(mutex_);
-  return rows_.size();
+  return entries_.size();
 }
 
 void acquire_queue::context_shut_down() noexcept {
@@ -292,7 +293,7 @@ void acquire_queue::context_shut_down() noexcept {
     agenda_.clear();
     for (const request_ptr& a : to_start_) a->self.reset();
     to_start_.clear();
-    for (auto& [subject, r] : rows_) r->line.abandon(dropped);
+    for (auto& [subject, r] : entries_) r->line.abandon(dropped);
   }
   discard(std::move(dropped));
 }

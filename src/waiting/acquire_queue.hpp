@@ -51,8 +51,8 @@ class acquire_queue final {
 
  private:
   /// A subject's queue and its place in the agenda.
-  struct row {
-    row(const short_text& name, const queue_rules& rules) : subject(name), line(rules) {}
+  struct subject_entry {
+    subject_entry(const short_text& name, const queue_rules& rules) : subject(name), line(rules) {}
 
     const short_text subject;
     reservation_queue line;
@@ -60,26 +60,26 @@ class acquire_queue final {
   };
 
   void on_timer(const core_ptr& core);
-  row& row_of(const check& c);
-  row& known_row_of(const check& c);
-  void note(const core_ptr& core, row& r, orders& o);
+  subject_entry& entry_of(const check& c);
+  subject_entry& known_entry_of(const check& c);
+  void note(const core_ptr& core, subject_entry& r, orders& o);
   void arm(const core_ptr& core);
   void carry_out(const core_ptr& core, orders& o, delivery how);
   void submit(const core_ptr& core);
   void returns_are_sent(const core_ptr& core);
-  void remember(std::string_view subject, time until, time now);
+  void note_cool_down(std::string_view subject, time until, time now);
 
   const queue_rules rules_;
   reservation_returns returns_;
 
   mutable std::mutex mutex_;
   // The mutex guards all members below.
-  // The keys are views of row::subject.
-  boost::unordered_flat_map<std::string_view, std::unique_ptr<row>> rows_;
-  std::set<std::pair<time, row*>> agenda_;
+  // The keys are views of subject_entry::subject.
+  boost::unordered_flat_map<std::string_view, std::unique_ptr<subject_entry>> entries_;
+  std::set<std::pair<time, subject_entry*>> agenda_;
   // The end of each known cool-down, by the hash of the subject.
-  boost::unordered_flat_map<std::size_t, time> pauses_;
-  time next_sweep_{};  // the earliest next sweep of pauses_
+  boost::unordered_flat_map<std::size_t, time> cool_downs_;
+  time next_sweep_{};  // the earliest next sweep of cool_downs_
   std::uint64_t arrivals_ = 0;
   std::vector<request_ptr> to_start_;
   bool somebody_starts_ = false;
