@@ -12,6 +12,7 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -26,8 +27,23 @@
 
 namespace {
 
-/// Set before the store is opened; read by the resolver's thread.
-std::vector<std::string> addresses_of_name;
+/// The addresses of several.test. A store that is gone may still have a look-up under way, so they
+/// are read and set under a mutex.
+class name_entry {
+ public:
+  void operator=(std::vector<std::string> addresses) {
+    const std::lock_guard lock(mutex_);
+    addresses_ = std::move(addresses);
+  }
+  std::vector<std::string> addresses() const {
+    const std::lock_guard lock(mutex_);
+    return addresses_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> addresses_;
+} addresses_of_name;
 
 /// What becomes of a question before it is answered.
 struct {
@@ -76,7 +92,7 @@ extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo
   *result = nullptr;
   // The C library frees a chain one by one, whoever has linked it.
   addrinfo** end = result;
-  for (const std::string& address : addresses_of_name) {
+  for (const std::string& address : addresses_of_name.addresses()) {
     if (const int failed = real(address.c_str(), service, hints, end)) return failed;
     while (*end) end = &(*end)->ai_next;
   }
@@ -433,7 +449,7 @@ BOOST_AUTO_TEST_CASE(a_name_without_a_server_is_waited_for) {
   auto o = options();
   o.timeout = 50ms;
   WEIR_TEST_ERROR(record(o), error::connection_refused);
-  addresses_of_name.clear();  // no such name
+  addresses_of_name = std::vector<std::string>();  // no such name
   WEIR_TEST_ERROR(record(o), error::host_not_found);
 }
 
