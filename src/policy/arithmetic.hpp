@@ -42,7 +42,7 @@ struct booking {
 struct ticket {
   instant turn;     // when it was to go out
   instant counted;  // when all but a leaky bucket counted it: then, or before
-  // Of a bucket: what the request left behind; nothing is known if `whole` is 0
+  // What the request left behind in a bucket; nothing is known if `whole` is 0
   receipt::bucket left = {};
   /// The state that the booking of a turn ahead found, as restore() takes it; else empty.
   std::span<const std::int64_t> found = {};

@@ -9,9 +9,9 @@
 
 namespace weir::policies {
 
-/// Who is in: at most `limit` leases at once. A lease has a name, made of the `base` of the gate
-/// that gave it and a number (the cost of a check), and lapses at a time of its own unless it is
-/// renewed. What a record does is the kernel's act:
+/// The leases of a subject: at most `limit` at once. A lease has a name, made of the `base` of the
+/// gate that gave it and a number (the cost of a check), and lapses at a time of its own unless it
+/// is renewed. What a record does is the kernel's act:
 ///
 ///     enter   one more, if there is room; never under a name that is in already
 ///     renew   from now on for the lease's whole length, if it is in; a lapsed one stays lapsed,

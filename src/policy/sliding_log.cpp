@@ -87,7 +87,7 @@ std::int64_t sliding_log::base_of(const state& s, std::size_t first) noexcept {
   return first == s.first_ ? s.base_ : s.entries_[first - 1].total;
 }
 
-/// Of a log that is to take a request: what has left by now; or by the turn, if the rest is too
+/// What has left a log that takes a request: by now; or by the reservation, if the rest is too
 /// much to be counted.
 void sliding_log::drop_what_left(state& s, const times& t, std::size_t first, units cost) const {
   const std::size_t left = first_alive(s, t.passed);

@@ -22,7 +22,7 @@ namespace weir::policies {
 class sliding_window {
  public:
   struct state {
-    // Of the current window. The start, not the number: read with another window's length, a number
+    // The current window. Its start, not its number: read with another window's length, a number
     // could lie years ahead.
     instant start = 0;
     units current = 0;

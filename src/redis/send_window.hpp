@@ -25,9 +25,9 @@ namespace weir::net {
 /// asks little, and the bound did not make them slow.
 ///
 /// When no answer has been that soon for a second, either the server is busy or the way to it has
-/// become longer. An answer to a call that waits behind others does not tell which. So
-/// nothing but urgent calls is sent until what is under way is answered, and the next call measures
-/// the round trip (BBR's ProbeRTT does the same).
+/// become longer. An answer to a call that waits behind others does not tell which. So nothing but
+/// urgent calls is sent until what is under way is answered, and the next call measures the round
+/// trip (BBR's ProbeRTT does the same).
 class send_window {
  public:
   using time = std::chrono::steady_clock::time_point;

@@ -370,7 +370,7 @@ BOOST_AUTO_TEST_CASE(four_limiters_can_be_settled_and_five_cannot) {
   });
 }
 
-// What is not ours in one of the keys: nothing is done for the others, and nothing is remembered.
+// One key holds a foreign value: the script changes no other key, and writes no marker.
 BOOST_AUTO_TEST_CASE(a_foreign_entry_in_one_key_leaves_all_as_they_were) {
   const weir::store store = open(false);
   int n = 0;

@@ -121,8 +121,8 @@ class turn_trace {
       for (std::int64_t& cost : asked_.costs) {
         if (f_.random.one_in(10)) cost = 1;
       }
-      // Who is let into a leaky bucket without a turn has its delay to wait, behind those who have
-      // one: in what order they go is up to them.
+      // A request that a leaky bucket admits at once waits out its delay beside the reservations:
+      // the callers decide in what order they go.
       const bool spaced = std::find(spaced_.begin(), spaced_.end(), true) != spaced_.end();
       if (f_.random.one_in(3) && !(forward && spaced)) {
         ask_plainly(forward);

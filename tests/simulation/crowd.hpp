@@ -18,9 +18,9 @@ namespace weir::simulation {
 struct shape {
   const char* name;
   std::vector<policy> policies;
-  /// Who leaves last is as good as if he had never come. Of the others less than a microsecond is
-  /// lost each time, a bucket's width, the rest of a window that is not remembered, or what only
-  /// the other policy knows.
+  /// The caller that leaves last leaves no trace. Each other caller that leaves loses less than a
+  /// microsecond, a bucket's width, the rest of a window that is not remembered, or what only the
+  /// other policy knows.
   bool leaves_no_trace = false;
 
   limiter open(const store& s) const;

@@ -133,7 +133,7 @@ class simulated_fleet {
         --waiting_;
         ++dead_[w.subject];
       } else if (w.ec && w.asked_at + longest_way > simulation::now()) {
-        // Who has left: the answer may be on its way, and then nobody gives that turn back
+        // The caller has left. Its answer may be on its way: nobody gives that reservation back
         ++dead_[w.subject];
       }
     }

@@ -19,9 +19,8 @@ struct grant {
 /// stretch of time, in which more went out than the policy allows? Says where the first is. It
 /// knows nothing of src/policy.
 ///
-/// Of a fixed_window that its first request opens, nobody can tell from the outside where it began,
-/// if that request has left: then `openers_left` asks only that no stretch of its length holds more
-/// than two windows.
+/// If the request that opened a fixed_window has left, nothing outside tells where the window
+/// began: then `openers_left` asks only that no stretch of its length holds more than two windows.
 std::optional<std::string> first_excess(const policy& p, std::vector<grant> all,
                                         bool openers_left = false);
 

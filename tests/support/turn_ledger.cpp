@@ -99,8 +99,8 @@ std::int64_t turn_ledger::check_order(std::span<const policy> policies) const {
                             std::none_of(policies.begin(), policies.end(), keeps_order);
   std::set<standing> line;
   std::vector<std::size_t> since(asked_.size());
-  // Of those who gave back, who could have made room for one: the later and the further ahead, the
-  // better.
+  // The returned reservations that could have made room for one: the later and the further ahead,
+  // the better.
   std::vector<return_> returns;
   std::int64_t count = 0;
   for (std::size_t place = 0; place < events_.size(); ++place) {
