@@ -61,6 +61,17 @@ bool has_room_for_turn(const script_call& c) {
          (c.places + 1) * c.tiers.size() <= max_turns_per_call;
 }
 
+/// The quota, lowered to a multiple of what one call takes of reservations like `c`, if it is at
+/// least that. A small call for the rest would cost the server nearly as much as a full one. Other
+/// checks use the whole quota: equal ones share a key, so their calls have no such fixed size.
+std::size_t whole_calls(std::size_t quota, const check& c) {
+  if (c.kind != check_kind::acquire) return quota;
+  std::size_t tiers = c.limiter->tiers.size();
+  for (const detail::term& t : c.further) tiers += t.limiter->tiers.size();
+  const std::size_t in_call = std::max(tiers, max_turns_per_call - max_turns_per_call % tiers);
+  return quota < in_call ? quota : quota - quota % in_call;
+}
+
 bool merges(const check& c) {
   switch (c.kind) {
     case check_kind::give_back:
@@ -246,7 +257,9 @@ std::vector<script_call>& coalescer::pack(detail::check_list& urgent, detail::ch
   }
   detail::check_list passed;
   std::size_t count = 0;
-  while (!line.empty() && keys_ < std::min(most, q.keys)) {
+  std::size_t limit = std::min(most, q.keys);
+  if (!alone && !line.empty()) limit = whole_calls(limit, line.front());
+  while (!line.empty() && keys_ < limit) {
     check& c = line.front();
     line.pop_front();
     // A give-back has no caller, so a late answer does not matter.
