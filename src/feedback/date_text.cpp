@@ -7,7 +7,7 @@
 #include "feedback/number_text.hpp"
 #include "text/ascii.hpp"
 
-namespace weir::detail {
+namespace weir::feedback {
 namespace {
 
 namespace chrono = std::chrono;
@@ -36,7 +36,8 @@ bool take(std::string_view& text, std::string_view part) noexcept {
 }
 
 bool take_digits(std::string_view& text, std::size_t count, int& value) noexcept {
-  if (text.size() < count || !std::ranges::all_of(text.substr(0, count), is_digit)) return false;
+  if (text.size() < count || !std::ranges::all_of(text.substr(0, count), text::is_digit))
+    return false;
   value = 0;
   for (const char c : text.substr(0, count)) value = value * 10 + (c - '0');
   text.remove_prefix(count);
@@ -162,4 +163,4 @@ std::optional<time_point> read_timestamp(std::string_view text) noexcept {
   return *clock + fraction - *offset;
 }
 
-}  // namespace weir::detail
+}  // namespace weir::feedback

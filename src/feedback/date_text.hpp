@@ -5,7 +5,7 @@
 
 #include "weir/decision.hpp"
 
-namespace weir::detail {
+namespace weir::feedback {
 
 /// The three date forms of RFC 9110, section 5.6.7:
 ///
@@ -21,4 +21,4 @@ std::optional<time_point> read_http_date(std::string_view text, time_point now) 
 /// fraction up to a whole microsecond. The seconds may be missing, because Atlassian omits them.
 std::optional<time_point> read_timestamp(std::string_view text) noexcept;
 
-}  // namespace weir::detail
+}  // namespace weir::feedback

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace weir::detail {
+namespace weir::feedback {
 namespace {
 
 using enum header_kind;
@@ -117,4 +117,4 @@ header_meaning meaning_of(std::string_view name) noexcept {
   return {};
 }
 
-}  // namespace weir::detail
+}  // namespace weir::feedback

@@ -6,7 +6,7 @@
 
 #include "weir/feedback.hpp"
 
-namespace weir::detail {
+namespace weir::feedback {
 
 /// The meaning of a header's value.
 enum class header_kind : std::uint8_t {
@@ -56,4 +56,4 @@ struct header_meaning {
 /// The meaning of a header, from its name alone; case-insensitive.
 header_meaning meaning_of(std::string_view name) noexcept;
 
-}  // namespace weir::detail
+}  // namespace weir::feedback

@@ -6,7 +6,7 @@
 #include "feedback/number_text.hpp"
 #include "feedback/tally.hpp"
 
-namespace weir::detail {
+namespace weir::feedback {
 namespace {
 
 using std::chrono::microseconds;
@@ -115,4 +115,4 @@ std::optional<microseconds> header_times::reset(std::string_view value,
   return longest_of(value, [&](std::string_view one) { return one_reset(one, unit); });
 }
 
-}  // namespace weir::detail
+}  // namespace weir::feedback

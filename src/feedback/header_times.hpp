@@ -5,7 +5,7 @@
 
 #include "weir/feedback.hpp"
 
-namespace weir::detail {
+namespace weir::feedback {
 
 /// Reads the times in headers as durations from the response: never negative, at most
 /// longest_feedback, rounded up.
@@ -40,4 +40,4 @@ class header_times {
   std::chrono::microseconds age_{0};
 };
 
-}  // namespace weir::detail
+}  // namespace weir::feedback

@@ -5,7 +5,7 @@
 #include "text/ascii.hpp"
 #include "weir/feedback.hpp"
 
-namespace weir::detail {
+namespace weir::feedback {
 namespace {
 
 using std::chrono::microseconds;
@@ -39,18 +39,18 @@ microseconds nanoseconds_up(const decimal& count) noexcept {
 
 std::optional<decimal> take_decimal(std::string_view& text) noexcept {
   std::string_view rest = text;
-  if (rest.empty() || !is_digit(rest.front())) return std::nullopt;
+  if (rest.empty() || !text::is_digit(rest.front())) return std::nullopt;
 
   decimal out;
-  for (; !rest.empty() && is_digit(rest.front()); rest.remove_prefix(1)) {
+  for (; !rest.empty() && text::is_digit(rest.front()); rest.remove_prefix(1)) {
     const int digit = rest.front() - '0';
     out.whole = out.whole > (most - digit) / 10 ? most : out.whole * 10 + digit;
   }
   if (!rest.empty() && rest.front() == '.') {
     rest.remove_prefix(1);
-    if (rest.empty() || !is_digit(rest.front())) return std::nullopt;
+    if (rest.empty() || !text::is_digit(rest.front())) return std::nullopt;
     std::int32_t weight = 100'000'000;
-    for (; !rest.empty() && is_digit(rest.front()); rest.remove_prefix(1)) {
+    for (; !rest.empty() && text::is_digit(rest.front()); rest.remove_prefix(1)) {
       const int digit = rest.front() - '0';
       out.nanos += digit * weight;
       out.more = out.more || (weight == 0 && digit != 0);
@@ -105,4 +105,4 @@ std::string_view take_element(std::string_view& list) noexcept {
   return element;
 }
 
-}  // namespace weir::detail
+}  // namespace weir::feedback

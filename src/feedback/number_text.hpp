@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-namespace weir::detail {
+namespace weir::feedback {
 
 /// A non-negative number as vendors write it: "120", "1.5", "599.0". It keeps nine digits of the
 /// fraction, and whether there were more; a number beyond 10^18 is read as 10^18.
@@ -35,4 +35,4 @@ std::string_view trimmed(std::string_view text) noexcept;
 /// Skips the text up to and including the next comma. Returns it trimmed, without the comma.
 std::string_view take_element(std::string_view& list) noexcept;
 
-}  // namespace weir::detail
+}  // namespace weir::feedback

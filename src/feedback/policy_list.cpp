@@ -6,7 +6,7 @@
 #include "feedback/structured_field.hpp"
 #include "feedback/tally.hpp"
 
-namespace weir::detail {
+namespace weir::feedback {
 
 void policy_list::add_field(std::string_view value) noexcept {
   if (!well_formed(value)) return;
@@ -62,4 +62,4 @@ std::optional<std::int64_t> policy_list::lowest_quota() const noexcept {
   return lowest;
 }
 
-}  // namespace weir::detail
+}  // namespace weir::feedback

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-namespace weir::detail {
+namespace weir::feedback {
 
 /// One policy of RateLimit-Policy.
 struct stated_policy {
@@ -39,4 +39,4 @@ class policy_list {
   bool too_many_ = false;
 };
 
-}  // namespace weir::detail
+}  // namespace weir::feedback

@@ -9,7 +9,7 @@
 #include "weir/feedback.hpp"
 
 namespace weir {
-namespace detail {
+namespace feedback {
 namespace {
 
 using std::chrono::microseconds;
@@ -261,7 +261,7 @@ vendor_feedback response_reader::result() const noexcept {
 }
 
 }  // namespace
-}  // namespace detail
+}  // namespace feedback
 
 std::string_view to_string(feedback_source source) noexcept {
   switch (source) {
@@ -291,7 +291,7 @@ std::string_view to_string(feedback_source source) noexcept {
 
 vendor_feedback read_feedback(int status, std::span<const header_field> headers, time_point now,
                               const feedback_options& options) noexcept {
-  return detail::response_reader{status, headers, now, options}.read();
+  return feedback::response_reader{status, headers, now, options}.read();
 }
 
 }  // namespace weir

@@ -4,7 +4,7 @@
 
 #include "text/ascii.hpp"
 
-namespace weir::detail {
+namespace weir::feedback {
 namespace {
 
 constexpr bool one_of(char c, std::string_view set) noexcept {
@@ -12,16 +12,16 @@ constexpr bool one_of(char c, std::string_view set) noexcept {
 }
 constexpr bool is_blank(char c) noexcept { return c == ' ' || c == '\t'; }
 
-constexpr bool is_key_start(char c) noexcept { return is_lower(c) || c == '*'; }
+constexpr bool is_key_start(char c) noexcept { return text::is_lower(c) || c == '*'; }
 constexpr bool is_key_char(char c) noexcept {
-  return is_lower(c) || is_digit(c) || one_of(c, "_-.*");
+  return text::is_lower(c) || text::is_digit(c) || one_of(c, "_-.*");
 }
-constexpr bool is_token_start(char c) noexcept { return is_letter(c) || c == '*'; }
+constexpr bool is_token_start(char c) noexcept { return text::is_letter(c) || c == '*'; }
 constexpr bool is_token_char(char c) noexcept {
-  return is_letter(c) || is_digit(c) || one_of(c, "!#$%&'*+-.^_`|~:/");
+  return text::is_letter(c) || text::is_digit(c) || one_of(c, "!#$%&'*+-.^_`|~:/");
 }
 constexpr bool is_base64(char c) noexcept {
-  return is_letter(c) || is_digit(c) || one_of(c, "+/=");
+  return text::is_letter(c) || text::is_digit(c) || one_of(c, "+/=");
 }
 
 }  // namespace
@@ -133,4 +133,4 @@ bool well_formed(std::string_view text) noexcept {
   return !reader.failed();
 }
 
-}  // namespace weir::detail
+}  // namespace weir::feedback

@@ -5,7 +5,7 @@
 
 #include "feedback/number_text.hpp"
 
-namespace weir::detail {
+namespace weir::feedback {
 
 /// A value of a structured field (RFC 9651).
 struct bare_item {
@@ -58,4 +58,4 @@ class structured_reader {
 /// True if the whole field can be read. A field with a mistake anywhere is ignored as a whole.
 bool well_formed(std::string_view text) noexcept;
 
-}  // namespace weir::detail
+}  // namespace weir::feedback

@@ -3,7 +3,7 @@
 #include <limits>
 #include <tuple>
 
-namespace weir::detail {
+namespace weir::feedback {
 namespace {
 
 /// True if `a` has less left or, with equal remaining units, resets later. The other fields break
@@ -44,4 +44,4 @@ vendor_quota quota_tally::result() const noexcept {
   return out;
 }
 
-}  // namespace weir::detail
+}  // namespace weir::feedback

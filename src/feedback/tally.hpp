@@ -5,7 +5,7 @@
 
 #include "weir/feedback.hpp"
 
-namespace weir::detail {
+namespace weir::feedback {
 
 /// The longest of several times to wait. Among equal times, the source that is first in the enum
 /// counts, so that the order of headers does not matter.
@@ -54,4 +54,4 @@ void keep_highest(std::optional<T>& kept,
   if (other && (!kept || *other > *kept)) kept = other;
 }
 
-}  // namespace weir::detail
+}  // namespace weir::feedback

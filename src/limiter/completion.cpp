@@ -65,7 +65,7 @@ bool conclude(check& c) {
 }  // namespace
 
 completion::completion(const boost::asio::any_io_executor& executor)
-    : executor_(executor), sleepers_(std::make_shared<sleepers>(executor)) {}
+    : executor_(executor), sleepers_(std::make_shared<waiting::sleepers>(executor)) {}
 
 void completion::complete(check& c) {
   if (conclude(c)) {

@@ -23,7 +23,7 @@ class completion final : public completion_sink {
 
  private:
   boost::asio::any_io_executor executor_;
-  const std::shared_ptr<sleepers> sleepers_;
+  const std::shared_ptr<waiting::sleepers> sleepers_;
 };
 
 }  // namespace weir::detail

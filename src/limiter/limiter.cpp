@@ -95,7 +95,7 @@ bool all_limiters(const check& c, F&& holds) {
 }
 
 /// The queue of an acquire of one limiter; null for other checks. acquire_all waits in `sleepers`.
-acquire_queue* queue_of(const check& c) {
+waiting::acquire_queue* queue_of(const check& c) {
   const bool is_in_line = c.kind == check_kind::acquire && c.further.empty();
   return is_in_line ? impl_of(*c.limiter).queue.get() : nullptr;
 }
@@ -182,13 +182,13 @@ void start_check(check& c) {
     c.finish(delivery::post);
     return;
   }
-  if (acquire_queue* queue = queue_of(c)) return queue->arrive(c);
+  if (waiting::acquire_queue* queue = queue_of(c)) return queue->arrive(c);
   c.limiter->store->start(c);
 }
 
 void cancel_check(check& c, cancel_scope scope) {
   if (c.kind == check_kind::watch) return impl_of(*c.limiter).leases->unwatch(c);
-  if (acquire_queue* queue = queue_of(c)) return queue->cancel(c, scope);
+  if (waiting::acquire_queue* queue = queue_of(c)) return queue->cancel(c, scope);
   c.limiter->store->cancel(c, scope);
 }
 

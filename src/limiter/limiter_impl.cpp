@@ -25,14 +25,14 @@ void check_feedback_options(const limiter_options& options, bool counts_refused)
 }
 
 /// Makes the queue of acquire(), after checking the options that concern it.
-std::unique_ptr<acquire_queue> make_queue(const limiter_options& options) {
+std::unique_ptr<waiting::acquire_queue> make_queue(const limiter_options& options) {
   const auto require = [](bool holds, const char* text) {
     if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
   };
   require(options.max_waiting >= 1, "waiting: max_waiting must be at least 1");
   require(options.priority_aging.count() >= 0, "waiting: priority_aging must not be negative");
-  return std::make_unique<acquire_queue>(
-      queue_rules{options.max_waiting, options.overflow, options.priority_aging});
+  return std::make_unique<waiting::acquire_queue>(
+      waiting::queue_rules{options.max_waiting, options.overflow, options.priority_aging});
 }
 
 /// The random start of a gate's lease numbers, so that no two processes use one lease name.

@@ -30,9 +30,9 @@ struct limiter_impl final : limiter_spec {
   std::chrono::microseconds default_cool_down{0};
   feedback_options response_parsing{};
   vendor_count sync_remaining_with = vendor_count::none;
-  std::unique_ptr<local_fallback> fallback;  // on_failure::fallback
-  std::unique_ptr<lease_keeper> leases;      // set for a gate only
-  std::unique_ptr<acquire_queue> queue;      // for acquire(); null for a gate
+  std::unique_ptr<local_fallback> fallback;       // on_failure::fallback
+  std::unique_ptr<lease_keeper> leases;           // set for a gate only
+  std::unique_ptr<waiting::acquire_queue> queue;  // for acquire(); null for a gate
 };
 
 /// The cast is safe: every limiter_spec of a user's limiter is a limiter_impl.

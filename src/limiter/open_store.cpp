@@ -20,8 +20,8 @@ boost::asio::any_io_executor store::get_executor() const noexcept {
 void store::close() { backend_->close(); }
 
 store open_store(const boost::asio::any_io_executor& executor, std::string_view url) {
-  detail::store_url parsed = detail::parse_store_url(url);
-  if (parsed.kind == detail::store_url::kind::memory) return make_memory_store(executor);
+  redis::store_url parsed = redis::parse_store_url(url);
+  if (parsed.kind == redis::store_url::kind::memory) return make_memory_store(executor);
   return make_redis_store(executor, std::move(parsed.redis));
 }
 

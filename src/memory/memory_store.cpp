@@ -178,7 +178,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
 }  // namespace
 
 store make_memory_store(const boost::asio::any_io_executor& executor, memory_options options) {
-  if (const std::string fault = detail::fault_of(options); !fault.empty()) {
+  if (const std::string fault = memory::fault_of(options); !fault.empty()) {
     throw boost::system::system_error(make_error_code(error::invalid_options),
                                       "memory_options: " + fault);
   }

@@ -2,15 +2,15 @@
 
 #include "text/number_range.hpp"
 
-namespace weir::detail {
+namespace weir::memory {
 
 std::string fault_of(const memory_options& o) {
-  const number_range numbers[] = {
+  const text::number_range numbers[] = {
       {"max_subjects", o.max_subjects, 1, 1'000'000'000'000},
       {"max_settled", o.max_settled, 1, 1'000'000'000},
       {"shards", o.shards, 1, 65'536},
   };
-  return first_out_of_range(numbers);
+  return text::first_out_of_range(numbers);
 }
 
-}  // namespace weir::detail
+}  // namespace weir::memory

@@ -4,9 +4,9 @@
 
 #include "weir/memory_store.hpp"
 
-namespace weir::detail {
+namespace weir::memory {
 
 /// The error text for invalid options; empty if they are valid.
 std::string fault_of(const memory_options& options);
 
-}  // namespace weir::detail
+}  // namespace weir::memory

@@ -7,7 +7,7 @@
 namespace weir {
 
 store make_redis_store(const boost::asio::any_io_executor& executor, redis_options options) {
-  if (const std::string fault = detail::fault_of(options); !fault.empty()) {
+  if (const std::string fault = redis::fault_of(options); !fault.empty()) {
     throw boost::system::system_error(make_error_code(error::invalid_options),
                                       "redis_options: " + fault);
   }

@@ -12,7 +12,7 @@ using detail::check_list;
 
 namespace {
 
-connection_core::time now() { return std::chrono::steady_clock::now(); }
+redis::connection_core::time now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
 
@@ -40,7 +40,7 @@ bool session::needs_strand() {
 
 void session::wake_strand() {
   asio::post(*strand_, [self = shared_from_this()] {
-    self->drive([](connection_core& core) { core.on_time(now()); });
+    self->drive([](redis::connection_core& core) { core.on_time(now()); });
   });
 }
 
@@ -134,7 +134,7 @@ void session::context_shut_down() noexcept {
 template <class Event>
 void session::drive(Event&& event) {
   for (bool first = true;; first = false) {
-    connection_core::actions a;
+    redis::connection_core::actions a;
     std::span<char> room;
     time rearm = time::max();
     bool stopped = false, closing = false;
@@ -148,7 +148,7 @@ void session::drive(Event&& event) {
       a = core_.next(now());
       if (a.read) room = core_.room();
       if (core_.wakeup() < armed_) rearm = armed_ = core_.wakeup();
-      stopped = core_.current() == connection_core::state::stopped;
+      stopped = core_.current() == redis::connection_core::state::stopped;
       done = core_.take_done();
       closing = core_.is_closing() && !done.empty();  // these may have been the last checks
     }
@@ -164,7 +164,7 @@ void session::drive(Event&& event) {
   }
 }
 
-void session::perform(const connection_core::actions& a, std::span<char> room) {
+void session::perform(const redis::connection_core::actions& a, std::span<char> room) {
   if (a.close) stream_->close();
   if (a.open) stream_->open(a.elsewhere);
   if (a.read) stream_->read(room);
@@ -172,15 +172,15 @@ void session::perform(const connection_core::actions& a, std::span<char> room) {
 }
 
 void session::on_opened(error e) {
-  drive([e](connection_core& core) { core.opened(e, now()); });
+  drive([e](redis::connection_core& core) { core.opened(e, now()); });
 }
 
 void session::on_received(error e, std::size_t bytes) {
-  drive([&](connection_core& core) { core.received(e == error{}, bytes, now(), e); });
+  drive([&](redis::connection_core& core) { core.received(e == error{}, bytes, now(), e); });
 }
 
 void session::on_written(bool ok, std::size_t bytes) {
-  drive([&](connection_core& core) { core.written(ok, bytes, now()); });
+  drive([&](redis::connection_core& core) { core.written(ok, bytes, now()); });
 }
 
 void session::arm_timer(time when) {
@@ -191,7 +191,7 @@ void session::arm_timer(time when) {
 }
 
 void session::on_timer() {
-  drive([this](connection_core& core) {
+  drive([this](redis::connection_core& core) {
     armed_ = time::max();
     core.on_time(now());
   });

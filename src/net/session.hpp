@@ -38,7 +38,7 @@ class session final : public detail::store_backend,
 
  private:
   using strand = stream::strand;
-  using time = connection_core::time;
+  using time = redis::connection_core::time;
   using timer = boost::asio::basic_waitable_timer<
       std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>, strand>;
 
@@ -53,7 +53,7 @@ class session final : public detail::store_backend,
   /// On the strand: reports an event to the core, then starts the core's next actions.
   template <class Event>
   void drive(Event&& event);
-  void perform(const connection_core::actions& a, std::span<char> room);
+  void perform(const redis::connection_core::actions& a, std::span<char> room);
   void arm_timer(time when);
 
   /// True if the strand must be woken for the core's actions or an earlier timer. Any thread;
@@ -68,7 +68,7 @@ class session final : public detail::store_backend,
 
   optional_mutex mutex_;
   // Guarded by the mutex:
-  connection_core core_;
+  redis::connection_core core_;
   time armed_ = time::max();  // the expiry of the timer; time::max(): not armed
   bool wake_posted_ = false;
   bool context_gone_ = false;

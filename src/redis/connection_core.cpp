@@ -5,7 +5,7 @@
 
 #include "redis/error_reply.hpp"
 
-namespace weir::net {
+namespace weir::redis {
 namespace {
 
 pipeline::options pipeline_options(const redis_options& o) {
@@ -134,9 +134,9 @@ void connection_core::received(bool ok, std::size_t bytes, time now, error why) 
 
   if (state_ == state::greeting) {
     heard_ = true;
-    using step = redis::handshake::step;
+    using step = handshake::step;
     error_code ec;
-    while (const redis::reply_view* reply = reader_.next(ec)) {
+    while (const reply_view* reply = reader_.next(ec)) {
       const step s = handshake_->on_reply(*reply);
       if (s == step::going) continue;
       if (s == step::failed) return lost(handshake_->failure(), handshake_->failure());
@@ -218,7 +218,7 @@ void connection_core::gone(time now) {
   if (was_ready_) {
     was_ready_ = false;
     pipeline_.disconnected(reason_, sent_, now);
-  } else if (reason_ != error::outcome_unknown && !redis::is_passing(reason_)) {
+  } else if (reason_ != error::outcome_unknown && !is_passing(reason_)) {
     pipeline_.refused(reason_);  // waiting would not help
   }
   pause(now);
@@ -257,4 +257,4 @@ void connection_core::on_time(time now) {
   }
 }
 
-}  // namespace weir::net
+}  // namespace weir::redis

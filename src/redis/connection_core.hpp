@@ -13,7 +13,7 @@
 #include "redis/resp_reader.hpp"
 #include "weir/redis_options.hpp"
 
-namespace weir::net {
+namespace weir::redis {
 
 /// The life of a connection, over and over, without sockets, clocks or locks:
 ///
@@ -103,8 +103,8 @@ class connection_core {
   const redis_options& options_;
   pipeline pipeline_;
   backoff backoff_;
-  std::optional<redis::handshake> handshake_;
-  redis::reply_reader reader_;
+  std::optional<handshake> handshake_;
+  reply_reader reader_;
 
   state state_ = state::pausing;
   // pausing: the next attempt; opening, greeting: their limit; ready: the next check of silence
@@ -131,4 +131,4 @@ class connection_core {
   time give_up_ = time::max();  // closing: the end of waiting for give-backs
 };
 
-}  // namespace weir::net
+}  // namespace weir::redis

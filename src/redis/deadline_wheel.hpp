@@ -7,7 +7,7 @@
 
 #include "weir/detail/check.hpp"
 
-namespace weir::net {
+namespace weir::redis {
 
 /// The deadlines of all pending checks, for one timer. Adding and removing cost a pointer or two.
 /// Finding the next deadline scans the wheel, when the timer fires, not per check.
@@ -88,4 +88,4 @@ class deadline_wheel {
   time next_ = time::max();
 };
 
-}  // namespace weir::net
+}  // namespace weir::redis

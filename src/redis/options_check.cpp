@@ -8,7 +8,7 @@
 #include "text/ascii.hpp"
 #include "text/number_range.hpp"
 
-namespace weir::detail {
+namespace weir::redis {
 namespace {
 
 constexpr std::size_t max_host_length = 255;
@@ -61,16 +61,16 @@ std::string fault_of_numbers(const redis_options& o) {
   };
   if (std::string fault = first_out_of_range(times); !fault.empty()) return fault;
   if (o.backoff_max < o.backoff_min) return "backoff_max is less than backoff_min";
-  const number_range numbers[] = {
+  const text::number_range numbers[] = {
       {"port", o.unix_path.empty() ? o.port : std::uint16_t{1}, 1, 65'535},
       {"breaker_failures", o.breaker_failures, 0, 1'000'000'000},
       {"max_pending", o.max_pending, 1, 1'000'000'000},
       {"max_keys_per_call", o.max_keys_per_call, 1, 1000},
   };
-  return first_out_of_range(numbers);
+  return text::first_out_of_range(numbers);
 }
 
-constexpr bool is_control_or_space(char c) noexcept { return is_control(c) || c == ' '; }
+constexpr bool is_control_or_space(char c) noexcept { return text::is_control(c) || c == ' '; }
 
 /// Refuses a NUL, which would end a name early where it is checked or used.
 std::string fault_of_name(const std::string& name, const char* what) {
@@ -98,7 +98,8 @@ std::string fault_of_tls(const redis_options& o) {
     return "tls_verify is off, so that tls_ca_file would do nothing: drop one of them";
   }
   for (const std::string* file : {&o.tls_ca_file, &o.tls_cert_file, &o.tls_key_file}) {
-    if (std::ranges::any_of(*file, is_control)) return "a file name contains a control character";
+    if (std::ranges::any_of(*file, text::is_control))
+      return "a file name contains a control character";
   }
   return fault_of_name(o.tls_server_name, "tls_server_name");
 }
@@ -118,4 +119,4 @@ std::string fault_of(const redis_options& o) {
   return fault_of_tls(o);
 }
 
-}  // namespace weir::detail
+}  // namespace weir::redis

@@ -7,7 +7,7 @@
 #include "check/detached_check.hpp"
 #include "redis/error_reply.hpp"
 
-namespace weir::net {
+namespace weir::redis {
 namespace {
 
 using detail::check;
@@ -114,7 +114,7 @@ void pipeline::expire(time now) {
   if (now >= held_until_) held_until_ = time::max();
 }
 
-void pipeline::connected(const redis::script_set& known, std::chrono::microseconds round_trip) {
+void pipeline::connected(const script_set& known, std::chrono::microseconds round_trip) {
   connected_ = true;
   suspicion_ = {};
   if (!closed_) refusal_ = {};
@@ -150,7 +150,7 @@ void pipeline::refused(error reason) {
 void pipeline::disconnected(error reason, std::size_t sent, time now) {
   connected_ = false;
   while (!calls_.empty()) {
-    redis::script_call c = std::move(calls_.front());
+    script_call c = std::move(calls_.front());
     calls_.pop_front();
     const bool in_write = calls_.size() < staged_;
     if (in_write && c.end > sent) {
@@ -158,7 +158,7 @@ void pipeline::disconnected(error reason, std::size_t sent, time now) {
       requeue(c);
       continue;
     }
-    for (redis::call_key& key : c.keys) {
+    for (call_key& key : c.keys) {
       while (!key.checks.empty()) {
         breaker_.failed(now, now);
         finish(key.checks.front(), reason);
@@ -170,8 +170,8 @@ void pipeline::disconnected(error reason, std::size_t sent, time now) {
 }
 
 /// Puts the call's checks in front of all waiting checks, behind those that came back before.
-void pipeline::requeue(redis::script_call& c) {
-  for (redis::call_key& key : c.keys) {
+void pipeline::requeue(script_call& c) {
+  for (call_key& key : c.keys) {
     for (auto it = key.checks.begin(); it != key.checks.end();) {
       check& waiting = *it++;
       waiting.stage = check_stage::waiting;
@@ -190,7 +190,7 @@ void pipeline::requeue(redis::script_call& c) {
 }
 
 void pipeline::stage_ping(time now) {
-  redis::write_ping(out_);
+  write_ping(out_);
   calls_.emplace_back().sent = now;
   ping_wanted_ = false;
 }
@@ -199,9 +199,9 @@ void pipeline::stage_ping(time now) {
 /// check is overtaken.
 void pipeline::stage_load(std::size_t script, time now) {
   if (known_scripts_[script] || now < no_loads_before_) return;
-  redis::write_load(out_, script);
-  redis::script_call load;
-  load.what = redis::script_call::purpose::load;
+  write_load(out_, script);
+  script_call load;
+  load.what = script_call::purpose::load;
   load.sent = now;
   load.end = out_.size();
   calls_.push_back(std::move(load));
@@ -210,16 +210,16 @@ void pipeline::stage_load(std::size_t script, time now) {
   known_scripts_.set(script);
 }
 
-void pipeline::stage(redis::script_call&& c, time now) {
-  if (c.what != redis::script_call::purpose::reset) {
+void pipeline::stage(script_call&& c, time now) {
+  if (c.what != script_call::purpose::reset) {
     stage_load(c.script(), now);
     c.loads = loads_[c.script()];
   }
-  redis::write_call(out_, c, scratch_);
+  write_call(out_, c, scratch_);
   c.end = out_.size();
   c.sent = now;
   c.sent_alone = window_.sent(c.weight(), now);
-  for (redis::call_key& key : c.keys) {
+  for (call_key& key : c.keys) {
     for (check& waiting : key.checks) {
       waiting.stage = check_stage::staged;
       waiting.sent = now;
@@ -237,7 +237,7 @@ const std::string& pipeline::next_write(time now) {
     std::string().swap(out_);  // a large burst must not keep its memory for ever
   if (ping_wanted_) stage_ping(now);
   if (!held()) {
-    for (redis::script_call& c : pack(now)) stage(std::move(c), now);
+    for (script_call& c : pack(now)) stage(std::move(c), now);
     waiting_.swap(again_);  // checks that come back before the next write go first in it
     // With no call in flight, no reply will come that could set this later.
     may_send_ = window_.is_idle() || (!out_.empty() && window_.room(full_write()) > 0);
@@ -247,12 +247,11 @@ const std::string& pipeline::next_write(time now) {
 }
 
 /// The calls of the next write; none if all waiting checks have to wait for a reply.
-std::vector<redis::script_call>& pipeline::pack(time now) {
+std::vector<script_call>& pipeline::pack(time now) {
   again_.splice(again_.end(), waiting_);
   // A closing connection sends all give-backs.
-  const redis::coalescer::quota q{
-      .keys = window_.room(full_write()),
-      .reachable = closed_ ? time::min() : now + window_.expected(pending_)};
+  const coalescer::quota q{.keys = window_.room(full_write()),
+                           .reachable = closed_ ? time::min() : now + window_.expected(pending_)};
   auto& calls = coalescer_.pack(urgent_, again_, q, passed_over_);
   if (!calls.empty() || !window_.is_idle()) return calls;
   // No reply is due that could show whether the server is still as slow: one check is sent anyway.
@@ -261,7 +260,7 @@ std::vector<redis::script_call>& pipeline::pack(time now) {
 
 void pipeline::write_done() {
   for (auto it = calls_.end() - static_cast<std::ptrdiff_t>(staged_); it != calls_.end(); ++it) {
-    for (redis::call_key& key : it->keys) {
+    for (call_key& key : it->keys) {
       for (check& waiting : key.checks) waiting.stage = check_stage::written;
     }
   }
@@ -270,8 +269,8 @@ void pipeline::write_done() {
 }
 
 /// Makes the call's checks wait again, unless they were sent too often.
-void pipeline::send_again(redis::script_call& c) {
-  for (redis::call_key& key : c.keys) {
+void pipeline::send_again(script_call& c) {
+  for (call_key& key : c.keys) {
     for (auto it = key.checks.begin(); it != key.checks.end();) {
       check& waiting = *it++;
       if (++waiting.resends > max_resends) finish(waiting, error::script_missing);
@@ -283,14 +282,14 @@ void pipeline::send_again(redis::script_call& c) {
 /// Handles the reply to a load. After a failure, the next load waits for load_pause, because each
 /// one has some kilobytes.
 void pipeline::loaded(error e, time now) {
-  if (redis::is_passing(e)) return;
+  if (is_passing(e)) return;
   load_failure_ = e;
   if (e != error{}) no_loads_before_ = now + load_pause;
 }
 
 /// Notes an answer, which may be an error, and closes the circuit if it came within the store's own
 /// timeout. The check's own deadline does not matter for that.
-void pipeline::heard(const redis::script_call& c, time now) {
+void pipeline::heard(const script_call& c, time now) {
   if (!c.keys.empty()) window_.answered(c.weight(), c.sent, c.sent_alone, now);
   may_send_ = true;
   if (now - c.sent > options_.timeout) return;
@@ -300,10 +299,10 @@ void pipeline::heard(const redis::script_call& c, time now) {
 
 /// Answers the call's checks. False if this cannot be the reply to the call: then no later reply
 /// can be matched to its call either.
-bool pipeline::answer(redis::script_call& c, const redis::reply_view& reply, time now) {
+bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
   heard(c, now);
-  error e = redis::read_reply(c, reply, numbers_);
-  if (c.what == redis::script_call::purpose::load) {
+  error e = read_reply(c, reply, numbers_);
+  if (c.what == script_call::purpose::load) {
     loaded(e, now);
     return true;
   }
@@ -327,7 +326,7 @@ bool pipeline::answer(redis::script_call& c, const redis::reply_view& reply, tim
       } else {
         held_until_ = now + hold;
       }
-      for (redis::call_key& key : c.keys) {
+      for (call_key& key : c.keys) {
         for (check& waiting : key.checks) waiting.ec = e;
       }
       requeue(c);
@@ -338,8 +337,8 @@ bool pipeline::answer(redis::script_call& c, const redis::reply_view& reply, tim
     default:
       break;
   }
-  if (e == error{} && c.what != redis::script_call::purpose::upkeep) served_ = true;
-  for (redis::call_key& key : c.keys) {
+  if (e == error{} && c.what != script_call::purpose::upkeep) served_ = true;
+  for (call_key& key : c.keys) {
     while (!key.checks.empty()) {
       if (e != error{}) key.checks.front().ec = e;
       finish(key.checks.front());
@@ -348,9 +347,9 @@ bool pipeline::answer(redis::script_call& c, const redis::reply_view& reply, tim
   return e != error::protocol_error;
 }
 
-pipeline::stream_state pipeline::consume(redis::reply_reader& reader, time now) {
+pipeline::stream_state pipeline::consume(reply_reader& reader, time now) {
   error_code ec;
-  while (const redis::reply_view* reply = reader.next(ec)) {
+  while (const reply_view* reply = reader.next(ec)) {
     if (reply->is_push()) continue;
     if (calls_.empty()) return stream_state::broken;  // no reply is due
     const bool fits = answer(calls_.front(), *reply, now);
@@ -374,8 +373,8 @@ void pipeline::close() {
       if (!detail::gives_back(c)) finish(c, error::store_closed);
     }
   }
-  for (redis::script_call& call : calls_) {
-    for (redis::call_key& key : call.keys) {
+  for (script_call& call : calls_) {
+    for (call_key& key : call.keys) {
       for (auto it = key.checks.begin(); it != key.checks.end();) {
         check& c = *it++;
         const bool stays = detail::gives_back(c) || c.kind == detail::check_kind::acquire;
@@ -389,8 +388,8 @@ void pipeline::end() {
   close();
   ended_ = true;
   refused(error::store_closed);
-  for (redis::script_call& c : calls_) {
-    for (redis::call_key& key : c.keys) finish_all(key.checks, error::outcome_unknown);
+  for (script_call& c : calls_) {
+    for (call_key& key : c.keys) finish_all(key.checks, error::outcome_unknown);
   }
 }
 
@@ -405,4 +404,4 @@ check_list pipeline::abandon() {
   return take_done();
 }
 
-}  // namespace weir::net
+}  // namespace weir::redis

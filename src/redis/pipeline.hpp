@@ -15,7 +15,7 @@
 #include "redis/scripts.hpp"
 #include "redis/send_window.hpp"
 
-namespace weir::net {
+namespace weir::redis {
 
 /// The life of checks on one multiplexed connection, without sockets, clocks or locks:
 ///
@@ -64,7 +64,7 @@ class pipeline {
 
   /// The handshake is complete; a reply took that long in it (zero: unknown). A script that the
   /// server does not have is loaded right before the first call that needs it.
-  void connected(const redis::script_set& known = redis::script_set().set(),
+  void connected(const script_set& known = script_set().set(),
                  std::chrono::microseconds round_trip = {});
 
   /// The connection is lost, or connecting failed. `sent` bytes of the write in progress were sent.
@@ -95,7 +95,7 @@ class pipeline {
   };
 
   /// Answers checks from the replies that the reader holds.
-  stream_state consume(redis::reply_reader& reader, time now);
+  stream_state consume(reply_reader& reader, time now);
 
   /// True if the server has run a call on this connection without an error.
   bool has_served() const noexcept { return served_; }
@@ -140,23 +140,23 @@ class pipeline {
   void finish_all(detail::check_list& list, error e);
   std::chrono::microseconds timeout_of(const detail::check& c) const noexcept;
   bool held() const noexcept { return held_until_ != time::max(); }
-  void requeue(redis::script_call& c);
-  void stage(redis::script_call&& c, time now);
+  void requeue(script_call& c);
+  void stage(script_call&& c, time now);
   void stage_load(std::size_t script, time now);
   void stage_ping(time now);
   void loaded(error e, time now);
   std::size_t full_write() const noexcept {
-    return std::max(options_.max_keys_per_call, redis::coalescer::max_keys_per_write);
+    return std::max(options_.max_keys_per_call, coalescer::max_keys_per_write);
   }
   bool has_waiting() const noexcept { return !waiting_.empty() || !again_.empty(); }
-  std::vector<redis::script_call>& pack(time now);
-  void heard(const redis::script_call& c, time now);
-  bool answer(redis::script_call& c, const redis::reply_view& reply, time now);
-  void send_again(redis::script_call& c);
+  std::vector<script_call>& pack(time now);
+  void heard(const script_call& c, time now);
+  bool answer(script_call& c, const reply_view& reply, time now);
+  void send_again(script_call& c);
   void recall_give_backs();
 
   options options_;
-  redis::coalescer coalescer_;
+  coalescer coalescer_;
   deadline_wheel wheel_;
   circuit_breaker breaker_;
   send_window window_;
@@ -168,7 +168,7 @@ class pipeline {
   detail::check_list again_;        // sent before but not run: sent first
   detail::check_list passed_over_;  // too late to be answered in time: never sent
   // The staged and written calls, oldest first. Each is due one reply.
-  std::deque<redis::script_call> calls_;
+  std::deque<script_call> calls_;
   // How many calls at the end of calls_ (without a ping) are in the write in progress.
   std::size_t staged_ = 0;
   detail::check_list done_;
@@ -177,8 +177,8 @@ class pipeline {
   std::string scratch_;
   std::vector<std::int64_t> numbers_;
 
-  redis::script_set known_scripts_;  // scripts that the server has, or that are being loaded
-  std::array<std::uint32_t, redis::script_count> loads_{};  // loads sent so far, per script
+  script_set known_scripts_;  // scripts that the server has, or that are being loaded
+  std::array<std::uint32_t, script_count> loads_{};  // loads sent so far, per script
   error load_failure_{};  // the server's error for the last load, or zero
   time no_loads_before_ = time::min();
 
@@ -196,4 +196,4 @@ class pipeline {
   bool ended_ = false;
 };
 
-}  // namespace weir::net
+}  // namespace weir::redis

@@ -9,7 +9,7 @@
 namespace weir::redis {
 namespace {
 
-using detail::is_digit;
+using text::is_digit;
 
 constexpr std::ptrdiff_t max_digits = 19;  // any such number fits 64 bits unsigned
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace weir::net {
+namespace weir::redis {
 
 /// How much may be under way to the server, in keys, and how long answers take. Both follow what
 /// came back lately.
@@ -205,4 +205,4 @@ class send_window {
   std::array<std::uint16_t, buckets> counts_;  // of each bucket in last_
 };
 
-}  // namespace weir::net
+}  // namespace weir::redis

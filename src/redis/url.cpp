@@ -17,7 +17,7 @@
 #include "text/duration_text.hpp"
 #include "weir/error.hpp"
 
-namespace weir::detail {
+namespace weir::redis {
 namespace {
 
 namespace urls = boost::urls;
@@ -52,8 +52,8 @@ std::string read_scheme(std::string_view url) {
   std::string scheme;
   for (char c : url.substr(0, url.find(':'))) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    const bool letter = is_lower(c);
-    const bool other = is_digit(c) || c == '+' || c == '-' || c == '.';
+    const bool letter = text::is_lower(c);
+    const bool other = text::is_digit(c) || c == '+' || c == '-' || c == '.';
     if (!letter && (!other || scheme.empty())) return {};
     scheme += c;
   }
@@ -111,13 +111,13 @@ void read_socket_path(const urls::url_view& url, redis_options& out) {
     fail("the path of the socket is longer than the " + std::to_string(max_socket_path_length) +
          " bytes the system allows");
   }
-  if (std::ranges::any_of(out.unix_path, is_control)) {
+  if (std::ranges::any_of(out.unix_path, text::is_control)) {
     fail("the path of the socket contains a control character");
   }
 }
 
 std::chrono::microseconds read_timeout(std::string_view text) {
-  text_reader reader{text};
+  text::text_reader reader{text};
   const auto timeout = reader.duration();
   if (!timeout || !reader.end()) {
     fail("the timeout is not a duration such as 250ms, 2s or 1m: at its character " +
@@ -296,14 +296,14 @@ store_url parse_store_url(std::string_view text) {
   return result;
 }
 
-}  // namespace weir::detail
+}  // namespace weir::redis
 
 namespace weir {
 
 redis_options parse_redis_url(std::string_view url) {
-  detail::store_url result = detail::parse_store_url(url);
-  if (result.kind == detail::store_url::kind::memory) {
-    detail::fail(
+  redis::store_url result = redis::parse_store_url(url);
+  if (result.kind == redis::store_url::kind::memory) {
+    redis::fail(
         error::unsupported_scheme,
         "memory:// names no Redis server: use redis://, rediss:// or unix://, or open_store()");
   }

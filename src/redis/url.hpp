@@ -4,7 +4,7 @@
 
 #include "weir/redis_options.hpp"
 
-namespace weir::detail {
+namespace weir::redis {
 
 /// The contents of a store URL.
 struct store_url {
@@ -19,4 +19,4 @@ struct store_url {
 /// belong to a password with an unescaped '@', '/', '?' or '#'.
 store_url parse_store_url(std::string_view url);
 
-}  // namespace weir::detail
+}  // namespace weir::redis

@@ -1,6 +1,6 @@
 #pragma once
 
-namespace weir::detail {
+namespace weir::text {
 
 // Not <cctype>, whose results depend on the locale.
 constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
@@ -10,4 +10,4 @@ constexpr bool is_control(char c) noexcept {
   return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7f;
 }
 
-}  // namespace weir::detail
+}  // namespace weir::text

@@ -7,7 +7,7 @@
 
 #include "text/ascii.hpp"
 
-namespace weir::detail {
+namespace weir::text {
 namespace {
 
 struct named_unit {
@@ -118,4 +118,4 @@ scaled_duration scale(std::chrono::microseconds duration) noexcept {
   return {count, "us"};
 }
 
-}  // namespace weir::detail
+}  // namespace weir::text

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-namespace weir::detail {
+namespace weir::text {
 
 /// Reads the parts of a rate or a duration in turn. The first part that does not match sets
 /// `expected()`, and `position()` stays in front of it. Allocates nothing.
@@ -57,4 +57,4 @@ struct scaled_duration {
 };
 scaled_duration scale(std::chrono::microseconds duration) noexcept;
 
-}  // namespace weir::detail
+}  // namespace weir::text

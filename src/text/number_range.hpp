@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-namespace weir::detail {
+namespace weir::text {
 
 /// A numeric option and its range.
 struct number_range {
@@ -24,4 +24,4 @@ inline std::string first_out_of_range(std::span<const number_range> options) {
   return {};
 }
 
-}  // namespace weir::detail
+}  // namespace weir::text

@@ -9,7 +9,7 @@
 namespace weir {
 namespace {
 
-std::optional<rate> read_rate(detail::text_reader& reader) noexcept {
+std::optional<rate> read_rate(text::text_reader& reader) noexcept {
   reader.skip_spaces();
   const auto count = reader.positive_number();
   if (!count) return std::nullopt;
@@ -48,7 +48,7 @@ std::string quoted(std::string_view text) {
 }  // namespace
 
 rate rate::parse(std::string_view text) {
-  detail::text_reader reader{text};
+  text::text_reader reader{text};
   if (const auto parsed = read_rate(reader)) return *parsed;
   throw boost::system::system_error(make_error_code(error::invalid_rate),
                                     "rate " + quoted(text) + ", at character " +
@@ -57,13 +57,13 @@ rate rate::parse(std::string_view text) {
 }
 
 boost::system::result<rate> rate::try_parse(std::string_view text) noexcept {
-  detail::text_reader reader{text};
+  text::text_reader reader{text};
   if (const auto parsed = read_rate(reader)) return *parsed;
   return make_error_code(error::invalid_rate);
 }
 
 std::string to_string(const rate& r) {
-  const auto [count, unit] = detail::scale(r.period);
+  const auto [count, unit] = text::scale(r.period);
   std::string out = std::to_string(r.count);
   if (count == 1) return out + '/' + (std::string_view{unit} == "d" ? "day" : unit);
   return out + " per " + std::to_string(count) + unit;

@@ -8,9 +8,15 @@
 #include "check/detached_check.hpp"
 #include "check/limiter_spec.hpp"
 
-namespace weir::detail {
+namespace weir::waiting {
 
 namespace asio = boost::asio;
+using detail::cancel_scope;
+using detail::check;
+using detail::check_list;
+using detail::delivery;
+using detail::delivery_batch;
+using detail::returned_reservation;
 
 namespace {
 
@@ -298,4 +304,4 @@ void acquire_queue::context_shut_down() noexcept {
   discard(std::move(dropped));
 }
 
-}  // namespace weir::detail
+}  // namespace weir::waiting

@@ -13,7 +13,7 @@
 #include "waiting/reservation_queue.hpp"
 #include "waiting/reservation_returns.hpp"
 
-namespace weir::detail {
+namespace weir::waiting {
 
 /// Runs acquire() for one limiter: a reservation_queue for each subject with waiters, one timer on
 /// the store's executor, and a mutex, because callers come from any thread. The mutex is not held
@@ -23,16 +23,16 @@ namespace weir::detail {
 /// The limiter owns it. Every waiter and every request keeps the limiter alive.
 class acquire_queue final {
  public:
-  using time = check::steady_time;
-  using core_ptr = std::shared_ptr<const limiter_spec>;
+  using time = detail::check::steady_time;
+  using core_ptr = std::shared_ptr<const detail::limiter_spec>;
 
   explicit acquire_queue(const queue_rules& rules) noexcept : rules_(rules) {}
 
   /// Adds a waiter for a validated check. Never finishes the check inside the call.
-  void arrive(check& c);
-  void cancel(check& c, cancel_scope scope);
+  void arrive(detail::check& c);
+  void cancel(detail::check& c, detail::cancel_scope scope);
   /// The store has finished the request.
-  void answered(reservation_request& a, delivery how);
+  void answered(reservation_request& a, detail::delivery how);
 
   /// Notes a cool-down that the store reported; `pause` is the time left of it.
   void hold(const core_ptr& core, std::string_view subject, std::chrono::microseconds pause);
@@ -52,19 +52,20 @@ class acquire_queue final {
  private:
   /// A subject's queue and its place in the agenda.
   struct subject_entry {
-    subject_entry(const short_text& name, const queue_rules& rules) : subject(name), line(rules) {}
+    subject_entry(const detail::short_text& name, const queue_rules& rules)
+        : subject(name), line(rules) {}
 
-    const short_text subject;
+    const detail::short_text subject;
     reservation_queue line;
     time alarm = time::max();  // the key in the agenda; time::max(): not in it
   };
 
   void on_timer(const core_ptr& core);
-  subject_entry& entry_of(const check& c);
-  subject_entry& known_entry_of(const check& c);
+  subject_entry& entry_of(const detail::check& c);
+  subject_entry& known_entry_of(const detail::check& c);
   void note(const core_ptr& core, subject_entry& r, orders& o);
   void arm(const core_ptr& core);
-  void carry_out(const core_ptr& core, orders& o, delivery how);
+  void carry_out(const core_ptr& core, orders& o, detail::delivery how);
   void submit(const core_ptr& core);
   void returns_are_sent(const core_ptr& core);
   void note_cool_down(std::string_view subject, time until, time now);
@@ -91,4 +92,4 @@ class acquire_queue final {
   std::shared_ptr<void> hold_;  // keeps the closing store alive until the last answer
 };
 
-}  // namespace weir::detail
+}  // namespace weir::waiting

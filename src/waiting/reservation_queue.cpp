@@ -6,7 +6,13 @@
 
 #include "check/store_backend.hpp"
 
-namespace weir::detail {
+namespace weir::waiting {
+
+using detail::cancel_scope;
+using detail::check;
+using detail::check_list;
+using detail::check_stage;
+
 namespace {
 
 using std::chrono::microseconds;
@@ -50,7 +56,7 @@ decision refusal_in_pause(const waiter& w, const reservation_request& turn, chec
 
 /// True for a store failure that may pass and counted nothing: the request is worth repeating.
 bool is_passing(const error_code& ec) {
-  if (!is_store_failure(ec) || ec != condition::not_counted) return false;
+  if (!detail::is_store_failure(ec) || ec != condition::not_counted) return false;
   for (const error lasting :
        {error::overloaded, error::store_full, error::authentication_failed,
         error::permission_denied, error::invalid_database, error::out_of_memory,
@@ -348,4 +354,4 @@ void reservation_queue::abandon(check_list& dropped) {
   dropped.splice(dropped.end(), o.told);
 }
 
-}  // namespace weir::detail
+}  // namespace weir::waiting

@@ -3,7 +3,7 @@
 #include "waiting/reservation_request.hpp"
 #include "weir/limiter_options.hpp"
 
-namespace weir::detail {
+namespace weir::waiting {
 
 /// The part of limiter_options that concerns waiting.
 struct queue_rules {
@@ -29,7 +29,7 @@ struct queue_rules {
 /// started request when the store has finished it.
 class reservation_queue final {
  public:
-  using time = check::steady_time;
+  using time = detail::check::steady_time;
 
   /// The most waiters outside per subject (on_overflow::block).
   static constexpr std::size_t max_outside = 1'000'000;
@@ -39,10 +39,10 @@ class reservation_queue final {
   reservation_queue& operator=(const reservation_queue&) = delete;
 
   /// `arrival` grows with each call.
-  void arrive(check& c, std::uint64_t arrival, time now, orders& o);
+  void arrive(detail::check& c, std::uint64_t arrival, time now, orders& o);
   /// Cancels a waiter that has no result yet. With only_unsent, a waiter stays if its request was
   /// sent or its reservation is booked.
-  void leave(check& c, cancel_scope scope, time now, orders& o);
+  void leave(detail::check& c, detail::cancel_scope scope, time now, orders& o);
   void answered(reservation_request& a, time now, orders& o);
   void on_time(time now, orders& o);
   /// Applies a cool-down that lasts until `until`.
@@ -57,7 +57,7 @@ class reservation_queue final {
   /// True if the queue has no waiter and no pending request.
   bool is_idle() const noexcept { return inside_count_ + outside_count_ + asks_out_ == 0; }
   /// Moves all waiters' checks to `dropped`, without a result.
-  void abandon(check_list& dropped);
+  void abandon(detail::check_list& dropped);
 
  private:
   void let_in(waiter& w);
@@ -92,4 +92,4 @@ class reservation_queue final {
   waiters_to_ask_again unanswered_;
 };
 
-}  // namespace weir::detail
+}  // namespace weir::waiting

@@ -3,7 +3,12 @@
 #include "check/limiter_spec.hpp"
 #include "waiting/acquire_queue.hpp"
 
-namespace weir::detail {
+namespace weir::waiting {
+
+using detail::check;
+using detail::check_kind;
+using detail::delivery;
+using detail::request;
 
 std::shared_ptr<reservation_request> reservation_request::make(waiter& w,
                                                                std::chrono::microseconds max_wait) {
@@ -29,4 +34,4 @@ void reservation_request::finish(delivery how) {
   queue->answered(*this, how);
 }
 
-}  // namespace weir::detail
+}  // namespace weir::waiting

@@ -9,22 +9,22 @@
 #include "check/check_list.hpp"
 #include "waiting/waiter.hpp"
 
-namespace weir::detail {
+namespace weir::waiting {
 
 class acquire_queue;
 
 /// A queue's request to the store for a reservation, made for one waiter. When the store has booked
 /// it, the object is the reservation, and may pass to another waiter.
-class reservation_request final : public check,
+class reservation_request final : public detail::check,
                                   public std::enable_shared_from_this<reservation_request> {
  public:
   using set_hook = waiter::set_hook;
 
   /// Makes a request with the subject and cost of `w`, and assigns it to `w`.
   static std::shared_ptr<reservation_request> make(waiter& w, std::chrono::microseconds max_wait);
-  reservation_request(const check& caller, std::chrono::microseconds longest);
+  reservation_request(const detail::check& caller, std::chrono::microseconds longest);
 
-  void finish(delivery how) override;
+  void finish(detail::delivery how) override;
 
   /// When the reservation is due, by this process's clock.
   steady_time due() const noexcept { return deadline; }
@@ -44,7 +44,7 @@ class reservation_request final : public check,
   acquire_queue* queue = nullptr;
   std::shared_ptr<reservation_request> self;  // keeps it alive while the store has it
   bool is_started = false;
-  std::optional<cancel_scope> unwanted_as;  // set if it was cancelled before its start
+  std::optional<detail::cancel_scope> unwanted_as;  // set if it was cancelled before its start
 };
 
 using request_ptr = std::shared_ptr<reservation_request>;
@@ -84,12 +84,12 @@ using turns_by_cost = turn_set<order::of_cost_and_time, &reservation_request::by
 struct orders {
   std::vector<request_ptr> returns;  // reservations to give back, before any start
   bool returns_are_known = false;    // they are counted in acquire_queue::unsent_returns_
-  std::vector<std::pair<request_ptr, cancel_scope>> cancels;  // requests without a waiter
-  std::vector<request_ptr> starts;                            // in this order
-  check_list told;                                            // callers' checks with their results
+  std::vector<std::pair<request_ptr, detail::cancel_scope>> cancels;  // requests without a waiter
+  std::vector<request_ptr> starts;                                    // in this order
+  detail::check_list told;  // callers' checks with their results
   // Reservations to give back, each with the caller's check that ends after it.
-  std::vector<std::pair<request_ptr, check*>> closing;
+  std::vector<std::pair<request_ptr, detail::check*>> closing;
   std::shared_ptr<void> hold;  // released when all orders are carried out
 };
 
-}  // namespace weir::detail
+}  // namespace weir::waiting

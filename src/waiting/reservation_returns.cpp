@@ -7,7 +7,10 @@
 #include "check/detached_check.hpp"
 #include "check/limiter_spec.hpp"
 
-namespace weir::detail {
+namespace weir::waiting {
+
+using detail::check;
+using detail::delivery;
 
 struct reservation_returns::batch {
   std::mutex mutex;
@@ -68,4 +71,4 @@ void reservation_returns::send() {
   if (open != nullptr) open->send();
 }
 
-}  // namespace weir::detail
+}  // namespace weir::waiting

@@ -8,7 +8,7 @@
 
 #include "weir/detail/check.hpp"
 
-namespace weir::detail {
+namespace weir::waiting {
 
 /// Collects reservations and gives them back to the store together, the last one first, because the
 /// store takes back only units on which no later reservation stands. Thread-safe.
@@ -16,8 +16,8 @@ class reservation_returns {
  public:
   /// Gives back the reservations of `booked` with the current batch, which `executor` sends. `sent`
   /// is called after the batch was started in the store, but not if the context shuts down before.
-  void add(const boost::asio::any_io_executor& executor, std::span<const check* const> booked,
-           std::function<void()> sent = {});
+  void add(const boost::asio::any_io_executor& executor,
+           std::span<const detail::check* const> booked, std::function<void()> sent = {});
 
   /// Sends the current batch now.
   void send();
@@ -29,4 +29,4 @@ class reservation_returns {
   std::weak_ptr<batch> open_;  // owned by the posted function that will send it
 };
 
-}  // namespace weir::detail
+}  // namespace weir::waiting

@@ -6,9 +6,16 @@
 #include "check/delivery_batch.hpp"
 #include "check/limiter_spec.hpp"
 
-namespace weir::detail {
+namespace weir::waiting {
 
 namespace asio = boost::asio;
+using detail::cancel_scope;
+using detail::check;
+using detail::check_list;
+using detail::delivery_batch;
+using detail::limiter_spec;
+using detail::returned_reservation;
+using detail::term;
 
 bool sleepers::seat(check& c) {
   const std::lock_guard lock(mutex_);
@@ -181,4 +188,4 @@ void sleepers::context_shut_down() noexcept {
   discard(std::move(dropped));
 }
 
-}  // namespace weir::detail
+}  // namespace weir::waiting

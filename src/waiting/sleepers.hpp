@@ -12,7 +12,7 @@
 #include "check/detached_check.hpp"
 #include "waiting/reservation_returns.hpp"
 
-namespace weir::detail {
+namespace weir::waiting {
 
 /// Holds the checks of acquire_all until their reservations are due; acquire() waits in an
 /// acquire_queue instead. One timer serves all checks. A cancelled check gives its reservation
@@ -26,11 +26,11 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   /// False if the caller has cancelled it, if all seats are taken, or if the store is closing and
   /// the fallback made the reservation: then the check has its error, the reservation goes back,
   /// and the caller of this function finishes the check.
-  bool seat(check& c);
+  bool seat(detail::check& c);
 
   /// For a check that the store has finished: seated, on its way to seat(), or on its way to its
   /// caller.
-  void cancel(check& c, cancel_scope scope);
+  void cancel(detail::check& c, detail::cancel_scope scope);
 
   /// Called when the store closes: gives all reservations back. Later ones are kept for
   /// give_back().
@@ -41,10 +41,10 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   void context_shut_down() noexcept;
 
  private:
-  using time = check::steady_time;
+  using time = detail::check::steady_time;
 
-  void leave(check& c, error_code why);
-  bool wait_for_pause(check& c, time now);
+  void leave(detail::check& c, error_code why);
+  bool wait_for_pause(detail::check& c, time now);
   void arm();
   void on_timer();
 
@@ -53,12 +53,13 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   reservation_returns returned_;
   std::mutex mutex_;
   // The mutex guards all members below.
-  std::map<time, check_list> sleepers_;  // by deadline; equal deadlines in the order of arrival
+  std::map<time, detail::check_list>
+      sleepers_;  // by deadline; equal deadlines in the order of arrival
   std::size_t seated_ = 0;
   bool closed_ = false;
-  std::vector<returned_reservation> leaving_;  // seated after close()
+  std::vector<detail::returned_reservation> leaving_;  // seated after close()
   std::optional<boost::asio::steady_timer> timer_;
   time armed_ = time::max();
 };
 
-}  // namespace weir::detail
+}  // namespace weir::waiting

@@ -9,7 +9,7 @@
 #include "policy/arithmetic.hpp"
 #include "weir/detail/check.hpp"
 
-namespace weir::detail {
+namespace weir::waiting {
 
 class reservation_request;
 
@@ -20,7 +20,7 @@ struct rank {
   policies::wide place;   // the smaller goes first; microseconds with aging, else -priority
   std::uint64_t arrival;  // unique
 
-  rank(check::steady_time came, std::uint64_t number, std::int32_t priority,
+  rank(detail::check::steady_time came, std::uint64_t number, std::int32_t priority,
        std::chrono::microseconds priority_aging) noexcept
       : arrival(number) {
     const auto age = std::chrono::duration_cast<std::chrono::microseconds>(came.time_since_epoch());
@@ -35,13 +35,14 @@ struct rank {
 struct waiter {
   using set_hook = boost::intrusive::set_member_hook<
       boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
-  using time = check::steady_time;
+  using time = detail::check::steady_time;
 
-  waiter(check& c, const rank& r, time until) noexcept : caller(&c), goes(r), latest(until) {}
+  waiter(detail::check& c, const rank& r, time until) noexcept
+      : caller(&c), goes(r), latest(until) {}
 
   std::int64_t cost() const noexcept { return caller->cost; }
 
-  check* caller;
+  detail::check* caller;
   rank goes;
   time latest;                                 // the end of its max_wait
   time heard{};                                // with a reservation: when it got one
@@ -49,7 +50,7 @@ struct waiter {
   std::shared_ptr<reservation_request> asked;  // its pending request or its reservation
   enum class where : std::uint8_t { arriving, outside, inside } stands = where::arriving;
 
-  check::hook by_arrival, by_again;
+  detail::check::hook by_arrival, by_again;
   set_hook by_rank, by_cost, by_patience;
 };
 
@@ -72,10 +73,10 @@ struct of_cost {
 
 }  // namespace order
 
-template <check::hook waiter::*Hook>
-using waiter_list = boost::intrusive::list<waiter,
-                                           boost::intrusive::member_hook<waiter, check::hook, Hook>,
-                                           boost::intrusive::constant_time_size<false>>;
+template <detail::check::hook waiter::*Hook>
+using waiter_list = boost::intrusive::list<
+    waiter, boost::intrusive::member_hook<waiter, detail::check::hook, Hook>,
+    boost::intrusive::constant_time_size<false>>;
 
 template <class Order, waiter::set_hook waiter::*Hook>
 using waiter_set = boost::intrusive::multiset<
@@ -88,4 +89,4 @@ using waiters_by_rank = waiter_set<order::of_rank, &waiter::by_rank>;
 using waiters_by_cost = waiter_set<order::of_cost, &waiter::by_cost>;
 using waiters_by_patience = waiter_set<order::of_patience, &waiter::by_patience>;
 
-}  // namespace weir::detail
+}  // namespace weir::waiting

@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 using weir::detail::check_kind;
 using weir::fuzz::require;
-using weir::net::connection_core;
+using weir::redis::connection_core;
 using weir::test::fake_check;
 using weir::test::make_core;
 using kernel = weir::policies::kernel;

@@ -5,7 +5,7 @@
 #include <set>
 
 using namespace std::chrono_literals;
-using weir::net::backoff;
+using weir::redis::backoff;
 
 BOOST_AUTO_TEST_SUITE(backoff_suite)
 

@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 using namespace std::chrono_literals;
-using weir::net::circuit_breaker;
+using weir::redis::circuit_breaker;
 using moment = circuit_breaker::time;
 
 namespace {

@@ -11,7 +11,7 @@
 #include "session_player.hpp"
 #include "support/sanitized.hpp"
 
-using namespace weir::net::test;
+using namespace weir::redis::test;
 using weir::test::is_sanitized;
 
 namespace {

@@ -8,7 +8,7 @@
 #include "session_driver.hpp"
 
 using namespace std::chrono_literals;
-using namespace weir::net::test;
+using namespace weir::redis::test;
 using weir::error;
 using weir::detail::check_stage;
 

@@ -11,7 +11,7 @@
 namespace {
 
 using namespace std::chrono_literals;
-using weir::net::deadline_wheel;
+using weir::redis::deadline_wheel;
 using weir::test::fake_check;
 using time = deadline_wheel::time;
 

@@ -16,7 +16,7 @@
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
 
-namespace weir::net::test {
+namespace weir::redis::test {
 
 /// What the server has really made of a check, whatever its caller is told.
 struct fate {
@@ -112,7 +112,7 @@ class fake_redis {
     r.bytes = (r.of_script ? std::string(pushes) : "") + said;
     for (fate* f : r.whose) {
       f->where = fate::place::server;
-      if (said.front() == '-') f->refusal = redis::classify_error(std::string_view(said).substr(1));
+      if (said.front() == '-') f->refusal = classify_error(std::string_view(said).substr(1));
     }
   }
 
@@ -198,7 +198,7 @@ class fake_redis {
   }
 
   std::string load(const std::string& text) {
-    const auto& all = redis::scripts();
+    const auto& all = scripts();
     const auto script = std::find_if(all.begin(), all.end(),
                                      [&](const redis::script& s) { return s.text == text; });
     BOOST_TEST_REQUIRE((script != all.end()));
@@ -227,7 +227,7 @@ class fake_redis {
     const std::size_t keys = std::stoul(words[2]);
     std::size_t at = 3 + keys;
     const auto number = [&] { return std::stoll(words[at++]); };
-    const bool joint = words[1] == redis::scripts()[redis::all_or_nothing].sha;
+    const bool joint = words[1] == scripts()[all_or_nothing].sha;
     rules.resize(joint ? static_cast<std::size_t>(number()) : 1);
     for (rule& r : rules) {
       if (joint) ++at;  // the kernel's number
@@ -304,4 +304,4 @@ class fake_redis {
   bool selected_ = false;
 };
 
-}  // namespace weir::net::test
+}  // namespace weir::redis::test

@@ -4,7 +4,7 @@
 #include "feedback_fixture.hpp"
 
 using namespace weir::test;
-using namespace weir::detail;
+using namespace weir::feedback;
 using enum weir::feedback_source;
 
 BOOST_AUTO_TEST_SUITE(feedback_drafts_suite)

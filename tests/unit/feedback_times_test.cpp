@@ -6,7 +6,7 @@
 #include "feedback_fixture.hpp"
 
 using namespace weir::test;
-using namespace weir::detail;
+using namespace weir::feedback;
 using weir::longest_feedback;
 using weir::reset_unit;
 using weir::time_point;

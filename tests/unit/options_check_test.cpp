@@ -40,13 +40,13 @@ const field durations[] = {
 std::string redis_fault(const std::function<void(redis_options&)>& change) {
   redis_options o;
   change(o);
-  return weir::detail::fault_of(o);
+  return weir::redis::fault_of(o);
 }
 
 std::string memory_fault(const std::function<void(memory_options&)>& change) {
   memory_options o;
   change(o);
-  return weir::detail::fault_of(o);
+  return weir::memory::fault_of(o);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include "pipeline_fixture.hpp"
 
 using namespace std::chrono_literals;
-using namespace weir::net::test;
+using namespace weir::redis::test;
 using weir::error;
 using weir::detail::check_kind;
 using weir::detail::check_stage;

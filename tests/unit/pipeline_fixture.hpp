@@ -9,7 +9,7 @@
 #include "redis/pipeline.hpp"
 #include "support/fake_check.hpp"
 
-namespace weir::net::test {
+namespace weir::redis::test {
 
 using namespace std::chrono_literals;
 using weir::test::core_ptr;
@@ -34,7 +34,7 @@ struct fixture {
   std::deque<fake_check> checks;
   pipeline line;
   pipeline::time now{1000h};
-  redis::reply_reader reader;
+  reply_reader reader;
   stream_state last_state = stream_state::good;
 
   ~fixture() { line.abandon().clear(); }
@@ -76,4 +76,4 @@ inline bool done_with(const fake_check& c, error_code ec) {
   return c.stage == detail::check_stage::done && c.ec == ec;
 }
 
-}  // namespace weir::net::test
+}  // namespace weir::redis::test

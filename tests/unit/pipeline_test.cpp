@@ -10,7 +10,7 @@
 #include "pipeline_fixture.hpp"
 
 using namespace std::chrono_literals;
-using namespace weir::net::test;
+using namespace weir::redis::test;
 using weir::error;
 using weir::detail::cancel_scope;
 using weir::detail::check_kind;
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(coalesced_equals_one_by_one) {
 // read it.
 BOOST_FIXTURE_TEST_CASE(a_check_knows_when_it_was_sent_last, connected_fixture) {
   const fake_check& c = submit("a");
-  BOOST_TEST((c.sent == weir::net::pipeline::time()));
+  BOOST_TEST((c.sent == weir::redis::pipeline::time()));
   now += 10ms;
   line.next_write(now);
   BOOST_TEST((c.sent == now));

@@ -7,7 +7,7 @@
 #include "weir/concurrency_limiter.hpp"
 
 using namespace std::chrono_literals;
-using namespace weir::net::test;
+using namespace weir::redis::test;
 using weir::error;
 using weir::detail::cancel_scope;
 using weir::detail::check_kind;
@@ -16,7 +16,7 @@ using weir::detail::check_stage;
 namespace {
 
 struct gate_fixture : fixture {
-  explicit gate_fixture(weir::net::pipeline::options o = {}) : fixture(o) { line.connected(); }
+  explicit gate_fixture(weir::redis::pipeline::options o = {}) : fixture(o) { line.connected(); }
 
   core_ptr gate = std::make_shared<weir::detail::limiter_impl>(
       std::make_shared<weir::test::null_store>(), "gate", weir::concurrency_options{});

@@ -31,8 +31,8 @@ class line_stage {
   };
 
   explicit line_stage(const manner& m)
-      : line(std::make_unique<detail::reservation_queue>(
-            detail::queue_rules{m.max_waiting, m.overflow, m.priority_aging, m.retry_interval})),
+      : line(std::make_unique<waiting::reservation_queue>(
+            waiting::queue_rules{m.max_waiting, m.overflow, m.priority_aging, m.retry_interval})),
         core_(make_core("r", token_bucket{100, per_second(1)})) {}
 
   ~line_stage() {
@@ -46,7 +46,7 @@ class line_stage {
     fake_check& c = callers.emplace_back(core_, "a", cost, detail::check_kind::acquire);
     c.priority = priority;
     c.max_wait = max_wait;
-    detail::orders o;
+    waiting::orders o;
     line->arrive(c, callers.size(), now, o);
     note(o);
     return callers.size() - 1;
@@ -54,17 +54,17 @@ class line_stage {
 
   void leave(std::size_t who, detail::cancel_scope scope = detail::cancel_scope::any) {
     BOOST_REQUIRE(waits(who));
-    detail::orders o;
+    waiting::orders o;
     line->leave(callers[who], scope, now, o);
     note(o);
   }
 
   /// The store is done with an ask.
   void answer(std::size_t which, const decision& d, error_code ec = {}) {
-    detail::reservation_request& a = *asks.at(which);
+    waiting::reservation_request& a = *asks.at(which);
     a.answer = d;
     a.ec = ec;
-    detail::orders o;
+    waiting::orders o;
     line->answered(a, now, o);
     note(o);
   }
@@ -91,7 +91,7 @@ class line_stage {
   }
 
   void hold(std::chrono::microseconds pause) {
-    detail::orders o;
+    waiting::orders o;
     line->hold(now + pause, now, o);
     note(o);
   }
@@ -102,7 +102,7 @@ class line_stage {
     while (line->wakeup() <= end) {
       BOOST_REQUIRE((line->wakeup() > now || line->wakeup() == end));
       now = std::max(now, line->wakeup());
-      detail::orders o;
+      waiting::orders o;
       line->on_time(now, o);
       note(o);
     }
@@ -127,13 +127,13 @@ class line_stage {
         1'000'000s + std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()));
   }
 
-  detail::reservation_queue::time now{};
-  std::unique_ptr<detail::reservation_queue> line;
+  waiting::reservation_queue::time now{};
+  std::unique_ptr<waiting::reservation_queue> line;
   std::deque<fake_check> callers;
-  std::vector<detail::request_ptr> asks;
+  std::vector<waiting::request_ptr> asks;
 
  private:
-  std::size_t number_of(const detail::request_ptr& a) const {
+  std::size_t number_of(const waiting::request_ptr& a) const {
     return static_cast<std::size_t>(std::find(asks.begin(), asks.end(), a) - asks.begin());
   }
   std::size_t number_of(const detail::check& c) const {
@@ -142,7 +142,7 @@ class line_stage {
     return n;
   }
 
-  void note(detail::orders& o) {
+  void note(waiting::orders& o) {
     for (auto& a : o.starts) {
       asked_.push_back(a->for_whom == nullptr ? nobody : number_of(*a->for_whom->caller));
       asks.push_back(std::move(a));

@@ -294,7 +294,7 @@ BOOST_AUTO_TEST_CASE(random_bytes_are_read_or_refused) {
 
 BOOST_AUTO_TEST_CASE(a_duration_needs_its_number) {
   const auto read = [](std::string_view text) {
-    weir::detail::text_reader reader{text};
+    weir::text::text_reader reader{text};
     auto result = reader.duration();
     return result && reader.end() ? result : std::nullopt;
   };

@@ -326,7 +326,7 @@ BOOST_AUTO_TEST_CASE(who_leaves_gives_the_last_turn_back) {
   s.leave(3);
   WEIR_TEST_NUMBERS(s.returned(), {2});
   BOOST_TEST(s.line->is_idle());
-  BOOST_TEST((s.line->wakeup() == weir::detail::reservation_queue::time::max()));
+  BOOST_TEST((s.line->wakeup() == weir::waiting::reservation_queue::time::max()));
 }
 
 BOOST_AUTO_TEST_CASE(of_another_cost_no_turn_is_given_back) {

@@ -11,7 +11,7 @@
 #include "redis/connection_core.hpp"
 #include "support/fake_check.hpp"
 
-namespace weir::net::test {
+namespace weir::redis::test {
 
 using namespace std::chrono_literals;
 using weir::test::fake_check;
@@ -22,8 +22,8 @@ inline const std::string hello_replies = "%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n";
 
 /// To SCRIPT EXISTS: the server has them all, or has none.
 inline std::string exists_reply(int each) {
-  std::string all = "*" + std::to_string(redis::script_count) + "\r\n";
-  for (std::size_t i = 0; i < redis::script_count; ++i) all += ":" + std::to_string(each) + "\r\n";
+  std::string all = "*" + std::to_string(script_count) + "\r\n";
+  for (std::size_t i = 0; i < script_count; ++i) all += ":" + std::to_string(each) + "\r\n";
   return all;
 }
 inline const std::string script_replies = exists_reply(1);
@@ -186,4 +186,4 @@ inline bool done_with(const fake_check& c, error_code ec) {
   return c.stage == detail::check_stage::done && c.ec == ec;
 }
 
-}  // namespace weir::net::test
+}  // namespace weir::redis::test

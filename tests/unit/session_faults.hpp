@@ -8,7 +8,7 @@
 #include <vector>
 
 /// What can go wrong in a session, and where.
-namespace weir::net::test {
+namespace weir::redis::test {
 
 // clang-format off
 enum class kind : std::uint8_t {
@@ -99,4 +99,4 @@ inline std::string text_of(manner m, const std::vector<fault>& faults) {
   return text;
 }
 
-}  // namespace weir::net::test
+}  // namespace weir::redis::test

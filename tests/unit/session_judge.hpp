@@ -11,7 +11,7 @@
 #include "session_scenarios.hpp"
 
 /// Whether what a caller was told is what the server has done, and what a caller may be told then.
-namespace weir::net::test {
+namespace weir::redis::test {
 
 struct asked_check {
   const question* asked;
@@ -84,4 +84,4 @@ inline void judge(const asked_check& a, const circumstances& in) {
   BOOST_TEST_REQUIRE(static_cast<int>(answer.tier) == a.real.right.tier);
 }
 
-}  // namespace weir::net::test
+}  // namespace weir::redis::test

@@ -9,7 +9,7 @@
 
 #include "session_stage.hpp"
 
-namespace weir::net::test {
+namespace weir::redis::test {
 
 /// Plays a scenario, and strikes with faults in between.
 class player : public stage {
@@ -209,4 +209,4 @@ inline void player::recover() {
   BOOST_TEST_REQUIRE(c.answer.used == 1);
 }
 
-}  // namespace weir::net::test
+}  // namespace weir::redis::test

@@ -10,7 +10,7 @@
 
 /// What a session can go through with a server that is there: who asks what and when, and what the
 /// server is like.
-namespace weir::net::test {
+namespace weir::redis::test {
 
 /// Which limiters a check asks.
 enum class asks { one, tiers, several };
@@ -212,4 +212,4 @@ inline std::vector<scenario> scenarios() {
   };
 }
 
-}  // namespace weir::net::test
+}  // namespace weir::redis::test

@@ -16,7 +16,7 @@
 #include "session_judge.hpp"
 #include "session_scenarios.hpp"
 
-namespace weir::net::test {
+namespace weir::redis::test {
 
 /// A session core between the callers of a scenario and a server. Whatever is under way comes to an
 /// end one at a time, when perform() says so. Faults of writes are its own, as what the server
@@ -271,4 +271,4 @@ class stage : public driver {
   int opens_noticed_ = 0;
 };
 
-}  // namespace weir::net::test
+}  // namespace weir::redis::test

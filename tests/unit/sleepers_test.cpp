@@ -16,8 +16,8 @@ namespace asio = boost::asio;
 using weir::error;
 using weir::detail::cancel_scope;
 using weir::detail::check_kind;
-using weir::detail::sleepers;
 using weir::test::fake_check;
+using weir::waiting::sleepers;
 
 /// Counts the turns that come back.
 class counting_store final : public weir::detail::store_backend {

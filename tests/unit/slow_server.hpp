@@ -12,7 +12,7 @@
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
 
-namespace weir::net::test {
+namespace weir::redis::test {
 
 /// One server that executes keys one after the other, a pipeline in front of it, and time that the
 /// test makes up. As Redis does, the server takes in at most 16 KB of what has come, executes that,
@@ -40,7 +40,7 @@ class slow_server_stage {
 
   slow_server_stage(pipeline::options o, duration round_trip)
       : line_(o), trip_(round_trip / 2), core_(weir::test::make_core("r", policy())) {
-    line_.connected(redis::script_set().set(),
+    line_.connected(script_set().set(),
                     std::chrono::duration_cast<std::chrono::microseconds>(round_trip));
   }
   ~slow_server_stage() {
@@ -201,8 +201,8 @@ class slow_server_stage {
   std::deque<command> arrived_;  // at the server, or on the way there
   std::deque<batch> replies_;
   weir::test::command_reader commands_;
-  redis::reply_reader reader_;
+  reply_reader reader_;
   std::size_t next_subject_ = 0;
 };
 
-}  // namespace weir::net::test
+}  // namespace weir::redis::test

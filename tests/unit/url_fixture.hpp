@@ -17,7 +17,7 @@ struct failure {
 
 inline failure failure_of(std::string_view url) {
   try {
-    detail::parse_store_url(url);
+    redis::parse_store_url(url);
   } catch (const boost::system::system_error& e) {
     return {e.code(), e.what()};
   }

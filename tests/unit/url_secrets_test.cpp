@@ -17,8 +17,8 @@ using namespace std::chrono_literals;
 using weir::error;
 using weir::parse_redis_url;
 using weir::redis_options;
-using weir::detail::parse_store_url;
-using weir::detail::store_url;
+using weir::redis::parse_store_url;
+using weir::redis::store_url;
 using weir::test::failure;
 using weir::test::failure_of;
 

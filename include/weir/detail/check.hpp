@@ -11,11 +11,14 @@
 #include "weir/detail/short_text.hpp"
 #include "weir/error.hpp"
 
+namespace weir::waiting {
+struct waiter;  // a caller in a queue; defined in src/waiting/waiter.hpp
+}
+
 namespace weir::detail {
 
 // The resource, policy and store of one limiter; defined in src/check/limiter_spec.hpp.
 struct limiter_spec;
-struct waiter;  // a caller in a queue; defined in src/waiting/waiter.hpp
 
 /// The longest subject. A check with a longer one fails, and does not even copy all of it.
 inline constexpr std::size_t max_subject_size = 65'536;
@@ -109,13 +112,13 @@ class check {
 
   // The store's bookkeeping.
   check_stage stage = check_stage::idle;
-  bool unwanted = false;       // the caller is gone; its reservation is given back
-  bool seated = false;         // it sleeps in `sleepers`; guarded by their mutex, as is the next
-  bool left_early = false;     // cancelled before it was seated
-  bool from_line = false;      // made by a queue, which waits itself
-  waiter* place = nullptr;     // in a queue; guarded by its mutex
-  std::uint8_t resends = 0;    // how often it was sent again because the script was missing
-  std::uint32_t position = 0;  // its index among the checks of one script call
+  bool unwanted = false;    // the caller is gone; its reservation is given back
+  bool seated = false;      // it sleeps in `sleepers`; guarded by their mutex, as is the next
+  bool left_early = false;  // cancelled before it was seated
+  bool from_line = false;   // made by a queue, which waits itself
+  waiting::waiter* place = nullptr;  // in a queue; guarded by its mutex
+  std::uint8_t resends = 0;          // how often it was sent again because the script was missing
+  std::uint32_t position = 0;        // its index among the checks of one script call
   steady_time deadline{};
   steady_time sent{};  // when it was last encoded; zero: never, or a memory store
   hook line;           // in the line, or among the checks of one key in a script call
