@@ -1,8 +1,10 @@
-# Fails if an include of src points up. Run by ctest as unit.layers:
+# Fails if an include of src points up, or if a file opens the namespace of another room. Run by
+# ctest as unit.layers:
 #   cmake -P layers.cmake <folder src>
 #
-# Each room of src may include public headers, itself, and the rooms that its line names.
-# docs/design.md draws them.
+# Each room of src may include public headers, itself, and the rooms that its line names. Its code
+# is in the namespace weir::<room>, except in the rooms that have a <room>_namespace here. Any file
+# may open weir itself, to define what a public header declares. docs/design.md draws the rooms.
 cmake_minimum_required(VERSION 3.22)
 
 set(rooms text feedback policy check memory redis net waiting limiter)
@@ -15,6 +17,19 @@ set(redis_may check policy text)
 set(net_may redis check)
 set(waiting_may check policy)
 set(limiter_may text feedback policy check memory redis waiting)
+
+# weir::policy, weir::check and weir::limiter would be the names of classes.
+set(policy_namespace policies)
+set(check_namespace detail)
+set(limiter_namespace detail)
+
+set(namespaces "")
+foreach(room IN LISTS rooms)
+  if(NOT DEFINED ${room}_namespace)
+    set(${room}_namespace "${room}")
+  endif()
+  list(APPEND namespaces "${${room}_namespace}")
+endforeach()
 
 set(src "${CMAKE_ARGV3}")
 file(GLOB_RECURSE files RELATIVE "${src}" "${src}/*.hpp" "${src}/*.cpp")
@@ -39,8 +54,21 @@ foreach(file IN LISTS files)
       string(APPEND faults "${file} includes ${target}: ${room} may include only [${allowed}]\n")
     endif()
   endforeach()
+  set(own "${${room}_namespace}")
+  file(STRINGS "${src}/${file}" openings REGEX "^ *(inline +)?namespace +[a-z_:]+ *{")
+  foreach(opening IN LISTS openings)
+    string(REGEX REPLACE "^ *(inline +)?namespace +([a-z_:]+) *{.*" "\\2" name "${opening}")
+    string(REGEX REPLACE "^weir::" "" inner "${name}")
+    string(REGEX REPLACE "::.*" "" inner "${inner}")
+    if(inner STREQUAL own OR name STREQUAL "weir")
+      continue()
+    endif()
+    if(name MATCHES "^weir::" OR inner IN_LIST namespaces)
+      string(APPEND faults "${file} opens ${name}: the namespace of ${room} is weir::${own}\n")
+    endif()
+  endforeach()
 endforeach()
 if(faults)
   message(FATAL_ERROR "${faults}")
 endif()
-message(STATUS "${count} files, no include points up")
+message(STATUS "${count} files, no include points up, no file opens a foreign namespace")
