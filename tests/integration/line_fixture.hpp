@@ -62,9 +62,9 @@ struct fixture {
   }
 };
 
-/// How many script calls book `n` equal reservations that were all requested before the first write.
-/// Every call but the last is full: a write takes whole calls as long as the send window holds at
-/// least one write, and no answer here is so late that the window would shrink.
+/// How many script calls book `n` equal reservations, all requested before the first write. Every
+/// call but the last is full: a write takes whole calls as long as the send window holds at least
+/// one write, and no answer here is so late that the window would shrink.
 inline constexpr std::int64_t full_calls(std::int64_t n, std::int64_t tiers = 1) {
   const std::int64_t in_call = 64 / tiers;
   return (n + in_call - 1) / in_call;
