@@ -55,8 +55,7 @@ std::uint64_t hashed(std::uint64_t seed, const policies::kernel& kernel) {
 std::string key_tail(const policies::kernel& kernel, std::size_t tier) {
   std::string tail(":");
   tail += std::visit([](const auto& k) { return k.key_suffix; }, kernel);
-  if (tier > 0 && !std::holds_alternative<policies::cool_down>(kernel))
-    tail += std::to_string(tier);
+  if (tier > 0 && policies::has_number(kernel)) tail += std::to_string(tier);
   return tail;
 }
 
@@ -64,18 +63,16 @@ std::string key_tail(const policies::kernel& kernel, std::size_t tier) {
 
 limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_view name,
                            const weir::tiers& rules, const limiter_options& options)
-    : limiter_spec(std::move(backend), name, policies::compile(rules),
-                   policies::counts_refused(rules[0]), options) {}
+    : limiter_spec(std::move(backend), name, policies::compile(rules), options) {}
 
 limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_view name,
-                           std::vector<policies::kernel> kernels, bool counts_what_it_refuses,
-                           const limiter_options& options)
+                           std::vector<policies::kernel> kernels, const limiter_options& options)
     : store(std::move(backend)),
       resource(checked_resource(name)),
       tiers(std::move(kernels)),
       ceiling(max_units),
       nominal_limit(unlimited),
-      counts_refused(counts_what_it_refuses),
+      counts_refused(std::any_of(tiers.begin(), tiers.end(), policies::counts_refused)),
       has_cool_down(options.cool_downs),
       failure(options.on_failure),
       shares_keys(!options.group.empty()) {

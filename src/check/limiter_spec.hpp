@@ -20,8 +20,7 @@ struct limiter_spec {
   limiter_spec(std::shared_ptr<store_backend> backend, std::string_view name,
                const weir::tiers& rules, const limiter_options& options = {});
   limiter_spec(std::shared_ptr<store_backend> backend, std::string_view name,
-               std::vector<policies::kernel> kernels, bool counts_what_it_refuses,
-               const limiter_options& options);
+               std::vector<policies::kernel> kernels, const limiter_options& options);
   virtual ~limiter_spec() = default;
 
   /// Called when the store closes. Ends waiters and leases; they keep copies of `hold` while

@@ -69,7 +69,7 @@ error validate_together(const check& c) {
                        std::size_t tier) {
     // A check only reads cool-downs, and limiters of one resource and subject share one: a repeated
     // key is no mistake.
-    if (std::holds_alternative<policies::cool_down>(limiter.tiers[tier])) return;
+    if (!policies::has_number(limiter.tiers[tier])) return;
     limiter.append_key(keys.emplace_back(), subject, tier);
     fits = fits && hash_tag(keys.back()) == hash_tag(keys.front());
   });

@@ -72,7 +72,7 @@ limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_v
 
 limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_view name,
                            const concurrency_options& options)
-    : limiter_spec(std::move(backend), name, {policies::kernel(compile(options))}, false,
+    : limiter_spec(std::move(backend), name, {policies::kernel(compile(options))},
                    {.group = options.group}),
       leases(std::make_unique<lease_keeper>(options.lease_duration)) {}
 

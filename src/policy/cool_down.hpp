@@ -33,12 +33,20 @@ class cool_down {
   decision fetch(const state& s, moment now, units cost) const noexcept;
   instant matters_until(const state& s) const noexcept { return s.until; }
 
+  // What it can do; see kernel.hpp.
+  static constexpr bool can_book = true;
+  static constexpr bool can_settle = true;
+  static constexpr bool can_mend = false;
+  static constexpr bool tells_state = false;
+  static constexpr bool charges_without_limit = false;
+  static constexpr bool is_bucket = false;
+  static constexpr bool has_number = false;
+  bool counts_refused() const noexcept { return false; }
+
   // Its other half is cool_down.lua.
   static constexpr std::size_t script_constants = 2;  // arguments()
   static constexpr std::size_t reply_width = 1;
   static constexpr std::string_view key_suffix = "h";
-  static constexpr bool can_book = true;
-  static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
   /// It counts nothing.
   void give_back(state&, instant, const ticket&, units) const noexcept {}

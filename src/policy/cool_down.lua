@@ -11,11 +11,12 @@ local function check(key, checks, write, into, at)
   local stored = pcall('GET', key)
   if stored then
     if refused(stored) then return 0 end
-    upto = type(stored) == 'string' and string.find(stored, '^[1-9]%d*$') and tonumber(stored) or -1
-    if not whole(upto) then upto = -1 end
+    local ours = type(stored) == 'string' and string.find(stored, '^[1-9]%d*$')
+    upto = ours and tonumber(stored) or foreign
+    if not whole(upto) then upto = foreign end
   end
   into[at] = upto
-  if upto < 0 then return 0 end
+  if upto == foreign then return 0 end
 
   -- So far ahead, it was not written by this clock.
   if upto - clock > longest then upto = clock end

@@ -7,11 +7,11 @@ namespace weir::policies {
 fixed_window::fixed_window(const weir::fixed_window& policy) noexcept
     : window_(policy.window.count()),
       limit_(policy.limit == unlimited ? no_limit : policy.limit),
-      offset_(policy.anchor == anchor::epoch ? policy.offset.count() : -1),
+      offset_(policy.anchor == anchor::epoch ? policy.offset.count() : first_request),
       count_refused_(policy.count_refused) {}
 
 instant fixed_window::begin_of_window(instant at) const noexcept {
-  return offset_ < 0 ? at : offset_ + floor_div(at - offset_, window_) * window_;
+  return offset_ == first_request ? at : offset_ + floor_div(at - offset_, window_) * window_;
 }
 
 /// The clock, or what the state knows to have passed.

@@ -49,12 +49,20 @@ class fixed_window {
     return s.is_open() ? s.start + window_ : s.start;
   }
 
+  // What it can do; see kernel.hpp.
+  static constexpr bool can_book = true;
+  static constexpr bool can_settle = true;
+  static constexpr bool can_mend = true;
+  static constexpr bool tells_state = true;
+  static constexpr bool charges_without_limit = true;
+  static constexpr bool is_bucket = false;
+  static constexpr bool has_number = true;
+  bool counts_refused() const noexcept { return count_refused_; }
+
   // Its other half is fixed_window.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 3;
   static constexpr std::string_view key_suffix = "f";
-  static constexpr bool can_book = true;
-  static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
   static std::string_view settle_script() noexcept;
   using replay = state;
@@ -66,6 +74,9 @@ class fixed_window {
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
 
  private:
+  /// In place of an offset: the first request opens the window.
+  static constexpr span first_request = -1;
+
   instant begin_of_window(instant at) const noexcept;
   instant passed(const state& s, instant clock) const noexcept;
   state settled(const state& s, instant clock) const noexcept;
@@ -77,7 +88,7 @@ class fixed_window {
 
   span window_;
   units limit_;
-  span offset_;  // -1: the first request opens the window
+  span offset_;  // or first_request
   bool count_refused_;
 };
 

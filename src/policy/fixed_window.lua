@@ -3,17 +3,18 @@
 -- Key       two little-endian doubles, the window's start in microseconds and the count; of a
 --           window opened ahead, three more: when it was written, and start and count of the window
 --           before (0 if not known)
--- Constants window, limit, offset (-1: the first request opens the window), count refused (0 or
---           1), cost
+-- Constants window, limit, offset (or first_request: the first request opens the window), count
+--           refused (0 or 1), cost
 -- State     the start, the count, and when it was written (0 if the window was not opened ahead)
 
 local window, limit = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])
 local offset = tonumber(ARGV[first_arg + 2])
 local count_refused, cost = ARGV[first_arg + 3] == '1', tonumber(ARGV[first_arg + 4])
 local most = 4503599627370495
+local first_request = -1  -- as fixed_window::first_request
 
 local function begin_of_window(time)
-  return offset < 0 and time or offset + floor((time - offset) / window) * window
+  return offset == first_request and time or offset + floor((time - offset) / window) * window
 end
 
 local function check(key, checks, write, into, at)
@@ -22,18 +23,18 @@ local function check(key, checks, write, into, at)
   local stored = pcall('GET', key)
   if stored then
     if refused(stored) then return 0 end
-    start = -1
+    start = foreign
     if type(stored) == 'string' and (#stored == 16 or #stored == 40) then
       start, count = struct.unpack('<dd', stored)
       if #stored == 40 then written, before, count_before = struct.unpack('<ddd', stored, 17) end
       if not (whole(start) and whole(count) and whole(written) and whole(before) and
               whole(count_before)) then
-        start, count, written = -1, 0, 0
+        start, count, written = foreign, 0, 0
       end
     end
   end
   into[at], into[at + 1], into[at + 2] = start, count, written
-  if start < 0 then return 0 end
+  if start == foreign then return 0 end
 
   -- A clock behind the window's start finds the window open; behind by more than a window, it takes
   -- the count along.
@@ -55,8 +56,8 @@ local function check(key, checks, write, into, at)
 
   local admitted = floor((limit - count) / cost)
   if admitted < 0 then admitted = 0 end
-  -- 2^53 - 1 stands for no limit, and a count stops at half of that.
-  if limit == 9007199254740991 or admitted > checks then admitted = checks end
+  -- A count stops at half of no_limit.
+  if limit == no_limit or admitted > checks then admitted = checks end
   -- Before a window that was opened ahead, the present one is full.
   local turn = start
   if admitted == 0 then turn = start + window end

@@ -5,7 +5,7 @@ local function give_back(key, ticket)
   local state = {}
   check(key, 0, false, state, 1)
   local start, count, written = state[1], state[2], state[3]
-  if refusal or start < 0 or count == 0 then return end
+  if refusal or start == foreign or count == 0 then return end
   local passed = written > 0 and written or start
   if passed < clock then passed = clock end
   if passed - clock > window or clock >= start + window then return end

@@ -91,22 +91,13 @@ struct compiler {
 
 kernel compile(const weir::policy& policy) { return std::visit(compiler{}, policy); }
 
-bool counts_refused(const weir::policy& policy) noexcept {
-  return std::visit(
-      [](const auto& p) {
-        if constexpr (requires { p.count_refused; }) return p.count_refused;
-        return false;
-      },
-      policy);
-}
-
 std::vector<kernel> compile(const weir::tiers& tiers) {
   std::vector<kernel> kernels;
   for (const weir::policy& policy : tiers) {
-    if (tiers.size() > 1 && counts_refused(policy)) {
+    kernels.push_back(compile(policy));
+    if (tiers.size() > 1 && counts_refused(kernels.back())) {
       refuse("tiers", "count_refused must be false, because a refusal by one counts in none", 1);
     }
-    kernels.push_back(compile(policy));
   }
   return kernels;
 }

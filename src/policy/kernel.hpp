@@ -1,5 +1,10 @@
 #pragma once
 
+#include <array>
+#include <concepts>
+#include <span>
+#include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -12,18 +17,79 @@
 
 namespace weir::policies {
 
-/// A validated policy, ready to run. Every alternative is a pure state machine of the same shape:
+/// What each kernel offers. It is a pure state machine; its script makes the same transitions in
+/// Redis and answers with the state that it found. restore() makes a `replay` of that, and record()
+/// on it, once per check and in order, gives each caller's decision. So the rules stand twice, in
+/// C++ and in Lua, and the differential test holds the two equal; decisions are worded once.
 ///
-///     decision record(state&, instant now, units cost)        count it if it fits
-///     decision fetch(const state&, instant now, units cost)   the same verdict, changing nothing
-///     instant matters_until(const state&)                     when the state may be forgotten
-///     units ceiling()                                         the largest cost that can ever pass
-///     units limit()                                           what a decision calls `limit`
+/// What only some kernels can do is named by constants:
 ///
-/// and has a script that makes the same transition in Redis. The script answers with the state it
-/// found; restore() makes a `replay` of it, and record() on that, once per check and in order,
-/// tells each caller's decision. So the rules stand twice, in C++ and in Lua, and the differential
-/// test holds the two equal; the wording of a decision stands once.
+///     can_book              counts a request at a later time than the clock's: acquire()
+///     can_settle            gives back, charges and lowers what was counted
+///     can_mend              rewrites a state that lies far ahead of the clock
+///     tells_state           fields() is what the script replies with
+///     charges_without_limit endless() charges in its stead; otherwise charge() and lower() do
+///     is_bucket             has a TAT, which a receipt carries; a request may have to wait until
+///                           the bucket is empty
+///     has_number            a decision counts it among the tiers; a cool-down has no number
+template <class K>
+concept is_kernel =
+    requires(const K& k, typename K::state& state, const typename K::state& seen,
+             typename K::replay& replay, const typename K::replay& replayed, moment now, units cost,
+             std::span<const std::int64_t> fields) {
+      // Counts the cost if it fits; the same verdict without a change.
+      { k.record(state, now, cost) } -> std::same_as<decision>;
+      { k.fetch(seen, now, cost) } -> std::same_as<decision>;
+      { k.record(replay, now, cost) } -> std::same_as<decision>;
+      { k.fetch(replayed, now, cost) } -> std::same_as<decision>;
+      // When the state may be forgotten.
+      { k.matters_until(seen) } -> std::same_as<instant>;
+      // The largest cost that can ever pass; what a decision calls `limit`.
+      { k.ceiling() } -> std::same_as<units>;
+      { k.limit() } -> std::same_as<units>;
+      // Whether a refused request counts, too; whether equal checks may share one look.
+      { k.counts_refused() } -> std::same_as<bool>;
+      { k.coalesces() } -> std::same_as<bool>;
+      // The Lua half: its text, its constants, the width of its reply, the end of its keys.
+      { K::script() } -> std::same_as<std::string_view>;
+      { k.arguments(cost) } -> std::same_as<script_arguments>;
+      { K::restore(fields, replay) } -> std::same_as<bool>;
+      requires K::script_constants > 0 && K::reply_width > 0 && !K::key_suffix.empty();
+      // std::bool_constant: they are constants.
+      typename std::bool_constant<K::can_book && K::has_number>;
+    } &&
+    (!K::can_mend ||
+     requires(const K& k, typename K::state& s, instant clock) { k.mend(s, clock); }) &&
+    (!K::tells_state ||
+     requires(const K& k, const typename K::state& s, instant clock) {
+       { k.fields(s, clock) } -> std::same_as<std::array<std::int64_t, K::reply_width>>;
+     }) &&
+    (!K::can_settle ||
+     requires(const K& k, typename K::state& s, instant clock, units cost) {
+       k.give_back(s, clock, ticket{}, cost);
+       { K::settle_script() } -> std::same_as<std::string_view>;
+     }) &&
+    (!K::can_settle || K::charges_without_limit ||
+     requires(const K& k, typename K::state& s, instant clock, units cost) {
+       k.charge(s, clock, cost);
+       k.lower(s, clock, cost);
+     }) &&
+    (!K::charges_without_limit || requires(const K& k) {
+      requires K::can_settle;
+      { k.endless() } -> std::same_as<K>;
+    }) && (!K::is_bucket || requires(const K& k, typename K::state& s, moment now, units cost) {
+      { k.is_spaced() } -> std::same_as<bool>;
+      { k.record_from(instant{}, s, now, cost) } -> std::same_as<decision>;
+    });
+
+static_assert(is_kernel<meter>);
+static_assert(is_kernel<fixed_window>);
+static_assert(is_kernel<sliding_window>);
+static_assert(is_kernel<sliding_log>);
+static_assert(is_kernel<cool_down>);
+static_assert(is_kernel<lease_set>);
+
+/// A validated policy, ready to run.
 using kernel = std::variant<meter, fixed_window, sliding_window, sliding_log, cool_down, lease_set>;
 
 /// Throws boost::system::system_error with error::invalid_policy; the text names the field and its
@@ -31,9 +97,40 @@ using kernel = std::variant<meter, fixed_window, sliding_window, sliding_log, co
 kernel compile(const weir::policy& policy);
 std::vector<kernel> compile(const weir::tiers& tiers);
 
-/// Whether a refused request leaves a trace: then the kernel cannot be one of several that pass all
-/// or nothing.
-bool counts_refused(const weir::policy& policy) noexcept;
+/// True if a refused request counts: then the kernel cannot be one of several that pass all or
+/// nothing.
+inline bool counts_refused(const kernel& k) noexcept {
+  return std::visit([](const auto& one) { return one.counts_refused(); }, k);
+}
+
+/// True if a request that passes may have to wait until the bucket is empty (leaky_bucket).
+inline bool is_spaced(const kernel& k) noexcept {
+  return std::visit(
+      []<class Kernel>(const Kernel& one) {
+        if constexpr (Kernel::is_bucket) return one.is_spaced();
+        return false;
+      },
+      k);
+}
+
+inline bool is_bucket(const kernel& k) noexcept {
+  return std::visit([](const auto& one) { return one.is_bucket; }, k);
+}
+
+/// True if a decision counts it among the tiers: all but cool-downs.
+inline bool has_number(const kernel& k) noexcept {
+  return std::visit([](const auto& one) { return one.has_number; }, k);
+}
+
+/// Whether it can count a request ahead of time.
+inline bool can_book(const kernel& k) noexcept {
+  return std::visit([](const auto& one) { return one.can_book; }, k);
+}
+
+/// Whether what it counted can be settled later.
+inline bool can_settle(const kernel& k) noexcept {
+  return std::visit([](const auto& one) { return one.can_settle; }, k);
+}
 
 /// Where a kernel's state lives in a store that holds all kinds.
 using any_state = std::variant<std::monostate, meter::state, fixed_window::state,

@@ -26,7 +26,8 @@ namespace weir::policies {
 /// share a subject while they are changed.
 class lease_set {
  public:
-  enum class act : std::int64_t { enter, renew, leave };
+  /// lease_set.lua has the same numbers.
+  enum class act : std::int64_t { enter = 0, renew = 1, leave = 2 };
 
   struct lease {
     std::int64_t base = 0;
@@ -65,12 +66,20 @@ class lease_set {
   decision fetch(const state& s, moment now, std::int64_t number) const;
   instant matters_until(const state& s) const noexcept;
 
+  // What it can do; see kernel.hpp.
+  static constexpr bool can_book = false;
+  static constexpr bool can_settle = false;
+  static constexpr bool can_mend = false;
+  static constexpr bool tells_state = false;
+  static constexpr bool charges_without_limit = false;
+  static constexpr bool is_bucket = false;
+  static constexpr bool has_number = true;
+  bool counts_refused() const noexcept { return false; }
+
   // Its other half is lease_set.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 4;
   static constexpr std::string_view key_suffix = "c";
-  static constexpr bool can_book = false;
-  static constexpr bool can_settle = false;
   static std::string_view script() noexcept;
   using replay = summary;
   script_arguments arguments(std::int64_t number) const noexcept {

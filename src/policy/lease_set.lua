@@ -2,25 +2,28 @@
 --
 -- Key       a sorted set: each lease's name (base:number:length) at the time in microseconds at
 --           which it lapses
--- Constants the limit, the lease's length, the act (0 to enter, 1 to renew, 2 to leave), and the
---           base and number of its name
+-- Constants the limit, the lease's length, the act (lease_set::act), and the base and number of its
+--           name
 -- State     how many are in, when there is room (0: there is), when the last lapses, when the
 --           asker's own does (0: not in)
 
 local limit, length = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])
 local act = tonumber(ARGV[first_arg + 2])
+local enters, leaves = 0, 2  -- as lease_set::act
 local name = ARGV[first_arg + 3] .. ':' .. ARGV[first_arg + 4] .. ':' .. ARGV[first_arg + 1]
 
--- When the lease at that place lapses: 0 if there is none, -1 if the key holds something else.
+-- When the lease at that place lapses: 0 if there is none, `foreign` if the key holds something
+-- else.
 local function lapse(key, place)
   local found = pcall('ZRANGE', key, place, place, 'WITHSCORES')
   if found.err then
     refused(found)
-    return -1
+    return foreign
   end
   if not found[1] then return 0 end
   local upto = tonumber(found[2])
-  if not whole(upto) or upto == 0 or not string.find(found[1], '^%d+:%d+:%d+$') then return -1 end
+  local ours = whole(upto) and upto > 0 and string.find(found[1], '^%d+:%d+:%d+$')
+  if not ours then return foreign end
   return upto
 end
 
@@ -29,8 +32,8 @@ local function check(key, checks, write, into, at)
   local last = first > 0 and lapse(key, '-1') or first
   if refusal then return 0 end
   into[at], into[at + 1], into[at + 2], into[at + 3] = 0, 0, 0, 0
-  if first < 0 or last < 0 then
-    into[at] = -1
+  if first == foreign or last == foreign then
+    into[at] = foreign
     return 0
   end
 
@@ -60,11 +63,11 @@ local function check(key, checks, write, into, at)
   into[at], into[at + 1], into[at + 2], into[at + 3] = inside, room, last, own
 
   local pass = own > 0
-  if act == 0 then pass = inside < limit and own == 0 end
+  if act == enters then pass = inside < limit and own == 0 end
   if not write then return pass and checks or 0 end
   local upto = last
   if pass and checks > 0 then
-    if act == 2 then
+    if act == leaves then
       call('ZREM', key, name)
     else
       call('ZADD', key, format('%d', clock + length), name)

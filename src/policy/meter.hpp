@@ -86,12 +86,20 @@ class meter {
     return std::max(s.whole + (s.part > 0 ? 1 : 0), s.until);
   }
 
+  // What it can do; see kernel.hpp.
+  static constexpr bool can_book = true;
+  static constexpr bool can_settle = true;
+  static constexpr bool can_mend = true;
+  static constexpr bool tells_state = true;
+  static constexpr bool charges_without_limit = false;
+  static constexpr bool is_bucket = true;
+  static constexpr bool has_number = true;
+  bool counts_refused() const noexcept { return false; }
+
   // Its other half is meter.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 5;
   static constexpr std::string_view key_suffix = "m";
-  static constexpr bool can_book = true;
-  static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
   static std::string_view settle_script() noexcept;
   using replay = state;

@@ -28,11 +28,11 @@ local function check(key, checks, write, into, at)
           a, b, c, d, e, f = string.match(stored, '^(%d+)/(%d+)@(%d+)>(%d+)-(%d+)%+(%d+)$')
         end
       end
-      tat, part = tonumber(a or -1), tonumber(b or 0)
+      tat, part = tonumber(a or foreign), tonumber(b or 0)
       written, last_turn = tonumber(c or 0), tonumber(d or 0)
       returned, upto = tonumber(e or 0), tonumber(f or 0)
       if not (whole(written) and whole(last_turn) and whole(returned) and whole(upto)) then
-        tat, written, last_turn = -1, 0, 0
+        tat, written, last_turn = foreign, 0, 0
       end
       -- No receipt can meet it any more.
       if upto <= clock then returned, upto = 0, 0 end
@@ -40,11 +40,11 @@ local function check(key, checks, write, into, at)
       if part >= parts then tat, part = tat + 1, 0 end
     end
     -- A number, but none of ours (not a whole one, an infinite one).
-    if not whole(tat) then tat, part = -1, 0 end
+    if not whole(tat) then tat, part = foreign, 0 end
   end
   into[at], into[at + 1], into[at + 2] = tat, part, written
   into[at + 3], into[at + 4] = last_turn, returned
-  if tat < 0 then return 0 end
+  if tat == foreign then return 0 end
 
   -- A clock behind the state is read as the state's own time; far behind it, the bucket counts as
   -- full from now on.
@@ -55,7 +55,7 @@ local function check(key, checks, write, into, at)
     -- As if given back: a receipt from before knows a TAT that lies so much further ahead.
     local early = passed - clock
     tat, last_turn, upto = tat - early, last_turn - early, clock + 2 * burst
-    returned = returned > 9007199254740991 - early and 9007199254740991 or returned + early
+    returned = returned > no_limit - early and no_limit or returned + early
   end
   if moved or passed < clock then passed = clock end
   local time = now > passed and now or passed
@@ -64,7 +64,7 @@ local function check(key, checks, write, into, at)
   -- Nor is 007 or 1e3 ours. INCRBY would say so; where it is not asked, we look.
   if stored and plain and (fresh or moved or not write) and
      not string.find(stored, '^[1-9]%d*$') then
-    into[at] = -1
+    into[at] = foreign
     return 0
   end
   local next, next_part = tat, part
@@ -111,7 +111,7 @@ local function check(key, checks, write, into, at)
       if type(sum) ~= 'table' then
         call('PEXPIRE', key, ttl)
       elseif string.find(sum.err, 'not an integer', 1, true) then
-        into[at] = -1  -- a number, but none of ours
+        into[at] = foreign  -- a number, but none of ours
       else
         refused(sum)
       end

@@ -1,8 +1,6 @@
 -- Behind meter.lua: takes a request back (meter::give_back), charges one (meter::charge), or lowers
 -- what is left (meter::lower).
 
-local most = 9007199254740991
-
 local function up(tat, part) return tat + (part > 0 and 1 or 0) end
 
 local function later(tat, part, than, than_part)
@@ -45,11 +43,11 @@ end
 local function give_back(key, ticket)
   local left, left_part, known = ticket[1], ticket[2], ticket[3]
   local tat, part, written, last_turn, returned, upto = load(key)
-  if refusal or tat <= 0 or not left then return end
+  if refusal or tat == foreign or tat == 0 or not left then return end
   local passed = math.max(passed_by(tat, part, written), clock)
   if passed - clock > burst or up(tat, part) <= passed then return end
   local since = returned - known
-  if since < 0 or returned == most then return end
+  if since < 0 or returned == no_limit then return end
   if tat + since == left and part == left_part and not (ticket.spaced and since > 0) then
     -- The last request: what was before. If that is not known, as much less as it cost.
     local rest, rest_part = tat - step, part - step_part
@@ -68,7 +66,7 @@ local function give_back(key, ticket)
     if back < 0 or back == 0 and back_part == 0 then return end
     if later(back, back_part, step, step_part) then back, back_part = step, step_part end
     upto = math.max(upto, up(tat, part))
-    returned = math.min(returned, most - up(back, back_part)) + up(back, back_part)
+    returned = math.min(returned, no_limit - up(back, back_part)) + up(back, back_part)
     tat, part = tat - back, part - back_part
     if part < 0 then tat, part = tat - 1, part + parts end
   else
@@ -80,12 +78,12 @@ end
 -- As it is now: the TAT, not before the time that has passed; and that.
 local function load_now(key)
   local tat, part, written, last_turn, returned, upto = load(key)
-  if refusal or tat < 0 then return -1 end
+  if refusal or tat == foreign then return foreign end
   local passed = passed_by(tat, part, written)
   local early = passed - clock
   if early > burst then
     tat, last_turn, upto = tat - early, last_turn - early, clock + 2 * burst
-    returned = math.min(returned, most - early) + early
+    returned = math.min(returned, no_limit - early) + early
     if last_turn <= clock then last_turn = 0 end
   end
   if early > burst or passed < clock then passed = clock end
@@ -100,7 +98,7 @@ end
 
 local function charge(key)
   local tat, part, passed, last_turn, returned, upto = load_now(key)
-  if tat < 0 then return end
+  if tat == foreign then return end
   tat, part = tat + step, part + step_part
   if part >= parts then tat, part = tat + 1, part - parts end
   local longest_debt = 2251799813685248
@@ -112,7 +110,7 @@ end
 -- `step` is the time of what shall be left at the most.
 local function lower(key)
   local tat, part, passed, last_turn, returned, upto = load_now(key)
-  if tat < 0 then return end
+  if tat == foreign then return end
   local n, p = passed + burst - step, burst_part - step_part
   if p < 0 then n, p = n - 1, p + parts end
   if later(n, p, tat, part) then store_later(key, n, p, passed, last_turn, returned, upto) end

@@ -82,12 +82,20 @@ class sliding_log {
     return std::max(s.ahead_.turn, s.empty() ? 0 : s.entries_.back().time + window_);
   }
 
+  // What it can do; see kernel.hpp.
+  static constexpr bool can_book = true;
+  static constexpr bool can_settle = true;
+  static constexpr bool can_mend = true;
+  static constexpr bool tells_state = false;
+  static constexpr bool charges_without_limit = true;
+  static constexpr bool is_bucket = false;
+  static constexpr bool has_number = true;
+  bool counts_refused() const noexcept { return count_refused_; }
+
   // Its other half is sliding_log.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 6;
   static constexpr std::string_view key_suffix = "l";
-  static constexpr bool can_book = true;
-  static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
   static std::string_view settle_script() noexcept;
   using replay = summary;

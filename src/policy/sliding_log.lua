@@ -56,7 +56,8 @@ local function entry(key, i)
 end
 
 local function not_ours(into, at)
-  into[at], into[at + 1], into[at + 2], into[at + 3], into[at + 4], into[at + 5] = -1, 0, 0, 0, 0, 0
+  into[at], into[at + 1], into[at + 2], into[at + 3], into[at + 4], into[at + 5] =
+    foreign, 0, 0, 0, 0, 0
   return 0
 end
 
@@ -184,8 +185,8 @@ local function check(key, checks, write, into, at)
 
   local admitted = floor((limit - sum) / cost)
   if admitted < 0 then admitted = 0 end
-  -- 2^53 - 1 stands for no limit, and the sum stops at half of that.
-  if limit == 9007199254740991 or admitted > checks then admitted = checks end
+  -- The sum stops at half of no_limit.
+  if limit == no_limit or admitted > checks then admitted = checks end
   if early then admitted = 0 end
   local counted = count_refused and checks or admitted
   local stamp = entry_time(time)

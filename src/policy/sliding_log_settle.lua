@@ -68,7 +68,7 @@ end
 local function give_back(key, ticket)
   local state = {}
   check(key, 0, false, state, 1)
-  if refusal or state[1] < 0 then return end
+  if refusal or state[1] == foreign then return end
   local stamp, length = entry_time(ticket.counted), call('LLEN', key)
   if length < 2 then return end
   local written, head_base, last, pinned = read_head(call('LINDEX', key, 0))

@@ -60,12 +60,20 @@ class sliding_window {
   /// is not known, it is the beginning of that window.
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
 
+  // What it can do; see kernel.hpp.
+  static constexpr bool can_book = true;
+  static constexpr bool can_settle = true;
+  static constexpr bool can_mend = true;
+  static constexpr bool tells_state = true;
+  static constexpr bool charges_without_limit = true;
+  static constexpr bool is_bucket = false;
+  static constexpr bool has_number = true;
+  bool counts_refused() const noexcept { return count_refused_; }
+
   // Its other half is sliding_window.lua.
   static constexpr std::size_t script_constants = 6;  // arguments()
   static constexpr std::size_t reply_width = 5;
   static constexpr std::string_view key_suffix = "w";
-  static constexpr bool can_book = true;
-  static constexpr bool can_settle = true;
   static std::string_view script() noexcept;
   static std::string_view settle_script() noexcept;
   using replay = state;

@@ -42,7 +42,7 @@ local function check(key, checks, write, into, at)
   local stored = pcall('GET', key)
   if stored then
     if refused(stored) then return 0 end
-    index = -1
+    index = foreign
     if type(stored) == 'string' and (#stored == 24 or #stored == 40) then
       local start, a, b = struct.unpack('<ddd', stored)
       if #stored == 40 then written, at_last = struct.unpack('<dd', stored, 25) end
@@ -55,9 +55,9 @@ local function check(key, checks, write, into, at)
       end
     end
   end
-  into[at] = index < 0 and -1 or last > 0 and last or index * window
+  into[at] = index == foreign and foreign or last > 0 and last or index * window
   into[at + 1], into[at + 2], into[at + 3], into[at + 4] = current, previous, written, at_last
-  if index < 0 then return 0 end
+  if index == foreign then return 0 end
 
   -- A clock behind the state is read as the state's own time; behind by more than a window, it
   -- takes the counts along.
@@ -85,8 +85,8 @@ local function check(key, checks, write, into, at)
   local used = weigh(previous, window - (time - index * window)) + current
   local admitted = floor((limit - used) / cost)
   if admitted < 0 then admitted = 0 end
-  -- Two saturated counters come to more than 2^53 - 1, which stands for no limit.
-  if limit == 9007199254740991 or admitted > checks then admitted = checks end
+  -- Two saturated counters come to more than 2^53 - 1, which is no_limit.
+  if limit == no_limit or admitted > checks then admitted = checks end
   local fits = admitted > 0
   if early then admitted = 0 end
   if not write then

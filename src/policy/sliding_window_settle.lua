@@ -7,7 +7,7 @@ local function give_back(key, ticket)
   check(key, 0, false, state, 1)
   local start, current, previous = state[1], state[2], state[3]
   local written, at_last = state[4], state[5]
-  if refusal or start < 0 then return end
+  if refusal or start == foreign then return end
   local turn = written > 0 and start or 0
   start = aligned(start)
   local passed = written > 0 and written or start

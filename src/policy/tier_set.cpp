@@ -35,7 +35,7 @@ void append_buckets(receipt& to, std::span<const tier<State>> tiers,
   std::size_t bucket = 0;
   to.buckets = {};
   for (std::size_t i = 0; i < tiers.size() && bucket < to.buckets.size(); ++i) {
-    if (std::holds_alternative<meter>(*tiers[i].rules)) {
+    if (is_bucket(*tiers[i].rules)) {
       to.buckets[bucket++] = each[i].receipt.buckets[0];
     }
   }
@@ -50,9 +50,7 @@ decision answer(std::span<const tier<State>> tiers, std::span<const decision> ea
     d.receipt.counted_at = d.decided_at.time_since_epoch().count();
   }
   if (d.allowed || d.tier < 0) return d;
-  const auto is_hold = [](const tier<State>& t) {
-    return std::holds_alternative<cool_down>(*t.rules);
-  };
+  const auto is_hold = [](const tier<State>& t) { return !has_number(*t.rules); };
   auto by = static_cast<std::size_t>(d.tier);
   if (d.cooling_down && by > 0) {
     --by;
@@ -105,8 +103,7 @@ instant common_start(std::span<const tier<State>> tiers, std::span<const decisio
   instant start = 0;
   std::size_t spaced = 0;
   for (std::size_t i = 0; i < tiers.size(); ++i) {
-    const auto* bucket = std::get_if<meter>(tiers[i].rules);
-    if (bucket == nullptr || !bucket->is_spaced()) continue;
+    if (!is_spaced(*tiers[i].rules)) continue;
     start = std::max(start, (each[i].decided_at + each[i].delay).time_since_epoch().count());
     ++spaced;
   }
@@ -115,10 +112,9 @@ instant common_start(std::span<const tier<State>> tiers, std::span<const decisio
 
 template <class State>
 decision record(const tier<State>& t, moment now, instant start) {
-  const auto* bucket = std::get_if<meter>(t.rules);
-  if (start == 0 || bucket == nullptr || !bucket->is_spaced()) return record(t, now);
+  if (start == 0 || !is_spaced(*t.rules)) return record(t, now);
   return with_state(t, [&]<class Kernel>(const Kernel& k, auto& s) {
-    if constexpr (std::is_same_v<Kernel, meter>) return k.record_from(start, s, now, t.cost);
+    if constexpr (Kernel::is_bucket) return k.record_from(start, s, now, t.cost);
     return decision{};
   });
 }
@@ -144,10 +140,6 @@ decision fetch_all(std::span<const tier<State>> tiers, moment now) {
   std::array<decision, max_tiers> each;
   for (std::size_t i = 0; i < tiers.size(); ++i) each[i] = fetch(tiers[i], now);
   return answer(tiers, {each.data(), tiers.size()});
-}
-
-bool can_book(const kernel& k) noexcept {
-  return std::visit([](const auto& one) { return one.can_book; }, k);
 }
 
 /// The first time at which one of them would let it go, without a delay. It begins with what that
@@ -191,8 +183,8 @@ decision book_at(std::span<const tier<State>> tiers, moment turn, span max_wait)
     // Otherwise the next caller would find it as far away.
     if constexpr (std::is_same_v<State, any_state>) {
       for (const tier<State>& t : tiers) {
-        with_state(t, [&](const auto& k, auto& s) {
-          if constexpr (requires { k.mend(s, turn.clock); }) k.mend(s, turn.clock);
+        with_state(t, [&]<class Kernel>(const Kernel& k, auto& s) {
+          if constexpr (Kernel::can_mend) k.mend(s, turn.clock);
           return decision{};
         });
       }
@@ -244,7 +236,7 @@ std::vector<std::int64_t> found_in(std::span<const tier<any_state>> tiers, insta
   for (const tier<any_state>& one : tiers) {
     with_state(one, [&]<class Kernel>(const Kernel& k, const auto& s) {
       std::array<std::int64_t, Kernel::reply_width> own{};
-      if constexpr (requires { k.fields(s, clock); }) own = k.fields(s, clock);
+      if constexpr (Kernel::tells_state) own = k.fields(s, clock);
       all.insert(all.end(), own.begin(), own.end());
       return decision{};
     });
@@ -254,7 +246,7 @@ std::vector<std::int64_t> found_in(std::span<const tier<any_state>> tiers, insta
 
 template <class Kernel>
 void charge(const Kernel& k, typename Kernel::state& s, instant clock, units cost) {
-  if constexpr (requires { k.endless(); }) {
+  if constexpr (Kernel::charges_without_limit) {
     const Kernel endless = k.endless();
     // What is booked ahead comes first.
     const decision d = endless.fetch(s, clock, cost);
@@ -278,14 +270,10 @@ void settle_all(std::span<const tier<any_state>> tiers, instant clock, const tic
   });
 }
 
-bool can_settle(const kernel& k) noexcept {
-  return std::visit([](const auto& one) { return one.can_settle; }, k);
-}
-
 kernel charging(const kernel& k) {
   return std::visit(
-      [](const auto& one) -> kernel {
-        if constexpr (requires { one.endless(); }) return one.endless();
+      []<class Kernel>(const Kernel& one) -> kernel {
+        if constexpr (Kernel::charges_without_limit) return one.endless();
         return one;
       },
       k);
@@ -294,7 +282,7 @@ kernel charging(const kernel& k) {
 void lower_all(std::span<const tier<any_state>> tiers, instant clock) {
   for (const tier<any_state>& one : tiers) {
     with_state(one, [&]<class Kernel>(const Kernel& k, auto& s) {
-      if constexpr (requires { k.endless(); }) {
+      if constexpr (Kernel::charges_without_limit) {
         const units left = k.fetch(s, clock, 1).remaining;
         if (k.limit() != unlimited && left > one.cost) k.record(s, clock, left - one.cost);
       } else if constexpr (Kernel::can_settle) {

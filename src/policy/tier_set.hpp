@@ -38,9 +38,6 @@ decision record_all(std::span<const tier<State>> tiers, moment now);
 template <class State>
 decision fetch_all(std::span<const tier<State>> tiers, moment now);
 
-/// Whether a turn can be booked in it ahead of time.
-bool can_book(const kernel& k) noexcept;
-
 /// Counts a request in all of them at its turn, if that is not after now + max_wait; else in none.
 /// The turn is the first time at which all of the tiers allow it, and none asks for a delay.
 /// `delay` is the time until then. If refused, `retry_after` is when the same would be booked.
@@ -55,9 +52,6 @@ span pause_of(std::span<const tier<State>> tiers, instant clock) noexcept;
 /// The decision on a request whose turn is known.
 template <class State>
 decision book_at(std::span<const tier<State>> tiers, moment turn, span max_wait);
-
-/// Whether what it counted can be settled later.
-bool can_settle(const kernel& k) noexcept;
 
 /// What is known of a counted request at all of its tiers.
 struct tickets {
@@ -80,11 +74,11 @@ void each_ticket(const tickets& all, const Range& kernels, Projection&& kernel_o
     std::visit(
         [&]<class Kernel>(const Kernel& k) {
           ticket t{all.turn, all.counted};
-          if (std::is_same_v<Kernel, meter> && bucket < all.buckets.size()) {
+          if (Kernel::is_bucket && bucket < all.buckets.size()) {
             t.left = all.buckets[bucket++];
           }
           if (!found.empty()) {
-            const bool counts = !std::is_same_v<Kernel, meter> || t.left.whole > 0;
+            const bool counts = !Kernel::is_bucket || t.left.whole > 0;
             if (counts) t.found = found.first(Kernel::reply_width);
             found = found.subspan(Kernel::reply_width);
           }

@@ -27,38 +27,11 @@ std::size_t coalescer::hash::operator()(const group_id& g) const noexcept {
 
 namespace {
 
-script_call::purpose purpose_of(check_kind kind) {
-  switch (kind) {
-    case check_kind::record:
-      return script_call::purpose::record;
-    case check_kind::fetch:
-      return script_call::purpose::fetch;
-    case check_kind::reset:
-      return script_call::purpose::reset;
-    case check_kind::cool_down:
-      return script_call::purpose::cool_down;
-    case check_kind::acquire:
-      return script_call::purpose::acquire;
-    case check_kind::give_back:
-      return script_call::purpose::give_back;
-    case check_kind::settle:
-      return script_call::purpose::settle;
-    case check_kind::lower:
-      return script_call::purpose::lower;
-    case check_kind::renew:
-    case check_kind::leave:
-    case check_kind::watch:
-      break;
-  }
-  return script_call::purpose::record;
-}
-
 // The script searches each reservation separately, so more of them would block the server for long.
 constexpr std::size_t max_turns_per_call = 64;
 
 bool has_room_for_turn(const script_call& c) {
-  return c.what != script_call::purpose::acquire ||
-         (c.places + 1) * c.tiers.size() <= max_turns_per_call;
+  return c.kind != check_kind::acquire || (c.places + 1) * c.tiers.size() <= max_turns_per_call;
 }
 
 /// The quota, lowered to a multiple of what one call takes of reservations like `c`, if it is at
@@ -129,7 +102,8 @@ void coalescer::append(script_call& to, check& c) {
 
 std::size_t coalescer::open_call(const check& c) {
   script_call& opened = calls_.emplace_back();
-  opened.what = purpose_of(c.kind);
+  opened.what = script_call::command::request;
+  opened.kind = c.kind;
   opened.max_wait = c.max_wait.count();
   detail::for_each_tier(c, [&](const detail::limiter_spec& limiter, std::string_view,
                                std::int64_t cost, std::size_t tier) {
@@ -139,7 +113,7 @@ std::size_t coalescer::open_call(const check& c) {
   if (opened.settles()) {
     opened.tickets = detail::tickets_of(c);
     if (c.kind == check_kind::give_back) {
-      opened.remember = 1;  // the script raises it to a minute: longer than give-backs are repeated
+      opened.remember = policies::shortest_marker;  // outlasts the repetitions of a give-back
     } else if (c.once != 0) {
       opened.remember = detail::matters_until(c.answer);
     }
@@ -150,8 +124,7 @@ std::size_t coalescer::open_call(const check& c) {
 /// The open call of the check's group, or a new call if that one comes before `not_before`: the
 /// key's earlier checks must go first.
 std::size_t coalescer::call_for(const check& c, std::size_t not_before) {
-  if (script_call::settles(purpose_of(c.kind)))
-    return open_call(c);  // its script takes one subject
+  if (script_call::settles(c.kind)) return open_call(c);  // its script takes one subject
   const group_id group{c.limiter.get(), c.cost, c.kind, hash_of_further(c), c.max_wait.count()};
   const auto [it, is_new] = open_.try_emplace(group, calls_.size());
   if (!is_new) {
@@ -170,16 +143,16 @@ bool coalescer::join_last(check& c, const place& last) {
   script_call& before = calls_[last.call];
   call_key& key = before.keys[last.key];
   const check& other = key.checks.front();
-  if (before.what != purpose_of(c.kind) || other.cost != c.cost || !merges(c) ||
-      !has_room_for_turn(before) || other.max_wait != c.max_wait || other.limiter != c.limiter ||
-      !alike(other, c) || !same_subjects(other, c)) {
+  if (before.kind != c.kind || other.cost != c.cost || !merges(c) || !has_room_for_turn(before) ||
+      other.max_wait != c.max_wait || other.limiter != c.limiter || !alike(other, c) ||
+      !same_subjects(other, c)) {
     return false;
   }
   c.position = key.count++;
   ++before.places;
   key.checks.push_back(c);
-  if (before.what == script_call::purpose::acquire)
-    keys_ += before.tiers.size();  // see call::weight()
+  // See script_call::weight().
+  if (before.kind == check_kind::acquire) keys_ += before.tiers.size();
   return true;
 }
 

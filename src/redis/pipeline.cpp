@@ -201,7 +201,7 @@ void pipeline::stage_load(std::size_t script, time now) {
   if (known_scripts_[script] || now < no_loads_before_) return;
   write_load(out_, script);
   script_call load;
-  load.what = script_call::purpose::load;
+  load.what = script_call::command::load;
   load.sent = now;
   load.end = out_.size();
   calls_.push_back(std::move(load));
@@ -211,7 +211,7 @@ void pipeline::stage_load(std::size_t script, time now) {
 }
 
 void pipeline::stage(script_call&& c, time now) {
-  if (c.what != script_call::purpose::reset) {
+  if (!c.is_request(detail::check_kind::reset)) {
     stage_load(c.script(), now);
     c.loads = loads_[c.script()];
   }
@@ -302,7 +302,7 @@ void pipeline::heard(const script_call& c, time now) {
 bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
   heard(c, now);
   error e = read_reply(c, reply, numbers_);
-  if (c.what == script_call::purpose::load) {
+  if (c.what == script_call::command::load) {
     loaded(e, now);
     return true;
   }
@@ -337,7 +337,7 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
     default:
       break;
   }
-  if (e == error{} && c.what != script_call::purpose::upkeep) served_ = true;
+  if (e == error{} && c.what == script_call::command::request) served_ = true;
   for (call_key& key : c.keys) {
     while (!key.checks.empty()) {
       if (e != error{}) key.checks.front().ec = e;

@@ -10,6 +10,9 @@
 #include "redis/scripts.hpp"
 
 namespace weir::redis {
+
+using detail::check_kind;
+
 namespace {
 
 void write_keys(command_writer& writer, const script_call& c, std::string& scratch) {
@@ -22,7 +25,7 @@ void write_keys(command_writer& writer, const script_call& c, std::string& scrat
                             writer.arg(scratch);
                           });
   }
-  if (c.remember > 0) {
+  if (c.remember != policies::no_marker) {
     const detail::check& one = c.keys.front().checks.front();
     scratch.clear();
     one.limiter->append_marker(scratch, one.subject.view(), one.once);
@@ -51,7 +54,7 @@ void replay(const Kernel& kernel, const script_call& c, call_key& key,
     for (detail::check& waiting : key.checks) waiting.ec = error::wrong_type;
     return;
   }
-  if (c.what == script_call::purpose::fetch) {
+  if (c.kind == check_kind::fetch) {
     for (detail::check& waiting : key.checks) waiting.answer = kernel.fetch(state, now, cost);
     return;
   }
@@ -99,7 +102,7 @@ void replay_all(const script_call& c, call_key& key, std::span<const std::int64_
     return;
   }
   const auto asked = found.tiers();
-  if (c.what == script_call::purpose::fetch) {
+  if (c.kind == check_kind::fetch) {
     for (detail::check& waiting : key.checks) {
       waiting.answer = policies::fetch_all<policies::any_replay>(asked, now);
     }
@@ -176,9 +179,9 @@ bool read_states(script_call& c, const reply_view& reply, std::vector<std::int64
 bool read_settlement(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
   numbers.resize(2 + reply_width(c));
   if (!reply.integers(numbers) || !policies::is_instant(numbers[0])) return false;
-  if (numbers[1] < 0 || numbers[1] > 1) return false;
-  const bool remembered = c.remember > 0 || c.what == script_call::purpose::lower;
-  const bool done = numbers[1] == 1 && remembered;
+  if (numbers[1] != policies::not_done && numbers[1] != policies::done) return false;
+  const bool remembered = c.remember != policies::no_marker || c.kind == check_kind::lower;
+  const bool done = numbers[1] == policies::done && remembered;
   const found_states found(c, std::span<const std::int64_t>(numbers).subspan(2));
   for (detail::check& waiting : c.keys.front().checks) {
     if (found.ours()) {
@@ -192,12 +195,8 @@ bool read_settlement(script_call& c, const reply_view& reply, std::vector<std::i
 
 const policies::kernel& kernel_of(const call_tier& t) { return t.kernel; }
 
-/// The kernel's number in Lua, from 1; negative if each request waits until the bucket is empty
-/// (leaky_bucket).
 std::int64_t number_of(const policies::kernel& kernel) {
-  const auto number = static_cast<std::int64_t>(kernel.index() + 1);
-  const auto* meter = std::get_if<policies::meter>(&kernel);
-  return meter != nullptr && meter->is_spaced() ? -number : number;
+  return policies::kernel_number(kernel.index(), policies::is_spaced(kernel));
 }
 
 /// Calls f with each number that policy/lua/settle.lua takes.
@@ -209,7 +208,7 @@ void each_settlement_number(const script_call& c, F&& f) {
   std::size_t i = 0;
   policies::each_ticket(c.tickets, c.tiers, kernel_of, [&](const auto&, const policies::ticket& t) {
     const call_tier& tier = c.tiers[i++];
-    const bool lowers = c.what == script_call::purpose::lower;
+    const bool lowers = c.kind == check_kind::lower;
     const settle_act act = lowers ? settle_act::lower : policies::act_of(tier.cost);
     f(number_of(tier.kernel));
     f(static_cast<std::int64_t>(act));
@@ -233,7 +232,7 @@ void each_settlement_number(const script_call& c, F&& f) {
 /// Writes the arguments before the counts.
 void write_constants(command_writer& writer, const script_call& c) {
   const bool names_kernels = c.script() >= all_or_nothing;
-  if (c.what == script_call::purpose::acquire) writer.arg(c.max_wait);
+  if (c.kind == check_kind::acquire) writer.arg(c.max_wait);
   if (names_kernels) writer.arg(static_cast<std::int64_t>(c.tiers.size()));
   for (const call_tier& t : c.tiers) {
     if (names_kernels) writer.arg(number_of(t.kernel));
@@ -249,7 +248,7 @@ void write_constants(command_writer& writer, const script_call& c) {
 
 std::size_t constants_of(const script_call& c) {
   std::size_t count = c.script() >= all_or_nothing ? 1 + c.tiers.size() : 0;
-  if (c.what == script_call::purpose::acquire) count += 1;
+  if (c.kind == check_kind::acquire) count += 1;
   for (const call_tier& t : c.tiers) {
     count += std::visit([](const auto& k) { return std::decay_t<decltype(k)>::script_constants; },
                         t.kernel);
@@ -272,14 +271,15 @@ void write_settlement(command_writer& writer, const script_call& c, std::size_t 
 
 void write_call(std::string& out, const script_call& c, std::string& scratch) {
   command_writer writer(out);
-  const std::size_t keys = c.keys.size() * c.tiers.size() + (c.remember > 0 ? 1 : 0);
-  if (c.what == script_call::purpose::reset) {
+  const std::size_t keys = c.keys.size() * c.tiers.size() +
+                           (c.remember != policies::no_marker ? 1 : 0);
+  if (c.kind == check_kind::reset) {
     writer.begin(1 + keys).arg("UNLINK");
     write_keys(writer, c, scratch);
     return;
   }
   if (c.settles()) return write_settlement(writer, c, keys, scratch);
-  const bool looks_only = c.what == script_call::purpose::fetch;
+  const bool looks_only = c.kind == check_kind::fetch;
   // Trailing counts of 1 are left out.
   std::size_t counts = c.keys.size();
   if (!looks_only) {
@@ -290,7 +290,7 @@ void write_call(std::string& out, const script_call& c, std::string& scratch) {
   write_keys(writer, c, scratch);
   write_constants(writer, c);
   for (std::size_t i = 0; i < counts; ++i) {
-    writer.arg(looks_only ? std::int64_t{0} : std::int64_t{c.keys[i].count});
+    writer.arg(looks_only ? policies::look_only : std::int64_t{c.keys[i].count});
   }
 }
 
@@ -301,16 +301,15 @@ void write_load(std::string& out, std::size_t script) {
 void write_ping(std::string& out) { write_command(out, "PING"); }
 
 error read_reply(script_call& c, const reply_view& reply, std::vector<std::int64_t>& scratch) {
-  if (c.what == script_call::purpose::upkeep) return error{};
+  if (c.what == script_call::command::ping) return error{};
   if (reply.is_error()) return classify_error(reply.root().text);
-  if (c.what == script_call::purpose::load) return error{};
-  if (c.what == script_call::purpose::reset) {
+  if (c.what == script_call::command::load) return error{};
+  if (c.kind == check_kind::reset) {
     return reply.root().type == reply_type::integer ? error{} : error::protocol_error;
   }
-  const bool understood = c.settles() ? read_settlement(c, reply, scratch)
-                          : c.what == script_call::purpose::acquire
-                              ? read_turns(c, reply, scratch)
-                              : read_states(c, reply, scratch);
+  const bool understood = c.settles()                     ? read_settlement(c, reply, scratch)
+                          : c.kind == check_kind::acquire ? read_turns(c, reply, scratch)
+                                                          : read_states(c, reply, scratch);
   return understood ? error{} : error::protocol_error;
 }
 

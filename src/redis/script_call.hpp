@@ -35,47 +35,42 @@ struct call_tier {
 /// limiter (or one set of limiters) with one cost, a deletion of keys, or the load of a script or a
 /// PING, which have no checks.
 struct script_call {
-  enum class purpose : std::uint8_t {
-    record,
-    fetch,
-    reset,
-    cool_down,
-    acquire,
-    give_back,
-    settle,
-    lower,
-    load,
-    upkeep,
-  };
+  /// The connection's own commands have no checks, and no kind.
+  enum class command : std::uint8_t { ping, load, request };
 
-  purpose what = purpose::upkeep;
+  command what = command::ping;
+  detail::check_kind kind{};  // of the checks of a request
   // Copies, because a call that waits for its reply must not keep limiters alive: they hold the
   // store, which must end with its last handle.
   boost::container::small_vector<call_tier, 1> tiers;
   std::vector<call_key> keys;
-  std::size_t places = 0;          // the sum of all counts
-  std::int64_t max_wait = 0;       // acquire: microseconds
-  policies::tickets tickets{};     // give_back, settle
-  policies::instant remember = 0;  // the expiry of the marker; 0: no marker
-  std::size_t end = 0;             // the offset of its end in the write
-  std::uint32_t loads = 0;         // how often its script had been loaded before this call
+  std::size_t places = 0;                            // the sum of all counts
+  std::int64_t max_wait = 0;                         // acquire: microseconds
+  policies::tickets tickets{};                       // give_back, settle
+  policies::instant remember = policies::no_marker;  // the expiry of the marker
+  std::size_t end = 0;                               // the offset of its end in the write
+  std::uint32_t loads = 0;  // how often its script had been loaded before this call
   std::chrono::steady_clock::time_point sent{};
   bool sent_alone = false;  // no other call was in flight
 
-  static constexpr bool settles(purpose what) noexcept {
-    return what == purpose::give_back || what == purpose::settle || what == purpose::lower;
+  bool is_request(detail::check_kind of) const noexcept {
+    return what == command::request && kind == of;
   }
-  bool settles() const noexcept { return settles(what); }
+  static constexpr bool settles(detail::check_kind kind) noexcept {
+    using enum detail::check_kind;
+    return kind == give_back || kind == settle || kind == lower;
+  }
+  bool settles() const noexcept { return what == command::request && settles(kind); }
 
-  /// The number of keys that the server visits, 0 for upkeep. Each reservation counts separately,
-  /// because the script searches for each.
+  /// The number of keys that the server visits, 0 without checks. Each reservation counts
+  /// separately, because the script searches for each.
   std::size_t weight() const noexcept {
-    return tiers.size() * (what == purpose::acquire ? places : keys.size());
+    return tiers.size() * (is_request(detail::check_kind::acquire) ? places : keys.size());
   }
 
   /// The index in scripts() of the script it runs.
   std::size_t script() const noexcept {
-    if (what == purpose::acquire) return turns;
+    if (is_request(detail::check_kind::acquire)) return turns;
     if (settles()) return settlement;
     return tiers.size() == 1 ? tiers.front().kernel.index() : all_or_nothing;
   }

@@ -75,7 +75,7 @@ std::string entry_of_settling() {
                      ", width = " + number(Kernel::reply_width) + ", make = function(first_arg)\n");
     text += Kernel::script();
     text += Kernel::settle_script();
-    if (requires(const Kernel& k) { k.endless(); }) {
+    if constexpr (Kernel::charges_without_limit) {
       // These kernels charge by running a check under the same policy without its limit.
       text += policies::lua::lower_lua;
       text += "return give_back, check, lower\nend},\n";
@@ -95,6 +95,7 @@ std::string text_of_table(std::string_view driver, const Entries&... entries) {
   text += "local kernels = {\n";
   (text.append(entries), ...);
   text += "}\n";
+  text += policies::lua::kernel_at_lua;
   text += driver;
   return text;
 }

@@ -45,8 +45,8 @@ struct fixture {
   std::vector<std::string> pack() {
     std::vector<std::string> out;
     for (const script_call& c : packer.pack(line)) {
-      const char* const names[] = {"record", "fetch", "reset", "upkeep"};
-      out.emplace_back(names[static_cast<int>(c.what)]);
+      const char* const names[] = {"record", "fetch", "reset"};
+      out.emplace_back(names[static_cast<int>(c.kind)]);
       for (const auto& key : c.keys) out.back() += " " + std::to_string(key.count);
     }
     BOOST_TEST(line.empty());
@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(checks_of_leases_travel_alone_and_in_order) {
       const auto arguments = std::get<weir::policies::lease_set>(tier.kernel).arguments(tier.cost);
       const char* const acts[] = {"enter ", "renew ", "leave "};
       out.push_back(acts[arguments.values()[2]] + std::to_string(arguments.values()[4]));
-      BOOST_TEST((c.what == script_call::purpose::record));
+      BOOST_TEST((c.what == script_call::command::request));
       for (const auto& key : c.keys) out.back() += key.count == 1 ? "." : "?";
     }
     return out;

@@ -1,11 +1,11 @@
 -- Follows a kernel that has a limit: lowers what is left to the number that a vendor says is left.
 
 local function lower(key)
-  if limit == 9007199254740991 then return end
+  if limit == no_limit then return end
   local remaining, state = cost, {}
   cost = 1
   local left = check(key, limit, false, state, 1)
-  if not refusal and state[1] >= 0 and left > remaining then
+  if not refusal and state[1] ~= foreign and left > remaining then
     cost = left - remaining
     check(key, 1, true, state, 1)
   end

@@ -10,8 +10,8 @@
 -- The checks come at `now`: the server's time, or a later one when the script looks for a
 -- reservation. `clock` is always the server's time. With `write` the kernel makes the transition,
 -- else it only looks. It puts the state that it found into `into`, from `at` on, as whole numbers;
--- the first is -1 if the key holds something else. A write after 0 checks repairs the state: one
--- that lies far ahead of the clock, or a key without a TTL.
+-- the first is `foreign` if the key holds something else. A write after 0 checks repairs the state:
+-- one that lies far ahead of the clock, or a key without a TTL.
 --
 -- Whole numbers are formatted before redis.call gets them: it would write them as fractions, and
 -- takes twice as long. %d is exact up to 2^53 where a C long has 64 bits, and costs a tenth of a
@@ -40,8 +40,13 @@ end
 local grace = 2000000
 local function ttl_of(ends) return format('%d', ceil((ends + grace - clock) / 1000)) end
 
+-- policy/script_arguments.hpp has the same.
+local foreign = -1
+local no_limit = 9007199254740991
+local look_only = 0
+
 -- Whether x may be a time or a count of ours: eight stray bytes are a double too, and must not get
 -- into the arithmetic.
 local function whole(x)
-  return x >= 0 and x <= 9007199254740991 and x % 1 == 0
+  return x >= 0 and x <= no_limit and x % 1 == 0
 end

@@ -2,18 +2,16 @@
 -- pass, if the caller will wait that long; else nowhere.
 --
 -- KEYS   for each check one per tier
--- ARGV   the longest wait; the number of tiers; for each tier its kernel's number, negative if a
---        request that passes has to wait until the bucket is empty, and its constants; then for
---        each check the number of equal ones (1 if left out)
+-- ARGV   the longest wait; the number of tiers; for each tier its kernel's number (see kernel_at)
+--        and its constants; then for each check the number of equal ones (1 if left out)
 -- Reply  now; then for each check and each of the equal ones the time of its reservation, and for
 --        each tier the state before, seen at that time (seen now, if nothing was reserved)
 
 local max_wait, tiers = tonumber(ARGV[1]), tonumber(ARGV[2])
 local check, width, spaced, place, scratch = {}, {}, {}, 3, {}
 for t = 1, tiers do
-  local number = tonumber(ARGV[place])
-  spaced[t] = number < 0
-  local kernel = kernels[spaced[t] and -number or number]
+  local kernel
+  kernel, spaced[t] = kernel_at(place)
   check[t], width[t] = kernel.make(place + 1), kernel.width
   place = place + 1 + kernel.constants
 end
@@ -27,7 +25,7 @@ for first = 1, #KEYS, tiers do
     for t = 1, tiers do
       local passes, own, empty = check[t](KEYS[first + t - 1], 1, false, reply, into)
       if refusal then return refusal end
-      if reply[into] < 0 then
+      if reply[into] == foreign then
         ours = false
       else
         if spaced[t] then own = empty elseif passes > 0 then own = clock end

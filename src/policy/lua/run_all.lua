@@ -2,18 +2,16 @@
 -- passes at all its keys or counts nothing.
 --
 -- KEYS   for each check one per tier
--- ARGV   the number of tiers; for each tier its kernel's number, negative if a request that passes
---        has to wait until the bucket is empty, and its constants; then for each check the number
---        of equal ones (1 if left out, 0 to look only)
+-- ARGV   the number of tiers; for each tier its kernel's number (see kernel_at) and its constants;
+--        then for each check the number of equal ones (1 if left out, or look_only)
 -- Reply  now; then for each check and each tier the state before
 
 local tiers = tonumber(ARGV[1])
 local check, width, spaced, place, queues = {}, {}, {}, 2, 0
 for t = 1, tiers do
-  local number = tonumber(ARGV[place])
-  spaced[t] = number < 0
-  if spaced[t] then queues, number = queues + 1, -number end
-  local kernel = kernels[number]
+  local kernel
+  kernel, spaced[t] = kernel_at(place)
+  if spaced[t] then queues = queues + 1 end
   check[t], width[t] = kernel.make(place + 1), kernel.width
   place = place + 1 + kernel.constants
 end
@@ -57,7 +55,7 @@ for first = 1, #KEYS, tiers do
   if pass > 0 and queues > 1 then
     one_by_one(first, wanted)
     if refusal then return refusal end
-  elseif wanted > 0 then
+  elseif wanted ~= look_only then
     for t = 1, tiers do
       -- Who lets checks pass that another refuses has nothing to write.
       if pass > 0 or passes[t] == 0 then check[t](KEYS[first + t - 1], pass, true, scratch, 1) end

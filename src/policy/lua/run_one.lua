@@ -2,13 +2,13 @@
 -- checks of one or more keys at one instant, each key on its own.
 --
 -- KEYS   one per subject
--- ARGV   the kernel's constants; then for each key the number of equal checks (1 if left out, 0 to
---        look only)
+-- ARGV   the kernel's constants; then for each key the number of equal checks (1 if left out,
+--        or look_only)
 -- Reply  now; then for each key the state before the checks
 
 for i = 1, #KEYS do
   local checks = tonumber(ARGV[constants + i] or 1)
-  check(KEYS[i], checks, checks > 0, reply, width * (i - 1) + 2)
+  check(KEYS[i], checks, checks ~= look_only, reply, width * (i - 1) + 2)
   if refusal then return refusal end
 end
 return reply

@@ -2,29 +2,30 @@
 -- only looks. It does so once, and at all tiers; at none if a key holds something else.
 --
 -- KEYS   one for each tier; then the marker of the settlement, unless it may be repeated
--- ARGV   the time until which the marker must exist (0: there is none); the time of the
+-- ARGV   the time until which the marker must exist (or no_marker); the time of the
 --        reservation; the time at which all buckets but leaky ones counted the request; the number
---        of tiers; for each tier its kernel's number, negative as for a reservation, the act (see
---        below), its constants (to charge: those of a policy without a limit), and, to give back,
---        how many numbers are known of the request there, and these: what the request left behind
---        in a bucket (TAT whole and part, sum of what had been given back), and, for a reservation,
---        the state that the reservation found
--- Reply  now; 1 if it was done (0: it had been done before, or could not be); for each tier the
+--        of tiers; for each tier its kernel's number (see kernel_at), the act (see below), its
+--        constants (to charge: those of a policy without a limit), and, to give back, how many
+--        numbers are known of the request there, and these: what the request left behind in a
+--        bucket (TAT whole and part, sum of what had been given back), and, for a reservation, the
+--        state that the reservation found
+-- Reply  now; `done`, or not_done (it had been done before, or could not be); for each tier the
 --        state after it
 
 -- As policies::settle_act.
 local looks, gives_back, charges, lowers = '0', '1', '2', '3'
+-- As in policy/script_arguments.hpp.
+local no_marker, not_done, done = 0, 0, 1
 
 local remember, turn, counted = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local tiers, place, at = {}, 5, 3
 for t = 1, tonumber(ARGV[4]) do
-  local number = tonumber(ARGV[place])
-  local kernel = kernels[number < 0 and -number or number]
+  local kernel, spaced = kernel_at(place)
   local tier = {key = KEYS[t], act = ARGV[place + 1], at = at}
   tier.give_back, tier.check, tier.lower, tier.charge = kernel.make(place + 2)
   place, at = place + 2 + kernel.constants, at + kernel.width
   if tier.act == gives_back then
-    local ticket = {turn = turn, counted = counted, spaced = number < 0}
+    local ticket = {turn = turn, counted = counted, spaced = spaced}
     local numbers = tonumber(ARGV[place])
     for i = 1, numbers do ticket[i] = tonumber(ARGV[place + i]) end
     place, tier.ticket = place + 1 + numbers, ticket
@@ -41,22 +42,22 @@ local function charge_one(tier)
 end
 
 -- All are looked at before the first is changed.
-reply[2] = 0
+reply[2] = not_done
 local ours = true
 for t, tier in ipairs(tiers) do
   tier.check(tier.key, 0, false, reply, tier.at)
   if refusal then return refusal end
-  ours = ours and reply[tier.at] >= 0
+  ours = ours and reply[tier.at] ~= foreign
 end
 if not ours then return reply end
-if remember > 0 then
+if remember ~= no_marker then
   -- A minute at the least: a caller may try again.
   local ttl = math.max(ceil((remember - clock) / 1000), 60000)
-  local done = pcall('SET', KEYS[#tiers + 1], '', 'NX', 'PX', format('%d', ttl))
-  if refused(done) then return refusal end
-  if not done then return reply end
+  local marked = pcall('SET', KEYS[#tiers + 1], '', 'NX', 'PX', format('%d', ttl))
+  if refused(marked) then return refusal end
+  if not marked then return reply end
 end
-reply[2] = 1
+reply[2] = done
 for t, tier in ipairs(tiers) do
   if tier.act == gives_back then
     tier.give_back(tier.key, tier.ticket)
