@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(calls_behind_a_stuck_write_end_in_the_order_of_their_deadli
     for (int i = 0; i < 300; ++i) {
       l.record(std::string(65'000, 's') + std::to_string(i), stuck.caller());
     }
-    settle();
+    run_ready();
     start_others();
     call(l, 400, error::timed_out);
     check_order();

@@ -28,7 +28,7 @@ struct fixture : weir::test::proxied {
     redis_client(server).must("CONFIG", "SET", "repl-diskless-sync-delay", "0");
     redis_client standby(replica);
     standby.must("REPLICAOF", "127.0.0.1", std::to_string(replication.port()));
-    ask_until([&] {
+    poll_until([&] {
       return standby.must("INFO", "replication").text.find("master_link_status:up") !=
              std::string::npos;
     });
@@ -61,14 +61,14 @@ BOOST_AUTO_TEST_CASE(a_replica_is_promoted) {
   std::int64_t admitted = allowed_of(l, 60);
   BOOST_TEST(admitted == 60);
   record(l, "marker");
-  ask_until([&] { return replica_has("marker"); });
+  poll_until([&] { return replica_has("marker"); });
 
   replication.strike({.what = fault::kind::half_open});
   const std::int64_t not_carried = allowed_of(l, 15);
   admitted += not_carried;
 
   server.kill();
-  settle();
+  run_ready();
   proxy.aim_at(replica);
 
   // A replica will not write. It is asked again and again, on new connections, by those who have
@@ -107,10 +107,10 @@ BOOST_AUTO_TEST_CASE(calls_of_every_policy_wait_for_the_promotion) {
   BOOST_TEST(before.allowed() == all.size());
   const weir::limiter last(s, "r", weir::fixed_window{.limit = limit, .window = 24h});
   record(last, "marker");
-  ask_until([&] { return replica_has("marker"); });
+  poll_until([&] { return replica_has("marker"); });
 
   server.kill();
-  settle();
+  run_ready();
   proxy.aim_at(replica);
   for (const auto& l : all) {
     l.record("a", after.caller());  // on a state that is there
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(the_address_moves_under_load) {
   for (int round = 0; round < 10; ++round) {
     crowd c;
     for (int i = 0; i < 30; ++i) l.record("a", c.caller());
-    settle();
+    run_ready();
     proxy.aim_at(round % 2 == 0 ? replica : server);
     proxy.strike({.what = fault::kind::reset});
     run_until_complete(io, c);
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(a_demoted_primary_far_away_is_left_after_one_round_trip) {
   redis_client(replica).must("REPLICAOF", "NO", "ONE");
   redis_client old(server);
   old.must("REPLICAOF", "127.0.0.1", std::to_string(replica.port()));
-  ask_until([&] {
+  poll_until([&] {
     return old.must("INFO", "replication").text.find("master_link_status:up") != std::string::npos;
   });
   proxy.set_distance(60ms);
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(a_demoted_primary_far_away_is_left_after_one_round_trip) {
     run_until(io, [&] { return over; });
   };
   while (!is_told()) call_and_wait();
-  settle();  // the store has read it
+  run_ready();  // the store has read it
   const std::size_t written = c.size();
   // What is on its way there and back is awaited, and nothing more is written meanwhile.
   while (proxy.counts().accepted == 1) call_and_wait();

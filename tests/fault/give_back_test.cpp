@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(a_turn_left_while_the_connection_is_away_goes_back_when_the
       const std::int64_t at_first = markers();
       for (std::size_t i = 0; i < 3; ++i) undisturbed.leave(i);
       run_until_complete(io, undisturbed.c);
-      ask_until([&] { return markers() == at_first + 3; });
+      poll_until([&] { return markers() == at_first + 3; });
       const std::int64_t expected = hours_booked(control);
       BOOST_TEST(expected <= 2);  // a fixed_window keeps the window that the first of them opened
 
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(a_turn_left_while_the_connection_is_away_goes_back_when_the
       run_until(io, [&] { return record(l, "b").ec == error::circuit_open; });
       const std::int64_t before = markers();
       proxy.refuse(false);
-      ask_until([&] { return markers() == before + 3; });
+      poll_until([&] { return markers() == before + 3; });
       BOOST_TEST(hours_booked(seen) == expected);
     }
   }
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_turn_whose_way_back_is_cut_at_any_byte_goes_back_once) {
         const std::size_t faults = proxy.counts().all_faults();
         proxy.strike({.what = fault::kind::cut, .way = w, .after = byte});
         waiting.leave(next);
-        ask_until([&] { return markers() == before + 1; });
+        poll_until([&] { return markers() == before + 1; });
         record_until_it_succeeds(l, "between");
         const bool was_cut = proxy.counts().all_faults() > faults;
         proxy.lift();

@@ -146,13 +146,13 @@ BOOST_AUTO_TEST_CASE(replies_are_read_while_a_write_is_stuck) {
   proxy.strike({.what = fault::kind::stall, .way = way::replies});
   record_all(first);
   redis_client client(server);
-  ask_until([&] { return client.must("LLEN", "weir:{r:s189}:l").integer == 3; });
-  settle();
+  poll_until([&] { return client.must("LLEN", "weir:{r:s189}:l").integer == 3; });
+  run_ready();
   proxy.strike({.what = fault::kind::stall, .way = way::requests});
   crowd stuck;
   for (int i = 0; i < 300; ++i)
     l.record(std::string(65'000, 's') + std::to_string(i), stuck.caller());
-  settle();
+  run_ready();
   proxy.lift(way::replies);
   run_until_complete(io, first);
   BOOST_TEST(first.allowed() == 190u);

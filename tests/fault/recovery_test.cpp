@@ -22,10 +22,8 @@ const weir::policy plenty = weir::fixed_window{.limit = weir::max_units, .window
 
 struct fixture : weir::test::proxied {
   std::int64_t script_calls() {
-    const std::string info = redis_client(server).must("INFO", "commandstats").text;
-    const std::string start = "cmdstat_evalsha:calls=";
-    const auto at = info.find(start);
-    return at == std::string::npos ? 0 : std::stoll(info.substr(at + start.size()));
+    redis_client client(server);
+    return weir::test::runs_of(client, "evalsha");
   }
 };
 
@@ -68,7 +66,7 @@ BOOST_AUTO_TEST_CASE(the_first_attempt_after_the_servers_return_serves_those_who
     crowd c;
     l.record("a", c.caller());
     server.restart();
-    settle();
+    run_ready();
     const std::size_t attempts = proxy.counts().accepted;
     run_until_complete(io, c);
     BOOST_TEST(c.allowed() == 1u);

@@ -18,7 +18,6 @@ using weir::test::crowd;
 using weir::test::outcome;
 using weir::test::redis_client;
 using weir::test::redis_server;
-using weir::test::reply;
 using weir::test::run_until;
 using weir::test::run_until_complete;
 
@@ -82,7 +81,7 @@ struct fixture : weir::test::proxied {
 
   /// Asks until the server says so, or no longer does.
   void await_reply(redis_client& client, const std::string& start, bool wanted) {
-    ask_until([&] { return client.call("PING").text.starts_with(start) == wanted; });
+    poll_until([&] { return client.call("PING").text.starts_with(start) == wanted; });
   }
 
   /// A call that gives up early is told why; it may give up while it is asking once more.
@@ -121,7 +120,7 @@ BOOST_AUTO_TEST_CASE(snapshots_that_fail_and_succeed_again) {
                  admin.must("CONFIG", "GET", "dbfilename").children.at(1).text;
   const auto save = [&](const std::string& expected) {
     admin.must("BGSAVE");
-    ask_until([&] {
+    poll_until([&] {
       const std::string info = admin.must("INFO", "persistence").text;
       return info.find("rdb_bgsave_in_progress:0") != std::string::npos &&
              info.find("rdb_last_bgsave_status:" + expected) != std::string::npos;
@@ -196,7 +195,7 @@ BOOST_AUTO_TEST_CASE(a_node_of_a_cluster_is_not_taken_for_a_server) {
     for (std::int64_t slot = 0; slot < 16384; ++slot) writer.arg(slot);
   }
   BOOST_TEST(!client.read().is_error());
-  ask_until([&] {
+  poll_until([&] {
     return client.must("CLUSTER", "INFO").text.find("cluster_state:ok") != std::string::npos;
   });
   check_told_at_once(*node, error::server_is_cluster);

@@ -1,15 +1,10 @@
 // Waiting for a turn, in memory and in a real server.
 #include <algorithm>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>
-#include <deque>
-#include <string>
 #include <vector>
 
-#include "support/run.hpp"
-#include "support/stores.hpp"
+#include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
 namespace {
@@ -20,6 +15,7 @@ using weir::acquire_options;
 using weir::decision;
 using weir::error;
 using weir::limiter;
+using weir::test::cancellable_crowd;
 using weir::test::crowd;
 using weir::test::outcome;
 
@@ -28,43 +24,13 @@ constexpr acquire_options patiently{.max_wait = 31 * 24h};
 
 weir::time_point turn_of(const decision& d) { return d.decided_at + d.delay; }
 
-struct fixture {
-  weir::test::redis_server server;
-  asio::io_context io;
-
-  /// In memory the store's clock stands still: what is asked at once comes at one time, as in a
-  /// script.
-  weir::store open(bool in_memory) {
+struct fixture : weir::test::server_fixture {
+  /// The clock of the memory store stands still, so that calls made at once come at one time, as in
+  /// a script.
+  fixture() {
     const auto now = std::chrono::time_point_cast<std::chrono::microseconds>(
         std::chrono::system_clock::now());
-    return in_memory
-               ? weir::make_memory_store(io.get_executor(), {.clock = [now] { return now; }})
-               : weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
-  }
-  template <class F>
-  void on_both(F&& f) {
-    for (const bool in_memory : {true, false}) {
-      BOOST_TEST_CONTEXT((in_memory ? "memory" : "redis")) { f(open(in_memory)); }
-    }
-  }
-  template <class Start>
-  decision answer(Start&& start) {
-    crowd c;
-    start(c.caller());
-    weir::test::run_until_complete(io, c);
-    BOOST_TEST(!c[0].ec.failed(), c[0].ec.message());
-    return c[0].d;
-  }
-};
-
-/// Calls that may be cancelled one by one.
-struct cancellable_crowd {
-  crowd c;
-  std::deque<asio::cancellation_signal> signals;
-
-  auto caller() { return asio::bind_cancellation_slot(signals.emplace_back().slot(), c.caller()); }
-  void cancel_all() {
-    for (auto& s : signals) s.emit(asio::cancellation_type::terminal);
+    memory_clock = [now] { return now; };
   }
 };
 

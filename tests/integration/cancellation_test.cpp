@@ -11,8 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "support/run.hpp"
-#include "support/stores.hpp"
+#include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
 namespace {
@@ -23,20 +22,14 @@ using asio::cancellation_type;
 using weir::condition;
 using weir::error;
 using weir::test::crowd;
-using weir::test::redis_server;
 using weir::test::run_until_complete;
 
 const weir::policy plenty = weir::fixed_window{.limit = 1'000'000, .window = 24h};
 
-struct fixture {
-  redis_server server;
-  asio::io_context io;
+struct fixture : weir::test::server_fixture {
   std::deque<asio::cancellation_signal> signals;
   crowd calls;
 
-  weir::store open() {
-    return weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
-  }
   weir::limiter connected(const weir::store& s) {
     const weir::limiter l(s, "r", plenty);
     crowd c;
@@ -52,12 +45,6 @@ struct fixture {
   }
   void cancel(std::size_t i, cancellation_type how) {
     asio::post(io, [this, i, how] { signals.at(i).emit(how); });
-  }
-  /// Lets happen what can happen without waiting: here, that waiting calls are sent.
-  void settle() {
-    io.restart();
-    while (io.poll() != 0) {
-    }
   }
 };
 
@@ -86,12 +73,12 @@ BOOST_AUTO_TEST_CASE(once_sent_only_those_leave_who_accept_that_it_may_have_coun
   const auto l = connected(open());
   server.pause();
   for (int i = 0; i < 3; ++i) record(l, "a");
-  settle();
+  run_ready();
   cancel(0, cancellation_type::total);
   cancel(1, cancellation_type::terminal);
   cancel(2, cancellation_type::partial);
   weir::test::run_until(io, [&] { return calls.answered() == 2; });
-  settle();
+  run_ready();
   WEIR_TEST_ERROR(calls[1].ec, asio::error::operation_aborted);
   WEIR_TEST_ERROR(calls[2].ec, asio::error::operation_aborted);
   BOOST_TEST(calls[0].times == 0);
@@ -116,9 +103,9 @@ BOOST_AUTO_TEST_CASE(the_place_of_a_cancelled_call_is_kept) {
     } else {
       record(l, "subject " + std::to_string(i), static_cast<std::int64_t>(1000 + i));
     }
-    if (i % 7 == 0) settle();
+    if (i % 7 == 0) run_ready();
   }
-  settle();
+  run_ready();
   for (std::size_t i = 0; i < count; i += 3) cancel(i, cancellation_type::terminal);
   weir::test::run_until(io, [&] { return calls.answered() == count / 3; });
   server.resume();
@@ -142,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_signal_after_the_end_is_harmless) {
   run_until_complete(io, calls);
   BOOST_TEST(!calls[0].ec.failed());
   cancel(0, cancellation_type::terminal);
-  settle();
+  run_ready();
   BOOST_TEST(calls[0].times == 1);
 
   const weir::limiter memory(weir::open_store(io.get_executor(), "memory://"), "r", plenty);
@@ -165,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_coroutine_is_cancelled_as_a_whole) {
         seen = ec;
       },
       asio::bind_cancellation_slot(signal.slot(), [&](std::exception_ptr) { done = true; }));
-  settle();
+  run_ready();
   BOOST_TEST(!done);
   signal.emit(cancellation_type::terminal);
   weir::test::run_until(io, [&] { return done; });
@@ -206,7 +193,7 @@ BOOST_AUTO_TEST_CASE(close_ends_what_is_pending_and_refuses_what_comes) {
   const auto l = connected(s);
   server.pause();
   record(l, "sent");
-  settle();
+  run_ready();
   s.close();
   s.close();
   record(l, "later");
@@ -223,7 +210,7 @@ BOOST_AUTO_TEST_CASE(close_while_connecting) {
   auto s = open();
   const weir::limiter l(s, "r", plenty);
   record(l, "waiting");
-  settle();
+  run_ready();
   s.close();
   weir::test::run_out(io);
   WEIR_TEST_ERROR(calls[0].ec, error::store_closed);
@@ -269,7 +256,7 @@ BOOST_AUTO_TEST_CASE(the_last_handle_goes_while_a_reply_is_due) {
         const auto l = connected(open());
         server.pause();
         l.record("a", {.timeout = 20ms}, c.caller());
-        settle();
+        run_ready();
         if (server_wakes) {
           run_until_complete(io, c);
           server.resume();

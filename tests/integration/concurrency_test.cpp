@@ -36,9 +36,9 @@ BOOST_AUTO_TEST_CASE(a_place_is_taken_seen_by_all_and_given_back) {
   BOOST_TEST(client.must("PTTL", key).integer <= 62'001);
   BOOST_TEST(weir::test::fetch(io, there, "a").remaining == 0);
   one.release();
-  ask_until([&] { return inside() == 1; });
+  poll_until([&] { return inside() == 1; });
   two.release();
-  ask_until([&] { return client.must("EXISTS", key).integer == 0; });
+  poll_until([&] { return client.must("EXISTS", key).integer == 0; });
 }
 
 // On one connection, what is given back is free for whoever asks next.
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(a_place_given_back_is_free_for_the_next_call) {
   all.push_back(std::make_unique<entrance>(g));
   l.release();
   for (int i = 0; i < 3; ++i) all.push_back(std::make_unique<entrance>(g));
-  settle();
+  run_ready();
   server.resume();
   run_until(io, [&] { return all.back()->done; });
   BOOST_TEST((all[0]->got && !all[1]->got && !all[2]->got && !all[3]->got));
@@ -92,17 +92,17 @@ BOOST_AUTO_TEST_CASE(never_more_than_so_many_under_load) {
   run_until(io, [&] { return running == 0; });
   BOOST_TEST(most == limit);
   BOOST_TEST(entered == callers * turns);
-  ask_until([&] { return inside() == 0; });
+  poll_until([&] { return inside() == 0; });
 }
 
 BOOST_AUTO_TEST_CASE(who_was_cancelled_while_the_answer_was_on_its_way_gives_it_back) {
   const auto g = gate(1);
   enter(g).release();
-  ask_until([&] { return inside() == 0; });
+  poll_until([&] { return inside() == 0; });
   const int entered = runs_of("zadd");
   server.pause();
   entrance e(g);
-  settle();
+  run_ready();
   e.signal.emit(cancellation_type::terminal);
   run_until(io, [&] { return e.done; });
   WEIR_TEST_ERROR(e.ec, asio::error::operation_aborted);
@@ -115,9 +115,9 @@ BOOST_AUTO_TEST_CASE(who_was_cancelled_while_the_answer_was_on_its_way_gives_it_
 BOOST_AUTO_TEST_CASE(who_was_never_sent_has_nothing_to_give_back) {
   const auto g = gate(1);
   enter(g).release();
-  ask_until([&] { return inside() == 0; });
+  poll_until([&] { return inside() == 0; });
   server.kill();
-  settle();
+  run_ready();
   entrance e(g);
   e.signal.emit(cancellation_type::total);
   run_until(io, [&] { return e.done; });
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(who_was_never_sent_has_nothing_to_give_back) {
 BOOST_AUTO_TEST_CASE(whose_time_was_over_before_the_answer_came_gives_it_back) {
   const auto g = gate(1);
   enter(g).release();
-  ask_until([&] { return inside() == 0; });
+  poll_until([&] { return inside() == 0; });
   const int entered = runs_of("zadd");
   server.pause();
   entrance e(g, {.timeout = 20ms});
@@ -154,14 +154,14 @@ BOOST_AUTO_TEST_CASE(an_enter_whose_answer_was_lost_is_given_back_on_the_next_co
   const concurrency_limiter g(weir::make_redis_store(io.get_executor(), o), "gate",
                               {.limit = 1, .lease_duration = 1h});
   enter(g).release();
-  ask_until([&] { return inside() == 0; });
+  poll_until([&] { return inside() == 0; });
   proxy.strike(
       {.what = weir::test::fault::kind::reset, .way = weir::test::way::replies, .after = 1});
   const int entered = runs_of("zadd");
   entrance e(g);
   run_until(io, [&] { return e.done; });
   WEIR_TEST_ERROR(e.ec, error::outcome_unknown);
-  ask_until([&] { return inside() == 0; });
+  poll_until([&] { return inside() == 0; });
   BOOST_TEST(runs_of("zadd") == entered + 1);
   proxy.lift();
   BOOST_TEST(enter(g).allowed());
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(together_with_limiters_it_is_one_step) {
     BOOST_TEST((!none && none.decision().cooling_down));
     BOOST_TEST((co_await g.fetch("a")).used == 1);
   });
-  ask_until([&] { return client.must("EXISTS", "weir:{partner}:gate:a:c").integer == 0; });
+  poll_until([&] { return client.must("EXISTS", "weir:{partner}:gate:a:c").integer == 0; });
 }
 
 BOOST_AUTO_TEST_CASE(somebody_elses_key_is_told) {

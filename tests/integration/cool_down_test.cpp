@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "support/run.hpp"
-#include "support/stores.hpp"
+#include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
 namespace {
@@ -19,30 +18,11 @@ using weir::test::crowd;
 
 const weir::limiter_options listening{.cool_downs = true};
 
-struct fixture {
-  weir::test::redis_server server;
-  weir::test::redis_client client{server};
-  asio::io_context io;
+struct fixture : weir::test::server_fixture {
   weir::store store = open();
 
-  weir::store open() {
-    return weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
-  }
   limiter vendor(const weir::store& s) {
     return limiter(s, "vendor", weir::fixed_window{.limit = 100, .window = 24h}, listening);
-  }
-  template <class Start>
-  weir::test::outcome outcome_of(Start&& start) {
-    crowd c;
-    start(c.caller());
-    weir::test::run_until_complete(io, c);
-    return c[0];
-  }
-  template <class Start>
-  decision answer(Start&& start) {
-    const auto o = outcome_of(start);
-    BOOST_TEST(!o.ec.failed(), o.ec.message());
-    return o.d;
   }
   std::int64_t ttl(const std::string& key) { return client.must("PTTL", key).integer; }
 };

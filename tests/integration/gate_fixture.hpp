@@ -6,20 +6,16 @@
 #include <string>
 
 #include "support/leases.hpp"
-#include "support/stores.hpp"
+#include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
 namespace weir::test {
 
 /// A server, gates on its own stores, and what the server knows of them.
-struct gate_fixture {
+struct gate_fixture : server_fixture {
   const std::string key = "weir:{gate:a}:c";
-  redis_server server;
-  redis_client client{server};
-  asio::io_context io;
 
   redis_options options() const { return patient_options(server); }
-  store open() { return make_redis_store(io.get_executor(), options()); }
   concurrency_limiter gate(std::int64_t limit,
                            std::chrono::microseconds length = std::chrono::hours{1}) {
     return {open(), "gate", {.limit = limit, .lease_duration = length}};
@@ -30,32 +26,6 @@ struct gate_fixture {
   double end() {
     const auto last = client.must("ZRANGE", key, -1, -1, "WITHSCORES").children;
     return last.empty() ? 0 : std::stod(last.at(1).text);
-  }
-  /// How often the server has run that command, in scripts and without.
-  int runs_of(const std::string& command) {
-    const std::string all = client.must("INFO", "commandstats").text;
-    const auto at = all.find("cmdstat_" + command + ":calls=");
-    return at == std::string::npos ? 0 : std::stoi(all.substr(all.find('=', at) + 1));
-  }
-  /// For what only the server knows, and nobody tells: asked again and again, while everything else
-  /// goes on.
-  template <class Predicate>
-  void ask_until(Predicate&& holds) {
-    const auto limit = std::chrono::steady_clock::now() + watchdog;
-    asio::steady_timer pause(io);
-    while (!holds()) {
-      BOOST_REQUIRE_MESSAGE(std::chrono::steady_clock::now() < limit, "it never came about");
-      bool over = false;
-      pause.expires_after(std::chrono::milliseconds{1});
-      pause.async_wait([&](error_code) { over = true; });
-      run_until(io, [&] { return over; });
-    }
-  }
-  /// Lets happen what can happen without waiting.
-  void settle() {
-    io.restart();
-    while (io.poll() != 0) {
-    }
   }
 };
 

@@ -8,8 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "support/run.hpp"
-#include "support/stores.hpp"
+#include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
 namespace {
@@ -29,25 +28,9 @@ weir::token_bucket bucket(std::int64_t capacity) {
   return {.capacity = capacity, .refill = weir::per_day(1)};
 }
 
-struct fixture {
-  asio::io_context io;
-
+struct fixture : weir::test::limiter_fixture {
   weir::store open(const std::string& store) {
     return weir::open_store(io.get_executor(), weir::test::empty_store_url(store));
-  }
-  template <class Start>
-  weir::test::outcome outcome_of(Start&& start) {
-    crowd c;
-    start(c.caller());
-    weir::test::run_until_complete(io, c);
-    BOOST_TEST(c[0].times == 1);
-    return c[0];
-  }
-  template <class Start>
-  decision answer(Start&& start) {
-    const weir::test::outcome o = outcome_of(start);
-    BOOST_TEST_REQUIRE(!o.ec.failed(), o.ec.message());
-    return o.d;
   }
   decision record(const limiter& l, std::string_view subject, std::int64_t cost = 1) {
     return answer([&](auto handler) { l.record(subject, {.cost = cost}, handler); });

@@ -1,11 +1,8 @@
 // What each kind of call leaves in Redis, and does there: every key has a TTL, no script goes
 // beyond the keys that it declares, and none searches the others. keys_test.cpp has the same of the
 // plain checks.
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>
-#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
@@ -13,9 +10,8 @@
 #include "integration/monitored.hpp"
 #include "redis/scripts.hpp"
 #include "support/leases.hpp"
-#include "support/run.hpp"
+#include "support/limiter_fixture.hpp"
 #include "support/shifted_clock.hpp"
-#include "support/stores.hpp"
 #include "weir/weir.hpp"
 
 namespace {
@@ -24,6 +20,7 @@ using namespace std::chrono_literals;
 namespace asio = boost::asio;
 using weir::decision;
 using weir::limiter;
+using weir::test::cancellable_crowd;
 using weir::test::crowd;
 using weir::test::redis_client;
 using weir::test::redis_server;
@@ -45,32 +42,9 @@ const weir::tiers three_tiers(weir::token_bucket{.capacity = 10, .refill = weir:
                               weir::fixed_window{.limit = 10, .window = 24h},
                               weir::sliding_log{.limit = 10, .window = 24h});
 
-/// Calls that may be cancelled one by one.
-struct waiting_crowd {
-  crowd c;
-  std::deque<asio::cancellation_signal> signals;
-
-  auto caller() { return asio::bind_cancellation_slot(signals.emplace_back().slot(), c.caller()); }
-};
-
-struct fixture {
+struct fixture : weir::test::server_fixture {
   using look = std::function<void(const std::string&)>;
 
-  redis_server server;
-  redis_client client{server};
-  asio::io_context io;
-
-  weir::store open() {
-    return weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
-  }
-  template <class Start>
-  decision answer(Start&& start) {
-    crowd c;
-    start(c.caller());
-    weir::test::run_until_complete(io, c);
-    BOOST_TEST(!c[0].ec.failed(), c[0].ec.message());
-    return c[0].d;
-  }
   decision record(const limiter& l, std::string_view subject, std::int64_t cost) {
     const decision d = answer([&](auto h) { l.record(subject, {.cost = cost}, h); });
     BOOST_TEST(d.allowed);
@@ -84,11 +58,12 @@ struct fixture {
     BOOST_TEST(s.allowed);
     return s;
   }
-  void acquire(const limiter& l, std::string_view subject, std::int64_t cost, waiting_crowd& by) {
+  void acquire(const limiter& l, std::string_view subject, std::int64_t cost,
+               cancellable_crowd& by) {
     l.acquire(subject, {.cost = cost, .max_wait = 31 * 24h}, by.caller());
   }
-  void cancel(waiting_crowd& waiting, std::size_t i) {
-    waiting.signals[i].emit(asio::cancellation_type::terminal);
+  void cancel(cancellable_crowd& waiting, std::size_t i) {
+    waiting.cancel(i);
     weir::test::run_until(io, [&] { return waiting.c[i].times == 1; });
     BOOST_TEST((waiting.c[i].ec == asio::error::operation_aborted));
   }
@@ -98,7 +73,7 @@ struct fixture {
     record(l, "a", 8);
     then("record");
     const decision before = fetch(l);
-    waiting_crowd waiting;
+    cancellable_crowd waiting;
     for (int i = 0; i < 3; ++i) acquire(l, "a", 5, waiting);
     const decision behind = fetch(l);
     BOOST_TEST((behind.retry_after > before.retry_after));
@@ -123,7 +98,7 @@ struct fixture {
     then("refund");
     settle(l, third, 2);
     then("settle downwards");
-    waiting_crowd waiting;
+    cancellable_crowd waiting;
     acquire(l, "b", 9, waiting);
     fetch(l, "b");
     BOOST_TEST(answer([&](auto h) { l.refund("b", first, h); }).allowed);
@@ -151,7 +126,7 @@ struct fixture {
     then("cool_down of a stranger");
     BOOST_TEST(answer([&](auto h) { l.cool_down("d", 1h, h); }).cooling_down);
     BOOST_TEST(answer([&](auto h) { l.record("d", h); }).cooling_down);
-    waiting_crowd waiting;
+    cancellable_crowd waiting;
     acquire(l, "d", 1, waiting);
     fetch(l, "d");
     then("acquire behind a cool_down");
@@ -183,7 +158,7 @@ struct fixture {
     then("record_all");
     const auto looked = ask([](auto... args) { weir::fetch_all(args...); });
     BOOST_TEST(!looked.allowed);
-    waiting_crowd waiting;
+    cancellable_crowd waiting;
     const weir::joint_options patiently{.max_wait = 31 * 24h};
     for (int i = 0; i < 2; ++i) {
       weir::acquire_all(bucket.on("a", 2), log.on("b", 3), patiently, waiting.caller());

@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_held_lease_outlasts_its_length) {
   const auto g = gate(2, 1s);
   const lease one = enter(g), two = enter(g);
   const double last = end() + 2'000'000;
-  ask_until([&] { return end() > last; });
+  poll_until([&] { return end() > last; });
   BOOST_TEST((one.is_held() && two.is_held()));
   BOOST_TEST(inside() == 2);
   BOOST_TEST(!enter(g));
@@ -63,13 +63,13 @@ BOOST_AUTO_TEST_CASE(many_leases_are_kept_side_by_side) {
     return std::stod(all.at(1));
   };
   const double last = end();
-  ask_until([&] { return ends() > last; });  // all of them have been renewed
+  poll_until([&] { return ends() > last; });  // all of them have been renewed
   BOOST_TEST(inside() == 500);
   std::size_t still = 0;
   for (const lease& l : held) still += l.is_held() ? 1 : 0;
   BOOST_TEST(still == 500u);
   held.clear();
-  ask_until([&] { return inside() == 0; });
+  poll_until([&] { return inside() == 0; });
 }
 
 BOOST_AUTO_TEST_CASE(the_next_caller_reclaims_the_place_of_one_that_died) {
@@ -101,13 +101,13 @@ BOOST_AUTO_TEST_CASE(the_next_caller_reclaims_the_place_of_one_that_died) {
   };
   const double first = its_end();
   BOOST_TEST(first > 0);
-  ask_until([&] { return its_end() > first; });
+  poll_until([&] { return its_end() > first; });
   BOOST_TEST(!enter(g));
   ::kill(child, SIGKILL);
   BOOST_TEST(::waitpid(child, nullptr, 0) == child);
   const double lapses = its_end();
   lease l;
-  ask_until([&] { return (l = enter(g)).allowed(); });
+  poll_until([&] { return (l = enter(g)).allowed(); });
   BOOST_TEST(static_cast<double>(l.decision().decided_at.time_since_epoch().count()) >= lapses);
   BOOST_TEST(l.decision().used == 2);
   BOOST_TEST(ours.is_held());
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(a_server_out_of_reach_for_too_long_means_a_lost_lease) {
   server.resume();
   l.release();
   lease next;
-  ask_until([&] { return (next = enter(g)).allowed(); });
+  poll_until([&] { return (next = enter(g)).allowed(); });
   BOOST_TEST(next.is_held());
 }
 
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(a_lost_connection_is_no_lost_lease) {
   const double first = end();
   client.must("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
   client.must("SCRIPT", "FLUSH");
-  ask_until([&] { return end() > first; });
+  poll_until([&] { return end() > first; });
   BOOST_TEST(l.is_held());
   BOOST_TEST(!watched.told());
 }
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(a_lease_counts_from_when_its_enter_was_sent) {
     return again.must("ZRANGE", key, 0, 0, "WITHSCORES").children.at(1).text;
   };
   const std::string first = ends();
-  ask_until([&] { return ends() != first; });  // it is renewed as any other
+  poll_until([&] { return ends() != first; });  // it is renewed as any other
   BOOST_TEST(!watched.told());
 }
 

@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "support/run.hpp"
-#include "support/stores.hpp"
+#include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
 namespace {
@@ -17,15 +16,12 @@ namespace asio = boost::asio;
 namespace data = boost::unit_test::data;
 using std::chrono::microseconds;
 using weir::decision;
-using weir::error;
 using weir::test::crowd;
 using weir::test::outcome;
 
 const auto stores = data::make({"memory", "tcp", "unix"});
 
-struct fixture {
-  asio::io_context io;
-
+struct fixture : weir::test::limiter_fixture {
   weir::limiter open(const std::string& store, const weir::policy& policy) {
     return weir::limiter(weir::open_store(io.get_executor(), weir::test::empty_store_url(store)),
                          "r", policy);
@@ -44,16 +40,6 @@ struct fixture {
     bool over = false;
     timer.async_wait([&](weir::error_code) { over = true; });
     weir::test::run_until(io, [&] { return over; });
-  }
-
- private:
-  template <class Start>
-  decision answer(Start&& start) {
-    crowd c;
-    start(c.caller());
-    weir::test::run_until_complete(io, c);
-    BOOST_TEST_REQUIRE(!c[0].ec.failed(), c[0].ec.message());
-    return c[0].d;
   }
 };
 

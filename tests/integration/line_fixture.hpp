@@ -1,17 +1,12 @@
 #pragma once
 
 #include <algorithm>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>
-#include <deque>
 #include <map>
-#include <string>
 #include <vector>
 
-#include "support/run.hpp"
-#include "support/stores.hpp"
+#include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
 /// Limiters in front of which somebody waits, in memory and at a real server.
@@ -21,6 +16,8 @@ using namespace std::chrono_literals;
 namespace asio = boost::asio;
 using asio::cancellation_type;
 
+using test::cancellable_crowd;
+
 inline const auto aborted = asio::error::operation_aborted;
 inline constexpr token_bucket one_a_day{.capacity = 1, .refill = per_day(1)};
 /// A turn comes within a day of the one before: half of it passes until that one leaves the present
@@ -28,38 +25,12 @@ inline constexpr token_bucket one_a_day{.capacity = 1, .refill = per_day(1)};
 inline constexpr sliding_window at_least_one_a_day{.limit = 1, .window = 12h};
 inline constexpr acquire_options patiently{.max_wait = 31 * 24h};
 
-struct fixture {
-  redis_server server;
-  redis_client client{server};
-  asio::io_context io;
-
-  store open(bool in_memory) {
-    return in_memory ? make_memory_store(io.get_executor())
-                     : make_redis_store(io.get_executor(), patient_options(server));
-  }
-  template <class F>
-  void on_both(F&& f) {
-    for (const bool in_memory : {true, false}) {
-      BOOST_TEST_CONTEXT((in_memory ? "memory" : "redis")) { f(open(in_memory)); }
-    }
-  }
-  template <class Start>
-  decision answer(Start&& start) {
-    crowd c;
-    start(c.caller());
-    run_until_complete(io, c);
-    BOOST_TEST(!c[0].ec.failed(), c[0].ec.message());
-    return c[0].d;
-  }
+struct fixture : server_fixture {
   /// Lets everything happen that does not need time: the answers of as many fetches have come.
   void settle(const limiter& l) {
     for (int i = 0; i < 3; ++i) answer([&](auto h) { l.fetch("another", h); });
   }
-  std::int64_t script_calls() {
-    const std::string stats = client.must("INFO", "commandstats").text;
-    const auto at = stats.find("cmdstat_evalsha:calls=");
-    return at == std::string::npos ? 0 : std::stoll(stats.substr(at + 22));
-  }
+  std::int64_t script_calls() { return runs_of("evalsha"); }
 };
 
 /// How many script calls book `n` equal reservations, all requested before the first write. Every
@@ -69,16 +40,6 @@ inline constexpr std::int64_t full_calls(std::int64_t n, std::int64_t tiers = 1)
   const std::int64_t in_call = 64 / tiers;
   return (n + in_call - 1) / in_call;
 }
-
-struct cancellable_crowd {
-  crowd c;
-  std::deque<asio::cancellation_signal> signals;
-
-  auto caller() { return asio::bind_cancellation_slot(signals.emplace_back().slot(), c.caller()); }
-  void cancel(std::size_t i, cancellation_type how = cancellation_type::terminal) {
-    signals[i].emit(how);
-  }
-};
 
 inline time_point turn_of(const decision& d) { return d.decided_at + d.delay; }
 

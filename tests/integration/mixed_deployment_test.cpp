@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "support/run.hpp"
-#include "support/stores.hpp"
+#include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
 namespace {
@@ -102,23 +101,7 @@ std::vector<weir::policy> with_limit(std::int64_t limit) {
           weir::leaky_bucket{.capacity = limit, .leak = {1, 24000h}}};
 }
 
-struct fixture {
-  weir::test::redis_server server;
-  weir::test::redis_client client{server};
-  asio::io_context io;
-
-  /// Calls f(store) with each store, empty.
-  template <class F>
-  void on_both(F&& f) {
-    for (const bool in_memory : {true, false}) {
-      BOOST_TEST_CONTEXT((in_memory ? "memory" : "redis")) {
-        client.must("FLUSHALL");
-        f(in_memory
-              ? weir::make_memory_store(io.get_executor())
-              : weir::make_redis_store(io.get_executor(), weir::test::patient_options(server)));
-      }
-    }
-  }
+struct fixture : weir::test::server_fixture {
   /// Calls f(before, after) for each kind of policy in each store: two processes' limiters on the
   /// same counts.
   template <class F>

@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "support/limiter_fixture.hpp"
 #include "support/load.hpp"
-#include "support/run.hpp"
-#include "support/stores.hpp"
 #include "weir/weir.hpp"
 
 namespace {
@@ -22,19 +21,12 @@ using weir::test::caller;
 using weir::test::crowd;
 using weir::test::load;
 using weir::test::redis_client;
-using weir::test::redis_server;
 using weir::test::run_until;
 using weir::test::run_until_complete;
 
 const weir::policy plenty = weir::fixed_window{.limit = weir::max_units, .window = 24h};
 
-struct fixture {
-  redis_server server;
-  asio::io_context io;
-
-  weir::store open() {
-    return weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
-  }
+struct fixture : weir::test::server_fixture {
   weir::limiter connected(const weir::store& s) {
     const weir::limiter l(s, "r", plenty);
     crowd c;
@@ -42,13 +34,6 @@ struct fixture {
     run_until_complete(io, c);
     BOOST_TEST(!c[0].ec.failed());
     return l;
-  }
-  /// Lets happen what can happen without waiting: that calls are sent, or that the loss of a
-  /// connection is seen.
-  void settle() {
-    io.restart();
-    while (io.poll() != 0) {
-    }
   }
 };
 
@@ -62,7 +47,7 @@ BOOST_AUTO_TEST_CASE(a_crash_in_the_middle_of_the_load) {
   for (int round = 0; round < 5; ++round) {
     all.run_on(5);
     server.kill();
-    if (round % 2 == 1) settle();  // with the loss noticed before the return, and without
+    if (round % 2 == 1) run_ready();  // with the loss noticed before the return, and without
     server.restart();
   }
   all.run_on(5);
@@ -159,10 +144,10 @@ BOOST_AUTO_TEST_CASE(only_what_did_not_run_is_sent_again) {
 BOOST_AUTO_TEST_CASE(calls_that_were_not_sent_wait_for_the_server) {
   const auto l = connected(open());
   server.kill();
-  settle();
+  run_ready();
   crowd c;
   for (int i = 0; i < 100; ++i) l.record("s" + std::to_string(i % 10), c.caller());
-  settle();
+  run_ready();
   BOOST_TEST(c.answered() == 0u);
   server.restart();
   run_until_complete(io, c);
@@ -240,7 +225,7 @@ BOOST_AUTO_TEST_CASE(late_replies_reach_nobody_else) {
   BOOST_TEST(lost.failed(error::no_reply) == count);
   for (const auto& o : lost) BOOST_CHECK(o.ec == condition::may_have_counted);
   each(100'000, false, 0us, last);
-  settle();
+  run_ready();
   server.resume();
   run_until_complete(io, last);
   for (std::size_t i = 0; i < count; ++i) {
@@ -258,7 +243,7 @@ BOOST_AUTO_TEST_CASE(behind_a_write_that_is_stuck_nothing_was_counted) {
   for (int i = 0; i < 300; ++i) {
     l.record(std::string(65'530, 's') + std::to_string(i), stuck.caller());
   }
-  settle();
+  run_ready();
   for (int i = 0; i < 10; ++i) l.record("b", {.timeout = 20ms}, behind.caller());
   run_until_complete(io, behind);
   BOOST_TEST(behind.failed(error::timed_out) == 10u);
@@ -281,10 +266,10 @@ BOOST_AUTO_TEST_CASE(a_crash_inside_a_write) {
   server.pause();
   crowd c;
   for (int i = 0; i < 500; ++i) l.record(std::string(65'530, 's') + std::to_string(i), c.caller());
-  settle();
+  run_ready();
   crowd later;  // behind all of them, for the last one's subject
   l.record(std::string(65'530, 's') + "499", later.caller());
-  settle();
+  run_ready();
   BOOST_TEST(c.answered() + later.answered() == 0u);
   server.restart();
   run_until_complete(io, c);

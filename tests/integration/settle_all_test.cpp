@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "support/run.hpp"
-#include "support/stores.hpp"
+#include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
 namespace {
@@ -37,22 +36,7 @@ std::vector<weir::policy> a_day(std::int64_t limit) {
   };
 }
 
-struct fixture {
-  weir::test::redis_server server;
-  weir::test::redis_client client{server};
-  asio::io_context io;
-
-  weir::store open(bool in_memory) {
-    return in_memory
-               ? weir::make_memory_store(io.get_executor())
-               : weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
-  }
-  template <class F>
-  void on_both(F&& f) {
-    for (const bool in_memory : {true, false}) {
-      BOOST_TEST_CONTEXT((in_memory ? "memory" : "redis")) { f(open(in_memory)); }
-    }
-  }
+struct fixture : weir::test::server_fixture {
   /// Each policy beside each: 10 requests, and 1,000 tokens.
   template <class F>
   void with_each(F&& f) {
@@ -69,24 +53,11 @@ struct fixture {
       }
     });
   }
-  template <class Start>
-  outcome ask(Start&& start) {
-    crowd c;
-    start(c.caller());
-    weir::test::run_until_complete(io, c);
-    return c[0];
-  }
-  template <class Start>
-  decision answer(Start&& start) {
-    const outcome o = ask(start);
-    BOOST_TEST(!o.ec.failed(), o.ec.message());
-    return o.d;
-  }
   decision record(const claim& a, const claim& b) {
     return answer([&](auto caller) { weir::record_all(a, b, caller); });
   }
   outcome ask_to_settle(const decision& d, const claim& a, const claim& b) {
-    return ask([&](auto caller) { weir::settle_all(d, a, b, caller); });
+    return outcome_of([&](auto caller) { weir::settle_all(d, a, b, caller); });
   }
   decision settle(const decision& d, const claim& a, const claim& b) {
     return answer([&](auto caller) { weir::settle_all(d, a, b, caller); });
@@ -302,7 +273,7 @@ BOOST_AUTO_TEST_CASE(it_is_settled_with_the_claims_that_were_asked) {
     WEIR_TEST_ERROR(error_of(one.on("a"), of_another_policy.on("b")), error::cannot_settle);
     WEIR_TEST_ERROR(error_of(one.on("a"), counts_all.on("b")), error::cannot_settle);
     const auto of_some = [&](std::span<const claim> claims) {
-      return ask([&](auto caller) { weir::refund_all(d, claims, {}, caller); }).ec;
+      return outcome_of([&](auto caller) { weir::refund_all(d, claims, {}, caller); }).ec;
     };
     WEIR_TEST_ERROR(of_some(std::array{one.on("a")}), error::cannot_settle);
     WEIR_TEST_ERROR(of_some(std::array{one.on("a"), two.on("b"), three.on("b")}),
@@ -364,7 +335,7 @@ BOOST_AUTO_TEST_CASE(four_limiters_can_be_settled_and_five_cannot) {
     d = answer([&](auto h) { weir::record_all(on(5, 10), {}, h); });
     BOOST_TEST(d.allowed);
     BOOST_TEST(d.receipt.id == 0u);
-    WEIR_TEST_ERROR(ask([&](auto h) { weir::refund_all(d, on(5, 1), {}, h); }).ec,
+    WEIR_TEST_ERROR(outcome_of([&](auto h) { weir::refund_all(d, on(5, 1), {}, h); }).ec,
                     error::cannot_settle);
     BOOST_TEST(used(all[4]) == 50);
   });
@@ -397,7 +368,7 @@ BOOST_AUTO_TEST_CASE(a_foreign_entry_in_one_key_leaves_all_as_they_were) {
           client.must("RENAME", key, "aside");
           client.must(command, key, "something else");
           for (const auto& actual : {claims(2, 1), claims(9, 9), claims(2, 9), claims(6, 0)}) {
-            WEIR_TEST_ERROR(ask([&](auto h) { weir::settle_all(d, actual, {}, h); }).ec,
+            WEIR_TEST_ERROR(outcome_of([&](auto h) { weir::settle_all(d, actual, {}, h); }).ec,
                             error::wrong_type);
           }
           BOOST_TEST((client.must("DUMP", untouched).text == before));
@@ -422,7 +393,7 @@ BOOST_AUTO_TEST_CASE(a_foreign_entry_in_one_tier_leaves_the_others_as_they_were)
   const decision d = answer([&](auto h) { l.record("a", {.cost = 6}, h); });
   client.must("RENAME", "weir:{r:a}:m1", "aside");
   client.must("SET", "weir:{r:a}:m1", "something else");
-  WEIR_TEST_ERROR(ask([&](auto h) { l.refund("a", d, h); }).ec, error::wrong_type);
+  WEIR_TEST_ERROR(outcome_of([&](auto h) { l.refund("a", d, h); }).ec, error::wrong_type);
   client.must("RENAME", "aside", "weir:{r:a}:m1");
   BOOST_TEST(used(l) == 6);
   BOOST_TEST(answer([&](auto h) { l.refund("a", d, h); }).allowed);

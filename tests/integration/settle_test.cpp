@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "support/run.hpp"
-#include "support/stores.hpp"
+#include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
 namespace {
@@ -30,22 +29,7 @@ const weir::policy ten_a_day[] = {
     weir::gcra{.rate = weir::per_day(10), .burst = 10},
 };
 
-struct fixture {
-  weir::test::redis_server server;
-  weir::test::redis_client client{server};
-  asio::io_context io;
-
-  weir::store open(bool in_memory) {
-    return in_memory
-               ? weir::make_memory_store(io.get_executor())
-               : weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
-  }
-  template <class F>
-  void on_both(F&& f) {
-    for (const bool in_memory : {true, false}) {
-      BOOST_TEST_CONTEXT((in_memory ? "memory" : "redis")) { f(open(in_memory)); }
-    }
-  }
+struct fixture : weir::test::server_fixture {
   /// With each policy, in each store.
   template <class F>
   void with_each(F&& f) {
@@ -56,19 +40,6 @@ struct fixture {
         }
       }
     });
-  }
-  template <class Start>
-  outcome ask(Start&& start) {
-    crowd c;
-    start(c.caller());
-    weir::test::run_until_complete(io, c);
-    return c[0];
-  }
-  template <class Start>
-  decision answer(Start&& start) {
-    const outcome o = ask(start);
-    BOOST_TEST(!o.ec.failed(), o.ec.message());
-    return o.d;
   }
   decision record(const limiter& l, std::int64_t cost = 1, std::string_view subject = "a") {
     return answer([&](auto caller) { l.record(subject, {.cost = cost}, caller); });
@@ -309,7 +280,7 @@ BOOST_AUTO_TEST_CASE(a_decision_is_settled_where_it_was_made) {
     const limiter same(store, "r", ten_a_day[0]);
     decision d = record(l, 4);
     const auto error_of = [&](const limiter& of, std::string_view subject, std::int64_t actual) {
-      return ask([&](auto caller) { of.settle(subject, d, actual, caller); }).ec;
+      return outcome_of([&](auto caller) { of.settle(subject, d, actual, caller); }).ec;
     };
     WEIR_TEST_ERROR(error_of(other_resource, "a", 0), error::cannot_settle);
     WEIR_TEST_ERROR(error_of(other_policy, "a", 0), error::cannot_settle);
@@ -349,7 +320,7 @@ BOOST_AUTO_TEST_CASE(a_key_of_something_else_is_said_and_left_alone) {
   const limiter l(open(false), "r", ten_a_day[2]);
   const decision d = record(l, 4);
   client.must("SET", "weir:{r:a}:l", "something else");
-  WEIR_TEST_ERROR(ask([&](auto caller) { l.refund("a", d, caller); }).ec, error::wrong_type);
+  WEIR_TEST_ERROR(outcome_of([&](auto caller) { l.refund("a", d, caller); }).ec, error::wrong_type);
   BOOST_TEST(client.must("GET", "weir:{r:a}:l").text == "something else");
 }
 
@@ -358,13 +329,13 @@ BOOST_AUTO_TEST_CASE(failure_policies_do_not_apply) {
   const decision d = record(l, 4);
   server.kill();
   const weir::settle_options briefly{.timeout = 50ms};
-  const outcome o = ask([&](auto caller) { l.refund("a", d, briefly, caller); });
+  const outcome o = outcome_of([&](auto caller) { l.refund("a", d, briefly, caller); });
   BOOST_TEST(o.ec.failed());
   BOOST_TEST(!o.d.allowed);
   const decision unseen = answer([&](auto c) { l.record("a", {.timeout = 50ms}, c); });
   BOOST_TEST((unseen.source == weir::source::fallback));
   // It took nothing in the store, which is asked how the subject stands.
-  BOOST_TEST(ask([&](auto caller) { l.refund("a", unseen, briefly, caller); }).ec.failed());
+  BOOST_TEST(outcome_of([&](auto caller) { l.refund("a", unseen, briefly, caller); }).ec.failed());
 }
 
 BOOST_AUTO_TEST_CASE(it_can_be_awaited) {

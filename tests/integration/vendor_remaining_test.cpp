@@ -1,16 +1,13 @@
 // What a vendor says remains lowers what remains here, in memory and in a real server.
 #include <boost/test/unit_test.hpp>
-#include <string>
 #include <vector>
 
-#include "support/run.hpp"
-#include "support/stores.hpp"
+#include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
-namespace asio = boost::asio;
 using weir::decision;
 using weir::header_field;
 using weir::limiter;
@@ -28,29 +25,7 @@ const weir::policy hundred_a_day[] = {
     weir::leaky_bucket{.capacity = 100, .leak = {7, 240h}},
 };
 
-struct fixture {
-  weir::test::redis_server server;
-  weir::test::redis_client client{server};
-  asio::io_context io;
-
-  template <class F>
-  void on_both(F&& f) {
-    for (const bool in_memory : {true, false}) {
-      BOOST_TEST_CONTEXT((in_memory ? "memory" : "redis")) {
-        f(in_memory
-              ? weir::make_memory_store(io.get_executor())
-              : weir::make_redis_store(io.get_executor(), weir::test::patient_options(server)));
-      }
-    }
-  }
-  template <class Start>
-  decision answer(Start&& start) {
-    crowd c;
-    start(c.caller());
-    weir::test::run_until_complete(io, c);
-    BOOST_TEST(!c[0].ec.failed(), c[0].ec.message());
-    return c[0].d;
-  }
+struct fixture : weir::test::server_fixture {
   decision record(const limiter& l, std::int64_t cost = 1) {
     return answer([&](auto h) { l.record("a", {.cost = cost}, h); });
   }

@@ -55,6 +55,13 @@ inline std::string empty_store_url(const std::string& store) {
   return server.url() + "?timeout=50s";
 }
 
+/// How often the server has run the command, in scripts and alone.
+inline std::int64_t runs_of(redis_client& client, const std::string& command) {
+  const std::string all = client.must("INFO", "commandstats").text;
+  const auto at = all.find("cmdstat_" + command + ":calls=");
+  return at == std::string::npos ? 0 : std::stoll(all.substr(all.find('=', at) + 1));
+}
+
 /// All keys of the selected database.
 inline std::vector<std::string> keys_of(redis_client& client) {
   std::vector<std::string> keys;

@@ -1,49 +1,30 @@
 // What a vendor's 429 does to a subject: held back for so long, by the store's clock, and never for
 // less than was asked.
-#include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
 #include <set>
-#include <string>
 #include <vector>
 
-#include "support/run.hpp"
+#include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
-namespace asio = boost::asio;
 using std::chrono::microseconds;
 using weir::decision;
 using weir::error;
 using weir::header_field;
 using weir::limiter;
-using weir::test::crowd;
 using weir::test::outcome;
 
 const weir::token_bucket ten{.capacity = 10, .refill = weir::per_second(1)};
 const weir::limiter_options listening{.cool_downs = true};
 
-struct fixture {
-  asio::io_context io;
+struct fixture : weir::test::limiter_fixture {
   microseconds now = 1'000'000s;
   weir::store store = weir::make_memory_store(io.get_executor(),
                                               {.clock = [this] { return weir::time_point(now); }});
 
-  template <class Start>
-  outcome outcome_of(Start&& start) {
-    crowd c;
-    start(c.caller());
-    weir::test::run_until_complete(io, c);
-    BOOST_TEST(c[0].times == 1);
-    return c[0];
-  }
-  template <class Start>
-  decision answer(Start&& start) {
-    const outcome o = outcome_of(start);
-    BOOST_TEST(!o.ec.failed(), o.ec.message());
-    return o.d;
-  }
   decision record(const limiter& l, std::string_view subject = "a") {
     return answer([&](auto handler) { l.record(subject, handler); });
   }
