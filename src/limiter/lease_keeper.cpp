@@ -87,7 +87,7 @@ void lease_keeper::watch(check& c) {
     const std::lock_guard lock(mutex_);
     lease_schedule::entry* e = book_.find(c.cost);
     const bool is_held = e != nullptr && e->stands == lease_schedule::standing::held;
-    if (is_held && !closed_ && !context_gone_) {
+    if (is_held && !alarm_.is_stopped()) {
       c.stage = check_stage::waiting;
       e->watchers.push_back(c);
       return;
@@ -112,37 +112,11 @@ void lease_keeper::unwatch(check& c) {
 
 /// Requires the mutex.
 void lease_keeper::arm(const core_ptr& core) {
-  if (closed_ || context_gone_) return;
-  const time next = book_.wakeup();
-  if (next == time::max()) {
-    // A timer without a purpose would keep run() from returning.
-    if (armed_ != time::max()) timer_->cancel();
-    armed_ = time::max();
-  } else if (next < armed_) {
-    if (!timer_) {
-      const auto executor = core->store->get_executor();
-      // Empty if the store's context was destroyed while the answer was on its way to the caller.
-      context_gone_ = !executor;
-      if (context_gone_) return;
-      timer_.emplace(executor);
-      // False if the store has already told its limiters that it closes.
-      closed_ = !core->store->limiters().add(core);
-      if (closed_) return;
-    }
-    armed_ = next;
-    timer_->expires_at(next);
-    timer_->async_wait([this, core](error_code ec) {
-      if (!ec) on_timer(core);
-    });
-  }
-}
-
-void lease_keeper::on_timer(const core_ptr& core) {
-  {
-    const std::lock_guard lock(mutex_);
-    armed_ = time::max();
-  }
-  look_after(core, {});
+  // The executor is empty if the store's context was destroyed while the answer was on its way to
+  // the caller. add() is false if the store has already told its limiters that it closes.
+  const bool is_first = alarm_.start(core->store->get_executor());
+  if (is_first && !core->store->limiters().add(core)) alarm_.stop();
+  alarm_.set(book_.wakeup(), [this, core] { look_after(core, {}); });
 }
 
 void lease_keeper::on_renewed(const call& c) {
@@ -151,7 +125,7 @@ void lease_keeper::on_renewed(const call& c) {
   check_list told;
   {
     const std::lock_guard lock(mutex_);
-    if (closed_) return;
+    if (alarm_.is_stopped()) return;
     if (book_.answered(c.cost, what, c.left_at(), now())) told.swap(book_.find(c.cost)->watchers);
     for (check& w : told) w.stage = check_stage::done;
   }
@@ -167,6 +141,7 @@ void lease_keeper::look_after(const core_ptr& core, check_list told) {
   std::vector<renewal> renewals;
   {
     const std::lock_guard lock(mutex_);
+    alarm_.rang();
     while (const auto due = book_.next(now())) {
       lease_schedule::entry& e = *book_.find(due->lease);
       if (due->lost) {
@@ -199,10 +174,7 @@ void lease_keeper::close() {
   check_list told;
   {
     const std::lock_guard lock(mutex_);
-    closed_ = true;
-    // A timer without a purpose would keep run() from returning.
-    if (timer_) timer_->cancel();
-    armed_ = time::max();
+    alarm_.stop();
     told = take_watchers();
   }
   finish_all(std::move(told), error::store_closed);
@@ -212,8 +184,7 @@ void lease_keeper::context_shut_down() noexcept {
   check_list dropped;
   {
     const std::lock_guard lock(mutex_);
-    context_gone_ = true;
-    timer_.reset();
+    alarm_.stop();
     dropped = take_watchers();
   }
   discard(std::move(dropped));

@@ -1,10 +1,8 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/steady_timer.hpp>
 #include <memory>
 #include <mutex>
-#include <optional>
 
 #include "check/random_number.hpp"
 #include "limiter/lease_schedule.hpp"
@@ -61,7 +59,6 @@ class lease_keeper final {
   class call;
 
   check_list take_watchers();
-  void on_timer(const core_ptr& core);
   void on_renewed(const call& c);
   void look_after(const core_ptr& core, check_list told);
   void arm(const core_ptr& core);
@@ -72,10 +69,7 @@ class lease_keeper final {
   std::mutex mutex_;
   // The mutex guards all members below.
   lease_schedule book_;
-  std::optional<boost::asio::steady_timer> timer_;
-  time armed_ = time::max();  // the expiry of the timer; time::max(): not armed
-  bool closed_ = false;
-  bool context_gone_ = false;
+  alarm alarm_;  // stopped once the store closes or the context is gone
 };
 
 }  // namespace weir::detail

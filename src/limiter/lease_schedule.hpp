@@ -1,12 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
-#include <utility>
 
+#include "check/agenda.hpp"
 #include "check/check_list.hpp"
 
 namespace weir::detail {
@@ -30,10 +30,10 @@ class lease_schedule {
   };
   enum class outcome : std::uint8_t { kept, gone, unclear };
 
-  struct entry {
+  struct entry : agenda_entry {
+    number lease = 0;
     short_text subject;
     time good_until{};
-    time due{};  // its key in the agenda
     standing stands = standing::held;
     check_list watchers = {};  // finished when the lease is lost or released
   };
@@ -50,7 +50,7 @@ class lease_schedule {
   std::optional<entry> remove(number lease);
 
   /// When to call next(); time::max(): never.
-  time wakeup() const noexcept;
+  time wakeup() const noexcept { return agenda_.next(); }
 
   /// The next due event; empty when no more are due.
   std::optional<event> next(time now);
@@ -66,11 +66,11 @@ class lease_schedule {
   }
 
  private:
-  void schedule(number lease, entry& e, time when);
+  void schedule(entry& e, time when) { agenda_.put(e, std::min(when, e.good_until)); }
 
   const std::chrono::microseconds length_;
   std::map<number, entry> entries_;
-  std::set<std::pair<time, number>> agenda_;  // the held leases by their due times
+  agenda<entry> agenda_;  // the held leases
 };
 
 }  // namespace weir::detail

@@ -35,17 +35,14 @@ void acquire_queue::arrive(check& c) {
   bool is_late = false;
   {
     const std::lock_guard lock(mutex_);
-    if (!context_gone_) {
-      if (!timer_) {
-        timer_.emplace(core->store->get_executor());
-        core->store->limiters().add(core);
-      }
+    if (alarm_.start(core->store->get_executor())) core->store->limiters().add(core);
+    is_late = alarm_.is_stopped();
+    if (!is_late) {
       subject_entry& r = entry_of(c);
       const time now = clock_now();
       r.line.arrive(c, ++arrivals_, now, o);
       note(core, r, o);
     }
-    is_late = context_gone_;
   }
   if (is_late) return c.finish(delivery::discard);
   carry_out(core, o, delivery::post);
@@ -71,7 +68,7 @@ void acquire_queue::answered(reservation_request& a, delivery how) {
   orders o;
   {
     const std::lock_guard lock(mutex_);
-    if (context_gone_) return;
+    if (alarm_.is_stopped()) return;
     subject_entry& r = known_entry_of(a);
     const time now = clock_now();
     r.line.answered(a, now, o);
@@ -87,7 +84,7 @@ void acquire_queue::hold(const core_ptr& core, std::string_view subject,
   orders o;
   {
     const std::lock_guard lock(mutex_);
-    if (context_gone_) return;
+    if (alarm_.is_stopped()) return;
     const time now = clock_now();
     note_cool_down(subject, now + pause, now);
     const auto found = entries_.find(subject);
@@ -108,12 +105,11 @@ void acquire_queue::on_timer(const core_ptr& core) {
   orders o;
   {
     const std::lock_guard lock(mutex_);
-    armed_ = time::max();
+    alarm_.rang();
     const time now = clock_now();
-    while (!agenda_.empty() && agenda_.begin()->first <= now) {
-      subject_entry& r = *agenda_.begin()->second;
-      r.line.on_time(now, o);
-      note(core, r, o);
+    while (subject_entry* r = agenda_.first_due(now)) {
+      r->line.on_time(now, o);
+      note(core, *r, o);
     }
     arm(core);
   }
@@ -126,7 +122,7 @@ void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> hold) {
   orders o;
   {
     const std::lock_guard lock(mutex_);
-    if (std::exchange(closed_, true) || context_gone_) return;
+    if (std::exchange(closed_, true) || alarm_.is_stopped()) return;
     std::vector<subject_entry*> entries;
     for (const auto& [subject, r] : entries_) entries.push_back(r.get());
     for (subject_entry* r : entries) {
@@ -187,30 +183,13 @@ void acquire_queue::note(const core_ptr& core, subject_entry& r, orders& o) {
     if (!a->is_started && a->unwanted_as != cancel_scope::any) a->unwanted_as = scope;
     return !a->is_started;
   });
-  const time alarm = r.line.wakeup();
-  if (alarm != r.alarm) {
-    if (r.alarm != time::max()) agenda_.erase({r.alarm, &r});
-    if (alarm != time::max()) agenda_.insert({alarm, &r});
-    r.alarm = alarm;
-    arm(core);
-  }
+  agenda_.put(r, r.line.wakeup());
+  arm(core);
   if (r.line.is_idle()) entries_.erase(r.subject.view());
 }
 
 void acquire_queue::arm(const core_ptr& core) {
-  if (context_gone_) return;
-  const time next = agenda_.empty() ? time::max() : agenda_.begin()->first;
-  if (next == time::max()) {
-    // A timer without a purpose would keep run() from returning.
-    if (armed_ != time::max()) timer_->cancel();
-    armed_ = time::max();
-  } else if (next < armed_) {
-    armed_ = next;
-    timer_->expires_at(next);
-    timer_->async_wait([this, core](error_code ec) {
-      if (!ec) on_timer(core);
-    });
-  }
+  alarm_.set(agenda_.next(), [this, core] { on_timer(core); });
 }
 
 // ---- outside the mutex
@@ -293,10 +272,8 @@ void acquire_queue::context_shut_down() noexcept {
   std::shared_ptr<void> hold;
   {
     const std::lock_guard lock(mutex_);
-    context_gone_ = true;
-    timer_.reset();
+    alarm_.stop();
     hold = std::move(hold_);
-    agenda_.clear();
     for (const request_ptr& a : to_start_) a->self.reset();
     to_start_.clear();
     for (auto& [subject, r] : entries_) r->line.abandon(dropped);

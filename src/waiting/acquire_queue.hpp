@@ -1,15 +1,12 @@
 #pragma once
 
-#include <boost/asio/steady_timer.hpp>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <set>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "check/agenda.hpp"
 #include "waiting/reservation_queue.hpp"
 #include "waiting/reservation_returns.hpp"
 
@@ -50,14 +47,13 @@ class acquire_queue final {
   std::size_t subjects() const;
 
  private:
-  /// A subject's queue and its place in the agenda.
-  struct subject_entry {
+  /// A subject's queue.
+  struct subject_entry : detail::agenda_entry {
     subject_entry(const detail::short_text& name, const queue_rules& rules)
         : subject(name), line(rules) {}
 
     const detail::short_text subject;
     reservation_queue line;
-    time alarm = time::max();  // the key in the agenda; time::max(): not in it
   };
 
   void on_timer(const core_ptr& core);
@@ -77,7 +73,8 @@ class acquire_queue final {
   // The mutex guards all members below.
   // The keys are views of subject_entry::subject.
   boost::unordered_flat_map<std::string_view, std::unique_ptr<subject_entry>> entries_;
-  std::set<std::pair<time, subject_entry*>> agenda_;
+  detail::agenda<subject_entry> agenda_;
+  detail::alarm alarm_;  // stopped once the context is gone
   // The end of each known cool-down, by the hash of the subject.
   boost::unordered_flat_map<std::size_t, time> cool_downs_;
   time next_sweep_{};  // the earliest next sweep of cool_downs_
@@ -85,10 +82,7 @@ class acquire_queue final {
   std::vector<request_ptr> to_start_;
   bool somebody_starts_ = false;
   std::size_t unsent_returns_ = 0;  // batches; no request is started before they are sent
-  std::optional<boost::asio::steady_timer> timer_;
-  time armed_ = time::max();  // the expiry of the timer; time::max(): not armed
   bool closed_ = false;
-  bool context_gone_ = false;
   std::shared_ptr<void> hold_;  // keeps the closing store alive until the last answer
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/asio/error.hpp>
 
+#include "check/check_list.hpp"
 #include "check/delivery_batch.hpp"
 #include "check/limiter_spec.hpp"
 
@@ -27,41 +28,35 @@ bool sleepers::seat(check& c) {
     leaving_.push_back({&c, &c});
     return true;
   }
-  if (c.left_early || seated_ >= most_) {
+  if (c.left_early || sleepers_.size() >= most_) {
     leave(c, c.left_early ? error_code(asio::error::operation_aborted) : error::overloaded);
     return false;
   }
-  if (!timer_) timer_.emplace(executor_);
   c.deadline = std::chrono::steady_clock::now() + c.answer.delay;
   c.max_wait -= c.answer.delay;  // left for cool-downs at the reserved time
-  c.seated = true;
-  ++seated_;
-  sleepers_[c.deadline].push_back(c);
-  if (c.deadline < armed_) arm();
+  agenda_.put(sleepers_.try_emplace(&c, c).first->second, c.deadline);
+  arm();
   return true;
 }
 
 void sleepers::cancel(check& c, cancel_scope scope) {
   if (scope == cancel_scope::only_unsent) return;  // its reservation is booked
   const std::lock_guard lock(mutex_);
-  if (!c.seated) {
+  if (sleepers_.erase(&c) == 0) {
     c.left_early = true;
     return;
   }
-  const auto row = sleepers_.find(c.deadline);
-  c.seated = false;
-  c.line.unlink();
-  if (row->second.empty()) sleepers_.erase(row);
-  --seated_;
-  if (sleepers_.empty()) {
-    // A timer without a purpose would keep run() from returning.
-    timer_->cancel();
-    armed_ = time::max();
-  }
+  arm();
   leave(c, asio::error::operation_aborted);
   check_list done;
   done.push_back(c);
   delivery_batch::post(executor_, std::move(done));
+}
+
+check& sleepers::unseat(sleeper& s) {
+  check& c = s.caller;
+  sleepers_.erase(&c);
+  return c;
 }
 
 void sleepers::leave(check& c, error_code why) {
@@ -100,36 +95,24 @@ bool sleepers::wait_for_pause(check& c, time now) {
 }
 
 void sleepers::arm() {
-  armed_ = sleepers_.begin()->first;
-  timer_->expires_at(armed_);
-  timer_->async_wait([self = shared_from_this()](error_code ec) {
-    if (!ec) self->on_timer();
-  });
+  alarm_.start(executor_);
+  alarm_.set(agenda_.next(), [self = shared_from_this()] { self->on_timer(); });
 }
 
 void sleepers::on_timer() {
   check_list due;
   {
     const std::lock_guard lock(mutex_);
-    armed_ = time::max();
+    alarm_.rang();
     const time now = std::chrono::steady_clock::now();
-    while (!sleepers_.empty() && sleepers_.begin()->first <= now) {
-      check_list row;
-      row.swap(sleepers_.begin()->second);
-      sleepers_.erase(sleepers_.begin());
-      while (!row.empty()) {
-        check& c = row.front();
-        row.pop_front();
-        if (wait_for_pause(c, now)) {
-          sleepers_[c.deadline].push_back(c);
-        } else {
-          c.seated = false;
-          --seated_;
-          due.push_back(c);
-        }
+    while (sleeper* s = agenda_.first_due(now)) {
+      if (wait_for_pause(s->caller, now)) {
+        agenda_.put(*s, s->caller.deadline);
+      } else {
+        due.push_back(unseat(*s));
       }
     }
-    if (!sleepers_.empty()) arm();
+    arm();
   }
   delivery_batch::post(executor_, std::move(due));
 }
@@ -141,24 +124,16 @@ void sleepers::close() {
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
-    for (auto& [when, row] : sleepers_) {
-      while (!row.empty()) {
-        check& c = row.front();
-        row.pop_front();
-        c.seated = false;
-        if (c.answer.source == source::fallback) {
-          c.ec = error::store_closed;
-          told.push_back(c);
-        } else {
-          turns.push_back({&c, &c});
-        }
+    alarm_.stop();
+    while (sleeper* s = agenda_.first_due(time::max())) {
+      check& c = unseat(*s);
+      if (c.answer.source == source::fallback) {
+        c.ec = error::store_closed;
+        told.push_back(c);
+      } else {
+        turns.push_back({&c, &c});
       }
     }
-    sleepers_.clear();
-    seated_ = 0;
-    // A timer without a purpose would keep run() from returning.
-    if (timer_) timer_->cancel();
-    armed_ = time::max();
   }
   delivery_batch::post(executor_, std::move(told));
   give_back_and_tell(std::move(turns));
@@ -177,12 +152,10 @@ void sleepers::context_shut_down() noexcept {
   check_list dropped;
   {
     const std::lock_guard lock(mutex_);
-    for (auto& row : sleepers_) dropped.splice(dropped.end(), row.second);
+    while (sleeper* s = agenda_.first_due(time::max())) dropped.push_back(unseat(*s));
     for (const returned_reservation& t : leaving_) dropped.push_back(*t.caller);
     leaving_.clear();
-    sleepers_.clear();
-    seated_ = 0;
-    timer_.reset();
+    alarm_.stop();
     executor_ = {};
   }
   discard(std::move(dropped));

@@ -1,14 +1,12 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
-#include "check/check_list.hpp"
+#include "check/agenda.hpp"
 #include "check/detached_check.hpp"
 #include "waiting/reservation_returns.hpp"
 
@@ -43,7 +41,14 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
  private:
   using time = detail::check::steady_time;
 
+  struct sleeper : detail::agenda_entry {
+    explicit sleeper(detail::check& c) noexcept : caller(c) {}
+
+    detail::check& caller;
+  };
+
   void leave(detail::check& c, error_code why);
+  detail::check& unseat(sleeper& s);
   bool wait_for_pause(detail::check& c, time now);
   void arm();
   void on_timer();
@@ -53,13 +58,11 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   reservation_returns returned_;
   std::mutex mutex_;
   // The mutex guards all members below.
-  std::map<time, detail::check_list>
-      sleepers_;  // by deadline; equal deadlines in the order of arrival
-  std::size_t seated_ = 0;
+  std::map<const detail::check*, sleeper> sleepers_;
+  detail::agenda<sleeper> agenda_;
+  detail::alarm alarm_;
   bool closed_ = false;
   std::vector<detail::returned_reservation> leaving_;  // seated after close()
-  std::optional<boost::asio::steady_timer> timer_;
-  time armed_ = time::max();
 };
 
 }  // namespace weir::waiting

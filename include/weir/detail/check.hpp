@@ -112,10 +112,9 @@ class check {
 
   // The store's bookkeeping.
   check_stage stage = check_stage::idle;
-  bool unwanted = false;    // the caller is gone; its reservation is given back
-  bool seated = false;      // it sleeps in `sleepers`; guarded by their mutex, as is the next
-  bool left_early = false;  // cancelled before it was seated
-  bool from_line = false;   // made by a queue, which waits itself
+  bool unwanted = false;             // the caller is gone; its reservation is given back
+  bool left_early = false;           // cancelled before `sleepers` had it; guarded by their mutex
+  bool from_line = false;            // made by a queue, which waits itself
   waiting::waiter* place = nullptr;  // in a queue; guarded by its mutex
   std::uint8_t resends = 0;          // how often it was sent again because the script was missing
   std::uint32_t position = 0;        // its index among the checks of one script call
