@@ -26,6 +26,10 @@ struct moment {
 /// So long is a state kept after it has ended or was emptied: the clock may step back by that.
 inline constexpr span grace = 2'000'000;
 
+/// In Redis, a key stays up to the next multiple of this after the end of its state, and the grace:
+/// only a check that moves the end beyond that renews the TTL (policy/lua/start.lua).
+inline constexpr span grid = 16'000'000;
+
 /// Turns booked ahead, as a state knows them.
 struct booking {
   instant written = 0;  // when the last was booked: that time has passed; 0: none is ahead

@@ -32,6 +32,9 @@ namespace weir::policies {
 ///     is_bucket             has a TAT, which a receipt carries; a request may have to wait until
 ///                           the bucket is empty
 ///     has_number            a decision counts it among the tiers; a cool-down has no number
+///     has_common_path       its own script begins with a short path for plain states, which
+///                           answers with what the key holds. read_plain() takes one key's state
+///                           from the front of that text, and gives the fields for restore()
 template <class K>
 concept is_kernel =
     requires(const K& k, typename K::state& state, const typename K::state& seen,
@@ -74,10 +77,18 @@ concept is_kernel =
        k.charge(s, clock, cost);
        k.lower(s, clock, cost);
      }) &&
-    (!K::charges_without_limit || requires(const K& k) {
-      requires K::can_settle;
-      { k.endless() } -> std::same_as<K>;
-    }) && (!K::is_bucket || requires(const K& k, typename K::state& s, moment now, units cost) {
+    (!K::charges_without_limit ||
+     requires(const K& k) {
+       requires K::can_settle;
+       { k.endless() } -> std::same_as<K>;
+     }) &&
+    (!K::has_common_path ||
+     requires(const K& k, units cost, std::string_view& text, std::span<std::int64_t> fields) {
+       { K::record_script() } -> std::same_as<std::string_view>;
+       { k.record_arguments(cost) } -> std::same_as<script_arguments>;
+       { K::read_plain(text, fields) } -> std::same_as<bool>;
+     }) &&
+    (!K::is_bucket || requires(const K& k, typename K::state& s, moment now, units cost) {
       { k.is_spaced() } -> std::same_as<bool>;
       { k.record_from(instant{}, s, now, cost) } -> std::same_as<decision>;
     });

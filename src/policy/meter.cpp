@@ -1,5 +1,7 @@
 #include "policy/meter.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <numeric>
 #include <string_view>
 
@@ -232,6 +234,27 @@ std::string_view meter::script() noexcept { return lua::meter_lua; }
 script_arguments meter::arguments(units cost) const noexcept {
   const state step = time_of(cost);
   return {tolerance_.whole, tolerance_.part, parts_, step.whole, step.part};
+}
+
+std::string_view meter::record_script() noexcept { return lua::meter_record_lua; }
+
+script_arguments meter::record_arguments(units cost) const noexcept {
+  const state step = time_of(cost);
+  if (parts_ == 1) return {step.whole, tolerance_.whole};
+  return {0, tolerance_.whole, tolerance_.part, parts_, step.whole, step.part};
+}
+
+bool meter::read_plain(std::string_view& text, std::span<std::int64_t> fields) noexcept {
+  constexpr std::string_view absent = "0000000000000000";
+  if (text.size() < absent.size()) return false;
+  const std::string_view own = text.substr(0, absent.size());
+  text.remove_prefix(own.size());
+  std::fill(fields.begin(), fields.end(), 0);
+  if (own == absent) return true;
+  const char* const end = own.data() + own.size();
+  const auto read = std::from_chars(own.data(), end, fields[0]);
+  if (read.ptr != end || own.front() == '0' || fields[0] > max_exact) fields[0] = -1;
+  return true;
 }
 
 std::array<std::int64_t, meter::reply_width> meter::fields(const state& s,

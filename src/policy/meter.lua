@@ -61,9 +61,8 @@ local function check(key, checks, write, into, at)
   local time = now > passed and now or passed
 
   local fresh = tat < time
-  -- Nor is 007 or 1e3 ours. INCRBY would say so; where it is not asked, we look.
-  if stored and plain and (fresh or moved or not write) and
-     not string.find(stored, '^[1-9]%d*$') then
+  -- Nor is 007 or 1e3 ours.
+  if stored and plain and not string.find(stored, '^[1-9]%d*$') then
     into[at] = foreign
     return 0
   end
@@ -95,7 +94,7 @@ local function check(key, checks, write, into, at)
   if admitted > 0 or moved then
     local ends = next + (next_part > 0 and 1 or 0)
     if returned > 0 and ends < upto then ends = upto end
-    local ttl = ttl_of(ends)
+    local ttl = ttl_on_grid(ends)
     if admitted > 0 and time > last_turn then last_turn = time end
     if last_turn <= passed then passed, last_turn = 0, 0 end
     if last_turn > 0 or returned > 0 then
@@ -118,7 +117,7 @@ local function check(key, checks, write, into, at)
     end
   elseif call('PTTL', key) == -1 then
     if upto <= tat then upto = tat + 1 end
-    call('PEXPIRE', key, ttl_of(upto))
+    call('PEXPIRE', key, ttl_on_grid(upto))
   end
   return admitted
 end

@@ -31,7 +31,7 @@ local function store(key, tat, part, passed, last_turn, returned, upto)
   else
     text = part > 0 and format('%d/%d', tat, part) or format('%d', tat)
   end
-  call('SET', key, text, 'PX', ttl_of(ends))
+  call('SET', key, text, 'PX', ttl_on_grid(ends))
 end
 
 local function passed_by(tat, part, written)

@@ -90,6 +90,7 @@ class sliding_log {
   static constexpr bool charges_without_limit = true;
   static constexpr bool is_bucket = false;
   static constexpr bool has_number = true;
+  static constexpr bool has_common_path = false;
   bool counts_refused() const noexcept { return count_refused_; }
 
   // Its other half is sliding_log.lua.

@@ -6,6 +6,7 @@
 
 #include "policy/tier_set.hpp"
 #include "redis/error_reply.hpp"
+#include "redis/record_reply.hpp"
 #include "redis/resp_writer.hpp"
 #include "redis/scripts.hpp"
 
@@ -160,7 +161,12 @@ bool read_turns(script_call& c, const reply_view& reply, std::vector<std::int64_
 bool read_states(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
   const std::size_t width = reply_width(c);
   numbers.resize(1 + c.keys.size() * width);
-  if (!reply.integers(numbers) || !policies::is_instant(numbers[0])) return false;
+  const auto is_read = [&]<class Kernel>(const Kernel&) {
+    return read_found<Kernel>(reply, numbers);
+  };
+  const bool read = c.tiers.size() == 1 ? std::visit(is_read, c.tiers.front().kernel)
+                                        : reply.integers(numbers);
+  if (!read || !policies::is_instant(numbers[0])) return false;
   std::span<const std::int64_t> fields(numbers);
   fields = fields.subspan(1);
   for (call_key& key : c.keys) {
@@ -229,13 +235,19 @@ void each_settlement_number(const script_call& c, F&& f) {
   });
 }
 
-/// Writes the arguments before the counts.
+/// The arguments of a kernel's own script before the counts; none for a script of several kernels.
+policies::script_arguments constants_of_one(const script_call& c) {
+  if (c.script() >= all_or_nothing) return {};
+  return std::visit([&](const auto& k) { return record_arguments(k, c.tiers.front().cost); },
+                    c.tiers.front().kernel);
+}
+
+/// Writes the arguments of a script of several kernels before the counts.
 void write_constants(command_writer& writer, const script_call& c) {
-  const bool names_kernels = c.script() >= all_or_nothing;
   if (c.kind == check_kind::acquire) writer.arg(c.max_wait);
-  if (names_kernels) writer.arg(static_cast<std::int64_t>(c.tiers.size()));
+  writer.arg(static_cast<std::int64_t>(c.tiers.size()));
   for (const call_tier& t : c.tiers) {
-    if (names_kernels) writer.arg(number_of(t.kernel));
+    writer.arg(number_of(t.kernel));
     std::visit(
         [&](const auto& kernel) {
           // Named: a temporary would be gone before the first value is read.
@@ -247,7 +259,7 @@ void write_constants(command_writer& writer, const script_call& c) {
 }
 
 std::size_t constants_of(const script_call& c) {
-  std::size_t count = c.script() >= all_or_nothing ? 1 + c.tiers.size() : 0;
+  std::size_t count = 1 + c.tiers.size();
   if (c.kind == check_kind::acquire) count += 1;
   for (const call_tier& t : c.tiers) {
     count += std::visit([](const auto& k) { return std::decay_t<decltype(k)>::script_constants; },
@@ -285,10 +297,16 @@ void write_call(std::string& out, const script_call& c, std::string& scratch) {
   if (!looks_only) {
     while (counts > 0 && c.keys[counts - 1].count == 1) --counts;
   }
-  writer.begin(3 + keys + constants_of(c) + counts);
+  const bool is_single = c.script() < all_or_nothing;
+  const policies::script_arguments own = constants_of_one(c);
+  writer.begin(3 + keys + (is_single ? own.values().size() : constants_of(c)) + counts);
   writer.arg("EVALSHA").arg(scripts()[c.script()].sha).arg(static_cast<std::int64_t>(keys));
   write_keys(writer, c, scratch);
-  write_constants(writer, c);
+  if (is_single) {
+    for (const std::int64_t value : own.values()) writer.arg(value);
+  } else {
+    write_constants(writer, c);
+  }
   for (std::size_t i = 0; i < counts; ++i) {
     writer.arg(looks_only ? policies::look_only : std::int64_t{c.keys[i].count});
   }

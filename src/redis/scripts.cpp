@@ -42,12 +42,20 @@ std::string number(std::size_t n) { return std::to_string(n); }
 
 template <class Kernel>
 std::string text_of_one() {
-  std::string text(policies::lua::prelude_lua);
-  text += "local first_arg = 1\n";
-  text += Kernel::script();
-  text += "local constants, width = " + number(Kernel::script_constants) + ", " +
-          number(Kernel::reply_width) + "\n";
-  text += policies::lua::run_one_lua;
+  std::string text(policies::lua::start_lua);
+  if constexpr (Kernel::has_common_path) {
+    text += Kernel::record_script();
+    text += policies::lua::prelude_lua;
+    text += Kernel::script();
+    text += policies::lua::run_rare_lua;
+  } else {
+    text += policies::lua::prelude_lua;
+    text += "local first_arg = 1\n";
+    text += Kernel::script();
+    text += "local constants, width = " + number(Kernel::script_constants) + ", " +
+            number(Kernel::reply_width) + "\n";
+    text += policies::lua::run_one_lua;
+  }
   return text;
 }
 
@@ -91,7 +99,8 @@ std::string entry_of_settling() {
 /// A script: the table of the kernels, then a driver.
 template <class... Entries>
 std::string text_of_table(std::string_view driver, const Entries&... entries) {
-  std::string text(policies::lua::prelude_lua);
+  std::string text(policies::lua::start_lua);
+  text += policies::lua::prelude_lua;
   text += "local kernels = {\n";
   (text.append(entries), ...);
   text += "}\n";

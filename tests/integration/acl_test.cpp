@@ -136,6 +136,9 @@ struct fixture {
       crowd c;
       l.fetch("a", c.caller());
       finish(c);
+      crowd together;  // in one script call
+      for (const char* subject : {"c", "d", "e"}) l.record(subject, together.caller());
+      finish(together);
     }
     for (const auto& [name, policy] : weir::test::slow_policies(2)) settle(s, policy, name, told);
     // A log whose entries are all too old, for a shorter window on the same key.

@@ -246,15 +246,6 @@ BOOST_AUTO_TEST_CASE(every_key_has_a_ttl) {
         BOOST_TEST(keys.size() == 2u);
         for (const std::string& key : keys) BOOST_TEST(client.must("PTTL", key).integer > 0);
       }
-      // One that has lost its TTL gets it back, even from a refused call.
-      for (const std::string& key : weir::test::keys_of(client)) client.must("PERSIST", key);
-      crowd c;
-      for (const char* subject : {"a", "b"}) l.record(subject, c.caller());
-      weir::test::run_until_complete(io, c);
-      BOOST_TEST(c.refused() == 2u);
-      for (const std::string& key : weir::test::keys_of(client)) {
-        BOOST_TEST(client.must("PTTL", key).integer > 0);
-      }
     }
   }
 }

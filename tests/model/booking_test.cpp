@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/policy_shapes.hpp"
+#include "model/record_scripts.hpp"
 #include "model/reference.hpp"
 #include "model/tier_script.hpp"
 #include "model/trace_clock.hpp"
@@ -63,7 +64,7 @@ struct fixture {
   test::redis_server server{{.unix_socket = true}};
   test::redis_client client{server};
   test::script_harness turns{client, redis::scripts()[redis::turns].text};
-  test::script_harness checks{client, redis::scripts()[redis::all_or_nothing].text};
+  model::record_scripts checks{client};
   test::script_harness holds{
       client, redis::scripts()[policies::kernel(policies::cool_down()).index()].text};
   test::script_harness returns{client, redis::scripts()[redis::settlement].text};
@@ -130,6 +131,7 @@ class turn_trace {
         ask_for_turns(forward);
       }
       if (gives_back_ && !taken_.empty() && f_.random.one_in(3)) give_back();
+      if (f_.random.one_in(5)) model::require_ttls(f_.client, asked_, states_);
     }
     if (forward && gives_back_) nothing_was_gained();
     for (const std::string& key : asked_.keys) f_.client.must("DEL", key);
@@ -165,10 +167,7 @@ class turn_trace {
   }
 
   void ask_plainly(bool forward) {
-    std::vector<std::int64_t> arguments;
-    asked_.append_constants(arguments);
-    f_.checks.set_clock(now_);
-    const auto numbers = asked_.run(f_.client, f_.checks, arguments, 1, 1 + asked_.width());
+    const auto numbers = f_.checks.run(asked_, now_, 1, f_.random);
     auto found = asked_.restore(std::span(numbers).subspan(1));
     const auto there = asked_.tiers(found);
     const auto here = asked_.tiers(states_);

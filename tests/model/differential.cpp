@@ -9,6 +9,7 @@
 #include "model/reference.hpp"
 #include "model/trace_clock.hpp"
 #include "policy/kernel.hpp"
+#include "redis/record_reply.hpp"
 #include "redis/scripts.hpp"
 #include "support/script_harness.hpp"
 #include "support/text.hpp"
@@ -161,10 +162,10 @@ class tracer {
       counts.push_back(v.count);
     }
     harness_->send_clock(c.now);
-    const auto constants = kernel_.arguments(c.cost);
+    const auto constants = redis::record_arguments(kernel_, c.cost);
     harness_->send_run(keys, constants.values(), counts);
     if (c.asks_ttl) {
-      for (const visit& v : c.visits) harness_->send_requested_ttl(v.key);
+      for (const visit& v : c.visits) harness_->send_requested_end(v.key);
     }
   }
 
@@ -173,7 +174,7 @@ class tracer {
       client_->read_view();  // the clock is set
       std::vector<std::int64_t> numbers(1 + c.visits.size() * Kernel::reply_width);
       const redis::reply_view& reply = client_->read_view();
-      if (!reply.integers(numbers)) {
+      if (!redis::read_found<Kernel>(reply, numbers)) {
         fail(c, "the script answers " + std::string(reply.root().text));
       }
       if (numbers[0] != c.now) fail(c, "the script's now is " + std::to_string(numbers[0]));
@@ -200,15 +201,19 @@ class tracer {
     }
   }
 
-  /// Rule 3: in milliseconds, rounded up, as long as the state matters and the grace, and at most
-  /// one longer.
+  /// Rule 3: as long as the state matters and the grace, and at most one or two milliseconds
+  /// longer; on the grid, up to the next line.
   void compare_ttl(const call& c, const visit& v, const test::reply& reply) {
     if (v.matters_until < 0) return;
-    const std::int64_t needed = policies::ceil_div(v.matters_until + policies::grace - c.now, 1000);
-    const std::int64_t got = reply.is_null() ? -1 : std::stoll(reply.text);
-    if (got < needed || got > needed + 1) {
+    std::int64_t ends = v.matters_until;
+    if constexpr (Kernel::has_common_path) {
+      ends = (ends / policies::grid + 1) * policies::grid;
+    }
+    const std::int64_t needed = ends + policies::grace - c.now;
+    const std::int64_t got = reply.is_null() ? -1 : std::stoll(reply.text) - c.now;
+    if (got < needed || got > needed + 2000) {
       fail(c,
-           v.key + " has a TTL of " + std::to_string(got) + " ms, needs " + std::to_string(needed));
+           v.key + " has a TTL of " + std::to_string(got) + " us, needs " + std::to_string(needed));
     }
   }
 

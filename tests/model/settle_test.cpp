@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/policy_shapes.hpp"
+#include "model/record_scripts.hpp"
 #include "model/reference.hpp"
 #include "model/tier_script.hpp"
 #include "model/trace_clock.hpp"
@@ -67,7 +68,7 @@ policy random_policy(test::random_source& random) {
 struct fixture {
   test::redis_server server{{.unix_socket = true}};
   test::redis_client client{server};
-  test::script_harness checks{client, redis::scripts()[redis::all_or_nothing].text};
+  model::record_scripts checks{client};
   test::script_harness settlements{client, redis::scripts()[redis::settlement].text};
   test::random_source random{test::run_seed(), 901};
 };
@@ -101,6 +102,7 @@ class settled_trace {
       record();
       if (!taken_.empty() && f_.random.one_in(3)) settle();
       if (f_.random.one_in(20)) lower();
+      if (f_.random.one_in(5)) model::require_ttls(f_.client, asked_, states_);
     }
     if (forward) nothing_was_gained();
     for (const std::string& key : asked_.keys) f_.client.must("DEL", key);
@@ -145,10 +147,7 @@ class settled_trace {
     for (const std::int64_t most : ceilings_) {
       asked_.costs.push_back(f_.random.one_in(2) ? 1 : f_.random.magnitude(most));
     }
-    std::vector<std::int64_t> arguments;
-    asked_.append_constants(arguments);
-    f_.checks.set_clock(now_);
-    const auto numbers = asked_.run(f_.client, f_.checks, arguments, 1, 1 + asked_.width());
+    const auto numbers = f_.checks.run(asked_, now_, 1, f_.random);
     auto found = asked_.restore(std::span(numbers).subspan(1));
     const decision d = policies::record_all<any_state>(asked_.tiers(states_), now_);
     compare(d, policies::record_all<any_replay>(asked_.tiers(found), now_));

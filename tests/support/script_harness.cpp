@@ -1,5 +1,7 @@
 #include "support/script_harness.hpp"
 
+#include "policy/arithmetic.hpp"
+
 namespace weir::test {
 namespace {
 
@@ -8,7 +10,9 @@ local real = redis
 local function keep_ttl(key, ttl)
   ttl = tonumber(ttl)
   if not (ttl >= 1 and ttl % 1 == 0) then error('a TTL of ' .. tostring(ttl) .. ' ms') end
-  real.call('HSET', 'test:ttl', key, string.format('%.0f', ttl))
+  local time = real.call('HMGET', 'test:clock', 's', 'us')
+  local ends = time[1] * 1000000 + time[2] + ttl * 1000
+  real.call('HSET', 'test:ttl', key, string.format('%.0f', ends))
 end
 local function intercept(run)
   return function(name, ...)
@@ -27,11 +31,16 @@ local function intercept(run)
       local key, ttl = ...
       keep_ttl(key, ttl)
       return run('PEXPIRE', key, 1000000000)
+    elseif name == 'DEL' then
+      real.call('HDEL', 'test:ttl', ...)
     elseif name == 'PTTL' then
       local key = ...
       local left = run('PTTL', key)
       if left < 0 then return left end
-      return tonumber(real.call('HGET', 'test:ttl', key) or left)
+      local ends = real.call('HGET', 'test:ttl', key)
+      if not ends then return left end
+      local time = real.call('HMGET', 'test:clock', 's', 'us')
+      return math.floor((ends - time[1] * 1000000 - time[2]) / 1000)
     end
     return run(name, ...)
   end
@@ -47,6 +56,7 @@ script_harness::script_harness(redis_client& client, std::string_view script) : 
 }
 
 void script_harness::send_clock(std::int64_t now) {
+  clock_ = now;
   client_.send("HSET", "test:clock", "s", now / 1'000'000, "us", now % 1'000'000);
 }
 
@@ -61,7 +71,7 @@ void script_harness::send_run(std::span<const std::string> keys,
   for (const std::int64_t count : counts) writer.arg(count);
 }
 
-void script_harness::send_requested_ttl(std::string_view key) {
+void script_harness::send_requested_end(std::string_view key) {
   client_.send("HGET", "test:ttl", key);
 }
 
@@ -80,7 +90,7 @@ reply script_harness::run(std::span<const std::string> keys,
 std::optional<std::int64_t> script_harness::requested_ttl(std::string_view key) {
   const reply r = client_.must("HGET", "test:ttl", key);
   if (r.is_null()) return std::nullopt;
-  return std::stoll(r.text);
+  return policies::floor_div(std::stoll(r.text) - clock_, 1000);
 }
 
 void script_harness::forget_ttl(std::string_view key) { client_.must("HDEL", "test:ttl", key); }

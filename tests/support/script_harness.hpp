@@ -16,9 +16,9 @@ namespace weir::test {
 ///
 ///   TIME     the time set by set_clock()
 ///   SET PX   the real command with a TTL of eleven days, as simulated and real time differ; the
-///            TTL that was asked for is
+///            end of the TTL that was asked for is
 ///   PEXPIRE  recorded for requested_ttl(). One below 1 ms, or not whole, fails the script
-///   PTTL     the recorded TTL, or -1 and -2 as the server says
+///   PTTL     what is left until the recorded end, or -1 and -2 as the server says
 ///
 /// Everything else is the server's.
 class script_harness {
@@ -29,20 +29,23 @@ class script_harness {
   void send_clock(std::int64_t now);
   void send_run(std::span<const std::string> keys, std::span<const std::int64_t> arguments,
                 std::span<const std::int64_t> counts);
-  void send_requested_ttl(std::string_view key);
+  /// When the TTL ends, in microseconds; null if there is none.
+  void send_requested_end(std::string_view key);
 
   /// The same, one at a time.
   void set_clock(std::int64_t now);
   reply run(std::span<const std::string> keys, std::span<const std::int64_t> arguments,
             std::span<const std::int64_t> counts);
 
-  /// In milliseconds; empty if the scripts have not set any for that key since forget_ttl().
+  /// In milliseconds from the last clock set here; empty if the scripts have not set any for that
+  /// key since forget_ttl().
   std::optional<std::int64_t> requested_ttl(std::string_view key);
   void forget_ttl(std::string_view key);
 
  private:
   redis_client& client_;
   std::string sha_;
+  std::int64_t clock_ = 0;
 };
 
 }  // namespace weir::test

@@ -1,6 +1,6 @@
--- The beginning of every script. One kernel or all of them follow, then a driver. The drivers
--- describe KEYS and ARGV; each kernel's file describes its constants, which the kernel reads from
--- ARGV[first_arg] on.
+-- Comes before the kernels, behind start.lua and, in the scripts that have one, the common path.
+-- One kernel or all of them follow, then a driver. The drivers describe KEYS and ARGV; each
+-- kernel's file describes its constants, which the kernel reads from ARGV[first_arg] on.
 --
 -- A kernel answers equal checks of one key:
 --
@@ -19,9 +19,6 @@
 
 local call, pcall = redis.call, redis.pcall
 local floor, ceil, format = math.floor, math.ceil, string.format
--- Once per script: two readings may differ.
-local time = call('TIME')
-local clock = time[1] * 1000000 + time[2]
 local now = clock
 local reply = {clock}
 
@@ -35,10 +32,10 @@ local function refused(answer)
   return true
 end
 
--- For how long a key stays whose state ends then, in milliseconds. The clock may step back by the
--- grace, and finds it there.
-local grace = 2000000
+-- For how long a key stays whose state ends then, in milliseconds; and that of a kernel with a
+-- common path, up to the grid's next line (start.lua).
 local function ttl_of(ends) return format('%d', ceil((ends + grace - clock) / 1000)) end
+local function ttl_on_grid(ends) return ttl_of(ends - ends % grid + grid) end
 
 -- policy/script_arguments.hpp has the same.
 local foreign = -1

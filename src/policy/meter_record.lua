@@ -1,0 +1,84 @@
+-- The common path of meter.lua: checks of keys that hold one number of sixteen digits, as any time
+-- from 2001 to 2255 has, or nothing, of a rate whose unit is a whole number of microseconds. A
+-- refused check writes nothing. Keys in other states are left to the full kernel, each on its own.
+--
+-- ARGV   cost * T, burst * T; or 0 and the constants of meter.lua: then all keys are left to it.
+--        Then the counts, as run_rare.lua describes them
+-- Reply  the clock's two numbers, each with a space behind it, and of each key the sixteen
+--        characters that it held: zeros if there was none, dashes if it holds something else. Or
+--        that of run_rare.lua
+
+local first_arg, rare, found = 2
+if ARGV[1] ~= '0' then
+  local pcall, tonumber, type, keys, n = redis.pcall, tonumber, type, KEYS, #KEYS
+  local step_text, counted = ARGV[1], ARGV[3]
+  local step, burst = step_text + 0, ARGV[2] + 0
+  -- No plain TAT lies further ahead than twice the burst, unless the clock was set back.
+  local last, far = clock + burst - step, clock + burst + burst
+  -- Of several keys, those that a single check passes are found by comparing texts of one length,
+  -- which is cheaper than to make numbers of them.
+  local low, high
+  if n == 1 then
+    found = {(pcall('GET', keys[1]))}
+  else
+    found = pcall('MGET', unpack(keys))
+    if found.err then return found end
+    if not counted then low, high = string.format('%d', clock), string.format('%d', last) end
+    if low and (#low ~= 16 or #high ~= 16) then low = nil end
+  end
+  local ttl_line, ttl = 0
+  for i = 1, n do
+    local stored = found[i]
+    local tat, grown, sum = 0, step
+    if low and stored and #stored == 16 and stored <= high and stored >= low then
+      sum = pcall('INCRBY', keys[i], step_text)
+    else
+      tat = not stored and 0 or #stored == 16 and tonumber(stored)
+      if counted or not tat or not (tat >= clock and tat <= far) then
+        -- The general form of what the two branches below do.
+        local checks = counted and tonumber(ARGV[i + 2] or 1) or 1
+        if not tat or not (tat <= far) or stored and not (tat >= 1) or
+           checks == 0 and not stored then
+          rare = rare or {}
+          rare[i] = true
+        else
+          local next = tat < clock and clock or tat
+          local room = (clock + burst - next) / step
+          room = room - room % 1
+          if room > checks then room = checks end
+          if room > 0 then
+            grown = next + room * step - tat
+            sum = pcall('INCRBY', keys[i], string.format('%d', grown))
+          end
+        end
+      elseif tat <= last then
+        sum = pcall('INCRBY', keys[i], step_text)
+      end
+    end
+    if sum then
+      if type(sum) == 'number' then
+        if sum % grid < grown then
+          local line = sum - sum % grid
+          if line ~= ttl_line then
+            ttl_line = line
+            ttl = string.format('%d', (line + grid + grace - clock + 999) / 1000)
+          end
+          redis.call('PEXPIRE', keys[i], ttl)
+        end
+      elseif string.find(sum.err, 'WRONGTYPE', 1, true) or
+             string.find(sum.err, 'not an integer', 1, true) then
+        stored = '----------------'
+        found[i] = stored
+      else
+        return sum
+      end
+    end
+    if not stored then found[i] = '0000000000000000' end
+  end
+  if not rare then
+    return time[1] .. ' ' .. time[2] .. ' ' .. (n == 1 and found[1] or table.concat(found))
+  end
+  first_arg = 1
+end
+local counts, before = ARGV, rare and 2 or 6
+local ARGV = rare and {ARGV[2], '0', '1', ARGV[1], '0'} or ARGV

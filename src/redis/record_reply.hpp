@@ -1,0 +1,81 @@
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "policy/kernel.hpp"
+#include "redis/resp_reader.hpp"
+
+namespace weir::redis {
+
+/// The arguments of the kernel's own script (scripts()[kernel.index()]), before the counts.
+template <class Kernel>
+policies::script_arguments record_arguments(const Kernel& kernel, std::int64_t cost) {
+  if constexpr (Kernel::has_common_path) {
+    return kernel.record_arguments(cost);
+  } else {
+    return kernel.arguments(cost);
+  }
+}
+
+/// Reads the clock from the front of a common path's reply: seconds and microseconds, each with a
+/// space behind it. -1 if these are none.
+std::int64_t take_time(std::string_view& text) noexcept;
+
+/// Reads the reply of the kernel's own script. `numbers`, which has room for one and as many for
+/// each key as the kernel's restore() takes, then holds the clock's time and each key's fields. The
+/// script replies with a text, if its common path has answered for all keys; else with an array of
+/// the time and, for each key, that path's text or an array of fields; or all in one flat array.
+template <class Kernel>
+bool read_found(const reply_view& reply, std::span<std::int64_t> numbers) {
+  constexpr std::size_t width = Kernel::reply_width;
+  if constexpr (Kernel::has_common_path) {
+    std::span<std::int64_t> fields = numbers.subspan(1);
+    const auto take = [&](std::string_view& text) {
+      const bool taken = Kernel::read_plain(text, fields.first(width));
+      fields = fields.subspan(width);
+      return taken;
+    };
+    if (reply.root().type == reply_type::bulk_string) {
+      std::string_view text = reply.root().text;
+      numbers[0] = take_time(text);
+      while (!fields.empty()) {
+        if (!take(text)) return false;
+      }
+      return text.empty();
+    }
+    const std::size_t keys = fields.size() / width;
+    if (reply.root().type == reply_type::array &&
+        reply.root().integer == static_cast<std::int64_t>(1 + keys) &&
+        reply.nodes()[1].type == reply_type::integer &&
+        reply.nodes()[2].type != reply_type::integer) {
+      std::span<const node> nodes = reply.nodes().subspan(1);
+      numbers[0] = nodes[0].integer;
+      nodes = nodes.subspan(1);
+      while (!fields.empty()) {
+        std::string_view text = nodes[0].text;
+        if (nodes[0].type == reply_type::bulk_string) {
+          if (!take(text) || !text.empty()) return false;
+          nodes = nodes.subspan(1);
+          continue;
+        }
+        if (nodes[0].type != reply_type::array || nodes[0].integer != width) return false;
+        nodes = nodes.subspan(1);
+        for (std::size_t i = 0; i < width; ++i) {
+          if (nodes[i].type != reply_type::integer) return false;
+          fields[i] = nodes[i].integer;
+        }
+        nodes = nodes.subspan(width);
+        fields = fields.subspan(width);
+      }
+      return true;
+    }
+  }
+  return reply.integers(numbers);
+}
+
+}  // namespace weir::redis

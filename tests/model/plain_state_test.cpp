@@ -1,0 +1,340 @@
+// The common path of a record: what it writes, what it leaves alone, and that other writers of the
+// same keys keep to the same rule of TTLs.
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <map>
+#include <sstream>
+
+#include "model/policy_shapes.hpp"
+#include "policy/kernel.hpp"
+#include "redis/record_reply.hpp"
+#include "redis/scripts.hpp"
+#include "support/random_source.hpp"
+#include "support/redis_server.hpp"
+#include "support/script_harness.hpp"
+#include "support/text.hpp"
+
+namespace {
+
+using namespace weir;
+using namespace std::chrono_literals;
+
+constexpr std::int64_t t0 = 1'790'000'000'123'456;
+
+/// One policy's own script, under a clock of the test's own or the server's.
+class own_script {
+ public:
+  own_script(test::redis_client& client, const policy& p)
+      : client_(client),
+        kernel_(policies::compile(p)),
+        harness_(client, redis::scripts()[kernel_.index()].text) {}
+
+  /// What becomes of the last check of each key; empty if it holds something else.
+  std::vector<std::optional<decision>> record(const std::vector<std::string>& keys,
+                                              std::int64_t now,
+                                              std::vector<std::int64_t> counts = {},
+                                              std::int64_t cost = 1) {
+    harness_.set_clock(now);
+    return std::visit(
+        [&]<class Kernel>(const Kernel& kernel) {
+          const auto constants = redis::record_arguments(kernel, cost);
+          harness_.send_run(keys, constants.values(), counts);
+          counts.resize(keys.size(), 1);
+          std::vector<std::int64_t> numbers(1 + keys.size() * Kernel::reply_width);
+          const redis::reply_view& reply = client_.read_view();
+          if (!redis::read_found<Kernel>(reply, numbers)) {
+            throw std::runtime_error("the script answers " + std::string(reply.root().text));
+          }
+          std::vector<std::optional<decision>> answers(keys.size());
+          std::span<const std::int64_t> fields(numbers);
+          fields = fields.subspan(1);
+          for (std::size_t i = 0; i < keys.size();
+               ++i, fields = fields.subspan(Kernel::reply_width)) {
+            typename Kernel::replay state;
+            if (!Kernel::restore(fields.first(Kernel::reply_width), state)) continue;
+            if (counts[i] == 0) answers[i] = kernel.fetch(state, now, cost);
+            for (std::int64_t n = 0; n < counts[i]; ++n) {
+              answers[i] = kernel.record(state, now, cost);
+            }
+          }
+          return answers;
+        },
+        kernel_);
+  }
+  decision record(std::int64_t now, std::int64_t cost = 1) {
+    return record({"k"}, now, {}, cost).front().value();
+  }
+  decision fetch(std::int64_t now) { return record({"k"}, now, {0}).front().value(); }
+
+  std::span<const std::int64_t> constants() {
+    constants_ = std::visit([](const auto& k) { return redis::record_arguments(k, 1); }, kernel_);
+    return std::as_const(*constants_).values();
+  }
+  const std::string& sha() const { return redis::scripts()[kernel_.index()].sha; }
+  const std::string& text() const { return redis::scripts()[kernel_.index()].text; }
+
+ private:
+  test::redis_client& client_;
+  policies::kernel kernel_;
+  test::script_harness harness_;
+  std::optional<policies::script_arguments> constants_;
+};
+
+struct fixture {
+  test::redis_server server{{.unix_socket = true}};
+  test::redis_client client{server};
+
+  std::int64_t ttl_end(const std::string& key) {
+    BOOST_TEST(client.must("PTTL", key).integer > 0);
+    const test::reply end = client.must("HGET", "test:ttl", key);
+    BOOST_TEST_REQUIRE(!end.is_null());
+    return std::stoll(end.text);
+  }
+
+  /// How often each command has run since the last call of this.
+  std::map<std::string, int> commands() {
+    std::istringstream lines(client.must("INFO", "commandstats").text);
+    client.must("CONFIG", "RESETSTAT");
+    std::map<std::string, int> counts;
+    for (std::string line; std::getline(lines, line);) {
+      const auto name = line.find("cmdstat_");
+      const auto calls = line.find(":calls=");
+      if (name == line.npos || calls == line.npos) continue;
+      counts[line.substr(8, calls - 8)] = std::stoi(line.substr(calls + 7));
+    }
+    for (const char* own : {"info", "config|resetstat", "config", "evalsha", "time"}) {
+      counts.erase(own);
+    }
+    return counts;
+  }
+
+  /// The production script, under the server's clock; the reply is not read.
+  void call(own_script& script, const std::vector<std::string>& keys) {
+    auto writer = client.writer();
+    const auto constants = script.constants();
+    writer.begin(3 + keys.size() + constants.size());
+    writer.arg("EVALSHA").arg(script.sha()).arg(static_cast<std::int64_t>(keys.size()));
+    for (const std::string& key : keys) writer.arg(key);
+    for (const std::int64_t value : constants) writer.arg(value);
+    const test::reply r = client.read();
+    BOOST_TEST_REQUIRE(!r.is_error(), r.text);
+  }
+};
+
+std::vector<std::string> names(int count) {
+  std::vector<std::string> keys;
+  for (int i = 0; i < count; ++i) keys.push_back("key " + std::to_string(i));
+  return keys;
+}
+
+using command_counts = std::map<std::string, int>;
+
+std::string text_of(const command_counts& all) {
+  std::string text;
+  for (const auto& [name, count] : all) text += name + "=" + std::to_string(count) + " ";
+  return text;
+}
+
+/// What each policy does with keys that take two requests in an hour.
+struct shape {
+  policy of;
+  const char* look;         // the command that reads one key
+  const char* look_at_all;  // and several
+  const char* write;
+};
+const shape shapes[] = {
+    {token_bucket{2, per_hour(2)}, "get", "mget", "incrby"},
+    {gcra{per_hour(2), 2}, "get", "mget", "incrby"},
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(plain_state, fixture)
+
+BOOST_AUTO_TEST_CASE(a_refused_check_reads_and_writes_nothing) {
+  for (const shape& s : shapes) {
+    for (const int count : {1, 64}) {
+      BOOST_TEST_CONTEXT(test::text_of(s.of) << ", " << count << " keys") {
+        client.must("FLUSHALL");
+        own_script script(client, s.of);
+        client.must("SCRIPT", "LOAD", script.text());
+        const auto keys = names(count);
+        call(script, keys);
+        const std::string state = client.must("DUMP", keys[0]).text;
+        call(script, keys);
+        BOOST_TEST((state != client.must("DUMP", keys[0]).text));
+        const auto changes = [&] {
+          const std::string info = client.must("INFO", "persistence").text;
+          return std::stoi(info.substr(info.find("rdb_changes_since_last_save:") + 28));
+        };
+        const int before = changes();
+        commands();
+        call(script, keys);
+        const command_counts all = commands();
+        const char* look = count == 1 ? s.look : s.look_at_all;
+        BOOST_TEST((all == command_counts{{look, 1}}), text_of(all));
+        BOOST_TEST(changes() == before);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_admitted_check_of_a_busy_key_writes_once_and_leaves_the_ttl) {
+  for (const shape& s : shapes) {
+    BOOST_TEST_CONTEXT(test::text_of(s.of)) {
+      client.must("FLUSHALL");
+      own_script script(client, s.of);
+      std::int64_t first = t0 / policies::grid * policies::grid + 1;
+      for (const std::string& key : names(64)) script.record({key}, first);
+      commands();
+      // The TATs of 2 an hour grow by 30 minutes: they cross a line each time.
+      script.record(names(64), first + 1);
+      command_counts all = commands();
+      BOOST_TEST(all[s.write] == 64, text_of(all));
+      BOOST_TEST(all[s.look_at_all] == 1, text_of(all));
+      BOOST_TEST(all["set"] == 0, text_of(all));
+    }
+  }
+  // Of 1000 in a second, one needs a millisecond.
+  own_script script(client, token_bucket{1000, per_second(1000)});
+  const std::int64_t line = (t0 / policies::grid + 1) * policies::grid;
+  script.record({"k"}, line);
+  commands();
+  for (int i = 0; i < 500; ++i) script.record({"k"}, line + i);
+  command_counts all = commands();
+  BOOST_TEST(all["incrby"] == 500);
+  BOOST_TEST(all["pexpire"] == 0);
+  // One that comes a cell later renews the TTL, and once.
+  for (int i = 0; i < 5; ++i) script.record({"k"}, line + policies::grid + i);
+  all = commands();
+  BOOST_TEST(all["incrby"] == 5);
+  BOOST_TEST(all["pexpire"] == 1);
+}
+
+// A larger plan's writes cross lines that a smaller plan's writes do not reach, and the other way
+// round.
+BOOST_AUTO_TEST_CASE(plans_that_share_a_key_keep_it_as_long_as_the_state_matters_to_the_writer) {
+  test::random_source random(test::run_seed(), 1200);
+  const std::vector<std::vector<policy>> plans{
+      {token_bucket{3, per_second(10)}, token_bucket{1'000'000, per_second(10)},
+       gcra{per_minute(1), 7}, token_bucket{50, {7, 3s}}, leaky_bucket{9, per_second(2)}},
+  };
+  for (const auto& same_key : plans) {
+    std::vector<own_script> scripts;
+    for (const policy& p : same_key) scripts.emplace_back(client, p);
+    for (int round = 0; round < 40; ++round) {
+      client.must("DEL", "k", "test:ttl");
+      std::int64_t now = t0 + random.between(0, policies::grid);
+      int admitted = 0;
+      for (int i = 0; i < 60; ++i) {
+        const auto who = static_cast<std::size_t>(
+            random.between(0, static_cast<std::int64_t>(scripts.size()) - 1));
+        const decision d = scripts[who].record(now, random.one_in(3) ? 2 : 1);
+        admitted += d.allowed;
+        if (d.allowed) {
+          const std::int64_t ends = (d.decided_at + d.reset_after).time_since_epoch().count();
+          BOOST_TEST_CONTEXT(test::text_of(same_key[who])
+                             << ", WEIR_TEST_SEED=" << test::run_seed()) {
+            BOOST_TEST_REQUIRE(ttl_end("k") >= ends + policies::grace);
+          }
+        }
+        now += random.magnitude(2 * policies::grid);
+      }
+      BOOST_TEST(admitted > 0);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(keys_of_another_type_are_told_among_sixty_four) {
+  for (const shape& s : shapes) {
+    BOOST_TEST_CONTEXT(test::text_of(s.of)) {
+      client.must("FLUSHALL");
+      own_script script(client, s.of);
+      const auto keys = names(64);
+      for (const std::size_t other : {0, 31, 63}) {
+        client.must("HSET", keys[other], "field", "1");
+        client.must("SADD", keys[other / 2 + 1], "member");
+      }
+      client.must("SET", keys[40], "neither a number nor a state");
+      script.record({keys[50]}, t0);
+      const auto is_ours = [&](std::size_t i) {
+        return i != 0 && i != 31 && i != 63 && i != 1 && i != 16 && i != 32 && i != 40;
+      };
+      for (const std::int64_t checks : {0, 1, 2}) {
+        const auto answers = script.record(keys, t0, std::vector<std::int64_t>(64, checks));
+        for (std::size_t i = 0; i < keys.size(); ++i) {
+          BOOST_TEST_CONTEXT("key " << i << ", " << checks << " checks") {
+            BOOST_TEST(answers[i].has_value() == is_ours(i));
+            if (!answers[i]) continue;
+            // One admitted before, and both are taken by the last.
+            const std::int64_t used = std::min<std::int64_t>(2, (checks == 0   ? 0
+                                                                 : checks == 1 ? 1
+                                                                               : 3) +
+                                                                    (i == 50 ? 1 : 0));
+            BOOST_TEST(answers[i]->used == used);
+          }
+        }
+      }
+      BOOST_TEST(client.must("HGET", keys[31], "field").text == "1");
+      BOOST_TEST(client.must("GET", keys[40]).text == "neither a number nor a state");
+    }
+  }
+}
+
+// A fetch finds nothing where MGET says nil; only a look at the key alone tells that it holds
+// something else.
+BOOST_AUTO_TEST_CASE(a_fetch_tells_another_type_from_an_absent_key_and_makes_none) {
+  for (const shape& s : shapes) {
+    BOOST_TEST_CONTEXT(test::text_of(s.of)) {
+      client.must("FLUSHALL");
+      own_script script(client, s.of);
+      client.must("HSET", "hash", "field", "1");
+      for (const auto& keys : {std::vector<std::string>{"hash"}, {"absent", "hash", "nor this"}}) {
+        const auto answers = script.record(keys, t0, std::vector<std::int64_t>(keys.size(), 0));
+        for (std::size_t i = 0; i < keys.size(); ++i) {
+          BOOST_TEST(answers[i].has_value() == (keys[i] != "hash"));
+          BOOST_TEST(client.must("EXISTS", keys[i]).integer == (keys[i] == "hash"));
+        }
+      }
+    }
+  }
+}
+
+// Numbers that Redis adds to and Lua reads, but that no bucket has written, and the reverse.
+BOOST_AUTO_TEST_CASE(numbers_that_are_no_state_are_told_whether_a_check_passes_or_not) {
+  own_script roomy(client, token_bucket{3, per_second(1000)});
+  own_script tight(client, token_bucket{1, per_second(1000)});
+  const std::string ahead = std::to_string(t0 + 1000);
+  const std::string strange[] = {"0",
+                                 "-1",
+                                 "0" + ahead,
+                                 " " + ahead,
+                                 ahead + " ",
+                                 "+" + ahead,
+                                 " 1.7900000002e15",
+                                 "1.7900000002e15 ",
+                                 "1.79000000020e15",
+                                 "+179000000012345",
+                                 ahead + ".0",
+                                 "0x1p50",
+                                 "1790000000124e3",
+                                 ahead.substr(1) + "."};
+  for (const std::string& text : strange) {
+    BOOST_TEST_CONTEXT("'" << text << "'") {
+      for (own_script* script : {&roomy, &tight}) {
+        for (const auto& keys : {std::vector<std::string>{"k"}, {"before", "k"}}) {
+          client.must("SET", "k", text);
+          client.must("DEL", "before");
+          BOOST_TEST(!script->record(keys, t0).back().has_value());
+          BOOST_TEST(!script->record(keys, t0, {0, 0}).back().has_value());
+          BOOST_TEST(client.must("GET", "k").text == text);
+          BOOST_TEST(client.must("PTTL", "k").integer == -1);
+        }
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
