@@ -1,7 +1,5 @@
 #include "feedback/structured_field.hpp"
 
-#include <optional>
-
 #include "text/ascii.hpp"
 
 namespace weir::feedback {

@@ -43,10 +43,6 @@ inline scan scan_number(const char*& at, const char* end, std::uint64_t& number)
 
 }  // namespace
 
-std::string_view reply_view::error_word() const noexcept {
-  return is_error() ? root().text.substr(0, root().text.find(' ')) : std::string_view();
-}
-
 bool reply_view::integers(std::span<std::int64_t> out) const noexcept {
   // One node per element means that no element is an aggregate with children.
   if (root().type != reply_type::array || nodes_.size() != out.size() + 1) return false;

@@ -64,11 +64,7 @@ class reply_view {
   bool is_error() const noexcept {
     return root().type == reply_type::error || root().type == reply_type::bulk_error;
   }
-  bool is_null() const noexcept { return root().type == reply_type::null; }
   bool is_push() const noexcept { return root().type == reply_type::push; }
-
-  /// The first word of an error reply ("NOSCRIPT", "MOVED"); empty if this is no error.
-  std::string_view error_word() const noexcept;
 
   /// True if this is a flat array of exactly `out.size()` integers, which `out` then holds. If
   /// false, `out` is unspecified.

@@ -23,11 +23,6 @@ char* put_crlf(char* to) noexcept {
   return to + crlf;
 }
 
-char* put(char* to, std::string_view text) noexcept {
-  if (!text.empty()) std::memcpy(to, text.data(), text.size());
-  return to + text.size();
-}
-
 std::size_t digits(std::size_t n) noexcept {
   std::size_t count = 1;
   for (; n >= 10; n /= 10) ++count;
@@ -40,15 +35,6 @@ char* put_prefix(char* to, char type, std::size_t n, std::size_t n_digits) noexc
   return put_crlf(std::to_chars(to, to + n_digits, n).ptr);
 }
 
-// Appends a bulk string of n bytes without its text, and returns where the text goes.
-char* open_bulk(std::string& out, std::size_t n) {
-  const std::size_t n_digits = digits(n);
-  char* text = extend(out, 1 + n_digits + crlf + n + crlf);
-  text = put_prefix(text, '$', n, n_digits);
-  put_crlf(text + n);
-  return text;
-}
-
 }  // namespace
 
 command_writer& command_writer::begin(std::size_t arguments) {
@@ -58,15 +44,11 @@ command_writer& command_writer::begin(std::size_t arguments) {
 }
 
 command_writer& command_writer::arg(std::string_view text) {
-  put(open_bulk(*out_, text.size()), text);
-  return *this;
-}
-
-command_writer& command_writer::arg_parts(std::initializer_list<std::string_view> parts) {
-  std::size_t total = 0;
-  for (const std::string_view part : parts) total += part.size();
-  char* to = open_bulk(*out_, total);
-  for (const std::string_view part : parts) to = put(to, part);
+  const std::size_t n = text.size();
+  const std::size_t n_digits = digits(n);
+  char* const to = put_prefix(extend(*out_, 1 + n_digits + crlf + n + crlf), '$', n, n_digits);
+  if (n != 0) std::memcpy(to, text.data(), n);
+  put_crlf(to + n);
   return *this;
 }
 

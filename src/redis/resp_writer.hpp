@@ -3,7 +3,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -25,9 +24,6 @@ class command_writer {
   command_writer& begin(std::size_t arguments);
 
   command_writer& arg(std::string_view text);
-
-  /// Writes one argument that is the concatenation of several pieces.
-  command_writer& arg_parts(std::initializer_list<std::string_view> parts);
 
   /// Writes a number in decimal.
   command_writer& arg(std::int64_t number);

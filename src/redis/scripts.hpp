@@ -4,7 +4,6 @@
 #include <bitset>
 #include <cstddef>
 #include <string>
-#include <string_view>
 #include <variant>
 
 #include "policy/kernel.hpp"

@@ -1,6 +1,5 @@
 #include "waiting/reservation_request.hpp"
 
-#include "check/limiter_spec.hpp"
 #include "waiting/acquire_queue.hpp"
 
 namespace weir::waiting {

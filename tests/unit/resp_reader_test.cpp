@@ -193,14 +193,10 @@ BOOST_AUTO_TEST_CASE(helpers_of_a_reply) {
     BOOST_TEST(!read(other).integers(three), other);
   }
 
-  BOOST_TEST(read("-MOVED 3999 127.0.0.1:6381\r\n").error_word() == "MOVED");
-  BOOST_TEST(read("!3\r\nERR\r\n").error_word() == "ERR");
-  BOOST_TEST(read("+MOVED 3999\r\n").error_word() == "");
   BOOST_TEST(read("-ERR x\r\n").is_error());
   BOOST_TEST(read("!1\r\nx\r\n").is_error());
   BOOST_TEST(!read("*1\r\n-ERR x\r\n").is_error());
-  BOOST_TEST(read("*-1\r\n").is_null());
-  BOOST_TEST(!read(":0\r\n").is_null());
+  BOOST_TEST((read("*-1\r\n").root().type == weir::redis::reply_type::null));
   BOOST_TEST(read(">1\r\n+x\r\n").is_push());
   BOOST_TEST(!read("*1\r\n+x\r\n").is_push());
 
@@ -231,13 +227,7 @@ BOOST_AUTO_TEST_CASE(what_the_writer_writes_the_reader_reads) {
       } else {
         std::string bytes(static_cast<std::size_t>(random.magnitude(2000)) - 1, '\0');
         for (char& c : bytes) c = static_cast<char>(random.between(-128, 127));
-        const std::string_view all = bytes;
-        const std::size_t half = all.size() / 2;
-        if (random.one_in(2)) {
-          writer.arg(all);
-        } else {
-          writer.arg_parts({all.substr(0, half), all.substr(half)});
-        }
+        writer.arg(bytes);
         text += " $" + bytes;
       }
     }

@@ -76,20 +76,6 @@ BOOST_AUTO_TEST_CASE(narrower_numbers_keep_their_value) {
   BOOST_TEST(out == "$11\r\n-2147483648\r\n$10\r\n4294967295\r\n$2\r\n-5\r\n");
 }
 
-BOOST_AUTO_TEST_CASE(one_argument_out_of_several_pieces) {
-  const std::string subject = "account-42";
-  std::string pieces;
-  command_writer(pieces).arg_parts({"weir:{", subject, "", "}:tb"});
-  std::string whole;
-  command_writer(whole).arg("weir:{account-42}:tb");
-  BOOST_TEST(pieces == whole);
-  BOOST_TEST(pieces == "$20\r\nweir:{account-42}:tb\r\n");
-
-  std::string none;
-  command_writer(none).arg_parts({});
-  BOOST_TEST(none == "$0\r\n\r\n");
-}
-
 BOOST_AUTO_TEST_CASE(every_length_around_a_change_of_digits_is_announced_exactly) {
   for (const std::size_t n : {0, 1, 9, 10, 11, 99, 100, 101, 999, 1000, 1001, 65'536, 100'000}) {
     const std::string text(n, 'x');
