@@ -23,10 +23,10 @@ struct limiter_spec {
                std::vector<policies::kernel> kernels, const limiter_options& options);
   virtual ~limiter_spec() = default;
 
-  /// Called when the store closes. Ends waiters and leases; they keep copies of `hold` while
+  /// Called when the store closes. Ends waiters and leases; they keep copies of `keep_alive` while
   /// reservations may still have to go back.
   virtual void store_closes(const std::shared_ptr<const limiter_spec>& /*self*/,
-                            const std::shared_ptr<void>& /*hold*/) const {}
+                            const std::shared_ptr<void>& /*keep_alive*/) const {}
   /// See shutdown_listener::context_shut_down().
   virtual void context_shut_down() const noexcept {}
   /// The end of the subject's cool-down, as far as this process knows.

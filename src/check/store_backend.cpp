@@ -4,8 +4,8 @@
 
 namespace weir::detail {
 
-void store_backend::close_limiters(const std::shared_ptr<void>& hold) {
-  for (const auto& limiter : limiters_.close()) limiter->store_closes(limiter, hold);
+void store_backend::close_limiters(const std::shared_ptr<void>& keep_alive) {
+  for (const auto& limiter : limiters_.close()) limiter->store_closes(limiter, keep_alive);
 }
 
 void store_backend::end_limiters() noexcept {

@@ -50,8 +50,9 @@ class store_backend {
  protected:
   completion_sink& sink() noexcept { return *sink_; }
 
-  /// Closes the limiters. They keep copies of `hold` while reservations may still have to go back.
-  void close_limiters(const std::shared_ptr<void>& hold);
+  /// Closes the limiters. They keep copies of `keep_alive` while reservations may still have to go
+  /// back.
+  void close_limiters(const std::shared_ptr<void>& keep_alive);
   void end_limiters() noexcept;
 
  private:

@@ -36,7 +36,7 @@ void sign(check& c) {
 }
 
 /// Prepares the result of a check that its store has finished. True if the check holds a
-/// reservation that is not due yet and no acquire_queue waits for it; `sleepers` must then seat it.
+/// reservation that is not due yet and no acquire_queue waits for it; `sleepers` must then hold it.
 bool conclude(check& c) {
   if (c.unwanted) return false;
   apply_failure_policy(c);
@@ -52,7 +52,7 @@ bool conclude(check& c) {
     return c.answer.delay.count() > 0 && !c.from_line;
   }
   if (c.answer.cooling_down && c.further.empty() && c.kind != check_kind::acquire) {
-    impl_of(*c.limiter).queue->hold(c.limiter, c.subject.view(), c.answer.retry_after);
+    impl_of(*c.limiter).queue->cool_down(c.limiter, c.subject.view(), c.answer.retry_after);
   }
   if (c.kind == check_kind::cool_down) {
     c.answer.clamped = c.was_clamped;
@@ -69,9 +69,9 @@ completion::completion(const boost::asio::any_io_executor& executor)
 
 void completion::complete(check& c) {
   if (conclude(c)) {
-    // A seated check may end in another thread and free the store with this object: keep a copy.
-    const auto room = sleepers_;
-    if (room->seat(c)) return room->give_back();
+    // A sleeping check may end in another thread and free the store with this object: keep a copy.
+    const auto sleepers = sleepers_;
+    if (sleepers->add(c)) return sleepers->give_back();
   }
   c.finish(delivery::post);
 }
@@ -85,7 +85,7 @@ void completion::complete(check_list&& done) {
     c.line.unlink();
     if (c.unwanted) {
       c.finish(delivery::post);  // a detached check: its give-back starts without delay
-    } else if (sleepers_->seat(c)) {
+    } else if (sleepers_->add(c)) {
       has_sleepers = true;
     } else {
       done.push_front(c);

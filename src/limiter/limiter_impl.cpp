@@ -77,8 +77,8 @@ limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_v
       leases(std::make_unique<lease_keeper>(options.lease_duration)) {}
 
 void limiter_impl::store_closes(const std::shared_ptr<const limiter_spec>& self,
-                                const std::shared_ptr<void>& hold) const {
-  if (queue != nullptr) queue->close(self, hold);
+                                const std::shared_ptr<void>& keep_alive) const {
+  if (queue != nullptr) queue->close(self, keep_alive);
   if (leases != nullptr) leases->close();
 }
 
@@ -88,7 +88,7 @@ void limiter_impl::context_shut_down() const noexcept {
 }
 
 check::steady_time limiter_impl::cool_down_until(std::string_view subject) const {
-  return queue != nullptr ? queue->held_until(subject) : check::steady_time{};
+  return queue != nullptr ? queue->cool_down_until(subject) : check::steady_time{};
 }
 
 }  // namespace weir::detail

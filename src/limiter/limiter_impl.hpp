@@ -22,7 +22,7 @@ struct limiter_impl final : limiter_spec {
                const concurrency_options& options);
 
   void store_closes(const std::shared_ptr<const limiter_spec>& self,
-                    const std::shared_ptr<void>& hold) const override;
+                    const std::shared_ptr<void>& keep_alive) const override;
   void context_shut_down() const noexcept override;
   check::steady_time cool_down_until(std::string_view subject) const override;
 

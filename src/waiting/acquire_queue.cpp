@@ -31,107 +31,107 @@ acquire_queue::time clock_now() { return std::chrono::steady_clock::now(); }
 
 void acquire_queue::arrive(check& c) {
   const core_ptr core = c.limiter;
-  orders o;
+  orders out;
   bool is_late = false;
   {
     const std::lock_guard lock(mutex_);
     if (alarm_.start(core->store->get_executor())) core->store->limiters().add(core);
     is_late = alarm_.is_stopped();
     if (!is_late) {
-      subject_entry& r = entry_of(c);
+      subject_entry& entry = entry_of(c);
       const time now = clock_now();
-      r.line.arrive(c, ++arrivals_, now, o);
-      note(core, r, o);
+      entry.queue.arrive(c, ++arrivals_, now, out);
+      update(core, entry, out);
     }
   }
   if (is_late) return c.finish(delivery::discard);
-  carry_out(core, o, delivery::post);
+  carry_out(core, out, delivery::post);
 }
 
 void acquire_queue::cancel(check& c, cancel_scope scope) {
   const core_ptr core = c.limiter;
-  orders o;
+  orders out;
   {
     const std::lock_guard lock(mutex_);
     if (c.place == nullptr) return;  // the result is on its way to the caller
-    subject_entry& r = known_entry_of(c);
+    subject_entry& entry = known_entry_of(c);
     const time now = clock_now();
-    r.line.leave(c, scope, now, o);
-    note(core, r, o);
+    entry.queue.leave(c, scope, now, out);
+    update(core, entry, out);
   }
-  carry_out(core, o, delivery::post);
+  carry_out(core, out, delivery::post);
 }
 
-void acquire_queue::answered(reservation_request& a, delivery how) {
+void acquire_queue::answered(reservation_request& request, delivery how) {
   if (how == delivery::discard) return;  // the waiters are discarded, too
-  const core_ptr core = a.limiter;
-  orders o;
+  const core_ptr core = request.limiter;
+  orders out;
   {
     const std::lock_guard lock(mutex_);
     if (alarm_.is_stopped()) return;
-    subject_entry& r = known_entry_of(a);
+    subject_entry& entry = known_entry_of(request);
     const time now = clock_now();
-    r.line.answered(a, now, o);
-    if (closed_) r.line.close(o);
-    note(core, r, o);
-    if (entries_.empty()) o.hold = std::move(hold_);
+    entry.queue.answered(request, now, out);
+    if (closed_) entry.queue.close(out);
+    update(core, entry, out);
+    if (entries_.empty()) out.keep_alive = std::move(keep_alive_);
   }
-  carry_out(core, o, how);
+  carry_out(core, out, how);
 }
 
-void acquire_queue::hold(const core_ptr& core, std::string_view subject,
-                         std::chrono::microseconds pause) {
-  orders o;
+void acquire_queue::cool_down(const core_ptr& core, std::string_view subject,
+                              std::chrono::microseconds pause) {
+  orders out;
   {
     const std::lock_guard lock(mutex_);
     if (alarm_.is_stopped()) return;
     const time now = clock_now();
-    note_cool_down(subject, now + pause, now);
+    remember_cool_down(subject, now + pause, now);
     const auto found = entries_.find(subject);
     if (found == entries_.end()) return;
-    found->second->line.hold(now + pause, now, o);
-    note(core, *found->second, o);
+    found->second->queue.cool_down(now + pause, now, out);
+    update(core, *found->second, out);
   }
-  carry_out(core, o, delivery::post);
+  carry_out(core, out, delivery::post);
 }
 
-acquire_queue::time acquire_queue::held_until(std::string_view subject) const {
+acquire_queue::time acquire_queue::cool_down_until(std::string_view subject) const {
   const std::lock_guard lock(mutex_);
   const auto found = cool_downs_.find(std::hash<std::string_view>{}(subject));
   return found == cool_downs_.end() ? time{} : found->second;
 }
 
 void acquire_queue::on_timer(const core_ptr& core) {
-  orders o;
+  orders out;
   {
     const std::lock_guard lock(mutex_);
     alarm_.rang();
     const time now = clock_now();
-    while (subject_entry* r = agenda_.first_due(now)) {
-      r->line.on_time(now, o);
-      note(core, *r, o);
+    while (subject_entry* entry = agenda_.first_due(now)) {
+      entry->queue.on_time(now, out);
+      update(core, *entry, out);
     }
     arm(core);
   }
-  carry_out(core, o, delivery::post);
+  carry_out(core, out, delivery::post);
 }
 
-void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> hold) {
+void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> keep_alive) {
   // Reservations that were being given back before the close reach the store first.
   returns_.send();
-  orders o;
+  orders out;
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(closed_, true) || alarm_.is_stopped()) return;
     std::vector<subject_entry*> entries;
-    for (const auto& [subject, r] : entries_) entries.push_back(r.get());
-    for (subject_entry* r : entries) {
-      r->line.close(o);
-      note(core, *r, o);
+    for (const auto& [subject, entry] : entries_) entries.push_back(entry.get());
+    for (subject_entry* entry : entries) {
+      entry->queue.close(out);
+      update(core, *entry, out);
     }
-    if (!entries_.empty()) hold_ = std::move(hold);
+    if (!entries_.empty()) keep_alive_ = std::move(keep_alive);
   }
-  carry_out(core, o, delivery::post);
+  carry_out(core, out, delivery::post);
 }
 
 // ---- under the mutex
@@ -140,9 +140,9 @@ acquire_queue::subject_entry& acquire_queue::entry_of(const check& c) {
   if (const auto found = entries_.find(c.subject.view()); found != entries_.end())
     return *found->second;
   auto made = std::make_unique<subject_entry>(c.subject, rules_);
-  subject_entry& r = *made;
-  entries_.emplace(r.subject.view(), std::move(made));
-  return r;
+  subject_entry& entry = *made;
+  entries_.emplace(entry.subject.view(), std::move(made));
+  return entry;
 }
 
 /// The entry exists while a waiter or a pending request of the subject does.
@@ -152,7 +152,7 @@ acquire_queue::subject_entry& acquire_queue::known_entry_of(const check& c) {
 
 /// At most max_cool_downs cool-downs are kept; when full, new ones are not. Ended ones are swept at
 /// most once a second, because the sweep visits every entry.
-void acquire_queue::note_cool_down(std::string_view subject, time until, time now) {
+void acquire_queue::remember_cool_down(std::string_view subject, time until, time now) {
   const std::size_t key = std::hash<std::string_view>{}(subject);
   if (const auto known = cool_downs_.find(key); known != cool_downs_.end()) {
     known->second = std::max(known->second, until);
@@ -168,24 +168,25 @@ void acquire_queue::note_cool_down(std::string_view subject, time until, time no
 }
 
 /// Queues the requests to start, drops cancels of requests that were not started, and puts the
-/// subject at its new time in the agenda. Frees an idle subject: `r` may be gone afterwards.
-void acquire_queue::note(const core_ptr& core, subject_entry& r, orders& o) {
-  for (request_ptr& a : o.starts) {
-    a->self = a;
-    a->queue = this;
-    to_start_.push_back(std::move(a));
+/// subject at its new time in the agenda. Frees an idle subject: `entry` may be gone afterwards.
+void acquire_queue::update(const core_ptr& core, subject_entry& entry, orders& out) {
+  for (request_ptr& request : out.starts) {
+    request->self = request;
+    request->queue = this;
+    to_start_.push_back(std::move(request));
   }
-  o.starts.clear();
-  if (!o.returns.empty() && !std::exchange(o.returns_are_known, true)) ++unsent_returns_;
+  out.starts.clear();
+  if (!out.returns.empty() && !std::exchange(out.returns_are_known, true)) ++unsent_returns_;
   // The store does not know a request that was not started; submit() cancels it after the start.
-  std::erase_if(o.cancels, [](const auto& wish) {
-    const auto& [a, scope] = wish;
-    if (!a->is_started && a->unwanted_as != cancel_scope::any) a->unwanted_as = scope;
-    return !a->is_started;
+  std::erase_if(out.cancels, [](const auto& wish) {
+    const auto& [request, scope] = wish;
+    if (!request->is_started && request->unwanted_as != cancel_scope::any)
+      request->unwanted_as = scope;
+    return !request->is_started;
   });
-  agenda_.put(r, r.line.wakeup());
+  agenda_.put(entry, entry.queue.wakeup());
   arm(core);
-  if (r.line.is_idle()) entries_.erase(r.subject.view());
+  if (entry.queue.is_idle()) entries_.erase(entry.subject.view());
 }
 
 void acquire_queue::arm(const core_ptr& core) {
@@ -194,25 +195,26 @@ void acquire_queue::arm(const core_ptr& core) {
 
 // ---- outside the mutex
 
-void acquire_queue::carry_out(const core_ptr& core, orders& o, delivery how) {
+void acquire_queue::carry_out(const core_ptr& core, orders& out, delivery how) {
   const auto executor = core->store->get_executor();
-  if (!o.returns.empty()) {
-    std::vector<const check*> turns;
-    for (const request_ptr& a : o.returns) turns.push_back(a.get());
-    returns_.add(executor, turns, [this, core] { returns_are_sent(core); });
+  if (!out.returns.empty()) {
+    std::vector<const check*> reservations;
+    for (const request_ptr& request : out.returns) reservations.push_back(request.get());
+    returns_.add(executor, reservations, [this, core] { returns_are_sent(core); });
   }
   std::vector<returned_reservation> closing;
-  for (const auto& [turn, caller] : o.closing) closing.push_back({turn.get(), caller});
+  for (const auto& [reservation, caller] : out.closing)
+    closing.push_back({reservation.get(), caller});
   give_back_and_tell(std::move(closing));
-  for (const auto& [a, scope] : o.cancels) core->store->cancel(*a, scope);
+  for (const auto& [request, scope] : out.cancels) core->store->cancel(*request, scope);
   submit(core);
-  const bool is_one = !o.told.empty() && std::next(o.told.begin()) == o.told.end();
+  const bool is_one = !out.told.empty() && std::next(out.told.begin()) == out.told.end();
   if (is_one && how == delivery::dispatch) {
-    check& c = o.told.front();
-    o.told.pop_front();
+    check& c = out.told.front();
+    out.told.pop_front();
     c.finish(how);
   } else {
-    delivery_batch::post(executor, std::move(o.told));
+    delivery_batch::post(executor, std::move(out.told));
   }
 }
 
@@ -232,32 +234,33 @@ void acquire_queue::submit(const core_ptr& core) {
   std::vector<request_ptr> batch;
   {
     const std::lock_guard lock(mutex_);
-    if (somebody_starts_ || unsent_returns_ > 0 || to_start_.empty()) return;
-    somebody_starts_ = true;
+    if (is_submitting_ || unsent_returns_ > 0 || to_start_.empty()) return;
+    is_submitting_ = true;
     batch.swap(to_start_);
   }
   std::vector<check*> checks;
-  bool goes_on = false;
+  bool has_more = false;
   std::vector<request_ptr> unwanted;
   for (int rounds = 0; !batch.empty(); ++rounds) {
     checks.clear();
-    for (const request_ptr& a : batch) checks.push_back(a.get());
+    for (const request_ptr& request : batch) checks.push_back(request.get());
     core->store->start_all(checks);
     {
       const std::lock_guard lock(mutex_);
-      for (request_ptr& a : batch) {
-        a->is_started = true;
-        if (a->unwanted_as) unwanted.push_back(std::move(a));
+      for (request_ptr& request : batch) {
+        request->is_started = true;
+        if (request->unwanted_as) unwanted.push_back(std::move(request));
       }
       batch.clear();
       if (unsent_returns_ == 0 && rounds < most_rounds) batch.swap(to_start_);
-      somebody_starts_ = !batch.empty();
-      goes_on = rounds == most_rounds && !to_start_.empty();
+      is_submitting_ = !batch.empty();
+      has_more = rounds == most_rounds && !to_start_.empty();
     }
-    for (const request_ptr& a : unwanted) core->store->cancel(*a, *a->unwanted_as);
+    for (const request_ptr& request : unwanted)
+      core->store->cancel(*request, *request->unwanted_as);
     unwanted.clear();
   }
-  if (goes_on) {
+  if (has_more) {
     asio::post(core->store->get_executor(), [this, core] { submit(core); });
   }
 }
@@ -269,14 +272,14 @@ std::size_t acquire_queue::subjects() const {
 
 void acquire_queue::context_shut_down() noexcept {
   check_list dropped;
-  std::shared_ptr<void> hold;
+  std::shared_ptr<void> keep_alive;
   {
     const std::lock_guard lock(mutex_);
     alarm_.stop();
-    hold = std::move(hold_);
-    for (const request_ptr& a : to_start_) a->self.reset();
+    keep_alive = std::move(keep_alive_);
+    for (const request_ptr& request : to_start_) request->self.reset();
     to_start_.clear();
-    for (auto& [subject, r] : entries_) r->line.abandon(dropped);
+    for (auto& [subject, entry] : entries_) entry->queue.abandon(dropped);
   }
   discard(std::move(dropped));
 }

@@ -29,17 +29,17 @@ class acquire_queue final {
   void arrive(detail::check& c);
   void cancel(detail::check& c, detail::cancel_scope scope);
   /// The store has finished the request.
-  void answered(reservation_request& a, detail::delivery how);
+  void answered(reservation_request& request, detail::delivery how);
 
   /// Notes a cool-down that the store reported; `pause` is the time left of it.
-  void hold(const core_ptr& core, std::string_view subject, std::chrono::microseconds pause);
+  void cool_down(const core_ptr& core, std::string_view subject, std::chrono::microseconds pause);
 
   /// The end of the subject's cool-down, as far as this process knows; time{} if it knows none.
-  time held_until(std::string_view subject) const;
+  time cool_down_until(std::string_view subject) const;
 
-  /// Called when the store closes: ends all waiting and gives the reservations back. `hold` keeps
-  /// the store alive until no answer is due.
-  void close(const core_ptr& core, std::shared_ptr<void> hold);
+  /// Called when the store closes: ends all waiting and gives the reservations back. `keep_alive`
+  /// keeps the store alive until no answer is due.
+  void close(const core_ptr& core, std::shared_ptr<void> keep_alive);
   /// See shutdown_listener::context_shut_down().
   void context_shut_down() noexcept;
 
@@ -50,21 +50,21 @@ class acquire_queue final {
   /// A subject's queue.
   struct subject_entry : detail::agenda_entry {
     subject_entry(const detail::short_text& name, const queue_rules& rules)
-        : subject(name), line(rules) {}
+        : subject(name), queue(rules) {}
 
     const detail::short_text subject;
-    reservation_queue line;
+    reservation_queue queue;
   };
 
   void on_timer(const core_ptr& core);
   subject_entry& entry_of(const detail::check& c);
   subject_entry& known_entry_of(const detail::check& c);
-  void note(const core_ptr& core, subject_entry& r, orders& o);
+  void update(const core_ptr& core, subject_entry& entry, orders& out);
   void arm(const core_ptr& core);
-  void carry_out(const core_ptr& core, orders& o, detail::delivery how);
+  void carry_out(const core_ptr& core, orders& out, detail::delivery how);
   void submit(const core_ptr& core);
   void returns_are_sent(const core_ptr& core);
-  void note_cool_down(std::string_view subject, time until, time now);
+  void remember_cool_down(std::string_view subject, time until, time now);
 
   const queue_rules rules_;
   reservation_returns returns_;
@@ -80,10 +80,10 @@ class acquire_queue final {
   time next_sweep_{};  // the earliest next sweep of cool_downs_
   std::uint64_t arrivals_ = 0;
   std::vector<request_ptr> to_start_;
-  bool somebody_starts_ = false;
+  bool is_submitting_ = false;
   std::size_t unsent_returns_ = 0;  // batches; no request is started before they are sent
   bool closed_ = false;
-  std::shared_ptr<void> hold_;  // keeps the closing store alive until the last answer
+  std::shared_ptr<void> keep_alive_;  // keeps the closing store alive until the last answer
 };
 
 }  // namespace weir::waiting

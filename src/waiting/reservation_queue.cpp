@@ -29,10 +29,11 @@ microseconds patience_left(const waiter& w, check::steady_time now) {
 
 /// The decision that the waiter `w` gets for this reservation. It may have been booked for another
 /// waiter, so `decided_at` and `delay` are moved to the time at which `w` got a reservation.
-decision as_told_to(const waiter& w, const reservation_request& turn) {
-  decision d = turn.answer;
+decision decision_for(const waiter& w, const reservation_request& reservation) {
+  decision d = reservation.answer;
   const time_point begins = d.decided_at + d.delay, idle = d.decided_at + d.reset_after;
-  const auto waited = std::chrono::floor<microseconds>(turn.due() - turn.put_off - w.heard);
+  const auto waited = std::chrono::floor<microseconds>(reservation.due() -
+                                                       reservation.postponed_by - w.reserved_at);
   d.delay = std::max(microseconds{0}, waited);
   d.decided_at = begins - d.delay;
   d.reset_after = std::max(microseconds{0}, idle - d.decided_at);
@@ -40,10 +41,12 @@ decision as_told_to(const waiter& w, const reservation_request& turn) {
 }
 
 /// The refusal of a waiter whose max_wait ends before the cool-down does.
-decision refusal_in_pause(const waiter& w, const reservation_request& turn, check::steady_time now,
-                          check::steady_time until) {
-  decision d = turn.answer;
-  d.decided_at = turn.turn() - std::chrono::floor<microseconds>(turn.due() - turn.put_off - now);
+decision refusal_in_cool_down(const waiter& w, const reservation_request& reservation,
+                              check::steady_time now, check::steady_time until) {
+  decision d = reservation.answer;
+  d.decided_at = reservation.reserved_time() -
+                 std::chrono::floor<microseconds>(reservation.due() - reservation.postponed_by -
+                                                  now);
   d.allowed = false;
   d.cooling_down = true;
   d.remaining = 0;
@@ -69,27 +72,27 @@ bool is_passing(const error_code& ec) {
 
 }  // namespace
 
-void reservation_queue::arrive(check& c, std::uint64_t arrival, time now, orders& o) {
+void reservation_queue::arrive(check& c, std::uint64_t arrival, time now, orders& out) {
   auto& w = *new waiter(c, rank(now, arrival, c.priority, rules_.priority_aging), now + c.max_wait);
   c.place = &w;
   if (inside_count_ < rules_.max_waiting) {
     let_in(w);
-    ask_for(w, now, o);
+    request_for(w, now, out);
   } else {
-    overflow(w, now, o);
+    overflow(w, now, out);
   }
-  fill_up(now, o);
+  fill_up(now, out);
 }
 
-void reservation_queue::overflow(waiter& w, time now, orders& o) {
+void reservation_queue::overflow(waiter& w, time now, orders& out) {
   switch (rules_.overflow) {
     case on_overflow::refuse_new:
       break;
     case on_overflow::drop_oldest:
-      return replace(inside_by_arrival_.front(), w, now, o);
+      return replace(inside_by_arrival_.front(), w, now, out);
     case on_overflow::drop_lowest_priority: {
       waiter& last = *inside_.rbegin();
-      if (w.goes < last.goes) return replace(last, w, now, o);
+      if (w.goes < last.goes) return replace(last, w, now, out);
       break;
     }
     case on_overflow::block:
@@ -100,15 +103,15 @@ void reservation_queue::overflow(waiter& w, time now, orders& o) {
       outside_by_patience_.insert(w);
       return;
   }
-  tell(w, error::overloaded, o);
+  tell(w, error::overloaded, out);
 }
 
-void reservation_queue::replace(waiter& dropped, waiter& newcomer, time now, orders& o) {
-  const bool has_place = take_over(dropped, newcomer, now);
-  if (!has_place) withdraw(dropped, o);
-  tell(dropped, error::overloaded, o);
+void reservation_queue::replace(waiter& dropped, waiter& newcomer, time now, orders& out) {
+  const bool is_taken_over = take_over(dropped, newcomer, now);
+  if (!is_taken_over) withdraw(dropped, out);
+  tell(dropped, error::overloaded, out);
   let_in(newcomer);
-  if (!has_place) ask_for(newcomer, now, o);
+  if (!is_taken_over) request_for(newcomer, now, out);
 }
 
 void reservation_queue::let_in(waiter& w) {
@@ -120,7 +123,7 @@ void reservation_queue::let_in(waiter& w) {
 
 /// Moves waiters from outside to inside while there is room, and completes due reservations, which
 /// makes more room.
-void reservation_queue::fill_up(time now, orders& o) {
+void reservation_queue::fill_up(time now, orders& out) {
   do {
     while (inside_count_ < rules_.max_waiting && outside_count_ > 0) {
       waiter& w = *outside_.begin();
@@ -128,230 +131,235 @@ void reservation_queue::fill_up(time now, orders& o) {
       w.by_rank.unlink();
       w.by_patience.unlink();
       let_in(w);
-      ask_for(w, now, o);
+      request_for(w, now, out);
     }
-    hand_out_turns(now, o);
+    complete_due(now, out);
   } while (inside_count_ < rules_.max_waiting && outside_count_ > 0);
 }
 
-void reservation_queue::leave(check& c, cancel_scope scope, time now, orders& o) {
+void reservation_queue::leave(check& c, cancel_scope scope, time now, orders& out) {
   waiter& w = *c.place;
-  if (scope == cancel_scope::only_unsent && w.asked != nullptr) {
+  if (scope == cancel_scope::only_unsent && w.reservation != nullptr) {
     // Only the store knows whether the request was sent; if not, it answers operation_aborted.
     // A booked reservation was sent.
-    if (w.asked->is_turn) return;
-    w.asked->is_unwanted = true;
-    o.cancels.emplace_back(w.asked, scope);
+    if (w.reservation->is_booked) return;
+    w.reservation->is_unwanted = true;
+    out.cancels.emplace_back(w.reservation, scope);
     return;
   }
-  withdraw(w, o);
-  tell(w, boost::asio::error::operation_aborted, o);
-  fill_up(now, o);
+  withdraw(w, out);
+  tell(w, boost::asio::error::operation_aborted, out);
+  fill_up(now, out);
 }
 
-void reservation_queue::answered(reservation_request& a, time now, orders& o) {
-  --asks_out_;
-  hear(a, now, o);
-  fill_up(now, o);
+void reservation_queue::answered(reservation_request& request, time now, orders& out) {
+  --pending_requests_;
+  take_answer(request, now, out);
+  fill_up(now, out);
 }
 
-void reservation_queue::on_time(time now, orders& o) {
+void reservation_queue::on_time(time now, orders& out) {
   while (!outside_by_patience_.empty() && outside_by_patience_.begin()->latest <= now) {
-    tell(*outside_by_patience_.begin(), error::overloaded, o);
+    tell(*outside_by_patience_.begin(), error::overloaded, out);
   }
-  while (!unanswered_.empty() && unanswered_.front().again <= now) {
-    waiter& w = unanswered_.front();
-    unanswered_.pop_front();
-    ask_for(w, now, o);
+  while (!to_repeat_.empty() && to_repeat_.front().repeat_at <= now) {
+    waiter& w = to_repeat_.front();
+    to_repeat_.pop_front();
+    request_for(w, now, out);
   }
-  fill_up(now, o);
+  fill_up(now, out);
 }
 
-void reservation_queue::close(orders& o) {
-  while (!outside_.empty()) tell(*outside_.begin(), error::store_closed, o);
-  while (asks_out_ == 0 && !inside_.empty()) {
+void reservation_queue::close(orders& out) {
+  while (!outside_.empty()) tell(*outside_.begin(), error::store_closed, out);
+  while (pending_requests_ == 0 && !inside_.empty()) {
     waiter& w = *inside_.begin();
     check& c = *w.caller;
-    const std::size_t before = o.returns.size();
-    withdraw(w, o);
-    tell(w, error::store_closed, o);
-    if (o.returns.size() == before) continue;  // the store holds no reservation for this waiter
+    const std::size_t before = out.returns.size();
+    withdraw(w, out);
+    tell(w, error::store_closed, out);
+    if (out.returns.size() == before) continue;  // the store holds no reservation for this waiter
     c.line.unlink();
-    o.closing.emplace_back(std::move(o.returns.back()), &c);
-    o.returns.pop_back();
+    out.closing.emplace_back(std::move(out.returns.back()), &c);
+    out.returns.pop_back();
   }
 }
 
 reservation_queue::time reservation_queue::wakeup() const {
-  time next = turns_.empty() ? time::max() : turns_.begin()->due();
-  if (!unanswered_.empty()) next = std::min(next, unanswered_.front().again);
+  time next = reservations_.empty() ? time::max() : reservations_.begin()->due();
+  if (!to_repeat_.empty()) next = std::min(next, to_repeat_.front().repeat_at);
   if (!outside_by_patience_.empty()) next = std::min(next, outside_by_patience_.begin()->latest);
   return next;
 }
 
 // ---- reservations
 
-void reservation_queue::ask_for(waiter& w, time now, orders& o) {
-  o.starts.push_back(reservation_request::make(w, patience_left(w, now)));
-  ++asks_out_;
+void reservation_queue::request_for(waiter& w, time now, orders& out) {
+  out.starts.push_back(reservation_request::make(w, patience_left(w, now)));
+  ++pending_requests_;
 }
 
 void reservation_queue::exchange(waiter& a, waiter& b) noexcept {
-  std::swap(a.asked, b.asked);
-  a.asked->for_whom = &a;
-  b.asked->for_whom = &b;
+  std::swap(a.reservation, b.reservation);
+  a.reservation->owner = &a;
+  b.reservation->owner = &b;
 }
 
-void reservation_queue::withdraw(waiter& w, orders& o) {
-  if (w.asked == nullptr) return;  // outside, or between a failed request and the next
-  if (!w.asked->is_turn) {
-    w.asked->for_whom = nullptr;
-    o.cancels.emplace_back(w.asked, cancel_scope::any);
+void reservation_queue::withdraw(waiter& w, orders& out) {
+  if (w.reservation == nullptr) return;  // outside, or between a failed request and the next
+  if (!w.reservation->is_booked) {
+    w.reservation->owner = nullptr;
+    out.cancels.emplace_back(w.reservation, cancel_scope::any);
     return;
   }
-  const auto of_this_cost = turns_by_cost_.upper_bound(w.cost(), order::of_cost_and_time());
+  const auto of_this_cost = reservations_by_cost_.upper_bound(w.cost(), order::of_cost_and_time());
   reservation_request& last = *std::prev(of_this_cost);
-  if (last.for_whom != &w) exchange(w, *last.for_whom);
+  if (last.owner != &w) exchange(w, *last.owner);
   last.by_time.unlink();
   last.by_cost.unlink();
   // The fallback keeps its reservation: it has no give-back.
-  if (last.answer.source != source::fallback) o.returns.push_back(w.asked);
+  if (last.answer.source != source::fallback) out.returns.push_back(w.reservation);
 }
 
 bool reservation_queue::take_over(waiter& from, waiter& newcomer, time now) {
-  if (from.asked == nullptr || from.cost() != newcomer.cost()) return false;
-  reservation_request& a = *from.asked;
-  if (a.is_unwanted) return false;
-  if (a.is_turn) {
-    if (a.due() > newcomer.latest) return false;
-    newcomer.heard = now;
-    with_turns_.insert(newcomer);
+  if (from.reservation == nullptr || from.cost() != newcomer.cost()) return false;
+  reservation_request& request = *from.reservation;
+  if (request.is_unwanted) return false;
+  if (request.is_booked) {
+    if (request.due() > newcomer.latest) return false;
+    newcomer.reserved_at = now;
+    with_reservation_.insert(newcomer);
   } else {
-    if (a.max_wait != newcomer.caller->max_wait) return false;
-    a.is_inherited = true;
+    if (request.max_wait != newcomer.caller->max_wait) return false;
+    request.is_inherited = true;
   }
-  newcomer.asked = std::move(from.asked);
-  newcomer.asked->for_whom = &newcomer;
+  newcomer.reservation = std::move(from.reservation);
+  newcomer.reservation->owner = &newcomer;
   return true;
 }
 
-void reservation_queue::hear(reservation_request& a, time now, orders& o) {
-  waiter* const w = a.for_whom;
+void reservation_queue::take_answer(reservation_request& request, time now, orders& out) {
+  waiter* const w = request.owner;
   if (w == nullptr) {
-    const bool holds = !a.ec && a.answer.allowed && a.answer.source != source::fallback;
-    if (holds) o.returns.push_back(a.shared_from_this());
+    const bool holds = !request.ec && request.answer.allowed &&
+                       request.answer.source != source::fallback;
+    if (holds) out.returns.push_back(request.shared_from_this());
     return;
   }
-  if (a.pause.count() > 0) held_until_ = std::max(held_until_, now + a.pause);
-  if (a.ec) {
-    hear_failure(*w, a, now, o);
-  } else if (!a.answer.allowed) {
+  if (request.pause.count() > 0) cool_down_until_ = std::max(cool_down_until_, now + request.pause);
+  if (request.ec) {
+    take_failure(*w, request, now, out);
+  } else if (!request.answer.allowed) {
     // The request carried a little less than max_wait; the caller's next one may carry all of it.
-    const microseconds less = w->caller->max_wait - a.max_wait;
-    a.answer.retry_after = std::max(microseconds{1}, a.answer.retry_after - less);
-    tell(*w, a.answer, o);
+    const microseconds less = w->caller->max_wait - request.max_wait;
+    request.answer.retry_after = std::max(microseconds{1}, request.answer.retry_after - less);
+    tell(*w, request.answer, out);
   } else {
-    a.is_turn = true;
-    a.deadline = now + a.answer.delay;
+    request.is_booked = true;
+    request.deadline = now + request.answer.delay;
     // A late answer must not make a later reservation due before this one.
-    if (!turns_.empty() && turns_.rbegin()->turn() <= a.turn()) {
-      const reservation_request& last = *turns_.rbegin();
-      a.deadline = std::max(a.deadline, last.due() - last.put_off);
+    if (!reservations_.empty() &&
+        reservations_.rbegin()->reserved_time() <= request.reserved_time()) {
+      const reservation_request& last = *reservations_.rbegin();
+      request.deadline = std::max(request.deadline, last.due() - last.postponed_by);
     }
-    a.number = ++turns_heard_;
-    turns_.insert(a);
-    turns_by_cost_.insert(a);
-    w->heard = now;
-    w->latest = now + a.max_wait;
-    with_turns_.insert(*w);
+    request.number = ++reservations_made_;
+    reservations_.insert(request);
+    reservations_by_cost_.insert(request);
+    w->reserved_at = now;
+    w->latest = now + request.max_wait;
+    with_reservation_.insert(*w);
   }
-  put_off(now, o);
+  postpone(now, out);
 }
 
-void reservation_queue::hear_failure(waiter& w, reservation_request& a, time now, orders& o) {
-  const bool is_cancelled = a.is_unwanted || a.ec == boost::asio::error::operation_aborted;
-  if (a.is_inherited && a.ec != boost::asio::error::operation_aborted) {
+void reservation_queue::take_failure(waiter& w, reservation_request& request, time now,
+                                     orders& out) {
+  const bool is_cancelled = request.is_unwanted ||
+                            request.ec == boost::asio::error::operation_aborted;
+  if (request.is_inherited && request.ec != boost::asio::error::operation_aborted) {
     // The failed request had the deadline of the dropped waiter; this waiter gets its own request.
-    a.for_whom = nullptr;
-    ask_for(w, now, o);
-  } else if (!is_cancelled && is_passing(a.ec) && now + rules_.retry_interval <= w.latest) {
-    a.for_whom = nullptr;
-    w.asked.reset();
-    w.again = now + rules_.retry_interval;
-    unanswered_.push_back(w);
+    request.owner = nullptr;
+    request_for(w, now, out);
+  } else if (!is_cancelled && is_passing(request.ec) && now + rules_.retry_interval <= w.latest) {
+    request.owner = nullptr;
+    w.reservation.reset();
+    w.repeat_at = now + rules_.retry_interval;
+    to_repeat_.push_back(w);
   } else {
-    tell(w, a.ec, o);
+    tell(w, request.ec, out);
   }
 }
 
-void reservation_queue::hold(time until, time now, orders& o) {
-  held_until_ = std::max(held_until_, until);
-  put_off(now, o);
-  fill_up(now, o);
+void reservation_queue::cool_down(time until, time now, orders& out) {
+  cool_down_until_ = std::max(cool_down_until_, until);
+  postpone(now, out);
+  fill_up(now, out);
 }
 
 /// Postpones reservations inside the cool-down to its end. If that is beyond the waiter's max_wait,
 /// refuses the waiter and gives a reservation back.
-void reservation_queue::put_off(time now, orders& o) {
-  while (!turns_.empty() && turns_.begin()->due() < held_until_ && now < held_until_) {
-    reservation_request& turn = *turns_.begin();
-    waiter& w = *turn.for_whom;
-    if (held_until_ > w.latest) {
-      const decision d = refusal_in_pause(w, turn, now, held_until_);
-      withdraw(w, o);
-      tell(w, d, o);
+void reservation_queue::postpone(time now, orders& out) {
+  while (!reservations_.empty() && reservations_.begin()->due() < cool_down_until_ &&
+         now < cool_down_until_) {
+    reservation_request& reservation = *reservations_.begin();
+    waiter& w = *reservation.owner;
+    if (cool_down_until_ > w.latest) {
+      const decision d = refusal_in_cool_down(w, reservation, now, cool_down_until_);
+      withdraw(w, out);
+      tell(w, d, out);
       continue;
     }
-    turn.by_time.unlink();
-    turn.by_cost.unlink();
-    turn.put_off += held_until_ - turn.due();
-    turn.deadline = held_until_;
-    turns_.insert(turn);
-    turns_by_cost_.insert(turn);
+    reservation.by_time.unlink();
+    reservation.by_cost.unlink();
+    reservation.postponed_by += cool_down_until_ - reservation.due();
+    reservation.deadline = cool_down_until_;
+    reservations_.insert(reservation);
+    reservations_by_cost_.insert(reservation);
   }
 }
 
-void reservation_queue::hand_out_turns(time now, orders& o) {
-  while (!turns_.empty() && turns_.begin()->due() <= now) {
-    reservation_request& turn = *turns_.begin();
-    waiter& owner = *turn.for_whom;
-    waiter& first = *with_turns_.lower_bound(turn.cost, order::of_cost());
-    if (&first != &owner && first.asked->due() <= owner.latest) exchange(first, owner);
-    waiter& goes = *turn.for_whom;
-    turn.by_time.unlink();
-    turn.by_cost.unlink();
-    tell(goes, as_told_to(goes, turn), o);
+void reservation_queue::complete_due(time now, orders& out) {
+  while (!reservations_.empty() && reservations_.begin()->due() <= now) {
+    reservation_request& reservation = *reservations_.begin();
+    waiter& owner = *reservation.owner;
+    waiter& first = *with_reservation_.lower_bound(reservation.cost, order::of_cost());
+    if (&first != &owner && first.reservation->due() <= owner.latest) exchange(first, owner);
+    waiter& next = *reservation.owner;
+    reservation.by_time.unlink();
+    reservation.by_cost.unlink();
+    tell(next, decision_for(next, reservation), out);
   }
 }
 
 // ---- results
 
-void reservation_queue::tell(waiter& w, const decision& answer, orders& o) {
+void reservation_queue::tell(waiter& w, const decision& answer, orders& out) {
   w.caller->answer = answer;
-  finish(w, o);
+  finish(w, out);
 }
 
-void reservation_queue::tell(waiter& w, error_code ec, orders& o) {
+void reservation_queue::tell(waiter& w, error_code ec, orders& out) {
   w.caller->ec = ec;
-  finish(w, o);
+  finish(w, out);
 }
 
-void reservation_queue::finish(waiter& w, orders& o) {
+void reservation_queue::finish(waiter& w, orders& out) {
   if (w.stands == waiter::where::inside) --inside_count_;
   if (w.stands == waiter::where::outside) --outside_count_;
-  if (w.asked != nullptr) w.asked->for_whom = nullptr;
+  if (w.reservation != nullptr) w.reservation->owner = nullptr;
   check& c = *w.caller;
   c.place = nullptr;
   c.stage = check_stage::done;
-  o.told.push_back(c);
+  out.told.push_back(c);
   delete &w;
 }
 
 void reservation_queue::abandon(check_list& dropped) {
-  orders o;
-  while (!inside_.empty()) finish(*inside_.begin(), o);
-  while (!outside_.empty()) finish(*outside_.begin(), o);
-  dropped.splice(dropped.end(), o.told);
+  orders out;
+  while (!inside_.empty()) finish(*inside_.begin(), out);
+  while (!outside_.empty()) finish(*outside_.begin(), out);
+  dropped.splice(dropped.end(), out.told);
 }
 
 }  // namespace weir::waiting

@@ -39,42 +39,42 @@ class reservation_queue final {
   reservation_queue& operator=(const reservation_queue&) = delete;
 
   /// `arrival` grows with each call.
-  void arrive(detail::check& c, std::uint64_t arrival, time now, orders& o);
+  void arrive(detail::check& c, std::uint64_t arrival, time now, orders& out);
   /// Cancels a waiter that has no result yet. With only_unsent, a waiter stays if its request was
   /// sent or its reservation is booked.
-  void leave(detail::check& c, detail::cancel_scope scope, time now, orders& o);
-  void answered(reservation_request& a, time now, orders& o);
-  void on_time(time now, orders& o);
+  void leave(detail::check& c, detail::cancel_scope scope, time now, orders& out);
+  void answered(reservation_request& request, time now, orders& out);
+  void on_time(time now, orders& out);
   /// Applies a cool-down that lasts until `until`.
-  void hold(time until, time now, orders& o);
+  void cool_down(time until, time now, orders& out);
 
   /// Called when the store closes, and again after each answer. Ends the waiters outside at once,
   /// and those inside when no answer is due, so that the last reservation goes back first.
-  void close(orders& o);
+  void close(orders& out);
 
   /// When to call on_time(); time::max(): never.
   time wakeup() const;
   /// True if the queue has no waiter and no pending request.
-  bool is_idle() const noexcept { return inside_count_ + outside_count_ + asks_out_ == 0; }
+  bool is_idle() const noexcept { return inside_count_ + outside_count_ + pending_requests_ == 0; }
   /// Moves all waiters' checks to `dropped`, without a result.
   void abandon(detail::check_list& dropped);
 
  private:
   void let_in(waiter& w);
-  void overflow(waiter& w, time now, orders& o);
-  void replace(waiter& dropped, waiter& newcomer, time now, orders& o);
-  void fill_up(time now, orders& o);
-  void ask_for(waiter& w, time now, orders& o);
-  void withdraw(waiter& w, orders& o);
+  void overflow(waiter& w, time now, orders& out);
+  void replace(waiter& dropped, waiter& newcomer, time now, orders& out);
+  void fill_up(time now, orders& out);
+  void request_for(waiter& w, time now, orders& out);
+  void withdraw(waiter& w, orders& out);
   bool take_over(waiter& from, waiter& newcomer, time now);
-  void hear(reservation_request& a, time now, orders& o);
-  void hear_failure(waiter& w, reservation_request& a, time now, orders& o);
-  void put_off(time now, orders& o);
-  void hand_out_turns(time now, orders& o);
+  void take_answer(reservation_request& request, time now, orders& out);
+  void take_failure(waiter& w, reservation_request& request, time now, orders& out);
+  void postpone(time now, orders& out);
+  void complete_due(time now, orders& out);
   static void exchange(waiter& a, waiter& b) noexcept;
-  void tell(waiter& w, const decision& answer, orders& o);
-  void tell(waiter& w, error_code ec, orders& o);
-  void finish(waiter& w, orders& o);
+  void tell(waiter& w, const decision& answer, orders& out);
+  void tell(waiter& w, error_code ec, orders& out);
+  void finish(waiter& w, orders& out);
 
   const queue_rules rules_;
   waiters_by_rank inside_;
@@ -83,13 +83,13 @@ class reservation_queue final {
   waiters_by_rank outside_;
   waiters_by_patience outside_by_patience_;
   std::size_t outside_count_ = 0;
-  std::size_t asks_out_ = 0;
-  turns_by_time turns_;
-  turns_by_cost turns_by_cost_;
-  waiters_by_cost with_turns_;
-  std::uint64_t turns_heard_ = 0;
-  time held_until_{};
-  waiters_to_ask_again unanswered_;
+  std::size_t pending_requests_ = 0;
+  reservations_by_time reservations_;
+  reservations_by_cost reservations_by_cost_;
+  waiters_by_cost with_reservation_;
+  std::uint64_t reservations_made_ = 0;
+  time cool_down_until_{};
+  waiters_to_repeat to_repeat_;
 };
 
 }  // namespace weir::waiting

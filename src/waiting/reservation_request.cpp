@@ -12,8 +12,8 @@ using detail::request;
 std::shared_ptr<reservation_request> reservation_request::make(waiter& w,
                                                                std::chrono::microseconds max_wait) {
   auto made = std::make_shared<reservation_request>(*w.caller, max_wait);
-  made->for_whom = &w;
-  w.asked = made;
+  made->owner = &w;
+  w.reservation = made;
   return made;
 }
 

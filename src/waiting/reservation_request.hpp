@@ -29,15 +29,15 @@ class reservation_request final : public detail::check,
   /// When the reservation is due, by this process's clock.
   steady_time due() const noexcept { return deadline; }
   /// The reserved time by the store's clock, without the postponement for a cool-down.
-  time_point turn() const noexcept { return answer.decided_at + answer.delay; }
+  time_point reserved_time() const noexcept { return answer.decided_at + answer.delay; }
 
-  waiter* for_whom = nullptr;  // null: the waiter has left
-  bool is_inherited = false;   // taken over from a dropped waiter
-  bool is_unwanted = false;    // its cancellation is on the way to the store
-  bool is_turn = false;        // booked: it is a reservation
+  waiter* owner = nullptr;    // null: the waiter has left
+  bool is_inherited = false;  // taken over from a dropped waiter
+  bool is_unwanted = false;   // its cancellation is on the way to the store
+  bool is_booked = false;     // booked: it is a reservation
   // Set for a reservation only:
-  std::uint64_t number = 0;             // in the order of the answers
-  std::chrono::nanoseconds put_off{0};  // how far a cool-down has postponed it
+  std::uint64_t number = 0;                  // in the order of the answers
+  std::chrono::nanoseconds postponed_by{0};  // how far a cool-down has postponed it
   set_hook by_time, by_cost;
 
   // Set by the acquire_queue:
@@ -72,13 +72,14 @@ struct of_cost_and_time {
 }  // namespace order
 
 template <class Order, reservation_request::set_hook reservation_request::*Hook>
-using turn_set = boost::intrusive::multiset<
+using reservation_set = boost::intrusive::multiset<
     reservation_request,
     boost::intrusive::member_hook<reservation_request, reservation_request::set_hook, Hook>,
     boost::intrusive::compare<Order>, boost::intrusive::constant_time_size<false>>;
 
-using turns_by_time = turn_set<order::of_time, &reservation_request::by_time>;
-using turns_by_cost = turn_set<order::of_cost_and_time, &reservation_request::by_cost>;
+using reservations_by_time = reservation_set<order::of_time, &reservation_request::by_time>;
+using reservations_by_cost = reservation_set<order::of_cost_and_time,
+                                             &reservation_request::by_cost>;
 
 /// What a reservation_queue tells its driver to do.
 struct orders {
@@ -89,7 +90,7 @@ struct orders {
   detail::check_list told;  // callers' checks with their results
   // Reservations to give back, each with the caller's check that ends after it.
   std::vector<std::pair<request_ptr, detail::check*>> closing;
-  std::shared_ptr<void> hold;  // released when all orders are carried out
+  std::shared_ptr<void> keep_alive;  // released when all orders are carried out
 };
 
 }  // namespace weir::waiting

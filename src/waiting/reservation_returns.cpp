@@ -14,7 +14,7 @@ using detail::delivery;
 
 struct reservation_returns::batch {
   std::mutex mutex;
-  std::vector<check*> turns;
+  std::vector<check*> checks;
   std::vector<std::function<void()>> afterwards;
   bool is_sent = false;
 
@@ -22,7 +22,7 @@ struct reservation_returns::batch {
   bool take(std::span<const check* const> booked, std::function<void()>& sent) {
     const std::lock_guard lock(mutex);
     if (is_sent) return false;
-    for (const check* c : booked) turns.push_back(&make_give_back(*c));
+    for (const check* c : booked) checks.push_back(&make_give_back(*c));
     if (sent) afterwards.push_back(std::move(sent));
     return true;
   }
@@ -33,12 +33,15 @@ struct reservation_returns::batch {
     {
       const std::lock_guard lock(mutex);
       is_sent = true;
-      all.swap(turns);
+      all.swap(checks);
       then.swap(afterwards);
     }
-    const auto turn_of = [](const check* c) { return c->answer.decided_at + c->answer.delay; };
-    std::stable_sort(all.begin(), all.end(),
-                     [&](const check* a, const check* b) { return turn_of(a) > turn_of(b); });
+    const auto reserved_time = [](const check* c) {
+      return c->answer.decided_at + c->answer.delay;
+    };
+    std::stable_sort(all.begin(), all.end(), [&](const check* a, const check* b) {
+      return reserved_time(a) > reserved_time(b);
+    });
     for (check* c : all) {
       const auto store = c->limiter->store;
       store->start(*c);
@@ -48,7 +51,7 @@ struct reservation_returns::batch {
 
   // Checks are left only if the context shut down before the batch was sent.
   ~batch() {
-    for (check* c : turns) c->finish(delivery::discard);
+    for (check* c : checks) c->finish(delivery::discard);
   }
 };
 

@@ -18,18 +18,19 @@ using detail::limiter_spec;
 using detail::returned_reservation;
 using detail::term;
 
-bool sleepers::seat(check& c) {
+bool sleepers::add(check& c) {
   const std::lock_guard lock(mutex_);
   if (closed_ && !c.left_early) {
     if (c.answer.source == source::fallback) {
       c.ec = error::store_closed;
       return false;
     }
-    leaving_.push_back({&c, &c});
+    added_after_close_.push_back({&c, &c});
     return true;
   }
-  if (c.left_early || sleepers_.size() >= most_) {
-    leave(c, c.left_early ? error_code(asio::error::operation_aborted) : error::overloaded);
+  if (c.left_early || sleepers_.size() >= max_sleepers_) {
+    return_reservation(
+        c, c.left_early ? error_code(asio::error::operation_aborted) : error::overloaded);
     return false;
   }
   c.deadline = std::chrono::steady_clock::now() + c.answer.delay;
@@ -47,29 +48,29 @@ void sleepers::cancel(check& c, cancel_scope scope) {
     return;
   }
   arm();
-  leave(c, asio::error::operation_aborted);
+  return_reservation(c, asio::error::operation_aborted);
   check_list done;
   done.push_back(c);
   delivery_batch::post(executor_, std::move(done));
 }
 
-check& sleepers::unseat(sleeper& s) {
+check& sleepers::remove(sleeper& s) {
   check& c = s.caller;
   sleepers_.erase(&c);
   return c;
 }
 
-void sleepers::leave(check& c, error_code why) {
+void sleepers::return_reservation(check& c, error_code why) {
   c.ec = why;
   if (c.answer.source == source::fallback) return;  // the fallback has no give-back
   const check* const booked[] = {&c};
-  returned_.add(executor_, booked);
+  returns_.add(executor_, booked);
   c.answer.receipt = {};  // the whole reservation goes back: nothing is left to settle
 }
 
 /// Called when the reservation is due. True if a known cool-down postpones the check to its end. If
 /// that end is beyond max_wait, the check is refused and its reservation given back.
-bool sleepers::wait_for_pause(check& c, time now) {
+bool sleepers::postpone(check& c, time now) {
   time until{};
   const auto look = [&](const limiter_spec& l, std::string_view subject) {
     if (l.has_cool_down) until = std::max(until, l.cool_down_until(subject));
@@ -83,7 +84,7 @@ bool sleepers::wait_for_pause(check& c, time now) {
     c.max_wait -= longer;
     return true;
   }
-  leave(c, {});
+  return_reservation(c, {});
   decision& d = c.answer;
   d.decided_at += d.delay;
   d.allowed = false;
@@ -106,10 +107,10 @@ void sleepers::on_timer() {
     alarm_.rang();
     const time now = std::chrono::steady_clock::now();
     while (sleeper* s = agenda_.first_due(now)) {
-      if (wait_for_pause(s->caller, now)) {
+      if (postpone(s->caller, now)) {
         agenda_.put(*s, s->caller.deadline);
       } else {
-        due.push_back(unseat(*s));
+        due.push_back(remove(*s));
       }
     }
     arm();
@@ -118,43 +119,43 @@ void sleepers::on_timer() {
 }
 
 void sleepers::close() {
-  returned_.send();
-  std::vector<returned_reservation> turns;
+  returns_.send();
+  std::vector<returned_reservation> reservations;
   check_list told;
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
     alarm_.stop();
     while (sleeper* s = agenda_.first_due(time::max())) {
-      check& c = unseat(*s);
+      check& c = remove(*s);
       if (c.answer.source == source::fallback) {
         c.ec = error::store_closed;
         told.push_back(c);
       } else {
-        turns.push_back({&c, &c});
+        reservations.push_back({&c, &c});
       }
     }
   }
   delivery_batch::post(executor_, std::move(told));
-  give_back_and_tell(std::move(turns));
+  give_back_and_tell(std::move(reservations));
 }
 
 void sleepers::give_back() {
-  std::vector<returned_reservation> turns;
+  std::vector<returned_reservation> reservations;
   {
     const std::lock_guard lock(mutex_);
-    turns.swap(leaving_);
+    reservations.swap(added_after_close_);
   }
-  give_back_and_tell(std::move(turns));
+  give_back_and_tell(std::move(reservations));
 }
 
 void sleepers::context_shut_down() noexcept {
   check_list dropped;
   {
     const std::lock_guard lock(mutex_);
-    while (sleeper* s = agenda_.first_due(time::max())) dropped.push_back(unseat(*s));
-    for (const returned_reservation& t : leaving_) dropped.push_back(*t.caller);
-    leaving_.clear();
+    while (sleeper* s = agenda_.first_due(time::max())) dropped.push_back(remove(*s));
+    for (const returned_reservation& t : added_after_close_) dropped.push_back(*t.caller);
+    added_after_close_.clear();
     alarm_.stop();
     executor_ = {};
   }

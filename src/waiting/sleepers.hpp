@@ -17,23 +17,24 @@ namespace weir::waiting {
 /// back. Thread-safe.
 class sleepers final : public std::enable_shared_from_this<sleepers> {
  public:
-  explicit sleepers(const boost::asio::any_io_executor& executor, std::size_t most = 100'000)
-      : executor_(executor), most_(most) {}
+  explicit sleepers(const boost::asio::any_io_executor& executor,
+                    std::size_t max_sleepers = 100'000)
+      : executor_(executor), max_sleepers_(max_sleepers) {}
 
   /// Takes over a check that the store has answered with a reservation, due after answer.delay.
-  /// False if the caller has cancelled it, if all seats are taken, or if the store is closing and
-  /// the fallback made the reservation: then the check has its error, the reservation goes back,
-  /// and the caller of this function finishes the check.
-  bool seat(detail::check& c);
+  /// False if the caller has cancelled it, if max_sleepers checks sleep, or if the store is closing
+  /// and the fallback made the reservation: then the check has its error, the reservation goes
+  /// back, and the caller of this function finishes the check.
+  bool add(detail::check& c);
 
-  /// For a check that the store has finished: seated, on its way to seat(), or on its way to its
+  /// For a check that the store has finished: sleeping, on its way to add(), or on its way to its
   /// caller.
   void cancel(detail::check& c, detail::cancel_scope scope);
 
   /// Called when the store closes: gives all reservations back. Later ones are kept for
   /// give_back().
   void close();
-  /// Gives back the reservations seated after close(), the last one first.
+  /// Gives back the reservations added after close(), the last one first.
   void give_back();
   /// See shutdown_listener::context_shut_down().
   void context_shut_down() noexcept;
@@ -47,22 +48,22 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
     detail::check& caller;
   };
 
-  void leave(detail::check& c, error_code why);
-  detail::check& unseat(sleeper& s);
-  bool wait_for_pause(detail::check& c, time now);
+  void return_reservation(detail::check& c, error_code why);
+  detail::check& remove(sleeper& s);
+  bool postpone(detail::check& c, time now);
   void arm();
   void on_timer();
 
   boost::asio::any_io_executor executor_;
-  const std::size_t most_;
-  reservation_returns returned_;
+  const std::size_t max_sleepers_;
+  reservation_returns returns_;
   std::mutex mutex_;
   // The mutex guards all members below.
   std::map<const detail::check*, sleeper> sleepers_;
   detail::agenda<sleeper> agenda_;
   detail::alarm alarm_;
   bool closed_ = false;
-  std::vector<detail::returned_reservation> leaving_;  // seated after close()
+  std::vector<detail::returned_reservation> added_after_close_;
 };
 
 }  // namespace weir::waiting

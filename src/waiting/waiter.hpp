@@ -17,16 +17,16 @@ class reservation_request;
 /// alike with waiting, so the order of two waiters never changes: with a priority_aging of `a`, a
 /// waiter of priority `p` ranks as if it had come `p * a` earlier with priority 0.
 struct rank {
-  policies::wide place;   // the smaller goes first; microseconds with aging, else -priority
+  policies::wide key;     // the smaller goes first; microseconds with aging, else -priority
   std::uint64_t arrival;  // unique
 
   rank(detail::check::steady_time came, std::uint64_t number, std::int32_t priority,
        std::chrono::microseconds priority_aging) noexcept
       : arrival(number) {
     const auto age = std::chrono::duration_cast<std::chrono::microseconds>(came.time_since_epoch());
-    place = priority_aging.count() == 0
-                ? -policies::wide{priority}
-                : age.count() - policies::wide{priority} * priority_aging.count();
+    key = priority_aging.count() == 0
+              ? -policies::wide{priority}
+              : age.count() - policies::wide{priority} * priority_aging.count();
   }
   friend auto operator<=>(const rank&, const rank&) = default;
 };
@@ -44,13 +44,13 @@ struct waiter {
 
   detail::check* caller;
   rank goes;
-  time latest;                                 // the end of its max_wait
-  time heard{};                                // with a reservation: when it got one
-  time again{};                                // after a failed request: when to repeat it
-  std::shared_ptr<reservation_request> asked;  // its pending request or its reservation
+  time latest;                                       // the end of its max_wait
+  time reserved_at{};                                // with a reservation: when it got one
+  time repeat_at{};                                  // after a failed request: when to repeat it
+  std::shared_ptr<reservation_request> reservation;  // its pending request or its reservation
   enum class where : std::uint8_t { arriving, outside, inside } stands = where::arriving;
 
-  detail::check::hook by_arrival, by_again;
+  detail::check::hook by_arrival, by_repeat;
   set_hook by_rank, by_cost, by_patience;
 };
 
@@ -84,7 +84,7 @@ using waiter_set = boost::intrusive::multiset<
     boost::intrusive::compare<Order>, boost::intrusive::constant_time_size<false>>;
 
 using waiters_by_arrival = waiter_list<&waiter::by_arrival>;
-using waiters_to_ask_again = waiter_list<&waiter::by_again>;
+using waiters_to_repeat = waiter_list<&waiter::by_repeat>;
 using waiters_by_rank = waiter_set<order::of_rank, &waiter::by_rank>;
 using waiters_by_cost = waiter_set<order::of_cost, &waiter::by_cost>;
 using waiters_by_patience = waiter_set<order::of_patience, &waiter::by_patience>;

@@ -53,7 +53,7 @@ struct held_line {
 
   std::string hold(std::chrono::microseconds pause) {
     std::string subject = std::to_string(++named);
-    weir::detail::impl_of(*core).queue->hold(core, subject, pause);
+    weir::detail::impl_of(*core).queue->cool_down(core, subject, pause);
     return subject;
   }
   void hold_many(int count, std::chrono::microseconds pause) {

@@ -92,7 +92,7 @@ class line_stage {
 
   void hold(std::chrono::microseconds pause) {
     waiting::orders o;
-    line->hold(now + pause, now, o);
+    line->cool_down(now + pause, now, o);
     note(o);
   }
 
@@ -144,7 +144,7 @@ class line_stage {
 
   void note(waiting::orders& o) {
     for (auto& a : o.starts) {
-      asked_.push_back(a->for_whom == nullptr ? nobody : number_of(*a->for_whom->caller));
+      asked_.push_back(a->owner == nullptr ? nobody : number_of(*a->owner->caller));
       asks.push_back(std::move(a));
     }
     for (const auto& [a, scope] : o.cancels) {

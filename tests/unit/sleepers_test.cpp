@@ -62,8 +62,8 @@ BOOST_FIXTURE_TEST_SUITE(waiting_room_suite, fixture)
 BOOST_AUTO_TEST_CASE(each_is_woken_once_when_its_turn_has_come) {
   fake_check& later = with_turn_in(20ms);
   fake_check& sooner = with_turn_in(1us);
-  BOOST_TEST(room->seat(later));
-  BOOST_TEST(room->seat(sooner));
+  BOOST_TEST(room->add(later));
+  BOOST_TEST(room->add(sooner));
   weir::test::run_until(io, [&] { return sooner.finished == 1; });
   BOOST_TEST(later.finished == 0);
   weir::test::run_out(io);
@@ -77,8 +77,8 @@ BOOST_AUTO_TEST_CASE(each_is_woken_once_when_its_turn_has_come) {
 BOOST_AUTO_TEST_CASE(nothing_is_left_to_do_when_the_last_sleeper_is_cancelled) {
   fake_check& first = with_turn_in(24h);
   fake_check& second = with_turn_in(25h);
-  room->seat(first);
-  room->seat(second);
+  room->add(first);
+  room->add(second);
   room->cancel(first, cancel_scope::only_unsent);  // its turn is booked
   room->cancel(first, cancel_scope::any);
   room->cancel(second, cancel_scope::any);
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_left_to_do_when_the_last_sleeper_is_cancelled) {
   BOOST_TEST(store->returned == 2);
 
   fake_check& third = with_turn_in(1us);
-  room->seat(third);
+  room->add(third);
   weir::test::run_out(io);
   BOOST_TEST((third.finished == 1 && !third.ec));
 }
@@ -98,24 +98,24 @@ BOOST_AUTO_TEST_CASE(nothing_is_left_to_do_when_the_last_sleeper_is_cancelled) {
 BOOST_AUTO_TEST_CASE(who_is_cancelled_on_the_way_to_its_seat_gives_the_turn_back) {
   fake_check& c = with_turn_in(24h);
   room->cancel(c, cancel_scope::any);
-  BOOST_TEST(!room->seat(c));
+  BOOST_TEST(!room->add(c));
   WEIR_TEST_ERROR(c.ec, asio::error::operation_aborted);
   weir::test::run_out(io);
   BOOST_TEST(store->returned == 1);
 }
 
 BOOST_AUTO_TEST_CASE(there_are_so_many_seats_and_no_more) {
-  room->seat(with_turn_in(24h));
+  room->add(with_turn_in(24h));
   fake_check& second = with_turn_in(24h);
-  room->seat(second);
+  room->add(second);
   fake_check& third = with_turn_in(24h);
-  BOOST_TEST(!room->seat(third));
+  BOOST_TEST(!room->add(third));
   WEIR_TEST_ERROR(third.ec, error::overloaded);
   room->cancel(second, cancel_scope::any);
   fake_check& fourth = with_turn_in(1us);
-  BOOST_TEST(room->seat(fourth));
+  BOOST_TEST(room->add(fourth));
   weir::test::run_until(io, [&] { return fourth.finished == 1; });
-  BOOST_TEST(room->seat(with_turn_in(24h)));
+  BOOST_TEST(room->add(with_turn_in(24h)));
   BOOST_TEST(store->returned == 2);
   for (fake_check& c : checks) {
     if (c.finished == 0) room->cancel(c, cancel_scope::any);
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(who_sleeps_when_the_context_ends_is_dropped) {
   {
     asio::io_context other;
     const auto there = std::make_shared<sleepers>(other.get_executor());
-    BOOST_TEST(there->seat(c));
+    BOOST_TEST(there->add(c));
     BOOST_TEST(c.finished == 0);
     there->context_shut_down();  // as its store does
     BOOST_TEST(c.finished == 1);
