@@ -126,17 +126,6 @@ void pipeline::connected(const script_set& known, std::chrono::microseconds roun
   breaker_.succeeded();
   window_.reset(round_trip);
   may_send_ = true;
-  recall_give_backs();
-}
-
-/// Give-backs that were passed over may be sent after all: they need no order.
-void pipeline::recall_give_backs() {
-  for (auto it = passed_over_.begin(); it != passed_over_.end();) {
-    check& c = *it++;
-    if (!detail::gives_back(c)) continue;
-    c.line.unlink();
-    again_.push_back(c);
-  }
 }
 
 void pipeline::refused(error reason) {
@@ -365,7 +354,6 @@ pipeline::stream_state pipeline::consume(reply_reader& reader, time now) {
 void pipeline::close() {
   if (std::exchange(closed_, true)) return;
   refusal_ = error::store_closed;
-  recall_give_backs();
   finish_all(passed_over_, error::store_closed);
   for (check_list* list : {&urgent_, &again_, &waiting_}) {
     for (auto it = list->begin(); it != list->end();) {

@@ -153,7 +153,6 @@ class pipeline {
   void heard(const script_call& c, time now);
   bool answer(script_call& c, const reply_view& reply, time now);
   void send_again(script_call& c);
-  void recall_give_backs();
 
   options options_;
   coalescer coalescer_;

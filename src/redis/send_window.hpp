@@ -17,12 +17,16 @@ namespace weir::redis {
 /// the bound is half as much again as was answered within a stretch: a round trip of the idle
 /// server, and a little more. That keeps a server busy, one that answers in bursts too.
 ///
-/// Only answers that an idle server could have given so soon make the bound grow: a slow server
-/// answers in one go all that it has taken in, and a client that was held up reads many answers
-/// together. Answers that take longer than a quarter of the patience shrink the bound in
-/// proportion, once for each round trip, as TCP does: answers to what was sent before it shrank say
-/// nothing of it. While less than half of the bound is in use, they do not shrink it: the client
-/// asks little, and the bound did not make them slow.
+/// Answers that an idle server could have given so soon make the bound grow. So does, a little, the
+/// last answer that was due, if it took less than a quarter of the patience: the server has nothing
+/// left to do and waits for the client. A server that runs for a small part of the time needs this:
+/// most of its answers are slow, however little is under way. Such growth ends at a small bound: a
+/// server that becomes slow has to work through all that is under way.
+///
+/// Answers that take still longer shrink the bound in proportion, once for each round trip, as TCP
+/// does: answers to what was sent before it shrank say nothing of it. While less than half of the
+/// bound is in use, they do not shrink it: the client asks little, and the bound did not make them
+/// slow.
 ///
 /// When no answer has been that soon for a second, either the server is busy or the way to it has
 /// become longer. An answer to a call that waits behind others does not tell which. So nothing but
@@ -84,13 +88,18 @@ class send_window {
       stretch_start_ = now;
       in_stretch_ = 0;
     }
-    const duration most = std::max(idle_answer(), patience_ / 4);
     if (took <= idle_answer()) {
       in_stretch_ += keys;
       bound_ = std::max(bound_, static_cast<double>(in_stretch_) * gain);
-    } else if (took > most && sent >= cut_at_ && full_at_ >= sent) {
-      bound_ *= static_cast<double>(most.count()) / static_cast<double>(took.count());
-      cut_at_ = now;
+    } else if (full_at_ >= sent) {
+      const duration most = std::max(idle_answer(), patience_ * 28 / 100);
+      if (due_ == 0 && took <= patience_ / 4) {
+        const double small = 8 * static_cast<double>(first_);
+        bound_ = std::max(bound_, std::min(bound_ * slow_gain, small));
+      } else if (took > most && sent >= cut_at_) {
+        bound_ *= static_cast<double>(most.count()) / static_cast<double>(took.count());
+        cut_at_ = now;
+      }
     }
   }
 
@@ -126,6 +135,7 @@ class send_window {
 
  private:
   static constexpr double gain = 1.5;
+  static constexpr double slow_gain = 1.3;
   static constexpr duration pause{10'000};
   static constexpr duration a_while{1'000'000};
   static constexpr std::size_t few = 8;

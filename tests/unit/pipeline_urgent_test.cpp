@@ -53,6 +53,32 @@ BOOST_AUTO_TEST_CASE(renewals_and_leaves_go_before_twenty_thousand_calls_that_wa
   BOOST_TEST(done_with(leave, {}));
 }
 
+// While the pipeline learns whether the way to the server has become longer, a lease must not end.
+BOOST_AUTO_TEST_CASE(a_renewal_does_not_wait_for_the_connection_to_run_empty) {
+  gate_fixture f;
+  f.submit("first", 1, check_kind::record, 10s);
+  f.write();
+  // One call is always due, and no answer is fast, for longer than a second.
+  for (int i = 0; i < 12; ++i) {
+    f.submit("s" + std::to_string(i), 1, check_kind::record, 10s);
+    f.write();
+    f.now += 100ms;
+    BOOST_TEST_REQUIRE(f.answer(0));
+  }
+  auto& held = f.submit("held", 1, check_kind::record, 10s);
+  BOOST_TEST_REQUIRE(f.write().empty());
+  auto& renewal = f.of_lease(1, check_kind::renew);
+  BOOST_TEST(!f.write().empty());
+  BOOST_TEST((renewal.stage == check_stage::written));
+  BOOST_TEST((held.stage == check_stage::waiting));
+  f.now += 100ms;
+  BOOST_TEST(f.answer(0));  // the call that was due before
+  BOOST_TEST(f.answer_gate());
+  BOOST_TEST(done_with(renewal, {}));
+  BOOST_TEST(!f.write().empty());
+  BOOST_TEST((held.stage == check_stage::written));
+}
+
 BOOST_AUTO_TEST_CASE(a_full_line_turns_no_renewal_away) {
   gate_fixture f({.max_pending = 2});
   for (const char* s : {"a", "b"}) f.submit(s);
