@@ -179,11 +179,10 @@ class load {
 };
 
 /// A check that nobody waits for.
-class silent_check final : public weir::detail::check {
+class silent_check final : public weir::detail::check_of<weir::detail::record_request> {
  public:
   silent_check(std::shared_ptr<const weir::detail::limiter_spec> core, std::string_view subject)
-      : check(std::move(core), weir::detail::request{weir::detail::check_kind::record,
-                                                     weir::detail::short_text(subject)}) {}
+      : check_of(std::move(core), {weir::detail::short_text(subject)}) {}
   void finish(weir::detail::delivery) override {}
 };
 

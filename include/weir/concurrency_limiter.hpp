@@ -114,8 +114,8 @@ class [[nodiscard]] lease {
   template <class CompletionToken = boost::asio::deferred_t>
   auto lost(CompletionToken&& token = CompletionToken()) const {
     return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-        detail::check_initiation<false>{holder(), executor()}, token,
-        detail::request{detail::check_kind::watch, {}, number_});
+        detail::check_initiation{holder(), executor()}, token,
+        detail::arguments_of<detail::watch_request>{.asked = {number_}});
   }
 
   /// Emits `terminal` on the signal when the lease is lost, which cancels the operation that has
@@ -188,7 +188,7 @@ class concurrency_limiter {
   template <class CompletionToken = boost::asio::deferred_t>
   auto enter(std::string_view subject, enter_options options = {},
              CompletionToken&& token = CompletionToken()) const {
-    return initiate<CompletionToken>(token, ask(subject, {}, options));
+    return initiate<CompletionToken>(token, ask(subject, options));
   }
   template <boost::asio::completion_token_for<void(error_code, lease)> CompletionToken>
   auto enter(std::string_view subject, CompletionToken&& token) const {
@@ -216,7 +216,7 @@ class concurrency_limiter {
   template <class CompletionToken = boost::asio::deferred_t>
   auto enter(std::string_view subject, std::span<const claim> also, enter_options options = {},
              CompletionToken&& token = CompletionToken()) const {
-    return initiate<CompletionToken>(token, ask(subject, also, options));
+    return initiate<CompletionToken>(token, ask_jointly(subject, also, options));
   }
   template <class CompletionToken = boost::asio::deferred_t>
   auto enter(std::string_view subject, const claim& also, enter_options options = {},
@@ -246,9 +246,9 @@ class concurrency_limiter {
   auto fetch(std::string_view subject, fetch_options options = {},
              CompletionToken&& token = CompletionToken()) const {
     return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
-        detail::check_initiation<true>{core_, get_executor()}, token,
-        detail::request{detail::check_kind::fetch, detail::copy_of_subject(subject), 1,
-                        options.timeout});
+        detail::check_initiation{core_, get_executor()}, token,
+        detail::arguments_of<detail::fetch_request>{detail::copy_of_subject(subject),
+                                                    options.timeout});
   }
   template <boost::asio::completion_token_for<void(error_code, weir::decision)> CompletionToken>
   auto fetch(std::string_view subject, CompletionToken&& token) const {
@@ -259,11 +259,17 @@ class concurrency_limiter {
   boost::asio::any_io_executor get_executor() const noexcept;
 
  private:
-  static detail::request ask(std::string_view subject, std::span<const claim> also,
-                             enter_options options);
+  using arguments = detail::arguments_of<detail::enter_request>;
+  using joint_arguments = detail::joint_arguments_of<detail::enter_request>;
 
-  template <class CompletionToken>
-  auto initiate(std::remove_reference_t<CompletionToken>& token, detail::request asked) const {
+  static arguments ask(std::string_view subject, enter_options options) {
+    return {detail::copy_of_subject(subject), options.timeout};
+  }
+  static joint_arguments ask_jointly(std::string_view subject, std::span<const claim> also,
+                                     enter_options options);
+
+  template <class CompletionToken, class Arguments>
+  auto initiate(std::remove_reference_t<CompletionToken>& token, Arguments asked) const {
     return boost::asio::async_initiate<CompletionToken, void(error_code, lease)>(
         detail::enter_initiation<lease>{core_, get_executor()}, token, std::move(asked));
   }

@@ -8,6 +8,8 @@
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "weir/decision.hpp"
@@ -34,7 +36,7 @@ struct joint_options;
 
 namespace detail {
 struct joint_call;
-joint_call join(std::span<const claim>, check_kind, joint_options);
+joint_call join(std::span<const claim>);
 }  // namespace detail
 
 /// A limiter, a subject and a cost, as record_all() takes them. limiter::on() makes one. It holds a
@@ -119,8 +121,8 @@ class limiter {
   template <class CompletionToken = boost::asio::deferred_t>
   auto record(std::string_view subject, record_options options = {},
               CompletionToken&& token = CompletionToken()) const {
-    return initiate<true, CompletionToken>(token, detail::check_kind::record, subject, options.cost,
-                                           options.timeout);
+    return initiate<CompletionToken>(token, subject, options.timeout,
+                                     detail::record_request{options.cost});
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto record(std::string_view subject, CompletionToken&& token) const {
@@ -169,9 +171,9 @@ class limiter {
   template <class CompletionToken = boost::asio::deferred_t>
   auto acquire(std::string_view subject, acquire_options options = {},
                CompletionToken&& token = CompletionToken()) const {
-    return initiate<true, CompletionToken>(token, detail::check_kind::acquire, subject,
-                                           options.cost, options.timeout, options.max_wait,
-                                           options.priority);
+    return initiate<CompletionToken>(
+        token, subject, options.timeout,
+        detail::acquire_request{options.cost, options.max_wait, options.priority});
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto acquire(std::string_view subject, CompletionToken&& token) const {
@@ -193,8 +195,8 @@ class limiter {
   template <class CompletionToken = boost::asio::deferred_t>
   auto fetch(std::string_view subject, fetch_options options = {},
              CompletionToken&& token = CompletionToken()) const {
-    return initiate<true, CompletionToken>(token, detail::check_kind::fetch, subject, options.cost,
-                                           options.timeout);
+    return initiate<CompletionToken>(token, subject, options.timeout,
+                                     detail::fetch_request{options.cost});
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto fetch(std::string_view subject, CompletionToken&& token) const {
@@ -269,11 +271,8 @@ class limiter {
   template <class CompletionToken = boost::asio::deferred_t>
   auto settle(std::string_view subject, const decision& d, std::int64_t actual_cost,
               settle_options options = {}, CompletionToken&& token = CompletionToken()) const {
-    return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
-        detail::check_initiation<true>{core_, get_executor()}, token,
-        detail::request{detail::check_kind::settle, detail::copy_of_subject(subject), actual_cost,
-                        options.timeout},
-        d);
+    return initiate<CompletionToken>(token, subject, options.timeout,
+                                     detail::settle_request{actual_cost, d});
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto settle(std::string_view subject, const decision& d, std::int64_t actual_cost,
@@ -311,8 +310,8 @@ class limiter {
   auto cool_down(std::string_view subject, std::chrono::microseconds pause,
                  cool_down_options options = {},
                  CompletionToken&& token = CompletionToken()) const {
-    return initiate<true, CompletionToken>(token, detail::check_kind::cool_down, subject,
-                                           pause.count(), options.timeout);
+    return initiate<CompletionToken>(token, subject, options.timeout,
+                                     detail::cool_down_request{pause});
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto cool_down(std::string_view subject, std::chrono::microseconds pause,
@@ -349,11 +348,9 @@ class limiter {
   auto on_response(std::string_view subject, int status, std::span<const header_field> headers,
                    response_options options = {},
                    CompletionToken&& token = CompletionToken()) const {
-    const answer_to_vendor to = heed(status, headers, options);
     return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
-        detail::check_initiation<true>{core_, get_executor()}, token,
-        detail::request{to.kind, detail::copy_of_subject(subject), to.cost, options.timeout},
-        to.about);
+        detail::check_initiation{core_, get_executor()}, token,
+        heed(subject, status, headers, options));
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto on_response(std::string_view subject, int status, std::span<const header_field> headers,
@@ -394,8 +391,7 @@ class limiter {
   template <class CompletionToken = boost::asio::deferred_t>
   auto reset(std::string_view subject, reset_options options = {},
              CompletionToken&& token = CompletionToken()) const {
-    return initiate<false, CompletionToken>(token, detail::check_kind::reset, subject, 1,
-                                            options.timeout);
+    return initiate<CompletionToken>(token, subject, options.timeout, detail::reset_request{});
   }
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken>
   auto reset(std::string_view subject, CompletionToken&& token) const {
@@ -412,28 +408,23 @@ class limiter {
   boost::asio::any_io_executor get_executor() const noexcept;
 
  private:
-  struct answer_to_vendor {
-    detail::check_kind kind;
-    std::int64_t cost;
-    decision about;
-  };
-  answer_to_vendor heed(int status, std::span<const header_field> headers,
+  using answer_to_vendor = std::variant<detail::arguments_of<detail::cool_down_request>,
+                                        detail::arguments_of<detail::lower_request>>;
+  answer_to_vendor heed(std::string_view subject, int status, std::span<const header_field> headers,
                         const response_options& options) const;
 
-  friend detail::joint_call detail::join(std::span<const claim>, detail::check_kind, joint_options);
+  friend detail::joint_call detail::join(std::span<const claim>);
 
-  template <bool Answers, class CompletionToken>
-  auto initiate(std::remove_reference_t<CompletionToken>& token, detail::check_kind kind,
-                std::string_view subject, std::int64_t cost, std::chrono::microseconds timeout,
-                std::chrono::microseconds max_wait = std::chrono::microseconds{0},
-                std::int32_t priority = 0) const {
-    using signature = std::conditional_t<Answers, void(error_code, decision), void(error_code)>;
+  template <class CompletionToken, class Request>
+  auto initiate(std::remove_reference_t<CompletionToken>& token, std::string_view subject,
+                std::chrono::microseconds timeout, Request asked) const {
+    using signature = std::conditional_t<detail::has_decision(Request::kind),
+                                         void(error_code, decision), void(error_code)>;
     // The type of the token says whether it may be moved from. The subject is copied here, because
     // a deferred operation may start after the caller's text is gone.
     return boost::asio::async_initiate<CompletionToken, signature>(
-        detail::check_initiation<Answers>{core_, get_executor()}, token,
-        detail::request{
-            kind, detail::copy_of_subject(subject), cost, timeout, {}, max_wait, priority});
+        detail::check_initiation{core_, get_executor()}, token,
+        detail::arguments_of<Request>{detail::copy_of_subject(subject), timeout, std::move(asked)});
   }
 
   std::shared_ptr<const detail::limiter_spec> core_;

@@ -22,39 +22,50 @@ struct joint_options {
 
 namespace detail {
 
+/// What the claims of a call come to.
 struct joint_call {
   std::shared_ptr<const limiter_spec> core;
   boost::asio::any_io_executor executor;
-  request asked;
+  short_text subject;
+  std::int64_t cost;
+  std::vector<term> further = {};
 };
 
 /// Throws std::invalid_argument if there is no claim. All other faults of the claims are errors of
 /// the call.
-joint_call join(std::span<const claim> claims, check_kind kind, joint_options options);
+joint_call join(std::span<const claim> claims);
 
 /// Whether a claim's cost is the actual cost of the call, or ignored because all is given back.
 enum class settle_how : std::uint8_t { actual_costs, refund };
 
 /// As join(), for settle_all() and refund_all().
-joint_call join_settlement(std::span<const claim> claims, settle_how how, joint_options options);
+joint_call join_settlement(std::span<const claim> claims, settle_how how);
 
 /// The type of the token says whether it may be moved from.
-template <class CompletionToken>
-auto initiate_joint(std::span<const claim> claims, check_kind kind, joint_options options,
-                    std::remove_reference_t<CompletionToken>& token) {
-  joint_call call = join(claims, kind, options);
+template <class CompletionToken, class Request>
+auto initiate_call(joint_call&& call, Request&& asked, joint_options options,
+                   std::remove_reference_t<CompletionToken>& token) {
   return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
-      check_initiation<true>{std::move(call.core), std::move(call.executor)}, token,
-      std::move(call.asked));
+      check_initiation{std::move(call.core), std::move(call.executor)}, token,
+      joint_arguments_of<Request>{{std::move(call.subject), options.timeout, std::move(asked)},
+                                  std::move(call.further)});
+}
+
+template <class Request, class CompletionToken>
+auto initiate_joint(std::span<const claim> claims, joint_options options,
+                    std::remove_reference_t<CompletionToken>& token) {
+  joint_call call = join(claims);
+  Request asked{.cost = call.cost};
+  if constexpr (Request::kind == check_kind::acquire) asked.max_wait = options.max_wait;
+  return initiate_call<CompletionToken>(std::move(call), std::move(asked), options, token);
 }
 
 template <class CompletionToken>
 auto initiate_settlement(const decision& d, std::span<const claim> claims, settle_how how,
                          joint_options options, std::remove_reference_t<CompletionToken>& token) {
-  joint_call call = join_settlement(claims, how, options);
-  return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
-      check_initiation<true>{std::move(call.core), std::move(call.executor)}, token,
-      std::move(call.asked), d);
+  joint_call call = join_settlement(claims, how);
+  settle_request asked{call.cost, d};
+  return initiate_call<CompletionToken>(std::move(call), std::move(asked), options, token);
 }
 
 template <class T>
@@ -100,11 +111,11 @@ auto take_apart(Start&& start, Args&&... args) {
   }
 }
 
-template <class... Args>
-auto initiate_variadic(check_kind kind, Args&&... args) {
+template <class Request, class... Args>
+auto initiate_variadic(Args&&... args) {
   return take_apart(
-      [kind]<class Token>(std::span<const claim> claims, joint_options options, auto& token) {
-        return initiate_joint<Token>(claims, kind, options, token);
+      []<class Token>(std::span<const claim> claims, joint_options options, auto& token) {
+        return initiate_joint<Request, Token>(claims, options, token);
       },
       std::forward<Args>(args)...);
 }
@@ -154,24 +165,24 @@ auto initiate_variadic_settlement(const decision& d, settle_how how, Args&&... a
 ///     if (!d.allowed) log(d.tier == 0 ? "partner exhausted" : "account exhausted");
 template <class... Args>
 auto record_all(const claim& first, Args&&... more) {
-  return detail::initiate_variadic(detail::check_kind::record, first, std::forward<Args>(more)...);
+  return detail::initiate_variadic<detail::record_request>(first, std::forward<Args>(more)...);
 }
 // A braced list of options has no type, so the function above cannot take it.
 template <class CompletionToken = boost::asio::deferred_t>
 auto record_all(const claim& a, const claim& b, joint_options options,
                 CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint<CompletionToken>(std::array{a, b}, detail::check_kind::record,
-                                                 options, token);
+  return detail::initiate_joint<detail::record_request, CompletionToken>(std::array{a, b}, options,
+                                                                         token);
 }
 template <class CompletionToken = boost::asio::deferred_t>
 auto record_all(const claim& a, const claim& b, const claim& c, joint_options options,
                 CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint<CompletionToken>(std::array{a, b, c}, detail::check_kind::record,
-                                                 options, token);
+  return detail::initiate_joint<detail::record_request, CompletionToken>(std::array{a, b, c},
+                                                                         options, token);
 }
 template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
 auto record_all(std::span<const claim> claims, CompletionToken&& token) {
-  return detail::initiate_joint<CompletionToken>(claims, detail::check_kind::record, {}, token);
+  return detail::initiate_joint<detail::record_request, CompletionToken>(claims, {}, token);
 }
 
 /// The same for a number of claims known at run time. Throws std::invalid_argument if `claims` is
@@ -179,8 +190,7 @@ auto record_all(std::span<const claim> claims, CompletionToken&& token) {
 template <class CompletionToken = boost::asio::deferred_t>
 auto record_all(std::span<const claim> claims, joint_options options = {},
                 CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint<CompletionToken>(claims, detail::check_kind::record, options,
-                                                 token);
+  return detail::initiate_joint<detail::record_request, CompletionToken>(claims, options, token);
 }
 
 /// Makes a reservation in all limiters, at one time that fits all of them, and completes when that
@@ -208,30 +218,29 @@ auto record_all(std::span<const claim> claims, joint_options options = {},
 /// **Thread safety** is as for `limiter`. **Object lifetime** is as for record_all().
 template <class... Args>
 auto acquire_all(const claim& first, Args&&... more) {
-  return detail::initiate_variadic(detail::check_kind::acquire, first, std::forward<Args>(more)...);
+  return detail::initiate_variadic<detail::acquire_request>(first, std::forward<Args>(more)...);
 }
 // A braced list of options has no type, so the function above cannot take it.
 template <class CompletionToken = boost::asio::deferred_t>
 auto acquire_all(const claim& a, const claim& b, joint_options options,
                  CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint<CompletionToken>(std::array{a, b}, detail::check_kind::acquire,
-                                                 options, token);
+  return detail::initiate_joint<detail::acquire_request, CompletionToken>(std::array{a, b}, options,
+                                                                          token);
 }
 template <class CompletionToken = boost::asio::deferred_t>
 auto acquire_all(const claim& a, const claim& b, const claim& c, joint_options options,
                  CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint<CompletionToken>(std::array{a, b, c}, detail::check_kind::acquire,
-                                                 options, token);
+  return detail::initiate_joint<detail::acquire_request, CompletionToken>(std::array{a, b, c},
+                                                                          options, token);
 }
 template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
 auto acquire_all(std::span<const claim> claims, CompletionToken&& token) {
-  return detail::initiate_joint<CompletionToken>(claims, detail::check_kind::acquire, {}, token);
+  return detail::initiate_joint<detail::acquire_request, CompletionToken>(claims, {}, token);
 }
 template <class CompletionToken = boost::asio::deferred_t>
 auto acquire_all(std::span<const claim> claims, joint_options options = {},
                  CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint<CompletionToken>(claims, detail::check_kind::acquire, options,
-                                                 token);
+  return detail::initiate_joint<detail::acquire_request, CompletionToken>(claims, options, token);
 }
 
 /// Answers what record_all() would answer now, and counts nothing; see limiter::fetch().
@@ -248,29 +257,29 @@ auto acquire_all(std::span<const claim> claims, joint_options options = {},
 /// record_all().
 template <class... Args>
 auto fetch_all(const claim& first, Args&&... more) {
-  return detail::initiate_variadic(detail::check_kind::fetch, first, std::forward<Args>(more)...);
+  return detail::initiate_variadic<detail::fetch_request>(first, std::forward<Args>(more)...);
 }
 // A braced list of options has no type, so the function above cannot take it.
 template <class CompletionToken = boost::asio::deferred_t>
 auto fetch_all(const claim& a, const claim& b, joint_options options,
                CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint<CompletionToken>(std::array{a, b}, detail::check_kind::fetch,
-                                                 options, token);
+  return detail::initiate_joint<detail::fetch_request, CompletionToken>(std::array{a, b}, options,
+                                                                        token);
 }
 template <class CompletionToken = boost::asio::deferred_t>
 auto fetch_all(const claim& a, const claim& b, const claim& c, joint_options options,
                CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint<CompletionToken>(std::array{a, b, c}, detail::check_kind::fetch,
-                                                 options, token);
+  return detail::initiate_joint<detail::fetch_request, CompletionToken>(std::array{a, b, c},
+                                                                        options, token);
 }
 template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
 auto fetch_all(std::span<const claim> claims, CompletionToken&& token) {
-  return detail::initiate_joint<CompletionToken>(claims, detail::check_kind::fetch, {}, token);
+  return detail::initiate_joint<detail::fetch_request, CompletionToken>(claims, {}, token);
 }
 template <class CompletionToken = boost::asio::deferred_t>
 auto fetch_all(std::span<const claim> claims, joint_options options = {},
                CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint<CompletionToken>(claims, detail::check_kind::fetch, options, token);
+  return detail::initiate_joint<detail::fetch_request, CompletionToken>(claims, options, token);
 }
 
 /// Corrects a decision of several limiters to what the call really cost, once: for each limiter its

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
+#include <span>
 
 #include "check/limiter_spec.hpp"
 #include "check/random_number.hpp"
@@ -20,45 +22,42 @@ constexpr int most_attempts = 4;
 
 std::atomic<int> patient{0};
 
-class detached_check final : public check {
+std::vector<term> copy_of(std::span<const term> terms) { return {terms.begin(), terms.end()}; }
+
+class give_back final : public joint_check_of<give_back_request> {
  public:
-  detached_check(const check& of, check_kind kind, check* told = nullptr)
-      : check(of.limiter, request{.kind = kind,
-                                  .subject = of.subject,
-                                  .cost = of.cost,
-                                  .further = of.further,
-                                  .max_wait = of.max_wait}),
+  give_back(const check& booked, check* told)
+      : joint_check_of(booked.limiter,
+                       {{.subject = booked.subject,
+                         .asked = {.cost = as<acquire_request>(booked).cost,
+                                   .booked = booked.answer,
+                                   .found = as<acquire_request>(booked).found,
+                                   .id = std::max<std::uint64_t>(1, random_number())}},
+                        copy_of(booked.further())}),
         caller_(told) {
     unwanted = true;
-    answer = of.answer;
-    found = of.found;
-    if (kind == check_kind::give_back) wait_for_connection();
+    wait_for_connection();
   }
 
-  ~detached_check() {
+  ~give_back() {
     if (is_patient_) patient.fetch_sub(1, std::memory_order_relaxed);
   }
 
   void finish(delivery how) override {
-    std::unique_ptr<detached_check> self(this);
+    std::unique_ptr<give_back> self(this);
     if (caller_ != nullptr) {
       caller_->ec = ec ? error::outcome_unknown : error::store_closed;
       caller_->answer = {};
       return caller_->finish(how);
     }
-    if (how == delivery::discard) return;
+    if (how == delivery::discard || !may_try_again()) return;
     // This object may hold the last handle of the store: keep a copy while starting.
     const auto store = limiter->store;
-    if (kind == check_kind::acquire) {
-      if (!ec && answer.allowed) store->start(make_give_back(*this));
-    } else if (may_try_again()) {
-      store->start(*self.release());
-    }
+    store->start(*self.release());
   }
 
  private:
   void wait_for_connection() {
-    once = std::max<std::uint64_t>(1, random_number());
     if (caller_ != nullptr) return;  // the store is closing and does not reconnect
     is_patient_ = patient.fetch_add(1, std::memory_order_relaxed) < most_patient;
     if (!is_patient_) {
@@ -66,7 +65,7 @@ class detached_check final : public check {
       return;
     }
     // After reset_after no unit is in use any more, so there is nothing to give back.
-    timeout = std::clamp<std::chrono::microseconds>(answer.reset_after, shortest_patience,
+    timeout = std::clamp<std::chrono::microseconds>(asked.booked.reset_after, shortest_patience,
                                                     longest_patience);
     until_ = clock::now() + timeout;
   }
@@ -89,13 +88,30 @@ class detached_check final : public check {
   check* const caller_;  // finished after this check; may be null
 };
 
+class stand_in final : public joint_check_of<acquire_request> {
+ public:
+  explicit stand_in(const check& sent)
+      : joint_check_of(sent.limiter, {{.subject = sent.subject,
+                                       .asked = {.cost = as<acquire_request>(sent).cost,
+                                                 .max_wait = as<acquire_request>(sent).max_wait}},
+                                      copy_of(sent.further())}) {
+    unwanted = true;
+  }
+
+  void finish(delivery how) override {
+    const std::unique_ptr<stand_in> self(this);
+    if (how == delivery::discard || ec || !answer.allowed) return;
+    // This object may hold the last handle of the store: keep a copy while starting.
+    const auto store = limiter->store;
+    store->start(make_give_back(*this));
+  }
+};
+
 }  // namespace
 
-check& stand_in_for(const check& sent) { return *new detached_check(sent, check_kind::acquire); }
+check& stand_in_for(const check& sent) { return *new stand_in(sent); }
 
-check& make_give_back(const check& booked) {
-  return *new detached_check(booked, check_kind::give_back);
-}
+check& make_give_back(const check& booked) { return *new give_back(booked, nullptr); }
 
 void give_back_and_tell(std::vector<returned_reservation> turns) {
   if (turns.empty()) return;
@@ -108,7 +124,7 @@ void give_back_and_tell(std::vector<returned_reservation> turns) {
                    });
   std::vector<check*> checks;
   for (const returned_reservation& t : turns) {
-    checks.push_back(new detached_check(*t.booked, check_kind::give_back, t.caller));
+    checks.push_back(new give_back(*t.booked, t.caller));
   }
   const auto store = checks.front()->limiter->store;
   store->start_all(checks);

@@ -117,19 +117,72 @@ std::uint64_t limiter_spec::origin_of(std::string_view subject) const noexcept {
   return hashed(origin_, subject);
 }
 
-std::int64_t left_in(const check& c, std::size_t tier) {
-  const std::int64_t said = c.answer.limit;
+std::int64_t number_for_kernel(const check& c) noexcept {
+  switch (c.kind) {
+    case check_kind::record:
+      return as<record_request>(c).cost;
+    case check_kind::fetch:
+      return as<fetch_request>(c).cost;
+    case check_kind::acquire:
+      return as<acquire_request>(c).cost;
+    case check_kind::give_back:
+      return as<give_back_request>(c).cost;
+    case check_kind::settle: {
+      const settle_request& asked = as<settle_request>(c);
+      return asked.once == 0 ? 0 : asked.about.receipt.costs[0] - asked.actual_cost;
+    }
+    case check_kind::cool_down:
+      return as<cool_down_request>(c).pause.count();
+    case check_kind::lower:
+      return as<lower_request>(c).remaining;
+    case check_kind::enter:
+      return as<enter_request>(c).lease;
+    case check_kind::renew:
+      return as<renew_request>(c).lease;
+    case check_kind::leave:
+      return as<leave_request>(c).lease;
+    case check_kind::reset:
+    case check_kind::watch:
+      break;
+  }
+  return 0;
+}
+
+std::int64_t number_for_kernel(const check& c, const term& t) noexcept {
+  if (c.kind != check_kind::settle) return t.cost;
+  const settle_request& asked = as<settle_request>(c);
+  if (asked.once == 0) return 0;
+  const auto place = static_cast<std::size_t>(&t - c.further().data());
+  return asked.about.receipt.costs[1 + place] - t.cost;
+}
+
+policies::kernel kernel_for(const check& c, const policies::kernel& own) {
+  using policies::lease_set;
+  switch (c.kind) {
+    case check_kind::cool_down:  // `own` only reads the cool-down
+      return policies::cool_down(as<cool_down_request>(c).pause.count());
+    case check_kind::renew:
+      return std::get<lease_set>(own).with(lease_set::act::renew);
+    case check_kind::leave:
+      return std::get<lease_set>(own).with(lease_set::act::leave);
+    default:
+      return own;
+  }
+}
+
+std::int64_t left_in(const limiter_spec& limiter, const lower_request& asked, std::size_t tier) {
+  const std::int64_t said = asked.vendor_limit;
   const auto has_it = [&](const policies::kernel& kernel) {
     return std::visit([&](const auto& k) { return said > 0 && k.limit() == said; }, kernel);
   };
-  const auto& tiers = c.limiter->tiers;
+  const auto& tiers = limiter.tiers;
   const bool concerns = has_it(tiers[tier]) || std::none_of(tiers.begin(), tiers.end(), has_it);
-  return concerns ? c.cost : max_units;
+  return concerns ? asked.remaining : max_units;
 }
 
 std::uint64_t origin_of(const check& c) noexcept {
   std::uint64_t origin = c.limiter->origin_of(c.subject.view());
-  for (const term& t : c.further) {
+  for (const term& t : c.further()) {
     const std::uint64_t next = t.limiter->origin_of(t.subject.view());
     char bytes[sizeof next];
     for (char& byte : bytes) byte = static_cast<char>(next >> 8 * (&byte - bytes));
@@ -138,7 +191,16 @@ std::uint64_t origin_of(const check& c) noexcept {
   return origin;
 }
 
-policies::tickets tickets_of(const check& c) { return policies::tickets_of(c.answer, c.found); }
+policies::tickets tickets_of(const check& c) {
+  if (c.kind == check_kind::settle) return policies::tickets_of(as<settle_request>(c).about);
+  if (c.kind != check_kind::give_back) return {};
+  const give_back_request& asked = as<give_back_request>(c);
+  return policies::tickets_of(asked.booked, asked.found);
+}
+
+std::uint64_t marker_of(const check& c) noexcept {
+  return c.kind == check_kind::settle ? as<settle_request>(c).once : as<give_back_request>(c).id;
+}
 
 std::string_view hash_tag(std::string_view key) noexcept {
   const std::size_t begin = key.find('{') + 1;

@@ -67,45 +67,51 @@ struct limiter_spec {
 /// The text between the braces of a key.
 std::string_view hash_tag(std::string_view key) noexcept;
 
-/// The kernel that answers a check of this kind at a tier whose own kernel is `own`.
-inline policies::kernel kernel_for(check_kind kind, const policies::kernel& own,
-                                   std::int64_t cost) {
-  switch (kind) {
-    case check_kind::cool_down:  // `own` only reads the cool-down
-      return policies::cool_down(cost);
-    case check_kind::renew:
-      return std::get<policies::lease_set>(own).with(policies::lease_set::act::renew);
-    case check_kind::leave:
-      return std::get<policies::lease_set>(own).with(policies::lease_set::act::leave);
-    default:
-      return own;
-  }
-}
+/// The number that the kernels of the check's own limiter get: units for most kinds, the lease's
+/// number at a gate, microseconds for a cool-down. Units of a settlement are given back, or charged
+/// if below zero.
+std::int64_t number_for_kernel(const check& c) noexcept;
+/// The same for a further limiter.
+std::int64_t number_for_kernel(const check& c, const term& t) noexcept;
 
-/// Calls f(limiter, subject, cost, tier) for each key that a check touches.
-template <class F>
-void for_each_tier(const check& c, F&& f) {
-  if (c.kind == check_kind::cool_down) {
-    f(*c.limiter, c.subject.view(), c.cost, c.limiter->tiers.size() - 1);
-    return;
-  }
-  const auto of_one = [&](const limiter_spec& limiter, std::string_view subject,
-                          std::int64_t cost) {
-    for (std::size_t tier = 0; tier < limiter.tiers.size(); ++tier) f(limiter, subject, cost, tier);
-  };
-  of_one(*c.limiter, c.subject.view(), c.cost);
-  for (const term& t : c.further) of_one(*t.limiter, t.subject.view(), t.cost);
-}
+/// The kernel that answers the check at a tier whose own kernel is `own`.
+policies::kernel kernel_for(const check& c, const policies::kernel& own);
 
 /// The vendor's remaining units for this tier; max_units (no bound) if the vendor's limit is that
 /// of other tiers.
-std::int64_t left_in(const check& c, std::size_t tier);
+std::int64_t left_in(const limiter_spec& limiter, const lower_request& asked, std::size_t tier);
+
+/// Calls f(limiter, subject, number, tier) for each key that a check touches, with the number that
+/// the tier's kernel gets.
+template <class F>
+void for_each_tier(const check& c, F&& f) {
+  const limiter_spec& own = *c.limiter;
+  const std::string_view subject = c.subject.view();
+  const std::int64_t number = number_for_kernel(c);
+  if (c.kind == check_kind::cool_down) {
+    f(own, subject, number, own.tiers.size() - 1);
+    return;
+  }
+  for (std::size_t tier = 0; tier < own.tiers.size(); ++tier) {
+    const bool lowers = c.kind == check_kind::lower;
+    f(own, subject, lowers ? left_in(own, as<lower_request>(c), tier) : number, tier);
+  }
+  for (const term& t : c.further()) {
+    const std::int64_t its_number = number_for_kernel(c, t);
+    for (std::size_t tier = 0; tier < t.limiter->tiers.size(); ++tier) {
+      f(*t.limiter, t.subject.view(), its_number, tier);
+    }
+  }
+}
 
 /// receipt::origin: a hash of the check's limiters, with their policies and subjects, in order.
 std::uint64_t origin_of(const check& c) noexcept;
 
-/// What a store needs to give back the units of the check's decision.
+/// What a store needs to give units back, for a settlement or give_back; empty for other kinds.
 policies::tickets tickets_of(const check& c);
+
+/// The id under which a store remembers a settlement or give_back.
+std::uint64_t marker_of(const check& c) noexcept;
 
 /// When the decision's units have all ended. From then on there is nothing to give back, so the
 /// marker of the receipt is kept until then.
@@ -117,7 +123,7 @@ inline policies::instant matters_until(const decision& d) noexcept {
 
 /// True if the check touches one key only.
 inline bool is_single(const check& c) noexcept {
-  return c.further.empty() && c.limiter->tiers.size() == 1;
+  return c.further().empty() && c.limiter->tiers.size() == 1;
 }
 
 }  // namespace weir::detail

@@ -24,15 +24,16 @@ void sign(check& c) {
   const bool counts = c.kind == check_kind::record || c.kind == check_kind::acquire;
   if (!counts || !c.answer.allowed || c.answer.source != source::store) return;
   const auto can_settle = [](const term& t) { return t.limiter->can_settle; };
-  if (!c.limiter->can_settle || c.further.size() >= receipt::most_limiters ||
-      !std::all_of(c.further.begin(), c.further.end(), can_settle)) {
+  const auto further = c.further();
+  if (!c.limiter->can_settle || further.size() >= receipt::most_limiters ||
+      !std::all_of(further.begin(), further.end(), can_settle)) {
     return;
   }
   receipt& signed_one = c.answer.receipt;
   signed_one.id = std::max<std::uint64_t>(1, random_number());  // 0: no receipt
   signed_one.origin = origin_of(c);
-  signed_one.costs[0] = c.cost;
-  for (std::size_t i = 0; i < c.further.size(); ++i) signed_one.costs[1 + i] = c.further[i].cost;
+  signed_one.costs[0] = number_for_kernel(c);
+  for (std::size_t i = 0; i < further.size(); ++i) signed_one.costs[1 + i] = further[i].cost;
 }
 
 /// Prepares the result of a check that its store has finished. True if the check holds a
@@ -40,22 +41,21 @@ void sign(check& c) {
 bool conclude(check& c) {
   if (c.unwanted) return false;
   apply_failure_policy(c);
-  const bool settles = c.kind == check_kind::settle;
-  // For these, `answer` was an input; an error must not deliver it as a result.
-  if (c.ec && (settles || c.kind == check_kind::lower)) c.answer = {};
   if (c.ec) return false;
-  if (settles && c.once != 0 && c.limiter->store->may_forget()) {
-    settled_ids::of_process().add(c.once);
+  if (c.kind == check_kind::settle && c.limiter->store->may_forget()) {
+    if (const std::uint64_t id = as<settle_request>(c).once; id != 0) {
+      settled_ids::of_process().add(id);
+    }
   }
   sign(c);
   if (c.kind == check_kind::acquire && c.answer.allowed) {
     return c.answer.delay.count() > 0 && !c.from_line;
   }
-  if (c.answer.cooling_down && c.further.empty() && c.kind != check_kind::acquire) {
+  if (c.answer.cooling_down && c.further().empty() && c.kind != check_kind::acquire) {
     impl_of(*c.limiter).queue->cool_down(c.limiter, c.subject.view(), c.answer.retry_after);
   }
   if (c.kind == check_kind::cool_down) {
-    c.answer.clamped = c.was_clamped;
+    c.answer.clamped = as<cool_down_request>(c).was_clamped;
   } else if (c.answer.cooling_down) {
     c.answer.retry_after += spread(c.answer.retry_after);
   }

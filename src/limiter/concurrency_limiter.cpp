@@ -81,15 +81,14 @@ asio::any_io_executor concurrency_limiter::get_executor() const noexcept {
   return core_->store->get_executor();
 }
 
-detail::request concurrency_limiter::ask(std::string_view subject, std::span<const claim> also,
-                                         enter_options options) {
-  detail::request asked{detail::check_kind::record, detail::copy_of_subject(subject), 1,
-                        options.timeout};
+concurrency_limiter::joint_arguments concurrency_limiter::ask_jointly(std::string_view subject,
+                                                                      std::span<const claim> also,
+                                                                      enter_options options) {
+  joint_arguments asked{ask(subject, options)};
   if (also.empty()) return asked;
-  detail::joint_call limiters = detail::join(also, detail::check_kind::record, {});
-  asked.further.push_back(
-      {std::move(limiters.core), std::move(limiters.asked.subject), limiters.asked.cost});
-  for (detail::term& t : limiters.asked.further) asked.further.push_back(std::move(t));
+  detail::joint_call limiters = detail::join(also);
+  asked.further.push_back({std::move(limiters.core), std::move(limiters.subject), limiters.cost});
+  for (detail::term& t : limiters.further) asked.further.push_back(std::move(t));
   return asked;
 }
 

@@ -184,8 +184,8 @@ decision from_local_shares(const check& c) {
       if (fallback != nullptr) each[i] = how(*fallback, subject, cost, each[i]);
       ++i;
     };
-    one(*c.limiter, c.subject.view(), c.cost);
-    for (const term& t : c.further) one(*t.limiter, t.subject.view(), t.cost);
+    one(*c.limiter, c.subject.view(), number_for_kernel(c));
+    for (const term& t : c.further()) one(*t.limiter, t.subject.view(), t.cost);
   };
   std::int16_t place = 0;
   const auto add = [&](const limiter_spec& limiter) {
@@ -197,7 +197,7 @@ decision from_local_shares(const check& c) {
                                       (limiter.has_cool_down ? 1 : 0));
   };
   add(*c.limiter);
-  for (const term& t : c.further) add(*t.limiter);
+  for (const term& t : c.further()) add(*t.limiter);
 
   ask([&](local_fallback& local, std::string_view subject, std::int64_t cost, const decision&) {
     return local.fetch(subject, cost);
@@ -228,11 +228,12 @@ decision from_local_share(const check& c) {
   local_fallback& local = *impl_of(*c.limiter).fallback;
   switch (c.kind) {
     case check_kind::record:
-      return local.record(c.subject.view(), c.cost);
+      return local.record(c.subject.view(), as<record_request>(c).cost);
     case check_kind::acquire:
-      return local.acquire(c.subject.view(), c.cost, c.max_wait);
+      return local.acquire(c.subject.view(), as<acquire_request>(c).cost,
+                           as<acquire_request>(c).max_wait);
     default:
-      return local.fetch(c.subject.view(), c.cost);
+      return local.fetch(c.subject.view(), as<fetch_request>(c).cost);
   }
 }
 
@@ -240,7 +241,7 @@ decision from_local_share(const check& c) {
 
 on_failure failure_policy_of(const check& c) {
   on_failure strictest = c.limiter->failure;
-  for (const term& t : c.further) {
+  for (const term& t : c.further()) {
     if (strictness(t.limiter->failure) > strictness(strictest)) strictest = t.limiter->failure;
   }
   return strictest;
@@ -254,7 +255,7 @@ void apply_failure_policy(check& c) {
   if (policy == on_failure::raise) return;
   c.ec = {};
   if (policy == on_failure::fallback) {
-    c.answer = c.further.empty() ? from_local_share(c) : from_local_shares(c);
+    c.answer = c.further().empty() ? from_local_share(c) : from_local_shares(c);
   } else {
     c.answer = without_store(policy == on_failure::open);
     c.answer.limit = c.limiter->nominal_limit;

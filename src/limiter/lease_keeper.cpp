@@ -25,26 +25,32 @@ void finish_all(check_list&& done, error_code ec) {
 
 }  // namespace
 
-/// A renewal or a leave. It has no caller and frees itself.
-class lease_keeper::call final : public check {
+/// A renewal. It has no caller and frees itself.
+class lease_keeper::renew_call final : public check_of<renew_request> {
  public:
-  static void start(const core_ptr& core, check_kind kind, std::int64_t lease, short_text subject,
-                    std::chrono::microseconds timeout) {
-    start_check(*new call(core, request{kind, std::move(subject), lease, timeout}));
-  }
+  renew_call(const core_ptr& core, std::int64_t lease, short_text subject,
+             std::chrono::microseconds timeout)
+      : check_of(core, {std::move(subject), timeout, {lease}}), started_(now()) {}
 
   time left_at() const noexcept { return std::max(started_, sent); }
 
- private:
-  call(const core_ptr& core, request&& asked) : check(core, std::move(asked)), started_(now()) {}
-
   void finish(delivery how) override {
-    const std::unique_ptr<call> self(this);
-    if (how == delivery::discard || kind != check_kind::renew) return;
-    impl_of(*limiter).leases->on_renewed(*this);
+    const std::unique_ptr<renew_call> self(this);
+    if (how != delivery::discard) impl_of(*limiter).leases->on_renewed(*this);
   }
 
+ private:
   const time started_;
+};
+
+/// Gives a lease back. It has no caller and frees itself.
+class lease_keeper::leave_call final : public check_of<leave_request> {
+ public:
+  leave_call(const core_ptr& core, std::int64_t lease, short_text subject,
+             std::chrono::microseconds timeout)
+      : check_of(core, {std::move(subject), timeout, {lease}}) {}
+
+  void finish(delivery) override { delete this; }
 };
 
 void lease_keeper::add(const core_ptr& core, std::int64_t lease, short_text subject, time sent) {
@@ -67,12 +73,12 @@ void lease_keeper::release(const core_ptr& core, std::int64_t lease) {
   // The leave may wait unsent until the lease would have lapsed by itself.
   const auto time_left = std::chrono::duration_cast<std::chrono::microseconds>(left->good_until -
                                                                                now());
-  call::start(core, check_kind::leave, lease, std::move(left->subject),
-              std::max(time_left, std::chrono::microseconds{0}));
+  start_check(*new leave_call(core, lease, std::move(left->subject),
+                              std::max(time_left, std::chrono::microseconds{0})));
 }
 
 void lease_keeper::give_back(const core_ptr& core, std::int64_t lease, short_text subject) {
-  call::start(core, check_kind::leave, lease, std::move(subject), length_);
+  start_check(*new leave_call(core, lease, std::move(subject), length_));
 }
 
 bool lease_keeper::is_held(std::int64_t lease) {
@@ -85,7 +91,7 @@ bool lease_keeper::is_held(std::int64_t lease) {
 void lease_keeper::watch(check& c) {
   {
     const std::lock_guard lock(mutex_);
-    lease_schedule::entry* e = book_.find(c.cost);
+    lease_schedule::entry* e = book_.find(as<watch_request>(c).lease);
     const bool is_held = e != nullptr && e->stands == lease_schedule::standing::held;
     if (is_held && !alarm_.is_stopped()) {
       c.stage = check_stage::waiting;
@@ -119,14 +125,15 @@ void lease_keeper::arm(const core_ptr& core) {
   alarm_.set(book_.wakeup(), [this, core] { look_after(core, {}); });
 }
 
-void lease_keeper::on_renewed(const call& c) {
+void lease_keeper::on_renewed(const renew_call& c) {
   using outcome = lease_schedule::outcome;
   const outcome what = c.ec ? outcome::unclear : c.answer.allowed ? outcome::kept : outcome::gone;
   check_list told;
   {
     const std::lock_guard lock(mutex_);
     if (alarm_.is_stopped()) return;
-    if (book_.answered(c.cost, what, c.left_at(), now())) told.swap(book_.find(c.cost)->watchers);
+    const std::int64_t lease = c.asked.lease;
+    if (book_.answered(lease, what, c.left_at(), now())) told.swap(book_.find(lease)->watchers);
     for (check& w : told) w.stage = check_stage::done;
   }
   look_after(c.limiter, std::move(told));
@@ -156,7 +163,7 @@ void lease_keeper::look_after(const core_ptr& core, check_list told) {
   finish_all(std::move(told), {});
   for (renewal& r : renewals) {
     // A third of the lease duration: if no answer comes, there is time for another renewal.
-    call::start(core, check_kind::renew, r.lease, std::move(r.subject), length_ / 3);
+    start_check(*new renew_call(core, r.lease, std::move(r.subject), length_ / 3));
   }
 }
 

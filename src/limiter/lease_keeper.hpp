@@ -56,10 +56,11 @@ class lease_keeper final {
   void context_shut_down() noexcept;
 
  private:
-  class call;
+  class renew_call;
+  class leave_call;
 
   check_list take_watchers();
-  void on_renewed(const call& c);
+  void on_renewed(const renew_call& c);
   void look_after(const core_ptr& core, check_list told);
   void arm(const core_ptr& core);
 

@@ -23,7 +23,8 @@ boost::asio::any_io_executor limiter::get_executor() const noexcept {
   return core_->store->get_executor();
 }
 
-limiter::answer_to_vendor limiter::heed(int status, std::span<const header_field> headers,
+limiter::answer_to_vendor limiter::heed(std::string_view subject, int status,
+                                        std::span<const header_field> headers,
                                         const response_options& options) const {
   const detail::limiter_impl& own = detail::impl_of(*core_);
   const time_point now = policies::to_time_point(detail::read_clock({}));
@@ -34,13 +35,15 @@ limiter::answer_to_vendor limiter::heed(int status, std::span<const header_field
                                                                               : said.requests;
   const bool follows = own.sync_remaining_with != vendor_count::none && quota.remaining &&
                        *quota.remaining < options.known_remaining;
-  decision spoke_of;
-  if (pause.count() > 0 || !follows) {
-    spoke_of.allowed = pause.count() <= 0;  // true: no script call is needed
-    return {detail::check_kind::cool_down, pause.count(), spoke_of};
+  detail::short_text name = detail::copy_of_subject(subject);
+  if (pause.count() > 0) {
+    return detail::arguments_of<detail::cool_down_request>{
+        std::move(name), options.timeout, {pause}};
   }
-  spoke_of.limit = quota.limit.value_or(0);
-  return {detail::check_kind::lower, std::min(*quota.remaining, max_units), spoke_of};
+  // max_units lowers nothing, so nothing is sent.
+  const std::int64_t left = follows ? std::min(*quota.remaining, max_units) : max_units;
+  return detail::arguments_of<detail::lower_request>{
+      std::move(name), options.timeout, {left, quota.limit.value_or(0)}};
 }
 
 namespace detail {
@@ -59,7 +62,7 @@ error validate(const limiter_spec& limiter, std::string_view subject, std::int64
 error validate_together(const check& c) {
   bool fits = !c.limiter->counts_refused;
   std::size_t tiers = c.limiter->tiers.size();
-  for (const term& t : c.further) {
+  for (const term& t : c.further()) {
     fits = fits && t.limiter->store == c.limiter->store && !t.limiter->counts_refused;
     tiers += t.limiter->tiers.size();
   }
@@ -78,11 +81,11 @@ error validate_together(const check& c) {
   return fits ? error{} : error::cannot_combine;
 }
 
-bool lowers_nothing(const check& c) {
-  const auto& tiers = c.limiter->tiers;
+bool lowers_nothing(const limiter_spec& limiter, const lower_request& asked) {
+  const auto& tiers = limiter.tiers;
   for (std::size_t i = 0; i < tiers.size(); ++i) {
     const std::int64_t limit = std::visit([](const auto& k) { return k.limit(); }, tiers[i]);
-    if (limit != unlimited && left_in(c, i) < limit) return false;
+    if (limit != unlimited && left_in(limiter, asked, i) < limit) return false;
   }
   return true;
 }
@@ -90,69 +93,106 @@ bool lowers_nothing(const check& c) {
 /// True if `holds` is true for every limiter of the check.
 template <class F>
 bool all_limiters(const check& c, F&& holds) {
-  return holds(*c.limiter) && std::all_of(c.further.begin(), c.further.end(),
+  const auto further = c.further();
+  return holds(*c.limiter) && std::all_of(further.begin(), further.end(),
                                           [&](const term& t) { return holds(*t.limiter); });
 }
 
 /// The queue of an acquire of one limiter; null for other checks. acquire_all waits in `sleepers`.
 waiting::acquire_queue* queue_of(const check& c) {
-  const bool is_in_line = c.kind == check_kind::acquire && c.further.empty();
+  const bool is_in_line = c.kind == check_kind::acquire && c.further().empty();
   return is_in_line ? impl_of(*c.limiter).queue.get() : nullptr;
 }
 
-/// Validates a settlement. `c.answer` is the decision to settle.
 error validate_settlement(const check& c) {
+  const settle_request& asked = as<settle_request>(c);
   const auto validate_term = [](const limiter_spec& l, std::string_view subject,
                                 std::int64_t actual) {
     const error e = validate(l, subject, 1);
     return e == error{} && (actual < 0 || actual > max_units) ? error::invalid_cost : e;
   };
-  if (const error e = validate_term(*c.limiter, c.subject.view(), c.cost); e != error{}) return e;
-  for (const term& t : c.further) {
+  const error own = validate_term(*c.limiter, c.subject.view(), asked.actual_cost);
+  if (own != error{}) return own;
+  for (const term& t : c.further()) {
     if (const error e = validate_term(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
   }
-  if (c.further.size() >= receipt::most_limiters) return error::cannot_settle;
-  if (const receipt& r = c.answer.receipt; r.id != 0) {  // 0: the decision took no units
+  if (c.further().size() >= receipt::most_limiters) return error::cannot_settle;
+  if (const receipt& r = asked.about.receipt; r.id != 0) {  // 0: the decision took no units
     const auto can_settle = [](const limiter_spec& l) { return l.can_settle; };
     const auto is_cost = [](std::int64_t cost) { return cost >= 0 && cost <= max_units; };
     const bool can = all_limiters(c, can_settle) && r.origin == origin_of(c) &&
                      std::all_of(r.costs.begin(), r.costs.end(), is_cost);
     if (!can) return error::cannot_settle;
   }
-  return c.further.empty() ? error{} : validate_together(c);
+  return c.further().empty() ? error{} : validate_together(c);
 }
 
-error validate(const check& c) {
-  if (c.kind == check_kind::settle) return validate_settlement(c);
-  if (c.kind == check_kind::reset) return validate(*c.limiter, c.subject.view(), 1);
-  if (c.kind == check_kind::cool_down || c.kind == check_kind::lower) {
-    return c.limiter->has_cool_down ? validate(*c.limiter, c.subject.view(), 1)
-                                    : error::cool_downs_disabled;
-  }
-  if (const error e = validate(*c.limiter, c.subject.view(), c.cost); e != error{}) return e;
-  for (const term& t : c.further) {
+/// Validates a check that counts, looks or enters: `cost` is what its own limiter has to fit.
+error validate_request(const check& c, std::int64_t cost) {
+  if (const error e = validate(*c.limiter, c.subject.view(), cost); e != error{}) return e;
+  for (const term& t : c.further()) {
     if (const error e = validate(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
   }
   const auto can_book = [](const limiter_spec& l) { return l.can_book; };
   if (c.kind == check_kind::acquire && !all_limiters(c, can_book)) return error::cannot_wait;
-  return c.further.empty() ? error{} : validate_together(c);
+  return c.further().empty() ? error{} : validate_together(c);
 }
 
-/// Turns each actual cost into an amount: positive is given back, negative is charged.
-void prepare_settlement(check& c) {
-  const receipt r = c.answer.receipt;
-  c.once = r.id;
-  // A decision that this process has settled is not settled again, even if the store lost the
-  // marker.
-  if (c.once != 0 && settled_ids::of_process().contains(c.once)) c.once = 0;
-  const auto amount = [&](std::size_t i, std::int64_t actual) {
-    return c.once == 0 ? 0 : r.costs[i] - actual;
-  };
-  c.cost = amount(0, c.cost);
-  for (std::size_t i = 0; i < c.further.size(); ++i) {
-    c.further[i].cost = amount(1 + i, c.further[i].cost);
+error validate(const check& c) {
+  switch (c.kind) {
+    case check_kind::record:
+      return validate_request(c, as<record_request>(c).cost);
+    case check_kind::fetch:
+      return validate_request(c, as<fetch_request>(c).cost);
+    case check_kind::acquire:
+      return validate_request(c, as<acquire_request>(c).cost);
+    case check_kind::enter:
+      return validate_request(c, 1);
+    case check_kind::settle:
+      return validate_settlement(c);
+    case check_kind::cool_down:
+    case check_kind::lower:
+      if (!c.limiter->has_cool_down) return error::cool_downs_disabled;
+      break;
+    case check_kind::reset:
+    case check_kind::renew:
+    case check_kind::leave:
+    case check_kind::give_back:
+    case check_kind::watch:
+      break;
   }
-  if (c.once == 0) c.answer = {};
+  return validate(*c.limiter, c.subject.view(), 1);
+}
+
+/// Completes the request of a valid check. True if it has its answer already: no store is asked.
+bool prepare(check& c) {
+  switch (c.kind) {
+    case check_kind::acquire: {
+      acquire_request& asked = as<acquire_request>(c);
+      asked.max_wait = std::clamp(asked.max_wait, std::chrono::microseconds{0}, longest_max_wait);
+      return false;
+    }
+    case check_kind::cool_down: {
+      cool_down_request& asked = as<cool_down_request>(c);
+      const std::chrono::microseconds longest(impl_of(*c.limiter).max_cool_down);
+      asked.was_clamped = asked.pause > longest;
+      asked.pause = std::clamp(asked.pause, std::chrono::microseconds{0}, longest);
+      return false;
+    }
+    case check_kind::settle: {
+      settle_request& asked = as<settle_request>(c);
+      asked.once = asked.about.receipt.id;
+      // A decision that this process has settled is not settled again, even if the store lost the
+      // marker.
+      if (asked.once != 0 && settled_ids::of_process().contains(asked.once)) asked.once = 0;
+      return false;
+    }
+    case check_kind::lower:
+      // True for a vendor's response that imposes no cool-down and lowers nothing.
+      return c.answer.allowed = lowers_nothing(*c.limiter, as<lower_request>(c));
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -160,24 +200,7 @@ void prepare_settlement(check& c) {
 void start_check(check& c) {
   if (c.kind == check_kind::watch) return impl_of(*c.limiter).leases->watch(c);
   if (const error e = validate(c); e != error{}) c.ec = e;
-  if (!c.ec && c.kind == check_kind::cool_down) {
-    c.was_clamped = c.cost > impl_of(*c.limiter).max_cool_down;
-    c.cost = std::clamp<std::int64_t>(c.cost, 0, impl_of(*c.limiter).max_cool_down);
-  }
-  c.max_wait = c.kind == check_kind::acquire
-                   ? std::clamp(c.max_wait, std::chrono::microseconds{0}, longest_max_wait)
-                   : std::chrono::microseconds{0};
-  if (c.kind == check_kind::lower && lowers_nothing(c)) c.answer.allowed = true;
-  // True for a vendor's response that imposes no cool-down and lowers nothing.
-  const bool is_answered = c.kind != check_kind::settle && c.answer.allowed;
-  if (c.kind == check_kind::settle) {
-    if (c.ec) {
-      c.answer = {};
-    } else {
-      prepare_settlement(c);
-    }
-  }
-  if (c.ec || is_answered) {  // no script call is needed
+  if (c.ec || prepare(c)) {
     c.stage = check_stage::done;
     c.finish(delivery::post);
     return;

@@ -89,7 +89,9 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     if (c.kind == detail::check_kind::cool_down) {
       key.clear();
       c.limiter->append_key(key, c.subject.view(), c.limiter->tiers.size() - 1);
-      c.ec = home.record(policies::cool_down(c.cost), key, clock, c.cost, c.answer);
+      const policies::kernel& own = c.limiter->tiers.back();
+      c.ec = home.record(detail::kernel_for(c, own), key, clock, detail::number_for_kernel(c),
+                         c.answer);
       return;
     }
     if (!is_simple(c.kind) || !detail::is_single(c)) return answer_together(c, home);
@@ -97,17 +99,19 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     const policies::kernel& kernel = c.limiter->tiers.front();
     switch (c.kind) {
       case detail::check_kind::record:
-        c.ec = home.record(kernel, key, clock, c.cost, c.answer);
+        c.ec = home.record(kernel, key, clock, detail::as<detail::record_request>(c).cost,
+                           c.answer);
         break;
       case detail::check_kind::fetch:
-        c.answer = home.fetch(kernel, key, clock, c.cost);
+        c.answer = home.fetch(kernel, key, clock, detail::as<detail::fetch_request>(c).cost);
         break;
       case detail::check_kind::reset:
         home.reset(key);
         break;
+      case detail::check_kind::enter:
       case detail::check_kind::renew:
       case detail::check_kind::leave:
-        c.ec = home.record(detail::kernel_for(c.kind, kernel, c.cost), key, clock, c.cost,
+        c.ec = home.record(detail::kernel_for(c, kernel), key, clock, detail::number_for_kernel(c),
                            c.answer);
         break;
       case detail::check_kind::cool_down:
@@ -124,18 +128,19 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     thread_local std::vector<memory::shard::place> places;
     std::size_t count = 0;
     detail::for_each_tier(c, [&](const detail::limiter_spec& limiter, std::string_view subject,
-                                 std::int64_t cost, std::size_t tier) {
+                                 std::int64_t number, std::size_t tier) {
       if (places.size() == count) places.emplace_back();
       memory::shard::place& p = places[count++];
       p.kernel = &limiter.tiers[tier];
       p.key.clear();
       limiter.append_key(p.key, subject, tier);
-      p.cost = c.kind == detail::check_kind::lower ? detail::left_in(c, tier) : cost;
+      p.cost = number;
     });
     const std::span<const memory::shard::place> asked(places.data(), count);
     const auto clock = [this] { return detail::read_clock(clock_); };
     switch (c.kind) {
       case detail::check_kind::record:
+      case detail::check_kind::enter:
         c.ec = home.record_all(asked, clock, c.answer);
         break;
       case detail::check_kind::fetch:
@@ -144,20 +149,25 @@ class memory_store final : public detail::store_backend, public detail::shutdown
       case detail::check_kind::reset:
         for (const memory::shard::place& p : asked) home.reset(p.key);
         break;
-      case detail::check_kind::acquire:
-        c.ec = home.book_all(asked, clock, c.max_wait.count(), c.answer, &c.found, &c.pause);
+      case detail::check_kind::acquire: {
+        auto& request = detail::as<detail::acquire_request>(c);
+        c.ec = home.book_all(asked, clock, request.max_wait.count(), c.answer, &request.found,
+                             &request.pause);
         break;
+      }
       case detail::check_kind::give_back:
         c.ec = home.give_back_all(asked, clock, detail::tickets_of(c));
         break;
-      case detail::check_kind::settle:
-        if (c.once == 0) {
+      case detail::check_kind::settle: {
+        const auto& request = detail::as<detail::settle_request>(c);
+        if (request.once == 0) {
           c.answer = home.look_all(asked, clock);
         } else {
           c.ec = home.settle_all(asked, clock, detail::tickets_of(c),
-                                 {c.once, detail::matters_until(c.answer)}, c.answer);
+                                 {request.once, detail::matters_until(request.about)}, c.answer);
         }
         break;
+      }
       case detail::check_kind::lower:
         c.ec = home.lower_all(asked, clock, c.answer);
         break;

@@ -18,7 +18,7 @@ std::size_t coalescer::hash::operator()(const key_id& k) const noexcept {
 std::size_t coalescer::hash::operator()(const group_id& g) const noexcept {
   std::size_t seed = 0;
   boost::hash_combine(seed, g.limiter);
-  boost::hash_combine(seed, g.cost);
+  boost::hash_combine(seed, g.number);
   boost::hash_combine(seed, static_cast<int>(g.kind));
   boost::hash_combine(seed, g.further);
   boost::hash_combine(seed, g.max_wait);
@@ -40,7 +40,7 @@ bool has_room_for_turn(const script_call& c) {
 std::size_t whole_calls(std::size_t quota, const check& c) {
   if (c.kind != check_kind::acquire) return quota;
   std::size_t tiers = c.limiter->tiers.size();
-  for (const detail::term& t : c.further) tiers += t.limiter->tiers.size();
+  for (const detail::term& t : c.further()) tiers += t.limiter->tiers.size();
   const std::size_t in_call = std::max(tiers, max_turns_per_call - max_turns_per_call % tiers);
   return quota < in_call ? quota : quota - quota % in_call;
 }
@@ -50,6 +50,7 @@ bool merges(const check& c) {
     case check_kind::give_back:
     case check_kind::settle:
     case check_kind::lower:
+    case check_kind::enter:
     case check_kind::renew:
     case check_kind::leave:
       return false;  // each has its own ticket or lease number
@@ -65,9 +66,21 @@ bool merges(const check& c) {
   return std::visit([](const auto& k) { return k.coalesces(); }, c.limiter->tiers.front());
 }
 
+std::int64_t max_wait_of(const check& c) {
+  return c.kind == check_kind::acquire ? detail::as<detail::acquire_request>(c).max_wait.count()
+                                       : 0;
+}
+
+/// True if the checks ask the same of their own limiter.
+bool same_request(const check& a, const check& b) {
+  return detail::number_for_kernel(a) == detail::number_for_kernel(b) &&
+         max_wait_of(a) == max_wait_of(b);
+}
+
 std::size_t hash_of_further(const check& c) {
-  std::size_t seed = c.further.size();
-  for (const detail::term& t : c.further) {
+  const auto further = c.further();
+  std::size_t seed = further.size();
+  for (const detail::term& t : further) {
     boost::hash_combine(seed, t.limiter.get());
     boost::hash_combine(seed, t.cost);
   }
@@ -76,17 +89,17 @@ std::size_t hash_of_further(const check& c) {
 
 /// True if two joint checks of one limiter have the same further limiters and costs.
 bool alike(const check& a, const check& b) {
-  return std::equal(a.further.begin(), a.further.end(), b.further.begin(), b.further.end(),
-                    [](const detail::term& x, const detail::term& y) {
-                      return x.limiter == y.limiter && x.cost == y.cost;
-                    });
+  return std::ranges::equal(a.further(), b.further(),
+                            [](const detail::term& x, const detail::term& y) {
+                              return x.limiter == y.limiter && x.cost == y.cost;
+                            });
 }
 
 bool same_subjects(const check& a, const check& b) {
-  return std::equal(a.further.begin(), a.further.end(), b.further.begin(), b.further.end(),
-                    [](const detail::term& x, const detail::term& y) {
-                      return x.subject.view() == y.subject.view();
-                    });
+  return std::ranges::equal(a.further(), b.further(),
+                            [](const detail::term& x, const detail::term& y) {
+                              return x.subject.view() == y.subject.view();
+                            });
 }
 
 }  // namespace
@@ -104,18 +117,18 @@ std::size_t coalescer::open_call(const check& c) {
   script_call& opened = calls_.emplace_back();
   opened.what = script_call::command::request;
   opened.kind = c.kind;
-  opened.max_wait = c.max_wait.count();
+  opened.max_wait = max_wait_of(c);
   detail::for_each_tier(c, [&](const detail::limiter_spec& limiter, std::string_view,
-                               std::int64_t cost, std::size_t tier) {
-    if (c.kind == check_kind::lower) cost = detail::left_in(c, tier);
-    opened.tiers.push_back({detail::kernel_for(c.kind, limiter.tiers[tier], cost), cost});
+                               std::int64_t number, std::size_t tier) {
+    opened.tiers.push_back({detail::kernel_for(c, limiter.tiers[tier]), number});
   });
   if (opened.settles()) {
     opened.tickets = detail::tickets_of(c);
     if (c.kind == check_kind::give_back) {
       opened.remember = policies::shortest_marker;  // outlasts the repetitions of a give-back
-    } else if (c.once != 0) {
-      opened.remember = detail::matters_until(c.answer);
+    } else if (c.kind == check_kind::settle) {
+      const auto& asked = detail::as<detail::settle_request>(c);
+      if (asked.once != 0) opened.remember = detail::matters_until(asked.about);
     }
   }
   return calls_.size() - 1;
@@ -125,7 +138,8 @@ std::size_t coalescer::open_call(const check& c) {
 /// key's earlier checks must go first.
 std::size_t coalescer::call_for(const check& c, std::size_t not_before) {
   if (script_call::settles(c.kind)) return open_call(c);  // its script takes one subject
-  const group_id group{c.limiter.get(), c.cost, c.kind, hash_of_further(c), c.max_wait.count()};
+  const group_id group{c.limiter.get(), detail::number_for_kernel(c), c.kind, hash_of_further(c),
+                       max_wait_of(c)};
   const auto [it, is_new] = open_.try_emplace(group, calls_.size());
   if (!is_new) {
     const script_call& open = calls_[it->second];
@@ -143,8 +157,8 @@ bool coalescer::join_last(check& c, const place& last) {
   script_call& before = calls_[last.call];
   call_key& key = before.keys[last.key];
   const check& other = key.checks.front();
-  if (before.kind != c.kind || other.cost != c.cost || !merges(c) || !has_room_for_turn(before) ||
-      other.max_wait != c.max_wait || other.limiter != c.limiter || !alike(other, c) ||
+  if (before.kind != c.kind || !same_request(other, c) || !merges(c) ||
+      !has_room_for_turn(before) || other.limiter != c.limiter || !alike(other, c) ||
       !same_subjects(other, c)) {
     return false;
   }
@@ -179,13 +193,13 @@ void coalescer::add_joint(check& c) {
     together = together && *first == found->second;
   };
   look(*c.limiter, c.subject.view());
-  for (const detail::term& t : c.further) look(*t.limiter, t.subject.view());
-  if (known == 1 + c.further.size() && together && join_last(c, *first)) return;
+  for (const detail::term& t : c.further()) look(*t.limiter, t.subject.view());
+  if (known == 1 + c.further().size() && together && join_last(c, *first)) return;
 
   const std::size_t target = call_for(c, before);
   const place here{target, calls_[target].keys.size()};
   last_place_.insert_or_assign({c.limiter->resource_id, c.subject.view()}, here);
-  for (const detail::term& t : c.further) {
+  for (const detail::term& t : c.further()) {
     last_place_.insert_or_assign({t.limiter->resource_id, t.subject.view()}, here);
   }
   append(calls_[target], c);
@@ -201,7 +215,7 @@ void coalescer::begin() {
 void coalescer::put(check& c, bool alone) {
   if (alone) {
     append(calls_[open_call(c)], c);
-  } else if (c.further.empty()) {
+  } else if (c.further().empty()) {
     add(c);
   } else {
     add_joint(c);

@@ -50,7 +50,7 @@ class coalescer {
   };
   struct group_id {
     const detail::limiter_spec* limiter;
-    std::int64_t cost;
+    std::int64_t number;  // detail::number_for_kernel
     detail::check_kind kind;
     std::size_t further;    // joint checks: a hash of the further limiters and costs
     std::int64_t max_wait;  // acquire: microseconds

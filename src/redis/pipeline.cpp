@@ -26,7 +26,7 @@ const std::string nothing;
 std::size_t weight_of(const check& c) {
   constexpr std::size_t unit = 1024;
   std::size_t bytes = c.subject.view().size();
-  for (const detail::term& t : c.further) bytes += t.subject.view().size();
+  for (const detail::term& t : c.further()) bytes += t.subject.view().size();
   return 1 + bytes / unit;
 }
 

@@ -29,7 +29,7 @@ void write_keys(command_writer& writer, const script_call& c, std::string& scrat
   if (c.remember != policies::no_marker) {
     const detail::check& one = c.keys.front().checks.front();
     scratch.clear();
-    one.limiter->append_marker(scratch, one.subject.view(), one.once);
+    one.limiter->append_marker(scratch, one.subject.view(), detail::marker_of(one));
     writer.arg(scratch);
   }
 }
@@ -120,10 +120,9 @@ void replay_turns(const script_call& c, call_key& key, std::span<const std::int6
     const found_states found(c, own.subspan(1));
     if (found.ours()) {
       waiting.answer = policies::book_at(found.tiers(), {now, own[0]}, c.max_wait);
-      if (waiting.answer.allowed && own[0] > now) {
-        waiting.found.assign(own.begin() + 1, own.end());
-      }
-      waiting.pause = std::chrono::microseconds(policies::pause_of(found.tiers(), now));
+      auto& asked = detail::as<detail::acquire_request>(waiting);
+      if (waiting.answer.allowed && own[0] > now) asked.found.assign(own.begin() + 1, own.end());
+      asked.pause = std::chrono::microseconds(policies::pause_of(found.tiers(), now));
     } else {
       waiting.ec = error::wrong_type;
     }

@@ -20,7 +20,7 @@ using std::chrono::microseconds;
 /// The time left of the waiter's max_wait. After waiting outside it is rounded down by at most
 /// 1/64 of max_wait, so that waiters admitted together make equal requests, which coalesce.
 microseconds patience_left(const waiter& w, check::steady_time now) {
-  const microseconds whole = w.caller->max_wait;
+  const microseconds whole = w.request().max_wait;
   const auto left = std::chrono::floor<microseconds>(w.latest - now);
   if (left >= whole) return whole;
   const microseconds step = std::max(microseconds{1}, whole / 64);
@@ -53,7 +53,7 @@ decision refusal_in_cool_down(const waiter& w, const reservation_request& reserv
   d.delay = d.reset_after = {};
   d.receipt = {};
   const auto pause = std::chrono::ceil<microseconds>(until - now);
-  d.retry_after = std::max(microseconds{1}, pause - w.caller->max_wait);
+  d.retry_after = std::max(microseconds{1}, pause - w.request().max_wait);
   return d;
 }
 
@@ -73,7 +73,9 @@ bool is_passing(const error_code& ec) {
 }  // namespace
 
 void reservation_queue::arrive(check& c, std::uint64_t arrival, time now, orders& out) {
-  auto& w = *new waiter(c, rank(now, arrival, c.priority, rules_.priority_aging), now + c.max_wait);
+  const auto& asked = detail::as<detail::acquire_request>(c);
+  auto& w = *new waiter(c, rank(now, arrival, asked.priority, rules_.priority_aging),
+                        now + asked.max_wait);
   c.place = &w;
   if (inside_count_ < rules_.max_waiting) {
     let_in(w);
@@ -230,7 +232,7 @@ bool reservation_queue::take_over(waiter& from, waiter& newcomer, time now) {
     newcomer.reserved_at = now;
     with_reservation_.insert(newcomer);
   } else {
-    if (request.max_wait != newcomer.caller->max_wait) return false;
+    if (request.asked.max_wait != newcomer.request().max_wait) return false;
     request.is_inherited = true;
   }
   newcomer.reservation = std::move(from.reservation);
@@ -246,28 +248,29 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
     if (holds) out.returns.push_back(request.shared_from_this());
     return;
   }
-  if (request.pause.count() > 0) cool_down_until_ = std::max(cool_down_until_, now + request.pause);
+  if (request.asked.pause.count() > 0)
+    cool_down_until_ = std::max(cool_down_until_, now + request.asked.pause);
   if (request.ec) {
     take_failure(*w, request, now, out);
   } else if (!request.answer.allowed) {
     // The request carried a little less than max_wait; the caller's next one may carry all of it.
-    const microseconds less = w->caller->max_wait - request.max_wait;
+    const microseconds less = w->request().max_wait - request.asked.max_wait;
     request.answer.retry_after = std::max(microseconds{1}, request.answer.retry_after - less);
     tell(*w, request.answer, out);
   } else {
     request.is_booked = true;
-    request.deadline = now + request.answer.delay;
+    request.due_at = now + request.answer.delay;
     // A late answer must not make a later reservation due before this one.
     if (!reservations_.empty() &&
         reservations_.rbegin()->reserved_time() <= request.reserved_time()) {
       const reservation_request& last = *reservations_.rbegin();
-      request.deadline = std::max(request.deadline, last.due() - last.postponed_by);
+      request.due_at = std::max(request.due_at, last.due() - last.postponed_by);
     }
     request.number = ++reservations_made_;
     reservations_.insert(request);
     reservations_by_cost_.insert(request);
     w->reserved_at = now;
-    w->latest = now + request.max_wait;
+    w->latest = now + request.asked.max_wait;
     with_reservation_.insert(*w);
   }
   postpone(now, out);
@@ -313,7 +316,7 @@ void reservation_queue::postpone(time now, orders& out) {
     reservation.by_time.unlink();
     reservation.by_cost.unlink();
     reservation.postponed_by += cool_down_until_ - reservation.due();
-    reservation.deadline = cool_down_until_;
+    reservation.due_at = cool_down_until_;
     reservations_.insert(reservation);
     reservations_by_cost_.insert(reservation);
   }
@@ -323,7 +326,7 @@ void reservation_queue::complete_due(time now, orders& out) {
   while (!reservations_.empty() && reservations_.begin()->due() <= now) {
     reservation_request& reservation = *reservations_.begin();
     waiter& owner = *reservation.owner;
-    waiter& first = *with_reservation_.lower_bound(reservation.cost, order::of_cost());
+    waiter& first = *with_reservation_.lower_bound(reservation.asked.cost, order::of_cost());
     if (&first != &owner && first.reservation->due() <= owner.latest) exchange(first, owner);
     waiter& next = *reservation.owner;
     reservation.by_time.unlink();

@@ -5,9 +5,7 @@
 namespace weir::waiting {
 
 using detail::check;
-using detail::check_kind;
 using detail::delivery;
-using detail::request;
 
 std::shared_ptr<reservation_request> reservation_request::make(waiter& w,
                                                                std::chrono::microseconds max_wait) {
@@ -18,12 +16,10 @@ std::shared_ptr<reservation_request> reservation_request::make(waiter& w,
 }
 
 reservation_request::reservation_request(const check& caller, std::chrono::microseconds longest)
-    : check(caller.limiter, request{.kind = check_kind::acquire,
-                                    .subject = caller.subject,
-                                    .cost = caller.cost,
-                                    .timeout = caller.timeout,
-                                    .further = {},
-                                    .max_wait = longest}) {
+    : check_of(caller.limiter,
+               {caller.subject,
+                caller.timeout,
+                {.cost = detail::as<detail::acquire_request>(caller).cost, .max_wait = longest}}) {
   from_line = true;
 }
 

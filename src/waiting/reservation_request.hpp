@@ -15,7 +15,7 @@ class acquire_queue;
 
 /// A queue's request to the store for a reservation, made for one waiter. When the store has booked
 /// it, the object is the reservation, and may pass to another waiter.
-class reservation_request final : public detail::check,
+class reservation_request final : public detail::check_of<detail::acquire_request>,
                                   public std::enable_shared_from_this<reservation_request> {
  public:
   using set_hook = waiter::set_hook;
@@ -27,7 +27,7 @@ class reservation_request final : public detail::check,
   void finish(detail::delivery how) override;
 
   /// When the reservation is due, by this process's clock.
-  steady_time due() const noexcept { return deadline; }
+  steady_time due() const noexcept { return due_at; }
   /// The reserved time by the store's clock, without the postponement for a cool-down.
   time_point reserved_time() const noexcept { return answer.decided_at + answer.delay; }
 
@@ -36,6 +36,7 @@ class reservation_request final : public detail::check,
   bool is_unwanted = false;   // its cancellation is on the way to the store
   bool is_booked = false;     // booked: it is a reservation
   // Set for a reservation only:
+  steady_time due_at{};
   std::uint64_t number = 0;                  // in the order of the answers
   std::chrono::nanoseconds postponed_by{0};  // how far a cool-down has postponed it
   set_hook by_time, by_cost;
@@ -59,13 +60,13 @@ struct of_time {
 /// By cost, then by time. Also compares with a bare cost.
 struct of_cost_and_time {
   bool operator()(const reservation_request& a, const reservation_request& b) const noexcept {
-    return a.cost != b.cost ? a.cost < b.cost : of_time()(a, b);
+    return a.asked.cost != b.asked.cost ? a.asked.cost < b.asked.cost : of_time()(a, b);
   }
   bool operator()(const reservation_request& a, std::int64_t cost) const noexcept {
-    return a.cost < cost;
+    return a.asked.cost < cost;
   }
   bool operator()(std::int64_t cost, const reservation_request& a) const noexcept {
-    return cost < a.cost;
+    return cost < a.asked.cost;
   }
 };
 

@@ -37,7 +37,8 @@ struct reservation_returns::batch {
       then.swap(afterwards);
     }
     const auto reserved_time = [](const check* c) {
-      return c->answer.decided_at + c->answer.delay;
+      const decision& booked = detail::as<detail::give_back_request>(*c).booked;
+      return booked.decided_at + booked.delay;
     };
     std::stable_sort(all.begin(), all.end(), [&](const check* a, const check* b) {
       return reserved_time(a) > reserved_time(b);

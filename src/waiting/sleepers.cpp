@@ -10,6 +10,7 @@
 namespace weir::waiting {
 
 namespace asio = boost::asio;
+using detail::acquire_request;
 using detail::cancel_scope;
 using detail::check;
 using detail::check_list;
@@ -34,7 +35,8 @@ bool sleepers::add(check& c) {
     return false;
   }
   c.deadline = std::chrono::steady_clock::now() + c.answer.delay;
-  c.max_wait -= c.answer.delay;  // left for cool-downs at the reserved time
+  detail::as<acquire_request>(c)
+      .max_wait -= c.answer.delay;  // left for cool-downs at the reserved time
   agenda_.put(sleepers_.try_emplace(&c, c).first->second, c.deadline);
   arm();
   return true;
@@ -76,12 +78,13 @@ bool sleepers::postpone(check& c, time now) {
     if (l.has_cool_down) until = std::max(until, l.cool_down_until(subject));
   };
   look(*c.limiter, c.subject.view());
-  for (const term& t : c.further) look(*t.limiter, t.subject.view());
+  for (const term& t : c.further()) look(*t.limiter, t.subject.view());
   if (until <= now) return false;
   const auto longer = std::chrono::ceil<std::chrono::microseconds>(until - c.deadline);
-  if (longer <= c.max_wait) {
+  std::chrono::microseconds& left = detail::as<acquire_request>(c).max_wait;
+  if (longer <= left) {
     c.deadline = until;
-    c.max_wait -= longer;
+    left -= longer;
     return true;
   }
   return_reservation(c, {});

@@ -40,7 +40,10 @@ struct waiter {
   waiter(detail::check& c, const rank& r, time until) noexcept
       : caller(&c), goes(r), latest(until) {}
 
-  std::int64_t cost() const noexcept { return caller->cost; }
+  const detail::acquire_request& request() const noexcept {
+    return detail::as<detail::acquire_request>(*caller);
+  }
+  std::int64_t cost() const noexcept { return request().cost; }
 
   detail::check* caller;
   rank goes;

@@ -299,10 +299,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         const auto& core = limiters[how % std::size(limiters)];
         auto& c = d.checks.emplace_back(core, subject_of(how), 1 + how % 2, kind_of(how, *core),
                                         1ms * (1 + how));
-        c.max_wait = 1ms * (how % 4);
+        if (c.kind == check_kind::acquire) {
+          weir::detail::as<weir::detail::acquire_request>(c).max_wait = 1ms * (how % 4);
+        }
         if (c.kind == check_kind::settle) {
-          c.once = how;
-          if (how >= 240) c.cost = -c.cost;
+          auto& asked = weir::detail::as<weir::detail::settle_request>(c);
+          asked.once = how;
+          if (how >= 240) asked.actual_cost = 2 * asked.about.receipt.costs[0];  // charges it
         }
         d.core.submit(c, d.now);
         break;

@@ -100,12 +100,10 @@ BOOST_AUTO_TEST_CASE(an_idle_limiter_remembers_nobody) {
   crowd c;
   for (int i = 0; i < 20; ++i) {
     // As limiter::acquire() does.
-    weir::detail::check_initiation<true>{core, io.get_executor()}(
+    weir::detail::check_initiation{core, io.get_executor()}(
         c.caller(),
-        weir::detail::request{.kind = weir::detail::check_kind::acquire,
-                              .subject = weir::detail::short_text(std::to_string(i % 2)),
-                              .further = {},
-                              .max_wait = 1s});
+        weir::detail::arguments_of<weir::detail::acquire_request>{
+            .subject = weir::detail::short_text(std::to_string(i % 2)), .asked = {.max_wait = 1s}});
   }
   BOOST_TEST(core->queue->subjects() == 2u);
   weir::test::run_until_complete(io, c);

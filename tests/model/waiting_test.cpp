@@ -82,12 +82,12 @@ class trace final {
     r.d.decided_at = stage_->clock();
     r.d.source = random_.one_in(20) ? source::fallback : source::store;
     const std::chrono::microseconds wait(turn - now());
-    r.d.allowed = wait <= a.max_wait;
+    r.d.allowed = wait <= a.asked.max_wait;
     if (r.d.allowed) {
       r.d.delay = wait;
       last_ = turn;
     } else {
-      r.d.retry_after = wait - a.max_wait;
+      r.d.retry_after = wait - a.asked.max_wait;
     }
     return r;
   }
@@ -192,7 +192,7 @@ class trace final {
     for (std::size_t i = 0; i < for_whom.size(); ++i) {
       const auto& a = *stage_->asks[stage_->asks.size() - for_whom.size() + i];
       asked.push_back(std::to_string(for_whom[i]) + " within " +
-                      std::to_string(a.max_wait.count()));
+                      std::to_string(a.asked.max_wait.count()));
     }
     unwanted_.resize(stage_->asks.size());
     for (const std::size_t a : stage_->cancelled()) {

@@ -129,18 +129,20 @@ class simulated_run {
     book& b = books_[subject];
     const decision& d = c.answer;
     if (c.kind == detail::check_kind::give_back) {
-      const auto held = b.held.find(d.receipt.id);
+      const auto& returned = detail::as<detail::give_back_request>(c).booked;
+      const auto held = b.held.find(returned.receipt.id);
       if (held == b.held.end()) throw std::runtime_error("given back twice, or never booked");
       b.ledger.give_back(clock(), held->second);
       b.held.erase(held);
       return;
     }
     if (c.kind != detail::check_kind::acquire || c.ec) throw std::runtime_error("not a turn");
+    const auto& asked = detail::as<detail::acquire_request>(c);
     const auto turn = d.allowed ? d.decided_at + d.delay
-                                : d.decided_at + d.retry_after + c.max_wait;
+                                : d.decided_at + d.retry_after + asked.max_wait;
     const std::size_t number = b.ledger.ask({.at = d.decided_at.time_since_epoch().count(),
-                                             .cost = c.cost,
-                                             .max_wait = c.max_wait.count(),
+                                             .cost = asked.cost,
+                                             .max_wait = asked.max_wait.count(),
                                              .allowed = d.allowed,
                                              .turn = turn.time_since_epoch().count()});
     if (d.allowed) b.held.emplace(d.receipt.id, number);

@@ -38,19 +38,105 @@ inline core_ptr make_core(std::string_view resource, const policy& p,
   return make_core(resource, tiers(p), options);
 }
 
-/// A check whose caller is the test.
-class fake_check final : public detail::check {
+/// A check of any kind whose caller is the test.
+class fake_check {
  public:
-  fake_check(core_ptr core, std::string_view subject, std::int64_t units = 1,
-             detail::check_kind what = detail::check_kind::record,
-             std::chrono::microseconds limit = std::chrono::microseconds{0},
+  using check_kind = detail::check_kind;
+
+  /// `number`: what the kernels get from it, such as the cost; see detail::number_for_kernel.
+  fake_check(core_ptr core, std::string_view subject, std::int64_t number = 1,
+             check_kind what = check_kind::record,
+             std::chrono::microseconds timeout = std::chrono::microseconds{0},
              std::vector<detail::term> further = {})
-      : check(std::move(core), detail::request{what, detail::short_text(subject), units, limit,
-                                               std::move(further)}) {}
+      : made_(make({std::move(core), subject, timeout, std::move(further)}, what, number)) {
+    made_->owner = this;
+  }
+  fake_check(const fake_check&) = delete;
+  fake_check& operator=(const fake_check&) = delete;
 
-  void finish(detail::delivery) override { ++finished; }
+  static fake_check& of(detail::check& c) { return *dynamic_cast<part&>(c).owner; }
 
+  detail::check& check() noexcept { return made_->self; }
+  const detail::check& check() const noexcept { return made_->self; }
+  operator detail::check&() noexcept { return made_->self; }
+  operator const detail::check&() const noexcept { return made_->self; }
+
+ private:
+  struct arguments {
+    core_ptr core;
+    std::string_view subject;
+    std::chrono::microseconds timeout;
+    std::vector<detail::term> further;
+  };
+  struct part {
+    explicit part(detail::check& c) : self(c) {}
+    virtual ~part() = default;
+
+    detail::check& self;
+    fake_check* owner = nullptr;
+  };
+  template <class Request>
+  struct part_of final : detail::joint_check_of<Request>, part {
+    part_of(arguments&& with, Request&& asked)
+        : detail::joint_check_of<Request>(std::move(with.core), {{detail::short_text(with.subject),
+                                                                  with.timeout, std::move(asked)},
+                                                                 std::move(with.further)}),
+          part(static_cast<detail::check&>(*this)) {}
+
+    void finish(detail::delivery) override { ++owner->finished; }
+  };
+
+  static std::unique_ptr<part> make(arguments&& with, check_kind what, std::int64_t number) {
+    const auto made = [&]<class Request>(Request asked) -> std::unique_ptr<part> {
+      return std::make_unique<part_of<Request>>(std::move(with), std::move(asked));
+    };
+    switch (what) {
+      case check_kind::record:
+        return made(detail::record_request{number});
+      case check_kind::fetch:
+        return made(detail::fetch_request{number});
+      case check_kind::reset:
+        return made(detail::reset_request{});
+      case check_kind::cool_down:
+        return made(detail::cool_down_request{std::chrono::microseconds(number)});
+      case check_kind::acquire:
+        return made(detail::acquire_request{.cost = number});
+      case check_kind::give_back:
+        return made(detail::give_back_request{.cost = number});
+      case check_kind::settle: {
+        detail::settle_request asked;
+        asked.about.receipt.costs[0] = number;
+        return made(std::move(asked));
+      }
+      case check_kind::lower:
+        return made(detail::lower_request{number});
+      case check_kind::enter:
+        return made(detail::enter_request{number});
+      case check_kind::renew:
+        return made(detail::renew_request{number});
+      case check_kind::leave:
+        return made(detail::leave_request{number});
+      case check_kind::watch:
+        break;
+    }
+    return made(detail::watch_request{number});
+  }
+
+  const std::unique_ptr<part> made_;
+
+ public:
   int finished = 0;
+
+  // The check's own.
+  const check_kind kind = check().kind;
+  error_code& ec = check().ec;
+  decision& answer = check().answer;
+  const detail::short_text& subject = check().subject;
+  const detail::check_stage& stage = check().stage;
+  const std::uint32_t& position = check().position;
+  waiting::waiter* const& place = check().place;
+  detail::check::steady_time& deadline = check().deadline;
+  const detail::check::steady_time& sent = check().sent;
 };
 
 }  // namespace weir::test

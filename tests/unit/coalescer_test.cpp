@@ -34,12 +34,14 @@ struct fixture {
            std::int64_t cost = 1) {
     line.push_back(checks.emplace_back(core, subject, cost, kind));
   }
-  void add_joint(std::initializer_list<std::pair<core_ptr, std::string_view>> claims) {
-    fake_check& c = checks.emplace_back(claims.begin()->first, claims.begin()->second);
+  void add_joint(std::initializer_list<std::pair<core_ptr, std::string_view>> claims,
+                 check_kind kind = check_kind::record, std::int64_t further_cost = 1) {
+    std::vector<weir::detail::term> further;
     for (auto it = claims.begin() + 1; it != claims.end(); ++it) {
-      c.further.push_back({it->first, weir::detail::short_text(it->second), 1});
+      further.push_back({it->first, weir::detail::short_text(it->second), further_cost});
     }
-    line.push_back(c);
+    line.push_back(checks.emplace_back(claims.begin()->first, claims.begin()->second, 1, kind, 0us,
+                                       std::move(further)));
   }
   /// What each call does, and how many checks each of its keys carries: "record 2 1".
   std::vector<std::string> pack() {
@@ -126,7 +128,7 @@ BOOST_AUTO_TEST_CASE(one_write_takes_a_bounded_number_of_keys_but_any_number_of_
   BOOST_TEST(first[0].keys[0].count == 1000u);
   for (const script_call& c : first) BOOST_TEST(c.keys.size() == 64u);
   BOOST_TEST(line.size() == 45u);
-  BOOST_TEST(&line.front() == &checks[1255]);
+  BOOST_TEST(&line.front() == &checks[1255].check());
   BOOST_TEST(packer.pack(line).size() == 1u);
   BOOST_TEST(line.empty());
 
@@ -183,8 +185,9 @@ BOOST_AUTO_TEST_CASE(equal_turns_are_work_each_and_count_in_the_quota) {
   for (int i = 0; i < 1000; ++i) add(two, "hot", check_kind::acquire);
   BOOST_TEST(turns_of(10) == 5u);
   line.clear();
-  for (int i = 0; i < 1000; ++i) add_joint({{bucket, "hot"}, {window, "hot"}});
-  for (auto& c : line) c.kind = check_kind::acquire;
+  for (int i = 0; i < 1000; ++i) {
+    add_joint({{bucket, "hot"}, {window, "hot"}}, check_kind::acquire);
+  }
   BOOST_TEST(turns_of(10) == 5u);
   line.clear();
 }
@@ -247,8 +250,7 @@ BOOST_AUTO_TEST_CASE(joint_and_single_checks_of_a_key_keep_their_order) {
 
 BOOST_AUTO_TEST_CASE(further_limiters_of_other_costs_are_other_checks) {
   add_joint({{window, "a"}, {other, "b"}});
-  add_joint({{window, "a"}, {other, "b"}});
-  checks[1].further[0].cost = 2;
+  add_joint({{window, "a"}, {other, "b"}}, check_kind::record, 2);
   BOOST_TEST((pack() == calls{"record 1", "record 1"}));
 }
 
@@ -268,10 +270,10 @@ BOOST_AUTO_TEST_CASE(checks_of_leases_travel_alone_and_in_order) {
     }
     return out;
   };
-  add(gate, "a", check_kind::record, 2);
+  add(gate, "a", check_kind::enter, 2);
   add(gate, "a", check_kind::leave, 2);
-  add(gate, "b", check_kind::record, 3);
-  add(gate, "a", check_kind::record, 4);
+  add(gate, "b", check_kind::enter, 3);
+  add(gate, "a", check_kind::enter, 4);
   add(gate, "a", check_kind::renew, 4);
   add(gate, "a", check_kind::renew, 4);
   add(gate, "a", check_kind::leave, 4);

@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(a_check_expires_at_its_deadline_and_not_before) {
   BOOST_TEST(expire(500ms - 1ns).empty());
   const auto due = expire(500ms);
   BOOST_TEST_REQUIRE(due.size() == 1u);
-  BOOST_TEST(due[0] == &c);
+  BOOST_TEST(due[0] == &c.check());
   BOOST_TEST((wheel.next() == time::max()));
 }
 

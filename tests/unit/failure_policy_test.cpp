@@ -183,8 +183,8 @@ BOOST_AUTO_TEST_CASE(a_process_that_floods_itself_is_told_so_whatever_its_failur
       BOOST_TEST((got.ec == error::overloaded));
       BOOST_TEST(!got.answer.allowed);
     }
-    fake_check joint(core, "s", 1);
-    joint.further.push_back({core, weir::detail::short_text("t"), 1});
+    fake_check joint(core, "s", 1, check_kind::record, std::chrono::microseconds{0},
+                     {{core, weir::detail::short_text("t"), 1}});
     joint.ec = error::overloaded;
     weir::detail::apply_failure_policy(joint);
     BOOST_TEST((joint.ec == error::overloaded));
@@ -235,8 +235,8 @@ BOOST_AUTO_TEST_CASE(together_the_strictest_failure_policy_decides) {
   };
   const auto ask = [](const weir::test::core_ptr& a, const weir::test::core_ptr& b,
                       check_kind kind = check_kind::record) {
-    fake_check c(a, "s", 1, kind);
-    c.further.push_back({b, weir::detail::short_text("t"), 1});
+    fake_check c(a, "s", 1, kind, std::chrono::microseconds{0},
+                 {{b, weir::detail::short_text("t"), 1}});
     c.ec = error::timed_out;
     weir::detail::apply_failure_policy(c);
     return outcome{c.ec, c.answer};
@@ -279,8 +279,8 @@ BOOST_AUTO_TEST_CASE(together_nothing_passes_that_only_one_of_them_has_counted) 
   const auto bucket = make(weir::leaky_bucket{.capacity = 10, .leak = {1, 50us}});
   std::int64_t passed = 0;
   for (int i = 0; i < 20'000; ++i) {
-    fake_check c(window, "s", 1, check_kind::acquire);
-    c.further.push_back({bucket, weir::detail::short_text("t"), 1});
+    fake_check c(window, "s", 1, check_kind::acquire, std::chrono::microseconds{0},
+                 {{bucket, weir::detail::short_text("t"), 1}});
     c.ec = error::timed_out;
     weir::detail::apply_failure_policy(c);
     BOOST_REQUIRE(!c.ec);

@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(who_came_in_from_outside_is_told_when_the_same_call_would_b
   s.wait(32s);
   s.leave(0);
   s.asked(), s.told();
-  BOOST_TEST((s.asks[1]->max_wait == 32s));
+  BOOST_TEST((s.asks[1]->asked.max_wait == 32s));
   s.refuse(1, 40s);
   WEIR_TEST_NUMBERS(s.told(), {1});
   BOOST_TEST((s.answer_of(1).retry_after == 8s));
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(the_time_outside_counts) {
   s.wait(1s);
   WEIR_TEST_NUMBERS(s.told(), {0});
   // 4 s are left, in 64ths of 10 s.
-  BOOST_TEST((s.asks[1]->max_wait == 25 * (10s / 64.0)));
+  BOOST_TEST((s.asks[1]->asked.max_wait == 25 * (10s / 64.0)));
   s.turn_in(1, 3s);
   s.wait(3s);
   WEIR_TEST_NUMBERS(s.told(), {1});
@@ -208,7 +208,8 @@ BOOST_AUTO_TEST_CASE(who_come_in_together_ask_alike) {
   s.wait(1s);
   BOOST_TEST(s.asked().size() == 10u);
   std::size_t kinds = 1;
-  for (std::size_t i = 11; i < 20; ++i) kinds += s.asks[i]->max_wait != s.asks[i - 1]->max_wait;
+  for (std::size_t i = 11; i < 20; ++i)
+    kinds += s.asks[i]->asked.max_wait != s.asks[i - 1]->asked.max_wait;
   BOOST_TEST(kinds <= 2u);
 }
 

@@ -88,14 +88,14 @@ BOOST_AUTO_TEST_CASE(a_full_line_turns_no_renewal_away) {
   BOOST_TEST((leave.stage == check_stage::waiting));
   BOOST_TEST(done_with(f.submit("c"), error::overloaded));
   // An enter is a call
-  BOOST_TEST(done_with(f.of_lease(3, check_kind::record), error::overloaded));
+  BOOST_TEST(done_with(f.of_lease(3, check_kind::enter), error::overloaded));
 }
 
 // An enter whose caller has gone while it was being sent is followed by a leave.
 BOOST_AUTO_TEST_CASE(a_leave_stays_behind_its_own_enter) {
   for (const bool cut : {false, true}) {
     gate_fixture f;
-    auto& enter = f.of_lease(7, check_kind::record);
+    auto& enter = f.of_lease(7, check_kind::enter);
     const std::string first = f.line.next_write(f.now);
     BOOST_TEST(count_of(first, "EVALSHA") == 1u);
     f.line.cancel(enter, cancel_scope::any);

@@ -44,8 +44,9 @@ class line_stage {
   std::size_t arrive(std::int32_t priority = 0, std::chrono::microseconds max_wait = 10s,
                      std::int64_t cost = 1) {
     fake_check& c = callers.emplace_back(core_, "a", cost, detail::check_kind::acquire);
-    c.priority = priority;
-    c.max_wait = max_wait;
+    auto& asked = detail::as<detail::acquire_request>(c);
+    asked.priority = priority;
+    asked.max_wait = max_wait;
     waiting::orders o;
     line->arrive(c, callers.size(), now, o);
     note(o);
@@ -138,7 +139,7 @@ class line_stage {
   }
   std::size_t number_of(const detail::check& c) const {
     std::size_t n = 0;
-    while (&callers.at(n) != &c) ++n;
+    while (&callers.at(n).check() != &c) ++n;
     return n;
   }
 

@@ -22,8 +22,8 @@ BOOST_AUTO_TEST_CASE(each_is_asked_for_at_once_and_told_when_its_turn_comes) {
   for (int i = 0; i < 3; ++i) s.arrive(0, 20s, 7);
   WEIR_TEST_NUMBERS(s.asked(), {0, 1, 2});
   for (const auto& a : s.asks) {
-    BOOST_TEST(
-        (a->kind == weir::detail::check_kind::acquire && a->cost == 7 && a->max_wait == 20s));
+    BOOST_TEST((a->kind == weir::detail::check_kind::acquire && a->asked.cost == 7 &&
+                a->asked.max_wait == 20s));
     BOOST_TEST(a->from_line);
   }
   s.give_turns();
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(who_comes_in_a_cool_down_is_not_let_go_inside_it_when_anoth
     d.allowed = true;
     d.decided_at = s.clock();
     d.delay = 5s;
-    s.asks[1]->pause = 5s;
+    s.asks[1]->asked.pause = 5s;
     s.answer(1, d);
     if (priority == 0) s.leave(0);
     s.told();
@@ -266,7 +266,7 @@ BOOST_AUTO_TEST_CASE(a_question_that_failed_is_asked_again_while_there_is_patien
   s.asked();
   s.wait(100ms);
   WEIR_TEST_NUMBERS(s.asked(), {0});
-  BOOST_TEST((s.asks[1]->max_wait == 520ms));
+  BOOST_TEST((s.asks[1]->asked.max_wait == 520ms));
   s.fail(1, error::circuit_open);
   s.wait(100ms);
   s.turn_in(2, 300ms);

@@ -183,7 +183,7 @@ class slow_server_stage {
 
   void take(detail::check_list& done) {
     while (!done.empty()) {
-      auto& c = static_cast<weir::test::fake_check&>(done.front());
+      auto& c = weir::test::fake_check::of(done.front());
       done.pop_front();
       counts.in_time += c.ec ? 0 : 1;
       counts.unsent += c.ec == error::timed_out ? 1 : 0;

@@ -1,13 +1,17 @@
 #pragma once
 
 #include <boost/intrusive/list_hook.hpp>
+#include <cassert>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "weir/decision.hpp"
+#include "weir/detail/request.hpp"
 #include "weir/detail/short_text.hpp"
 #include "weir/error.hpp"
 
@@ -29,21 +33,6 @@ inline short_text copy_of_subject(std::string_view subject) {
   return short_text(subject.substr(0, max_subject_size + 1));
 }
 
-enum class check_kind : std::uint8_t {
-  record,  // at a gate: enter
-  fetch,
-  reset,
-  cool_down,
-  acquire,
-  give_back,
-  settle,  // until the answer comes, `answer` holds the decision to be settled
-  // lowers what is left to `cost`, as a vendor says; `answer.limit` is the limit that it names
-  lower,
-  renew,  // prolongs a lease
-  leave,  // gives a lease back
-  watch,  // completes when a lease is lost; no store sees it
-};
-
 /// The progress of a check. It only moves forward, except that an unsent check may go back to
 /// waiting.
 enum class check_stage : std::uint8_t {
@@ -61,26 +50,9 @@ enum class delivery : std::uint8_t {
   discard,   ///< not at all: the execution context is shutting down
 };
 
-/// A further limiter of a joint check, beside the check's own.
-struct term {
-  std::shared_ptr<const limiter_spec> limiter;
-  short_text subject;
-  std::int64_t cost = 1;  // as check::cost
-};
-
-/// The arguments of one call.
-struct request {
-  check_kind kind = check_kind::record;
-  short_text subject;
-  std::int64_t cost = 1;
-  std::chrono::microseconds timeout{0};
-  std::vector<term> further = {};
-  std::chrono::microseconds max_wait{0};
-  std::int32_t priority = 0;  // acquire only
-};
-
 /// The intrusive, type-erased part of an asynchronous operation: one caller that waits for one
-/// answer. Stores link it into their lists and fill in the answer; they never see the handler.
+/// answer. Stores link it into their lists and fill in the answer; they never see the handler. What
+/// is asked stands in the derived check_of.
 ///
 /// A store owns the check from start_check() until it calls finish(), which it does exactly once.
 class check {
@@ -95,57 +67,113 @@ class check {
   /// Hands the result to the caller and destroys this object.
   virtual void finish(delivery how) = 0;
 
-  // The arguments of the call.
-  std::shared_ptr<const limiter_spec> limiter;
-  // Units. For a cool-down: its length in microseconds. At a gate: the lease's number. For a
-  // settlement: the actual cost and, once started, the units to give back; below zero they are
-  // charged.
-  std::int64_t cost = 1;
-  std::chrono::microseconds timeout{0};  // 0: the store's default
-  check_kind kind = check_kind::record;
-  bool was_clamped = false;               // a cool-down was asked for beyond max_cool_down
-  std::chrono::microseconds max_wait{0};  // acquire: the longest time until the reservation
-  std::int32_t priority = 0;              // acquire: the larger goes first
-  // A settlement or give_back: the id under which the store does it once. 0: none; a settlement
-  // then only reads.
-  std::uint64_t once = 0;
+  /// The further limiters of a joint check: all limiters count it, or none does.
+  std::span<const term> further() const noexcept {
+    return further_ == nullptr ? std::span<const term>{} : std::span<const term>(*further_);
+  }
+
+  const check_kind kind;
 
   // The store's bookkeeping.
   check_stage stage = check_stage::idle;
   bool unwanted = false;             // the caller is gone; its reservation is given back
   bool left_early = false;           // cancelled before `sleepers` had it; guarded by their mutex
   bool from_line = false;            // made by a queue, which waits itself
-  waiting::waiter* place = nullptr;  // in a queue; guarded by its mutex
   std::uint8_t resends = 0;          // how often it was sent again because the script was missing
   std::uint32_t position = 0;        // its index among the checks of one script call
+  waiting::waiter* place = nullptr;  // in a queue; guarded by its mutex
   steady_time deadline{};
   steady_time sent{};  // when it was last encoded; zero: never, or a memory store
   hook line;           // in the line, or among the checks of one key in a script call
   hook wheel;          // in the deadline wheel
 
+  // Arguments that every call has.
+  std::shared_ptr<const limiter_spec> limiter;
+  std::chrono::microseconds timeout;  // 0: the store's default
+  short_text subject;
+
   // The answer.
   error_code ec;
   decision answer;
-  std::chrono::microseconds pause{0};  // acquire: the rest of a cool-down at answer.decided_at
-  // acquire: for a reservation that lies ahead, the states that the store found before it, in the
-  // form of a script's reply.
-  std::vector<std::int64_t> found;
-
-  short_text subject;
-  std::vector<term> further;  // a joint check: all limiters count it, or none does
 
  protected:
-  check(std::shared_ptr<const limiter_spec> owner, request&& asked) noexcept
-      : limiter(std::move(owner)),
-        cost(asked.cost),
-        timeout(asked.timeout),
-        kind(asked.kind),
-        max_wait(asked.max_wait),
-        priority(asked.priority),
-        subject(std::move(asked.subject)),
-        further(std::move(asked.further)) {}
+  check(check_kind what, std::shared_ptr<const limiter_spec>&& owner, short_text&& name,
+        std::chrono::microseconds deadline_from_now) noexcept
+      : kind(what),
+        limiter(std::move(owner)),
+        timeout(deadline_from_now),
+        subject(std::move(name)) {}
   ~check() = default;
+
+  const std::vector<term>* further_ = nullptr;  // in the derived joint_check_of
 };
+
+template <class Request>
+class check_of;
+template <class Request>
+class joint_check_of;
+
+/// The arguments of one call.
+template <class Request>
+struct arguments_of {
+  using check_type = check_of<Request>;
+  short_text subject = {};
+  std::chrono::microseconds timeout{0};
+  Request asked = {};
+};
+
+/// A check with its request.
+template <class Request>
+class check_of : public check {
+ public:
+  using arguments = arguments_of<Request>;
+  static constexpr check_kind kind_of = Request::kind;
+
+  Request asked;
+
+ protected:
+  check_of(std::shared_ptr<const limiter_spec> owner, arguments&& with) noexcept
+      : check(Request::kind, std::move(owner), std::move(with.subject), with.timeout),
+        asked(std::move(with.asked)) {}
+  ~check_of() = default;
+};
+
+template <class Request>
+struct joint_arguments_of {
+  using check_type = joint_check_of<Request>;
+  arguments_of<Request> first = {};
+  std::vector<term> further = {};
+};
+
+/// A check that may have further limiters.
+template <class Request>
+class joint_check_of : public check_of<Request> {
+ public:
+  using arguments = joint_arguments_of<Request>;
+
+ protected:
+  joint_check_of(std::shared_ptr<const limiter_spec> owner, arguments&& with) noexcept
+      : check_of<Request>(std::move(owner), std::move(with.first)),
+        terms_(std::move(with.further)) {
+    this->further_ = &terms_;
+  }
+  ~joint_check_of() = default;
+
+ private:
+  const std::vector<term> terms_;
+};
+
+/// The request of a check of that kind.
+template <class Request>
+Request& as(check& c) noexcept {
+  assert(c.kind == Request::kind);
+  return static_cast<check_of<Request>&>(c).asked;
+}
+template <class Request>
+const Request& as(const check& c) noexcept {
+  assert(c.kind == Request::kind);
+  return static_cast<const check_of<Request>&>(c).asked;
+}
 
 /// Validates the check and hands it to its limiter's queue (acquire) or store. The handler never
 /// runs inside this call.

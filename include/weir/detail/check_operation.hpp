@@ -12,6 +12,7 @@
 #include <memory>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "weir/detail/check.hpp"
 
@@ -20,10 +21,9 @@ namespace weir::detail {
 namespace asio = boost::asio;
 
 /// A check with the caller's completion handler, in one allocation by the handler's own allocator,
-/// freed before the handler runs. `Answers` chooses the signature: void(error_code, decision) or
-/// void(error_code).
-template <bool Answers, class Handler>
-class check_operation final : public check {
+/// freed before the handler runs. `Check` is a check_of or a joint_check_of.
+template <class Check, class Handler>
+class check_operation final : public Check {
   using handler_executor = asio::associated_executor_t<Handler, asio::any_io_executor>;
   using work = std::decay_t<decltype(asio::prefer(std::declval<handler_executor>(),
                                                   asio::execution::outstanding_work.tracked))>;
@@ -33,15 +33,14 @@ class check_operation final : public check {
 
  public:
   static void start(Handler&& handler, const asio::any_io_executor& fallback,
-                    std::shared_ptr<const limiter_spec>&& limiter, request&& asked,
-                    const decision* about = nullptr) {
+                    std::shared_ptr<const limiter_spec>&& limiter,
+                    typename Check::arguments&& asked) {
     auto slot = asio::get_associated_cancellation_slot(handler);
     allocator alloc(asio::get_associated_allocator(handler));
     check_operation* op = allocator_traits::allocate(alloc, 1);
     // Nothing below throws: handlers and executors move without throwing.
     ::new (static_cast<void*>(op))
         check_operation(std::move(handler), fallback, std::move(limiter), std::move(asked));
-    if (about != nullptr) op->answer = *about;
     if (slot.is_connected()) slot.template emplace<canceller>(op);
     start_check(*op);
   }
@@ -92,8 +91,8 @@ class check_operation final : public check {
   };
 
   check_operation(Handler&& handler, const asio::any_io_executor& fallback,
-                  std::shared_ptr<const limiter_spec>&& limiter, request&& asked)
-      : check(std::move(limiter), std::move(asked)),
+                  std::shared_ptr<const limiter_spec>&& limiter, typename Check::arguments&& asked)
+      : Check(std::move(limiter), std::move(asked)),
         executor_(asio::get_associated_executor(handler, fallback)),
         work_(asio::prefer(executor_, asio::execution::outstanding_work.tracked)),
         handler_(std::move(handler)) {}
@@ -117,7 +116,7 @@ class check_operation final : public check {
       allocator_traits::destroy(alloc, op);
       allocator_traits::deallocate(alloc, op, 1);
     }
-    if constexpr (Answers) {
+    if constexpr (has_decision(Check::kind_of)) {
       std::move(handler)(result, answer);
     } else {
       std::move(handler)(result);
@@ -130,7 +129,6 @@ class check_operation final : public check {
 };
 
 /// The initiation for async_initiate: makes the operation and starts it.
-template <bool Answers>
 struct check_initiation {
   std::shared_ptr<const limiter_spec> core;
   asio::any_io_executor executor;
@@ -138,33 +136,24 @@ struct check_initiation {
   using executor_type = asio::any_io_executor;
   executor_type get_executor() const noexcept { return executor; }
 
-  template <class Handler>
-  void operator()(Handler&& handler, request asked) && {
-    start(std::forward<Handler>(handler), std::move(asked), nullptr);
+  template <class Handler, class Arguments>
+  void operator()(Handler&& handler, Arguments asked) && {
+    // Copies the caller's handler if it is an lvalue.
+    using operation = check_operation<typename Arguments::check_type, std::decay_t<Handler>>;
+    operation::start(std::decay_t<Handler>(std::forward<Handler>(handler)), executor,
+                     std::move(core), std::move(asked));
   }
-  template <class Handler>
-  void operator()(Handler&& handler, request asked) const& {
+  /// For a call that may ask one of several things.
+  template <class Handler, class... Arguments>
+  void operator()(Handler&& handler, std::variant<Arguments...> asked) && {
+    std::visit(
+        [&](auto& one) { std::move (*this)(std::forward<Handler>(handler), std::move(one)); },
+        asked);
+  }
+  template <class Handler, class Arguments>
+  void operator()(Handler&& handler, Arguments asked) const& {
     check_initiation copy(*this);
     std::move(copy)(std::forward<Handler>(handler), std::move(asked));
-  }
-  /// For a settlement: `about` is the decision to be settled.
-  template <class Handler>
-  void operator()(Handler&& handler, request asked, const decision& about) && {
-    start(std::forward<Handler>(handler), std::move(asked), &about);
-  }
-  template <class Handler>
-  void operator()(Handler&& handler, request asked, const decision& about) const& {
-    check_initiation copy(*this);
-    std::move(copy)(std::forward<Handler>(handler), std::move(asked), about);
-  }
-
- private:
-  template <class Handler>
-  void start(Handler&& handler, request&& asked, const decision* about) {
-    // Copies the caller's handler if it is an lvalue.
-    check_operation<Answers, std::decay_t<Handler>>::start(
-        std::decay_t<Handler>(std::forward<Handler>(handler)), executor, std::move(core),
-        std::move(asked), about);
   }
 };
 

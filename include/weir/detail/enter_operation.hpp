@@ -46,14 +46,20 @@ struct enter_initiation {
   using executor_type = asio::any_io_executor;
   executor_type get_executor() const noexcept { return executor; }
 
-  template <class Handler>
-  void operator()(Handler&& handler, request asked) const {
+  template <class Handler, class Arguments>
+  void operator()(Handler&& handler, Arguments asked) const {
     using wrapped = enter_handler<Lease, std::decay_t<Handler>>;
-    asked.cost = new_lease_number(*core);
-    entered in{core, asked.cost, {}, std::chrono::steady_clock::now(), {}};
-    check_operation<true, wrapped>::start(wrapped{std::move(in), std::forward<Handler>(handler)},
-                                          executor, std::shared_ptr(core), std::move(asked));
+    const std::int64_t lease = new_lease_number(*core);
+    request_of(asked).lease = lease;
+    entered in{core, lease, {}, std::chrono::steady_clock::now(), {}};
+    check_operation<typename Arguments::check_type, wrapped>::start(
+        wrapped{std::move(in), std::forward<Handler>(handler)}, executor, std::shared_ptr(core),
+        std::move(asked));
   }
+
+ private:
+  static enter_request& request_of(arguments_of<enter_request>& a) { return a.asked; }
+  static enter_request& request_of(joint_arguments_of<enter_request>& a) { return a.first.asked; }
 };
 
 }  // namespace weir::detail

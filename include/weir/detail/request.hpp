@@ -1,0 +1,133 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "weir/decision.hpp"
+#include "weir/detail/short_text.hpp"
+
+namespace weir::detail {
+
+// The resource, policy and store of one limiter; defined in src/check/limiter_spec.hpp.
+struct limiter_spec;
+
+enum class check_kind : std::uint8_t {
+  record,
+  fetch,
+  reset,
+  cool_down,
+  acquire,
+  give_back,
+  settle,
+  lower,
+  enter,
+  renew,
+  leave,
+  watch,
+};
+
+/// Whether the caller's handler gets a decision beside the error code.
+constexpr bool has_decision(check_kind kind) noexcept {
+  return kind != check_kind::reset && kind != check_kind::watch;
+}
+
+// What a caller, or the library itself, asks: one type for each kind. Costs are units. A check with
+// such a request is a check_of; see check.hpp.
+
+/// Counts the cost if it fits.
+struct record_request {
+  static constexpr check_kind kind = check_kind::record;
+  std::int64_t cost = 1;
+};
+
+/// Answers as a record would, and changes nothing. At a gate, the cost is 1.
+struct fetch_request {
+  static constexpr check_kind kind = check_kind::fetch;
+  std::int64_t cost = 1;
+};
+
+/// Makes a reservation.
+struct acquire_request {
+  static constexpr check_kind kind = check_kind::acquire;
+  std::int64_t cost = 1;
+  std::chrono::microseconds max_wait{0};  // the longest time until the reservation
+  std::int32_t priority = 0;              // the larger goes first
+
+  // The store's answer, beside the decision:
+  std::chrono::microseconds pause{0};  // the rest of a cool-down at decision::decided_at
+  // For a reservation that lies ahead: the states that the store found before it, in the form of a
+  // script's reply.
+  std::vector<std::int64_t> found = {};
+};
+
+/// Gives a reservation back that has no caller any more.
+struct give_back_request {
+  static constexpr check_kind kind = check_kind::give_back;
+  std::int64_t cost = 1;
+  decision booked = {};
+  std::vector<std::int64_t> found = {};  // acquire_request::found of the reservation
+  std::uint64_t id = 0;                  // the store does it once for each id
+};
+
+/// Corrects a decision to what the call really cost.
+struct settle_request {
+  static constexpr check_kind kind = check_kind::settle;
+  std::int64_t actual_cost = 0;
+  decision about = {};
+  // The id under which the store does it once; start_check() sets it. 0: the store only reads.
+  std::uint64_t once = 0;
+};
+
+/// Forgets the subject.
+struct reset_request {
+  static constexpr check_kind kind = check_kind::reset;
+};
+
+/// Holds the subject back.
+struct cool_down_request {
+  static constexpr check_kind kind = check_kind::cool_down;
+  std::chrono::microseconds pause{0};
+  bool was_clamped = false;  // start_check() cut the pause to max_cool_down
+};
+
+/// Lowers what is left to what a vendor says is left.
+struct lower_request {
+  static constexpr check_kind kind = check_kind::lower;
+  std::int64_t remaining = 0;
+  std::int64_t vendor_limit = 0;  // the limit that the vendor names; 0: none
+};
+
+/// Takes a lease.
+struct enter_request {
+  static constexpr check_kind kind = check_kind::enter;
+  std::int64_t lease = 0;
+};
+
+/// Prolongs a lease.
+struct renew_request {
+  static constexpr check_kind kind = check_kind::renew;
+  std::int64_t lease = 0;
+};
+
+/// Gives a lease back.
+struct leave_request {
+  static constexpr check_kind kind = check_kind::leave;
+  std::int64_t lease = 0;
+};
+
+/// Completes when a lease is lost. No store sees it.
+struct watch_request {
+  static constexpr check_kind kind = check_kind::watch;
+  std::int64_t lease = 0;
+};
+
+/// A further limiter of a joint check, beside the check's own.
+struct term {
+  std::shared_ptr<const limiter_spec> limiter;
+  short_text subject;
+  std::int64_t cost = 1;  // of a settlement: the actual cost
+};
+
+}  // namespace weir::detail

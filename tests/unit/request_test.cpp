@@ -1,0 +1,96 @@
+// What the requests come down to at the kernels, and that none has room for another's fields.
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "support/fake_check.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace weir::detail;
+using weir::test::core_ptr;
+using weir::test::fake_check;
+using weir::test::make_core;
+
+using numbers = std::vector<std::int64_t>;
+
+/// The number that each tier's kernel gets, in order.
+numbers numbers_of(const check& c) {
+  numbers out;
+  for_each_tier(c, [&](const limiter_spec&, std::string_view, std::int64_t number, std::size_t) {
+    out.push_back(number);
+  });
+  return out;
+}
+
+const weir::policy ten = weir::fixed_window{.limit = 10, .window = 1s};
+const weir::policy hundred = weir::fixed_window{.limit = 100, .window = 60s};
+
+std::vector<term> further(const core_ptr& limiter, std::int64_t cost) {
+  std::vector<term> terms;
+  terms.push_back({limiter, short_text("b"), cost});
+  return terms;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(request_suite)
+
+BOOST_AUTO_TEST_CASE(each_kind_has_its_own_number) {
+  using enum check_kind;
+  const core_ptr core = make_core("r", ten);
+  for (const check_kind kind :
+       {record, fetch, acquire, give_back, lower, cool_down, enter, renew, leave}) {
+    BOOST_TEST_CONTEXT("kind " << static_cast<int>(kind)) {
+      BOOST_TEST(numbers_of(fake_check(core, "a", 7, kind)) == numbers{7},
+                 boost::test_tools::per_element());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_joint_check_has_a_number_for_each_limiter) {
+  const core_ptr two = make_core("two", weir::tiers(ten, hundred)), one = make_core("one", ten);
+  const fake_check joint(two, "a", 3, check_kind::acquire, 0us, further(one, 4));
+  BOOST_TEST(numbers_of(joint) == (numbers{3, 3, 4}), boost::test_tools::per_element());
+  BOOST_TEST(fake_check(one, "a").check().further().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_settlement_gives_back_what_was_taken_less_what_it_cost) {
+  const core_ptr core = make_core("r", ten), other = make_core("o", ten);
+  fake_check c(core, "a", 7, check_kind::settle, 0us, further(other, 9));
+  auto& asked = as<settle_request>(c);
+  asked.about.receipt.costs[1] = 5;
+  asked.actual_cost = 3;
+  BOOST_TEST(numbers_of(c) == (numbers{0, 0}), boost::test_tools::per_element());  // only reads
+  asked.once = 1;
+  BOOST_TEST(numbers_of(c) == (numbers{4, -4}), boost::test_tools::per_element());
+  BOOST_TEST(c.check().further()[0].cost == 9);  // what was asked stays
+}
+
+BOOST_AUTO_TEST_CASE(a_vendors_remainder_concerns_the_tiers_with_its_limit) {
+  const core_ptr core = make_core("r", weir::tiers(ten, hundred));
+  fake_check c(core, "a", 3, check_kind::lower);
+  BOOST_TEST(numbers_of(c) == (numbers{3, 3}), boost::test_tools::per_element());
+  as<lower_request>(c).vendor_limit = 100;
+  BOOST_TEST(numbers_of(c) == (numbers{weir::max_units, 3}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_cool_down_touches_its_own_tier_only) {
+  const core_ptr core = make_core("r", weir::tiers(ten, hundred), {.cool_downs = true});
+  BOOST_TEST(numbers_of(fake_check(core, "a", 7, check_kind::cool_down)) == numbers{7},
+             boost::test_tools::per_element());
+  BOOST_TEST(numbers_of(fake_check(core, "a")).size() == 3u);
+}
+
+// It had room for the fields of all kinds: 616 bytes with a small handler.
+BOOST_AUTO_TEST_CASE(a_record_has_no_room_for_what_only_other_kinds_need) {
+  BOOST_TEST(sizeof(check_of<record_request>) == sizeof(check) + sizeof(std::int64_t));
+  BOOST_TEST(sizeof(check_of<reset_request>) <= sizeof(check_of<record_request>));
+  BOOST_TEST(sizeof(check_of<record_request>) < sizeof(check_of<acquire_request>));
+  BOOST_TEST(sizeof(check_of<record_request>) < sizeof(joint_check_of<record_request>));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
