@@ -1,6 +1,7 @@
 #include "policy/fixed_window.hpp"
 
 #include "policy/lua_sources.hpp"
+#include "policy/stored_doubles.hpp"
 
 namespace weir::policies {
 
@@ -128,6 +129,18 @@ std::string_view fixed_window::script() noexcept { return lua::fixed_window_lua;
 
 script_arguments fixed_window::arguments(units cost) const noexcept {
   return {window_, limit_, offset_, count_refused_ ? 1 : 0, cost};
+}
+
+std::string_view fixed_window::record_script() noexcept { return lua::fixed_window_record_lua; }
+
+script_arguments fixed_window::record_arguments(units cost) const noexcept {
+  if (!count_refused_ && limit_ != no_limit) return {cost, window_, limit_, offset_};
+  return {0, window_, limit_, offset_, count_refused_ ? 1 : 0, cost};
+}
+
+bool fixed_window::read_plain(std::string_view& text, std::span<std::int64_t> fields) noexcept {
+  // The last is the line of the grid until which the key stays.
+  return take_doubles(text, 3, 2, fields);
 }
 
 bool fixed_window::restore(std::span<const std::int64_t> fields, replay& out) noexcept {

@@ -1,8 +1,8 @@
 -- The fixed_window kernel (fixed_window.hpp).
 --
--- Key       two little-endian doubles, the window's start in microseconds and the count; of a
---           window opened ahead, three more: when it was written, and start and count of the window
---           before (0 if not known)
+-- Key       little-endian doubles: the window's start in microseconds, the count, and the line of
+--           the grid until which the key stays at least; of a window opened ahead, in place of that
+--           line, when it was written, and start and count of the window before (0 if not known)
 -- Constants window, limit, offset (or first_request: the first request opens the window), count
 --           refused (0 or 1), cost
 -- State     the start, the count, and when it was written (0 if the window was not opened ahead)
@@ -19,16 +19,19 @@ end
 
 local function check(key, checks, write, into, at)
   local start, count, written = 0, 0, 0
-  local before, count_before = 0, 0
+  local before, count_before, kept = 0, 0, 0
   local stored = pcall('GET', key)
   if stored then
     if refused(stored) then return 0 end
     start = foreign
-    if type(stored) == 'string' and (#stored == 16 or #stored == 40) then
-      start, count = struct.unpack('<dd', stored)
-      if #stored == 40 then written, before, count_before = struct.unpack('<ddd', stored, 17) end
+    if type(stored) == 'string' and (#stored == 24 or #stored == 40) then
+      start, count, kept = struct.unpack('<ddd', stored)
+      if #stored == 40 then
+        written, before, count_before = struct.unpack('<ddd', stored, 17)
+        kept = 0
+      end
       if not (whole(start) and whole(count) and whole(written) and whole(before) and
-              whole(count_before)) then
+              whole(count_before) and whole(kept) and kept % grid == 0) then
         start, count, written = foreign, 0, 0
       end
     end
@@ -66,19 +69,18 @@ local function check(key, checks, write, into, at)
 
   local counted = count_refused and checks or admitted
   if counted > 0 or moved then
-    local ttl = ttl_of(start + window)
+    local ttl = ttl_on_grid(start + window)
     count = count + counted * cost
     if count > most then count = most end
     if start > passed then
       call('SET', key, struct.pack('<ddddd', start, count, passed, before, count_before), 'PX', ttl)
-    elseif fresh or moved or #stored ~= 16 then
-      call('SET', key, struct.pack('<dd', start, count), 'PX', ttl)
+    elseif fresh or moved or kept < start + window then
+      call('SET', key, struct.pack('<ddd', start, count, line_after(start + window)), 'PX', ttl)
     else
-      call('SETRANGE', key, 8, struct.pack('<d', count))
-      call('PEXPIRE', key, ttl)
+      call('SETRANGE', key, '8', struct.pack('<d', count))
     end
   elseif call('PTTL', key) == -1 then
-    call('PEXPIRE', key, ttl_of(start + window))
+    call('PEXPIRE', key, ttl_of(kept > start + window and kept or line_after(start + window)))
   end
   return admitted
 end

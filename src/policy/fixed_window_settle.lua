@@ -30,8 +30,9 @@ local function give_back(key, ticket)
     call('DEL', key)
   elseif start > passed then
     local packed = struct.pack('<ddddd', start, count, passed, before, count_before)
-    call('SET', key, packed, 'PX', ttl_of(ends))
+    call('SET', key, packed, 'PX', ttl_on_grid(ends))
   else
-    call('SET', key, struct.pack('<dd', start, count), 'PX', ttl_of(ends))
+    local packed = struct.pack('<ddd', start, count, line_after(ends))
+    call('SET', key, packed, 'PX', ttl_on_grid(ends))
   end
 end

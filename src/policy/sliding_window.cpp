@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "policy/lua_sources.hpp"
+#include "policy/stored_doubles.hpp"
 
 namespace weir::policies {
 namespace {
@@ -190,6 +191,18 @@ std::string_view sliding_window::script() noexcept { return lua::sliding_window_
 
 script_arguments sliding_window::arguments(units cost) const noexcept {
   return {window_, limit_, digit_base(window_), most_, count_refused_ ? 1 : 0, cost};
+}
+
+std::string_view sliding_window::record_script() noexcept { return lua::sliding_window_record_lua; }
+
+script_arguments sliding_window::record_arguments(units cost) const noexcept {
+  if (!count_refused_ && limit_ != no_limit) return {cost, window_, limit_};
+  return {0, window_, limit_, digit_base(window_), most_, count_refused_ ? 1 : 0, cost};
+}
+
+bool sliding_window::read_plain(std::string_view& text, std::span<std::int64_t> fields) noexcept {
+  // The last is the line of the grid until which the key stays.
+  return take_doubles(text, 4, 3, fields);
 }
 
 bool sliding_window::restore(std::span<const std::int64_t> fields, replay& out) noexcept {

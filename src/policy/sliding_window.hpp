@@ -68,21 +68,24 @@ class sliding_window {
   static constexpr bool charges_without_limit = true;
   static constexpr bool is_bucket = false;
   static constexpr bool has_number = true;
-  static constexpr bool has_common_path = false;
+  static constexpr bool has_common_path = true;
   bool counts_refused() const noexcept { return count_refused_; }
 
-  // Its other half is sliding_window.lua.
+  // Its other half is sliding_window.lua, and for plain states sliding_window_record.lua.
   static constexpr std::size_t script_constants = 6;  // arguments()
   static constexpr std::size_t reply_width = 5;
   static constexpr std::string_view key_suffix = "w";
   static std::string_view script() noexcept;
+  static std::string_view record_script() noexcept;
   static std::string_view settle_script() noexcept;
   using replay = state;
   script_arguments arguments(units cost) const noexcept;
+  script_arguments record_arguments(units cost) const noexcept;
   std::array<std::int64_t, reply_width> fields(const state& s, instant) const noexcept {
     return {s.start, s.current, s.previous, s.written, s.at_last};
   }
   bool coalesces() const noexcept { return true; }
+  static bool read_plain(std::string_view& text, std::span<std::int64_t> fields) noexcept;
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
 
  private:

@@ -1,9 +1,10 @@
 -- The sliding_window kernel (sliding_window.hpp).
 --
--- Key       three little-endian doubles, the window's start, its count and the previous window's
---           count. The start, not the number: read with another window's length, a number could lie
---           years ahead. With turns booked ahead, the last turn instead of the start, and two more:
---           when it was written, and how much is booked for the last turn.
+-- Key       little-endian doubles: the window's start, its count, the previous window's count, and
+--           the line of the grid until which the key stays at least. The start, not the number:
+--           read with another window's length, a number could lie years ahead. With turns booked
+--           ahead, the last turn instead of the start, and in place of that line when it was
+--           written, and how much is booked for the last turn.
 -- Constants window, limit, digit base, largest count, count refused (0 or 1), cost
 -- State     the window's start and the two counts, 0 and 0; with turns booked ahead, the last turn,
 --           the counts in its window and before, when it was written, and how much is booked for
@@ -39,14 +40,16 @@ end
 
 local function check(key, checks, write, into, at)
   local index, current, previous, written, at_last, last = 0, 0, 0, 0, 0, 0
+  local kept = 0
   local stored = pcall('GET', key)
   if stored then
     if refused(stored) then return 0 end
     index = foreign
-    if type(stored) == 'string' and (#stored == 24 or #stored == 40) then
-      local start, a, b = struct.unpack('<ddd', stored)
-      if #stored == 40 then written, at_last = struct.unpack('<dd', stored, 25) end
-      if whole(start) and whole(a) and whole(b) and whole(written) and whole(at_last) then
+    if type(stored) == 'string' and (#stored == 32 or #stored == 40) then
+      local start, a, b, line = struct.unpack('<dddd', stored)
+      if #stored == 40 then written, at_last = struct.unpack('<dd', stored, 25) else kept = line end
+      if whole(start) and whole(a) and whole(b) and whole(written) and whole(at_last) and
+         whole(kept) and kept % grid == 0 then
         -- A longer window may bear smaller counts only.
         index, current, previous = floor(start / window), math.min(a, most), math.min(b, most)
         if written > 0 then last = start end
@@ -100,17 +103,19 @@ local function check(key, checks, write, into, at)
     if at_last > most then at_last = most end
     current = current + counted * cost
     if current > most then current = most end
-    local ttl = ttl_of((index + 2) * window)
+    local ends = (index + 2) * window
+    local ttl = ttl_on_grid(ends)
     if time > passed then
       call('SET', key, struct.pack('<ddddd', time, current, previous, passed, at_last), 'PX', ttl)
-    elseif fresh or moved or #stored ~= 24 then
-      call('SET', key, struct.pack('<ddd', index * window, current, previous), 'PX', ttl)
+    elseif fresh or moved or kept < ends then
+      local packed = struct.pack('<dddd', index * window, current, previous, line_after(ends))
+      call('SET', key, packed, 'PX', ttl)
     else
-      call('SETRANGE', key, 8, struct.pack('<d', current))
-      call('PEXPIRE', key, ttl)
+      call('SETRANGE', key, '8', struct.pack('<d', current))
     end
   elseif call('PTTL', key) == -1 then
-    call('PEXPIRE', key, ttl_of((index + 2) * window))
+    local ends = (index + 2) * window
+    call('PEXPIRE', key, ttl_of(kept > ends and kept or line_after(ends)))
   end
   return admitted
 end

@@ -47,8 +47,9 @@ local function give_back(key, ticket)
     call('DEL', key)
   elseif turn > passed then
     local packed = struct.pack('<ddddd', turn, current, previous, passed, at_last)
-    call('SET', key, packed, 'PX', ttl_of(ends))
+    call('SET', key, packed, 'PX', ttl_on_grid(ends))
   else
-    call('SET', key, struct.pack('<ddd', start, current, previous), 'PX', ttl_of(ends))
+    local packed = struct.pack('<dddd', start, current, previous, line_after(ends))
+    call('SET', key, packed, 'PX', ttl_on_grid(ends))
   end
 end

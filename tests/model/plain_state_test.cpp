@@ -147,6 +147,9 @@ struct shape {
 const shape shapes[] = {
     {token_bucket{2, per_hour(2)}, "get", "mget", "incrby"},
     {gcra{per_hour(2), 2}, "get", "mget", "incrby"},
+    {fixed_window{2, 1h}, "get", "mget", "setrange"},
+    {fixed_window{2, 1h, anchor::epoch, 7s}, "get", "mget", "setrange"},
+    {sliding_window{2, 1h}, "get", "mget", "setrange"},
 };
 
 }  // namespace
@@ -220,6 +223,11 @@ BOOST_AUTO_TEST_CASE(plans_that_share_a_key_keep_it_as_long_as_the_state_matters
   const std::vector<std::vector<policy>> plans{
       {token_bucket{3, per_second(10)}, token_bucket{1'000'000, per_second(10)},
        gcra{per_minute(1), 7}, token_bucket{50, {7, 3s}}, leaky_bucket{9, per_second(2)}},
+      {fixed_window{3, 1s}, fixed_window{20, 1min}, fixed_window{100, 1h, anchor::epoch},
+       fixed_window{.limit = 8, .window = 10s, .count_refused = true}, fixed_window{unlimited, 5s}},
+      {sliding_window{3, 1s}, sliding_window{20, 1min}, sliding_window{100, 1h},
+       sliding_window{.limit = 8, .window = 10s, .count_refused = true},
+       sliding_window{unlimited, 5s}},
   };
   for (const auto& same_key : plans) {
     std::vector<own_script> scripts;

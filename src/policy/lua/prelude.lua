@@ -32,10 +32,11 @@ local function refused(answer)
   return true
 end
 
--- For how long a key stays whose state ends then, in milliseconds; and that of a kernel with a
--- common path, up to the grid's next line (start.lua).
+-- For how long a key stays whose state ends then, in milliseconds; the grid's next line
+-- (start.lua); and how long a key stays of a kernel with a common path.
 local function ttl_of(ends) return format('%d', ceil((ends + grace - clock) / 1000)) end
-local function ttl_on_grid(ends) return ttl_of(ends - ends % grid + grid) end
+local function line_after(ends) return ends - ends % grid + grid end
+local function ttl_on_grid(ends) return ttl_of(line_after(ends)) end
 
 -- policy/script_arguments.hpp has the same.
 local foreign = -1

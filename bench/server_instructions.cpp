@@ -1,0 +1,227 @@
+// Counts the instructions that a redis-server spends on one check: it sends scripts to a server
+// that runs under callgrind, and has the count of each row dumped. bench/server_instructions.sh
+// builds it, starts the server, and prints the table.
+//
+//   server_instructions SOCKET PID DIRECTORY
+//
+// are the server's socket, its process, and where callgrind writes to. For each row it prints the
+// policy, what the keys are, how many keys a script call has, and the instructions per check.
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "policy/kernel.hpp"
+#include "redis/record_reply.hpp"
+#include "redis/resp_reader.hpp"
+#include "redis/resp_writer.hpp"
+#include "redis/scripts.hpp"
+
+namespace {
+
+using namespace weir;
+using namespace std::chrono_literals;
+
+constexpr std::size_t key_count = 512;
+
+/// What most users run for a token bucket: its script, and the same for several keys.
+constexpr std::string_view usual_script = R"(
+local capacity, rate = tonumber(ARGV[1]), tonumber(ARGV[2])
+local requested = tonumber(ARGV[3])
+local time = redis.call('TIME')
+local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
+local reply = {}
+for i = 1, #KEYS do
+  local data = redis.call('HMGET', KEYS[i], 'tokens', 'timestamp')
+  local tokens = tonumber(data[1]) or capacity
+  local last = tonumber(data[2]) or now
+  tokens = math.min(capacity, tokens + math.max(0, now - last) * rate)
+  local allowed = tokens >= requested
+  if allowed then tokens = tokens - requested end
+  redis.call('HSET', KEYS[i], 'tokens', tokens, 'timestamp', now)
+  redis.call('PEXPIRE', KEYS[i], math.ceil(capacity / rate * 1000) * 2)
+  reply[#reply + 1] = allowed and 1 or 0
+  reply[#reply + 1] = math.floor(tokens)
+end
+return reply
+)";
+
+class connection {
+ public:
+  explicit connection(const std::string& path) : socket_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(static_cast<char*>(address.sun_path), sizeof(address.sun_path) - 1);
+    if (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+      throw std::runtime_error("cannot connect to " + path);
+    }
+  }
+  connection(const connection&) = delete;
+  connection& operator=(const connection&) = delete;
+  ~connection() { ::close(socket_); }
+
+  /// Sends these commands in one go and reads as many replies; throws at an error reply.
+  void call(const std::string& commands, std::size_t replies) {
+    for (std::size_t sent = 0; sent < commands.size();) {
+      const ssize_t n = ::write(socket_, commands.data() + sent, commands.size() - sent);
+      if (n <= 0) throw std::runtime_error("the server has gone");
+      sent += static_cast<std::size_t>(n);
+    }
+    while (replies > 0) {
+      error_code ec;
+      const redis::reply_view* reply = reader_.next(ec);
+      if (reply == nullptr) {
+        const std::span<char> room = reader_.prepare(64 * 1024);
+        const ssize_t n = ::read(socket_, room.data(), room.size());
+        if (ec || n <= 0) throw std::runtime_error("the server has gone");
+        reader_.commit(static_cast<std::size_t>(n));
+        continue;
+      }
+      if (reply->is_error()) throw std::runtime_error(std::string(reply->root().text));
+      last_ = std::string(reply->root().text);
+      --replies;
+    }
+  }
+  template <class... Words>
+  std::string command(const Words&... words) {
+    std::string out;
+    redis::write_command(out, words...);
+    call(out, 1);
+    return last_;
+  }
+
+ private:
+  int socket_;
+  redis::reply_reader reader_;
+  std::string last_;
+};
+
+class program {
+ public:
+  program(const std::string& socket, std::string pid, std::filesystem::path directory)
+      : server_(socket), pid_(std::move(pid)), directory_(std::move(directory)) {}
+
+  void run() {
+    // Long enough that nothing ends meanwhile; `idle` has ended when it is used again.
+    const auto meter = [](std::int64_t capacity, std::chrono::microseconds each) {
+      return policies::compile(token_bucket{capacity, every(each)});
+    };
+    row("token_bucket", "m", meter(10'000'000, 1ms), meter(1000, 1us), 1'000'000, 10'000'000);
+    row("fixed_window", "f", policies::compile(fixed_window{10'000, 1h}),
+        policies::compile(fixed_window{10'000, 1ms}), 5000, 10'000);
+    row("sliding_window", "w", policies::compile(sliding_window{10'000, 1h}),
+        policies::compile(sliding_window{10'000, 1ms}), 5000, 10'000);
+    row("sliding_log", "l", policies::compile(sliding_log{1000, 1h}),
+        policies::compile(sliding_log{1000, 1ms}), 500, 1000);
+    const std::string sha = server_.command("SCRIPT", "LOAD", usual_script);
+    for (const std::size_t keys : {std::size_t{1}, std::size_t{64}}) {
+      const std::vector<std::string> busy{"10000000", "1000", "1"},
+          much{"10000000", "1000", "9000000"};
+      send(sha, much, "usual", 1);
+      measure("usual", "busy", keys, [&] { send(sha, busy, "usual", keys); });
+      measure("usual", "refused", keys, [&] { send(sha, much, "usual", keys); });
+      server_.command("FLUSHALL");
+      measure("usual", "new", keys, [&] { send(sha, busy, "usual", keys); });
+      const std::vector<std::string> idle{"1000", "1000000", "1"};
+      measure("usual", "idle", keys, [&] { send(sha, idle, "usual", keys); });
+    }
+  }
+
+ private:
+  void row(const std::string& name, const std::string& suffix, const policies::kernel& kernel,
+           const policies::kernel& brief, std::int64_t taken, std::int64_t all) {
+    const auto& script = redis::scripts()[kernel.index()];
+    server_.command("SCRIPT", "LOAD", script.text);
+    for (const std::size_t keys : {std::size_t{1}, std::size_t{64}}) {
+      server_.command("FLUSHALL");
+      send(script.sha, constants(brief, 1), suffix, 1);
+      measure(name, "idle", keys, [&] { send(script.sha, constants(brief, 1), suffix, keys); });
+      server_.command("FLUSHALL");
+      measure(name, "new", keys, [&] { send(script.sha, constants(kernel, 1), suffix, keys); });
+      send(script.sha, constants(kernel, taken), suffix, 1);
+      send(script.sha, constants(kernel, 1), suffix, 1);
+      measure(name, "busy", keys, [&] { send(script.sha, constants(kernel, 1), suffix, keys); });
+      measure(name, "refused", keys,
+              [&] { send(script.sha, constants(kernel, all), suffix, keys); });
+    }
+  }
+
+  static std::vector<std::string> constants(const policies::kernel& kernel, std::int64_t cost) {
+    const auto values = std::visit([&](const auto& k) { return redis::record_arguments(k, cost); },
+                                   kernel);
+    std::vector<std::string> texts;
+    for (const std::int64_t value : values.values()) texts.push_back(std::to_string(value));
+    return texts;
+  }
+
+  /// One check of every key, so many keys to a script, 32 scripts to a write.
+  void send(const std::string& sha, const std::vector<std::string>& arguments,
+            const std::string& suffix, std::size_t keys) {
+    std::string out;
+    std::size_t due = 0;
+    for (std::size_t first = 0; first < key_count; first += keys) {
+      redis::command_writer writer(out);
+      writer.begin(3 + keys + arguments.size());
+      writer.arg("EVALSHA").arg(sha).arg(static_cast<std::int64_t>(keys));
+      for (std::size_t i = first; i < first + keys; ++i) {
+        writer.arg("weir:{partner-api:account-" + std::to_string(1000 + i) + "}:" + suffix);
+      }
+      for (const std::string& argument : arguments) writer.arg(argument);
+      if (++due == 32 || first + keys == key_count) {
+        server_.call(out, due);
+        out.clear();
+        due = 0;
+      }
+    }
+  }
+
+  template <class F>
+  void measure(const std::string& name, const char* traffic, std::size_t keys, F&& checks) {
+    control("zero");
+    checks();
+    control("dump");
+    std::uint64_t total = 0;
+    for (const auto& file : std::filesystem::directory_iterator(directory_)) {
+      if (file.path().filename().string().rfind("callgrind.", 0) != 0) continue;
+      std::ifstream lines(file.path());
+      for (std::string line; std::getline(lines, line);) {
+        if (line.rfind("totals: ", 0) == 0) total += std::stoull(line.substr(8));
+      }
+      std::filesystem::remove(file.path());
+    }
+    if (total == 0) throw std::runtime_error("callgrind has dumped nothing");
+    std::cout << name << ' ' << traffic << ' ' << keys << ' ' << total / key_count << std::endl;
+  }
+
+  void control(const std::string& what) const {
+    const std::string command = "vgdb --pid=" + pid_ + " " + what + " >/dev/null 2>&1";
+    if (std::system(command.c_str()) != 0) throw std::runtime_error("failed: " + command);
+  }
+
+  connection server_;
+  std::string pid_;
+  std::filesystem::path directory_;
+};
+
+}  // namespace
+
+int main(int count, char** words) {
+  if (count != 4) return 2;
+  try {
+    program(words[1], words[2], words[3]).run();
+  } catch (const std::exception& e) {
+    std::cerr << "server_instructions: " << e.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# bench/server_instructions.sh [--check] [BUILD DIRECTORY]: prints how many instructions a
+# redis-server spends on one check, by policy, traffic and keys to a script call. With --check, it
+# fails if a row of bench/server_instructions.txt is exceeded by more than 15 %. Needs valgrind, a
+# redis-server (WEIR_REDIS_SERVER) and the target server_instructions (default: build/release).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+check=""
+if [[ "${1:-}" == --check ]]; then check=1 && shift; fi
+build="${1:-build/release}"
+cmake --build "$build" --target server_instructions >&2
+
+directory="$(mktemp -d)"
+valgrind --tool=callgrind --callgrind-out-file="$directory/callgrind.%p" \
+  "${WEIR_REDIS_SERVER:-redis-server}" --port 0 --unixsocket "$directory/socket" --save '' \
+  --appendonly no --hz 1 --dynamic-hz no --activerehashing no --dir "$directory" \
+  >"$directory/server.log" 2>&1 &
+server=$!
+trap 'kill "$server" 2>/dev/null; wait "$server" || true; rm -rf "$directory"' EXIT
+for ((i = 0; i < 600; ++i)); do
+  [[ -S "$directory/socket" ]] && break
+  kill -0 "$server" 2>/dev/null || { cat "$directory/server.log" >&2 && exit 1; }
+  sleep 0.1
+done
+
+"$build/bench/server_instructions" "$directory/socket" "$server" "$directory" |
+  awk -v check="$check" '
+    NR == FNR { if ($1 !~ /^#/) most[$1, $2, $3] = $4; next }
+    !(($1, $2) in seen) { seen[$1, $2]; order[++rows] = $1 SUBSEP $2 }
+    { count[$1, $2, $3] = $4
+      if (check && ($1, $2, $3) in most && $4 > 1.15 * most[$1, $2, $3]) {
+        printf "%s, %s, %d keys: %d instructions, at most %d and 15 %% are allowed\n", \
+          $1, $2, $3, $4, most[$1, $2, $3] >"/dev/stderr"
+        failed = 1
+      } }
+    END {
+      print "| policy | keys are | 1 key to a script | beside the usual | 64 keys | beside the usual |"
+      print "|---|---|---|---|---|---|"
+      for (i = 1; i <= rows; ++i) {
+        split(order[i], name, SUBSEP)
+        printf "| %s | %s |", name[1], name[2]
+        for (keys = 1; keys <= 64; keys += 63) {
+          own = count[name[1], name[2], keys]
+          printf " %d | %.2f x |", own, count["usual", name[2], keys] / own
+        }
+        print ""
+      }
+      exit failed
+    }' bench/server_instructions.txt -
