@@ -174,6 +174,9 @@ redis_server::outcome redis_server::start() {
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; fd < 3 && null >= 0; ++fd) ::dup2(null, fd);
+    // Asio's sockets are not closed by exec. A server that held one would keep its connection open
+    // after the test has closed it.
+    ::close_range(3, ~0U, 0);
     ::execve(argv[0], argv.data(), environment.data());
     ::_exit(127);
   }
