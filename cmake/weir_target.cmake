@@ -29,3 +29,29 @@ function(weir_target target)
     target_link_options(${target} PRIVATE -fsanitize=${WEIR_SANITIZE})
   endif()
 endfunction()
+
+# weir_precompiled(<target> <library> <header> <options>...): the target, which links <library>,
+# finds the header precompiled. Targets with the same library and options share one.
+function(weir_precompiled target library header)
+  if(NOT WEIR_PRECOMPILE)
+    return()
+  endif()
+  string(MAKE_C_IDENTIFIER "${library}_precompiled${ARGN}" shared)
+  if(NOT TARGET ${shared})
+    file(WRITE "${PROJECT_BINARY_DIR}/generated/${shared}.cpp" "")
+    add_library(${shared} OBJECT "${PROJECT_BINARY_DIR}/generated/${shared}.cpp")
+    target_link_libraries(${shared} PRIVATE ${library})
+    target_compile_options(${shared} PRIVATE ${ARGN})
+    weir_target(${shared})
+    target_precompile_headers(${shared} PRIVATE "${header}")
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${shared})
+endfunction()
+
+# weir_example_target(<target>): a program that a user could have written, with public headers only.
+function(weir_example_target target)
+  weir_target(${target})
+  target_compile_options(${target} PRIVATE ${WEIR_WAITING_FLAGS})
+  weir_precompiled(${target} weir::weir "${PROJECT_SOURCE_DIR}/examples/precompiled.hpp"
+    ${WEIR_WAITING_FLAGS})
+endfunction()
