@@ -64,7 +64,7 @@ BOOST_FIXTURE_TEST_SUITE(give_back_suite, fixture)
 
 // The turn was told to go back while there was no connection, and that was forgotten after
 // `timeout`: it kept everybody out for as long as it had been booked.
-BOOST_AUTO_TEST_CASE(a_turn_left_while_the_connection_is_away_goes_back_when_there_is_one) {
+BOOST_AUTO_TEST_CASE(a_reservation_cancelled_without_a_connection_goes_back_on_the_next) {
   options.timeout = 50ms;
   options.breaker_failures = 3;
   for (const weir::policy& p : policies) {
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(a_turn_left_while_the_connection_is_away_goes_back_when_the
 }
 
 // Wherever the connection is cut: the turn goes back once, and nobody else's goes with it.
-BOOST_AUTO_TEST_CASE(a_turn_whose_way_back_is_cut_at_any_byte_goes_back_once) {
+BOOST_AUTO_TEST_CASE(a_reservation_whose_give_back_is_cut_at_any_byte_goes_back_once) {
   const weir::policy& p = policies[2];
   const limiter l(open(), "r", p);
   const limiter seen(straight, "r", p);

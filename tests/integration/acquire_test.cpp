@@ -22,7 +22,7 @@ using weir::test::outcome;
 constexpr weir::token_bucket one_a_day{.capacity = 1, .refill = weir::per_day(1)};
 constexpr acquire_options patiently{.max_wait = 31 * 24h};
 
-weir::time_point turn_of(const decision& d) { return d.decided_at + d.delay; }
+weir::time_point reserved_time_of(const decision& d) { return d.decided_at + d.delay; }
 
 struct fixture : weir::test::server_fixture {
   /// The clock of the memory store stands still, so that calls made at once come at one time, as in
@@ -38,7 +38,7 @@ struct fixture : weir::test::server_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(acquire_suite, fixture)
 
-BOOST_AUTO_TEST_CASE(turns_come_one_by_one_and_never_early) {
+BOOST_AUTO_TEST_CASE(reservations_are_due_one_by_one_and_never_early) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r", weir::token_bucket{.capacity = 1, .refill = {1, 5ms}});
     const auto begin = std::chrono::steady_clock::now();
@@ -57,12 +57,12 @@ BOOST_AUTO_TEST_CASE(turns_come_one_by_one_and_never_early) {
     weir::test::run_until(io, [&] { return order.size() == 20; });
     BOOST_TEST(std::is_sorted(order.begin(), order.end()));
     for (std::size_t i = 1; i < said.size(); ++i) {
-      BOOST_TEST((turn_of(said[i]) == turn_of(said[0]) + 5ms * i));
+      BOOST_TEST((reserved_time_of(said[i]) == reserved_time_of(said[0]) + 5ms * i));
     }
   });
 }
 
-BOOST_AUTO_TEST_CASE(processes_share_one_line) {
+BOOST_AUTO_TEST_CASE(processes_share_one_order_of_reservations) {
   const limiter here(open(false), "r", weir::token_bucket{.capacity = 1, .refill = {1, 2ms}});
   const limiter there(open(false), "r", weir::token_bucket{.capacity = 1, .refill = {1, 2ms}});
   crowd c;
@@ -70,12 +70,12 @@ BOOST_AUTO_TEST_CASE(processes_share_one_line) {
   weir::test::run_until_complete(io, c);
   BOOST_TEST(c.allowed() == 30u);
   std::vector<weir::time_point> turns;
-  for (const outcome& o : c) turns.push_back(turn_of(o.d));
+  for (const outcome& o : c) turns.push_back(reserved_time_of(o.d));
   std::sort(turns.begin(), turns.end());
   for (std::size_t i = 1; i < turns.size(); ++i) BOOST_TEST((turns[i] - turns[i - 1] >= 2ms));
 }
 
-BOOST_AUTO_TEST_CASE(a_turn_too_far_away_is_refused_and_not_booked) {
+BOOST_AUTO_TEST_CASE(a_reservation_too_far_ahead_is_refused_and_not_booked) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r", one_a_day);
     BOOST_TEST(answer([&](auto h) { l.acquire("a", h); }).allowed);
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_turn_too_far_away_is_refused_and_not_booked) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(nobody_overtakes_who_has_a_turn) {
+BOOST_AUTO_TEST_CASE(no_request_overtakes_a_reservation) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r", weir::sliding_log{.limit = 10, .window = 24h});
     BOOST_TEST(answer([&](auto h) { l.record("a", {.cost = 8}, h); }).allowed);
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(nobody_overtakes_who_has_a_turn) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(whoever_is_cancelled_gives_the_turn_back) {
+BOOST_AUTO_TEST_CASE(a_cancelled_waiter_gives_its_reservation_back) {
   on_both([&](const weir::store& store) {
     const std::pair<const char*, weir::policy> policies[] = {
         {"fixed_window", weir::fixed_window{.limit = 1, .window = 24h}},
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(who_leaves_last_leaves_the_time_before_as_well) {
 }
 
 // What was asked together is idle when the last of them is; the bucket was looked for at that time.
-BOOST_AUTO_TEST_CASE(a_bucket_asked_first_of_several_gets_its_turn_back) {
+BOOST_AUTO_TEST_CASE(a_bucket_asked_first_of_several_gets_its_reservation_back) {
   on_both([&](const weir::store& store) {
     const weir::limiter_options together{.group = "g"};
     const limiter bucket(store, "bucket",
@@ -279,7 +279,8 @@ BOOST_AUTO_TEST_CASE(several_limiters_are_waited_for_at_once) {
     }
     weir::test::run_until_complete(io, c);
     BOOST_TEST(c.allowed() == 5u);
-    for (std::size_t i = 1; i < 5; ++i) BOOST_TEST((turn_of(c[i].d) - turn_of(c[0].d) == 10ms * i));
+    for (std::size_t i = 1; i < 5; ++i)
+      BOOST_TEST((reserved_time_of(c[i].d) - reserved_time_of(c[0].d) == 10ms * i));
     // The total refuses, and the other has booked nothing.
     const decision d = answer([&](auto h) {
       weir::acquire_all(total.on("all", 96), each.on("b"), weir::joint_options{.max_wait = 1h}, h);
@@ -296,7 +297,7 @@ BOOST_AUTO_TEST_CASE(a_pause_is_waited_for) {
     const decision pause = answer([&](auto h) { l.cool_down("a", 30ms, h); });
     const decision d = answer([&](auto h) { l.acquire("a", h); });
     BOOST_TEST(d.allowed);
-    BOOST_TEST((turn_of(d) >= pause.decided_at + 30ms));
+    BOOST_TEST((reserved_time_of(d) >= pause.decided_at + 30ms));
   });
 }
 

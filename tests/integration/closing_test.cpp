@@ -4,7 +4,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <thread>
 
-#include "line_fixture.hpp"
+#include "acquire_queue_fixture.hpp"
 #include "support/leases.hpp"
 
 namespace weir::test::waiting {
@@ -48,7 +48,7 @@ struct closing_fixture : fixture {
 
 BOOST_FIXTURE_TEST_SUITE(closing, closing_fixture)
 
-BOOST_AUTO_TEST_CASE(sleepers_hear_of_the_close_and_their_turns_go_back) {
+BOOST_AUTO_TEST_CASE(sleepers_are_told_of_the_close_and_their_reservations_go_back) {
   for (const bool in_memory : {true, false}) {
     crowd c;
     store s = open(in_memory);
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(sleepers_hear_of_the_close_and_their_turns_go_back) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(sleepers_of_several_limiters_hear_of_the_close) {
+BOOST_AUTO_TEST_CASE(sleepers_of_several_limiters_are_told_of_the_close) {
   for (const bool in_memory : {true, false}) {
     crowd c;
     store s = open(in_memory);
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(sleepers_of_several_limiters_hear_of_the_close) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(those_who_found_no_room_hear_of_the_close) {
+BOOST_AUTO_TEST_CASE(waiters_without_room_are_told_of_the_close) {
   on_both([&](store s) {
     crowd c;
     with_sleepers(s, c, 5, {.max_waiting = 2, .overflow = on_overflow::block});
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(those_who_found_no_room_hear_of_the_close) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(watchers_of_leases_hear_of_the_close) {
+BOOST_AUTO_TEST_CASE(watchers_of_leases_are_told_of_the_close) {
   on_both([&](store s) {
     const concurrency_limiter gate(s, "gate", {.limit = 5, .lease_duration = 1h});
     lease held = enter(io, gate, "a");
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(a_place_given_back_right_before_the_close_is_free) {
   BOOST_TEST(fetch(io, gate, "a").used == 0);
 }
 
-BOOST_AUTO_TEST_CASE(turns_of_those_who_left_right_before_the_close_go_back) {
+BOOST_AUTO_TEST_CASE(reservations_cancelled_right_before_the_close_go_back) {
   {
     store s = open(false);
     cancellable_crowd c;
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(turns_of_those_who_left_right_before_the_close_go_back) {
 }
 
 // Whether their turns are booked, the answers tell, which come after the close.
-BOOST_AUTO_TEST_CASE(turns_on_their_way_from_the_store_go_back) {
+BOOST_AUTO_TEST_CASE(reservations_on_their_way_from_the_store_go_back) {
   for (const bool several : {false, true}) {
     client.must("FLUSHALL");
     crowd c;
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(answers_that_never_come_are_waited_for_until_the_timeout_on
   server.resume();
 }
 
-BOOST_AUTO_TEST_CASE(those_whose_turn_has_come_are_not_disturbed) {
+BOOST_AUTO_TEST_CASE(waiters_whose_time_has_come_are_not_disturbed) {
   on_both([&](store s) {
     const limiter l(s, "r", one_a_day);
     crowd c;
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(those_whose_turn_has_come_are_not_disturbed) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(threads_that_wait_all_hear_of_the_close_once) {
+BOOST_AUTO_TEST_CASE(threads_that_wait_are_all_told_of_the_close_once) {
   for (const bool in_memory : {true, false}) {
     for (int round = 0; round < 10; ++round) {
       asio::thread_pool pool(2);

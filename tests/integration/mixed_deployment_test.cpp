@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(
 }
 
 // They fitted into one unit of the slower rate, as if nobody stood behind it.
-BOOST_AUTO_TEST_CASE(a_turn_of_a_slower_rate_takes_none_of_a_faster_one_with_it) {
+BOOST_AUTO_TEST_CASE(a_reservation_of_a_slower_rate_takes_none_of_a_faster_one_with_it) {
   on_both([&](const weir::store& store) {
     const limiter slow(store, "r", tokens(1, 10h)), fast(store, "r", tokens(1, 1h));
     const weir::time_point start = record(slow).decided_at;
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(a_turn_of_a_slower_rate_takes_none_of_a_faster_one_with_it)
 }
 
 // What a faster rate let through at once, behind a turn of a slower one, had no turns of its own.
-BOOST_AUTO_TEST_CASE(a_turn_of_a_slower_rate_takes_no_records_of_a_faster_one_with_it) {
+BOOST_AUTO_TEST_CASE(a_reservation_of_a_slower_rate_takes_no_records_of_a_faster_one_with_it) {
   const auto leaks = [](std::int64_t capacity, std::chrono::microseconds each) {
     return weir::leaky_bucket{.capacity = capacity, .leak = {1, each}};
   };
@@ -286,7 +286,7 @@ BOOST_AUTO_TEST_CASE(both_stores_book_alike_when_the_resolution_changes) {
 }
 
 // Within what the larger one holds: that is how many may pass at once.
-BOOST_AUTO_TEST_CASE(a_much_larger_bucket_has_room_before_the_turns_ahead) {
+BOOST_AUTO_TEST_CASE(a_much_larger_bucket_has_room_before_the_reservations_ahead) {
   on_both([&](const weir::store& store) {
     const limiter before(store, "r", tokens(2, 12h)), after(store, "r", tokens(10, 12h));
     crowd sleepers;
@@ -298,7 +298,7 @@ BOOST_AUTO_TEST_CASE(a_much_larger_bucket_has_room_before_the_turns_ahead) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(whoever_sleeps_has_the_turn_that_was_booked) {
+BOOST_AUTO_TEST_CASE(a_sleeper_has_the_reservation_that_was_booked) {
   const std::pair<weir::policy, weir::policy> changes[] = {
       {log_of(1, 30ms), log_of(2, 30ms)}, {log_of(2, 30ms), log_of(1, 30ms)},
       {tokens(1, 15ms), tokens(2, 15ms)}, {tokens(2, 15ms), tokens(1, 15ms)},

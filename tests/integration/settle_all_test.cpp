@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(all_is_given_back_whatever_the_claims_cost) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_turn_of_several_limiters_can_be_settled) {
+BOOST_AUTO_TEST_CASE(a_reservation_of_several_limiters_can_be_settled) {
   on_both([&](const weir::store& store) {
     const limiter requests(store, "requests",
                            weir::token_bucket{.capacity = 10, .refill = {1000, 1s}}, together);
@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(a_turn_of_several_limiters_can_be_settled) {
 }
 
 // The turn goes back by itself: settled as well, it would go back twice.
-BOOST_AUTO_TEST_CASE(a_cancelled_turn_of_several_limiters_leaves_nothing_to_settle) {
+BOOST_AUTO_TEST_CASE(a_cancelled_reservation_of_several_limiters_leaves_nothing_to_settle) {
   on_both([&](const weir::store& store) {
     const limiter requests(store, "requests", weir::sliding_log{.limit = 10, .window = 24h},
                            together);

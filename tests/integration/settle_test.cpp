@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(refunds_do_not_run_dry_among_tiers) {
 }
 
 // 723 cancelled turns left a bucket of 500 full, with 110 units in use.
-BOOST_AUTO_TEST_CASE(turns_that_nobody_took_leave_the_bucket_as_it_was) {
+BOOST_AUTO_TEST_CASE(reservations_that_nobody_used_leave_the_bucket_as_it_was) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r", weir::token_bucket{.capacity = 500, .refill = weir::per_hour(500)},
                     {.group = "all"});
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(an_even_settlement_is_one_too) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_turn_that_was_waited_for_can_be_settled) {
+BOOST_AUTO_TEST_CASE(a_reservation_that_was_waited_for_can_be_settled) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r", weir::token_bucket{.capacity = 10, .refill = {10, 1s}});
     record(l, 10);

@@ -18,8 +18,8 @@
 #include <tuple>
 #include <vector>
 
-#include "support/booking_wire.hpp"
 #include "support/random_source.hpp"
+#include "support/reservation_wire.hpp"
 #include "support/run.hpp"
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
@@ -32,8 +32,8 @@ using weir::decision;
 using weir::error_code;
 using weir::limiter;
 using weir::policy;
-using weir::test::booking_wire;
 using weir::test::random_source;
+using weir::test::reservation_wire;
 
 constexpr std::size_t processes = 4;
 constexpr std::size_t to_be_killed = 2;
@@ -204,7 +204,7 @@ BOOST_FIXTURE_TEST_SUITE(waiting_fleet_suite, fixture)
 BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
   BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << weir::test::run_seed());
   asio::io_context io;
-  booking_wire wire(io.get_executor(), server);
+  reservation_wire wire(io.get_executor(), server);
   for (const rules& r : limiters) wire.expect(r.resource, r.policies);
   for (const int fd : go) {
     std::array<char, 256> path{};
@@ -247,12 +247,12 @@ BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
   for (std::size_t l = 0; l < limiters.size(); ++l) {
     const rules& r = limiters[l];
     BOOST_TEST_CONTEXT(r.resource) {
-      const booking_wire::line& line = wire.lines().at(std::string(r.resource) + ":all");
+      const reservation_wire::line& line = wire.lines().at(std::string(r.resource) + ":all");
       const auto sum = line.ledger.check(r.policies);
 
       // By its time and cost. Whoever used a turn was of the process that had been given it.
       std::multiset<std::pair<std::int64_t, std::int64_t>> given;
-      for (const booking_wire::told& t : line.answers) {
+      for (const reservation_wire::told& t : line.answers) {
         const auto& a = line.ledger[t.number];
         given.emplace(a.turn, a.cost);
       }

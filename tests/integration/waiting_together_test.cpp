@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "integration/line_fixture.hpp"
+#include "integration/acquire_queue_fixture.hpp"
 
 namespace {
 
@@ -32,7 +32,7 @@ struct procession {
   void run(asio::io_context& io) {
     weir::test::run_until_complete(io, c);
     BOOST_TEST(c.allowed() == c.size());
-    for (const outcome& o : c) turns.push_back(turn_of(o.d));
+    for (const outcome& o : c) turns.push_back(reserved_time_of(o.d));
     BOOST_TEST(std::is_sorted(turns.begin(), turns.end()));
   }
   /// No more than `n` in less than that.
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_says_which_of_them_refused) {
 }
 
 // It named none, or one that would let it go before.
-BOOST_AUTO_TEST_CASE(a_leaky_bucket_that_only_delays_refuses_the_turn) {
+BOOST_AUTO_TEST_CASE(a_leaky_bucket_that_only_delays_refuses_the_reservation) {
   on_both([&](const weir::store& store) {
     const leaky_bucket bucket{.capacity = 5, .leak = weir::per_hour(1)};
     const sliding_window window{.limit = 100, .window = 240h};

@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(nobody_is_kept_out_for_longer_than_the_policy_looks_back) {
 }
 
 // Who asked for turns was as far from one each time, until the clock was where it had been.
-BOOST_AUTO_TEST_CASE(a_turn_that_is_refused_comes_nearer) {
+BOOST_AUTO_TEST_CASE(a_reservation_that_is_refused_comes_nearer) {
   for_policies(220, [](const policy&, kernel_subject& subject, std::int64_t earlier) {
     const decision d = subject.acquire(earlier, 0);
     BOOST_TEST(!d.allowed);

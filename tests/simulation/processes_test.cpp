@@ -13,8 +13,8 @@
 
 #include "simulation/crowd.hpp"
 #include "simulation/simulated_time.hpp"
-#include "support/booking_wire.hpp"
 #include "support/redis_client.hpp"
+#include "support/reservation_wire.hpp"
 #include "support/shifted_clock.hpp"
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
@@ -27,7 +27,7 @@ using simulation::arrivals;
 using simulation::shape;
 using simulation::waiter;
 using std::chrono::microseconds;
-using test::booking_wire;
+using test::reservation_wire;
 
 constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t ahead = 1'790'000'000'123'456;  // the server's clock, of the simulated one
@@ -45,10 +45,10 @@ struct servers {
 
 /// All that is gone when a process is killed.
 struct process {
-  process(const shape& s, const booking_wire& wire)
+  process(const shape& s, const reservation_wire& wire)
       : limiter(s.open(make_redis_store(context.io().get_executor(), options(wire)))) {}
 
-  static redis_options options(const booking_wire& wire) {
+  static redis_options options(const reservation_wire& wire) {
     redis_options o;
     o.unix_path = wire.path();
     o.timeout = std::chrono::seconds{10};
@@ -77,7 +77,7 @@ class simulated_fleet {
     for (std::size_t i = 0; i < process_count; ++i) start(i);
   }
 
-  test::turn_ledger::totals run(std::int64_t count) {
+  test::reservation_ledger::totals run(std::int64_t count) {
     std::int64_t next = simulation::now();
     while (count > 0 || waiting_ > 0) {
       const std::int64_t leaves = leaving_.empty() ? never : leaving_.top().first;
@@ -186,12 +186,12 @@ class simulated_fleet {
     if (!holds) throw std::runtime_error(what);
   }
 
-  test::turn_ledger::totals check() {
-    test::turn_ledger::totals sum;
+  test::reservation_ledger::totals check() {
+    test::reservation_ledger::totals sum;
     for (std::size_t subject = 0; subject < simulation::subjects; ++subject) {
       const auto found = wire_.lines().find("r:" + simulation::subject_name(subject));
       require(found != wire_.lines().end(), "nobody came to one of the subjects");
-      const booking_wire::line& line = found->second;
+      const reservation_wire::line& line = found->second;
       const auto of_line = line.ledger.check(shape_.policies);
       const std::int64_t woken = check_waiters(subject, line);
       // Nothing that was booked is forgotten, but by those who died.
@@ -209,11 +209,11 @@ class simulated_fleet {
   /// A turn that was given in one of the answers to a process wakes one waiter there: so long after
   /// that answer as it said, or when an earlier turn there comes whose answer was later. Returns
   /// how many.
-  std::int64_t check_waiters(std::size_t subject, const booking_wire::line& line) const {
+  std::int64_t check_waiters(std::size_t subject, const reservation_wire::line& line) const {
     std::map<std::tuple<std::size_t, std::int64_t, std::int64_t>, std::multiset<std::int64_t>>
         announced;
     std::map<std::pair<std::size_t, std::int64_t>, std::int64_t> latest;  // of the turns up to that
-    for (const booking_wire::told& t : line.answers) {
+    for (const reservation_wire::told& t : line.answers) {
       const auto& a = line.ledger[t.number];
       const auto heard = std::chrono::duration_cast<microseconds>(t.at.time_since_epoch()).count();
       const std::int64_t due = heard + a.turn - a.at;
@@ -250,7 +250,7 @@ class simulated_fleet {
   test::random_source random_;
   arrivals arrivals_;
   simulation::simulated_context wire_context_;
-  booking_wire wire_;
+  reservation_wire wire_;
   std::array<std::unique_ptr<process>, process_count> processes_;
   std::size_t started_ = 0;
   std::int64_t killed_ = 0;
@@ -265,7 +265,7 @@ void run_all(processes how) {
   const auto& shapes = simulation::shapes();
   const std::int64_t count = simulation::count_of_waiters() /
                              static_cast<std::int64_t>(shapes.size());
-  test::turn_ledger::totals total;
+  test::reservation_ledger::totals total;
   std::int64_t killed = 0;
   for (const shape& s : shapes) {
     BOOST_TEST_CONTEXT(s.name << ", WEIR_TEST_SEED=" << test::run_seed()) {
@@ -295,7 +295,7 @@ void run_all(processes how) {
 
 BOOST_AUTO_TEST_SUITE(processes_suite)
 
-BOOST_AUTO_TEST_CASE(they_share_their_lines) { run_all(processes::live); }
+BOOST_AUTO_TEST_CASE(processes_share_the_order_of_reservations) { run_all(processes::live); }
 
 BOOST_AUTO_TEST_CASE(what_the_dead_held_is_all_that_is_lost) { run_all(processes::die); }
 

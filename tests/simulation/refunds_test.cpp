@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(a_window_that_moves_gives_all_but_what_is_under_way) {
   expect("sliding_window", 0.97 * most, tiers(sliding), {});
 }
 
-BOOST_AUTO_TEST_CASE(the_turns_of_those_who_leave_are_of_use_to_others) {
+BOOST_AUTO_TEST_CASE(the_reservations_of_cancelled_waiters_are_of_use_to_others) {
   const habits one_cost{.waits = true, .leaves = true, .most_taken = 1, .least_taken = 1};
   expect("token_bucket", 0.97 * a_second, tiers(bucket), one_cost);
   expect("gcra in a group", 0.97 * a_second, tiers(even), one_cost, {.group = "all"});

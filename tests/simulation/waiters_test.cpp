@@ -10,7 +10,7 @@
 
 #include "simulation/crowd.hpp"
 #include "simulation/simulated_time.hpp"
-#include "support/turn_ledger.hpp"
+#include "support/reservation_ledger.hpp"
 #include "support/watched_store.hpp"
 #include "weir/weir.hpp"
 
@@ -23,7 +23,7 @@ using simulation::shape;
 using simulation::subjects;
 using simulation::waiter;
 using std::chrono::microseconds;
-using test::turn_ledger;
+using test::reservation_ledger;
 
 constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
@@ -41,7 +41,7 @@ class simulated_run {
         random_(test::run_seed(), 1000 + static_cast<std::uint32_t>(who)),
         arrivals_(s, random_) {}
 
-  turn_ledger::totals run(std::int64_t count) {
+  reservation_ledger::totals run(std::int64_t count) {
     std::int64_t next = simulation::now();
     while (count > 0 || waiting_ > 0) {
       const std::int64_t leaves = leaving_.empty() ? never : leaving_.top().first;
@@ -71,7 +71,7 @@ class simulated_run {
  private:
   /// Of a subject: what its turns were, and who they are by their receipts.
   struct book {
-    turn_ledger ledger;
+    reservation_ledger ledger;
     std::map<std::uint64_t, std::size_t> held;
   };
 
@@ -148,8 +148,8 @@ class simulated_run {
     if (d.allowed) b.held.emplace(d.receipt.id, number);
   }
 
-  turn_ledger::totals check() {
-    turn_ledger::totals sum;
+  reservation_ledger::totals check() {
+    reservation_ledger::totals sum;
     for (std::size_t subject = 0; subject < subjects; ++subject) {
       const book& b = books_[subject];
       sum += b.ledger.check(shape_.policies);

@@ -40,7 +40,7 @@ struct busy_limiter {
 };
 
 /// A limiter whose line remembers cool-downs of many subjects.
-struct held_line {
+struct cooling_queue {
   using clock = std::chrono::steady_clock;
   // As many as a line remembers.
   static constexpr int most = 10'000;
@@ -51,18 +51,18 @@ struct held_line {
       weir::limiter_options{.cool_downs = true});
   int named = 0;
 
-  std::string hold(std::chrono::microseconds pause) {
+  std::string cool_down(std::chrono::microseconds pause) {
     std::string subject = std::to_string(++named);
     weir::detail::impl_of(*core).queue->cool_down(core, subject, pause);
     return subject;
   }
-  void hold_many(int count, std::chrono::microseconds pause) {
-    for (int i = 0; i < count; ++i) hold(pause);
+  void cool_down_many(int count, std::chrono::microseconds pause) {
+    for (int i = 0; i < count; ++i) cool_down(pause);
   }
   bool remembers(const std::string& subject) const {
     return core->cool_down_until(subject) > clock::now();
   }
-  bool has_heard_of(const std::string& subject) const {
+  bool knows_of(const std::string& subject) const {
     return core->cool_down_until(subject) != clock::time_point{};
   }
 };
@@ -82,14 +82,14 @@ BOOST_AUTO_TEST_CASE(nobody_is_kept_starting_what_others_keep_bringing) {
 
 // Once it was full, the cool-downs of further subjects would be forgotten for ever.
 BOOST_AUTO_TEST_CASE(a_full_table_of_cool_downs_takes_others_when_some_have_ended) {
-  held_line l;
-  const std::string long_one = l.hold(1h);
-  l.hold_many(l.most - 1, 0us);
-  const std::string next = l.hold(1h);
+  cooling_queue l;
+  const std::string long_one = l.cool_down(1h);
+  l.cool_down_many(l.most - 1, 0us);
+  const std::string next = l.cool_down(1h);
   BOOST_TEST(l.remembers(next));
   BOOST_TEST(l.remembers(long_one));
-  l.hold_many(l.most - 2, 1h);
-  BOOST_TEST(!l.has_heard_of(l.hold(1h)));  // all of them still go on
+  l.cool_down_many(l.most - 2, 1h);
+  BOOST_TEST(!l.knows_of(l.cool_down(1h)));  // all of them still go on
   BOOST_TEST(l.remembers(long_one));
 }
 
@@ -98,13 +98,13 @@ BOOST_AUTO_TEST_CASE(a_full_table_of_cool_downs_takes_others_when_some_have_ende
 BOOST_AUTO_TEST_CASE(a_full_table_of_cool_downs_is_searched_once_a_second) {
   bool in_time = false, is_remembered = false;
   while (!in_time) {
-    held_line l;
-    l.hold_many(l.most, 0us);
-    const auto begin = held_line::clock::now();
-    BOOST_TEST_REQUIRE(l.remembers(l.hold(1h)));
-    l.hold_many(l.most - 1, 0us);
-    is_remembered = l.has_heard_of(l.hold(1h));
-    in_time = held_line::clock::now() < begin + 1s;  // else the machine stood still: once more
+    cooling_queue l;
+    l.cool_down_many(l.most, 0us);
+    const auto begin = cooling_queue::clock::now();
+    BOOST_TEST_REQUIRE(l.remembers(l.cool_down(1h)));
+    l.cool_down_many(l.most - 1, 0us);
+    is_remembered = l.knows_of(l.cool_down(1h));
+    in_time = cooling_queue::clock::now() < begin + 1s;  // else the machine stood still: once more
   }
   BOOST_TEST(!is_remembered);
 }

@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(one_write_takes_a_bounded_number_of_keys_but_any_number_of_
 }
 
 // They are looked for one by one, which takes the server its time.
-BOOST_AUTO_TEST_CASE(turns_of_many_subjects_do_not_hold_up_the_server_together) {
+BOOST_AUTO_TEST_CASE(reservations_of_many_subjects_do_not_hold_up_the_server_together) {
   const core_ptr bucket = weir::test::make_core("b", weir::token_bucket{9, weir::per_second(1)});
   for (int i = 0; i < 600; ++i) {
     add(bucket, "subject " + std::to_string(i % 30), check_kind::acquire);
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(turns_of_many_subjects_do_not_hold_up_the_server_together) 
 }
 
 // Equal turns of one subject were free: one write took 64 times as many as it should have.
-BOOST_AUTO_TEST_CASE(equal_turns_are_work_each_and_count_in_the_quota) {
+BOOST_AUTO_TEST_CASE(equal_reservations_are_work_each_and_count_in_the_quota) {
   const core_ptr bucket = weir::test::make_core("b", weir::token_bucket{9, weir::per_second(1)});
   const core_ptr two = weir::test::make_core(
       "t", weir::tiers{weir::token_bucket{9, weir::per_second(1)},

@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(closing_in_every_state_ends_in_stopped) {
 }
 
 // The answer may be a turn, which is to go back.
-BOOST_AUTO_TEST_CASE(a_closing_connection_waits_for_turns_and_for_what_gives_back) {
+BOOST_AUTO_TEST_CASE(a_closing_connection_waits_for_reservations_and_for_what_gives_back) {
   for (const bool is_answered : {true, false}) {
     BOOST_TEST_CONTEXT("answered: " << is_answered) {
       driver d;

@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(the_fallback_counts_with_its_share_of_the_limit) {
 }
 
 // They were counted apart, each up to the limit.
-BOOST_AUTO_TEST_CASE(the_fallback_counts_turns_and_records_together) {
+BOOST_AUTO_TEST_CASE(the_fallback_counts_reservations_and_records_together) {
   const auto core = core_with(ten_a_day, {.on_failure = on_failure::fallback});
   const auto ask = [&](check_kind kind) {
     return fail(core, error::timed_out, "s", 1, kind).answer.allowed;

@@ -32,7 +32,7 @@ struct fixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(lease_book_suite, fixture)
+BOOST_FIXTURE_TEST_SUITE(lease_schedule_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(a_lease_is_renewed_at_a_third_of_its_time_counted_from_its_sending) {
   BOOST_TEST(sleeps());

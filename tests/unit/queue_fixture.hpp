@@ -20,8 +20,8 @@ using numbers = std::vector<std::size_t>;
 inline constexpr std::size_t nobody = static_cast<std::size_t>(-1);
 
 /// A subject's line, with callers that the test makes, a store that the test plays, and the test's
-/// clock. Callers and asks are numbered as they come, from zero.
-class line_stage {
+/// clock. Callers and requests are numbered as they come, from zero.
+class queue_stage {
  public:
   struct manner {
     std::size_t max_waiting = 100;
@@ -30,14 +30,14 @@ class line_stage {
     std::chrono::microseconds retry_interval = 250ms;
   };
 
-  explicit line_stage(const manner& m)
-      : line(std::make_unique<waiting::reservation_queue>(
+  explicit queue_stage(const manner& m)
+      : queue(std::make_unique<waiting::reservation_queue>(
             waiting::queue_rules{m.max_waiting, m.overflow, m.priority_aging, m.retry_interval})),
         core_(make_core("r", token_bucket{100, per_second(1)})) {}
 
-  ~line_stage() {
+  ~queue_stage() {
     detail::check_list rest;
-    line->abandon(rest);
+    queue->abandon(rest);
     rest.clear();
   }
 
@@ -47,30 +47,30 @@ class line_stage {
     auto& asked = detail::as<detail::acquire_request>(c);
     asked.priority = priority;
     asked.max_wait = max_wait;
-    waiting::orders o;
-    line->arrive(c, callers.size(), now, o);
-    note(o);
+    waiting::orders out;
+    queue->arrive(c, callers.size(), now, out);
+    note(out);
     return callers.size() - 1;
   }
 
   void leave(std::size_t who, detail::cancel_scope scope = detail::cancel_scope::any) {
     BOOST_REQUIRE(waits(who));
-    waiting::orders o;
-    line->leave(callers[who], scope, now, o);
-    note(o);
+    waiting::orders out;
+    queue->leave(callers[who], scope, now, out);
+    note(out);
   }
 
   /// The store is done with an ask.
   void answer(std::size_t which, const decision& d, error_code ec = {}) {
-    waiting::reservation_request& a = *asks.at(which);
+    waiting::reservation_request& a = *requests.at(which);
     a.answer = d;
     a.ec = ec;
-    waiting::orders o;
-    line->answered(a, now, o);
-    note(o);
+    waiting::orders out;
+    queue->answered(a, now, out);
+    note(out);
   }
   void fail(std::size_t which, error_code ec) { answer(which, {}, ec); }
-  void turn_in(std::size_t which, std::chrono::microseconds delay) {
+  void book_in(std::size_t which, std::chrono::microseconds delay) {
     decision d;
     d.allowed = true;
     d.decided_at = clock();
@@ -79,9 +79,9 @@ class line_stage {
     answer(which, d);
   }
   /// Everybody has a turn, a second apart, the first in a second.
-  void give_turns() {
-    const std::size_t n = asks.size();
-    for (std::size_t i = 0; i < n; ++i) turn_in(i, 1s * (i + 1));
+  void book_all() {
+    const std::size_t n = requests.size();
+    for (std::size_t i = 0; i < n; ++i) book_in(i, 1s * (i + 1));
   }
   void refuse(std::size_t which, std::chrono::microseconds retry_after) {
     decision d;
@@ -91,21 +91,21 @@ class line_stage {
     answer(which, d);
   }
 
-  void hold(std::chrono::microseconds pause) {
-    waiting::orders o;
-    line->cool_down(now + pause, now, o);
-    note(o);
+  void cool_down(std::chrono::microseconds pause) {
+    waiting::orders out;
+    queue->cool_down(now + pause, now, out);
+    note(out);
   }
 
   /// Lets time go by, and wakes the line whenever it wants to be.
   void wait(std::chrono::microseconds span) {
     const auto end = now + span;
-    while (line->wakeup() <= end) {
-      BOOST_REQUIRE((line->wakeup() > now || line->wakeup() == end));
-      now = std::max(now, line->wakeup());
-      waiting::orders o;
-      line->on_time(now, o);
-      note(o);
+    while (queue->wakeup() <= end) {
+      BOOST_REQUIRE((queue->wakeup() > now || queue->wakeup() == end));
+      now = std::max(now, queue->wakeup());
+      waiting::orders out;
+      queue->on_time(now, out);
+      note(out);
     }
     now = end;
   }
@@ -114,8 +114,8 @@ class line_stage {
   /// Those told since the last time this was asked.
   numbers told() { return std::exchange(told_, {}); }
   /// For whom something was asked since then.
-  numbers asked() { return std::exchange(asked_, {}); }
-  /// Which asks were cancelled, and which turns given back, since then.
+  numbers requested() { return std::exchange(requested_, {}); }
+  /// Which requests were cancelled, and which turns given back, since then.
   numbers cancelled() { return std::exchange(cancelled_, {}); }
   numbers returned() { return std::exchange(returned_, {}); }
   detail::cancel_scope last_scope{};
@@ -129,13 +129,14 @@ class line_stage {
   }
 
   waiting::reservation_queue::time now{};
-  std::unique_ptr<waiting::reservation_queue> line;
+  std::unique_ptr<waiting::reservation_queue> queue;
   std::deque<fake_check> callers;
-  std::vector<waiting::request_ptr> asks;
+  std::vector<waiting::request_ptr> requests;
 
  private:
   std::size_t number_of(const waiting::request_ptr& a) const {
-    return static_cast<std::size_t>(std::find(asks.begin(), asks.end(), a) - asks.begin());
+    return static_cast<std::size_t>(std::find(requests.begin(), requests.end(), a) -
+                                    requests.begin());
   }
   std::size_t number_of(const detail::check& c) const {
     std::size_t n = 0;
@@ -143,26 +144,26 @@ class line_stage {
     return n;
   }
 
-  void note(waiting::orders& o) {
-    for (auto& a : o.starts) {
-      asked_.push_back(a->owner == nullptr ? nobody : number_of(*a->owner->caller));
-      asks.push_back(std::move(a));
+  void note(waiting::orders& out) {
+    for (auto& a : out.starts) {
+      requested_.push_back(a->owner == nullptr ? nobody : number_of(*a->owner->caller));
+      requests.push_back(std::move(a));
     }
-    for (const auto& [a, scope] : o.cancels) {
+    for (const auto& [a, scope] : out.cancels) {
       cancelled_.push_back(number_of(a));
       last_scope = scope;
     }
-    for (const auto& a : o.returns) returned_.push_back(number_of(a));
-    while (!o.told.empty()) {
-      detail::check& c = o.told.front();
-      o.told.pop_front();
+    for (const auto& a : out.returns) returned_.push_back(number_of(a));
+    while (!out.told.empty()) {
+      detail::check& c = out.told.front();
+      out.told.pop_front();
       told_.push_back(number_of(c));
       BOOST_TEST(c.place == nullptr);
     }
   }
 
   core_ptr core_;
-  numbers told_, asked_, cancelled_, returned_;
+  numbers told_, requested_, cancelled_, returned_;
 };
 
 }  // namespace weir::test

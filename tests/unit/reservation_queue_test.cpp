@@ -8,7 +8,7 @@ using namespace std::chrono_literals;
 using weir::decision;
 using weir::error;
 using weir::on_overflow;
-using weir::test::line_stage;
+using weir::test::queue_stage;
 using scope = weir::detail::cancel_scope;
 
 const auto aborted = boost::asio::error::operation_aborted;
@@ -17,16 +17,16 @@ const auto aborted = boost::asio::error::operation_aborted;
 
 BOOST_AUTO_TEST_SUITE(reservation_queue_suite)
 
-BOOST_AUTO_TEST_CASE(each_is_asked_for_at_once_and_told_when_its_turn_comes) {
-  line_stage s({});
+BOOST_AUTO_TEST_CASE(each_waiter_makes_a_request_at_once_and_is_told_when_its_reservation_is_due) {
+  queue_stage s({});
   for (int i = 0; i < 3; ++i) s.arrive(0, 20s, 7);
-  WEIR_TEST_NUMBERS(s.asked(), {0, 1, 2});
-  for (const auto& a : s.asks) {
+  WEIR_TEST_NUMBERS(s.requested(), {0, 1, 2});
+  for (const auto& a : s.requests) {
     BOOST_TEST((a->kind == weir::detail::check_kind::acquire && a->asked.cost == 7 &&
                 a->asked.max_wait == 20s));
     BOOST_TEST(a->from_line);
   }
-  s.give_turns();
+  s.book_all();
   WEIR_TEST_NUMBERS(s.told(), {});
   const auto begin = s.clock();
   s.wait(1s - 1us);
@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(each_is_asked_for_at_once_and_told_when_its_turn_comes) {
   WEIR_TEST_NUMBERS(s.told(), {0});
   s.wait(2s);
   WEIR_TEST_NUMBERS(s.told(), {1, 2});
-  BOOST_TEST(s.line->is_idle());
+  BOOST_TEST(s.queue->is_idle());
   for (std::size_t i = 0; i < 3; ++i) {
     const decision& d = s.answer_of(i);
     BOOST_TEST((d.allowed && d.decided_at == begin && d.delay == 1s * (i + 1)));
@@ -44,9 +44,9 @@ BOOST_AUTO_TEST_CASE(each_is_asked_for_at_once_and_told_when_its_turn_comes) {
 }
 
 BOOST_AUTO_TEST_CASE(what_the_store_says_at_once_is_told_at_once) {
-  line_stage s({});
+  queue_stage s({});
   for (int i = 0; i < 3; ++i) s.arrive();
-  s.turn_in(0, 0s);
+  s.book_in(0, 0s);
   WEIR_TEST_NUMBERS(s.told(), {0});
   s.refuse(1, 5s);
   WEIR_TEST_NUMBERS(s.told(), {1});
@@ -54,13 +54,13 @@ BOOST_AUTO_TEST_CASE(what_the_store_says_at_once_is_told_at_once) {
   s.fail(2, error::no_reply);
   WEIR_TEST_NUMBERS(s.told(), {2});
   WEIR_TEST_ERROR(s.error_of(2), error::no_reply);
-  BOOST_TEST(s.line->is_idle());
+  BOOST_TEST(s.queue->is_idle());
 }
 
-BOOST_AUTO_TEST_CASE(the_larger_priority_has_the_turn_that_comes) {
-  line_stage s({});
+BOOST_AUTO_TEST_CASE(the_larger_priority_has_the_reservation_that_is_due) {
+  queue_stage s({});
   for (const int priority : {0, 0, 5, -3, 2}) s.arrive(priority);
-  s.give_turns();
+  s.book_all();
   const auto begin = s.clock();
   s.wait(10s);
   WEIR_TEST_NUMBERS(s.told(), {2, 4, 0, 1, 3});
@@ -72,12 +72,12 @@ BOOST_AUTO_TEST_CASE(the_larger_priority_has_the_turn_that_comes) {
 }
 
 BOOST_AUTO_TEST_CASE(who_is_told_a_delay_has_waited_that_long) {
-  line_stage s({});
+  queue_stage s({});
   s.arrive(0);
-  s.turn_in(0, 5s);
+  s.book_in(0, 5s);
   s.wait(3s);
   s.arrive(9);
-  s.turn_in(1, 3s);  // at 6 s
+  s.book_in(1, 3s);  // at 6 s
   const auto later = s.clock();
   s.wait(2s);
   WEIR_TEST_NUMBERS(s.told(), {1});
@@ -88,8 +88,8 @@ BOOST_AUTO_TEST_CASE(who_is_told_a_delay_has_waited_that_long) {
 }
 
 // The first caller was told the later turn, and the second the earlier one.
-BOOST_AUTO_TEST_CASE(a_late_answer_does_not_let_a_later_turn_come_first) {
-  line_stage s({});
+BOOST_AUTO_TEST_CASE(a_late_answer_does_not_let_a_later_reservation_come_first) {
+  queue_stage s({});
   s.arrive();
   s.arrive();
   decision d;
@@ -109,11 +109,11 @@ BOOST_AUTO_TEST_CASE(a_late_answer_does_not_let_a_later_turn_come_first) {
 }
 
 BOOST_AUTO_TEST_CASE(nobody_is_made_to_wait_beyond_its_patience) {
-  line_stage s({});
+  queue_stage s({});
   s.arrive(0, 1500ms);
   s.arrive(0, 10s);
   s.arrive(7, 10s);
-  s.give_turns();
+  s.book_all();
   // The first would have to wait until 3 s.
   s.wait(1s);
   WEIR_TEST_NUMBERS(s.told(), {0});
@@ -124,46 +124,46 @@ BOOST_AUTO_TEST_CASE(nobody_is_made_to_wait_beyond_its_patience) {
 }
 
 BOOST_AUTO_TEST_CASE(patience_counts_from_the_stores_answer) {
-  line_stage s({});
+  queue_stage s({});
   s.arrive(0, 2s);
   s.arrive(7, 2s);
   s.wait(1s);
-  s.turn_in(0, 1s);
-  s.turn_in(1, 2s);
+  s.book_in(0, 1s);
+  s.book_in(1, 2s);
   s.wait(2s);
   WEIR_TEST_NUMBERS(s.told(), {1, 0});
 }
 
-BOOST_AUTO_TEST_CASE(turns_of_different_costs_are_not_exchanged) {
-  line_stage s({});
+BOOST_AUTO_TEST_CASE(reservations_of_different_costs_are_not_exchanged) {
+  queue_stage s({});
   s.arrive(0, 10s, 1);
   s.arrive(9, 10s, 2);
   s.arrive(5, 10s, 1);
-  s.give_turns();
+  s.book_all();
   s.wait(3s);
   WEIR_TEST_NUMBERS(s.told(), {2, 1, 0});
 }
 
-BOOST_AUTO_TEST_CASE(who_has_no_turn_yet_takes_nobodys) {
-  line_stage s({});
+BOOST_AUTO_TEST_CASE(a_waiter_without_a_reservation_takes_none_of_another) {
+  queue_stage s({});
   s.arrive();
-  s.turn_in(0, 1s);
+  s.book_in(0, 1s);
   s.arrive(9);
   s.wait(1s);
   WEIR_TEST_NUMBERS(s.told(), {0});
 }
 
-BOOST_AUTO_TEST_CASE(a_turn_that_comes_at_once_is_for_who_waits_longest) {
-  line_stage s({});
+BOOST_AUTO_TEST_CASE(a_reservation_due_at_once_is_for_the_waiter_that_waits_longest) {
+  queue_stage s({});
   s.arrive();
-  s.turn_in(0, 5s);
+  s.book_in(0, 5s);
   s.arrive();
-  s.turn_in(1, 0s);  // as after a reset
+  s.book_in(1, 0s);  // as after a reset
   WEIR_TEST_NUMBERS(s.told(), {0});
   BOOST_TEST((s.answer_of(0).delay == 0s));
   // An impatient one keeps its own.
   s.arrive(0, 1s);
-  s.turn_in(2, 0s);
+  s.book_in(2, 0s);
   WEIR_TEST_NUMBERS(s.told(), {2});
   s.wait(5s);
   WEIR_TEST_NUMBERS(s.told(), {1});
@@ -173,12 +173,12 @@ BOOST_AUTO_TEST_CASE(a_turn_that_comes_at_once_is_for_who_waits_longest) {
 BOOST_AUTO_TEST_CASE(priorities_rise_with_waiting) {
   const auto order_of = [](std::chrono::microseconds priority_aging,
                            std::chrono::microseconds later) {
-    line_stage s({.priority_aging = priority_aging});
+    queue_stage s({.priority_aging = priority_aging});
     s.arrive(0, 100s);
-    s.turn_in(0, 50s);
+    s.book_in(0, 50s);
     s.wait(later);
     s.arrive(3, 100s);
-    s.turn_in(1, 51s - later);
+    s.book_in(1, 51s - later);
     s.wait(60s);
     return s.told();
   };
@@ -191,22 +191,22 @@ BOOST_AUTO_TEST_CASE(priorities_rise_with_waiting) {
 }
 
 BOOST_AUTO_TEST_CASE(extreme_priorities_are_in_order) {
-  line_stage s({.priority_aging = std::chrono::microseconds::max()});
+  queue_stage s({.priority_aging = std::chrono::microseconds::max()});
   for (const auto p : {0, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()}) {
     s.arrive(p);
   }
-  s.give_turns();
+  s.book_all();
   s.wait(3s);
   WEIR_TEST_NUMBERS(s.told(), {1, 0, 2});
 }
 
 // ---- cool-downs
 
-BOOST_AUTO_TEST_CASE(a_turn_in_a_cool_down_waits_for_its_end) {
-  line_stage s({});
+BOOST_AUTO_TEST_CASE(a_reservation_in_a_cool_down_waits_for_its_end) {
+  queue_stage s({});
   for (int i = 0; i < 3; ++i) s.arrive();
-  s.give_turns();
-  s.hold(2500ms);
+  s.book_all();
+  s.cool_down(2500ms);
   s.wait(2500ms - 1us);
   WEIR_TEST_NUMBERS(s.told(), {});
   s.wait(1us);
@@ -218,17 +218,18 @@ BOOST_AUTO_TEST_CASE(a_turn_in_a_cool_down_waits_for_its_end) {
 }
 
 // The second caller had the turn of the first, in exchange for its own.
-BOOST_AUTO_TEST_CASE(who_comes_in_a_cool_down_is_not_let_go_inside_it_when_another_leaves) {
+BOOST_AUTO_TEST_CASE(
+    a_waiter_that_comes_in_a_cool_down_is_not_let_go_inside_it_when_another_leaves) {
   for (const std::int32_t priority : {0, 9}) {
-    line_stage s({});
+    queue_stage s({});
     s.arrive();
-    s.turn_in(0, 1s);
+    s.book_in(0, 1s);
     s.arrive(priority);
     decision d;
     d.allowed = true;
     d.decided_at = s.clock();
     d.delay = 5s;
-    s.asks[1]->asked.pause = 5s;
+    s.requests[1]->asked.pause = 5s;
     s.answer(1, d);
     if (priority == 0) s.leave(0);
     s.told();
@@ -236,17 +237,17 @@ BOOST_AUTO_TEST_CASE(who_comes_in_a_cool_down_is_not_let_go_inside_it_when_anoth
     WEIR_TEST_NUMBERS(s.told(), {});
     s.wait(1us);
     BOOST_TEST(!s.waits(1));
-    BOOST_TEST(s.line->is_idle());
+    BOOST_TEST(s.queue->is_idle());
   }
 }
 
 BOOST_AUTO_TEST_CASE(a_cool_down_beyond_ones_patience_is_a_refusal) {
-  line_stage s({});
+  queue_stage s({});
   s.arrive(0, 2s);
   s.arrive(0, 20s);
-  s.give_turns();
+  s.book_all();
   s.wait(500ms);
-  s.hold(3s);
+  s.cool_down(3s);
   WEIR_TEST_NUMBERS(s.told(), {0});
   const decision& d = s.answer_of(0);
   BOOST_TEST((!d.allowed && d.cooling_down && d.retry_after == 1s && d.decided_at == s.clock()));
@@ -258,38 +259,38 @@ BOOST_AUTO_TEST_CASE(a_cool_down_beyond_ones_patience_is_a_refusal) {
 // ---- while the store is away
 
 BOOST_AUTO_TEST_CASE(a_question_that_failed_is_asked_again_while_there_is_patience) {
-  line_stage s({.retry_interval = 100ms});
+  queue_stage s({.retry_interval = 100ms});
   s.arrive(0, 640ms);
   s.wait(20ms);
   s.fail(0, error::timed_out);
   WEIR_TEST_NUMBERS(s.told(), {});
-  s.asked();
+  s.requested();
   s.wait(100ms);
-  WEIR_TEST_NUMBERS(s.asked(), {0});
-  BOOST_TEST((s.asks[1]->asked.max_wait == 520ms));
+  WEIR_TEST_NUMBERS(s.requested(), {0});
+  BOOST_TEST((s.requests[1]->asked.max_wait == 520ms));
   s.fail(1, error::circuit_open);
   s.wait(100ms);
-  s.turn_in(2, 300ms);
+  s.book_in(2, 300ms);
   s.wait(300ms);
   WEIR_TEST_NUMBERS(s.told(), {0});
   BOOST_TEST(s.answer_of(0).allowed);
 }
 
 BOOST_AUTO_TEST_CASE(patience_ends_with_the_last_error) {
-  line_stage s({.retry_interval = 100ms});
+  queue_stage s({.retry_interval = 100ms});
   s.arrive(0, 150ms);
   s.fail(0, error::timed_out);
   s.wait(100ms);
   s.fail(1, error::server_loading);
   WEIR_TEST_NUMBERS(s.told(), {0});
   WEIR_TEST_ERROR(s.error_of(0), error::server_loading);
-  BOOST_TEST(s.line->is_idle());
+  BOOST_TEST(s.queue->is_idle());
 }
 
-BOOST_AUTO_TEST_CASE(what_may_have_booked_or_will_not_pass_is_not_asked_again) {
+BOOST_AUTO_TEST_CASE(a_request_that_may_have_booked_or_will_not_pass_is_not_repeated) {
   for (const error e : {error::no_reply, error::outcome_unknown, error::protocol_error,
                         error::authentication_failed, error::out_of_memory, error::store_closed}) {
-    line_stage s({});
+    queue_stage s({});
     s.arrive();
     s.fail(0, e);
     WEIR_TEST_NUMBERS(s.told(), {0});
@@ -298,7 +299,7 @@ BOOST_AUTO_TEST_CASE(what_may_have_booked_or_will_not_pass_is_not_asked_again) {
 }
 
 BOOST_AUTO_TEST_CASE(who_is_to_be_asked_for_again_may_leave) {
-  line_stage s({});
+  queue_stage s({});
   s.arrive();
   s.arrive();
   for (const std::size_t i : {0u, 1u}) s.fail(i, error::timed_out);
@@ -306,15 +307,15 @@ BOOST_AUTO_TEST_CASE(who_is_to_be_asked_for_again_may_leave) {
   s.leave(1, scope::only_unsent);
   WEIR_TEST_NUMBERS(s.told(), {0, 1});
   WEIR_TEST_NUMBERS(s.cancelled(), {});
-  BOOST_TEST(s.line->is_idle());
+  BOOST_TEST(s.queue->is_idle());
 }
 
 // ---- leaving
 
-BOOST_AUTO_TEST_CASE(who_leaves_gives_the_last_turn_back) {
-  line_stage s({});
+BOOST_AUTO_TEST_CASE(a_cancelled_waiter_gives_the_last_reservation_back) {
+  queue_stage s({});
   for (int i = 0; i < 4; ++i) s.arrive();
-  s.give_turns();
+  s.book_all();
   s.leave(1);
   WEIR_TEST_NUMBERS(s.told(), {1});
   WEIR_TEST_ERROR(s.error_of(1), aborted);
@@ -325,21 +326,21 @@ BOOST_AUTO_TEST_CASE(who_leaves_gives_the_last_turn_back) {
   BOOST_TEST((s.answer_of(2).delay == 2s));
   s.leave(3);
   WEIR_TEST_NUMBERS(s.returned(), {2});
-  BOOST_TEST(s.line->is_idle());
-  BOOST_TEST((s.line->wakeup() == weir::waiting::reservation_queue::time::max()));
+  BOOST_TEST(s.queue->is_idle());
+  BOOST_TEST((s.queue->wakeup() == weir::waiting::reservation_queue::time::max()));
 }
 
-BOOST_AUTO_TEST_CASE(of_another_cost_no_turn_is_given_back) {
-  line_stage s({});
+BOOST_AUTO_TEST_CASE(no_reservation_of_another_cost_is_given_back) {
+  queue_stage s({});
   s.arrive(0, 10s, 1);
   s.arrive(0, 10s, 2);
-  s.give_turns();
+  s.book_all();
   s.leave(0);
   WEIR_TEST_NUMBERS(s.returned(), {0});
 }
 
-BOOST_AUTO_TEST_CASE(a_turn_of_the_fallback_is_not_given_back) {
-  line_stage s({});
+BOOST_AUTO_TEST_CASE(a_reservation_of_the_fallback_is_not_given_back) {
+  queue_stage s({});
   s.arrive();
   decision d;
   d.allowed = true;
@@ -352,7 +353,7 @@ BOOST_AUTO_TEST_CASE(a_turn_of_the_fallback_is_not_given_back) {
 }
 
 BOOST_AUTO_TEST_CASE(leaving_while_the_store_is_asked) {
-  line_stage s({});
+  queue_stage s({});
   s.arrive();
   s.arrive();
   s.leave(0);
@@ -363,13 +364,13 @@ BOOST_AUTO_TEST_CASE(leaving_while_the_store_is_asked) {
   WEIR_TEST_NUMBERS(s.returned(), {});
   // The answer may have been on its way already.
   s.leave(1);
-  s.turn_in(1, 3s);
+  s.book_in(1, 3s);
   WEIR_TEST_NUMBERS(s.returned(), {1});
-  BOOST_TEST(s.line->is_idle());
+  BOOST_TEST(s.queue->is_idle());
 }
 
 BOOST_AUTO_TEST_CASE(leaving_without_a_trace_only) {
-  line_stage s({.max_waiting = 2, .overflow = on_overflow::block});
+  queue_stage s({.max_waiting = 2, .overflow = on_overflow::block});
   for (int i = 0; i < 3; ++i) s.arrive();
   s.leave(2, scope::only_unsent);  // outside
   WEIR_TEST_NUMBERS(s.told(), {2});
@@ -382,7 +383,7 @@ BOOST_AUTO_TEST_CASE(leaving_without_a_trace_only) {
   WEIR_TEST_NUMBERS(s.told(), {0});
   WEIR_TEST_ERROR(s.error_of(0), aborted);
   // With a turn it stays.
-  s.turn_in(1, 1s);
+  s.book_in(1, 1s);
   s.leave(1, scope::only_unsent);
   WEIR_TEST_NUMBERS(s.cancelled(), {});
   s.wait(1s);

@@ -43,10 +43,10 @@ struct fixture {
   std::shared_ptr<counting_store> store = std::make_shared<counting_store>(io);
   weir::test::core_ptr core = std::make_shared<weir::detail::limiter_impl>(
       store, "r", weir::tiers(weir::token_bucket{9, weir::per_second(1)}), weir::limiter_options{});
-  std::shared_ptr<sleepers> room = std::make_shared<sleepers>(io.get_executor(), 2);
+  std::shared_ptr<sleepers> sleeping = std::make_shared<sleepers>(io.get_executor(), 2);
   std::deque<fake_check> checks;
 
-  fake_check& with_turn_in(std::chrono::microseconds delay) {
+  fake_check& with_reservation_in(std::chrono::microseconds delay) {
     fake_check& c = checks.emplace_back(core, "a", 1, check_kind::acquire);
     c.answer.allowed = true;
     c.answer.decided_at = weir::time_point(1'000'000s);
@@ -57,13 +57,13 @@ struct fixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(waiting_room_suite, fixture)
+BOOST_FIXTURE_TEST_SUITE(sleepers_suite, fixture)
 
-BOOST_AUTO_TEST_CASE(each_is_woken_once_when_its_turn_has_come) {
-  fake_check& later = with_turn_in(20ms);
-  fake_check& sooner = with_turn_in(1us);
-  BOOST_TEST(room->add(later));
-  BOOST_TEST(room->add(sooner));
+BOOST_AUTO_TEST_CASE(each_sleeper_ends_once_when_its_reservation_is_due) {
+  fake_check& later = with_reservation_in(20ms);
+  fake_check& sooner = with_reservation_in(1us);
+  BOOST_TEST(sleeping->add(later));
+  BOOST_TEST(sleeping->add(sooner));
   weir::test::run_until(io, [&] { return sooner.finished == 1; });
   BOOST_TEST(later.finished == 0);
   weir::test::run_out(io);
@@ -75,13 +75,13 @@ BOOST_AUTO_TEST_CASE(each_is_woken_once_when_its_turn_has_come) {
 
 // The timer went on, and run() did not return until the turn would have come.
 BOOST_AUTO_TEST_CASE(nothing_is_left_to_do_when_the_last_sleeper_is_cancelled) {
-  fake_check& first = with_turn_in(24h);
-  fake_check& second = with_turn_in(25h);
-  room->add(first);
-  room->add(second);
-  room->cancel(first, cancel_scope::only_unsent);  // its turn is booked
-  room->cancel(first, cancel_scope::any);
-  room->cancel(second, cancel_scope::any);
+  fake_check& first = with_reservation_in(24h);
+  fake_check& second = with_reservation_in(25h);
+  sleeping->add(first);
+  sleeping->add(second);
+  sleeping->cancel(first, cancel_scope::only_unsent);  // its turn is booked
+  sleeping->cancel(first, cancel_scope::any);
+  sleeping->cancel(second, cancel_scope::any);
   weir::test::run_out(io);
   for (const fake_check& c : checks) {
     WEIR_TEST_ERROR(c.ec, asio::error::operation_aborted);
@@ -89,41 +89,41 @@ BOOST_AUTO_TEST_CASE(nothing_is_left_to_do_when_the_last_sleeper_is_cancelled) {
   }
   BOOST_TEST(store->returned == 2);
 
-  fake_check& third = with_turn_in(1us);
-  room->add(third);
+  fake_check& third = with_reservation_in(1us);
+  sleeping->add(third);
   weir::test::run_out(io);
   BOOST_TEST((third.finished == 1 && !third.ec));
 }
 
-BOOST_AUTO_TEST_CASE(who_is_cancelled_on_the_way_to_its_seat_gives_the_turn_back) {
-  fake_check& c = with_turn_in(24h);
-  room->cancel(c, cancel_scope::any);
-  BOOST_TEST(!room->add(c));
+BOOST_AUTO_TEST_CASE(a_check_cancelled_before_it_is_added_gives_its_reservation_back) {
+  fake_check& c = with_reservation_in(24h);
+  sleeping->cancel(c, cancel_scope::any);
+  BOOST_TEST(!sleeping->add(c));
   WEIR_TEST_ERROR(c.ec, asio::error::operation_aborted);
   weir::test::run_out(io);
   BOOST_TEST(store->returned == 1);
 }
 
-BOOST_AUTO_TEST_CASE(there_are_so_many_seats_and_no_more) {
-  room->add(with_turn_in(24h));
-  fake_check& second = with_turn_in(24h);
-  room->add(second);
-  fake_check& third = with_turn_in(24h);
-  BOOST_TEST(!room->add(third));
+BOOST_AUTO_TEST_CASE(no_more_than_the_allowed_number_sleep) {
+  sleeping->add(with_reservation_in(24h));
+  fake_check& second = with_reservation_in(24h);
+  sleeping->add(second);
+  fake_check& third = with_reservation_in(24h);
+  BOOST_TEST(!sleeping->add(third));
   WEIR_TEST_ERROR(third.ec, error::overloaded);
-  room->cancel(second, cancel_scope::any);
-  fake_check& fourth = with_turn_in(1us);
-  BOOST_TEST(room->add(fourth));
+  sleeping->cancel(second, cancel_scope::any);
+  fake_check& fourth = with_reservation_in(1us);
+  BOOST_TEST(sleeping->add(fourth));
   weir::test::run_until(io, [&] { return fourth.finished == 1; });
-  BOOST_TEST(room->add(with_turn_in(24h)));
+  BOOST_TEST(sleeping->add(with_reservation_in(24h)));
   BOOST_TEST(store->returned == 2);
   for (fake_check& c : checks) {
-    if (c.finished == 0) room->cancel(c, cancel_scope::any);
+    if (c.finished == 0) sleeping->cancel(c, cancel_scope::any);
   }
 }
 
-BOOST_AUTO_TEST_CASE(who_sleeps_when_the_context_ends_is_dropped) {
-  fake_check& c = with_turn_in(24h);
+BOOST_AUTO_TEST_CASE(a_sleeper_is_dropped_when_the_context_ends) {
+  fake_check& c = with_reservation_in(24h);
   {
     asio::io_context other;
     const auto there = std::make_shared<sleepers>(other.get_executor());

@@ -4,7 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <set>
 
-#include "integration/line_fixture.hpp"
+#include "integration/acquire_queue_fixture.hpp"
 
 namespace {
 
@@ -20,23 +20,23 @@ using weir::test::outcome;
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(line_suite, fixture)
+BOOST_FIXTURE_TEST_SUITE(acquire_queue_suite, fixture)
 
 // ---- what it costs
 
-BOOST_AUTO_TEST_CASE(ten_thousand_turns_of_a_bucket_cost_one_call_for_each_64) {
+BOOST_AUTO_TEST_CASE(ten_thousand_reservations_of_a_bucket_cost_one_call_for_each_64) {
   const limiter l(open(false), "r", weir::token_bucket{.capacity = 1, .refill = {1, 10us}});
   crowd c;
   for (int i = 0; i < 10'000; ++i) l.acquire("a", {.priority = i % 7}, c.caller());
   weir::test::run_until_complete(io, c);
   BOOST_TEST(c.allowed() == 10'000u);
   std::set<weir::time_point> turns;
-  for (const outcome& o : c) turns.insert(turn_of(o.d));
+  for (const outcome& o : c) turns.insert(reserved_time_of(o.d));
   BOOST_TEST(turns.size() == 10'000u);
   BOOST_TEST(script_calls() <= full_calls(10'000));
 }
 
-BOOST_AUTO_TEST_CASE(ten_thousand_turns_of_a_sliding_window_cost_as_many_calls) {
+BOOST_AUTO_TEST_CASE(ten_thousand_reservations_of_a_sliding_window_cost_as_many_calls) {
   const sliding_window policy{.limit = 4'000, .window = 200ms};
   on_both([&](const weir::store& store) {
     const limiter l(store, "r", policy);
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(ten_thousand_turns_of_a_sliding_window_cost_as_many_calls) 
     weir::test::run_until_complete(io, c);
     BOOST_TEST(c.allowed() == 10'000u);
     std::vector<weir::time_point> turns;
-    for (const outcome& o : c) turns.push_back(turn_of(o.d));
+    for (const outcome& o : c) turns.push_back(reserved_time_of(o.d));
     check_window(turns, policy);
     BOOST_TEST(script_calls() - calls_before <= full_calls(10'000));
   });
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(a_large_cost_is_not_starved_by_small_ones_behind_it) {
 
 // ---- bounds
 
-BOOST_AUTO_TEST_CASE(a_full_line_does_what_it_was_told_to) {
+BOOST_AUTO_TEST_CASE(a_full_queue_follows_its_overflow_option) {
   const std::pair<const char*, weir::policy> policies[] = {{"window", at_least_one_a_day},
                                                            {"bucket", one_a_day}};
   on_both([&](const weir::store& store) {
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(outside_patience_ends_with_an_error) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_failure_policy_does_not_let_in_whom_a_full_line_drops) {
+BOOST_AUTO_TEST_CASE(a_failure_policy_does_not_let_in_a_waiter_that_a_full_queue_drops) {
   const limiter l(open(true), "r", one_a_day,
                   {.on_failure = weir::on_failure::open, .max_waiting = 1});
   answer([&](auto h) { l.acquire("a", h); });
@@ -278,14 +278,15 @@ BOOST_AUTO_TEST_CASE(a_sliding_window_refuses_at_once_what_will_not_pass_in_time
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_pause_is_waited_for_in_line) {
+BOOST_AUTO_TEST_CASE(a_cool_down_is_waited_for_in_the_queue) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r", sliding_window{.limit = 5, .window = 1h}, {.cool_downs = true});
     const decision pause = answer([&](auto h) { l.cool_down("a", 30ms, h); });
     crowd c;
     for (int i = 0; i < 5; ++i) l.acquire("a", c.caller());
     weir::test::run_until_complete(io, c);
-    for (const outcome& o : c) BOOST_TEST((o.d.allowed && turn_of(o.d) >= pause.decided_at + 30ms));
+    for (const outcome& o : c)
+      BOOST_TEST((o.d.allowed && reserved_time_of(o.d) >= pause.decided_at + 30ms));
   });
 }
 
@@ -337,7 +338,7 @@ BOOST_AUTO_TEST_CASE(who_sleeps_when_a_cool_down_begins_waits_for_its_end) {
 }
 
 // The second record went with the first one, before the reset.
-BOOST_AUTO_TEST_CASE(a_reset_through_another_limiter_keeps_its_place) {
+BOOST_AUTO_TEST_CASE(a_reset_through_another_limiter_keeps_its_order) {
   on_both([&](const weir::store& store) {
     const weir::fixed_window window{.limit = 10, .window = 24h};
     const limiter one(store, "r", window), another(store, "r", window);

@@ -1,4 +1,4 @@
-#include "support/booking_wire.hpp"
+#include "support/reservation_wire.hpp"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -54,7 +54,7 @@ void append(std::string& out, const reply& r) {
     case reply_type::map:
       return all('%', r.children.size() / 2);
     default:
-      throw std::runtime_error("booking_wire: a reply of another kind");
+      throw std::runtime_error("reservation_wire: a reply of another kind");
   }
 }
 
@@ -86,7 +86,7 @@ std::int64_t cost_among(const std::vector<std::string>& arguments, std::size_t p
           }
           if (same) return cost;
         }
-        throw std::runtime_error("booking_wire: constants of another policy");
+        throw std::runtime_error("reservation_wire: constants of another policy");
       },
       kernel);
 }
@@ -114,7 +114,7 @@ decision decision_on(const std::vector<policies::kernel>& kernels, std::int64_t 
         [&]<class K>(const K&) {
           auto& state = states[i].emplace<typename K::replay>();
           if (!K::restore(fields.first(K::reply_width), state)) {
-            throw std::runtime_error("booking_wire: a state of another kind");
+            throw std::runtime_error("reservation_wire: a state of another kind");
           }
           fields = fields.subspan(K::reply_width);
         },
@@ -127,9 +127,10 @@ decision decision_on(const std::vector<policies::kernel>& kernels, std::int64_t 
 }  // namespace
 
 /// One client. What it sends and what it gets is delayed, each in order.
-class booking_wire::connection : public std::enable_shared_from_this<connection> {
+class reservation_wire::connection : public std::enable_shared_from_this<connection> {
  public:
-  connection(booking_wire& wire, asio::local::stream_protocol::socket socket, std::size_t number)
+  connection(reservation_wire& wire, asio::local::stream_protocol::socket socket,
+             std::size_t number)
       : wire_(wire), socket_(std::move(socket)), number_(number), server_(wire.server_) {}
 
   void read() {
@@ -189,7 +190,7 @@ class booking_wire::connection : public std::enable_shared_from_this<connection>
     asio::write(socket_, asio::buffer(bytes), gone);
   }
 
-  booking_wire& wire_;
+  reservation_wire& wire_;
   asio::local::stream_protocol::socket socket_;
   const std::size_t number_;
   redis_client server_;
@@ -198,8 +199,8 @@ class booking_wire::connection : public std::enable_shared_from_this<connection>
   time up_{}, down_{};  // when the last one arrives
 };
 
-booking_wire::booking_wire(const asio::any_io_executor& executor, const redis_server& server,
-                           options o)
+reservation_wire::reservation_wire(const asio::any_io_executor& executor,
+                                   const redis_server& server, options o)
     : executor_(executor),
       server_(server),
       options_(std::move(o)),
@@ -208,12 +209,12 @@ booking_wire::booking_wire(const asio::any_io_executor& executor, const redis_se
   accept();
 }
 
-booking_wire::~booking_wire() {
+reservation_wire::~reservation_wire() {
   std::error_code ignored;
   std::filesystem::remove_all(std::filesystem::path(path_).parent_path(), ignored);
 }
 
-void booking_wire::accept() {
+void reservation_wire::accept() {
   acceptor_.async_accept([this](error_code ec, asio::local::stream_protocol::socket socket) {
     if (ec) return;
     std::make_shared<connection>(*this, std::move(socket), connections_++)->read();
@@ -221,15 +222,15 @@ void booking_wire::accept() {
   });
 }
 
-void booking_wire::expect(const std::string& resource, const std::vector<policy>& policies) {
+void reservation_wire::expect(const std::string& resource, const std::vector<policy>& policies) {
   limiter_rules rules{policies, {}};
   for (const policy& p : policies) rules.kernels.push_back(policies::compile(p));
   rules_.emplace(resource, std::move(rules));
 }
 
 /// Of prefix:{resource:subject}:kind.
-booking_wire::line& booking_wire::line_of(const std::string& key, const limiter_rules*& rules,
-                                          std::string& name) {
+reservation_wire::line& reservation_wire::line_of(const std::string& key,
+                                                  const limiter_rules*& rules, std::string& name) {
   const std::size_t begin = key.find('{') + 1;
   name = key.substr(begin, key.find('}') - begin);
   rules = &rules_.at(name.substr(0, name.find(':')));
@@ -241,8 +242,8 @@ booking_wire::line& booking_wire::line_of(const std::string& key, const limiter_
 // How long to wait; the number of tiers; for each its kernel's number and constants; the numbers of
 // equal checks. Replied: now; for each check its turn, and for each tier the state before. See
 // policy/lua/reserve.lua.
-void booking_wire::read_turns(const command& words, const std::vector<std::int64_t>& reply,
-                              std::vector<std::pair<line*, std::size_t>>& booked) {
+void reservation_wire::read_turns(const command& words, const std::vector<std::int64_t>& reply,
+                                  std::vector<std::pair<line*, std::size_t>>& booked) {
   const script_call asked(words);
   const limiter_rules* rules = nullptr;
   std::string name;
@@ -280,7 +281,7 @@ void booking_wire::read_turns(const command& words, const std::vector<std::int64
 
 // Its turn; when it was counted; then as above, but for each tier what is done, too, and behind its
 // constants what is known of the request. See settle.lua.
-void booking_wire::read_return(const command& words, std::int64_t now) {
+void reservation_wire::read_return(const command& words, std::int64_t now) {
   const script_call asked(words);
   const limiter_rules* rules = nullptr;
   std::string name;
@@ -303,9 +304,10 @@ void booking_wire::read_return(const command& words, std::int64_t now) {
   auto& held = holders_[name].by_turn_and_cost;
   // Of several with one turn and cost, only a bucket can tell which it is.
   auto [first, last] = held.equal_range({turn, cost});
-  if (first == last) throw std::runtime_error("booking_wire: given back twice, or never booked");
+  if (first == last)
+    throw std::runtime_error("reservation_wire: given back twice, or never booked");
   const auto own = std::find_if(first, last, [&](const auto& h) { return h.second.left == left; });
-  if (own == last) throw std::runtime_error("booking_wire: given back with another receipt");
+  if (own == last) throw std::runtime_error("reservation_wire: given back with another receipt");
   l.ledger.give_back(now, own->second.number);
   held.erase(own);
 }

@@ -1,4 +1,4 @@
-#include "support/turn_line.hpp"
+#include "support/expected_reservations.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -8,7 +8,7 @@
 
 namespace weir::test {
 
-class turn_line::tier {
+class expected_reservations::tier {
  public:
   virtual ~tier() = default;
   virtual turn turn_of(std::int64_t now, std::int64_t cost) const = 0;
@@ -19,7 +19,7 @@ class turn_line::tier {
 namespace {
 
 __extension__ using wide = __int128;
-using booking = turn_line::booking;
+using booking = expected_reservations::booking;
 
 std::int64_t ceil_div(wide a, wide b) { return static_cast<std::int64_t>(a / b + (a % b > 0)); }
 
@@ -29,12 +29,12 @@ std::int64_t ceil_div(wide a, wide b) { return static_cast<std::int64_t>(a / b +
 /// The last in line gives back all of it: as if it had never come. If others stand behind, then
 /// what it left the bucket with, less what was given back since, and less the time until the last
 /// turn: on the rest the others stand. The sum of what was given back is of whole microseconds.
-class bucket final : public turn_line::tier {
+class bucket final : public expected_reservations::tier {
  public:
   bucket(const rate& r, std::int64_t size)
       : count_(r.count), unit_(r.period.count()), burst_(wide{size} * unit_) {}
 
-  turn_line::turn turn_of(std::int64_t now, std::int64_t cost) const override {
+  expected_reservations::turn turn_of(std::int64_t now, std::int64_t cost) const override {
     const std::int64_t turn = std::max(now, ceil_div(full_ + cost * unit_ - burst_, count_));
     return {turn, turn};
   }
@@ -76,11 +76,11 @@ class bucket final : public turn_line::tier {
 
 /// leaky_bucket: one by one. Only the last in line can give a turn back, because the others wait
 /// for its end.
-class queue final : public turn_line::tier {
+class queue final : public expected_reservations::tier {
  public:
   explicit queue(const rate& r) : count_(r.count), unit_(r.period.count()) {}
 
-  turn_line::turn turn_of(std::int64_t now, std::int64_t) const override {
+  expected_reservations::turn turn_of(std::int64_t now, std::int64_t) const override {
     const std::int64_t turn = std::max(now, ceil_div(end_, count_));
     return {turn, turn};
   }
@@ -103,12 +103,12 @@ class queue final : public turn_line::tier {
 
 /// Whoever leaves makes room; but nobody comes before the last who still has a turn. With a
 /// resolution that is known by its bucket only.
-class log final : public turn_line::tier {
+class log final : public expected_reservations::tier {
  public:
   explicit log(const sliding_log& p)
       : limit_(p.limit), window_(p.window.count()), resolution_(p.resolution.count()) {}
 
-  turn_line::turn turn_of(std::int64_t now, std::int64_t cost) const override {
+  expected_reservations::turn turn_of(std::int64_t now, std::int64_t cost) const override {
     std::int64_t turn = std::max(now, last_);
     // From the newest on: the one with which it would be too much has to have left.
     wide sum = cost;
@@ -177,7 +177,7 @@ class log final : public turn_line::tier {
 /// A window opened ahead of its time is closed again when all have left it. The window before it is
 /// then the last again, as the policy remembers it: it remembers one. If that is gone, then as the
 /// booking that is given back found it: what left that window later still counts there.
-class windows final : public turn_line::tier {
+class windows final : public expected_reservations::tier {
  public:
   explicit windows(const fixed_window& p)
       : limit_(p.limit),
@@ -185,7 +185,7 @@ class windows final : public turn_line::tier {
         epoch_(p.anchor == anchor::epoch),
         offset_(p.offset.count()) {}
 
-  turn_line::turn turn_of(std::int64_t now, std::int64_t cost) const override {
+  expected_reservations::turn turn_of(std::int64_t now, std::int64_t cost) const override {
     std::int64_t turn = now;
     if (last_.is_open && now < last_.begin + length_) {
       turn = last_.count + cost <= limit_ ? std::max(now, last_.begin) : last_.begin + length_;
@@ -245,11 +245,11 @@ class windows final : public turn_line::tier {
 /// goes on. A turn that was given back makes room: all of it at the most, and perhaps nothing. So
 /// it comes not before the time that suits those who kept their turns, and not after the time that
 /// suits all.
-class sliding final : public turn_line::tier {
+class sliding final : public expected_reservations::tier {
  public:
   explicit sliding(const sliding_window& p) : limit_(p.limit), length_(p.window.count()) {}
 
-  turn_line::turn turn_of(std::int64_t now, std::int64_t cost) const override {
+  expected_reservations::turn turn_of(std::int64_t now, std::int64_t cost) const override {
     return {first_after(std::max(now, kept_.last), cost, kept_.counts),
             first_after(std::max(now, all_.last), cost, all_.counts)};
   }
@@ -298,7 +298,7 @@ class sliding final : public turn_line::tier {
 };
 
 struct maker {
-  using result = std::unique_ptr<turn_line::tier>;
+  using result = std::unique_ptr<expected_reservations::tier>;
   result operator()(const fixed_window& p) const { return std::make_unique<windows>(p); }
   result operator()(const sliding_log& p) const { return std::make_unique<log>(p); }
   result operator()(const sliding_window& p) const { return std::make_unique<sliding>(p); }
@@ -311,15 +311,16 @@ struct maker {
 
 }  // namespace
 
-turn_line::turn_line(std::span<const policy> policies) {
+expected_reservations::expected_reservations(std::span<const policy> policies) {
   for (const policy& p : policies) {
     tiers_.push_back(std::visit(maker{}, p));
   }
 }
-turn_line::~turn_line() = default;
-turn_line::turn_line(turn_line&&) noexcept = default;
+expected_reservations::~expected_reservations() = default;
+expected_reservations::expected_reservations(expected_reservations&&) noexcept = default;
 
-turn_line::turn turn_line::turn_of(std::int64_t now, std::int64_t cost) const {
+expected_reservations::turn expected_reservations::turn_of(std::int64_t now,
+                                                           std::int64_t cost) const {
   turn whole{now, now};
   for (const auto& t : tiers_) {
     const turn one = t->turn_of(now, cost);
@@ -328,13 +329,13 @@ turn_line::turn turn_line::turn_of(std::int64_t now, std::int64_t cost) const {
   return whole;
 }
 
-std::size_t turn_line::book(std::int64_t now, std::int64_t turn, std::int64_t cost) {
+std::size_t expected_reservations::book(std::int64_t now, std::int64_t turn, std::int64_t cost) {
   bookings_.push_back({turn, cost});
   for (const auto& t : tiers_) t->book(now, bookings_.back());
   return bookings_.size() - 1;
 }
 
-void turn_line::give_back(std::int64_t now, std::size_t number) {
+void expected_reservations::give_back(std::int64_t now, std::size_t number) {
   booking& b = bookings_[number];
   if (!b.stands) throw std::logic_error("given back twice");
   for (const auto& t : tiers_) t->give_back(now, number, b);

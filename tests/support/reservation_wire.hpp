@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "policy/kernel.hpp"
-#include "support/turn_ledger.hpp"
+#include "support/reservation_ledger.hpp"
 #include "weir/policy.hpp"
 
 namespace weir::test {
@@ -24,7 +24,7 @@ class redis_server;
 /// the server itself; one command after the other gets through.
 ///
 /// Lives as long as its executor's context runs.
-class booking_wire {
+class reservation_wire {
  public:
   struct options {
     /// In each direction; none unless given.
@@ -32,10 +32,11 @@ class booking_wire {
     std::function<void()> before_command = {};  ///< called when one reaches the server
   };
 
-  booking_wire(const boost::asio::any_io_executor& executor, const redis_server& server, options o);
-  booking_wire(const boost::asio::any_io_executor& executor, const redis_server& server)
-      : booking_wire(executor, server, options()) {}
-  ~booking_wire();
+  reservation_wire(const boost::asio::any_io_executor& executor, const redis_server& server,
+                   options o);
+  reservation_wire(const boost::asio::any_io_executor& executor, const redis_server& server)
+      : reservation_wire(executor, server, options()) {}
+  ~reservation_wire();
 
   /// For redis_options::unix_path.
   const std::string& path() const noexcept { return path_; }
@@ -51,7 +52,7 @@ class booking_wire {
   };
   struct line {
     std::vector<policy> policies;
-    turn_ledger ledger;
+    reservation_ledger ledger;
     std::vector<told> answers;  // to those who were given turns
     std::int64_t calls = 0;     // of scripts
   };

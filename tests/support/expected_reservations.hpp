@@ -12,11 +12,11 @@ namespace weir::test {
 /// What a line of waiters should look like, as a reader of the documentation would work it out with
 /// pencil and paper: whoever comes gets the first time that every policy allows, behind those who
 /// came before. It knows nothing of src/policy. Times in microseconds; the clock never steps back.
-class turn_line {
+class expected_reservations {
  public:
-  explicit turn_line(std::span<const policy> policies);
-  ~turn_line();
-  turn_line(turn_line&&) noexcept;
+  explicit expected_reservations(std::span<const policy> policies);
+  ~expected_reservations();
+  expected_reservations(expected_reservations&&) noexcept;
 
   /// For one who asks now. Both are the same, but where a bucket has got back a turn that others
   /// stood behind. How much of it is of use is stated as a bound: `latest`.

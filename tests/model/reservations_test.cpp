@@ -321,13 +321,13 @@ void compare_all(fixture& f, clock_goes clock, turns_are turns) {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(booking, fixture)
+BOOST_FIXTURE_TEST_SUITE(reservations, fixture)
 
-BOOST_AUTO_TEST_CASE(turns_are_exact_and_in_order) {
+BOOST_AUTO_TEST_CASE(reservations_are_exact_and_in_order) {
   compare_all(*this, clock_goes::forward, turns_are::kept);
 }
 
-BOOST_AUTO_TEST_CASE(turns_agree_when_the_clock_steps_back) {
+BOOST_AUTO_TEST_CASE(reservations_agree_when_the_clock_steps_back) {
   compare_all(*this, clock_goes::anyhow, turns_are::kept);
 }
 

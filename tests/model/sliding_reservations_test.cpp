@@ -66,9 +66,9 @@ void for_small_windows(std::uint32_t stream, Check check) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(sliding_turns)
+BOOST_AUTO_TEST_SUITE(sliding_reservations)
 
-BOOST_AUTO_TEST_CASE(each_turn_is_the_first_microsecond_at_which_the_formula_holds) {
+BOOST_AUTO_TEST_CASE(each_reservation_is_the_first_microsecond_at_which_the_formula_holds) {
   std::int64_t ahead = 0, refused = 0;
   for_small_windows(970, [&](const sliding_window& p, test::random_source& random) {
     kernel_subject subject(p);
@@ -119,7 +119,8 @@ BOOST_AUTO_TEST_CASE(a_refused_request_is_told_when_it_would_be_booked) {
 }
 
 // An hour's step back would hold the turn an hour longer.
-BOOST_AUTO_TEST_CASE(a_clock_that_steps_back_by_more_than_a_window_takes_the_last_turn_along) {
+BOOST_AUTO_TEST_CASE(
+    a_clock_that_steps_back_by_more_than_a_window_takes_the_last_reservation_along) {
   for_small_windows(972, [&](const sliding_window& p, test::random_source& random) {
     kernel_subject subject(p);
     std::int64_t wait = 0;

@@ -12,7 +12,7 @@ namespace weir::model {
 /// The line of acquire() as docs/waiting.md tells of them, in the plainest way: one list of
 /// callers, one of asks, and every question answered by looking at all of them. Microseconds
 /// throughout. What is done is noted as text.
-class plain_line final {
+class plain_queue final {
  public:
   struct caller {
     std::size_t id;
@@ -36,8 +36,8 @@ class plain_line final {
 
   static constexpr std::int64_t none = -1;
 
-  plain_line(std::size_t most, on_overflow overflow, std::int64_t priority_aging,
-             std::int64_t ask_again)
+  plain_queue(std::size_t most, on_overflow overflow, std::int64_t priority_aging,
+              std::int64_t ask_again)
       : most_(most), overflow_(overflow), ageing_(priority_aging), ask_again_(ask_again) {}
 
   std::int64_t now = 0;
@@ -58,8 +58,8 @@ class plain_line final {
   void leave(std::int64_t who, bool only_unsent) {
     caller& c = at(who);
     if (only_unsent && c.ask != none) {
-      if (asks_[index(c.ask)].is_turn) return;
-      asks_[index(c.ask)].is_unwanted = true;
+      if (requests_[index(c.ask)].is_turn) return;
+      requests_[index(c.ask)].is_unwanted = true;
       cancelled.push_back(std::to_string(c.ask) + " if unsent");
       return;
     }
@@ -69,7 +69,7 @@ class plain_line final {
   }
 
   void answer(std::int64_t which, const std::string& failure, const decision& d) {
-    asks_[index(which)].is_out = false;
+    requests_[index(which)].is_out = false;
     hear(which, failure, d);
     settle();
   }
@@ -98,7 +98,7 @@ class plain_line final {
     settle();
   }
 
-  void hold(std::int64_t until) {
+  void cool_down(std::int64_t until) {
     held_until_ = std::max(held_until_, until);
     put_off();
     settle();
@@ -110,7 +110,7 @@ class plain_line final {
                       [](const caller& c) { return c.is_inside && !c.is_told; }));
   }
   bool waits(std::int64_t who) const { return !callers_[index(who)].is_told; }
-  const std::vector<ask>& asks() const { return asks_; }
+  const std::vector<ask>& requests() const { return requests_; }
 
  private:
   static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -136,15 +136,15 @@ class plain_line final {
 
   void ask_for(std::int64_t who, std::int64_t patience) {
     asked.push_back(std::to_string(who) + " within " + std::to_string(patience));
-    asks_.push_back({at(who).cost, patience, who});
-    at(who).ask = static_cast<std::int64_t>(asks_.size()) - 1;
+    requests_.push_back({at(who).cost, patience, who});
+    at(who).ask = static_cast<std::int64_t>(requests_.size()) - 1;
   }
 
   void tell(std::int64_t who, const std::string& what) {
     told.push_back(std::to_string(who) + " " + what);
     caller& c = at(who);
     c.is_told = true;
-    if (c.ask != none) asks_[index(c.ask)].whom = none;
+    if (c.ask != none) requests_[index(c.ask)].whom = none;
   }
   static std::string text(std::int64_t at, std::int64_t delay, std::int64_t retry) {
     return std::to_string(at) + "+" + std::to_string(delay) + "/" + std::to_string(retry);
@@ -159,27 +159,27 @@ class plain_line final {
   void withdraw(std::int64_t who) {
     const std::int64_t own = at(who).ask;
     if (own == none) return;
-    if (!asks_[index(own)].is_turn) {
-      asks_[index(own)].whom = none;
+    if (!requests_[index(own)].is_turn) {
+      requests_[index(own)].whom = none;
       cancelled.push_back(std::to_string(own) + " anyhow");
       return;
     }
     // The last turn of that cost goes back, and whoever had it takes this one.
     std::int64_t last = own;
-    for (std::int64_t i = 0; i < static_cast<std::int64_t>(asks_.size()); ++i) {
-      const ask& a = asks_[index(i)];
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(requests_.size()); ++i) {
+      const ask& a = requests_[index(i)];
       if (a.is_turn && a.cost == at(who).cost && comes_before(last, i)) last = i;
     }
     exchange(own, last);
-    asks_[index(last)].is_turn = false;
-    if (asks_[index(last)].from_store) returned.push_back(std::to_string(last));
+    requests_[index(last)].is_turn = false;
+    if (requests_[index(last)].from_store) returned.push_back(std::to_string(last));
   }
 
   bool take_over(std::int64_t from, std::int64_t newcomer) {
     caller& n = at(newcomer);
     const std::int64_t its = at(from).ask;
     if (its == none || n.cost != at(from).cost) return false;
-    ask& a = asks_[index(its)];
+    ask& a = requests_[index(its)];
     if (a.is_unwanted || (a.is_turn ? a.due > n.until : a.patience != n.patience)) return false;
     if (!a.is_turn) a.is_inherited = true;
     a.whom = newcomer;
@@ -190,7 +190,7 @@ class plain_line final {
   }
 
   void hear(std::int64_t which, const std::string& failure, const decision& d) {
-    ask& a = asks_[index(which)];
+    ask& a = requests_[index(which)];
     const std::int64_t who = a.whom;
     const bool from_store = d.source == source::store;
     if (who == none) {
@@ -226,12 +226,12 @@ class plain_line final {
     if (now >= held_until_) return;
     for (;;) {
       std::int64_t next = none;
-      for (std::int64_t i = 0; i < static_cast<std::int64_t>(asks_.size()); ++i) {
-        const ask& a = asks_[index(i)];
+      for (std::int64_t i = 0; i < static_cast<std::int64_t>(requests_.size()); ++i) {
+        const ask& a = requests_[index(i)];
         if (a.is_turn && a.due < held_until_ && (next == none || comes_before(i, next))) next = i;
       }
       if (next == none) return;
-      ask& a = asks_[index(next)];
+      ask& a = requests_[index(next)];
       const std::int64_t who = a.whom;
       if (held_until_ <= at(who).until) {
         a.put_off += held_until_ - a.due;
@@ -247,18 +247,18 @@ class plain_line final {
   void go_on() {
     for (;;) {
       std::int64_t next = none;
-      for (std::int64_t i = 0; i < static_cast<std::int64_t>(asks_.size()); ++i) {
-        const ask& a = asks_[index(i)];
+      for (std::int64_t i = 0; i < static_cast<std::int64_t>(requests_.size()); ++i) {
+        const ask& a = requests_[index(i)];
         if (a.is_turn && a.due <= now && (next == none || comes_before(i, next))) next = i;
       }
       if (next == none) return;
-      const std::int64_t cost = asks_[index(next)].cost;
+      const std::int64_t cost = requests_[index(next)].cost;
       const std::int64_t best = first([&](const caller& c) {
-        return c.cost == cost && c.ask != none && asks_[index(c.ask)].is_turn;
+        return c.cost == cost && c.ask != none && requests_[index(c.ask)].is_turn;
       });
-      const caller& owner = at(asks_[index(next)].whom);
-      if (asks_[index(at(best).ask)].due <= owner.until) exchange(at(best).ask, next);
-      ask& a = asks_[index(next)];
+      const caller& owner = at(requests_[index(next)].whom);
+      if (requests_[index(at(best).ask)].due <= owner.until) exchange(at(best).ask, next);
+      ask& a = requests_[index(next)];
       a.is_turn = false;
       const std::int64_t delay = std::max<std::int64_t>(0, a.due - a.put_off - at(a.whom).heard);
       tell(a.whom, text(a.told_at - delay, delay, 0));
@@ -266,13 +266,13 @@ class plain_line final {
   }
 
   bool comes_before(std::int64_t i, std::int64_t j) const {
-    const ask &a = asks_[index(i)], &b = asks_[index(j)];
+    const ask &a = requests_[index(i)], &b = requests_[index(j)];
     return a.due != b.due ? a.due < b.due : a.heard_as < b.heard_as;
   }
   void exchange(std::int64_t i, std::int64_t j) {
-    std::swap(asks_[index(i)].whom, asks_[index(j)].whom);
-    at(asks_[index(i)].whom).ask = i;
-    at(asks_[index(j)].whom).ask = j;
+    std::swap(requests_[index(i)].whom, requests_[index(j)].whom);
+    at(requests_[index(i)].whom).ask = i;
+    at(requests_[index(j)].whom).ask = j;
   }
 
   void overflow(std::int64_t id) {
@@ -311,7 +311,7 @@ class plain_line final {
   const std::int64_t ageing_, ask_again_;
   std::int64_t held_until_ = 0;
   std::vector<caller> callers_;
-  std::vector<ask> asks_;
+  std::vector<ask> requests_;
   std::int64_t answers_ = 0;
 };
 

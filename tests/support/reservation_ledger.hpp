@@ -10,7 +10,7 @@
 namespace weir::test {
 
 /// What went on at one line of waiters, in the order in which the store saw it.
-class turn_ledger {
+class reservation_ledger {
  public:
   struct asked {
     std::int64_t at;  // the store's clock
@@ -42,7 +42,7 @@ class turn_ledger {
   };
 
   /// Reads it from the beginning. Throws, and says why, unless
-  /// - each turn is the one that it should be, see turn_line;
+  /// - each turn is the one that it should be, see expected_reservations;
   /// - those are booked, and no others, whose turn comes within the time that they would wait;
   /// - nobody comes before one who was there earlier and has not left; but in a bucket, with no log
   ///   beside it, into what somebody ahead of both has given back;

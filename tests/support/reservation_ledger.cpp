@@ -1,12 +1,12 @@
-#include "support/turn_ledger.hpp"
+#include "support/reservation_ledger.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <set>
 #include <stdexcept>
 
+#include "support/expected_reservations.hpp"
 #include "support/grants.hpp"
-#include "support/turn_line.hpp"
 
 namespace weir::test {
 namespace {
@@ -22,7 +22,7 @@ bool is_bucket(const policy& p) {
 
 }  // namespace
 
-turn_ledger::totals& turn_ledger::totals::operator+=(const totals& other) {
+reservation_ledger::totals& reservation_ledger::totals::operator+=(const totals& other) {
   at_once += other.at_once;
   booked += other.booked;
   refused += other.refused;
@@ -32,13 +32,13 @@ turn_ledger::totals& turn_ledger::totals::operator+=(const totals& other) {
   return *this;
 }
 
-std::string turn_ledger::totals::text() const {
+std::string reservation_ledger::totals::text() const {
   return std::to_string(at_once) + " at once, " + std::to_string(booked) + " booked, " +
          std::to_string(refused) + " refused, " + std::to_string(given_back) + " given back, " +
          std::to_string(overtook) + " overtook, " + std::to_string(kept) + " units kept";
 }
 
-void turn_ledger::fail(const event& e, const std::string& what) const {
+void reservation_ledger::fail(const event& e, const std::string& what) const {
   const asked& a = asked_[e.number];
   throw std::runtime_error("number " + std::to_string(e.number) + ", cost " +
                            std::to_string(a.cost) + ", at " + std::to_string(a.at) +
@@ -47,9 +47,9 @@ void turn_ledger::fail(const event& e, const std::string& what) const {
                            std::to_string(a.turn - a.at) + ": " + what);
 }
 
-turn_ledger::totals turn_ledger::check(std::span<const policy> policies) const {
+reservation_ledger::totals reservation_ledger::check(std::span<const policy> policies) const {
   totals sum;
-  turn_line expected(policies);
+  expected_reservations expected(policies);
   std::vector<std::size_t> in_line(asked_.size(), none);
   for (const event& e : events_) {
     const asked& a = asked_[e.number];
@@ -58,7 +58,7 @@ turn_ledger::totals turn_ledger::check(std::span<const policy> policies) const {
       ++sum.given_back;
       continue;
     }
-    const turn_line::turn t = expected.turn_of(a.at, a.cost);
+    const expected_reservations::turn t = expected.turn_of(a.at, a.cost);
     if (a.turn < t.earliest) fail(e, "too early, not before +" + std::to_string(t.earliest - a.at));
     if (a.turn > t.latest) fail(e, "too late, could be +" + std::to_string(t.latest - a.at));
     if (a.allowed && a.turn - a.at > a.max_wait) fail(e, "would not have waited for so long");
@@ -69,7 +69,7 @@ turn_ledger::totals turn_ledger::check(std::span<const policy> policies) const {
   sum.overtook = check_order(policies);
 
   std::vector<grant> kept;
-  for (const turn_line::booking& b : expected.bookings()) {
+  for (const expected_reservations::booking& b : expected.bookings()) {
     if (!b.stands) continue;
     kept.push_back({b.turn, b.cost});
     sum.kept += b.cost;
@@ -83,7 +83,7 @@ turn_ledger::totals turn_ledger::check(std::span<const policy> policies) const {
 }
 
 /// How many overtook.
-std::int64_t turn_ledger::check_order(std::span<const policy> policies) const {
+std::int64_t reservation_ledger::check_order(std::span<const policy> policies) const {
   struct standing {
     std::int64_t turn;
     std::size_t number;
@@ -131,12 +131,12 @@ std::int64_t turn_ledger::check_order(std::span<const policy> policies) const {
   return count;
 }
 
-void turn_ledger::check_as_if_they_had_never_come(std::span<const policy> policies) const {
+void reservation_ledger::check_as_if_they_had_never_come(std::span<const policy> policies) const {
   std::vector<bool> left(asked_.size(), false);
   for (const event& e : events_) {
     if (e.gives_back) left[e.number] = true;
   }
-  turn_line expected(policies);
+  expected_reservations expected(policies);
   for (const event& e : events_) {
     const asked& a = asked_[e.number];
     if (e.gives_back || left[e.number] || !a.allowed) continue;

@@ -41,7 +41,7 @@ inline constexpr std::int64_t full_calls(std::int64_t n, std::int64_t tiers = 1)
   return (n + in_call - 1) / in_call;
 }
 
-inline time_point turn_of(const decision& d) { return d.decided_at + d.delay; }
+inline time_point reserved_time_of(const decision& d) { return d.decided_at + d.delay; }
 
 /// Whether the turns of a sliding window are ones that its formula allows: the counts of the
 /// windows, aligned as in the store.

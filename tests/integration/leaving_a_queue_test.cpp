@@ -8,7 +8,7 @@
 #include <boost/test/unit_test.hpp>
 #include <thread>
 
-#include "integration/line_fixture.hpp"
+#include "integration/acquire_queue_fixture.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "support/random_source.hpp"
 #include "waiting/acquire_queue.hpp"
@@ -27,11 +27,11 @@ using weir::test::outcome;
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(leaving_a_line_suite, fixture)
+BOOST_FIXTURE_TEST_SUITE(leaving_a_queue_suite, fixture)
 
 // ---- leaving
 
-BOOST_AUTO_TEST_CASE(who_leaves_the_middle_lets_the_others_move_up) {
+BOOST_AUTO_TEST_CASE(a_waiter_cancelled_in_the_middle_lets_the_others_move_up) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r", weir::token_bucket{.capacity = 1, .refill = weir::per_hour(1)});
     BOOST_TEST(answer([&](auto h) { l.acquire("a", h); }).allowed);
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(who_leaves_the_middle_lets_the_others_move_up) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(cancelled_anywhere_in_line_one_is_told_so) {
+BOOST_AUTO_TEST_CASE(a_waiter_cancelled_anywhere_in_the_queue_is_told_so) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r", at_least_one_a_day,
                     {.max_waiting = 2, .overflow = on_overflow::block});
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(cancelled_anywhere_in_line_one_is_told_so) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_context_may_end_while_somebody_stands_in_line) {
+BOOST_AUTO_TEST_CASE(a_context_may_end_while_a_waiter_is_in_the_queue) {
   for (const bool in_memory : {true, false}) {
     for (const weir::policy& policy : {weir::policy(at_least_one_a_day), weir::policy(one_a_day)}) {
       asio::io_context ends;
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(an_idle_limiter_remembers_nobody) {
 
 // ---- processes, threads
 
-BOOST_AUTO_TEST_CASE(two_processes_lines_share_a_window_and_exceed_it_nowhere) {
+BOOST_AUTO_TEST_CASE(queues_of_two_processes_share_a_window_and_exceed_it_nowhere) {
   const sliding_window policy{.limit = 50, .window = 50ms};
   const limiter here(open(false), "r", policy), there(open(false), "r", policy);
   crowd mine, theirs;
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(two_processes_lines_share_a_window_and_exceed_it_nowhere) {
   std::vector<weir::time_point> turns;
   for (const crowd* c : {&mine, &theirs}) {
     BOOST_TEST(c->allowed() == 200u);
-    for (const outcome& o : *c) turns.push_back(turn_of(o.d));
+    for (const outcome& o : *c) turns.push_back(reserved_time_of(o.d));
   }
   check_window(turns, policy);
 }
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(order_of_arrival_holds_across_processes) {
       weir::test::run_until_complete(io, c);
       BOOST_TEST(c.allowed() == 40u);
       BOOST_TEST(std::is_sorted(c.begin(), c.end(), [](const outcome& a, const outcome& b) {
-        return turn_of(a.d) < turn_of(b.d);
+        return reserved_time_of(a.d) < reserved_time_of(b.d);
       }));
     }
   }
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(several_threads_exceed_a_window_nowhere) {
   for (int i = 0; i < calls; ++i) {
     l.acquire("a", {.max_wait = 1h},
               asio::bind_executor(strand, [&](weir::error_code ec, const decision& d) {
-                if (!ec && d.allowed) turns.push_back(turn_of(d));
+                if (!ec && d.allowed) turns.push_back(reserved_time_of(d));
                 ++told;
               }));
   }
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(several_threads_exceed_a_window_nowhere) {
 }
 
 // Whoever comes in for one that leaves was booked before that one's turn had gone back.
-BOOST_AUTO_TEST_CASE(who_comes_in_for_another_is_booked_when_that_turn_is_back) {
+BOOST_AUTO_TEST_CASE(a_waiter_that_replaces_another_is_booked_when_that_reservation_is_back) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r", weir::leaky_bucket{.capacity = 9, .leak = weir::per_hour(1)},
                     {.max_waiting = 2, .overflow = on_overflow::block});

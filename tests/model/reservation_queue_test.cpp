@@ -4,7 +4,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "model/plain_line.hpp"
+#include "model/plain_queue.hpp"
 #include "support/random_source.hpp"
 #include "unit/queue_fixture.hpp"
 
@@ -13,8 +13,8 @@ namespace {
 using namespace std::chrono_literals;
 using namespace weir;
 using detail::cancel_scope;
-using model::plain_line;
-using test::line_stage;
+using model::plain_queue;
+using test::queue_stage;
 
 constexpr int traces_wanted = 1500;
 constexpr int steps_per_trace = 160;
@@ -48,22 +48,22 @@ class trace final {
     manner_.priority_aging = random.one_in(3) ? 0us
                                               : std::chrono::microseconds(random.magnitude(2000));
     manner_.retry_interval = std::chrono::microseconds(random.magnitude(2000));
-    stage_ = std::make_unique<line_stage>(manner_);
-    plain_ = std::make_unique<plain_line>(manner_.max_waiting, manner_.overflow,
-                                          manner_.priority_aging.count(),
-                                          manner_.retry_interval.count());
+    stage_ = std::make_unique<queue_stage>(manner_);
+    plain_ = std::make_unique<plain_queue>(manner_.max_waiting, manner_.overflow,
+                                           manner_.priority_aging.count(),
+                                           manner_.retry_interval.count());
   }
 
   void run(tally& sum) {
     sum_ = &sum;
     for (step_ = 0; step_ < steps_per_trace; ++step_) take_step(false);
     // Whoever is left is told in the end, whatever the store says.
-    for (; !stage_->line->is_idle(); ++step_) {
+    for (; !stage_->queue->is_idle(); ++step_) {
       if (step_ > 100 * steps_per_trace) fail("somebody is never told");
       take_step(true);
     }
     for (const auto& c : stage_->callers) {
-      if (c.place != nullptr) fail("an idle line holds somebody");
+      if (c.place != nullptr) fail("an idle queue has a waiter");
     }
   }
 
@@ -77,7 +77,7 @@ class trace final {
     if (random_.one_in(20)) return {random_.one_in(2) ? no_reply : "timed out", {}};
     if (random_.one_in(20)) last_ = 0;  // a reset
     const std::int64_t turn = std::max(now(), last_ + random_.magnitude(1000) - 1);
-    const auto& a = *stage_->asks[which];
+    const auto& a = *stage_->requests[which];
     reply r;
     r.d.decided_at = stage_->clock();
     r.d.source = random_.one_in(20) ? source::fallback : source::store;
@@ -108,14 +108,14 @@ class trace final {
     } else if (what < 98 || comes_to_an_end) {
       pass_time();
     } else {
-      hold();
+      cool_down();
     }
   }
 
-  void hold() {
+  void cool_down() {
     const std::int64_t pause = random_.magnitude(8000);
-    stage_->hold(std::chrono::microseconds(pause));
-    plain_->hold(now() + pause);
+    stage_->cool_down(std::chrono::microseconds(pause));
+    plain_->cool_down(now() + pause);
     compare("a cool-down began");
   }
 
@@ -143,15 +143,15 @@ class trace final {
 
   void answer() {
     std::vector<std::size_t> out;
-    for (std::size_t i = 0; i < plain_->asks().size(); ++i) {
-      if (plain_->asks()[i].is_out) out.push_back(i);
+    for (std::size_t i = 0; i < plain_->requests().size(); ++i) {
+      if (plain_->requests()[i].is_out) out.push_back(i);
     }
     if (out.empty()) return;
     // Answers come in order, but for those that were cancelled or late.
     const std::size_t which = random_.one_in(5) ? random_.pick(out) : out.front();
     reply r = reply_to(which);
     if (unwanted_[which] && !random_.one_in(4)) r = {"aborted", {}};
-    const auto keep = stage_->asks[which];
+    const auto keep = stage_->requests[which];
     stage_->answer(which, r.d, error_called(r.failure));
     plain_->answer(static_cast<std::int64_t>(which), r.failure, r.d);
     compare("the store answered " + std::to_string(which));
@@ -159,8 +159,8 @@ class trace final {
 
   void pass_time() {
     const auto end = stage_->now + std::chrono::microseconds(random_.magnitude(3000));
-    while (stage_->line->wakeup() <= end) {
-      const auto wakeup = stage_->line->wakeup();
+    while (stage_->queue->wakeup() <= end) {
+      const auto wakeup = stage_->queue->wakeup();
       if (wakeup < stage_->now) fail("it wants to be woken in the past");
       stage_->wait(wakeup - stage_->now > 0s
                        ? std::chrono::duration_cast<std::chrono::microseconds>(wakeup - stage_->now)
@@ -188,13 +188,13 @@ class trace final {
                                  std::to_string(d.delay.count()) + "/" +
                                  std::to_string(d.retry_after.count())));
     }
-    const auto for_whom = stage_->asked();
+    const auto for_whom = stage_->requested();
     for (std::size_t i = 0; i < for_whom.size(); ++i) {
-      const auto& a = *stage_->asks[stage_->asks.size() - for_whom.size() + i];
+      const auto& a = *stage_->requests[stage_->requests.size() - for_whom.size() + i];
       asked.push_back(std::to_string(for_whom[i]) + " within " +
                       std::to_string(a.asked.max_wait.count()));
     }
-    unwanted_.resize(stage_->asks.size());
+    unwanted_.resize(stage_->requests.size());
     for (const std::size_t a : stage_->cancelled()) {
       unwanted_[a] = true;
       cancelled.push_back(std::to_string(a) +
@@ -244,10 +244,10 @@ class trace final {
 
   test::random_source& random_;
   const int number_;
-  line_stage::manner manner_;
-  std::unique_ptr<line_stage> stage_;
-  std::unique_ptr<plain_line> plain_;
-  std::vector<bool> unwanted_;  // asks that were cancelled
+  queue_stage::manner manner_;
+  std::unique_ptr<queue_stage> stage_;
+  std::unique_ptr<plain_queue> plain_;
+  std::vector<bool> unwanted_;  // requests that were cancelled
   std::int64_t last_ = 0;       // the last turn booked
   int step_ = 0;
   tally* sum_ = nullptr;
@@ -255,9 +255,9 @@ class trace final {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(waiting)
+BOOST_AUTO_TEST_SUITE(reservation_queue)
 
-BOOST_AUTO_TEST_CASE(the_line_does_what_a_plain_one_does) {
+BOOST_AUTO_TEST_CASE(the_queue_does_what_a_plain_one_does) {
   test::random_source random(test::run_seed(), 950);
   tally sum;
   for (int n = 0; n < traces_wanted; ++n) {
