@@ -86,7 +86,7 @@ concept is_kernel =
      requires(const K& k, units cost, std::string_view& text, std::span<std::int64_t> fields) {
        { K::record_script() } -> std::same_as<std::string_view>;
        { k.record_arguments(cost) } -> std::same_as<script_arguments>;
-       { K::read_plain(text, fields) } -> std::same_as<bool>;
+       { k.read_plain(text, fields) } -> std::same_as<bool>;
      }) &&
     (!K::is_bucket || requires(const K& k, typename K::state& s, moment now, units cost) {
       { k.is_spaced() } -> std::same_as<bool>;

@@ -90,20 +90,23 @@ class sliding_log {
   static constexpr bool charges_without_limit = true;
   static constexpr bool is_bucket = false;
   static constexpr bool has_number = true;
-  static constexpr bool has_common_path = false;
+  static constexpr bool has_common_path = true;
   bool counts_refused() const noexcept { return count_refused_; }
 
-  // Its other half is sliding_log.lua.
+  // Its other half is sliding_log.lua, and for plain states sliding_log_record.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 6;
   static constexpr std::string_view key_suffix = "l";
   static std::string_view script() noexcept;
+  static std::string_view record_script() noexcept;
   static std::string_view settle_script() noexcept;
   using replay = summary;
   script_arguments arguments(units cost) const noexcept;
+  script_arguments record_arguments(units cost) const noexcept;
   // A refused check that counts moves the time at which the next one would pass: each needs a look
   // of its own.
   bool coalesces() const noexcept { return !count_refused_; }
+  bool read_plain(std::string_view& text, std::span<std::int64_t> fields) const noexcept;
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
   decision record(replay& r, moment now, units cost) const noexcept;
   decision fetch(const replay& r, moment now, units cost) const noexcept;

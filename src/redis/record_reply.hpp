@@ -31,12 +31,12 @@ std::int64_t take_time(std::string_view& text) noexcept;
 /// script replies with a text, if its common path has answered for all keys; else with an array of
 /// the time and, for each key, that path's text or an array of fields; or all in one flat array.
 template <class Kernel>
-bool read_found(const reply_view& reply, std::span<std::int64_t> numbers) {
+bool read_found(const Kernel& kernel, const reply_view& reply, std::span<std::int64_t> numbers) {
   constexpr std::size_t width = Kernel::reply_width;
   if constexpr (Kernel::has_common_path) {
     std::span<std::int64_t> fields = numbers.subspan(1);
     const auto take = [&](std::string_view& text) {
-      const bool taken = Kernel::read_plain(text, fields.first(width));
+      const bool taken = kernel.read_plain(text, fields.first(width));
       fields = fields.subspan(width);
       return taken;
     };

@@ -160,9 +160,7 @@ bool read_turns(script_call& c, const reply_view& reply, std::vector<std::int64_
 bool read_states(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
   const std::size_t width = reply_width(c);
   numbers.resize(1 + c.keys.size() * width);
-  const auto is_read = [&]<class Kernel>(const Kernel&) {
-    return read_found<Kernel>(reply, numbers);
-  };
+  const auto is_read = [&](const auto& kernel) { return read_found(kernel, reply, numbers); };
   const bool read = c.tiers.size() == 1 ? std::visit(is_read, c.tiers.front().kernel)
                                         : reply.integers(numbers);
   if (!read || !policies::is_instant(numbers[0])) return false;

@@ -174,7 +174,7 @@ class tracer {
       client_->read_view();  // the clock is set
       std::vector<std::int64_t> numbers(1 + c.visits.size() * Kernel::reply_width);
       const redis::reply_view& reply = client_->read_view();
-      if (!redis::read_found<Kernel>(reply, numbers)) {
+      if (!redis::read_found(kernel_, reply, numbers)) {
         fail(c, "the script answers " + std::string(reply.root().text));
       }
       if (numbers[0] != c.now) fail(c, "the script's now is " + std::to_string(numbers[0]));

@@ -44,7 +44,7 @@ class own_script {
           counts.resize(keys.size(), 1);
           std::vector<std::int64_t> numbers(1 + keys.size() * Kernel::reply_width);
           const redis::reply_view& reply = client_.read_view();
-          if (!redis::read_found<Kernel>(reply, numbers)) {
+          if (!redis::read_found(kernel, reply, numbers)) {
             throw std::runtime_error("the script answers " + std::string(reply.root().text));
           }
           std::vector<std::optional<decision>> answers(keys.size());
@@ -228,6 +228,8 @@ BOOST_AUTO_TEST_CASE(plans_that_share_a_key_keep_it_as_long_as_the_state_matters
       {sliding_window{3, 1s}, sliding_window{20, 1min}, sliding_window{100, 1h},
        sliding_window{.limit = 8, .window = 10s, .count_refused = true},
        sliding_window{unlimited, 5s}},
+      {sliding_log{3, 1s}, sliding_log{20, 1min}, sliding_log{100, 1h}, sliding_log{9, 10s, 1s},
+       sliding_log{.limit = 8, .window = 10s, .count_refused = true}, sliding_log{unlimited, 5s}},
   };
   for (const auto& same_key : plans) {
     std::vector<own_script> scripts;

@@ -43,7 +43,7 @@ class record_scripts {
           own.send_run(asked.keys, constants.values(), counts);
           std::vector<std::int64_t> found(1 + asked.width());
           const redis::reply_view& reply = client_.read_view();
-          if (!redis::read_found<Kernel>(reply, found)) {
+          if (!redis::read_found(kernel, reply, found)) {
             throw std::runtime_error("the script answers " + std::string(reply.root().text));
           }
           return found;

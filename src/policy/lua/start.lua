@@ -8,6 +8,6 @@ local clock = time[1] * 1000000 + time[2]
 -- it. A key whose state ends again and again a little later gets a TTL up to the next line of a
 -- grid and the grace; no check renews that before the state's end crosses the line. So the rule for
 -- every writer, whatever its policy: a key whose state ends between two lines of the grid stays
--- until the second one at least, and the grace. Where a state ends depends on the policy, for a
--- window; its key says until which line it stays.
+-- until the second one at least, and the grace. Where a window or a log ends depends on the policy:
+-- a window's key says until which line it stays, and for a log the server is asked (PTTL).
 local grace, grid = 2000000, 16000000
