@@ -25,8 +25,9 @@ for ((i = 0; i < 600; ++i)); do
 done
 
 "$build/bench/server_instructions" "$directory/socket" "$server" "$directory" |
-  awk -v check="$check" '
-    NR == FNR { if ($1 !~ /^#/) most[$1, $2, $3] = $4; next }
+  tee "$build/bench/server_instructions.log" |
+  awk -v check="$check" -v bounds=bench/server_instructions.txt '
+    BEGIN { while ((getline <bounds) > 0) if ($1 !~ /^#/) most[$1, $2, $3] = $4 }
     !(($1, $2) in seen) { seen[$1, $2]; order[++rows] = $1 SUBSEP $2 }
     { count[$1, $2, $3] = $4
       if (check && ($1, $2, $3) in most && $4 > 1.15 * most[$1, $2, $3]) {
@@ -47,4 +48,4 @@ done
         print ""
       }
       exit failed
-    }' bench/server_instructions.txt -
+    }'
