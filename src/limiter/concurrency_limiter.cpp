@@ -56,7 +56,7 @@ void lease::release() noexcept {
 
 const std::shared_ptr<const detail::limiter_spec>& lease::holder() const {
   if (core_ == nullptr)
-    throw std::logic_error("weir: a lease that never had a place cannot be lost");
+    throw std::logic_error("weir: this lease was not granted, so it cannot be lost");
   return core_;
 }
 

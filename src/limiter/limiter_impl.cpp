@@ -13,7 +13,9 @@ void check_feedback_options(const limiter_options& options, bool counts_refused)
     throw boost::system::system_error(make_error_code(error::invalid_policy), text);
   };
   if (counts_refused) {
-    refuse("cool_downs: count_refused must be false, because what is held back counts nothing");
+    refuse(
+        "cool_downs: count_refused must be false, because a check that a cool-down refuses is not "
+        "counted");
   }
   if (options.max_cool_down < std::chrono::milliseconds{1} ||
       options.max_cool_down.count() > policies::cool_down::longest_pause) {

@@ -5,7 +5,7 @@
 namespace weir::detail {
 
 joint_call join(std::span<const claim> claims) {
-  if (claims.empty()) throw std::invalid_argument("weir: a call of several limiters needs a claim");
+  if (claims.empty()) throw std::invalid_argument("weir: the list of claims is empty");
   const claim& first = claims.front();
   joint_call call{first.limiter->core_, first.limiter->get_executor(),
                   copy_of_subject(first.subject), first.cost};

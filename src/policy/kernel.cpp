@@ -96,7 +96,7 @@ std::vector<kernel> compile(const weir::tiers& tiers) {
   for (const weir::policy& policy : tiers) {
     kernels.push_back(compile(policy));
     if (tiers.size() > 1 && counts_refused(kernels.back())) {
-      refuse("tiers", "count_refused must be false, because a refusal by one counts in none", 1);
+      refuse("tiers", "count_refused must be false: what one tier refuses, no tier counts", 1);
     }
   }
   return kernels;

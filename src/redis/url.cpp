@@ -176,7 +176,7 @@ void read_query(const urls::url_view& url, scheme s, redis_options& out) {
       fail("the URL names its database in the path: write redis://host/2, not ?db=2");
     }
     if (found >= tls_ca_file && s != scheme::rediss) {
-      fail("there are TLS parameters, but TLS is asked for with rediss://");
+      fail("TLS parameters need a URL that begins with rediss://");
     }
     if (std::exchange(seen[found], true)) fail("the parameter " + key + " is given twice");
     if (!parameter.has_value) fail("the parameter " + key + " has no value");
@@ -256,7 +256,7 @@ store_url parse_store_url(std::string_view text) {
   if (name == "memory") {
     result.kind = store_url::kind::memory;
     if (text.size() != std::string_view{"memory://"}.size()) {
-      fail("nothing may come after memory://");
+      fail("memory:// takes no further text");
     }
     return result;
   }

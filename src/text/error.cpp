@@ -72,8 +72,7 @@ const char* text_of(int value) noexcept {
     case error::invalid_url:
       return "the store URL is not valid: write it as \"redis://:password@host:6379/0\"";
     case error::unsupported_scheme:
-      return "no store answers to this URL scheme: use redis://, rediss://, unix:// or "
-             "memory://";
+      return "no store has this URL scheme: use redis://, rediss://, unix:// or memory://";
     case error::invalid_resource:
       return "the resource name is empty or too long: give the limiter a short name";
     case error::invalid_subject:
@@ -81,8 +80,8 @@ const char* text_of(int value) noexcept {
     case error::invalid_cost:
       return "the cost is out of range: pass a whole number from 1 to 2^52 - 1";
     case error::invalid_options:
-      return "the options of the store contradict each other or are out of range: the exception's "
-             "text says which";
+      return "the options of the store contradict each other or are out of range: the "
+             "exception's text names the option";
     case error::invalid_tls_file:
       return "a TLS file cannot be used: give PEM files that this process may read, and a key "
              "without a passphrase that belongs to the certificate";
@@ -90,38 +89,40 @@ const char* text_of(int value) noexcept {
       return "the cost is larger than the policy can ever allow: split the request or raise the "
              "limit";
     case error::cannot_combine:
-      return "these limiters cannot be asked together: give them one store and one group, touch no "
-             "key twice, use 16 tiers at the most, and no count_refused";
+      return "these limiters cannot share one call: give them one store and one group, name "
+             "no key twice, use at most 16 tiers, and no count_refused";
     case error::cool_downs_disabled:
-      return "this limiter takes no feedback: make it with limiter_options::cool_downs, in every "
-             "process that shares its counts";
+      return "cool-downs are switched off for this limiter: set limiter_options::cool_downs "
+             "in every process that shares its counts";
     case error::cannot_wait:
-      return "nobody can wait for this limiter, which would count each time that it is asked: "
-             "use no count_refused";
+      return "acquire() cannot wait for a policy with count_refused, because each attempt "
+             "would count: set count_refused to false";
     case error::cannot_settle:
-      return "this decision cannot be settled here: pass it to the limiters that made it (four at "
-             "most), with the same subjects and policies in the same order; use no count_refused";
+      return "this decision cannot be settled here: pass it to the limiters that made it (at "
+             "most four), with the same subjects and policies in the same order, and "
+             "without count_refused";
     case error::timed_out:
-      return "the deadline passed before the check was sent, nothing was counted: look whether a "
-             "Redis or Valkey server answers at the store's address, or allow more time";
+      return "the deadline passed before the check was sent, and nothing was counted: check "
+             "that a Redis or Valkey server answers at the store's address, or allow more "
+             "time";
     case error::no_reply:
-      return "the check was sent, and its deadline passed before the answer came: treat it as "
-             "possibly counted, and allow more time if this repeats";
+      return "the check was sent, and its deadline passed before the reply came: it may have "
+             "been counted; allow more time if this repeats";
     case error::outcome_unknown:
-      return "the check was sent, and the connection was lost before the answer came: treat it as "
-             "possibly counted";
+      return "the check was sent, and the connection was lost before the reply came: it may "
+             "have been counted";
     case error::overloaded:
-      return "too many calls are waiting, for the store or for a turn: send fewer at a time, or "
-             "raise max_pending or max_waiting";
+      return "too many calls wait for the store or for a reservation: send fewer at a time, "
+             "or raise max_pending or max_waiting";
     case error::circuit_open:
-      return "the store failed repeatedly and is left alone for a moment, nothing was sent: see "
-             "why it cannot be reached, or choose a failure policy";
+      return "the store failed repeatedly, so checks are not sent to it for a moment: find "
+             "out why it cannot be reached, or choose a failure policy";
     case error::store_full:
-      return "the in-memory store holds as many live subjects as it may: raise its bound, or use "
-             "fewer distinct subjects";
+      return "the in-memory store holds memory_options::max_subjects live subjects: raise "
+             "that bound, or use fewer distinct subjects";
     case error::settlements_full:
-      return "the in-memory store remembers as many settled decisions as it may, this one was not "
-             "settled: raise memory_options::max_settled, or try again later";
+      return "the in-memory store remembers memory_options::max_settled decisions, so this "
+             "one was not settled: raise that bound, or try again later";
     case error::store_closed:
       return "the store was closed: open a new one, and keep its execution context running";
     case error::authentication_failed:
@@ -130,61 +131,58 @@ const char* text_of(int value) noexcept {
       return "the server does not let this user run the command or touch the key: extend the "
              "user's ACL";
     case error::invalid_database:
-      return "the server has no database of this number: choose a lower one, or raise `databases` "
-             "in "
-             "its configuration";
+      return "the server has no database with this number: choose a lower one, or raise "
+             "`databases` in its configuration";
     case error::server_loading:
       return "the server is still loading its data: try again in a moment";
     case error::server_busy:
-      return "the server is busy with a slow script: try again later, or end that script with "
-             "SCRIPT "
-             "KILL";
+      return "the server is busy with a slow script: try again later, or end that script "
+             "with SCRIPT KILL";
     case error::read_only:
       return "the server is a read-only replica: connect to the primary";
     case error::out_of_memory:
       return "the server has reached maxmemory and may not evict: give it more memory (a server "
              "that evicts forgets limits)";
     case error::server_misconfigured:
-      return "the server refuses writes because it cannot persist (MISCONF): mend its snapshots or "
-             "its disk";
+      return "the server refuses writes because it cannot persist (MISCONF): repair its "
+             "snapshots or its disk";
     case error::wrong_type:
-      return "the key holds something that is not this policy's state: choose another key prefix "
-             "or "
-             "resource name, or delete the key";
+      return "the key holds a value that is not this policy's state: choose another key "
+             "prefix or resource name, or delete the key";
     case error::script_missing:
-      return "the server lost a script again and again, right after it was loaded: find out who "
-             "sends SCRIPT FLUSH or restarts it";
+      return "the server lost a script repeatedly, right after it was loaded: find out which "
+             "client sends SCRIPT FLUSH, or what restarts the server";
     case error::server_error:
-      return "the server answered with an error: look into the server's log";
+      return "the server answered with an error: read the server's log";
     case error::tls_failed:
-      return "no TLS with this server, nothing was sent: check that its port speaks TLS, its "
-             "certificate (name, dates, authority), and the client certificate it may ask for";
+      return "the TLS handshake failed, and nothing was sent: check that the port speaks "
+             "TLS, the certificate of the server (name, dates, authority), and the client "
+             "certificate if the server wants one";
     case error::closed_by_peer:
-      return "the server ends each connection without a word, nothing was counted: check whether "
-             "it expects TLS (rediss://), or whether a proxy in between reaches it";
+      return "the server closes each connection without a reply, and nothing was counted: "
+             "check whether it expects TLS (rediss://), or whether a proxy in front of it "
+             "can reach it";
     case error::host_not_found:
-      return "the name of the store's host was not resolved, nothing was sent: check the name, and "
-             "the name server of this machine";
+      return "the name of the store's host cannot be resolved, and nothing was sent: check "
+             "the name, and the name server of this machine";
     case error::connection_refused:
-      return "nobody takes connections at the store's address, nothing was sent: check that the "
+      return "no server listens at the store's address, and nothing was sent: check that the "
              "server runs, and its host and port or the path of its Unix socket";
     case error::host_unreachable:
-      return "the store's address does not answer, nothing was sent: check the address, routes and "
-             "firewalls";
+      return "the store's address does not answer, and nothing was sent: check the address, "
+             "routes and firewalls";
     case error::not_redis:
-      return "what answers at the store's address does not speak RESP, nothing was sent: check "
-             "that "
-             "host and port name a Redis or Valkey server";
+      return "the server at the store's address does not speak RESP, and nothing was sent: "
+             "check that host and port name a Redis or Valkey server";
     case error::server_is_cluster:
-      return "the server is a node of a Redis Cluster, where each key has its own node: use a "
-             "server "
-             "without cluster mode";
+      return "the server is a node of a Redis Cluster, where each key has its own node: use "
+             "a server without cluster mode";
     case error::server_is_sentinel:
       return "the server is a Sentinel, which keeps no data: give the address of the primary, or a "
              "name that follows it";
     case error::protocol_error:
-      return "the server sent bytes that are not RESP, or beyond a bound: check that host and port "
-             "name a Redis or Valkey server; the check may have been counted";
+      return "the server sent bytes that are not RESP, or exceeded a bound: check that host "
+             "and port name a Redis or Valkey server; the check may have been counted";
   }
   return "unknown error number: the code was not made by this version of weir";
 }
@@ -192,7 +190,7 @@ const char* text_of(int value) noexcept {
 const char* condition_text_of(int value) noexcept {
   switch (static_cast<condition>(value)) {
     case condition::invalid_input:
-      return "a mistake in the call or the configuration: correct it, do not retry";
+      return "the call or the configuration is wrong: correct it, do not retry";
     case condition::not_counted:
       return "the check did not happen: retrying cannot count twice";
     case condition::may_have_counted:
