@@ -30,36 +30,6 @@ constexpr std::int64_t t0 = 1'790'000'000'123'456;
 constexpr std::int64_t steps_wanted = 100'000;
 constexpr std::int64_t steps_per_trace = 500;
 
-policy random_policy(test::random_source& random) {
-  policy p;
-  switch (random.between(0, 5)) {
-    case 0:
-      p = model::random_policy<fixed_window>(random);
-      break;
-    case 1:
-      p = model::random_policy<sliding_log>(random);
-      break;
-    case 2:
-      p = model::random_policy<sliding_window>(random);
-      break;
-    case 3:
-      p = model::random_policy<token_bucket>(random);
-      break;
-    case 4:
-      p = model::random_policy<gcra>(random);
-      break;
-    default:
-      p = model::random_policy<leaky_bucket>(random);
-      break;
-  }
-  std::visit(
-      [](auto& one) {
-        if constexpr (requires { one.count_refused; }) one.count_refused = false;
-      },
-      p);
-  return p;
-}
-
 /// A cool-down, as plainly as it can be said.
 class plain_hold final : public model::reference {
  public:
@@ -110,7 +80,7 @@ class joint_trace {
   void add_some() {
     // Large limits hardly refuse; a few small ones make the tiers disagree.
     for (std::int64_t n = random_.between(1, 4); n > 0; --n) {
-      const policy p = random_.one_in(2) ? random_policy(random_)
+      const policy p = random_.one_in(2) ? model::random_policy_that_combines(random_)
                                          : policy(token_bucket{random_.between(1, 20), every(7ms)});
       const std::int64_t most = std::visit([](const auto& k) { return k.ceiling(); },
                                            policies::compile(p));

@@ -127,6 +127,36 @@ leaky_bucket random_policy<leaky_bucket>(test::random_source& random) {
   return {.capacity = shape.size, .leak = shape.rate};
 }
 
+policy random_policy_that_combines(test::random_source& random) {
+  policy p;
+  switch (random.between(0, 5)) {
+    case 0:
+      p = random_policy<fixed_window>(random);
+      break;
+    case 1:
+      p = random_policy<sliding_log>(random);
+      break;
+    case 2:
+      p = random_policy<sliding_window>(random);
+      break;
+    case 3:
+      p = random_policy<token_bucket>(random);
+      break;
+    case 4:
+      p = random_policy<gcra>(random);
+      break;
+    default:
+      p = random_policy<leaky_bucket>(random);
+      break;
+  }
+  std::visit(
+      [](auto& one) {
+        if constexpr (requires { one.count_refused; }) one.count_refused = false;
+      },
+      p);
+  return p;
+}
+
 std::int64_t span_of(const policy& p) {
   struct visitor {
     std::int64_t operator()(const fixed_window& p) const { return p.window.count(); }

@@ -23,6 +23,9 @@ gcra random_policy<gcra>(test::random_source&);
 template <>
 leaky_bucket random_policy<leaky_bucket>(test::random_source&);
 
+/// A policy of any kind, without count_refused.
+policy random_policy_that_combines(test::random_source& random);
+
 /// The policy's own measure of time: its window, or how long its bucket takes to fill.
 std::int64_t span_of(const policy& p);
 

@@ -30,36 +30,6 @@ constexpr std::int64_t t0 = 1'790'000'000'123'456;
 constexpr std::int64_t steps_wanted = 15'000;
 constexpr std::int64_t steps_per_trace = 300;
 
-policy random_policy(test::random_source& random) {
-  policy p;
-  switch (random.between(0, 5)) {
-    case 0:
-      p = model::random_policy<fixed_window>(random);
-      break;
-    case 1:
-      p = model::random_policy<sliding_log>(random);
-      break;
-    case 2:
-      p = model::random_policy<token_bucket>(random);
-      break;
-    case 3:
-      p = model::random_policy<gcra>(random);
-      break;
-    case 4:
-      p = model::random_policy<sliding_window>(random);
-      break;
-    default:
-      p = model::random_policy<leaky_bucket>(random);
-      break;
-  }
-  std::visit(
-      [](auto& one) {
-        if constexpr (requires { one.count_refused; }) one.count_refused = false;
-      },
-      p);
-  return p;
-}
-
 struct fixture {
   test::redis_server server{{.unix_socket = true}};
   test::redis_client client{server};
@@ -81,7 +51,7 @@ class turn_trace {
     std::int64_t span = 1;
     const std::int64_t count = f.random.one_in(2) ? 1 : f.random.between(2, 3);
     for (std::int64_t n = 0; n < count; ++n) {
-      policy p = f.random.one_in(2) ? random_policy(f.random)
+      policy p = f.random.one_in(2) ? model::random_policy_that_combines(f.random)
                                     : policy(token_bucket{f.random.between(1, 20), every(7ms)});
       // A window that its first request opened goes on without it: from the rest nobody could tell
       // where it began.

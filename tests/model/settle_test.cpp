@@ -29,39 +29,14 @@ constexpr std::int64_t t0 = 1'790'000'000'123'456;
 constexpr std::int64_t steps_wanted = 30'000;
 constexpr std::int64_t steps_per_trace = 300;
 
+/// A window that its first request opened outlasts the refund of that request: the requests that are
+/// left do not tell where it began. So windows are aligned to the epoch here.
 policy random_policy(test::random_source& random) {
-  policy p;
-  switch (random.between(0, 5)) {
-    case 0:
-      p = model::random_policy<fixed_window>(random);
-      break;
-    case 1:
-      p = model::random_policy<sliding_log>(random);
-      break;
-    case 2:
-      p = model::random_policy<sliding_window>(random);
-      break;
-    case 3:
-      p = model::random_policy<token_bucket>(random);
-      break;
-    case 4:
-      p = model::random_policy<gcra>(random);
-      break;
-    default:
-      p = model::random_policy<leaky_bucket>(random);
-      break;
-  }
-  // A window that its first request opened goes on without it: from the rest nobody could tell
-  // where it began.
+  policy p = model::random_policy_that_combines(random);
   if (auto* w = std::get_if<fixed_window>(&p)) {
     w->anchor = anchor::epoch;
     w->offset = 0us;
   }
-  std::visit(
-      [](auto& one) {
-        if constexpr (requires { one.count_refused; }) one.count_refused = false;
-      },
-      p);
   return p;
 }
 
