@@ -2,10 +2,13 @@
 //
 //   kernel_admitted, kernel_refused   the pure state machine, with the time given
 //   local_admitted, local_refused     local_limiter::allowed(), with the system's clock
+//   bare/gcra                         a compare-and-swap loop and the system's clock
+//   local_word, local_word_coarse     local_limiter::allowed() of a state in one atomic word
 //   memory:N                          co_await limiter.record(subject), N random subjects in the
 //                                     memory store
 #include <benchmark/benchmark.h>
 
+#include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -104,6 +107,56 @@ void system_clock_alone(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(std::chrono::system_clock::now());
 }
 BENCHMARK(system_clock_alone)->Name("clock/system_clock");
+
+/// What local_limiter is measured against: GCRA in one word, with the same clock.
+void bare_gcra(benchmark::State& state) {
+  constexpr std::int64_t unit = 1, burst = std::int64_t{1} << 40;
+  std::atomic<std::int64_t> tat{0};
+  benchmark::DoNotOptimize(tat);
+  std::int64_t admitted = 0;
+  for (auto _ : state) {
+    const std::int64_t now = std::chrono::duration_cast<microseconds>(
+                                 std::chrono::system_clock::now().time_since_epoch())
+                                 .count();
+    std::int64_t seen = tat.load(std::memory_order_relaxed);
+    while (true) {
+      const std::int64_t next = std::max(seen, now) + unit;
+      if (next - now > burst) break;
+      if (tat.compare_exchange_weak(seen, next, std::memory_order_relaxed)) {
+        ++admitted;
+        break;
+      }
+    }
+  }
+  if (admitted != state.iterations()) state.SkipWithError("wrong answers");
+}
+BENCHMARK(bare_gcra)->Name("bare/gcra");
+
+/// Policies whose state is one word, and which let everything pass.
+template <class Policy, weir::local_clock clock>
+void local_word(benchmark::State& state) {
+  static constexpr std::int64_t many = std::int64_t{1} << 40;
+  weir::local_limiter<Policy> limiter(
+      [] {
+        if constexpr (std::is_same_v<Policy, weir::fixed_window>) {
+          return Policy{.limit = many, .window = 24h, .anchor = weir::anchor::epoch};
+        } else {
+          return make_policy<Policy>(many, microseconds(many));
+        }
+      }(),
+      clock);
+  std::int64_t admitted = 0;
+  for (auto _ : state) admitted += limiter.allowed() ? 1 : 0;
+  if (admitted != state.iterations()) state.SkipWithError("wrong answers");
+}
+#define WEIR_BENCH_WORD(policy)                                            \
+  BENCHMARK_TEMPLATE(local_word, weir::policy, weir::local_clock::precise) \
+      ->Name("local_word/" #policy);                                       \
+  BENCHMARK_TEMPLATE(local_word, weir::policy, weir::local_clock::coarse)  \
+      ->Name("local_word_coarse/" #policy)
+WEIR_BENCH_WORD(token_bucket);
+WEIR_BENCH_WORD(gcra);
+WEIR_BENCH_WORD(fixed_window);
 
 template <class Policy>
 void local(benchmark::State& state, bool admitting) {

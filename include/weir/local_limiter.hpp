@@ -9,6 +9,12 @@
 
 namespace weir {
 
+/// The clock of a limiter without a store.
+enum class local_clock : std::uint8_t {
+  precise,  ///< the system's clock; reading it takes most of a call's time
+  coarse,   ///< the system's clock as of its last tick: some milliseconds late, but read faster
+};
+
 /// Applies one policy (or several tiers) in one process, without a store, subjects or coroutines:
 ///
 ///     weir::local_limiter limiter{
@@ -18,20 +24,25 @@ namespace weir {
 /// **Errors.** The constructor throws boost::system::system_error with `invalid_policy`. allowed(),
 /// record() and fetch() throw it with `invalid_cost` or `cost_exceeds_limit`.
 ///
-/// **Thread safety.** Any thread may call any function; each call takes one short lock.
+/// **Thread safety.** Any thread may call any function. The state of some policies is one atomic
+/// word, which calls change without a lock: buckets whose time of one unit is a whole number of
+/// microseconds (100 a second, but not 3 a second), and fixed windows whose begin and count fit (a
+/// `limit` up to 2,047, or more if `anchor` is `epoch`: up to 10^6 for windows of a minute, say).
+/// All others take one short lock in each call.
 template <class Policy>
 class local_limiter {
  public:
-  /// `clock`: the system's clock if not given. It may step backward.
-  explicit local_limiter(const Policy& policy, std::function<time_point()> clock = {});
+  explicit local_limiter(const Policy& policy, local_clock clock = local_clock::precise);
+  /// `clock`: read once in each call, by the calling thread. It may step backward.
+  local_limiter(const Policy& policy, std::function<time_point()> clock);
   ~local_limiter();
   local_limiter(local_limiter&&) noexcept;
   local_limiter& operator=(local_limiter&&) noexcept;
 
   /// Counts `cost` units if they fit, and returns whether they did. `cost`: 1 to max_units.
-  bool allowed(std::int64_t cost = 1) { return record(cost).allowed; }
+  bool allowed(std::int64_t cost = 1);
 
-  /// As allowed(), but returns the whole decision.
+  /// As allowed(), but returns the whole decision, which takes longer.
   decision record(std::int64_t cost = 1);
 
   /// Returns what record() would return now, and counts nothing.

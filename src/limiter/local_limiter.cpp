@@ -4,10 +4,12 @@
 #include <array>
 #include <boost/system/system_error.hpp>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
-#include "check/clock.hpp"
+#include "limiter/local_clock.hpp"
+#include "limiter/one_word.hpp"
 #include "policy/tier_set.hpp"
 
 namespace weir {
@@ -15,30 +17,44 @@ namespace weir {
 template <class Policy>
 struct local_limiter<Policy>::impl {
   std::vector<policies::kernel> kernels;  // nearly always one
-  std::function<time_point()> clock;
+  detail::clock_reader clock;
   policies::units ceiling = max_units;
+  std::optional<detail::one_word> word;  // if the state fits one; else:
   std::mutex mutex;
   std::vector<policies::any_state> states;
 
-  impl(const tiers& policy, std::function<time_point()>&& c)
+  impl(const tiers& policy, detail::clock_reader&& c)
       : kernels(policies::compile(policy)), clock(std::move(c)) {
     for (const policies::kernel& kernel : kernels) {
       ceiling = std::min(ceiling, std::visit([](const auto& k) { return k.ceiling(); }, kernel));
     }
+    if (kernels.size() == 1) {
+      if (auto fitting = detail::one_word::of(kernels[0])) word.emplace(std::move(*fitting));
+    }
     reset();
   }
 
+  bool allowed(std::int64_t cost) {
+    if (!word) return record(cost).allowed;
+    check(cost);
+    return word->allowed(clock.now(), cost);
+  }
   decision record(std::int64_t cost) {
+    check(cost);
+    if (word) return word->record(clock.now(), cost);
     return answer(
         cost, [&](const auto& k, auto& s, policies::instant t) { return k.record(s, t, cost); },
         [](auto all, policies::instant t) { return policies::record_all(all, t); });
   }
   decision fetch(std::int64_t cost) {
+    check(cost);
+    if (word) return word->fetch(clock.now(), cost);
     return answer(
         cost, [&](const auto& k, auto& s, policies::instant t) { return k.fetch(s, t, cost); },
         [](auto all, policies::instant t) { return policies::fetch_all(all, t); });
   }
   void reset() {
+    if (word) return word->reset();
     const std::lock_guard lock(mutex);
     states.assign(kernels.size(), {});
     for (std::size_t i = 0; i < kernels.size(); ++i) {
@@ -47,12 +63,16 @@ struct local_limiter<Policy>::impl {
   }
 
  private:
+  void check(std::int64_t cost) const {
+    if (cost >= 1 && cost <= ceiling) return;
+    throw boost::system::system_error(cost < 1 || cost > max_units ? error::invalid_cost
+                                                                   : error::cost_exceeds_limit);
+  }
+
   template <class One, class All>
   decision answer(std::int64_t cost, One&& one, All&& all) {
-    if (cost < 1 || cost > max_units) throw boost::system::system_error(error::invalid_cost);
-    if (cost > ceiling) throw boost::system::system_error(error::cost_exceeds_limit);
     const std::lock_guard lock(mutex);
-    const policies::instant t = detail::read_clock(clock);
+    const policies::instant t = clock.now();
     if (kernels.size() == 1) {
       return std::visit([&](const auto& k) { return one(k, policies::state_for(k, states[0]), t); },
                         kernels[0]);
@@ -72,8 +92,11 @@ tiers as_tiers(const policy& policy) { return tiers(policy); }
 }  // namespace
 
 template <class Policy>
+local_limiter<Policy>::local_limiter(const Policy& policy, local_clock clock)
+    : impl_(new impl(as_tiers(policy), detail::clock_reader(clock))) {}
+template <class Policy>
 local_limiter<Policy>::local_limiter(const Policy& policy, std::function<time_point()> clock)
-    : impl_(new impl(as_tiers(policy), std::move(clock))) {}
+    : impl_(new impl(as_tiers(policy), detail::clock_reader(std::move(clock)))) {}
 
 template <class Policy>
 local_limiter<Policy>::~local_limiter() = default;
@@ -81,6 +104,11 @@ template <class Policy>
 local_limiter<Policy>::local_limiter(local_limiter&&) noexcept = default;
 template <class Policy>
 local_limiter<Policy>& local_limiter<Policy>::operator=(local_limiter&&) noexcept = default;
+
+template <class Policy>
+bool local_limiter<Policy>::allowed(std::int64_t cost) {
+  return impl_->allowed(cost);
+}
 
 template <class Policy>
 decision local_limiter<Policy>::record(std::int64_t cost) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -34,6 +35,11 @@ class fixed_window {
 
   units ceiling() const noexcept { return std::min(limit_, max_units); }
   units limit() const noexcept { return limit_for_caller(limit_); }
+  span window() const noexcept { return window_; }
+  /// Where the windows begin; nothing if the first request opens one.
+  std::optional<span> offset() const noexcept {
+    return offset_ == first_request ? std::optional<span>{} : offset_;
+  }
 
   decision record(state& s, moment now, units cost) const noexcept;
   decision fetch(const state& s, moment now, units cost) const noexcept;

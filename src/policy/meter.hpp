@@ -52,6 +52,10 @@ class meter {
 
   units ceiling() const noexcept { return burst_; }
   units limit() const noexcept { return burst_; }
+  /// Whether the time of one unit is a whole number of microseconds; see plain_meter.
+  bool has_whole_units() const noexcept { return parts_ == 1; }
+  /// That time.
+  span time_of_one() const noexcept { return interval_; }
   /// Whether an admitted request has to wait until the bucket is empty.
   bool is_spaced() const noexcept { return spaced_; }
 

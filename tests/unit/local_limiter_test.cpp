@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "limiter/one_word.hpp"
+#include "support/random_source.hpp"
 #include "support/run.hpp"
 
 namespace {
@@ -211,21 +213,102 @@ BOOST_AUTO_TEST_CASE(a_policy_that_makes_no_sense_is_refused_with_its_bound) {
   BOOST_TEST(text_of(weir::gcra{.rate = {}, .burst = 1}).find("count") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(threads_share_one_limiter) {
-  weir::local_limiter l(weir::token_bucket{.capacity = 1000, .refill = weir::per_day(1)}, clock);
+/// How many of 2,000 calls from four threads pass.
+int allowed_of_threads(auto& l) {
   std::atomic<int> allowed{0};
   {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&] {
         for (int i = 0; i < 500; ++i) {
-          if (l.allowed()) allowed.fetch_add(1, std::memory_order_relaxed);
+          const bool passes = i % 2 == 0 ? l.allowed() : l.record().allowed;
+          if (passes) allowed.fetch_add(1, std::memory_order_relaxed);
           if (i % 50 == 0) l.fetch();
         }
       });
     }
   }
-  BOOST_TEST(allowed == 1000);
+  return allowed;
+}
+
+BOOST_AUTO_TEST_CASE(threads_share_one_limiter) {
+  const auto none_is_lost = [&](const auto& policy) {
+    weir::local_limiter l(policy, clock);
+    BOOST_TEST(allowed_of_threads(l) == 1000);
+  };
+  none_is_lost(weir::token_bucket{.capacity = 1000, .refill = weir::per_day(1)});
+  none_is_lost(weir::token_bucket{.capacity = 1000, .refill = {7, 24h}});  // not in one word
+  none_is_lost(weir::fixed_window{.limit = 1000, .window = 1h});
+  none_is_lost(weir::fixed_window{.limit = 1000, .window = 1h, .anchor = weir::anchor::epoch});
+  none_is_lost(weir::sliding_log{.limit = 1000, .window = 1h});
+}
+
+// A state in one atomic word, beside the same policy's own state, under a clock that jumps: onward,
+// back, and far back.
+BOOST_AUTO_TEST_CASE(one_word_decides_as_the_policy_does) {
+  const std::uint64_t seed = weir::test::run_seed();
+  BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed) {
+    weir::test::random_source random(seed);
+    const auto compare = [&](const auto& policy) {
+      const weir::policies::kernel kernel = weir::policies::compile(policy);
+      BOOST_TEST_REQUIRE(weir::detail::one_word::of(kernel).has_value());
+      weir::local_limiter l(policy, clock);
+      weir::policies::any_state state;
+      now = std::chrono::microseconds(random.between(0, 3));  // the clock's very beginning
+      std::visit(
+          [&](const auto& k) {
+            for (int i = 0; i < 50'000; ++i) {
+              const std::int64_t far = random.between(0, 99) == 0 ? 100'000'000 : 400'000;
+              now += std::chrono::microseconds(random.between(-far, far + 10'000));
+              now = std::max(now, std::chrono::microseconds(0));
+              const std::int64_t cost = random.between(1, 4);
+              auto& own = weir::policies::state_for(k, state);
+              const weir::decision peeked = k.fetch(own, now.count(), cost);
+              BOOST_TEST_REQUIRE((l.fetch(cost) == peeked));
+              const weir::decision expected = k.record(own, now.count(), cost);
+              if (random.between(0, 1) == 0) {
+                BOOST_TEST_REQUIRE(l.allowed(cost) == expected.allowed);
+              } else {
+                BOOST_TEST_REQUIRE((l.record(cost) == expected));
+              }
+            }
+          },
+          kernel);
+    };
+    for (const std::int64_t limit : {4, 5, 60, 2047}) {
+      const auto time = std::chrono::microseconds(limit * random.between(1, 100'000));
+      compare(weir::token_bucket{.capacity = limit, .refill = {limit, time}});
+      compare(weir::leaky_bucket{.capacity = limit, .leak = {1, time / limit}});
+      compare(weir::gcra{.rate = {limit, time}, .burst = limit});
+      compare(weir::fixed_window{.limit = limit, .window = time});
+      const auto offset = std::chrono::microseconds(random.between(0, time.count() - 1));
+      compare(weir::fixed_window{
+          .limit = limit, .window = time, .anchor = weir::anchor::epoch, .offset = offset});
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_state_that_does_not_fit_one_word_is_not_put_there) {
+  const auto fits = [](const auto& policy) {
+    return weir::detail::one_word::of(weir::policies::compile(policy)).has_value();
+  };
+  BOOST_TEST(fits(weir::token_bucket{.capacity = 5, .refill = weir::per_second(100)}));
+  BOOST_TEST(!fits(weir::token_bucket{.capacity = 5, .refill = weir::per_second(3)}));
+  BOOST_TEST(fits(weir::fixed_window{.limit = 2047, .window = 1s}));
+  BOOST_TEST(!fits(weir::fixed_window{.limit = 2048, .window = 1s}));
+  const auto epoch = weir::anchor::epoch;
+  BOOST_TEST(fits(weir::fixed_window{.limit = 1'000'000, .window = 60s, .anchor = epoch}));
+  BOOST_TEST(!fits(weir::fixed_window{.limit = weir::unlimited, .window = 60s, .anchor = epoch}));
+  BOOST_TEST(!fits(weir::fixed_window{.limit = 5, .window = 1s, .count_refused = true}));
+  BOOST_TEST(!fits(weir::sliding_log{.limit = 5, .window = 1s}));
+}
+
+BOOST_AUTO_TEST_CASE(the_coarse_clock_is_the_systems_last_tick) {
+  weir::local_limiter l(weir::fixed_window{.limit = 2, .window = 24h}, weir::local_clock::coarse);
+  const weir::decision d = l.record();
+  const auto after = std::chrono::system_clock::now();
+  BOOST_TEST((d.decided_at <= after));
+  BOOST_TEST((d.decided_at > after - 1h));  // another clock would be years away
 }
 
 BOOST_AUTO_TEST_CASE(tiers_allow_together_or_count_nothing) {

@@ -1,0 +1,164 @@
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "policy/kernel.hpp"
+#include "policy/plain_meter.hpp"
+#include "policy/plain_window.hpp"
+
+namespace weir::detail {
+
+/// A bucket in one word: its TAT.
+class bucket_word {
+ public:
+  static std::optional<bucket_word> of(const policies::meter& k) noexcept {
+    const auto plain = policies::plain_meter::of(k);
+    if (!plain) return {};
+    return bucket_word(k, *plain);
+  }
+
+  const policies::meter& rules() const noexcept { return rules_; }
+  std::uint64_t pack(const policies::meter::state& s) const noexcept {
+    return static_cast<std::uint64_t>(s.whole);
+  }
+  policies::meter::state unpack(std::uint64_t word) const noexcept {
+    return {.whole = static_cast<policies::instant>(word)};
+  }
+  /// As rules().record(), without the decision's numbers.
+  bool record(std::uint64_t& word, policies::instant now, policies::units cost) const noexcept {
+    auto tat = static_cast<policies::instant>(word);
+    const bool allowed = plain_.record(tat, now, cost);
+    word = static_cast<std::uint64_t>(tat);
+    return allowed;
+  }
+
+ private:
+  bucket_word(const policies::meter& k, const policies::plain_meter& plain) noexcept
+      : rules_(k), plain_(plain) {}
+
+  policies::meter rules_;
+  policies::plain_meter plain_;
+};
+
+/// A fixed window in one word: in the high bits, when it began (the number of an anchored window,
+/// or a time in microseconds), and below, its count.
+class window_word {
+ public:
+  static std::optional<window_word> of(const policies::fixed_window& k) noexcept {
+    const auto plain = policies::plain_window::of(k);
+    if (!plain) return {};
+    const window_word packed(k, *plain);
+    if (static_cast<std::uint64_t>(k.limit()) >> packed.count_bits_ != 0) return {};
+    return packed;
+  }
+
+  const policies::fixed_window& rules() const noexcept { return rules_; }
+  std::uint64_t pack(const policies::fixed_window::state& s) const noexcept {
+    if (s.count == 0) return 0;
+    const auto begin = static_cast<std::uint64_t>((s.start - origin_) / step_);
+    return begin << count_bits_ | static_cast<std::uint64_t>(s.count);
+  }
+  policies::fixed_window::state unpack(std::uint64_t word) const noexcept {
+    const auto count = static_cast<policies::units>(word & ((std::uint64_t{1} << count_bits_) - 1));
+    if (count == 0) return {};
+    return {origin_ + static_cast<policies::instant>(word >> count_bits_) * step_, count};
+  }
+  bool record(std::uint64_t& word, policies::instant now, policies::units cost) const noexcept {
+    const auto before = unpack(word);
+    auto s = before;
+    const bool allowed = plain_.record(s.start, s.count, now, cost);
+    // Most requests do not begin a window, and need no division.
+    const bool is_open = before.count > 0 && s.start == before.start;
+    word = is_open ? word + static_cast<std::uint64_t>(s.count - before.count) : pack(s);
+    return allowed;
+  }
+
+ private:
+  window_word(const policies::fixed_window& k, const policies::plain_window& plain) noexcept
+      : rules_(k),
+        plain_(plain),
+        step_(k.offset() ? k.window() : 1),
+        // The first window of all may have begun before 1970.
+        origin_(k.offset() ? *k.offset() - k.window() : 0),
+        count_bits_(static_cast<unsigned>(std::countl_zero(
+            static_cast<std::uint64_t>((policies::max_exact - origin_) / step_)))) {}
+
+  policies::fixed_window rules_;
+  policies::plain_window plain_;
+  policies::span step_;
+  policies::instant origin_;
+  unsigned count_bits_;
+};
+
+/// One kernel whose state fits one atomic word: no lock.
+class one_word {
+ private:
+  /// f changes the word, and says what comes of that. If another thread was faster, f is asked
+  /// again. The word guards nothing else, so its order with other memory does not matter.
+  template <class F>
+  auto change(F&& f) noexcept {
+    return std::visit(
+        [&](const auto& form) {
+          std::uint64_t seen = word_.load(std::memory_order_relaxed);
+          while (true) {
+            std::uint64_t next = seen;
+            auto result = f(form, next);
+            if (next == seen ||
+                word_.compare_exchange_weak(seen, next, std::memory_order_relaxed)) {
+              return result;
+            }
+          }
+        },
+        form_);
+  }
+
+ public:
+  /// Nothing if the kernel's state does not fit.
+  static std::optional<one_word> of(const policies::kernel& k) noexcept {
+    if (const auto* bucket = std::get_if<policies::meter>(&k)) {
+      if (const auto form = bucket_word::of(*bucket)) return one_word(*form);
+    }
+    if (const auto* window = std::get_if<policies::fixed_window>(&k)) {
+      if (const auto form = window_word::of(*window)) return one_word(*form);
+    }
+    return {};
+  }
+
+  bool allowed(policies::instant now, policies::units cost) noexcept {
+    return change(
+        [&](const auto& form, std::uint64_t& word) { return form.record(word, now, cost); });
+  }
+  decision record(policies::instant now, policies::units cost) noexcept {
+    return change([&](const auto& form, std::uint64_t& word) {
+      auto state = form.unpack(word);
+      const decision d = form.rules().record(state, now, cost);
+      word = form.pack(state);
+      return d;
+    });
+  }
+  decision fetch(policies::instant now, policies::units cost) const noexcept {
+    return std::visit(
+        [&](const auto& form) {
+          return form.rules().fetch(form.unpack(word_.load(std::memory_order_relaxed)), now, cost);
+        },
+        form_);
+  }
+  void reset() noexcept { word_.store(0, std::memory_order_relaxed); }
+
+  // Only before it is shared.
+  one_word(one_word&& other) noexcept : form_(other.form_), word_(other.word_.load()) {}
+
+ private:
+  using any_form = std::variant<bucket_word, window_word>;
+  explicit one_word(const any_form& form) noexcept : form_(form) {}
+
+  any_form form_;
+  std::atomic<std::uint64_t> word_{0};
+};
+
+}  // namespace weir::detail
