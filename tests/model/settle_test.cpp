@@ -29,8 +29,8 @@ constexpr std::int64_t t0 = 1'790'000'000'123'456;
 constexpr std::int64_t steps_wanted = 30'000;
 constexpr std::int64_t steps_per_trace = 300;
 
-/// A window that its first request opened outlasts the refund of that request: the requests that are
-/// left do not tell where it began. So windows are aligned to the epoch here.
+/// Windows are aligned to the epoch here. A window that its first request opened outlasts that
+/// request's refund, and the requests that are left do not tell where it began.
 policy random_policy(test::random_source& random) {
   policy p = model::random_policy_that_combines(random);
   if (auto* w = std::get_if<fixed_window>(&p)) {
