@@ -1,0 +1,147 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "policy/kernel.hpp"
+#include "redis/record_reply.hpp"
+#include "redis/scripts.hpp"
+#include "support/redis_server.hpp"
+#include "support/script_harness.hpp"
+#include "support/text.hpp"
+#include "weir/policy.hpp"
+
+/// Policies' scripts in a real server, for tests of the state that they leave and find there.
+namespace weir::model::script_state {
+
+using namespace std::chrono_literals;
+
+inline constexpr std::int64_t t0 = 1'790'000'000'123'456;
+
+/// One of each kind, each refusing the fourth request; windows and refills of a few milliseconds,
+/// and below one.
+inline const policy all_policies[] = {
+    fixed_window{3, 5ms},
+    fixed_window{3, 700us, anchor::epoch, 99us},
+    fixed_window{.limit = 3, .window = 5ms, .count_refused = true},
+    sliding_log{3, 5ms},
+    sliding_log{3, 5ms, 300us},
+    sliding_log{.limit = 3, .window = 700us, .count_refused = true},
+    sliding_window{3, 5ms},
+    sliding_window{.limit = 3, .window = 700us, .count_refused = true},
+    token_bucket{3, per_second(1000)},
+    token_bucket{3, {7, 3s}},
+    gcra{{3, 70us}, 3},
+    leaky_bucket{3, per_day(999'983)},
+};
+
+/// How much longer than its state a key may stay, in microseconds, beyond the grace.
+inline std::int64_t most_longer(const policy& p) {
+  return std::visit(
+      []<class Kernel>(const Kernel&) { return Kernel::has_common_path ? policies::grid : 0; },
+      policies::compile(p));
+}
+
+struct script_fixture {
+  test::redis_server server{{.unix_socket = true}};
+  test::redis_client client{server};
+
+  std::string dump(const std::string& key) {
+    const test::reply r = client.must("DUMP", key);
+    return r.is_null() ? "" : r.text;
+  }
+};
+
+/// One policy's script in a real server.
+class script_subject {
+ public:
+  script_subject(script_fixture& in, const policy& p)
+      : in_(in),
+        kernel_(policies::compile(p)),
+        harness_(in.client, redis::scripts()[kernel_.index()].text) {}
+
+  /// Empty if restore() finds the key to hold something else.
+  std::vector<std::optional<decision>> check(const std::vector<std::string>& keys, std::int64_t now,
+                                             std::int64_t count, std::int64_t cost = 1) {
+    return std::visit([&](const auto& k) { return check_with(k, keys, now, count, cost); },
+                      kernel_);
+  }
+  decision record(const std::string& key, std::int64_t now, std::int64_t cost = 1) {
+    return check({key}, now, 1, cost).front().value();
+  }
+  decision fetch(const std::string& key, std::int64_t now, std::int64_t cost = 1) {
+    return check({key}, now, 0, cost).front().value();
+  }
+  /// One request in each microsecond from `from` to before `to`. The answers are dropped.
+  void fill(const std::string& key, std::int64_t from, std::int64_t to) {
+    const auto constants = std::visit([](const auto& k) { return redis::record_arguments(k, 1); },
+                                      kernel_);
+    const std::string keys[] = {key};
+    const std::int64_t counts[] = {1};
+    for (std::int64_t sent = from, read = from; read < to; ++read) {
+      for (; sent < std::min(read + 500, to); ++sent) {
+        harness_.send_clock(sent);
+        harness_.send_run(keys, constants.values(), counts);
+      }
+      for (int replies = 0; replies < 2; ++replies) {
+        const test::reply r = in_.client.read();
+        if (r.is_error()) throw std::runtime_error(r.text);
+      }
+    }
+  }
+  std::optional<std::int64_t> requested_ttl(const std::string& key) {
+    return harness_.requested_ttl(key);
+  }
+  void forget_ttl(const std::string& key) { harness_.forget_ttl(key); }
+
+ private:
+  template <class Kernel>
+  std::vector<std::optional<decision>> check_with(const Kernel& kernel,
+                                                  const std::vector<std::string>& keys,
+                                                  std::int64_t now, std::int64_t count,
+                                                  std::int64_t cost) {
+    harness_.set_clock(now);
+    const std::vector<std::int64_t> counts(keys.size(), count);
+    const auto constants = redis::record_arguments(kernel, cost);
+    harness_.send_run(keys, constants.values(), counts);
+    const redis::reply_view& reply = in_.client.read_view();
+    std::vector<std::int64_t> numbers(1 + keys.size() * Kernel::reply_width);
+    if (!redis::read_found(kernel, reply, numbers)) {
+      throw std::runtime_error("the script answers " + std::string(reply.root().text));
+    }
+    std::vector<std::optional<decision>> answers;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const std::span<const std::int64_t> all = numbers;
+      typename Kernel::replay state;
+      std::optional<decision>& answer = answers.emplace_back();
+      if (!Kernel::restore(all.subspan(1 + i * Kernel::reply_width, Kernel::reply_width), state)) {
+        continue;
+      }
+      answer = count == 0 ? kernel.fetch(state, now, cost) : kernel.record(state, now, cost);
+      for (std::int64_t more = 1; more < count; ++more) answer = kernel.record(state, now, cost);
+    }
+    return answers;
+  }
+
+  script_fixture& in_;
+  policies::kernel kernel_;
+  test::script_harness harness_;
+};
+
+inline std::string doubles(std::initializer_list<double> values) {
+  std::string out;
+  for (const double value : values) {
+    char bytes[sizeof(value)];
+    std::memcpy(bytes, &value, sizeof(value));
+    out.append(bytes, sizeof(value));
+  }
+  return out;
+}
+
+}  // namespace weir::model::script_state
