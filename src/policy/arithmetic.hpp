@@ -12,8 +12,8 @@ using units = std::int64_t;    ///< what a policy counts
 using instant = std::int64_t;  ///< microseconds since 1970-01-01T00:00Z, never negative
 using span = std::int64_t;     ///< microseconds
 
-/// What a kernel is asked at: the store's clock, and the time of the request, which lies later when
-/// a turn is booked.
+/// The time of a request: the store's clock, and when the request may go. For a reservation, that
+/// is its turn, which may lie after the clock.
 struct moment {
   instant clock;
   instant when;
@@ -30,12 +30,13 @@ inline constexpr span grace = 2'000'000;
 /// only a check that moves the end beyond that renews the TTL (policy/lua/start.lua).
 inline constexpr span grid = 16'000'000;
 
-/// Turns booked ahead, as a state knows them.
+/// The reservations ahead, as a state knows them. A *turn* is the time at which a reservation may
+/// go.
 struct booking {
-  instant written = 0;  // when the last was booked: that time has passed; 0: none is ahead
-  instant turn = 0;     // the last
+  instant written = 0;  // when the last one was made: that time has passed; 0: none is ahead
+  instant turn = 0;     // of the last one
 
-  /// What is still ahead of a time that has passed.
+  /// The same without what lies before `passed`.
   booking after(instant passed) const noexcept {
     return turn > passed ? booking{passed, turn} : booking{};
   }
@@ -44,11 +45,11 @@ struct booking {
 
 /// What is known, at one tier, of a counted request that is to be given back.
 struct ticket {
-  instant turn;     // when it was to go out
+  instant turn;     // when it may go
   instant counted;  // when all but a leaky bucket counted it: then, or before
   // What the request left behind in a bucket; nothing is known if `whole` is 0
   receipt::bucket left = {};
-  /// The state that the booking of a turn ahead found, as restore() takes it; else empty.
+  /// For a reservation ahead: the state that it found, as restore() takes it. Else empty.
   std::span<const std::int64_t> found = {};
 
   /// Calls f with each number that the kernel's script takes: of a bucket what was left behind, if
@@ -68,7 +69,7 @@ __extension__ using wide = __int128;  // products of two 53-bit numbers
 /// The largest integer from which a Lua number can still count on.
 inline constexpr std::int64_t max_exact = (std::int64_t{1} << 53) - 1;
 
-/// Stands for weir::unlimited inside the kernels and scripts: no sum of two counts gets past it.
+/// weir::unlimited inside the kernels and scripts: no sum of two counts exceeds it.
 inline constexpr units no_limit = max_exact;
 
 constexpr std::int64_t floor_div(wide a, wide b) noexcept {
@@ -90,8 +91,8 @@ constexpr units remaining_for_caller(units limit, units used) noexcept {
   return limit == no_limit ? unlimited : std::max<units>(0, limit - used);
 }
 
-/// Whether a number from a script's reply can be what it says: a stray value in a key must not
-/// reach the arithmetic.
+/// Whether a number from a script's reply can be a time, or a count: a foreign value in a key must
+/// not reach the arithmetic.
 constexpr bool is_instant(std::int64_t x) noexcept { return x >= 0 && x <= max_exact; }
 constexpr bool is_count(std::int64_t x) noexcept { return x >= 0 && x <= max_exact; }
 

@@ -8,12 +8,12 @@
 
 namespace weir::policies {
 
-/// The kernel of cool-downs: nothing passes before `until`. It stands as the last tier of a
-/// limiter. A check only looks. A kernel made with a length, when recorded, moves `until`, and only
-/// ever to a later time.
+/// The kernel of cool-downs: nothing passes before `until`. It is the last tier of a limiter. A
+/// check only looks. A kernel made with a length, when recorded, moves `until`, and only ever to a
+/// later time.
 ///
-/// The clock. Nobody may ask for more than longest_pause: a time further ahead was not written by
-/// this clock, and holds nothing back.
+/// The clock. No cool-down is longer than longest_pause: a time further ahead was not written by
+/// this clock, and has no effect.
 class cool_down {
  public:
   struct state {

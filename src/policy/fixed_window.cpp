@@ -36,7 +36,7 @@ bool fixed_window::holds(const state& s, instant at) const noexcept {
   return s.is_open() && at < s.start + window_;
 }
 
-/// What only matters of a window that was opened ahead.
+/// The state without what matters only while its window lies ahead, if it does no longer.
 fixed_window::state fixed_window::ahead_of(instant passed, const state& s) const noexcept {
   if (s.start <= passed) return {s.start, s.count};
   return {s.start, s.count, passed, s.start_before, s.count_before};
@@ -102,7 +102,7 @@ void fixed_window::give_back(state& s, instant clock, const ticket& t, units cos
   if (is_in(s.start)) {
     s.count -= std::min(cost, s.count);
     if (s.count == 0 && is_ahead) {
-      // Nobody is left in the last window: the window before it is the last.
+      // No reservation is left in the last window: the window before it is the last.
       state found;
       if (s.start_before > 0) {
         s = {s.start_before, s.count_before};

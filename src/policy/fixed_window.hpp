@@ -13,11 +13,11 @@ namespace weir::policies {
 /// One counter and the time at which its window began. A clock behind that time is read as that
 /// time; behind by more than a window, the count moves to the window of now.
 ///
-/// Turns. A request booked for a later window opens it before its time: until then nothing passes.
-/// The state then says when it was written, and that is the time which has passed; and how far the
-/// window before had come, to which it goes back if all who booked in the later one leave. Of
-/// several windows opened ahead, only the one before the last is remembered; what was before that,
-/// the booking that opened a window has found.
+/// Reservations. A reservation in a later window opens that window ahead: until it begins, nothing
+/// passes. The state then says when it was written, which is a time that has passed. It also keeps
+/// the window before, and returns to it when all reservations in the later window are given back.
+/// Of several windows opened ahead, the state knows the last two. The reservation that opened a
+/// window knows, in its ticket, what was before.
 class fixed_window {
  public:
   struct state {
@@ -45,12 +45,12 @@ class fixed_window {
   decision fetch(const state& s, moment now, units cost) const noexcept;
   /// Has a state far ahead of the clock begin anew by that, once and for all.
   void mend(state& s, instant clock) const noexcept { s = settled(s, clock); }
-  /// Takes back what a request counted, if its window is one that the state knows.
+  /// Takes back what a request counted, if the state still knows its window.
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
 
   /// The same without its limit: what it counts is charged, whatever the limit says.
   fixed_window endless() const noexcept;
-  /// An empty one says until when time had come.
+  /// An empty window keeps the time that had passed when it was emptied.
   instant matters_until(const state& s) const noexcept {
     return s.is_open() ? s.start + window_ : s.start;
   }

@@ -20,9 +20,9 @@ namespace weir::policies {
 /// What each kernel offers. It is a pure state machine; its script makes the same transitions in
 /// Redis and answers with the state that it found. restore() makes a `replay` of that, and record()
 /// on it, once per check and in order, gives each caller's decision. So the rules stand twice, in
-/// C++ and in Lua, and the differential test holds the two equal; decisions are worded once.
+/// C++ and in Lua, and the differential test keeps the two equal; decisions are made in C++ alone.
 ///
-/// What only some kernels can do is named by constants:
+/// Constants name what only some kernels can do:
 ///
 ///     can_book              counts a request at a later time than the clock's: acquire()
 ///     can_settle            gives back, charges and lowers what was counted

@@ -19,7 +19,7 @@ auto find(Leases& leases, std::int64_t base, std::int64_t number) {
 void lease_set::tidy(state& s, instant now) const {
   std::erase_if(s.leases, [&](const lease& l) { return l.until <= now; });
   for (lease& l : s.leases) {
-    // Only beyond the own length, as the script looks: what lies there is easily found.
+    // As in the script, only leases that end beyond this gate's length: they are found fast.
     if (l.until > now + length_) l.until = std::min(l.until, now + l.length);
   }
 }
@@ -32,7 +32,7 @@ lease_set::summary lease_set::summary_of(const state& s, instant now, std::int64
   }
   r.in = static_cast<units>(ends.size());
   if (r.in >= limit_) {
-    // Those who are one too many leave first.
+    // Leases beyond the limit have to go before there is room.
     const auto first = ends.begin() + (r.in - limit_);
     std::nth_element(ends.begin(), first, ends.end());
     r.room_at = *first;
@@ -48,7 +48,7 @@ bool lease_set::passes(const summary& r) const noexcept {
 }
 
 decision lease_set::describe(const summary& r, instant now, bool allowed) const noexcept {
-  // A look changes nothing, so it may see what another clock has written.
+  // A fetch changes nothing, so it may see what another clock has written.
   const auto left = [&](instant until) {
     return std::chrono::microseconds(std::clamp<span>(until - now, 0, longest));
   };

@@ -18,8 +18,7 @@ namespace weir::policies {
 ///             even if there is room
 ///     leave   out, if it is in
 ///
-/// A fetch answers whether somebody else could enter. There are no places ahead of time: nothing
-/// can be booked.
+/// A fetch answers whether one more could enter. No reservation can be made.
 ///
 /// The clock. A lease that ends further ahead than its own length was not written by this clock: it
 /// gets that length from now on. Each lease knows its own, because gates of different lengths may
@@ -41,12 +40,12 @@ class lease_set {
     friend bool operator==(const state&, const state&) = default;
   };
 
-  /// What the script says of a set, enough to answer the one check.
+  /// What the script replies of a set: enough to answer the one check.
   struct summary {
     units in = 0;
     instant room_at = 0;  // when there will be room; 0 if there is
     instant last = 0;     // when the last one lapses; 0 if there is none
-    instant own = 0;      // when the asker's own does; 0 if it is not in
+    instant own = 0;      // when the check's own lease lapses; 0 if it is not in
   };
 
   static constexpr units most = 100'000;

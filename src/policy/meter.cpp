@@ -14,7 +14,7 @@ bool later(const meter::state& a, const meter::state& b) noexcept {
   return a.whole != b.whole ? a.whole > b.whole : a.part > b.part;
 }
 
-/// What fits() lies below.
+/// fits() is true below it.
 constexpr span longest_debt = span{1} << 51;
 
 instant rounded_up(const meter::state& s) noexcept { return s.whole + (s.part > 0 ? 1 : 0); }
@@ -152,7 +152,7 @@ decision meter::fetch(const state& s, moment now, units cost) const noexcept {
 }
 
 void meter::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
-  // If the clock was set back, these are not its turns.
+  // If the clock was set back, the receipt's times are not this clock's.
   if (t.left.whole == 0 || is_far_ahead(s, clock)) return;
   const instant has_passed = std::max(clock, passed(s));
   const state found = remembered(s, clock);
@@ -177,7 +177,7 @@ void meter::undo(state& s, const ticket& t, const state& step, instant has_passe
   state before;
   if (t.found.size() == reply_width && restore(t.found, before)) {
     before.whole -= s.returned - t.left.returned;
-    // If the booking found a state too far ahead, and moved it, that was later.
+    // If the reservation found a state too far ahead, and moved it, that one is later.
     if (!later(before, s)) {
       rest = before;
       last_turn = before.ahead.turn;

@@ -24,12 +24,12 @@ namespace weir::policies {
 /// another burst * T, it was not written by this clock or not under this policy: then the bucket
 /// counts as full, from now on.
 ///
-/// Turns. A request booked for a later time may push the TAT further than burst * T ahead. The
-/// state then says which turn is the last, and when it was written: that time has passed, and takes
-/// the place of TAT - burst * T in the above.
+/// Reservations. A reservation may move the TAT further than burst * T ahead. The state then knows
+/// the turn of the last reservation, and when it was written: that time has passed, and is used
+/// above in place of TAT - burst * T.
 ///
 /// A state does not say which burst * T it was written with. A smaller bucket takes one that a
-/// larger bucket filled for that of a clock that stepped back. The turn that it then writes may
+/// larger bucket filled for that of a clock that stepped back. The state that it then writes may
 /// carry a time that has not passed: too late by the difference of both burst * T at the most.
 /// docs/policies.md says so.
 class meter {
@@ -60,8 +60,8 @@ class meter {
   bool is_spaced() const noexcept { return spaced_; }
 
   decision record(state& s, moment now, units cost) const noexcept;
-  /// The same of a request that goes out at `start`, because others delay it until then: what comes
-  /// behind it waits for its end.
+  /// The same for a request that goes at `start`, because other tiers delay it until then: what
+  /// comes behind it waits for its end.
   decision record_from(instant start, state& s, moment now, units cost) const noexcept;
   decision fetch(const state& s, moment now, units cost) const noexcept;
   /// Has a state far ahead of the clock begin anew by that, once and for all.
@@ -79,7 +79,7 @@ class meter {
   ///
   ///     back <= TAT left behind - (returned since) - max(now, last turn)
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
-  /// Counts beyond the burst if it must: a debt, which keeps others out like a turn booked ahead.
+  /// Counts beyond the burst if it must: a debt, which delays others as a reservation does.
   /// At most 2^51 us of it.
   void charge(state& s, instant clock, units cost) const noexcept;
   /// Counts as much as leaves no more than `remaining`.

@@ -17,14 +17,14 @@ namespace weir::policies {
 /// entry's time (its bucket's beginning) is read as that time; behind by more than a window, the
 /// log becomes one entry of now.
 ///
-/// Turns. A request booked for a later time is entered at that time, and until then nothing else
-/// passes: it would count against who has the turn. The state then says which turn is the last, and
-/// when it was written: that is the time which has passed. What is still in a window now is kept,
-/// though by the last turn it will have left.
+/// Reservations. A reservation is entered at its turn, and nothing else passes before that: it
+/// would count against the reservation. The state then knows the turn of the last reservation, and
+/// when it was written, which is a time that has passed. Entries that are in a window now are kept,
+/// though they will have left it by the last turn.
 ///
-/// What is given back leaves the log. If it was the newest entry, the last turn is the one before
-/// (with a resolution, as far as its bucket's end), and the state says until when time had come by
-/// then.
+/// What is given back leaves the log. If it was the newest entry, the entry before becomes the last
+/// (with a resolution, with its bucket's end as turn), and the state keeps the time that had passed
+/// by then.
 ///
 /// With count_refused, an entry weighs no more than the limit, and entries that can no longer
 /// matter (the newer ones alone fill the limit) are dropped: a flood cannot grow the log, and
@@ -51,7 +51,7 @@ class sliding_log {
     instant pinned_ = 0;
   };
 
-  /// What the script says of a log, enough to answer its checks one by one.
+  /// What the script replies of a log: enough to answer its checks one by one.
   struct summary {
     units sum = 0;  // before the checks
     instant newest = 0;
@@ -115,7 +115,7 @@ class sliding_log {
   struct times {
     instant passed;  // the clock, or what the state knows to have passed
     instant at;      // the time of the request
-    instant turn;    // not before the last turn that is taken: where it would stand
+    instant turn;    // the earliest one that the request can get: not before the last reservation's
   };
 
   instant last_turn(instant newest, const booking& ahead) const noexcept;

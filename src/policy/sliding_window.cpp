@@ -151,7 +151,7 @@ void sliding_window::give_back(state& s, instant clock, const ticket& t,
   if (matters_until(s) + grace <= clock) s = {};
 }
 
-/// If nobody is left at the last turn, the last is one before.
+/// If no reservation is left at the last turn, an earlier turn becomes the last.
 void sliding_window::step_back(state& s, const ticket& t) const noexcept {
   const instant turn = last_turn(s);
   const instant start = aligned(s.start);
@@ -159,7 +159,7 @@ void sliding_window::step_back(state& s, const ticket& t) const noexcept {
   state found;
   const bool is_known = !t.found.empty() && restore(t.found, found);
   if (s.current == 0) {
-    // It was the first in its window, and in all later ones there is nobody, either.
+    // It was the first in its window, and no later window has a reservation either.
     const bool none_left = own == start || (own + window_ == start && s.previous == 0);
     if (is_known && none_left && aligned(found.start) < own) {
       if (own == start && aligned(found.start) + window_ == start) {

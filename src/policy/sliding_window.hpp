@@ -14,11 +14,11 @@ namespace weir::policies {
 /// the same. A clock behind the stored window's beginning is read as that beginning; behind by more
 /// than a window, both counts go into the window of now, at full weight.
 ///
-/// Turns. A request booked for a later time is counted in the window of its turn. Nothing passes
-/// before the last turn, so the counts up to it are final, and the first time at which the formula
-/// holds is exact. The state then says which turn is the last, how much is booked for it, and when
-/// the state was written: that is the time which has passed. Of the windows with turns ahead, the
-/// last one and the one before it are remembered.
+/// Reservations. A reservation is counted in the window of its turn. Nothing passes before the last
+/// turn, so the counts up to it are final, and the first time at which the formula is true is
+/// exact. The state then knows the last turn, how much is reserved for it, and when it was written,
+/// which is a time that has passed. Of the windows with reservations ahead, the state knows the
+/// last two.
 class sliding_window {
  public:
   struct state {
@@ -27,9 +27,9 @@ class sliding_window {
     instant start = 0;
     units current = 0;
     units previous = 0;
-    // With turns ahead: when it was written, and `start` is the last turn; else 0
+    // With reservations ahead: when it was written, and `start` is the last turn. Else 0
     instant written = 0;
-    units at_last = 0;  // and how much of `current` is booked for that
+    units at_last = 0;  // how much of `current` is reserved for the last turn
     friend bool operator==(const state&, const state&) = default;
   };
 
@@ -49,15 +49,15 @@ class sliding_window {
   void mend(state& s, instant clock) const noexcept { s = settled(s, clock); }
   /// The same without its limit: what it counts is charged, whatever the limit says.
   sliding_window endless() const noexcept;
-  /// Empty ones say until when time had come.
+  /// An empty state keeps the time that had passed when it was emptied.
   instant matters_until(const state& s) const noexcept {
     const bool is_empty = s.current == 0 && s.previous == 0 && s.written == 0;
     return aligned(s.start) + (is_empty ? 0 : 2 * window_);
   }
 
-  /// Takes a counted request back, as far as its window is still remembered. If nobody is left at
-  /// the last turn, or in its window, the last turn is the one that the booking found. Where that
-  /// is not known, it is the beginning of that window.
+  /// Takes a counted request back, if the state still knows its window. If no reservation is left
+  /// at the last turn, or in its window, the last turn becomes the one that the reservation found.
+  /// If that is not known, it becomes the beginning of that window.
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
 
   // What it can do; see kernel.hpp.
@@ -92,7 +92,7 @@ class sliding_window {
   struct times {
     instant passed;  // the clock, or what the state knows to have passed
     instant at;      // the time of the request
-    instant turn;    // not before the last turn that is taken: where it would stand
+    instant turn;    // the earliest one that the request can get: not before the last reservation's
   };
 
   instant aligned(instant t) const noexcept { return t - t % window_; }

@@ -10,7 +10,7 @@ template <class State, class F>
 decision with_state(const tier<State>& t, F&& f) {
   return std::visit(
       [&]<class Kernel>(const Kernel& k) {
-        // The kernel's own state in a store, what the script replied with on the way back from one.
+        // In the memory store, the kernel's own state; from a script's reply, its replay.
         using state = std::conditional_t<std::is_same_v<State, any_state>, typename Kernel::state,
                                          typename Kernel::replay>;
         return f(k, std::get<state>(*t.state));
@@ -41,7 +41,7 @@ void append_buckets(receipt& to, std::span<const tier<State>> tiers,
   }
 }
 
-/// combined(), where some tiers may be holds.
+/// combined(), where some tiers may be cool-downs.
 template <class State>
 decision answer(std::span<const tier<State>> tiers, std::span<const decision> each) {
   decision d = combined(each);
@@ -50,7 +50,7 @@ decision answer(std::span<const tier<State>> tiers, std::span<const decision> ea
     d.receipt.counted_at = d.decided_at.time_since_epoch().count();
   }
   if (d.allowed || d.tier < 0) return d;
-  const auto is_hold = [](const tier<State>& t) { return !has_number(*t.rules); };
+  const auto is_cool_down = [](const tier<State>& t) { return !has_number(*t.rules); };
   auto by = static_cast<std::size_t>(d.tier);
   if (d.cooling_down && by > 0) {
     --by;
@@ -58,8 +58,8 @@ decision answer(std::span<const tier<State>> tiers, std::span<const decision> ea
     d.used = each[by].used;
   }
   const auto before = std::count_if(tiers.begin(), tiers.begin() + static_cast<std::ptrdiff_t>(by),
-                                    is_hold);
-  const auto all = std::count_if(tiers.begin(), tiers.end(), is_hold);
+                                    is_cool_down);
+  const auto all = std::count_if(tiers.begin(), tiers.end(), is_cool_down);
   const bool alone = static_cast<std::size_t>(all) + 1 == tiers.size();
   d.tier = static_cast<std::int16_t>(alone ? -1 : static_cast<std::ptrdiff_t>(by) - before);
   return d;
@@ -129,7 +129,7 @@ decision record_all(std::span<const tier<State>> tiers, moment now) {
   }
   const instant start = allowed ? common_start(tiers, {each.data(), tiers.size()}) : 0;
   for (std::size_t i = 0; i < tiers.size(); ++i) {
-    // Who refuses is told even so: a state far ahead of the clock is mended by that.
+    // A tier that refuses is recorded in any case: that mends a state far ahead of the clock.
     if (allowed || !each[i].allowed) each[i] = record(tiers[i], now, start);
   }
   return answer(tiers, {each.data(), tiers.size()});
@@ -142,8 +142,8 @@ decision fetch_all(std::span<const tier<State>> tiers, moment now) {
   return answer(tiers, {each.data(), tiers.size()});
 }
 
-/// The first time at which one of them would let it go, without a delay. It begins with what that
-/// says now.
+/// The first time at which this tier alone would allow the request without a delay. `d`: its
+/// decision now.
 template <class State>
 instant own_turn(const tier<State>& t, instant now, decision d) {
   instant turn = now;
@@ -218,7 +218,7 @@ span pause_of(std::span<const tier<State>> tiers, instant clock) noexcept {
   span left = 0;
   for (const tier<State>& t : tiers) {
     const auto* h = std::get_if<cool_down::state>(t.state);
-    // See hold: no longer one was written by this clock.
+    // See cool_down: this clock has written no longer one.
     if (h != nullptr && h->until - clock <= cool_down::longest_pause)
       left = std::max(left, h->until - clock);
   }
@@ -248,7 +248,7 @@ template <class Kernel>
 void charge(const Kernel& k, typename Kernel::state& s, instant clock, units cost) {
   if constexpr (Kernel::charges_without_limit) {
     const Kernel endless = k.endless();
-    // What is booked ahead comes first.
+    // Behind the reservations ahead.
     const decision d = endless.fetch(s, clock, cost);
     endless.record(s, moment(clock, (d.decided_at + d.retry_after).time_since_epoch().count()),
                    cost);
@@ -298,7 +298,7 @@ decision settled(std::span<const tier<State>> tiers, instant clock, bool done) {
   std::array<decision, max_tiers> each;
   for (std::size_t i = 0; i < tiers.size(); ++i) {
     each[i] = fetch(tier<State>{tiers[i].rules, tiers[i].state, 1}, clock);
-    // Nothing is asked for: the one with the least left tells.
+    // A settlement asks for nothing: the tier with the least left decides the numbers.
     each[i].allowed = true;
     each[i].cooling_down = false;
     each[i].retry_after = each[i].delay = {};

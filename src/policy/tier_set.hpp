@@ -8,7 +8,7 @@
 
 namespace weir::policies {
 
-/// What restore() makes of a script's reply, for any kernel.
+/// A state from a script's reply, of any kernel; see restore().
 using any_replay = std::variant<meter::replay, fixed_window::replay, sliding_window::replay,
                                 sliding_log::replay, cool_down::replay, lease_set::replay>;
 
@@ -24,23 +24,24 @@ struct tier {
   units cost;
 };
 
-/// What several decisions come to. All allowed: the one with the least left, and the longest delay.
-/// Else the one that refuses longest, and its place in `tier` (of one alone: -1). `of` holds at
-/// least one.
+/// The decision of several tiers. If all allow: the one with the least left, with the longest
+/// delay. Else the one that refuses longest, and its place in `tier` (-1 if there is one only).
+/// `of` has at least one.
 decision combined(std::span<const decision> of) noexcept;
 
 /// Counts in all of them, at one instant of the clock, if all allow it; else in none. None may
-/// count what it refuses. At most max_tiers. A hold follows the tiers of its limiter, takes no
-/// place among them, and refuses in the name of the last.
+/// count what it refuses. At most max_tiers. A cool-down comes behind the tiers of its limiter, is
+/// not numbered among them, and refuses in the name of the last.
 template <class State>
 decision record_all(std::span<const tier<State>> tiers, moment now);
 
 template <class State>
 decision fetch_all(std::span<const tier<State>> tiers, moment now);
 
-/// Counts a request in all of them at its turn, if that is not after now + max_wait; else in none.
-/// The turn is the first time at which all of the tiers allow it, and none asks for a delay.
-/// `delay` is the time until then. If refused, `retry_after` is when the same would be booked.
+/// Makes a reservation in all of them, if its turn is not after now + max_wait; else in none. The
+/// turn is the first time at which all tiers allow the request, and none asks for a delay. `delay`
+/// is the time until then. If refused, `retry_after` is when the same call would get the
+/// reservation.
 template <class State>
 decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait,
                   std::vector<std::int64_t>* found = nullptr);
@@ -58,7 +59,7 @@ struct tickets {
   instant turn = 0;     // as in ticket
   instant counted = 0;  // as in ticket
   std::array<receipt::bucket, 4> buckets{};
-  /// The reply_width numbers of each tier, for a turn that was booked ahead; else empty.
+  /// For a reservation ahead: the reply_width numbers of each tier's state before it. Else empty.
   std::vector<std::int64_t> found;
 };
 
@@ -108,12 +109,12 @@ void settle_all(std::span<const tier<any_state>> tiers, instant clock, const tic
 /// Counts as much in each as leaves no more than its tier's cost.
 void lower_all(std::span<const tier<any_state>> tiers, instant clock);
 
-/// The answer to who settles: `done` says whether this was the first time, and the rest how things
-/// stand.
+/// The answer to a settlement: `allowed` is `done` (whether this was the first time), and the rest
+/// describes the states after it.
 template <class State>
 decision settled(std::span<const tier<State>> tiers, instant clock, bool done);
 
-/// What charges in the kernel's stead: the script takes its constants.
+/// The kernel that charges for `k`, perhaps without its limit: the script takes its constants.
 kernel charging(const kernel& k);
 
 }  // namespace weir::policies
