@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <limits>
+#include <numeric>
 
 #include "model/script_state.hpp"
 
