@@ -57,8 +57,8 @@ static_assert(std::is_trivially_destructible_v<concurrency_options> &&
 /// lease.
 ///
 /// **Object lifetime.** A lease keeps the store open and `io_context::run()` busy until it ends or
-/// the store is closed. It may outlive the store's execution context: then only release() and the
-/// destructor are allowed. They do nothing, and the lease lapses.
+/// the store is closed. It may outlive the store's execution context: then only moves, release()
+/// and the destructor are allowed. The store is not told, and the lease lapses.
 class [[nodiscard]] lease {
  public:
   /// An object without a lease.
@@ -201,15 +201,15 @@ class concurrency_limiter {
   /// The answer is as for record_all(), with the gate as the first limiter. What the limiters
   /// counted stays counted when the lease is given back. Their failure policies do not apply.
   ///
-  /// `also`: claims as for record_all(). `subject`, `options`: as above.
+  /// `also`: claims as for record_all(). `subject`, `options`: as for enter() without claims.
   ///
   /// **Handler signature.** `void(error_code, lease)`.
   ///
   /// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, `cannot_combine`,
   /// operation_aborted, and the store errors of `limiter`.
   ///
-  /// **Cancellation**, **thread safety** and **object lifetime** are as above; the claims may be
-  /// destroyed when this function has returned.
+  /// **Cancellation**, **thread safety** and **object lifetime** are as for enter() without claims;
+  /// the claims may be destroyed when this function has returned.
   ///
   ///     weir::lease lease = co_await gate.enter("account-42", per_second.on("account-42"));
   ///     if (!lease) log(lease.decision().tier == 0 ? "too many at once" : "too many a second");

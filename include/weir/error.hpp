@@ -21,7 +21,7 @@ enum class error {
   invalid_url,
   /// no store has this URL scheme
   unsupported_scheme,
-  /// the resource name is empty or longer than 1024 bytes
+  /// the resource name is empty, or it or the group is longer than 1024 bytes
   invalid_resource,
   /// the subject is empty or longer than 65,536 bytes
   invalid_subject,
@@ -55,7 +55,8 @@ enum class error {
   outcome_unknown,
   /// max_pending calls are pending; or the queue of acquire() is full, or it dropped this waiter
   overloaded,
-  /// several calls in a row got no answer; further calls fail at once until one is answered
+  /// redis_options::breaker_failures calls in a row got no answer; until one is answered, further
+  /// calls fail at once
   circuit_open,
   /// the memory store holds max_subjects live subjects, and this would be a new one
   store_full,

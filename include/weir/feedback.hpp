@@ -47,8 +47,8 @@ enum class reset_unit : std::uint8_t {
   epoch_milliseconds,  ///< milliseconds since 1970
 };
 
-/// What the caller knows about a vendor beforehand. The defaults fit all vendors of
-/// docs/vendor_feedback.md but one.
+/// What the caller knows about a vendor beforehand. docs/vendor_feedback.md names the vendors that
+/// need other values than these defaults.
 struct feedback_options {
   reset_unit reset = reset_unit::automatic;
 

@@ -39,8 +39,8 @@ struct joint_call;
 joint_call join(std::span<const claim>);
 }  // namespace detail
 
-/// A limiter, a subject and a cost, as record_all() takes them. limiter::on() makes one. It holds a
-/// pointer and a view: use it only in the call for which it was made.
+/// A limiter, a subject and a cost, as record_all() takes them. limiter::on() makes a claim. It
+/// holds a pointer and a view: use it only in the call for which it was made.
 struct claim {
   const weir::limiter* limiter;
   std::string_view subject;

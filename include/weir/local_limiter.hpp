@@ -26,9 +26,9 @@ enum class local_clock : std::uint8_t {
 ///
 /// **Thread safety.** Any thread may call any function. The state of some policies is one atomic
 /// word, which calls change without a lock: buckets whose time of one unit is a whole number of
-/// microseconds (100 a second, but not 3 a second), and fixed windows whose begin and count fit (a
-/// `limit` up to 2,047, or more if `anchor` is `epoch`: up to 10^6 for windows of a minute, say).
-/// All others take one short lock in each call.
+/// microseconds (100 a second, but not 3 a second), and fixed windows without count_refused whose
+/// begin and count fit (a `limit` up to 2,047; with anchor::epoch more, such as 6 * 10^10 for
+/// windows of a minute). All others take one short lock in each call.
 template <class Policy>
 class local_limiter {
  public:

@@ -186,7 +186,7 @@ auto record_all(std::span<const claim> claims, CompletionToken&& token) {
 }
 
 /// The same for a number of claims known at run time. Throws std::invalid_argument if `claims` is
-/// empty. This overload of the functions below does the same.
+/// empty, as this overload of each function below does.
 template <class CompletionToken = boost::asio::deferred_t>
 auto record_all(std::span<const claim> claims, joint_options options = {},
                 CompletionToken&& token = CompletionToken()) {
@@ -194,8 +194,8 @@ auto record_all(std::span<const claim> claims, joint_options options = {},
 }
 
 /// Makes a reservation in all limiters, at one time that fits all of them, and completes when that
-/// time has come. With a single claim this is limiter::acquire() with a priority of 0; the rest is
-/// about several.
+/// time has come. With a single claim this is limiter::acquire() with a priority of 0; the text
+/// below is about several claims.
 ///
 /// If that time lies beyond joint_options::max_wait, the call is refused at once and nothing is
 /// reserved. The waiters have no priorities. While the store is away, the call to the store is not

@@ -21,9 +21,9 @@ class store_backend;
 ///
 /// **Object lifetime.** Stores, limiters, leases and the executor's context may be destroyed in any
 /// order. When the context is destroyed, the pending calls are destroyed with it: their handlers do
-/// not run. After that only destructors, close() and lease::release() are allowed, and they do
-/// nothing. While one thread destroys a context, no other thread may use its stores, limiters and
-/// leases. See docs/lifetime.md.
+/// not run. After that only destructors, moves, close() and lease::release() are allowed, and they
+/// do nothing else. While one thread destroys a context, no other thread may use its stores,
+/// limiters and leases. See docs/lifetime.md.
 class store {
  public:
   explicit store(std::shared_ptr<detail::store_backend> backend);
