@@ -141,7 +141,7 @@ std::string text_of(const command_counts& all) {
 struct shape {
   policy of;
   const char* look;         // the command that reads one key
-  const char* look_at_all;  // and several
+  const char* look_at_all;  // and several; null for a list
   const char* write;
 };
 const shape shapes[] = {
@@ -150,6 +150,8 @@ const shape shapes[] = {
     {fixed_window{2, 1h}, "get", "mget", "setrange"},
     {fixed_window{2, 1h, anchor::epoch, 7s}, "get", "mget", "setrange"},
     {sliding_window{2, 1h}, "get", "mget", "setrange"},
+    {sliding_log{2, 1h}, nullptr, nullptr, "rpush"},
+    {sliding_log{2, 1h, 1min}, nullptr, nullptr, "lset"},
 };
 
 }  // namespace
@@ -177,7 +179,7 @@ BOOST_AUTO_TEST_CASE(a_refused_check_reads_and_writes_nothing) {
         call(script, keys);
         const command_counts all = commands();
         const char* look = count == 1 ? s.look : s.look_at_all;
-        BOOST_TEST((all == command_counts{{look, 1}}), text_of(all));
+        if (look != nullptr) BOOST_TEST((all == command_counts{{look, 1}}), text_of(all));
         BOOST_TEST(changes() == before);
       }
     }
@@ -196,7 +198,7 @@ BOOST_AUTO_TEST_CASE(an_admitted_check_of_a_busy_key_writes_once_and_leaves_the_
       script.record(names(64), first + 1);
       command_counts all = commands();
       BOOST_TEST(all[s.write] == 64, text_of(all));
-      BOOST_TEST(all[s.look_at_all] == 1, text_of(all));
+      if (s.look_at_all != nullptr) BOOST_TEST(all[s.look_at_all] == 1, text_of(all));
       BOOST_TEST(all["set"] == 0, text_of(all));
     }
   }
