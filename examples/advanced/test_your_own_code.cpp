@@ -47,7 +47,7 @@ class login {
 
 namespace {
 
-// The store calls it from whatever thread checks; this test has but one. With several, make it
+// The store calls it from the thread that checks. This test has one thread; with several, make it
 // atomic.
 class manual_clock {
  public:

@@ -7,8 +7,8 @@
 
 namespace examples {
 
-// How vendors count: without weir, and strictly. Each tells the earliest time, not before `now`, at
-// which a call is admitted, and is told when one was. `now` never runs backward.
+// How vendors count: without weir, and strictly. earliest() returns the first time, not before
+// `now`, at which a call is admitted; take() notes an admitted call. `now` never runs backward.
 
 using vendor_clock = std::chrono::steady_clock;
 using vendor_time = vendor_clock::time_point;
@@ -40,8 +40,8 @@ class window_meter {
   std::deque<vendor_time> calls_;
 };
 
-/// One call every `interval`, and up to `capacity` at once of those that were not made: a bucket of
-/// so many tokens, full at the beginning.
+/// One call every `interval`, and unused calls are saved up to `capacity`: a bucket of so many
+/// tokens, full at the beginning.
 class bucket_meter {
  public:
   bucket_meter(std::size_t capacity, vendor_clock::duration interval)

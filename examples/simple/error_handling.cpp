@@ -36,7 +36,7 @@ advice what_to_do(weir::error_code ec) {
   // First: not_counted holds for wrong input too, where trying again is safe but pointless.
   if (ec == weir::condition::invalid_input) return advice::do_not_retry;
   if (ec == weir::condition::not_counted) return advice::may_retry;
-  // may_have_counted, or a cancelled call: whether it was sent, nobody knows.
+  // may_have_counted, or a cancelled call: it is unknown whether the check was sent.
   return advice::retry_could_count_twice;
 }
 
@@ -91,8 +91,8 @@ asio::awaitable<void> timeout() {
   expect(what_to_do(ec) == advice::may_retry, "nothing sent, nothing counted");
 }
 
-// May a call go out while nobody can say? That is your choice, and a limiter can make it for you.
-// Then such failures are no errors any more; the decision's source tells.
+// May a call go out while the store does not answer? With a failure policy, the limiter decides:
+// such failures are then no errors, and the decision's source says where the decision came from.
 asio::awaitable<void> in_doubt() {
   weir::store nowhere = weir::open_store(co_await asio::this_coro::executor,
                                          "unix:///nonexistent/weir/socket");

@@ -1,9 +1,9 @@
-// A vendor that says "429, come back later", and a fleet that does.
+// A vendor that answers "429, come back later", and a fleet that obeys.
 //
-// A vendor may know limits that we do not: it is busy, or somebody else has used our allowance. One
-// caller hears "429, Retry-After: 1" and passes the response on to the limiter. From then on every
-// caller of that account, in every process, is told to wait, and nobody else has to be turned away
-// to learn it.
+// A vendor may refuse calls for reasons that we cannot count: it is busy, or another client has
+// used our allowance. One caller gets "429, Retry-After: 1" and passes the response to the limiter.
+// From then on the limiter refuses every caller of that account, in every process, until the second
+// is over.
 //
 //     held_back_by_the_vendor [redis://127.0.0.1:6379]
 #include <vector>

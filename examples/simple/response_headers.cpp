@@ -68,7 +68,7 @@ asio::awaitable<void> example(weir::store store) {
            "Retry-After comes with 429 only");
   }
 
-  // Ten at once, and one a minute: the client is told of the minute, not of the ten.
+  // Ten at once, then one a minute: the headers announce the minute, not the ten.
   weir::limiter bucket{store, "response-headers-example",
                        weir::token_bucket{.capacity = 10, .refill = weir::per_minute(1)}};
   co_await bucket.reset("client-7");

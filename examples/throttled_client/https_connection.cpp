@@ -65,7 +65,7 @@ bool https_connection::is_usable(std::chrono::milliseconds idle) {
   const int handle = beast::get_lowest_layer(stream_).socket().native_handle();
   ::pollfd socket{handle, POLLIN | POLLRDHUP, 0};
   if (::poll(&socket, 1, 0) < 0 || (socket.revents & ~POLLIN) != 0) return false;  // it is closed
-  // A server may send tickets for later sessions behind the handshake, which nobody has read yet.
+  // After the handshake a server may send session tickets, which have not been read yet.
   if (is_fresh_) return true;
   // What came together with the answer is not in the socket any more: it may be deciphered, or wait
   // for that.

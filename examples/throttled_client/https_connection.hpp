@@ -29,15 +29,15 @@ class https_connection {
   boost::asio::awaitable<void> connect(const addresses& to, const std::string& host,
                                        std::chrono::milliseconds timeout);
 
-  /// The final answer: those that only say "go on" are passed over. A body of more than
-  /// `body_limit` bytes is an error.
+  /// Returns the final response and skips those with a 1xx status. A body of more than `body_limit`
+  /// bytes is an error.
   boost::asio::awaitable<http_response> exchange(const http_request& request,
                                                  std::chrono::milliseconds timeout,
                                                  std::uint64_t body_limit = 8 << 20);
 
-  /// Whether another request may follow. Not if it has been idle for longer than `idle`, as the
-  /// server may be about to close it then; nor if it has done so, or has said something that nobody
-  /// asked for.
+  /// True if another request may follow. False if the connection was idle for longer than `idle`,
+  /// because the server may be about to close it; if the server has closed it; or if the server has
+  /// sent bytes without a request.
   bool is_usable(std::chrono::milliseconds idle);
 
  private:

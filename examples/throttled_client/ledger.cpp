@@ -74,7 +74,7 @@ bool ledger::wants_pause(vendor_time now, const call& c) {
     use_allowance(now);
     pauses_.push_back({.told = now, .until = now + pause_length});
     ideal_at_ = now + pause_length;
-    return true;  // it is the one who is told
+    return true;  // this call gets the 429
   }
   if (pauses_.empty() || now >= pauses_.back().until) return false;
   pauses_.back().calls.push_back(c.asked);

@@ -35,34 +35,32 @@ struct vendor_report {
   int most_at_once = 0;
   int most_per_second = 0;
 
-  /// What was used of the allowance. A call on its way into a pause is used: nobody could call it
-  /// back.
+  /// The part of the allowance that was used. A call that was on its way when a pause began counts
+  /// as used, because its caller could not withdraw it.
   double share() const {
     return static_cast<double>(served + on_their_way) / static_cast<double>(allowance);
   }
 };
 
-/// The vendor's books: what it admits, what it turns away, and what of that breaks its rules.
-/// Strictly, on its own clock, with no tolerance: of 301 calls within a second, one is a violation.
-/// A violation is turned away and counts against nobody's allowance.
+/// The vendor's books: which calls it admits and refuses, and which of them break its rules. It
+/// counts on its own clock, without tolerance: of 121 calls within a second, one is a violation. A
+/// violation is refused and uses no allowance.
 ///
-/// The measured time begins with the first call. What comes after it is answered, and counted no
-/// more.
+/// The measured time begins with the first call. Calls after it are answered and not counted.
 class ledger {
  public:
-  /// `pauses`: when the vendor wants to be left alone for a second, from the beginning on. A pause
-  /// begins when the next call is told of it.
+  /// `pauses`: when the vendor wants no calls for a second, counted from the beginning. A pause
+  /// begins with the next call, which gets a 429.
   ledger(const vendor_limits& limits, std::chrono::seconds measured,
          std::vector<vendor_clock::duration> pauses);
 
   /// A call as it arrives, with two times that the caller has written into it, of the clock that
   /// all processes of a host share.
   ///
-  /// A pause cannot be known at the moment at which the first caller is told of it: the word has to
-  /// reach that caller, and by way of the store the others. A call that comes in a pause is a
-  /// violation if its last look at the store began after the first caller had passed the word on
-  /// (after on_response() had completed). All others were on their way; and there can be no more of
-  /// them than may be at once.
+  /// Other callers learn of a pause later than the caller that got the 429, because that caller
+  /// reports it to the store. A call in a pause is a violation if its last check of the store began
+  /// after the first caller's on_response() had completed. All other calls were on their way, and
+  /// there are at most as many of them as may run at once.
   struct call {
     vendor_time asked;  ///< when that look began; the time of arrival, if the call does not say
     /// When this process last passed on that the vendor wants a pause.

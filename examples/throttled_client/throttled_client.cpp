@@ -22,12 +22,12 @@ void require(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(what);
 }
 
-/// The vendor counts when a request reaches it, weir when its turn comes; between the two lie a
-/// timer, a busy processor, a network, and nobody knows how long they take. It does not matter.
-/// Each call holds one of the `at_once` leases from before its reservation until it has its answer.
-/// So the vendor sees in some stretch of time the calls whose reservations lie in it, and the calls
-/// that were under way when it began: at most `at_once`. If weir admits that many fewer, the vendor
-/// never sees too many, however late they are.
+/// The vendor counts a request when it arrives, weir when its reservation is due. Between the two
+/// lie a timer, a busy processor and a network, which take any time. The limits allow for that:
+/// each call holds one of the `at_once` leases from before its reservation until it has its
+/// response. So in any stretch of time the vendor sees the calls whose reservations lie in it, and
+/// the calls that were under way when it began, at most `at_once`. If weir admits that many fewer,
+/// the vendor never sees too many.
 ///
 /// The tenth of a percent is for two clocks that do not run equally fast: of the store's host, and
 /// of the vendor's.
@@ -50,9 +50,9 @@ asio::awaitable<void> nap(std::chrono::microseconds time, std::chrono::microseco
   co_await timer.async_wait(asio::deferred);
 }
 
-/// Nobody knows what has become of a request whose connection broke. Only one that does no more the
-/// second time may be sent twice: by its method, or because the vendor can tell by a key that it is
-/// the same.
+/// After a broken connection it is unknown whether the vendor ran the request. It may be sent again
+/// only if a second run changes nothing: by its method, or because the vendor recognises it by an
+/// idempotency key.
 bool may_be_repeated(const http_request& request) {
   switch (request.method()) {
     case http::verb::get:
@@ -86,8 +86,8 @@ asio::awaitable<http_response> throttled_client::call(http_request& request) {
       if (addresses_.empty()) co_await look_up();
       const weir::lease place = co_await enter();
       http_response response = co_await while_held(place, request, sent);
-      // Turned away, it has not been done, and may be tried again whatever it is. There is nothing
-      // to wait for here: the pause is in the store, and the next turn behind it.
+      // A refused request was not run, so any request may be sent again. No wait is needed here:
+      // the cool-down is in the store, and the next reservation comes after it.
       if (last || response.result() != http::status::too_many_requests) co_return response;
       continue;
     } catch (const boost::system::system_error& e) {
@@ -108,8 +108,8 @@ asio::awaitable<weir::lease> throttled_client::enter() {
   }
 }
 
-/// One attempt, which ends when the place is lost: somebody else may have it then. (Not `||` of
-/// Asio, which would wait for that loss if the attempt throws.)
+/// One attempt, which ends when the lease is lost, because another caller may hold it then. Asio's
+/// `||` would wait for that loss if the attempt throws.
 asio::awaitable<http_response> throttled_client::while_held(const weir::lease& place,
                                                             http_request& request, bool& sent) {
   auto executor = co_await asio::this_coro::executor;
@@ -124,14 +124,13 @@ asio::awaitable<http_response> throttled_client::while_held(const weir::lease& p
 
 asio::awaitable<http_response> throttled_client::attempt(const weir::lease& place,
                                                          http_request& request, bool& sent) {
-  // Another process may have begun a pause while this one slept until its turn, so one more look;
-  // the next turn is then behind the pause. (A pause of nothing changes nothing, and tells whether
-  // there is one.)
+  // Another process may have begun a cool-down while this one slept until its reservation. So the
+  // store is asked once more, with a cool-down of zero, which changes nothing; the next reservation
+  // then comes after the cool-down.
   connection vendor;
   do {
     co_await wait_for_turn();
-    // Only now: while a turn is waited for, a server may close what it has not heard of for a
-    // while.
+    // Not before: the server may close an idle connection during the wait.
     if (!vendor || !vendor->is_usable(options_.idle)) vendor = take_idle();
     if (!vendor) vendor = co_await open();
     options_.prepare(request);

@@ -59,10 +59,10 @@ class throttled_client {
   throttled_client(const weir::store& store, boost::asio::ssl::context& tls,
                    const vendor_limits& limits, client_options options);
 
-  /// The vendor's answer, whatever its status; a call that the vendor turned away is made again,
-  /// and so is one whose connection broke, if the request may be repeated. Throws what went wrong
-  /// with the last attempt, too_busy, or weir's errors. The request is kept by the caller until
-  /// then. (And has a name: g++ 12 destroys some temporaries inside a co_await expression twice.)
+  /// Returns the vendor's response, with any status. Makes the call again if the vendor answered
+  /// 429, or if the connection broke and the request may be repeated. Throws the error of the last
+  /// attempt, too_busy, or an error of weir. The caller keeps the request until then, as a named
+  /// object: g++ 12 destroys some temporaries inside a co_await expression twice.
   boost::asio::awaitable<http_response> call(http_request& request);
 
   /// Opens so many connections beforehand.

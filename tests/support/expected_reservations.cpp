@@ -101,8 +101,8 @@ class queue final : public expected_reservations::tier {
   std::vector<taken> taken_;
 };
 
-/// Whoever leaves makes room; but nobody comes before the last who still has a turn. With a
-/// resolution that is known by its bucket only.
+/// A returned reservation makes room, but no later request comes before the last kept reservation,
+/// which is known only by its bucket if the log has a resolution.
 class log final : public expected_reservations::tier {
  public:
   explicit log(const sliding_log& p)
@@ -242,9 +242,8 @@ class windows final : public expected_reservations::tier {
 };
 
 /// sliding_window: two counts, of the present window and the one before, whose weight falls as time
-/// goes on. A turn that was given back makes room: all of it at the most, and perhaps nothing. So
-/// it comes not before the time that suits those who kept their turns, and not after the time that
-/// suits all.
+/// goes on. A returned reservation makes room for none to all of its units. So the next time lies
+/// between the one computed without the returned reservations and the one computed with all.
 class sliding final : public expected_reservations::tier {
  public:
   explicit sliding(const sliding_window& p) : limit_(p.limit), length_(p.window.count()) {}

@@ -9,17 +9,17 @@
 
 namespace weir::test {
 
-/// What a line of waiters should look like, as a reader of the documentation would work it out with
-/// pencil and paper: whoever comes gets the first time that every policy allows, behind those who
-/// came before. It knows nothing of src/policy. Times in microseconds; the clock never steps back.
+/// The reservations that the documentation promises, computed in the plainest way, without
+/// src/policy: each request gets the first time that every policy allows, after all earlier
+/// reservations. Times are in microseconds; the clock never steps back.
 class expected_reservations {
  public:
   explicit expected_reservations(std::span<const policy> policies);
   ~expected_reservations();
   expected_reservations(expected_reservations&&) noexcept;
 
-  /// For one who asks now. Both are the same, but where a bucket has got back a turn that others
-  /// stood behind. How much of it is of use is stated as a bound: `latest`.
+  /// For a request made now. The two differ only where a bucket got back a reservation that others
+  /// were booked after; how many of its units can be used again is a bound, `latest`.
   struct turn {
     std::int64_t earliest;
     std::int64_t latest;

@@ -264,7 +264,7 @@ class fault_proxy::link : public std::enable_shared_from_this<link> {
   }
 
   void sender_gone(way w) {
-    // Behind a link that swallows everything, nobody learns of the server's end.
+    // Behind a link that swallows everything, the client does not learn of the server's end.
     if (w == way::replies && of(w).swallowed && !hanging_up_) return;
     if (w == way::requests || of(w).broken) return end(of(w).broken);
     hang_up();

@@ -29,7 +29,7 @@ struct fault {
     half_open,  ///< both directions are swallowed from here on; the connections stay
     truncate,   ///< this direction is swallowed from here on, in the middle of a reply if need be
     garbage,    ///< bytes that are no RESP come in between; replies, or whole requests
-    stray,      ///< a well-formed reply that nobody asked for comes in between
+    stray,      ///< a well-formed reply without a request comes in between
   };
   static constexpr std::size_t kinds = 10;
 

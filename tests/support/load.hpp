@@ -14,10 +14,9 @@
 
 namespace weir::test {
 
-/// One who calls again and again for a subject of its own, and checks each number it is told: the
-/// next one; or, from a server that has lost its data, the first again; or one that the calls of
-/// unknown outcome explain. A reply that went astray, a call that was sent twice or lost shows at
-/// once.
+/// Calls again and again for a subject of its own, and checks each count: it must be the next one;
+/// or, from a server that has lost its data, the first again; or one that calls of unknown outcome
+/// explain. A reply to another caller, a call sent twice or a lost call shows at once.
 struct caller {
   std::string subject;
   std::int64_t used = 0;

@@ -34,23 +34,23 @@ class reservation_ledger {
 
   struct totals {
     std::int64_t at_once = 0, booked = 0, refused = 0, given_back = 0;
-    std::int64_t overtook = 0;  // into what somebody ahead had given back
-    std::int64_t kept = 0;      // units of those who did not give their turn back
+    std::int64_t overtook = 0;  // units that an earlier waiter had given back
+    std::int64_t kept = 0;      // units that were not given back
 
     totals& operator+=(const totals& other);
     std::string text() const;
   };
 
   /// Reads it from the beginning. Throws, and says why, unless
-  /// - each turn is the one that it should be, see expected_reservations;
-  /// - those are booked, and no others, whose turn comes within the time that they would wait;
-  /// - nobody comes before one who was there earlier and has not left; but in a bucket, with no log
-  ///   beside it, into what somebody ahead of both has given back;
-  /// - what went out, with those who kept their turns, exceeds no window.
+  /// - each reservation has the time that it should have, see expected_reservations;
+  /// - exactly the requests are booked whose time lies within their max_wait;
+  /// - no reservation comes before one that was booked earlier and is kept; except in a bucket
+  ///   without a log beside it, into units that a waiter ahead of both has given back;
+  /// - the kept reservations exceed no window.
   totals check(std::span<const policy> policies) const;
 
-  /// For where only the last in line ever left: whoever did not leave has the turn that he would
-  /// have if the others had never come.
+  /// For runs in which only the last waiter ever left: each kept reservation is what it would be if
+  /// the waiters that left had never come.
   void check_as_if_they_had_never_come(std::span<const policy> policies) const;
 
  private:
