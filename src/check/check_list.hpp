@@ -2,13 +2,13 @@
 
 #include <boost/intrusive/list.hpp>
 
-#include "weir/detail/check.hpp"
+#include "check/in_flight.hpp"
 
 namespace weir::detail {
 
 /// An intrusive list of checks. Unlinking or destroying a check removes it from its list.
 using check_list = boost::intrusive::list<
-    check, boost::intrusive::member_hook<check, check::hook, &check::line>,
+    check, boost::intrusive::function_hook<flight_hook<&in_flight::line>>,
     boost::intrusive::constant_time_size<false>>;
 
 /// Frees the checks with their handlers, unrun. This may run destructors of the user's objects.

@@ -35,7 +35,7 @@ class give_back final : public joint_check_of<give_back_request> {
                                    .id = std::max<std::uint64_t>(1, random_number())}},
                         copy_of(booked.further())}),
         caller_(told) {
-    unwanted = true;
+    flight_of(*this).unwanted = true;
     wait_for_connection();
   }
 
@@ -77,8 +77,8 @@ class give_back final : public joint_check_of<give_back_request> {
     if (!was_sent || !is_patient_ || ++attempts_ == most_attempts) return false;
     timeout = std::chrono::duration_cast<std::chrono::microseconds>(until_ - clock::now());
     ec = {};
-    stage = check_stage::idle;
-    resends = 0;
+    flight_of(*this).stage = check_stage::idle;
+    flight_of(*this).resends = 0;
     return timeout.count() > 0;
   }
 
@@ -95,7 +95,7 @@ class stand_in final : public joint_check_of<acquire_request> {
                                        .asked = {.cost = as<acquire_request>(sent).cost,
                                                  .max_wait = as<acquire_request>(sent).max_wait}},
                                       copy_of(sent.further())}) {
-    unwanted = true;
+    flight_of(*this).unwanted = true;
   }
 
   void finish(delivery how) override {

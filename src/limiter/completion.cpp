@@ -39,7 +39,7 @@ void sign(check& c) {
 /// Prepares the result of a check that its store has finished. True if the check holds a
 /// reservation that is not due yet and no acquire_queue waits for it; `sleepers` must then hold it.
 bool conclude(check& c) {
-  if (c.unwanted) return false;
+  if (flight_of(c).unwanted) return false;
   apply_failure_policy(c);
   if (c.ec) return false;
   if (c.kind == check_kind::settle && c.limiter->store->may_forget()) {
@@ -49,7 +49,7 @@ bool conclude(check& c) {
   }
   sign(c);
   if (c.kind == check_kind::acquire && c.answer.allowed) {
-    return c.answer.delay.count() > 0 && !c.from_line;
+    return c.answer.delay.count() > 0 && !flight_of(c).from_line;
   }
   if (c.answer.cooling_down && c.further().empty() && c.kind != check_kind::acquire) {
     impl_of(*c.limiter).queue->cool_down(c.limiter, c.subject.view(), c.answer.retry_after);
@@ -81,9 +81,9 @@ void completion::complete(check_list&& done) {
   for (auto it = done.begin(); it != done.end();) {
     check& c = *it++;
     const bool sleeps = conclude(c);
-    if (!sleeps && !c.unwanted) continue;
-    c.line.unlink();
-    if (c.unwanted) {
+    if (!sleeps && !flight_of(c).unwanted) continue;
+    flight_of(c).line.unlink();
+    if (flight_of(c).unwanted) {
       c.finish(delivery::post);  // a detached check: its give-back starts without delay
     } else if (sleepers_->add(c)) {
       has_sleepers = true;

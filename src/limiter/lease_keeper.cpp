@@ -32,7 +32,7 @@ class lease_keeper::renew_call final : public check_of<renew_request> {
              std::chrono::microseconds timeout)
       : check_of(core, {std::move(subject), timeout, {lease}}), started_(now()) {}
 
-  time left_at() const noexcept { return std::max(started_, sent); }
+  time left_at() const noexcept { return std::max(started_, flight_of(*this).sent); }
 
   void finish(delivery how) override {
     const std::unique_ptr<renew_call> self(this);
@@ -65,7 +65,7 @@ void lease_keeper::release(const core_ptr& core, std::int64_t lease) {
     const std::lock_guard lock(mutex_);
     left = book_.remove(lease);
     if (!left) return;
-    for (check& c : left->watchers) c.stage = check_stage::done;
+    for (check& c : left->watchers) flight_of(c).stage = check_stage::done;
     arm(core);
   }
   finish_all(std::move(left->watchers), asio::error::operation_aborted);
@@ -94,13 +94,13 @@ void lease_keeper::watch(check& c) {
     lease_schedule::entry* e = book_.find(as<watch_request>(c).lease);
     const bool is_held = e != nullptr && e->stands == lease_schedule::standing::held;
     if (is_held && !alarm_.is_stopped()) {
-      c.stage = check_stage::waiting;
+      flight_of(c).stage = check_stage::waiting;
       e->watchers.push_back(c);
       return;
     }
     if (e == nullptr) c.ec = asio::error::operation_aborted;
     if (is_held) c.ec = error::store_closed;
-    c.stage = check_stage::done;
+    flight_of(c).stage = check_stage::done;
   }
   c.finish(delivery::post);
 }
@@ -108,9 +108,9 @@ void lease_keeper::watch(check& c) {
 void lease_keeper::unwatch(check& c) {
   {
     const std::lock_guard lock(mutex_);
-    if (c.stage == check_stage::done) return;
-    c.line.unlink();
-    c.stage = check_stage::done;
+    if (flight_of(c).stage == check_stage::done) return;
+    flight_of(c).line.unlink();
+    flight_of(c).stage = check_stage::done;
   }
   c.ec = asio::error::operation_aborted;
   c.finish(delivery::post);
@@ -134,7 +134,7 @@ void lease_keeper::on_renewed(const renew_call& c) {
     if (alarm_.is_stopped()) return;
     const std::int64_t lease = c.asked.lease;
     if (book_.answered(lease, what, c.left_at(), now())) told.swap(book_.find(lease)->watchers);
-    for (check& w : told) w.stage = check_stage::done;
+    for (check& w : told) flight_of(w).stage = check_stage::done;
   }
   look_after(c.limiter, std::move(told));
 }
@@ -152,7 +152,7 @@ void lease_keeper::look_after(const core_ptr& core, check_list told) {
     while (const auto due = book_.next(now())) {
       lease_schedule::entry& e = *book_.find(due->lease);
       if (due->lost) {
-        for (check& c : e.watchers) c.stage = check_stage::done;
+        for (check& c : e.watchers) flight_of(c).stage = check_stage::done;
         told.splice(told.end(), e.watchers);
       } else {
         renewals.push_back({due->lease, e.subject});
@@ -171,7 +171,7 @@ void lease_keeper::look_after(const core_ptr& core, check_list told) {
 check_list lease_keeper::take_watchers() {
   check_list all;
   book_.for_each([&](lease_schedule::entry& e) {
-    for (check& c : e.watchers) c.stage = check_stage::done;
+    for (check& c : e.watchers) flight_of(c).stage = check_stage::done;
     all.splice(all.end(), e.watchers);
   });
   return all;

@@ -201,7 +201,7 @@ void start_check(check& c) {
   if (c.kind == check_kind::watch) return impl_of(*c.limiter).leases->watch(c);
   if (const error e = validate(c); e != error{}) c.ec = e;
   if (c.ec || prepare(c)) {
-    c.stage = check_stage::done;
+    flight_of(c).stage = check_stage::done;
     c.finish(delivery::post);
     return;
   }

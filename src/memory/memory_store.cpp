@@ -37,7 +37,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
 
   void start(detail::check& c) override {
     const phase now = phase_.load(std::memory_order_relaxed);
-    c.stage = detail::check_stage::done;
+    flight_of(c).stage = detail::check_stage::done;
     if (now == phase::open || (now == phase::closed && detail::gives_back(c))) {
       answer(c);
     } else if (now == phase::closed) {

@@ -78,7 +78,7 @@ void session::cancel(check& c, detail::cancel_scope scope) {
   std::shared_ptr<session> self;
   {
     const std::lock_guard lock(mutex_);
-    was_done = c.stage == detail::check_stage::done;
+    was_done = flight_of(c).stage == detail::check_stage::done;
     if (!was_done) core_.cancel(c, scope);
     done = core_.take_done();
     if (core_.is_closing() && needs_strand()) self = shared_from_this();

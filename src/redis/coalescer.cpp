@@ -106,7 +106,7 @@ bool same_subjects(const check& a, const check& b) {
 
 void coalescer::append(script_call& to, check& c) {
   call_key& key = to.keys.emplace_back();
-  c.position = 0;
+  flight_of(c).position = 0;
   key.count = 1;
   ++to.places;
   key.checks.push_back(c);
@@ -162,7 +162,7 @@ bool coalescer::join_last(check& c, const place& last) {
       !same_subjects(other, c)) {
     return false;
   }
-  c.position = key.count++;
+  flight_of(c).position = key.count++;
   ++before.places;
   key.checks.push_back(c);
   // See script_call::weight().
@@ -250,7 +250,7 @@ std::vector<script_call>& coalescer::pack(detail::check_list& urgent, detail::ch
     check& c = line.front();
     line.pop_front();
     // A give-back has no caller, so a late answer does not matter.
-    if (c.deadline < q.reachable && !c.unwanted) {
+    if (flight_of(c).deadline < q.reachable && !flight_of(c).unwanted) {
       passed.push_back(c);
       ++count;
       continue;

@@ -1,11 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <boost/intrusive/list.hpp>
 #include <chrono>
 #include <cstdint>
 
-#include "weir/detail/check.hpp"
+#include "check/in_flight.hpp"
 
 namespace weir::redis {
 
@@ -21,12 +22,13 @@ class deadline_wheel {
   static constexpr std::size_t slots = 1024;
 
   void add(detail::check& c) {
-    slots_[slot_of(c.deadline)].push_back(c);
-    if (c.deadline < next_) next_ = c.deadline;
+    const time deadline = flight_of(c).deadline;
+    slots_[slot_of(deadline)].push_back(c);
+    if (deadline < next_) next_ = deadline;
   }
 
   /// Removes a check; unlinking its hook is enough.
-  static void remove(detail::check& c) { c.wheel.unlink(); }
+  static void remove(detail::check& c) { flight_of(c).wheel.unlink(); }
 
   /// A lower bound of all deadlines; time::max() if there is none.
   time next() const noexcept { return next_; }
@@ -42,8 +44,8 @@ class deadline_wheel {
       list& due = slots_[index(t)];
       for (auto it = due.begin(); it != due.end();) {
         detail::check& c = *it++;
-        if (c.deadline <= now) {
-          c.wheel.unlink();
+        if (flight_of(c).deadline <= now) {
+          remove(c);
           expired(c);
         }
       }
@@ -54,7 +56,7 @@ class deadline_wheel {
  private:
   using list = boost::intrusive::list<
       detail::check,
-      boost::intrusive::member_hook<detail::check, detail::check::hook, &detail::check::wheel>,
+      boost::intrusive::function_hook<detail::flight_hook<&detail::in_flight::wheel>>,
       boost::intrusive::constant_time_size<false>>;
 
   static std::int64_t tick_of(time t) noexcept {
@@ -74,7 +76,7 @@ class deadline_wheel {
       const std::int64_t t = first + static_cast<std::int64_t>(i);
       time earliest = time::max();
       for (const detail::check& c : slots_[index(t)]) {
-        if (c.deadline < earliest) earliest = c.deadline;
+        earliest = std::min(earliest, flight_of(c).deadline);
       }
       if (earliest == time::max()) continue;
       if (tick_of(earliest) <= t) return earliest;

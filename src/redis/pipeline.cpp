@@ -38,9 +38,9 @@ bool is_urgent(const check& c) {
 }  // namespace
 
 void pipeline::finish(check& c) {
-  c.line.unlink();
+  flight_of(c).line.unlink();
   deadline_wheel::remove(c);
-  c.stage = check_stage::done;
+  flight_of(c).stage = check_stage::done;
   pending_ -= weight_of(c);
   done_.push_back(c);
 }
@@ -65,19 +65,20 @@ void pipeline::submit(check& c, time now) {
   // With an open circuit, the failing store is the reason for too many pending checks.
   if (!fits) return finish(c, breaker_.is_open() ? error::circuit_open : error::overloaded);
   // A give-back has no caller and may wait for the next connection.
-  if (!c.unwanted && !breaker_.lets_through(now)) return finish(c, error::circuit_open);
-  c.deadline = now + timeout_of(c);
-  c.stage = check_stage::waiting;
+  if (!flight_of(c).unwanted && !breaker_.lets_through(now)) return finish(c, error::circuit_open);
+  flight_of(c).deadline = now + timeout_of(c);
+  flight_of(c).stage = check_stage::waiting;
   (is_urgent(c) ? urgent_ : waiting_).push_back(c);
   wheel_.add(c);
   if (!may_send_ && window_.room(full_write()) > 0) {
-    may_send_ = c.deadline >= now + window_.expected(pending_);
+    may_send_ = flight_of(c).deadline >= now + window_.expected(pending_);
   }
 }
 
 void pipeline::cancel(check& c, detail::cancel_scope scope) {
-  if (c.stage == check_stage::done) return;
-  if (scope == detail::cancel_scope::only_unsent && c.stage != check_stage::waiting) return;
+  if (flight_of(c).stage == check_stage::done) return;
+  if (scope == detail::cancel_scope::only_unsent && flight_of(c).stage != check_stage::waiting)
+    return;
   c.ec = boost::asio::error::operation_aborted;
   give_up(c);
 }
@@ -85,12 +86,13 @@ void pipeline::cancel(check& c, detail::cancel_scope scope) {
 /// Ends a check early. A detached check takes the place of a sent acquire, and gives back what the
 /// store may have booked.
 void pipeline::give_up(check& c) {
-  if (c.kind == detail::check_kind::acquire && c.stage != check_stage::waiting && !c.unwanted) {
+  if (c.kind == detail::check_kind::acquire && flight_of(c).stage != check_stage::waiting &&
+      !flight_of(c).unwanted) {
     check& other = detail::stand_in_for(c);
-    other.stage = c.stage;
-    other.position = c.position;
-    other.resends = c.resends;
-    c.line.swap_nodes(other.line);
+    flight_of(other).stage = flight_of(c).stage;
+    flight_of(other).position = flight_of(c).position;
+    flight_of(other).resends = flight_of(c).resends;
+    flight_of(c).line.swap_nodes(flight_of(other).line);
     pending_ += weight_of(other);
   }
   finish(c);
@@ -100,11 +102,12 @@ void pipeline::expire(time now) {
   wheel_.expire(now, [this, now](check& c) {
     // Not a failure of the store: it has answered other checks since this one came, so it is slow;
     // or the check expired before an idle connection could take it.
-    const time since = c.deadline - timeout_of(c);
-    const bool never_asked = c.stage == check_stage::waiting && calls_.empty() && !writing_;
+    const time since = flight_of(c).deadline - timeout_of(c);
+    const bool never_asked = flight_of(c).stage == check_stage::waiting && calls_.empty() &&
+                             !writing_;
     const bool says_nothing = connected_ && (never_asked || last_answer_ >= since);
     if (!says_nothing) breaker_.failed(since, now);
-    if (c.stage != check_stage::waiting) {
+    if (flight_of(c).stage != check_stage::waiting) {
       c.ec = error::no_reply;
     } else if (!c.ec) {  // else: the server's reason for not running it
       c.ec = suspicion_ != error{} ? suspicion_ : error::timed_out;
@@ -163,8 +166,9 @@ void pipeline::requeue(script_call& c) {
   for (call_key& key : c.keys) {
     for (auto it = key.checks.begin(); it != key.checks.end();) {
       check& waiting = *it++;
-      waiting.stage = check_stage::waiting;
-      const bool is_stand_in = waiting.unwanted && waiting.kind == detail::check_kind::acquire;
+      flight_of(waiting).stage = check_stage::waiting;
+      const bool is_stand_in = flight_of(waiting).unwanted &&
+                               waiting.kind == detail::check_kind::acquire;
       if (is_stand_in) {
         finish(waiting);  // nothing was booked, so nothing has to be given back
       } else if (closed_ && !detail::gives_back(waiting)) {
@@ -210,8 +214,8 @@ void pipeline::stage(script_call&& c, time now) {
   c.sent_alone = window_.sent(c.weight(), now);
   for (call_key& key : c.keys) {
     for (check& waiting : key.checks) {
-      waiting.stage = check_stage::staged;
-      waiting.sent = now;
+      flight_of(waiting).stage = check_stage::staged;
+      flight_of(waiting).sent = now;
       waiting.ec = {};
     }
   }
@@ -250,7 +254,7 @@ std::vector<script_call>& pipeline::pack(time now) {
 void pipeline::write_done() {
   for (auto it = calls_.end() - static_cast<std::ptrdiff_t>(staged_); it != calls_.end(); ++it) {
     for (call_key& key : it->keys) {
-      for (check& waiting : key.checks) waiting.stage = check_stage::written;
+      for (check& waiting : key.checks) flight_of(waiting).stage = check_stage::written;
     }
   }
   staged_ = 0;
@@ -262,7 +266,7 @@ void pipeline::send_again(script_call& c) {
   for (call_key& key : c.keys) {
     for (auto it = key.checks.begin(); it != key.checks.end();) {
       check& waiting = *it++;
-      if (++waiting.resends > max_resends) finish(waiting, error::script_missing);
+      if (++flight_of(waiting).resends > max_resends) finish(waiting, error::script_missing);
     }
   }
   requeue(c);

@@ -39,7 +39,7 @@ template <class F>
 void each_place(call_key& key, F&& next) {
   std::uint32_t place = 0;
   for (detail::check& waiting : key.checks) {
-    for (; place < waiting.position; ++place) next();
+    for (; place < flight_of(waiting).position; ++place) next();
     waiting.answer = next();
     ++place;
   }
@@ -116,7 +116,7 @@ void replay_all(const script_call& c, call_key& key, std::span<const std::int64_
 void replay_turns(const script_call& c, call_key& key, std::span<const std::int64_t> fields,
                   std::size_t width, policies::instant now) {
   for (detail::check& waiting : key.checks) {
-    const auto own = fields.subspan(waiting.position * width, width);
+    const auto own = fields.subspan(flight_of(waiting).position * width, width);
     const found_states found(c, own.subspan(1));
     if (found.ours()) {
       waiting.answer = policies::book_at(found.tiers(), {now, own[0]}, c.max_wait);

@@ -76,7 +76,7 @@ void reservation_queue::arrive(check& c, std::uint64_t arrival, time now, orders
   const auto& asked = detail::as<detail::acquire_request>(c);
   auto& w = *new waiter(c, rank(now, arrival, asked.priority, rules_.priority_aging),
                         now + asked.max_wait);
-  c.place = &w;
+  flight_of(c).place = &w;
   if (inside_count_ < rules_.max_waiting) {
     let_in(w);
     request_for(w, now, out);
@@ -140,7 +140,7 @@ void reservation_queue::fill_up(time now, orders& out) {
 }
 
 void reservation_queue::leave(check& c, cancel_scope scope, time now, orders& out) {
-  waiter& w = *c.place;
+  waiter& w = static_cast<waiter&>(*flight_of(c).place);
   if (scope == cancel_scope::only_unsent && w.reservation != nullptr) {
     // Only the store knows whether the request was sent; if not, it answers operation_aborted.
     // A booked reservation was sent.
@@ -181,7 +181,7 @@ void reservation_queue::close(orders& out) {
     withdraw(w, out);
     tell(w, error::store_closed, out);
     if (out.returns.size() == before) continue;  // the store holds no reservation for this waiter
-    c.line.unlink();
+    flight_of(c).line.unlink();
     out.closing.emplace_back(std::move(out.returns.back()), &c);
     out.returns.pop_back();
   }
@@ -352,8 +352,8 @@ void reservation_queue::finish(waiter& w, orders& out) {
   if (w.stands == waiter::where::outside) --outside_count_;
   if (w.reservation != nullptr) w.reservation->owner = nullptr;
   check& c = *w.caller;
-  c.place = nullptr;
-  c.stage = check_stage::done;
+  flight_of(c).place = nullptr;
+  flight_of(c).stage = check_stage::done;
   out.told.push_back(c);
   delete &w;
 }

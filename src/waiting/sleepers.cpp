@@ -21,7 +21,7 @@ using detail::term;
 
 bool sleepers::add(check& c) {
   const std::lock_guard lock(mutex_);
-  if (closed_ && !c.left_early) {
+  if (closed_ && !flight_of(c).left_early) {
     if (c.answer.source == source::fallback) {
       c.ec = error::store_closed;
       return false;
@@ -29,15 +29,15 @@ bool sleepers::add(check& c) {
     added_after_close_.push_back({&c, &c});
     return true;
   }
-  if (c.left_early || sleepers_.size() >= max_sleepers_) {
-    return_reservation(
-        c, c.left_early ? error_code(asio::error::operation_aborted) : error::overloaded);
+  if (flight_of(c).left_early || sleepers_.size() >= max_sleepers_) {
+    return_reservation(c, flight_of(c).left_early ? error_code(asio::error::operation_aborted)
+                                                  : error::overloaded);
     return false;
   }
-  c.deadline = std::chrono::steady_clock::now() + c.answer.delay;
+  flight_of(c).deadline = std::chrono::steady_clock::now() + c.answer.delay;
   detail::as<acquire_request>(c)
       .max_wait -= c.answer.delay;  // left for cool-downs at the reserved time
-  agenda_.put(sleepers_.try_emplace(&c, c).first->second, c.deadline);
+  agenda_.put(sleepers_.try_emplace(&c, c).first->second, flight_of(c).deadline);
   arm();
   return true;
 }
@@ -46,7 +46,7 @@ void sleepers::cancel(check& c, cancel_scope scope) {
   if (scope == cancel_scope::only_unsent) return;  // its reservation is booked
   const std::lock_guard lock(mutex_);
   if (sleepers_.erase(&c) == 0) {
-    c.left_early = true;
+    flight_of(c).left_early = true;
     return;
   }
   arm();
@@ -80,10 +80,10 @@ bool sleepers::postpone(check& c, time now) {
   look(*c.limiter, c.subject.view());
   for (const term& t : c.further()) look(*t.limiter, t.subject.view());
   if (until <= now) return false;
-  const auto longer = std::chrono::ceil<std::chrono::microseconds>(until - c.deadline);
+  const auto longer = std::chrono::ceil<std::chrono::microseconds>(until - flight_of(c).deadline);
   std::chrono::microseconds& left = detail::as<acquire_request>(c).max_wait;
   if (longer <= left) {
-    c.deadline = until;
+    flight_of(c).deadline = until;
     left -= longer;
     return true;
   }
@@ -111,7 +111,7 @@ void sleepers::on_timer() {
     const time now = std::chrono::steady_clock::now();
     while (sleeper* s = agenda_.first_due(now)) {
       if (postpone(s->caller, now)) {
-        agenda_.put(*s, s->caller.deadline);
+        agenda_.put(*s, flight_of(s->caller).deadline);
       } else {
         due.push_back(remove(*s));
       }

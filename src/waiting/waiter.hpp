@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "check/in_flight.hpp"
 #include "policy/arithmetic.hpp"
-#include "weir/detail/check.hpp"
 
 namespace weir::waiting {
 
@@ -32,7 +32,8 @@ struct rank {
 };
 
 /// A caller of acquire() in a queue, from its arrival until it has its result.
-struct waiter {
+struct waiter : detail::queue_place {
+  using list_hook = detail::in_flight::hook;
   using set_hook = boost::intrusive::set_member_hook<
       boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
   using time = detail::check::steady_time;
@@ -53,7 +54,7 @@ struct waiter {
   std::shared_ptr<reservation_request> reservation;  // its pending request or its reservation
   enum class where : std::uint8_t { arriving, outside, inside } stands = where::arriving;
 
-  detail::check::hook by_arrival, by_repeat;
+  list_hook by_arrival, by_repeat;
   set_hook by_rank, by_cost, by_patience;
 };
 
@@ -76,9 +77,9 @@ struct of_cost {
 
 }  // namespace order
 
-template <detail::check::hook waiter::*Hook>
+template <waiter::list_hook waiter::*Hook>
 using waiter_list = boost::intrusive::list<
-    waiter, boost::intrusive::member_hook<waiter, detail::check::hook, Hook>,
+    waiter, boost::intrusive::member_hook<waiter, waiter::list_hook, Hook>,
     boost::intrusive::constant_time_size<false>>;
 
 template <class Order, waiter::set_hook waiter::*Hook>

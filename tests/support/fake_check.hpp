@@ -132,11 +132,11 @@ class fake_check {
   error_code& ec = check().ec;
   decision& answer = check().answer;
   const detail::short_text& subject = check().subject;
-  const detail::check_stage& stage = check().stage;
-  const std::uint32_t& position = check().position;
-  waiting::waiter* const& place = check().place;
-  detail::check::steady_time& deadline = check().deadline;
-  const detail::check::steady_time& sent = check().sent;
+  const detail::check_stage& stage = detail::flight_of(check()).stage;
+  const std::uint32_t& position = detail::flight_of(check()).position;
+  detail::queue_place* const& place = detail::flight_of(check()).place;
+  detail::check::steady_time& deadline = detail::flight_of(check()).deadline;
+  const detail::check::steady_time& sent = detail::flight_of(check()).sent;
 };
 
 }  // namespace weir::test

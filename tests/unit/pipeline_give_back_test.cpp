@@ -59,14 +59,14 @@ BOOST_AUTO_TEST_CASE(a_full_line_turns_no_give_back_away) {
   for (const char* s : {"a", "b"}) f.submit(s);
   for (returned_reservation& t : turns) {
     f.line.submit(*t, f.now);
-    BOOST_TEST(((*t).stage == check_stage::waiting));
+    BOOST_TEST((flight_of(*t).stage == check_stage::waiting));
   }
   BOOST_TEST(done_with(f.submit("c"), error::overloaded));
   f.line.take_done();
   f.line.connected();
   BOOST_TEST(count_of(f.write(), "{r:turn}") >= 2u);
   f.answer_all();
-  for (returned_reservation& t : turns) BOOST_TEST(((*t).stage == check_stage::done));
+  for (returned_reservation& t : turns) BOOST_TEST((flight_of(*t).stage == check_stage::done));
 }
 
 // Its deadline is about as near as its turn: where answers are slow, it was passed over as too late
@@ -82,9 +82,9 @@ BOOST_AUTO_TEST_CASE(a_give_back_is_sent_however_late_its_answer_will_be) {
   const std::string out = f.write();
   BOOST_TEST(count_of(out, "{r:hasty") == 0u);
   BOOST_TEST(count_of(out, "{r:turn}") >= 1u);
-  BOOST_TEST(((*turn).stage == check_stage::written));
+  BOOST_TEST((flight_of(*turn).stage == check_stage::written));
   f.answer_all();
-  BOOST_TEST(((*turn).stage == check_stage::done));
+  BOOST_TEST((flight_of(*turn).stage == check_stage::done));
   // One that can wait goes out when the slow server has room for it.
   BOOST_TEST(count_of(out + f.write(), "{r:patient}") == 1u);
 }
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(a_give_back_waits_while_the_circuit_is_open) {
   BOOST_TEST(done_with(f.submit("a"), error::circuit_open));
   f.line.take_done();
   f.line.submit(*turn, f.now);
-  BOOST_TEST(((*turn).stage == check_stage::waiting));
+  BOOST_TEST((flight_of(*turn).stage == check_stage::waiting));
   f.line.connected();
   BOOST_TEST(count_of(f.write(), "{r:turn}") >= 1u);
   f.answer_all();

@@ -158,7 +158,7 @@ class queue_stage {
       detail::check& c = out.told.front();
       out.told.pop_front();
       told_.push_back(number_of(c));
-      BOOST_TEST(c.place == nullptr);
+      BOOST_TEST(flight_of(c).place == nullptr);
     }
   }
 

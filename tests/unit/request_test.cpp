@@ -93,4 +93,22 @@ BOOST_AUTO_TEST_CASE(a_record_has_no_room_for_what_only_other_kinds_need) {
   BOOST_TEST(sizeof(check_of<record_request>) < sizeof(joint_check_of<record_request>));
 }
 
+BOOST_AUTO_TEST_CASE(a_check_that_ends_leaves_its_list) {
+  const core_ptr core = make_core("r", ten);
+  fake_check first(core, "a"), last(core, "c");
+  check_list line;
+  line.push_back(first);
+  {
+    fake_check middle(core, "b");
+    line.push_back(middle);
+    BOOST_TEST(&line.back() == &middle.check());
+  }
+  line.push_back(last);
+  BOOST_TEST(line.size() == 2u);
+  BOOST_TEST((&line.front() == &first.check() && &line.back() == &last.check()));
+  flight_of(first.check()).line.unlink();
+  BOOST_TEST((line.size() == 1u && &line.front() == &last.check()));
+  line.clear();
+}
+
 BOOST_AUTO_TEST_SUITE_END()

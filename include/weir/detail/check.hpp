@@ -1,8 +1,8 @@
 #pragma once
 
-#include <boost/intrusive/list_hook.hpp>
 #include <cassert>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -14,10 +14,6 @@
 #include "weir/detail/request.hpp"
 #include "weir/detail/short_text.hpp"
 #include "weir/error.hpp"
-
-namespace weir::waiting {
-struct waiter;  // a caller in a queue; defined in src/waiting/waiter.hpp
-}
 
 namespace weir::detail {
 
@@ -33,16 +29,6 @@ inline short_text copy_of_subject(std::string_view subject) {
   return short_text(subject.substr(0, max_subject_size + 1));
 }
 
-/// The progress of a check. It only moves forward, except that an unsent check may go back to
-/// waiting.
-enum class check_stage : std::uint8_t {
-  idle,     ///< no store has it yet
-  waiting,  ///< in the store's line; nothing sent
-  staged,   ///< encoded, in the write that is under way
-  written,  ///< sent; its reply is due
-  done,     ///< answered, failed or cancelled; about to be delivered
-};
-
 /// How the caller gets the result.
 enum class delivery : std::uint8_t {
   dispatch,  ///< at once, if this is the caller's executor
@@ -50,15 +36,26 @@ enum class delivery : std::uint8_t {
   discard,   ///< not at all: the execution context is shutting down
 };
 
+/// Room for what the library notes while a check is in flight: its place in lines, its deadline,
+/// how far it has come. src/check/in_flight.hpp has what stands in it.
+class flight_storage {
+ protected:
+  flight_storage() noexcept;
+  ~flight_storage();
+
+ private:
+  friend struct in_flight;
+
+  alignas(std::uint64_t) std::byte bytes_[72];
+};
+
 /// The intrusive, type-erased part of an asynchronous operation: one caller that waits for one
 /// answer. Stores link it into their lists and fill in the answer; they never see the handler. What
 /// is asked stands in the derived check_of.
 ///
 /// A store owns the check from start_check() until it calls finish(), which it does exactly once.
-class check {
+class check : public flight_storage {
  public:
-  using hook = boost::intrusive::list_member_hook<
-      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
   using steady_time = std::chrono::steady_clock::time_point;
 
   check(const check&) = delete;
@@ -74,19 +71,10 @@ class check {
 
   const check_kind kind;
 
-  // The store's bookkeeping.
-  check_stage stage = check_stage::idle;
-  bool unwanted = false;             // the caller is gone; its reservation is given back
-  bool left_early = false;           // cancelled before `sleepers` had it; guarded by their mutex
-  bool from_line = false;            // made by a queue, which waits itself
-  std::uint8_t resends = 0;          // how often it was sent again because the script was missing
-  std::uint32_t position = 0;        // its index among the checks of one script call
-  waiting::waiter* place = nullptr;  // in a queue; guarded by its mutex
-  steady_time deadline{};
-  steady_time sent{};  // when it was last encoded; zero: never, or a memory store
-  hook line;           // in the line, or among the checks of one key in a script call
-  hook wheel;          // in the deadline wheel
+ protected:
+  const std::vector<term>* further_ = nullptr;  // in the derived joint_check_of
 
+ public:
   // Arguments that every call has.
   std::shared_ptr<const limiter_spec> limiter;
   std::chrono::microseconds timeout;  // 0: the store's default
@@ -104,8 +92,6 @@ class check {
         timeout(deadline_from_now),
         subject(std::move(name)) {}
   ~check() = default;
-
-  const std::vector<term>* further_ = nullptr;  // in the derived joint_check_of
 };
 
 template <class Request>
@@ -183,6 +169,9 @@ enum class cancel_scope : std::uint8_t {
   any,         ///< end the call, whether the check was sent or not
   only_unsent  ///< end it only while the check is unsent (Asio's `total`)
 };
+
+/// When the check was last encoded; zero: never, or by a memory store.
+std::chrono::steady_clock::time_point sent_at(const check& c) noexcept;
 
 /// Finishes the check with operation_aborted, unless it is done already or the scope forbids it.
 void cancel_check(check& c, cancel_scope scope);

@@ -28,7 +28,7 @@ struct enter_handler {
   Handler handler;
 
   void hear(check& c) noexcept {
-    in.sent = c.sent;
+    in.sent = sent_at(c);
     in.subject = std::move(c.subject);
   }
 

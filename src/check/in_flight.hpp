@@ -1,0 +1,78 @@
+#pragma once
+
+#include <boost/intrusive/list_hook.hpp>
+#include <boost/intrusive/options.hpp>
+#include <boost/intrusive/parent_from_member.hpp>
+#include <chrono>
+#include <cstdint>
+#include <new>
+
+#include "weir/detail/check.hpp"
+
+namespace weir::detail {
+
+/// The progress of a check. It only moves forward, except that an unsent check may go back to
+/// waiting.
+enum class check_stage : std::uint8_t {
+  idle,     ///< no store has it yet
+  waiting,  ///< in the store's line; nothing sent
+  staged,   ///< encoded, in the write that is under way
+  written,  ///< sent; its reply is due
+  done,     ///< answered, failed or cancelled; about to be delivered
+};
+
+/// A caller's place in an acquire queue: the base of waiting::waiter.
+struct queue_place {};
+
+/// What the library notes of a check while it is in flight. It lies in the check's flight_storage.
+struct in_flight {
+  using hook = boost::intrusive::list_member_hook<
+      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+  using time = std::chrono::steady_clock::time_point;
+
+  check_stage stage = check_stage::idle;
+  bool unwanted = false;       // the caller is gone; its reservation is given back
+  bool left_early = false;     // cancelled before `sleepers` had it; guarded by their mutex
+  bool from_line = false;      // made by a queue, which waits itself
+  std::uint8_t resends = 0;    // how often it was sent again because the script was missing
+  std::uint32_t position = 0;  // its index among the checks of one script call
+  time deadline{};
+  hook line;                     // in the line, or among the checks of one key in a script call
+  hook wheel;                    // in the deadline wheel
+  time sent{};                   // when it was last encoded; zero: never, or a memory store
+  queue_place* place = nullptr;  // guarded by the mutex of its queue
+
+  static void begin(flight_storage& in) noexcept { ::new (in.bytes_) in_flight; }
+  static in_flight& of(flight_storage& in) noexcept {
+    return *std::launder(reinterpret_cast<in_flight*>(in.bytes_));
+  }
+  static const in_flight& of(const flight_storage& in) noexcept {
+    return *std::launder(reinterpret_cast<const in_flight*>(in.bytes_));
+  }
+  check& whole() noexcept { return static_cast<check&>(*reinterpret_cast<flight_storage*>(this)); }
+};
+
+inline in_flight& flight_of(check& c) noexcept { return in_flight::of(c); }
+inline const in_flight& flight_of(const check& c) noexcept { return in_flight::of(c); }
+
+/// Makes an intrusive list of checks out of one of these hooks.
+template <in_flight::hook in_flight::*Hook>
+struct flight_hook {
+  using hook_type = in_flight::hook;
+  using hook_ptr = hook_type*;
+  using const_hook_ptr = const hook_type*;
+  using value_type = check;
+  using pointer = check*;
+  using const_pointer = const check*;
+
+  static hook_ptr to_hook_ptr(check& c) noexcept { return &(flight_of(c).*Hook); }
+  static const_hook_ptr to_hook_ptr(const check& c) noexcept { return &(flight_of(c).*Hook); }
+  static pointer to_value_ptr(hook_ptr h) noexcept {
+    return &boost::intrusive::get_parent_from_member(h, Hook)->whole();
+  }
+  static const_pointer to_value_ptr(const_hook_ptr h) noexcept {
+    return to_value_ptr(const_cast<hook_ptr>(h));
+  }
+};
+
+}  // namespace weir::detail
