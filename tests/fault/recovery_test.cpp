@@ -32,7 +32,7 @@ struct fixture : weir::test::proxied {
 BOOST_FIXTURE_TEST_SUITE(recovery_suite, fixture)
 
 // However many calls wait, they are one connection and a few script calls.
-BOOST_AUTO_TEST_CASE(those_who_waited_come_back_together) {
+BOOST_AUTO_TEST_CASE(waiting_calls_are_sent_together_after_an_outage) {
   const weir::limiter l(open(), "r", plenty);
   connect(l);
   proxy.refuse(true);
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(those_who_waited_come_back_together) {
 
 // However long the outage was, the first attempt after the server's return succeeds: nobody waits
 // for more than one pause.
-BOOST_AUTO_TEST_CASE(the_first_attempt_after_the_servers_return_serves_those_who_wait) {
+BOOST_AUTO_TEST_CASE(the_first_attempt_after_a_restart_serves_the_waiting_calls) {
   options.backoff_min = 1ms;
   options.backoff_max = 40ms;
   const weir::limiter l(open(), "r", plenty);

@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(for_some_limiters_nobody_can_wait) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_context_may_end_while_somebody_sleeps) {
+BOOST_AUTO_TEST_CASE(a_context_may_end_while_a_waiter_sleeps) {
   for (const bool in_memory : {true, false}) {
     asio::io_context ends;
     const weir::store store = in_memory

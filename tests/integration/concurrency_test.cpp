@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(together_with_limiters_it_is_one_step) {
   poll_until([&] { return client.must("EXISTS", "weir:{partner}:gate:a:c").integer == 0; });
 }
 
-BOOST_AUTO_TEST_CASE(somebody_elses_key_is_told) {
+BOOST_AUTO_TEST_CASE(a_foreign_key_is_reported) {
   const auto g = gate(1);
   client.must("SET", key, "x");
   error_code ec;

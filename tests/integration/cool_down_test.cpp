@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_failure_policy_does_not_make_a_pause_of_nothing) {
   BOOST_TEST(pause.ec.failed());
 }
 
-BOOST_AUTO_TEST_CASE(somebody_elses_key_is_told_and_left_alone) {
+BOOST_AUTO_TEST_CASE(a_foreign_key_is_reported_and_unchanged) {
   const limiter l = vendor(store);
   const std::string key = "weir:{vendor:a}:h";
   const std::vector<std::vector<std::string>> strange = {

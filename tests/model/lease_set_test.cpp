@@ -285,7 +285,7 @@ BOOST_AUTO_TEST_CASE(a_clock_that_was_set_back_keeps_nobody_in) {
   compare_states();
 }
 
-BOOST_AUTO_TEST_CASE(what_somebody_else_wrote_is_told_and_left_alone) {
+BOOST_AUTO_TEST_CASE(a_foreign_value_is_reported_and_unchanged) {
   const std::vector<std::vector<std::string>> strange = {
       {"SET", key, "1"},
       {"LPUSH", key, "a"},

@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(the_holder_is_told_through_its_cancellation_slot) {
   WEIR_TEST_ERROR(error_of([&] { std::rethrow_exception(ended); }), asio::error::operation_aborted);
 }
 
-BOOST_AUTO_TEST_CASE(whoever_has_given_its_lease_back_is_left_alone) {
+BOOST_AUTO_TEST_CASE(a_released_lease_reports_no_loss) {
   const auto g = gate(1, 100ms);
   auto signal = std::make_unique<asio::cancellation_signal>();
   lease l = enter(g);
