@@ -20,8 +20,8 @@ using test::cancellable_crowd;
 
 inline const auto aborted = asio::error::operation_aborted;
 inline constexpr token_bucket one_a_day{.capacity = 1, .refill = per_day(1)};
-/// A turn comes within a day of the one before: half of it passes until that one leaves the present
-/// window.
+/// A reservation comes within a day of the one before: half of it passes until that one leaves the
+/// present window.
 inline constexpr sliding_window at_least_one_a_day{.limit = 1, .window = 12h};
 inline constexpr acquire_options patiently{.max_wait = 31 * 24h};
 
@@ -43,7 +43,7 @@ inline constexpr std::int64_t full_calls(std::int64_t n, std::int64_t tiers = 1)
 
 inline time_point reserved_time_of(const decision& d) { return d.decided_at + d.delay; }
 
-/// Whether the turns of a sliding window are ones that its formula allows: the counts of the
+/// Whether the reservations of a sliding window are ones that its formula allows: the counts of the
 /// windows, aligned as in the store.
 inline void check_window(const std::vector<time_point>& turns, const sliding_window& policy) {
   std::map<std::int64_t, std::int64_t> counts;

@@ -1,5 +1,5 @@
-// Waiting lines, in memory and in front of a real server: what they cost, who goes first, and what
-// their bounds are.
+// Acquire queues over a memory store and a real server: what they cost, which waiter goes first,
+// and what their bounds are.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <set>
@@ -91,8 +91,8 @@ BOOST_AUTO_TEST_CASE(larger_priorities_go_first) {
     for (const auto& [name, policy] : policies) {
       BOOST_TEST_CONTEXT(name) {
         const limiter l(store, name, policy);
-        // What is there goes first, so that all of those below have to wait; they have their turns,
-        // or are in line, when the store has answered once more.
+        // What is there goes first, so that all of those below have to wait; they have their
+        // reservations, or are in the queue, when the store has answered once more.
         while (answer([&](auto h) { l.record("a", h); }).allowed) {
         }
         std::vector<int> order;
@@ -290,7 +290,7 @@ BOOST_AUTO_TEST_CASE(a_cool_down_is_waited_for_in_the_queue) {
   });
 }
 
-// It had the turn of the one that left, in exchange for its own.
+// It had the reservation of the one that left, in exchange for its own.
 BOOST_AUTO_TEST_CASE(who_comes_in_a_cool_down_is_not_let_go_inside_it) {
   on_both([&](const weir::store& store) {
     const weir::token_bucket bucket{.capacity = 1, .refill = {1, 150ms}};

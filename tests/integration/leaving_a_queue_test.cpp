@@ -1,5 +1,5 @@
-// Waiting lines, in memory and in front of a real server: who leaves them, what ends under them,
-// and several processes and threads at one.
+// Acquire queues over a memory store and a real server: cancelled waiters, stores and contexts that
+// end, and several processes and threads at one store.
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/bind_executor.hpp>
@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_cancelled_in_the_middle_lets_the_others_move_up) {
     waiting.cancel(1);
     weir::test::run_until(io, [&] { return waiting.c.answered() == 1; });
     settle(l);
-    // The last of five turns is free again.
+    // The last of five reservations is free again.
     const decision next = answer([&](auto h) { l.acquire("a", {.max_wait = 0s}, h); });
     BOOST_TEST((next.retry_after > 4h && next.retry_after <= 5h));
     for (const std::size_t i : {0u, 2u, 3u, 4u}) waiting.cancel(i);
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_cancelled_anywhere_in_the_queue_is_told_so) {
       waiting.cancel(0, how);
       settle(l);
       for (const std::size_t i : {0u, 1u}) {
-        // With `total`, a turn that is booked stands.
+        // With `total`, a reservation that is booked stands.
         if (waiting.c[i].times == 0) BOOST_TEST((how == cancellation_type::total));
         if (waiting.c[i].times == 0) waiting.cancel(i);
       }
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(queues_of_two_processes_share_a_window_and_exceed_it_nowher
   check_window(turns, policy);
 }
 
-// Each process had a line of its own, and whoever asked first had what became free.
+// Each process had a queue of its own, and whoever asked first had what became free.
 BOOST_AUTO_TEST_CASE(order_of_arrival_holds_across_processes) {
   const std::pair<const char*, weir::policy> policies[] = {
       {"window", sliding_window{.limit = 7, .window = 20ms}},
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(several_threads_exceed_a_window_nowhere) {
   check_window(turns, policy);
 }
 
-// Whoever comes in for one that leaves was booked before that one's turn had gone back.
+// Whoever comes in for one that leaves was booked before that one's reservation had gone back.
 BOOST_AUTO_TEST_CASE(a_waiter_that_replaces_another_is_booked_when_that_reservation_is_back) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r", weir::leaky_bucket{.capacity = 9, .leak = weir::per_hour(1)},

@@ -1,6 +1,6 @@
-// Four processes wait for turns at one server, each with hundreds of coroutines. Some of them leave
-// before their turn, and one process is killed in the middle. A wire between them and the server
-// reads what was asked and what was given.
+// Four processes wait for reservations at one server, each with hundreds of coroutines. Some of
+// them leave before their time has come, and one process is killed in the middle. A wire between
+// them and the server reads what was asked and what was given.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
       const reservation_wire::line& line = wire.lines().at(std::string(r.resource) + ":all");
       const auto sum = line.ledger.check(r.policies);
 
-      // By its time and cost. Whoever used a turn was of the process that had been given it.
+      // By its time and cost. Whoever used a reservation was of the process that had been given it.
       std::multiset<std::pair<std::int64_t, std::int64_t>> given;
       for (const reservation_wire::told& t : line.answers) {
         const auto& a = line.ledger[t.number];
@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
         first = std::min(first, told_of.turn);
         last = std::max(last, told_of.turn);
       }
-      // Of all turns only those are lost that the killed one held.
+      // Of all reservations only those are lost that the killed one held.
       const std::int64_t lost = sum.at_once + sum.booked - sum.given_back - used;
       BOOST_TEST(lost >= 0);
       BOOST_TEST(lost <= coroutines);

@@ -1,4 +1,4 @@
-// The line of acquire() against a plain one: after each of many random events, the same callers
+// The queue of acquire() against a plain one: after each of many random events, the same callers
 // have been told the same, and the same has been asked, cancelled and given back.
 #include <boost/test/unit_test.hpp>
 #include <memory>
@@ -37,7 +37,7 @@ std::string name_of(const error_code& ec) {
   return ec == error::no_reply ? no_reply : "timed out";
 }
 
-/// A trace of one line, whose store books a turn after the last one.
+/// A trace of one queue, whose store books a reservation after the last one.
 class trace final {
  public:
   trace(test::random_source& random, int number) : random_(random), number_(number) {
@@ -248,7 +248,7 @@ class trace final {
   std::unique_ptr<queue_stage> stage_;
   std::unique_ptr<plain_queue> plain_;
   std::vector<bool> unwanted_;  // requests that were cancelled
-  std::int64_t last_ = 0;       // the last turn booked
+  std::int64_t last_ = 0;       // the last reservation booked
   int step_ = 0;
   tally* sum_ = nullptr;
 };

@@ -1,5 +1,6 @@
-// Turns: the kernels in C++ and the script in a real server book the same; no turn comes too early,
-// none later than it must, and none is overtaken. What is given back is never more than was taken.
+// The kernels in C++ and the script in a real server make the same reservations: none is due too
+// early or later than it must be, and none is overtaken. What is given back is never more than was
+// taken.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -44,7 +45,7 @@ struct fixture {
 enum class clock_goes { forward, anyhow };
 enum class turns_are { kept, sometimes_given_back };
 
-/// One subject of some policies: asked plainly, and for turns.
+/// One subject of some policies: asked plainly, and for reservations.
 class turn_trace {
  public:
   turn_trace(fixture& f, int number, turns_are how) : f_(f), gives_back_(how != turns_are::kept) {
@@ -146,7 +147,7 @@ class turn_trace {
     clock_->hear(d);
     if (d.allowed) taken_.push_back({now_, d, asked_.costs, {}});
     if (!forward || gives_back_) return;
-    // Nobody overtakes who has a turn.
+    // Nobody overtakes who has a reservation.
     bool fits = now_ >= held_until_ && now_ >= last_turn_;
     for (std::size_t i = 0; i < expected_.size(); ++i) {
       fits = fits && expected_[i]->fetch(now_, asked_.costs[i]).allowed;
@@ -185,8 +186,8 @@ class turn_trace {
     }
   }
 
-  /// Against the references, which know nothing of turns: they are asked as if each request came at
-  /// its turn.
+  /// Against the references, which know nothing of reservations: they are asked as if each request
+  /// came at its time.
   void check_turn(const decision& d, std::int64_t max_wait) {
     const std::int64_t wait = d.allowed ? d.delay.count() : d.retry_after.count() + max_wait;
     const std::int64_t turn = now_ + wait;
@@ -225,7 +226,7 @@ class turn_trace {
     asked_.costs = std::move(costs_now);
   }
 
-  /// Those who kept their turns could all have had them if the others had never come.
+  /// Those who kept their reservations could all have had them if the others had never come.
   void nothing_was_gained() {
     std::stable_sort(taken_.begin(), taken_.end(),
                      [](const request& a, const request& b) { return a.turn < b.turn; });

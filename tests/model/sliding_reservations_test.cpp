@@ -1,4 +1,5 @@
-// The turns of a sliding_window, microsecond by microsecond: the formula is asked at each of them.
+// The reservations of a sliding_window, microsecond by microsecond: the formula is asked at each of
+// them.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -95,7 +96,7 @@ BOOST_AUTO_TEST_CASE(each_reservation_is_the_first_microsecond_at_which_the_form
       taken.push_back({first, cost});
       last = std::max(last, first);
     }
-    // On a fresh state, each passes as a plain record at its turn.
+    // On a fresh state, each passes as a plain record at its time.
     kernel_subject again(p);
     for (const request& r : taken) BOOST_TEST(again.record(r.turn, r.cost).allowed);
   });
@@ -118,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_refused_request_is_told_when_it_would_be_booked) {
   });
 }
 
-// An hour's step back would hold the turn an hour longer.
+// An hour's step back would hold the reservation an hour longer.
 BOOST_AUTO_TEST_CASE(
     a_clock_that_steps_back_by_more_than_a_window_takes_the_last_reservation_along) {
   for_small_windows(972, [&](const sliding_window& p, test::random_source& random) {

@@ -1,4 +1,5 @@
-// What acquire_queue adds to the lines: who calls the store, and for how long.
+// What acquire_queue adds to its reservation queues: which thread calls the store, and for how
+// long.
 #include "waiting/acquire_queue.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -39,10 +40,10 @@ struct busy_limiter {
   }
 };
 
-/// A limiter whose line remembers cool-downs of many subjects.
+/// A limiter whose queue remembers cool-downs of many subjects.
 struct cooling_queue {
   using clock = std::chrono::steady_clock;
-  // As many as a line remembers.
+  // As many as a queue remembers.
   static constexpr int most = 10'000;
 
   const weir::test::core_ptr core = std::make_shared<weir::detail::limiter_impl>(

@@ -1,4 +1,4 @@
-// A line that is as long as it may be: who is turned away, who is dropped for another, who stands
+// A full reservation queue: which waiter is refused, which is dropped for another, which waits
 // outside.
 #include "queue_fixture.hpp"
 
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(a_reservation_that_does_not_suit_the_new_waiter_goes_back) 
   WEIR_TEST_NUMBERS(s.told(), {1});
   WEIR_TEST_NUMBERS(s.returned(), {1});
   WEIR_TEST_NUMBERS(s.requested(), {2});
-  s.arrive(0, 10s, 3);  // in place of one that has no turn yet
+  s.arrive(0, 10s, 3);  // in place of one that has no reservation yet
   WEIR_TEST_NUMBERS(s.told(), {2});
   WEIR_TEST_NUMBERS(s.cancelled(), {2});
   BOOST_TEST((s.last_scope == scope::any));

@@ -1,5 +1,5 @@
-// The line of a limiter that books: who gets which turn, who is dropped, and what becomes of the
-// turns of those who leave.
+// The queue of a subject: which waiter gets which reservation, which is dropped, and what becomes
+// of the reservations of cancelled waiters.
 #include "queue_fixture.hpp"
 
 namespace {
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(the_larger_priority_has_the_reservation_that_is_due) {
   const auto begin = s.clock();
   s.wait(10s);
   WEIR_TEST_NUMBERS(s.told(), {2, 4, 0, 1, 3});
-  // What each is told is true of the turn that it got.
+  // What each is told is true of the reservation that it got.
   for (const auto& [who, turn] : {std::pair{2u, 1s}, {4u, 2s}, {0u, 3s}, {1u, 4s}, {3u, 5s}}) {
     const decision& d = s.answer_of(who);
     BOOST_TEST((d.decided_at == begin && d.delay == turn && d.reset_after == turn + 1s));
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(who_is_told_a_delay_has_waited_that_long) {
   BOOST_TEST((s.answer_of(0).decided_at == later - 3s && s.answer_of(0).delay == 6s));
 }
 
-// The first caller was told the later turn, and the second the earlier one.
+// The first caller was told the later reservation, and the second the earlier one.
 BOOST_AUTO_TEST_CASE(a_late_answer_does_not_let_a_later_reservation_come_first) {
   queue_stage s({});
   s.arrive();
@@ -211,13 +211,13 @@ BOOST_AUTO_TEST_CASE(a_reservation_in_a_cool_down_waits_for_its_end) {
   WEIR_TEST_NUMBERS(s.told(), {});
   s.wait(1us);
   WEIR_TEST_NUMBERS(s.told(), {0, 1});
-  // The turn that was booked is what can be settled.
+  // The reservation that was booked is what can be settled.
   BOOST_TEST((s.answer_of(1).delay == 2s));
   s.wait(500ms);
   WEIR_TEST_NUMBERS(s.told(), {2});
 }
 
-// The second caller had the turn of the first, in exchange for its own.
+// The second caller had the reservation of the first, in exchange for its own.
 BOOST_AUTO_TEST_CASE(
     a_waiter_that_comes_in_a_cool_down_is_not_let_go_inside_it_when_another_leaves) {
   for (const std::int32_t priority : {0, 9}) {
@@ -382,7 +382,7 @@ BOOST_AUTO_TEST_CASE(leaving_without_a_trace_only) {
   s.fail(0, aborted);
   WEIR_TEST_NUMBERS(s.told(), {0});
   WEIR_TEST_ERROR(s.error_of(0), aborted);
-  // With a turn it stays.
+  // With a reservation it stays.
   s.book_in(1, 1s);
   s.leave(1, scope::only_unsent);
   WEIR_TEST_NUMBERS(s.cancelled(), {});

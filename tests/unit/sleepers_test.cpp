@@ -1,4 +1,4 @@
-// Where those sleep who have a turn with several limiters at once.
+// Checks of acquire_all sleep until their reservations are due.
 #include "waiting/sleepers.hpp"
 
 #include <boost/asio/error.hpp>
@@ -19,7 +19,7 @@ using weir::detail::check_kind;
 using weir::test::fake_check;
 using weir::waiting::sleepers;
 
-/// Counts the turns that come back.
+/// Counts the reservations that come back.
 class counting_store final : public weir::detail::store_backend {
  public:
   explicit counting_store(asio::io_context& io) : executor_(io.get_executor()) {}
@@ -73,13 +73,13 @@ BOOST_AUTO_TEST_CASE(each_sleeper_ends_once_when_its_reservation_is_due) {
   BOOST_TEST(store->returned == 0);
 }
 
-// The timer went on, and run() did not return until the turn would have come.
+// The timer went on, and run() did not return until the reservation was due.
 BOOST_AUTO_TEST_CASE(nothing_is_left_to_do_when_the_last_sleeper_is_cancelled) {
   fake_check& first = with_reservation_in(24h);
   fake_check& second = with_reservation_in(25h);
   sleeping->add(first);
   sleeping->add(second);
-  sleeping->cancel(first, cancel_scope::only_unsent);  // its turn is booked
+  sleeping->cancel(first, cancel_scope::only_unsent);  // its reservation is booked
   sleeping->cancel(first, cancel_scope::any);
   sleeping->cancel(second, cancel_scope::any);
   weir::test::run_out(io);
