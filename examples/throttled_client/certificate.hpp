@@ -6,7 +6,7 @@ namespace throttled {
 
 /// Two texts in PEM form.
 struct certificate {
-  std::string chain;  ///< for everybody: who has it trusts the vendor
+  std::string chain;  ///< public: clients trust the vendor by it
   std::string key;
 };
 

@@ -17,9 +17,8 @@ using http_request = boost::beast::http::request<boost::beast::http::string_body
 using http_response = boost::beast::http::response<boost::beast::http::string_body>;
 using addresses = boost::asio::ip::tcp::resolver::results_type;
 
-/// One connection over TLS that is used again and again. Errors, and an answer that does not come
-/// in time, are thrown as boost::system::system_error. After one the connection is of no use any
-/// more.
+/// One connection over TLS for many requests. Throws boost::system::system_error on an error or a
+/// time-out; the connection cannot be used after that.
 class https_connection {
  public:
   https_connection(const boost::asio::any_io_executor& executor, boost::asio::ssl::context& tls)
@@ -48,7 +47,7 @@ class https_connection {
   bool stays_open_ = false;
 };
 
-/// Whether the next attempt may do better: the connection has failed, not what was said over it.
+/// Whether a second attempt may succeed: the connection failed, not the exchange over it.
 bool may_pass(const boost::system::error_code& ec);
 
 }  // namespace throttled

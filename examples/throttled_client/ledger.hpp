@@ -17,9 +17,9 @@ using examples::vendor_time;
 struct vendor_report {
   std::int64_t served = 0;
 
-  /// What a client would have been served that calls without any delay, whenever one more is
-  /// admitted, and leaves as many of those saved up alone as there may be on their way (at_once): a
-  /// reserve that makes a difference once, at the beginning, and not per second.
+  /// How many calls the vendor would have served to an ideal client, which calls without any delay
+  /// whenever one more call is admitted, and leaves `at_once` of the saved-up calls unused. (That
+  /// reserve counts once, at the beginning, and not per second.)
   std::int64_t allowance = 0;
 
   struct {
@@ -31,7 +31,8 @@ struct vendor_report {
   } violations;
 
   int pauses = 0;
-  std::int64_t on_their_way = 0;  ///< calls that came in a pause, and could not know of it
+  /// Calls that arrived in a pause before their caller could know of it.
+  std::int64_t on_their_way = 0;
   int most_at_once = 0;
   int most_per_second = 0;
 
@@ -46,7 +47,7 @@ struct vendor_report {
 /// counts on its own clock, without tolerance: of 121 calls within a second, one is a violation. A
 /// violation is refused and uses no allowance.
 ///
-/// The measured time begins with the first call. Calls after it are answered and not counted.
+/// The measured time begins with the first call. Calls after its end are answered and not counted.
 class ledger {
  public:
   /// `pauses`: when the vendor wants no calls for a second, counted from the beginning. A pause
@@ -54,7 +55,7 @@ class ledger {
   ledger(const vendor_limits& limits, std::chrono::seconds measured,
          std::vector<vendor_clock::duration> pauses);
 
-  /// A call as it arrives, with two times that the caller has written into it, of the clock that
+  /// A call as it arrives, with two times that its caller has written into it, by the clock that
   /// all processes of a host share.
   ///
   /// Other callers learn of a pause later than the caller that got the 429, because that caller
@@ -62,17 +63,17 @@ class ledger {
   /// after the first caller's on_response() had completed. All other calls were on their way, and
   /// there are at most as many of them as may run at once.
   struct call {
-    vendor_time asked;  ///< when that look began; the time of arrival, if the call does not say
-    /// When this process last passed on that the vendor wants a pause.
+    vendor_time asked;  ///< when the last look began; the time of arrival if the call has no time
+    /// When the caller's process last completed on_response() for a pause.
     std::optional<vendor_time> heard;
   };
   struct answer {
     bool served = false;
-    std::chrono::seconds retry_after{0};  ///< if not
+    std::chrono::seconds retry_after{0};  ///< if not served
   };
   answer arrive(vendor_time now, const call& c);
 
-  /// A call that is served counts as one of those at once until this.
+  /// Ends a served call, which counts toward `at_once` until then.
   void leave() { --inside_; }
 
   /// What is left of each limit, for the response's headers.
@@ -84,7 +85,7 @@ class ledger {
   /// Empty before the first call.
   std::optional<vendor_time> end() const { return end_; }
 
-  /// Once the measured time is over.
+  /// Call it once the measured time is over.
   vendor_report close();
 
  private:
@@ -104,8 +105,8 @@ class ledger {
   };
   struct pause {
     vendor_time told, until;
-    std::optional<vendor_time> known = {};  // the earliest that anybody has said
-    std::vector<vendor_time> calls = {};    // when those that came in it had asked
+    std::optional<vendor_time> known = {};  // the earliest `heard` of any call
+    std::vector<vendor_time> calls = {};    // `asked` of the calls that arrived in the pause
   };
 
   void begin(vendor_time now);

@@ -29,8 +29,8 @@ void require(bool holds, const char* what) {
 /// the calls that were under way when it began, at most `at_once`. If weir admits that many fewer,
 /// the vendor never sees too many.
 ///
-/// The tenth of a percent is for two clocks that do not run equally fast: of the store's host, and
-/// of the vendor's.
+/// The tenth of a percent is for the clocks of the store and of the vendor, which do not run
+/// equally fast.
 weir::tiers policy_for(const vendor_limits& vendor) {
   require(
       vendor.at_once < vendor.per_second && vendor.at_once < vendor.saved_up,
@@ -41,7 +41,7 @@ weir::tiers policy_for(const vendor_limits& vendor) {
                          .refill = {vendor.rate * 999, 1000s}}};
 }
 
-/// And up to `spread` longer, so that no two callers keep step.
+/// Sleeps for `time` and a random part of `spread`, so that no two callers keep step.
 asio::awaitable<void> nap(std::chrono::microseconds time, std::chrono::microseconds spread) {
   thread_local std::minstd_rand random{std::random_device{}()};
   std::uniform_int_distribution<std::int64_t> more(0, spread.count());
@@ -82,10 +82,10 @@ asio::awaitable<http_response> throttled_client::call(http_request& request) {
     const bool last = attempt == options_.attempts;
     bool sent = false;
     try {
-      // Nothing bounds a name lookup: no place is held meanwhile.
+      // A name lookup has no time limit, so it comes before the lease.
       if (addresses_.empty()) co_await look_up();
-      const weir::lease place = co_await enter();
-      http_response response = co_await while_held(place, request, sent);
+      const weir::lease lease = co_await enter();
+      http_response response = co_await while_held(lease, request, sent);
       // A refused request was not run, so any request may be sent again. No wait is needed here:
       // the cool-down is in the store, and the next reservation comes after it.
       if (last || response.result() != http::status::too_many_requests) co_return response;
@@ -97,24 +97,24 @@ asio::awaitable<http_response> throttled_client::call(http_request& request) {
   }
 }
 
-/// There is no line at the gate: who finds it full asks again.
+/// A gate has no queue: a refused caller asks again.
 asio::awaitable<weir::lease> throttled_client::enter() {
   const auto deadline = std::chrono::steady_clock::now() + options_.longest_wait;
   for (auto pause = 4ms;; pause = std::min(2 * pause, 64ms)) {
-    weir::lease place = co_await gate_.enter(options_.account);
-    if (place) co_return place;
-    if (std::chrono::steady_clock::now() > deadline) throw too_busy("no place");
+    weir::lease lease = co_await gate_.enter(options_.account);
+    if (lease) co_return lease;
+    if (std::chrono::steady_clock::now() > deadline) throw too_busy("no lease");
     co_await nap(pause, pause);
   }
 }
 
 /// One attempt, which ends when the lease is lost, because another caller may hold it then. Asio's
 /// `||` would wait for that loss if the attempt throws.
-asio::awaitable<http_response> throttled_client::while_held(const weir::lease& place,
+asio::awaitable<http_response> throttled_client::while_held(const weir::lease& lease,
                                                             http_request& request, bool& sent) {
   auto executor = co_await asio::this_coro::executor;
   auto race = asio::experimental::make_parallel_group(
-      asio::co_spawn(executor, attempt(place, request, sent), asio::deferred), place.lost());
+      asio::co_spawn(executor, attempt(lease, request, sent), asio::deferred), lease.lost());
   auto [order, failure, response, lost] = co_await std::move(race).async_wait(
       asio::experimental::wait_for_one(), asio::deferred);
   if (order[0] == 1) options_.displaced();
@@ -122,21 +122,21 @@ asio::awaitable<http_response> throttled_client::while_held(const weir::lease& p
   co_return std::move(response);
 }
 
-asio::awaitable<http_response> throttled_client::attempt(const weir::lease& place,
+asio::awaitable<http_response> throttled_client::attempt(const weir::lease& lease,
                                                          http_request& request, bool& sent) {
   // Another process may have begun a cool-down while this one slept until its reservation. So the
   // store is asked once more, with a cool-down of zero, which changes nothing; the next reservation
   // then comes after the cool-down.
   connection vendor;
   do {
-    co_await wait_for_turn();
+    co_await wait_for_reservation();
     // Not before: the server may close an idle connection during the wait.
     if (!vendor || !vendor->is_usable(options_.idle)) vendor = take_idle();
     if (!vendor) vendor = co_await open();
     options_.prepare(request);
   } while ((co_await limiter_.cool_down(options_.account, 0us)).cooling_down);
-  // If we were stopped for a while, the place may be gone before we could be told.
-  if (!place.is_held()) {
+  // If this process was stopped for a while, the lease may be lost before lost() reports it.
+  if (!lease.is_held()) {
     options_.displaced();
     throw boost::system::system_error(asio::error::operation_aborted);
   }
@@ -144,33 +144,33 @@ asio::awaitable<http_response> throttled_client::attempt(const weir::lease& plac
   sent = true;
   http_response response = co_await vendor->exchange(request, options_.timeout);
 
-  // For every response, and before the place is given back: if the vendor wants a pause, the next
-  // one in is to know.
+  // For every response, and before the lease is given back: the caller that enters next has to know
+  // of a cool-down.
   const auto [ec, told] = co_await limiter_.on_response(options_.account, response, {},
                                                         asio::as_tuple(asio::deferred));
   if (!ec && told.cooling_down) options_.paused();
-  // An answer is not thrown away because the store cannot be told; a refusal is nothing to go on
-  // with.
+  // If the store cannot be told, a response is returned all the same, except a 429.
   if (ec && response.result() == http::status::too_many_requests) {
     throw boost::system::system_error(ec);
   }
-  idle_.push_back(std::move(vendor));  // whether it is of use is seen when it is taken
+  idle_.push_back(std::move(vendor));  // take_idle() checks whether it is usable
   co_return response;
 }
 
-/// Books a turn as soon as it is near, and waits for it.
-asio::awaitable<void> throttled_client::wait_for_turn() {
+/// Makes a reservation as soon as one is near, and waits for it.
+asio::awaitable<void> throttled_client::wait_for_reservation() {
   const auto deadline = std::chrono::steady_clock::now() + options_.longest_wait;
   for (;;) {
-    const weir::decision turn = co_await limiter_.acquire(options_.account,
-                                                          {.max_wait = options_.look_ahead});
-    if (turn.allowed) co_return;
-    if (std::chrono::steady_clock::now() + turn.retry_after > deadline) throw too_busy("no turn");
-    co_await nap(turn.retry_after, options_.look_ahead);
+    const weir::decision d = co_await limiter_.acquire(options_.account,
+                                                       {.max_wait = options_.look_ahead});
+    if (d.allowed) co_return;
+    if (std::chrono::steady_clock::now() + d.retry_after > deadline)
+      throw too_busy("no reservation");
+    co_await nap(d.retry_after, options_.look_ahead);
   }
 }
 
-/// The one that was used last, if it still can be.
+/// The connection that was used last, if it is still usable.
 throttled_client::connection throttled_client::take_idle() {
   while (!idle_.empty()) {
     connection last = std::move(idle_.back());
@@ -187,7 +187,7 @@ asio::awaitable<throttled_client::connection> throttled_client::open() {
   try {
     co_await opened->connect(to, options_.host, options_.timeout);
   } catch (...) {
-    addresses_ = {};  // it may have moved
+    addresses_ = {};  // the host may have moved
     throw;
   }
   co_return opened;

@@ -22,33 +22,33 @@ struct client_options {
 
   int attempts = 5;                                ///< of one call, at the most
   std::chrono::milliseconds timeout{5000};         ///< of connecting, and of one exchange
-  std::chrono::milliseconds longest_wait{30'000};  ///< for a place, and then for a turn
-  std::chrono::milliseconds idle{4000};            ///< a connection is not used again after that
+  std::chrono::milliseconds longest_wait{30'000};  ///< for a lease, and then for a reservation
+  std::chrono::milliseconds idle{4000};  ///< a connection idle for longer is not used again
 
-  /// How long a dead process's places stay taken; two thirds of it at the least. Within that its
-  /// last calls have to be over at the vendor: so it is not below one and a half times the timeout.
+  /// The duration of a lease: the leases of a dead process lapse after at least two thirds of it.
+  /// By then its last calls have to be over at the vendor, so at least one and a half times
+  /// `timeout`.
   std::chrono::milliseconds lease{7500};
-  /// A turn is booked when it is not further away than this: what is booked is lost with the
-  /// process, and to a pause.
+  /// The client makes no reservation further ahead than this: reservations are lost when the
+  /// process dies, or when a cool-down begins.
   std::chrono::milliseconds look_ahead{40};
 
-  /// Just before the last look, after which the request goes out: to put a fresh signature or a
-  /// trace's name into it. At times more than once.
+  /// Called just before the last look at the cool-down, to put a fresh signature or a trace id into
+  /// the request. It may be called more than once for a request.
   std::function<void(http_request&)> prepare = [](http_request&) {};
-  /// The vendor has asked for a pause, and the whole fleet knows of it now.
+  /// Called when the vendor has asked for a pause and the store has the cool-down.
   std::function<void()> paused = [] {};
-  /// An attempt has ended before it was sent, or answered, because its place was lost.
+  /// Called when an attempt ends, unsent or unanswered, because its lease is lost.
   std::function<void()> displaced = [] {};
 };
 
-/// No place or no turn within client_options::longest_wait.
+/// No lease or no reservation within client_options::longest_wait.
 struct too_busy : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Calls a vendor over HTTPS within its limits, together with all other processes that do so for
-/// the same account and with the same store. Never more at once, never more per second, than the
-/// vendor allows, and nothing while it wants to be left alone.
+/// Calls a vendor over HTTPS within its limits, which all processes with the same account and store
+/// share: never more calls at once or per second than the vendor allows, and none in a cool-down.
 ///
 /// For one thread, or a strand: everything runs on the store's executor. Calls may overlap; they
 /// share the connections.
@@ -72,11 +72,11 @@ class throttled_client {
   using connection = std::unique_ptr<https_connection>;
 
   boost::asio::awaitable<weir::lease> enter();
-  boost::asio::awaitable<http_response> while_held(const weir::lease& place, http_request& request,
+  boost::asio::awaitable<http_response> while_held(const weir::lease& lease, http_request& request,
                                                    bool& sent);
-  boost::asio::awaitable<http_response> attempt(const weir::lease& place, http_request& request,
+  boost::asio::awaitable<http_response> attempt(const weir::lease& lease, http_request& request,
                                                 bool& sent);
-  boost::asio::awaitable<void> wait_for_turn();
+  boost::asio::awaitable<void> wait_for_reservation();
   boost::asio::awaitable<void> look_up();
   boost::asio::awaitable<connection> open();
   connection take_idle();
@@ -86,7 +86,7 @@ class throttled_client {
   const weir::concurrency_limiter gate_;
   const weir::limiter limiter_;
   addresses addresses_;
-  std::vector<connection> idle_;  // no more than there are places
+  std::vector<connection> idle_;  // at most `at_once`
 };
 
 }  // namespace throttled

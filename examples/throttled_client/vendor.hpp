@@ -14,7 +14,7 @@
 
 namespace throttled {
 
-/// What callers write into a call for the vendor's books: nanoseconds of the steady clock. See
+/// Headers in which callers tell the ledger their times, in nanoseconds of the steady clock. See
 /// ledger::call.
 inline constexpr char asked_header[] = "X-Asked-At";
 inline constexpr char heard_header[] = "X-Heard-At";
@@ -28,7 +28,7 @@ class vendor {
   ~vendor();
 
   std::uint16_t port() const;
-  /// Who has it trusts this vendor.
+  /// A client that trusts this chain trusts this vendor.
   const std::string& certificate_chain() const noexcept { return certificate_.chain; }
 
   /// Waits until the measured time is over. Throws std::runtime_error if that takes longer than

@@ -6,14 +6,14 @@ namespace throttled {
 
 /// What the vendor's documentation says.
 struct vendor_limits {
-  /// So many in any second, wherever it begins.
+  /// Calls in any second, wherever it begins.
   int per_second = 120;
 
-  /// So many a second in the long run; what is not used is saved up, to so many.
+  /// Calls per second in the long run. Unused calls are saved up, at most `saved_up` of them.
   int rate = 25;
   int saved_up = 150;
 
-  /// So many at once.
+  /// Calls in flight at once.
   int at_once = 12;
 };
 
