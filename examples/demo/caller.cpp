@@ -21,16 +21,17 @@ asio::awaitable<void> sleep_until(time_point when) {
   co_await timer.async_wait(asio::deferred);
 }
 
-// weir spaces the turns evenly by the store's clock; the vendor counts when a request reaches it.
+// A caller's turn is `decided_at` + `delay` of its decision. weir spaces the turns evenly by the
+// store's clock; the vendor counts when a request reaches it.
 // Between the two lie a timer, a busy processor and a network, late by a different time each time.
 // At exactly the vendor's limit the smallest difference would be a 429, so we stay 5 % below it: at
 // 47.5 instead of 50 per second, 50 / 47.5 s = 1.053 s pass from the first of 51 turns to the last,
 // and only a lateness above 53 ms could squeeze 51 requests into a second. Other limits: likewise.
 constexpr std::int64_t percent_of_allowance = 95;
 
-// A caller may be this late; the rest of those 53 ms is for the network and the vendor. One who
-// wakes later lets the turn go and takes another, so that a process that was stopped for half a
-// second does not send all that was due meanwhile in one burst.
+// A caller may be this late; the rest of those 53 ms is for the network and the vendor. A caller
+// that wakes later drops its turn and takes another one, so that a process that was stopped for
+// half a second does not send all its calls in one burst.
 constexpr auto longest_lateness = 25ms;
 
 /// Waits for this call's turn. False if it would come after `end`.
@@ -38,9 +39,8 @@ asio::awaitable<bool> wait_for_turn(const throttle& throttle, time_point end) {
   for (;;) {
     const weir::decision d = co_await throttle.limiter.record(throttle.account);
 
-    // Allowed: we have a place in the queue, and `delay` is how long until it is our turn. Refused:
-    // the queue is full, and `retry_after` is how long until there is a place. To sleep that long
-    // from now would do; but both count from `at`, and so a slow answer need not make us late.
+    // Allowed: the turn comes after `delay`. Refused: the bucket is full, and has room after
+    // `retry_after`. Both count from `decided_at`, so a slow answer does not make the caller late.
     const auto wait = d.allowed ? d.delay : d.retry_after;
     const auto turn = time_point{d.decided_at.time_since_epoch() + wait + throttle.ahead_of_store};
     co_await sleep_until(std::min(turn, end));

@@ -1,9 +1,9 @@
 // At most three calls at once, in all processes together.
 //
-// Some vendors count what is in flight, not what is sent per second. Each caller enters through a
-// gate, and its lease is its place: kept while the call lasts, given back at the end of the scope,
-// and free again by itself if the whole process dies. If the place is lost meanwhile (the store
-// could not be reached for too long, or forgot it), the call is cancelled.
+// Some vendors limit the calls in flight, not the calls per second. Each caller takes a lease from
+// a gate. The lease is kept while the call lasts, is given back at the end of the scope, and lapses
+// if the process dies. If the lease is lost meanwhile (the store could not be reached for too long,
+// or lost its data), the call is cancelled.
 //
 //     at_most_so_many_at_once [redis://127.0.0.1:6379]
 #include <algorithm>
@@ -37,18 +37,18 @@ asio::awaitable<void> call_vendor(tally& t) {
 
 asio::awaitable<void> caller(weir::concurrency_limiter gate, tally& t) {
   for (;;) {
-    weir::lease place = co_await gate.enter("our-account");
-    if (!place) {
-      // place.decision().retry_after is when a lease would lapse; usually one is given back before.
+    weir::lease lease = co_await gate.enter("our-account");
+    if (!lease) {
+      // lease.decision().retry_after is when a lease would lapse; usually one is given back before.
       ++t.refused;
       co_await sleep_for(10ms);
       continue;
     }
-    // In a strand, or a context with one thread, as here. Elsewhere: place.cancel_when_lost(). And
-    // only for a call that does not throw: `||` would go on to wait for the loss.
-    // docs/concurrency.md says what to write then.
-    const auto first = co_await (call_vendor(t) || place.lost(asio::use_awaitable));
-    expect(first.index() == 0, "no place is lost here");
+    // `||` is for a strand, or a context with one thread, as here (elsewhere: cancel_when_lost()),
+    // and for a call that does not throw: otherwise it waits for the loss. docs/concurrency.md says
+    // what to write then.
+    const auto first = co_await (call_vendor(t) || lease.lost(asio::use_awaitable));
+    expect(first.index() == 0, "no lease is lost here");
     break;
   }
   ++t.done;
@@ -66,7 +66,7 @@ asio::awaitable<void> example(weir::store store) {
   std::cout << t.done << " calls done, " << t.most << " at once, " << t.refused
             << " times told that the gate was full\n";
   expect(t.most == at_once, "never more than that, and at times so many");
-  expect((co_await gate.fetch("our-account")).used == 0, "all places are given back");
+  expect((co_await gate.fetch("our-account")).used == 0, "all leases are given back");
 }
 
 }  // namespace

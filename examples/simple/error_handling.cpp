@@ -1,5 +1,5 @@
-// Three outcomes, never mixed: allowed, refused, and error: the store could not say. What an error
-// says about the count decides whether to try again.
+// A check is allowed, is refused, or ends with an error: the store gave no answer. The error's
+// condition says whether the request may have counted, and so whether to try again.
 //
 //     error_handling [redis://127.0.0.1:6379]
 #include <boost/asio/as_tuple.hpp>
@@ -36,7 +36,7 @@ advice what_to_do(weir::error_code ec) {
   // First: not_counted holds for wrong input too, where trying again is safe but pointless.
   if (ec == weir::condition::invalid_input) return advice::do_not_retry;
   if (ec == weir::condition::not_counted) return advice::may_retry;
-  // may_have_counted, or a cancelled call: it is unknown whether the check was sent.
+  // may_have_counted, or a cancelled call: the request may have counted.
   return advice::retry_could_count_twice;
 }
 
@@ -44,14 +44,13 @@ asio::awaitable<void> mistakes(weir::store store) {
   weir::limiter limiter{store, "error-handling-example",
                         weir::token_bucket{.capacity = 10, .refill = weir::per_second(5)}};
 
-  // More than the bucket holds can never pass. That is no refusal: waiting would not help.
+  // A cost above the capacity can never pass. That is an error: waiting would not help.
   auto [ec, d] = co_await limiter.record("alice", {.cost = 11}, as_tuple);
   std::cout << "cost 11 of 10: " << ec.message() << "\n";
   expect(ec == weir::error::cost_exceeds_limit, "a cost above the capacity");
   expect(what_to_do(ec) == advice::do_not_retry, "a mistake in the call");
 
-  // What is wrong with a policy, a rate or a URL shows at once, where it is given: the constructors
-  // throw.
+  // Mistakes in a policy, a rate or a URL are thrown at once, where they are given.
   try {
     weir::limiter broken{store, "error-handling-example",
                          weir::token_bucket{.capacity = 10, .refill = weir::per_second(0)}};
@@ -104,7 +103,7 @@ asio::awaitable<void> in_doubt() {
   std::cout << "no server, open: " << (d.allowed ? "allowed" : "refused") << "\n";
   expect(d.allowed && d.source == weir::source::fallback, "open lets everything through");
 
-  // Five processes share the ten: in doubt, each counts to two by itself.
+  // Five processes share the limit of ten: while the store fails, each allows two.
   weir::limiter careful{nowhere,
                         "error-handling-example",
                         policy,

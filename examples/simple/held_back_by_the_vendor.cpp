@@ -22,7 +22,7 @@ struct response {
   std::vector<weir::header_field> headers = {};
 };
 
-// The pretended vendor: it turns its first caller away, for a second. With Boost.Beast, a response
+// The pretended vendor: it answers its first call with 429. With Boost.Beast, a response
 // goes into on_response as it is.
 struct vendor {
   int calls = 0;
@@ -44,7 +44,7 @@ asio::awaitable<void> call_vendor(weir::limiter limiter, vendor& api, tally& t) 
     if (!d.allowed) {
       if (d.cooling_down) ++t.held;
       co_await sleep_for(
-          d.retry_after);  // with a little more at random, so that not all come back at once
+          d.retry_after);  // with random jitter, so that callers do not return together
       continue;
     }
     const response r = api.call();
@@ -55,8 +55,8 @@ asio::awaitable<void> call_vendor(weir::limiter limiter, vendor& api, tally& t) 
 }
 
 asio::awaitable<void> example(weir::store store) {
-  // 100 a second, as far as we know. With `feedback`, each check also asks whether the vendor wants
-  // to be left alone.
+  // 100 a second, as far as we know. With `cool_downs`, each check also reads whether the subject
+  // is in a cool-down.
   const weir::limiter limiter(store, "held-back-example",
                               weir::token_bucket{.capacity = 100, .refill = weir::per_second(100)},
                               {.cool_downs = true});
@@ -71,7 +71,7 @@ asio::awaitable<void> example(weir::store store) {
     d = co_await limiter.fetch("our-account");
   } while (!d.cooling_down);
 
-  // Twenty more, who know nothing of that.
+  // Twenty more callers, which do not know of the 429.
   for (int i = 0; i < 20; ++i) {
     asio::co_spawn(co_await asio::this_coro::executor, call_vendor(limiter, api, t),
                    examples::rethrow);

@@ -1,8 +1,8 @@
 // Limits by plan: the free plan gets 3 exports an hour, the pro plan 10.
 //
 // Each plan is a limiter. Both have the same resource name and the same kind of policy with the
-// same window, so they look at the same count: who changes to another plan takes along what was
-// used. Where plans should count apart, give them names of their own ("exports/free",
+// same window, so they share one count: a customer that changes the plan keeps what it has used. If
+// plans should count apart, give them different resource names ("exports/free",
 // "exports/pro").
 //
 //     per_plan_limits [redis://127.0.0.1:6379]

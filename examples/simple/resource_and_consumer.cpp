@@ -1,5 +1,5 @@
 // One limit for the resource in total and one for each consumer, in one step: 5 calls in 10 s for
-// all, 3 for each. What one of them refuses, the other has not counted.
+// all, 3 for each. If one limiter refuses a call, the other does not count it.
 #include "../example.hpp"
 
 namespace {

@@ -22,8 +22,8 @@ struct response {
   std::string headers;
 };
 
-/// When more is allowed. `reset_after` is the time until nothing is in use: the end of a window,
-/// but of a bucket the time until it is full, long after the next call would pass.
+/// When more is allowed. `reset_after` is the time until nothing is in use: for a window its end,
+/// for a bucket the time until it is full, long after the next call would pass.
 std::chrono::microseconds until_more(const weir::decision& d, bool is_bucket) {
   if (!d.allowed) return d.retry_after;
   // A bucket drains evenly: of all that is in use, the first unit.

@@ -1,5 +1,5 @@
-// The true cost of a call is known afterwards: take what it may cost at the most, settle what it
-// did cost.
+// The true cost of a call is known afterwards: record an upper estimate, then settle the actual
+// cost.
 #include "../example.hpp"
 
 namespace {
@@ -30,7 +30,7 @@ boost::asio::awaitable<void> example(weir::store store) {
   now = co_await tokens.refund("team-7", d);
   expect(!now.allowed, "but only once");
 
-  // One that cost more than anybody thought.
+  // A call that cost more than the estimate.
   d = co_await tokens.record("team-7", {.cost = 4000});
   co_await tokens.settle("team-7", d, ask_the_model(14'000).total_tokens);
   d = co_await tokens.record("team-7", {.cost = 100});

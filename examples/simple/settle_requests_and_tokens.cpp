@@ -38,7 +38,7 @@ boost::asio::awaitable<void> example(weir::store store) {
   std::cout << "not made: " << back.remaining << " requests remain\n";
   expect(back.allowed && back.remaining == 2, "only the first request counts");
 
-  // One that cost more tokens than anybody thought, and that the vendor does not count as a
+  // A call that cost more tokens than the estimate, and that the vendor does not count as a
   // request.
   d = co_await weir::record_all(requests.on("team-7"), tokens.on("team-7", 4000));
   co_await weir::settle_all(d, requests.on("team-7", 0),

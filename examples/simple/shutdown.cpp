@@ -31,7 +31,7 @@ asio::awaitable<void> serve(service& s) {
     co_await s.limiter.acquire("everybody", {.max_wait = 24h});
     ++s.served;
   } catch (const boost::system::system_error& e) {
-    // Nothing was sent for this one. With outcome_unknown, its turn may still be booked.
+    // Its reservation has been given back. After outcome_unknown, it might still count.
     if (e.code() != weir::error::store_closed) throw;
     ++s.closed;
   }
@@ -46,7 +46,7 @@ asio::awaitable<void> end_on_signal(service& s) {
   s.store.close();
 }
 
-/// In place of clients, and of the process that sends the signal.
+/// Plays the clients, and the process that sends the signal.
 asio::awaitable<void> play(service& s) {
   const auto executor = co_await asio::this_coro::executor;
   co_await s.limiter.reset("everybody");

@@ -1,5 +1,5 @@
-// Limits inside one process: no store, no subjects, no coroutines. A local_limiter is an object
-// with a lock; allowed() counts and answers.
+// Limits inside one process: no store, no subjects, no coroutines. allowed() of a
+// local_limiter counts and answers; any thread may call it.
 #include <chrono>
 #include <iostream>
 #include <stdexcept>
@@ -14,7 +14,7 @@ void expect(bool holds, const char* what) {
   if (!holds) throw std::runtime_error(what);
 }
 
-// Time here is what the example says it is. Leave the clock out, and it is the system's.
+// This example sets the time. Without this argument, a local_limiter uses the system's clock.
 weir::time_point now{1'700'000'000s};
 weir::time_point read_clock() { return now; }
 

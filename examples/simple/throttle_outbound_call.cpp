@@ -1,8 +1,8 @@
-// Throttling oneself before a vendor's API.
+// Keeping to a vendor's limit.
 //
 // The vendor allows 50 calls in any second and answers 429 to more. Forty coroutines have two calls
-// each to make, all at once. acquire() books each call its turn, and the call sleeps once until
-// then. With a leaky bucket, the calls leave evenly spaced.
+// each to make, all at once. acquire() makes a reservation for each call, and the call sleeps once
+// until then. With a leaky bucket, the calls leave evenly spaced.
 //
 //     throttle_outbound_call [redis://127.0.0.1:6379]
 #include <algorithm>
@@ -38,17 +38,18 @@ struct tally {
   int done = 0;
   int status_429 = 0;
   int refused = 0;
-  std::vector<weir::time_point> turns;
+  std::vector<weir::time_point> reserved;
 };
 
 asio::awaitable<void> call_vendor(weir::limiter limiter, vendor& api, tally& t) {
   for (;;) {
     const weir::decision d = co_await limiter.acquire("our-account", {.max_wait = 10s});
-    if (!d.allowed) {  // the turn lies further away; a service would report itself busy
+    // The reservation would be further ahead; a service would say that it is busy
+    if (!d.allowed) {
       ++t.refused;
       co_return;
     }
-    t.turns.push_back(d.decided_at + d.delay);
+    t.reserved.push_back(d.decided_at + d.delay);
     if (api.call() == 200) break;
     // Possible in spite of the limiter: networks and busy machines bunch up what left evenly.
     ++t.status_429;
@@ -81,13 +82,13 @@ int main(int argc, char** argv) try {
   }  // from here on, only the workers hold the store: it closes with the last of them
   context.run();
 
-  std::ranges::sort(t.turns);
-  std::cout << t.done << " calls done in " << (t.turns.back() - t.turns.front()) / 1ms << " ms, "
-            << t.status_429 << " answered with 429, " << t.refused << " refused\n";
+  std::ranges::sort(t.reserved);
+  std::cout << t.done << " calls done in " << (t.reserved.back() - t.reserved.front()) / 1ms
+            << " ms, " << t.status_429 << " answered with 429, " << t.refused << " refused\n";
 
   expect(t.done == 80 && t.refused == 0, "every call is made in the end");
-  for (std::size_t i = 1; i < t.turns.size(); ++i) {
-    expect(t.turns[i] - t.turns[i - 1] >= 25ms, "turns are 25 ms apart");
+  for (std::size_t i = 1; i < t.reserved.size(); ++i) {
+    expect(t.reserved[i] - t.reserved[i - 1] >= 25ms, "reservations are 25 ms apart");
   }
 } catch (const std::exception& e) {
   return examples::failed(e);

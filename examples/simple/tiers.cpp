@@ -1,5 +1,5 @@
 // Several limits on one subject: a vendor allows 10 calls in 5 s together with 60 in an hour. All
-// must allow, and what one refuses, none counts. The same without a store, for one process.
+// must allow a call; if one refuses it, none counts it. The same without a store, for one process.
 #include "../example.hpp"
 
 namespace {
