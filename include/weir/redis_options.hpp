@@ -75,8 +75,8 @@ struct redis_options {
   bool single_threaded = false;
 
   /// The most different keys (subjects, times their tiers) of several checks in one script call, 1
-  /// to 1,000; the keys of one check always share one. A script call with 64 keys occupies the
-  /// server for about 200 us (docs/benchmarks.md).
+  /// to 1,000; the keys of one check always share one. A script call with 64 keys takes the
+  /// server about 800,000 instructions (docs/performance.md).
   std::size_t max_keys_per_call = 64;
 };
 
