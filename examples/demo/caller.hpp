@@ -20,12 +20,12 @@ struct throttle {
   std::chrono::microseconds ahead_of_store{0};  ///< our steady clock's time minus the store's
 };
 
-/// The policy that keeps to a vendor's `allowance` per second, with a queue for `places` callers.
+/// The policy that keeps to a vendor's `allowance` per second; `places` callers can wait.
 weir::leaky_bucket policy_for(int allowance, int places);
 
-/// One of the several hundred: calls the vendor again and again, each call until it succeeds, up to
-/// `end`. Without a throttle it calls at once, and after a 429 waits as long as the vendor asks.
-/// Whatever is pointed to has to outlive it.
+/// One caller: calls the vendor again and again until `end`, and repeats each call until it
+/// succeeds. Without a throttle it calls at once, and after a 429 waits as long as the vendor asks.
+/// `throttle` and `results` have to outlive it.
 boost::asio::awaitable<void> make_calls(boost::asio::ip::tcp::endpoint vendor,
                                         const throttle* throttle, time_point end, tally* results);
 

@@ -21,7 +21,7 @@ tally run_callers(const job& work, phase which, std::chrono::seconds duration) {
   std::optional<throttle> shared;
   if (which == phase::throttled) {
     const auto store = weir::open_store(context.get_executor(), work.store);
-    // As many places as callers: each waits in line once for each call, and none is turned away.
+    // A capacity of one unit per caller: each has one call waiting, so none is refused.
     const auto policy = policy_for(work.allowance, work.all_callers);
     shared.emplace(
         throttle{weir::limiter(store, "vendor-api", policy), work.account, work.ahead_of_store});
@@ -48,7 +48,8 @@ tally run_callers(const job& work, phase which, std::chrono::seconds duration) {
 
 namespace {
 
-/// An answer tells the store's time of a moment ago. The one that came fastest is the nearest.
+/// A decision holds the store's time of a moment ago. The decision that came fastest is the
+/// closest.
 asio::awaitable<std::chrono::microseconds> compare_clocks(weir::limiter limiter) {
   auto ahead = std::chrono::microseconds::max();
   for (int i = 0; i < 10; ++i) {

@@ -98,7 +98,7 @@ int run(const options& opts) {
   const std::chrono::seconds duration{opts.seconds};
   std::vector<phase_report> reports;
   reports.push_back(run_phase(server, workers, work, phase::unthrottled, std::min(duration, 4s)));
-  // Nobody calls now, and after a window the vendor has forgotten who did.
+  // No calls for one window, so that the vendor's limit is free again.
   std::this_thread::sleep_for(vendor::window);
   reports.push_back(run_phase(server, workers, work, phase::throttled, duration));
 
@@ -107,7 +107,7 @@ int run(const options& opts) {
 }
 
 int main(const std::vector<std::string>& arguments) {
-  // One who does not listen any more is found out when writing fails.
+  // If a process at the other end of a pipe is gone, a write fails; no signal is needed.
   ::signal(SIGPIPE, SIG_IGN);
   try {
     if (!arguments.empty() && arguments.front() == "--worker") {

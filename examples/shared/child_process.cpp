@@ -78,7 +78,8 @@ child_process::child_process(child_process&& other) noexcept
 
 child_process::~child_process() {
   if (pid_ < 0) return;
-  // The end of its input ends it, and that ends its output. If it is too busy to notice, we insist.
+  // The end of its input ends the child, and then its output ends. A child too busy to notice is
+  // killed.
   ::close(std::exchange(to_, -1));
   if (!ends_within(500ms)) signal(SIGKILL);
   close_and_wait();
@@ -140,7 +141,7 @@ bool child_process::ends_within(std::chrono::milliseconds patience) noexcept {
   return true;
 }
 
-// One that has gone before is noticed by the end of our input.
+// If the parent has ended before this call, the end of the input ends this process.
 void die_with_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 }  // namespace examples

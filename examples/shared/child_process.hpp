@@ -8,27 +8,28 @@
 
 namespace examples {
 
-/// Runs this program again, in a process of its own, with other arguments: for examples of several
-/// processes on one store. One line at a time goes to its standard input, and one comes from its
-/// standard output. Its destructor ends it.
+/// Runs this program again as a child process, with other arguments: for examples of several
+/// processes on one store. The parent writes lines to the child's standard input and reads lines
+/// from its standard output. The destructor ends the child.
 ///
-/// Its main() calls die_with_parent() and ends when its input does: so it never outlives us,
-/// however we end.
+/// The child's main() calls die_with_parent() and ends when its input ends, so the child never
+/// outlives the parent.
 class child_process {
  public:
   explicit child_process(std::vector<std::string> arguments);
   child_process(child_process&& other) noexcept;
   child_process& operator=(child_process&&) = delete;
-  ~child_process();  ///< ends the process, and waits for that
+  ~child_process();  ///< ends the child, and waits for its end
 
-  /// Throws std::runtime_error if it has died.
+  /// Throws std::runtime_error if the child has died.
   void write_line(std::string text);
 
-  /// Throws std::runtime_error if it has died, or no line comes in time.
+  /// Throws std::runtime_error if the child has died, or no line comes in time.
   std::string read_line(std::chrono::milliseconds patience);
 
   void signal(int number) noexcept;  ///< such as SIGSTOP
-  void kill() noexcept;              ///< as a crash; returns when it is gone. Ends its use
+  /// As a crash; returns when the child is gone. Call nothing else then.
+  void kill() noexcept;
 
   pid_t pid() const noexcept { return pid_; }
 
@@ -42,7 +43,7 @@ class child_process {
   std::string unread_;
 };
 
-/// For the child: if its parent is killed, it goes at once.
+/// Called in the child: the child ends at once if its parent is killed.
 void die_with_parent();
 
 }  // namespace examples

@@ -23,7 +23,7 @@ using examples::child_process;
 
 constexpr std::chrono::seconds patience{60};
 
-/// Every five seconds, but not so late that what was saved up meanwhile could not be used any more.
+/// Every five seconds, but not so late that the calls saved up in a pause could not be used.
 std::vector<vendor_clock::duration> plan_pauses(std::chrono::seconds measured) {
   std::vector<vendor_clock::duration> pauses;
   for (auto at = 3s; at + 4s <= measured; at += 5s) pauses.push_back(at);
@@ -94,7 +94,7 @@ int run(const options& opts) {
 }
 
 int main(const std::vector<std::string>& arguments) {
-  // One who does not listen any more is found out when writing fails.
+  // If a process at the other end of a pipe is gone, a write fails; no signal is needed.
   ::signal(SIGPIPE, SIG_IGN);
   try {
     if (!arguments.empty() && arguments.front() == "--worker") {
