@@ -21,8 +21,8 @@ enum class check_stage : std::uint8_t {
   done,     ///< answered, failed or cancelled; about to be delivered
 };
 
-/// A caller's place in an acquire queue: the base of waiting::waiter.
-struct queue_place {};
+/// A caller in an acquire queue: the base of waiting::waiter.
+struct queued_waiter {};
 
 /// What the library notes of a check while it is in flight. It lies in the check's flight_storage.
 struct in_flight {
@@ -33,14 +33,14 @@ struct in_flight {
   check_stage stage = check_stage::idle;
   bool unwanted = false;       // the caller is gone; its reservation is given back
   bool left_early = false;     // cancelled before `sleepers` had it; guarded by their mutex
-  bool from_line = false;      // made by a queue, which waits itself
+  bool from_queue = false;     // made by a queue, which waits itself
   std::uint8_t resends = 0;    // how often it was sent again because the script was missing
   std::uint32_t position = 0;  // its index among the checks of one script call
   time deadline{};
-  hook line;                     // in the line, or among the checks of one key in a script call
-  hook wheel;                    // in the deadline wheel
-  time sent{};                   // when it was last encoded; zero: never, or a memory store
-  queue_place* place = nullptr;  // guarded by the mutex of its queue
+  hook line;                        // in the line, or among the checks of one key in a script call
+  hook wheel;                       // in the deadline wheel
+  time sent{};                      // when it was last encoded; zero: never, or a memory store
+  queued_waiter* queued = nullptr;  // guarded by the mutex of its queue
 
   static void begin(flight_storage& in) noexcept { ::new (in.bytes_) in_flight; }
   static in_flight& of(flight_storage& in) noexcept {

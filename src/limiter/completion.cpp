@@ -49,7 +49,7 @@ bool conclude(check& c) {
   }
   sign(c);
   if (c.kind == check_kind::acquire && c.answer.allowed) {
-    return c.answer.delay.count() > 0 && !flight_of(c).from_line;
+    return c.answer.delay.count() > 0 && !flight_of(c).from_queue;
   }
   if (c.answer.cooling_down && c.further().empty() && c.kind != check_kind::acquire) {
     impl_of(*c.limiter).queue->cool_down(c.limiter, c.subject.view(), c.answer.retry_after);

@@ -53,7 +53,7 @@ void acquire_queue::cancel(check& c, cancel_scope scope) {
   orders out;
   {
     const std::lock_guard lock(mutex_);
-    if (flight_of(c).place == nullptr) return;  // the result is on its way to the caller
+    if (flight_of(c).queued == nullptr) return;  // the result is on its way to the caller
     subject_entry& entry = known_entry_of(c);
     const time now = clock_now();
     entry.queue.leave(c, scope, now, out);

@@ -76,7 +76,7 @@ void reservation_queue::arrive(check& c, std::uint64_t arrival, time now, orders
   const auto& asked = detail::as<detail::acquire_request>(c);
   auto& w = *new waiter(c, rank(now, arrival, asked.priority, rules_.priority_aging),
                         now + asked.max_wait);
-  flight_of(c).place = &w;
+  flight_of(c).queued = &w;
   if (inside_count_ < rules_.max_waiting) {
     let_in(w);
     request_for(w, now, out);
@@ -140,7 +140,7 @@ void reservation_queue::fill_up(time now, orders& out) {
 }
 
 void reservation_queue::leave(check& c, cancel_scope scope, time now, orders& out) {
-  waiter& w = static_cast<waiter&>(*flight_of(c).place);
+  waiter& w = static_cast<waiter&>(*flight_of(c).queued);
   if (scope == cancel_scope::only_unsent && w.reservation != nullptr) {
     // Only the store knows whether the request was sent; if not, it answers operation_aborted.
     // A booked reservation was sent.
@@ -352,7 +352,7 @@ void reservation_queue::finish(waiter& w, orders& out) {
   if (w.stands == waiter::where::outside) --outside_count_;
   if (w.reservation != nullptr) w.reservation->owner = nullptr;
   check& c = *w.caller;
-  flight_of(c).place = nullptr;
+  flight_of(c).queued = nullptr;
   flight_of(c).stage = check_stage::done;
   out.told.push_back(c);
   delete &w;

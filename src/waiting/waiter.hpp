@@ -32,7 +32,7 @@ struct rank {
 };
 
 /// A caller of acquire() in a queue, from its arrival until it has its result.
-struct waiter : detail::queue_place {
+struct waiter : detail::queued_waiter {
   using list_hook = detail::in_flight::hook;
   using set_hook = boost::intrusive::set_member_hook<
       boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;

@@ -63,7 +63,7 @@ class trace final {
       take_step(true);
     }
     for (const auto& c : stage_->callers) {
-      if (c.place != nullptr) fail("an idle queue has a waiter");
+      if (c.queued != nullptr) fail("an idle queue has a waiter");
     }
   }
 

@@ -134,7 +134,7 @@ class fake_check {
   const detail::short_text& subject = check().subject;
   const detail::check_stage& stage = detail::flight_of(check()).stage;
   const std::uint32_t& position = detail::flight_of(check()).position;
-  detail::queue_place* const& place = detail::flight_of(check()).place;
+  detail::queued_waiter* const& queued = detail::flight_of(check()).queued;
   detail::check::steady_time& deadline = detail::flight_of(check()).deadline;
   const detail::check::steady_time& sent = detail::flight_of(check()).sent;
 };

@@ -110,7 +110,7 @@ class queue_stage {
     now = end;
   }
 
-  bool waits(std::size_t who) const { return callers.at(who).place != nullptr; }
+  bool waits(std::size_t who) const { return callers.at(who).queued != nullptr; }
   /// Those told since the last time this was asked.
   numbers told() { return std::exchange(told_, {}); }
   /// For whom something was asked since then.
@@ -158,7 +158,7 @@ class queue_stage {
       detail::check& c = out.told.front();
       out.told.pop_front();
       told_.push_back(number_of(c));
-      BOOST_TEST(flight_of(c).place == nullptr);
+      BOOST_TEST(flight_of(c).queued == nullptr);
     }
   }
 
