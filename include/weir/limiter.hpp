@@ -164,8 +164,8 @@ class limiter {
   /// **Cancellation.** `terminal` and `partial` end the waiter at any stage and give its
   /// reservation back: all of it if it is the last one, otherwise as much as leaves the other
   /// reservations unchanged. If the store's answer is still on its way, the reservation goes back
-  /// when the answer comes. `total` cancels the waiter only while the store has nothing for it.
-  /// store::close() ends every waiter, too.
+  /// when the answer comes. `total` cancels the waiter only while its request to the store is
+  /// unsent. store::close() ends every waiter, too.
   ///
   /// **Thread safety** and **object lifetime** are as for the class.
   template <class CompletionToken = boost::asio::deferred_t>
