@@ -12,6 +12,7 @@ local offset = tonumber(ARGV[first_arg + 2])
 local count_refused, cost = ARGV[first_arg + 3] == '1', tonumber(ARGV[first_arg + 4])
 local most = 4503599627370495
 local first_request = -1  -- as fixed_window::first_request
+local kept  -- of the key that check() saw last: the line of the grid until which it stays
 
 local function begin_of_window(time)
   return offset == first_request and time or offset + floor((time - offset) / window) * window
@@ -19,7 +20,8 @@ end
 
 local function check(key, checks, write, into, at)
   local start, count, written = 0, 0, 0
-  local before, count_before, kept = 0, 0, 0
+  local before, count_before = 0, 0
+  kept = 0
   local stored = pcall('GET', key)
   if stored then
     if refused(stored) then return 0 end
@@ -32,7 +34,7 @@ local function check(key, checks, write, into, at)
       end
       if not (whole(start) and whole(count) and whole(written) and whole(before) and
               whole(count_before) and whole(kept) and kept % grid == 0) then
-        start, count, written = foreign, 0, 0
+        start, count, written, kept = foreign, 0, 0, 0
       end
     end
   end
@@ -47,7 +49,7 @@ local function check(key, checks, write, into, at)
   local moved = passed - clock > window
   if moved then
     start, passed = begin_of_window(start - (passed - clock)), clock
-    before, count_before = 0, 0
+    before, count_before, kept = 0, 0, 0
   end
   local time = now > passed and now or passed
   local fresh = not open or time >= start + window
@@ -69,13 +71,16 @@ local function check(key, checks, write, into, at)
 
   local counted = count_refused and checks or admitted
   if counted > 0 or moved then
-    local ttl = ttl_on_grid(start + window)
+    -- A longer window may share the key: what that has set stays.
+    local line = line_after(start + window)
+    if kept > line then line = kept end
+    local ttl = ttl_of(line)
     count = count + counted * cost
     if count > most then count = most end
     if start > passed then
       call('SET', key, struct.pack('<ddddd', start, count, passed, before, count_before), 'PX', ttl)
     elseif fresh or moved or kept < start + window then
-      call('SET', key, struct.pack('<ddd', start, count, line_after(start + window)), 'PX', ttl)
+      call('SET', key, struct.pack('<ddd', start, count, line), 'PX', ttl)
     else
       call('SETRANGE', key, '8', struct.pack('<d', count))
     end

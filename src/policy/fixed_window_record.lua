@@ -12,7 +12,7 @@ if ARGV[1] ~= '0' then
   local pcall, keys, n, counted = redis.pcall, KEYS, #KEYS, ARGV[5]
   local read, pack = struct.unpack, struct.pack
   local cost, window, limit = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
-  local last, ttl, ttl_end = clock - window
+  local last, exact, ttl, ttl_end = clock - window, 9007199254740991
   if n == 1 then
     found = {(pcall('GET', keys[1]))}
   else
@@ -24,15 +24,17 @@ if ARGV[1] ~= '0' then
     if stored then
       if #stored == 24 then start, count, kept = read('<ddd', stored) else start = -1 end
     end
-    -- Stray bytes are numbers, too, but they are not followed by a line of the grid.
-    if start > last and start <= clock and count >= 1 and kept >= start + window and
-       kept % grid == 0 and not counted then
+    -- Stray bytes are numbers, too, but hardly ever whole ones followed by a line of the grid.
+    -- Beyond 2^53, all are whole.
+    local ours = start % 1 == 0 and count % 1 == 0 and count <= exact and kept % grid == 0 and
+                 kept <= exact and kept >= start
+    if ours and start > last and start <= clock and count >= 1 and kept >= start + window and
+       not counted then
       -- The window is open, and its TTL lasts.
       if count + cost <= limit then
         done = pcall('SETRANGE', keys[i], '8', pack('<d', count + cost))
       end
-    elseif start >= 0 and start <= clock + window and count >= 0 and kept >= start and
-           kept % grid == 0 then
+    elseif ours and start >= 0 and start <= clock + window and count >= 0 then
       local checks = counted and tonumber(ARGV[i + 4] or 1) or 1
       if start <= last or count == 0 then
         count = 0

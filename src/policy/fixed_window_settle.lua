@@ -32,7 +32,9 @@ local function give_back(key, ticket)
     local packed = struct.pack('<ddddd', start, count, passed, before, count_before)
     call('SET', key, packed, 'PX', ttl_on_grid(ends))
   else
-    local packed = struct.pack('<ddd', start, count, line_after(ends))
-    call('SET', key, packed, 'PX', ttl_on_grid(ends))
+    local line = line_after(ends)
+    -- A longer window may share the key.
+    if count > 0 and kept > line then line = kept end
+    call('SET', key, struct.pack('<ddd', start, count, line), 'PX', ttl_of(line))
   end
 end

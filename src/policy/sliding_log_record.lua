@@ -27,7 +27,7 @@ if ARGV[1] ~= '0' then
     local list = pcall('LRANGE', key, '0', '1')
     local head, first = list[1], list[2]
     local plain, base_text, newest_text, left = false, none, none, 0
-    local base, total, newest, oldest, oldest_total = 0, 0, 0, 0, 0
+    local before_all, base, total, newest, oldest, oldest_total = 0, 0, 0, 0, 0, 0
     if list.err then
       -- It holds something else, or may not be read.
     elseif not head then
@@ -50,10 +50,13 @@ if ARGV[1] ~= '0' then
             if plain then oldest, oldest_total = read('<dd', first) end
           end
         end
-        base = read('<d', base_text, 9)
-        plain = plain and base >= 0 and base < modulus and base % 1 == 0 and total >= 0 and
+        before_all, base = read('<dd', base_text)
+        -- Stray bytes are numbers, too, but hardly ever whole ones.
+        plain = plain and before_all >= 0 and before_all <= newest and before_all % 1 == 0 and
+                base >= 0 and base < modulus and base % 1 == 0 and total >= 0 and
                 total < modulus and total % 1 == 0 and oldest >= 0 and oldest <= newest and
-                oldest % 1 == 0
+                oldest % 1 == 0 and oldest_total >= 0 and oldest_total < modulus and
+                oldest_total % 1 == 0
       end
     end
     if plain then

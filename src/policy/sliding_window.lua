@@ -38,9 +38,11 @@ local function passes_at(start, current, previous)
   return start + window - left
 end
 
+local kept  -- of the key that check() saw last: the line of the grid until which it stays
+
 local function check(key, checks, write, into, at)
   local index, current, previous, written, at_last, last = 0, 0, 0, 0, 0, 0
-  local kept = 0
+  kept = 0
   local stored = pcall('GET', key)
   if stored then
     if refused(stored) then return 0 end
@@ -54,7 +56,7 @@ local function check(key, checks, write, into, at)
         index, current, previous = floor(start / window), math.min(a, most), math.min(b, most)
         if written > 0 then last = start end
       else
-        written, at_last = 0, 0
+        written, at_last, kept = 0, 0, 0
       end
     end
   end
@@ -70,7 +72,7 @@ local function check(key, checks, write, into, at)
     last = math.max(last - (passed - clock), clock)
     -- At full weight: when in its window they came, nobody knows.
     index, current, previous = floor(last / window), math.min(current + previous, most, limit), 0
-    at_last = current
+    at_last, kept = current, 0
   end
   if moved or passed < clock then passed = clock end
   local time = now > passed and now or passed
@@ -104,12 +106,14 @@ local function check(key, checks, write, into, at)
     current = current + counted * cost
     if current > most then current = most end
     local ends = (index + 2) * window
-    local ttl = ttl_on_grid(ends)
+    -- A longer window may share the key: what that has set stays.
+    local line = line_after(ends)
+    if kept > line then line = kept end
+    local ttl = ttl_of(line)
     if time > passed then
       call('SET', key, struct.pack('<ddddd', time, current, previous, passed, at_last), 'PX', ttl)
     elseif fresh or moved or kept < ends then
-      local packed = struct.pack('<dddd', index * window, current, previous, line_after(ends))
-      call('SET', key, packed, 'PX', ttl)
+      call('SET', key, struct.pack('<dddd', index * window, current, previous, line), 'PX', ttl)
     else
       call('SETRANGE', key, '8', struct.pack('<d', current))
     end

@@ -33,9 +33,11 @@ if ARGV[1] ~= '0' then
       checks = tonumber(ARGV[i + 3] or 1)
       if checks == 0 and not stored then start = -1 end
     end
-    -- Stray bytes are numbers, too, but they are not followed by a line of the grid.
+    -- Stray bytes are numbers, too, but hardly ever whole ones followed by a line of the grid.
+    -- Beyond 2^53, all are whole.
     if start >= 0 and start < begin + window + window and current >= 0 and current <= limit and
-       previous >= 0 and previous <= limit and kept >= start and kept % grid == 0 then
+       previous >= 0 and previous <= limit and kept >= start and kept % grid == 0 and
+       kept <= 9007199254740991 and start % 1 == 0 and current % 1 == 0 and previous % 1 == 0 then
       -- A clock behind the state is read as the state's own time.
       local at, left = begin, begin + window - clock
       if start >= begin + window then at, left = begin + window, window end

@@ -49,7 +49,9 @@ local function give_back(key, ticket)
     local packed = struct.pack('<ddddd', turn, current, previous, passed, at_last)
     call('SET', key, packed, 'PX', ttl_on_grid(ends))
   else
-    local packed = struct.pack('<dddd', start, current, previous, line_after(ends))
-    call('SET', key, packed, 'PX', ttl_on_grid(ends))
+    local line = line_after(ends)
+    -- A longer window may share the key.
+    if current + previous > 0 and kept > line then line = kept end
+    call('SET', key, struct.pack('<dddd', start, current, previous, line), 'PX', ttl_of(line))
   end
 end

@@ -56,6 +56,10 @@ BOOST_AUTO_TEST_CASE(a_key_of_the_wrong_type_harms_only_its_own_caller) {
       {"a space", [&](const auto& key) { client.must("SET", key, " 5"); }},
       {"16 bytes", [&](const auto& key) { client.must("SET", key, std::string(16, 'z')); }},
       {"24 bytes", [&](const auto& key) { client.must("SET", key, std::string(24, '\xff')); }},
+      // These are three or four numbers, which look like a time, counts, and a line of the grid.
+      {"a time", [&](const auto& key) { client.must("SET", key, "2026-11-22T21:06:26.123Z"); }},
+      {"a hash",
+       [&](const auto& key) { client.must("SET", key, "c19cfde3e601c7453e5df6f61447ab9a"); }},
       {"short list", [&](const auto& key) { client.must("RPUSH", key, std::string(16, 'z')); }},
       {"strange list",
        [&](const auto& key) {
