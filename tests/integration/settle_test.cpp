@@ -59,6 +59,21 @@ struct fixture : weir::test::server_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(settle_suite, fixture)
 
+// A refund under a window of 7 s cut the TTL of a key from a minute to 16 s: then the minute's counts
+// were gone.
+BOOST_AUTO_TEST_CASE(a_refund_under_a_shorter_window_keeps_the_key_as_long_as_a_longer_one_set) {
+  const weir::store store = open();
+  weir::test::redis_client client(server);
+  const limiter longer(store, "r", weir::fixed_window{.limit = 100, .window = 24h});
+  const limiter shorter(store, "r", weir::fixed_window{.limit = 100, .window = 1h});
+  record(longer, 5);
+  const std::string key = weir::test::keys_of(client).at(0);
+  BOOST_TEST(refund(shorter, record(shorter)).allowed);
+  BOOST_TEST(fetch(longer).used == 5);
+  const auto hours_left = client.must("PTTL", key).integer / 1000 / 3600;
+  BOOST_TEST(hours_left >= 23);
+}
+
 BOOST_AUTO_TEST_CASE(what_was_taken_is_given_back_once) {
   with_each([&](const limiter& l) {
     record(l, 3);
