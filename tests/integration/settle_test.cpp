@@ -59,8 +59,8 @@ struct fixture : weir::test::server_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(settle_suite, fixture)
 
-// A refund under a window of 7 s cut the TTL of a key from a minute to 16 s: then the minute's counts
-// were gone.
+// A refund under a window of 7 s cut the TTL of a key from a minute to 16 s: then the counts of that
+// minute were gone.
 BOOST_AUTO_TEST_CASE(a_refund_under_a_shorter_window_keeps_the_key_as_long_as_a_longer_one_set) {
   const weir::store store = open();
   weir::test::redis_client client(server);
