@@ -59,9 +59,9 @@ struct fixture : weir::test::server_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(settle_suite, fixture)
 
-// A refund under a window of 7 s cut the TTL of a key from a minute to 16 s: then the counts of that
+// A refund under a window of 7 s cut the TTL of a key from a minute to 16 s. Then the counts of the
 // minute were gone.
-BOOST_AUTO_TEST_CASE(a_refund_under_a_shorter_window_keeps_the_key_as_long_as_a_longer_one_set) {
+BOOST_AUTO_TEST_CASE(a_refund_under_a_shorter_window_keeps_the_key_of_a_longer_one) {
   const weir::store store = open();
   weir::test::redis_client client(server);
   const limiter longer(store, "r", weir::fixed_window{.limit = 100, .window = 24h});

@@ -230,10 +230,16 @@ class fake_redis {
     const bool joint = words[1] == scripts()[all_or_nothing].sha;
     rules.resize(joint ? static_cast<std::size_t>(number()) : 1);
     for (rule& r : rules) {
-      if (joint) ++at;  // the kernel's number
-      ++at;             // the window
+      // In a joint call the kernel's number; else the cost, or 0 for a policy without common path.
+      const std::int64_t first = number();
+      ++at;  // the window
       r.limit = number();
-      at += 2;
+      ++at;  // the offset
+      if (!joint && first > 0) {
+        r.cost = first;
+        continue;
+      }
+      ++at;  // whether refused checks count
       r.cost = number();
     }
     std::vector<subject> subjects;
