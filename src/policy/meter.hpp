@@ -71,7 +71,7 @@ class meter {
 
   /// Takes back a request. If nothing was counted after it, it is undone. Else a leaky bucket gives
   /// nothing back, because a later request waits for this one to end; and the others as much as
-  /// nobody stands on:
+  /// no later request needs:
   ///
   /// Without the request, the TAT would be at most the latest turn behind it, plus what all behind
   /// it cost. They cost at most what TAT + returned has grown by since. So TAT - back is not too

@@ -1,5 +1,5 @@
 // Callers that leave at random under load, on a slow connection: every reply reaches its own
-// caller, and nobody else.
+// caller, and no other.
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/post.hpp>
@@ -20,7 +20,7 @@ using weir::test::random_source;
 using weir::test::run_until;
 using weir::test::way;
 
-/// Calls for each account, one after the other; each answer may be the signal for somebody else to
+/// Calls for each account, one after the other; each answer may be the signal for another caller to
 /// leave.
 struct restless {
   struct call {
@@ -121,7 +121,8 @@ BOOST_AUTO_TEST_CASE(replies_reach_their_own_callers_while_others_leave) {
       BOOST_TEST_MESSAGE(crowd.answered << " answered, " << crowd.left << " left, "
                                         << crowd.left_unsent << " of them surely unsent");
       weir::test::check_in_the_end(io, accounts, straight);
-      BOOST_TEST(proxy.counts().accepted == before + 1);  // nobody took the connection along
+      // No cancelled call took the connection along
+      BOOST_TEST(proxy.counts().accepted == before + 1);
     }
   }
   BOOST_TEST(proxy.counts().of(fault::kind::delay) > 100u);

@@ -1,5 +1,5 @@
 // The server's clock is set back, or wrongly ahead and back again, while it runs: that gives
-// nothing away, and nobody stays out for good.
+// nothing away, and no caller stays out for good.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <string>

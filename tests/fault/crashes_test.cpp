@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(ended_in_order_in_the_middle_of_the_load) {
   BOOST_TEST(all.failures > 0u);
 }
 
-// Shorter than the silence that is borne: nobody notices anything but the wait.
+// Shorter than the silence that is borne: no caller notices anything but the wait.
 BOOST_AUTO_TEST_CASE(stopped_and_continued_in_the_middle_of_the_load) {
   load all(*this, 60);
   for (int round = 0; round < 10; ++round) {
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(stopped_and_continued_in_the_middle_of_the_load) {
 }
 
 // Longer: the connection is given up, and what lies in it is run when the server wakes, unknown to
-// those who asked.
+// the callers.
 BOOST_AUTO_TEST_CASE(stopped_for_longer_than_silence_is_borne) {
   options.silence_timeout = 40ms;
   options.connect_timeout = 40ms;

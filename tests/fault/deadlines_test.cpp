@@ -66,7 +66,7 @@ struct fixture : weir::test::proxied {
       l.record(
           "s" + std::to_string(i), {.timeout = timeout},
           [this, i, expected](weir::error_code ec, weir::decision) {
-            // Where there is no connection, the last attempt may have met somebody who hung
+            // Where there is no connection, the last attempt may have met a peer that hung
             // up.
             if ((ec != error::closed_by_peer && ec != error::host_unreachable) || accepts_calls)
               WEIR_TEST_ERROR(ec, expected);
@@ -77,7 +77,7 @@ struct fixture : weir::test::proxied {
     }
   }
 
-  /// Nobody was told after one whose deadline certainly came later: the wheel tells milliseconds
+  /// No call was told after one whose deadline certainly came later: the wheel tells milliseconds
   /// apart.
   void check_order() {
     run_until(io, [&] { return order.size() == calls.size(); });

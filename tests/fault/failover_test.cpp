@@ -71,8 +71,8 @@ BOOST_AUTO_TEST_CASE(a_replica_is_promoted) {
   run_ready();
   proxy.aim_at(replica);
 
-  // A replica will not write. It is asked again and again, on new connections, by those who have
-  // the time.
+  // A replica will not write. It is asked again and again, on new connections, by the clients that
+  // have the time.
   crowd patient;
   for (int i = 0; i < 200; ++i) l.record("a", patient.caller());
   run_until(io, [&] {

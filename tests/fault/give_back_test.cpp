@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_reservation_cancelled_without_a_connection_goes_back_on_t
   }
 }
 
-// Wherever the connection is cut: the turn goes back once, and nobody else's goes with it.
+// Wherever the connection is cut: the reservation goes back once, and no other goes with it.
 BOOST_AUTO_TEST_CASE(a_reservation_whose_give_back_is_cut_at_any_byte_goes_back_once) {
   const weir::policy& p = policies[2];
   const limiter l(open(), "r", p);

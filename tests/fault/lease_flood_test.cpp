@@ -32,7 +32,7 @@ BOOST_AUTO_TEST_CASE(no_lease_lapses_behind_twenty_thousand_callers) {
   const auto store = weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
 
   // A check is so much work that the line of these callers is longer than a lease, on a fast
-  // machine too: who waits in it is late.
+  // machine too: a call that waits in it is late.
   const weir::limiter ordinary(
       store, "r", weir::tiers{day(1), day(2), day(3), day(4), day(5), day(6), day(7), day(8)});
   std::size_t answered = 0, pending = 0;

@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(waiting_calls_are_sent_together_after_an_outage) {
   BOOST_TEST(script_calls() - calls <= 2);
 }
 
-// However long the outage was, the first attempt after the server's return succeeds: nobody waits
+// However long the outage was, the first attempt after the server's return succeeds: no call waits
 // for more than one pause.
 BOOST_AUTO_TEST_CASE(the_first_attempt_after_a_restart_serves_the_waiting_calls) {
   options.backoff_min = 1ms;
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(the_first_attempt_after_a_restart_serves_the_waiting_calls)
   for (int outage = 0; outage < 10; ++outage) {
     connect(l);
     server.kill();
-    // The proxy takes each attempt and finds nobody behind it.
+    // The proxy takes each attempt and finds no server behind it.
     const std::size_t before = proxy.counts().accepted;
     run_until(io, [&] { return proxy.counts().accepted >= before + 8; });
     crowd c;

@@ -85,7 +85,7 @@ class brake {
 };
 
 struct tally {
-  std::size_t runs = 0;     // of the server, until nobody asked any more
+  std::size_t runs = 0;     // of the server, until no caller asked any more
   std::size_t by_then = 0;  // answers to callers until then
   std::size_t asked = 0;
   std::size_t executed = 0;  // by the server, dead calls included

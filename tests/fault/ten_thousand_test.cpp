@@ -1,5 +1,5 @@
-// Ten thousand faults in one run, of every kind, at random bytes. After each: nobody is left
-// waiting, nobody was told what was meant for another, no limit was passed, and the store finds its
+// Ten thousand faults in one run, of every kind, at random bytes. After each: no caller is left
+// waiting, none was told what was meant for another, no limit was passed, and the store finds its
 // way back by itself. In the end: nothing has grown.
 #include <malloc.h>
 

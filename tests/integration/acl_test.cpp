@@ -64,7 +64,7 @@ struct fixture {
     const weir::concurrency_limiter longer(s, "gate", {.limit = 3, .lease_duration = 1h});
     const weir::concurrency_limiter gate(s, "gate", {.limit = 2, .lease_duration = 1min});
     const weir::lease held = weir::test::enter(io, longer, "a", told.emplace_back());
-    for (int i = 0; i < 2; ++i) {  // and given back, which nobody waits for
+    for (int i = 0; i < 2; ++i) {  // and given back, without a caller that waits
       weir::test::enter(io, gate, "a", told.emplace_back()).release();
     }
     const weir::lease second = weir::test::enter(io, gate, "a", told.emplace_back());
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(the_documented_user_may_do_everything) {
   set_user(command);
   admin.must("ACL", "LOG", "RESET");
   for (const auto& ec : do_everything(command)) BOOST_TEST(!ec.failed(), ec.message());
-  // Nor was anything missing of what nobody waits for.
+  // Nor was anything missing of the calls without a caller.
   BOOST_TEST(admin.must("ACL", "LOG").children.empty());
   // And only with its own keys.
   const auto elsewhere = do_everything(command, "other");
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(each_command_is_needed_and_missed_with_its_own_error) {
       const auto told = do_everything(less);
       const auto denied = std::ranges::count_if(
           told, [](const auto& ec) { return ec == error::permission_denied; });
-      // Of what nobody waits for, only the server says it.
+      // Of calls without a caller, only the server says it.
       BOOST_TEST((denied > 0 || !admin.must("ACL", "LOG").children.empty()));
       for (const auto& ec : told) {
         BOOST_TEST((!ec || ec == error::permission_denied), ec.message());

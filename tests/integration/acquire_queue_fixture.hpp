@@ -9,7 +9,7 @@
 #include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
-/// Limiters in front of which somebody waits, in memory and at a real server.
+/// Limiters with waiters, in memory and at a real server.
 namespace weir::test::waiting {
 
 using namespace std::chrono_literals;

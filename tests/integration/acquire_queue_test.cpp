@@ -53,14 +53,14 @@ BOOST_AUTO_TEST_CASE(ten_thousand_reservations_of_a_sliding_window_cost_as_many_
   });
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_outside_costs_nothing) {
+BOOST_AUTO_TEST_CASE(waiting_outside_a_full_queue_costs_nothing) {
   const limiter l(open(false), "r", one_a_day, {.max_waiting = 10, .overflow = on_overflow::block});
   cancellable_crowd waiting;
   for (int i = 0; i < 5'000; ++i) l.acquire("a", patiently, waiting.caller());
   weir::test::run_until(io, [&] { return waiting.c.answered() == 1; });
   settle(l);
   const std::int64_t calls = script_calls();
-  // Ten at first, then one in the place of the one who passed, and three fetches.
+  // Ten at first, then one in place of the one that passed, and three fetches.
   BOOST_TEST(calls <= 2 + 3);
   for (std::size_t i = 1; i < 5'000; ++i) waiting.cancel(5'000 - i);
   weir::test::run_until_complete(io, waiting.c);
@@ -291,7 +291,7 @@ BOOST_AUTO_TEST_CASE(a_cool_down_is_waited_for_in_the_queue) {
 }
 
 // It had the reservation of the one that left, in exchange for its own.
-BOOST_AUTO_TEST_CASE(who_comes_in_a_cool_down_is_not_let_go_inside_it) {
+BOOST_AUTO_TEST_CASE(a_caller_that_comes_in_a_cool_down_waits_for_its_end) {
   on_both([&](const weir::store& store) {
     const weir::token_bucket bucket{.capacity = 1, .refill = {1, 150ms}};
     const limiter here(store, "r", bucket, {.cool_downs = true});
@@ -312,7 +312,7 @@ BOOST_AUTO_TEST_CASE(who_comes_in_a_cool_down_is_not_let_go_inside_it) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(who_sleeps_when_a_cool_down_begins_waits_for_its_end) {
+BOOST_AUTO_TEST_CASE(a_waiter_that_sleeps_when_a_cool_down_begins_waits_for_its_end) {
   on_both([&](const weir::store& store) {
     const weir::limiter_options options{.group = "g", .cool_downs = true};
     const weir::token_bucket bucket{.capacity = 1, .refill = {1, 100ms}};

@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(a_crowd_that_leaves_leaves_nothing_behind) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(who_leaves_last_leaves_the_time_before_as_well) {
+BOOST_AUTO_TEST_CASE(the_last_waiter_to_leave_leaves_the_time_before_as_well) {
   on_both([&](const weir::store& store) {
     const std::pair<const char*, weir::policy> policies[] = {
         {"fixed_window", weir::fixed_window{.limit = 10, .window = 24h}},
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(who_leaves_last_leaves_the_time_before_as_well) {
         const limiter l(store, name, policy);
         BOOST_TEST(answer([&](auto h) { l.record("a", {.cost = 8}, h); }).allowed);
         cancellable_crowd waiting;
-        // More than is left: who comes later has to wait behind them.
+        // More than is left: later callers have to wait behind them.
         l.acquire("a", {.cost = 5, .max_wait = 31 * 24h}, waiting.caller());
         l.acquire("a", {.cost = 5, .max_wait = 31 * 24h}, waiting.caller());
         BOOST_TEST(!answer([&](auto h) { l.record("a", h); }).allowed);

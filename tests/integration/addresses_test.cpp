@@ -78,7 +78,7 @@ extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo
   static const auto real = reinterpret_cast<decltype(&getaddrinfo)>(
       dlsym(RTLD_NEXT, "getaddrinfo"));
   ++name_server.asked;
-  // Nobody will ever hear of this one.
+  // No call will ever hear of this one.
   if (node && std::string_view(node) == "never.test") std::atomic<bool>(true).wait(true);
   if (!node || std::string_view(node) != "several.test") {
     return real(node, service, hints, result);
@@ -90,7 +90,7 @@ extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo
   } counted;
   name_server.pass();
   *result = nullptr;
-  // The C library frees a chain one by one, whoever has linked it.
+  // The C library frees a chain one by one, even if others have linked it.
   addrinfo** end = result;
   for (const std::string& address : addresses_of_name.addresses()) {
     if (const int failed = real(address.c_str(), service, hints, end)) return failed;

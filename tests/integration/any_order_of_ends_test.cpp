@@ -137,8 +137,8 @@ class service {
     return "g" + std::string(resource.substr(1));
   }
 
-  /// Until so many have been answered, and a little further: those who sleep have asked before, or
-  /// with, the last of them.
+  /// Until so many have been answered, and a little further: waiters that sleep have asked before,
+  /// or with, the last of them.
   void settle(std::size_t answers) {
     weir::test::run_until(*context_, [&] { return calls_.answered() >= answers; });
     while (context_->poll() != 0) {

@@ -1,5 +1,5 @@
 // Mistakes of the caller and of the configuration, and servers that cannot serve: each has a clear
-// error of its own, and takes nobody else along.
+// error of its own, and harms no other call.
 #include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/write.hpp>

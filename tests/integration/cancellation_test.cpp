@@ -1,4 +1,4 @@
-// Callers that leave early, stores that close, contexts that end: nobody else notices, nothing
+// Callers that leave early, stores that close, contexts that end: no other caller notices, nothing
 // leaks, nothing hangs.
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(once_sent_only_those_leave_who_accept_that_it_may_have_coun
   BOOST_TEST(after[0].d.used == 3);  // they had been sent
 }
 
-// The reply of a call that was cancelled goes to nobody, and not to the next in line.
+// The reply of a call that was cancelled goes to no caller, and not to the next in line.
 BOOST_AUTO_TEST_CASE(the_place_of_a_cancelled_call_is_kept) {
   const auto l = connected(open());
   server.pause();
@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(the_context_is_free_when_the_last_handle_is_gone) {
   BOOST_TEST(calls.allowed() == 1u);
 }
 
-// The server still owes a reply, but nobody waits for it any more and nobody holds the store.
+// The server still owes a reply, but no call waits for it any more and no handle holds the store.
 BOOST_AUTO_TEST_CASE(the_last_handle_goes_while_a_reply_is_due) {
   for (const bool server_wakes : {true, false}) {
     BOOST_TEST_CONTEXT("server wakes: " << server_wakes) {

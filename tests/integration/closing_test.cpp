@@ -13,7 +13,7 @@ namespace {
 constexpr fixed_window five_an_hour{.limit = 5, .window = 1h};
 
 struct closing_fixture : fixture {
-  /// A day's token, in use; then so many who sleep.
+  /// A day's token, in use; then so many waiters that sleep.
   limiter with_sleepers(const store& s, crowd& c, int sleepers, limiter_options options = {}) {
     const limiter l(s, "r", one_a_day, options);
     BOOST_TEST(answer([&](auto h) { l.acquire("a", h); }).allowed);
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(watchers_of_leases_are_told_of_the_close) {
     s.close();
     run_out(io);
     WEIR_TEST_ERROR(before.ec(), error::store_closed);
-    BOOST_TEST(held.is_held());  // nobody renews it, but it has not lapsed yet
+    BOOST_TEST(held.is_held());  // it is not renewed, but it has not lapsed yet
     const loss after(held);
     run_out(io);
     WEIR_TEST_ERROR(after.ec(), error::store_closed);
@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(threads_that_wait_are_all_told_of_the_close_once) {
       const auto heard = [&](error_code ec, const decision& d) {
         ++told;
         if (!ec && d.allowed) ++allowed;
-        // Nobody's turn comes beyond `patiently`.
+        // No reservation lies beyond `patiently`.
         if (ec && ec != error::store_closed && ec != error::outcome_unknown) ++odd;
       };
       std::thread closer([&] {

@@ -1,5 +1,5 @@
-// Gates in a real server: who gets in, from many processes, and what becomes of answers that nobody
-// hears.
+// Gates in a real server: which calls get in, from many processes, and what becomes of answers that
+// no caller hears.
 #include <boost/asio/as_tuple.hpp>
 #include <memory>
 #include <vector>
@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(a_place_is_taken_seen_by_all_and_given_back) {
   poll_until([&] { return client.must("EXISTS", key).integer == 0; });
 }
 
-// On one connection, what is given back is free for whoever asks next.
+// On one connection, what is given back is free for the next call.
 BOOST_AUTO_TEST_CASE(a_place_given_back_is_free_for_the_next_call) {
   const auto g = gate(1);
   weir::test::run(io, [&]() -> asio::awaitable<void> {
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(never_more_than_so_many_under_load) {
   poll_until([&] { return inside() == 0; });
 }
 
-BOOST_AUTO_TEST_CASE(who_was_cancelled_while_the_answer_was_on_its_way_gives_it_back) {
+BOOST_AUTO_TEST_CASE(a_caller_cancelled_while_its_answer_is_on_the_way_gives_the_lease_back) {
   const auto g = gate(1);
   enter(g).release();
   poll_until([&] { return inside() == 0; });
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(who_was_cancelled_while_the_answer_was_on_its_way_gives_it_
   BOOST_TEST(runs_of("zadd") == entered + 2);  // both had been let in
 }
 
-BOOST_AUTO_TEST_CASE(who_was_never_sent_has_nothing_to_give_back) {
+BOOST_AUTO_TEST_CASE(a_call_that_was_never_sent_has_nothing_to_give_back) {
   const auto g = gate(1);
   enter(g).release();
   poll_until([&] { return inside() == 0; });

@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(limiters_of_one_resource_share_a_pause) {
   BOOST_TEST(answer([&](auto h) { window.fetch("a", h); }).used == 1);
 }
 
-// Whoever wants the vendor left alone must hear that this failed.
+// A caller that reports a cool-down must hear that it failed.
 BOOST_AUTO_TEST_CASE(a_failure_policy_does_not_make_a_pause_of_nothing) {
   const limiter l(store, "vendor", weir::fixed_window{.limit = 100, .window = 24h},
                   {.on_failure = weir::on_failure::open, .cool_downs = true});

@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_lost_its_data_means_a_lost_lease) {
   BOOST_TEST(!l.is_held());
   const lease next = enter(g);
   BOOST_TEST(next.is_held());
-  l.release();  // takes nobody's place
+  l.release();  // frees no other lease
   BOOST_TEST(!enter(g));
 }
 
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_lease_counts_from_when_its_enter_was_sent) {
 }
 
 // In the sleep of the machine, say: whatever comes back has to ask again.
-BOOST_AUTO_TEST_CASE(who_overslept_learns_that_others_are_in) {
+BOOST_AUTO_TEST_CASE(a_holder_that_overslept_learns_that_others_are_in) {
   const auto g = gate(1, 200ms);
   const lease l = enter(g);
   const loss watched(l);

@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(queues_of_two_processes_share_a_window_and_exceed_it_nowher
   check_window(turns, policy);
 }
 
-// Each process had a queue of its own, and whoever asked first had what became free.
+// Each process had a queue of its own, and the first to ask had what became free.
 BOOST_AUTO_TEST_CASE(order_of_arrival_holds_across_processes) {
   const std::pair<const char*, weir::policy> policies[] = {
       {"window", sliding_window{.limit = 7, .window = 20ms}},
@@ -181,7 +181,8 @@ BOOST_AUTO_TEST_CASE(several_threads_exceed_a_window_nowhere) {
   check_window(turns, policy);
 }
 
-// Whoever comes in for one that leaves was booked before that one's reservation had gone back.
+// A waiter that comes in for one that leaves got its reservation before that one's reservation had
+// gone back.
 BOOST_AUTO_TEST_CASE(a_waiter_that_replaces_another_is_booked_when_that_reservation_is_back) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r", weir::leaky_bucket{.capacity = 9, .leak = weir::per_hour(1)},
@@ -202,7 +203,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_replaces_another_is_booked_when_that_reservat
   });
 }
 
-// Nobody was there to take it, and it counted as used.
+// No waiter was there to take it, and it counted as used.
 BOOST_AUTO_TEST_CASE(what_passes_for_one_that_has_left_goes_back) {
   const weir::limiter_options together{.group = "g"};
   const weir::store store = open(false);
@@ -317,7 +318,7 @@ BOOST_AUTO_TEST_CASE(threads_come_and_leave) {
           });
         }
         for (std::thread& t : crew) t.join();
-        // Ends when nobody waits any more, and nothing keeps the connection but the store.
+        // Ends when no caller waits any more, and nothing keeps the connection but the store.
         weir::store last = store;
         while (told < threads * calls) std::this_thread::yield();
         last.close();

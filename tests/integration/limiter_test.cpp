@@ -183,7 +183,7 @@ BOOST_DATA_TEST_CASE_F(fixture, who_hammers_stays_out_if_refused_calls_count, st
   const auto l = open(store, weir::sliding_log{.limit = 3, .window = 24h, .count_refused = true});
   decision last;
   for (int i = 1; i <= 10; ++i) BOOST_TEST((last = record(l)).allowed == (i <= 3));
-  // The newest three alone keep it out now: nobody gets in before the oldest of them has left.
+  // The newest three alone keep it out now: no call gets in before the oldest of them has left.
   BOOST_TEST((last.retry_after > 23h));
 }
 
@@ -304,7 +304,7 @@ BOOST_DATA_TEST_CASE_F(fixture, article_sliding_window, stores, store) {
   BOOST_TEST(again.used == formula(again.decided_at));
 }
 
-// Article 3: hold oneself back before somebody else does. Whoever waits as long as it was told gets
+// Article 3: limit oneself before the vendor does. A caller that waits as long as it was told gets
 // through.
 BOOST_DATA_TEST_CASE_F(fixture, waiting_for_retry_after_is_enough, stores, store) {
   const weir::policy policies[] = {weir::fixed_window{.limit = 2, .window = 60ms},

@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(
   });
 }
 
-// They fitted into one unit of the slower rate, as if nobody stood behind it.
+// They fitted into one unit of the slower rate, as if no request stood behind it.
 BOOST_AUTO_TEST_CASE(a_reservation_of_a_slower_rate_takes_none_of_a_faster_one_with_it) {
   on_both([&](const weir::store& store) {
     const limiter slow(store, "r", tokens(1, 10h)), fast(store, "r", tokens(1, 1h));
@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(both_stores_book_alike_when_the_resolution_changes) {
       for (int attempt = 0; attempt < 3; ++attempt) {
         turns.clear();
         on_both([&](const weir::store& store) {
-          // A name of its own: the last who booked in the round before may only be on its way.
+          // A name of its own: the last caller of the round before may only be on its way.
           const std::string name = "round" + std::to_string(++rounds);
           const limiter before(store, name, of(from)), after(store, name, of(to));
           crowd sleepers;

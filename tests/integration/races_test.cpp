@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(threads_get_exactly_what_is_allowed) {
 }
 
 // Calls made from threads that are not the store's, for many keys, while others cancel theirs:
-// everybody hears exactly once, and the counts of those who were not cancelled are exact.
+// each caller hears exactly once, and the counts of calls that were not cancelled are exact.
 BOOST_AUTO_TEST_CASE(calls_and_cancellations_from_everywhere) {
   redis_server server;
   asio::thread_pool network(2);

@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(connections_that_are_killed_lose_no_count) {
   }
 }
 
-// NOSCRIPT means that nothing ran: the calls are sent again, nobody hears of it, and nothing is
+// NOSCRIPT means that nothing ran: the calls are sent again, no caller hears of it, and nothing is
 // counted twice.
 BOOST_AUTO_TEST_CASE(scripts_that_are_flushed_come_back_unnoticed) {
   const auto s = open();
@@ -204,7 +204,8 @@ BOOST_AUTO_TEST_CASE(deadlines_of_all_lengths_end_in_their_order) {
   BOOST_TEST(std::is_sorted(order.begin(), order.end()));
 }
 
-// Replies that come after their callers have given up go to nobody; those after them, to their own.
+// Replies that come after their callers have given up go to no caller; those after them, to their
+// own.
 BOOST_AUTO_TEST_CASE(late_replies_reach_nobody_else) {
   const auto l = connected(open());
   constexpr std::size_t count = 50;
@@ -274,7 +275,7 @@ BOOST_AUTO_TEST_CASE(a_crash_inside_a_write) {
   server.restart();
   run_until_complete(io, c);
   run_until_complete(io, later);
-  BOOST_TEST(later[0].d.used == 2);  // nobody was overtaken
+  BOOST_TEST(later[0].d.used == 2);  // no call was overtaken
   BOOST_TEST(c.allowed() + c.failed(error::outcome_unknown) == 500u);
   BOOST_TEST(c.allowed() > 0u);
   BOOST_TEST(c.failed(error::outcome_unknown) > 0u);

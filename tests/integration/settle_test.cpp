@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(settling_what_took_nothing_tells_how_the_subject_stands) {
   });
 }
 
-// Nobody has asked for the subject yet, or it has tiers and a hold: nothing is written.
+// The subject is new, or it has tiers and a cool-down: nothing is written.
 BOOST_AUTO_TEST_CASE(settling_what_took_nothing_writes_nothing) {
   const limiter l(open(false), "r",
                   weir::tiers(weir::token_bucket{.capacity = 20, .refill = weir::per_day(20)},
@@ -327,7 +327,7 @@ BOOST_AUTO_TEST_CASE(what_was_settled_is_remembered_in_a_key_that_goes_by_itself
   BOOST_TEST(markers[1].starts_with("weir:{s:a}:s"));
   const auto ttl = [&](const std::string& key) { return client.must("PTTL", key).integer; };
   BOOST_TEST(ttl(markers[0]) <= 3'600'000);
-  BOOST_TEST(ttl(markers[1]) > 30'000);  // a minute at the least, for those who try again
+  BOOST_TEST(ttl(markers[1]) > 30'000);  // a minute at the least, for a settlement that is repeated
   BOOST_TEST(ttl(markers[1]) <= 60'000);
 }
 

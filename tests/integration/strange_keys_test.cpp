@@ -1,4 +1,4 @@
-// Keys of somebody else's where ours should be: their caller is told, they stay as they are, and
+// Keys of another program where ours should be: their caller is told, they stay as they are, and
 // the neighbours in the same script call are counted exactly once.
 #include <boost/test/unit_test.hpp>
 #include <functional>

@@ -1,4 +1,4 @@
-// TLS with peers of the test's own: what the client says first, and what it makes of those who
+// TLS with peers of the test's own: what the client says first, and what it makes of peers that
 // answer strangely.
 #include <openssl/ssl.h>
 
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(old_versions_are_refused) {
   BOOST_TEST(peer.handshakes == 0);
 }
 
-BOOST_AUTO_TEST_CASE(who_hangs_up_after_the_handshake_is_told_in_the_end) {
+BOOST_AUTO_TEST_CASE(a_peer_that_hangs_up_after_the_handshake_is_told_in_the_end) {
   tls_peer peer(io, ca.issue("IP:127.0.0.1"));
   told_in_the_end(peer.port(), error::closed_by_peer);
   BOOST_TEST(peer.handshakes > 0);
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_tls_is_refused_at_once) {
 }
 
 // It may be a proxy whose server is just starting: no certificate has been refused, so calls wait.
-BOOST_AUTO_TEST_CASE(who_hangs_up_before_the_handshake_is_waited_for) {
+BOOST_AUTO_TEST_CASE(a_peer_that_hangs_up_before_the_handshake_is_waited_for) {
   listener other(io, [](auto) {});
   told_in_the_end(other.port(), error::closed_by_peer);
 }

@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(certificates_that_are_refused) {
       redis_server server(showing(files));
       auto o = trusting(server);
       const auto s = weir::make_redis_store(io.get_executor(), o);
-      for (int i = 0; i < 2; ++i) {  // told to those who wait, and to those who come later
+      for (int i = 0; i < 2; ++i) {  // told to calls that wait, and to calls that come later
         const auto ec = record(s);
         WEIR_TEST_ERROR(ec, error::tls_failed);
         BOOST_CHECK(ec == weir::condition::not_counted);
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(one_side_speaks_tls_and_the_other_does_not) {
     const auto s = weir::make_redis_store(io.get_executor(), o);
     weir::test::run_until(io, [&] {
       const auto ec = record(s);
-      // As long as no attempt has come to its end, nobody knows.
+      // As long as no attempt has come to its end, it is not known.
       if (ec == error::timed_out || ec == error::host_unreachable) return false;
       WEIR_TEST_ERROR(ec, expected);
       BOOST_CHECK(ec == weir::condition::not_counted);
@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(options_and_files_that_cannot_work_are_refused_at_once) {
       clients(good.certificate, missing),
       clients(good.certificate, empty),
       clients(good.certificate, other.key),
-      clients(good.certificate, ca.encrypt(good)),  // asks nobody for its passphrase
+      clients(good.certificate, ca.encrypt(good)),  // asks for no passphrase
   };
   for (const auto& o : unusable) {
     BOOST_TEST_CONTEXT(o.tls_ca_file << " " << o.tls_cert_file << " " << o.tls_key_file) {

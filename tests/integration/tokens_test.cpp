@@ -198,7 +198,7 @@ BOOST_DATA_TEST_CASE_F(fixture, a_token_that_is_passed_twice_is_copied, stores, 
   weir::test::run_until(io, [&] { return calls == 15; });
 }
 
-// Without locks, for those who use one thread.
+// Without locks, for users of one thread.
 // Each of these did not compile once, though a user would write it so.
 BOOST_AUTO_TEST_CASE(a_token_may_stand_where_options_may) {
   asio::io_context io;

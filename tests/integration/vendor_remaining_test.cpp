@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(it_concerns_the_tier_with_the_limit_that_the_vendor_names) 
   });
 }
 
-BOOST_AUTO_TEST_CASE(who_counts_tokens_follows_tokens) {
+BOOST_AUTO_TEST_CASE(a_limiter_that_counts_tokens_follows_tokens) {
   on_both([&](const weir::store& store) {
     const weir::policy p = weir::token_bucket{.capacity = 10'000, .refill = weir::per_day(1)};
     const headers said{{"x-ratelimit-remaining-requests", "3"},

@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
     BOOST_TEST_REQUIRE(::write(fd, path.data(), path.size()) == ssize_t{path.size()});
   }
 
-  // Until all of them have ended: then nobody holds the pipe's other end.
+  // Until all of them have ended: then no process holds the pipe's other end.
   std::vector<report> reports;
   std::int64_t of_the_one = 0;
   bool over = false;
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
       const reservation_wire::line& line = wire.lines().at(std::string(r.resource) + ":all");
       const auto sum = line.ledger.check(r.policies);
 
-      // By its time and cost. Whoever used a reservation was of the process that had been given it.
+      // By its time and cost. A reservation was used by the process that had been given it.
       std::multiset<std::pair<std::int64_t, std::int64_t>> given;
       for (const reservation_wire::told& t : line.answers) {
         const auto& a = line.ledger[t.number];
@@ -288,8 +288,8 @@ BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
       calls += line.calls;
     }
   }
-  // Nobody asks twice, and who comes at one time is asked for together. (The last ones ask once
-  // more each.)
+  // No waiter asks twice, and waiters that come at one time are asked for together. (The last ones
+  // ask once more each.)
   weir::test::redis_client client(server);
   const std::int64_t at_the_server = script_calls(client);
   BOOST_TEST(at_the_server <= asked + static_cast<std::int64_t>(processes));

@@ -353,7 +353,7 @@ void check_traces(limiters which, bool spaced, bool steps_back, std::uint32_t st
 
 BOOST_AUTO_TEST_SUITE(giving_back)
 
-// With a unit of 1 to 3.6 us, the rounding hid who stood behind: a refund gave back a unit or two
+// With a unit of 1 to 3.6 us, the rounding hid the request behind: a refund gave back a unit or two
 // of theirs.
 BOOST_AUTO_TEST_CASE(a_queue_of_few_microseconds_a_unit_gives_back_its_last_only) {
   test::random_source random(test::run_seed(), 914);

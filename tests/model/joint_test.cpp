@@ -168,7 +168,7 @@ class joint_trace {
     }
     const std::int64_t start = all ? start_of_queues(each) : 0;
     for (std::size_t i = 0; i < expected_.size(); ++i) {
-      // Asking who refuses anyway counts nothing.
+      // Asking a limiter that refuses anyway counts nothing.
       if (counts && (all || !each[i].allowed))
         each[i] = expected_[i]->record(clock_->now(), asked_.costs[i]);
       if (counts && start > 0) expected_[i]->delay_until(start, asked_.costs[i], each[i]);

@@ -1,5 +1,5 @@
 // The kernel of a gate: C++, its script in a real server, and a plain reference agree on every
-// field of every decision, on who is in afterwards, and on the TTL.
+// field of every decision, on which leases are in afterwards, and on the TTL.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -123,7 +123,8 @@ struct fixture {
                                  << "\n  got:      " << test::text_of(got));
   }
 
-  /// Who is in, in all three, lapsed ones aside; and that the key lives as long as they do.
+  /// The leases that are in, in all three, lapsed ones aside; and that the key lives as long as
+  /// they do.
   void compare_states() {
     const auto live = [&](who_is_in all) {
       std::erase_if(all, [&](const auto& l) { return l.second <= now; });
@@ -271,7 +272,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_says_when_there_is_room) {
   BOOST_TEST((ask(three, act::enter, 2).retry_after == 0s));  // in already, though there is room
 }
 
-// Nobody is kept out for longer than a lease is long.
+// No caller is kept out for longer than a lease is long.
 BOOST_AUTO_TEST_CASE(a_clock_that_was_set_back_keeps_nobody_in) {
   const gate g{1, 1'000'000, 1}, longer{1, 30'000'000, 2};
   ask(g, act::enter, 2);

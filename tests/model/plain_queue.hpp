@@ -164,7 +164,7 @@ class plain_queue final {
       cancelled.push_back(std::to_string(own) + " anyhow");
       return;
     }
-    // The last turn of that cost goes back, and whoever had it takes this one.
+    // The last reservation of that cost goes back, and its waiter takes this one.
     std::int64_t last = own;
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(requests_.size()); ++i) {
       const ask& a = requests_[index(i)];

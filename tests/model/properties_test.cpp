@@ -359,7 +359,7 @@ BOOST_AUTO_TEST_CASE(a_leaky_bucket_spaces_its_outflow_evenly) {
   BOOST_TEST(subject.fetch(now + 60'000'000).delay.count() == 0);
 }
 
-BOOST_AUTO_TEST_CASE(who_hammers_stays_out_when_refused_calls_count) {
+BOOST_AUTO_TEST_CASE(a_caller_that_hammers_stays_out_when_refused_calls_count) {
   const policy hard[] = {fixed_window{.limit = 5, .window = 1s, .count_refused = true},
                          sliding_log{.limit = 5, .window = 1s, .count_refused = true},
                          sliding_log{5, 1s, 100ms, true},
@@ -369,7 +369,7 @@ BOOST_AUTO_TEST_CASE(who_hammers_stays_out_when_refused_calls_count) {
       kernel_subject subject(p);
       std::int64_t allowed = 0;
       for (int i = 0; i < 3000; ++i) allowed += subject.record(t0 + i * 1000).allowed;
-      // A fixed window forgives at its end; the others only those who pause.
+      // A fixed window forgives at its end; the others only callers that pause.
       BOOST_TEST(allowed <= (std::holds_alternative<fixed_window>(p) ? 15 : 5));
       BOOST_TEST(subject.fetch(t0 + 6'000'000).allowed);
     }

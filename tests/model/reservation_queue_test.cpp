@@ -57,7 +57,7 @@ class trace final {
   void run(tally& sum) {
     sum_ = &sum;
     for (step_ = 0; step_ < steps_per_trace; ++step_) take_step(false);
-    // Whoever is left is told in the end, whatever the store says.
+    // Each waiter that is left is told in the end, whatever the store says.
     for (; !stage_->queue->is_idle(); ++step_) {
       if (step_ > 100 * steps_per_trace) fail("somebody is never told");
       take_step(true);
@@ -205,7 +205,7 @@ class trace final {
     sum_->cancelled += cancelled.size();
     sum_->returned += returned.size();
 
-    // Several who are turned away at once are in no order.
+    // Several waiters that are refused at once are in no order.
     std::sort(told.begin(), told.end());
     std::sort(plain_->told.begin(), plain_->told.end());
     check(after + ", told", told, plain_->told);

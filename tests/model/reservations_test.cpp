@@ -54,7 +54,7 @@ class turn_trace {
     for (std::int64_t n = 0; n < count; ++n) {
       policy p = f.random.one_in(2) ? model::random_policy_that_combines(f.random)
                                     : policy(token_bucket{f.random.between(1, 20), every(7ms)});
-      // A window that its first request opened goes on without it: from the rest nobody could tell
+      // A window that its first request opened goes on without it: the rest could not tell
       // where it began.
       if (auto* w = std::get_if<fixed_window>(&p); w != nullptr && gives_back_) {
         w->anchor = anchor::epoch;
@@ -147,7 +147,7 @@ class turn_trace {
     clock_->hear(d);
     if (d.allowed) taken_.push_back({now_, d, asked_.costs, {}});
     if (!forward || gives_back_) return;
-    // Nobody overtakes who has a reservation.
+    // No request overtakes a reservation.
     bool fits = now_ >= held_until_ && now_ >= last_turn_;
     for (std::size_t i = 0; i < expected_.size(); ++i) {
       fits = fits && expected_[i]->fetch(now_, asked_.costs[i]).allowed;
@@ -226,7 +226,7 @@ class turn_trace {
     asked_.costs = std::move(costs_now);
   }
 
-  /// Those who kept their reservations could all have had them if the others had never come.
+  /// The waiters that kept their reservations could have had them if the others had never come.
   void nothing_was_gained() {
     std::stable_sort(taken_.begin(), taken_.end(),
                      [](const request& a, const request& b) { return a.turn < b.turn; });

@@ -1,6 +1,6 @@
 // The server's clock is set back, by more than the policy looks back: what was used stays used, and
-// nobody is kept out for longer than the policy's own length. (Small steps, within that length, are
-// in properties_test.cpp.)
+// no caller is kept out for longer than the policy's own length. (Small steps, within that length,
+// are in properties_test.cpp.)
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(what_was_used_stays_used) {
 }
 
 // An hour's step shut subjects of a window of a second out for that hour.
-BOOST_AUTO_TEST_CASE(nobody_is_kept_out_for_longer_than_the_policy_looks_back) {
+BOOST_AUTO_TEST_CASE(no_caller_is_kept_out_for_longer_than_the_policy_looks_back) {
   for_policies(210, [](const policy& p, kernel_subject& subject, std::int64_t earlier) {
     const decision d = subject.record(earlier);
     BOOST_TEST(d.retry_after.count() <= length_of(p));
@@ -87,7 +87,8 @@ BOOST_AUTO_TEST_CASE(nobody_is_kept_out_for_longer_than_the_policy_looks_back) {
   });
 }
 
-// Who asked for turns was as far from one each time, until the clock was where it had been.
+// A caller of acquire was as far from its reservation each time, until the clock was where it had
+// been.
 BOOST_AUTO_TEST_CASE(a_reservation_that_is_refused_comes_nearer) {
   for_policies(220, [](const policy&, kernel_subject& subject, std::int64_t earlier) {
     const decision d = subject.acquire(earlier, 0);

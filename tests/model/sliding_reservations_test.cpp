@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(
       BOOST_TEST(waiting.back().said.delay.count() > 2'000'000'000);
       while (!waiting.empty()) {
         now += random.between(0, 100);
-        // Nobody passes before one that stays.
+        // No request passes before one that stays.
         const std::int64_t last = waiting.back().known.turn;
         const decision d = subject.fetch(now);
         if (last > now) BOOST_TEST(!d.allowed);
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(
 }
 
 // In whatever order: none that stays is overtaken, and what passes fits.
-BOOST_AUTO_TEST_CASE(who_leaves_from_the_middle_lets_nobody_overtake_those_who_stay) {
+BOOST_AUTO_TEST_CASE(a_waiter_that_leaves_from_the_middle_lets_no_other_overtake) {
   for_small_windows(974, [&](const sliding_window& p, test::random_source& random) {
     kernel_subject subject(p);
     std::vector<kernel_subject::turn> waiting;

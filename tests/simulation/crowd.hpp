@@ -33,7 +33,7 @@ inline constexpr std::size_t subjects = 4;
 std::string subject_name(std::size_t subject);
 std::size_t subject_number(std::string_view name);
 
-/// One who waits. It is spoken to by its own number.
+/// One waiter, known by its number.
 struct waiter {
   std::size_t subject;
   std::int64_t cost;
@@ -51,8 +51,8 @@ struct waiter {
   std::int64_t turn() const { return (said.decided_at + said.delay).time_since_epoch().count(); }
 };
 
-/// Draws who comes: now in bursts, now alone, more or fewer than the policies let pass, with all
-/// kinds of costs and of patience.
+/// Draws which waiters come: now in bursts, now alone, more or fewer than the policies let pass,
+/// with all kinds of costs and of patience.
 class arrivals {
  public:
   arrivals(const shape& s, test::random_source& random);

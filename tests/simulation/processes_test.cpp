@@ -133,7 +133,7 @@ class simulated_fleet {
         --waiting_;
         ++dead_[w.subject];
       } else if (w.ec && w.asked_at + longest_way > simulation::now()) {
-        // The caller has left. Its answer may be on its way: nobody gives that reservation back
+        // The caller has left. Its answer may be on its way: no process gives that reservation back
         ++dead_[w.subject];
       }
     }
@@ -194,7 +194,7 @@ class simulated_fleet {
       const reservation_wire::line& line = found->second;
       const auto of_line = line.ledger.check(shape_.policies);
       const std::int64_t woken = check_waiters(subject, line);
-      // Nothing that was booked is forgotten, but by those who died.
+      // Nothing that was booked is forgotten, but by processes that died.
       const std::int64_t lost = of_line.at_once + of_line.booked - of_line.given_back - woken;
       require(lost >= 0 && lost <= dead_[subject], std::to_string(lost) +
                                                        " turns neither used nor given back, " +

@@ -1,4 +1,4 @@
-// A hundred thousand who wait for their turns, of each policy, on a clock of the test's own: nobody
+// A hundred thousand waiters, of each policy, on a clock of the test's own: nobody
 // sleeps, and every microsecond is as it should be.
 #include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -32,7 +32,7 @@ constexpr std::int64_t ahead = 1'790'000'000'123'456;
 
 enum class who_leaves { nobody, the_last, anybody };
 
-/// One store, and all who wait at it.
+/// One store, and all its waiters.
 class simulated_run {
  public:
   simulated_run(const shape& s, who_leaves who)
@@ -69,7 +69,7 @@ class simulated_run {
   }
 
  private:
-  /// Of a subject: what its turns were, and who they are by their receipts.
+  /// Of a subject: its reservations, and their waiters by their receipts.
   struct book {
     reservation_ledger ledger;
     std::map<std::uint64_t, std::size_t> held;
@@ -106,7 +106,7 @@ class simulated_run {
     if (all_[number].answers == 0) all_[number].leave->emit(asio::cancellation_type::terminal);
   }
 
-  /// Some of those who came last to one subject, at once or one by one.
+  /// Some of the waiters that came last to one subject, at once or one by one.
   void the_last_leave() {
     settle();
     auto& line = lines_[static_cast<std::size_t>(random_.between(0, subjects - 1))];
@@ -161,8 +161,8 @@ class simulated_run {
     return sum;
   }
 
-  /// Each turn that was not given back has woken one waiter, whoever it was booked for; nobody else
-  /// was woken.
+  /// Each reservation that was not given back has woken one waiter, not always the one that got it;
+  /// no other was woken.
   void check_waiters(std::size_t subject, const book& b) const {
     std::multiset<std::pair<std::int64_t, std::int64_t>> kept, used;
     for (const auto& [id, number] : b.held) {
@@ -179,7 +179,7 @@ class simulated_run {
     if (b.ledger.size() > asked) throw std::runtime_error("somebody was asked for twice");
   }
 
-  /// Everybody hears once: who is refused at once, the others when their turn comes, to the
+  /// Each waiter hears once: if it is refused, at once; else when its reservation comes, to the
   /// microsecond.
   static void check_waiter(const waiter& w) {
     const auto require = [](bool holds, const char* what) {
@@ -238,7 +238,7 @@ void run_all(who_leaves who) {
 
 BOOST_AUTO_TEST_SUITE(waiters_suite)
 
-BOOST_AUTO_TEST_CASE(nobody_leaves) { run_all(who_leaves::nobody); }
+BOOST_AUTO_TEST_CASE(all_waiters_stay) { run_all(who_leaves::nobody); }
 
 BOOST_AUTO_TEST_CASE(the_last_leave) { run_all(who_leaves::the_last); }
 

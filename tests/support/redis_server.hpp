@@ -11,12 +11,12 @@ namespace weir::test {
 struct redis_server_tls {
   std::string certificate_file = {};
   std::string key_file = {};
-  std::string ca_file = {};  ///< who signs the certificates of clients
+  std::string ca_file = {};  ///< the CA that signs the certificates of clients
   bool clients_need_certificate = false;
 };
 
 struct redis_server_options {
-  bool sentinel = false;     ///< a Sentinel that watches nobody
+  bool sentinel = false;     ///< a Sentinel that watches no server
   bool unix_socket = false;  ///< listen on a Unix socket and on no port
   std::string address = "127.0.0.1";
   redis_server_tls tls = {};
@@ -51,8 +51,9 @@ class redis_server {
   void kill();       ///< SIGKILL, as a crash; returns when it is gone
   void terminate();  ///< SIGTERM, as an orderly end; returns when it is gone
   void restart();    ///< at the same address, with nothing in it; kills it first if it runs
-  void pause();      ///< SIGSTOP: connections stay, nobody answers; returns when it has stopped
-  void resume();     ///< SIGCONT
+  /// SIGSTOP: connections stay, the server does not answer; returns when it has stopped.
+  void pause();
+  void resume();  ///< SIGCONT
 
   /// What it has logged since it started.
   std::string log() const;

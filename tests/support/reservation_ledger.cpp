@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
-/// A log keeps the order, whoever leaves; so do windows, by being opened ahead, and queues. A
-/// bucket knows its level only.
+/// A log keeps the order, whichever waiter leaves; so do windows, by being opened ahead, and
+/// queues. A bucket knows its level only.
 bool keeps_order(const policy& p) { return std::holds_alternative<sliding_log>(p); }
 bool is_bucket(const policy& p) {
   return std::holds_alternative<token_bucket>(p) || std::holds_alternative<gcra>(p);

@@ -53,7 +53,7 @@ class reservation_wire {
   struct line {
     std::vector<policy> policies;
     reservation_ledger ledger;
-    std::vector<told> answers;  // to those who were given turns
+    std::vector<told> answers;  // to callers that were given reservations
     std::int64_t calls = 0;     // of scripts
   };
   /// By "resource:subject".

@@ -221,8 +221,8 @@ BOOST_AUTO_TEST_CASE(a_connection_that_we_mean_to_close_is_not_used_again) {
   BOOST_TEST(!usable_after({{{ok("one")}}}));
 }
 
-// Else they would be the answer to the next request: somebody else's, maybe. They may be where
-// nobody looks: behind what was read of a record, whatever the answer's length.
+// Else they would be the answer to the next request: another caller's, maybe. They may be where
+// no check looks: behind what was read of a record, whatever the answer's length.
 BOOST_AUTO_TEST_CASE(what_stands_behind_an_answer_is_not_taken_for_the_next) {
   for (std::size_t padding = 0; padding < 1200; padding += padding < 400 ? 200 : 1) {
     if (padding > 500 && padding < 900) padding = 900;

@@ -35,7 +35,7 @@ struct https_peer::connection : std::enable_shared_from_this<connection> {
 
   asio::ssl::stream<tcp::socket> stream;
   event done;  // with its script
-  event left;  // nobody reads any more
+  event left;  // the peer reads no more
 };
 
 std::string ok(const std::string& body) {

@@ -61,7 +61,7 @@ class https_peer {
   /// Until so many requests have been read.
   asio::awaitable<void> asked(std::size_t requests);
 
-  /// Says what nobody asked for. For a connection whose script is done.
+  /// Sends what no request asked for. For a connection whose script is done.
   asio::awaitable<void> say(std::size_t connection, const std::string& bytes);
   asio::awaitable<void> end(std::size_t connection, ending how);
 

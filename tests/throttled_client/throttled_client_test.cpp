@@ -68,7 +68,7 @@ struct fixture {
     options.port = std::to_string(peer->port());
     client.emplace(store, tls, limits, options);
   }
-  /// The vendor's limit of calls at once, as somebody else would keep to it.
+  /// The vendor's limit of calls at once, as another program would keep it.
   weir::concurrency_limiter gate() {
     return {store, "vendor", {.limit = limits.at_once, .lease_duration = 1h}};
   }
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(connections_that_were_opened_beforehand_are_used) {
   BOOST_TEST(peer->accepted() == 2u);
 }
 
-// Who sent a POST over it could not know whether it was done.
+// A caller that sent a POST over it could not know whether it was done.
 BOOST_AUTO_TEST_CASE(a_kept_connection_that_the_server_closed_costs_no_call) {
   for (const ending how : {ending::goodbye, ending::cut}) {
     begin({{{ok("one"), how}}, {{ok("two")}}});
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_kept_connection_that_the_server_closed_costs_no_call) {
   }
 }
 
-// A lookup may take any time: whoever waited for one inside would keep others out.
+// A lookup may take any time: a caller that waited for one inside would keep others out.
 BOOST_AUTO_TEST_CASE(a_name_is_looked_up_before_a_place_is_taken) {
   options.attempts = 1;
   options.longest_wait = 20ms;
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(a_pause_that_the_vendor_asks_for_is_kept) {
   BOOST_TEST(call(http::verb::post) == 200u);
   BOOST_TEST(paused == 1);
   BOOST_TEST_REQUIRE(peer->seen().size() == 2u);
-  // The store counts by the system's clock, which somebody may be adjusting.
+  // The store counts by the system's clock, which may be adjusted meanwhile.
   BOOST_TEST((peer->seen()[1].at - peer->seen()[0].at >= 990ms));
 }
 
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(every_request_is_prepared_anew) {
   BOOST_TEST(signature(1) == prepared);
 }
 
-BOOST_AUTO_TEST_CASE(nobody_waits_for_a_place_for_ever) {
+BOOST_AUTO_TEST_CASE(no_call_waits_for_a_lease_for_ever) {
   options.longest_wait = 20ms;
   begin({{{ok("one")}}});
   auto places = take_all_places();
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(nobody_waits_for_a_place_for_ever) {
   BOOST_TEST(call(http::verb::get) == 200u);
 }
 
-BOOST_AUTO_TEST_CASE(nobody_waits_for_a_turn_for_ever) {
+BOOST_AUTO_TEST_CASE(no_call_waits_for_a_reservation_for_ever) {
   stopped = weir::time_point(1'000'000s);
   limits = {.per_second = 2, .rate = 1, .saved_up = 10, .at_once = 1};
   options.longest_wait = 20ms;
@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(nobody_waits_for_a_turn_for_ever) {
   BOOST_TEST(call(http::verb::get) == 200u);
 }
 
-// Somebody else may have it, and the vendor allows no more at once.
+// Another process may have it, and the vendor allows no more at once.
 BOOST_AUTO_TEST_CASE(a_call_whose_place_is_lost_does_not_go_on) {
   options.timeout = 4s;
   options.lease = 6s;
@@ -293,9 +293,9 @@ BOOST_AUTO_TEST_CASE(a_call_whose_place_is_lost_does_not_go_on) {
   }
 }
 
-// A process that was stopped, or a machine that slept: the place is somebody else's before anybody
+// A process that was stopped, or a machine that slept: the lease is another's before anybody
 // could be told.
-BOOST_AUTO_TEST_CASE(who_slept_through_a_lease_sends_nothing_without_a_new_place) {
+BOOST_AUTO_TEST_CASE(a_process_that_slept_through_its_lease_sends_nothing_without_a_new_one) {
   options.timeout = 1s;
   options.lease = 1500ms;
   bool slept = false;

@@ -72,7 +72,7 @@ struct cooling_queue {
 
 BOOST_AUTO_TEST_SUITE(acquire_queue_suite)
 
-BOOST_AUTO_TEST_CASE(nobody_is_kept_starting_what_others_keep_bringing) {
+BOOST_AUTO_TEST_CASE(no_caller_is_kept_starting_what_others_keep_bringing) {
   busy_limiter busy(1000);
   busy.wait();
   BOOST_TEST(busy.asked < 100);

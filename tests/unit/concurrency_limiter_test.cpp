@@ -1,5 +1,5 @@
-// The gate on a store in this process: who gets in, what becomes of a lease, and who hears of its
-// loss.
+// The gate on a store in this process: which calls get in, what becomes of a lease, and which
+// caller hears of its loss.
 #include "weir/concurrency_limiter.hpp"
 
 #include <atomic>
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_the_store_does_not_know_any_more_is_lost) {
   run_out(io);
 }
 
-// It lapsed, and somebody else is in: giving it back takes nobody's place.
+// It lapsed, and another lease is in: giving it back frees no other.
 BOOST_AUTO_TEST_CASE(a_lapsed_lease_gives_back_nothing) {
   const auto g = gate(1, 1h);
   lease l = enter(g);
@@ -368,7 +368,7 @@ BOOST_AUTO_TEST_CASE(together_with_limiters_it_is_all_or_nothing) {
   BOOST_TEST(inside(g) == 0);
 }
 
-// A full store is no reason to forget who is in.
+// A full store is no reason to forget which leases are in.
 BOOST_AUTO_TEST_CASE(a_full_store_says_so) {
   const auto g = gate(2);
   const lease a = enter(g, "a");

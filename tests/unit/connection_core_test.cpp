@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(a_greeting_that_is_answered_and_never_taken_ends_the_connec
   BOOST_TEST(done_with(c, {}));
 }
 
-// The quiet before a call is nobody's fault.
+// The quiet before a call is no fault.
 BOOST_AUTO_TEST_CASE(a_call_after_a_quiet_time_gets_the_whole_silence_timeout) {
   weir::redis_options o;
   o.ping_interval = 1h;
@@ -315,7 +315,7 @@ BOOST_AUTO_TEST_CASE(a_closing_connection_waits_for_reservations_and_for_what_gi
       BOOST_TEST(!d.write_succeeds().empty());
       BOOST_TEST(done_with(d.submit("later"), error::store_closed));
       if (is_answered) {
-        d.received(one_admitted);  // plain, which nobody awaits
+        d.received(one_admitted);  // plain, without a caller
         d.received("-ERR\r\n");
         BOOST_TEST((d.core.current() == state::ready));
         d.received("-ERR\r\n");

@@ -60,8 +60,8 @@ BOOST_FIXTURE_TEST_CASE(pauses_grow_until_a_server_serves, patient_driver) {
   BOOST_TEST((pause() <= 10ms));
 }
 
-// A replica shakes hands as a primary does. Who waited for its promotion once came back a hundred
-// times a second.
+// A replica shakes hands as a primary does. A client that waited for its promotion once came back a
+// hundred times a second.
 BOOST_FIXTURE_TEST_CASE(pauses_grow_while_a_replica_turns_us_away, patient_driver) {
   auto& c = submit("a", 1h);
   BOOST_TEST(!elsewhere);

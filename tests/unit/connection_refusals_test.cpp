@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_in_tls_that_comes_late_is_the_callers_answer) {
   BOOST_TEST(done_with(sent, error::outcome_unknown));
 }
 
-// What the attempts to connect have met is told to those who wait in vain, and to nobody before.
+// What the attempts to connect have met is told to calls that wait in vain, and not before.
 BOOST_AUTO_TEST_CASE(a_deadline_names_the_suspicion) {
   enum trouble {
     no_tls,
@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(a_loading_server_is_waited_for) {
   BOOST_TEST(d.opening);
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_in_vain_is_told_what_the_server_said_last) {
+BOOST_AUTO_TEST_CASE(a_call_that_waits_in_vain_is_told_what_the_server_said_last) {
   const auto refuse_to_serve = [](driver& d) {
     d.opened(error{});
     d.write_succeeds();

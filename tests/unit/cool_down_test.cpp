@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(options_that_cannot_be_are_refused_at_construction) {
   };
   for (const microseconds pause : {0us, -1us, microseconds::min()}) {
     WEIR_TEST_ERROR(usual(pause), error::invalid_policy);
-    BOOST_TEST(!usual(pause, false).failed());  // nobody asks for it
+    BOOST_TEST(!usual(pause, false).failed());  // no test asks for it
   }
   for (const microseconds pause : {1us, microseconds(24h * 31), microseconds::max()}) {
     BOOST_TEST(!usual(pause).failed());
@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(responses_are_read) {
   };
   BOOST_TEST((told(429, {}) == 3s));
   BOOST_TEST((told(429, {{"retry-after", "12"}}) == 12s));
-  // Who is told zero and comes at once is told zero again.
+  // A caller that is told zero and comes at once is told zero again.
   BOOST_TEST((told(429, {{"retry-after", "0"}}) == 3s));
   // "Reset" is here when everything is back, long after the next call would pass.
   BOOST_TEST((told(429, {{"retry-after", "87"},

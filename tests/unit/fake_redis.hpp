@@ -206,7 +206,7 @@ class fake_redis {
     return "$40\r\n" + script->sha + "\r\n";
   }
 
-  /// Who was put into the write for this.
+  /// The calls that were put into the write for this.
   std::vector<fate*> travellers(const std::string& name) {
     auto& line = on_the_way_[name];
     BOOST_TEST_REQUIRE(!line.empty(), "nobody asked for this: " << name);
@@ -252,7 +252,7 @@ class fake_redis {
         name += ' ' + words[key + i] + '=' + std::to_string(rules[i].cost);
       }
       s.whose = travellers(name);
-      // Who left after the write began still counts.
+      // A caller that left after the write began still counts.
       if (s.count > 0) BOOST_TEST_REQUIRE(s.whose.size() == static_cast<std::size_t>(s.count));
     }
     return subjects;

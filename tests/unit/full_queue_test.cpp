@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(the_lowest_priority_is_dropped_who_comes_included) {
   queue_stage s({.max_waiting = 3, .overflow = on_overflow::drop_lowest_priority});
   for (const int priority : {5, 1, 3}) s.arrive(priority);
   s.book_all();
-  s.arrive(1);  // of equal ones, who came last
+  s.arrive(1);  // of equal ones, the last to come
   WEIR_TEST_NUMBERS(s.told(), {3});
   WEIR_TEST_ERROR(s.error_of(3), error::overloaded);
   s.arrive(2);
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(the_time_outside_counts) {
   WEIR_TEST_NUMBERS(s.told(), {1});
 }
 
-BOOST_AUTO_TEST_CASE(who_come_in_together_ask_alike) {
+BOOST_AUTO_TEST_CASE(waiters_that_come_in_together_ask_alike) {
   queue_stage s({.max_waiting = 10, .overflow = on_overflow::block});
   for (int i = 0; i < 10; ++i) s.arrive();
   for (int i = 0; i < 10; ++i) {

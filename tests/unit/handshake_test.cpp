@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(the_second_round_names_the_user_too) {
   BOOST_TEST(h.output().starts_with("*3\r\n$4\r\nAUTH\r\n$5\r\nalice\r\n$6\r\nsecret\r\n"));
 }
 
-BOOST_AUTO_TEST_CASE(who_cannot_log_in_has_no_third_round) {
+BOOST_AUTO_TEST_CASE(a_failed_log_in_has_no_third_round) {
   weir::redis_options o;
   o.password = "secret";
   handshake h(o);

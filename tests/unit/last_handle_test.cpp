@@ -17,7 +17,7 @@ using weir::limiter;
 
 constexpr weir::gcra one_per_us{.rate = weir::per_second(1'000'000), .burst = 1};
 
-/// Two limiters of a store that nobody else has.
+/// Two limiters of a store without other handles.
 struct two_limiters {
   explicit two_limiters(const weir::store& s)
       : one(s, "one", one_per_us, {.group = "g"}), other(s, "other", one_per_us, {.group = "g"}) {}

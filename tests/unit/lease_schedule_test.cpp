@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(an_answer_that_took_longer_than_the_lease_is_lost_when_it_c
   BOOST_TEST((due(50s) == events{-8}));
 }
 
-BOOST_AUTO_TEST_CASE(who_has_left_is_forgotten) {
+BOOST_AUTO_TEST_CASE(a_lease_that_was_given_back_is_forgotten) {
   add(7);
   add(8, 1s);
   due(10s);

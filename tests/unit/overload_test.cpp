@@ -218,7 +218,7 @@ BOOST_FIXTURE_TEST_CASE(a_client_that_asks_little_shrinks_nothing, fixture) {
   BOOST_TEST(count_of(write(), "weir:{r:") == 256u);
 }
 
-// It was sent, ran, and counted for nobody.
+// It was sent, ran, and counted for no caller.
 BOOST_FIXTURE_TEST_CASE(a_check_whose_answer_would_come_too_late_is_never_sent, slow_fixture) {
   // More is pending all the time than may be under way.
   for (int i = 0; i < 300; ++i) submit("first " + std::to_string(i), 1, check_kind::record, 10s);

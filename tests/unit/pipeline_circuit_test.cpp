@@ -39,7 +39,8 @@ BOOST_AUTO_TEST_CASE(the_circuit_opens_after_failures_in_a_row_and_one_probe_at_
   BOOST_TEST((f.submit("b").stage == check_stage::waiting));
 }
 
-// One who asks for the impossible must not shut out the others: neither with what was sent, ...
+// A caller that asks for the impossible must not shut out the others: neither with what was sent,
+// ...
 BOOST_AUTO_TEST_CASE(deadlines_shorter_than_the_way_to_the_server_open_no_circuit) {
   fixture f({.timeout = 500ms, .breaker_failures = 3});
   f.line.connected();
@@ -114,7 +115,7 @@ BOOST_AUTO_TEST_CASE(a_loading_server_opens_no_circuit) {
   }
 }
 
-// A server that is back at once has turned nobody away.
+// A server that is back at once has refused no call.
 BOOST_AUTO_TEST_CASE(a_lost_connection_alone_opens_no_circuit) {
   fixture f({.max_keys_per_call = 1, .timeout = 500ms, .breaker_failures = 3});
   f.line.connected();
@@ -157,7 +158,7 @@ BOOST_AUTO_TEST_CASE(failures_that_are_not_in_a_row_open_no_circuit) {
   }
 }
 
-// Answers that nobody waited for any more closed the circuit: the next calls met the same silence.
+// Answers without a caller that waited closed the circuit: the next calls met the same silence.
 BOOST_AUTO_TEST_CASE(an_answer_later_than_the_timeout_heals_nothing) {
   fixture f({.timeout = 500ms, .breaker_failures = 3});
   f.line.connected();

@@ -313,8 +313,8 @@ BOOST_FIXTURE_TEST_CASE(a_foreign_value_fails_only_its_own_key, connected_fixtur
   BOOST_TEST(good.answer.used == 2);
 }
 
-// If it is not the reply that is due, then nobody knows whose the next ones are: they once went to
-// the wrong callers.
+// If it is not the reply that is due, then it is not known whose the next ones are: they once went
+// to the wrong callers.
 BOOST_FIXTURE_TEST_CASE(a_reply_of_another_shape_breaks_the_stream, connected_fixture) {
   for (const char* shape :
        {"+OK\r\n", "$-1\r\n", "*0\r\n", "*2\r\n:1\r\n:2\r\n", ":1\r\n",

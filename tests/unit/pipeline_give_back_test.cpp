@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(a_full_line_turns_no_give_back_away) {
 }
 
 // Its deadline is about as near as its turn: where answers are slow, it was passed over as too late
-// to be answered, and never sent. Nobody waits for that answer.
+// to be answered, and never sent. No caller waits for that answer.
 BOOST_AUTO_TEST_CASE(a_give_back_is_sent_however_late_its_answer_will_be) {
   give_back_fixture f;
   returned_reservation turn(f.core);

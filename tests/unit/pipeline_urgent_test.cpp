@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(a_leave_stays_behind_its_own_enter) {
     auto& leave = f.of_lease(7, check_kind::leave);
     BOOST_TEST(f.line.next_write(f.now).empty());
     if (cut) {
-      // The enter has not run, and is not sent again: nobody waits for it.
+      // The enter has not run, and is not sent again: no caller waits for it.
       f.line.disconnected(error::outcome_unknown, 10, f.now);
       f.line.connected();
     } else {

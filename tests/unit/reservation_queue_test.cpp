@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(the_larger_priority_has_the_reservation_that_is_due) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(who_is_told_a_delay_has_waited_that_long) {
+BOOST_AUTO_TEST_CASE(a_waiter_that_is_told_a_delay_has_waited_that_long) {
   queue_stage s({});
   s.arrive(0);
   s.book_in(0, 5s);
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_late_answer_does_not_let_a_later_reservation_come_first) 
   BOOST_TEST((s.answer_of(1).decided_at + s.answer_of(1).delay == first + 5ms));
 }
 
-BOOST_AUTO_TEST_CASE(nobody_is_made_to_wait_beyond_its_patience) {
+BOOST_AUTO_TEST_CASE(no_waiter_is_made_to_wait_beyond_its_patience) {
   queue_stage s({});
   s.arrive(0, 1500ms);
   s.arrive(0, 10s);
@@ -298,7 +298,7 @@ BOOST_AUTO_TEST_CASE(a_request_that_may_have_booked_or_will_not_pass_is_not_repe
   }
 }
 
-BOOST_AUTO_TEST_CASE(who_is_to_be_asked_for_again_may_leave) {
+BOOST_AUTO_TEST_CASE(a_waiter_that_is_to_be_asked_for_again_may_leave) {
   queue_stage s({});
   s.arrive();
   s.arrive();

@@ -8,8 +8,8 @@
 #include "fake_redis.hpp"
 #include "weir/redis_store.hpp"
 
-/// What a session can go through with a server that is there: who asks what and when, and what the
-/// server is like.
+/// What a session can go through with a server that is there: which calls are made and when, and
+/// what the server is like.
 namespace weir::redis::test {
 
 /// Which limiters a check asks.
@@ -43,7 +43,7 @@ struct scenario {
   bool twice = false;  // also with two faults
 };
 
-/// Its first connection is one that says this to commands of that name, and serves nobody.
+/// Its first connection is one that says this to commands of that name, and serves no call.
 inline std::function<void(fake_redis&)> turned_away(std::string_view name, std::string_view said) {
   return [=](fake_redis& s) {
     s.interrupts = [=, &s](const fake_redis::command& words) -> std::string_view {

@@ -35,7 +35,7 @@ class stage : public driver {
 
   ~stage() = default;
 
-  // ---- who asks
+  // ---- the callers
 
   void ask(when w) {
     if (next_questions_ == scenario_.asked.size()) return;
