@@ -1,7 +1,11 @@
 // What a record's script replies with, in each of its three forms, and replies that are none.
 
+#include <array>
+#include <bit>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <cmath>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -15,17 +19,29 @@ using numbers = std::vector<std::int64_t>;
 
 const policies::meter bucket(1, 1000, 10, false);
 
-/// The numbers for that many keys of a bucket; empty if the reply is refused.
-numbers found(const std::string& bytes, std::size_t keys) {
+/// The numbers for that many keys; empty if the reply is refused.
+template <class Kernel>
+numbers found_by(const Kernel& kernel, const std::string& bytes, std::size_t keys) {
   redis::reply_reader reader;
   bytes.copy(reader.prepare(bytes.size()).data(), bytes.size());
   reader.commit(bytes.size());
   error_code ec;
   const redis::reply_view* reply = reader.next(ec);
   BOOST_TEST_REQUIRE(reply != nullptr);
-  numbers all(1 + keys * policies::meter::reply_width);
-  if (!redis::read_found(bucket, *reply, all) || all[0] < 0) all.clear();
+  numbers all(1 + keys * Kernel::reply_width);
+  if (!redis::read_found(kernel, *reply, all) || all[0] < 0) all.clear();
   return all;
+}
+numbers found(const std::string& bytes, std::size_t keys) { return found_by(bucket, bytes, keys); }
+
+/// As the scripts store them.
+std::string stored(std::initializer_list<double> values) {
+  std::string text;
+  for (const double v : values) {
+    const auto bytes = std::bit_cast<std::array<char, sizeof v>>(v);
+    text.append(bytes.data(), bytes.size());
+  }
+  return text;
 }
 
 std::string bulk(const std::string& text) {
@@ -64,6 +80,26 @@ BOOST_AUTO_TEST_CASE(another_reply_is_refused) {
   BOOST_TEST(found("*1\r\n:1790000000000005\r\n", 1).empty());
   BOOST_TEST(found("*0\r\n", 1).empty());
   BOOST_TEST(found(":1\r\n", 1).empty());
+}
+
+// Bytes that came in between made a number of a window that was none. The caller was told that its
+// key holds something else and that it was not counted, but it was.
+BOOST_AUTO_TEST_CASE(a_damaged_number_is_no_foreign_key) {
+  const policies::fixed_window window(fixed_window{.limit = 3, .window = std::chrono::seconds{1}});
+  const auto with = [&](const std::string& key) {
+    return found_by(window, bulk("1790000000 5 " + key), 1);
+  };
+  const numbers open{1'790'000'000'000'005, 1'790'000'000'000'000, 2, 0};
+  BOOST_TEST(with(stored({1.79e15, 2, 1.79e15})) == open);
+  const numbers other{1'790'000'000'000'005, -1, 0, 0};
+  BOOST_TEST(with(std::string(24, '-')) == other);
+  BOOST_TEST(with(stored({1.79e15, 2}) + std::string("\0\0+stray", 8)).empty());
+  for (const double bad : {-1.0, 0.5, 1e300, std::nan(""), std::ldexp(1, 53)}) {
+    BOOST_TEST(with(stored({bad, 2, 1.79e15})).empty());
+    BOOST_TEST(with(stored({1.79e15, bad, 1.79e15})).empty());
+    BOOST_TEST(with(stored({1.79e15, 2, bad})).empty());
+  }
+  BOOST_TEST(with(stored({1.79e15, 2})).empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()
