@@ -253,8 +253,12 @@ bool meter::read_plain(std::string_view& text, std::span<std::int64_t> fields) n
   if (own == absent) return true;
   const char* const end = own.data() + own.size();
   const auto read = std::from_chars(own.data(), end, fields[0]);
-  if (read.ptr != end || own.front() == '0' || fields[0] > max_exact) fields[0] = -1;
-  return true;
+  if (read.ptr == end && own.front() != '0' && is_instant(fields[0])) return true;
+  // A refused check passes on any text that Lua takes for a number, or dashes. Other text did not
+  // come from the script.
+  constexpr std::string_view of_numbers = "0123456789+-.abcdefABCDEFxXpP \t\n\v\f\r";
+  fields[0] = foreign;
+  return own.find_first_not_of(of_numbers) == own.npos;
 }
 
 std::array<std::int64_t, meter::reply_width> meter::fields(const state& s,

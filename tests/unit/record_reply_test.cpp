@@ -100,6 +100,10 @@ BOOST_AUTO_TEST_CASE(a_damaged_number_is_no_foreign_key) {
     BOOST_TEST(with(stored({1.79e15, 2, bad})).empty());
   }
   BOOST_TEST(with(stored({1.79e15, 2})).empty());
+  // And of a bucket.
+  BOOST_TEST(found(bulk("1790000000 5 1790000000+stray"), 1).empty());
+  const numbers not_ours{1'790'000'000'000'005, -1, 0, 0, 0, 0};
+  BOOST_TEST(found(bulk("1790000000 5 1.79000000000e15"), 1) == not_ours);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
