@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# bench/client_instructions.sh [--check] [--profile] [BUILD DIRECTORY]: prints what one check costs
+# the client: instructions, heap allocations, and system calls. With --check, it fails if a row of
+# bench/client_instructions.txt is exceeded by more than 15 %; with --profile, it leaves callgrind's
+# files for callgrind_annotate in the build directory. Needs valgrind, a redis-server
+# (WEIR_REDIS_SERVER) and the target client_instructions (default: build/release).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+check="" profile=""
+while [[ "${1:-}" == --* ]]; do
+  case "$1" in
+    --check) check=1 ;;
+    --profile) profile=1 ;;
+    *) sed -n '2,6s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+  esac
+  shift
+done
+build="${1:-build/release}"
+cmake --build "$build" --target client_instructions >&2
+program="$build/bench/client_instructions"
+
+directory="$(mktemp -d)"
+"${WEIR_REDIS_SERVER:-redis-server}" --port 0 --unixsocket "$directory/socket" --save '' \
+  --appendonly no --dir "$directory" >"$directory/server.log" 2>&1 &
+server=$!
+trap 'kill "$server" 2>/dev/null; wait "$server" || true; rm -rf "$directory"' EXIT
+for ((i = 0; i < 100; ++i)); do
+  [[ -S "$directory/socket" ]] && break
+  kill -0 "$server" 2>/dev/null || { cat "$directory/server.log" >&2 && exit 1; }
+  sleep 0.1
+done
+
+# TRAFFIC CHECKS: one row. Allocations and system calls are counted without valgrind, because they
+# depend on how much travels together.
+row() {
+  local counted instructions file="$directory/callgrind.$1"
+  valgrind --tool=callgrind --callgrind-out-file="$file" --toggle-collect=measured \
+    "$program" "$directory/socket" "$1" "$2" >"$directory/row" 2>"$directory/valgrind.log" ||
+    { cat "$directory/valgrind.log" >&2 && return 1; }
+  instructions="$(awk -v checks="$(cut -d' ' -f2 "$directory/row")" '
+    /^totals: / { printf "%d", $2 / checks }' "$file")"
+  [[ -z "$profile" ]] || cp "$file" "$build/bench/"
+  counted="$("$program" "$directory/socket" "$1" "$(($2 * 10))")"
+  echo "$1 $instructions ${counted#* * }"
+}
+{ row distinct 20480 && row hot 40960 && row lone 2000 && row memory 40960; } |
+  tee "$build/bench/client_instructions.log" |
+  awk -v check="$check" -v bounds=bench/client_instructions.txt '
+    BEGIN {
+      while ((getline <bounds) > 0) if ($1 !~ /^#/) { most[$1] = $2; heap[$1] = $3 }
+      print "| traffic | instructions | heap allocations | checks per write | per write: reads |" \
+        " empty reads | polls | other system calls |"
+      print "|---|---|---|---|---|---|---|---|"
+    }
+    { printf "| %s | %d | %.4f |", $1, $2, $3
+      if ($4 > 0) printf " %.0f | %.2f | %.2f | %.2f | %.2f |\n", 1 / $4, $5 / $4, $6 / $4, \
+        $7 / $4, $8 / $4
+      else print " | | | | |"
+      if (check && $1 in most && ($2 > 1.15 * most[$1] || $3 > heap[$1] + 0.005)) {
+        printf "%s: %d instructions and %.4f allocations; at most %d and 15 %%, and %.4f are" \
+          " allowed\n", $1, $2, $3, most[$1], heap[$1] >"/dev/stderr"
+        failed = 1
+      } }
+    END { exit failed || NR != 4 }'
