@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <boost/container_hash/hash.hpp>
 #include <functional>
+#include <memory>
+
+#include "redis/settlement_call.hpp"
 
 namespace weir::redis {
 
@@ -123,13 +126,7 @@ std::size_t coalescer::open_call(const check& c) {
     opened.tiers.push_back({detail::kernel_for(c, limiter.tiers[tier]), number});
   });
   if (opened.settles()) {
-    opened.tickets = detail::tickets_of(c);
-    if (c.kind == check_kind::give_back) {
-      opened.remember = policies::shortest_marker;  // outlasts the repetitions of a give-back
-    } else if (c.kind == check_kind::settle) {
-      const auto& asked = detail::as<detail::settle_request>(c);
-      if (asked.once != 0) opened.remember = detail::matters_until(asked.about);
-    }
+    opened.settling = std::make_unique<const settlement_terms>(settlement_terms_of(c));
   }
   return calls_.size() - 1;
 }

@@ -3,6 +3,7 @@
 #include <boost/container/small_vector.hpp>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,12 @@ struct call_tier {
   std::int64_t cost;  // settle, give_back: see policies::settle_all
 };
 
+/// What a settlement says beside its keys and tiers; see settlement_call.hpp.
+struct settlement_terms {
+  policies::tickets tickets;
+  policies::instant remember = policies::no_marker;  // the expiry of the marker
+};
+
 /// One command and the checks that wait for its reply: a script call for some subjects of one
 /// limiter (or one set of limiters) with one cost, a deletion of keys, or the load of a script or a
 /// PING, which have no checks.
@@ -46,8 +53,7 @@ struct script_call {
   std::vector<call_key> keys;
   std::size_t places = 0;                            // the sum of all counts
   std::int64_t max_wait = 0;                         // acquire: microseconds
-  policies::tickets tickets{};                       // give_back, settle
-  policies::instant remember = policies::no_marker;  // the expiry of the marker
+  std::unique_ptr<const settlement_terms> settling;  // give_back, settle, lower
   std::size_t end = 0;                               // the offset of its end in the write
   std::uint32_t loads = 0;  // how often its script had been loaded before this call
   std::chrono::steady_clock::time_point sent{};
@@ -76,7 +82,7 @@ struct script_call {
   }
 };
 
-/// Appends a record, fetch or reset to `out`. `scratch` is for keys.
+/// Appends a call with checks to `out`. `scratch` is for keys.
 void write_call(std::string& out, const script_call& c, std::string& scratch);
 
 /// Appends the command that loads the script of that index in scripts().

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "redis/resp_writer.hpp"
+#include "redis/script_call.hpp"
+
+/// What the encodings of all script calls share.
+namespace weir::redis {
+
+/// Writes the keys of the call's checks, in their order.
+void write_keys(command_writer& writer, const script_call& c, std::string& scratch);
+
+/// How many numbers a script tells of the states of one check's keys.
+std::size_t reply_width(const script_call& c);
+
+/// The number of counts in the call: trailing counts of 1 are left out.
+std::size_t counts_in(const script_call& c);
+void write_counts(command_writer& writer, const script_call& c, std::size_t counts);
+
+/// Ends the key's checks: it holds something that is not of weir.
+inline void answer_foreign(call_key& key) {
+  for (detail::check& waiting : key.checks) waiting.ec = error::wrong_type;
+}
+
+/// Calls `next` for each place, and gives its result to the place's check if that is still pending.
+template <class F>
+void each_place(call_key& key, F&& next) {
+  std::uint32_t place = 0;
+  for (detail::check& waiting : key.checks) {
+    for (; place < flight_of(waiting).position; ++place) next();
+    waiting.answer = next();
+    ++place;
+  }
+}
+
+}  // namespace weir::redis

@@ -1,0 +1,131 @@
+#include "redis/joint_call.hpp"
+
+#include "redis/call_parts.hpp"
+#include "redis/scripts.hpp"
+
+namespace weir::redis {
+
+using detail::check_kind;
+
+found_states::found_states(const script_call& c, std::span<const std::int64_t> fields)
+    : count_(c.tiers.size()) {
+  for (std::size_t i = 0; i < count_; ++i) {
+    std::visit(
+        [&]<class Kernel>(const Kernel&) {
+          auto& state = states_[i].template emplace<typename Kernel::replay>();
+          ours_ = Kernel::restore(fields.first(Kernel::reply_width), state) && ours_;
+          fields = fields.subspan(Kernel::reply_width);
+        },
+        c.tiers[i].kernel);
+    tiers_[i] = {&c.tiers[i].kernel, &states_[i], c.tiers[i].cost};
+  }
+}
+
+std::int64_t number_of(const policies::kernel& kernel) {
+  return policies::kernel_number(kernel.index(), policies::is_spaced(kernel));
+}
+
+namespace {
+
+std::size_t constants_of(const script_call& c) {
+  std::size_t count = 1 + c.tiers.size();
+  if (c.kind == check_kind::acquire) count += 1;
+  for (const call_tier& t : c.tiers) {
+    count += std::visit([](const auto& k) { return std::decay_t<decltype(k)>::script_constants; },
+                        t.kernel);
+  }
+  return count;
+}
+
+/// Writes the arguments before the counts.
+void write_constants(command_writer& writer, const script_call& c) {
+  if (c.kind == check_kind::acquire) writer.arg(c.max_wait);
+  writer.arg(static_cast<std::int64_t>(c.tiers.size()));
+  for (const call_tier& t : c.tiers) {
+    writer.arg(number_of(t.kernel));
+    std::visit(
+        [&](const auto& kernel) {
+          // Named: a temporary would be gone before the first value is read.
+          const policies::script_arguments constants = kernel.arguments(t.cost);
+          for (const std::int64_t value : constants.values()) writer.arg(value);
+        },
+        t.kernel);
+  }
+}
+
+/// Runs the kernels on the states that the script found, once per place.
+void replay(const script_call& c, call_key& key, std::span<const std::int64_t> fields,
+            policies::instant now) {
+  const found_states found(c, fields);
+  if (!found.ours()) return answer_foreign(key);
+  const auto asked = found.tiers();
+  if (c.kind == check_kind::fetch) {
+    for (detail::check& waiting : key.checks) {
+      waiting.answer = policies::fetch_all<policies::any_replay>(asked, now);
+    }
+    return;
+  }
+  each_place(key, [&] { return policies::record_all<policies::any_replay>(asked, now); });
+}
+
+void replay_turns(const script_call& c, call_key& key, std::span<const std::int64_t> fields,
+                  std::size_t width, policies::instant now) {
+  for (detail::check& waiting : key.checks) {
+    const auto own = fields.subspan(flight_of(waiting).position * width, width);
+    const found_states found(c, own.subspan(1));
+    if (found.ours()) {
+      waiting.answer = policies::book_at(found.tiers(), {now, own[0]}, c.max_wait);
+      auto& asked = detail::as<detail::acquire_request>(waiting);
+      if (waiting.answer.allowed && own[0] > now) asked.found.assign(own.begin() + 1, own.end());
+      asked.pause = std::chrono::microseconds(policies::pause_of(found.tiers(), now));
+    } else {
+      waiting.ec = error::wrong_type;
+    }
+  }
+}
+
+}  // namespace
+
+void write_joint_call(std::string& out, const script_call& c, std::string& scratch) {
+  command_writer writer(out);
+  const std::size_t keys = c.keys.size() * c.tiers.size();
+  const std::size_t counts = counts_in(c);
+  writer.begin(3 + keys + constants_of(c) + counts);
+  writer.arg("EVALSHA").arg(scripts()[c.script()].sha).arg(static_cast<std::int64_t>(keys));
+  write_keys(writer, c, scratch);
+  write_constants(writer, c);
+  write_counts(writer, c, counts);
+}
+
+bool read_joint_states(script_call& c, const reply_view& reply,
+                       std::vector<std::int64_t>& numbers) {
+  const std::size_t width = reply_width(c);
+  numbers.resize(1 + c.keys.size() * width);
+  if (!reply.integers(numbers) || !policies::is_instant(numbers[0])) return false;
+  auto fields = std::span<const std::int64_t>(numbers).subspan(1);
+  for (call_key& key : c.keys) {
+    replay(c, key, fields.first(width), numbers[0]);
+    fields = fields.subspan(width);
+  }
+  return true;
+}
+
+bool read_turns(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
+  const std::size_t width = 1 + reply_width(c);
+  std::size_t places = 0;
+  for (const call_key& key : c.keys) places += key.count;
+  numbers.resize(1 + places * width);
+  if (!reply.integers(numbers) || !policies::is_instant(numbers[0])) return false;
+  auto fields = std::span<const std::int64_t>(numbers).subspan(1);
+  for (std::size_t i = 0; i < places; ++i) {
+    const std::int64_t turn = fields[i * width];
+    if (!policies::is_instant(turn) || turn < numbers[0]) return false;
+  }
+  for (call_key& key : c.keys) {
+    replay_turns(c, key, fields.first(key.count * width), width, numbers[0]);
+    fields = fields.subspan(key.count * width);
+  }
+  return true;
+}
+
+}  // namespace weir::redis

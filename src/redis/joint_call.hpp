@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "redis/script_call.hpp"
+
+/// Calls to the scripts of several kernels: checks that touch several keys and pass all or nothing,
+/// and reservations.
+namespace weir::redis {
+
+/// The states of several kernels that a script found.
+class found_states {
+ public:
+  using tier = policies::tier<policies::any_replay>;
+
+  found_states(const script_call& c, std::span<const std::int64_t> fields);
+  found_states(const found_states&) = delete;
+  found_states& operator=(const found_states&) = delete;
+
+  /// True if all keys held states that the kernels can have made.
+  bool ours() const noexcept { return ours_; }
+  std::span<const tier> tiers() const noexcept { return {tiers_.data(), count_}; }
+
+ private:
+  std::size_t count_;
+  bool ours_ = true;
+  std::array<policies::any_replay, policies::max_tiers> states_;
+  std::array<tier, policies::max_tiers> tiers_;
+};
+
+/// The number by which a script of several kernels knows this one.
+std::int64_t number_of(const policies::kernel& kernel);
+
+void write_joint_call(std::string& out, const script_call& c, std::string& scratch);
+
+/// Reads the reply of all_or_nothing. False if it is none.
+bool read_joint_states(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers);
+
+/// Reads reservations: the script replies with the time of each place. False if it is no such
+/// reply.
+bool read_turns(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers);
+
+}  // namespace weir::redis
