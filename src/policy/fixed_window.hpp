@@ -66,7 +66,8 @@ class fixed_window {
   static constexpr bool has_common_path = true;
   bool counts_refused() const noexcept { return count_refused_; }
 
-  // Its other half is fixed_window.lua, and for plain states fixed_window_record.lua.
+  // Its other half is fixed_window.lua, with fixed_window_record.lua for plain states, and
+  // fixed_window_settle.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 3;
   static constexpr std::string_view key_suffix = "f";

@@ -8,23 +8,14 @@
 #include "policy/lua_sources.hpp"
 
 namespace weir::policies {
-namespace {
 
-bool later(const meter::state& a, const meter::state& b) noexcept {
+bool meter::later(const state& a, const state& b) noexcept {
   return a.whole != b.whole ? a.whole > b.whole : a.part > b.part;
 }
 
-/// fits() is true below it.
-constexpr span longest_debt = span{1} << 51;
-
-instant rounded_up(const meter::state& s) noexcept { return s.whole + (s.part > 0 ? 1 : 0); }
-
-/// The first whole microsecond that is not before a - b.
-instant difference(const meter::state& a, const meter::state& b) noexcept {
+instant meter::difference(const state& a, const state& b) noexcept {
   return a.whole - b.whole + (a.part > b.part ? 1 : 0);
 }
-
-}  // namespace
 
 meter::meter(std::int64_t count, span period, units burst, bool spaced) noexcept
     : burst_(burst), spaced_(spaced) {
@@ -150,84 +141,6 @@ decision meter::fetch(const state& s, moment now, units cost) const noexcept {
   const state seen = settled(s, now.clock);
   return describe(judge(seen, now, cost), seen);
 }
-
-void meter::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
-  // If the clock was set back, the receipt's times are not this clock's.
-  if (t.left.whole == 0 || is_far_ahead(s, clock)) return;
-  const instant has_passed = std::max(clock, passed(s));
-  const state found = remembered(s, clock);
-  state seen = found;
-  const span since = seen.returned - t.left.returned;
-  // A sum that is full knows no more.
-  if (rounded_up(seen) <= has_passed || since < 0 || seen.returned == max_exact) return;
-  const bool is_last = seen.whole + since == t.left.whole && seen.part == t.left.part;
-  if (is_last && !(spaced_ && since > 0)) {
-    undo(seen, t, time_of(cost), has_passed);
-  } else if (!spaced_) {
-    release(seen, t, time_of(cost), has_passed);
-  }
-  if (seen != found) s = matters_until(seen) + grace <= clock ? state{} : seen;
-}
-
-/// Undoes the last request: puts back the state before it, less what others got back since. If that
-/// state is not known, subtracts the cost.
-void meter::undo(state& s, const ticket& t, const state& step, instant has_passed) const noexcept {
-  state rest = minus(s, step);
-  instant last_turn = s.ahead.turn;
-  state before;
-  if (t.found.size() == reply_width && restore(t.found, before)) {
-    before.whole -= s.returned - t.left.returned;
-    // If the reservation found a state too far ahead, and moved it, that one is later.
-    if (!later(before, s)) {
-      rest = before;
-      last_turn = before.ahead.turn;
-    }
-  }
-  const state least{std::max(has_passed, last_turn)};
-  if (later(least, rest)) rest = least;
-  if (!later(s, rest)) return;  // after a charge, the last turn may be later by a part
-  s.whole = rest.whole;
-  s.part = rest.part;
-  s.ahead = booking{has_passed, last_turn}.after(has_passed);
-}
-
-/// Gives back the part of any other request that no later request needs.
-void meter::release(state& s, const ticket& t, const state& step,
-                    instant has_passed) const noexcept {
-  const span since = s.returned - t.left.returned;
-  const state left{t.left.whole, t.left.part};
-  // A TAT that has not come so far is not that of the receipt.
-  if (later(left, {s.whole + since, s.part})) return;
-  const state room = minus(left, {since + std::max(has_passed, s.ahead.turn)});
-  if (!later(room, {})) return;
-  const state& back = later(room, step) ? step : room;
-  const state rest = minus(s, back);
-  s.until = std::max(s.until, rounded_up(s));
-  // Rounded up: then less comes back of the others.
-  s.returned = add_up_to(s.returned, rounded_up(back), max_exact);
-  s.whole = rest.whole;
-  s.part = rest.part;
-  s.ahead = s.ahead.after(has_passed);
-}
-
-void meter::charge(state& s, instant clock, units cost) const noexcept {
-  s = settled(s, clock);
-  verdict v = judge(s, clock, cost);
-  if (v.next.whole >= v.passed + longest_debt) v.next = {v.passed + longest_debt};
-  admit(s, v, difference(v.next, tolerance_));
-}
-
-void meter::lower(state& s, instant clock, units remaining) const noexcept {
-  const state seen = settled(s, clock);
-  verdict v = judge(seen, clock, 1);
-  const state left = time_of(remaining);
-  v.next = minus(plus({v.passed}, tolerance_), left);
-  if (!later(v.next, v.base)) return;
-  s = seen;
-  admit(s, v, 0);
-}
-
-std::string_view meter::settle_script() noexcept { return lua::meter_settle_lua; }
 
 std::string_view meter::script() noexcept { return lua::meter_lua; }
 

@@ -86,9 +86,7 @@ class meter {
   void lower(state& s, instant clock, units remaining) const noexcept;
 
   /// From then on the state says nothing any more.
-  instant matters_until(const state& s) const noexcept {
-    return std::max(s.whole + (s.part > 0 ? 1 : 0), s.until);
-  }
+  instant matters_until(const state& s) const noexcept { return std::max(rounded_up(s), s.until); }
 
   // What it can do; see kernel.hpp.
   static constexpr bool can_book = true;
@@ -101,7 +99,7 @@ class meter {
   static constexpr bool has_common_path = true;
   bool counts_refused() const noexcept { return false; }
 
-  // Its other half is meter.lua, and for plain states meter_record.lua.
+  // Its other half is meter.lua, with meter_record.lua for plain states, and meter_settle.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 5;
   static constexpr std::string_view key_suffix = "m";
@@ -126,6 +124,13 @@ class meter {
     bool allowed;
   };
 
+  /// fits() is true below it.
+  static constexpr span longest_debt = span{1} << 51;
+
+  static bool later(const state& a, const state& b) noexcept;
+  static instant rounded_up(const state& s) noexcept { return s.whole + (s.part > 0 ? 1 : 0); }
+  /// The first whole microsecond that is not before a - b.
+  static instant difference(const state& a, const state& b) noexcept;
   state time_of(units cost) const noexcept;
   state plus(const state& a, const state& b) const noexcept;
   state minus(const state& a, const state& b) const noexcept;

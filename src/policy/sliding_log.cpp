@@ -7,16 +7,11 @@
 #include "policy/stored_doubles.hpp"
 
 namespace weir::policies {
-namespace {
-
-constexpr std::int64_t modulus = std::int64_t{1} << 52;
 
 /// From one running total to a later one.
-constexpr units distance(std::int64_t from, std::int64_t to) noexcept {
+units sliding_log::distance(std::int64_t from, std::int64_t to) noexcept {
   return to >= from ? to - from : to - from + modulus;
 }
-
-}  // namespace
 
 sliding_log::sliding_log(const weir::sliding_log& policy) noexcept
     : window_(policy.window.count()),
@@ -185,41 +180,6 @@ decision sliding_log::fetch(const state& s, moment now, units cost) const {
   const instant passes = fits ? 0 : passes_at(s, first, base, sum + cost - limit_);
   return describe(t, sum, s.entries_.back().time, passes, fits && t.at == t.turn);
 }
-
-void sliding_log::give_back(state& s, instant clock, const ticket& t, units cost) const {
-  const instant time = entry_time(t.counted);
-  const auto first = s.entries_.begin() + static_cast<std::ptrdiff_t>(s.first_);
-  const auto found = std::partition_point(first, s.entries_.end(),
-                                          [&](const entry& e) { return e.time < time; });
-  if (found == s.entries_.end() || found->time != time) return;
-  const instant has_passed = times_of(s, clock).passed;
-  const std::int64_t before = found == first ? s.base_ : found[-1].total;
-  const units weight = distance(before, found->total);
-  const units back = std::min(cost, weight);
-  for (auto e = found; e != s.entries_.end(); ++e) e->total = distance(back, e->total);
-  if (back < weight) return;
-  const bool is_newest = found + 1 == s.entries_.end();
-  s.entries_.erase(found);
-  if (is_newest) step_back(s, has_passed);
-}
-
-/// The newest entry has gone: the last turn is one before, and how far the time has come stays
-/// known.
-void sliding_log::step_back(state& s, instant passed) const {
-  if (s.ahead_.turn > passed && s.pinned_ > passed) return;
-  instant newest = 0;
-  if (!s.empty()) newest = s.entries_.back().time - (resolution_ > 0 ? 1 : 0);
-  s.ahead_ = {passed, std::max(passed, std::min(s.ahead_.turn, newest))};
-  s.pinned_ = 0;
-}
-
-sliding_log sliding_log::endless() const noexcept {
-  sliding_log other(*this);
-  other.limit_ = no_limit;
-  return other;
-}
-
-std::string_view sliding_log::settle_script() noexcept { return lua::sliding_log_settle_lua; }
 
 std::string_view sliding_log::script() noexcept { return lua::sliding_log_lua; }
 

@@ -93,7 +93,8 @@ class sliding_log {
   static constexpr bool has_common_path = true;
   bool counts_refused() const noexcept { return count_refused_; }
 
-  // Its other half is sliding_log.lua, and for plain states sliding_log_record.lua.
+  // Its other half is sliding_log.lua, with sliding_log_record.lua for plain states, and
+  // sliding_log_settle.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 6;
   static constexpr std::string_view key_suffix = "l";
@@ -118,6 +119,9 @@ class sliding_log {
     instant turn;    // the earliest one that the request can get: not before the last reservation's
   };
 
+  static constexpr std::int64_t modulus = std::int64_t{1} << 52;  // of running totals
+
+  static units distance(std::int64_t from, std::int64_t to) noexcept;
   instant last_turn(instant newest, const booking& ahead) const noexcept;
   times times_of(instant newest, const booking& ahead, moment now) const noexcept;
   times times_of(const state& s, moment now) const noexcept;

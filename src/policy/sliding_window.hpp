@@ -71,7 +71,8 @@ class sliding_window {
   static constexpr bool has_common_path = true;
   bool counts_refused() const noexcept { return count_refused_; }
 
-  // Its other half is sliding_window.lua, and for plain states sliding_window_record.lua.
+  // Its other half is sliding_window.lua, with sliding_window_record.lua for plain states, and
+  // sliding_window_settle.lua.
   static constexpr std::size_t script_constants = 6;  // arguments()
   static constexpr std::size_t reply_width = 5;
   static constexpr std::string_view key_suffix = "w";

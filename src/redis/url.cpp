@@ -27,7 +27,7 @@ enum class scheme { redis, rediss, unix_socket };
 constexpr std::size_t max_url_length = 4096;
 constexpr std::size_t max_socket_path_length = sizeof(sockaddr_un::sun_path) - 1;
 // Far larger durations would overflow when added to a clock.
-constexpr std::chrono::hours max_timeout{24};
+constexpr std::chrono::hours longest_timeout{24};
 
 [[noreturn]] void fail(error code, const std::string& text) {
   throw boost::system::system_error(make_error_code(code), "store URL: " + text);
@@ -123,7 +123,7 @@ std::chrono::microseconds read_timeout(std::string_view text) {
     fail("the timeout is not a duration such as 250ms, 2s or 1m: at its character " +
          std::to_string(reader.position() + 1) + ", expected " + reader.expected());
   }
-  if (*timeout > max_timeout) fail("the timeout is longer than a day");
+  if (*timeout > longest_timeout) fail("the timeout is longer than a day");
   return *timeout;
 }
 
