@@ -1,4 +1,4 @@
-// One check in this process, per policy. Names, read by tables.awk: HOW/POLICY
+// One check in this process, per policy. Names: HOW/POLICY
 //
 //   kernel_admitted, kernel_refused   the pure state machine, with the time given
 //   local_admitted, local_refused     local_limiter::allowed(), with the system's clock

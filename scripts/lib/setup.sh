@@ -54,7 +54,7 @@ weir_clang_version() {
 weir_missing() {
   local boost clang command package
   boost="$(weir_boost_version)"
-  for package in libssl-dev libbenchmark-dev "libboost${boost:-1.81?}-dev" \
+  for package in libssl-dev libbenchmark-dev libhiredis-dev "libboost${boost:-1.81?}-dev" \
     "libboost-test${boost:-1.81?}-dev" "libboost-url${boost:-1.81?}-dev"; do
     weir_installed "$package" || printf '%s ' "$package"
   done
@@ -68,6 +68,8 @@ pkg-config pkg-config
 redis-server redis-server
 redis-cli redis-tools
 memcached memcached
+python3 python3
+taskset util-linux
 TOOLS
   if [[ "${1:-}" == sanitize ]]; then
     clang="$(weir_clang_version)"
@@ -101,10 +103,11 @@ weir_apt() (
 weir_setup() {
   local log=build/setup.log missing root=() command
   if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-    for command in g++ cmake ninja pkg-config redis-server redis-cli memcached; do
+    for command in g++ cmake ninja pkg-config redis-server redis-cli memcached python3; do
       command -v "$command" >/dev/null && continue
       weir_say "error: '$command' is missing, and this is neither Debian nor Ubuntu: please" \
-        "install it, Boost >= 1.81 (with Boost.URL and Boost.Test), OpenSSL and Google Benchmark"
+        "install it, Boost >= 1.81 (with Boost.URL and Boost.Test), OpenSSL, Google Benchmark and" \
+        "hiredis"
       return 1
     done
     WEIR_CLANGXX="${WEIR_CLANGXX:-clang++}"
