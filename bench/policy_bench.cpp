@@ -6,16 +6,22 @@
 //   local_word, local_word_coarse     local_limiter::allowed() of a state in one atomic word
 //   memory:N                          co_await limiter.record(subject), N random subjects in the
 //                                     memory store
+//   bare_memory:N                     co_await asio::post(), and GCRA in a flat map behind a mutex
 #include <benchmark/benchmark.h>
 
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <charconv>
 #include <chrono>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -281,6 +287,45 @@ void memory(benchmark::State& state) {
   });
   if (admitted != state.iterations()) state.SkipWithError("some were refused");
 }
+
+/// What the memory store is measured against: the same loop, with nothing but one post() and a map.
+void bare_memory(benchmark::State& state) {
+  const auto subjects = static_cast<std::uint32_t>(state.range(0));
+  constexpr std::int64_t unit = 1, burst = std::int64_t{1} << 40;
+  std::mutex mutex;
+  boost::unordered_flat_map<std::string, std::int64_t> tats;
+  for (std::uint32_t i = 0; i < subjects; ++i) tats[std::string(subject_text(i).view())] = 0;
+  asio::io_context context{1};
+  std::int64_t admitted = 0;
+  const auto loop = [&]() -> asio::awaitable<void> {
+    const asio::any_io_executor executor = context.get_executor();
+    std::uint32_t random = 2463534242;
+    std::string subject;
+    for (auto _ : state) {
+      random ^= random << 13;
+      random ^= random >> 17;
+      random ^= random << 5;
+      subject = subject_text(random % subjects).view();
+      bool allowed = false;
+      {
+        const std::lock_guard lock(mutex);
+        const std::int64_t now = std::chrono::duration_cast<microseconds>(
+                                     std::chrono::system_clock::now().time_since_epoch())
+                                     .count();
+        std::int64_t& tat = tats[subject];
+        const std::int64_t next = std::max(tat, now) + unit;
+        allowed = next - now <= burst;
+        if (allowed) tat = next;
+      }
+      co_await asio::post(executor, asio::deferred);
+      admitted += allowed ? 1 : 0;
+    }
+  };
+  asio::co_spawn(context, loop(), asio::detached);
+  context.run();
+  if (admitted != state.iterations()) state.SkipWithError("some were refused");
+}
+BENCHMARK(bare_memory)->Name("bare_memory/gcra")->Arg(1)->Arg(1000)->Arg(1'000'000);
 
 #define WEIR_BENCH_POLICY(policy)                                                      \
   BENCHMARK_TEMPLATE(kernel_admitted, weir::policy)->Name("kernel_admitted/" #policy); \

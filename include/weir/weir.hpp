@@ -6,6 +6,7 @@
 #include "weir/feedback.hpp"
 #include "weir/limiter.hpp"
 #include "weir/limiter_options.hpp"
+#include "weir/local_keyed_limiter.hpp"
 #include "weir/local_limiter.hpp"
 #include "weir/memory_store.hpp"
 #include "weir/policy.hpp"

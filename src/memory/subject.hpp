@@ -14,20 +14,18 @@ inline std::uint32_t hash_of(std::string_view key) noexcept {
   return static_cast<std::uint32_t>(std::hash<std::string_view>{}(key));  // mixes all bits
 }
 
-/// A key and its hash. Keys of up to 40 bytes need no allocation; with its state, a subject then
-/// takes 128 bytes for most policies.
-class subject_key {
+/// A key and its hash. Keys of up to `inline_capacity` bytes need no allocation.
+template <std::size_t inline_capacity>
+class short_key {
  public:
-  static constexpr std::size_t inline_capacity = 40;
-
-  subject_key() noexcept = default;
-  subject_key(std::string_view text, std::uint32_t hash)
+  short_key() noexcept = default;
+  short_key(std::string_view text, std::uint32_t hash)
       : size_(static_cast<std::uint32_t>(text.size())), hash_(hash) {
     if (size_ > inline_capacity) heap_ = new char[size_];
     if (size_ != 0) std::memcpy(data(), text.data(), size_);
   }
-  subject_key(subject_key&& other) noexcept { *this = std::move(other); }
-  subject_key& operator=(subject_key&& other) noexcept {
+  short_key(short_key&& other) noexcept { *this = std::move(other); }
+  short_key& operator=(short_key&& other) noexcept {
     if (this == &other) return *this;
     if (size_ > inline_capacity) delete[] heap_;
     size_ = std::exchange(other.size_, 0);
@@ -39,11 +37,12 @@ class subject_key {
     }
     return *this;
   }
-  ~subject_key() {
+  ~short_key() {
     if (size_ > inline_capacity) delete[] heap_;
   }
 
   std::uint32_t hash() const noexcept { return hash_; }
+  std::uint32_t size() const noexcept { return size_; }
   std::string_view view() const noexcept {
     return {size_ > inline_capacity ? heap_ : inline_, size_};
   }
@@ -58,6 +57,9 @@ class subject_key {
     char inline_[inline_capacity] = {};
   };
 };
+
+/// With its state, a subject then takes 128 bytes for most policies.
+using subject_key = short_key<40>;
 
 /// A key and its state.
 struct subject {

@@ -1,5 +1,5 @@
-// What subjects and settled decisions take in the memory store, and that it is given back. Counts
-// what operator new has handed out, with malloc's own overhead.
+// What subjects and settled decisions take in the memory store, and keys in a local_keyed_limiter,
+// and that it is given back. Counts what operator new has handed out, with malloc's own overhead.
 #include <malloc.h>
 
 #include <atomic>
@@ -10,6 +10,7 @@
 
 #include "support/run.hpp"
 #include "weir/limiter.hpp"
+#include "weir/local_keyed_limiter.hpp"
 #include "weir/memory_store.hpp"
 
 namespace {
@@ -38,7 +39,20 @@ void* operator new[](std::size_t size) { return operator new(size); }
 void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
   return operator new(size);  // a test that runs out of memory has failed
 }
+void* operator new(std::size_t size, std::align_val_t at) {
+  const auto boundary = static_cast<std::size_t>(at);
+  return handed_out(std::aligned_alloc(boundary, (size + boundary - 1) / boundary * boundary));
+}
+void* operator new[](std::size_t size, std::align_val_t at) { return operator new(size, at); }
+void* operator new[](std::size_t size, std::align_val_t at, const std::nothrow_t&) noexcept {
+  return operator new(size, at);
+}
 void operator delete(void* p) noexcept { taken_back(p); }
+void operator delete(void* p, std::align_val_t) noexcept { taken_back(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { taken_back(p); }
+void operator delete[](void* p, std::align_val_t) noexcept { taken_back(p); }
+void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { taken_back(p); }
+void operator delete[](void* p, std::align_val_t, const std::nothrow_t&) noexcept { taken_back(p); }
 void operator delete(void* p, std::size_t) noexcept { taken_back(p); }
 void operator delete[](void* p) noexcept { taken_back(p); }
 void operator delete[](void* p, std::size_t) noexcept { taken_back(p); }
@@ -144,6 +158,40 @@ BOOST_AUTO_TEST_CASE(distinct_subjects_do_not_pile_up) {
   });
   BOOST_TEST_MESSAGE("at the most: " << most << " bytes");
   BOOST_TEST(most < 4'000'000);
+}
+
+/// The least and the most bytes per key, as the tables of the shards grow by doubling.
+template <class Policy>
+void keyed_limiter_takes(const Policy& policy, double least, double most) {
+  std::chrono::microseconds time = 1'000'000s;
+  const std::int64_t before = bytes_out;
+  weir::local_keyed_limiter<Policy> l(policy, {.max_keys = 200'000},
+                                      [&] { return weir::time_point(time); });
+  int held = 0;
+  double low = 1e9, high = 0;
+  for (int keys = 40'000; keys <= 80'000; keys += 4'000) {
+    for (; held < keys; ++held) l.allowed("account-" + std::to_string(1'000'000 + held));
+    const double bytes = static_cast<double>(bytes_out - before) / keys;
+    low = std::min(low, bytes);
+    high = std::max(high, bytes);
+  }
+  BOOST_TEST_MESSAGE(low << " to " << high << " bytes for a key");
+  BOOST_TEST(low > least);
+  BOOST_TEST(high < most);
+  // All of it is given back but 64 bytes for each of 1,024 shards, and the slots of one shard.
+  time += 24h;
+  for (int i = 0; l.size() > 1; ++i) {
+    l.allowed("the one");
+    BOOST_TEST_REQUIRE(i < 10'000'000);
+  }
+  BOOST_TEST_MESSAGE("left: " << bytes_out - before << " bytes");
+  BOOST_TEST(bytes_out - before < 110'000);
+}
+
+// What the documentation of local_keyed_limiter says.
+BOOST_AUTO_TEST_CASE(a_key_of_a_keyed_limiter_takes_the_bytes_that_are_documented) {
+  keyed_limiter_takes(weir::token_bucket{.capacity = 10, .refill = weir::per_second(1)}, 85, 175);
+  keyed_limiter_takes(weir::sliding_window{.limit = 10, .window = 10s}, 170, 350);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "limiter/one_word.hpp"
+#include "policy/tier_set.hpp"
+
+namespace weir::detail {
+
+// What local_keyed_limiter keeps for each key, and how a call changes it. A new key's state is
+// state_type{}, and stands for "nothing was counted".
+
+/// One kernel whose state fits one word. `Form` is bucket_word or window_word.
+template <class Form>
+class word_rules {
+ public:
+  using state_type = std::uint64_t;
+
+  explicit word_rules(const Form& form) noexcept : form_(form) {}
+
+  bool allowed(state_type& word, policies::instant now, policies::units cost) const noexcept {
+    return form_.record(word, now, cost);
+  }
+  decision record(state_type& word, policies::instant now, policies::units cost) const noexcept {
+    auto state = form_.unpack(word);
+    const decision d = form_.rules().record(state, now, cost);
+    word = form_.pack(state);
+    return d;
+  }
+  decision fetch(const state_type& word, policies::instant now,
+                 policies::units cost) const noexcept {
+    return form_.rules().fetch(form_.unpack(word), now, cost);
+  }
+  policies::instant matters_until(const state_type& word) const noexcept {
+    return form_.rules().matters_until(form_.unpack(word));
+  }
+
+ private:
+  Form form_;
+};
+
+/// Any other kernel.
+template <class Kernel>
+class kernel_rules {
+ public:
+  using state_type = typename Kernel::state;
+
+  explicit kernel_rules(const Kernel& kernel) : kernel_(kernel) {}
+
+  bool allowed(state_type& state, policies::instant now, policies::units cost) const {
+    return kernel_.record(state, now, cost).allowed;
+  }
+  decision record(state_type& state, policies::instant now, policies::units cost) const {
+    return kernel_.record(state, now, cost);
+  }
+  decision fetch(const state_type& state, policies::instant now, policies::units cost) const {
+    return kernel_.fetch(state, now, cost);
+  }
+  policies::instant matters_until(const state_type& state) const noexcept {
+    return kernel_.matters_until(state);
+  }
+
+ private:
+  Kernel kernel_;
+};
+
+/// Several kernels that count together.
+class tier_rules {
+ public:
+  using state_type = std::unique_ptr<policies::any_state[]>;  // null: nothing was counted
+
+  explicit tier_rules(std::vector<policies::kernel> kernels) : kernels_(std::move(kernels)) {}
+
+  bool allowed(state_type& states, policies::instant now, policies::units cost) const {
+    return record(states, now, cost).allowed;
+  }
+  decision record(state_type& states, policies::instant now, policies::units cost) const {
+    if (states == nullptr) states = make_states();
+    return policies::record_all(tiers_of(states.get(), cost).all(), now);
+  }
+  decision fetch(const state_type& states, policies::instant now, policies::units cost) const {
+    // Reading changes no state.
+    const state_type fresh = states == nullptr ? make_states() : nullptr;
+    auto* const seen = states == nullptr ? fresh.get() : states.get();
+    return policies::fetch_all(tiers_of(seen, cost).all(), now);
+  }
+  policies::instant matters_until(const state_type& states) const noexcept {
+    policies::instant last = 0;
+    for (std::size_t i = 0; states != nullptr && i < kernels_.size(); ++i) {
+      const auto end = [&](const auto& k) {
+        return k.matters_until(policies::state_for(k, states[i]));
+      };
+      last = std::max(last, std::visit(end, kernels_[i]));
+    }
+    return last;
+  }
+
+ private:
+  struct tier_list {
+    std::array<policies::tier<policies::any_state>, tiers::max_size> each;
+    std::size_t size;
+    std::span<const policies::tier<policies::any_state>> all() const noexcept {
+      return {each.data(), size};
+    }
+  };
+
+  state_type make_states() const {
+    auto states = std::make_unique<policies::any_state[]>(kernels_.size());
+    for (std::size_t i = 0; i < kernels_.size(); ++i) {
+      std::visit([&](const auto& k) { policies::state_for(k, states[i]); }, kernels_[i]);
+    }
+    return states;
+  }
+  tier_list tiers_of(policies::any_state* states, policies::units cost) const noexcept {
+    tier_list list{{}, kernels_.size()};
+    for (std::size_t i = 0; i < kernels_.size(); ++i) {
+      list.each[i] = {&kernels_[i], &states[i], cost};
+    }
+    return list;
+  }
+
+  std::vector<policies::kernel> kernels_;
+};
+
+}  // namespace weir::detail

@@ -1,0 +1,172 @@
+// The table of local_keyed_limiter: one shard against a std::map, and how much one call may do.
+#include "memory/keyed_table.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <map>
+#include <set>
+#include <string>
+
+#include "support/random_source.hpp"
+
+namespace {
+
+namespace memory = weir::memory;
+using weir::policies::instant;
+
+/// A bad hash: many keys share one, and some wrap round at the end of the slots.
+std::uint32_t bad_hash(const std::string& key) {
+  std::uint32_t sum = 0;
+  for (const char c : key) sum += static_cast<unsigned char>(c);
+  return 0xffff'fff0 + sum % 23;
+}
+
+/// A state that is over at `until`, and counts what is done with states.
+struct counted {
+  static inline std::int64_t looks = 0, moves = 0;
+  instant until = 0;
+
+  counted() = default;
+  counted(counted&& other) noexcept : until(other.until) { ++moves; }
+  counted& operator=(counted&& other) noexcept {
+    until = other.until;
+    ++moves;
+    return *this;
+  }
+};
+
+struct counting_rules {
+  using state_type = counted;
+  instant matters_until(const counted& s) const noexcept {
+    ++counted::looks;
+    return s.until;
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(keyed_table_suite)
+
+BOOST_AUTO_TEST_CASE(a_shard_holds_what_a_map_holds_and_drops_nothing_that_is_alive) {
+  const std::uint64_t seed = weir::test::run_seed();
+  BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed) {
+    weir::test::random_source random(seed);
+    memory::keyed_shard<std::int64_t> shard;
+    std::map<std::string, std::int64_t> alive;
+    std::int64_t now = 0;
+    std::size_t largest = 0, smallest_later = 1'000'000;
+    const auto sweep = [&](std::size_t looks) {
+      return shard.sweep(looks, [&](const auto& e) { return e.state <= now; });
+    };
+    for (int step = 0; step < 100'000; ++step) {
+      now += random.between(0, 2);
+      // Up and down: the shard grows, shrinks and is nearly empty by turns.
+      const std::int64_t keys = step / 10'000 % 2 == 0 ? 400 : 10;
+      const std::string key(static_cast<std::size_t>(random.between(1, keys)), 'k');
+      const std::uint32_t hash = bad_hash(key);
+      std::erase_if(alive, [&](const auto& e) { return e.second <= now; });
+      auto* found = shard.find(key, hash);
+      if (const auto known = alive.find(key); known != alive.end()) {
+        BOOST_TEST_REQUIRE(found != nullptr);
+        BOOST_TEST_REQUIRE(found->state == known->second);
+      } else if (found != nullptr) {
+        BOOST_TEST_REQUIRE(found->state <= now);
+      }
+      if (random.one_in(8)) {
+        if (found != nullptr) shard.erase(*found);
+        alive.erase(key);
+        BOOST_TEST_REQUIRE(shard.find(key, hash) == nullptr);
+      } else {
+        if (found == nullptr) {
+          found = &shard.add({key, hash});
+          BOOST_TEST_REQUIRE(found->state == 0);
+        }
+        found->state = alive[key] = now + random.between(1, 4000);
+      }
+      sweep(8);
+      largest = std::max(largest, shard.size());
+      if (step > 10'000) smallest_later = std::min(smallest_later, shard.size());
+      BOOST_TEST_REQUIRE(shard.size() >= alive.size());
+    }
+    BOOST_TEST(largest > 200u);
+    BOOST_TEST(smallest_later < 50u);
+    // Nothing more comes: what is over goes, the rest stays.
+    std::erase_if(alive, [&](const auto& e) { return e.second <= now; });
+    for (int rounds = 0; rounds < 3; ++rounds) {
+      while (!sweep(8)) continue;
+    }
+    BOOST_TEST(shard.size() == alive.size());
+    for (const auto& [key, until] : alive) {
+      const auto* found = shard.find(key, bad_hash(key));
+      BOOST_TEST_REQUIRE(found != nullptr);
+      BOOST_TEST(found->state == until);
+    }
+    now += 5000;
+    for (int rounds = 0; rounds < 3; ++rounds) {
+      while (!sweep(8)) continue;
+    }
+    BOOST_TEST(shard.size() == 0u);
+  }
+}
+
+// A whole table of keys that are over does not stop the call that finds them: each call looks at a
+// few slots, and moves the entries of one shard at most.
+BOOST_AUTO_TEST_CASE(the_work_of_each_call_is_bounded) {
+  constexpr int keys = 200'000;
+  memory::keyed_table<counting_rules> table({}, keys);
+  std::int64_t most_looks = 0, most_moves = 0;
+  std::size_t most_dropped = 0;
+  const auto ask = [&](const std::string& key, instant now) {
+    counted::looks = counted::moves = 0;
+    const std::size_t before = table.size();
+    table.change(
+        key, [&] { return now; },
+        [&](counted& s, instant t) {
+          s.until = t + 1000;
+          return true;
+        });
+    most_looks = std::max(most_looks, counted::looks);
+    most_moves = std::max(most_moves, counted::moves);
+    if (table.size() < before) most_dropped = std::max(most_dropped, before - table.size());
+  };
+  for (int i = 0; i < keys + 10'000; ++i) ask("key " + std::to_string(i), 1);
+  BOOST_TEST(table.size() == static_cast<std::size_t>(keys));
+  BOOST_TEST(table.evicted() == 10'000u);
+  const instant later = 1'000'000'000;
+  int calls = 0;
+  for (; table.size() > 1; ++calls) {
+    ask("the one", later);
+    BOOST_TEST_REQUIRE(calls < 10 * keys);
+  }
+  BOOST_TEST_MESSAGE("at the most " << most_looks << " looks, " << most_moves << " moves and "
+                                    << most_dropped << " dropped keys in one call, in " << calls
+                                    << " calls");
+  BOOST_TEST(most_looks <= 48);  // 32 of a sweep, and 16 of a full table
+  BOOST_TEST(most_dropped <= 32u);
+  BOOST_TEST(most_dropped > 10u);
+  BOOST_TEST(most_moves < 1000);  // a shard that grows has 384 entries
+  BOOST_TEST(table.evicted() == 10'000u);
+}
+
+// Every byte counts, whatever the length.
+BOOST_AUTO_TEST_CASE(keys_that_differ_in_one_byte_have_different_hashes) {
+  const memory::key_hash hash;
+  std::set<std::uint64_t> seen;
+  std::size_t texts = 0;
+  for (std::size_t size = 1; size <= 70; ++size) {
+    std::string text(size, 'a');
+    for (std::size_t at = 0; at < size; ++at) {
+      for (const char c : {'b', 'c', '\0', '\xff'}) {
+        text[at] = c;
+        seen.insert(hash(text));
+        BOOST_TEST_REQUIRE(hash(std::string(text)) == hash(text));
+        ++texts;
+      }
+      text[at] = 'a';
+    }
+  }
+  BOOST_TEST(seen.size() == texts);
+  const memory::key_hash other;
+  BOOST_TEST(hash("a") != other("a"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

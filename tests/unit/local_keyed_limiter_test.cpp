@@ -1,0 +1,324 @@
+// One policy for each of many keys in one process, without a store.
+#include "weir/local_keyed_limiter.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <boost/system/system_error.hpp>
+#include <boost/test/unit_test.hpp>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/random_source.hpp"
+#include "support/run.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using weir::error;
+using weir::test::error_of;
+
+struct fixture {
+  std::chrono::microseconds now = 1'000'000s;
+  std::function<weir::time_point()> clock = [this] { return weir::time_point(now); };
+
+  static std::string name(int i) { return "account-" + std::to_string(i); }
+
+  template <class L>
+  int allowed_of(L& l, std::string_view key, int calls) {
+    int n = 0;
+    for (int i = 0; i < calls; ++i) n += l.allowed(key) ? 1 : 0;
+    return n;
+  }
+};
+
+const weir::token_bucket slow_bucket{.capacity = 5, .refill = weir::per_day(1)};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(local_keyed_limiter_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(each_key_has_its_own_limit) {
+  weir::local_keyed_limiter l(slow_bucket, {}, clock);
+  BOOST_TEST(allowed_of(l, "a", 9) == 5);
+  BOOST_TEST(allowed_of(l, "b", 3) == 3);
+  BOOST_TEST(allowed_of(l, "a", 9) == 0);
+  BOOST_TEST(allowed_of(l, "b", 9) == 2);
+  BOOST_TEST(l.size() == 2u);
+  now += 24h;
+  BOOST_TEST(allowed_of(l, "a", 9) == 1);
+}
+
+// Every policy, as tiers too: each key beside a local_limiter of its own, under a clock that steps
+// back by up to the 2 s for which states are kept. New keys come all the time, and idle ones are
+// dropped.
+BOOST_AUTO_TEST_CASE(decides_for_each_key_as_a_local_limiter_does) {
+  const std::uint64_t seed = weir::test::run_seed();
+  BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed) {
+    weir::test::random_source random(seed);
+    const auto compare = [&]<class Policy>(const Policy& policy) {
+      // Few shards, so that the hand comes round often.
+      weir::local_keyed_limiter<Policy> keyed(policy, {.max_keys = 2000}, clock);
+      std::map<std::string, weir::local_limiter<Policy>> alone;
+      std::size_t fewest = 1000, next = 0;
+      std::chrono::microseconds latest = now;
+      std::vector<std::string> keys;
+      for (int i = 0; i < 20'000; ++i) {
+        if (keys.size() < 10 || random.one_in(20)) {  // another key for an old one
+          std::string fresh(static_cast<std::size_t>(random.between(1, 80)), 'x');
+          fresh += std::to_string(next++);
+          if (keys.size() < 10) {
+            keys.push_back(fresh);
+          } else {
+            keys[next % keys.size()] = fresh;
+          }
+          alone.try_emplace(fresh, policy, clock);
+        }
+        latest += std::chrono::microseconds(
+            random.between(0, random.one_in(50) ? 9'000'000 : 9000));
+        now = latest -
+              std::chrono::microseconds(random.one_in(3) ? random.between(0, 2'000'000) : 0);
+        const std::string& key = random.pick(keys);
+        weir::local_limiter<Policy>& own = alone.at(key);
+        const std::int64_t cost = random.between(1, 4);
+        BOOST_TEST_REQUIRE((keyed.fetch(key, cost) == own.fetch(cost)));
+        if (random.one_in(100)) {
+          keyed.reset(key);
+          own.reset();
+        } else if (random.one_in(2)) {
+          BOOST_TEST_REQUIRE(keyed.allowed(key, cost) == own.allowed(cost));
+        } else {
+          BOOST_TEST_REQUIRE((keyed.record(key, cost) == own.record(cost)));
+        }
+        if (i > 1000) fewest = std::min(fewest, keyed.size());
+      }
+      BOOST_TEST(keyed.evicted() == 0u);
+      BOOST_TEST(keyed.size() < next / 2);  // idle keys were dropped
+      BOOST_TEST(fewest >= 1u);
+    };
+    const auto epoch = weir::anchor::epoch;
+    compare(weir::token_bucket{.capacity = 5, .refill = weir::per_second(4)});
+    compare(weir::token_bucket{.capacity = 5, .refill = weir::per_second(3)});  // not in one word
+    compare(weir::leaky_bucket{.capacity = 4, .leak = weir::per_second(2)});
+    compare(weir::gcra{.rate = {7, 3s}, .burst = 6});
+    compare(weir::fixed_window{.limit = 5, .window = 1s});
+    compare(weir::fixed_window{.limit = 5, .window = 1s, .anchor = epoch, .offset = 300ms});
+    compare(weir::fixed_window{.limit = 5, .window = 1s, .count_refused = true});
+    compare(weir::sliding_window{.limit = 6, .window = 1s});
+    compare(weir::sliding_log{.limit = 6, .window = 1s});
+    compare(weir::sliding_log{.limit = 6, .window = 1s, .resolution = 50ms});
+    compare(weir::policy(weir::sliding_window{.limit = 4, .window = 2s}));
+    compare(weir::tiers{weir::gcra{.rate = weir::per_second(6), .burst = 4},
+                        weir::sliding_log{.limit = 7, .window = 2s},
+                        weir::fixed_window{.limit = 9, .window = 3s}});
+  }
+}
+
+// The clock stands still, so no key becomes idle: what does not fit displaces another key.
+BOOST_AUTO_TEST_CASE(the_bound_holds_under_a_flood_of_new_keys) {
+  for (const int most : {1, 2, 10, 100, 1000, 5000}) {
+    BOOST_TEST_CONTEXT("max_keys " << most) {
+      weir::local_keyed_limiter l(slow_bucket, {.max_keys = static_cast<std::size_t>(most)}, clock);
+      const int flood = 4 * most + 100;
+      for (int i = 0; i < flood; ++i) {
+        // Each new key is counted from its first request on.
+        BOOST_TEST_REQUIRE(allowed_of(l, name(i), i % 7 == 0 ? 9 : 1) == (i % 7 == 0 ? 5 : 1));
+        BOOST_TEST_REQUIRE(l.size() <= static_cast<std::size_t>(most));
+      }
+      BOOST_TEST(l.size() == static_cast<std::size_t>(most));
+      BOOST_TEST(l.evicted() == static_cast<std::uint64_t>(flood - most));
+    }
+  }
+}
+
+// A flood of keys that are asked once does not free the key that has used up its limit.
+BOOST_AUTO_TEST_CASE(a_flood_displaces_the_keys_that_will_be_idle_first) {
+  for (const std::size_t most : {20u, 1000u}) {
+    weir::local_keyed_limiter l(slow_bucket, {.max_keys = most}, clock);
+    BOOST_TEST(allowed_of(l, "heavy", 9) == 5);
+    for (int i = 0; i < 20'000; ++i) {
+      l.allowed(name(i));
+      if (i % 100 == 0) BOOST_TEST_REQUIRE(!l.allowed("heavy"));
+    }
+    BOOST_TEST(allowed_of(l, "heavy", 9) == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(idle_keys_make_room_first) {
+  weir::local_keyed_limiter l(weir::token_bucket{.capacity = 5, .refill = weir::per_second(1)},
+                              {.max_keys = 16}, clock);
+  for (int i = 0; i < 16; ++i) l.allowed(name(i));
+  now += 3s;  // one second, and two of grace
+  for (int i = 16; i < 32; ++i) l.allowed(name(i));
+  BOOST_TEST(l.evicted() == 0u);
+  BOOST_TEST(l.size() == 16u);
+  l.allowed(name(32));
+  BOOST_TEST(l.evicted() == 1u);
+}
+
+// One key is asked all the time, and new ones come and go. A key matters for 1 s after its one
+// request, and is kept for 2 s more: 300 are remembered, and about one in each of 4,096 shards
+// waits until the hand comes round.
+BOOST_AUTO_TEST_CASE(an_hour_of_new_keys_does_not_pile_up) {
+  weir::local_keyed_limiter l(weir::token_bucket{.capacity = 10, .refill = weir::per_second(1)}, {},
+                              clock);
+  int allowed = 0;
+  std::size_t most = 0;
+  for (int i = 0; i < 3600 * 100; ++i) {
+    BOOST_TEST_REQUIRE(l.allowed(name(i)));
+    if (i % 10 == 0) allowed += l.allowed("the one") ? 1 : 0;
+    most = std::max(most, l.size());
+    now += 10ms;
+  }
+  BOOST_TEST(allowed == 10 + 3599);
+  BOOST_TEST_MESSAGE("at the most " << most << " keys");
+  BOOST_TEST(most < 6000u);
+  BOOST_TEST(most > 300u);
+  BOOST_TEST(l.evicted() == 0u);
+  now += 1h;
+  for (int i = 0; i < 200'000; ++i) l.allowed("the one");
+  BOOST_TEST(l.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(threads_admit_exactly_the_limit_of_each_key) {
+  const auto none_is_lost = [&](const auto& policy, std::int64_t limit) {
+    constexpr int keys = 10, threads = 4;
+    weir::local_keyed_limiter l(policy, {}, clock);
+    std::array<std::atomic<std::int64_t>, keys> allowed{};
+    {
+      std::vector<std::jthread> running;
+      for (int t = 0; t < threads; ++t) {
+        running.emplace_back([&, t] {
+          for (int i = 0; i < 3000; ++i) {
+            const int key = i % keys;
+            const bool passes = i % 2 == 0 ? l.allowed(name(key)) : l.record(name(key)).allowed;
+            if (passes) allowed[static_cast<std::size_t>(key)].fetch_add(1);
+            l.allowed("of thread " + std::to_string(t) + " " + std::to_string(i));
+            if (i % 50 == 0) l.fetch(name(key));
+          }
+        });
+      }
+    }
+    for (const auto& of_key : allowed) BOOST_TEST(of_key == limit);
+    BOOST_TEST(l.size() == static_cast<std::size_t>(keys + threads * 3000));
+  };
+  none_is_lost(weir::token_bucket{.capacity = 1000, .refill = weir::per_day(1)}, 1000);
+  none_is_lost(weir::token_bucket{.capacity = 1000, .refill = {7, 24h}}, 1000);
+  none_is_lost(weir::fixed_window{.limit = 1000, .window = 1h}, 1000);
+  none_is_lost(weir::tiers{weir::sliding_log{.limit = 700, .window = 1h},
+                           weir::fixed_window{.limit = 1000, .window = 1h}},
+               700);
+}
+
+// Many shards hold fewer keys than there are threads: displacing looks for keys in other shards.
+BOOST_AUTO_TEST_CASE(threads_keep_the_bound) {
+  for (const std::size_t most : {3u, 1000u}) {
+    weir::local_keyed_limiter l(slow_bucket, {.max_keys = most}, clock);
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < 5000; ++i) {
+          l.allowed(std::to_string(t) + " " + std::to_string(i));
+          if (i % 16 == 0) l.reset(std::to_string(t) + " " + std::to_string(i));
+          if (l.size() > most) std::terminate();
+        }
+      });
+    }
+    threads.clear();
+    BOOST_TEST(l.size() <= most);
+    BOOST_TEST(l.size() > most / 2);
+    BOOST_TEST(l.evicted() > 10'000u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(keys_are_any_bytes_and_need_not_outlive_the_call) {
+  weir::local_keyed_limiter l(slow_bucket, {}, clock);
+  for (std::size_t size = 1; size < 100; ++size) {
+    std::string key(size, 'x');
+    BOOST_TEST_REQUIRE(allowed_of(l, key, 9) == 5);
+    key.assign(size, 'y');
+    BOOST_TEST_REQUIRE(allowed_of(l, key, 9) == 5);
+    key[size / 2] = '\0';
+    BOOST_TEST_REQUIRE(allowed_of(l, key, 9) == 5);
+  }
+  for (std::size_t size = 1; size < 100; ++size) {
+    BOOST_TEST_REQUIRE(allowed_of(l, std::string(size, 'x'), 9) == 0);
+  }
+  const std::string_view part = std::string_view("abcdef").substr(1, 3);
+  BOOST_TEST(allowed_of(l, part, 9) == 5);
+  BOOST_TEST(!l.allowed("bcd"));
+}
+
+BOOST_AUTO_TEST_CASE(fetch_remembers_nothing_and_reset_forgets_one_key) {
+  weir::local_keyed_limiter l(weir::fixed_window{.limit = 2, .window = 10s}, {}, clock);
+  BOOST_TEST(l.fetch("a", 2).allowed);
+  BOOST_TEST(l.fetch("a").limit == 2);
+  BOOST_TEST(l.size() == 0u);
+  BOOST_TEST(allowed_of(l, "a", 5) == 2);
+  BOOST_TEST(allowed_of(l, "b", 5) == 2);
+  BOOST_TEST(!l.fetch("a").allowed);
+  l.reset("a");
+  l.reset("unknown");
+  BOOST_TEST(l.size() == 1u);
+  BOOST_TEST(allowed_of(l, "a", 5) == 2);
+  BOOST_TEST(allowed_of(l, "b", 5) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(errors_are_thrown_and_count_nothing) {
+  weir::local_keyed_limiter l(weir::fixed_window{.limit = 2, .window = 10s}, {}, clock);
+  WEIR_TEST_ERROR(error_of([&] { l.record("a", 0); }), error::invalid_cost);
+  WEIR_TEST_ERROR(error_of([&] { l.allowed("a", -1); }), error::invalid_cost);
+  WEIR_TEST_ERROR(error_of([&] { l.allowed("a", INT64_MAX); }), error::invalid_cost);
+  WEIR_TEST_ERROR(error_of([&] { l.allowed("a", 3); }), error::cost_exceeds_limit);
+  WEIR_TEST_ERROR(error_of([&] { l.fetch("a", 3); }), error::cost_exceeds_limit);
+  WEIR_TEST_ERROR(error_of([&] { l.allowed(""); }), error::invalid_subject);
+  WEIR_TEST_ERROR(error_of([&] { l.fetch(""); }), error::invalid_subject);
+  WEIR_TEST_ERROR(error_of([&] { l.reset(""); }), error::invalid_subject);
+  WEIR_TEST_ERROR(error_of([&] { l.record(std::string(65'537, 'x')); }), error::invalid_subject);
+  BOOST_TEST(l.size() == 0u);
+  BOOST_TEST(l.allowed(std::string(65'536, 'x')));
+}
+
+BOOST_AUTO_TEST_CASE(options_and_policies_are_checked) {
+  const auto code_of = [](const auto& policy, weir::local_keyed_options options) {
+    return error_of([&] { weir::local_keyed_limiter l(policy, options); });
+  };
+  WEIR_TEST_ERROR(code_of(slow_bucket, {.max_keys = 0}), error::invalid_options);
+  WEIR_TEST_ERROR(code_of(slow_bucket, {.max_keys = 1'000'000'001}), error::invalid_options);
+  WEIR_TEST_ERROR(code_of(weir::sliding_log{.limit = 0, .window = 1s}, {}), error::invalid_policy);
+}
+
+BOOST_AUTO_TEST_CASE(a_moved_limiter_keeps_its_counts) {
+  weir::local_keyed_limiter first(slow_bucket, {}, clock);
+  BOOST_TEST(allowed_of(first, "a", 3) == 3);
+  weir::local_keyed_limiter second(std::move(first));
+  BOOST_TEST(allowed_of(second, "a", 9) == 2);
+}
+
+BOOST_AUTO_TEST_CASE(either_system_clock_may_be_chosen) {
+  for (const auto chosen : {weir::local_clock::precise, weir::local_clock::coarse}) {
+    weir::local_keyed_limiter l(slow_bucket, {}, chosen);
+    const weir::decision d = l.record("a");
+    const auto after = std::chrono::system_clock::now();
+    BOOST_TEST((d.decided_at <= after));
+    BOOST_TEST((d.decided_at > after - 1h));  // another clock would be years away
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_clock_that_throws_changes_nothing) {
+  bool is_broken = false;
+  weir::local_keyed_limiter l(slow_bucket, {}, [&]() -> weir::time_point {
+    if (is_broken) throw std::runtime_error("no time");
+    return weir::time_point(now);
+  });
+  BOOST_TEST(allowed_of(l, "a", 3) == 3);
+  is_broken = true;
+  BOOST_CHECK_THROW(l.allowed("a"), std::runtime_error);
+  BOOST_CHECK_THROW(l.allowed("b"), std::runtime_error);
+  is_broken = false;
+  BOOST_TEST(l.size() == 1u);
+  BOOST_TEST(allowed_of(l, "a", 9) == 2);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
