@@ -36,6 +36,7 @@ namespace asio = boost::asio;
 struct options {
   std::string mode = "load";  // load; fill: every key once; once: one check of --subject; fetch
   std::string socket;
+  std::int64_t port = 0;  // on loopback, if there is no socket
   std::int64_t server_pid = 0;
   std::string policy = "token_bucket";
   std::int64_t limit = 1'000'000;
@@ -58,6 +59,7 @@ void options::read(int count, char** words) {
   const std::map<std::string_view, std::string*> texts{
       {"mode", &mode}, {"socket", &socket}, {"policy", &policy}, {"subject", &subject}};
   const std::map<std::string_view, std::int64_t*> numbers{{"server_pid", &server_pid},
+                                                          {"port", &port},
                                                           {"limit", &limit},
                                                           {"period_us", &period_us},
                                                           {"keys", &keys},
@@ -189,6 +191,7 @@ class load {
   static weir::redis_options store_options(const options& o) {
     weir::redis_options r;
     r.unix_path = o.socket;
+    if (o.socket.empty()) r.port = static_cast<std::uint16_t>(o.port);
     r.max_keys_per_call = static_cast<std::size_t>(o.keys_per_call);
     r.single_threaded = o.single_threaded != 0;
     r.max_pending = 1'000'000;

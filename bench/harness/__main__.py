@@ -5,6 +5,7 @@ import sys
 import time
 
 import growth
+import instruction_rows
 import local_rows
 import memory_rows
 import plot
@@ -22,16 +23,20 @@ def arguments():
     parser.add_argument("--programs", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="a moment for each row: does it run?")
     parser.add_argument("--json", metavar="FILE", help="also writes the rows to this file")
+    parser.add_argument("--instructions", action="store_true",
+                        help="also counts instructions, with valgrind: two minutes more")
     parser.add_argument("--plot", metavar="FILE", help="also draws the growth tables, as an SVG")
     parser.add_argument("--only", metavar="WORD", help="only the groups with this in their name")
     parser.add_argument("--rounds", type=int, help="medians are over so many rounds (default: 5)")
     return parser.parse_args()
 
 
-def all_rows(machine):
+def all_rows(machine, instructions):
     yield from redis_rows.all_rows(machine)
     yield "in process", lambda: local_rows.rows(machine)
     yield "memory", lambda: memory_rows.rows(machine)
+    if instructions:
+        yield "instructions", lambda: instruction_rows.rows(machine)
 
 
 def measure(groups, only):
@@ -54,7 +59,7 @@ def main():
     with Server(machine) as server:
         about = {"server": server.version(), "rounds": machine.rounds, "quick": machine.quick}
 
-    rows = list(measure(all_rows(machine), options.only))
+    rows = list(measure(all_rows(machine, options.instructions), options.only))
     panels = list(measure(growth.panels(machine), options.only))
     for line in report.markdown(rows):
         print(line)

@@ -25,15 +25,20 @@ def weir(
     machine, server, work, callers, keys_per_call=64, threads=0, may_refuse=False, seconds=None
 ):
     return machine.run_json(
-        "weir_load", f"--socket={server.socket}", f"--server_pid={server.pid}", *work.words(),
+        "weir_load", reach(server), f"--server_pid={server.pid}", *work.words(),
         f"--callers={callers}", f"--keys_per_call={keys_per_call}", f"--threads={threads}",
         f"--may_refuse={int(may_refuse)}", f"--warm_up={machine.warm_up}",
         f"--seconds={seconds or machine.seconds}")
 
 
+def reach(server):
+    """Over TCP where the server listens on a port."""
+    return f"--port={server.port}" if server.port else f"--socket={server.socket}"
+
+
 def weir_fill(machine, server, work):
     machine.run(machine.programs / "weir_load", "--mode=fill", f"--socket={server.socket}",
-                *work.words(), "--callers=1024", f"--cost={work.fill_cost}")
+                *work.words(), "--callers=1024", f"--cost={work.fill_cost}", timeout=600)
 
 
 def weir_command(machine, server, work):
@@ -59,7 +64,13 @@ def hiredis(machine, server, command, callers, keys, seconds=None):
 
 
 def hiredis_fill(machine, server, command, keys):
-    machine.run(machine.programs / "hiredis_load", server.socket, keys, 1024, "fill", *command)
+    machine.run(machine.programs / "hiredis_load", server.socket, keys, 1024, "fill", *command,
+                timeout=600)
+
+
+def boost_redis(machine, server, command, callers, keys):
+    return machine.run_json("boost_redis_load", server.port, keys, callers, server.pid,
+                            machine.warm_up, machine.seconds, *command)
 
 
 # Connections and the commands in each one's pipeline.
@@ -86,7 +97,8 @@ class RedisBenchmark:
 
     def _run(self, shape, requests):
         connections, depth = shape
-        requests = max(int(requests), connections * depth)
+        # Whole pipelines: redis-benchmark may abort when it has sent more than it was asked to.
+        requests = max(connections, int(requests) // depth) * depth
         before = self._server.cpu_seconds()
         text, client = self._machine.run(
             "redis-benchmark", "-s", self._server.socket, "--precision", 3, "-c", connections,

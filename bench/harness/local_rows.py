@@ -4,34 +4,47 @@ import json
 import os
 import pathlib
 import shutil
+import statistics
 import subprocess
 import tempfile
 
 from report import Row
 
-# Name of the row, ours, theirs, and the most that ours may be of theirs.
-ROWS = [
-    (f"in process, {policy}: bare GCRA loop, same clock", f"local_word/{policy}", "bare/gcra", 1.3)
-    for policy in ("token_bucket", "gcra", "fixed_window")
-]
 GO_ROW = "in process, token_bucket: golang x/time/rate"
+KEY_COUNTS = (1000, 1_000_000)
 
 
-def google_benchmarks(machine, program, names):
+def comparisons():
+    """Name of the row, program, ours, theirs, the most that ours may be of theirs, and whether all
+    cores are used."""
+    for policy in ("token_bucket", "gcra", "fixed_window"):
+        yield (f"in process, {policy}: bare GCRA loop, same clock", "policy_bench",
+               f"local_word/{policy}", "bare/gcra", 1.3, False)
+    for keys in KEY_COUNTS:
+        yield (f"in process, gcra, {keys:,} keys: flat map behind a mutex", "keyed_bench",
+               f"keyed/{keys}", f"bare/{keys}", 1.2, False)
+    yield ("in process, gcra, 1,000,000 keys, 2 threads: flat map behind a mutex", "keyed_bench",
+           "keyed/1000000/real_time/threads:2", "bare/1000000/real_time/threads:2", None, True)
+    for keys in (1, *KEY_COUNTS):
+        yield (f"memory store, gcra, {keys:,} key{'s' * (keys > 1)}: post() and a flat map",
+               "policy_bench",
+               f"memory/gcra/{keys}", f"bare_memory/gcra/{keys}", 1.5, False)
+
+
+def google_benchmarks(machine, program, names, all_cores):
     """The median time of each benchmark, in ns, over interleaved repetitions."""
     done, _ = machine.run(
-        machine.programs / program, f"--benchmark_filter=^({'|'.join(sorted(names))})$",
+        machine.programs / program, f"--benchmark_filter=^({'|'.join(names)})$",
         "--benchmark_format=json", "--benchmark_enable_random_interleaving=true",
-        "--benchmark_report_aggregates_only=true",
-        f"--benchmark_repetitions={max(3, machine.rounds)}",
-        f"--benchmark_min_time={0.001 if machine.quick else 0.1}")
-    found = {}
+        f"--benchmark_repetitions={machine.rounds}",
+        f"--benchmark_min_time={0.001 if machine.quick else 0.1}", all_cores=all_cores)
+    found = {name: [] for name in names}
     for run in json.loads(done)["benchmarks"]:
         if run.get("error_occurred"):
             raise RuntimeError(f"{run['name']}: {run['error_message']}")
-        if run.get("aggregate_name") == "median":
-            found[run["run_name"]] = run["real_time"]
-    return found
+        if run["run_type"] == "iteration":
+            found[run["run_name"]].append(run["real_time"])
+    return [statistics.median(found[name]) for name in names]
 
 
 def go_rate(machine):
@@ -41,20 +54,21 @@ def go_rate(machine):
     source = pathlib.Path(__file__).parent.parent / "go_rate" / "main.go"
     with tempfile.TemporaryDirectory(prefix="weir_go.") as folder:
         # Debian's golang-golang-x-time-dev is a tree of sources, not a module.
-        environment = {**os.environ, "GO111MODULE": "off", "GOCACHE": f"{folder}/cache",
-                       "GOPATH": os.environ.get("GOPATH", "/usr/share/gocode")}
+        environment = {"GOPATH": "/usr/share/gocode", **os.environ, "GO111MODULE": "off",
+                       "GOCACHE": f"{folder}/cache"}
         built = subprocess.run(
             ["go", "build", "-o", f"{folder}/go_rate", str(source)],
             env=environment, stdin=subprocess.DEVNULL, capture_output=True)
         if built.returncode != 0:
             return None
-        times = [float(machine.run(f"{folder}/go_rate", 20 if machine.quick else 300)[0])
-                 for _ in range(machine.rounds)]
-    return sorted(times)[len(times) // 2]
+        return statistics.median(
+            float(machine.run(f"{folder}/go_rate", 20 if machine.quick else 300)[0])
+            for _ in range(machine.rounds))
 
 
 def rows(machine):
-    found = google_benchmarks(machine, "policy_bench", {name for row in ROWS for name in row[1:3]})
-    for name, ours, theirs, floor in ROWS:
-        yield Row(name, found[ours], found[theirs], "ns", floor=floor, less_is_better=True)
-    yield Row(GO_ROW, found["local_word/token_bucket"], go_rate(machine), "ns", less_is_better=True)
+    for name, program, ours, theirs, floor, all_cores in comparisons():
+        mine, other = google_benchmarks(machine, program, [ours, theirs], all_cores)
+        yield Row(name, mine, other, "ns", floor=floor, less_is_better=True)
+        if ours == "local_word/token_bucket":
+            yield Row(GO_ROW, mine, go_rate(machine), "ns", less_is_better=True)

@@ -7,6 +7,7 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -14,6 +15,12 @@ import time
 import resp
 
 SCRIPTS = pathlib.Path(__file__).parent.parent / "scripts"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def children_cpu_seconds():
@@ -39,12 +46,12 @@ class Machine:
     def on_core(self, core, words):
         return [*([] if core is None else ["taskset", "-c", str(core)]), *map(str, words)]
 
-    def run(self, *words):
+    def run(self, *words, timeout=120, all_cores=False):
         """Runs a program on the client's core; its output, and the CPU seconds that it took."""
         before = children_cpu_seconds()
         done = subprocess.run(
-            self.on_core(self.client_core, words),
-            stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            self.on_core(None if all_cores else self.client_core, words),
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
         used = children_cpu_seconds() - before
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(map(str, words))[:300]}: {done.stderr or done.stdout}")
@@ -55,14 +62,16 @@ class Machine:
 
 
 class Server:
-    """A redis-server on the server's core, on a Unix socket, without persistence."""
+    """A redis-server on the server's core, on a Unix socket, without persistence. With `tcp`, it
+    also listens on a port of the loopback interface."""
 
-    def __init__(self, machine):
+    def __init__(self, machine, tcp=False):
+        self.port = free_port() if tcp else 0
         self._directory = tempfile.mkdtemp(prefix="weir_bench.", dir="/tmp")
         self.socket = f"{self._directory}/socket"
         program = os.environ.get("WEIR_REDIS_SERVER", "redis-server")
-        words = [program, "--port", 0, "--unixsocket", self.socket, "--save", "",
-                 "--appendonly", "no", "--dir", self._directory]
+        words = [program, "--port", self.port, "--bind", "127.0.0.1", "--unixsocket", self.socket,
+                 "--save", "", "--appendonly", "no", "--dir", self._directory]
         self._log = open(f"{self._directory}/log", "w+")
         self._process = subprocess.Popen(
             machine.on_core(machine.server_core, words),

@@ -40,8 +40,8 @@ class Group:
 
 def row(runs, name, ours, theirs, figure="checks_per_s", **options):
     unit = {"checks_per_s": "checks/s", "client_us": "us of CPU"}.get(figure, "us")
-    mine, other = runs[ours], runs.get(theirs)
-    return Row(name, mine[figure], other[figure] if other else None, unit, ours_run=mine,
+    mine, other = runs.get(ours), runs.get(theirs)
+    return Row(name, mine and mine[figure], other and other[figure], unit, ours_run=mine,
                theirs_run=other, **options)
 
 
@@ -86,8 +86,6 @@ def distinct_keys(machine, traffic):
         for n in crowds:
             group.add_hiredis(f"lean {n}", lean, n, keys)
             group.add_hiredis(f"same {n}", same, n, keys)
-            if machine.has("boost_redis_load"):
-                group.add(f"boost {n}", clients.boost_redis, machine, server, lean, n, keys)
             for p in policies:
                 group.add_weir(f"{p} {n}", works[p], n)
                 group.add_weir(f"{p} {n} single", works[p], n, keys_per_call=1)
@@ -107,11 +105,6 @@ def distinct_keys(machine, traffic):
             yield row(runs, f"{name}: lean script by hiredis", ours, f"lean {n}", floor=3.5)
             yield row(runs, f"{single}: same script by hiredis", f"{ours} single", f"same {n}",
                       floor=1)
-            if p == "gcra":
-                boost = "lean script by Boost.Redis"
-                yield row(runs, f"{name}: {boost}", ours, f"boost {n}", floor=3.5)
-                yield row(runs, f"{name}, client CPU: {boost}", ours, f"boost {n}", "client_us",
-                          floor=0.5, less_is_better=True)
             if n == 1024:
                 yield row(runs, f"{name}, client CPU: lean script by hiredis", ours, f"lean {n}",
                           "client_us", floor=0.6, less_is_better=True)
@@ -121,6 +114,32 @@ def distinct_keys(machine, traffic):
                 for threads in (2, 4):
                     yield row(runs, f"{name}, pool of {threads} threads: {USUAL}",
                               f"{ours} pool {threads}", "usual", floor=floor)
+
+
+def boost_redis(machine, traffic):
+    """Over TCP: older versions of Boost.Redis know nothing else."""
+    keys = 1000 if machine.quick else 100_000
+    work = bucket("gcra", traffic, keys)
+    crowds = (1024, 10_000)
+    runs = {}
+    if machine.has("boost_redis_load"):
+        with Server(machine, tcp=True) as server:
+            lean = lean_gcra(server, work)
+            if traffic == "busy":
+                clients.weir_fill(machine, server, work)
+                clients.hiredis_fill(machine, server, lean_gcra(server, work, 86_400), keys)
+            group = Group(machine, server)
+            if traffic == "idle":
+                group.before_each = lambda: server.command("FLUSHALL")
+            for n in crowds:
+                group.add_weir(f"ours {n}", work, n)
+                group.add(f"boost {n}", clients.boost_redis, machine, server, lean, n, keys)
+            runs = group.measure()
+    for n in crowds:
+        name, theirs = f"gcra, {traffic} keys, {n:,} callers, TCP", "lean script by Boost.Redis"
+        yield row(runs, f"{name}: {theirs}", f"ours {n}", f"boost {n}", floor=3.5)
+        yield row(runs, f"{name}, client CPU: {theirs}", f"ours {n}", f"boost {n}", "client_us",
+                  floor=0.5, less_is_better=True)
 
 
 def hot_key(machine):
@@ -212,6 +231,8 @@ def logs(machine):
 def all_rows(machine):
     yield "busy keys", lambda: distinct_keys(machine, "busy")
     yield "idle keys", lambda: distinct_keys(machine, "idle")
+    yield "Boost.Redis, busy keys", lambda: boost_redis(machine, "busy")
+    yield "Boost.Redis, idle keys", lambda: boost_redis(machine, "idle")
     yield "hot key", lambda: hot_key(machine)
     yield "one caller", lambda: one_caller(machine)
     yield "windows", lambda: windows(machine)
