@@ -13,6 +13,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -91,14 +92,12 @@ const key_set& keys_of(std::size_t count, std::size_t size) {
 template <class Map, weir::local_clock clock>
 Map& filled(const key_set& keys) {
   static std::mutex mutex;
-  static std::unique_ptr<Map> one;
-  static const key_set* its_keys = nullptr;
+  static std::map<const key_set*, std::unique_ptr<Map>> all;
   const std::lock_guard lock(mutex);
-  if (its_keys != &keys) {
-    one.reset();
+  std::unique_ptr<Map>& one = all[&keys];
+  if (one == nullptr) {
     one = std::make_unique<Map>();
     for (const std::string& key : keys.names) one->allowed(key, clock);
-    its_keys = &keys;
   }
   return *one;
 }

@@ -83,8 +83,8 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     key.clear();
     c.limiter->append_key(key, c.subject.view());
     // The hash tag chooses the shard, as in a Redis Cluster: all keys of a joint check share one.
-    const std::size_t hash = std::hash<std::string_view>{}(detail::hash_tag(key));
-    memory::shard& home = *all_.shards[(hash >> 40) & (all_.shards.size() - 1)];
+    const std::uint64_t hash = hash_(detail::hash_tag(key));
+    memory::shard& home = *all_.shards[hash & (all_.shards.size() - 1)];
     const auto clock = [this] { return detail::read_clock(clock_); };
     if (c.kind == detail::check_kind::cool_down) {
       key.clear();
@@ -181,6 +181,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
 
   boost::asio::any_io_executor executor_;
   std::function<time_point()> clock_;
+  const memory::key_hash hash_;
   memory::shard_set all_;
   std::atomic<phase> phase_{phase::open};
 };

@@ -2,16 +2,17 @@
 
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <string_view>
 #include <utility>
 
+#include "memory/key_hash.hpp"
 #include "policy/kernel.hpp"
 
 namespace weir::memory {
 
 inline std::uint32_t hash_of(std::string_view key) noexcept {
-  return static_cast<std::uint32_t>(std::hash<std::string_view>{}(key));  // mixes all bits
+  static const key_hash hash;
+  return static_cast<std::uint32_t>(hash(key));
 }
 
 /// A key and its hash. Keys of up to `inline_capacity` bytes need no allocation.
