@@ -9,6 +9,7 @@
 #include "fault/ledger.hpp"
 #include "fault/proxied.hpp"
 
+namespace cancellation_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -88,7 +89,7 @@ struct restless {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(fault_cancellation_suite, weir::test::proxied)
+BOOST_FIXTURE_TEST_SUITE(cancellation_suite, weir::test::proxied)
 
 BOOST_AUTO_TEST_CASE(replies_reach_their_own_callers_while_others_leave) {
   const auto straight = weir::test::one_limiter_of_each_kind(
@@ -129,3 +130,5 @@ BOOST_AUTO_TEST_CASE(replies_reach_their_own_callers_while_others_leave) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace cancellation_test

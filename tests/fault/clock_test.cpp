@@ -9,6 +9,7 @@
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
 
+namespace clock_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -174,3 +175,5 @@ BOOST_AUTO_TEST_CASE(a_clock_that_was_wrong_for_a_while_locks_nobody_out_for_goo
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace clock_test

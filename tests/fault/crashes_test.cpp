@@ -9,6 +9,7 @@
 #include "fault/ledger.hpp"
 #include "fault/proxied.hpp"
 
+namespace crashes_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -160,3 +161,5 @@ BOOST_AUTO_TEST_CASE(scripts_flushed_and_connections_killed_at_once) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace crashes_test

@@ -8,6 +8,7 @@
 
 #include "fault/proxied.hpp"
 
+namespace deadlines_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -147,3 +148,5 @@ BOOST_AUTO_TEST_CASE(calls_without_a_connection_end_in_the_order_of_their_deadli
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace deadlines_test

@@ -5,6 +5,7 @@
 
 #include "fault/proxied.hpp"
 
+namespace failover_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -201,3 +202,5 @@ BOOST_AUTO_TEST_CASE(a_demoted_primary_far_away_is_left_after_one_round_trip) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace failover_test

@@ -7,6 +7,7 @@
 
 #include "fault/proxied.hpp"
 
+namespace give_back_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -145,3 +146,5 @@ BOOST_AUTO_TEST_CASE(a_reservation_whose_give_back_is_cut_at_any_byte_goes_back_
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace give_back_test

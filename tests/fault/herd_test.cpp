@@ -11,6 +11,7 @@
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
 
+namespace herd_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -100,3 +101,5 @@ BOOST_AUTO_TEST_CASE(a_fleet_that_reconnects_at_once_evicts_no_limit) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace herd_test

@@ -10,6 +10,7 @@
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
 
+namespace lease_flood_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -82,3 +83,5 @@ BOOST_AUTO_TEST_CASE(no_lease_lapses_behind_twenty_thousand_callers) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace lease_flood_test

@@ -5,6 +5,7 @@
 
 #include "fault/proxied.hpp"
 
+namespace links_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -198,3 +199,5 @@ BOOST_AUTO_TEST_CASE(bytes_in_between_reach_no_caller) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace links_test

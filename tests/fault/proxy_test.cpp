@@ -12,6 +12,7 @@
 
 #include "support/run.hpp"
 
+namespace proxy_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -226,3 +227,5 @@ BOOST_AUTO_TEST_CASE(connections_are_planned_refused_and_sent_elsewhere) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace proxy_test

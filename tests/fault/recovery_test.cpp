@@ -6,6 +6,7 @@
 
 #include "fault/proxied.hpp"
 
+namespace recovery_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -192,3 +193,5 @@ BOOST_AUTO_TEST_CASE(an_outage_under_load_leaves_nothing_behind) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace recovery_test

@@ -9,6 +9,7 @@
 
 #include "fault/proxied.hpp"
 
+namespace server_states_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -226,3 +227,5 @@ BOOST_AUTO_TEST_CASE(an_error_reply_is_its_own_callers_alone) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace server_states_test

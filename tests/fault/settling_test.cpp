@@ -4,6 +4,7 @@
 
 #include "fault/proxied.hpp"
 
+namespace settling_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -81,3 +82,5 @@ BOOST_AUTO_TEST_CASE(a_settlement_that_is_cut_at_any_byte_is_done_once) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace settling_test

@@ -18,6 +18,7 @@
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
 
+namespace slow_server_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -235,3 +236,5 @@ BOOST_AUTO_TEST_CASE(a_server_that_gets_little_time_works_for_callers_that_still
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace slow_server_test

@@ -13,6 +13,7 @@
 #include "fault/proxied.hpp"
 #include "support/sanitized.hpp"
 
+namespace ten_thousand_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -253,3 +254,5 @@ BOOST_AUTO_TEST_CASE(ten_thousand_faults) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace ten_thousand_test

@@ -14,6 +14,7 @@
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
 
+namespace acl_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -209,3 +210,5 @@ BOOST_AUTO_TEST_CASE(each_command_is_needed_and_missed_with_its_own_error) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace acl_test

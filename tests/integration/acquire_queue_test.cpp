@@ -6,6 +6,7 @@
 
 #include "integration/acquire_queue_fixture.hpp"
 
+namespace acquire_queue_test {
 namespace {
 
 using namespace weir::test::waiting;
@@ -355,3 +356,5 @@ BOOST_AUTO_TEST_CASE(a_reset_through_another_limiter_keeps_its_order) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace acquire_queue_test

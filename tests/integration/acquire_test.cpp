@@ -7,6 +7,7 @@
 #include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
+namespace acquire_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -302,3 +303,5 @@ BOOST_AUTO_TEST_CASE(a_pause_is_waited_for) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace acquire_test

@@ -13,6 +13,8 @@
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
 
+namespace any_order_of_ends_test {
+
 using namespace std::chrono_literals;
 namespace asio = boost::asio;
 using weir::limiter;
@@ -180,7 +182,7 @@ struct fixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(any_order_of_ends, fixture)
+BOOST_FIXTURE_TEST_SUITE(any_order_of_ends_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(timers_sockets_and_strands_do_not_outlive_their_context) {
   in_every_order([](service& made, const std::string& order) {
@@ -200,3 +202,5 @@ BOOST_AUTO_TEST_CASE(close_and_release_do_nothing_once_the_context_is_gone) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace any_order_of_ends_test

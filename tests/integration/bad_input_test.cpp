@@ -11,6 +11,7 @@
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
 
+namespace bad_input_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -381,3 +382,5 @@ BOOST_AUTO_TEST_CASE(one_more_than_may_wait_is_refused_at_once) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace bad_input_test

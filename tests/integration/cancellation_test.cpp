@@ -14,6 +14,7 @@
 #include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
+namespace cancellation_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -315,3 +316,5 @@ BOOST_DATA_TEST_CASE_F(fixture, a_context_may_end_with_calls_pending,
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace cancellation_test

@@ -7,7 +7,7 @@
 #include "acquire_queue_fixture.hpp"
 #include "support/leases.hpp"
 
-namespace weir::test::waiting {
+namespace weir::test::waiting::closing_test {
 namespace {
 
 constexpr fixed_window five_an_hour{.limit = 5, .window = 1h};
@@ -46,7 +46,7 @@ struct closing_fixture : fixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(closing, closing_fixture)
+BOOST_FIXTURE_TEST_SUITE(closing_suite, closing_fixture)
 
 BOOST_AUTO_TEST_CASE(sleepers_are_told_of_the_close_and_their_reservations_go_back) {
   for (const bool in_memory : {true, false}) {
@@ -279,4 +279,4 @@ BOOST_AUTO_TEST_CASE(threads_that_wait_are_all_told_of_the_close_once) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace weir::test::waiting
+}  // namespace weir::test::waiting::closing_test

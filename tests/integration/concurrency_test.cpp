@@ -7,6 +7,7 @@
 #include "integration/gate_fixture.hpp"
 #include "support/fault_proxy.hpp"
 
+namespace concurrency_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -214,3 +215,5 @@ BOOST_AUTO_TEST_CASE(a_foreign_key_is_reported) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace concurrency_test

@@ -12,6 +12,7 @@
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
 
+namespace contexts_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -70,7 +71,7 @@ struct fixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(contexts, fixture)
+BOOST_FIXTURE_TEST_SUITE(contexts_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(the_context_of_a_store_ends_before_that_of_its_callers) {
   for (const bool in_memory : {true, false}) {
@@ -217,3 +218,5 @@ BOOST_AUTO_TEST_CASE(a_child_that_destroys_what_it_inherited_disturbs_nobody) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace contexts_test

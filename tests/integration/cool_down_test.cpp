@@ -7,6 +7,7 @@
 #include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
+namespace cool_down_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -164,3 +165,5 @@ BOOST_AUTO_TEST_CASE(a_pause_without_a_ttl_is_given_one) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace cool_down_test

@@ -11,6 +11,7 @@
 #include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
+namespace joint_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -272,3 +273,5 @@ BOOST_AUTO_TEST_CASE(a_lost_script_is_loaded_again) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace joint_test

@@ -14,6 +14,7 @@
 #include "support/shifted_clock.hpp"
 #include "weir/weir.hpp"
 
+namespace keys_of_all_calls_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -371,3 +372,5 @@ BOOST_AUTO_TEST_CASE(a_window_below_a_millisecond_still_refuses) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace keys_of_all_calls_test

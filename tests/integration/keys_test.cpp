@@ -11,6 +11,7 @@
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
 
+namespace keys_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -303,3 +304,5 @@ BOOST_AUTO_TEST_CASE(a_server_without_resp3_works) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace keys_test

@@ -7,6 +7,7 @@
 
 #include "integration/gate_fixture.hpp"
 
+namespace lease_loss_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -210,3 +211,5 @@ BOOST_AUTO_TEST_CASE(a_holder_that_overslept_learns_that_others_are_in) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace lease_loss_test

@@ -13,6 +13,7 @@
 #include "support/random_source.hpp"
 #include "waiting/acquire_queue.hpp"
 
+namespace leaving_a_queue_test {
 namespace {
 
 using namespace weir::test::waiting;
@@ -331,3 +332,5 @@ BOOST_AUTO_TEST_CASE(threads_come_and_leave) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace leaving_a_queue_test

@@ -9,6 +9,7 @@
 #include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
+namespace limiter_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -327,3 +328,5 @@ BOOST_DATA_TEST_CASE_F(fixture, waiting_for_retry_after_is_enough, stores, store
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace limiter_test

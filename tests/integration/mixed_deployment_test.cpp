@@ -10,6 +10,7 @@
 #include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
+namespace mixed_deployment_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -152,7 +153,7 @@ struct fixture : weir::test::server_fixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(mixed_deployment, fixture)
+BOOST_FIXTURE_TEST_SUITE(mixed_deployment_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(a_raised_limit_holds_at_once_and_what_was_used_stays_used) {
   change(10, 15, [&](const limiter& before, const limiter& after) {
@@ -329,3 +330,5 @@ BOOST_AUTO_TEST_CASE(a_sleeper_has_the_reservation_that_was_booked) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace mixed_deployment_test

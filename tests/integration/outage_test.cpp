@@ -7,6 +7,7 @@
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
 
+namespace outage_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -189,3 +190,5 @@ BOOST_AUTO_TEST_CASE(acquire_outlives_an_outage_within_its_max_wait) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace outage_test

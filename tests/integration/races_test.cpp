@@ -17,6 +17,7 @@
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
 
+namespace races_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -255,3 +256,5 @@ BOOST_AUTO_TEST_CASE(every_call_completes_when_the_store_is_closed_under_load) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace races_test

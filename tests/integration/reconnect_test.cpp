@@ -11,6 +11,7 @@
 #include "support/load.hpp"
 #include "weir/weir.hpp"
 
+namespace reconnect_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -298,3 +299,5 @@ BOOST_AUTO_TEST_CASE(silence_during_the_handshake_is_survived) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace reconnect_test

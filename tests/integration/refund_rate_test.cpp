@@ -11,6 +11,7 @@
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
 
+namespace refund_rate_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -59,7 +60,7 @@ struct fixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(refund_rate, fixture)
+BOOST_FIXTURE_TEST_SUITE(refund_rate_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(a_bucket_lets_its_rate_of_settled_units_through) {
   const weir::token_bucket bucket{.capacity = 60 * units_a_second,
@@ -77,3 +78,5 @@ BOOST_AUTO_TEST_CASE(a_bucket_lets_its_rate_of_settled_units_through) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace refund_rate_test

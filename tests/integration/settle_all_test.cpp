@@ -11,6 +11,7 @@
 #include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
+namespace settle_all_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -438,3 +439,5 @@ BOOST_AUTO_TEST_CASE(several_limiters_can_be_settled_in_a_coroutine) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace settle_all_test

@@ -10,6 +10,7 @@
 #include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
+namespace settle_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -367,3 +368,5 @@ BOOST_AUTO_TEST_CASE(it_can_be_awaited) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace settle_test

@@ -15,6 +15,7 @@
 #include "support/tls_certificates.hpp"
 #include "weir/weir.hpp"
 
+namespace socket_options_test {
 namespace {
 
 using weir::test::redis_server;
@@ -82,3 +83,5 @@ BOOST_AUTO_TEST_CASE(of_a_tls_connection) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace socket_options_test

@@ -9,6 +9,7 @@
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
 
+namespace strange_keys_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -108,3 +109,5 @@ BOOST_AUTO_TEST_CASE(a_key_of_the_wrong_type_harms_only_its_own_caller) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace strange_keys_test

@@ -16,6 +16,7 @@
 #include "support/tls_certificates.hpp"
 #include "weir/weir.hpp"
 
+namespace tls_peer_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -177,3 +178,5 @@ BOOST_AUTO_TEST_CASE(a_peer_that_hangs_up_before_the_handshake_is_waited_for) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace tls_peer_test

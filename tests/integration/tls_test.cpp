@@ -11,6 +11,7 @@
 #include "support/tls_certificates.hpp"
 #include "weir/weir.hpp"
 
+namespace tls_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -351,3 +352,5 @@ BOOST_AUTO_TEST_CASE(options_and_files_that_cannot_work_are_refused_at_once) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace tls_test

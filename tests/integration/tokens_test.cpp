@@ -19,6 +19,8 @@
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
 
+namespace tokens_test {
+
 namespace tokens {
 
 struct allocations {
@@ -437,3 +439,5 @@ BOOST_DATA_TEST_CASE_F(fixture, a_thousand_calls_one_after_the_other, stores, st
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace tokens_test

@@ -5,6 +5,7 @@
 #include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
+namespace vendor_remaining_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -111,3 +112,5 @@ BOOST_AUTO_TEST_CASE(nothing_is_sent_for_what_is_known_already) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace vendor_remaining_test

@@ -24,6 +24,7 @@
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
 
+namespace waiting_fleet_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -299,3 +300,5 @@ BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace waiting_fleet_test

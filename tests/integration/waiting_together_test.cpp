@@ -7,6 +7,7 @@
 
 #include "integration/acquire_queue_fixture.hpp"
 
+namespace waiting_together_test {
 namespace {
 
 using namespace weir::test::waiting;
@@ -45,7 +46,7 @@ struct procession {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(waiting_together, fixture)
+BOOST_FIXTURE_TEST_SUITE(waiting_together_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(tiers_with_a_sliding_window_keep_them_all) {
   on_both([&](const weir::store& store) {
@@ -195,3 +196,5 @@ BOOST_AUTO_TEST_CASE(a_fallback_counts_in_all_of_them) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace waiting_together_test

@@ -8,6 +8,7 @@
 #include "model/policy_shapes.hpp"
 #include "support/redis_server.hpp"
 
+namespace differential_test {
 namespace {
 
 using namespace weir;
@@ -80,7 +81,7 @@ void compare_all(std::uint32_t stream) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(differential)
+BOOST_AUTO_TEST_SUITE(differential_suite)
 
 BOOST_AUTO_TEST_CASE(fixed_window_agrees) { compare_all<fixed_window>(0); }
 BOOST_AUTO_TEST_CASE(sliding_log_agrees) { compare_all<sliding_log>(1); }
@@ -90,3 +91,5 @@ BOOST_AUTO_TEST_CASE(gcra_agrees) { compare_all<gcra>(4); }
 BOOST_AUTO_TEST_CASE(leaky_bucket_agrees) { compare_all<leaky_bucket>(5); }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace differential_test

@@ -8,6 +8,7 @@
 
 #include "model/script_state.hpp"
 
+namespace foreign_state_test {
 namespace {
 
 using namespace weir;
@@ -226,3 +227,5 @@ BOOST_AUTO_TEST_CASE(state_written_under_another_rate_is_read_to_the_microsecond
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace foreign_state_test

@@ -14,6 +14,7 @@
 #include "support/sanitized.hpp"
 #include "support/text.hpp"
 
+namespace giving_back_test {
 namespace {
 
 using namespace weir;
@@ -351,7 +352,7 @@ void check_traces(limiters which, bool spaced, bool steps_back, std::uint32_t st
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(giving_back)
+BOOST_AUTO_TEST_SUITE(giving_back_suite)
 
 // With a unit of 1 to 3.6 us, the rounding hid the request behind: a refund gave back a unit or two
 // of theirs.
@@ -406,3 +407,5 @@ BOOST_AUTO_TEST_CASE(a_clock_that_steps_back_mints_no_more_than_the_step) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace giving_back_test

@@ -11,6 +11,7 @@
 #include "support/redis_server.hpp"
 #include "support/text.hpp"
 
+namespace grace_test {
 namespace {
 
 using namespace weir;
@@ -73,7 +74,7 @@ class both {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(grace)
+BOOST_AUTO_TEST_SUITE(grace_suite)
 
 // The hour was full; a refund in the next one forgot that there was a next one.
 BOOST_AUTO_TEST_CASE(an_emptied_window_does_not_let_a_clock_that_steps_back_into_the_one_before) {
@@ -131,3 +132,5 @@ BOOST_AUTO_TEST_CASE(what_a_refund_emptied_stays_for_two_seconds) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace grace_test

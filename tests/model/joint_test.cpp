@@ -19,6 +19,7 @@
 #include "support/script_harness.hpp"
 #include "support/text.hpp"
 
+namespace joint_test {
 namespace {
 
 using namespace weir;
@@ -248,7 +249,7 @@ struct fixture {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(joint)
+BOOST_AUTO_TEST_SUITE(joint_suite)
 
 BOOST_FIXTURE_TEST_CASE(model_kernels_and_script_agree, fixture) {
   std::int64_t allowed = 0, refused = 0, held = 0;
@@ -373,3 +374,5 @@ BOOST_AUTO_TEST_CASE(a_tier_whose_time_is_ahead_delays_nobody) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace joint_test

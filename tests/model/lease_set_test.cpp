@@ -14,6 +14,7 @@
 #include "support/script_harness.hpp"
 #include "support/text.hpp"
 
+namespace lease_set_test {
 namespace {
 
 using namespace weir;
@@ -325,3 +326,5 @@ BOOST_AUTO_TEST_CASE(a_foreign_value_is_reported_and_unchanged) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace lease_set_test

@@ -15,6 +15,7 @@
 #include "support/redis_server.hpp"
 #include "support/text.hpp"
 
+namespace long_log_test {
 namespace {
 
 using namespace weir;
@@ -139,7 +140,7 @@ class long_log {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(long_logs, fixture)
+BOOST_FIXTURE_TEST_SUITE(long_log_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(what_is_taken_back_from_anywhere_is_gone_and_takes_no_room) {
   std::int64_t refunds = 0, far = 0, refused = 0, longest = 0;
@@ -204,3 +205,5 @@ BOOST_AUTO_TEST_CASE(records_that_are_refunded_at_once_leave_no_entries) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace long_log_test

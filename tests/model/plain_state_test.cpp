@@ -16,6 +16,7 @@
 #include "support/script_harness.hpp"
 #include "support/text.hpp"
 
+namespace plain_state_test {
 namespace {
 
 using namespace weir;
@@ -156,7 +157,7 @@ const shape shapes[] = {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(plain_state, fixture)
+BOOST_FIXTURE_TEST_SUITE(plain_state_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(a_refused_check_reads_and_writes_nothing) {
   for (const shape& s : shapes) {
@@ -350,3 +351,5 @@ BOOST_AUTO_TEST_CASE(numbers_that_are_no_state_are_told_whether_a_check_passes_o
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace plain_state_test

@@ -11,6 +11,7 @@
 #include "model/trace_clock.hpp"
 #include "support/text.hpp"
 
+namespace properties_test {
 namespace {
 
 using namespace weir;
@@ -123,7 +124,7 @@ wide most_in_any(std::int64_t length, const std::vector<admission>& all) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(properties)
+BOOST_AUTO_TEST_SUITE(properties_suite)
 
 BOOST_AUTO_TEST_CASE(no_fixed_window_admits_more_than_its_limit) {
   for_random_policies<fixed_window>(10, 300, [](const fixed_window& p, auto& random) {
@@ -377,3 +378,5 @@ BOOST_AUTO_TEST_CASE(a_caller_that_hammers_stays_out_when_refused_calls_count) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace properties_test

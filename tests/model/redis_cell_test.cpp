@@ -8,6 +8,7 @@
 
 #include "model/kernel_subject.hpp"
 
+namespace redis_cell_test {
 namespace {
 
 using namespace weir;
@@ -41,7 +42,7 @@ void answers_alike(std::int64_t max_burst, const rate& r, std::initializer_list<
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(redis_cell)
+BOOST_AUTO_TEST_SUITE(redis_cell_suite)
 
 // The documented example, CL.THROTTLE user123 15 30 60: "0 16 15 -1 2".
 BOOST_AUTO_TEST_CASE(the_documented_example) {
@@ -77,3 +78,5 @@ BOOST_AUTO_TEST_CASE(a_burst_of_zero_spaces_calls_strictly) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace redis_cell_test

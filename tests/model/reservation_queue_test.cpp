@@ -8,6 +8,7 @@
 #include "support/random_source.hpp"
 #include "unit/queue_fixture.hpp"
 
+namespace reservation_queue_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -255,7 +256,7 @@ class trace final {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(reservation_queue)
+BOOST_AUTO_TEST_SUITE(reservation_queue_suite)
 
 BOOST_AUTO_TEST_CASE(the_queue_does_what_a_plain_one_does) {
   test::random_source random(test::run_seed(), 950);
@@ -276,3 +277,5 @@ BOOST_AUTO_TEST_CASE(the_queue_does_what_a_plain_one_does) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace reservation_queue_test

@@ -19,6 +19,7 @@
 #include "support/redis_server.hpp"
 #include "support/text.hpp"
 
+namespace reservations_test {
 namespace {
 
 using namespace weir;
@@ -292,7 +293,7 @@ void compare_all(fixture& f, clock_goes clock, turns_are turns) {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(reservations, fixture)
+BOOST_FIXTURE_TEST_SUITE(reservations_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(reservations_are_exact_and_in_order) {
   compare_all(*this, clock_goes::forward, turns_are::kept);
@@ -311,3 +312,5 @@ BOOST_AUTO_TEST_CASE(giving_back_agrees_when_the_clock_steps_back) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace reservations_test

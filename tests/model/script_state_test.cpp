@@ -6,6 +6,7 @@
 #include "model/script_state.hpp"
 #include "model/tier_script.hpp"
 
+namespace script_state_test {
 namespace {
 
 using namespace weir;
@@ -196,3 +197,5 @@ BOOST_AUTO_TEST_CASE(a_refund_in_a_log_of_ten_thousand_takes_out_its_own_entry) 
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace script_state_test

@@ -10,6 +10,7 @@
 #include "model/kernel_subject.hpp"
 #include "support/random_source.hpp"
 
+namespace sends_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -78,3 +79,5 @@ BOOST_AUTO_TEST_CASE(late_wake_ups_exceed_a_window_unless_it_has_a_margin) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace sends_test

@@ -9,6 +9,7 @@
 #include "model/policy_shapes.hpp"
 #include "support/text.hpp"
 
+namespace set_back_clock_test {
 namespace {
 
 using namespace weir;
@@ -61,7 +62,7 @@ void for_policies(std::uint32_t stream, Check check) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(set_back_clock)
+BOOST_AUTO_TEST_SUITE(set_back_clock_suite)
 
 BOOST_AUTO_TEST_CASE(what_was_used_stays_used) {
   for_policies(200, [](const policy&, kernel_subject& subject, std::int64_t earlier) {
@@ -111,3 +112,5 @@ BOOST_AUTO_TEST_CASE(a_look_does_not_start_the_time_over_but_a_refused_record_do
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace set_back_clock_test

@@ -18,6 +18,7 @@
 #include "support/redis_server.hpp"
 #include "support/text.hpp"
 
+namespace settle_test {
 namespace {
 
 using namespace weir;
@@ -266,7 +267,7 @@ void compare_all(fixture& f, clock_goes how) {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(settling, fixture)
+BOOST_FIXTURE_TEST_SUITE(settle_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(settling_never_mints_capacity) { compare_all(*this, clock_goes::forward); }
 
@@ -275,3 +276,5 @@ BOOST_AUTO_TEST_CASE(settling_agrees_when_the_clock_steps_back) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace settle_test

@@ -10,6 +10,7 @@
 #include "support/sanitized.hpp"
 #include "support/text.hpp"
 
+namespace settled_use_test {
 namespace {
 
 using namespace weir;
@@ -47,7 +48,7 @@ std::int64_t passed_in(const policy& p, std::chrono::microseconds time,
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(settled_use)
+BOOST_AUTO_TEST_SUITE(settled_use_suite)
 
 // Callers come steadily, a little more of them than the log bears: 10,000 entries lie behind each
 // refund. Beyond a thousand, nothing came back.
@@ -106,3 +107,5 @@ BOOST_AUTO_TEST_CASE(a_window_is_used_to_what_the_requests_under_way_leave) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace settled_use_test

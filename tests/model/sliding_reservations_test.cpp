@@ -10,6 +10,7 @@
 #include "support/random_source.hpp"
 #include "support/text.hpp"
 
+namespace sliding_reservations_test {
 namespace {
 
 using namespace weir;
@@ -67,7 +68,7 @@ void for_small_windows(std::uint32_t stream, Check check) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(sliding_reservations)
+BOOST_AUTO_TEST_SUITE(sliding_reservations_suite)
 
 BOOST_AUTO_TEST_CASE(each_reservation_is_the_first_microsecond_at_which_the_formula_holds) {
   std::int64_t ahead = 0, refused = 0;
@@ -221,3 +222,5 @@ BOOST_AUTO_TEST_CASE(a_stretch_of_one_window_holds_199_of_100_and_no_more) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace sliding_reservations_test

@@ -19,6 +19,7 @@
 #include "support/stores.hpp"
 #include "weir/weir.hpp"
 
+namespace processes_test {
 namespace {
 
 using namespace weir;
@@ -300,3 +301,5 @@ BOOST_AUTO_TEST_CASE(processes_share_the_order_of_reservations) { run_all(proces
 BOOST_AUTO_TEST_CASE(what_the_dead_held_is_all_that_is_lost) { run_all(processes::die); }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace processes_test

@@ -19,6 +19,7 @@
 #include "support/sanitized.hpp"
 #include "weir/weir.hpp"
 
+namespace refunds_test {
 namespace {
 
 using namespace weir;
@@ -177,7 +178,7 @@ void expect_of_all(const habits& how) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(refunds)
+BOOST_AUTO_TEST_SUITE(refunds_suite)
 
 BOOST_AUTO_TEST_CASE(what_is_settled_for_less_is_of_use_to_others) {
   expect_of_all({.until = an_hour});
@@ -206,3 +207,5 @@ BOOST_AUTO_TEST_CASE(the_reservations_of_cancelled_waiters_are_of_use_to_others)
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace refunds_test

@@ -14,6 +14,7 @@
 #include "support/watched_store.hpp"
 #include "weir/weir.hpp"
 
+namespace waiters_test {
 namespace {
 
 using namespace weir;
@@ -245,3 +246,5 @@ BOOST_AUTO_TEST_CASE(the_last_leave) { run_all(who_leaves::the_last); }
 BOOST_AUTO_TEST_CASE(anybody_leaves) { run_all(who_leaves::anybody); }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace waiters_test

@@ -10,6 +10,7 @@
 #include "support/run.hpp"
 #include "weir/error.hpp"
 
+namespace https_connection_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -323,3 +324,5 @@ BOOST_AUTO_TEST_CASE(only_what_may_pass_is_tried_again) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace https_connection_test

@@ -13,6 +13,7 @@
 #include "support/leases.hpp"
 #include "support/run.hpp"
 
+namespace throttled_client_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -317,3 +318,5 @@ BOOST_AUTO_TEST_CASE(a_process_that_slept_through_its_lease_sends_nothing_withou
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace throttled_client_test

@@ -12,6 +12,7 @@
 #include "support/watched_store.hpp"
 #include "weir/memory_store.hpp"
 
+namespace acquire_queue_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -111,3 +112,5 @@ BOOST_AUTO_TEST_CASE(a_full_table_of_cool_downs_is_searched_once_a_second) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace acquire_queue_test

@@ -7,6 +7,7 @@
 
 #include "support/run.hpp"
 
+namespace agenda_test {
 namespace {
 
 using weir::detail::agenda;
@@ -124,3 +125,5 @@ BOOST_FIXTURE_TEST_CASE(an_alarm_without_an_executor_is_stopped, alarm_fixture) 
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace agenda_test

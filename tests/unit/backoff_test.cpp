@@ -4,6 +4,8 @@
 #include <boost/test/unit_test.hpp>
 #include <set>
 
+namespace backoff_test {
+
 using namespace std::chrono_literals;
 using weir::redis::backoff;
 
@@ -62,3 +64,5 @@ BOOST_AUTO_TEST_CASE(odd_bounds_are_put_right) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace backoff_test

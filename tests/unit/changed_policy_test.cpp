@@ -7,6 +7,7 @@
 #include "policy/kernel.hpp"
 #include "policy/tier_set.hpp"
 
+namespace changed_policy_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -143,3 +144,5 @@ BOOST_AUTO_TEST_CASE(a_log_of_another_resolution_books_on_and_never_too_many) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace changed_policy_test

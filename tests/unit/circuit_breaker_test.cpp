@@ -2,6 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+namespace circuit_breaker_test {
+
 using namespace std::chrono_literals;
 using weir::redis::circuit_breaker;
 using moment = circuit_breaker::time;
@@ -43,3 +45,5 @@ BOOST_AUTO_TEST_CASE(later_failures_do_not_delay_the_probe) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace circuit_breaker_test

@@ -11,6 +11,8 @@
 #include "support/fake_check.hpp"
 #include "weir/concurrency_limiter.hpp"
 
+namespace coalescer_test {
+
 using weir::detail::check_kind;
 using weir::redis::coalescer;
 using weir::redis::script_call;
@@ -282,3 +284,5 @@ BOOST_AUTO_TEST_CASE(checks_of_leases_travel_alone_and_in_order) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace coalescer_test

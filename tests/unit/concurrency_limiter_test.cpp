@@ -17,6 +17,7 @@
 #include "support/leases.hpp"
 #include "weir/memory_store.hpp"
 
+namespace concurrency_limiter_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -430,3 +431,5 @@ BOOST_AUTO_TEST_CASE(threads_may_share_a_gate) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace concurrency_limiter_test

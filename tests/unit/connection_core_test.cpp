@@ -7,6 +7,8 @@
 
 #include "session_driver.hpp"
 
+namespace connection_core_test {
+
 using namespace std::chrono_literals;
 using namespace weir::redis::test;
 using weir::error;
@@ -377,3 +379,5 @@ BOOST_AUTO_TEST_CASE(bytes_of_an_old_connection_never_reach_the_next) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace connection_core_test

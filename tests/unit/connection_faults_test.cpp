@@ -11,6 +11,8 @@
 #include "session_player.hpp"
 #include "support/sanitized.hpp"
 
+namespace connection_faults_test {
+
 using namespace weir::redis::test;
 using weir::test::is_sanitized;
 
@@ -118,3 +120,5 @@ BOOST_AUTO_TEST_CASE(any_two_faults) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace connection_faults_test

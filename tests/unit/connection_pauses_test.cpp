@@ -6,6 +6,8 @@
 #include "redis/connection_core.hpp"
 #include "session_driver.hpp"
 
+namespace connection_pauses_test {
+
 using namespace std::chrono_literals;
 using namespace weir::redis::test;
 using weir::error;
@@ -176,3 +178,5 @@ BOOST_FIXTURE_TEST_CASE(an_address_that_does_not_serve_loses_its_turn, patient_d
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace connection_pauses_test

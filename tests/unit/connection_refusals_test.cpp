@@ -7,6 +7,8 @@
 #include "redis/connection_core.hpp"
 #include "session_driver.hpp"
 
+namespace connection_refusals_test {
+
 using namespace std::chrono_literals;
 using namespace weir::redis::test;
 using weir::error;
@@ -328,3 +330,5 @@ BOOST_AUTO_TEST_CASE(a_replica_far_away_is_left_after_one_round_trip) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace connection_refusals_test

@@ -7,6 +7,7 @@
 #include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
+namespace cool_down_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -270,3 +271,5 @@ BOOST_AUTO_TEST_CASE(nothing_is_sent_when_a_response_asks_for_no_pause) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace cool_down_test

@@ -8,6 +8,7 @@
 
 #include "support/fake_check.hpp"
 
+namespace deadline_wheel_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -144,3 +145,5 @@ BOOST_AUTO_TEST_CASE(random_traces_agree_with_a_sorted_list) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace deadline_wheel_test

@@ -9,6 +9,7 @@
 #include "memory/subject.hpp"
 #include "support/random_source.hpp"
 
+namespace dense_table_test {
 namespace {
 
 namespace memory = weir::memory;
@@ -108,3 +109,5 @@ BOOST_AUTO_TEST_CASE(keys_of_every_length_are_kept) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace dense_table_test

@@ -2,6 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+namespace error_reply_test {
+
 using weir::error;
 using weir::redis::classify_error;
 
@@ -58,3 +60,5 @@ BOOST_AUTO_TEST_CASE(redis_6_wraps_the_errors_of_commands_inside_scripts) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace error_reply_test

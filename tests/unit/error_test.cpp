@@ -9,6 +9,7 @@
 
 #include "weir/error.hpp"
 
+namespace error_test {
 namespace {
 
 using weir::condition;
@@ -72,6 +73,8 @@ constexpr int last_value = static_cast<int>(error::protocol_error);
 static_assert(std::size(table) == last_value - first_value + 1, "an error is missing in the table");
 
 error_code code_of(int value) { return {value, weir::error_category()}; }
+
+BOOST_AUTO_TEST_SUITE(error_suite)
 
 BOOST_AUTO_TEST_CASE(the_categories_have_names_and_are_two) {
   BOOST_TEST(weir::error_category().name() == "weir");
@@ -215,4 +218,8 @@ BOOST_AUTO_TEST_CASE(usable_before_main) {
   BOOST_TEST(early_message == error_code{error::overloaded}.message());
 }
 
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace
+
+}  // namespace error_test

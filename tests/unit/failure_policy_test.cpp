@@ -10,6 +10,7 @@
 #include "support/fake_check.hpp"
 #include "support/sanitized.hpp"
 
+namespace failure_policy_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -293,3 +294,5 @@ BOOST_AUTO_TEST_CASE(together_nothing_passes_that_only_one_of_them_has_counted) 
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace failure_policy_test

@@ -3,6 +3,8 @@
 #include "feedback/structured_field.hpp"
 #include "feedback_fixture.hpp"
 
+namespace feedback_drafts_test {
+
 using namespace weir::test;
 using namespace weir::feedback;
 using enum weir::feedback_source;
@@ -201,3 +203,5 @@ BOOST_AUTO_TEST_CASE(sixteen_policies_are_remembered_and_of_more_none) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace feedback_drafts_test

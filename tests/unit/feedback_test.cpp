@@ -5,6 +5,8 @@
 
 #include "feedback_fixture.hpp"
 
+namespace feedback_test {
+
 using namespace weir::test;
 using weir::vendor_feedback;
 using enum weir::feedback_source;
@@ -279,3 +281,5 @@ BOOST_AUTO_TEST_CASE(sources_have_names) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace feedback_test

@@ -5,6 +5,8 @@
 #include "feedback/number_text.hpp"
 #include "feedback_fixture.hpp"
 
+namespace feedback_times_test {
+
 using namespace weir::test;
 using namespace weir::feedback;
 using weir::longest_feedback;
@@ -343,3 +345,5 @@ BOOST_AUTO_TEST_CASE(a_reset_is_what_the_caller_knows_it_to_be) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace feedback_times_test

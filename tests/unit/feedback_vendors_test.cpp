@@ -1,6 +1,8 @@
 // What vendors really send. Each row names where its headers were found.
 #include "feedback_fixture.hpp"
 
+namespace feedback_vendors_test {
+
 using namespace weir::test;
 using enum weir::feedback_source;
 
@@ -348,3 +350,5 @@ BOOST_AUTO_TEST_CASE(retry_after_decides_where_the_reset_means_full_again) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace feedback_vendors_test

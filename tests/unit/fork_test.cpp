@@ -14,6 +14,7 @@
 #include "weir/concurrency_limiter.hpp"
 #include "weir/memory_store.hpp"
 
+namespace fork_test {
 namespace {
 
 namespace asio = boost::asio;
@@ -105,3 +106,5 @@ BOOST_AUTO_TEST_CASE(every_process_has_a_salt_of_its_own) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace fork_test

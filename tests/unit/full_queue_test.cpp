@@ -2,6 +2,7 @@
 // outside.
 #include "queue_fixture.hpp"
 
+namespace full_queue_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -214,3 +215,5 @@ BOOST_AUTO_TEST_CASE(waiters_that_come_in_together_ask_alike) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace full_queue_test

@@ -5,6 +5,7 @@
 
 #include "redis/scripts.hpp"
 
+namespace handshake_test {
 namespace {
 
 using weir::error;
@@ -250,3 +251,5 @@ BOOST_AUTO_TEST_CASE(the_first_refusal_is_the_reason_and_that_to_select_has_a_me
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace handshake_test

@@ -8,6 +8,7 @@
 
 #include "support/random_source.hpp"
 
+namespace keyed_table_test {
 namespace {
 
 namespace memory = weir::memory;
@@ -170,3 +171,5 @@ BOOST_AUTO_TEST_CASE(keys_that_differ_in_one_byte_have_different_hashes) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace keyed_table_test

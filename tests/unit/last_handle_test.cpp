@@ -9,6 +9,7 @@
 
 #include "weir/weir.hpp"
 
+namespace last_handle_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -28,7 +29,7 @@ struct two_limiters {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(last_handle)
+BOOST_AUTO_TEST_SUITE(last_handle_suite)
 
 // The store looked at itself after it had let a waiter sleep, whose turn came at once: the waiter
 // ended in another thread, and the store with it. The thread sanitizer sees that whenever it may
@@ -62,3 +63,5 @@ BOOST_AUTO_TEST_CASE(a_memory_store_may_end_while_a_call_of_it_returns) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace last_handle_test

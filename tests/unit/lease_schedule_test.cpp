@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <vector>
 
+namespace lease_schedule_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -136,3 +137,5 @@ BOOST_AUTO_TEST_CASE(many_are_due_in_their_order) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace lease_schedule_test

@@ -13,6 +13,7 @@
 #include "support/random_source.hpp"
 #include "support/run.hpp"
 
+namespace local_keyed_limiter_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -322,3 +323,5 @@ BOOST_AUTO_TEST_CASE(a_clock_that_throws_changes_nothing) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace local_keyed_limiter_test

@@ -12,6 +12,7 @@
 #include "support/random_source.hpp"
 #include "support/run.hpp"
 
+namespace local_limiter_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -328,3 +329,5 @@ BOOST_AUTO_TEST_CASE(tiers_allow_together_or_count_nothing) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace local_limiter_test

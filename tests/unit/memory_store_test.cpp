@@ -13,6 +13,7 @@
 #include "support/run.hpp"
 #include "weir/limiter.hpp"
 
+namespace memory_store_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -438,3 +439,5 @@ BOOST_AUTO_TEST_CASE(every_call_completes_while_another_thread_closes) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace memory_store_test

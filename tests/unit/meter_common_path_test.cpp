@@ -5,6 +5,7 @@
 #include "policy/meter.hpp"
 #include "support/random_source.hpp"
 
+namespace meter_common_path_test {
 namespace {
 
 namespace policies = weir::policies;
@@ -18,7 +19,7 @@ bool same_receipt(const weir::decision& a, const weir::decision& b) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(meter_common_path)
+BOOST_AUTO_TEST_SUITE(meter_common_path_suite)
 
 BOOST_AUTO_TEST_CASE(decides_and_writes_as_the_full_path_does) {
   const std::uint64_t seed = weir::test::run_seed();
@@ -67,3 +68,5 @@ BOOST_AUTO_TEST_CASE(decides_and_writes_as_the_full_path_does) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace meter_common_path_test

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+namespace options_check_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -120,3 +121,5 @@ BOOST_AUTO_TEST_CASE(a_store_with_numbers_out_of_range_is_not_made) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace options_check_test

@@ -5,6 +5,8 @@
 #include "pipeline_fixture.hpp"
 #include "slow_server.hpp"
 
+namespace overload_test {
+
 using namespace std::chrono_literals;
 using namespace weir::redis::test;
 using weir::error;
@@ -278,3 +280,5 @@ BOOST_AUTO_TEST_CASE(a_healthy_server_is_kept_busy) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace overload_test

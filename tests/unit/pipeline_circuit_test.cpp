@@ -6,6 +6,8 @@
 
 #include "pipeline_fixture.hpp"
 
+namespace pipeline_circuit_test {
+
 using namespace std::chrono_literals;
 using namespace weir::redis::test;
 using weir::error;
@@ -244,3 +246,5 @@ BOOST_AUTO_TEST_CASE(an_open_circuit_keeps_its_probe_for_a_call_that_fits) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace pipeline_circuit_test

@@ -6,6 +6,8 @@
 
 #include "pipeline_fixture.hpp"
 
+namespace pipeline_failures_test {
+
 using namespace std::chrono_literals;
 using namespace weir::redis::test;
 using weir::error;
@@ -416,3 +418,5 @@ BOOST_AUTO_TEST_CASE(an_error_reply_allows_nobody) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace pipeline_failures_test

@@ -5,6 +5,8 @@
 #include "check/detached_check.hpp"
 #include "pipeline_fixture.hpp"
 
+namespace pipeline_give_back_test {
+
 using namespace std::chrono_literals;
 using namespace weir::redis::test;
 using weir::error;
@@ -105,3 +107,5 @@ BOOST_AUTO_TEST_CASE(a_give_back_waits_while_the_circuit_is_open) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace pipeline_give_back_test

@@ -9,6 +9,8 @@
 
 #include "pipeline_fixture.hpp"
 
+namespace pipeline_test {
+
 using namespace std::chrono_literals;
 using namespace weir::redis::test;
 using weir::error;
@@ -312,3 +314,5 @@ BOOST_FIXTURE_TEST_CASE(a_check_knows_when_it_was_sent_last, connected_fixture) 
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace pipeline_test

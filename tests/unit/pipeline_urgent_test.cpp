@@ -6,6 +6,8 @@
 #include "pipeline_fixture.hpp"
 #include "weir/concurrency_limiter.hpp"
 
+namespace pipeline_urgent_test {
+
 using namespace std::chrono_literals;
 using namespace weir::redis::test;
 using weir::error;
@@ -146,3 +148,5 @@ BOOST_AUTO_TEST_CASE(renewals_leave_in_their_own_order) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace pipeline_urgent_test

@@ -9,6 +9,7 @@
 #include "model/kernel_subject.hpp"
 #include "support/text.hpp"
 
+namespace policy_validation_test {
 namespace {
 
 using namespace weir;
@@ -46,7 +47,7 @@ constexpr std::string_view window_bound = "between 1 and 1125899906842624";
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(policy_validation)
+BOOST_AUTO_TEST_SUITE(policy_validation_suite)
 
 BOOST_AUTO_TEST_CASE(a_policy_left_empty_is_refused) {
   refused(fixed_window{}, {"fixed_window", "limit", units_bound, "got 0"});
@@ -209,3 +210,5 @@ BOOST_AUTO_TEST_CASE(unlimited_counts_never_refuses_and_saturates) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace policy_validation_test

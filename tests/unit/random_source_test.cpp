@@ -5,6 +5,8 @@
 #include <limits>
 #include <set>
 
+namespace random_source_test {
+
 using weir::test::random_source;
 
 namespace {
@@ -49,3 +51,5 @@ BOOST_AUTO_TEST_CASE(a_magnitude_stays_within_its_bound) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace random_source_test

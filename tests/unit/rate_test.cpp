@@ -22,6 +22,7 @@ std::ostream& operator<<(std::ostream& out, const rate& r) {
 
 }  // namespace weir
 
+namespace rate_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -48,6 +49,8 @@ std::string text_of_failure(std::string_view text) {
   }
   return {};
 }
+
+BOOST_AUTO_TEST_SUITE(rate_suite)
 
 BOOST_AUTO_TEST_CASE(valid_texts) {
   struct {
@@ -305,4 +308,8 @@ BOOST_AUTO_TEST_CASE(a_duration_needs_its_number) {
   BOOST_TEST((read("250") == std::nullopt));
 }
 
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace
+
+}  // namespace rate_test

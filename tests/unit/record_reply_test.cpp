@@ -12,6 +12,7 @@
 #include "policy/kernel.hpp"
 #include "redis/record_reply.hpp"
 
+namespace record_reply_test {
 namespace {
 
 using namespace weir;
@@ -50,7 +51,7 @@ std::string bulk(const std::string& text) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(record_reply)
+BOOST_AUTO_TEST_SUITE(record_reply_suite)
 
 BOOST_AUTO_TEST_CASE(texts_arrays_and_flat_arrays_say_the_same) {
   const numbers one{1'790'000'000'000'005, 1'790'000'000'123'456, 0, 0, 0, 0};
@@ -107,3 +108,5 @@ BOOST_AUTO_TEST_CASE(a_damaged_number_is_no_foreign_key) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace record_reply_test

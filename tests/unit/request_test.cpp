@@ -7,6 +7,7 @@
 
 #include "support/fake_check.hpp"
 
+namespace request_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -112,3 +113,5 @@ BOOST_AUTO_TEST_CASE(a_check_that_ends_leaves_its_list) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace request_test

@@ -2,6 +2,7 @@
 // of the reservations of cancelled waiters.
 #include "queue_fixture.hpp"
 
+namespace reservation_queue_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -391,3 +392,5 @@ BOOST_AUTO_TEST_CASE(leaving_without_a_trace_only) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace reservation_queue_test

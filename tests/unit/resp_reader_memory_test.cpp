@@ -9,6 +9,8 @@
 #include "redis/resp_reader.hpp"
 #include "resp_transcript.hpp"
 
+namespace resp_reader_memory_test {
+
 using namespace std::string_literals;
 using namespace weir::redis;
 using namespace weir::redis::test;
@@ -143,3 +145,5 @@ BOOST_AUTO_TEST_CASE(clear_gives_back_what_a_big_reply_took) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace resp_reader_memory_test

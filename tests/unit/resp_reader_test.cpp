@@ -13,6 +13,8 @@
 #include "resp_transcript.hpp"
 #include "support/random_source.hpp"
 
+namespace resp_reader_test {
+
 using namespace std::string_literals;
 using namespace weir::redis;
 using namespace weir::redis::test;
@@ -295,3 +297,5 @@ BOOST_AUTO_TEST_CASE(random_streams_are_read_the_same_in_any_pieces_within_bound
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace resp_reader_test

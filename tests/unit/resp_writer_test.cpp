@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+namespace resp_writer_test {
+
 using namespace std::string_literals;
 using namespace std::string_view_literals;
 using weir::redis::command_writer;
@@ -103,3 +105,5 @@ BOOST_AUTO_TEST_CASE(a_warm_buffer_is_not_allocated_again) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace resp_writer_test

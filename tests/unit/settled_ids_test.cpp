@@ -3,6 +3,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+namespace settled_ids_test {
+
 using weir::detail::settled_ids;
 
 BOOST_AUTO_TEST_SUITE(settled_ids_suite)
@@ -38,3 +40,5 @@ BOOST_AUTO_TEST_CASE(there_is_one_for_the_process) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace settled_ids_test

@@ -9,6 +9,7 @@
 #include "support/fake_check.hpp"
 #include "support/run.hpp"
 
+namespace sleepers_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -135,3 +136,5 @@ BOOST_AUTO_TEST_CASE(a_sleeper_is_dropped_when_the_context_ends) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace sleepers_test

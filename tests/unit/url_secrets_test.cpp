@@ -11,6 +11,7 @@
 #include "redis/url.hpp"
 #include "url_fixture.hpp"
 
+namespace url_secrets_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -30,6 +31,8 @@ std::uint64_t seed() {
   }();
   return value;
 }
+
+BOOST_AUTO_TEST_SUITE(url_secrets_suite)
 
 // "Zq7" and "Wk9" stand for the password and the user; no text of ours contains them.
 BOOST_AUTO_TEST_CASE(secrets_never_reach_the_text) {
@@ -190,4 +193,8 @@ BOOST_AUTO_TEST_CASE(random_bytes_are_read_or_refused) {
   }
 }
 
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace
+
+}  // namespace url_secrets_test

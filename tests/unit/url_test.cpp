@@ -9,6 +9,7 @@
 
 #include "url_fixture.hpp"
 
+namespace url_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -37,6 +38,8 @@ void check_equal(const redis_options& is, const redis_options& expected) {
   BOOST_TEST(is.tls_server_name == expected.tls_server_name);
   BOOST_TEST(is.tls_verify == expected.tls_verify);
 }
+
+BOOST_AUTO_TEST_SUITE(url_suite)
 
 BOOST_AUTO_TEST_CASE(memory_urls) {
   BOOST_TEST((parse_store_url("memory://").kind == store_url::kind::memory));
@@ -335,4 +338,8 @@ BOOST_AUTO_TEST_CASE(memory_is_no_redis) {
                         [](const auto& e) { return e.code() == error::unsupported_scheme; });
 }
 
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace
+
+}  // namespace url_test
