@@ -1,17 +1,10 @@
-// The store in this process: its bound, its forgetting, its clock, and many threads at once.
+// The store in this process: its bound, its forgetting and its clock.
 #include "weir/memory_store.hpp"
 
-#include <array>
-#include <atomic>
-#include <barrier>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/test/unit_test.hpp>
-#include <random>
 #include <string>
-#include <thread>
 
-#include "support/run.hpp"
-#include "weir/limiter.hpp"
+#include "memory_store_fixture.hpp"
 
 namespace memory_store_test {
 namespace {
@@ -20,54 +13,12 @@ using namespace std::chrono_literals;
 namespace asio = boost::asio;
 using weir::error;
 using weir::test::crowd;
-using weir::test::outcome;
-
-struct fixture {
-  asio::io_context io;
-  std::chrono::microseconds now = 1'000'000s;
-
-  weir::store store(std::size_t max_subjects = 1'000'000, std::size_t shards = 16) {
-    return weir::make_memory_store(
-        io.get_executor(), {.max_subjects = max_subjects, .shards = shards, .clock = [this] {
-                              return weir::time_point(now);
-                            }});
-  }
-
-  outcome record(const weir::limiter& l, std::string_view subject, std::int64_t cost = 1) {
-    crowd c;
-    l.record(subject, {.cost = cost}, c.caller());
-    weir::test::run_until_complete(io, c);
-    return c[0];
-  }
-  outcome fetch(const weir::limiter& l, std::string_view subject) {
-    crowd c;
-    l.fetch(subject, c.caller());
-    weir::test::run_until_complete(io, c);
-    return c[0];
-  }
-  outcome refund(const weir::limiter& l, std::string_view subject, const weir::decision& d) {
-    return charge(l, subject, d, 0);
-  }
-  outcome charge(const weir::limiter& l, std::string_view subject, const weir::decision& d,
-                 std::int64_t actual) {
-    crowd c;
-    l.settle(subject, d, actual, c.caller());
-    weir::test::run_until_complete(io, c);
-    return c[0];
-  }
-  weir::error_code reset(const weir::limiter& l, std::string_view subject) {
-    crowd c;
-    l.reset(subject, c.caller());
-    weir::test::run_until_complete(io, c);
-    return c[0].ec;
-  }
-};
 
 const weir::fixed_window three_per_10s{.limit = 3, .window = 10s};
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(memory_store_suite, fixture)
+BOOST_FIXTURE_TEST_SUITE(memory_store_suite, weir::test::memory_store_fixture)
 
 BOOST_AUTO_TEST_CASE(counts_by_the_injected_clock) {
   const weir::limiter l(store(), "r", three_per_10s);
@@ -142,37 +93,6 @@ BOOST_AUTO_TEST_CASE(tiers_find_room_for_all_or_take_none) {
   const auto d = record(both, "a").d;
   BOOST_TEST(!d.allowed);
   BOOST_TEST(d.tier == 1);
-}
-
-// Times were read before the lock: a check that came second could be told a place too many, as if
-// its time were before.
-BOOST_AUTO_TEST_CASE(threads_get_their_places_in_the_order_of_their_times) {
-  asio::thread_pool pool(4);
-  std::atomic<std::int64_t> ticks{1'000'000'000};
-  const weir::limiter l(
-      weir::make_memory_store(pool.get_executor(), {.clock =
-                                                        [&] {
-                                                          const weir::time_point read(
-                                                              1us * ticks.fetch_add(1));
-                                                          // So that another may come in between
-                                                          std::this_thread::yield();
-                                                          return read;
-                                                        }}),
-      "r", weir::token_bucket{.capacity = 25'000, .refill = weir::per_day(1)});
-  constexpr std::int64_t subjects = 1000;
-  std::atomic<std::int64_t> used{0};
-  std::barrier together(4);
-  for (int t = 0; t < 4; ++t) {
-    asio::post(pool, [&] {
-      for (std::int64_t i = 0; i < subjects; ++i) {
-        const std::string subject = std::to_string(i);
-        together.arrive_and_wait();
-        l.record(subject, [&](weir::error_code, weir::decision d) { used.fetch_add(d.used); });
-      }
-    });
-  }
-  pool.join();
-  BOOST_TEST(used == subjects * (1 + 2 + 3 + 4));
 }
 
 BOOST_AUTO_TEST_CASE(a_reset_makes_room_and_forgets) {
@@ -361,81 +281,6 @@ BOOST_AUTO_TEST_CASE(a_closed_store_refuses_what_comes_later) {
   s.close();
   WEIR_TEST_ERROR(record(l, "a").ec, error::store_closed);
   WEIR_TEST_ERROR(reset(l, "a"), error::store_closed);
-}
-
-// Subjects and limits are random; each subject's allowed calls are exact whichever thread they come
-// from.
-BOOST_AUTO_TEST_CASE(many_threads_get_exactly_what_is_allowed) {
-  const auto seed = std::random_device{}();
-  BOOST_TEST_MESSAGE("seed " << seed);
-  BOOST_TEST_CONTEXT("seed " << seed) {
-    constexpr int threads = 4;
-    constexpr int calls = 3000;
-    constexpr int subjects = 7;
-    constexpr std::int64_t limit = 500;
-    asio::thread_pool pool(threads);
-    const auto s = weir::make_memory_store(pool.get_executor(), {.shards = 2});
-    const weir::limiter l(s, "r", weir::sliding_log{.limit = limit, .window = 24h});
-
-    std::array<std::atomic<std::int64_t>, subjects> asked{};
-    std::array<std::atomic<std::int64_t>, subjects> allowed{};
-    std::atomic<int> errors{0};
-    for (int t = 0; t < threads; ++t) {
-      asio::post(pool, [&, t] {
-        std::minstd_rand random(seed + static_cast<unsigned>(t));
-        for (int i = 0; i < calls; ++i) {
-          const auto who = random() % subjects;
-          asked[who].fetch_add(1, std::memory_order_relaxed);
-          l.record(std::to_string(who), [&, who](weir::error_code ec, weir::decision d) {
-            if (ec) errors.fetch_add(1, std::memory_order_relaxed);
-            if (d.allowed) allowed[who].fetch_add(1, std::memory_order_relaxed);
-          });
-        }
-      });
-    }
-    pool.join();
-    BOOST_TEST(errors == 0);
-    for (int who = 0; who < subjects; ++who) {
-      BOOST_TEST(allowed[who] == std::min<std::int64_t>(limit, asked[who]));
-    }
-  }
-}
-
-// Sweeps, resets, looks and a close from another thread: for the thread sanitizer.
-BOOST_AUTO_TEST_CASE(every_call_completes_while_another_thread_closes) {
-  std::atomic<std::int64_t> ticks{1'000'000};
-  std::atomic<int> pending{0};
-  std::atomic<int> odd{0};
-  asio::thread_pool pool(4);
-  auto s = weir::make_memory_store(
-      pool.get_executor(),
-      {.max_subjects = 64, .shards = 4, .clock = [&] {
-         return weir::time_point(std::chrono::microseconds(ticks.fetch_add(7)));
-       }});
-  const weir::limiter l(s, "r", weir::fixed_window{.limit = 2, .window = 1ms});
-  const auto note = [&](weir::error_code ec, weir::decision = {}) {
-    if (ec && ec != error::store_full && ec != error::store_closed) odd.fetch_add(1);
-    pending.fetch_sub(1);
-  };
-  for (int t = 0; t < 4; ++t) {
-    asio::post(pool, [&, t] {
-      for (int i = 0; i < 2000; ++i) {
-        const std::string subject = std::to_string((i * 7 + t) % 100);
-        pending.fetch_add(1);
-        if (i % 11 == 0) {
-          l.reset(subject, note);
-        } else if (i % 5 == 0) {
-          l.fetch(subject, note);
-        } else {
-          l.record(subject, note);
-        }
-        if (t == 3 && i == 1500) s.close();
-      }
-    });
-  }
-  pool.join();
-  BOOST_TEST(pending == 0);
-  BOOST_TEST(odd == 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
