@@ -1,21 +1,16 @@
-// The gate on a store in this process: which calls get in, what becomes of a lease, and which
-// caller hears of its loss.
+// The gate on a store in this process: which calls get in, and what they give back.
 #include "weir/concurrency_limiter.hpp"
 
 #include <atomic>
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/asio/experimental/parallel_group.hpp>
-#include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
 #include <future>
 
-#include "support/leases.hpp"
-#include "weir/memory_store.hpp"
+#include "memory_gate.hpp"
 
 namespace concurrency_limiter_test {
 namespace {
@@ -32,32 +27,9 @@ using weir::test::error_of;
 using weir::test::loss;
 using weir::test::run_out;
 
-struct fixture {
-  asio::io_context io;
-  std::chrono::microseconds now = 1'000'000s;  // the store's; the renewals go by the real clock
-  weir::store store = weir::make_memory_store(
-      io.get_executor(), {.max_subjects = 2, .clock = [this] { return weir::time_point(now); }});
-
-  concurrency_limiter gate(std::int64_t limit, std::chrono::microseconds length = 1h) {
-    return {store, "gate", {.limit = limit, .lease_duration = length, .group = "g"}};
-  }
-  lease enter(const concurrency_limiter& g, std::string_view subject = "a") {
-    return weir::test::enter(io, g, subject);
-  }
-  std::int64_t inside(const concurrency_limiter& g, std::string_view subject = "a") {
-    return weir::test::fetch(io, g, subject).used;
-  }
-};
-
-asio::awaitable<void> forever() {
-  asio::steady_timer timer(co_await asio::this_coro::executor,
-                           asio::steady_timer::time_point::max());
-  co_await timer.async_wait(asio::deferred);
-}
-
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(concurrency_limiter_suite, fixture)
+BOOST_FIXTURE_TEST_SUITE(concurrency_limiter_suite, weir::test::memory_gate)
 
 BOOST_AUTO_TEST_CASE(options_have_bounds) {
   const auto with = [&](std::int64_t limit, std::chrono::microseconds length) {
@@ -129,183 +101,6 @@ BOOST_AUTO_TEST_CASE(run_returns_when_the_last_lease_is_given_back) {
   b.release();
   run_out(io);
   WEIR_TEST_ERROR(watched.ec(), asio::error::operation_aborted);
-}
-
-BOOST_AUTO_TEST_CASE(a_lease_is_renewed_as_long_as_it_is_held) {
-  const auto g = gate(1, 900ms);
-  const lease l = enter(g);
-  for (int i = 0; i < 3; ++i) {
-    // The store's clock stands still but for this: only a renewal makes the end later again.
-    now += 800ms;
-    weir::test::run_until(io, [&] { return weir::test::fetch(io, g, "a").reset_after == 900ms; });
-  }
-  BOOST_TEST(l.is_held());
-}
-
-BOOST_AUTO_TEST_CASE(a_lease_that_the_store_does_not_know_any_more_is_lost) {
-  const auto g = gate(1, 100ms);
-  lease l = enter(g);
-  const loss first(l), second(l);
-  BOOST_TEST(!first.told());
-  now += 1h;
-  first.await(io);
-  second.await(io);
-  WEIR_TEST_ERROR(first.ec(), error_code());
-  WEIR_TEST_ERROR(second.ec(), error_code());
-  BOOST_TEST((l.allowed() && !l.is_held()));
-  const loss late(l);
-  BOOST_TEST(!late.told());  // not inside the call
-  late.await(io);
-  WEIR_TEST_ERROR(late.ec(), error_code());
-  l.release();
-  const loss after(l);
-  after.await(io);
-  WEIR_TEST_ERROR(after.ec(), asio::error::operation_aborted);
-  run_out(io);
-}
-
-// It lapsed, and another lease is in: giving it back frees no other.
-BOOST_AUTO_TEST_CASE(a_lapsed_lease_gives_back_nothing) {
-  const auto g = gate(1, 1h);
-  lease l = enter(g);
-  now += 2h;
-  const lease next = enter(g);
-  BOOST_TEST(next.allowed());
-  l.release();
-  BOOST_TEST(inside(g) == 1);
-}
-
-// A process that was stopped asks before any of its timers has had its turn: nothing runs here
-// meanwhile.
-BOOST_AUTO_TEST_CASE(a_lease_whose_time_has_passed_is_not_held_even_if_nothing_has_said_so) {
-  const auto g = gate(1, 100ms);
-  const lease l = enter(g);
-  BOOST_TEST(l.is_held());
-  const auto begin = std::chrono::steady_clock::now();
-  while (l.is_held() && std::chrono::steady_clock::now() - begin < weir::test::watchdog) {
-  }
-  BOOST_TEST(!l.is_held());
-}
-
-BOOST_AUTO_TEST_CASE(waiting_for_the_loss_can_be_cancelled) {
-  const auto g = gate(1);
-  const lease l = enter(g);
-  asio::cancellation_signal signal;
-  error_code told;
-  bool done = false;
-  l.lost(asio::bind_cancellation_slot(signal.slot(), [&](error_code ec) {
-    told = ec;
-    done = true;
-  }));
-  signal.emit(asio::cancellation_type::total);
-  BOOST_TEST(!done);
-  weir::test::run_until(io, [&] { return done; });
-  WEIR_TEST_ERROR(told, asio::error::operation_aborted);
-  BOOST_TEST(l.is_held());
-}
-
-BOOST_AUTO_TEST_CASE(without_a_place_there_is_nothing_to_lose) {
-  const auto g = gate(1);
-  const lease l = enter(g), refused = enter(g);
-  asio::cancellation_signal signal;
-  lease none;
-  BOOST_CHECK_THROW(refused.lost(asio::detached), std::logic_error);
-  BOOST_CHECK_THROW(none.cancel_when_lost(signal, io.get_executor()), std::logic_error);
-  none.release();
-}
-
-BOOST_AUTO_TEST_CASE(the_holder_is_told_through_its_cancellation_slot) {
-  const auto g = gate(1, 100ms);
-  asio::cancellation_signal signal;
-  lease l = enter(g);
-  l.cancel_when_lost(signal, io.get_executor());
-  std::exception_ptr ended;
-  bool done = false;
-  asio::co_spawn(io, forever(),
-                 asio::bind_cancellation_slot(signal.slot(), [&](std::exception_ptr e) {
-                   ended = e;
-                   done = true;
-                 }));
-  io.restart();
-  io.poll();
-  BOOST_TEST(!done);
-  now += 1h;
-  weir::test::run_until(io, [&] { return done; });
-  WEIR_TEST_ERROR(error_of([&] { std::rethrow_exception(ended); }), asio::error::operation_aborted);
-}
-
-BOOST_AUTO_TEST_CASE(a_released_lease_reports_no_loss) {
-  const auto g = gate(1, 100ms);
-  auto signal = std::make_unique<asio::cancellation_signal>();
-  lease l = enter(g);
-  l.cancel_when_lost(*signal, io.get_executor());
-  const loss watched(l);
-  now += 1h;
-  // The loss is known; what would emit the signal is on its way.
-  weir::test::run_until(io, [&] { return !l.is_held(); });
-  l.release();
-  signal.reset();
-  run_out(io);
-  WEIR_TEST_ERROR(watched.ec(), error_code());
-}
-
-BOOST_AUTO_TEST_CASE(in_coroutines) {
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
-    const auto g = gate(1, 2s);
-    {
-      lease l = co_await g.enter("a");
-      BOOST_TEST(l.is_held());
-      if (co_await g.enter("a")) BOOST_ERROR("two are in");
-      BOOST_TEST((co_await g.enter("a", {.timeout = 1s})).decision().used == 1);
-      auto [ec, other] = co_await g.enter("b", asio::as_tuple(asio::deferred));
-      BOOST_TEST(!ec.failed());
-      BOOST_TEST(other.is_held());
-      lease again = std::move(other);
-      BOOST_TEST(again.is_held());
-    }
-    lease l = co_await g.enter("a");
-    BOOST_TEST(l.is_held());
-    now += 1h;
-    const auto first = co_await (forever() || l.lost(asio::use_awaitable));
-    BOOST_TEST(first.index() == 1u);
-  });
-}
-
-// operator|| would go on to wait for the loss: this is how work that throws is raced against it.
-BOOST_AUTO_TEST_CASE(work_that_fails_ends_the_race_with_its_loss) {
-  const auto fail = []() -> asio::awaitable<int> {
-    co_await asio::post(co_await asio::this_coro::executor, asio::deferred);
-    throw std::runtime_error("the work");
-  };
-  const auto g = gate(1);
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
-    const lease place = co_await g.enter("a");
-    auto executor = co_await asio::this_coro::executor;
-    auto race = asio::experimental::make_parallel_group(
-        asio::co_spawn(executor, fail(), asio::deferred), place.lost());
-    auto [order, failure, result, loss] = co_await std::move(race).async_wait(
-        asio::experimental::wait_for_one(), asio::deferred);
-    BOOST_TEST(order[0] == 0u);
-    BOOST_TEST((failure != nullptr));
-    WEIR_TEST_ERROR(loss, asio::error::operation_aborted);
-    BOOST_TEST(place.is_held());
-  });
-}
-
-BOOST_AUTO_TEST_CASE(in_coroutines_with_a_signal) {
-  const auto g = gate(1, 100ms);
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
-    asio::cancellation_signal stop;
-    lease place = co_await g.enter("a");
-    auto executor = co_await asio::this_coro::executor;
-    place.cancel_when_lost(stop, executor);
-    now += 1h;
-    const auto [e] = co_await asio::co_spawn(
-        executor, forever(),
-        asio::bind_cancellation_slot(stop.slot(), asio::as_tuple(asio::use_awaitable)));
-    BOOST_TEST((e != nullptr));
-    BOOST_TEST(!place.is_held());
-  });
 }
 
 BOOST_AUTO_TEST_CASE(a_context_that_ends_takes_everything_along) {
