@@ -1,0 +1,225 @@
+// What Asio promises of handlers: when and where they run, and with which allocator. Each test
+// runs on each store.
+#include <boost/asio/bind_allocator.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "each_store.hpp"
+#include "support/run.hpp"
+
+namespace handlers_test {
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using weir::error;
+using weir::test::crowd;
+using weir::test::each_store;
+using fixture = weir::test::each_store_fixture;
+
+struct allocations {
+  int made = 0;
+  int live = 0;
+};
+
+template <class T>
+struct counting_allocator {
+  using value_type = T;
+  explicit counting_allocator(allocations& c) noexcept : counts(&c) {}
+  template <class U>
+  counting_allocator(const counting_allocator<U>& other) noexcept : counts(other.counts) {}
+  T* allocate(std::size_t n) {
+    ++counts->made;
+    ++counts->live;
+    return std::allocator<T>().allocate(n);
+  }
+  void deallocate(T* p, std::size_t n) {
+    --counts->live;
+    std::allocator<T>().deallocate(p, n);
+  }
+  friend bool operator==(const counting_allocator&, const counting_allocator&) = default;
+
+  allocations* counts;
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(handlers_suite, fixture)
+
+BOOST_DATA_TEST_CASE_F(fixture, a_deferred_call_starts_later_and_needs_nothing_of_its_caller,
+                       each_store, store) {
+  auto l = std::make_unique<weir::limiter>(open(store));
+  auto subject = std::make_unique<std::string>(1000, 's');  // too long to be kept inside the object
+  auto pending = l->record(*subject);
+  const weir::limiter same = *l;
+  std::fill(subject->begin(), subject->end(), 'x');
+  subject.reset();
+  l.reset();
+  for (int i = 0; i < 100; ++i) io.poll();  // it is only a description of a call yet
+
+  crowd c;
+  same.fetch(std::string(1000, 's'), c.caller());
+  weir::test::run_until_complete(io, c);
+  BOOST_TEST(c[0].d.used == 0);
+
+  pending(c.caller());  // an lvalue: the description can be started again
+  std::move(pending)(c.caller());
+  weir::test::run_until_complete(io, c);
+  BOOST_TEST(c[1].d.used == 1);
+  BOOST_TEST(c[2].d.used == 2);
+}
+
+BOOST_DATA_TEST_CASE_F(fixture, a_pending_call_outlives_limiter_and_store_handle, each_store,
+                       store) {
+  crowd c;
+  {
+    const auto l = open(store);
+    for (int i = 0; i < 5; ++i) l.record("a", c.caller());
+  }
+  // The calls hold the store; when they are answered it goes, and nothing keeps the context busy.
+  weir::test::run_out(io);
+  BOOST_TEST(c.allowed() == 5u);
+}
+
+BOOST_DATA_TEST_CASE_F(fixture, the_handler_never_runs_inside_the_call, each_store, store) {
+  const auto l = open(store);
+  int finished = 0;
+  bool inside = false;
+  const auto note = [&](weir::error_code, weir::decision = {}) {
+    BOOST_TEST(!inside);
+    ++finished;
+  };
+  const auto start = [&] {
+    inside = true;
+    for (const char* subject : {"a", ""}) {
+      l.record(subject, note);
+      l.fetch(subject, note);
+      l.reset(subject, note);
+      l.record(subject, {.cost = -1}, note);
+    }
+    inside = false;
+  };
+  start();
+  asio::post(io, start);  // on the context's own thread, where a dispatch would run at once
+  weir::test::run_until(io, [&] { return finished == 16; });
+}
+
+BOOST_DATA_TEST_CASE_F(fixture, handlers_run_on_the_stores_executor_by_default, each_store, store) {
+  const auto l = open(store);
+  BOOST_TEST((l.get_executor() == asio::any_io_executor(io.get_executor())));
+  bool done = false;
+  l.record("a", [&](weir::error_code, weir::decision) {
+    BOOST_TEST(io.get_executor().running_in_this_thread());
+    done = true;
+  });
+  weir::test::run_until(io, [&] { return done; });
+}
+
+BOOST_DATA_TEST_CASE_F(fixture, a_bound_executor_is_honoured, each_store, store) {
+  const auto l = open(store);
+  asio::io_context other;
+  int done = 0;
+  for (const char* subject : {"a", ""}) {  // an error found early goes the same way
+    l.record(subject, asio::bind_executor(other, [&](weir::error_code, weir::decision) {
+               BOOST_TEST(other.get_executor().running_in_this_thread());
+               ++done;
+             }));
+  }
+  // Answered, as far as the store's own context is concerned.
+  crowd c;
+  l.record("a", c.caller());
+  weir::test::run_until_complete(io, c);
+  BOOST_TEST(c[0].d.used == 2);
+  BOOST_TEST(done == 0);
+  weir::test::run_out(other);
+  BOOST_TEST(done == 2);
+}
+
+// A pending call is work for the caller's context: without it, run() would return before the
+// answer.
+BOOST_DATA_TEST_CASE_F(fixture, a_pending_call_keeps_its_executors_context_busy, each_store,
+                       store) {
+  const auto l = open(store);
+  asio::io_context other;
+  bool done = false;
+  l.record("a", asio::bind_executor(other, [&](weir::error_code, weir::decision) { done = true; }));
+  const auto look = [&] {
+    other.poll();
+    BOOST_TEST(other.stopped() == done);  // stopped: it has run out of work
+    return done;
+  };
+  weir::test::run_until(io, look);
+}
+
+BOOST_DATA_TEST_CASE_F(fixture, the_handlers_allocator_is_used_and_given_back_first, each_store,
+                       store) {
+  const auto l = open(store);
+  allocations counts;
+  int done = 0;
+  const auto handler = [&](weir::error_code, weir::decision = {}) {
+    BOOST_TEST(counts.live == 0);
+    ++done;
+  };
+  const auto with = [&] { return asio::bind_allocator(counting_allocator<char>(counts), handler); };
+  const auto one = [&](auto&& call) {
+    const int made = counts.made;
+    const int before = done;
+    call();
+    BOOST_TEST(counts.made == made + 1);  // the operation, and nothing else
+    weir::test::run_until(io, [&] { return done == before + 1; });
+    BOOST_TEST(counts.live == 0);
+  };
+  one([&] { l.record("a", with()); });
+  one([&] { l.fetch("a", with()); });
+  one([&] { l.reset("a", with()); });
+  one([&] { l.record("", with()); });
+}
+
+BOOST_DATA_TEST_CASE_F(fixture, a_handler_that_throws_takes_no_other_along, each_store, store) {
+  const auto l = open(store, 100);
+  crowd c;
+  int throws = 0;
+  for (int i = 0; i < 20; ++i) {
+    l.record("a", c.caller());
+    l.record("a", [&](weir::error_code, weir::decision) {
+      ++throws;
+      throw std::runtime_error("mine");
+    });
+  }
+  int caught = 0;  // Asio may throw several as one
+  while (!c.complete() || throws < 20) {
+    try {
+      weir::test::run_until(io, [&] { return c.complete() && throws == 20; });
+    } catch (const std::exception&) {
+      ++caught;
+    }
+  }
+  BOOST_TEST(throws == 20);
+  BOOST_TEST(caught >= 1);
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    BOOST_TEST(c[i].times == 1);
+    BOOST_TEST(c[i].d.used == static_cast<std::int64_t>(2 * i + 1));
+  }
+}
+
+BOOST_DATA_TEST_CASE_F(fixture, a_thousand_calls_one_after_the_other, each_store, store) {
+  const auto l = open(store, 900);
+  weir::test::run(io, [&]() -> asio::awaitable<void> {
+    for (int i = 1; i <= 1000; ++i) {
+      const weir::decision d = co_await l.record("a");
+      if (d.used != std::min(i, 900) || d.allowed != (i <= 900)) {
+        BOOST_ERROR("call " << i << " was told " << d.used);
+        co_return;
+      }
+    }
+  });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace handlers_test
