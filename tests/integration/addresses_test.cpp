@@ -1,103 +1,20 @@
 // Names with several addresses, of which some are dead in one way or another, and IPv6. The
-// resolver is the test's own: getaddrinfo() below takes the place of the C library's for the name
-// several.test.
-#include <dlfcn.h>
+// resolver is the test's own (own_resolver.hpp), for the name several.test.
 #include <netdb.h>
 
-#include <array>
-#include <atomic>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/write.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
-#include "redis/scripts.hpp"
-#include "support/command_reader.hpp"
+#include "own_resolver.hpp"
 #include "support/run.hpp"
 #include "support/stores.hpp"
+#include "unhelpful_peers.hpp"
 #include "weir/weir.hpp"
-
-namespace {
-
-/// The addresses of several.test. A store that is gone may still have a look-up under way, so they
-/// are read and set under a mutex.
-class name_entry {
- public:
-  void operator=(std::vector<std::string> addresses) {
-    const std::lock_guard lock(mutex_);
-    addresses_ = std::move(addresses);
-  }
-  std::vector<std::string> addresses() const {
-    const std::lock_guard lock(mutex_);
-    return addresses_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<std::string> addresses_;
-} addresses_of_name;
-
-/// What becomes of a question before it is answered.
-struct {
-  std::atomic<bool> silent = false;
-  std::atomic<int> asked = 0;   // for any name
-  std::atomic<int> inside = 0;  // and not answered yet
-  std::atomic<std::chrono::milliseconds> delay{};
-
-  void pass() {
-    silent.wait(true);
-    std::this_thread::sleep_for(delay.load());
-  }
-  void answered() {
-    --inside;
-    inside.notify_all();
-  }
-  /// So many are asked and not answered. A look-up's thread comes here when it likes, and goes
-  /// likewise.
-  void wait_until_inside(int wanted) const {
-    for (int n = inside; n != wanted; n = inside) inside.wait(n);
-  }
-  void speak_again() {
-    silent = false;
-    silent.notify_all();
-  }
-} name_server;
-
-}  // namespace
-
-extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo* hints,
-                           addrinfo** result) {
-  static const auto real = reinterpret_cast<decltype(&getaddrinfo)>(
-      dlsym(RTLD_NEXT, "getaddrinfo"));
-  ++name_server.asked;
-  // No call will ever hear of this one.
-  if (node && std::string_view(node) == "never.test") std::atomic<bool>(true).wait(true);
-  if (!node || std::string_view(node) != "several.test") {
-    return real(node, service, hints, result);
-  }
-  ++name_server.inside;
-  name_server.inside.notify_all();
-  const struct until_return {
-    ~until_return() { name_server.answered(); }
-  } counted;
-  name_server.pass();
-  *result = nullptr;
-  // The C library frees a chain one by one, even if others have linked it.
-  addrinfo** end = result;
-  for (const std::string& address : addresses_of_name.addresses()) {
-    if (const int failed = real(address.c_str(), service, hints, end)) return failed;
-    while (*end) end = &(*end)->ai_next;
-  }
-  return *result ? 0 : EAI_NONAME;
-}
 
 namespace {
 
@@ -105,7 +22,10 @@ using namespace std::chrono_literals;
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using weir::error;
+using weir::test::black_hole;
 using weir::test::crowd;
+using weir::test::impostor;
+using weir::test::mute;
 using weir::test::redis_server;
 
 struct fixture {
@@ -130,105 +50,6 @@ struct fixture {
   tcp::endpoint neighbour(const char* address) {
     return {asio::ip::make_address(address), static_cast<std::uint16_t>(server.port())};
   }
-};
-
-/// Takes no connection and refuses none: its queue is full, and what comes is dropped.
-struct black_hole {
-  black_hole(asio::io_context& io, const tcp::endpoint& at) : acceptor(io) {
-    acceptor.open(at.protocol());
-    acceptor.bind(at);
-    acceptor.listen(0);
-    for (int i = 0; i < 4; ++i) {
-      queue.emplace_back(std::make_unique<tcp::socket>(io))
-          ->async_connect(at, [](weir::error_code) {});
-    }
-  }
-  tcp::acceptor acceptor;
-  std::vector<std::unique_ptr<tcp::socket>> queue;
-};
-
-/// Takes connections and says nothing.
-struct mute {
-  mute(asio::io_context& io, const tcp::endpoint& at) : acceptor(io, at) { accept(); }
-  void accept() {
-    acceptor.async_accept([this](weir::error_code ec, tcp::socket peer) {
-      if (ec) return;
-      peers.push_back(std::make_unique<tcp::socket>(std::move(peer)));
-      accept();
-    });
-  }
-  tcp::acceptor acceptor;
-  std::vector<std::unique_ptr<tcp::socket>> peers;
-};
-
-/// Greets like a server that has all scripts, and then does something else to whatever comes.
-class impostor {
- public:
-  enum class manner { silent, drips, hangs_up, talks_nonsense };
-
-  impostor(asio::io_context& io, const tcp::endpoint& at, manner m)
-      : acceptor_(io, at), manner_(m) {
-    accept();
-  }
-  std::size_t connections() const { return peers_.size(); }
-
- private:
-  struct peer {
-    peer(tcp::socket&& s) : socket(std::move(s)), timer(socket.get_executor()) {}
-    tcp::socket socket;
-    asio::steady_timer timer;
-    weir::test::command_reader reader;
-    std::array<char, 4096> room;
-    std::string out;
-  };
-
-  void accept() {
-    acceptor_.async_accept([this](weir::error_code ec, tcp::socket s) {
-      if (ec) return;
-      peers_.push_back(std::make_unique<peer>(std::move(s)));
-      read(*peers_.back());
-      accept();
-    });
-  }
-  void read(peer& p) {
-    p.socket.async_read_some(asio::buffer(p.room), [this, &p](weir::error_code ec, std::size_t n) {
-      if (ec) return;
-      p.reader.feed({p.room.data(), n});
-      while (const auto words = p.reader.next()) answer(p, words->front());
-      weir::error_code ignored;
-      asio::write(p.socket, asio::buffer(std::exchange(p.out, {})), ignored);
-      read(p);
-    });
-  }
-  void answer(peer& p, const std::string& name) {
-    if (name == "HELLO") {
-      p.out += "%1\r\n+proto\r\n:3\r\n";
-    } else if (name == "CLIENT") {
-      p.out += "+OK\r\n";
-    } else if (name == "SCRIPT") {
-      p.out += "*" + std::to_string(weir::redis::script_count) + "\r\n";
-      for (std::size_t i = 0; i < weir::redis::script_count; ++i) p.out += ":1\r\n";
-    } else if (manner_ == manner::drips) {
-      p.out += "$1000000\r\n";
-      drip(p);
-    } else if (manner_ == manner::hangs_up) {
-      p.socket.close();
-    } else if (manner_ == manner::talks_nonsense) {
-      p.out += "HTTP/1.1 400 Bad Request\r\n\r\n";
-    }
-  }
-  void drip(peer& p) {
-    p.timer.expires_after(10ms);
-    p.timer.async_wait([this, &p](weir::error_code ec) {
-      if (ec) return;
-      asio::write(p.socket, asio::buffer("x", 1), ec);
-      if (!ec) drip(p);
-    });
-  }
-
-  tcp::acceptor acceptor_;
-  const manner manner_;
-  std::vector<std::unique_ptr<peer>> peers_;
 };
 
 bool has_ipv6() {
