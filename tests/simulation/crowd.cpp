@@ -1,7 +1,11 @@
 #include "simulation/crowd.hpp"
 
 #include <algorithm>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <limits>
+#include <stdexcept>
 
+#include "simulation/simulated_time.hpp"
 #include "support/sanitized.hpp"
 
 namespace weir::simulation {
@@ -104,6 +108,60 @@ std::int64_t arrivals::gap() {
   const std::int64_t mean = 3 * span_ * 100 /
                             (limit_ * static_cast<std::int64_t>(subjects) * load_);
   return random_.between(0, 2 * mean + 1);
+}
+
+void crowd::run_all(std::int64_t count) {
+  constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+  std::int64_t next = now();
+  while (count > 0 || waiting_ > 0) {
+    const std::int64_t leaves = leaving_.empty() ? never : leaving_.top().first;
+    const std::int64_t time = std::min({count > 0 ? next : never, leaves, next_timer()});
+    if (time == never) throw std::runtime_error("a waiter will never wake");
+    advance_to(time);
+    // A waiter whose reservation has come now may also leave now, or a moment ago.
+    if (random_.one_in(2)) settle();
+    while (!leaving_.empty() && leaving_.top().first <= now()) {
+      leave(all_[leaving_.top().second]);
+      leaving_.pop();
+    }
+    while (count > 0 && next <= now()) {
+      arrive();
+      --count;
+      next += arrivals_.gap();
+      if (random_.one_in(3)) break;
+    }
+    next = std::max(next, now());
+    disturb(count > 0);
+    settle();
+  }
+}
+
+waiter& crowd::next_waiter(bool some_leave) {
+  const std::size_t number = all_.size();
+  waiter& w = all_.emplace_back(arrivals_.next(some_leave));
+  w.number = number;
+  w.asked_at = now();
+  w.leave = std::make_unique<boost::asio::cancellation_signal>();
+  ++waiting_;
+  return w;
+}
+
+void crowd::ask(const limiter& l, waiter& w, std::optional<std::int64_t> leaves_after) {
+  l.acquire(subject_name(w.subject),
+            {.cost = w.cost, .max_wait = std::chrono::microseconds(w.max_wait)},
+            boost::asio::bind_cancellation_slot(w.leave->slot(),
+                                                [this, &w](error_code ec, const decision& d) {
+                                                  w.answered_at = now();
+                                                  ++w.answers;
+                                                  w.ec = ec;
+                                                  w.said = d;
+                                                  --waiting_;
+                                                }));
+  if (leaves_after) leaving_.emplace(now() + *leaves_after, w.number);
+}
+
+void crowd::leave(waiter& w) {
+  if (w.answers == 0 && w.leave) w.leave->emit(boost::asio::cancellation_type::terminal);
 }
 
 std::int64_t count_of_waiters() { return test::is_sanitized ? 10'000 : 100'000; }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <queue>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/random_source.hpp"
@@ -33,11 +34,11 @@ inline constexpr std::size_t subjects = 4;
 std::string subject_name(std::size_t subject);
 std::size_t subject_number(std::string_view name);
 
-/// One waiter, known by its number.
 struct waiter {
-  std::size_t subject;
-  std::int64_t cost;
-  std::int64_t max_wait;
+  std::size_t number = 0;
+  std::size_t subject = 0;
+  std::int64_t cost = 0;
+  std::int64_t max_wait = 0;
   std::optional<std::int64_t> leaves_after;  // if it has no answer by then
   std::size_t process = 0, connection = 0;
 
@@ -70,6 +71,41 @@ class arrivals {
   std::int64_t limit_ = 0;  // per span
   std::int64_t most_ = max_units;
   std::int64_t load_ = 100;
+};
+
+/// Waiters that come, of which some leave, until all have an answer.
+class crowd {
+ public:
+  crowd(const shape& s, std::uint32_t stream)
+      : shape_(s), random_(test::run_seed(), stream), arrivals_(s, random_) {}
+
+ protected:
+  ~crowd() = default;
+
+  /// Makes so many arrive, and advances the simulated time until nobody waits.
+  void run_all(std::int64_t count);
+  /// The next waiter, which the derived class asks for.
+  waiter& next_waiter(bool some_leave);
+  /// Calls acquire() and notes the answer. The waiter leaves after so long, if it has none by then.
+  void ask(const limiter& l, waiter& w, std::optional<std::int64_t> leaves_after);
+  void leave(waiter& w);
+
+  virtual void arrive() = 0;
+  /// Runs all that happens at this time.
+  virtual void settle() = 0;
+  /// Disturbs the others now and then.
+  virtual void disturb(bool more_come) = 0;
+
+  const shape& shape_;
+  test::random_source random_;
+  arrivals arrivals_;
+  std::deque<waiter> all_;
+  std::int64_t waiting_ = 0;
+
+ private:
+  using departure = std::pair<std::int64_t, std::size_t>;
+
+  std::priority_queue<departure, std::vector<departure>, std::greater<>> leaving_;
 };
 
 /// How many come in a test, of a policy: fewer under a sanitizer.

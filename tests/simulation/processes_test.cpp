@@ -2,9 +2,7 @@
 // sleeps. What they send and hear is on its way for a while, they leave at any moment, and
 // processes die.
 #include <algorithm>
-#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/test/unit_test.hpp>
-#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -24,13 +22,11 @@ namespace {
 
 using namespace weir;
 namespace asio = boost::asio;
-using simulation::arrivals;
 using simulation::shape;
 using simulation::waiter;
 using std::chrono::microseconds;
 using test::reservation_wire;
 
-constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t ahead = 1'790'000'000'123'456;  // the server's clock, of the simulated one
 constexpr std::size_t process_count = 4;
 constexpr std::int64_t longest_delay = 10'000;  // in each direction
@@ -61,14 +57,12 @@ struct process {
   std::size_t connection = 0;
 };
 
-class simulated_fleet {
+class simulated_fleet : simulation::crowd {
  public:
   simulated_fleet(servers& s, const shape& of, processes how)
-      : servers_(s),
-        shape_(of),
+      : crowd(of, 1100 + static_cast<std::uint32_t>(how)),
+        servers_(s),
         how_(how),
-        random_(test::run_seed(), 1100 + static_cast<std::uint32_t>(how)),
-        arrivals_(of, random_),
         wire_(wire_context_.io().get_executor(), s.redis,
               {.delay = [this] { return microseconds(random_.magnitude(longest_delay)); },
                .before_command = [this] { set_clock(); }}) {
@@ -79,30 +73,7 @@ class simulated_fleet {
   }
 
   test::reservation_ledger::totals run(std::int64_t count) {
-    std::int64_t next = simulation::now();
-    while (count > 0 || waiting_ > 0) {
-      const std::int64_t leaves = leaving_.empty() ? never : leaving_.top().first;
-      const std::int64_t time = std::min(
-          {count > 0 ? next : never, leaves, simulation::next_timer()});
-      if (time == never) throw std::runtime_error("somebody will never wake");
-      simulation::advance_to(time);
-      if (random_.one_in(2)) settle();
-      while (!leaving_.empty() && leaving_.top().first <= simulation::now()) {
-        leave(leaving_.top().second);
-        leaving_.pop();
-      }
-      while (count > 0 && next <= simulation::now()) {
-        arrive();
-        --count;
-        next += arrivals_.gap();
-        if (random_.one_in(3)) break;
-      }
-      next = std::max(next, simulation::now());
-      if (how_ == processes::die && count > 0 && random_.one_in(500)) {
-        kill(static_cast<std::size_t>(random_.between(0, process_count - 1)));
-      }
-      settle();
-    }
+    run_all(count);
     // What was given back last arrives.
     const std::int64_t end = simulation::now() + 100'000;
     while (simulation::next_timer() <= end) {
@@ -141,40 +112,24 @@ class simulated_fleet {
     start(i);
   }
 
-  void arrive() {
-    const std::size_t number = all_.size();
-    all_.push_back(arrivals_.next(true));
-    waiter& w = all_.back();
-    w.asked_at = simulation::now();
-    w.process = static_cast<std::size_t>(random_.between(0, process_count - 1));
-    w.leave = std::make_unique<asio::cancellation_signal>();
-    ++waiting_;
-    const process& p = *processes_[w.process];
-    w.connection = p.connection;
-    p.limiter.acquire(simulation::subject_name(w.subject),
-                      {.cost = w.cost, .max_wait = microseconds(w.max_wait)},
-                      asio::bind_cancellation_slot(
-                          w.leave->slot(), [this, number](error_code ec, const decision& d) {
-                            waiter& heard = all_[number];
-                            heard.answered_at = simulation::now();
-                            ++heard.answers;
-                            heard.ec = ec;
-                            heard.said = d;
-                            --waiting_;
-                          }));
-    if (w.leaves_after) {
-      // Also while the call is on its way.
-      const std::int64_t after = random_.one_in(4) ? random_.magnitude(20'000) : *w.leaves_after;
-      leaving_.emplace(simulation::now() + after, number);
+  void disturb(bool more_come) override {
+    if (how_ == processes::die && more_come && random_.one_in(500)) {
+      kill(static_cast<std::size_t>(random_.between(0, process_count - 1)));
     }
   }
 
-  void leave(std::size_t number) {
-    waiter& w = all_[number];
-    if (w.answers == 0 && w.leave) w.leave->emit(asio::cancellation_type::terminal);
+  void arrive() override {
+    waiter& w = next_waiter(true);
+    w.process = static_cast<std::size_t>(random_.between(0, process_count - 1));
+    const process& p = *processes_[w.process];
+    w.connection = p.connection;
+    auto leaves_after = w.leaves_after;
+    // Also while the call is on its way.
+    if (leaves_after && random_.one_in(4)) leaves_after = random_.magnitude(20'000);
+    ask(p.limiter, w, leaves_after);
   }
 
-  void settle() {
+  void settle() override {
     for (std::size_t handlers = 1; handlers > 0;) {
       handlers = wire_context_.poll();
       for (const auto& p : processes_) {
@@ -243,22 +198,14 @@ class simulated_fleet {
     return woken;
   }
 
-  using departure = std::pair<std::int64_t, std::size_t>;
-
   servers& servers_;
-  const shape& shape_;
   const processes how_;
-  test::random_source random_;
-  arrivals arrivals_;
   simulation::simulated_context wire_context_;
   reservation_wire wire_;
   std::array<std::unique_ptr<process>, process_count> processes_;
   std::size_t started_ = 0;
   std::int64_t killed_ = 0;
-  std::deque<waiter> all_;
-  std::int64_t waiting_ = 0;
   std::array<std::int64_t, simulation::subjects> dead_{};
-  std::priority_queue<departure, std::vector<departure>, std::greater<>> leaving_;
 };
 
 void run_all(processes how) {

@@ -1,9 +1,6 @@
-// A hundred thousand waiters, of each policy, on a clock of the test's own: nobody
-// sleeps, and every microsecond is as it should be.
-#include <algorithm>
-#include <boost/asio/bind_cancellation_slot.hpp>
+// A hundred thousand waiters of each policy, in simulated time. Every reservation must be the very
+// microsecond that it should be.
 #include <boost/test/unit_test.hpp>
-#include <limits>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -19,14 +16,11 @@ namespace {
 
 using namespace weir;
 namespace asio = boost::asio;
-using simulation::arrivals;
 using simulation::shape;
 using simulation::subjects;
 using simulation::waiter;
 using std::chrono::microseconds;
 using test::reservation_ledger;
-
-constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
 /// The store's clock, so far ahead of the simulated one.
 constexpr std::int64_t ahead = 1'790'000'000'123'456;
@@ -34,38 +28,13 @@ constexpr std::int64_t ahead = 1'790'000'000'123'456;
 enum class who_leaves { nobody, the_last, anybody };
 
 /// One store, and all its waiters.
-class simulated_run {
+class simulated_run : simulation::crowd {
  public:
   simulated_run(const shape& s, who_leaves who)
-      : shape_(s),
-        who_(who),
-        random_(test::run_seed(), 1000 + static_cast<std::uint32_t>(who)),
-        arrivals_(s, random_) {}
+      : crowd(s, 1000 + static_cast<std::uint32_t>(who)), who_(who) {}
 
   reservation_ledger::totals run(std::int64_t count) {
-    std::int64_t next = simulation::now();
-    while (count > 0 || waiting_ > 0) {
-      const std::int64_t leaves = leaving_.empty() ? never : leaving_.top().first;
-      const std::int64_t time = std::min(
-          {count > 0 ? next : never, leaves, simulation::next_timer()});
-      if (time == never) throw std::runtime_error("somebody will never wake");
-      simulation::advance_to(time);
-      // Whose turn has come now may also leave now, or a moment ago.
-      if (random_.one_in(2)) settle();
-      while (!leaving_.empty() && leaving_.top().first <= simulation::now()) {
-        leave(leaving_.top().second);
-        leaving_.pop();
-      }
-      while (count > 0 && next <= simulation::now()) {
-        arrive();
-        --count;
-        next += arrivals_.gap();
-        if (random_.one_in(3)) break;
-      }
-      next = std::max(next, simulation::now());
-      if (who_ == who_leaves::the_last && random_.one_in(4)) the_last_leave();
-      settle();
-    }
+    run_all(count);
     return check();
   }
 
@@ -78,33 +47,16 @@ class simulated_run {
 
   static std::int64_t clock() { return ahead + simulation::now(); }
 
-  void arrive() {
-    const std::size_t number = all_.size();
-    all_.push_back(arrivals_.next(who_ == who_leaves::anybody));
-    waiter& w = all_.back();
-    w.asked_at = simulation::now();
-    w.leave = std::make_unique<asio::cancellation_signal>();
-    lines_[w.subject].push_back(number);
-    ++waiting_;
-    limiter_.acquire(
-        simulation::subject_name(w.subject), {.cost = w.cost, .max_wait = microseconds(w.max_wait)},
-        asio::bind_cancellation_slot(
-            w.leave->slot(),
-            [this, number](error_code ec, const decision& d) { hear(number, ec, d); }));
-    if (w.leaves_after) leaving_.emplace(simulation::now() + *w.leaves_after, number);
+  void arrive() override {
+    waiter& w = next_waiter(who_ == who_leaves::anybody);
+    lines_[w.subject].push_back(w.number);
+    ask(limiter_, w, w.leaves_after);
   }
 
-  void hear(std::size_t number, error_code ec, const decision& d) {
-    waiter& w = all_[number];
-    w.answered_at = simulation::now();
-    ++w.answers;
-    w.ec = ec;
-    w.said = d;
-    --waiting_;
-  }
+  void settle() override { context_.poll(); }
 
-  void leave(std::size_t number) {
-    if (all_[number].answers == 0) all_[number].leave->emit(asio::cancellation_type::terminal);
+  void disturb(bool) override {
+    if (who_ == who_leaves::the_last && random_.one_in(4)) the_last_leave();
   }
 
   /// Some of the waiters that came last to one subject, at once or one by one.
@@ -115,14 +67,11 @@ class simulated_run {
     for (std::int64_t n = random_.magnitude(random_.one_in(5) ? 100 : 4); n > 0; --n) {
       while (!line.empty() && all_[line.back()].answers > 0) line.pop_back();
       if (line.empty()) break;
-      leave(line.back());
+      leave(all_[line.back()]);
       line.pop_back();
       if (!at_once) settle();
     }
   }
-
-  /// Runs all that happens at this time.
-  void settle() { context_.poll(); }
 
   /// What the store sees, in its order.
   void watch(const detail::check& c) {
@@ -199,22 +148,14 @@ class simulated_run {
     }
   }
 
-  using departure = std::pair<std::int64_t, std::size_t>;
-
-  const shape& shape_;
   const who_leaves who_;
-  test::random_source random_;
-  arrivals arrivals_;
   simulation::simulated_context context_;
   const store memory_ = make_memory_store(
       context_.io().get_executor(), {.clock = [] { return time_point(microseconds(clock())); }});
   const limiter limiter_ = shape_.open(store(std::make_shared<weir::test::watched_store>(
       memory_, [this](const detail::check& c) { watch(c); })));
-  std::deque<waiter> all_;
-  std::int64_t waiting_ = 0;
   std::array<book, subjects> books_;
   std::array<std::vector<std::size_t>, subjects> lines_;
-  std::priority_queue<departure, std::vector<departure>, std::greater<>> leaving_;
 };
 
 void run_all(who_leaves who) {
