@@ -20,8 +20,8 @@ struct throttle {
   std::chrono::microseconds ahead_of_store{0};  ///< our steady clock's time minus the store's
 };
 
-/// The policy that keeps to a vendor's `allowance` per second; `places` callers can wait.
-weir::leaky_bucket policy_for(int allowance, int places);
+/// The policy that keeps to a vendor's `allowance` per second, with up to `max_waiters` at a time.
+weir::leaky_bucket policy_for(int allowance, int max_waiters);
 
 /// One caller: calls the vendor again and again until `end`, and repeats each call until it
 /// succeeds. Without a throttle it calls at once, and after a 429 waits as long as the vendor asks.

@@ -14,7 +14,7 @@ long long number(std::int64_t n) { return n; }
 
 void print_report(const vendor_limits& limits, const vendor_report& seen,
                   const std::vector<std::optional<crew_report>>& processes) {
-  std::printf("\nprocess   calls answered   turned away   pauses heard   failed   places lost\n");
+  std::printf("\nprocess   calls answered   turned away   pauses taken   failed   leases lost\n");
   for (std::size_t i = 0; i < processes.size(); ++i) {
     if (const auto& p = processes[i]) {
       std::printf("%7zu   %14lld   %11lld   %12lld   %6lld   %11lld\n", i + 1, number(p->answered),
