@@ -67,7 +67,6 @@ ninja ninja-build
 pkg-config pkg-config
 redis-server redis-server
 redis-cli redis-tools
-memcached memcached
 python3 python3
 taskset util-linux
 TOOLS
@@ -103,7 +102,7 @@ weir_apt() (
 weir_setup() {
   local log=build/setup.log missing root=() command
   if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-    for command in g++ cmake ninja pkg-config redis-server redis-cli memcached python3; do
+    for command in g++ cmake ninja pkg-config redis-server redis-cli python3; do
       command -v "$command" >/dev/null && continue
       weir_say "error: '$command' is missing, and this is neither Debian nor Ubuntu: please" \
         "install it, Boost >= 1.81 (with Boost.URL and Boost.Test), OpenSSL, Google Benchmark and" \
