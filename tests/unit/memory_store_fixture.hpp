@@ -1,11 +1,10 @@
 #pragma once
 
 // A store in memory whose clock is the test's.
-#include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <string_view>
 
-#include "support/run.hpp"
+#include "support/limiter_fixture.hpp"
 #include "weir/limiter.hpp"
 #include "weir/memory_store.hpp"
 
@@ -13,8 +12,7 @@ namespace weir::test {
 
 using namespace std::chrono_literals;
 
-struct memory_store_fixture {
-  asio::io_context io;
+struct memory_store_fixture : limiter_fixture {
   std::chrono::microseconds now = 1'000'000s;
 
   weir::store store(std::size_t max_subjects = 1'000'000, std::size_t shards = 16) {
@@ -24,32 +22,20 @@ struct memory_store_fixture {
   }
 
   outcome record(const limiter& l, std::string_view subject, std::int64_t cost = 1) {
-    crowd c;
-    l.record(subject, {.cost = cost}, c.caller());
-    run_until_complete(io, c);
-    return c[0];
+    return outcome_of([&](auto handler) { l.record(subject, {.cost = cost}, handler); });
   }
   outcome fetch(const limiter& l, std::string_view subject) {
-    crowd c;
-    l.fetch(subject, c.caller());
-    run_until_complete(io, c);
-    return c[0];
+    return outcome_of([&](auto handler) { l.fetch(subject, handler); });
   }
   outcome refund(const limiter& l, std::string_view subject, const decision& d) {
     return charge(l, subject, d, 0);
   }
   outcome charge(const limiter& l, std::string_view subject, const decision& d,
                  std::int64_t actual) {
-    crowd c;
-    l.settle(subject, d, actual, c.caller());
-    run_until_complete(io, c);
-    return c[0];
+    return outcome_of([&](auto handler) { l.settle(subject, d, actual, handler); });
   }
   error_code reset(const limiter& l, std::string_view subject) {
-    crowd c;
-    l.reset(subject, c.caller());
-    run_until_complete(io, c);
-    return c[0].ec;
+    return outcome_of([&](auto handler) { l.reset(subject, handler); }).ec;
   }
 };
 
