@@ -27,6 +27,9 @@ def arguments():
                         help="also counts instructions, with valgrind: two minutes more")
     parser.add_argument("--plot", metavar="FILE", help="also draws the growth tables, as an SVG")
     parser.add_argument("--only", metavar="WORD", help="only the groups with this in their name")
+    parser.add_argument("--keys", type=int, metavar="N", default=10_000_000,
+                        help="the most keys in the growth table (default: 10,000,000, which need"
+                        " 4 GB of memory and some minutes)")
     parser.add_argument("--rounds", type=int, help="medians are over so many rounds (default: 5)")
     return parser.parse_args()
 
@@ -60,7 +63,7 @@ def main():
         about = {"server": server.version(), "rounds": machine.rounds, "quick": machine.quick}
 
     rows = list(measure(all_rows(machine, options.instructions), options.only))
-    panels = list(measure(growth.panels(machine), options.only))
+    panels = list(measure(growth.panels(machine, options.keys), options.only))
     for line in report.markdown(rows):
         print(line)
     for panel in panels:

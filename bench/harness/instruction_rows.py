@@ -34,8 +34,8 @@ def rows(machine):
         if policy == "usual":
             continue
         name = f"server instructions, {policy}, {traffic}, keys to a script: {keys}"
-        yield Row(f"{name}: usual script", count, server["usual", traffic, keys], "instructions",
-                  less_is_better=True)
+        yield Row(f"{name}: usual token bucket", count, server["usual", traffic, keys],
+                  "instructions", less_is_better=True)
         if traffic == "busy":
             yield Row(f"{name}: target", count, SERVER_TARGETS[policy][keys], "instructions",
                       floor=1, less_is_better=True)
