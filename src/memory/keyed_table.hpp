@@ -96,6 +96,8 @@ class keyed_table {
   // as two slots.
   static constexpr std::int32_t weight_per_sweep = 64, weight_of_new = 16;
   static constexpr std::size_t looks_per_sweep = 32, looks_per_shard = 2;
+  // While no sweep finds anything, one of so many is enough.
+  static constexpr std::uint32_t turns_of_idle = 8;
   static constexpr std::size_t looks_when_full = 16;
 
   static std::size_t count_of_shards(std::size_t max_keys) noexcept {
@@ -161,6 +163,9 @@ class keyed_table {
 
   /// Moves the hand on, in the shard where it is and in the next ones.
   void sweep(policies::instant now) noexcept {
+    const bool is_worth_it = has_found_.load(std::memory_order_relaxed);
+    if (!is_worth_it && turns_.fetch_add(1, std::memory_order_relaxed) % turns_of_idle != 0) return;
+    bool has_found = false;
     for (std::size_t looks = looks_per_sweep; looks > 0;) {
       looks -= std::min(looks, looks_per_shard);
       std::size_t at = swept_.load(std::memory_order_relaxed);
@@ -168,12 +173,15 @@ class keyed_table {
       if (const std::unique_lock lock(s.mutex, std::try_to_lock); lock) {
         const std::size_t before = s.size();
         const bool is_done = s.sweep(looks, [&](const entry& e) { return is_over(e, now); });
-        size_.fetch_sub(before - s.size(), std::memory_order_relaxed);
-        if (!is_done) return;
+        const std::size_t dropped = before - s.size();
+        size_.fetch_sub(dropped, std::memory_order_relaxed);
+        has_found = has_found || dropped > 0;
+        if (!is_done) break;
       }
       // Unless another thread has moved on already.
       swept_.compare_exchange_strong(at, at + 1, std::memory_order_relaxed);
     }
+    if (has_found != is_worth_it) has_found_.store(has_found, std::memory_order_relaxed);
   }
 
   const Rules rules_;
@@ -183,6 +191,8 @@ class keyed_table {
   const std::unique_ptr<shard[]> shards_;
   alignas(64) std::atomic<std::size_t> size_{0};
   std::atomic<std::size_t> swept_{0};  // the shard that the hand is in
+  std::atomic<std::uint32_t> turns_{0};
+  std::atomic<bool> has_found_{false};  // the last sweep found something
   std::atomic<std::uint64_t> evicted_{0};
 };
 
