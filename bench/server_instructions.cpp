@@ -2,9 +2,10 @@
 // that runs under callgrind, and has the count of each row dumped. bench/server_instructions.sh
 // builds it, starts the server, and prints the table.
 //
-//   server_instructions SOCKET PID DIRECTORY
+//   server_instructions SOCKET PID DIRECTORY [quick]
 //
-// are the server's socket, its process, and where callgrind writes to. For each row it prints the
+// are the server's socket, its process, and where callgrind writes to; with `quick`, only busy keys
+// and refused checks are measured. For each row it prints the
 // policy, what the keys are, how many keys a script call has, and the instructions per check.
 
 #include <sys/socket.h>
@@ -109,28 +110,36 @@ class connection {
 
 class program {
  public:
-  program(const std::string& socket, std::string pid, std::filesystem::path directory)
-      : server_(socket), pid_(std::move(pid)), directory_(std::move(directory)) {}
+  program(const std::string& socket, std::string pid, std::filesystem::path directory, bool quick)
+      : server_(socket), pid_(std::move(pid)), directory_(std::move(directory)), quick_(quick) {}
 
   void run() {
+    // What the collector of garbage costs depends on how many scripts there are: as in a process
+    // that uses all policies.
+    for (std::size_t i = 0; i < redis::all_or_nothing; ++i) {
+      server_.command("SCRIPT", "LOAD", redis::scripts()[i].text);
+    }
     // Long enough that nothing ends meanwhile; `idle` has ended when it is used again.
     const auto meter = [](std::int64_t capacity, std::chrono::microseconds each) {
       return policies::compile(token_bucket{capacity, every(each)});
     };
     row("token_bucket", "m", meter(10'000'000, 1ms), meter(1000, 1us), 1'000'000, 0, 10'000'000);
     row("fixed_window", "f", policies::compile(fixed_window{10'000, 1h}),
-        policies::compile(fixed_window{10'000, 1ms}), 5000, 4997, 1);
+        policies::compile(fixed_window{10'000, 1ms}), 5000, 10'000, 1);
     row("sliding_window", "w", policies::compile(sliding_window{10'000, 1h}),
-        policies::compile(sliding_window{10'000, 1ms}), 5000, 4997, 1);
+        policies::compile(sliding_window{10'000, 1ms}), 5000, 10'000, 1);
     row("sliding_log", "l", policies::compile(sliding_log{1000, 1h}),
-        policies::compile(sliding_log{1000, 1ms}), 500, 497, 1);
+        policies::compile(sliding_log{1000, 1ms}), 500, 1000, 1);
+    if (quick_) return;
     const std::string sha = server_.command("SCRIPT", "LOAD", usual_script);
     for (const std::size_t keys : {std::size_t{1}, std::size_t{64}}) {
       const std::vector<std::string> busy{"10000000", "1000", "1"},
           much{"10000000", "1000", "9000000"};
       send(sha, much, "usual", 1);
-      measure("usual", "busy", keys, [&] { send(sha, busy, "usual", keys); });
-      measure("usual", "refused", keys, [&] { send(sha, much, "usual", keys); });
+      measure(
+          "usual", "busy", keys, [&] { send(sha, busy, "usual", keys); }, rounds_of(keys));
+      measure(
+          "usual", "refused", keys, [&] { send(sha, much, "usual", keys); }, rounds_of(keys));
       server_.command("FLUSHALL");
       measure("usual", "new", keys, [&] { send(sha, busy, "usual", keys); });
       const std::vector<std::string> idle{"1000", "1000000", "1"};
@@ -139,33 +148,49 @@ class program {
   }
 
  private:
-  /// `taken` makes a key busy, with two checks beside it; after a third, `rest` fills it up, and a
-  /// check of the cost `too_much` is refused.
+  /// `taken` makes a key busy; then it is filled up to the `limit`, unless that is 0, and a check of
+  /// the cost `too_much` is refused.
   void row(const std::string& name, const std::string& suffix, const policies::kernel& kernel,
-           const policies::kernel& brief, std::int64_t taken, std::int64_t rest,
+           const policies::kernel& brief, std::int64_t taken, std::int64_t limit,
            std::int64_t too_much) {
     const auto& script = redis::scripts()[kernel.index()];
-    server_.command("SCRIPT", "LOAD", script.text);
     for (const std::size_t keys : {std::size_t{1}, std::size_t{64}}) {
       server_.command("FLUSHALL");
-      send(script.sha, constants(brief, 1), suffix, 1);
-      measure(name, "idle", keys, [&] { send(script.sha, constants(brief, 1), suffix, keys); });
-      server_.command("FLUSHALL");
-      measure(name, "new", keys, [&] { send(script.sha, constants(kernel, 1), suffix, keys); });
+      if (!quick_) {
+        send(script.sha, constants(brief, 1), suffix, 1);
+        measure(name, "idle", keys, [&] { send(script.sha, constants(brief, 1), suffix, keys); });
+        server_.command("FLUSHALL");
+        measure(name, "new", keys, [&] { send(script.sha, constants(kernel, 1), suffix, keys); });
+        server_.command("FLUSHALL");
+      }
       send(script.sha, constants(kernel, taken), suffix, 1);
       send(script.sha, constants(kernel, 1), suffix, 1);
-      measure(name, "busy", keys, [&] { send(script.sha, constants(kernel, 1), suffix, keys); });
-      if (rest > 0) send(script.sha, constants(kernel, rest), suffix, 1);
-      measure(name, "refused", keys,
-              [&] { send(script.sha, constants(kernel, too_much), suffix, keys); });
+      const int rounds = rounds_of(keys);
+      measure(
+          name, "busy", keys, [&] { send(script.sha, constants(kernel, 1), suffix, keys); },
+          rounds);
+      const std::int64_t rest = limit - taken - 1 - rounds;
+      if (limit > 0) send(script.sha, constants(kernel, rest), suffix, 1);
+      measure(
+          name, "refused", keys,
+          [&] { send(script.sha, constants(kernel, too_much), suffix, keys); }, rounds);
     }
   }
+
+  /// Of large script calls, Lua's collector of garbage works in few.
+  static int rounds_of(std::size_t keys) { return keys == 1 ? 1 : 8; }
 
   static std::vector<std::string> constants(const policies::kernel& kernel, std::int64_t cost) {
     const auto values = std::visit([&](const auto& k) { return redis::record_arguments(k, cost); },
                                    kernel);
     std::vector<std::string> texts;
-    for (const std::int64_t value : values.values()) texts.push_back(std::to_string(value));
+    values.each([&](const auto& argument) {
+      if constexpr (std::is_integral_v<std::decay_t<decltype(argument)>>) {
+        texts.push_back(std::to_string(argument));
+      } else {
+        texts.emplace_back(argument);
+      }
+    });
     return texts;
   }
 
@@ -191,9 +216,10 @@ class program {
   }
 
   template <class F>
-  void measure(const std::string& name, const char* traffic, std::size_t keys, F&& checks) {
+  void measure(const std::string& name, const char* traffic, std::size_t keys, F&& checks,
+               int rounds = 1) {
     control("zero");
-    checks();
+    for (int i = 0; i < rounds; ++i) checks();
     control("dump");
     std::uint64_t total = 0;
     for (const auto& file : std::filesystem::directory_iterator(directory_)) {
@@ -205,7 +231,8 @@ class program {
       std::filesystem::remove(file.path());
     }
     if (total == 0) throw std::runtime_error("callgrind has dumped nothing");
-    std::cout << name << ' ' << traffic << ' ' << keys << ' ' << total / key_count << std::endl;
+    std::cout << name << ' ' << traffic << ' ' << keys << ' '
+              << total / key_count / static_cast<std::uint64_t>(rounds) << std::endl;
   }
 
   void control(const std::string& what) const {
@@ -216,14 +243,16 @@ class program {
   connection server_;
   std::string pid_;
   std::filesystem::path directory_;
+  bool quick_;
 };
 
 }  // namespace
 
 int main(int count, char** words) {
-  if (count != 4) return 2;
+  const bool quick = count == 5 && std::string(words[4]) == "quick";
+  if (count != 4 && !quick) return 2;
   try {
-    program(words[1], words[2], words[3]).run();
+    program(words[1], words[2], words[3], quick).run();
   } catch (const std::exception& e) {
     std::cerr << "server_instructions: " << e.what() << '\n';
     return 1;

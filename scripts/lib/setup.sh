@@ -69,6 +69,7 @@ redis-server redis-server
 redis-cli redis-tools
 python3 python3
 taskset util-linux
+valgrind valgrind
 TOOLS
   if [[ "${1:-}" == sanitize ]]; then
     clang="$(weir_clang_version)"

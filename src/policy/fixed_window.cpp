@@ -100,7 +100,7 @@ script_arguments fixed_window::arguments(units cost) const noexcept {
 std::string_view fixed_window::record_script() noexcept { return lua::fixed_window_record_lua; }
 
 script_arguments fixed_window::record_arguments(units cost) const noexcept {
-  if (!count_refused_ && limit_ != no_limit) return {cost, window_, limit_, offset_};
+  if (!count_refused_ && limit_ != no_limit) return {{cost, window_, limit_, offset_}, 0};
   return {0, window_, limit_, offset_, count_refused_ ? 1 : 0, cost};
 }
 

@@ -30,7 +30,7 @@ local function check(key, checks, write, into, at)
       start, count, kept = struct.unpack('<ddd', stored)
       if #stored == 40 then
         written, before, count_before = struct.unpack('<ddd', stored, 17)
-        kept = 0
+        kept = line_of_ttl(key)
       end
       if not (whole(start) and whole(count) and whole(written) and whole(before) and
               whole(count_before) and whole(kept) and kept % grid == 0) then
@@ -79,7 +79,7 @@ local function check(key, checks, write, into, at)
     if count > most then count = most end
     if start > passed then
       call('SET', key, struct.pack('<ddddd', start, count, passed, before, count_before), 'PX', ttl)
-    elseif fresh or moved or kept < start + window then
+    elseif fresh or moved or written > 0 or kept < start + window then
       call('SET', key, struct.pack('<ddd', start, count, line), 'PX', ttl)
     else
       call('SETRANGE', key, '8', struct.pack('<d', count))

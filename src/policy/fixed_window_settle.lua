@@ -28,13 +28,16 @@ local function give_back(key, ticket)
   local ends = (count > 0 or start > passed) and start + window or start
   if ends + grace <= clock then
     call('DEL', key)
-  elseif start > passed then
-    local packed = struct.pack('<ddddd', start, count, passed, before, count_before)
-    call('SET', key, packed, 'PX', ttl_on_grid(ends))
-  else
-    local line = line_after(ends)
-    -- A longer window may share the key.
-    if count > 0 and kept > line then line = kept end
-    call('SET', key, struct.pack('<ddd', start, count, line), 'PX', ttl_of(line))
+    return
   end
+  local line = line_after(ends)
+  -- A longer window may share the key.
+  if (count > 0 or start > passed) and kept > line then line = kept end
+  local packed
+  if start > passed then
+    packed = struct.pack('<ddddd', start, count, passed, before, count_before)
+  else
+    packed = struct.pack('<ddd', start, count, line)
+  end
+  call('SET', key, packed, 'PX', ttl_of(line))
 end

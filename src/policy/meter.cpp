@@ -153,7 +153,7 @@ std::string_view meter::record_script() noexcept { return lua::meter_record_lua;
 
 script_arguments meter::record_arguments(units cost) const noexcept {
   const state step = time_of(cost);
-  if (parts_ == 1) return {step.whole, tolerance_.whole};
+  if (parts_ == 1) return {{step.whole, step.whole, tolerance_.whole}, 1};
   return {0, tolerance_.whole, tolerance_.part, parts_, step.whole, step.part};
 }
 

@@ -2,35 +2,38 @@
 -- from 2001 to 2255 has, or nothing, of a rate whose unit is a whole number of microseconds. A
 -- refused check writes nothing. Keys in other states are left to the full kernel, each on its own.
 --
--- ARGV   cost * T, burst * T; or 0 and the constants of meter.lua: then all keys are left to it.
---        Then the counts, as run_rare.lua describes them
+-- ARGV   cost * T; the same and burst * T, packed as little-endian doubles; or 0 and the constants
+--        of meter.lua: then all keys are left to it. Then the counts, as run_rare.lua describes
+--        them
 -- Reply  the clock's two numbers, each with a space behind it, and of each key the sixteen
 --        characters that it held: zeros if there was none, dashes if it holds something else. Or
 --        that of run_rare.lua
 
-local first_arg, rare, found = 2
-if ARGV[1] ~= '0' then
-  local pcall, tonumber, type, keys, n = redis.pcall, tonumber, type, KEYS, #KEYS
-  local step_text, counted = ARGV[1], ARGV[3]
-  local step, burst = step_text + 0, ARGV[2] + 0
+local first_arg, rare, found, step, burst = 2
+local step_text = ARGV[1]
+if step_text ~= '0' then
+  local pcall, tonumber, type, keys, counted = redis.pcall, tonumber, type, KEYS, ARGV[3]
+  local n = #keys
+  step, burst = struct.unpack('<dd', ARGV[2])
   -- No plain TAT lies further ahead than twice the burst, unless the clock was set back.
   local last, far = clock + burst - step, clock + burst + burst
   -- Of several keys, those that a single check passes are found by comparing texts of one length,
   -- which is cheaper than to make numbers of them.
-  local low, high
+  local low, high = ':', ''
   if n == 1 then
-    found = {(pcall('GET', keys[1]))}
+    found = ARGV
+    found[1] = pcall('GET', keys[1])
   else
     found = pcall('MGET', unpack(keys))
     if found.err then return found end
     if not counted then low, high = string.format('%d', clock), string.format('%d', last) end
-    if low and (#low ~= 16 or #high ~= 16) then low = nil end
+    if #low ~= 16 or #high ~= 16 then low, high = ':', '' end
   end
   local ttl_line, ttl = 0
   for i = 1, n do
     local stored = found[i]
     local tat, grown, sum = 0, step
-    if low and stored and #stored == 16 and stored <= high and stored >= low then
+    if stored and #stored == 16 and stored <= high and stored >= low then
       sum = pcall('INCRBY', keys[i], step_text)
     else
       tat = not stored and 0 or #stored == 16 and tonumber(stored)
@@ -76,9 +79,10 @@ if ARGV[1] ~= '0' then
     if not stored then found[i] = '0000000000000000' end
   end
   if not rare then
-    return time[1] .. ' ' .. time[2] .. ' ' .. (n == 1 and found[1] or table.concat(found))
+    found[1] = time[1] .. ' ' .. time[2] .. ' ' .. found[1]
+    return n == 1 and found[1] or table.concat(found)
   end
   first_arg = 1
 end
 local counts, before = ARGV, rare and 2 or 6
-local ARGV = rare and {ARGV[2], '0', '1', ARGV[1], '0'} or ARGV
+local ARGV = rare and {burst, '0', '1', step_text, '0'} or ARGV

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <string_view>
 
 namespace weir::policies {
 
@@ -34,17 +37,43 @@ constexpr std::int64_t kernel_number(std::size_t index, bool is_spaced) noexcept
 }
 
 /// The numbers a script takes before its per-key arguments: the policy's constants, then the cost.
+/// A common path takes some of them packed: one argument of little-endian doubles, because a server
+/// needs thousands of instructions for each argument and number in text.
 class script_arguments {
  public:
-  script_arguments(std::initializer_list<std::int64_t> values) : size_(values.size()) {
+  script_arguments(std::initializer_list<std::int64_t> values)
+      : script_arguments(values, values.size()) {}
+  /// The values from the one at `plain` on are packed.
+  script_arguments(std::initializer_list<std::int64_t> values, std::size_t plain)
+      : size_(values.size()), plain_(plain) {
     std::copy(values.begin(), values.end(), values_.begin());
   }
+
+  /// All of them are plain.
   std::span<const std::int64_t> values() const& noexcept { return {values_.data(), size_}; }
   std::span<const std::int64_t> values() const&& = delete;  // they would outlive what they look at
 
+  /// The number of arguments, and each: a number, or, at the end, the packed ones.
+  std::size_t count() const noexcept { return plain_ + (plain_ < size_ ? 1 : 0); }
+  template <class F>
+  void each(F&& f) const {
+    for (std::size_t i = 0; i < plain_; ++i) f(values_[i]);
+    if (plain_ == size_) return;
+    std::array<char, most * sizeof(double)> bytes;
+    auto out = bytes.begin();
+    for (std::size_t i = plain_; i < size_; ++i) {
+      auto bits = std::bit_cast<std::uint64_t>(static_cast<double>(values_[i]));
+      for (std::size_t byte = 0; byte < sizeof(bits); ++byte, bits >>= 8) {
+        *out++ = static_cast<char>(bits & 255);
+      }
+    }
+    f(std::string_view(bytes.data(), (size_ - plain_) * sizeof(double)));
+  }
+
  private:
-  std::array<std::int64_t, 8> values_{};
-  std::size_t size_;
+  static constexpr std::size_t most = 8;
+  std::array<std::int64_t, most> values_{};
+  std::size_t size_, plain_;
 };
 
 }  // namespace weir::policies

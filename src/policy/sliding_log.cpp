@@ -1,7 +1,7 @@
 #include "policy/sliding_log.hpp"
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 #include "policy/lua_sources.hpp"
 #include "policy/stored_doubles.hpp"
@@ -190,20 +190,15 @@ script_arguments sliding_log::arguments(units cost) const noexcept {
 std::string_view sliding_log::record_script() noexcept { return lua::sliding_log_record_lua; }
 
 script_arguments sliding_log::record_arguments(units cost) const noexcept {
-  if (!count_refused_ && limit_ != no_limit) return {cost, window_, limit_, resolution_};
+  if (!count_refused_ && limit_ != no_limit) return {{cost, window_, limit_, resolution_}, 0};
   return {0, window_, limit_, resolution_, count_refused_ ? 1 : 0, cost};
 }
 
 bool sliding_log::read_plain(std::string_view& text,
                              std::span<std::int64_t> fields) const noexcept {
-  // Three entries: the one before the log, the newest, and the one that has to leave.
-  std::array<std::int64_t, 6> entries{};
-  if (!take_doubles(text, entries.size(), entries.size(), entries)) return false;
-  const auto [ignored, base, newest, total, leaves, reached] = entries;
-  std::fill(fields.begin(), fields.end(), 0);
-  fields[0] = ignored == foreign ? foreign : distance(base, total);
-  fields[1] = newest;
-  if (leaves > 0) fields[3] = leaves + window_;
+  // The sum, the newest entry's time, and that of the entry that has to leave.
+  if (!take_doubles(text, 3, 3, fields)) return false;
+  if (const instant leaves = std::exchange(fields[2], 0); leaves > 0) fields[3] = leaves + window_;
   return true;
 }
 

@@ -2,12 +2,15 @@
 --
 -- Key       a list of entries, each two little-endian doubles: a time and the running total up to
 --           it, modulo 2^52. Element 0 is the newest entry that has left the window: its total is
---           the base of all sums. With turns booked ahead it is four: when the log was written, the
---           base, the last turn, and a time before which that never goes back. What was given back
---           from far within a long log is subtracted when totals are read. Element 0 then has those
---           four, what has been subtracted up to the base, and for each step three more: a time,
---           what is to be subtracted from the totals from that time on, and about how many entries
---           are between it and the next step.
+--           the base of all sums. The common path makes five of it: 0, the base, the two of element
+--           1 (but if there is no other, the total may be outdated), and until when the key stays
+--           at least. This kernel writes none of these, and undoes them when it changes the log.
+--           With turns booked ahead it is four: when the log was written, the base, the last turn,
+--           and a time before which that never goes back. What was given back from far within a
+--           long log is subtracted when totals are read. Element 0 then has those four, what has
+--           been subtracted up to the base, and for each step three more: a time, what is to be
+--           subtracted from the totals from that time on, and about how many entries are between it
+--           and the next step.
 -- Constants window, limit, resolution, count refused (0 or 1), cost. With count refused, at most
 --           one check at a time
 -- State     the sum before the checks, the newest entry's time, the sum after them, the time at
@@ -64,7 +67,7 @@ end
 local function read_head(head)
   steps, given = nil, 0
   local written, base, last, pinned = struct.unpack('<dd', head)
-  if #head == 16 then return 0, base, 0, 0 end
+  if #head == 16 or #head == 40 then return 0, base, 0, 0 end
   written, base, last, pinned = struct.unpack('<dddd', head)
   if #head > 32 then given, steps = struct.unpack('<d', head, 33), string.sub(head, 41) end
   return written, base, last, pinned
@@ -102,6 +105,12 @@ local function last_before(key, low, high, before)
   return low
 end
 
+-- A longer window may share the key: what that has set stays.
+local function longest_ttl(key, ends)
+  local ttl, left = ttl_of(ends), call('PTTL', key)
+  return left > tonumber(ttl) and format('%d', left) or ttl
+end
+
 local function check(key, checks, write, into, at)
   strange = false
   local sum, newest, passes = 0, 0, 0
@@ -117,7 +126,7 @@ local function check(key, checks, write, into, at)
   if refused(head) then return 0 end
   local width = #head > 0 and #head[1] or 0
   local ours = not head.err and (#head == 0 or (#head == 1 or #head[2] == 16) and
-               (width == 16 or width == 32 or width > 40 and (width - 40) % 24 == 0))
+               (width == 16 or width == 32 or width >= 40 and (width - 40) % 24 == 0))
   if ours and #head > 0 then
     written, base, last, pinned = read_head(head[1])
     head_base = base
@@ -171,6 +180,7 @@ local function check(key, checks, write, into, at)
       head_base, oldest, pinned = 0, newest, last
       if write then
         call('DEL', key)
+        width = 0
         local head = struct.pack('<dd', 0, 0)
         if written > 0 then head = struct.pack('<dddd', written, 0, last, last) end
         call('RPUSH', key, head, struct.pack('<dd', newest, total))
@@ -204,6 +214,7 @@ local function check(key, checks, write, into, at)
     sum = sum + weight
     if write then
       in_list = sum
+      local ttl = longest_ttl(key, stamp + window)
       -- What has left by now goes, and if the rest is too much to be counted, what has left by the
       -- turn.
       local left, kept, trimmed = first, alive, false
@@ -223,7 +234,7 @@ local function check(key, checks, write, into, at)
       if kept then
         if left > 0 then
           call('LTRIM', key, left, -1)
-          written, trimmed = 0, true
+          written, width, trimmed = 0, 0, true
         end
         if alive then first = first - left else first, base = call('LLEN', key) - 1, total end
         total = (total + weight) % modulus
@@ -237,7 +248,7 @@ local function check(key, checks, write, into, at)
         base, head_base, total, first = 0, 0, weight, 0
         steps, given = nil, 0
         call('RPUSH', key, struct.pack('<dd', 0, 0), struct.pack('<dd', stamp, total))
-        written = 0
+        written, width = 0, 0
       end
       if count_refused and sum > limit then
         -- What the newer entries alone fill can no longer matter.
@@ -250,13 +261,13 @@ local function check(key, checks, write, into, at)
         end
         if keep > 0 then
           call('LTRIM', key, keep, -1)
-          head_base, written, trimmed = base, 0, true
+          head_base, written, width, trimmed, first = base, 0, 0, true, 0
         end
         sum = (whole_sum - base) % modulus
         in_list = sum
       end
       local is_ahead = time > passed
-      local has_other_head = is_ahead or written > 0
+      local has_other_head = is_ahead or written > 0 or width == 40
       if steps and trimmed then
         -- What is to be subtracted from the base on stays; steps up to it are done with.
         has_other_head = true
@@ -273,7 +284,7 @@ local function check(key, checks, write, into, at)
       elseif has_other_head then
         write_head(key, 0, head_base, 0, 0)
       end
-      call('PEXPIRE', key, ttl_of(stamp + window))
+      call('PEXPIRE', key, ttl)
     end
   elseif write and call('PTTL', key) == -1 then
     call('PEXPIRE', key, ttl_of(#head == 2 and newest + window or last))

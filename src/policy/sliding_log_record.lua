@@ -2,117 +2,146 @@
 -- nothing, under a policy that has a limit and does not count what it refuses. A refused check
 -- writes nothing. Keys in other states are left to the full kernel, each on its own.
 --
--- ARGV   cost, window, limit, resolution; or 0 and the constants of sliding_log.lua: then all keys
---        are left to it. Then the counts, as run_rare.lua describes them
--- Reply  the clock's two numbers, each with a space behind it, and of each key three entries of 16
---        bytes: the one before the first that is in the window, the newest, and the one that has to
---        leave for the first refused check to pass (zeros if none was refused, or there is none).
---        Or that of run_rare.lua
+-- ARGV   cost, window, limit, resolution, packed as little-endian doubles; or 0 and the constants
+--        of sliding_log.lua: then all keys are left to it. Then the counts, as run_rare.lua
+--        describes them
+-- Reply  the clock's two numbers, each with a space behind it, and of each key three little-endian
+--        doubles: the sum before the checks, the newest entry's time, and the time of the entry
+--        that has to leave for the first refused check to pass (0 if none was refused, or there is
+--        none). Or that of run_rare.lua
 
-local first_arg, rare, found = 2
+local first_arg, rare, found, cost, window, limit, resolution = 2
 if ARGV[1] ~= '0' then
-  local call, pcall, keys, n, counted = redis.call, redis.pcall, KEYS, #KEYS, ARGV[5]
-  local read, pack = struct.unpack, struct.pack
-  local cost, window, limit, resolution = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0, ARGV[4] + 0
-  local modulus, none, left_at = 4503599627370496, string.rep('\0', 16), clock - window
+  local call, pcall, keys, counted = redis.call, redis.pcall, KEYS, ARGV[2]
+  local read, pack, n = struct.unpack, struct.pack, #keys
+  cost, window, limit, resolution = read('<dddd', ARGV[1])
+  local modulus, left_at, ttl = 4503599627370496, clock - window
   local stamp = resolution == 0 and clock or clock - clock % resolution + resolution
-  -- How long a key has to stay that gets an entry now, in milliseconds.
-  local needed, ttl = (stamp + window + grace - clock) / 1000
-  -- Names of places in the list: a number takes longer to write. More than four entries that leave
-  -- together are left to the full kernel.
-  local places = {'1', '2', '3', '4', '5', [-1] = '-1'}
+  local ends = stamp + window
   found = {}
   for i = 1, n do
-    local key, checks = keys[i], counted and tonumber(ARGV[i + 4] or 1) or 1
-    local list = pcall('LRANGE', key, '0', '1')
-    local head, first = list[1], list[2]
-    local plain, base_text, newest_text, left = false, none, none, 0
-    local before_all, base, total, newest, oldest, oldest_total = 0, 0, 0, 0, 0, 0
-    if list.err then
-      -- It holds something else, or may not be read.
-    elseif not head then
-      plain, first = checks > 0, none
-    elseif #head == 16 and first and #first == 16 then
-      base_text, newest_text = head, call('LINDEX', key, '-1')
-      if #newest_text == 16 then
-        newest, total = read('<dd', newest_text)
-        plain = newest >= 0 and newest - resolution <= clock and newest % 1 == 0
+    local key, checks = keys[i], counted and tonumber(ARGV[i + 1] or 1) or 1
+    local base, oldest, oldest_total, newest, total, kept = 0, 0, 0, 0, 0
+    local head, left, sum, passes, plain = pcall('LINDEX', key, '0'), 0, 0, 0, false
+    if not head then
+      plain, kept = true, 0
+    elseif #head == 40 or #head == 16 then
+      local tail, first = call('LINDEX', key, '-1')
+      if #head == 40 then
+        plain, base, oldest, oldest_total, kept = read('<ddddd', head)
+        plain = #tail == 16
+      else
+        first, base = read('<dd', head)
+        first = call('LINDEX', key, '1')
+        plain = first and #first == 16 and #tail == 16
+        if plain then oldest, oldest_total = read('<dd', first) end
+      end
+      if plain then
+        newest, total = read('<dd', tail)
         if newest <= left_at then
           -- All have left.
-          base_text, left = newest_text, -1
-        else
-          oldest, oldest_total = read('<dd', first)
-          while plain and oldest <= left_at do
-            left = left + 1
-            base_text = first
-            first = left < 5 and call('LINDEX', key, places[left + 1])
+          left = -1
+        elseif oldest <= left_at then
+          -- More than four that leave together are left to the full kernel.
+          repeat
+            left, base = left + 1, oldest_total
+            first = left < 5 and call('LINDEX', key, left == 1 and '2' or left + 1)
             plain = first and #first == 16
             if plain then oldest, oldest_total = read('<dd', first) end
+          until not plain or oldest > left_at
+        end
+        sum = left < 0 and 0 or (total - base) % modulus
+        -- Stray bytes are numbers, too, but hardly ever whole ones.
+        plain = plain and newest >= oldest and newest - resolution <= clock and oldest >= 0 and
+                newest % 1 == 0 and oldest % 1 == 0 and total >= 0 and total < modulus and
+                total % 1 == 0 and base >= 0 and base < modulus and base % 1 == 0
+      end
+    end
+    local room = limit - sum
+    if checks == 1 then
+      room = room >= cost and 1 or 0
+    else
+      room = room / cost
+      room = room - room % 1
+      if room > checks then room = checks end
+      if room < 0 then room = 0 end
+    end
+    if plain and (room < checks or checks == 0) then
+      local need = sum + room * cost + cost - limit
+      if need > sum then
+        passes = stamp
+      elseif need > 0 then
+        -- A single entry's total is the newest one's.
+        local reached = ((oldest == newest and total or oldest_total) - base) % modulus
+        passes = oldest
+        if reached < need then
+          -- It is not the oldest alone. Mostly all weigh the same; else the log is halved.
+          local low, high, probes = left + 1, call('LLEN', key) - 1, 0
+          local at = low + math.ceil((need - reached) / reached)
+          passes = newest
+          while plain and high - low > 1 do
+            if not (at < high) then at = high - 1 elseif at <= low then at = low + 1 end
+            local text, time, upto = call('LINDEX', key, string.format('%d', at))
+            plain = #text == 16
+            if plain then
+              time, upto = read('<dd', text)
+              plain = time >= oldest and time <= newest and time % 1 == 0
+            end
+            probes = probes + 1
+            if plain and (upto - base) % modulus < need then
+              low, at = at, at + 1
+            else
+              high, at, passes = at, at - 1, time
+            end
+            if probes > 1 then at = math.floor((low + high) / 2) end
           end
         end
-        before_all, base = read('<dd', base_text)
-        -- Stray bytes are numbers, too, but hardly ever whole ones.
-        plain = plain and before_all >= 0 and before_all <= newest and before_all % 1 == 0 and
-                base >= 0 and base < modulus and base % 1 == 0 and total >= 0 and
-                total < modulus and total % 1 == 0 and oldest >= 0 and oldest <= newest and
-                oldest % 1 == 0 and oldest_total >= 0 and oldest_total < modulus and
-                oldest_total % 1 == 0
       end
     end
     if plain then
-      local sum = (total - base) % modulus
-      local room = limit - sum
-      if checks == 1 then
-        room = room >= cost and 1 or 0
-      else
-        room = room / cost
-        room = room - room % 1
-        if room > checks then room = checks end
-        if room < 0 then room = 0 end
-      end
-      local after = sum + room * cost
-      local passes = none
-      if room < checks or checks == 0 then
-        local need = after + cost - limit
-        if need > 0 then
-          passes = first
-          plain = sum > 0 and (oldest_total - base) % modulus >= need
-        end
-      end
-      if plain then
-        found[i] = base_text .. newest_text .. passes
-        if room > 0 then
-          local entry = pack('<dd', stamp, (total + room * cost) % modulus)
-          if not head then
-            call('RPUSH', key, none, entry)
+      found[i] = pack('<ddd', sum, newest, passes)
+      if room > 0 then
+        -- What the log's head says is still so, unless `changed`.
+        local changed = left ~= 0 or not kept
+        if not kept then kept = clock + (call('PTTL', key) - 1) * 1000 - grace end
+        local renewed = not (kept >= ends)
+        if renewed then kept = ends - ends % grid + grid end
+        if not head then
+          total = room * cost
+          call('RPUSH', key, pack('<ddddd', 0, 0, stamp, total, kept), pack('<dd', stamp, total))
+        else
+          if left < 0 then
+            if oldest ~= newest then call('LTRIM', key, '0', '1') end
+            newest, oldest, total = stamp, stamp, base
+          elseif left > 0 then
+            call('LTRIM', key, left == 1 and '1' or left, '-1')
+          end
+          if newest == oldest and oldest_total ~= total then changed, oldest_total = true, total end
+          total = (total + room * cost) % modulus
+          if newest == stamp then
+            call('LSET', key, '-1', pack('<dd', stamp, total))
           else
-            if left ~= 0 then call('LTRIM', key, places[left], '-1') end
-            if newest == stamp then
-              call('LSET', key, '-1', entry)
-            else
-              call('RPUSH', key, entry)
-            end
+            call('RPUSH', key, pack('<dd', stamp, total))
           end
-          if not head or call('PTTL', key) < needed then
-            if not ttl then
-              local ends = stamp + window
-              ends = ends - ends % grid + grid + grace
-              ttl = string.format('%d', (ends - clock + 999) / 1000)
-            end
-            call('PEXPIRE', key, ttl)
+          if changed or renewed then
+            call('LSET', key, '0', pack('<ddddd', 0, base, oldest, oldest_total, kept))
           end
         end
+        if renewed then
+          ttl = ttl or string.format('%d', (kept + grace - clock + 999) / 1000)
+          call('PEXPIRE', key, ttl)
+        end
       end
-    end
-    if not plain then
+    else
       rare = rare or {}
       rare[i] = true
     end
   end
   if not rare then
-    return time[1] .. ' ' .. time[2] .. ' ' .. (n == 1 and found[1] or table.concat(found))
+    found[1] = time[1] .. ' ' .. time[2] .. ' ' .. found[1]
+    return n == 1 and found[1] or table.concat(found)
   end
   first_arg = 1
 end
-local counts, before = ARGV, rare and 4 or 6
-local ARGV = rare and {ARGV[2], ARGV[3], ARGV[4], '0', ARGV[1]} or ARGV
+local counts, before = ARGV, rare and 1 or 6
+local ARGV = rare and {window, limit, resolution, '0', cost} or ARGV

@@ -71,7 +71,8 @@ local function give_back(key, ticket)
   if refusal or state[1] == foreign then return end
   local stamp, length = entry_time(ticket.counted), call('LLEN', key)
   if length < 2 then return end
-  local written, head_base, last, pinned = read_head(call('LINDEX', key, 0))
+  local head = call('LINDEX', key, 0)
+  local written, head_base, last, pinned = read_head(head)
   local newest = entry(key, -1)
   local passed = written
   if written == 0 then passed, last = newest - resolution, 0 end
@@ -89,6 +90,7 @@ local function give_back(key, ticket)
   local back = math.min(cost, weight)
   local is_last = at == length - 1
 
+  if #head == 40 then write_head(key, 0, head_base, 0, 0) end
   -- An entry of which nothing is left goes. A user who may not call LREM keeps it; it counts
   -- nothing.
   if back == weight then
@@ -125,5 +127,5 @@ local function give_back(key, ticket)
     written, pinned = passed, 0
   end
   write_head(key, written, head_base, last, pinned)
-  call('PEXPIRE', key, ttl_of(math.max(ends, last)))
+  call('PEXPIRE', key, length > 1 and longest_ttl(key, math.max(ends, last)) or ttl_of(last))
 end

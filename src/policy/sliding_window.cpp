@@ -139,7 +139,7 @@ script_arguments sliding_window::arguments(units cost) const noexcept {
 std::string_view sliding_window::record_script() noexcept { return lua::sliding_window_record_lua; }
 
 script_arguments sliding_window::record_arguments(units cost) const noexcept {
-  if (!count_refused_ && limit_ != no_limit) return {cost, window_, limit_};
+  if (!count_refused_ && limit_ != no_limit) return {{cost, window_, limit_}, 0};
   return {0, window_, limit_, digit_base(window_), most_, count_refused_ ? 1 : 0, cost};
 }
 

@@ -49,7 +49,11 @@ local function check(key, checks, write, into, at)
     index = foreign
     if type(stored) == 'string' and (#stored == 32 or #stored == 40) then
       local start, a, b, line = struct.unpack('<dddd', stored)
-      if #stored == 40 then written, at_last = struct.unpack('<dd', stored, 25) else kept = line end
+      kept = line
+      if #stored == 40 then
+        written, at_last = struct.unpack('<dd', stored, 25)
+        kept = line_of_ttl(key)
+      end
       if whole(start) and whole(a) and whole(b) and whole(written) and whole(at_last) and
          whole(kept) and kept % grid == 0 then
         -- A longer window may bear smaller counts only.
@@ -112,7 +116,7 @@ local function check(key, checks, write, into, at)
     local ttl = ttl_of(line)
     if time > passed then
       call('SET', key, struct.pack('<ddddd', time, current, previous, passed, at_last), 'PX', ttl)
-    elseif fresh or moved or kept < ends then
+    elseif fresh or moved or written > 0 or kept < ends then
       call('SET', key, struct.pack('<dddd', index * window, current, previous, line), 'PX', ttl)
     else
       call('SETRANGE', key, '8', struct.pack('<d', current))

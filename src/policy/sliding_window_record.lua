@@ -2,65 +2,71 @@
 -- ahead, or nothing, under a policy that has a limit and does not count what it refuses. A refused
 -- check writes nothing. Keys in other states are left to the full kernel, each on its own.
 --
--- ARGV   cost, window, limit; or 0 and the constants of sliding_window.lua: then all keys are left
---        to it. Then the counts, as run_rare.lua describes them
+-- ARGV   cost, window, limit, packed as little-endian doubles; or 0 and the constants of
+--        sliding_window.lua: then all keys are left to it. Then the counts, as run_rare.lua
+--        describes them
 -- Reply  the clock's two numbers, each with a space behind it, and of each key the 32 bytes that it
 --        held: zeros if there was none, dashes if it holds something else. Or that of run_rare.lua
 
-local first_arg, rare, found = 2
+local first_arg, rare, found, cost, window, limit = 2
 if ARGV[1] ~= '0' then
-  local pcall, keys, n, counted = redis.pcall, KEYS, #KEYS, ARGV[4]
-  local read, pack = struct.unpack, struct.pack
-  local cost, window, limit = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
-  local begin, ttl, ttl_end = clock - clock % window
+  local pcall, keys, counted = redis.pcall, KEYS, ARGV[2]
+  local read, pack, n = struct.unpack, struct.pack, #keys
+  cost, window, limit = read('<ddd', ARGV[1])
+  local begin, exact, ttl, ttl_end = clock - clock % window, 9007199254740991
+  local second, third = begin + window, begin + 2 * window
+  -- How long the previous window still weighs, and the largest count that can be weighed then.
+  local rest = second - clock
+  local most = exact / rest
+  if most > limit then most = limit end
   if n == 1 then
-    found = {(pcall('GET', keys[1]))}
+    found = ARGV
+    found[1] = pcall('GET', keys[1])
   else
     found = pcall('MGET', unpack(keys))
     if found.err then return found end
   end
   for i = 1, n do
-    local stored, done, start, current, previous, kept = found[i], 32, 0, 0, 0, 0
-    if stored then
-      if #stored == 32 then
-        start, current, previous, kept = read('<dddd', stored)
-      else
-        start = -1
-      end
-    end
-    local checks = 1
-    if counted then
-      checks = tonumber(ARGV[i + 3] or 1)
-      if checks == 0 and not stored then start = -1 end
+    local stored, start, current, previous, kept, done = found[i], -1
+    if not stored then
+      start, current, previous, kept = 0, 0, 0, 0
+    elseif #stored == 32 then
+      start, current, previous, kept = read('<dddd', stored)
     end
     -- Stray bytes are numbers, too, but hardly ever whole ones followed by a line of the grid.
     -- Beyond 2^53, all are whole.
-    if start >= 0 and start < begin + window + window and current >= 0 and current <= limit and
-       previous >= 0 and previous <= limit and kept >= start and kept % grid == 0 and
-       kept <= 9007199254740991 and start % 1 == 0 and current % 1 == 0 and previous % 1 == 0 then
+    if start == begin and kept >= third and kept % grid == 0 and kept <= exact and
+       current % 1 == 0 and current >= 0 and current <= limit and previous % 1 == 0 and
+       previous >= 0 and previous <= most and not counted then
+      -- The window is open, and its TTL lasts. No product passes 2^53.
+      local weight = previous * rest / window
+      local part = weight % 1
+      if part > 0 then weight = weight - part + 1 end
+      if weight + current + cost <= limit then
+        done = pcall('SETRANGE', keys[i], '8', pack('<d', current + cost))
+      end
+    elseif start >= 0 and start < third and start % 1 == 0 and current >= 0 and
+           current <= limit and current % 1 == 0 and previous >= 0 and previous <= limit and
+           previous % 1 == 0 and kept >= start and kept % grid == 0 and kept <= exact then
+      local checks = counted and tonumber(ARGV[i + 1] or 1) or 1
       -- A clock behind the state is read as the state's own time.
-      local at, left = begin, begin + window - clock
-      if start >= begin + window then at, left = begin + window, window end
+      local at, left = begin, rest
+      if start >= second then at, left = second, window end
       local fresh = start < at or not stored
       if fresh then
         previous = start >= at - window and current or 0
         current = 0
       end
       local weight = previous * left
-      if weight > 9007199254740991 then
+      if weight > exact or checks == 0 and not stored then
         start = -1
       else
         weight = weight / window
         local part = weight % 1
         if part > 0 then weight = weight - part + 1 end
-        local room = limit - weight - current
-        if checks == 1 then
-          room = room >= cost and 1 or 0
-        else
-          room = room / cost
-          room = room - room % 1
-          if room > checks then room = checks end
-        end
+        local room = (limit - weight - current) / cost
+        room = room - room % 1
+        if room > checks then room = checks end
         if room > 0 then
           current = current + room * cost
           local ends = at + window + window
@@ -81,31 +87,30 @@ if ARGV[1] ~= '0' then
           end
         end
       end
+      if not stored then found[i] = string.rep('\0', 32) end
     else
       start = -1
     end
     if start == -1 then
       rare = rare or {}
       rare[i] = true
-    elseif done ~= 32 then
+    elseif done and done ~= 32 then
       if not string.find(done.err, 'WRONGTYPE', 1, true) then return done end
       found[i] = '--------------------------------'
-    elseif not stored then
-      found[i] = string.rep('\0', 32)
     end
   end
   if not rare then
-    return time[1] .. ' ' .. time[2] .. ' ' .. (n == 1 and found[1] or table.concat(found))
+    found[1] = time[1] .. ' ' .. time[2] .. ' ' .. found[1]
+    return n == 1 and found[1] or table.concat(found)
   end
   first_arg = 1
 end
-local counts, before = ARGV, rare and 3 or 7
+local counts, before = ARGV, rare and 1 or 7
 local ARGV = ARGV
 if rare then
   -- As sliding_window::most() and its digit base say.
-  local window, unused, exponent = tonumber(ARGV[2])
-  unused, exponent = math.frexp(4503599627370496 / window)
+  local unused, exponent = math.frexp(4503599627370496 / window)
   local base = 2 ^ (exponent - 1)
   local most = math.min(math.floor(9007199254740991 / window) * base, 4503599627370495)
-  ARGV = {ARGV[2], ARGV[3], base, most, '0', ARGV[1]}
+  ARGV = {window, limit, base, most, '0', cost}
 end

@@ -45,13 +45,16 @@ local function give_back(key, ticket)
   local ends = (turn > passed or current + previous > 0) and start + 2 * window or start
   if ends + grace <= clock then
     call('DEL', key)
-  elseif turn > passed then
-    local packed = struct.pack('<ddddd', turn, current, previous, passed, at_last)
-    call('SET', key, packed, 'PX', ttl_on_grid(ends))
-  else
-    local line = line_after(ends)
-    -- A longer window may share the key.
-    if current + previous > 0 and kept > line then line = kept end
-    call('SET', key, struct.pack('<dddd', start, current, previous, line), 'PX', ttl_of(line))
+    return
   end
+  local line = line_after(ends)
+  -- A longer window may share the key.
+  if (turn > passed or current + previous > 0) and kept > line then line = kept end
+  local packed
+  if turn > passed then
+    packed = struct.pack('<ddddd', turn, current, previous, passed, at_last)
+  else
+    packed = struct.pack('<dddd', start, current, previous, line)
+  end
+  call('SET', key, packed, 'PX', ttl_of(line))
 end

@@ -26,10 +26,10 @@ void write_plain_call(std::string& out, const script_call& c, std::string& scrat
   const std::size_t keys = c.keys.size();
   const std::size_t counts = counts_in(c);
   command_writer writer(out);
-  writer.begin(3 + keys + constants.values().size() + counts);
+  writer.begin(3 + keys + constants.count() + counts);
   writer.arg("EVALSHA").arg(scripts()[c.script()].sha).arg(static_cast<std::int64_t>(keys));
   write_keys(writer, c, scratch);
-  for (const std::int64_t value : constants.values()) writer.arg(value);
+  constants.each([&](const auto& argument) { writer.arg(argument); });
   write_counts(writer, c, counts);
 }
 

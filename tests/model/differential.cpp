@@ -163,7 +163,7 @@ class tracer {
     }
     harness_->send_clock(c.now);
     const auto constants = redis::record_arguments(kernel_, c.cost);
-    harness_->send_run(keys, constants.values(), counts);
+    harness_->send_run(keys, constants, counts);
     if (c.asks_ttl) {
       for (const visit& v : c.visits) harness_->send_requested_end(v.key);
     }

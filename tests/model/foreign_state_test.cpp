@@ -129,7 +129,8 @@ BOOST_AUTO_TEST_CASE(a_foreign_entry_inside_a_log_fails_its_own_key_only) {
         }
       }
     }
-    BOOST_TEST(told > 100);
+    // The common path looks at the first, at the last, and at those that may have left.
+    BOOST_TEST(told > 80);
   }
 }
 

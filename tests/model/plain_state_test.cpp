@@ -41,7 +41,7 @@ class own_script {
     return std::visit(
         [&]<class Kernel>(const Kernel& kernel) {
           const auto constants = redis::record_arguments(kernel, cost);
-          harness_.send_run(keys, constants.values(), counts);
+          harness_.send_run(keys, constants, counts);
           counts.resize(keys.size(), 1);
           std::vector<std::int64_t> numbers(1 + keys.size() * Kernel::reply_width);
           const redis::reply_view& reply = client_.read_view();
@@ -69,9 +69,8 @@ class own_script {
   }
   decision fetch(std::int64_t now) { return record({"k"}, now, {0}).front().value(); }
 
-  std::span<const std::int64_t> constants() {
-    constants_ = std::visit([](const auto& k) { return redis::record_arguments(k, 1); }, kernel_);
-    return std::as_const(*constants_).values();
+  policies::script_arguments constants() const {
+    return std::visit([](const auto& k) { return redis::record_arguments(k, 1); }, kernel_);
   }
   const std::string& sha() const { return redis::scripts()[kernel_.index()].sha; }
   const std::string& text() const { return redis::scripts()[kernel_.index()].text; }
@@ -80,7 +79,6 @@ class own_script {
   test::redis_client& client_;
   policies::kernel kernel_;
   test::script_harness harness_;
-  std::optional<policies::script_arguments> constants_;
 };
 
 struct fixture {
@@ -115,10 +113,10 @@ struct fixture {
   void call(own_script& script, const std::vector<std::string>& keys) {
     auto writer = client.writer();
     const auto constants = script.constants();
-    writer.begin(3 + keys.size() + constants.size());
+    writer.begin(3 + keys.size() + constants.count());
     writer.arg("EVALSHA").arg(script.sha()).arg(static_cast<std::int64_t>(keys.size()));
     for (const std::string& key : keys) writer.arg(key);
-    for (const std::int64_t value : constants) writer.arg(value);
+    constants.each([&](const auto& argument) { writer.arg(argument); });
     const test::reply r = client.read();
     BOOST_TEST_REQUIRE(!r.is_error(), r.text);
   }

@@ -40,7 +40,7 @@ class record_scripts {
           own.set_clock(now);
           const auto constants = redis::record_arguments(kernel, asked.costs[0]);
           const std::vector<std::int64_t> counts(checks == 1 ? 0 : 1, checks);
-          own.send_run(asked.keys, constants.values(), counts);
+          own.send_run(asked.keys, constants, counts);
           std::vector<std::int64_t> found(1 + asked.width());
           const redis::reply_view& reply = client_.read_view();
           if (!redis::read_found(kernel, reply, found)) {

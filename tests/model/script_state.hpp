@@ -87,7 +87,7 @@ class script_subject {
     for (std::int64_t sent = from, read = from; read < to; ++read) {
       for (; sent < std::min(read + 500, to); ++sent) {
         harness_.send_clock(sent);
-        harness_.send_run(keys, constants.values(), counts);
+        harness_.send_run(keys, constants, counts);
       }
       for (int replies = 0; replies < 2; ++replies) {
         const test::reply r = in_.client.read();
@@ -109,7 +109,7 @@ class script_subject {
     harness_.set_clock(now);
     const std::vector<std::int64_t> counts(keys.size(), count);
     const auto constants = redis::record_arguments(kernel, cost);
-    harness_.send_run(keys, constants.values(), counts);
+    harness_.send_run(keys, constants, counts);
     const redis::reply_view& reply = in_.client.read_view();
     std::vector<std::int64_t> numbers(1 + keys.size() * Kernel::reply_width);
     if (!redis::read_found(kernel, reply, numbers)) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/script_arguments.hpp"
 #include "support/redis_client.hpp"
 
 namespace weir::test {
@@ -28,6 +29,8 @@ class script_harness {
   /// The queueing half, for pipelining: one reply each.
   void send_clock(std::int64_t now);
   void send_run(std::span<const std::string> keys, std::span<const std::int64_t> arguments,
+                std::span<const std::int64_t> counts);
+  void send_run(std::span<const std::string> keys, const policies::script_arguments& arguments,
                 std::span<const std::int64_t> counts);
   /// When the TTL ends, in microseconds; null if there is none.
   void send_requested_end(std::string_view key);

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <boost/test/unit_test.hpp>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <map>
@@ -230,16 +232,17 @@ class fake_redis {
     const bool joint = words[1] == scripts()[all_or_nothing].sha;
     rules.resize(joint ? static_cast<std::size_t>(number()) : 1);
     for (rule& r : rules) {
-      // In a joint call the kernel's number; else the cost, or 0 for a policy without common path.
-      const std::int64_t first = number();
-      ++at;  // the window
-      r.limit = number();
-      ++at;  // the offset
-      if (!joint && first > 0) {
-        r.cost = first;
+      if (!joint && words[at] != "0") {
+        // Cost, window, limit, offset of the common path.
+        std::array<double, 4> packed;
+        BOOST_TEST_REQUIRE(words[at].size() == sizeof packed);
+        std::memcpy(packed.data(), words[at++].data(), sizeof packed);
+        r = {static_cast<std::int64_t>(packed[2]), static_cast<std::int64_t>(packed[0])};
         continue;
       }
-      ++at;  // whether refused checks count
+      at += 2;  // the kernel's number, or 0; the window
+      r.limit = number();
+      at += 2;  // the offset; whether refused checks count
       r.cost = number();
     }
     std::vector<subject> subjects;

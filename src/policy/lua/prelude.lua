@@ -38,6 +38,14 @@ local function ttl_of(ends) return format('%d', ceil((ends + grace - clock) / 10
 local function line_after(ends) return ends - ends % grid + grid end
 local function ttl_on_grid(ends) return ttl_of(line_after(ends)) end
 
+-- Until which line a key stays, by its TTL: for states that do not say it. The second is more than
+-- TTLs are rounded by.
+local function line_of_ttl(key)
+  local left = call('PTTL', key)
+  local line = clock + left * 1000 - grace + 1000000
+  return left > 0 and line > 0 and line - line % grid or 0
+end
+
 -- policy/script_arguments.hpp has the same.
 local foreign = -1
 local no_limit = 9007199254740991

@@ -1,0 +1,149 @@
+// Plans of different lengths that share a key: no write of one shortens the TTL that another needs,
+// whether it counts now or reserves.
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <vector>
+
+#include "model/record_scripts.hpp"
+#include "model/tier_script.hpp"
+#include "redis/scripts.hpp"
+#include "support/random_source.hpp"
+#include "support/redis_server.hpp"
+#include "support/text.hpp"
+
+namespace {
+
+using namespace weir;
+using namespace std::chrono_literals;
+using policies::any_replay;
+
+constexpr std::int64_t t0 = 1'790'000'000'123'456;
+constexpr std::int64_t hour = 3'600'000'000;
+
+struct fixture {
+  test::redis_server server{{.unix_socket = true}};
+  test::redis_client client{server};
+  test::random_source random{test::run_seed(), 1210};
+  model::record_scripts records{client};
+  test::script_harness turns{client, redis::scripts()[redis::turns].text};
+  test::script_harness settlements{client, redis::scripts()[redis::settlement].text};
+
+  static model::tier_script asked(const policy& p) { return {{policies::compile(p)}, {1}, {"k"}}; }
+
+  decision record(const policy& p, std::int64_t now, std::int64_t checks = 1) {
+    const model::tier_script sent = asked(p);
+    const auto numbers = records.run(sent, now, checks, random);
+    auto found = sent.restore(std::span(numbers).subspan(1));
+    if (checks == 0) return policies::fetch_all<any_replay>(sent.tiers(found), now);
+    return policies::record_all<any_replay>(sent.tiers(found), now);
+  }
+  decision reserve(const policy& p, std::int64_t now, std::int64_t max_wait) {
+    const model::tier_script sent = asked(p);
+    std::vector<std::int64_t> arguments{max_wait};
+    sent.append_constants(arguments);
+    turns.set_clock(now);
+    const auto numbers = sent.run(client, turns, arguments, 1, 2 + sent.width());
+    auto found = sent.restore(std::span(numbers).subspan(2));
+    return policies::book_at<any_replay>(sent.tiers(found), policies::moment(now, numbers[1]),
+                                         max_wait);
+  }
+  void give_back(const policy& p, std::int64_t now, const decision& said) {
+    const model::tier_script sent = asked(p);
+    const auto arguments = sent.settlement(0, policies::tickets_of(said));
+    settlements.set_clock(now);
+    sent.run(client, settlements, arguments, 1, 2 + sent.width());
+  }
+
+  /// In microseconds.
+  std::int64_t ttl_end() {
+    const test::reply end = client.must("HGET", "test:ttl", "k");
+    BOOST_TEST_REQUIRE(!end.is_null());
+    return std::stoll(end.text);
+  }
+};
+
+struct pair {
+  policy shorter, longer;
+};
+const pair pairs[] = {
+    {fixed_window{2, 1s}, fixed_window{100, 1h}},
+    {fixed_window{2, 1s, anchor::epoch}, fixed_window{100, 1h, anchor::epoch}},
+    {sliding_window{2, 1s}, sliding_window{100, 1h}},
+    {sliding_log{2, 1s}, sliding_log{100, 1h}},
+    {sliding_log{.limit = 2, .window = 1s, .count_refused = true}, sliding_log{100, 1h}},
+    {sliding_log{2, 1s, 50ms}, sliding_log{100, 1h, 50ms}},
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(shared_key, fixture)
+
+// The second reservation cut the TTL from an hour to the shorter plan's seconds: then the key was
+// gone, and the longer plan let all of its limit pass again.
+BOOST_AUTO_TEST_CASE(reservations_of_a_shorter_plan_keep_the_ttl_that_a_longer_plan_set) {
+  for (const auto& [shorter, longer] : pairs) {
+    BOOST_TEST_CONTEXT(test::text_of(shorter) << " beside " << test::text_of(longer)) {
+      client.must("FLUSHALL");
+      const std::int64_t ends = t0 / hour * hour + hour;
+      std::int64_t now = ends - hour / 2;
+      BOOST_TEST(record(longer, now).allowed);
+      BOOST_TEST(ttl_end() >= ends);
+      decision last;
+      for (int i = 0; i < 5; ++i) {
+        last = reserve(shorter, ++now, hour / 10);
+        BOOST_TEST(last.allowed);
+        BOOST_TEST(ttl_end() >= ends);
+      }
+      give_back(shorter, ++now, last);
+      record(shorter, ++now);
+      BOOST_TEST(ttl_end() >= ends);
+      BOOST_TEST(record(longer, now, 0).used > 0);
+    }
+  }
+}
+
+// What was reserved under the larger limit weighs more than the smaller one. The check that is
+// refused counts, drops what can no longer matter, and looked for its entry behind the log's end:
+// the caller was told that its key holds something else.
+BOOST_AUTO_TEST_CASE(
+    a_refused_check_that_counts_finds_its_entry_behind_reservations_of_another_plan) {
+  const policy smaller = sliding_log{.limit = 2, .window = 1s, .count_refused = true};
+  const policy larger = sliding_log{100, 1h};
+  std::int64_t now = t0;
+  for (int i = 0; i < 3; ++i) BOOST_TEST(reserve(smaller, ++now, hour).allowed);
+  for (int i = 0; i < 4; ++i) BOOST_TEST(reserve(larger, ++now, hour).allowed);
+  for (int i = 0; i < 3; ++i) {
+    const decision d = record(smaller, ++now);
+    BOOST_TEST(!d.allowed);
+    BOOST_TEST(d.retry_after > 0us);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(no_count_of_a_plan_shortens_the_ttl_of_another) {
+  for (const auto& [shorter, longer] : pairs) {
+    for (int round = 0; round < 30; ++round) {
+      client.must("DEL", "k", "test:ttl");
+      std::int64_t now = t0 + random.between(0, policies::grid), end = 0;
+      int ahead = 0;
+      for (int step = 0; step < 40; ++step) {
+        const policy& p = random.one_in(4) ? longer : shorter;
+        const decision d = random.one_in(3) ? reserve(p, now, 2'000'000) : record(p, now);
+        if (d.allowed) {
+          BOOST_TEST_CONTEXT(test::text_of(p)
+                             << ", step " << step << ", WEIR_TEST_SEED=" << test::run_seed()) {
+            // Milliseconds that were left are rounded down.
+            BOOST_TEST_REQUIRE(ttl_end() >= end - 1000 * step);
+          }
+          end = std::max(end, ttl_end());
+          ahead += d.delay > 0us;
+        }
+        now += random.magnitude(2'000'000);
+      }
+      BOOST_TEST(end > 0);
+      BOOST_TEST(ahead > 0);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
