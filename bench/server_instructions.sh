@@ -34,7 +34,7 @@ for ((i = 0; i < 600; ++i)); do
 done
 
 "$build/bench/server_instructions" "$directory/socket" "$server" "$directory" $quick |
-  tee "$build/bench/server_instructions.log" |
+  tee "$build/bench/server_instructions${quick:+_quick}.log" |
   awk -v check="$check" -v quick="$quick" -v bounds=bench/server_instructions.txt '
     BEGIN { while ((getline <bounds) > 0) if ($1 !~ /^#/) most[$1, $2, $3] = $4 }
     !(($1, $2) in seen) { seen[$1, $2]; order[++rows] = $1 SUBSEP $2 }
