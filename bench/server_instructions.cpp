@@ -148,8 +148,8 @@ class program {
   }
 
  private:
-  /// `taken` makes a key busy; then it is filled up to the `limit`, unless that is 0, and a check of
-  /// the cost `too_much` is refused.
+  /// `taken` makes a key busy; then it is filled up to the `limit`, unless that is 0, and a check
+  /// of the cost `too_much` is refused.
   void row(const std::string& name, const std::string& suffix, const policies::kernel& kernel,
            const policies::kernel& brief, std::int64_t taken, std::int64_t limit,
            std::int64_t too_much) {

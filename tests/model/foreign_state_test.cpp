@@ -40,7 +40,9 @@ BOOST_AUTO_TEST_CASE(a_foreign_key_is_reported_and_unchanged_and_other_keys_are_
       {doubles({1, 0}), doubles({1, 1}), "short"},
       {doubles({1, 0}), doubles({nan, 1})},
       {doubles({inf, 0}), doubles({1, 1}), doubles({inf, 1})},
-      {doubles({1, 0}), doubles({1, -1})}};
+      {doubles({1, 0}), doubles({1, -1})},
+      {doubles({0, nan, 1, 1, 16e6}), doubles({1, 1})},
+      {doubles({0, 0.5, 1, 1, 16e6}), doubles({1, 1})}};
 
   for (const policy& p : all_policies) {
     BOOST_TEST_CONTEXT(test::text_of(p)) {

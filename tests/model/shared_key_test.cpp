@@ -12,6 +12,7 @@
 #include "support/redis_server.hpp"
 #include "support/text.hpp"
 
+namespace shared_key_test {
 namespace {
 
 using namespace weir;
@@ -77,7 +78,7 @@ const pair pairs[] = {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(shared_key, fixture)
+BOOST_FIXTURE_TEST_SUITE(shared_key_suite, fixture)
 
 // The second reservation cut the TTL from an hour to the shorter plan's seconds: then the key was
 // gone, and the longer plan let all of its limit pass again.
@@ -147,3 +148,5 @@ BOOST_AUTO_TEST_CASE(no_count_of_a_plan_shortens_the_ttl_of_another) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace shared_key_test

@@ -9,5 +9,5 @@ local clock = time[1] * 1000000 + time[2]
 -- grid and the grace; no check renews that before the state's end crosses the line. So the rule for
 -- every writer, whatever its policy: a key whose state ends between two lines of the grid stays
 -- until the second one at least, and the grace. Where a window or a log ends depends on the policy:
--- a window's key says until which line it stays, and for a log the server is asked (PTTL).
+-- a window's key says until which line it stays, and so does the head of a log.
 local grace, grid = 2000000, 16000000
