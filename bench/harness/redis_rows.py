@@ -17,7 +17,7 @@ class Group:
         self._server = server
         self._rounds = rounds or machine.rounds
         self._runs = {}
-        self.before_each = lambda: None
+        self.before_each = lambda name: None
 
     def add(self, name, run, *arguments, **options):
         self._runs[name] = lambda: run(*arguments, **options)
@@ -32,7 +32,7 @@ class Group:
         found = {name: [] for name in self._runs}
         for _ in range(self._rounds):
             for name, run in self._runs.items():
-                self.before_each()
+                self.before_each(name)
                 found[name].append(run())
         self._server.check_errors()
         return {name: medians(runs) for name, runs in found.items()}
@@ -60,8 +60,29 @@ def bucket(policy, traffic, keys):
     """Busy keys have their TAT a day ahead of the clock. Idle ones are full again after 10 ms, long
     before they are checked again."""
     if traffic == "idle":
-        return Workload(policy, 1000, 10_000, keys)
+        return Workload(policy, 1000, 10_000, keys, fill_cost=1)
     return Workload(policy, 10_000_000, 1_000_000, keys, fill_cost=86_400)
+
+
+def prepare(machine, server, group, traffic, work, lean, usual=None):
+    """Writes all keys: busy ones once, idle ones before each run that uses them."""
+    def fill(name):
+        if name == "usual":
+            clients.hiredis_fill(machine, server, usual, work.keys)
+        elif name.startswith(("lean", "boost")):
+            clients.hiredis_fill(machine, server, lean, work.keys)
+        else:
+            clients.weir_fill(machine, server, work)
+
+    def clear_and_fill(name):
+        server.command("FLUSHALL")
+        fill(name)
+
+    if traffic == "idle":
+        group.before_each = clear_and_fill
+    else:
+        for name in ("ours", "lean") + (("usual",) if usual else ()):
+            fill(name)
 
 
 def distinct_keys(machine, traffic):
@@ -75,13 +96,9 @@ def distinct_keys(machine, traffic):
         same = clients.weir_command(machine, server, works["gcra"])
         lean = lean_gcra(server, works["gcra"])
         usual = usual_bucket(server, works["token_bucket"])
-        if traffic == "busy":
-            clients.weir_fill(machine, server, works["gcra"])
-            clients.hiredis_fill(machine, server, lean_gcra(server, works["gcra"], 86_400), keys)
-            clients.hiredis_fill(machine, server, usual, keys)
         group = Group(machine, server)
-        if traffic == "idle":
-            group.before_each = lambda: server.command("FLUSHALL")
+        first = lean_gcra(server, works["gcra"], works["gcra"].fill_cost)
+        prepare(machine, server, group, traffic, works["gcra"], first, usual)
         group.add("usual", clients.RedisBenchmark(machine, server, usual, keys).run)
         for n in crowds:
             group.add_hiredis(f"lean {n}", lean, n, keys)
@@ -125,12 +142,8 @@ def boost_redis(machine, traffic):
     if machine.has("boost_redis_load"):
         with Server(machine, tcp=True) as server:
             lean = lean_gcra(server, work)
-            if traffic == "busy":
-                clients.weir_fill(machine, server, work)
-                clients.hiredis_fill(machine, server, lean_gcra(server, work, 86_400), keys)
             group = Group(machine, server)
-            if traffic == "idle":
-                group.before_each = lambda: server.command("FLUSHALL")
+            prepare(machine, server, group, traffic, work, lean_gcra(server, work, work.fill_cost))
             for n in crowds:
                 group.add_weir(f"ours {n}", work, n)
                 group.add(f"boost {n}", clients.boost_redis, machine, server, lean, n, keys)
@@ -190,7 +203,7 @@ def windows(machine):
         yield row(runs, f"{policy}, busy keys, 1,024 callers: {USUAL}", "ours", "usual", floor=3)
 
 
-LOG_SPAN_US = 60 * 1_000_000
+LOG_SPAN_US = 120 * 1_000_000
 
 
 def fill_logs(machine, server, work, entries):
@@ -215,7 +228,7 @@ def fill_logs(machine, server, work, entries):
 def logs(machine):
     """sliding_log against the sorted set, both with half of what the limit allows in the window.
     About one entry leaves for each that comes, so that the logs keep their length."""
-    for limit, keys in ((100, 100_000), (10_000, 1024)):
+    for limit, keys in ((100, 50_000), (10_000, 1024)):
         keys = 100_000 // limit if machine.quick else keys
         work = Workload("sliding_log", limit, LOG_SPAN_US, keys)
         with Server(machine) as server:
