@@ -97,8 +97,9 @@ class RedisBenchmark:
 
     def _run(self, shape, requests):
         connections, depth = shape
-        # Whole pipelines: redis-benchmark may abort when it has sent more than it was asked to.
-        requests = max(connections, int(requests) // depth) * depth
+        # Whole pipelines: redis-benchmark may abort when it has sent more than it was asked to. And
+        # enough of them: it measures in milliseconds.
+        requests = max(connections, max(int(requests), 2000) // depth + 1) * depth
         before = self._server.cpu_seconds()
         text, client = self._machine.run(
             "redis-benchmark", "-s", self._server.socket, "--precision", 3, "-c", connections,
