@@ -217,6 +217,46 @@ BOOST_AUTO_TEST_CASE(an_admitted_check_of_a_busy_key_writes_once_and_leaves_the_
   BOOST_TEST(all["pexpire"] == 1);
 }
 
+// The full kernel looked for the entry, for three times the usual script's instructions.
+BOOST_AUTO_TEST_CASE(a_refused_check_of_a_log_finds_the_entry_that_has_to_leave_in_few_steps) {
+  const sliding_log log{1000, 1h};
+  own_script script(client, log);
+  for (int i = 0; i < 40; ++i) script.record(t0 + i, 25);
+  commands();
+  // Twenty of the forty have to leave: the last of them came 19 us after the first.
+  BOOST_TEST((script.record(t0 + 100, 500).retry_after == 1h - 81us));
+  command_counts all = commands();
+  BOOST_TEST(all["lindex"] == 4, text_of(all));
+  for (const char* of_the_full_kernel : {"lrange", "pttl", "rpush", "lset"}) {
+    BOOST_TEST(all[of_the_full_kernel] == 0, text_of(all));
+  }
+
+  test::random_source random(test::run_seed(), 1220);
+  for (int round = 0; round < 30; ++round) {
+    client.must("DEL", "k");
+    std::vector<std::int64_t> costs;
+    std::int64_t room = log.limit, now = t0;
+    while (room > 0) {
+      costs.push_back(std::min(room, random.magnitude(100)));
+      BOOST_TEST_REQUIRE(script.record(now++, costs.back()).allowed);
+      room -= costs.back();
+    }
+    for (int i = 0; i < 10; ++i) {
+      const std::int64_t cost = random.between(1, log.limit);
+      std::int64_t left = 0, entries = 0;
+      while (left < cost) left += costs[static_cast<std::size_t>(entries++)];
+      commands();
+      const decision d = script.record(now, cost);
+      BOOST_TEST_CONTEXT("cost " << cost << ", WEIR_TEST_SEED=" << test::run_seed()) {
+        BOOST_TEST(d.retry_after.count() == t0 + entries - 1 + 3'600'000'000 - now);
+        all = commands();
+        BOOST_TEST(all["lindex"] <= 14, text_of(all));
+        BOOST_TEST(all["lrange"] == 0, text_of(all));
+      }
+    }
+  }
+}
+
 // A larger plan's writes cross lines that a smaller plan's writes do not reach, and the other way
 // round.
 BOOST_AUTO_TEST_CASE(plans_that_share_a_key_keep_it_as_long_as_the_state_matters_to_the_writer) {
