@@ -114,7 +114,7 @@ class [[nodiscard]] lease {
   template <class CompletionToken = boost::asio::deferred_t>
   auto lost(CompletionToken&& token = CompletionToken()) const {
     return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-        detail::check_initiation{holder(), executor()}, token,
+        detail::check_initiation{holder()}, token,
         detail::arguments_of<detail::watch_request>{.asked = {number_}});
   }
 
@@ -134,7 +134,6 @@ class [[nodiscard]] lease {
 
  private:
   const std::shared_ptr<const detail::limiter_spec>& holder() const;  // throws if there is none
-  boost::asio::any_io_executor executor() const noexcept;
 
   std::shared_ptr<const detail::limiter_spec> core_;  // null: never had a lease, or moved from
   std::int64_t number_ = 0;
@@ -246,7 +245,7 @@ class concurrency_limiter {
   auto fetch(std::string_view subject, fetch_options options = {},
              CompletionToken&& token = CompletionToken()) const {
     return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
-        detail::check_initiation{core_, get_executor()}, token,
+        detail::check_initiation{core_}, token,
         detail::arguments_of<detail::fetch_request>{detail::copy_of_subject(subject),
                                                     options.timeout});
   }
@@ -271,7 +270,7 @@ class concurrency_limiter {
   template <class CompletionToken, class Arguments>
   auto initiate(std::remove_reference_t<CompletionToken>& token, Arguments asked) const {
     return boost::asio::async_initiate<CompletionToken, void(error_code, lease)>(
-        detail::enter_initiation<lease>{core_, get_executor()}, token, std::move(asked));
+        detail::enter_initiation<lease>{core_}, token, std::move(asked));
   }
 
   std::shared_ptr<const detail::limiter_spec> core_;

@@ -349,7 +349,7 @@ class limiter {
                    response_options options = {},
                    CompletionToken&& token = CompletionToken()) const {
     return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
-        detail::check_initiation{core_, get_executor()}, token,
+        detail::check_initiation{core_}, token,
         heed(subject, status, headers, options));
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
@@ -423,7 +423,7 @@ class limiter {
     // The type of the token says whether it may be moved from. The subject is copied here, because
     // a deferred operation may start after the caller's text is gone.
     return boost::asio::async_initiate<CompletionToken, signature>(
-        detail::check_initiation{core_, get_executor()}, token,
+        detail::check_initiation{core_}, token,
         detail::arguments_of<Request>{detail::copy_of_subject(subject), timeout, std::move(asked)});
   }
 

@@ -25,7 +25,6 @@ namespace detail {
 /// What the claims of a call come to.
 struct joint_call {
   std::shared_ptr<const limiter_spec> core;
-  boost::asio::any_io_executor executor;
   short_text subject;
   std::int64_t cost;
   std::vector<term> further = {};
@@ -46,7 +45,7 @@ template <class CompletionToken, class Request>
 auto initiate_call(joint_call&& call, Request&& asked, joint_options options,
                    std::remove_reference_t<CompletionToken>& token) {
   return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
-      check_initiation{std::move(call.core), std::move(call.executor)}, token,
+      check_initiation{std::move(call.core)}, token,
       joint_arguments_of<Request>{{std::move(call.subject), options.timeout, std::move(asked)},
                                   std::move(call.further)});
 }

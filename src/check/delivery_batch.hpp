@@ -18,6 +18,10 @@ class delivery_batch {
     boost::asio::post(executor, delivery_batch(executor, std::move(done)));
   }
 
+  delivery_batch(const boost::asio::any_io_executor& executor, check_list&& done)
+      : executor_(executor) {
+    done_.swap(done);
+  }
   delivery_batch(delivery_batch&& other) noexcept : executor_(other.executor_) {
     done_.swap(other.done_);
   }
@@ -27,6 +31,7 @@ class delivery_batch {
     while (!done_.empty()) take().finish(detail::delivery::discard);
   }
 
+  /// Call it on that executor.
   void operator()() {
     while (!done_.empty()) {
       try {
@@ -39,11 +44,6 @@ class delivery_batch {
   }
 
  private:
-  delivery_batch(const boost::asio::any_io_executor& executor, check_list&& done)
-      : executor_(executor) {
-    done_.swap(done);
-  }
-
   check& take() {
     check& c = done_.front();
     done_.pop_front();

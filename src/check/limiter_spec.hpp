@@ -38,6 +38,12 @@ struct limiter_spec {
   /// different pairs apart.
   void append_key(std::string& out, std::string_view subject, std::size_t tier = 0) const;
 
+  /// The parts of a key before and behind the subject, which stands there as it is if
+  /// stands_in_keys() is true of it.
+  std::string_view key_head() const noexcept { return key_head_; }
+  std::string_view key_tail(std::size_t tier = 0) const noexcept { return key_tails_[tier]; }
+  static bool stands_in_keys(std::string_view subject) noexcept;
+
   /// Appends the key of the marker for the receipt `id`. It is in the same slot as the states.
   void append_marker(std::string& out, std::string_view subject, std::uint64_t id) const;
 

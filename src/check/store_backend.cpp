@@ -1,8 +1,13 @@
 #include "check/store_backend.hpp"
 
 #include "check/limiter_spec.hpp"
+#include "weir/detail/check_operation.hpp"
 
 namespace weir::detail {
+
+const boost::asio::any_io_executor& executor_of(const limiter_spec& limiter) noexcept {
+  return limiter.store->get_executor();
+}
 
 void store_backend::close_limiters(const std::shared_ptr<void>& keep_alive) {
   for (const auto& limiter : limiters_.close()) limiter->store_closes(limiter, keep_alive);

@@ -31,7 +31,7 @@ class store_backend {
   virtual void close() = 0;
 
   /// Empty once the context is destroyed.
-  virtual boost::asio::any_io_executor get_executor() const noexcept = 0;
+  virtual const boost::asio::any_io_executor& get_executor() const noexcept = 0;
 
   /// True if the store may lose a marker before its time: a server evicts keys and fails over.
   virtual bool may_forget() const noexcept { return true; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "check/delivery_batch.hpp"
+#include "check/delivery_queue.hpp"
 #include "check/random_number.hpp"
 #include "limiter/failure_policy.hpp"
 #include "limiter/limiter_impl.hpp"
@@ -39,6 +40,10 @@ void sign(check& c) {
 /// Prepares the result of a check that its store has finished. True if the check holds a
 /// reservation that is not due yet and no acquire_queue waits for it; `sleepers` must then hold it.
 bool conclude(check& c) {
+  if (c.kind == check_kind::record && !c.ec && !c.answer.cooling_down) {
+    sign(c);  // the common case
+    return false;
+  }
   if (flight_of(c).unwanted) return false;
   apply_failure_policy(c);
   if (c.ec) return false;
@@ -65,7 +70,9 @@ bool conclude(check& c) {
 }  // namespace
 
 completion::completion(const boost::asio::any_io_executor& executor)
-    : executor_(executor), sleepers_(std::make_shared<waiting::sleepers>(executor)) {}
+    : executor_(executor),
+      ready_(std::make_shared<delivery_queue>()),
+      sleepers_(std::make_shared<waiting::sleepers>(executor)) {}
 
 void completion::complete(check& c) {
   if (conclude(c)) {
@@ -73,6 +80,7 @@ void completion::complete(check& c) {
     const auto sleepers = sleepers_;
     if (sleepers->add(c)) return sleepers->give_back();
   }
+  if (c.at_store) return ready_->add(executor_, c);
   c.finish(delivery::post);
 }
 

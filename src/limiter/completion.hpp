@@ -8,6 +8,8 @@
 
 namespace weir::detail {
 
+class delivery_queue;
+
 /// Finishes every check that comes from a store: applies the failure policy, writes the receipt,
 /// adds retry jitter in a cool-down, and lets a check of acquire_all sleep until its reservation
 /// is due.
@@ -23,6 +25,7 @@ class completion final : public completion_sink {
 
  private:
   boost::asio::any_io_executor executor_;
+  const std::shared_ptr<delivery_queue> ready_;
   const std::shared_ptr<waiting::sleepers> sleepers_;
 };
 

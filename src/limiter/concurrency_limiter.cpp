@@ -60,8 +60,6 @@ const std::shared_ptr<const detail::limiter_spec>& lease::holder() const {
   return core_;
 }
 
-asio::any_io_executor lease::executor() const noexcept { return core_->store->get_executor(); }
-
 void lease::cancel_when_lost(asio::cancellation_signal& signal,
                              const asio::any_io_executor& executor) {
   holder();

@@ -198,6 +198,10 @@ bool prepare(check& c) {
 }  // namespace
 
 void start_check(check& c) {
+  if (c.kind == check_kind::record && c.further().empty() &&
+      validate(*c.limiter, c.subject.view(), as<record_request>(c).cost) == error{}) {
+    return c.limiter->store->start(c);  // the common case
+  }
   if (c.kind == check_kind::watch) return impl_of(*c.limiter).leases->watch(c);
   if (const error e = validate(c); e != error{}) c.ec = e;
   if (c.ec || prepare(c)) {

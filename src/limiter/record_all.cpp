@@ -7,8 +7,7 @@ namespace weir::detail {
 joint_call join(std::span<const claim> claims) {
   if (claims.empty()) throw std::invalid_argument("weir: the list of claims is empty");
   const claim& first = claims.front();
-  joint_call call{first.limiter->core_, first.limiter->get_executor(),
-                  copy_of_subject(first.subject), first.cost};
+  joint_call call{first.limiter->core_, copy_of_subject(first.subject), first.cost};
   for (const claim& c : claims.subspan(1)) {
     call.further.push_back({c.limiter->core_, copy_of_subject(c.subject), c.cost});
   }

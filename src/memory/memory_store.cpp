@@ -57,7 +57,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     close_limiters(nullptr);
     sink().close();
   }
-  boost::asio::any_io_executor get_executor() const noexcept override { return executor_; }
+  const boost::asio::any_io_executor& get_executor() const noexcept override { return executor_; }
   bool may_forget() const noexcept override { return false; }
   std::string_view key_prefix() const noexcept override { return "weir"; }
 

@@ -45,30 +45,36 @@ void session::wake_strand() {
 }
 
 void session::start(check& c) {
-  check* one = &c;
-  start_all({&one, 1});
+  const time t = now();
+  std::unique_lock lock(mutex_);
+  if (context_gone_) {
+    lock.unlock();
+    return c.finish(detail::delivery::discard);
+  }
+  core_.submit(c, t);
+  if (const bool wake = needs_strand(); wake || core_.has_done()) follow(lock, wake);
 }
 
 void session::start_all(std::span<check* const> checks) {
   const time t = now();
-  bool wake = false;
-  check_list done, dropped;
-  // After the unlock the checks may be freed, and with them the last handle of this session.
-  std::shared_ptr<session> self;
-  {
-    const std::lock_guard lock(mutex_);
-    if (context_gone_) {
-      for (check* c : checks) dropped.push_back(*c);
-    } else {
-      for (check* c : checks) core_.submit(*c, t);
-      done = core_.take_done();
-      wake = needs_strand();
-    }
-    if (wake || !done.empty()) self = shared_from_this();
+  std::unique_lock lock(mutex_);
+  if (context_gone_) {
+    lock.unlock();
+    for (check* c : checks) c->finish(detail::delivery::discard);
+    return;
   }
+  for (check* c : checks) core_.submit(*c, t);
+  if (const bool wake = needs_strand(); wake || core_.has_done()) follow(lock, wake);
+}
+
+/// Ends a call under the mutex: wakes the strand, and hands on the checks that it has finished.
+void session::follow(std::unique_lock<optional_mutex>& lock, bool wake) {
+  // After the unlock the checks may be freed, and with them the last handle of this session.
+  const std::shared_ptr<session> self = shared_from_this();
+  check_list done = core_.take_done();
+  lock.unlock();
   if (wake) wake_strand();
   if (!done.empty()) sink().complete(std::move(done));
-  detail::discard(std::move(dropped));
 }
 
 void session::cancel(check& c, detail::cancel_scope scope) {

@@ -4,6 +4,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "check/shutdown_service.hpp"
@@ -33,7 +34,7 @@ class session final : public detail::store_backend,
   void start_all(std::span<detail::check* const> checks) override;
   void cancel(detail::check& c, detail::cancel_scope scope) override;
   void close() override;
-  boost::asio::any_io_executor get_executor() const noexcept override { return executor_; }
+  const boost::asio::any_io_executor& get_executor() const noexcept override { return executor_; }
   std::string_view key_prefix() const noexcept override { return options_.key_prefix; }
 
  private:
@@ -59,6 +60,7 @@ class session final : public detail::store_backend,
   /// True if the strand must be woken for the core's actions or an earlier timer. Any thread;
   /// requires the mutex.
   bool needs_strand();
+  void follow(std::unique_lock<optional_mutex>& lock, bool wake);
   void wake_strand();
   void may_stop();
 

@@ -59,7 +59,9 @@ class meter {
   /// Whether an admitted request has to wait until the bucket is empty.
   bool is_spaced() const noexcept { return spaced_; }
 
-  decision record(state& s, moment now, units cost) const noexcept;
+  decision record(state& s, moment now, units cost) const noexcept {
+    return is_plain(s, now, cost) ? record_plain(s, now.clock, cost) : record_from(0, s, now, cost);
+  }
   /// The same for a request that goes at `start`, because other tiers delay it until then: what
   /// comes behind it waits for its end.
   decision record_from(instant start, state& s, moment now, units cost) const noexcept;
@@ -131,6 +133,14 @@ class meter {
   static instant rounded_up(const state& s) noexcept { return s.whole + (s.part > 0 ? 1 : 0); }
   /// The first whole microsecond that is not before a - b.
   static instant difference(const state& a, const state& b) noexcept;
+
+  /// True for what plain_meter can decide: most checks.
+  bool is_plain(const state& s, moment now, units cost) const noexcept {
+    const bool is_tat_alone = (s.part | s.ahead.turn | s.returned | s.until) == 0;
+    return parts_ == 1 && is_tat_alone && now.when == now.clock && cost <= burst_ &&
+           s.whole - now.clock <= 2 * tolerance_.whole;
+  }
+  decision record_plain(state& s, instant now, units cost) const noexcept;
   state time_of(units cost) const noexcept;
   state plus(const state& a, const state& b) const noexcept;
   state minus(const state& a, const state& b) const noexcept;

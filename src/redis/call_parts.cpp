@@ -1,8 +1,32 @@
 #include "redis/call_parts.hpp"
 
 namespace weir::redis {
+namespace {
+
+/// Writes the keys of a call of one limiter with one tier. False, with nothing written, if a
+/// subject needs escapes.
+bool write_single_keys(command_writer& writer, const script_call& c) {
+  const detail::check& first = c.keys.front().checks.front();
+  if (!detail::is_single(first)) return false;
+  const std::string_view head = first.limiter->key_head(), tail = first.limiter->key_tail();
+  std::size_t most = 0;
+  for (const call_key& key : c.keys) {
+    const std::string_view subject = key.checks.front().subject.view();
+    if (!detail::limiter_spec::stands_in_keys(subject)) return false;
+    most += command_writer::most_of(head.size() + subject.size() + tail.size());
+  }
+  char* to = writer.room(most);
+  for (const call_key& key : c.keys) {
+    to = command_writer::put(to, head, key.checks.front().subject.view(), tail);
+  }
+  writer.end(to);
+  return true;
+}
+
+}  // namespace
 
 void write_keys(command_writer& writer, const script_call& c, std::string& scratch) {
+  if (write_single_keys(writer, c)) return;
   for (const call_key& key : c.keys) {
     detail::for_each_tier(key.checks.front(),
                           [&](const detail::limiter_spec& limiter, std::string_view subject,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <new>
 #include <string>
 
 #include "redis/resp_writer.hpp"
@@ -30,7 +31,7 @@ void each_place(call_key& key, F&& next) {
   std::uint32_t place = 0;
   for (detail::check& waiting : key.checks) {
     for (; place < flight_of(waiting).position; ++place) next();
-    waiting.answer = next();
+    ::new (&waiting.answer) decision(next());  // made in its place
     ++place;
   }
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <boost/container_hash/hash.hpp>
-#include <functional>
+#include <cstring>
 #include <memory>
 
 #include "redis/settlement_call.hpp"
@@ -12,10 +12,26 @@ namespace weir::redis {
 using detail::check;
 using detail::check_kind;
 
+/// Eight bytes at a time. Names that meet on purpose do little harm: one write has few keys.
 std::size_t coalescer::hash::operator()(const key_id& k) const noexcept {
-  std::size_t seed = std::hash<std::string_view>{}(k.subject);
-  boost::hash_combine(seed, k.resource);
-  return seed;
+  constexpr std::uint64_t factor = 0x9e3779b97f4a7c15u;
+  const char* at = k.subject.data();
+  std::size_t left = k.subject.size();
+  std::uint64_t h = (k.resource ^ left) * factor;
+  const auto mix = [&](std::size_t bytes) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, at, bytes);
+    h = (h ^ word) * factor;
+    h ^= h >> 32;
+  };
+  for (; left >= 8; at += 8, left -= 8) mix(8);
+  if (left >= 4) {
+    mix(4);
+    at += 4;
+    left -= 4;
+  }
+  for (; left > 0; ++at, --left) h = (h ^ static_cast<unsigned char>(*at)) * factor;
+  return h ^ h >> 29;
 }
 
 std::size_t coalescer::hash::operator()(const group_id& g) const noexcept {
@@ -116,8 +132,14 @@ void coalescer::append(script_call& to, check& c) {
   keys_ += to.tiers.size();
 }
 
-std::size_t coalescer::open_call(const check& c) {
-  script_call& opened = calls_.emplace_back();
+script_call& coalescer::open_call(const check& c) {
+  if (spare_.empty()) {
+    calls_.emplace_back();
+  } else {
+    calls_.splice(calls_.end(), spare_, spare_.begin());
+  }
+  script_call& opened = calls_.back();
+  opened.number = calls_.size();
   opened.what = script_call::command::request;
   opened.kind = c.kind;
   opened.max_wait = max_wait_of(c);
@@ -128,30 +150,36 @@ std::size_t coalescer::open_call(const check& c) {
   if (opened.settles()) {
     opened.settling = std::make_unique<const settlement_terms>(settlement_terms_of(c));
   }
-  return calls_.size() - 1;
+  return opened;
+}
+
+bool coalescer::has_room(const script_call& c) const noexcept {
+  return (c.keys.size() + 1) * c.tiers.size() <= max_keys_;
+}
+
+/// True if the last check and this one are records of one limiter and cost.
+bool coalescer::is_like_recent(const check& c) const noexcept {
+  return recent_ != nullptr && c.kind == check_kind::record && c.further().empty() &&
+         recent_->keys.front().checks.front().limiter == c.limiter &&
+         recent_->tiers.front().cost == detail::as<detail::record_request>(c).cost;
 }
 
 /// The open call of the check's group, or a new call if that one comes before `not_before`: the
 /// key's earlier checks must go first.
-std::size_t coalescer::call_for(const check& c, std::size_t not_before) {
+script_call& coalescer::call_for(const check& c, std::size_t not_before) {
   if (script_call::settles(c.kind)) return open_call(c);  // its script takes one subject
   const group_id group{c.limiter.get(), detail::number_for_kernel(c), c.kind, hash_of_further(c),
                        max_wait_of(c)};
-  const auto [it, is_new] = open_.try_emplace(group, calls_.size());
-  if (!is_new) {
-    const script_call& open = calls_[it->second];
-    const bool has_room = (open.keys.size() + 1) * open.tiers.size() <= max_keys_;
-    if (it->second >= not_before && has_room && has_room_for_turn(open) &&
-        alike(open.keys.front().checks.front(), c)) {
-      return it->second;
-    }
-  }
-  return it->second = open_call(c);
+  script_call*& open = open_.try_emplace(group, nullptr).first->second;
+  const bool takes_it = open != nullptr && open->number >= not_before && has_room(*open) &&
+                        has_room_for_turn(*open) && alike(open->keys.front().checks.front(), c);
+  if (!takes_it) open = &open_call(c);
+  return *open;
 }
 
 /// Adds the check to the last call on its keys, if that is an equal check. True if it did.
 bool coalescer::join_last(check& c, const place& last) {
-  script_call& before = calls_[last.call];
+  script_call& before = *last.call;
   call_key& key = before.keys[last.key];
   const check& other = key.checks.front();
   if (before.kind != c.kind || !same_request(other, c) || !merges(c) ||
@@ -159,24 +187,45 @@ bool coalescer::join_last(check& c, const place& last) {
       !same_subjects(other, c)) {
     return false;
   }
-  flight_of(c).position = key.count++;
-  ++before.places;
-  key.checks.push_back(c);
+  join(c, key, before);
   // See script_call::weight().
   if (before.kind == check_kind::acquire) keys_ += before.tiers.size();
   return true;
 }
 
+void coalescer::join(check& c, call_key& key, script_call& call) {
+  flight_of(c).position = key.count++;
+  ++call.places;
+  key.checks.push_back(c);
+}
+
 void coalescer::add(check& c) {
+  const bool is_like = is_like_recent(c);
+  if (is_like) {
+    call_key& key = recent_->keys[recent_key_];
+    if (key.checks.front().subject.view() == c.subject.view()) return join(c, key, *recent_);
+  }
   const auto [it, is_new] = last_place_.try_emplace({c.limiter->resource_id, c.subject.view()},
                                                     place{});
-  if (!is_new && join_last(c, it->second)) return;
-  const std::size_t target = call_for(c, is_new ? 0 : it->second.call);
-  it->second = {target, calls_[target].keys.size()};
-  append(calls_[target], c);
+  if (is_new || !join_last(c, it->second)) {
+    const std::size_t not_before = is_new ? 0 : it->second.call->number;
+    const bool fits = is_like && recent_->number >= not_before && has_room(*recent_);
+    script_call& target = fits ? *recent_ : call_for(c, not_before);
+    it->second = {&target, target.keys.size()};
+    append(target, c);
+    if (is_like) {
+      recent_ = &target;
+      recent_key_ = it->second.key;
+      return;
+    }
+  }
+  const bool is_usual = c.kind == check_kind::record && merges(c);
+  recent_ = is_usual ? it->second.call : nullptr;
+  recent_key_ = it->second.key;
 }
 
 void coalescer::add_joint(check& c) {
+  recent_ = nullptr;
   // It must come after the last call on each of its keys.
   std::size_t before = 0, known = 0;
   const place* first = nullptr;
@@ -185,7 +234,7 @@ void coalescer::add_joint(check& c) {
     const auto found = last_place_.find(key_id{limiter.resource_id, subject});
     if (found == last_place_.end()) return;
     ++known;
-    before = std::max(before, found->second.call);
+    before = std::max(before, found->second.call->number);
     if (first == nullptr) first = &found->second;
     together = together && *first == found->second;
   };
@@ -193,25 +242,32 @@ void coalescer::add_joint(check& c) {
   for (const detail::term& t : c.further()) look(*t.limiter, t.subject.view());
   if (known == 1 + c.further().size() && together && join_last(c, *first)) return;
 
-  const std::size_t target = call_for(c, before);
-  const place here{target, calls_[target].keys.size()};
+  script_call& target = call_for(c, before);
+  const place here{&target, target.keys.size()};
   last_place_.insert_or_assign({c.limiter->resource_id, c.subject.view()}, here);
   for (const detail::term& t : c.further()) {
     last_place_.insert_or_assign({t.limiter->resource_id, t.subject.view()}, here);
   }
-  append(calls_[target], c);
+  append(target, c);
+}
+
+void coalescer::take_back(call_list& from) {
+  if (spare_.size() == most_spare) return from.pop_front();
+  from.front().renew();
+  spare_.splice(spare_.begin(), from, from.begin());
 }
 
 void coalescer::begin() {
-  calls_.clear();
+  while (!calls_.empty()) take_back(calls_);
   last_place_.clear();
   open_.clear();
+  recent_ = nullptr;
   keys_ = 0;
 }
 
 void coalescer::put(check& c, bool alone) {
   if (alone) {
-    append(calls_[open_call(c)], c);
+    append(open_call(c), c);
   } else if (c.further().empty()) {
     add(c);
   } else {
@@ -219,13 +275,13 @@ void coalescer::put(check& c, bool alone) {
   }
 }
 
-std::vector<script_call>& coalescer::pack(detail::check_list& line) {
+call_list& coalescer::pack(detail::check_list& line) {
   detail::check_list none, passed_over;
   return pack(none, line, {.keys = std::max(max_keys_, max_keys_per_write)}, passed_over);
 }
 
-std::vector<script_call>& coalescer::pack(detail::check_list& urgent, detail::check_list& line,
-                                          const quota& q, detail::check_list& passed_over) {
+call_list& coalescer::pack(detail::check_list& urgent, detail::check_list& line, const quota& q,
+                           detail::check_list& passed_over) {
   // Up to this many checks are cheap enough to be examined again by the next write.
   constexpr std::size_t many = 1000;
   begin();

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>
-#include <vector>
 
 #include "redis/script_call.hpp"
 
@@ -28,17 +27,21 @@ class coalescer {
   };
 
   /// Moves the first checks out of `line`, as many as one write takes, and returns the calls that
-  /// carry them, in order. Valid until the next pack().
-  std::vector<script_call>& pack(detail::check_list& line);
+  /// carry them, in order. The caller may move calls out of the list; the next pack() ends the
+  /// rest.
+  call_list& pack(detail::check_list& line);
 
   /// As above, with all of `urgent` first, whatever the quota. Checks that were passed over and
   /// overtaken go to `passed_over`: they must not be sent any more.
-  std::vector<script_call>& pack(detail::check_list& urgent, detail::check_list& line,
-                                 const quota& q, detail::check_list& passed_over);
+  call_list& pack(detail::check_list& urgent, detail::check_list& line, const quota& q,
+                  detail::check_list& passed_over);
+
+  /// Takes the first call of a list, which has no checks any more, to use it for later checks.
+  void take_back(call_list& from);
 
  private:
   struct place {
-    std::size_t call;
+    script_call* call;
     std::size_t key;
     friend bool operator==(const place&, const place&) = default;
   };
@@ -66,15 +69,25 @@ class coalescer {
   void add(detail::check& c);
   void add_joint(detail::check& c);
   bool join_last(detail::check& c, const place& last);
-  std::size_t call_for(const detail::check& c, std::size_t not_before);
-  std::size_t open_call(const detail::check& c);
+  script_call& call_for(const detail::check& c, std::size_t not_before);
+  bool is_like_recent(const detail::check& c) const noexcept;
+  bool has_room(const script_call& c) const noexcept;
+  script_call& open_call(const detail::check& c);
   void append(script_call& to, detail::check& c);
+  static void join(detail::check& c, call_key& key, script_call& call);
+
+  static constexpr std::size_t most_spare = max_keys_per_write;
 
   const std::size_t max_keys_;
-  std::vector<script_call> calls_;
-  std::size_t keys_ = 0;                                         // the sum of the weights of calls_
-  boost::unordered_flat_map<key_id, place, hash> last_place_;    // each key's last call
-  boost::unordered_flat_map<group_id, std::size_t, hash> open_;  // the call that takes further keys
+  call_list calls_;
+  call_list spare_;                                            // at most most_spare
+  std::size_t keys_ = 0;                                       // the sum of the weights of calls_
+  boost::unordered_flat_map<key_id, place, hash> last_place_;  // each key's last call
+  boost::unordered_flat_map<group_id, script_call*, hash> open_;  // the calls with room for keys
+  // Records that follow each other are mostly alike. If the last check is a record that merges:
+  // its call, which takes further keys. The check stands at one of its keys, `recent_key_`.
+  script_call* recent_ = nullptr;
+  std::size_t recent_key_ = 0;
 };
 
 }  // namespace weir::redis

@@ -52,6 +52,7 @@ class connection_core {
   void submit(detail::check& c, time now) { pipeline_.submit(c, now); }
   void cancel(detail::check& c, detail::cancel_scope scope) { pipeline_.cancel(c, scope); }
   detail::check_list take_done() { return pipeline_.take_done(); }
+  bool has_done() const noexcept { return pipeline_.has_done(); }
   detail::check_list abandon();
   /// See store::close(). Waits for give-backs until `timeout` has passed; after stop_when_idle(),
   /// only until no check is pending. False if it was closed before.

@@ -23,7 +23,7 @@ const std::string nothing;
 
 /// A check's share of max_pending. It grows with the subjects' lengths, so that the bound holds for
 /// memory, too.
-std::size_t weight_of(const check& c) {
+std::size_t weight_of(const check& c) noexcept {
   constexpr std::size_t unit = 1024;
   std::size_t bytes = c.subject.view().size();
   for (const detail::term& t : c.further()) bytes += t.subject.view().size();
@@ -49,7 +49,7 @@ void pipeline::finish_all(check_list& list, error e) {
   while (!list.empty()) finish(list.front(), e);
 }
 
-std::chrono::microseconds pipeline::timeout_of(const check& c) const noexcept {
+inline std::chrono::microseconds pipeline::timeout_of(const check& c) const noexcept {
   const auto wanted = c.timeout.count() != 0 ? c.timeout : options_.timeout;
   return std::clamp<std::chrono::microseconds>(wanted, std::chrono::microseconds{0}, max_timeout);
 }
@@ -142,20 +142,20 @@ void pipeline::refused(error reason) {
 void pipeline::disconnected(error reason, std::size_t sent, time now) {
   connected_ = false;
   while (!calls_.empty()) {
-    script_call c = std::move(calls_.front());
-    calls_.pop_front();
-    const bool in_write = calls_.size() < staged_;
+    script_call& c = calls_.front();
+    const bool in_write = calls_.size() <= staged_;
     if (in_write && c.end > sent) {
       // The server cannot have got all of the call, so it cannot have run it.
       requeue(c);
-      continue;
-    }
-    for (call_key& key : c.keys) {
-      while (!key.checks.empty()) {
-        breaker_.failed(now, now);
-        finish(key.checks.front(), reason);
+    } else {
+      for (call_key& key : c.keys) {
+        while (!key.checks.empty()) {
+          breaker_.failed(now, now);
+          finish(key.checks.front(), reason);
+        }
       }
     }
+    coalescer_.take_back(calls_);
   }
   staged_ = 0;
   writing_ = false;
@@ -203,7 +203,7 @@ void pipeline::stage_load(std::size_t script, time now) {
   known_scripts_.set(script);
 }
 
-void pipeline::stage(script_call&& c, time now) {
+void pipeline::stage(script_call& c, time now) {
   if (!c.is_request(detail::check_kind::reset)) {
     stage_load(c.script(), now);
     c.loads = loads_[c.script()];
@@ -219,7 +219,6 @@ void pipeline::stage(script_call&& c, time now) {
       waiting.ec = {};
     }
   }
-  calls_.push_back(std::move(c));
   ++staged_;
 }
 
@@ -230,7 +229,11 @@ const std::string& pipeline::next_write(time now) {
     std::string().swap(out_);  // a large burst must not keep its memory for ever
   if (ping_wanted_) stage_ping(now);
   if (!held()) {
-    for (script_call& c : pack(now)) stage(std::move(c), now);
+    call_list& packed = pack(now);
+    while (!packed.empty()) {
+      stage(packed.front(), now);
+      calls_.splice(calls_.end(), packed, packed.begin());
+    }
     waiting_.swap(again_);  // checks that come back before the next write go first in it
     // With no call in flight, no reply will come that could set this later.
     may_send_ = window_.is_idle() || (!out_.empty() && window_.room(full_write()) > 0);
@@ -240,19 +243,20 @@ const std::string& pipeline::next_write(time now) {
 }
 
 /// The calls of the next write; none if all waiting checks have to wait for a reply.
-std::vector<script_call>& pipeline::pack(time now) {
+call_list& pipeline::pack(time now) {
   again_.splice(again_.end(), waiting_);
   // A closing connection sends all give-backs.
   const coalescer::quota q{.keys = window_.room(full_write()),
                            .reachable = closed_ ? time::min() : now + window_.expected(pending_)};
-  auto& calls = coalescer_.pack(urgent_, again_, q, passed_over_);
+  call_list& calls = coalescer_.pack(urgent_, again_, q, passed_over_);
   if (!calls.empty() || !window_.is_idle()) return calls;
   // No reply is due that could show whether the server is still as slow: one check is sent anyway.
   return coalescer_.pack(urgent_, again_, {.keys = 1}, passed_over_);
 }
 
 void pipeline::write_done() {
-  for (auto it = calls_.end() - static_cast<std::ptrdiff_t>(staged_); it != calls_.end(); ++it) {
+  auto it = calls_.rbegin();
+  for (std::size_t i = 0; i < staged_; ++i, ++it) {
     for (call_key& key : it->keys) {
       for (check& waiting : key.checks) flight_of(waiting).stage = check_stage::written;
     }
@@ -346,7 +350,7 @@ pipeline::stream_state pipeline::consume(reply_reader& reader, time now) {
     if (reply->is_push()) continue;
     if (calls_.empty()) return stream_state::broken;  // no reply is due
     const bool fits = answer(calls_.front(), *reply, now);
-    calls_.pop_front();
+    coalescer_.take_back(calls_);
     // Replies may come before the write is reported done.
     if (staged_ > calls_.size()) staged_ = calls_.size();
     if (!fits) return stream_state::broken;

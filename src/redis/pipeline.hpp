@@ -2,7 +2,6 @@
 
 #include <array>
 #include <chrono>
-#include <deque>
 #include <string>
 #include <vector>
 
@@ -119,6 +118,7 @@ class pipeline {
   // For results.
 
   detail::check_list take_done();
+  bool has_done() const noexcept { return !done_.empty(); }
   /// In units of max_pending.
   std::size_t pending() const noexcept { return pending_; }
   std::size_t replies_due() const noexcept { return calls_.size(); }
@@ -141,7 +141,7 @@ class pipeline {
   std::chrono::microseconds timeout_of(const detail::check& c) const noexcept;
   bool held() const noexcept { return held_until_ != time::max(); }
   void requeue(script_call& c);
-  void stage(script_call&& c, time now);
+  void stage(script_call& c, time now);
   void stage_load(std::size_t script, time now);
   void stage_ping(time now);
   void loaded(error e, time now);
@@ -149,7 +149,7 @@ class pipeline {
     return std::max(options_.max_keys_per_call, coalescer::max_keys_per_write);
   }
   bool has_waiting() const noexcept { return !waiting_.empty() || !again_.empty(); }
-  std::vector<script_call>& pack(time now);
+  call_list& pack(time now);
   void heard(const script_call& c, time now);
   bool answer(script_call& c, const reply_view& reply, time now);
   void send_again(script_call& c);
@@ -167,7 +167,7 @@ class pipeline {
   detail::check_list again_;        // sent before but not run: sent first
   detail::check_list passed_over_;  // too late to be answered in time: never sent
   // The staged and written calls, oldest first. Each is due one reply.
-  std::deque<script_call> calls_;
+  call_list calls_;
   // How many calls at the end of calls_ (without a ping) are in the write in progress.
   std::size_t staged_ = 0;
   detail::check_list done_;

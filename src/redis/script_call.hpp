@@ -3,6 +3,7 @@
 #include <boost/container/small_vector.hpp>
 #include <chrono>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,6 +43,8 @@ struct settlement_terms {
 /// limiter (or one set of limiters) with one cost, a deletion of keys, or the load of a script or a
 /// PING, which have no checks.
 struct script_call {
+  static constexpr std::size_t usual_keys = 64;
+
   /// The connection's own commands have no checks, and no kind.
   enum class command : std::uint8_t { ping, load, request };
 
@@ -58,6 +61,15 @@ struct script_call {
   std::uint32_t loads = 0;  // how often its script had been loaded before this call
   std::chrono::steady_clock::time_point sent{};
   bool sent_alone = false;  // no other call was in flight
+  std::size_t number = 0;   // among the calls of its write
+
+  /// Makes this a new call that keeps the memory of its keys, if that is not much.
+  void renew() noexcept {
+    std::vector<call_key> room = std::move(keys);
+    room.clear();
+    *this = script_call{};
+    if (room.capacity() <= usual_keys) keys = std::move(room);
+  }
 
   bool is_request(detail::check_kind of) const noexcept {
     return what == command::request && kind == of;
@@ -81,6 +93,10 @@ struct script_call {
     return tiers.size() == 1 ? tiers.front().kernel.index() : all_or_nothing;
   }
 };
+
+/// Calls are made for one write, wait for their replies, and are used again: their list moves
+/// along.
+using call_list = std::list<script_call>;
 
 /// Appends a call with checks to `out`. `scratch` is for keys.
 void write_call(std::string& out, const script_call& c, std::string& scratch);

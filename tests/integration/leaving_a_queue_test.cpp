@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(an_idle_limiter_remembers_nobody) {
   crowd c;
   for (int i = 0; i < 20; ++i) {
     // As limiter::acquire() does.
-    weir::detail::check_initiation{core, io.get_executor()}(
+    weir::detail::check_initiation{core}(
         c.caller(),
         weir::detail::arguments_of<weir::detail::acquire_request>{
             .subject = weir::detail::short_text(std::to_string(i % 2)), .asked = {.max_wait = 1s}});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <deque>
 #include <memory>
@@ -19,10 +20,11 @@ class null_store final : public detail::store_backend {
   void start(detail::check& c) override { c.finish(detail::delivery::discard); }
   void cancel(detail::check&, detail::cancel_scope) override {}
   void close() override {}
-  boost::asio::any_io_executor get_executor() const noexcept override {
-    return boost::asio::system_executor();
-  }
+  const boost::asio::any_io_executor& get_executor() const noexcept override { return executor_; }
   std::string_view key_prefix() const noexcept override { return "weir"; }
+
+ private:
+  const boost::asio::any_io_executor executor_ = boost::asio::system_executor();
 };
 
 using core_ptr = std::shared_ptr<const detail::limiter_spec>;

@@ -32,7 +32,7 @@ class watched_store final : public detail::store_backend {
   detail::roster<const detail::limiter_spec>& limiters() noexcept override {
     return inner_->limiters();
   }
-  boost::asio::any_io_executor get_executor() const noexcept override {
+  const boost::asio::any_io_executor& get_executor() const noexcept override {
     return inner_->get_executor();
   }
   std::string_view key_prefix() const noexcept override { return inner_->key_prefix(); }

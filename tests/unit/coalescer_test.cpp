@@ -125,9 +125,9 @@ BOOST_AUTO_TEST_CASE(resets_of_many_keys_share_a_call) {
 BOOST_AUTO_TEST_CASE(one_write_takes_a_bounded_number_of_keys_but_any_number_of_checks) {
   for (int i = 0; i < 1000; ++i) add(window, "hot");
   for (int i = 0; i < 300; ++i) add(window, "cold " + std::to_string(i));
-  const std::vector<script_call>& first = packer.pack(line);
+  const auto& first = packer.pack(line);
   BOOST_TEST_REQUIRE(first.size() == 4u);
-  BOOST_TEST(first[0].keys[0].count == 1000u);
+  BOOST_TEST(first.front().keys[0].count == 1000u);
   for (const script_call& c : first) BOOST_TEST(c.keys.size() == 64u);
   BOOST_TEST(line.size() == 45u);
   BOOST_TEST(&line.front() == &checks[1255].check());
@@ -221,9 +221,9 @@ BOOST_AUTO_TEST_CASE(the_rest_of_a_quota_does_not_make_a_small_call) {
 BOOST_AUTO_TEST_CASE(a_call_that_may_be_larger_than_a_write_is_filled) {
   coalescer wide{1000};
   for (int i = 0; i < 1001; ++i) add(window, "cold " + std::to_string(i));
-  const std::vector<script_call>& all = wide.pack(line);
+  const auto& all = wide.pack(line);
   BOOST_TEST_REQUIRE(all.size() == 1u);
-  BOOST_TEST(all[0].keys.size() == 1000u);
+  BOOST_TEST(all.front().keys.size() == 1000u);
 }
 
 BOOST_AUTO_TEST_CASE(joint_checks_of_the_same_keys_become_a_count_and_of_the_same_limiters_a_call) {

@@ -30,7 +30,7 @@ class counting_store final : public weir::detail::store_backend {
   }
   void cancel(weir::detail::check&, cancel_scope) override {}
   void close() override {}
-  asio::any_io_executor get_executor() const noexcept override { return executor_; }
+  const asio::any_io_executor& get_executor() const noexcept override { return executor_; }
   std::string_view key_prefix() const noexcept override { return "weir"; }
 
   int returned = 0;

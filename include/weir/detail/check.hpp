@@ -31,7 +31,7 @@ inline short_text copy_of_subject(std::string_view subject) {
 
 /// How the caller gets the result.
 enum class delivery : std::uint8_t {
-  dispatch,  ///< at once, if this is the caller's executor
+  dispatch,  ///< at once, if the handler's executor is the store's: the calling function runs there
   post,      ///< never inside the calling function
   discard,   ///< not at all: the execution context is shutting down
 };
@@ -70,6 +70,7 @@ class check : public flight_storage {
   }
 
   const check_kind kind;
+  bool at_store = false;  // the handler's executor is the store's
 
  protected:
   const std::vector<term>* further_ = nullptr;  // in the derived joint_check_of

@@ -10,15 +10,36 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <variant>
 
 #include "weir/detail/check.hpp"
+#include "weir/detail/operation_memory.hpp"
 
 namespace weir::detail {
 
 namespace asio = boost::asio;
+
+/// The executor of the limiter's store.
+const asio::any_io_executor& executor_of(const limiter_spec& limiter) noexcept;
+
+/// True if a store with pending checks of this kind keeps its executor's context busy: it answers
+/// at once, or it has a read or a timer under way.
+constexpr bool keeps_store_busy(check_kind kind) noexcept {
+  return kind == check_kind::record || kind == check_kind::fetch;
+}
+
+template <class Executor>
+bool is_same(const Executor& one, const asio::any_io_executor& other) {
+  if constexpr (std::is_same_v<Executor, asio::any_io_executor>) {
+    return one == other;
+  } else {
+    const Executor* const inside = other.target<Executor>();
+    return inside != nullptr && *inside == one;
+  }
+}
 
 /// A check with the caller's completion handler, in one allocation by the handler's own allocator,
 /// freed before the handler runs. `Check` is a check_of or a joint_check_of.
@@ -32,34 +53,28 @@ class check_operation final : public Check {
   using allocator_traits = std::allocator_traits<allocator>;
 
  public:
-  static void start(Handler&& handler, const asio::any_io_executor& fallback,
-                    std::shared_ptr<const limiter_spec>&& limiter,
+  static void start(Handler&& handler, std::shared_ptr<const limiter_spec>&& limiter,
                     typename Check::arguments&& asked) {
     auto slot = asio::get_associated_cancellation_slot(handler);
-    allocator alloc(asio::get_associated_allocator(handler));
-    check_operation* op = allocator_traits::allocate(alloc, 1);
+    void* const room = allocate(handler);
     // Nothing below throws: handlers and executors move without throwing.
-    ::new (static_cast<void*>(op))
-        check_operation(std::move(handler), fallback, std::move(limiter), std::move(asked));
+    auto* const op = ::new (room)
+        check_operation(std::move(handler), std::move(limiter), std::move(asked));
     if (slot.is_connected()) slot.template emplace<canceller>(op);
     start_check(*op);
   }
 
   void finish(delivery how) override {
     owner self(this);
-    switch (how) {
-      case delivery::dispatch: {
-        handler_executor executor = executor_;
-        asio::dispatch(executor, std::move(self));
-        break;
-      }
-      case delivery::post: {
-        handler_executor executor = executor_;
-        asio::post(executor, std::move(self));
-        break;
-      }
-      case delivery::discard:
-        break;
+    if (how == delivery::discard) return;
+    // This function's caller runs on the store's executor: another dispatch would change nothing.
+    if (how == delivery::dispatch && this->at_store) return self();
+    if (!work_) return asio::post(executor_of(*this->limiter), std::move(self));
+    const work executor = *work_;
+    if (how == delivery::dispatch) {
+      asio::dispatch(executor, std::move(self));
+    } else {
+      asio::post(executor, std::move(self));
     }
   }
 
@@ -84,23 +99,46 @@ class check_operation final : public Check {
     owner(owner&& other) noexcept : op(std::exchange(other.op, nullptr)) {}
     owner& operator=(owner&&) = delete;
     ~owner() {
-      if (op != nullptr) destroy(op);
+      if (op != nullptr) destroy(op, op->handler_);
     }
     void operator()() { complete(std::exchange(op, nullptr)); }
     check_operation* op;
   };
 
-  check_operation(Handler&& handler, const asio::any_io_executor& fallback,
-                  std::shared_ptr<const limiter_spec>&& limiter, typename Check::arguments&& asked)
-      : Check(std::move(limiter), std::move(asked)),
-        executor_(asio::get_associated_executor(handler, fallback)),
-        work_(asio::prefer(executor_, asio::execution::outstanding_work.tracked)),
-        handler_(std::move(handler)) {}
+  check_operation(Handler&& handler, std::shared_ptr<const limiter_spec>&& of,
+                  typename Check::arguments&& asked)
+      : Check(std::move(of), std::move(asked)), handler_(std::move(handler)) {
+    const asio::any_io_executor& of_store = executor_of(*this->limiter);
+    const handler_executor executor = asio::get_associated_executor(handler_, of_store);
+    this->at_store = is_same(executor, of_store);
+    if (!this->at_store || !keeps_store_busy(Check::kind_of)) {
+      work_.emplace(asio::prefer(executor, asio::execution::outstanding_work.tracked));
+    }
+  }
 
-  static void destroy(check_operation* op) {
-    allocator alloc(asio::get_associated_allocator(op->handler_));
-    allocator_traits::destroy(alloc, op);
-    allocator_traits::deallocate(alloc, op, 1);
+  // The default allocator has no state, and its blocks are kept for the thread's next operations.
+  static constexpr bool keeps_blocks = std::is_same_v<allocator, std::allocator<check_operation>> &&
+                                       alignof(check_operation) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+
+  static void* allocate([[maybe_unused]] const Handler& handler) {
+    if constexpr (keeps_blocks) {
+      return allocate_operation(sizeof(check_operation));
+    } else {
+      allocator alloc(asio::get_associated_allocator(handler));
+      return std::to_address(allocator_traits::allocate(alloc, 1));
+    }
+  }
+
+  /// `handler` may be the operation's own.
+  static void destroy(check_operation* op, const Handler& handler) {
+    if constexpr (keeps_blocks) {
+      op->~check_operation();
+      free_operation(op, sizeof(check_operation));
+    } else {
+      allocator alloc(asio::get_associated_allocator(handler));
+      allocator_traits::destroy(alloc, op);
+      allocator_traits::deallocate(alloc, op, 1);
+    }
   }
 
   static void complete(check_operation* op) {
@@ -110,12 +148,8 @@ class check_operation final : public Check {
     Handler handler(std::move(op->handler_));
     const error_code result = op->ec;
     const decision answer = op->answer;
-    const work keep_alive(std::move(op->work_));
-    {
-      allocator alloc(asio::get_associated_allocator(handler));
-      allocator_traits::destroy(alloc, op);
-      allocator_traits::deallocate(alloc, op, 1);
-    }
+    const std::optional<work> keep_alive(std::move(op->work_));
+    destroy(op, handler);
     if constexpr (has_decision(Check::kind_of)) {
       std::move(handler)(result, answer);
     } else {
@@ -123,25 +157,23 @@ class check_operation final : public Check {
     }
   }
 
-  handler_executor executor_;
-  work work_;
+  std::optional<work> work_;  // keeps the context of the handler's executor busy
   Handler handler_;
 };
 
 /// The initiation for async_initiate: makes the operation and starts it.
 struct check_initiation {
   std::shared_ptr<const limiter_spec> core;
-  asio::any_io_executor executor;
 
   using executor_type = asio::any_io_executor;
-  executor_type get_executor() const noexcept { return executor; }
+  executor_type get_executor() const noexcept { return executor_of(*core); }
 
   template <class Handler, class Arguments>
   void operator()(Handler&& handler, Arguments asked) && {
     // Copies the caller's handler if it is an lvalue.
     using operation = check_operation<typename Arguments::check_type, std::decay_t<Handler>>;
-    operation::start(std::decay_t<Handler>(std::forward<Handler>(handler)), executor,
-                     std::move(core), std::move(asked));
+    operation::start(std::decay_t<Handler>(std::forward<Handler>(handler)), std::move(core),
+                     std::move(asked));
   }
   /// For a call that may ask one of several things.
   template <class Handler, class... Arguments>

@@ -41,10 +41,9 @@ struct enter_handler {
 template <class Lease>
 struct enter_initiation {
   std::shared_ptr<const limiter_spec> core;
-  asio::any_io_executor executor;
 
   using executor_type = asio::any_io_executor;
-  executor_type get_executor() const noexcept { return executor; }
+  executor_type get_executor() const noexcept { return executor_of(*core); }
 
   template <class Handler, class Arguments>
   void operator()(Handler&& handler, Arguments asked) const {
@@ -53,7 +52,7 @@ struct enter_initiation {
     request_of(asked).lease = lease;
     entered in{core, lease, {}, std::chrono::steady_clock::now(), {}};
     check_operation<typename Arguments::check_type, wrapped>::start(
-        wrapped{std::move(in), std::forward<Handler>(handler)}, executor, std::shared_ptr(core),
+        wrapped{std::move(in), std::forward<Handler>(handler)}, std::shared_ptr(core),
         std::move(asked));
   }
 
