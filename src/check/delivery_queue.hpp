@@ -7,13 +7,16 @@
 #include <utility>
 
 #include "check/check_list.hpp"
-#include "check/delivery_batch.hpp"
 
 namespace weir::detail {
 
 /// Delivers checks that a store finishes one by one, on any thread: the first one posts a function,
 /// and those that are finished before it runs go with it. Only for checks with at_store: others
 /// need no function on the store's executor.
+///
+/// While a handler runs, all other checks stay in the queue, and a function for them is posted. So
+/// another thread, or a handler that runs the context itself, can deliver them, also when this
+/// handler blocks or throws.
 class delivery_queue : public std::enable_shared_from_this<delivery_queue> {
  public:
   /// The call may free the check, and with it the last handle of the store.
@@ -26,40 +29,30 @@ class delivery_queue : public std::enable_shared_from_this<delivery_queue> {
     post(executor);
   }
 
+  /// Discards all checks: functions that are posted will not run.
+  void context_shut_down() noexcept {
+    check_list dropped;
+    {
+      const std::lock_guard lock(mutex_);
+      dropped.swap(ready_);
+    }
+    discard(std::move(dropped));
+  }
+
  private:
-  /// So many checks go with one function. More would keep a second thread of the context idle, and
-  /// other work waiting.
+  /// One function delivers at most so many checks. More would keep other work waiting.
   static constexpr int most = 64;
 
-  class turn {
-   public:
-    turn(std::shared_ptr<delivery_queue> queue, const boost::asio::any_io_executor& executor)
-        : queue_(std::move(queue)), executor_(executor) {}
-    turn(turn&& other) noexcept = default;
-    turn& operator=(turn&&) = delete;
+  struct turn {
+    std::shared_ptr<delivery_queue> queue;
+    boost::asio::any_io_executor executor;
 
-    // The queue is still there only if the context shut down before the function ran.
-    ~turn() {
-      if (queue_ != nullptr) discard(queue_->take_all());
-    }
-
-    void operator()() {
-      const std::shared_ptr<delivery_queue> queue = std::move(queue_);
-      check_list some;
-      const bool more = queue->take(some);
-      delivery_batch batch(executor_, std::move(some));
-      if (more) queue->post(executor_);
-      batch();
-    }
-
-   private:
-    std::shared_ptr<delivery_queue> queue_;
-    boost::asio::any_io_executor executor_;
+    void operator()() const { queue->deliver(executor); }
   };
 
   void post(const boost::asio::any_io_executor& executor) {
     try {
-      boost::asio::post(executor, turn(shared_from_this(), executor));
+      boost::asio::post(executor, turn{shared_from_this(), executor});
     } catch (...) {
       // The next check that is added posts again.
       const std::lock_guard lock(mutex_);
@@ -68,22 +61,37 @@ class delivery_queue : public std::enable_shared_from_this<delivery_queue> {
     }
   }
 
-  /// True if checks are left: another function must be posted.
-  bool take(check_list& some) {
-    const std::lock_guard lock(mutex_);
-    for (int i = 0; i < most && !ready_.empty(); ++i)
-      some.splice(some.end(), ready_, ready_.begin());
-    return is_posted_ = !ready_.empty();
+  void deliver(const boost::asio::any_io_executor& executor) {
+    for (int i = 0; i < most; ++i) {
+      bool must_post = false;
+      check_list next;
+      {
+        const std::lock_guard lock(mutex_);
+        if (i == 0) is_posted_ = false;  // it was this function
+        if (ready_.empty()) return;
+        next.splice(next.end(), ready_, ready_.begin());
+        must_post = !ready_.empty() && !std::exchange(is_posted_, true);
+      }
+      if (must_post) post_or_put_back(executor, next);
+      check& c = next.front();
+      next.pop_front();
+      c.finish(delivery::dispatch);
+    }
   }
-  check_list take_all() {
-    const std::lock_guard lock(mutex_);
-    is_posted_ = false;
-    return std::move(ready_);
+
+  void post_or_put_back(const boost::asio::any_io_executor& executor, check_list& taken) {
+    try {
+      post(executor);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      ready_.splice(ready_.begin(), taken);
+      throw;
+    }
   }
 
   std::mutex mutex_;
   check_list ready_;
-  bool is_posted_ = false;
+  bool is_posted_ = false;  // a function is posted that has not begun
 };
 
 }  // namespace weir::detail

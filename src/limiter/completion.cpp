@@ -109,6 +109,7 @@ void completion::close() { sleepers_->close(); }
 
 void completion::context_shut_down() noexcept {
   executor_ = {};
+  ready_->context_shut_down();
   sleepers_->context_shut_down();
 }
 

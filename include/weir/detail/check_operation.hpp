@@ -55,6 +55,7 @@ class check_operation final : public Check {
  public:
   static void start(Handler&& handler, std::shared_ptr<const limiter_spec>&& limiter,
                     typename Check::arguments&& asked) {
+    if (!executor_of(*limiter)) return;  // the context of the store is gone: nobody can be told
     auto slot = asio::get_associated_cancellation_slot(handler);
     void* const room = allocate(handler);
     // Nothing below throws: handlers and executors move without throwing.
