@@ -3,10 +3,11 @@
  *   hiredis_load SOCKET KEYS CALLERS SERVER_PID WARM_UP SECONDS WORD...
  *   hiredis_load SOCKET KEYS CALLERS fill WORD...
  *
- * The words are a command. "__rand_int__" in them becomes a random number below KEYS, of 12 digits,
- * as redis-benchmark writes it. CALLERS commands are under way at once: each reply that has arrived
- * is followed by one more command, and what one read brought leaves in one write. `fill` sends the
- * command once for each number. Prints one line of JSON; an error reply ends the program.
+ * The words are a command, in which \xHH is the byte HH. "__rand_int__" in them becomes a random
+ * number below KEYS, of 12 digits, as redis-benchmark writes it. CALLERS commands are under way at
+ * once: each reply that has arrived is followed by one more command, and what one read brought
+ * leaves in one write. `fill` sends the command once for each number. Prints one line of JSON; an
+ * error reply ends the program.
  */
 #include <hiredis/hiredis.h>
 #include <stdio.h>
@@ -39,11 +40,27 @@ static void fail(const char* what, const char* why) {
   exit(1);
 }
 
+/* Puts the bytes in the place of \xHH; the length that is left. */
+static size_t unescape(char* word) {
+  char* to = word;
+  for (const char* from = word; *from != 0;) {
+    unsigned byte;
+    if (sscanf(from, "\\x%2x", &byte) == 1) {
+      *to++ = (char)byte;
+      from += 4;
+    } else {
+      *to++ = *from++;
+    }
+  }
+  *to = 0;
+  return (size_t)(to - word);
+}
+
 static void read_words(struct load* l, int count, char** words) {
   if (count > max_words) fail("arguments", "too many words");
   for (int i = 0; i < count; ++i) {
     l->word[i] = words[i];
-    l->length[i] = strlen(words[i]);
+    l->length[i] = unescape(words[i]);
     char* at = strstr(words[i], placeholder);
     if (at != NULL) l->number[l->numbers++] = at;
   }

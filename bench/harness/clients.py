@@ -58,14 +58,19 @@ def weir_fetch(machine, server, work, number):
                             f"--subject={number:012d}")
 
 
+def escaped(word):
+    """A word of a command as hiredis_load takes it: bytes that an argument cannot have as \\xHH."""
+    return "".join(c if " " <= c <= "~" and c != "\\" else f"\\x{ord(c):02x}" for c in str(word))
+
+
 def hiredis(machine, server, command, callers, keys, seconds=None):
     return machine.run_json("hiredis_load", server.socket, keys, callers, server.pid,
-                            machine.warm_up, seconds or machine.seconds, *command)
+                            machine.warm_up, seconds or machine.seconds, *map(escaped, command))
 
 
 def hiredis_fill(machine, server, command, keys):
-    machine.run(machine.programs / "hiredis_load", server.socket, keys, 1024, "fill", *command,
-                timeout=600)
+    machine.run(machine.programs / "hiredis_load", server.socket, keys, 1024, "fill",
+                *map(escaped, command), timeout=600)
 
 
 def boost_redis(machine, server, command, callers, keys):
