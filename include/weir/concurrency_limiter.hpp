@@ -74,12 +74,12 @@ class [[nodiscard]] lease {
 
   /// The answer to enter(). `limit`: the gate's limit. `used`: the existing leases, the new one
   /// included. `retry_after`, if refused: when the next lease would lapse if none were given back.
-  /// `reset_after`: when all of them would. For enter() together with limiters, see there.
+  /// `reset_after`: when all of them would. For enter() with claims, see that function.
   const weir::decision& decision() const noexcept { return decision_; }
 
   /// Whether this object holds its lease now, as far as this process knows: the lease was given, is
-  /// not lost, not given back, and has not lapsed by the steady clock. For a last check before
-  /// something that needs the lease.
+  /// not lost, not given back, and has not lapsed by the steady clock. Ask it right before an
+  /// action that needs the lease.
   bool is_held() const;
 
   /// Gives the lease back, and does not wait for the store. May be called again, and then does
@@ -173,8 +173,8 @@ class concurrency_limiter {
 
   /// Takes a lease if one is free, and answers at once.
   ///
-  /// `subject`: whose leases are counted; 1 to 65,536 bytes of any value. `options.timeout`: the
-  /// deadline in microseconds from now; see enter_options.
+  /// `subject`: the account or client whose leases are counted; 1 to 65,536 bytes of any value.
+  /// `options.timeout`: the deadline in microseconds from now; see enter_options.
   ///
   /// **Handler signature.** `void(error_code, lease)`. A full gate is not an error: the lease is
   /// then false.

@@ -15,8 +15,8 @@ inline constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max
 /// Where a decision came from.
 enum class source : std::uint8_t {
   store,       ///< the store counted it
-  deny_cache,  ///< reserved, not used yet: a refusal remembered in this process
-  lease,       ///< reserved, not used yet: units leased from the store beforehand
+  deny_cache,  ///< not used yet: a refusal remembered in this process
+  lease,       ///< not used yet: units taken from the store beforehand
   /// the store failed, and the limiter's failure policy decided
   fallback,
 };
@@ -36,10 +36,10 @@ struct receipt {
   std::uint64_t origin = 0;
   /// The units that each of its limiters took.
   std::array<std::int64_t, most_limiters> costs{};
-  /// With several tiers: the time at which all tiers but leaky buckets counted it.
+  /// With several tiers: the time at which the tiers counted it, leaky buckets excepted.
   std::int64_t counted_at = 0;
   /// What the decision left in a bucket: the TAT in microseconds and parts of one, and the sum of
-  /// what had been given back before.
+  /// what had been given back by then.
   struct bucket {
     std::int64_t whole = 0;  ///< 0: there is no such bucket
     std::int64_t part = 0;
@@ -61,7 +61,7 @@ struct decision {
   /// max_cool_down and was cut to that.
   bool clamped = false;
   weir::source source = weir::source::store;
-  /// The position of the tier or limiter that refused, if several were asked; otherwise -1.
+  /// If several tiers or limiters were asked and one refused: its position; otherwise -1.
   std::int16_t tier = -1;
   /// The policy's limit, capacity or burst; weir::unlimited if there is none.
   std::int64_t limit = 0;
@@ -74,7 +74,7 @@ struct decision {
   /// The time until no units are in use, if no more calls come.
   std::chrono::microseconds reset_after{0};
   /// acquire(): the time from `decided_at` until the reservation. record() and fetch(): with a
-  /// leaky_bucket, how long this request waits until it may go; otherwise zero.
+  /// leaky_bucket, the time until this request may go; otherwise zero.
   std::chrono::microseconds delay{0};
   /// The store's clock at the decision.
   time_point decided_at{};

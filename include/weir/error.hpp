@@ -58,7 +58,7 @@ enum class error {
   /// redis_options::breaker_failures calls in a row got no answer; until one is answered, further
   /// calls fail at once
   circuit_open,
-  /// the memory store holds max_subjects live subjects, and this would be a new one
+  /// the memory store holds max_subjects subjects that still count, and this would be a new one
   store_full,
   /// the memory store remembers max_settled settled decisions; this one was not settled
   settlements_full,
@@ -112,7 +112,7 @@ enum class error {
   protocol_error,
 };
 
-/// What a caller asks of an error: `if (ec == weir::condition::may_have_counted) ...`.
+/// What a caller can ask about an error: `if (ec == weir::condition::may_have_counted) ...`.
 enum class condition {
   invalid_input = 1,  ///< a mistake in the call or the configuration: do not retry
   /// the request did not change the state: a retry cannot count twice

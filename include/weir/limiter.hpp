@@ -88,8 +88,8 @@ static_assert(std::is_trivially_destructible_v<claim>);
 /// only be moved or destroyed.
 class limiter {
  public:
-  /// `resource`: the name of what is protected; 1 to 1024 bytes of any value. Limiters with the
-  /// same resource, kind of policy (and position among the tiers), group and store share their
+  /// `resource`: the name of the API that is limited; 1 to 1024 bytes of any value. Limiters with
+  /// the same resource, kind of policy (and position among the tiers), group and store share their
   /// counts.
   ///
   /// `options`: the group, the failure policy, cool-downs and waiting; see limiter_options.
@@ -104,10 +104,12 @@ class limiter {
   /// Counts the request if it fits, in one atomic step, and answers at once.
   ///
   /// If the store fails, limiter_options::on_failure may turn the error into a decision. Its
-  /// `source` is then source::fallback; if on_failure::closed refuses, `retry_after` is one second.
+  /// `source` is then source::fallback. With on_failure::closed, it is a refusal with a
+  /// `retry_after` of one second.
   ///
-  /// `subject`: who calls; 1 to 65,536 bytes of any value. `options.cost`: units, 1 to max_units.
-  /// `options.timeout`: the deadline in microseconds from now; see record_options.
+  /// `subject`: the account or client that is counted; 1 to 65,536 bytes of any value.
+  /// `options.cost`: units, 1 to max_units. `options.timeout`: the deadline in microseconds from
+  /// now; see record_options.
   ///
   /// **Handler signature.** `void(error_code, decision)`.
   ///
@@ -134,7 +136,7 @@ class limiter {
   /// The store reserves the first time at which the request fits, behind all earlier reservations,
   /// and counts the request there, in one round trip. The caller sleeps once. So the order of
   /// arrival at the store holds across processes, and small requests do not starve a large one.
-  /// record() is refused while a reservation lies ahead.
+  /// record() is refused while a reservation lies ahead, unless a leaky_bucket has room behind it.
   ///
   /// If that time lies beyond `max_wait`, the call is refused at once and nothing is reserved:
   /// `retry_after` is when the same call would be accepted. If allowed, `delay` is the time from
@@ -207,10 +209,10 @@ class limiter {
   ///
   /// The store takes out the units of this decision from where it counted them, and never more. It
   /// gives back nothing once they no longer count there; a bucket gives back what has not drained
-  /// yet and what later requests do not stand on (docs/settling.md). So no more passes than if the
-  /// decision had never been asked for. One exception: a fixed_window with anchor::first_request
-  /// that began with this request stays open. Without the request it would have begun later; each
-  /// window still keeps the limit.
+  /// yet and what no later request depends on (docs/settling.md). So no more passes than if this
+  /// request had never come. One exception: a fixed_window with anchor::first_request that began
+  /// with this request stays open. Without the request it would have begun later; each window still
+  /// keeps the limit.
   ///
   /// The answer's `allowed` is true if this call settled the decision. It is false, and nothing has
   /// changed, if the decision was settled before or took nothing: it was refused, made without the
@@ -286,15 +288,15 @@ class limiter {
   ///
   /// The cool-down runs on the store's clock. A later call can only prolong it; reset() ends it. A
   /// `pause` above limiter_options::max_cool_down is cut to that, and the decision says `clamped`.
-  /// A pause of zero or less changes nothing and only asks whether a cool-down lasts.
+  /// A pause of zero or less changes nothing and only asks whether there is a cool-down.
   ///
   /// During a cool-down, `retry_after` of a check gets random jitter, up to 10 % and at most 1 s,
   /// so that the callers do not return at one moment. Reservations of acquire() are placed behind
-  /// the cool-down, as the policy allows from its end on; what the policy lets pass at once goes at
-  /// once.
+  /// the cool-down, as the policy allows from its end on, without jitter.
   ///
-  /// The decision describes the cool-down now: refused, `cooling_down`, and `retry_after` without
-  /// jitter. After an error the cool-down may have started; repeating the call does no harm.
+  /// The decision describes the cool-down now. If there is one, the decision is a refusal with
+  /// `cooling_down`, and `retry_after` has no jitter. After an error the cool-down may have
+  /// started; repeating the call does no harm.
   ///
   /// `subject`: as for record(). `pause`: microseconds, up to limiter_options::max_cool_down.
   /// `options.timeout`: as for record().
@@ -349,8 +351,7 @@ class limiter {
                    response_options options = {},
                    CompletionToken&& token = CompletionToken()) const {
     return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
-        detail::check_initiation{core_}, token,
-        heed(subject, status, headers, options));
+        detail::check_initiation{core_}, token, heed(subject, status, headers, options));
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto on_response(std::string_view subject, int status, std::span<const header_field> headers,

@@ -16,8 +16,8 @@ class keyed_limiter;
 
 /// Options of a local_keyed_limiter.
 struct local_keyed_options {
-  /// The most keys that the limiter remembers: 1 to 10^9. Until a key is idle, it counts among
-  /// them. A new key beyond that takes the place of an old one: see local_keyed_limiter.
+  /// The most keys that the limiter remembers: 1 to 10^9. A new key beyond that takes the place of
+  /// an old one: see local_keyed_limiter.
   std::size_t max_keys = 1'000'000;
 };
 
@@ -56,7 +56,7 @@ class local_keyed_limiter {
   explicit local_keyed_limiter(const Policy& policy, const local_keyed_options& options = {},
                                local_clock clock = local_clock::precise);
   /// `clock`: read once in each call, by the calling thread, under a lock: it must not use this
-  /// limiter. It may step backward; by more than 2 s, and keys dropped meanwhile start anew.
+  /// limiter. It may step backward; if by more than 2 s, keys dropped before start anew.
   local_keyed_limiter(const Policy& policy, const local_keyed_options& options,
                       std::function<time_point()> clock);
   ~local_keyed_limiter();
@@ -76,8 +76,8 @@ class local_keyed_limiter {
   /// Forgets what was counted of `key`.
   void reset(std::string_view key);
 
-  /// The number of keys that are remembered now, with idle ones that no call has dropped yet. At
-  /// most max_keys.
+  /// The number of keys that are remembered now, including idle ones that no call has dropped yet.
+  /// At most max_keys.
   std::size_t size() const noexcept;
 
   /// How many keys were displaced before they were idle, since the limiter was made.

@@ -10,27 +10,27 @@ namespace weir {
 
 /// Options of a store in this process.
 struct memory_options {
-  /// The most live subjects, each tier counted as one: 1 to 10^12, and at most 4 * 10^9 in a shard.
-  /// A new subject beyond that gets error::store_full, because the store never forgets a subject
-  /// that still counts. The bound is divided among the shards, and all of a `group` lies in one
-  /// shard. A subject takes about 150 bytes, a key of more than 40 bytes also its length, and each
-  /// entry of a sliding_log 16 bytes.
+  /// The most subjects, each tier counted as one: 1 to 10^12, and at most 4 * 10^9 in a shard. A
+  /// new subject beyond that gets error::store_full, because the store never forgets a subject that
+  /// still counts. The bound is divided among the shards, and all of a `group` lies in one shard. A
+  /// subject takes about 150 bytes, a key of more than 40 bytes also its length, and each entry of
+  /// a sliding_log 16 bytes.
   std::size_t max_subjects = 1'000'000;
 
   /// The most settled decisions (limiter::refund, limiter::settle) that the store remembers, in all
   /// shards together: 1 to 10^9. Beyond that refund() and settle() get error::settlements_full and
-  /// change nothing, because the store forgets none early. It remembers a decision for a minute, or
-  /// for as long as a refund could give anything back, if that is longer. Each takes about 35
-  /// bytes.
+  /// change nothing, because the store never forgets one early. It remembers a decision for a
+  /// minute, or for as long as a refund could give anything back, if that is longer. Each takes
+  /// about 35 bytes.
   std::size_t max_settled = 1'000'000;
 
   /// The number of shards, each with its own lock: 1 to 65,536, rounded up to a power of two. The
   /// store has fewer if a shard would hold less than 1,024 subjects.
   std::size_t shards = 16;
 
-  /// The clock; the system's if not given. It may step backward: a policy then goes by its state's
-  /// own time. Any thread that makes a check calls it, under a lock, so it must not use the store
-  /// or throw.
+  /// The clock; the system's if not given. It may step backward: a policy then uses its state's own
+  /// time (docs/policies.md). Any thread that makes a check calls it, under a lock, so it must not
+  /// use the store or throw.
   std::function<time_point()> clock = {};
 };
 

@@ -32,9 +32,9 @@ struct fixed_window {
 };
 
 /// Keeps every allowed request; one made at t counts while now - t < window. Exact in every window
-/// of the store's clock (for calls that go out late, see docs/policies.md). Its memory grows with
-/// the limit, unless `resolution` bounds it: requests are then kept in steps of that width and
-/// count from the end of their step, so it never allows more than the exact log.
+/// of the store's clock; docs/policies.md says what to do for calls that go out late. Its memory
+/// grows with the limit, unless `resolution` bounds it: requests are then kept in steps of that
+/// width and count from the end of their step, so it never allows more than the exact log.
 struct sliding_log {
   /// 1 to max_units, or unlimited (then set a resolution, because the log grows with the traffic).
   std::int64_t limit = 0;
@@ -69,8 +69,8 @@ struct gcra {
 };
 
 /// A bucket that drains at `leak`: allowed if level + cost <= capacity. `decision.delay` is how
-/// long the request has to wait so that requests leave evenly spaced. A caller that ignores the
-/// delay has the meter form.
+/// long the request has to wait so that requests leave evenly spaced. If callers ignore the delay,
+/// the bucket only bounds how many requests pass.
 struct leaky_bucket {
   std::int64_t capacity = 0;  ///< 1 to max_units
   rate leak;

@@ -284,7 +284,7 @@ auto fetch_all(std::span<const claim> claims, joint_options options = {},
 /// Corrects a decision of several limiters to what the call really cost, once: for each limiter its
 /// own actual cost, such as the requests and the tokens of one call.
 ///
-/// Each limiter gives back what it took too much, or charges what it took too little, as
+/// Each limiter gives back what it took in excess, or charges what it took too little, as
 /// limiter::settle() does: all limiters in one atomic step and one round trip. With a single claim
 /// this is limiter::settle(), and each of the two settles the decisions of the other.
 ///
@@ -293,8 +293,8 @@ auto fetch_all(std::span<const claim> claims, joint_options options = {},
 /// store). `limit`, `used` and `remaining` are those of the limiter with the least remaining now,
 /// and `reset_after` is the longest.
 ///
-/// After an error the call may be repeated: it was done in all limiters or in none. If the key of
-/// one limiter holds a foreign value (`wrong_type`), nothing has changed in the others.
+/// After an error the call may be repeated: it changed all limiters or none. If the key of one
+/// limiter holds a foreign value (`wrong_type`), nothing has changed in the others.
 /// docs/settling.md names two exceptions: a foreign entry in the middle of a log, and a command
 /// that the server's ACL forbids.
 ///

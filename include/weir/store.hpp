@@ -13,7 +13,7 @@ class store_backend;
 }
 
 /// A handle to the place where the counts live. Copies share one store; it closes when its last
-/// copy is gone, those inside limiters and pending calls included. A Redis store keeps
+/// copy is gone. Limiters, leases and pending calls hold copies. A Redis store keeps
 /// `io_context::run()` busy until then, so keep the last handle in the work itself, such as a local
 /// variable of a coroutine, or call close().
 ///
@@ -37,7 +37,7 @@ class store {
   /// - A waiter of acquire() or acquire_all() gives its reservation back and gets `store_closed`
   ///   when the server has confirmed that. If the server does not confirm within the store's
   ///   `timeout` from now, the waiter gets `outcome_unknown`: the reservation may still count.
-  /// - lease::lost() ends with `store_closed`. No lease is renewed; one that is not released
+  /// - lease::lost() ends with `store_closed`. No lease is renewed, so a lease that is not released
   ///   lapses.
   /// - A later call gets `store_closed`.
   ///
