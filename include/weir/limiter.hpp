@@ -136,7 +136,7 @@ class limiter {
   /// The store reserves the first time at which the request fits, behind all earlier reservations,
   /// and counts the request there, in one round trip. The caller sleeps once. So the order of
   /// arrival at the store holds across processes, and small requests do not starve a large one.
-  /// record() is refused while a reservation lies ahead, unless a leaky_bucket has room behind it.
+  /// record() is refused while a reservation lies ahead, unless a bucket has room behind it.
   ///
   /// If that time lies beyond `max_wait`, the call is refused at once and nothing is reserved:
   /// `retry_after` is when the same call would be accepted. If allowed, `delay` is the time from

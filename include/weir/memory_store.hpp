@@ -36,9 +36,9 @@ struct memory_options {
 
 /// Makes a store in this process.
 ///
-/// Each check looks at a few subjects, of all shards in turn, and drops those that no longer
-/// matter, at a constant cost and without a pause, a timer or a thread. Their memory goes back to
-/// the allocator. A store that gets no checks drops nothing.
+/// Each check looks at a few subjects, of all shards in turn, and drops the idle ones (their state
+/// has had no effect for 2 s), at a constant cost and without a pause, a timer or a thread. Their
+/// memory goes back to the allocator. A store that gets no checks drops nothing.
 ///
 /// **Errors.** Throws boost::system::system_error with `invalid_options` if a number is out of
 /// range.
