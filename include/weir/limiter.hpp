@@ -351,7 +351,7 @@ class limiter {
                    response_options options = {},
                    CompletionToken&& token = CompletionToken()) const {
     return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
-        detail::check_initiation{core_}, token, heed(subject, status, headers, options));
+        detail::check_initiation{core_}, token, arguments_after(subject, status, headers, options));
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto on_response(std::string_view subject, int status, std::span<const header_field> headers,
@@ -409,10 +409,11 @@ class limiter {
   boost::asio::any_io_executor get_executor() const noexcept;
 
  private:
-  using answer_to_vendor = std::variant<detail::arguments_of<detail::cool_down_request>,
-                                        detail::arguments_of<detail::lower_request>>;
-  answer_to_vendor heed(std::string_view subject, int status, std::span<const header_field> headers,
-                        const response_options& options) const;
+  using feedback_arguments = std::variant<detail::arguments_of<detail::cool_down_request>,
+                                          detail::arguments_of<detail::lower_request>>;
+  feedback_arguments arguments_after(std::string_view subject, int status,
+                                     std::span<const header_field> headers,
+                                     const response_options& options) const;
 
   friend detail::joint_call detail::join(std::span<const claim>);
 

@@ -209,7 +209,7 @@ decision from_local_shares(const check& c) {
             const decision& look) {
       if (!allowed) {
         // A limiter that refuses still records the refusal, but must count nothing even if the
-        // request would fit by now: hence a reservation before now. See policies::book_at.
+        // request would fit by now: hence a reservation before now. See policies::reserve_at.
         if (!look.allowed) local.acquire(subject, cost, std::chrono::microseconds{-1});
         return look;
       }

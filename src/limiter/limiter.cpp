@@ -23,9 +23,9 @@ boost::asio::any_io_executor limiter::get_executor() const noexcept {
   return core_->store->get_executor();
 }
 
-limiter::answer_to_vendor limiter::heed(std::string_view subject, int status,
-                                        std::span<const header_field> headers,
-                                        const response_options& options) const {
+limiter::feedback_arguments limiter::arguments_after(std::string_view subject, int status,
+                                                     std::span<const header_field> headers,
+                                                     const response_options& options) const {
   const detail::limiter_impl& own = detail::impl_of(*core_);
   const time_point now = policies::to_time_point(detail::read_clock({}));
   const vendor_feedback said = read_feedback(status, headers, now, own.response_parsing);

@@ -32,15 +32,15 @@ inline constexpr span grid = 16'000'000;
 
 /// The reservations ahead, as a state knows them. A *turn* is the time at which a reservation may
 /// go.
-struct booking {
+struct reservations_ahead {
   instant written = 0;  // when the last one was made: that time has passed; 0: none is ahead
   instant turn = 0;     // of the last one
 
   /// The same without what lies before `passed`.
-  booking after(instant passed) const noexcept {
-    return turn > passed ? booking{passed, turn} : booking{};
+  reservations_ahead after(instant passed) const noexcept {
+    return turn > passed ? reservations_ahead{passed, turn} : reservations_ahead{};
   }
-  friend bool operator==(const booking&, const booking&) = default;
+  friend bool operator==(const reservations_ahead&, const reservations_ahead&) = default;
 };
 
 /// What is known, at one tier, of a counted request that is to be given back.

@@ -92,7 +92,7 @@ meter::state meter::settled(const state& s, instant clock) const noexcept {
   if (!is_far_ahead(s, clock)) return seen;
   const span early = passed(s) - clock;
   seen.whole -= early;
-  seen.ahead = booking{clock, s.ahead.turn - early}.after(clock);
+  seen.ahead = reservations_ahead{clock, s.ahead.turn - early}.after(clock);
   // As if given back: a receipt from before knows a TAT that lies so much further ahead.
   seen.returned = add_up_to(seen.returned, early, max_exact);
   seen.until = std::max(clock + 2 * tolerance_.whole, rounded_up(seen));
@@ -177,7 +177,7 @@ decision meter::record_from(instant start, state& s, moment now, units cost) con
 void meter::admit(state& s, const verdict& v, instant turn) const noexcept {
   s.whole = v.next.whole;
   s.part = v.next.part;
-  s.ahead = booking{v.passed, std::max(s.ahead.turn, turn)}.after(v.passed);
+  s.ahead = reservations_ahead{v.passed, std::max(s.ahead.turn, turn)}.after(v.passed);
   if (s.returned > 0) s.until = std::max(s.until, rounded_up(s));
 }
 

@@ -37,7 +37,7 @@ class meter {
   struct state {
     instant whole = 0;  // the TAT: whole + part / parts microseconds
     std::int64_t part = 0;
-    booking ahead = {};
+    reservations_ahead ahead = {};
     span returned = 0;  // what was given back of requests that others stood behind
     // If anything was: until then that is remembered. No receipt knows a later TAT
     instant until = 0;

@@ -1,9 +1,9 @@
 -- The meter kernel (meter.hpp): token_bucket, gcra and leaky_bucket.
 --
--- Key       the TAT in microseconds, as "whole" or "whole/part"; with turns booked ahead, or some
+-- Key       the TAT in microseconds, as "whole" or "whole/part"; with reservations ahead, or some
 --           given back, "whole/part@written>last turn-returned+until when that is remembered"
 -- Constants burst * T (whole, part), parts, cost * T (whole, part)
--- State     the TAT (whole, part); with turns booked ahead, when it was written and the last turn
+-- State     the TAT (whole, part); with reservations ahead, when it was written and the last turn
 --           (0 if not); what was given back
 --
 -- Also tells from when on the bucket is empty.

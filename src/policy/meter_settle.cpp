@@ -43,7 +43,7 @@ void meter::undo(state& s, const ticket& t, const state& step, instant has_passe
   if (!later(s, rest)) return;  // after a charge, the last turn may be later by a part
   s.whole = rest.whole;
   s.part = rest.part;
-  s.ahead = booking{has_passed, last_turn}.after(has_passed);
+  s.ahead = reservations_ahead{has_passed, last_turn}.after(has_passed);
 }
 
 /// Gives back the part of any other request that no later request needs.

@@ -19,11 +19,11 @@ sliding_log::sliding_log(const weir::sliding_log& policy) noexcept
       resolution_(policy.resolution.count()),
       count_refused_(policy.count_refused && limit_ != no_limit) {}
 
-instant sliding_log::last_turn(instant newest, const booking& ahead) const noexcept {
+instant sliding_log::last_turn(instant newest, const reservations_ahead& ahead) const noexcept {
   return ahead.written > 0 ? ahead.turn : newest - resolution_;
 }
 
-sliding_log::times sliding_log::times_of(instant newest, const booking& ahead,
+sliding_log::times sliding_log::times_of(instant newest, const reservations_ahead& ahead,
                                          moment now) const noexcept {
   const instant last = last_turn(newest, ahead);
   times t;
@@ -54,7 +54,7 @@ sliding_log::state sliding_log::moved_to(const state& s, instant clock) const {
   const units sum = distance(base, s.entries_.back().total);
   const instant turn = clock + last - times_of(s, clock).passed;
   moved.entries_.push_back({entry_time(turn), count_refused_ ? std::min(sum, limit_) : sum});
-  moved.ahead_ = booking{clock, turn}.after(clock);
+  moved.ahead_ = reservations_ahead{clock, turn}.after(clock);
   if (moved.ahead_.written > 0) moved.pinned_ = turn;
   return moved;
 }
@@ -155,7 +155,7 @@ decision sliding_log::record(state& s, moment now, units cost) const {
   drop_what_left(s, t, first, cost);
   append(s, t.turn, cost);
   const instant newest = s.entries_.back().time;
-  s.ahead_ = booking{t.passed, t.turn}.after(t.passed);
+  s.ahead_ = reservations_ahead{t.passed, t.turn}.after(t.passed);
   if (s.ahead_.written == 0) s.pinned_ = 0;
   if (!count_refused_) return describe(t, distance(base, s.entries_.back().total), newest, 0, true);
 
@@ -214,7 +214,7 @@ decision sliding_log::record(replay& r, moment now, units cost) const noexcept {
   if (allowed || count_refused_) {
     r.sum = count_refused_ ? r.sum_after : add_up_to(r.sum, cost, max_units);
     r.newest = entry_time(t.turn);
-    r.ahead = booking{t.passed, t.turn}.after(t.passed);
+    r.ahead = reservations_ahead{t.passed, t.turn}.after(t.passed);
   }
   return describe(t, r.sum, r.newest, r.passes_at, allowed);
 }

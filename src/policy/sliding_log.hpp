@@ -46,7 +46,7 @@ class sliding_log {
     std::vector<entry> entries_;
     std::size_t first_ = 0;  // entries before it have been dropped
     std::int64_t base_ = 0;  // the running total before entries_[first_]
-    booking ahead_;
+    reservations_ahead ahead_;
     // The last turn never goes back before it: more than can be counted would have to be kept
     instant pinned_ = 0;
   };
@@ -58,7 +58,7 @@ class sliding_log {
     units sum_after = 0;  // after them
     // When there is room for the first refused one; 0 if none was, or there is already
     instant passes_at = 0;
-    booking ahead;
+    reservations_ahead ahead;
   };
 
   /// The policy has been validated.
@@ -122,8 +122,8 @@ class sliding_log {
   static constexpr std::int64_t modulus = std::int64_t{1} << 52;  // of running totals
 
   static units distance(std::int64_t from, std::int64_t to) noexcept;
-  instant last_turn(instant newest, const booking& ahead) const noexcept;
-  times times_of(instant newest, const booking& ahead, moment now) const noexcept;
+  instant last_turn(instant newest, const reservations_ahead& ahead) const noexcept;
+  times times_of(instant newest, const reservations_ahead& ahead, moment now) const noexcept;
   times times_of(const state& s, moment now) const noexcept;
   instant entry_time(instant at) const noexcept;
   bool is_far_ahead(const state& s, instant clock) const noexcept;

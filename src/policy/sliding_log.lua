@@ -5,7 +5,7 @@
 --           the base of all sums. The common path makes five of it: 0, the base, the two of element
 --           1 (but if there is no other, the total may be outdated), and until when the key stays
 --           at least. This kernel writes none of these, and undoes them when it changes the log.
---           With turns booked ahead it is four: when the log was written, the base, the last turn,
+--           With reservations ahead it is four: when the log was written, the base, the last turn,
 --           and a time before which that never goes back. What was given back from far within a
 --           long log is subtracted when totals are read. Element 0 then has those four, what has
 --           been subtracted up to the base, and for each step three more: a time, what is to be
@@ -15,7 +15,7 @@
 --           one check at a time
 -- State     the sum before the checks, the newest entry's time, the sum after them, the time at
 --           which there is room for the first refused one (0 if none was, or there is), and, with
---           turns booked ahead, when the log was written and the last turn (0 if not)
+--           reservations ahead, when the log was written and the last turn (0 if not)
 
 local window, limit = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])
 local resolution, count_refused = tonumber(ARGV[first_arg + 2]), ARGV[first_arg + 3] == '1'
@@ -116,7 +116,7 @@ local function check(key, checks, write, into, at)
   local sum, newest, passes = 0, 0, 0
   local base, total, first = 0, 0, 0
   local passed, alive, moved = clock, false, false
-  local last, written, pinned = 0, 0, 0  -- the last turn that is taken, and when it was booked
+  local last, written, pinned = 0, 0, 0  -- the last turn that is taken, and when it was reserved
   local head_base = 0
   local ignored, oldest, oldest_total
   local carry = 0  -- what the newest entry's total has too much
@@ -147,7 +147,7 @@ local function check(key, checks, write, into, at)
   if not ours then return not_ours(into, at) end
   local time = now
   if #head > 0 then
-    -- A clock behind the state is read as the state's own time. What is booked ahead comes first.
+    -- A clock behind the state is read as the state's own time. Reservations come first.
     if written == 0 then last = newest - resolution end
     if (written > 0 and written or last) > passed then passed = written > 0 and written or last end
     moved = passed - clock > window

@@ -1,4 +1,4 @@
--- The common path of sliding_log.lua: checks of keys that hold a log without turns booked ahead, or
+-- The common path of sliding_log.lua: checks of keys that hold a log without reservations ahead, or
 -- nothing, under a policy that has a limit and does not count what it refuses. A refused check
 -- writes nothing. Keys in other states are left to the full kernel, each on its own.
 --

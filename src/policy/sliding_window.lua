@@ -2,12 +2,12 @@
 --
 -- Key       little-endian doubles: the window's start, its count, the previous window's count, and
 --           the line of the grid until which the key stays at least. The start, not the number:
---           read with another window's length, a number could lie years ahead. With turns booked
+--           read with another window's length, a number could lie years ahead. With reservations
 --           ahead, the last turn instead of the start, and in place of that line when it was
---           written, and how much is booked for the last turn.
+--           written, and how much is reserved for the last turn.
 -- Constants window, limit, digit base, largest count, count refused (0 or 1), cost
--- State     the window's start and the two counts, 0 and 0; with turns booked ahead, the last turn,
---           the counts in its window and before, when it was written, and how much is booked for
+-- State     the window's start and the two counts, 0 and 0; with reservations ahead, the last turn,
+--           the counts in its window and before, when it was written, and how much is reserved for
 --           the last turn
 
 local window, limit = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])

@@ -1,5 +1,5 @@
--- The common path of sliding_window.lua: checks of keys that hold two counts without turns booked
--- ahead, or nothing, under a policy that has a limit and does not count what it refuses. A refused
+-- The common path of sliding_window.lua: checks of keys that hold two counts without reservations
+-- ahead, or nothing, under a policy that has a limit and does not count refused checks. A refused
 -- check writes nothing. Keys in other states are left to the full kernel, each on its own.
 --
 -- ARGV   cost, window, limit, packed as little-endian doubles; or 0 and the constants of

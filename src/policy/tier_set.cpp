@@ -176,7 +176,7 @@ decision refusal_of_turn(std::span<const tier<State>> tiers, instant now) {
 }
 
 template <class State>
-decision book_at(std::span<const tier<State>> tiers, moment turn, span max_wait) {
+decision reserve_at(std::span<const tier<State>> tiers, moment turn, span max_wait) {
   const std::chrono::microseconds wait(turn.when - turn.clock);
   if (wait.count() > max_wait) {
     decision d = refusal_of_turn(tiers, turn.clock);
@@ -210,7 +210,7 @@ decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait
   for (const tier<State>& t : tiers) turn = std::max(turn, own_turn(t, now, fetch(t, now)));
   const bool is_ahead = turn > now && turn - now <= max_wait;
   if (found != nullptr && is_ahead) *found = found_in(tiers, now);
-  return book_at(tiers, moment(now, turn), max_wait);
+  return reserve_at(tiers, moment(now, turn), max_wait);
 }
 
 template <class State>
@@ -316,7 +316,7 @@ template decision book_all(std::span<const tier<any_state>>, instant, span,
                            std::vector<std::int64_t>*);
 template span pause_of(std::span<const tier<any_state>>, instant) noexcept;
 template span pause_of(std::span<const tier<any_replay>>, instant) noexcept;
-template decision book_at(std::span<const tier<any_replay>>, moment, span);
+template decision reserve_at(std::span<const tier<any_replay>>, moment, span);
 template decision settled(std::span<const tier<any_state>>, instant, bool);
 template decision settled(std::span<const tier<any_replay>>, instant, bool);
 

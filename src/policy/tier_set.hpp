@@ -52,7 +52,7 @@ span pause_of(std::span<const tier<State>> tiers, instant clock) noexcept;
 
 /// The decision on a request whose turn is known.
 template <class State>
-decision book_at(std::span<const tier<State>> tiers, moment turn, span max_wait);
+decision reserve_at(std::span<const tier<State>> tiers, moment turn, span max_wait);
 
 /// What is known of a counted request at all of its tiers.
 struct tickets {

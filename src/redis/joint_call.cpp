@@ -68,13 +68,13 @@ void replay(const script_call& c, call_key& key, std::span<const std::int64_t> f
   each_place(key, [&] { return policies::record_all<policies::any_replay>(asked, now); });
 }
 
-void replay_turns(const script_call& c, call_key& key, std::span<const std::int64_t> fields,
+void replay_reservations(const script_call& c, call_key& key, std::span<const std::int64_t> fields,
                   std::size_t width, policies::instant now) {
   for (detail::check& waiting : key.checks) {
     const auto own = fields.subspan(flight_of(waiting).position * width, width);
     const found_states found(c, own.subspan(1));
     if (found.ours()) {
-      waiting.answer = policies::book_at(found.tiers(), {now, own[0]}, c.max_wait);
+      waiting.answer = policies::reserve_at(found.tiers(), {now, own[0]}, c.max_wait);
       auto& asked = detail::as<detail::acquire_request>(waiting);
       if (waiting.answer.allowed && own[0] > now) asked.found.assign(own.begin() + 1, own.end());
       asked.pause = std::chrono::microseconds(policies::pause_of(found.tiers(), now));
@@ -110,7 +110,7 @@ bool read_joint_states(script_call& c, const reply_view& reply,
   return true;
 }
 
-bool read_turns(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
+bool read_reservations(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
   const std::size_t width = 1 + reply_width(c);
   std::size_t places = 0;
   for (const call_key& key : c.keys) places += key.count;
@@ -122,7 +122,7 @@ bool read_turns(script_call& c, const reply_view& reply, std::vector<std::int64_
     if (!policies::is_instant(turn) || turn < numbers[0]) return false;
   }
   for (call_key& key : c.keys) {
-    replay_turns(c, key, fields.first(key.count * width), width, numbers[0]);
+    replay_reservations(c, key, fields.first(key.count * width), width, numbers[0]);
     fields = fields.subspan(key.count * width);
   }
   return true;

@@ -41,6 +41,6 @@ bool read_joint_states(script_call& c, const reply_view& reply, std::vector<std:
 
 /// Reads reservations: the script replies with the time of each place. False if it is no such
 /// reply.
-bool read_turns(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers);
+bool read_reservations(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers);
 
 }  // namespace weir::redis

@@ -66,8 +66,8 @@ bool read_answers(script_call& c, const reply_view& reply, std::vector<std::int6
   switch (c.script()) {
     case settlement:
       return read_settlement(c, reply, numbers);
-    case turns:
-      return read_turns(c, reply, numbers);
+    case reservation:
+      return read_reservations(c, reply, numbers);
     case all_or_nothing:
       return read_joint_states(c, reply, numbers);
     default:
@@ -84,7 +84,7 @@ void write_call(std::string& out, const script_call& c, std::string& scratch) {
   switch (c.script()) {
     case settlement:
       return write_settlement(out, c, scratch);
-    case turns:
+    case reservation:
     case all_or_nothing:
       return write_joint_call(out, c, scratch);
     default:

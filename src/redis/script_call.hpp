@@ -88,7 +88,7 @@ struct script_call {
 
   /// The index in scripts() of the script it runs.
   std::size_t script() const noexcept {
-    if (is_request(detail::check_kind::acquire)) return turns;
+    if (is_request(detail::check_kind::acquire)) return reservation;
     if (settles()) return settlement;
     return tiers.size() == 1 ? tiers.front().kernel.index() : all_or_nothing;
   }

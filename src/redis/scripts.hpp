@@ -20,8 +20,8 @@ struct script {
 /// pass all or nothing; one that makes reservations; one that gives back or charges. The set is
 /// fixed, so that the server's script cache does not grow with the policies in use.
 inline constexpr std::size_t all_or_nothing = std::variant_size_v<policies::kernel>;
-inline constexpr std::size_t turns = all_or_nothing + 1;
-inline constexpr std::size_t settlement = turns + 1;
+inline constexpr std::size_t reservation = all_or_nothing + 1;
+inline constexpr std::size_t settlement = reservation + 1;
 inline constexpr std::size_t script_count = settlement + 1;
 
 const std::array<script, script_count>& scripts();

@@ -29,7 +29,7 @@ struct fixture {
   test::redis_server server{{.unix_socket = true}};
   test::redis_client client{server};
   test::script_harness checks{client, redis::scripts()[redis::all_or_nothing].text};
-  test::script_harness turns{client, redis::scripts()[redis::turns].text};
+  test::script_harness turns{client, redis::scripts()[redis::reservation].text};
   test::script_harness settlements{client, redis::scripts()[redis::settlement].text};
   test::random_source random{test::run_seed(), 980};
 };
@@ -67,8 +67,8 @@ class long_log {
     const auto numbers = asked_.run(f_.client, f_.turns, arguments, 1, 2 + asked_.width());
     auto found = asked_.restore(std::span(numbers).subspan(2));
     const decision d = policies::book_all<any_state>(asked_.tiers(states_), now, max_wait);
-    compare(d, policies::book_at<any_replay>(asked_.tiers(found), policies::moment(now, numbers[1]),
-                                             max_wait));
+    compare(d, policies::reserve_at<any_replay>(asked_.tiers(found),
+                                                policies::moment(now, numbers[1]), max_wait));
     if (d.allowed) kept_.push_back({now + d.delay.count(), cost, d});
     return d;
   }

@@ -35,7 +35,7 @@ constexpr std::int64_t steps_per_trace = 300;
 struct fixture {
   test::redis_server server{{.unix_socket = true}};
   test::redis_client client{server};
-  test::script_harness turns{client, redis::scripts()[redis::turns].text};
+  test::script_harness turns{client, redis::scripts()[redis::reservation].text};
   model::record_scripts checks{client};
   test::script_harness holds{
       client, redis::scripts()[policies::kernel(policies::cool_down()).index()].text};
@@ -175,7 +175,7 @@ class turn_trace {
       const auto here = asked_.tiers(states_);
       auto found_here = policies::found_in(here, now_);
       const decision d = policies::book_all<any_state>(here, now_, max_wait);
-      compare(d, policies::book_at<any_replay>(there, moment(now_, fields[0]), max_wait));
+      compare(d, policies::reserve_at<any_replay>(there, moment(now_, fields[0]), max_wait));
       fields = fields.subspan(width);
       clock_->hear(d);
       (d.allowed ? d.delay.count() > 0 ? booked : at_once : refused) += 1;
@@ -206,7 +206,7 @@ class turn_trace {
     std::int64_t turn;
     decision said;
     std::vector<std::int64_t> costs;
-    std::vector<std::int64_t> found;  // by its booking
+    std::vector<std::int64_t> found;  // by its reservations_ahead
   };
 
   /// One of the last, mostly: the others no longer matter.

@@ -27,7 +27,7 @@ struct fixture {
   test::redis_client client{server};
   test::random_source random{test::run_seed(), 1210};
   model::record_scripts records{client};
-  test::script_harness turns{client, redis::scripts()[redis::turns].text};
+  test::script_harness turns{client, redis::scripts()[redis::reservation].text};
   test::script_harness settlements{client, redis::scripts()[redis::settlement].text};
 
   static model::tier_script asked(const policy& p) { return {{policies::compile(p)}, {1}, {"k"}}; }
@@ -46,8 +46,8 @@ struct fixture {
     turns.set_clock(now);
     const auto numbers = sent.run(client, turns, arguments, 1, 2 + sent.width());
     auto found = sent.restore(std::span(numbers).subspan(2));
-    return policies::book_at<any_replay>(sent.tiers(found), policies::moment(now, numbers[1]),
-                                         max_wait);
+    return policies::reserve_at<any_replay>(sent.tiers(found), policies::moment(now, numbers[1]),
+                                            max_wait);
   }
   void give_back(const policy& p, std::int64_t now, const decision& said) {
     const model::tier_script sent = asked(p);

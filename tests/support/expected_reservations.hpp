@@ -26,22 +26,22 @@ class expected_reservations {
   };
   turn turn_of(std::int64_t now, std::int64_t cost) const;
 
-  /// Returns the booking's number, counted from 0.
+  /// Returns the reservations_ahead's number, counted from 0.
   std::size_t book(std::int64_t now, std::int64_t turn, std::int64_t cost);
   void give_back(std::int64_t now, std::size_t number);
 
-  struct booking {
+  struct reservations_ahead {
     std::int64_t turn;
     std::int64_t cost;
     bool stands = true;
   };
-  const std::vector<booking>& bookings() const noexcept { return bookings_; }
+  const std::vector<reservations_ahead>& bookings() const noexcept { return bookings_; }
 
   /// One policy's view of it.
   class tier;
 
  private:
-  std::vector<booking> bookings_;
+  std::vector<reservations_ahead> bookings_;
   std::vector<std::unique_ptr<tier>> tiers_;
 };
 

@@ -121,7 +121,7 @@ decision decision_on(const std::vector<policies::kernel>& kernels, std::int64_t 
         kernels[i]);
     tiers.push_back({&kernels[i], &states[i], cost});
   }
-  return policies::book_at<policies::any_replay>(tiers, turn, max_wait);
+  return policies::reserve_at<policies::any_replay>(tiers, turn, max_wait);
 }
 
 }  // namespace
@@ -174,7 +174,8 @@ class reservation_wire::connection : public std::enable_shared_from_this<connect
     if (words.front() == "EVALSHA" && !r.is_error()) {
       std::vector<std::int64_t> numbers;
       for (const reply& child : r.children) numbers.push_back(child.integer);
-      if (words[1] == redis::scripts()[redis::turns].sha) wire_.read_turns(words, numbers, booked);
+      if (words[1] == redis::scripts()[redis::reservation].sha)
+        wire_.read_reservations(words, numbers, booked);
       if (words[1] == redis::scripts()[redis::settlement].sha)
         wire_.read_return(words, numbers.at(0));
     }
@@ -242,7 +243,7 @@ reservation_wire::line& reservation_wire::line_of(const std::string& key,
 // How long to wait; the number of tiers; for each its kernel's number and constants; the numbers of
 // equal checks. Replied: now; for each check its turn, and for each tier the state before. See
 // policy/lua/reserve.lua.
-void reservation_wire::read_turns(const command& words, const std::vector<std::int64_t>& reply,
+void reservation_wire::read_reservations(const command& words, const std::vector<std::int64_t>& reply,
                                   std::vector<std::pair<line*, std::size_t>>& booked) {
   const script_call asked(words);
   const limiter_rules* rules = nullptr;

@@ -145,7 +145,7 @@ class check_operation final : public Check {
   static void complete(check_operation* op) {
     asio::get_associated_cancellation_slot(op->handler_).clear();
     // The library's own handlers take more from the check; see enter_operation.hpp.
-    if constexpr (requires(check& c) { op->handler_.hear(c); }) op->handler_.hear(*op);
+    if constexpr (requires(check& c) { op->handler_.take_from(c); }) op->handler_.take_from(*op);
     Handler handler(std::move(op->handler_));
     const error_code result = op->ec;
     const decision answer = op->answer;

@@ -27,7 +27,7 @@ struct enter_handler {
   entered in;
   Handler handler;
 
-  void hear(check& c) noexcept {
+  void take_from(check& c) noexcept {
     in.sent = sent_at(c);
     in.subject = std::move(c.subject);
   }

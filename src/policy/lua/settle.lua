@@ -33,7 +33,7 @@ for t = 1, tonumber(ARGV[4]) do
   tiers[t] = tier
 end
 
--- At the first time at which it passes: what is booked ahead comes first.
+-- At the first time at which it passes: the reservations ahead come first.
 local function charge_one(tier)
   local passes, own = tier.check(tier.key, 1, false, {}, 1)
   if passes == 0 then now = own end
