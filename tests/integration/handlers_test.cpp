@@ -13,7 +13,6 @@
 #include "support/run.hpp"
 
 namespace handlers_test {
-namespace {
 
 using namespace std::chrono_literals;
 namespace asio = boost::asio;
@@ -46,8 +45,6 @@ struct counting_allocator {
 
   allocations* counts;
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(handlers_suite, fixture)
 
