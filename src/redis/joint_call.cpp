@@ -69,7 +69,7 @@ void replay(const script_call& c, call_key& key, std::span<const std::int64_t> f
 }
 
 void replay_reservations(const script_call& c, call_key& key, std::span<const std::int64_t> fields,
-                  std::size_t width, policies::instant now) {
+                         std::size_t width, policies::instant now) {
   for (detail::check& waiting : key.checks) {
     const auto own = fields.subspan(flight_of(waiting).position * width, width);
     const found_states found(c, own.subspan(1));
@@ -110,7 +110,8 @@ bool read_joint_states(script_call& c, const reply_view& reply,
   return true;
 }
 
-bool read_reservations(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
+bool read_reservations(script_call& c, const reply_view& reply,
+                       std::vector<std::int64_t>& numbers) {
   const std::size_t width = 1 + reply_width(c);
   std::size_t places = 0;
   for (const call_key& key : c.keys) places += key.count;

@@ -105,7 +105,9 @@ struct server {
     if (settles) numbers.push_back(value & 1);
     for (std::size_t first = 0; first < keys; first += tiers) {
       // Equal checks come together, and each reservation has an answer.
-      const std::size_t places = script == reservation && at < words.size() ? std::stoul(words[at++]) : 1;
+      const std::size_t places = script == reservation && at < words.size()
+                                     ? std::stoul(words[at++])
+                                     : 1;
       for (std::size_t i = 0; i < places; ++i) {
         if (script == reservation) numbers.push_back(server_time + static_cast<int>(i) * 1000);
         add_state();

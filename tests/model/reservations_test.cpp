@@ -206,7 +206,7 @@ class turn_trace {
     std::int64_t turn;
     decision said;
     std::vector<std::int64_t> costs;
-    std::vector<std::int64_t> found;  // by its reservations_ahead
+    std::vector<std::int64_t> found;  // by its reservation
   };
 
   /// One of the last, mostly: the others no longer matter.

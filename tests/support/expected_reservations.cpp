@@ -12,14 +12,14 @@ class expected_reservations::tier {
  public:
   virtual ~tier() = default;
   virtual turn turn_of(std::int64_t now, std::int64_t cost) const = 0;
-  virtual void book(std::int64_t now, const reservations_ahead& b) = 0;
-  virtual void give_back(std::int64_t now, std::size_t number, const reservations_ahead& b) = 0;
+  virtual void book(std::int64_t now, const reservation& b) = 0;
+  virtual void give_back(std::int64_t now, std::size_t number, const reservation& b) = 0;
 };
 
 namespace {
 
 __extension__ using wide = __int128;
-using reservations_ahead = expected_reservations::reservations_ahead;
+using reservation = expected_reservations::reservation;
 
 std::int64_t ceil_div(wide a, wide b) { return static_cast<std::int64_t>(a / b + (a % b > 0)); }
 
@@ -39,14 +39,14 @@ class bucket final : public expected_reservations::tier {
     return {turn, turn};
   }
 
-  void book(std::int64_t now, const reservations_ahead& b) override {
+  void book(std::int64_t now, const reservation& b) override {
     const wide after = std::max(full_, b.turn * count_) + b.cost * unit_;
     taken_.push_back({full_, after, returned_, last_turn_});
     full_ = after;
     last_turn_ = std::max(last_turn_ > now ? last_turn_ : 0, b.turn);
   }
 
-  void give_back(std::int64_t now, std::size_t number, const reservations_ahead& b) override {
+  void give_back(std::int64_t now, std::size_t number, const reservation& b) override {
     const taken& t = taken_[number];
     if (full_ <= now * count_) return;
     const wide since = returned_ - t.returned;
@@ -84,11 +84,11 @@ class queue final : public expected_reservations::tier {
     const std::int64_t turn = std::max(now, ceil_div(end_, count_));
     return {turn, turn};
   }
-  void book(std::int64_t, const reservations_ahead& b) override {
+  void book(std::int64_t, const reservation& b) override {
     taken_.push_back({end_, b.turn * count_ + b.cost * unit_});
     end_ = taken_.back().end;
   }
-  void give_back(std::int64_t, std::size_t number, const reservations_ahead&) override {
+  void give_back(std::int64_t, std::size_t number, const reservation&) override {
     if (taken_[number].end == end_) end_ = taken_[number].end_before;
   }
 
@@ -121,7 +121,7 @@ class log final : public expected_reservations::tier {
     return {turn, turn};
   }
 
-  void book(std::int64_t now, const reservations_ahead& b) override {
+  void book(std::int64_t now, const reservation& b) override {
     entries_.push_back({counts_from(b.turn), b.cost});
     last_ = b.turn;
     while (!entries_.front().stands || entries_.front().from + window_ <= now) {
@@ -130,7 +130,7 @@ class log final : public expected_reservations::tier {
     }
   }
 
-  void give_back(std::int64_t now, std::size_t number, const reservations_ahead&) override {
+  void give_back(std::int64_t now, std::size_t number, const reservation&) override {
     if (number < gone_ || too_many_since(number - gone_)) return;
     entries_[number - gone_].stands = false;
     if (last_ <= now) return;
@@ -176,7 +176,7 @@ class log final : public expected_reservations::tier {
 
 /// A window opened ahead of its time is closed again when all have left it. The window before it is
 /// then the last again, as the policy remembers it: it remembers one. If that is gone, then as the
-/// reservations_ahead that is given back found it: what left that window later still counts there.
+/// reservation that is given back found it: what left that window later still counts there.
 class windows final : public expected_reservations::tier {
  public:
   explicit windows(const fixed_window& p)
@@ -193,7 +193,7 @@ class windows final : public expected_reservations::tier {
     return {turn, turn};
   }
 
-  void book(std::int64_t now, const reservations_ahead& b) override {
+  void book(std::int64_t now, const reservation& b) override {
     found_.push_back(last_);
     if (!last_.is_open || b.turn >= last_.begin + length_) {
       before_ = now < last_.begin + length_ ? last_ : window();
@@ -203,7 +203,7 @@ class windows final : public expected_reservations::tier {
     last_.count += b.cost;
   }
 
-  void give_back(std::int64_t now, std::size_t number, const reservations_ahead& b) override {
+  void give_back(std::int64_t now, std::size_t number, const reservation& b) override {
     if (is_in(last_, b.turn)) {
       last_.count -= b.cost;
       if (last_.count > 0) return;
@@ -238,7 +238,7 @@ class windows final : public expected_reservations::tier {
   std::int64_t offset_;
   window last_, before_;
   bool before_is_known_ = false;
-  std::vector<window> found_;  // by each reservations_ahead
+  std::vector<window> found_;  // by each reservation
 };
 
 /// sliding_window: two counts, of the present window and the one before, whose weight falls as time
@@ -252,7 +252,7 @@ class sliding final : public expected_reservations::tier {
     return {first_after(std::max(now, kept_.last), cost, kept_.counts),
             first_after(std::max(now, all_.last), cost, all_.counts)};
   }
-  void book(std::int64_t now, const reservations_ahead& b) override {
+  void book(std::int64_t now, const reservation& b) override {
     standing_.insert(b.turn);
     for (side* s : {&kept_, &all_}) {
       s->counts[b.turn / length_] += b.cost;
@@ -261,7 +261,7 @@ class sliding final : public expected_reservations::tier {
     }
     standing_.erase(standing_.begin(), standing_.lower_bound(now));
   }
-  void give_back(std::int64_t, std::size_t, const reservations_ahead& b) override {
+  void give_back(std::int64_t, std::size_t, const reservation& b) override {
     const auto count = kept_.counts.find(b.turn / length_);
     if (count != kept_.counts.end()) count->second -= b.cost;
     if (const auto own = standing_.find(b.turn); own != standing_.end()) standing_.erase(own);
@@ -329,13 +329,13 @@ expected_reservations::turn expected_reservations::turn_of(std::int64_t now,
 }
 
 std::size_t expected_reservations::book(std::int64_t now, std::int64_t turn, std::int64_t cost) {
-  bookings_.push_back({turn, cost});
-  for (const auto& t : tiers_) t->book(now, bookings_.back());
-  return bookings_.size() - 1;
+  reservations_.push_back({turn, cost});
+  for (const auto& t : tiers_) t->book(now, reservations_.back());
+  return reservations_.size() - 1;
 }
 
 void expected_reservations::give_back(std::int64_t now, std::size_t number) {
-  reservations_ahead& b = bookings_[number];
+  reservation& b = reservations_[number];
   if (!b.stands) throw std::logic_error("given back twice");
   for (const auto& t : tiers_) t->give_back(now, number, b);
   b.stands = false;

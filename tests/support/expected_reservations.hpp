@@ -26,22 +26,22 @@ class expected_reservations {
   };
   turn turn_of(std::int64_t now, std::int64_t cost) const;
 
-  /// Returns the reservations_ahead's number, counted from 0.
+  /// Returns the reservation's number, counted from 0.
   std::size_t book(std::int64_t now, std::int64_t turn, std::int64_t cost);
   void give_back(std::int64_t now, std::size_t number);
 
-  struct reservations_ahead {
+  struct reservation {
     std::int64_t turn;
     std::int64_t cost;
     bool stands = true;
   };
-  const std::vector<reservations_ahead>& bookings() const noexcept { return bookings_; }
+  const std::vector<reservation>& reservations() const noexcept { return reservations_; }
 
   /// One policy's view of it.
   class tier;
 
  private:
-  std::vector<reservations_ahead> bookings_;
+  std::vector<reservation> reservations_;
   std::vector<std::unique_ptr<tier>> tiers_;
 };
 

@@ -69,7 +69,7 @@ reservation_ledger::totals reservation_ledger::check(std::span<const policy> pol
   sum.overtook = check_order(policies);
 
   std::vector<grant> kept;
-  for (const expected_reservations::reservations_ahead& b : expected.bookings()) {
+  for (const expected_reservations::reservation& b : expected.reservations()) {
     if (!b.stands) continue;
     kept.push_back({b.turn, b.cost});
     sum.kept += b.cost;

@@ -243,8 +243,9 @@ reservation_wire::line& reservation_wire::line_of(const std::string& key,
 // How long to wait; the number of tiers; for each its kernel's number and constants; the numbers of
 // equal checks. Replied: now; for each check its turn, and for each tier the state before. See
 // policy/lua/reserve.lua.
-void reservation_wire::read_reservations(const command& words, const std::vector<std::int64_t>& reply,
-                                  std::vector<std::pair<line*, std::size_t>>& booked) {
+void reservation_wire::read_reservations(const command& words,
+                                         const std::vector<std::int64_t>& reply,
+                                         std::vector<std::pair<line*, std::size_t>>& booked) {
   const script_call asked(words);
   const limiter_rules* rules = nullptr;
   std::string name;

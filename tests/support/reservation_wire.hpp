@@ -44,7 +44,7 @@ class reservation_wire {
   /// Lines of such limiters are to be read. Resources and subjects are plain text.
   void expect(const std::string& resource, const std::vector<policy>& policies);
 
-  /// One reservations_ahead that a client has been told of, or would have been if it were still there.
+  /// One reservation that a client has been told of, or would have been if it were still there.
   struct told {
     std::size_t connection;  ///< counted from 0
     std::size_t number;      ///< in its ledger
@@ -77,8 +77,9 @@ class reservation_wire {
   };
 
   void accept();
-  void read_reservations(const std::vector<std::string>& command, const std::vector<std::int64_t>& reply,
-                  std::vector<std::pair<line*, std::size_t>>& booked);
+  void read_reservations(const std::vector<std::string>& command,
+                         const std::vector<std::int64_t>& reply,
+                         std::vector<std::pair<line*, std::size_t>>& booked);
   void read_return(const std::vector<std::string>& command, std::int64_t now);
   line& line_of(const std::string& key, const limiter_rules*& rules, std::string& name);
 
