@@ -48,8 +48,10 @@ local function check(key, checks, write, into, at)
   local open = count > 0 or written > 0
   local moved = passed - clock > window
   if moved then
+    -- What a longer window has set stays.
+    if kept <= line_after(start + window) then kept = 0 end
     start, passed = begin_of_window(start - (passed - clock)), clock
-    before, count_before, kept = 0, 0, 0
+    before, count_before = 0, 0
   end
   local time = now > passed and now or passed
   local fresh = not open or time >= start + window

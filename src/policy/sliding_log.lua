@@ -171,6 +171,7 @@ local function check(key, checks, write, into, at)
       end
     elseif moved then
       steps, given, carry = nil, 0, 0
+      local own_end = newest + window
       last = clock + last - passed
       newest, passed, written = entry_time(last), clock, last > clock and clock or 0
       time = last > now and last or now
@@ -179,12 +180,15 @@ local function check(key, checks, write, into, at)
       first, base, total = 0, 0, sum
       head_base, oldest, pinned = 0, newest, last
       if write then
+        -- What a longer window has set stays.
+        local ttl = longest_ttl(key, newest + window)
+        if tonumber(ttl) <= tonumber(ttl_on_grid(own_end)) then ttl = ttl_of(newest + window) end
         call('DEL', key)
         width = 0
         local head = struct.pack('<dd', 0, 0)
         if written > 0 then head = struct.pack('<dddd', written, 0, last, last) end
         call('RPUSH', key, head, struct.pack('<dd', newest, total))
-        call('PEXPIRE', key, ttl_of(newest + window))
+        call('PEXPIRE', key, ttl)
       end
       if not alive then sum = 0 end
     end

@@ -73,10 +73,12 @@ local function check(key, checks, write, into, at)
   local passed = written > 0 and written or index * window
   local moved = passed - clock > window
   if moved then
+    -- What a longer window has set stays.
+    if kept <= line_after((index + 2) * window) then kept = 0 end
     last = math.max(last - (passed - clock), clock)
     -- At full weight: when in its window they came, nobody knows.
     index, current, previous = floor(last / window), math.min(current + previous, most, limit), 0
-    at_last, kept = current, 0
+    at_last = current
   end
   if moved or passed < clock then passed = clock end
   local time = now > passed and now or passed

@@ -1,6 +1,7 @@
 // Plans of different lengths that share a key: no write of one shortens the TTL that another needs,
 // whether it counts now or reserves.
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <vector>
@@ -118,6 +119,34 @@ BOOST_AUTO_TEST_CASE(
     const decision d = record(smaller, ++now);
     BOOST_TEST(!d.allowed);
     BOOST_TEST(d.retry_after > 0us);
+  }
+}
+
+// The move wrote the shorter plan's TTL of seconds: the longer plan's count was gone with it.
+BOOST_AUTO_TEST_CASE(a_state_that_moves_when_the_clock_is_set_back_keeps_the_ttl_of_a_longer_plan) {
+  for (const auto& [shorter, longer] : pairs) {
+    for (const bool is_ahead : {false, true}) {
+      for (int round = 0; round < 20; ++round) {
+        BOOST_TEST_CONTEXT(test::text_of(shorter)
+                           << " beside " << test::text_of(longer) << (is_ahead ? ", ahead" : "")
+                           << ", WEIR_TEST_SEED=" << test::run_seed()) {
+          client.must("FLUSHALL");
+          const std::int64_t now = t0 + random.between(0, hour);
+          BOOST_TEST(record(longer, now).allowed);
+          const std::int64_t set = ttl_end();
+          if (is_ahead) {
+            for (int i = 0; i < 3; ++i) BOOST_TEST(reserve(shorter, now, hour).allowed);
+          }
+          const std::int64_t earlier = now - random.between(5'000'000, hour - 5'000'000);
+          record(shorter, earlier);
+          const decision seen = record(longer, earlier, 0);
+          BOOST_TEST(seen.used > 0);
+          // As long as that plan has set it, in milliseconds, or as the moved state matters to it.
+          const std::int64_t ends = (seen.decided_at + seen.reset_after).time_since_epoch().count();
+          BOOST_TEST(ttl_end() >= std::min(ends + policies::grace, set - 1000));
+        }
+      }
+    }
   }
 }
 
