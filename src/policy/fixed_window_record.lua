@@ -16,6 +16,8 @@ if ARGV[1] ~= '0' then
   -- A window that began at `last` has ended.
   local last, exact, ttl, ttl_end = clock - window, 9007199254740991
   if last < -1 then last = -1 end
+  -- A window that began later is open; of several checks, the general form decides.
+  local open_after = counted and exact or last
   if n == 1 then
     found = ARGV
     found[1] = pcall('GET', keys[1])
@@ -30,53 +32,52 @@ if ARGV[1] ~= '0' then
     elseif #stored == 24 then
       start, count, kept = read('<ddd', stored)
     end
-    -- Stray bytes are numbers, too, but hardly ever whole ones followed by a line of the grid.
-    -- Beyond 2^53, all are whole.
-    if start > last and start <= clock and kept >= start + window and count >= 1 and
-       kept % grid == 0 and start % 1 == 0 and count % 1 == 0 and kept <= exact and
-       not counted then
+    if start > open_after and start <= clock and kept >= start + window and count >= 1 and
+       (start + count + kept) % 1 == 0 then
       -- The window is open, and its TTL lasts.
-      if count + cost <= limit then
-        done = pcall('SETRANGE', keys[i], '8', pack('<d', count + cost))
-      elseif count > exact then
-        start = -1
+      count = count + cost
+      if count <= limit then
+        done = pcall('SETRANGE', keys[i], '8', pack('<d', count))
+        if done ~= 24 then return done end
       end
-    elseif start >= 0 and start <= clock + window and start % 1 == 0 and count >= 0 and
-           count % 1 == 0 and count <= exact and kept >= start and kept % grid == 0 and
-           kept <= exact then
-      local checks = counted and tonumber(ARGV[i + 1] or 1) or 1
-      if start <= last or count == 0 then
-        count = 0
-        if clock > start then start = clock end
-        if offset >= 0 then start = start - (start - offset) % window end
-      end
-      local room = (limit - count) / cost
-      room = room - room % 1
-      if room > checks then room = checks end
-      count = count + room * cost
-      if not stored and checks == 0 then
-        start = -1
-      elseif room > 0 then
-        local ends = start + window
-        if kept < ends then kept = ends - ends % grid + grid else ends = nil end
-        done = pcall('SETRANGE', keys[i], '0', pack('<ddd', start, count, kept))
-        if ends and done == 24 then
-          if kept ~= ttl_end then
-            ttl_end, ttl = kept, string.format('%d', (kept + grace - clock + 999) / 1000)
-          end
-          redis.call('PEXPIRE', keys[i], ttl)
-        end
-      end
-      if not stored then found[i] = string.rep('\0', 24) end
     else
-      start = -1
-    end
-    if start == -1 then
-      rare = rare or {}
-      rare[i] = true
-    elseif done and done ~= 24 then
-      if not string.find(done.err, 'WRONGTYPE', 1, true) then return done end
-      found[i] = '------------------------'
+      if start >= 0 and start <= clock + window and start % 1 == 0 and count >= 0 and
+             count % 1 == 0 and count <= exact and kept >= start and kept % grid == 0 and
+             kept <= exact then
+        local checks = counted and tonumber(ARGV[i + 1] or 1) or 1
+        if start <= last or count == 0 then
+          count = 0
+          if clock > start then start = clock end
+          if offset >= 0 then start = start - (start - offset) % window end
+        end
+        local room = (limit - count) / cost
+        room = room - room % 1
+        if room > checks then room = checks end
+        count = count + room * cost
+        if not stored and checks == 0 then
+          start = -1
+        elseif room > 0 then
+          local ends = start + window
+          if kept < ends then kept = ends - ends % grid + grid else ends = nil end
+          done = pcall('SETRANGE', keys[i], '0', pack('<ddd', start, count, kept))
+          if ends and done == 24 then
+            if kept ~= ttl_end then
+              ttl_end, ttl = kept, string.format('%d', (kept + grace - clock + 999) / 1000)
+            end
+            redis.call('PEXPIRE', keys[i], ttl)
+          end
+        end
+        if not stored then found[i] = string.rep('\0', 24) end
+      else
+        start = -1
+      end
+      if start == -1 then
+        rare = rare or {}
+        rare[i] = true
+      elseif done and done ~= 24 then
+        if not string.find(done.err, 'WRONGTYPE', 1, true) then return done end
+        found[i] = '------------------------'
+      end
     end
   end
   if not rare then

@@ -20,121 +20,160 @@ if ARGV[1] ~= '0' then
   local ends = stamp + window
   found = {}
   for i = 1, n do
-    local key, checks = keys[i], counted and tonumber(ARGV[i + 1] or 1) or 1
-    local base, oldest, oldest_total, newest, total, kept = 0, 0, 0, 0, 0
-    local head, left, sum, passes, plain = pcall('LINDEX', key, '0'), 0, 0, 0, false
-    if not head then
-      plain, kept = true, 0
-    elseif #head == 40 or #head == 16 then
-      local tail, first = call('LINDEX', key, '-1')
-      if #head == 40 then
-        plain, base, oldest, oldest_total, kept = read('<ddddd', head)
+    local key, base, oldest, oldest_total, newest, total, kept, usual = keys[i], 0, 0, 0, 0, 0
+    local head, first, second, tail = pcall('LINDEX', key, '0')
+    if head and (#head == 40 or #head == 16) then tail = call('LINDEX', key, '-1') end
+    if tail and #head == 40 and #tail == 16 then
+      first, base, oldest, oldest_total, kept = read('<ddddd', head)
+      newest, total = read('<dd', tail)
+      -- Mostly the TTL lasts, and at most one entry leaves, or has to.
+      if newest > left_at and newest < stamp and kept >= ends and not counted and
+         (oldest + newest) % 1 == 0 then
+        if oldest > left_at then
+          local sum = (total - base) % modulus
+          -- A single entry's total is the newest one's.
+          if newest > oldest and sum >= 0 and sum % 1 == 0 then
+            if sum + cost <= limit then
+              call('RPUSH', key, pack('<dd', stamp, (total + cost) % modulus))
+              usual = pack('<ddd', sum, newest, 0)
+            elseif (oldest_total - base) % modulus >= sum + cost - limit then
+              usual = pack('<ddd', sum, newest, oldest)
+            end
+          end
+        elseif oldest >= 0 then
+          second = call('LINDEX', key, '2')
+          if second and #second == 16 then
+            local time, upto = read('<dd', second)
+            local sum = (total - oldest_total) % modulus
+            if time > left_at and time <= newest and time % 1 == 0 and sum >= 0 and
+               sum + cost <= limit and sum % 1 == 0 then
+              call('LPOP', key)
+              call('LSET', key, '0', pack('<ddddd', 0, oldest_total, time, upto, kept))
+              call('RPUSH', key, pack('<dd', stamp, (total + cost) % modulus))
+              usual = pack('<ddd', sum, newest, 0)
+            end
+          end
+        end
+      end
+    end
+    if usual then
+      found[i] = usual
+    else
+      local checks = counted and tonumber(ARGV[i + 1] or 1) or 1
+      local left, sum, passes, plain = 0, 0, 0, false
+      if not head then
+        plain, kept = true, 0
+      elseif tail then
         plain = #tail == 16
+        if plain and #head == 16 then
+          first, base = read('<dd', head)
+          first = call('LINDEX', key, '1')
+          plain = first and #first == 16
+          if plain then oldest, oldest_total = read('<dd', first) end
+          newest, total = read('<dd', tail)
+        end
+        if plain then
+          if newest <= left_at then
+            -- All have left.
+            left = -1
+          elseif oldest <= left_at then
+            -- More than four that leave together are left to the full kernel.
+            repeat
+              left, base = left + 1, oldest_total
+              first = left < 5 and (left == 1 and second or
+                                    call('LINDEX', key, left == 1 and '2' or left + 1))
+              plain = first and #first == 16
+              if plain then oldest, oldest_total = read('<dd', first) end
+            until not plain or oldest > left_at
+          end
+          sum = left < 0 and 0 or (total - base) % modulus
+          -- Stray bytes are numbers, too, but hardly ever whole ones.
+          plain = plain and newest >= oldest and newest - resolution <= clock and oldest >= 0 and
+                  newest % 1 == 0 and oldest % 1 == 0 and total >= 0 and total < modulus and
+                  total % 1 == 0 and base >= 0 and base < modulus and base % 1 == 0
+        end
+      end
+      local room = limit - sum
+      if checks == 1 then
+        room = room >= cost and 1 or 0
       else
-        first, base = read('<dd', head)
-        first = call('LINDEX', key, '1')
-        plain = first and #first == 16 and #tail == 16
-        if plain then oldest, oldest_total = read('<dd', first) end
+        room = room / cost
+        room = room - room % 1
+        if room > checks then room = checks end
+        if room < 0 then room = 0 end
+      end
+      if plain and (room < checks or checks == 0) then
+        local need = sum + room * cost + cost - limit
+        if need > sum then
+          passes = stamp
+        elseif need > 0 then
+          -- A single entry's total is the newest one's.
+          local reached = ((oldest == newest and total or oldest_total) - base) % modulus
+          passes = oldest
+          if reached < need then
+            -- It is not the oldest alone. Mostly all weigh the same; else the log is halved.
+            local low, high, probes = left + 1, call('LLEN', key) - 1, 0
+            local at = low + math.ceil((need - reached) / reached)
+            passes = newest
+            while plain and high - low > 1 do
+              if not (at < high) then at = high - 1 elseif at <= low then at = low + 1 end
+              local text, time, upto = call('LINDEX', key, string.format('%d', at))
+              plain = #text == 16
+              if plain then
+                time, upto = read('<dd', text)
+                plain = time >= oldest and time <= newest and time % 1 == 0
+              end
+              probes = probes + 1
+              if plain and (upto - base) % modulus < need then
+                low, at = at, at + 1
+              else
+                high, at, passes = at, at - 1, time
+              end
+              if probes > 1 then at = math.floor((low + high) / 2) end
+            end
+          end
+        end
       end
       if plain then
-        newest, total = read('<dd', tail)
-        if newest <= left_at then
-          -- All have left.
-          left = -1
-        elseif oldest <= left_at then
-          -- More than four that leave together are left to the full kernel.
-          repeat
-            left, base = left + 1, oldest_total
-            first = left < 5 and call('LINDEX', key, left == 1 and '2' or left + 1)
-            plain = first and #first == 16
-            if plain then oldest, oldest_total = read('<dd', first) end
-          until not plain or oldest > left_at
-        end
-        sum = left < 0 and 0 or (total - base) % modulus
-        -- Stray bytes are numbers, too, but hardly ever whole ones.
-        plain = plain and newest >= oldest and newest - resolution <= clock and oldest >= 0 and
-                newest % 1 == 0 and oldest % 1 == 0 and total >= 0 and total < modulus and
-                total % 1 == 0 and base >= 0 and base < modulus and base % 1 == 0
-      end
-    end
-    local room = limit - sum
-    if checks == 1 then
-      room = room >= cost and 1 or 0
-    else
-      room = room / cost
-      room = room - room % 1
-      if room > checks then room = checks end
-      if room < 0 then room = 0 end
-    end
-    if plain and (room < checks or checks == 0) then
-      local need = sum + room * cost + cost - limit
-      if need > sum then
-        passes = stamp
-      elseif need > 0 then
-        -- A single entry's total is the newest one's.
-        local reached = ((oldest == newest and total or oldest_total) - base) % modulus
-        passes = oldest
-        if reached < need then
-          -- It is not the oldest alone. Mostly all weigh the same; else the log is halved.
-          local low, high, probes = left + 1, call('LLEN', key) - 1, 0
-          local at = low + math.ceil((need - reached) / reached)
-          passes = newest
-          while plain and high - low > 1 do
-            if not (at < high) then at = high - 1 elseif at <= low then at = low + 1 end
-            local text, time, upto = call('LINDEX', key, string.format('%d', at))
-            plain = #text == 16
-            if plain then
-              time, upto = read('<dd', text)
-              plain = time >= oldest and time <= newest and time % 1 == 0
-            end
-            probes = probes + 1
-            if plain and (upto - base) % modulus < need then
-              low, at = at, at + 1
-            else
-              high, at, passes = at, at - 1, time
-            end
-            if probes > 1 then at = math.floor((low + high) / 2) end
-          end
-        end
-      end
-    end
-    if plain then
-      found[i] = pack('<ddd', sum, newest, passes)
-      if room > 0 then
-        -- What the log's head says is still so, unless `changed`.
-        local changed = left ~= 0 or not kept
-        if not kept then kept = clock + (call('PTTL', key) - 1) * 1000 - grace end
-        local renewed = not (kept >= ends)
-        if renewed then kept = ends - ends % grid + grid end
-        if not head then
-          total = room * cost
-          call('RPUSH', key, pack('<ddddd', 0, 0, stamp, total, kept), pack('<dd', stamp, total))
-        else
-          if left < 0 then
-            if oldest ~= newest then call('LTRIM', key, '0', '1') end
-            newest, oldest, total = stamp, stamp, base
-          elseif left > 0 then
-            call('LTRIM', key, left == 1 and '1' or left, '-1')
-          end
-          if newest == oldest and oldest_total ~= total then changed, oldest_total = true, total end
-          total = (total + room * cost) % modulus
-          if newest == stamp then
-            call('LSET', key, '-1', pack('<dd', stamp, total))
+        found[i] = pack('<ddd', sum, newest, passes)
+        if room > 0 then
+          -- What the log's head says is still so, unless `changed`.
+          local changed = left ~= 0 or not kept
+          if not kept then kept = clock + (call('PTTL', key) - 1) * 1000 - grace end
+          local renewed = not (kept >= ends)
+          if renewed then kept = ends - ends % grid + grid end
+          if not head then
+            total = room * cost
+            call('RPUSH', key, pack('<ddddd', 0, 0, stamp, total, kept), pack('<dd', stamp, total))
           else
-            call('RPUSH', key, pack('<dd', stamp, total))
+            if left < 0 then
+              if oldest ~= newest then call('LTRIM', key, '0', '1') end
+              newest, oldest, total = stamp, stamp, base
+            elseif left > 0 then
+              call('LTRIM', key, left == 1 and '1' or left, '-1')
+            end
+            if newest == oldest and oldest_total ~= total then
+              changed, oldest_total = true, total
+            end
+            total = (total + room * cost) % modulus
+            if newest == stamp then
+              call('LSET', key, '-1', pack('<dd', stamp, total))
+            else
+              call('RPUSH', key, pack('<dd', stamp, total))
+            end
+            if changed or renewed then
+              call('LSET', key, '0', pack('<ddddd', 0, base, oldest, oldest_total, kept))
+            end
           end
-          if changed or renewed then
-            call('LSET', key, '0', pack('<ddddd', 0, base, oldest, oldest_total, kept))
+          if renewed then
+            ttl = ttl or string.format('%d', (kept + grace - clock + 999) / 1000)
+            call('PEXPIRE', key, ttl)
           end
         end
-        if renewed then
-          ttl = ttl or string.format('%d', (kept + grace - clock + 999) / 1000)
-          call('PEXPIRE', key, ttl)
-        end
+      else
+        rare = rare or {}
+        rare[i] = true
       end
-    else
-      rare = rare or {}
-      rare[i] = true
     end
   end
   if not rare then

@@ -19,6 +19,8 @@ if ARGV[1] ~= '0' then
   local rest = second - clock
   local most = exact / rest
   if most > limit then most = limit end
+  -- Several checks are left to the general form.
+  local this_begin = counted and exact or begin
   if n == 1 then
     found = ARGV
     found[1] = pcall('GET', keys[1])
@@ -33,70 +35,69 @@ if ARGV[1] ~= '0' then
     elseif #stored == 32 then
       start, current, previous, kept = read('<dddd', stored)
     end
-    -- Stray bytes are numbers, too, but hardly ever whole ones followed by a line of the grid.
-    -- Beyond 2^53, all are whole.
-    if start == begin and kept >= third and kept % grid == 0 and kept <= exact and
-       current % 1 == 0 and current >= 0 and current <= limit and previous % 1 == 0 and
-       previous >= 0 and previous <= most and not counted then
-      -- The window is open, and its TTL lasts. No product passes 2^53.
-      local weight = previous * rest / window
-      local part = weight % 1
-      if part > 0 then weight = weight - part + 1 end
-      if weight + current + cost <= limit then
-        done = pcall('SETRANGE', keys[i], '8', pack('<d', current + cost))
+    if start == this_begin and kept >= third and previous <= most and
+       (current + previous + kept) % 1 == 0 then
+      -- The window is open, and its TTL lasts. No product passes 2^53, so a quotient that is not
+      -- whole is not rounded to a whole one.
+      current = current + cost
+      if previous * rest / window <= limit - current then
+        done = pcall('SETRANGE', keys[i], '8', pack('<d', current))
+        if done ~= 32 then return done end
       end
-    elseif start >= 0 and start < third and start % 1 == 0 and current >= 0 and
-           current <= limit and current % 1 == 0 and previous >= 0 and previous <= limit and
-           previous % 1 == 0 and kept >= start and kept % grid == 0 and kept <= exact then
-      local checks = counted and tonumber(ARGV[i + 1] or 1) or 1
-      -- A clock behind the state is read as the state's own time.
-      local at, left = begin, rest
-      if start >= second then at, left = second, window end
-      local fresh = start < at or not stored
-      if fresh then
-        previous = start >= at - window and current or 0
-        current = 0
-      end
-      local weight = previous * left
-      if weight > exact or checks == 0 and not stored then
-        start = -1
-      else
-        weight = weight / window
-        local part = weight % 1
-        if part > 0 then weight = weight - part + 1 end
-        local room = (limit - weight - current) / cost
-        room = room - room % 1
-        if room > checks then room = checks end
-        if room > 0 then
-          current = current + room * cost
-          local ends = at + window + window
-          if kept < ends then
-            kept = ends - ends % grid + grid
-            if not fresh then at = start end
-            done = pcall('SETRANGE', keys[i], '0', pack('<dddd', at, current, previous, kept))
-            if done == 32 then
-              if kept ~= ttl_end then
-                ttl_end, ttl = kept, string.format('%d', (kept + grace - clock + 999) / 1000)
+    else
+      if start >= 0 and start < third and start % 1 == 0 and current >= 0 and
+             current <= limit and current % 1 == 0 and previous >= 0 and previous <= limit and
+             previous % 1 == 0 and kept >= start and kept % grid == 0 and kept <= exact then
+        local checks = counted and tonumber(ARGV[i + 1] or 1) or 1
+        -- A clock behind the state is read as the state's own time.
+        local at, left = begin, rest
+        if start >= second then at, left = second, window end
+        local fresh = start < at or not stored
+        if fresh then
+          previous = start >= at - window and current or 0
+          current = 0
+        end
+        local weight = previous * left
+        if weight > exact or checks == 0 and not stored then
+          start = -1
+        else
+          weight = weight / window
+          local part = weight % 1
+          if part > 0 then weight = weight - part + 1 end
+          local room = (limit - weight - current) / cost
+          room = room - room % 1
+          if room > checks then room = checks end
+          if room > 0 then
+            current = current + room * cost
+            local ends = at + window + window
+            if kept < ends then
+              kept = ends - ends % grid + grid
+              if not fresh then at = start end
+              done = pcall('SETRANGE', keys[i], '0', pack('<dddd', at, current, previous, kept))
+              if done == 32 then
+                if kept ~= ttl_end then
+                  ttl_end, ttl = kept, string.format('%d', (kept + grace - clock + 999) / 1000)
+                end
+                redis.call('PEXPIRE', keys[i], ttl)
               end
-              redis.call('PEXPIRE', keys[i], ttl)
+            elseif fresh then
+              done = pcall('SETRANGE', keys[i], '0', pack('<ddd', at, current, previous))
+            else
+              done = pcall('SETRANGE', keys[i], '8', pack('<d', current))
             end
-          elseif fresh then
-            done = pcall('SETRANGE', keys[i], '0', pack('<ddd', at, current, previous))
-          else
-            done = pcall('SETRANGE', keys[i], '8', pack('<d', current))
           end
         end
+        if not stored then found[i] = string.rep('\0', 32) end
+      else
+        start = -1
       end
-      if not stored then found[i] = string.rep('\0', 32) end
-    else
-      start = -1
-    end
-    if start == -1 then
-      rare = rare or {}
-      rare[i] = true
-    elseif done and done ~= 32 then
-      if not string.find(done.err, 'WRONGTYPE', 1, true) then return done end
-      found[i] = '--------------------------------'
+      if start == -1 then
+        rare = rare or {}
+        rare[i] = true
+      elseif done and done ~= 32 then
+        if not string.find(done.err, 'WRONGTYPE', 1, true) then return done end
+        found[i] = '--------------------------------'
+      end
     end
   end
   if not rare then
