@@ -41,6 +41,7 @@ struct in_flight {
   hook wheel;                       // in the deadline wheel
   time sent{};                      // when it was last encoded; zero: never, or a memory store
   queued_waiter* queued = nullptr;  // guarded by the mutex of its queue
+  mutable std::uint64_t subject_hash = 0;  // 0: not computed yet; see subject_hash.hpp
 
   static void begin(flight_storage& in) noexcept { ::new (in.bytes_) in_flight; }
   static in_flight& of(flight_storage& in) noexcept {

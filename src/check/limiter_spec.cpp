@@ -113,32 +113,17 @@ limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_v
   }
 }
 
-/// Looks at eight bytes at a time. True only if none of them needs an escape; false also for other
-/// bytes above 'z', which append_escaped() then finds to be harmless.
-bool limiter_spec::stands_in_keys(std::string_view subject) noexcept {
-  if (subject.size() < 8) return subject.find_first_of("{}%") == subject.npos;
-  constexpr std::uint64_t ones = 0x0101010101010101u, tops = ones << 7;
-  const auto is_plain = [](const char* at) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, at, 8);
-    const std::uint64_t above_z = ((word & ~tops) + ones * (0x7f - 'z')) | word;
-    const std::uint64_t from_percent = word ^ ones * '%';
-    return ((above_z | ((from_percent - ones) & ~from_percent)) & tops) == 0;
-  };
-  const char* const last = subject.data() + subject.size() - 8;
-  for (const char* at = subject.data(); at < last; at += 8) {
-    if (!is_plain(at)) return false;
-  }
-  return is_plain(last);
-}
-
-void limiter_spec::append_key(std::string& out, std::string_view subject, std::size_t tier) const {
-  out += key_head_;
+void limiter_spec::append_subject(std::string& out, std::string_view subject) {
   if (stands_in_keys(subject)) {
     out += subject;
   } else {
     append_escaped(out, subject, "{}%");
   }
+}
+
+void limiter_spec::append_key(std::string& out, std::string_view subject, std::size_t tier) const {
+  out += key_head_;
+  append_subject(out, subject);
   out += key_tails_[tier];
 }
 
@@ -149,10 +134,6 @@ void limiter_spec::append_marker(std::string& out, std::string_view subject,
   out += shares_keys ? ":s" : "}:s";
   constexpr char digits[] = "0123456789abcdef";
   for (int shift = 60; shift >= 0; shift -= 4) out += digits[id >> shift & 15];
-}
-
-std::uint64_t limiter_spec::origin_of(std::string_view subject) const noexcept {
-  return hashed(origin_, subject);
 }
 
 std::int64_t number_for_kernel(const check& c) noexcept {
@@ -218,10 +199,10 @@ std::int64_t left_in(const limiter_spec& limiter, const lower_request& asked, st
   return concerns ? asked.remaining : max_units;
 }
 
-std::uint64_t origin_of(const check& c) noexcept {
-  std::uint64_t origin = c.limiter->origin_of(c.subject.view());
+std::uint64_t origin_of_joint(const check& c) noexcept {
+  std::uint64_t origin = c.limiter->origin_of(subject_hash(c));
   for (const term& t : c.further()) {
-    const std::uint64_t next = t.limiter->origin_of(t.subject.view());
+    const std::uint64_t next = t.limiter->origin_of(subject_hash(t.subject.view()));
     char bytes[sizeof next];
     for (char& byte : bytes) byte = static_cast<char>(next >> 8 * (&byte - bytes));
     origin = hashed(origin, {bytes, sizeof bytes});

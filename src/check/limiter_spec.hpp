@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "check/store_backend.hpp"
+#include "check/subject_hash.hpp"
 #include "policy/tier_set.hpp"
 #include "weir/limiter_options.hpp"
 #include "weir/policy.hpp"
@@ -42,13 +44,34 @@ struct limiter_spec {
   /// stands_in_keys() is true of it.
   std::string_view key_head() const noexcept { return key_head_; }
   std::string_view key_tail(std::size_t tier = 0) const noexcept { return key_tails_[tier]; }
-  static bool stands_in_keys(std::string_view subject) noexcept;
+  ///
+  /// It looks at eight bytes at a time, and is true only if none of them needs an escape; it is
+  /// false also for other bytes above 'z', which append_subject() then finds to be harmless.
+  static bool stands_in_keys(std::string_view subject) noexcept {
+    if (subject.size() < 8) return subject.find_first_of("{}%") == subject.npos;
+    constexpr std::uint64_t ones = 0x0101010101010101u, tops = ones << 7;
+    const auto marks = [](const char* at) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, at, 8);
+      const std::uint64_t above_z = ((word & ~tops) + ones * (0x7f - 'z')) | word;
+      const std::uint64_t from_percent = word ^ ones * '%';
+      return above_z | ((from_percent - ones) & ~from_percent);
+    };
+    const char* const last = subject.data() + subject.size() - 8;
+    std::uint64_t all = marks(last);
+    for (const char* at = subject.data(); at < last; at += 8) all |= marks(at);
+    return (all & tops) == 0;
+  }
+  static void append_subject(std::string& out, std::string_view subject);
 
   /// Appends the key of the marker for the receipt `id`. It is in the same slot as the states.
   void append_marker(std::string& out, std::string_view subject, std::uint64_t id) const;
 
   /// receipt::origin for a decision of this limiter alone.
-  std::uint64_t origin_of(std::string_view subject) const noexcept;
+  std::uint64_t origin_of(std::uint64_t subject_hash) const noexcept {
+    const std::uint64_t h = (origin_ ^ subject_hash) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 32;
+  }
 
   std::shared_ptr<store_backend> store;
   std::string resource;
@@ -110,8 +133,12 @@ void for_each_tier(const check& c, F&& f) {
   }
 }
 
+std::uint64_t origin_of_joint(const check& c) noexcept;
+
 /// receipt::origin: a hash of the check's limiters, with their policies and subjects, in order.
-std::uint64_t origin_of(const check& c) noexcept;
+inline std::uint64_t origin_of(const check& c) noexcept {
+  return c.further().empty() ? c.limiter->origin_of(subject_hash(c)) : origin_of_joint(c);
+}
 
 /// What a store needs to give units back, for a settlement or give_back; empty for other kinds.
 policies::tickets tickets_of(const check& c);

@@ -19,6 +19,19 @@ std::uint64_t mixed(std::uint64_t z) noexcept {
 
 std::atomic<std::uint64_t> salt{0};  // never 1
 
+struct generator {
+  std::uint64_t salt = 1;  // never equal to the process's salt: not seeded yet
+  std::uint64_t state = 0;
+};
+// A child of fork() inherits the state; its new salt causes a new seed.
+constinit thread_local generator own_numbers;
+
+[[gnu::noinline]] void seed_own(std::uint64_t now) {
+  std::random_device device;
+  own_numbers.state = (std::uint64_t{device()} << 32 | device()) ^ now;
+  own_numbers.salt = now;
+}
+
 /// Runs in the child before fork() returns there, so it must not lock or allocate.
 void after_fork() noexcept {
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
@@ -35,18 +48,9 @@ void after_fork() noexcept {
 std::uint64_t fork_salt() noexcept { return salt.load(std::memory_order_relaxed); }
 
 std::uint64_t random_number() {
-  struct generator {
-    std::uint64_t salt = 1;  // never equal to the process's salt: not seeded yet
-    std::uint64_t state = 0;
-  };
-  // A child of fork() inherits the state; its new salt causes a new seed.
-  thread_local generator own;
-  if (const std::uint64_t now = fork_salt(); own.salt != now) {
-    std::random_device device;
-    own.state = (std::uint64_t{device()} << 32 | device()) ^ now;
-    own.salt = now;
-  }
-  return mixed(own.state += 0x9e3779b97f4a7c15u);
+  if (const std::uint64_t now = fork_salt(); own_numbers.salt != now) [[unlikely]]
+    seed_own(now);
+  return mixed(own_numbers.state += 0x9e3779b97f4a7c15u);
 }
 
 }  // namespace weir::detail

@@ -20,21 +20,30 @@ std::chrono::microseconds spread(std::chrono::microseconds pause) {
   return std::chrono::microseconds(static_cast<std::int64_t>(random_number() % (width + 1)));
 }
 
+/// True if all further limiters of the check can settle; notes their costs.
+bool sign_further(check& c) {
+  const auto further = c.further();
+  const auto can_settle = [](const term& t) { return t.limiter->can_settle; };
+  if (further.size() >= receipt::most_limiters ||
+      !std::all_of(further.begin(), further.end(), can_settle)) {
+    return false;
+  }
+  for (std::size_t i = 0; i < further.size(); ++i) {
+    c.answer.receipt.costs[1 + i] = further[i].cost;
+  }
+  return true;
+}
+
 /// Writes the receipt of a decision that took units and can be settled.
 void sign(check& c) {
   const bool counts = c.kind == check_kind::record || c.kind == check_kind::acquire;
   if (!counts || !c.answer.allowed || c.answer.source != source::store) return;
-  const auto can_settle = [](const term& t) { return t.limiter->can_settle; };
-  const auto further = c.further();
-  if (!c.limiter->can_settle || further.size() >= receipt::most_limiters ||
-      !std::all_of(further.begin(), further.end(), can_settle)) {
-    return;
-  }
+  if (!c.limiter->can_settle || (!c.further().empty() && !sign_further(c))) return;
   receipt& signed_one = c.answer.receipt;
   signed_one.id = std::max<std::uint64_t>(1, random_number());  // 0: no receipt
   signed_one.origin = origin_of(c);
-  signed_one.costs[0] = number_for_kernel(c);
-  for (std::size_t i = 0; i < further.size(); ++i) signed_one.costs[1 + i] = further[i].cost;
+  signed_one.costs[0] = c.kind == check_kind::record ? as<record_request>(c).cost
+                                                     : as<acquire_request>(c).cost;
 }
 
 /// Prepares the result of a check that its store has finished. True if the check holds a

@@ -206,7 +206,8 @@ bool meter::read_plain(std::string_view& text, std::span<std::int64_t> fields) n
   if (text.size() < width) return false;
   const std::string_view own = text.substr(0, width);
   text.remove_prefix(own.size());
-  std::fill(fields.begin(), fields.end(), 0);
+  const auto all = fields.first<reply_width>();
+  std::fill(all.begin(), all.end(), 0);
   fields[0] = sixteen_digits(own.data());
   // All zeros stand for no key.
   if (fields[0] == 0 || (own.front() != '0' && is_instant(fields[0]))) return true;

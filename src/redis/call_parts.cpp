@@ -1,32 +1,38 @@
 #include "redis/call_parts.hpp"
 
+#include "redis/similar_arguments.hpp"
+
 namespace weir::redis {
 namespace {
 
-/// Writes the keys of a call of one limiter with one tier. False, with nothing written, if a
-/// subject needs escapes.
-bool write_single_keys(command_writer& writer, const script_call& c) {
-  const detail::check& first = c.keys.front().checks.front();
-  if (!detail::is_single(first)) return false;
-  const std::string_view head = first.limiter->key_head(), tail = first.limiter->key_tail();
-  std::size_t most = 0;
+/// Writes the keys of a call of one limiter with one tier.
+void write_single_keys(std::string& out, const script_call& c, std::string& scratch) {
+  const detail::limiter_spec& limiter = *c.keys.front().checks.front().limiter;
+  similar_arguments keys(out, limiter.key_head(), limiter.key_tail());
   for (const call_key& key : c.keys) {
     const std::string_view subject = key.checks.front().subject.view();
-    if (!detail::limiter_spec::stands_in_keys(subject)) return false;
-    most += command_writer::most_of(head.size() + subject.size() + tail.size());
+    if (detail::limiter_spec::stands_in_keys(subject)) {
+      keys.put(subject);
+    } else {
+      scratch.clear();
+      detail::limiter_spec::append_subject(scratch, subject);
+      keys.put(scratch);
+    }
   }
-  char* to = writer.room(most);
-  for (const call_key& key : c.keys) {
-    to = command_writer::put(to, head, key.checks.front().subject.view(), tail);
-  }
-  writer.end(to);
-  return true;
+  keys.end();
+}
+
+bool has_similar_keys(const script_call& c) {
+  const detail::check& first = c.keys.front().checks.front();
+  return detail::is_single(first) &&
+         similar_arguments::fits(first.limiter->key_head(), first.limiter->key_tail());
 }
 
 }  // namespace
 
-void write_keys(command_writer& writer, const script_call& c, std::string& scratch) {
-  if (write_single_keys(writer, c)) return;
+void write_keys(std::string& out, const script_call& c, std::string& scratch) {
+  if (has_similar_keys(c)) return write_single_keys(out, c, scratch);
+  command_writer writer(out);
   for (const call_key& key : c.keys) {
     detail::for_each_tier(key.checks.front(),
                           [&](const detail::limiter_spec& limiter, std::string_view subject,

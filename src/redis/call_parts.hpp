@@ -11,7 +11,7 @@
 namespace weir::redis {
 
 /// Writes the keys of the call's checks, in their order.
-void write_keys(command_writer& writer, const script_call& c, std::string& scratch);
+void write_keys(std::string& out, const script_call& c, std::string& scratch);
 
 /// How many numbers a script tells of the states of one check's keys.
 std::size_t reply_width(const script_call& c);

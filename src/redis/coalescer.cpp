@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/container_hash/hash.hpp>
-#include <cstring>
 #include <memory>
 
 #include "redis/settlement_call.hpp"
@@ -11,28 +10,6 @@ namespace weir::redis {
 
 using detail::check;
 using detail::check_kind;
-
-/// Eight bytes at a time. Names that meet on purpose do little harm: one write has few keys.
-std::size_t coalescer::hash::operator()(const key_id& k) const noexcept {
-  constexpr std::uint64_t factor = 0x9e3779b97f4a7c15u;
-  const char* at = k.subject.data();
-  std::size_t left = k.subject.size();
-  std::uint64_t h = (k.resource ^ left) * factor;
-  const auto mix = [&](std::size_t bytes) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, at, bytes);
-    h = (h ^ word) * factor;
-    h ^= h >> 32;
-  };
-  for (; left >= 8; at += 8, left -= 8) mix(8);
-  if (left >= 4) {
-    mix(4);
-    at += 4;
-    left -= 4;
-  }
-  for (; left > 0; ++at, --left) h = (h ^ static_cast<unsigned char>(*at)) * factor;
-  return h ^ h >> 29;
-}
 
 std::size_t coalescer::hash::operator()(const group_id& g) const noexcept {
   std::size_t seed = 0;
@@ -123,7 +100,13 @@ bool same_subjects(const check& a, const check& b) {
 
 }  // namespace
 
-void coalescer::append(script_call& to, check& c) {
+inline void coalescer::join(check& c, call_key& key, script_call& call) {
+  flight_of(c).position = key.count++;
+  ++call.places;
+  key.checks.push_back(c);
+}
+
+inline void coalescer::append(script_call& to, check& c) {
   call_key& key = to.keys.emplace_back();
   flight_of(c).position = 0;
   key.count = 1;
@@ -153,15 +136,15 @@ script_call& coalescer::open_call(const check& c) {
   return opened;
 }
 
-bool coalescer::has_room(const script_call& c) const noexcept {
+inline bool coalescer::has_room(const script_call& c) const noexcept {
   return (c.keys.size() + 1) * c.tiers.size() <= max_keys_;
 }
 
 /// True if the last check and this one are records of one limiter and cost.
-bool coalescer::is_like_recent(const check& c) const noexcept {
-  return recent_ != nullptr && c.kind == check_kind::record && c.further().empty() &&
-         recent_->keys.front().checks.front().limiter == c.limiter &&
-         recent_->tiers.front().cost == detail::as<detail::record_request>(c).cost;
+inline bool coalescer::is_like_recent(const check& c) const noexcept {
+  return recent_.call != nullptr && c.kind == check_kind::record && c.further().empty() &&
+         recent_.limiter == c.limiter.get() &&
+         recent_.cost == detail::as<detail::record_request>(c).cost;
 }
 
 /// The open call of the check's group, or a new call if that one comes before `not_before`: the
@@ -193,50 +176,53 @@ bool coalescer::join_last(check& c, const place& last) {
   return true;
 }
 
-void coalescer::join(check& c, call_key& key, script_call& call) {
-  flight_of(c).position = key.count++;
-  ++call.places;
-  key.checks.push_back(c);
+/// Adds a check of one limiter.
+inline void coalescer::add(check& c) {
+  const bool is_like = is_like_recent(c);
+  if (!is_like || !detail::is_same_subject(recent_.subject, c.subject.view())) {
+    return add_to_key(c, is_like);
+  }
+  call_key& key = recent_.call->keys[recent_.key];
+  flight_of(c).subject_hash = flight_of(key.checks.front()).subject_hash;
+  join(c, key, *recent_.call);
 }
 
-void coalescer::add(check& c) {
-  const bool is_like = is_like_recent(c);
-  if (is_like) {
-    call_key& key = recent_->keys[recent_key_];
-    if (key.checks.front().subject.view() == c.subject.view()) return join(c, key, *recent_);
-  }
-  const auto [it, is_new] = last_place_.try_emplace({c.limiter->resource_id, c.subject.view()},
-                                                    place{});
-  if (is_new || !join_last(c, it->second)) {
-    const std::size_t not_before = is_new ? 0 : it->second.call->number;
-    const bool fits = is_like && recent_->number >= not_before && has_room(*recent_);
-    script_call& target = fits ? *recent_ : call_for(c, not_before);
-    it->second = {&target, target.keys.size()};
+/// Adds a check whose key has to be looked for. `is_like`: is_like_recent() is true of it.
+void coalescer::add_to_key(check& c, bool is_like) {
+  const std::string_view subject = c.subject.view();
+  place& here = last_place_.at({c.limiter->resource_id, subject, subject_hash(c)});
+  if (here.call == nullptr || !join_last(c, here)) {
+    const std::size_t not_before = here.call == nullptr ? 0 : here.call->number;
+    const bool fits = is_like && recent_.call->number >= not_before && has_room(*recent_.call);
+    script_call& target = fits ? *recent_.call : call_for(c, not_before);
+    here = {&target, target.keys.size()};
     append(target, c);
-    if (is_like) {
-      recent_ = &target;
-      recent_key_ = it->second.key;
-      return;
-    }
   }
-  const bool is_usual = c.kind == check_kind::record && merges(c);
-  recent_ = is_usual ? it->second.call : nullptr;
-  recent_key_ = it->second.key;
+  if (!is_like) {
+    recent_.call = nullptr;
+    if (c.kind != check_kind::record || !merges(c)) return;
+    recent_.limiter = c.limiter.get();
+    recent_.cost = detail::as<detail::record_request>(c).cost;
+  }
+  recent_.call = here.call;
+  recent_.key = here.key;
+  recent_.subject = subject;
 }
 
 void coalescer::add_joint(check& c) {
-  recent_ = nullptr;
+  recent_.call = nullptr;
   // It must come after the last call on each of its keys.
   std::size_t before = 0, known = 0;
   const place* first = nullptr;
   bool together = true;
   const auto look = [&](const detail::limiter_spec& limiter, std::string_view subject) {
-    const auto found = last_place_.find(key_id{limiter.resource_id, subject});
-    if (found == last_place_.end()) return;
+    const place* const found = last_place_.find(
+        {limiter.resource_id, subject, detail::subject_hash(subject)});
+    if (found == nullptr) return;
     ++known;
-    before = std::max(before, found->second.call->number);
-    if (first == nullptr) first = &found->second;
-    together = together && *first == found->second;
+    before = std::max(before, found->call->number);
+    if (first == nullptr) first = found;
+    together = together && *first == *found;
   };
   look(*c.limiter, c.subject.view());
   for (const detail::term& t : c.further()) look(*t.limiter, t.subject.view());
@@ -244,10 +230,11 @@ void coalescer::add_joint(check& c) {
 
   script_call& target = call_for(c, before);
   const place here{&target, target.keys.size()};
-  last_place_.insert_or_assign({c.limiter->resource_id, c.subject.view()}, here);
-  for (const detail::term& t : c.further()) {
-    last_place_.insert_or_assign({t.limiter->resource_id, t.subject.view()}, here);
-  }
+  const auto put = [&](const detail::limiter_spec& limiter, std::string_view subject) {
+    last_place_.at({limiter.resource_id, subject, detail::subject_hash(subject)}) = here;
+  };
+  put(*c.limiter, c.subject.view());
+  for (const detail::term& t : c.further()) put(*t.limiter, t.subject.view());
   append(target, c);
 }
 
@@ -261,11 +248,11 @@ void coalescer::begin() {
   while (!calls_.empty()) take_back(calls_);
   last_place_.clear();
   open_.clear();
-  recent_ = nullptr;
+  recent_.call = nullptr;
   keys_ = 0;
 }
 
-void coalescer::put(check& c, bool alone) {
+inline void coalescer::put(check& c, bool alone) {
   if (alone) {
     append(open_call(c), c);
   } else if (c.further().empty()) {

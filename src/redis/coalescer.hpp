@@ -2,6 +2,7 @@
 
 #include <boost/unordered/unordered_flat_map.hpp>
 
+#include "redis/key_table.hpp"
 #include "redis/script_call.hpp"
 
 namespace weir::redis {
@@ -40,17 +41,7 @@ class coalescer {
   void take_back(call_list& from);
 
  private:
-  struct place {
-    script_call* call;
-    std::size_t key;
-    friend bool operator==(const place&, const place&) = default;
-  };
-  /// Two limiters of one resource may share keys, whatever their policies.
-  struct key_id {
-    std::uint64_t resource;    // limiter_spec::resource_id
-    std::string_view subject;  // in the first check of the key; valid during this pack()
-    friend bool operator==(const key_id&, const key_id&) = default;
-  };
+  using place = key_table::place;
   struct group_id {
     const detail::limiter_spec* limiter;
     std::int64_t number;  // detail::number_for_kernel
@@ -60,13 +51,13 @@ class coalescer {
     friend bool operator==(const group_id&, const group_id&) = default;
   };
   struct hash {
-    std::size_t operator()(const key_id& k) const noexcept;
     std::size_t operator()(const group_id& g) const noexcept;
   };
 
   void begin();
   void put(detail::check& c, bool alone);
   void add(detail::check& c);
+  void add_to_key(detail::check& c, bool is_like);
   void add_joint(detail::check& c);
   bool join_last(detail::check& c, const place& last);
   script_call& call_for(const detail::check& c, std::size_t not_before);
@@ -80,14 +71,19 @@ class coalescer {
 
   const std::size_t max_keys_;
   call_list calls_;
-  call_list spare_;                                            // at most most_spare
-  std::size_t keys_ = 0;                                       // the sum of the weights of calls_
-  boost::unordered_flat_map<key_id, place, hash> last_place_;  // each key's last call
+  call_list spare_;       // at most most_spare
+  std::size_t keys_ = 0;  // the sum of the weights of calls_
+  key_table last_place_;  // each key's last call
   boost::unordered_flat_map<group_id, script_call*, hash> open_;  // the calls with room for keys
   // Records that follow each other are mostly alike. If the last check is a record that merges:
-  // its call, which takes further keys. The check stands at one of its keys, `recent_key_`.
-  script_call* recent_ = nullptr;
-  std::size_t recent_key_ = 0;
+  // its call, which takes further keys, and what the check asks, at which key.
+  struct {
+    script_call* call = nullptr;
+    const detail::limiter_spec* limiter = nullptr;
+    std::int64_t cost = 0;
+    std::size_t key = 0;
+    std::string_view subject;
+  } recent_;
 };
 
 }  // namespace weir::redis

@@ -45,12 +45,6 @@ void connection_core::stop() {
   state_ = state::draining;
 }
 
-bool connection_core::has_actions() const noexcept {
-  return open_wanted_ || close_wanted_ || (is_closing() && may_stop_ && pipeline_.is_idle()) ||
-         (state_ == state::greeting && !writing_ && greeting_wanted_) ||
-         (state_ == state::ready && !writing_ && pipeline_.wants_write());
-}
-
 connection_core::actions connection_core::next(time now) {
   actions a;
   if (is_closing() && may_stop_ && pipeline_.is_idle()) stop();

@@ -64,7 +64,11 @@ class connection_core {
   // For the driver.
   actions next(time now);
   /// True if next() would return an action; cheap.
-  bool has_actions() const noexcept;
+  bool has_actions() const noexcept {
+    return open_wanted_ || close_wanted_ || (is_closing() && may_stop_ && pipeline_.is_idle()) ||
+           (state_ == state::greeting && !writing_ && greeting_wanted_) ||
+           (state_ == state::ready && !writing_ && pipeline_.wants_write());
+  }
 
   /// Reports the end of an open. Zero: connected. tls_failed fails all checks until there is a
   /// connection. Other errors (closed_by_peer, host_not_found, connection_refused,

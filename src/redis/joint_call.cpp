@@ -92,7 +92,7 @@ void write_joint_call(std::string& out, const script_call& c, std::string& scrat
   const std::size_t counts = counts_in(c);
   writer.begin(3 + keys + constants_of(c) + counts);
   writer.arg("EVALSHA").arg(scripts()[c.script()].sha).arg(static_cast<std::int64_t>(keys));
-  write_keys(writer, c, scratch);
+  write_keys(out, c, scratch);
   write_constants(writer, c);
   write_counts(writer, c, counts);
 }

@@ -45,8 +45,19 @@ void pipeline::finish(check& c) {
   done_.push_back(c);
 }
 
+/// Ends all checks of a list that hold their answers or errors.
+inline void pipeline::finish_all(check_list& list) {
+  for (check& c : list) {
+    deadline_wheel::remove(c);
+    flight_of(c).stage = check_stage::done;
+    pending_ -= weight_of(c);
+  }
+  done_.splice(done_.end(), list);
+}
+
 void pipeline::finish_all(check_list& list, error e) {
-  while (!list.empty()) finish(list.front(), e);
+  for (check& c : list) c.ec = e;
+  finish_all(list);
 }
 
 inline std::chrono::microseconds pipeline::timeout_of(const check& c) const noexcept {
@@ -57,8 +68,10 @@ inline std::chrono::microseconds pipeline::timeout_of(const check& c) const noex
 void pipeline::submit(check& c, time now) {
   const std::size_t before = pending_;
   pending_ += weight_of(c);
-  const bool is_last = closed_ && !ended_ && detail::gives_back(c);
-  if (refusal_ != error{} && !is_last) return finish(c, refusal_);
+  if (refusal_ != error{}) {
+    const bool is_last = closed_ && !ended_ && detail::gives_back(c);
+    if (!is_last) return finish(c, refusal_);
+  }
   // A single check of any weight may wait. Give-backs are bounded by the booked reservations.
   const bool fits = before == 0 || pending_ <= options_.max_pending || is_urgent(c) ||
                     detail::gives_back(c);
@@ -336,9 +349,10 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
   }
   if (e == error{} && c.what == script_call::command::request) served_ = true;
   for (call_key& key : c.keys) {
-    while (!key.checks.empty()) {
-      if (e != error{}) key.checks.front().ec = e;
-      finish(key.checks.front());
+    if (e != error{}) {
+      finish_all(key.checks, e);
+    } else {
+      finish_all(key.checks);
     }
   }
   return e != error::protocol_error;

@@ -137,6 +137,7 @@ class pipeline {
     finish(c);
   }
   void give_up(detail::check& c);
+  void finish_all(detail::check_list& list);
   void finish_all(detail::check_list& list, error e);
   std::chrono::microseconds timeout_of(const detail::check& c) const noexcept;
   bool held() const noexcept { return held_until_ != time::max(); }

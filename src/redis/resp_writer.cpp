@@ -23,23 +23,6 @@ char* put_crlf(char* to) noexcept {
   return to + crlf;
 }
 
-/// Without a call for each few bytes: a key has three parts.
-inline char* put_bytes(char* to, std::string_view part) noexcept {
-  const char* from = part.data();
-  const std::size_t n = part.size();
-  if (n < 8 || n > 64) {
-    if (n > 64) {
-      std::memcpy(to, from, n);
-    } else {
-      for (std::size_t i = 0; i < n; ++i) to[i] = from[i];
-    }
-    return to + n;
-  }
-  for (std::size_t i = 0; i + 8 < n; i += 8) std::memcpy(to + i, from + i, 8);
-  std::memcpy(to + n - 8, from + n - 8, 8);
-  return to + n;
-}
-
 std::size_t digits(std::size_t n) noexcept {
   std::size_t count = 1;
   for (; n >= 10; n /= 10) ++count;
@@ -72,15 +55,6 @@ command_writer& command_writer::arg(std::string_view text) {
   if (n != 0) std::memcpy(to, text.data(), n);
   put_crlf(to + n);
   return *this;
-}
-
-char* command_writer::room(std::size_t bytes) { return extend(*out_, bytes); }
-
-char* command_writer::put(char* to, std::string_view head, std::string_view text,
-                          std::string_view tail) {
-  const std::size_t n = head.size() + text.size() + tail.size();
-  to = put_prefix(to, '$', n, digits(n));
-  return put_crlf(put_bytes(put_bytes(put_bytes(to, head), text), tail));
 }
 
 command_writer& command_writer::arg(std::int64_t number) {

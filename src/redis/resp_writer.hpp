@@ -28,13 +28,6 @@ class command_writer {
   /// Writes a number in decimal.
   command_writer& arg(std::int64_t number);
 
-  /// Writes several arguments of three parts each, with one check of room: `room` of the sum of
-  /// most_of() all of them, then put() for each where the last has ended, then end().
-  char* room(std::size_t bytes);
-  static std::size_t most_of(std::size_t size) noexcept { return size + 25; }
-  static char* put(char* to, std::string_view head, std::string_view text, std::string_view tail);
-  void end(const char* at) { out_->resize(static_cast<std::size_t>(at - out_->data())); }
-
   template <std::integral T>
   command_writer& arg(T number) {
     static_assert(!std::same_as<T, bool> && !std::same_as<T, char>,

@@ -15,7 +15,7 @@ namespace {
 void write_reset(std::string& out, const script_call& c, std::string& scratch) {
   command_writer writer(out);
   writer.begin(1 + c.keys.size() * c.tiers.size()).arg("UNLINK");
-  write_keys(writer, c, scratch);
+  write_keys(out, c, scratch);
 }
 
 /// Writes a call of one kernel's own script.
@@ -28,7 +28,7 @@ void write_plain_call(std::string& out, const script_call& c, std::string& scrat
   command_writer writer(out);
   writer.begin(3 + keys + constants.count() + counts);
   writer.arg("EVALSHA").arg(scripts()[c.script()].sha).arg(static_cast<std::int64_t>(keys));
-  write_keys(writer, c, scratch);
+  write_keys(out, c, scratch);
   constants.each([&](const auto& argument) { writer.arg(argument); });
   write_counts(writer, c, counts);
 }

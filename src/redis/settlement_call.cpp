@@ -71,7 +71,7 @@ void write_settlement(std::string& out, const script_call& c, std::string& scrat
   command_writer writer(out);
   writer.begin(3 + keys + numbers);
   writer.arg("EVALSHA").arg(scripts()[settlement].sha).arg(static_cast<std::int64_t>(keys));
-  write_keys(writer, c, scratch);
+  write_keys(out, c, scratch);
   if (has_marker) {
     const detail::check& one = c.keys.front().checks.front();
     scratch.clear();

@@ -46,7 +46,7 @@ class flight_storage {
  private:
   friend struct in_flight;
 
-  alignas(std::uint64_t) std::byte bytes_[72];
+  alignas(std::uint64_t) std::byte bytes_[80];
 };
 
 /// The intrusive, type-erased part of an asynchronous operation: one caller that waits for one

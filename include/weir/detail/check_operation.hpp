@@ -55,12 +55,13 @@ class check_operation final : public Check {
  public:
   static void start(Handler&& handler, std::shared_ptr<const limiter_spec>&& limiter,
                     typename Check::arguments&& asked) {
-    if (!executor_of(*limiter)) return;  // the context of the store is gone: nobody can be told
+    const asio::any_io_executor& of_store = executor_of(*limiter);
+    if (!of_store) return;  // the context of the store is gone: nobody can be told
     auto slot = asio::get_associated_cancellation_slot(handler);
     void* const room = allocate(handler);
     // Nothing below throws: handlers and executors move without throwing.
     auto* const op = ::new (room)
-        check_operation(std::move(handler), std::move(limiter), std::move(asked));
+        check_operation(std::move(handler), std::move(limiter), std::move(asked), of_store);
     if (slot.is_connected()) slot.template emplace<canceller>(op);
     start_check(*op);
   }
@@ -107,9 +108,8 @@ class check_operation final : public Check {
   };
 
   check_operation(Handler&& handler, std::shared_ptr<const limiter_spec>&& of,
-                  typename Check::arguments&& asked)
+                  typename Check::arguments&& asked, const asio::any_io_executor& of_store)
       : Check(std::move(of), std::move(asked)), handler_(std::move(handler)) {
-    const asio::any_io_executor& of_store = executor_of(*this->limiter);
     const handler_executor executor = asio::get_associated_executor(handler_, of_store);
     this->at_store = is_same(executor, of_store);
     if (!this->at_store || !keeps_store_busy(Check::kind_of)) {
@@ -148,14 +148,21 @@ class check_operation final : public Check {
     if constexpr (requires(check& c) { op->handler_.take_from(c); }) op->handler_.take_from(*op);
     Handler handler(std::move(op->handler_));
     const error_code result = op->ec;
-    const decision answer = op->answer;
     const std::optional<work> keep_alive(std::move(op->work_));
-    destroy(op, handler);
     if constexpr (has_decision(Check::kind_of)) {
-      std::move(handler)(result, answer);
+      std::move(handler)(result, answer_of(op, handler));
     } else {
+      destroy(op, handler);
       std::move(handler)(result);
     }
+  }
+
+  /// Frees the operation. Returns the decision into the handler's parameter: it is large, and a
+  /// variable would be one more copy.
+  static decision answer_of(check_operation* op, const Handler& handler) {
+    decision answer = op->answer;
+    destroy(op, handler);
+    return answer;
   }
 
   std::optional<work> work_;  // keeps the context of the handler's executor busy
@@ -170,23 +177,38 @@ struct check_initiation {
   executor_type get_executor() const noexcept { return executor_of(*core); }
 
   template <class Handler, class Arguments>
-  void operator()(Handler&& handler, Arguments asked) && {
-    // Copies the caller's handler if it is an lvalue.
-    using operation = check_operation<typename Arguments::check_type, std::decay_t<Handler>>;
-    operation::start(std::decay_t<Handler>(std::forward<Handler>(handler)), std::move(core),
-                     std::move(asked));
+  void operator()(Handler&& handler, Arguments&& asked) && {
+    start(moved_or_copied(std::forward<Handler>(handler)),
+          moved_or_copied(std::forward<Arguments>(asked)));
+  }
+  template <class Handler, class Arguments>
+  void operator()(Handler&& handler, Arguments&& asked) const& {
+    check_initiation copy(*this);
+    std::move(copy)(std::forward<Handler>(handler), std::forward<Arguments>(asked));
+  }
+
+ private:
+  /// What may be moved from stays where it is, because a move costs more than passing a reference.
+  template <class T>
+  static T&& moved_or_copied(T&& object)
+    requires(!std::is_lvalue_reference_v<T> && !std::is_const_v<T>)
+  {
+    return std::move(object);
+  }
+  template <class T>
+  static std::decay_t<T> moved_or_copied(const T& object) {
+    return object;
+  }
+
+  template <class Handler, class Arguments>
+  void start(Handler&& handler, Arguments&& asked) {
+    check_operation<typename Arguments::check_type, Handler>::start(
+        std::move(handler), std::move(core), std::move(asked));
   }
   /// For a call that may ask one of several things.
   template <class Handler, class... Arguments>
-  void operator()(Handler&& handler, std::variant<Arguments...> asked) && {
-    std::visit(
-        [&](auto& one) { std::move (*this)(std::forward<Handler>(handler), std::move(one)); },
-        asked);
-  }
-  template <class Handler, class Arguments>
-  void operator()(Handler&& handler, Arguments asked) const& {
-    check_initiation copy(*this);
-    std::move(copy)(std::forward<Handler>(handler), std::move(asked));
+  void start(Handler&& handler, std::variant<Arguments...>&& asked) {
+    std::visit([&](auto& one) { start(std::move(handler), std::move(one)); }, asked);
   }
 };
 
