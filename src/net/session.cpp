@@ -164,17 +164,27 @@ void session::drive(Event&& event) {
       arm_timer(rearm);
     }
     // I/O starts before the handlers are posted, so that handlers never delay it.
-    perform(a, room);
+    const std::size_t at_once = perform(a, room);
+    if (at_once > 0) wrote_at_once(at_once);
     if (!done.empty()) sink().complete(std::move(done));
+    if (at_once > 0) return;  // the strand was woken if there is more to do
     if (!closing && !a.open && !a.close && !a.read && a.write.empty()) return;
   }
 }
 
-void session::perform(const redis::connection_core::actions& a, std::span<char> room) {
+std::size_t session::perform(const redis::connection_core::actions& a, std::span<char> room) {
   if (a.close) stream_->close();
   if (a.open) stream_->open(a.elsewhere);
   if (a.read) stream_->read(room);
-  if (!a.write.empty()) stream_->write(a.write);
+  return !a.write.empty() && stream_->write(a.write) ? a.write.size() : 0;
+}
+
+/// Reports a write that ended at once. The next one is posted, as after any other write: replies
+/// that have come are read first.
+void session::wrote_at_once(std::size_t bytes) {
+  std::unique_lock lock(mutex_);
+  core_.written(true, bytes, now());
+  if (const bool wake = needs_strand(); wake || core_.has_done()) follow(lock, wake);
 }
 
 void session::on_opened(error e) {

@@ -54,7 +54,9 @@ class session final : public detail::store_backend,
   /// On the strand: reports an event to the core, then starts the core's next actions.
   template <class Event>
   void drive(Event&& event);
-  void perform(const redis::connection_core::actions& a, std::span<char> room);
+  /// How many bytes it has written at once, without a report to come.
+  std::size_t perform(const redis::connection_core::actions& a, std::span<char> room);
+  void wrote_at_once(std::size_t bytes);
   void arm_timer(time when);
 
   /// True if the strand must be woken for the core's actions or an earlier timer. Any thread;

@@ -88,6 +88,8 @@ void stream::connect_next() {
                              return connect_next();
                            }
                            connected_ = true;
+                           error_code ignored;
+                           socket_->non_blocking(true, ignored);  // for write()
                            set_tcp_options();
                            if (tls_context_) return secure();
                            listener_.on_opened(error{});
@@ -158,16 +160,24 @@ void stream::read(std::span<char> room) {
   }
 }
 
-void stream::write(std::string_view bytes) {
-  const auto buffer = asio::buffer(bytes.data(), bytes.size());
-  auto done = [this, alive = listener_.keep_alive()](error_code ec, std::size_t n) {
-    listener_.on_written(!ec, n);
+bool stream::write(std::string_view bytes) {
+  // Most writes fit the socket's buffer. Then there is nothing to wait for, and no completion.
+  std::size_t taken = 0;
+  if (!tls_ && socket_->non_blocking()) {
+    error_code ec;  // an error comes again, and is reported, below
+    taken = socket_->write_some(asio::buffer(bytes.data(), bytes.size()), ec);
+    if (taken == bytes.size()) return true;
+  }
+  const auto rest = asio::buffer(bytes.data() + taken, bytes.size() - taken);
+  auto done = [this, taken, alive = listener_.keep_alive()](error_code ec, std::size_t n) {
+    listener_.on_written(!ec, taken + n);
   };
   if (tls_) {
-    asio::async_write(*tls_, buffer, std::move(done));
+    asio::async_write(*tls_, rest, std::move(done));
   } else {
-    asio::async_write(*socket_, buffer, std::move(done));
+    asio::async_write(*socket_, rest, std::move(done));
   }
+  return false;
 }
 
 /// Sends no TLS close_notify: no reply is wanted any more, and a dead server would not answer it.

@@ -19,8 +19,9 @@
 namespace weir::net {
 
 /// A byte stream to the server: TCP, TLS over TCP, or a Unix socket. All calls and reports are on
-/// one strand. Each operation reports to the listener exactly once, never inside the call; close()
-/// makes operations in progress report soon.
+/// one strand. Each operation reports to the listener exactly once, never inside the call (a write
+/// that ends at once reports by its result instead); close() makes operations in progress report
+/// soon.
 class stream {
  public:
   using strand = boost::asio::strand<boost::asio::any_io_executor>;
@@ -45,7 +46,9 @@ class stream {
   /// moves the address of the last connection to the end of the list.
   void open(bool elsewhere);
   void read(std::span<char> room);
-  void write(std::string_view bytes);
+  /// True if the system has taken all bytes: then on_written() is not called. The bytes must stay
+  /// valid until the report.
+  bool write(std::string_view bytes);
   void close();
 
  private:
