@@ -1,0 +1,198 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "policy/kernel.hpp"
+#include "policy/tier_set.hpp"
+#include "redis/resp_writer.hpp"
+#include "redis/scripts.hpp"
+#include "support/command_reader.hpp"
+
+namespace weir::fuzz {
+
+using kernel = weir::policies::kernel;
+
+inline constexpr auto reply_widths = []<std::size_t... I>(std::index_sequence<I...>) {
+  return std::array{std::variant_alternative_t<I, kernel>::reply_width...};
+}(std::make_index_sequence<weir::redis::all_or_nothing>());
+
+/// How many bytes a common path replies for a key; 0 for a kernel that has none.
+template <class Kernel>
+inline constexpr std::size_t plain_size = 0;
+template <>
+inline constexpr std::size_t plain_size<weir::policies::meter> = 16;
+template <>
+inline constexpr std::size_t plain_size<weir::policies::fixed_window> = 24;
+template <>
+inline constexpr std::size_t plain_size<weir::policies::sliding_window> = 32;
+template <>
+inline constexpr std::size_t plain_size<weir::policies::sliding_log> = 24;
+
+inline constexpr auto plain_sizes = []<std::size_t... I>(std::index_sequence<I...>) {
+  return std::array{plain_size<std::variant_alternative_t<I, kernel>>...};
+}(std::make_index_sequence<weir::redis::all_or_nothing>());
+static_assert([]<std::size_t... I>(std::index_sequence<I...>) {
+  return ((std::variant_alternative_t<I, kernel>::has_common_path == (plain_sizes[I] > 0)) && ...);
+}(std::make_index_sequence<weir::redis::all_or_nothing>()));
+
+inline constexpr int server_time = 5'000'000;
+
+inline const std::string act_of_giving_back = std::to_string(
+    static_cast<std::int64_t>(weir::policies::settle_act::give_back));
+
+inline constexpr auto script_constants = []<std::size_t... I>(std::index_sequence<I...>) {
+  return std::array{std::variant_alternative_t<I, kernel>::script_constants...};
+}(std::make_index_sequence<weir::redis::all_or_nothing>());
+
+/// To SCRIPT EXISTS: the server has all of them (1) or none (0).
+inline std::string known_scripts(int each) {
+  std::string all = "*" + std::to_string(weir::redis::script_count) + "\r\n";
+  for (std::size_t i = 0; i < weir::redis::script_count; ++i)
+    all += ":" + std::to_string(each) + "\r\n";
+  return all;
+}
+
+/// Knows what is due, and what a reply to it looks like.
+struct server {
+  weir::test::command_reader reader;
+  std::deque<std::vector<std::string>> due;
+
+  void accept() {
+    reader.clear();
+    due.clear();
+  }
+  void read(std::string_view bytes) {
+    reader.feed(bytes);
+    while (auto command = reader.next()) due.push_back(std::move(*command));
+  }
+  bool is_asked_for_scripts() const {
+    return !due.empty() && due.front()[0] == "SCRIPT" && due.front()[1] == "EXISTS";
+  }
+  /// What a script answers after its time; each of the numbers in a state is `value`.
+  static std::vector<int> numbers_in_reply(const std::vector<std::string>& words, int value) {
+    using namespace weir::redis;
+    std::size_t script = 0;
+    while (scripts()[script].sha != words[1]) ++script;
+    std::size_t keys = std::stoul(words[2]);
+    if (script < all_or_nothing) return std::vector<int>(keys * reply_widths[script], value);
+    std::size_t at = 3 + keys;
+    const bool settles = script == settlement;
+    const bool remembers = settles && words[at] != "0";
+    if (remembers) --keys;
+    at += script == reservation ? 1 : settles ? 3 : 0;
+    const std::size_t tiers = std::stoul(words[at++]);
+    std::size_t width = 0;
+    for (std::size_t t = 0; t < tiers; ++t) {
+      const auto one = static_cast<std::size_t>(std::abs(std::stol(words[at]))) - 1;
+      width += reply_widths[one];
+      const bool gives_back = settles && words[++at] == act_of_giving_back;
+      at += 1 + script_constants[one];
+      if (gives_back) at += 1 + std::stoul(words[at]);  // what is known of the request there
+    }
+    std::vector<int> numbers;
+    const auto add_state = [&] { numbers.insert(numbers.end(), width, value); };
+    if (settles) numbers.push_back(value & 1);
+    for (std::size_t first = 0; first < keys; first += tiers) {
+      // Equal checks come together, and each reservation has an answer.
+      const std::size_t places = script == reservation && at < words.size()
+                                     ? std::stoul(words[at++])
+                                     : 1;
+      for (std::size_t i = 0; i < places; ++i) {
+        if (script == reservation) numbers.push_back(server_time + static_cast<int>(i) * 1000);
+        add_state();
+      }
+    }
+    return numbers;
+  }
+  /// `value`: each of the numbers in the state.
+  std::string answer(bool knows_hello, int value) {
+    if (due.empty()) return {};
+    const auto words = std::move(due.front());
+    due.pop_front();
+    if (words[0] == "HELLO") {
+      return knows_hello ? "%1\r\n+proto\r\n:3\r\n" : "-ERR unknown command `HELLO`\r\n";
+    }
+    if (words[0] == "UNLINK") return ":1\r\n";
+    if (words[0] == "SCRIPT" && words[1] == "EXISTS") return known_scripts(0);
+    if (words[0] == "SCRIPT") return "$1\r\na\r\n";
+    if (words[0] != "EVALSHA") return "+OK\r\n";
+    const std::vector<int> numbers = numbers_in_reply(words, value);
+    std::string reply = "*" + std::to_string(1 + numbers.size()) +
+                        "\r\n:" + std::to_string(server_time) + "\r\n";
+    for (const int n : numbers) reply += ":" + std::to_string(n) + "\r\n";
+    return reply;
+  }
+  static std::string bulk(std::string_view text) {
+    return "$" + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
+  }
+  /// What a common path may say of a key: absent, something else, a state, any bytes, too few or
+  /// too many.
+  static std::string plain_text(weir::fuzz::input& in, std::size_t size) {
+    const std::uint8_t how = in.byte();
+    if (how % 5 == 1) return std::string(size, '-');
+    if (how % 5 == 3) {
+      std::string any(in.bytes(size));
+      any.resize(size, '5');
+      return any;
+    }
+    if (how % 5 == 4) return std::string(in.bytes(in.byte()));
+    if (size == 16) return how % 5 == 0 ? "0000000000000000" : "1790000000123456";
+    std::string state;
+    for (std::size_t i = 0; i < size / 8; ++i) {
+      // A time first, in the log a sum; then small counts; lines of the grid.
+      const double number = how % 5 == 0 ? 0.0 : i == how / 5 % 3 ? 4.9e6 : how / 15;
+      const auto bytes = std::bit_cast<std::array<char, sizeof number>>(number);
+      state.append(bytes.data(), bytes.size());
+    }
+    return state;
+  }
+  /// To a script that has a common path, in one of its forms: a text for all keys, or an array with
+  /// a text or the numbers of each key.
+  std::string answer_plain(weir::fuzz::input& in) {
+    if (due.empty()) return {};
+    std::size_t script = 0;
+    if (due.front()[0] == "EVALSHA") {
+      while (weir::redis::scripts()[script].sha != due.front()[1]) ++script;
+    }
+    if (due.front()[0] != "EVALSHA" || script >= plain_sizes.size() || plain_sizes[script] == 0) {
+      return answer(true, 0);
+    }
+    const std::size_t keys = std::stoul(due.front()[2]);
+    due.pop_front();
+    const std::uint8_t form = in.byte();
+    if (form % 2 == 0) {
+      std::string text = form % 16 == 2 ? "5 1000000 " : form % 16 == 4 ? "5 0" : "5 0 ";
+      for (std::size_t i = 0; i < keys; ++i) text += plain_text(in, plain_sizes[script]);
+      return bulk(text);
+    }
+    std::string reply = "*" + std::to_string(1 + keys) + "\r\n";
+    reply += form % 16 == 3 ? bulk("5000000") : ":" + std::to_string(server_time) + "\r\n";
+    for (std::size_t i = 0; i < keys; ++i) {
+      const std::uint8_t which = in.byte();
+      if (which % 2 == 0) {
+        reply += bulk(plain_text(in, plain_sizes[script]));
+        continue;
+      }
+      const std::size_t width = reply_widths[script] + (which % 16 == 1 ? 1 : 0);
+      reply += "*" + std::to_string(width) + "\r\n";
+      for (std::size_t n = 0; n < width; ++n) {
+        reply += ":" + std::to_string(static_cast<int>(in.byte()) - 1) + "\r\n";
+      }
+    }
+    return reply;
+  }
+  std::string answer_all(bool knows_hello, int value) {
+    std::string all;
+    while (!due.empty()) all += answer(knows_hello, value);
+    return all;
+  }
+};
+
+}  // namespace weir::fuzz
