@@ -5,8 +5,9 @@
 //   server_instructions SOCKET PID DIRECTORY [quick]
 //
 // are the server's socket, its process, and where callgrind writes to; with `quick`, only busy keys
-// and refused checks are measured. For each row it prints the
-// policy, what the keys are, how many keys a script call has, and the instructions per check.
+// and refused checks are measured. For each row it prints the policy, what the keys are, how many
+// keys a script call has, and the instructions per check. Lines that begin with "hold" have, in
+// place of the last, those of the largest call that a store sends.
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -21,9 +22,11 @@
 #include <iostream>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "policy/kernel.hpp"
+#include "redis/call_size.hpp"
 #include "redis/record_reply.hpp"
 #include "redis/resp_reader.hpp"
 #include "redis/resp_writer.hpp"
@@ -130,9 +133,11 @@ class program {
         policies::compile(sliding_window{10'000, 1ms}), 5000, 10'000, 1);
     row("sliding_log", "l", policies::compile(sliding_log{1000, 1h}),
         policies::compile(sliding_log{1000, 1ms}), 500, 1000, 1);
-    if (quick_) return;
+    server_.command("SCRIPT", "LOAD", redis::scripts()[redis::all_or_nothing].text);
+    holds();
     const std::string sha = server_.command("SCRIPT", "LOAD", usual_script);
     for (const std::size_t keys : {std::size_t{1}, std::size_t{64}}) {
+      if (quick_ && keys > 1) break;
       const std::vector<std::string> busy{"10000000", "1000", "1"},
           much{"10000000", "1000", "9000000"};
       send(sha, much, "usual", 1);
@@ -148,6 +153,120 @@ class program {
   }
 
  private:
+  /// How long the largest call of each kind holds the server.
+  void holds() {
+    const auto alone = [](const policy& p) { return std::vector{policies::compile(p)}; };
+    hold("token_bucket", alone(token_bucket{10'000'000, every(1ms)}),
+         alone(token_bucket{1000, every(1us)}), 1'000'000);
+    hold("fixed_window", alone(fixed_window{10'000, 1h}), alone(fixed_window{10'000, 1ms}), 500);
+    hold("sliding_window", alone(sliding_window{10'000, 1h}), alone(sliding_window{10'000, 1ms}),
+         500);
+    hold("sliding_log", alone(sliding_log{1000, 1h}), alone(sliding_log{1000, 1ms}), 500);
+    // The full kernel takes the keys of all others.
+    hold("token_bucket,7_in_3s", alone(token_bucket{10'000'000, {7, 3s}}),
+         alone(token_bucket{1000, {7, 3us}}), 500);
+    hold("fixed_window,count_refused",
+         alone(fixed_window{.limit = 10'000, .window = 1h, .count_refused = true}),
+         alone(fixed_window{.limit = 10'000, .window = 1ms, .count_refused = true}), 500);
+    hold("sliding_log,count_refused",
+         alone(sliding_log{.limit = 1000, .window = 1h, .count_refused = true}),
+         alone(sliding_log{.limit = 1000, .window = 1ms, .count_refused = true}), 500);
+    hold("tiers,bucket_and_window",
+         policies::compile(tiers{token_bucket{10'000, every(1s)}, fixed_window{10'000, 1h}}),
+         policies::compile(tiers{token_bucket{1000, every(1us)}, fixed_window{10'000, 1ms}}), 500);
+    hold("tiers,bucket_and_log",
+         policies::compile(tiers{token_bucket{10'000, every(1s)}, sliding_log{1000, 1h}}),
+         policies::compile(tiers{token_bucket{1000, every(1us)}, sliding_log{1000, 1ms}}), 500);
+    if (quick_) return;
+    // Of two entries, the older one has left when the third comes.
+    const auto log = alone(sliding_log{1000, 8s});
+    server_.command("FLUSHALL");
+    const auto check = [&] { send_call(log, largest(log, true)); };
+    check();
+    std::this_thread::sleep_for(4s);
+    check();
+    std::this_thread::sleep_for(4500ms);
+    measure_hold("sliding_log", "one_leaves", largest(log, true), check, 1);
+  }
+
+  /// `taken` makes a key busy.
+  void hold(const std::string& name, const std::vector<policies::kernel>& kernels,
+            const std::vector<policies::kernel>& brief, std::int64_t taken) {
+    const std::size_t small = largest(kernels, false), large = largest(kernels, true);
+    server_.command("FLUSHALL");
+    measure_hold(
+        name, "new", small, [&] { send_call(kernels, small); }, 1);
+    send_call(kernels, large, taken);
+    measure_hold(
+        name, "busy", large, [&] { send_call(kernels, large); }, rounds_of(large));
+    server_.command("FLUSHALL");
+    send_call(brief, small);
+    measure_hold(
+        name, "idle", small, [&] { send_call(brief, small); }, 1);
+  }
+
+  /// How many subjects the largest call has, when the server has said that keys are in use, and
+  /// before that.
+  static std::size_t largest(const std::vector<policies::kernel>& kernels, bool in_use) {
+    redis::call_size size(redis::script_call::usual_keys);
+    if (in_use) size.answered(1000, 0);
+    redis::script_call call;
+    call.what = redis::script_call::command::request;
+    call.kind = detail::check_kind::record;
+    for (const policies::kernel& k : kernels) call.tiers.push_back({k, 1});
+    return size.most_keys(call) / kernels.size();
+  }
+
+  static std::size_t calls_of(std::size_t subjects) {
+    return (key_count + subjects - 1) / subjects;
+  }
+
+  /// One check of every subject, so many to a script.
+  void send_call(const std::vector<policies::kernel>& kernels, std::size_t subjects,
+                 std::int64_t cost = 1) {
+    const auto key_of = [](std::size_t subject, const policies::kernel& k, std::size_t tier) {
+      return "weir:{partner-api:account-" + std::to_string(1000 + subject) +
+             "}:" + std::visit([](const auto& one) { return std::string(one.key_suffix); }, k) +
+             (tier > 0 ? std::to_string(tier) : "");
+    };
+    const bool is_single = kernels.size() == 1;
+    std::vector<std::string> arguments;
+    if (is_single) {
+      arguments = constants(kernels.front(), cost);
+    } else {
+      arguments.push_back(std::to_string(kernels.size()));
+      for (const policies::kernel& k : kernels) {
+        arguments.push_back(std::to_string(policies::kernel_number(k.index(), false)));
+        const auto own = std::visit([&](const auto& one) { return one.arguments(cost); }, k);
+        for (const std::int64_t value : own.values()) arguments.push_back(std::to_string(value));
+      }
+    }
+    const std::string&
+        sha = redis::scripts()[is_single ? kernels.front().index() : redis::all_or_nothing].sha;
+    std::string out;
+    std::size_t due = 0;
+    for (std::size_t first = 0; first < key_count; first += subjects) {
+      redis::command_writer writer(out);
+      const std::size_t keys = subjects * kernels.size();
+      writer.begin(3 + keys + arguments.size());
+      writer.arg("EVALSHA").arg(sha).arg(static_cast<std::int64_t>(keys));
+      for (std::size_t i = first; i < first + subjects; ++i) {
+        for (std::size_t t = 0; t < kernels.size(); ++t) writer.arg(key_of(i, kernels[t], t));
+      }
+      for (const std::string& argument : arguments) writer.arg(argument);
+      ++due;
+    }
+    server_.call(out, due);
+  }
+
+  template <class F>
+  void measure_hold(const std::string& name, const char* traffic, std::size_t subjects, F&& checks,
+                    int rounds) {
+    const std::uint64_t total = count(checks, rounds);
+    std::cout << "hold " << name << ' ' << traffic << ' ' << subjects << ' '
+              << total / calls_of(subjects) / static_cast<std::uint64_t>(rounds) << std::endl;
+  }
+
   /// `taken` makes a key busy; then it is filled up to the `limit`, unless that is 0, and a check
   /// of the cost `too_much` is refused.
   void row(const std::string& name, const std::string& suffix, const policies::kernel& kernel,
@@ -218,6 +337,14 @@ class program {
   template <class F>
   void measure(const std::string& name, const char* traffic, std::size_t keys, F&& checks,
                int rounds = 1) {
+    const std::uint64_t total = count(checks, rounds);
+    std::cout << name << ' ' << traffic << ' ' << keys << ' '
+              << total / key_count / static_cast<std::uint64_t>(rounds) << std::endl;
+  }
+
+  /// The server's instructions.
+  template <class F>
+  std::uint64_t count(F&& checks, int rounds) {
     control("zero");
     for (int i = 0; i < rounds; ++i) checks();
     control("dump");
@@ -231,8 +358,7 @@ class program {
       std::filesystem::remove(file.path());
     }
     if (total == 0) throw std::runtime_error("callgrind has dumped nothing");
-    std::cout << name << ' ' << traffic << ' ' << keys << ' '
-              << total / key_count / static_cast<std::uint64_t>(rounds) << std::endl;
+    return total;
   }
 
   void control(const std::string& what) const {

@@ -2,9 +2,10 @@
 # bench/server_instructions.sh [--check] [--quick] [BUILD DIRECTORY]: prints how many instructions a
 # redis-server spends on one check, by policy, traffic and keys to a script call. With --check, it
 # fails if a row of bench/server_instructions.txt is exceeded by more than 15 %; a row that is
-# missing there or here fails it, too. With --quick, it takes the target server_instructions as it
-# is, and measures only busy keys and refused checks. Needs valgrind and a redis-server
-# (WEIR_REDIS_SERVER). The default directory is build/release.
+# missing there or here fails it, too; and so does a script call that holds the server for more than
+# 12 times what one usual script takes. With --quick, it takes the target server_instructions as it
+# is, and of single checks, measures only busy keys and refused ones. Needs valgrind and a
+# redis-server (WEIR_REDIS_SERVER). The default directory is build/release.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -37,6 +38,11 @@ done
   tee "$build/bench/server_instructions${quick:+_quick}.log" |
   awk -v check="$check" -v quick="$quick" -v bounds=bench/server_instructions.txt '
     BEGIN { while ((getline <bounds) > 0) if ($1 !~ /^#/) most[$1, $2, $3] = $4 }
+    $1 == "hold" {
+      if (!($2 in held)) { held[$2]; holder[++holders] = $2 }
+      hold[$2, $3] = $5; subjects[$2, $3] = $4
+      next
+    }
     !(($1, $2) in seen) { seen[$1, $2]; order[++rows] = $1 SUBSEP $2 }
     { count[$1, $2, $3] = $4
       measured[$1, $2, $3]
@@ -51,6 +57,16 @@ done
         if (!check || row in measured || quick && name[2] == "new") continue
         printf "%s, %s, %d keys: not measured\n", name[1], name[2], name[3] >"/dev/stderr"
         failed = 1
+      }
+      for (row in hold) {
+        split(row, name, SUBSEP)
+        usual = count["usual", name[2] == "one_leaves" ? "busy" : name[2], 1]
+        ratio[row] = hold[row] / usual
+        if (check && ratio[row] > 12) {
+          printf "%s, %s: a call of %d holds the server for %.1f usual scripts\n", \
+            name[1], name[2], subjects[row], ratio[row] >"/dev/stderr"
+          failed = 1
+        }
       }
       if (quick) {
         for (row in count) {
@@ -70,5 +86,19 @@ done
         }
         print ""
       }
+      print ""
+      print "| policy | busy | new | idle |"
+      print "|---|---|---|---|"
+      traffics = split("busy new idle", traffic, " ")
+      for (i = 1; i <= holders; ++i) {
+        printf "| %s |", holder[i]
+        for (t = 1; t <= traffics; ++t) {
+          row = holder[i] SUBSEP traffic[t]
+          printf " %d: %.1f x |", subjects[row], ratio[row]
+        }
+        print ""
+      }
+      row = "sliding_log" SUBSEP "one_leaves"
+      printf "A log out of which one entry leaves: %d: %.1f x\n", subjects[row], ratio[row]
       exit failed
     }'

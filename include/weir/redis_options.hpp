@@ -75,8 +75,9 @@ struct redis_options {
   bool single_threaded = false;
 
   /// The most different keys (subjects, times their tiers) of several checks in one script call, 1
-  /// to 1,000; the keys of one check always share one. A script call with 64 keys takes the
-  /// server about 800,000 instructions (docs/performance.md).
+  /// to 1,000; the keys of one check always share one. Calls have fewer keys if these cost the
+  /// server more: with 64 here, no call takes the server longer than 12 usual token-bucket scripts
+  /// (docs/performance.md names the exceptions). Above 64, all calls grow in proportion.
   std::size_t max_keys_per_call = 64;
 };
 

@@ -130,14 +130,15 @@ script_call& coalescer::open_call(const check& c) {
                                std::int64_t number, std::size_t tier) {
     opened.tiers.push_back({detail::kernel_for(c, limiter.tiers[tier]), number});
   });
+  opened.most_keys = size_.most_keys(opened);
   if (opened.settles()) {
     opened.settling = std::make_unique<const settlement_terms>(settlement_terms_of(c));
   }
   return opened;
 }
 
-inline bool coalescer::has_room(const script_call& c) const noexcept {
-  return (c.keys.size() + 1) * c.tiers.size() <= max_keys_;
+inline bool coalescer::has_room(const script_call& c) noexcept {
+  return (c.keys.size() + 1) * c.tiers.size() <= c.most_keys;
 }
 
 /// True if the last check and this one are records of one limiter and cost.
@@ -239,6 +240,7 @@ void coalescer::add_joint(check& c) {
 }
 
 void coalescer::take_back(call_list& from) {
+  size_.answered(from.front().answered_keys, from.front().unused_keys);
   if (spare_.size() == most_spare) return from.pop_front();
   from.front().renew();
   spare_.splice(spare_.begin(), from, from.begin());
@@ -264,7 +266,7 @@ inline void coalescer::put(check& c, bool alone) {
 
 call_list& coalescer::pack(detail::check_list& line) {
   detail::check_list none, passed_over;
-  return pack(none, line, {.keys = std::max(max_keys_, max_keys_per_write)}, passed_over);
+  return pack(none, line, {.keys = std::max(size_.most(), max_keys_per_write)}, passed_over);
 }
 
 call_list& coalescer::pack(detail::check_list& urgent, detail::check_list& line, const quota& q,
@@ -272,7 +274,7 @@ call_list& coalescer::pack(detail::check_list& urgent, detail::check_list& line,
   // Up to this many checks are cheap enough to be examined again by the next write.
   constexpr std::size_t many = 1000;
   begin();
-  const std::size_t most = std::max(max_keys_, max_keys_per_write);
+  const std::size_t most = std::max(size_.most(), max_keys_per_write);
   const auto has_one = [](const detail::check_list& l) {
     return !l.empty() && std::next(l.begin()) == l.end();
   };

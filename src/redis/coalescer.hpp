@@ -2,6 +2,7 @@
 
 #include <boost/unordered/unordered_flat_map.hpp>
 
+#include "redis/call_size.hpp"
 #include "redis/key_table.hpp"
 #include "redis/script_call.hpp"
 
@@ -13,7 +14,7 @@ namespace weir::redis {
 /// reordered.
 class coalescer {
  public:
-  explicit coalescer(std::size_t max_keys_per_call) : max_keys_(max_keys_per_call) {}
+  explicit coalescer(std::size_t max_keys_per_call) : size_(max_keys_per_call) {}
 
   /// The most keys in one write (more only if one call has more). Each reservation counts as a key,
   /// because the script searches it separately. With a bound, the server works while the next write
@@ -37,7 +38,8 @@ class coalescer {
   call_list& pack(detail::check_list& urgent, detail::check_list& line, const quota& q,
                   detail::check_list& passed_over);
 
-  /// Takes the first call of a list, which has no checks any more, to use it for later checks.
+  /// Takes the first call of a list, which has no checks any more, to use it for later checks, and
+  /// learns from its answer how large calls may be.
   void take_back(call_list& from);
 
  private:
@@ -62,14 +64,14 @@ class coalescer {
   bool join_last(detail::check& c, const place& last);
   script_call& call_for(const detail::check& c, std::size_t not_before);
   bool is_like_recent(const detail::check& c) const noexcept;
-  bool has_room(const script_call& c) const noexcept;
+  static bool has_room(const script_call& c) noexcept;
   script_call& open_call(const detail::check& c);
   void append(script_call& to, detail::check& c);
   static void join(detail::check& c, call_key& key, script_call& call);
 
   static constexpr std::size_t most_spare = max_keys_per_write;
 
-  const std::size_t max_keys_;
+  call_size size_;
   call_list calls_;
   call_list spare_;       // at most most_spare
   std::size_t keys_ = 0;  // the sum of the weights of calls_

@@ -1,5 +1,7 @@
 #include "redis/script_call.hpp"
 
+#include <type_traits>
+
 #include "redis/call_parts.hpp"
 #include "redis/error_reply.hpp"
 #include "redis/joint_call.hpp"
@@ -33,13 +35,24 @@ void write_plain_call(std::string& out, const script_call& c, std::string& scrat
   write_counts(writer, c, counts);
 }
 
+/// True if the server had no such key, or one with a state that has ended.
+template <class Kernel>
+bool is_unused(const Kernel& kernel, const typename Kernel::replay& found, policies::instant now) {
+  if constexpr (std::is_same_v<typename Kernel::replay, typename Kernel::state>) {
+    return kernel.matters_until(found) <= now;
+  } else {
+    return false;
+  }
+}
+
 /// Runs the kernel on the state that the script found, once per place.
 template <class Kernel>
-void replay(const Kernel& kernel, const script_call& c, call_key& key,
+void replay(const Kernel& kernel, script_call& c, call_key& key,
             std::span<const std::int64_t> fields, policies::instant now) {
   const std::int64_t cost = c.tiers.front().cost;
   typename Kernel::replay state;
   if (!Kernel::restore(fields, state)) return answer_foreign(key);
+  c.unused_keys += is_unused(kernel, state, now);
   if (c.kind == check_kind::fetch) {
     for (detail::check& waiting : key.checks) waiting.answer = kernel.fetch(state, now, cost);
     return;
@@ -59,6 +72,7 @@ bool read_states(const Kernel& kernel, script_call& c, const reply_view& reply,
     replay(kernel, c, key, fields.first(width), numbers[0]);
     fields = fields.subspan(width);
   }
+  c.answered_keys = c.keys.size();
   return true;
 }
 

@@ -60,8 +60,12 @@ struct script_call {
   std::size_t end = 0;                               // the offset of its end in the write
   std::uint32_t loads = 0;  // how often its script had been loaded before this call
   std::chrono::steady_clock::time_point sent{};
-  bool sent_alone = false;  // no other call was in flight
-  std::size_t number = 0;   // among the calls of its write
+  bool sent_alone = false;    // no other call was in flight
+  std::size_t number = 0;     // among the calls of its write
+  std::size_t most_keys = 0;  // for each tier; see call_size
+  // Of a call that is answered: its keys, and how many the server had not, or with a state that has
+  // ended. No keys: not known.
+  std::size_t answered_keys = 0, unused_keys = 0;
 
   /// Makes this a new call that keeps the memory of its keys, if that is not much.
   void renew() noexcept {

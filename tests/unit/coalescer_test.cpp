@@ -14,6 +14,7 @@
 namespace coalescer_test {
 
 using weir::detail::check_kind;
+using weir::redis::call_list;
 using weir::redis::coalescer;
 using weir::redis::script_call;
 using weir::test::core_ptr;
@@ -44,6 +45,21 @@ struct fixture {
     }
     line.push_back(checks.emplace_back(claims.begin()->first, claims.begin()->second, 1, kind, 0us,
                                        std::move(further)));
+  }
+  /// The server answers a call of so many keys.
+  void answer(std::size_t keys, std::size_t unused) {
+    call_list one(1);
+    one.front().answered_keys = keys;
+    one.front().unused_keys = unused;
+    packer.take_back(one);
+  }
+  /// How many keys of each limiter are in the calls of one full write.
+  std::vector<std::size_t> sizes(const core_ptr& limiter) {
+    for (int i = 0; i < 300; ++i) add(limiter, "subject " + std::to_string(i));
+    std::vector<std::size_t> out;
+    for (const script_call& c : packer.pack(line)) out.push_back(c.keys.size());
+    line.clear();
+    return out;
   }
   /// What each call does, and how many checks each of its keys carries: "record 2 1".
   std::vector<std::string> pack() {
@@ -123,6 +139,7 @@ BOOST_AUTO_TEST_CASE(resets_of_many_keys_share_a_call) {
 
 // So that a server that takes in all there is has something to do while the next write is prepared.
 BOOST_AUTO_TEST_CASE(one_write_takes_a_bounded_number_of_keys_but_any_number_of_checks) {
+  answer(128, 0);
   for (int i = 0; i < 1000; ++i) add(window, "hot");
   for (int i = 0; i < 300; ++i) add(window, "cold " + std::to_string(i));
   const auto& first = packer.pack(line);
@@ -141,6 +158,63 @@ BOOST_AUTO_TEST_CASE(one_write_takes_a_bounded_number_of_keys_but_any_number_of_
   }
   packer.pack(line);
   BOOST_TEST(line.size() == 22u);
+}
+
+// New keys, and those whose state has ended, take the server twice as long as others: 64 of them
+// held it for up to 20 times what a usual script takes.
+BOOST_AUTO_TEST_CASE(calls_are_small_until_the_server_has_said_that_keys_are_in_use) {
+  using list = std::vector<std::size_t>;
+  const list small(8, 32), large(4, 64);
+  BOOST_TEST(sizes(window) == small);
+  answer(32, 0);
+  BOOST_TEST(sizes(window) == small);
+  for (int i = 0; i < 8; ++i) answer(32, 0);
+  BOOST_TEST(sizes(window) == large);
+  for (int i = 0; i < 20; ++i) answer(64, 6);
+  BOOST_TEST(sizes(window) == large);
+  answer(64, 64);
+  BOOST_TEST(sizes(window) == small);
+  // A call without an answer says nothing.
+  for (int i = 0; i < 20; ++i) answer(0, 0);
+  BOOST_TEST(sizes(window) == small);
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_cost_more_travel_in_smaller_calls) {
+  answer(128, 0);
+  const auto most = [&](const core_ptr& limiter) { return sizes(limiter).front(); };
+  const core_ptr bucket = weir::test::make_core("b", weir::token_bucket{9, weir::per_second(1)});
+  BOOST_TEST(most(bucket) == 64u);
+  const core_ptr log = weir::test::make_core("l", weir::sliding_log{.limit = 9, .window = 10s});
+  BOOST_TEST(most(log) == 20u);
+  // The full kernel takes all of their keys.
+  const core_ptr full[] = {
+      weir::test::make_core("p", weir::token_bucket{9, {7, 3s}}),
+      weir::test::make_core("u", weir::fixed_window{.limit = weir::unlimited, .window = 10s})};
+  for (const core_ptr& limiter : full) BOOST_TEST(most(limiter) == 16u);
+  BOOST_TEST(most(strict) == 10u);
+  const core_ptr two = weir::test::make_core(
+      "t", weir::tiers{weir::token_bucket{9, weir::per_second(1)},
+                       weir::fixed_window{.limit = 9, .window = 10s}});
+  BOOST_TEST(most(two) == 6u);
+  const core_ptr with_log = weir::test::make_core(
+      "tl", weir::tiers{weir::token_bucket{9, weir::per_second(1)},
+                        weir::sliding_log{.limit = 9, .window = 10s}});
+  BOOST_TEST(most(with_log) == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(the_largest_call_that_the_user_allows_bounds_all_and_a_larger_one_scales_all) {
+  const core_ptr log = weir::test::make_core("l", weir::sliding_log{.limit = 9, .window = 10s});
+  const auto most_of = [&](std::size_t allowed, const core_ptr& limiter) {
+    packer = coalescer(allowed);
+    answer(128, 0);
+    return sizes(limiter).front();
+  };
+  BOOST_TEST(most_of(1, log) == 1u);
+  BOOST_TEST(most_of(18, log) == 18u);
+  BOOST_TEST(most_of(30, log) == 20u);
+  BOOST_TEST(most_of(128, log) == 40u);
+  BOOST_TEST(most_of(30, window) == 30u);
+  BOOST_TEST(most_of(128, window) == 128u);
 }
 
 // They are looked for one by one, which takes the server its time.
@@ -219,9 +293,10 @@ BOOST_AUTO_TEST_CASE(the_rest_of_a_quota_does_not_make_a_small_call) {
 }
 
 BOOST_AUTO_TEST_CASE(a_call_that_may_be_larger_than_a_write_is_filled) {
-  coalescer wide{1000};
+  packer = coalescer(1000);
+  answer(128, 0);
   for (int i = 0; i < 1001; ++i) add(window, "cold " + std::to_string(i));
-  const auto& all = wide.pack(line);
+  const auto& all = packer.pack(line);
   BOOST_TEST_REQUIRE(all.size() == 1u);
   BOOST_TEST(all.front().keys.size() == 1000u);
 }

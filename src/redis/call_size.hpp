@@ -1,0 +1,83 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+#include <variant>
+
+#include "redis/record_reply.hpp"
+#include "redis/script_call.hpp"
+
+namespace weir::redis {
+
+/// How many keys one script call takes, so that it holds the server for at most 12 times what one
+/// usual token-bucket script takes (docs/performance.md has the measurements).
+///
+/// A key that is in use costs a bucket or a window half of what one costs that is new, or whose
+/// state has ended. The server's answers tell which they were: calls are small until nearly all
+/// keys that were answered lately were in use.
+class call_size {
+ public:
+  /// `most`: what the user allows. Above 64, all calls grow in proportion.
+  explicit call_size(std::size_t most) : most_(most) {}
+
+  /// What the user allows.
+  std::size_t most() const noexcept { return most_; }
+
+  /// Notes the answer to a call: how many keys it had, and how many of them were not in use. No
+  /// keys: nothing is known.
+  void answered(std::size_t keys, std::size_t unused) noexcept {
+    if (keys == 0) return;
+    const double part = static_cast<double>(unused) / static_cast<double>(keys);
+    unused_ += (part - unused_) * std::min(1.0, static_cast<double>(keys) / memory);
+  }
+
+  /// The most keys in the call; each tier counts.
+  std::size_t most_keys(const script_call& c) const noexcept {
+    const std::size_t usual = usual_keys(c);
+    return most_ <= usual ? most_ : std::max(usual, most_ * usual / script_call::usual_keys);
+  }
+
+ private:
+  /// A call of so many keys replaces all that was known.
+  static constexpr double memory = 128;
+  /// With more keys that are not in use, a call of 64 would hold the server for too long.
+  static constexpr double most_unused = 0.2;
+  static constexpr std::size_t unknown_keys = 32;
+  /// Of a kind of script: its keys, and those of logs.
+  struct bound {
+    std::size_t keys, log_keys;
+  };
+  static constexpr bound common_path{script_call::usual_keys, 20}, full_kernel{16, 10};
+  /// Several tiers: each key is looked at, and then written to.
+  static constexpr bound joint{12, 6};
+
+  std::size_t usual_keys(const script_call& c) const noexcept {
+    using enum detail::check_kind;
+    if (c.kind != record && c.kind != fetch) return script_call::usual_keys;
+    const bool has_log = std::any_of(c.tiers.begin(), c.tiers.end(), [](const call_tier& t) {
+      return std::holds_alternative<policies::sliding_log>(t.kernel);
+    });
+    const auto most_of = [&](const bound& b) { return has_log ? b.log_keys : b.keys; };
+    if (c.tiers.size() > 1) return most_of(joint);
+    const bool is_plain = std::visit([](const auto& k) { return takes_common_path(k); },
+                                     c.tiers.front().kernel);
+    const std::size_t most = most_of(is_plain ? common_path : full_kernel);
+    return unused_ > most_unused ? std::min(most, unknown_keys) : most;
+  }
+
+  template <class Kernel>
+  static bool takes_common_path(const Kernel& kernel) noexcept {
+    if constexpr (Kernel::has_common_path) {
+      const policies::script_arguments arguments = kernel.record_arguments(1);
+      return arguments.values().front() != 0;
+    } else {
+      return false;
+    }
+  }
+
+  std::size_t most_;
+  double unused_ = 1;  // the part of the keys answered lately that were not in use
+};
+
+}  // namespace weir::redis
