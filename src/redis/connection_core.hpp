@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "redis/backoff.hpp"
+#include "check/backoff.hpp"
 #include "redis/handshake.hpp"
 #include "redis/pipeline.hpp"
 #include "redis/resp_reader.hpp"
@@ -106,7 +106,7 @@ class connection_core {
 
   const redis_options& options_;
   pipeline pipeline_;
-  backoff backoff_;
+  detail::backoff backoff_;
   std::optional<handshake> handshake_;
   reply_reader reader_;
 

@@ -39,7 +39,7 @@ bool is_urgent(const check& c) {
 
 void pipeline::finish(check& c) {
   flight_of(c).line.unlink();
-  deadline_wheel::remove(c);
+  detail::deadline_wheel::remove(c);
   flight_of(c).stage = check_stage::done;
   pending_ -= weight_of(c);
   done_.push_back(c);

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "check/check_list.hpp"
-#include "redis/circuit_breaker.hpp"
+#include "check/circuit_breaker.hpp"
+#include "check/deadline_wheel.hpp"
 #include "redis/coalescer.hpp"
-#include "redis/deadline_wheel.hpp"
 #include "redis/resp_reader.hpp"
 #include "redis/script_call.hpp"
 #include "redis/scripts.hpp"
@@ -157,8 +157,8 @@ class pipeline {
 
   options options_;
   coalescer coalescer_;
-  deadline_wheel wheel_;
-  circuit_breaker breaker_;
+  detail::deadline_wheel wheel_;
+  detail::circuit_breaker breaker_;
   send_window window_;
   bool may_send_ = true;            // false: waiting checks have to wait for a reply
   time last_answer_ = time::min();  // the last answer that came within the timeout

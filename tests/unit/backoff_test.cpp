@@ -1,4 +1,4 @@
-#include "redis/backoff.hpp"
+#include "check/backoff.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -7,7 +7,7 @@
 namespace backoff_test {
 
 using namespace std::chrono_literals;
-using weir::redis::backoff;
+using weir::detail::backoff;
 
 BOOST_AUTO_TEST_SUITE(backoff_suite)
 

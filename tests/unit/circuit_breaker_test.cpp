@@ -1,11 +1,11 @@
-#include "redis/circuit_breaker.hpp"
+#include "check/circuit_breaker.hpp"
 
 #include <boost/test/unit_test.hpp>
 
 namespace circuit_breaker_test {
 
 using namespace std::chrono_literals;
-using weir::redis::circuit_breaker;
+using weir::detail::circuit_breaker;
 using moment = circuit_breaker::time;
 
 namespace {

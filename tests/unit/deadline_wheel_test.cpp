@@ -1,4 +1,4 @@
-#include "redis/deadline_wheel.hpp"
+#include "check/deadline_wheel.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -12,7 +12,7 @@ namespace deadline_wheel_test {
 namespace {
 
 using namespace std::chrono_literals;
-using weir::redis::deadline_wheel;
+using weir::detail::deadline_wheel;
 using weir::test::fake_check;
 using time = deadline_wheel::time;
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstddef>
 
-namespace weir::redis {
+namespace weir::detail {
 
 /// A circuit breaker (M. Nygard, Release It!, 2007). After `failures` in a row, the first of them
 /// at least `patience` old, the circuit opens: only one call per `pause` is let through. A success
@@ -56,4 +56,4 @@ class circuit_breaker {
   time next_probe_{};
 };
 
-}  // namespace weir::redis
+}  // namespace weir::detail

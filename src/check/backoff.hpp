@@ -4,7 +4,7 @@
 #include <chrono>
 #include <random>
 
-namespace weir::redis {
+namespace weir::detail {
 
 /// Pauses between attempts to connect: uniformly random between zero and a ceiling that doubles
 /// ("full jitter", M. Brooker, AWS Architecture Blog, 2015), so that clients that lost a server
@@ -35,4 +35,4 @@ class backoff {
   std::minstd_rand random_;
 };
 
-}  // namespace weir::redis
+}  // namespace weir::detail

@@ -8,7 +8,7 @@
 
 #include "check/in_flight.hpp"
 
-namespace weir::redis {
+namespace weir::detail {
 
 /// The deadlines of all pending checks, for one timer. Adding and removing cost a pointer or two.
 /// Finding the next deadline scans the wheel, when the timer fires, not per check.
@@ -21,14 +21,14 @@ class deadline_wheel {
   static constexpr std::chrono::nanoseconds tick{1 << 20};  // about 1 ms, found by a shift
   static constexpr std::size_t slots = 1024;
 
-  void add(detail::check& c) {
+  void add(check& c) {
     const time deadline = flight_of(c).deadline;
     slots_[slot_of(deadline)].push_back(c);
     if (deadline < next_) next_ = deadline;
   }
 
   /// Removes a check; unlinking its hook is enough.
-  static void remove(detail::check& c) { flight_of(c).wheel.unlink(); }
+  static void remove(check& c) { flight_of(c).wheel.unlink(); }
 
   /// A lower bound of all deadlines; time::max() if there is none.
   time next() const noexcept { return next_; }
@@ -43,7 +43,7 @@ class deadline_wheel {
     for (std::int64_t t = first; t <= last && t < first + turn; ++t) {
       list& due = slots_[index(t)];
       for (auto it = due.begin(); it != due.end();) {
-        detail::check& c = *it++;
+        check& c = *it++;
         if (flight_of(c).deadline <= now) {
           remove(c);
           expired(c);
@@ -55,8 +55,7 @@ class deadline_wheel {
 
  private:
   using list = boost::intrusive::list<
-      detail::check,
-      boost::intrusive::function_hook<detail::flight_hook<&detail::in_flight::wheel>>,
+      check, boost::intrusive::function_hook<flight_hook<&in_flight::wheel>>,
       boost::intrusive::constant_time_size<false>>;
 
   static std::int64_t tick_of(time t) noexcept {
@@ -75,7 +74,7 @@ class deadline_wheel {
     for (std::size_t i = 0; i < slots; ++i) {
       const std::int64_t t = first + static_cast<std::int64_t>(i);
       time earliest = time::max();
-      for (const detail::check& c : slots_[index(t)]) {
+      for (const check& c : slots_[index(t)]) {
         earliest = std::min(earliest, flight_of(c).deadline);
       }
       if (earliest == time::max()) continue;
@@ -90,4 +89,4 @@ class deadline_wheel {
   time next_ = time::max();
 };
 
-}  // namespace weir::redis
+}  // namespace weir::detail
