@@ -7,16 +7,17 @@
 # may open weir itself, to define what a public header declares. docs/design.md draws the rooms.
 cmake_minimum_required(VERSION 3.22)
 
-set(rooms text feedback policy check memory redis net waiting limiter)
+set(rooms text feedback policy check memory redis memcached net waiting limiter)
 set(text_may)
 set(feedback_may text)
 set(policy_may)
 set(check_may policy)
 set(memory_may check policy text)
 set(redis_may check policy text)
-set(net_may redis check)
+set(memcached_may check policy text)
+set(net_may redis memcached check)
 set(waiting_may check policy)
-set(limiter_may text feedback policy check memory redis waiting)
+set(limiter_may text feedback policy check memory redis memcached waiting)
 
 # weir::policy, weir::check and weir::limiter would be the names of classes.
 set(policy_namespace policies)

@@ -60,7 +60,8 @@ enum class error {
   circuit_open,
   /// the memory store holds max_subjects subjects that still count, and this would be a new one
   store_full,
-  /// the memory store remembers max_settled settled decisions; this one was not settled
+  /// the memory store remembers max_settled settled decisions, or a Memcached value has no room for
+  /// one more; this one was not settled
   settlements_full,
   store_closed,  ///< the store was closed
 
@@ -110,6 +111,20 @@ enum class error {
   /// the bytes received are not RESP, exceed a bound, or are no reply of the script: may have
   /// counted
   protocol_error,
+
+  // A Memcached store. Nothing was counted.
+  /// the call names several limiters, and this store changes one key at a time
+  joint_not_supported,
+  /// this process's clock differs from the server's by more than memcached_options::max_clock_skew
+  clock_skew,
+  /// other processes changed the subject's state before each attempt of this call
+  store_contention,
+  /// the state is of a newer version of weir, which this one cannot read
+  newer_state,
+  /// the subject's state would exceed memcached_options::max_value_size
+  state_too_large,
+  /// the peer does not speak memcached's meta protocol (memcached 1.6 or later)
+  not_memcached,
 };
 
 /// What a caller can ask about an error: `if (ec == weir::condition::may_have_counted) ...`.

@@ -136,7 +136,18 @@ void limiter_spec::append_marker(std::string& out, std::string_view subject,
   for (int shift = 60; shift >= 0; shift -= 4) out += digits[id >> shift & 15];
 }
 
-std::int64_t number_for_kernel(const check& c) noexcept {
+void limiter_spec::append_subject_key(std::string& out, std::string_view subject) const {
+  out += key_head_;
+  append_subject(out, subject);
+  if (!shares_keys) out += '}';
+}
+
+std::string_view limiter_spec::tier_name(std::size_t tier) const noexcept {
+  const std::string_view tail = key_tails_[tier];
+  return tail.substr(tail.rfind(':') + 1);
+}
+
+td::int64_t number_for_kernel(const check& c) noexcept {
   switch (c.kind) {
     case check_kind::record:
       return as<record_request>(c).cost;

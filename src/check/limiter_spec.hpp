@@ -67,6 +67,11 @@ struct limiter_spec {
   /// Appends the key of the marker for the receipt `id`. It is in the same slot as the states.
   void append_marker(std::string& out, std::string_view subject, std::uint64_t id) const;
 
+  /// Appends the key of all that a subject has, for a store that keeps that in one value: the key
+  /// of a tier without its kind. tier_name() is the kind.
+  void append_subject_key(std::string& out, std::string_view subject) const;
+  std::string_view tier_name(std::size_t tier) const noexcept;
+
   /// receipt::origin for a decision of this limiter alone.
   std::uint64_t origin_of(std::uint64_t subject_hash) const noexcept {
     const std::uint64_t h = (origin_ ^ subject_hash) * 0x9e3779b97f4a7c15u;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "check/apply.hpp"
 #include "check/clock.hpp"
 #include "check/detached_check.hpp"
 #include "check/limiter_spec.hpp"
@@ -138,43 +139,26 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     });
     const std::span<const memory::shard::place> asked(places.data(), count);
     const auto clock = [this] { return detail::read_clock(clock_); };
+    const auto apply = [&c](auto... with) { detail::apply(c, with...); };
     switch (c.kind) {
-      case detail::check_kind::record:
-      case detail::check_kind::enter:
-        c.ec = home.record_all(asked, clock, c.answer);
-        break;
       case detail::check_kind::fetch:
-        c.answer = home.fetch_all(asked, clock);
+        home.look_at(asked, clock, apply);
         break;
       case detail::check_kind::reset:
         for (const memory::shard::place& p : asked) home.reset(p.key);
         break;
-      case detail::check_kind::acquire: {
-        auto& request = detail::as<detail::acquire_request>(c);
-        c.ec = home.book_all(asked, clock, request.max_wait.count(), c.answer, &request.found,
-                             &request.pause);
-        break;
-      }
-      case detail::check_kind::give_back:
-        c.ec = home.give_back_all(asked, clock, detail::tickets_of(c));
-        break;
       case detail::check_kind::settle: {
         const auto& request = detail::as<detail::settle_request>(c);
         if (request.once == 0) {
-          c.answer = home.look_all(asked, clock);
+          home.look_at(asked, clock, apply);
         } else {
-          c.ec = home.settle_all(asked, clock, detail::tickets_of(c),
-                                 {request.once, detail::matters_until(request.about)}, c.answer);
+          c.ec = home.settle_all(asked, clock, {request.once, detail::matters_until(request.about)},
+                                 apply);
         }
         break;
       }
-      case detail::check_kind::lower:
-        c.ec = home.lower_all(asked, clock, c.answer);
-        break;
-      case detail::check_kind::cool_down:
-      case detail::check_kind::renew:
-      case detail::check_kind::leave:
-      case detail::check_kind::watch:
+      default:
+        c.ec = home.change_all(asked, clock, apply);
         break;
     }
   }

@@ -32,6 +32,8 @@ struct shard_set {
 /// is read under the lock, so the times of checks never go back by a race.
 class shard {
  public:
+  using tier = policies::tier<policies::any_state>;
+
   explicit shard(std::size_t max_subjects, shard_set* all = nullptr)
       : max_(std::min<std::size_t>(max_subjects, hash_index::none - 1)),
         all_(all),
@@ -79,23 +81,12 @@ class shard {
     });
   }
 
-  /// Reserves the first time at which all places allow the request. If that time is ahead, `found`
-  /// gets the states before it. `pause` gets the time left of a cool-down.
+  /// Reserves the first time at which all places allow the request.
   template <class Clock>
   error_code book_all(std::span<const place> places, const Clock& clock, policies::span max_wait,
-                      decision& answer, std::vector<std::int64_t>* found = nullptr,
-                      std::chrono::microseconds* pause = nullptr) {
+                      decision& answer) {
     return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
-      answer = policies::book_all(tiers, now, max_wait, found);
-      if (pause != nullptr) *pause = std::chrono::microseconds(policies::pause_of(tiers, now));
-    });
-  }
-
-  template <class Clock>
-  error_code give_back_all(std::span<const place> places, const Clock& clock,
-                           const policies::tickets& tickets) {
-    return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
-      policies::settle_all(tiers, now, tickets);
+      answer = policies::book_all(tiers, now, max_wait, nullptr);
     });
   }
 
@@ -105,12 +96,11 @@ class shard {
     policies::instant remember;
   };
 
-  /// Gives each place's cost back, or charges it if it is negative, once per id. Returns
-  /// error::settlements_full, with nothing done, if there is no room for the marker.
-  template <class Clock>
-  error_code settle_all(std::span<const place> places, const Clock& clock,
-                        const policies::tickets& tickets, const settlement& what,
-                        decision& answer) {
+  /// As change_all(), with f(tiers, now, is_first), where is_first is true once per id. Returns
+  /// error::settlements_full, without a call of f, if there is no room for the marker.
+  template <class Clock, class F>
+  error_code settle_all(std::span<const place> places, const Clock& clock, const settlement& what,
+                        F&& f) {
     error_code unsettled;
     const auto settle = [&](std::span<const tier> tiers, policies::instant now) {
       const bool is_first = !is_settled(what.id, now);
@@ -118,35 +108,19 @@ class shard {
         unsettled = error::settlements_full;
         return;
       }
-      if (is_first) policies::settle_all(tiers, now, tickets);
-      answer = policies::settled(tiers, now, is_first);
+      f(tiers, now, is_first);
     };
     const error_code ec = change_all(places, clock, settle);
     return ec ? ec : unsettled;
   }
 
-  /// Lowers the remaining units of each place to its cost.
-  template <class Clock>
-  error_code lower_all(std::span<const place> places, const Clock& clock, decision& answer) {
-    return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
-      policies::lower_all(tiers, now);
-      answer = policies::settled(tiers, now, true);
-    });
-  }
-
   template <class Clock>
   decision fetch_all(std::span<const place> places, const Clock& clock) {
-    return look_at(places, clock, [](std::span<const tier> tiers, policies::instant now) {
-      return policies::fetch_all<policies::any_state>(tiers, now);
+    decision d;
+    look_at(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
+      d = policies::fetch_all(tiers, now);
     });
-  }
-
-  /// Reads the states, and answers as settle_all() does when there is nothing to do.
-  template <class Clock>
-  decision look_all(std::span<const place> places, const Clock& clock) {
-    return look_at(places, clock, [](std::span<const tier> tiers, policies::instant now) {
-      return policies::settled<policies::any_state>(tiers, now, false);
-    });
+    return d;
   }
 
   template <class Clock>
@@ -173,30 +147,9 @@ class shard {
     subjects_.erase(hash, [&](const subject& s) { return s.key.view() == key; });
   }
 
-  using tier = policies::tier<policies::any_state>;
-
- private:
-  subject* find(std::string_view key, std::uint32_t hash) noexcept {
-    return subjects_.find(hash, [&](const subject& s) { return s.key.view() == key; });
-  }
-  subject& add(std::string_view key, std::uint32_t hash) {
-    subject fresh;
-    fresh.key = subject_key(key, hash);
-    return subjects_.add(std::move(fresh));
-  }
-
-  static void fit(policies::any_state& state, const policies::kernel& kernel) {
-    std::visit([&](const auto& k) { policies::state_for(k, state); }, kernel);
-  }
-  static policies::instant matters_until(policies::any_state& state,
-                                         const policies::kernel& kernel) {
-    return std::visit([&](const auto& k) { return k.matters_until(policies::state_for(k, state)); },
-                      kernel);
-  }
-
   /// Calls f(tiers, now), which must not change the states.
   template <class Clock, class F>
-  decision look_at(std::span<const place> places, const Clock& clock, F&& f) {
+  void look_at(std::span<const place> places, const Clock& clock, F&& f) {
     const std::lock_guard lock(mutex_);
     const policies::instant now = clock();
     std::array<policies::any_state, policies::max_tiers> states;
@@ -209,9 +162,8 @@ class shard {
       fit(state, *p.kernel);
       tiers[i] = {p.kernel, &state, p.cost};
     }
-    const decision d = f(std::span<const tier>(tiers.data(), places.size()), now);
+    f(std::span<const tier>(tiers.data(), places.size()), now);
     tidy_after(1, now);
-    return d;
   }
 
   /// Calls f(tiers, now).
@@ -252,6 +204,25 @@ class shard {
     }
     tidy_after(weight_of_new * static_cast<std::int32_t>(1 + wanted), now);  // 1: a possible marker
     return {};
+  }
+
+ private:
+  subject* find(std::string_view key, std::uint32_t hash) noexcept {
+    return subjects_.find(hash, [&](const subject& s) { return s.key.view() == key; });
+  }
+  subject& add(std::string_view key, std::uint32_t hash) {
+    subject fresh;
+    fresh.key = subject_key(key, hash);
+    return subjects_.add(std::move(fresh));
+  }
+
+  static void fit(policies::any_state& state, const policies::kernel& kernel) {
+    std::visit([&](const auto& k) { policies::state_for(k, state); }, kernel);
+  }
+  static policies::instant matters_until(policies::any_state& state,
+                                         const policies::kernel& kernel) {
+    return std::visit([&](const auto& k) { return k.matters_until(policies::state_for(k, state)); },
+                      kernel);
   }
 
   bool is_settled(std::uint64_t id, policies::instant now) noexcept {

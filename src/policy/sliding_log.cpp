@@ -13,6 +13,45 @@ units sliding_log::distance(std::int64_t from, std::int64_t to) noexcept {
   return to >= from ? to - from : to - from + modulus;
 }
 
+void sliding_log::state::write(std::vector<std::int64_t>& out) const {
+  out.insert(out.end(), {base_, ahead_.written, ahead_.turn, pinned_});
+  instant time = 0;
+  std::int64_t total = base_;
+  for (std::size_t i = first_; i < entries_.size(); ++i) {
+    out.push_back(entries_[i].time - time);
+    out.push_back(distance(total, entries_[i].total));
+    time = entries_[i].time;
+    total = entries_[i].total;
+  }
+}
+
+bool sliding_log::state::read(std::span<const std::int64_t> numbers) {
+  constexpr std::size_t head = 4;
+  *this = {};
+  if (numbers.size() < head || numbers.size() % 2 != 0) return false;
+  base_ = numbers[0];
+  ahead_ = {numbers[1], numbers[2]};
+  pinned_ = numbers[3];
+  if (base_ < 0 || base_ >= modulus || !is_instant(ahead_.written) || !is_instant(ahead_.turn) ||
+      !is_instant(pinned_)) {
+    return false;
+  }
+  entries_.reserve((numbers.size() - head) / 2);
+  instant time = 0;
+  units sum = 0;
+  for (std::size_t i = head; i < numbers.size(); i += 2) {
+    // Checked before each addition: a foreign number must not overflow.
+    if (numbers[i] < -max_exact || numbers[i] > max_exact) return false;
+    time += numbers[i];
+    const units cost = numbers[i + 1];
+    // All of a log sums up to less than the modulus of its totals.
+    if (!is_instant(time) || cost < 0 || cost > max_units - sum) return false;
+    sum += cost;
+    entries_.push_back({time, (base_ + sum) % modulus});
+  }
+  return true;
+}
+
 sliding_log::sliding_log(const weir::sliding_log& policy) noexcept
     : window_(policy.window.count()),
       limit_(policy.limit == unlimited ? no_limit : policy.limit),

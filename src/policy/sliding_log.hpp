@@ -41,6 +41,10 @@ class sliding_log {
    public:
     bool empty() const noexcept { return first_ == entries_.size(); }
 
+    /// The state as a row of numbers, and back. read() is false if they are no state.
+    void write(std::vector<std::int64_t>& out) const;
+    bool read(std::span<const std::int64_t> numbers);
+
    private:
     friend class sliding_log;
     std::vector<entry> entries_;

@@ -26,6 +26,7 @@ group group_of(int value) noexcept {
     case error::cool_downs_disabled:
     case error::cannot_wait:
     case error::cannot_settle:
+    case error::joint_not_supported:
       return group::input;
 
     case error::no_reply:
@@ -58,6 +59,11 @@ group group_of(int value) noexcept {
     case error::not_redis:
     case error::server_is_cluster:
     case error::server_is_sentinel:
+    case error::clock_skew:
+    case error::store_contention:
+    case error::newer_state:
+    case error::state_too_large:
+    case error::not_memcached:
       return group::not_counted;
   }
   return group::none;
@@ -121,8 +127,10 @@ const char* text_of(int value) noexcept {
       return "the in-memory store holds memory_options::max_subjects live subjects: raise "
              "that bound, or use fewer distinct subjects";
     case error::settlements_full:
-      return "the in-memory store remembers memory_options::max_settled decisions, so this "
-             "one was not settled: raise that bound, or try again later";
+      return "the store remembers as many settled decisions as it may "
+             "(memory_options::max_settled, "
+             "or a Memcached value's size), so this one was not settled: raise that bound, or try "
+             "again later";
     case error::store_closed:
       return "the store was closed: open a new one, and keep its execution context running";
     case error::authentication_failed:
@@ -183,6 +191,24 @@ const char* text_of(int value) noexcept {
     case error::protocol_error:
       return "the server sent bytes that are not RESP, or exceeded a bound: check that host "
              "and port name a Redis or Valkey server; the check may have been counted";
+    case error::joint_not_supported:
+      return "a Memcached store changes one key at a time, so it cannot ask several limiters "
+             "together: use tiers of one limiter, or another store";
+    case error::clock_skew:
+      return "this machine's clock and the server's differ too much, so nothing was counted: "
+             "synchronise both (NTP), and restart memcached after its clock was set";
+    case error::store_contention:
+      return "other processes changed the subject's state before each attempt, and nothing was "
+             "counted: allow more time, or spread the load over more subjects";
+    case error::newer_state:
+      return "the state was written by a newer version of weir, and nothing was changed: upgrade "
+             "this process";
+    case error::state_too_large:
+      return "the subject's state would exceed max_value_size, and nothing was counted: give the "
+             "sliding_log a resolution, or raise that bound and the server's -I";
+    case error::not_memcached:
+      return "the server at the store's address does not speak memcached's meta protocol, and "
+             "nothing was sent: check that host and port name a memcached of version 1.6 or later";
   }
   return "unknown error number: the code was not made by this version of weir";
 }

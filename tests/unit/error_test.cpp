@@ -67,9 +67,15 @@ constexpr expectation table[] = {
     {error::server_is_cluster, group::not_counted},
     {error::server_is_sentinel, group::not_counted},
     {error::protocol_error, group::may_have_counted},
+    {error::joint_not_supported, group::input},
+    {error::clock_skew, group::not_counted},
+    {error::store_contention, group::not_counted},
+    {error::newer_state, group::not_counted},
+    {error::state_too_large, group::not_counted},
+    {error::not_memcached, group::not_counted},
 };
 constexpr int first_value = static_cast<int>(error::invalid_policy);
-constexpr int last_value = static_cast<int>(error::protocol_error);
+constexpr int last_value = static_cast<int>(error::not_memcached);
 static_assert(std::size(table) == last_value - first_value + 1, "an error is missing in the table");
 
 error_code code_of(int value) { return {value, weir::error_category()}; }

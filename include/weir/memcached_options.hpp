@@ -1,0 +1,77 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weir/decision.hpp"
+
+namespace weir {
+
+/// One of the servers of a Memcached store.
+struct memcached_server {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 11211;  ///< 1 to 65,535
+  /// The server's share of the keys, relative to the others: 1 to 1,000,000.
+  std::uint32_t weight = 1;
+};
+
+/// Options of a Memcached store. A number outside its range is error::invalid_options.
+struct memcached_options {
+  /// The servers, 1 to 1,000, none twice. Every process has to give the same list with the same
+  /// host names (in any order): the names decide which server keeps a key.
+  std::vector<memcached_server> servers = {memcached_server{}};
+
+  std::string key_prefix = "weir";  ///< every key starts with it
+
+  /// The deadline of a call without its own `timeout`, queueing, reconnecting and repetitions
+  /// included: 1 us to 24 h.
+  std::chrono::microseconds timeout = std::chrono::milliseconds{500};
+  /// The time for resolving, connecting and the first exchange together: 1 ms to 24 h. See
+  /// redis_options.
+  std::chrono::milliseconds connect_timeout{2000};
+  /// The store gives up a connection if a reply is due and none comes for silence_timeout. An idle
+  /// connection gets an `mn` after ping_interval. Each 10 ms to 24 h.
+  std::chrono::milliseconds silence_timeout{2000};
+  std::chrono::milliseconds ping_interval{3000};
+  /// The back-off between attempts to connect: random between zero and a ceiling that doubles from
+  /// min to max. Each 1 ms to 24 h, and max is not less than min.
+  std::chrono::milliseconds backoff_min{20};
+  std::chrono::milliseconds backoff_max{2000};
+  /// The circuit breaker of each server, as in redis_options.
+  std::size_t breaker_failures = 20;
+  std::chrono::milliseconds breaker_pause{500};
+
+  /// The most pending calls for each server, 1 to 10^9; a further call gets error::overloaded. A
+  /// call with a long subject counts as one more for each KiB of it.
+  std::size_t max_pending = 100'000;
+
+  /// The largest state of a subject, in bytes: 1,000 to 64,000,000. It must be smaller than the
+  /// server's item size (`memcached -I`, 1 MiB by default); a server with smaller items lowers it.
+  /// A call that would make a larger state gets error::state_too_large (a settlement:
+  /// error::settlements_full) and changes nothing. An entry of a sliding_log takes 4 to 16 bytes, a
+  /// lease 20 to 35, a settled decision 16 to 20.
+  std::size_t max_value_size = 1'000'000;
+
+  /// How far this process's clock may be from a server's: 1 s to 24 h, or 0 to not check. Beyond
+  /// it, calls for that server get error::clock_skew. The server tells whole seconds, and its clock
+  /// may lag by two more: a difference is found for certain if it exceeds this by 4 s.
+  std::chrono::milliseconds max_clock_skew{2000};
+  /// How often the store asks a server for its clock, besides at connecting: 100 ms to 24 h. While
+  /// the clocks differ too much, it asks every second, or more often if this is shorter.
+  std::chrono::milliseconds clock_check_interval{10'000};
+
+  /// The clock that decides; the system's if not given. It is called under a lock by any thread of
+  /// the store's context, so it must not use the store or throw. For tests: a Memcached server has
+  /// no clock of its own that weir could use, so every process of one store needs the same time.
+  std::function<time_point()> clock = {};
+};
+
+/// Reads a memcached:// URL as open_store() does.
+memcached_options parse_memcached_url(std::string_view url);
+
+}  // namespace weir

@@ -1,0 +1,110 @@
+#include "memcached/check_batch.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "check/apply.hpp"
+#include "check/limiter_spec.hpp"
+
+namespace weir::memcached {
+namespace {
+
+using detail::check;
+using detail::check_kind;
+using policies::instant;
+
+constexpr policies::span minute = 60'000'000;  // covers repeated give-backs
+
+bool settles(const check& c) {
+  return c.kind == check_kind::settle || c.kind == check_kind::give_back;
+}
+
+/// Until when the id of a settlement is kept.
+instant remembered_until(const check& c, instant now) {
+  if (c.kind != check_kind::settle) return now + minute;
+  return std::max(detail::matters_until(detail::as<detail::settle_request>(c).about), now + minute);
+}
+
+}  // namespace
+
+/// Calls apply() with the states of the check's tiers.
+void check_batch::run_states(check& c, instant now) {
+  std::array<detail::held_tier, policies::max_tiers> tiers;
+  std::array<std::string_view, policies::max_tiers> names;
+  std::size_t count = 0;
+  bool is_readable = true;
+  detail::for_each_tier(c, [&](const detail::limiter_spec& limiter, std::string_view,
+                               std::int64_t number, std::size_t tier) {
+    const policies::kernel& kernel = limiter.tiers[tier];
+    names[count] = limiter.tier_name(tier);
+    policies::any_state* const state = value_.find(names[count], kernel);
+    is_readable = is_readable && state != nullptr;
+    tiers[count++] = {&kernel, state, number};
+  });
+  if (!is_readable) {
+    c.ec = error::wrong_type;
+    return;
+  }
+  const std::uint64_t id = settles(c) ? detail::marker_of(c) : 0;
+  const bool is_first = id == 0 || !value_.is_settled(id, now);
+  detail::apply(c, {tiers.data(), count}, now, is_first);
+  if (id != 0 && is_first) value_.set_settled(id, remembered_until(c, now));
+  for (std::size_t i = 0; i < count; ++i) {
+    const instant ends = std::visit(
+        [&](const auto& k) { return k.matters_until(policies::state_for(k, *tiers[i].state)); },
+        *tiers[i].rules);
+    value_.set_end(names[i], ends);
+  }
+}
+
+void check_batch::run_one(check& c, instant now) {
+  c.ec = {};
+  if (c.kind == check_kind::reset) {
+    if (unreadable_ == error::wrong_type) {
+      unreadable_ = {};
+      erases_foreign_ = true;
+    }
+    for (std::size_t i = 0; i < c.limiter->tiers.size(); ++i) {
+      value_.forget(c.limiter->tier_name(i));
+    }
+  }
+  if (unreadable_ != error{}) {
+    c.ec = unreadable_;
+  } else if (c.kind != check_kind::reset) {
+    run_states(c, now);
+  }
+}
+
+check_batch::result check_batch::run(detail::check_list& checks, std::string_view found,
+                                     bool is_oversized, instant now, std::size_t max_value,
+                                     std::string& out) {
+  for (std::size_t wanted = most;; wanted /= 2) {
+    unreadable_ = value_.decode(is_oversized ? std::string_view{} : found);
+    if (unreadable_ != error{}) value_.decode({});
+    if (is_oversized) unreadable_ = error::wrong_type;
+    erases_foreign_ = false;
+    result r;
+    for (auto it = checks.begin(); it != checks.end() && r.checks < wanted; ++it, ++r.checks) {
+      run_one(*it, now);
+    }
+    if (!value_.is_changed() && !erases_foreign_) return r;
+    r.ends = value_.encode(now, out);
+    if (out.size() <= max_value) {
+      r.what = !out.empty()                     ? verdict::store
+               : found.empty() && !is_oversized ? verdict::unchanged
+                                                : verdict::erase;
+      return r;
+    }
+    if (r.checks > 1) {
+      wanted = r.checks;  // half of them may fit
+      for (check& c : checks) c.ec = {};
+      continue;
+    }
+    check& only = checks.front();
+    only.ec = settles(only) ? error::settlements_full : error::state_too_large;
+    return {verdict::unchanged, 1, 0};
+  }
+}
+
+}  // namespace weir::memcached

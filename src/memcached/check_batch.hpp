@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "check/check_list.hpp"
+#include "memcached/subject_value.hpp"
+
+namespace weir::memcached {
+
+/// Runs checks of one subject on its value: one after the other, in order, at one instant.
+class check_batch {
+ public:
+  /// The most checks in one batch. More would keep other subjects waiting.
+  static constexpr std::size_t most = 1000;
+
+  enum class verdict : std::uint8_t {
+    unchanged,  ///< all of them have their answers, and there is nothing to write
+    store,      ///< their answers are right once the new value is stored
+    erase,      ///< their answers are right once the item is deleted
+  };
+  struct result {
+    verdict what = verdict::unchanged;
+    std::size_t checks = 0;  ///< how many, from the front; each has an answer or an error
+    policies::instant ends = 0;
+  };
+
+  /// `found`: the item's value, empty if there is no item. `is_oversized`: it was too long to be
+  /// read. `max_value`: the most bytes of the new one, which is written into `out`.
+  result run(detail::check_list& checks, std::string_view found, bool is_oversized,
+             policies::instant now, std::size_t max_value, std::string& out);
+
+ private:
+  void run_one(detail::check& c, policies::instant now);
+  void run_states(detail::check& c, policies::instant now);
+
+  subject_value value_;
+  error unreadable_{};
+  bool erases_foreign_ = false;
+};
+
+}  // namespace weir::memcached

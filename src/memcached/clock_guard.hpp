@@ -1,0 +1,49 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+#include "policy/arithmetic.hpp"
+
+namespace weir::memcached {
+
+/// Compares the caller's clock with a server's, which tells whole seconds: its number may be ahead
+/// of its real time by less than a second, and behind by less than three (it counts from a
+/// truncated start, and moves once a second).
+class clock_guard {
+ public:
+  using time = std::chrono::steady_clock::time_point;
+
+  /// `most`: the largest difference; 0: any.
+  explicit clock_guard(std::chrono::microseconds most) noexcept : most_(most.count()) {}
+
+  bool is_needed() const noexcept { return most_ > 0; }
+
+  /// The server told `seconds` in a reply that came now, `clock` by the caller's clock, to a request
+  /// of `waited` before. True if both may be right.
+  bool compare(std::int64_t seconds, policies::instant clock, std::chrono::microseconds waited,
+               time now) noexcept {
+    constexpr policies::span second = 1'000'000;
+    clock_ = clock;
+    at_ = now;
+    const policies::instant low = (seconds - 1) * second - most_;
+    const policies::instant high = (seconds + 3) * second + most_;
+    return !is_needed() || (clock >= low && clock - waited.count() <= high);
+  }
+
+  /// False if the caller's clock has stepped since the last compare(): both clocks must be compared
+  /// again.
+  bool is_steady(policies::instant clock, time now) const noexcept {
+    const auto passed = std::chrono::duration_cast<std::chrono::microseconds>(now - at_).count();
+    const policies::span stepped = clock - clock_ - passed;
+    return !is_needed() || (stepped <= most_ && stepped >= -most_);
+  }
+
+ private:
+  std::int64_t most_;
+  policies::instant clock_ = 0;  // of the last compare()
+  time at_{};
+};
+
+}  // namespace weir::memcached

@@ -1,0 +1,216 @@
+#pragma once
+
+#include <boost/intrusive/list.hpp>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <random>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "check/agenda.hpp"
+#include "check/check_list.hpp"
+#include "check/circuit_breaker.hpp"
+#include "check/deadline_wheel.hpp"
+#include "memcached/check_batch.hpp"
+#include "memcached/clock_guard.hpp"
+#include "memcached/meta_reader.hpp"
+
+namespace weir::memcached {
+
+/// The life of checks on one multiplexed connection to one memcached server, without sockets,
+/// clocks or locks. The checks of a key wait in the key's own line, which has at most one request
+/// under way, so that one process never races itself:
+///
+///     idle --> ready --> reading --> deciding: no change --> idle or ready
+///                ^                      |
+///                |                      v
+///             pausing <-- contention -- to_store --> storing --> stored --> idle or ready
+///
+/// A check waits until its line has read the value. Then it is run on it, and its answer is right
+/// if the server stores the new value (compare and swap). If another process was faster, the check
+/// waits again; a store that was sent and not answered is never repeated. Deadlines and
+/// cancellation take a check out at any stage.
+///
+/// The driver does the I/O, passes the times, serialises the calls, and delivers take_done().
+class pipeline {
+ public:
+  using time = std::chrono::steady_clock::time_point;
+
+  struct options {
+    std::size_t max_pending = 100'000;
+    std::size_t max_value = 1'000'000;
+    std::chrono::microseconds timeout = std::chrono::milliseconds{500};
+    std::size_t breaker_failures = 0;
+    std::chrono::milliseconds breaker_pause{500};
+    std::chrono::microseconds max_clock_skew = std::chrono::seconds{2};
+  };
+
+  /// After so many failed swaps a check gets error::store_contention.
+  static constexpr std::uint8_t max_attempts = 100;
+
+  pipeline(const options& o, std::uint32_t seed);
+
+  // For callers.
+
+  /// Takes over a check of the subject with this key (limiter_spec::append_subject_key()). Finishes
+  /// it at once (into take_done()) if it cannot wait.
+  void submit(detail::check& c, std::string_view key, time now);
+  void cancel(detail::check& c, detail::cancel_scope scope);
+
+  // For the connection.
+
+  /// The connection serves; the server takes values up to `max_value`.
+  void connected(std::size_t max_value);
+  /// As in redis::pipeline: `sent` bytes of the write in progress were sent. Checks whose store was
+  /// sent fail with `reason`; the others wait for the next connection.
+  void disconnected(error reason, std::size_t sent, time now);
+  void refused(error reason);
+  void suspect(error why) noexcept { suspicion_ = why; }
+
+  /// The server's clock, told in a reply to a request of `waited` before. While it differs too much
+  /// from `clock`, all checks fail with error::clock_skew.
+  void compare_clock(std::int64_t seconds, policies::instant clock,
+                     std::chrono::microseconds waited, time now);
+  bool is_skewed() const noexcept { return skewed_; }
+
+  const std::string& next_write(time now);
+  void write_done() noexcept;
+
+  enum class stream_state : std::uint8_t {
+    good,
+    broken,  ///< not the meta protocol, or not a reply that is due
+  };
+
+  /// Handles the replies that the reader holds. `clock`: the caller's clock, by which checks are
+  /// decided.
+  stream_state consume(meta_reader& reader, time now, policies::instant clock);
+
+  /// True if the server has answered a request for a key on this connection without an error.
+  bool has_served() const noexcept { return served_; }
+  void ping() noexcept { ping_wanted_ = true; }
+  void ask_clock() noexcept { clock_wanted_ = true; }
+
+  void close();
+  void end();
+  bool is_idle() const noexcept { return pending_ == 0 && done_.empty(); }
+
+  // For the timer.
+  time wakeup() const noexcept { return std::min(wheel_.next(), next_retry()); }
+  void expire(time now);
+
+  // For results.
+  detail::check_list take_done();
+  bool has_done() const noexcept { return !done_.empty(); }
+  std::size_t pending() const noexcept { return pending_; }
+  std::size_t replies_due() const noexcept { return calls_.size(); }
+  std::size_t lines() const noexcept { return lines_.size(); }
+  bool wants_write() const noexcept;
+  detail::check_list abandon();
+
+ private:
+  enum class phase : std::uint8_t { idle, ready, reading, to_store, storing, pausing };
+
+  using hook = boost::intrusive::list_member_hook<
+      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+
+  /// The checks of one key. As an agenda's entry: when to try again.
+  struct line : detail::agenda_entry {
+    std::string_view key;        // in lines_
+    detail::check_list waiting;  // in order
+    detail::check_list sent;     // their answers are right if the store succeeds
+    phase at = phase::idle;
+    unsigned failures = 0;  // swaps in a row
+    hook place;             // in one of the lists below
+    // of the value that was read, and of the one to store
+    std::uint64_t cas = 0;
+    check_batch::verdict verdict{};
+    policies::instant ends = 0;
+    policies::instant decided_at = 0;
+    std::string value;
+  };
+  using line_list = boost::intrusive::list<line,
+                                           boost::intrusive::member_hook<line, hook, &line::place>,
+                                           boost::intrusive::constant_time_size<false>>;
+
+  struct call {
+    enum class command : std::uint8_t { get, store, ping, clock };
+    command what;
+    line* of = nullptr;
+    std::size_t end = 0;  // of its bytes in the write
+    time sent{};
+  };
+
+  struct hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const noexcept {
+      return std::hash<std::string_view>()(text);
+    }
+  };
+
+  void finish(detail::check& c);
+  void finish(detail::check& c, error e) {
+    c.ec = e;
+    finish(c);
+  }
+  void finish_all(detail::check_list& list, error e);
+  void give_up(detail::check& c);
+  std::chrono::microseconds timeout_of(const detail::check& c) const noexcept;
+  void fail_waiting(error e);
+  template <class F>
+  void each_line(F&& f);
+
+  void make_ready(line& l, bool first = false);
+  void advance(line& l);
+  void pause(line& l, time now);
+  void take_back(line& l);
+  void sweep();
+  void end_pauses(time now);
+  time next_retry() const noexcept { return connected_ ? retries_.next() : time::max(); }
+
+  void stage_get(line& l, time now);
+  void stage_store(line& l, time now);
+  void stage(call::command what, line* of, time now);
+
+  bool answer(const meta_reply& reply, time now, policies::instant clock);
+  bool answer_get(line& l, const meta_reply& reply, time now, policies::instant clock);
+  bool answer_store(line& l, const meta_reply& reply, time now);
+  bool answer_clock(const meta_reply& reply, time now, policies::instant clock);
+  void set_skewed(bool is);
+
+  options options_;
+  std::size_t max_value_;
+  check_batch batch_;
+  clock_guard guard_;
+  detail::deadline_wheel wheel_;
+  detail::circuit_breaker breaker_;
+  std::minstd_rand random_;
+
+  std::unordered_map<std::string, line, hash, std::equal_to<>> lines_;
+  std::size_t sweep_at_ = 64;
+  line_list stores_;  // to_store
+  line_list urgent_;  // ready, with renewals or leaves: read before all others
+  line_list ready_;
+  detail::agenda<line> retries_;  // pausing
+
+  std::deque<call> calls_;  // each is due a reply
+  std::size_t staged_ = 0;  // how many at the end of calls_ are in the write in progress
+  detail::check_list done_;
+  std::string out_;
+
+  std::size_t pending_ = 0;
+  time last_answer_ = time::min();  // the last answer that came within the timeout
+  bool connected_ = false;
+  bool writing_ = false;
+  bool ping_wanted_ = false;
+  bool clock_wanted_ = false;
+  bool served_ = false;
+  bool skewed_ = false;
+  error suspicion_{};
+  error refusal_{};
+  bool closed_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace weir::memcached

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policy/kernel.hpp"
+#include "weir/error.hpp"
+
+namespace weir::memcached {
+
+/// All that memcached keeps of one subject, in one value: the states of all its tiers, its
+/// cool-down, and the ids of the decisions that were settled. docs/compatibility.md has the format.
+class subject_value {
+ public:
+  /// The first byte of every value. A change of the format or of a state's numbers needs the next
+  /// number.
+  static constexpr unsigned char version = 1;
+
+  /// Reads a value; an empty one is a subject without a state. wrong_type: it is no value of weir;
+  /// newer_state: it is one of a later version.
+  error decode(std::string_view bytes);
+
+  /// The state of a tier, of that kernel's kind, to be read and changed. Null if the value holds
+  /// something that is no such state. Stays valid until the next decode() or forget().
+  policies::any_state* find(std::string_view tier, const policies::kernel& kernel);
+
+  /// Notes until when the tier's state matters. Call it after a change.
+  void set_end(std::string_view tier, policies::instant ends);
+
+  void forget(std::string_view tier);
+
+  /// Whether the decision was settled, by its id.
+  bool is_settled(std::uint64_t id, policies::instant now) const noexcept;
+  void set_settled(std::uint64_t id, policies::instant until);
+
+  /// True if anything differs from what decode() read.
+  bool is_changed();
+
+  /// Writes the value into `out`, without what does not matter any more. Returns until when the
+  /// rest matters; 0: nothing is left, and `out` is empty.
+  policies::instant encode(policies::instant now, std::string& out);
+
+ private:
+  struct section {
+    std::string name;
+    policies::instant ends = 0;
+    std::string stored;  // the state as it was read, or a fresh one's
+    bool is_held = false;
+    policies::any_state state = {};  // if is_held
+  };
+  struct settled_id {
+    std::uint64_t id;
+    policies::instant until;
+  };
+
+  bool decode_sections(std::string_view bytes);
+  bool decode_ids(std::string_view bytes);
+  section* section_of(std::string_view name) noexcept;
+  std::string_view bytes_of(const section& s);
+
+  std::list<section> sections_;
+  std::vector<settled_id> ids_;
+  bool is_changed_ = false;  // beside the states
+  std::string scratch_;
+  std::vector<std::int64_t> numbers_;
+};
+
+}  // namespace weir::memcached

@@ -1,0 +1,317 @@
+// The value in which memcached keeps a subject, and what checks make of it.
+#include <boost/test/unit_test.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "memcached/check_batch.hpp"
+#include "memcached/subject_value.hpp"
+#include "model/kernel_subject.hpp"
+#include "policy/stored_state.hpp"
+#include "support/fake_check.hpp"
+#include "support/random_source.hpp"
+#include "support/run.hpp"
+
+namespace memcached_value_test {
+namespace {
+
+using namespace std::chrono_literals;
+using weir::decision;
+using weir::error;
+using weir::detail::check_kind;
+using weir::memcached::check_batch;
+using weir::memcached::subject_value;
+using weir::test::core_ptr;
+using weir::test::fake_check;
+using weir::test::make_core;
+using verdict = check_batch::verdict;
+
+constexpr std::int64_t now = 1'790'000'000'000'000;
+constexpr std::size_t roomy = 1'000'000;
+
+/// A server's item, and a batch that runs checks on it one at a time.
+struct item {
+  std::string bytes;
+  verdict last{};
+  std::int64_t ends = 0;
+
+  /// Runs checks together; false if nothing was to be written.
+  void run(std::vector<fake_check*> checks, std::int64_t at = now, std::size_t most = roomy) {
+    weir::detail::check_list list;
+    for (fake_check* c : checks) list.push_back(c->check());
+    std::string out;
+    check_batch batch;
+    const auto r = batch.run(list, bytes, false, at, most, out);
+    last = r.what;
+    ends = r.ends;
+    if (r.what == verdict::store) bytes = out;
+    if (r.what == verdict::erase) bytes.clear();
+    covered = r.checks;
+    list.clear();
+  }
+  decision record(const core_ptr& core, std::int64_t at = now, std::int64_t cost = 1) {
+    fake_check c(core, "a", cost);
+    run({&c}, at);
+    BOOST_TEST_REQUIRE(!c.ec.failed(), c.ec.message());
+    return c.answer;
+  }
+  std::size_t covered = 0;
+};
+
+const weir::policy all_kinds[] = {
+    weir::fixed_window{.limit = 3, .window = 10s},
+    weir::fixed_window{.limit = 3, .window = 10s, .count_refused = true},
+    weir::sliding_log{.limit = 3, .window = 10s},
+    weir::sliding_log{.limit = 3, .window = 10s, .resolution = 1s},
+    weir::sliding_window{.limit = 3, .window = 10s},
+    weir::token_bucket{.capacity = 3, .refill = {3, 10s}},
+    weir::gcra{.rate = {3, 10s}, .burst = 3},
+    weir::leaky_bucket{.capacity = 3, .leak = {3, 10s}},
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(memcached_value_suite)
+
+// The kernel that never left memory, and the one whose state goes through bytes at each step.
+BOOST_AUTO_TEST_CASE(a_state_in_bytes_decides_as_one_in_memory) {
+  const std::uint64_t seed = weir::test::run_seed();
+  BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << seed);
+  weir::test::random_source random(seed, 7200);
+  int refused = 0;
+  for (const weir::policy& p : all_kinds) {
+    for (int trace = 0; trace < 20; ++trace) {
+      const core_ptr core = make_core("r", p);
+      weir::model::kernel_subject reference(p);
+      item stored;
+      std::int64_t at = now;
+      for (int i = 0; i < 200; ++i) {
+        at += random.one_in(9) ? -random.magnitude(20'000'000) : random.magnitude(4'000'000);
+        const std::int64_t cost = random.between(1, 3);
+        const decision expected = reference.record(at, cost);
+        BOOST_TEST_REQUIRE((stored.record(core, at, cost) == expected), "WEIR_TEST_SEED=" << seed);
+        refused += expected.allowed ? 0 : 1;
+      }
+    }
+  }
+  BOOST_TEST(refused > 1000);
+}
+
+BOOST_AUTO_TEST_CASE(a_refused_check_writes_nothing) {
+  for (const weir::policy& p : all_kinds) {
+    const core_ptr core = make_core("r", p);
+    item stored;
+    for (int i = 0; i < 3; ++i) {
+      BOOST_TEST(stored.record(core).allowed);
+      BOOST_TEST((stored.last == verdict::store));
+    }
+    const bool counts = core->counts_refused;
+    BOOST_TEST(!stored.record(core).allowed);
+    BOOST_TEST((stored.last == (counts ? verdict::store : verdict::unchanged)));
+    fake_check fetch(core, "a", 1, check_kind::fetch);
+    stored.run({&fetch});
+    BOOST_TEST(!fetch.answer.allowed);
+    BOOST_TEST((stored.last == verdict::unchanged));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(checks_together_are_as_checks_one_by_one) {
+  for (const weir::policy& p : all_kinds) {
+    const core_ptr core = make_core("r", p);
+    item together, single;
+    std::vector<std::unique_ptr<fake_check>> checks;
+    std::vector<fake_check*> all;
+    for (int i = 0; i < 5; ++i) {
+      checks.push_back(std::make_unique<fake_check>(core, "a"));
+      all.push_back(checks.back().get());
+    }
+    together.run(all);
+    for (fake_check* c : all) BOOST_TEST((c->answer == single.record(core)));
+    BOOST_TEST((together.bytes == single.bytes));
+  }
+}
+
+// Limiters of one resource share a subject's value: tiers, other policies, the cool-down.
+BOOST_AUTO_TEST_CASE(one_value_has_all_tiers_of_a_subject) {
+  const core_ptr both = make_core("r",
+                                  weir::tiers(weir::fixed_window{.limit = 2, .window = 10s},
+                                              weir::gcra{.rate = {1, 1s}, .burst = 5}),
+                                  {.cool_downs = true});
+  const core_ptr window = make_core("r", weir::fixed_window{.limit = 2, .window = 10s});
+  item stored;
+  BOOST_TEST(stored.record(both).allowed);
+  const decision second = stored.record(window);
+  BOOST_TEST(second.allowed);
+  BOOST_TEST(second.remaining == 0);
+  const decision third = stored.record(both);
+  BOOST_TEST(!third.allowed);
+  BOOST_TEST(third.tier == 0);
+
+  fake_check pause(both, "a", 3'000'000, check_kind::cool_down);
+  stored.run({&pause}, now + 10'000'000);
+  BOOST_TEST((stored.last == verdict::store));
+  BOOST_TEST(stored.record(both, now + 11'000'000).cooling_down);
+  BOOST_TEST(stored.record(window, now + 11'000'000).allowed);
+
+  fake_check reset(both, "a", 0, check_kind::reset);
+  stored.run({&reset}, now + 11'000'000);
+  BOOST_TEST((stored.last == verdict::erase));
+  BOOST_TEST(stored.bytes.empty());
+}
+
+BOOST_AUTO_TEST_CASE(what_no_longer_matters_leaves_the_value) {
+  const core_ptr window = make_core("r", weir::fixed_window{.limit = 2, .window = 10s});
+  const core_ptr bucket = make_core("r", weir::gcra{.rate = {1, 1h}, .burst = 5});
+  item stored;
+  stored.record(window);
+  const std::size_t alone = stored.bytes.size();
+  stored.record(bucket);
+  BOOST_TEST(stored.ends == now + 3'600'000'000);
+  BOOST_TEST(stored.bytes.size() > alone);
+  stored.record(bucket, now + 13'000'000);  // the window and its grace are over
+  item other;
+  other.record(bucket);
+  BOOST_TEST(stored.bytes.size() == other.bytes.size());
+}
+
+BOOST_AUTO_TEST_CASE(a_settlement_is_done_once) {
+  const core_ptr core = make_core("r", weir::fixed_window{.limit = 5, .window = 10s});
+  item stored;
+  const decision d = stored.record(core, now, 5);
+  weir::detail::settle_request asked;
+  asked.about = d;
+  asked.about.receipt.costs[0] = 5;
+  asked.once = 77;
+  for (const bool first : {true, false}) {
+    fake_check refund(core, "a", 0, check_kind::settle);
+    weir::detail::as<weir::detail::settle_request>(refund.check()) = asked;
+    stored.run({&refund});
+    BOOST_TEST(refund.answer.allowed == first);
+    BOOST_TEST(refund.answer.used == 0);
+    BOOST_TEST((stored.last == (first ? verdict::store : verdict::unchanged)));
+  }
+  // The id is kept for a minute, the window is over before.
+  fake_check late(core, "a", 0, check_kind::settle);
+  weir::detail::as<weir::detail::settle_request>(late.check()) = asked;
+  stored.run({&late}, now + 59'000'000);
+  BOOST_TEST(!late.answer.allowed);
+}
+
+BOOST_AUTO_TEST_CASE(a_value_of_a_later_version_stays_as_it_is) {
+  const core_ptr core = make_core("r", weir::fixed_window{.limit = 5, .window = 10s});
+  for (unsigned char version = subject_value::version + 1; version < 32; ++version) {
+    item stored;
+    stored.bytes = std::string(1, static_cast<char>(version)) + "anything";
+    const std::string before = stored.bytes;
+    for (const check_kind kind : {check_kind::record, check_kind::fetch, check_kind::reset}) {
+      fake_check c(core, "a", 1, kind);
+      stored.run({&c});
+      WEIR_TEST_ERROR(c.ec, error::newer_state);
+      BOOST_TEST((stored.last == verdict::unchanged));
+      BOOST_TEST(stored.bytes == before);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_foreign_value_is_an_error_until_a_reset) {
+  const core_ptr core = make_core("r", weir::fixed_window{.limit = 5, .window = 10s});
+  for (const std::string& foreign :
+       {std::string("a value of somebody else"), std::string(1, '\0'), std::string("\x01zzz"),
+        std::string("\x01\x01"), std::string("\x01\x01m\x05\x7f")}) {
+    item stored;
+    stored.bytes = foreign;
+    fake_check before(core, "a"), reset(core, "a", 0, check_kind::reset), after(core, "a");
+    stored.run({&before});
+    WEIR_TEST_ERROR(before.ec, error::wrong_type);
+    BOOST_TEST(stored.bytes == foreign);
+    stored.run({&before, &reset, &after});
+    WEIR_TEST_ERROR(before.ec, error::wrong_type);
+    BOOST_TEST(!reset.ec.failed());
+    BOOST_TEST(after.answer.allowed);
+    BOOST_TEST(after.answer.used == 1);
+    BOOST_TEST((stored.last == verdict::store));
+  }
+}
+
+// No bytes bring the kernels numbers that they cannot bear (the sanitizers look).
+BOOST_AUTO_TEST_CASE(damaged_values_do_no_harm) {
+  const std::uint64_t seed = weir::test::run_seed();
+  BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << seed);
+  weir::test::random_source random(seed, 7201);
+  int unreadable = 0;
+  for (const weir::policy& p : all_kinds) {
+    const core_ptr core = make_core("r", p);
+    item good;
+    for (int i = 0; i < 3; ++i) good.record(core, now + i);
+    for (int i = 0; i < 500; ++i) {
+      item stored = good;
+      for (std::int64_t n = random.between(1, 3); n > 0; --n) {
+        const auto at = static_cast<std::size_t>(
+            random.between(1, static_cast<std::int64_t>(stored.bytes.size()) - 1));
+        stored.bytes[at] = static_cast<char>(random.between(0, 255));
+      }
+      if (random.one_in(4)) stored.bytes.resize(stored.bytes.size() / 2);
+      fake_check record(core, "a"), acquire(core, "a", 1, check_kind::acquire);
+      stored.run({&record});
+      if (core->can_book) stored.run({&acquire});
+      unreadable += record.ec == error::wrong_type ? 1 : 0;
+    }
+  }
+  BOOST_TEST(unreadable > 100);
+}
+
+// A batch that does not fit is cut in half until it does: what fits is counted, the rest is not.
+BOOST_AUTO_TEST_CASE(a_state_that_grows_too_large_is_an_error) {
+  const core_ptr core = make_core("r", weir::sliding_log{.limit = 100'000, .window = 1h});
+  item stored;
+  std::int64_t counted = 0;
+  weir::error_code ec;
+  for (std::int64_t at = now; !ec && counted < 1000; at += 1000) {
+    fake_check c(core, "a");
+    stored.run({&c}, at, 1000);
+    ec = c.ec;
+    counted += c.answer.allowed && !ec ? 1 : 0;
+    BOOST_TEST_REQUIRE(stored.bytes.size() <= 1000u);
+  }
+  WEIR_TEST_ERROR(ec, error::state_too_large);
+  BOOST_TEST(counted > 200);
+  BOOST_TEST((stored.last == verdict::unchanged));
+
+  // Costs of their own time would need an entry each, those of one time share one.
+  fake_check a(core, "a"), b(core, "a"), reset(core, "a", 0, check_kind::reset);
+  stored.run({&a, &b, &reset}, now + 2'000'000, 1000);
+  BOOST_TEST(stored.covered == 3u);
+  BOOST_TEST((stored.last == verdict::erase));
+
+  fake_check settled(core, "a", 0, check_kind::settle);
+  weir::detail::as<weir::detail::settle_request>(settled.check()).once = 5;
+  item small;
+  small.record(core);
+  small.run({&settled}, now, 10);
+  WEIR_TEST_ERROR(settled.ec, error::settlements_full);
+}
+
+BOOST_AUTO_TEST_CASE(leases_come_and_go) {
+  const auto gate = std::make_shared<weir::detail::limiter_spec>(
+      std::make_shared<weir::test::null_store>(), "g",
+      std::vector<weir::policies::kernel>{weir::policies::lease_set(2, 10'000'000, 1 << 20)},
+      weir::limiter_options{});
+  item stored;
+  fake_check one(gate, "a", 101, check_kind::enter), two(gate, "a", 102, check_kind::enter),
+      three(gate, "a", 103, check_kind::enter);
+  stored.run({&one, &two, &three});
+  BOOST_TEST(one.answer.allowed);
+  BOOST_TEST(two.answer.allowed);
+  BOOST_TEST(!three.answer.allowed);
+  fake_check renew(gate, "a", 101, check_kind::renew), leave(gate, "a", 102, check_kind::leave);
+  stored.run({&renew, &leave}, now + 5'000'000);
+  BOOST_TEST(renew.answer.allowed);
+  BOOST_TEST(leave.answer.allowed);
+  stored.run({&three}, now + 12'000'000);
+  BOOST_TEST(three.answer.allowed);
+  BOOST_TEST(three.answer.used == 2);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace memcached_value_test
