@@ -1,0 +1,235 @@
+#pragma once
+
+#include <chrono>
+#include <list>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fake_memcached.hpp"
+#include "memcached/connection_core.hpp"
+#include "support/fake_check.hpp"
+
+namespace weir::memcached::test {
+
+using weir::test::core_ptr;
+using weir::test::fake_check;
+using time = connection_core::time;
+
+inline constexpr time start{std::chrono::hours{1000}};
+
+/// A connection_core with a wire to a fake server. The test decides when bytes travel.
+class client {
+ public:
+  client(fake_memcached& server, const memcached_options& options, std::uint32_t seed = 1)
+      : core(options, seed),
+        now(start + std::chrono::microseconds(server.running)),
+        server_(server) {}
+
+  connection_core core;
+  time now;
+  std::int64_t clock_offset = 0;  // from the server's clock, in microseconds
+  bool refuses_connections = false;
+  int opens = 0;
+
+  std::int64_t clock() const {
+    const std::int64_t running = std::chrono::duration_cast<std::chrono::microseconds>(now - start)
+                                     .count();
+    server_.running = std::max(server_.running, running);
+    return server_.started * 1'000'000 + clock_offset + running;
+  }
+
+  void submit(fake_check& c) {
+    std::string key;
+    c.check().limiter->append_subject_key(key, c.check().subject.view());
+    own_.insert(&c);
+    core.submit(c, key, now);
+    act();
+  }
+  void cancel(fake_check& c, detail::cancel_scope scope = detail::cancel_scope::any) {
+    if (!own_.contains(&c)) return;
+    core.cancel(c, scope);
+    act();
+  }
+
+  /// Starts what the core wants.
+  void act() {
+    for (;;) {
+      const auto a = core.next(now);
+      if (a.close) {
+        connected_ = false;
+        if (opening_) {
+          opening_ = false;
+          core.opened(error::connection_refused, now);
+        }
+        if (reading_) {
+          reading_ = false;
+          core.received(false, 0, now, clock());
+        }
+        if (writing_) {
+          writing_ = false;
+          core.written(false, passed_, now);
+        }
+        to_server_.clear();
+        to_client_.clear();
+        continue;
+      }
+      if (a.open) {
+        ++opens;
+        opening_ = true;
+      }
+      if (a.read) {
+        reading_ = true;
+        core.room();
+      }
+      if (!a.write.empty()) {
+        writing_ = true;
+        write_.assign(a.write);
+        passed_ = 0;
+      }
+      if (!a.open && !a.read && a.write.empty()) break;
+    }
+    for (detail::check_list done = core.take_done(); !done.empty();) {
+      detail::check& c = done.front();
+      done.pop_front();
+      c.finish(detail::delivery::dispatch);
+    }
+  }
+
+  // The events. Each is false if it cannot happen now.
+
+  bool connect() {
+    if (!opening_) return false;
+    opening_ = false;
+    connected_ = !refuses_connections;
+    core.opened(connected_ ? error{} : error::connection_refused, now);
+    act();
+    return true;
+  }
+  /// Moves so many bytes of the write to the server, and reports its end.
+  bool send(std::size_t bytes = static_cast<std::size_t>(-1)) {
+    if (!writing_ || !connected_) return false;
+    const std::string_view piece = std::string_view(write_).substr(passed_, bytes);
+    to_server_ += piece;
+    passed_ += piece.size();
+    if (passed_ == write_.size()) {
+      writing_ = false;
+      core.written(true, passed_, now);
+      act();
+    }
+    return true;
+  }
+  bool serve() {
+    if (to_server_.empty() || !connected_) return false;
+    clock();
+    const std::size_t before = to_server_.size();
+    server_.serve(to_server_, to_client_);
+    return to_server_.size() < before;
+  }
+  bool receive(std::size_t bytes = static_cast<std::size_t>(-1)) {
+    if (!reading_ || to_client_.empty()) return false;
+    const std::size_t n = std::min({bytes, to_client_.size(), std::size_t{16} * 1024});
+    reading_ = false;
+    const auto room = core.room();
+    std::copy_n(to_client_.begin(), n, room.begin());
+    to_client_.erase(0, n);
+    core.received(true, n, now, clock());
+    act();
+    return true;
+  }
+  /// The server closes. What it has received, it runs.
+  bool cut() {
+    if (!connected_) return false;
+    serve();
+    connected_ = false;
+    if (reading_) {
+      reading_ = false;
+      core.received(false, 0, now, clock());
+      act();
+    }
+    if (writing_) {
+      writing_ = false;
+      core.written(false, passed_, now);
+      act();
+    }
+    to_server_.clear();
+    to_client_.clear();
+    return true;
+  }
+  bool pass_time(std::chrono::microseconds by) {
+    now += by;
+    core.on_time(now);
+    act();
+    return true;
+  }
+  /// To the next alarm, if it is not far.
+  bool wake() {
+    const time when = core.wakeup();
+    if (when == time::max() || when > now + std::chrono::seconds{5}) return false;
+    now = std::max(now, when);
+    core.on_time(now);
+    act();
+    return true;
+  }
+
+  /// One event of a good network; false if nothing happens any more.
+  bool step() {
+    return connect() || send() || serve() || receive() ||
+           ((core.line().pending() > 0 || core.current() != connection_core::state::ready) &&
+            wake());
+  }
+  void settle() {
+    for (int i = 0; i < 100'000 && step(); ++i) {
+    }
+  }
+
+ private:
+  fake_memcached& server_;
+  std::set<fake_check*> own_;  // submitted here
+  bool connected_ = false;
+  bool opening_ = false, reading_ = false, writing_ = false;
+  std::string write_;
+  std::size_t passed_ = 0;
+  std::string to_server_, to_client_;
+};
+
+/// Many checks of one limiter, and what they were told.
+class callers {
+ public:
+  fake_check& add(const core_ptr& core, std::string_view subject,
+                  detail::check_kind kind = detail::check_kind::record, std::int64_t number = 1,
+                  std::chrono::microseconds timeout = {}) {
+    return all_.emplace_back(core, subject, number, kind, timeout);
+  }
+  std::size_t size() const { return all_.size(); }
+  template <class Predicate>
+  std::int64_t count(Predicate&& p) const {
+    std::int64_t n = 0;
+    for (const fake_check& c : all_) n += p(c) ? 1 : 0;
+    return n;
+  }
+  std::int64_t allowed() const {
+    return count([](const fake_check& c) { return c.finished && !c.ec && c.answer.allowed; });
+  }
+  std::int64_t refused() const {
+    return count([](const fake_check& c) { return c.finished && !c.ec && !c.answer.allowed; });
+  }
+  std::int64_t failed(const error_code& e) const {
+    return count([&](const fake_check& c) { return c.ec == e; });
+  }
+  /// Those of which the caller cannot know whether they counted.
+  std::int64_t unknown() const {
+    return count(
+        [](const fake_check& c) { return c.ec.failed() && c.ec != condition::not_counted; });
+  }
+  bool all_finished_once() const {
+    return count([](const fake_check& c) { return c.finished != 1; }) == 0;
+  }
+  std::list<fake_check>& all() { return all_; }
+
+ private:
+  std::list<fake_check> all_;
+};
+
+}  // namespace weir::memcached::test

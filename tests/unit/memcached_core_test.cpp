@@ -1,0 +1,544 @@
+// A connection to a memcached server, without sockets: compare and swap, losses at every step, and
+// several processes at one key.
+#include <boost/test/unit_test.hpp>
+#include <deque>
+#include <map>
+
+#include "memcached_client.hpp"
+#include "support/random_source.hpp"
+#include "support/run.hpp"
+#include "support/sanitized.hpp"
+
+namespace memcached_core_test {
+
+using namespace weir::memcached::test;
+using namespace std::chrono_literals;
+using weir::error;
+using weir::detail::cancel_scope;
+using weir::detail::check_kind;
+using weir::memcached::connection_core;
+using weir::memcached::pipeline;
+using weir::memcached::subject_value;
+
+namespace {
+
+weir::memcached_options plain_options() {
+  weir::memcached_options o;
+  o.timeout = 3s;
+  o.breaker_failures = 0;
+  o.backoff_min = o.backoff_max = 5ms;
+  return o;
+}
+
+struct fixture {
+  fake_memcached server;
+  weir::memcached_options options = plain_options();
+  core_ptr limit_3 = weir::test::make_core("r", weir::fixed_window{.limit = 3, .window = 24h});
+  callers checks;
+
+  /// How many units the server's state has.
+  std::int64_t used(const core_ptr& core, std::string_view subject) {
+    std::string key;
+    core->append_subject_key(key, subject);
+    const auto found = server.items.find(key);
+    if (found == server.items.end()) return 0;
+    subject_value value;
+    BOOST_TEST_REQUIRE((value.decode(found->second.value) == error{}));
+    const auto& kernel = std::get<weir::policies::fixed_window>(core->tiers.front());
+    auto* const state = value.find(core->tier_name(0), core->tiers.front());
+    return kernel
+        .fetch(std::get<weir::policies::fixed_window::state>(*state), 1'790'000'100'000'000, 1)
+        .used;
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(memcached_core_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(checks_of_one_key_travel_together) {
+  client one(server, options);
+  one.settle();
+  for (int i = 0; i < 5; ++i) one.submit(checks.add(limit_3, "a"));
+  one.settle();
+  BOOST_TEST(checks.all_finished_once());
+  BOOST_TEST(checks.allowed() == 3);
+  BOOST_TEST(checks.refused() == 2);
+  // The first write carried the read for all five, since nothing had been sent before.
+  BOOST_TEST(server.gets == 1);
+  BOOST_TEST(server.stores == 1);
+  one.submit(checks.add(limit_3, "a"));
+  one.settle();
+  BOOST_TEST(server.stores == 1);  // refused: nothing is written
+  BOOST_TEST(one.core.line().lines() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(keys_do_not_wait_for_each_other) {
+  client one(server, options);
+  one.settle();
+  for (const char* subject : {"a", "b", "c", "d"}) one.submit(checks.add(limit_3, subject));
+  one.send();  // the read of the first
+  one.send();  // those of the others
+  one.serve();
+  one.receive();
+  one.send();
+  one.serve();
+  BOOST_TEST(server.gets == 4);
+  BOOST_TEST(server.stores == 4);
+  one.settle();
+  BOOST_TEST(checks.allowed() == 4);
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_swap_is_repeated) {
+  client one(server, options, 1), two(server, options, 2);
+  one.settle();
+  two.settle();
+  one.submit(checks.add(limit_3, "a"));
+  two.submit(checks.add(limit_3, "a"));
+  for (client* c : {&one, &two}) {
+    c->send();
+    c->serve();
+    c->receive();  // both know the same state
+  }
+  for (client* c : {&one, &two}) {
+    c->send();
+    c->serve();
+  }
+  BOOST_TEST(server.swaps_lost == 1);
+  one.settle();
+  two.settle();
+  BOOST_TEST(checks.allowed() == 2);
+  BOOST_TEST(used(limit_3, "a") == 2);
+}
+
+BOOST_AUTO_TEST_CASE(swaps_that_are_always_lost_end_in_contention) {
+  client one(server, options);
+  one.settle();
+  one.submit(checks.add(limit_3, "a"));
+  for (int i = 0; i < 2000 && checks.all().front().finished == 0; ++i) {
+    if (one.serve()) {
+      for (auto& [key, item] : server.items) ++item.cas;  // somebody was faster
+      if (server.items.empty()) server.items["weir:{r:a}"] = {"", 1};
+    }
+    if (!one.connect() && !one.send() && !one.receive()) one.wake();
+  }
+  WEIR_TEST_ERROR(checks.all().front().ec, error::store_contention);
+  BOOST_TEST(server.gets == int{pipeline::max_attempts});
+
+  // The deadline may be nearer.
+  one.submit(checks.add(limit_3, "a", check_kind::record, 1, 5ms));
+  for (int i = 0; i < 2000 && checks.all().back().finished == 0; ++i) {
+    if (one.serve()) {
+      for (auto& [key, item] : server.items) ++item.cas;
+    }
+    if (!one.connect() && !one.send() && !one.receive()) one.wake();
+  }
+  WEIR_TEST_ERROR(checks.all().back().ec, error::store_contention);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_unknown_after_a_loss_and_what_is_tried_again) {
+  client one(server, options);
+  one.settle();
+  // The read was sent: tried again.
+  one.submit(checks.add(limit_3, "a"));
+  one.send();
+  one.cut();
+  one.settle();
+  BOOST_TEST(checks.allowed() == 1);
+  // Half of the store was sent: tried again.
+  one.submit(checks.add(limit_3, "a"));
+  one.send();
+  one.serve();
+  one.receive();
+  one.send(20);
+  one.cut();
+  one.settle();
+  BOOST_TEST(checks.allowed() == 2);
+  BOOST_TEST(used(limit_3, "a") == 2);
+  // All of it was sent: never again, whatever the server has done.
+  one.submit(checks.add(limit_3, "a"));
+  one.send();
+  one.serve();
+  one.receive();
+  one.send();
+  one.cut();
+  one.settle();
+  WEIR_TEST_ERROR(checks.all().back().ec, error::outcome_unknown);
+  BOOST_TEST(used(limit_3, "a") == 3);
+  BOOST_TEST(server.stores == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_check_leaves_its_place) {
+  client one(server, options);
+  one.settle();
+  auto& first = checks.add(limit_3, "a");
+  auto& other = checks.add(limit_3, "b");
+  one.submit(first);
+  one.submit(other);
+  one.send();
+  one.cancel(first);
+  WEIR_TEST_ERROR(first.ec, boost::asio::error::operation_aborted);
+  one.settle();
+  BOOST_TEST(!other.ec.failed());
+  BOOST_TEST(other.answer.allowed);
+  BOOST_TEST(used(limit_3, "a") == 0);  // it had only read
+
+  auto& late = checks.add(limit_3, "a");
+  one.submit(late);
+  one.send();
+  one.serve();
+  one.receive();
+  one.cancel(late, cancel_scope::only_unsent);
+  BOOST_TEST(late.finished == 0);
+  one.cancel(late);
+  BOOST_TEST(late.finished == 1);
+  one.settle();
+  BOOST_TEST(used(limit_3, "a") == 1);
+  BOOST_TEST(checks.all_finished_once());
+}
+
+BOOST_AUTO_TEST_CASE(deadlines_say_whether_it_may_have_counted) {
+  client one(server, options);
+  one.settle();
+  auto& unsent = checks.add(limit_3, "a", check_kind::record, 1, 10ms);
+  one.submit(unsent);
+  one.send();
+  one.pass_time(11ms);
+  WEIR_TEST_ERROR(unsent.ec, error::timed_out);
+  one.serve();
+  one.receive();
+  auto& sent = checks.add(limit_3, "a", check_kind::record, 1, 10ms);
+  one.submit(sent);
+  one.send();
+  one.serve();
+  one.receive();
+  one.pass_time(11ms);
+  WEIR_TEST_ERROR(sent.ec, error::no_reply);
+  BOOST_TEST(!sent.answer.allowed);
+  one.settle();
+  BOOST_TEST(used(limit_3, "a") == 1);
+}
+
+BOOST_AUTO_TEST_CASE(keys_whose_checks_are_gone_take_no_room) {
+  client one(server, options);
+  one.refuses_connections = true;
+  for (int i = 0; i < 5000; ++i) {
+    auto& c = checks.add(limit_3, std::to_string(i), check_kind::record, 1, 1ms);
+    one.submit(c);
+    one.pass_time(2ms);
+  }
+  BOOST_TEST(one.core.line().pending() == 0u);
+  BOOST_TEST(one.core.line().lines() < 200u);
+}
+
+BOOST_AUTO_TEST_CASE(a_clock_that_differs_fails_calls_until_it_is_right_again) {
+  for (const std::int64_t wrong : {-3'500'000, 5'500'000}) {
+    server.restart();
+    client one(server, options);
+    one.clock_offset = wrong;
+    one.settle();
+    auto& refused = checks.add(limit_3, "a");
+    one.submit(refused);
+    WEIR_TEST_ERROR(refused.ec, error::clock_skew);
+    one.clock_offset = 0;
+    for (int i = 0; i < 100 && one.core.line().is_skewed(); ++i) {
+      one.pass_time(100ms);
+      while (one.send() || one.serve() || one.receive()) {
+      }
+    }
+    auto& right = checks.add(limit_3, "a");
+    one.submit(right);
+    one.settle();
+    BOOST_TEST(!right.ec.failed());
+
+    // The clock steps while the connection stands: the next reply shows it.
+    one.clock_offset = wrong;
+    auto& stepped = checks.add(limit_3, "a");
+    one.submit(stepped);
+    one.settle();
+    WEIR_TEST_ERROR(stepped.ec, error::clock_skew);
+    BOOST_TEST(used(limit_3, "a") == 1);
+  }
+  // What the server's whole seconds allow.
+  for (const std::int64_t right : {-2'900'000, 0, 2'000'000, 4'900'000}) {
+    client one(server, options);
+    one.clock_offset = right;
+    one.settle();
+    BOOST_TEST(!one.core.line().is_skewed());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_clock_is_asked_for_now_and_then) {
+  client one(server, options);
+  one.settle();
+  BOOST_TEST(server.clocks == 1);
+  for (int i = 0; i < 600; ++i) {
+    one.pass_time(100ms);
+    while (one.send() || one.serve() || one.receive()) {
+    }
+  }
+  BOOST_TEST(server.clocks >= 5);
+  BOOST_TEST(server.clocks <= 8);
+}
+
+BOOST_AUTO_TEST_CASE(other_servers_are_not_memcached) {
+  server.enables_cas = false;
+  client one(server, options);
+  auto& c = checks.add(limit_3, "a", check_kind::record, 1, 1s);
+  one.submit(c);
+  for (int i = 0; i < 10'000 && c.finished == 0; ++i) one.step();
+  WEIR_TEST_ERROR(c.ec, error::not_memcached);
+}
+
+BOOST_AUTO_TEST_CASE(a_server_with_small_items_lowers_the_bound) {
+  server.item_size_max = 4096;
+  const auto log = weir::test::make_core("r", weir::sliding_log{.limit = 5000, .window = 24h});
+  client one(server, options);
+  one.settle();
+  for (int i = 0; i < 2000; ++i) {
+    one.submit(checks.add(log, "a"));
+    one.now += 1ms;
+    one.settle();
+  }
+  BOOST_TEST(checks.failed(error::state_too_large) > 0);
+  BOOST_TEST(checks.allowed() > 300);
+  for (const auto& [key, item] : server.items) BOOST_TEST(item.value.size() <= 4096u - 1024);
+}
+
+BOOST_AUTO_TEST_CASE(an_error_reply_fails_only_its_own_checks) {
+  client one(server, options);
+  one.settle();
+  auto& stored = checks.add(limit_3, "b");
+  one.submit(stored);
+  one.settle();
+  server.refuses_stores = "SERVER_ERROR out of memory storing object\r\n";
+  auto& failed = checks.add(limit_3, "a");
+  auto& read = checks.add(limit_3, "b", check_kind::fetch);
+  one.submit(failed);
+  one.submit(read);
+  one.settle();
+  WEIR_TEST_ERROR(failed.ec, error::out_of_memory);
+  BOOST_TEST(!read.ec.failed());
+  BOOST_TEST(one.opens == 1);
+  server.refuses_stores = "CLIENT_ERROR bad data chunk\r\n";
+  auto& odd = checks.add(limit_3, "a");
+  one.submit(odd);
+  one.settle();
+  WEIR_TEST_ERROR(odd.ec, error::server_error);
+  BOOST_TEST(one.opens == 2);  // what follows such a reply may belong to nothing
+}
+
+BOOST_AUTO_TEST_CASE(close_ends_all_checks) {
+  client one(server, options);
+  one.settle();
+  auto& sent = checks.add(limit_3, "a");
+  one.submit(sent);
+  one.send();
+  one.serve();
+  one.receive();
+  auto& waiting = checks.add(limit_3, "b");
+  one.submit(waiting);
+  one.core.close(one.now);
+  one.act();
+  WEIR_TEST_ERROR(sent.ec, error::outcome_unknown);
+  WEIR_TEST_ERROR(waiting.ec, error::store_closed);
+  auto& later = checks.add(limit_3, "c");
+  one.submit(later);
+  WEIR_TEST_ERROR(later.ec, error::store_closed);
+  one.core.stop_when_idle();
+  one.act();
+  BOOST_TEST((one.core.current() == connection_core::state::stopped));
+}
+
+// A run as it is meant to go tells its steps; then it is played again with a fault at each of them.
+BOOST_AUTO_TEST_CASE(a_fault_at_every_step) {
+  enum class fault {
+    none,
+    cut,
+    cut_after_serving,
+    piece_and_cut,
+    deadline,
+    cancel,
+    evict,
+    restart
+  };
+  const auto play = [&](fault what, int at) {
+    server = {};
+    checks = {};
+    client one(server, options), two(server, options, 9);
+    int steps = 0;
+    std::deque<weir::test::fake_check*> asked;
+    for (const char* subject : {"a", "a", "b", "a"}) {
+      for (client* c : {&one, &two}) {
+        auto& check = checks.add(limit_3, subject, check_kind::record, 1, 2s);
+        asked.push_back(&check);
+        c->submit(check);
+      }
+    }
+    for (bool going = true; going && steps < 10'000;) {
+      going = false;
+      for (client* c : {&one, &two}) {
+        if (steps++ == at) {
+          switch (what) {
+            case fault::none:
+              break;
+            case fault::cut:
+              c->cut();
+              break;
+            case fault::cut_after_serving:
+              c->send();
+              c->serve();
+              c->cut();
+              break;
+            case fault::piece_and_cut:
+              c->send(23);
+              c->cut();
+              break;
+            case fault::deadline:
+              c->pass_time(2s);
+              break;
+            case fault::cancel:
+              for (auto* one_check : asked) c->cancel(*one_check);
+              break;
+            case fault::evict:
+              server.items.clear();
+              break;
+            case fault::restart:
+              one.cut();
+              two.cut();
+              server.restart();
+              break;
+          }
+        }
+        going = c->step() || going;
+      }
+    }
+    BOOST_TEST_CONTEXT("fault " << static_cast<int>(what) << " at step " << at) {
+      BOOST_TEST_REQUIRE(checks.all_finished_once());
+      const bool forgets = what == fault::evict || what == fault::restart;
+      BOOST_TEST_REQUIRE(checks.allowed() <= (forgets ? 8 : 4 + 1));
+      if (!forgets) {
+        const std::int64_t stored = used(limit_3, "a") + used(limit_3, "b");
+        BOOST_TEST_REQUIRE(used(limit_3, "a") <= 3);
+        BOOST_TEST_REQUIRE(stored >= checks.allowed());
+        BOOST_TEST_REQUIRE(stored <= checks.allowed() + checks.unknown() +
+                                         checks.failed(boost::asio::error::operation_aborted));
+      }
+      // Both connections serve again.
+      for (client* c : {&one, &two}) {
+        auto& last = checks.add(limit_3, "z");
+        c->submit(last);
+        c->settle();
+        BOOST_TEST_REQUIRE(!last.ec.failed(), last.ec.message());
+        BOOST_TEST_REQUIRE(c->core.line().pending() == 0u);
+        BOOST_TEST_REQUIRE(c->core.line().lines() < 70u);
+      }
+    }
+    return steps;
+  };
+  const int steps = play(fault::none, -1);
+  BOOST_TEST(checks.allowed() == 5 + 2);
+  BOOST_TEST(steps > 30);
+  for (int at = 0; at < steps; ++at) {
+    for (int what = 1; what <= static_cast<int>(fault::restart); ++what) {
+      play(static_cast<fault>(what), at);
+    }
+  }
+}
+
+// Three processes, bytes in pieces, losses, cancellation and deadlines at random. What the server
+// has counted is what callers were told, up to those that were told that nobody knows.
+BOOST_AUTO_TEST_CASE(three_processes_and_everything_at_random) {
+  const std::uint64_t seed = weir::test::run_seed();
+  BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << seed);
+  weir::test::random_source random(seed, 7300);
+  std::int64_t allowed = 0, unknown = 0, refused = 0;
+  int lost = 0;
+  for (int round = 0; round < (weir::test::is_sanitized ? 60 : 300); ++round) {
+    server = {};
+    const std::int64_t limit = random.between(1, 40);
+    const auto core = weir::test::make_core("r", weir::fixed_window{.limit = limit, .window = 24h});
+    std::map<std::string, callers> by_subject;
+    std::deque<client> clients;
+    for (std::uint32_t i = 0; i < 3; ++i) clients.emplace_back(server, options, 100 + i);
+    const std::string subjects[] = {"a", "b"};
+    const auto size_of_piece = [&] {
+      return static_cast<std::size_t>(random.one_in(3) ? random.between(1, 60) : 1'000'000);
+    };
+    for (int i = 0; i < 400; ++i) {
+      client& c = clients[static_cast<std::size_t>(random.between(0, 2))];
+      switch (random.between(0, 11)) {
+        case 0:
+        case 1: {
+          const std::string& subject = random.pick(subjects);
+          const auto timeout = random.one_in(5) ? 3ms : 2000ms;
+          c.submit(by_subject[subject].add(core, subject, check_kind::record, 1, timeout));
+          break;
+        }
+        case 2:
+          c.pass_time(std::chrono::microseconds(random.magnitude(3000)));
+          break;
+        case 3:
+          if (random.one_in(6)) c.cut();
+          break;
+        case 4:
+          if (random.one_in(4)) {
+            callers& some = by_subject[random.pick(subjects)];
+            if (some.size() > 0) {
+              auto& last = some.all().back();
+              for (client& each : clients) {
+                if (last.finished == 0) each.cancel(last);
+              }
+            }
+          }
+          break;
+        case 5:
+          c.wake();
+          break;
+        case 6:
+        case 7:
+          c.send(size_of_piece());
+          break;
+        case 8:
+        case 9:
+          c.serve();
+          break;
+        default:
+          c.connect();
+          c.receive(size_of_piece());
+          break;
+      }
+    }
+    for (bool going = true; going;) {
+      going = false;
+      for (client& c : clients) going = c.step() || going;
+    }
+    for (auto& [subject, told] : by_subject) {
+      BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed << " round " << round << " subject "
+                                           << subject) {
+        const std::int64_t stored = used(core, subject);
+        BOOST_TEST_REQUIRE(told.all_finished_once());
+        BOOST_TEST_REQUIRE(stored <= limit);
+        BOOST_TEST_REQUIRE(stored >= told.allowed());
+        const std::int64_t open = told.unknown() +
+                                  told.failed(boost::asio::error::operation_aborted);
+        BOOST_TEST_REQUIRE(stored <= told.allowed() + open);
+        if (told.refused() > 0) BOOST_TEST_REQUIRE(stored == limit);
+        allowed += told.allowed();
+        refused += told.refused();
+        unknown += told.unknown();
+      }
+    }
+    lost += server.swaps_lost;
+  }
+  BOOST_TEST_MESSAGE(allowed << " allowed, " << refused << " refused, " << unknown << " unknown, "
+                             << lost << " swaps lost");
+  BOOST_TEST(allowed > 100);
+  BOOST_TEST(refused > 100);
+  BOOST_TEST(unknown > 10);
+  BOOST_TEST(lost > 50);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace memcached_core_test
