@@ -20,8 +20,8 @@ class clock_guard {
 
   bool is_needed() const noexcept { return most_ > 0; }
 
-  /// The server told `seconds` in a reply that came now, `clock` by the caller's clock, to a request
-  /// of `waited` before. True if both may be right.
+  /// The server told `seconds` in a reply that came now, `clock` by the caller's clock, to a
+  /// request of `waited` before. True if both may be right.
   bool compare(std::int64_t seconds, policies::instant clock, std::chrono::microseconds waited,
                time now) noexcept {
     constexpr policies::span second = 1'000'000;
