@@ -65,6 +65,8 @@ class store {
 ///     rediss://...                                the same with TLS
 ///     unix:///path/to/socket[?db=n]               the same over a Unix socket; [user]:password@
 ///                                                 before the path works too
+///     memcached://host[:port][,host[:port]...]    memcached 1.6 or later, on one or several
+///                                                 servers; port 11211 unless given
 ///
 /// Returns at once. The store connects in the background, as soon as the context runs; calls made
 /// meanwhile wait for the connection within their deadlines.
@@ -73,7 +75,8 @@ class store {
 /// parameters `timeout` (the default deadline of a call, such as "250ms"; a day at most), `prefix`
 /// (of the keys) and `client_name`. rediss also takes `tls_ca_file`, `tls_cert_file`,
 /// `tls_key_file`, `tls_server_name` and `tls_verify` (true or false), as in redis_options.
-/// Percent-escapes are decoded in every part.
+/// memcached takes `timeout` and `prefix`. Percent-escapes are decoded in every part, but not in
+/// the hosts of memcached.
 ///
 /// **Errors.** Throws boost::system::system_error with `invalid_url`, `unsupported_scheme` or
 /// `invalid_tls_file`. The text repeats no part of the URL.

@@ -8,6 +8,8 @@
 #include "weir/limiter_options.hpp"
 #include "weir/local_keyed_limiter.hpp"
 #include "weir/local_limiter.hpp"
+#include "weir/memcached_options.hpp"
+#include "weir/memcached_store.hpp"
 #include "weir/memory_store.hpp"
 #include "weir/policy.hpp"
 #include "weir/rate.hpp"

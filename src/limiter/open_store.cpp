@@ -2,7 +2,9 @@
 
 #include "check/store_backend.hpp"
 #include "limiter/completion.hpp"
+#include "memcached/url.hpp"
 #include "redis/url.hpp"
+#include "weir/memcached_store.hpp"
 #include "weir/memory_store.hpp"
 #include "weir/redis_store.hpp"
 
@@ -20,6 +22,9 @@ boost::asio::any_io_executor store::get_executor() const noexcept {
 void store::close() { backend_->close(); }
 
 store open_store(const boost::asio::any_io_executor& executor, std::string_view url) {
+  if (memcached::is_memcached_url(url)) {
+    return make_memcached_store(executor, memcached::parse_url(url));
+  }
   redis::store_url parsed = redis::parse_store_url(url);
   if (parsed.kind == redis::store_url::kind::memory) return make_memory_store(executor);
   return make_redis_store(executor, std::move(parsed.redis));

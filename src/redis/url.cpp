@@ -249,7 +249,8 @@ store_url parse_store_url(std::string_view text) {
     fail("it is longer than " + std::to_string(max_url_length) + " bytes");
   }
   const std::string name = read_scheme(text);
-  if (name.empty()) fail("it does not begin with redis://, rediss://, unix:// or memory://");
+  if (name.empty())
+    fail("it does not begin with redis://, rediss://, unix://, memcached:// or memory://");
 
   store_url result{};
   scheme s{};

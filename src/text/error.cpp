@@ -78,7 +78,8 @@ const char* text_of(int value) noexcept {
     case error::invalid_url:
       return "the store URL is not valid: write it as \"redis://:password@host:6379/0\"";
     case error::unsupported_scheme:
-      return "no store has this URL scheme: use redis://, rediss://, unix:// or memory://";
+      return "no store has this URL scheme: use redis://, rediss://, unix://, "
+             "memcached:// or memory://";
     case error::invalid_resource:
       return "the resource name is empty or too long: give the limiter a short name";
     case error::invalid_subject:

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "weir/memcached_options.hpp"
+#include "weir/store.hpp"
+
+namespace weir {
+
+/// Makes a store on one or several memcached servers (1.6 or later), over one multiplexed
+/// connection to each. A subject's state is one value, which every call reads and writes back with
+/// a compare-and-swap.
+///
+/// Returns at once, as open_store() does.
+///
+/// What such a store does not promise:
+///
+/// - **Clock.** memcached offers none, so the caller's clock decides; it is compared with the
+///   server's `stats` (memcached_options::max_clock_skew). Decisions of two processes whose clocks
+///   differ by d may differ by d.
+/// - **Durability.** A restart, a `flush_all` or an eviction forgets subjects: they start anew,
+///   with their whole limit. Give the server enough memory (`memcached -m`).
+/// - **Joint checks.** record_all(), acquire_all(), settle_all() and enter() with several limiters
+///   get error::joint_not_supported: memcached changes one key at a time. `tiers` of one limiter
+///   work. limiter_options::group has no effect but on the keys.
+/// - **Servers that fail.** Calls for a server that is away fail; its subjects do not move to
+///   another one.
+///
+/// **Errors.** Throws boost::system::system_error with `invalid_options`.
+store make_memcached_store(const boost::asio::any_io_executor& executor,
+                           memcached_options options = {});
+
+}  // namespace weir

@@ -1,0 +1,149 @@
+#include "memcached/url.hpp"
+
+#include <algorithm>
+#include <boost/system/system_error.hpp>
+#include <boost/url/parse_query.hpp>
+#include <charconv>
+#include <string>
+#include <utility>
+
+#include "memcached/options_check.hpp"
+#include "text/ascii.hpp"
+#include "text/duration_text.hpp"
+#include "weir/error.hpp"
+
+namespace weir::memcached {
+namespace {
+
+constexpr std::string_view scheme = "memcached://";
+constexpr std::size_t max_url_length = 65'536;
+constexpr std::chrono::hours longest_timeout{24};
+
+[[noreturn]] void fail(const std::string& text) {
+  throw boost::system::system_error(make_error_code(error::invalid_url), "store URL: " + text);
+}
+
+std::uint16_t read_port(std::string_view text) {
+  std::uint16_t port = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, port);
+  if (code != std::errc{} || stop != end || port == 0) {
+    fail("a port is not a number from 1 to 65535");
+  }
+  return port;
+}
+
+/// Reads "host", "host:port", "[v6]" or "[v6]:port".
+memcached_server read_server(std::string_view text) {
+  memcached_server server;
+  std::string_view rest;
+  if (text.starts_with('[')) {
+    const std::size_t end = text.find(']');
+    if (end == text.npos) fail("a '[' has no ']': an IPv6 address is written [::1]");
+    server.host = text.substr(1, end - 1);
+    rest = text.substr(end + 1);
+    const auto is_part = [](char c) {
+      return text::is_digit(c) || text::is_letter(c) || c == ':' || c == '.' || c == '%';
+    };
+    if (server.host.find(':') == std::string::npos || !std::ranges::all_of(server.host, is_part)) {
+      fail("the address in brackets is not an IPv6 address");
+    }
+  } else {
+    const std::size_t colon = std::min(text.find(':'), text.size());
+    server.host = text.substr(0, colon);
+    rest = text.substr(colon);
+    const auto is_part = [](char c) {
+      return text::is_digit(c) || text::is_letter(c) || c == '-' || c == '.' || c == '_';
+    };
+    if (server.host.empty()) {
+      fail("a host is missing: write memcached://host, or memcached://a:11211,b:11211");
+    }
+    if (!std::ranges::all_of(server.host, is_part)) {
+      fail(
+          "a host contains something other than letters, digits, '-', '.' and '_' (a Memcached "
+          "store takes no user and no password)");
+    }
+  }
+  if (!rest.empty()) {
+    if (!rest.starts_with(':')) fail("after an address in brackets comes a ':' and the port");
+    server.port = read_port(rest.substr(1));
+  }
+  return server;
+}
+
+std::chrono::microseconds read_timeout(std::string_view text) {
+  text::text_reader reader{text};
+  const auto timeout = reader.duration();
+  if (!timeout || !reader.end()) {
+    fail("the timeout is not a duration such as 250ms, 2s or 1m: at its character " +
+         std::to_string(reader.position() + 1) + ", expected " + reader.expected());
+  }
+  if (*timeout > longest_timeout) fail("the timeout is longer than a day");
+  return *timeout;
+}
+
+void read_query(std::string_view text, memcached_options& out) {
+  const auto query = boost::urls::parse_query({text.data(), text.size()});
+  if (!query) fail("the part behind the '?' is not well-formed");
+  bool has_timeout = false, has_prefix = false;
+  std::size_t place = 0;
+  for (const auto& parameter : *query) {
+    ++place;
+    const std::string key = parameter.key.decode();
+    const bool is_timeout = key == "timeout";
+    if (!is_timeout && key != "prefix") {
+      fail("query parameter " + std::to_string(place) + " is not one of timeout, prefix");
+    }
+    if (std::exchange(is_timeout ? has_timeout : has_prefix, true)) {
+      fail("the parameter " + key + " is given twice");
+    }
+    if (!parameter.has_value) fail("the parameter " + key + " has no value");
+    std::string value = parameter.value.decode();
+    if (is_timeout) {
+      out.timeout = read_timeout(value);
+    } else {
+      out.key_prefix = std::move(value);
+    }
+  }
+}
+
+}  // namespace
+
+bool is_memcached_url(std::string_view text) noexcept {
+  return text.size() >= scheme.size() &&
+         std::equal(scheme.begin(), scheme.end(), text.begin(), [](char expected, char c) {
+           return expected == (c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
+         });
+}
+
+memcached_options parse_url(std::string_view text) {
+  if (text.size() > max_url_length) {
+    fail("it is longer than " + std::to_string(max_url_length) + " bytes");
+  }
+  if (!is_memcached_url(text)) fail("it does not begin with memcached://");
+  text.remove_prefix(scheme.size());
+  if (text.find('#') != text.npos) fail("it contains a '#'");
+  const std::size_t question = std::min(text.find('?'), text.size());
+  std::string_view servers = text.substr(0, question);
+  if (servers.ends_with('/')) servers.remove_suffix(1);
+
+  memcached_options out;
+  out.servers.clear();
+  for (;;) {
+    const std::size_t comma = std::min(servers.find(','), servers.size());
+    out.servers.push_back(read_server(servers.substr(0, comma)));
+    if (comma == servers.size()) break;
+    servers.remove_prefix(comma + 1);
+  }
+  if (question < text.size()) read_query(text.substr(question + 1), out);
+  if (const std::string fault = fault_of(out); !fault.empty()) fail(fault);
+  return out;
+}
+
+}  // namespace weir::memcached
+
+namespace weir {
+
+memcached_options parse_memcached_url(std::string_view url) { return memcached::parse_url(url); }
+
+}  // namespace weir

@@ -1,0 +1,376 @@
+// A store on a real memcached: every policy and every call, and what servers do: restart, evict,
+// flush, stop.
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <vector>
+
+#include "support/limiter_fixture.hpp"
+#include "support/memcached_server.hpp"
+#include "weir/weir.hpp"
+
+namespace memcached_test {
+
+using namespace std::chrono_literals;
+using namespace weir;
+using namespace weir::test;
+
+namespace {
+
+struct fixture : limiter_fixture {
+  /// One server for all cases; each case has a prefix of its own.
+  static memcached_server_process& server() {
+    static memcached_server_process one;
+    return one;
+  }
+  static std::string new_prefix() {
+    static int last = 0;
+    return "case" + std::to_string(++last);
+  }
+  store open(memcached_options o = server().patient_options()) {
+    o.key_prefix = new_prefix();
+    return make_memcached_store(io.get_executor(), std::move(o));
+  }
+  decision record(limiter& l, std::string_view subject, std::int64_t cost = 1) {
+    return answer([&](auto handler) { l.record(subject, {.cost = cost}, handler); });
+  }
+  error_code error_of_record(limiter& l, std::string_view subject = "a") {
+    return outcome_of([&](auto handler) { l.record(subject, handler); }).ec;
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(memcached_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(every_policy_allows_its_limit) {
+  const store s = open();
+  for (const named_policy& p : slow_policies(5)) {
+    BOOST_TEST_CONTEXT(p.name) {
+      limiter l(s, p.name, p.policy);
+      crowd c;
+      for (int i = 0; i < 12; ++i) l.record("together", c.caller());
+      run_until_complete(io, c);
+      BOOST_TEST(c.allowed() == 5u);
+      BOOST_TEST(c.refused() == 7u);
+      for (int i = 0; i < 7; ++i) BOOST_TEST(record(l, "one by one").allowed == (i < 5));
+      const decision seen = answer([&](auto handler) { l.fetch("one by one", handler); });
+      BOOST_TEST(!seen.allowed);
+      BOOST_TEST(seen.remaining == 0);
+      BOOST_TEST(seen.retry_after.count() > 0);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tiers_share_one_value) {
+  const store s = open();
+  limiter l(s, "r",
+            tiers(fixed_window{.limit = 3, .window = 24h}, token_bucket{20, per_second(10)}));
+  for (int i = 0; i < 3; ++i) BOOST_TEST(record(l, "a").allowed);
+  const decision d = record(l, "a");
+  BOOST_TEST(!d.allowed);
+  BOOST_TEST(d.tier == 0);
+}
+
+BOOST_AUTO_TEST_CASE(subjects_that_memcached_takes_for_no_key) {
+  const store s = open();
+  limiter l(s, "a resource with spaces", fixed_window{.limit = 2, .window = 24h});
+  const std::vector<std::string> subjects = {"a b",
+                                             "line\r\nflush_all\r\n",
+                                             std::string("nul\0", 4),
+                                             "\xc3\xa4\xc3\xb6",
+                                             std::string(300, 'x'),
+                                             std::string(300, 'x') + "y",
+                                             std::string(60'000, 'z'),
+                                             "{}%"};
+  for (const std::string& subject : subjects) {
+    for (int i = 0; i < 3; ++i) BOOST_TEST(record(l, subject).allowed == (i < 2));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(reset_forgets) {
+  const store s = open();
+  limiter l(s, "r", fixed_window{.limit = 1, .window = 24h});
+  for (int i = 0; i < 2; ++i) {
+    BOOST_TEST(record(l, "a").allowed);
+    BOOST_TEST(!record(l, "a").allowed);
+    BOOST_TEST(!outcome_of([&](auto handler) { l.reset("a", handler); }).ec.failed());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(refunds_and_settlements_are_done_once) {
+  const store s = open();
+  limiter l(s, "r", fixed_window{.limit = 10, .window = 24h});
+  const decision d = record(l, "a", 10);
+  const auto settle = [&](limiter& by, std::int64_t actual) {
+    return answer([&](auto handler) { by.settle("a", d, actual, handler); });
+  };
+  const decision first = settle(l, 4);
+  BOOST_TEST(first.allowed);
+  BOOST_TEST(first.used == 4);
+  // Another process, which does not remember it, finds the id in the value. This one's memory is
+  // asked first, so the test asks memcached for the value's size.
+  BOOST_TEST(!settle(l, 0).allowed);
+  BOOST_TEST(record(l, "a", 6).allowed);
+  BOOST_TEST(!record(l, "a", 1).allowed);
+  const decision e = record(l, "b", 3);
+  BOOST_TEST(answer([&](auto handler) { l.refund("b", e, handler); }).used == 0);
+}
+
+BOOST_AUTO_TEST_CASE(acquire_waits_for_its_turn) {
+  const store s = open();
+  limiter l(s, "r", token_bucket{.capacity = 1, .refill = per_second(50)});
+  const auto begin = std::chrono::steady_clock::now();
+  crowd c;
+  for (int i = 0; i < 6; ++i) l.acquire("a", c.caller());
+  run_until_complete(io, c);
+  BOOST_TEST(c.allowed() == 6u);
+  BOOST_TEST((std::chrono::steady_clock::now() - begin >= 99ms));
+  // A turn beyond max_wait is not booked.
+  limiter slow(s, "slow", token_bucket{.capacity = 1, .refill = per_day(1)});
+  BOOST_TEST(record(slow, "a").allowed);
+  const decision far = answer([&](auto handler) { slow.acquire("a", {.max_wait = 1s}, handler); });
+  BOOST_TEST(!far.allowed);
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_reservation_is_given_back) {
+  const store s = open();
+  limiter l(s, "r", token_bucket{.capacity = 1, .refill = {1, 5s}});
+  BOOST_TEST(record(l, "a").allowed);
+  cancellable_crowd waiting;
+  l.acquire("a", {.max_wait = 20s}, waiting.caller());
+  const auto is_booked = [&] {
+    return answer([&](auto handler) { l.fetch("a", handler); }).retry_after > 6s;
+  };
+  poll_until(is_booked);
+  waiting.cancel_all();
+  run_until_complete(io, waiting.c);
+  WEIR_TEST_ERROR(waiting.c[0].ec, boost::asio::error::operation_aborted);
+  poll_until([&] { return !is_booked(); });
+}
+
+BOOST_AUTO_TEST_CASE(cool_downs_hold_a_subject_back) {
+  const store s = open();
+  limiter l(s, "r", fixed_window{.limit = 10, .window = 24h}, {.cool_downs = true});
+  answer([&](auto handler) { l.cool_down("a", 1h, handler); });
+  const decision d = record(l, "a");
+  BOOST_TEST(!d.allowed);
+  BOOST_TEST(d.cooling_down);
+  BOOST_TEST(record(l, "b").allowed);
+}
+
+BOOST_AUTO_TEST_CASE(leases_bound_what_is_in_flight) {
+  const store s = open();
+  concurrency_limiter gate(s, "gate", {.limit = 2, .lease_duration = 30s});
+  std::vector<lease> held;
+  const auto enter = [&] {
+    bool done = false;
+    lease got;
+    gate.enter("a", [&](error_code ec, lease l) {
+      BOOST_TEST(!ec.failed(), ec.message());
+      got = std::move(l);
+      done = true;
+    });
+    run_until(io, [&] { return done; });
+    return got;
+  };
+  for (int i = 0; i < 2; ++i) {
+    held.push_back(enter());
+    BOOST_TEST(held.back().is_held());
+  }
+  BOOST_TEST(!enter().is_held());
+  held.pop_back();
+  poll_until([&] { return enter().is_held(); });
+}
+
+BOOST_AUTO_TEST_CASE(joint_calls_are_refused) {
+  const store s = open();
+  limiter one(s, "one", fixed_window{.limit = 10, .window = 24h}, {.group = "g"});
+  limiter two(s, "two", fixed_window{.limit = 10, .window = 24h}, {.group = "g"});
+  const outcome o = outcome_of(
+      [&](auto handler) { record_all(one.on("a"), two.on("b"), handler); });
+  WEIR_TEST_ERROR(o.ec, error::joint_not_supported);
+  BOOST_TEST((o.ec == condition::invalid_input));
+  BOOST_TEST(record(one, "a").used == 1);
+}
+
+BOOST_AUTO_TEST_CASE(states_have_an_expiry) {
+  const std::string key = "weir:{r:expiry}";
+  const store s = make_memcached_store(io.get_executor(), server().patient_options());
+  const auto left = [&] {
+    const std::string reply = server().ask("mg " + key + " t\r\n");
+    return std::stoll(reply.substr(reply.find('t') + 1));
+  };
+  limiter l(s, "r", fixed_window{.limit = 10, .window = 100s});
+  record(l, "expiry");
+  BOOST_TEST((left() >= 101 && left() <= 104));
+  limiter longer(s, "r", sliding_log{.limit = 10, .window = 24h * 40});
+  record(longer, "expiry");
+  BOOST_TEST((left() >= 40 * 86'400 && left() <= 40 * 86'400 + 20));
+}
+
+// The value of a later version of weir stays as it is, byte for byte.
+BOOST_AUTO_TEST_CASE(a_state_of_the_future_is_not_touched) {
+  const store s = make_memcached_store(io.get_executor(), server().patient_options());
+  limiter l(s, "r", fixed_window{.limit = 10, .window = 24h});
+  server().ask("ms weir:{r:future} 6 T100\r\n\x02later\r\n");
+  WEIR_TEST_ERROR(error_of_record(l, "future"), error::newer_state);
+  WEIR_TEST_ERROR(outcome_of([&](auto handler) { l.reset("future", handler); }).ec,
+                  error::newer_state);
+  BOOST_TEST(server().ask("mg weir:{r:future} v\r\n", "later\r\n") == "VA 6\r\n\x02later\r\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_key_of_somebody_else_is_an_error) {
+  const store s = make_memcached_store(io.get_executor(), server().patient_options());
+  limiter l(s, "r", fixed_window{.limit = 10, .window = 24h});
+  server().ask("ms weir:{r:foreign} 5 T100\r\nhello\r\n");
+  WEIR_TEST_ERROR(error_of_record(l, "foreign"), error::wrong_type);
+  BOOST_TEST(!outcome_of([&](auto handler) { l.reset("foreign", handler); }).ec.failed());
+  BOOST_TEST(record(l, "foreign").allowed);
+}
+
+BOOST_AUTO_TEST_CASE(clocks_that_differ_fail_calls_until_they_agree) {
+  memcached_options o = server().patient_options();
+  auto offset = std::make_shared<std::atomic<std::int64_t>>(60'000'000);
+  o.clock = [offset] {
+    return std::chrono::time_point_cast<std::chrono::microseconds>(
+               std::chrono::system_clock::now()) +
+           std::chrono::microseconds(offset->load());
+  };
+  o.clock_check_interval = 100ms;
+  const store s = open(o);
+  limiter l(s, "r", fixed_window{.limit = 10, .window = 24h});
+  WEIR_TEST_ERROR(error_of_record(l), error::clock_skew);
+  *offset = 0;
+  poll_until([&] { return !error_of_record(l); });
+  *offset = -60'000'000;
+  poll_until([&] { return error_of_record(l) == error::clock_skew; });
+}
+
+BOOST_AUTO_TEST_CASE(a_large_log_is_bounded) {
+  memcached_options o = server().patient_options();
+  o.max_value_size = 1000;
+  const store s = open(o);
+  limiter l(s, "r", sliding_log{.limit = 100'000, .window = 24h});
+  error_code ec;
+  int counted = 0;
+  for (; !ec && counted < 2000; ++counted) ec = error_of_record(l);
+  WEIR_TEST_ERROR(ec, error::state_too_large);
+  BOOST_TEST(counted > 50);
+  limiter coarse(s, "coarse", sliding_log{.limit = 100'000, .window = 24h, .resolution = 1h});
+  for (int i = 0; i < 300; ++i) BOOST_TEST_REQUIRE(!error_of_record(coarse).failed());
+}
+
+BOOST_AUTO_TEST_CASE(several_servers_share_the_keys) {
+  memcached_server_process more[2];
+  memcached_options o = server().patient_options();
+  for (const auto& m : more) o.servers.push_back({.port = m.port()});
+  const store s = open(o);
+  limiter l(s, "r", fixed_window{.limit = 2, .window = 24h});
+  for (int i = 0; i < 60; ++i) {
+    const std::string subject = "subject" + std::to_string(i);
+    for (int j = 0; j < 3; ++j) BOOST_TEST(record(l, subject).allowed == (j < 2));
+  }
+  for (const auto& m : more) BOOST_TEST(m.figure("curr_items") > 5);
+  // A dead server fails its own calls, and nobody takes its keys over.
+  more[0].kill();
+  int failed = 0;
+  for (int i = 0; i < 60; ++i) {
+    const std::string subject = "subject" + std::to_string(i);
+    const outcome out = outcome_of(
+        [&](auto handler) { l.record(subject, {.timeout = 60ms}, handler); });
+    BOOST_TEST((out.ec.failed() || !out.d.allowed));
+    failed += out.ec.failed() ? 1 : 0;
+  }
+  BOOST_TEST(failed > 5);
+  BOOST_TEST(failed < 45);
+}
+
+BOOST_AUTO_TEST_CASE(a_restarted_server_has_forgotten) {
+  memcached_server_process own;
+  const store s = open(own.patient_options());
+  limiter l(s, "r", fixed_window{.limit = 1, .window = 24h});
+  BOOST_TEST(record(l, "a").allowed);
+  BOOST_TEST(!record(l, "a").allowed);
+  own.restart();
+  BOOST_TEST(record(l, "a").allowed);
+  BOOST_TEST(!record(l, "a").allowed);
+}
+
+BOOST_AUTO_TEST_CASE(flush_all_forgets_and_no_call_fails) {
+  memcached_server_process own;
+  const store s = open(own.patient_options());
+  limiter l(s, "r", fixed_window{.limit = 1'000'000, .window = 24h});
+  for (int round = 0; round < 20; ++round) {
+    crowd c;
+    for (int i = 0; i < 20; ++i) l.record("s" + std::to_string(i % 4), c.caller());
+    own.flush();
+    run_until_complete(io, c);
+    BOOST_TEST(c.allowed() == 20u);
+  }
+}
+
+// A full server drops the subjects that were used longest ago: they begin anew. Calls do not fail.
+BOOST_AUTO_TEST_CASE(an_evicted_subject_begins_anew) {
+  memcached_server_process small({"-m", "1"});
+  const store s = open(small.patient_options());
+  limiter l(s, "r", fixed_window{.limit = 1, .window = 24h});
+  BOOST_TEST(record(l, "first").allowed);
+  int subjects = 0;
+  while (small.figure("evictions") == 0 && subjects < 100'000) {
+    crowd c;
+    for (int i = 0; i < 1000; ++i) {
+      l.record(std::string(180, 'x') + std::to_string(subjects++), c.caller());
+    }
+    run_until_complete(io, c);
+    BOOST_TEST_REQUIRE(c.allowed() == 1000u);
+  }
+  BOOST_TEST(small.figure("evictions") > 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_stops_is_waited_for) {
+  memcached_server_process own;
+  memcached_options o = own.patient_options();
+  o.silence_timeout = 200ms;
+  const store s = open(o);
+  limiter l(s, "r", fixed_window{.limit = 100, .window = 24h});
+  BOOST_TEST(record(l, "a").allowed);
+  own.pause();
+  // Nothing more than its read can have been sent.
+  const outcome short_of_time = outcome_of(
+      [&](auto handler) { l.record("a", {.timeout = 50ms}, handler); });
+  WEIR_TEST_ERROR(short_of_time.ec, error::timed_out);
+  crowd c;
+  l.record("a", {.timeout = 30s}, c.caller());
+  l.record("b", {.timeout = 30s}, c.caller());
+  boost::asio::steady_timer timer(io, 400ms);  // the connection is given up meanwhile
+  timer.async_wait([&](error_code) { own.resume(); });
+  run_until_complete(io, c);
+  BOOST_TEST(c.allowed() == 2u);
+  BOOST_TEST(record(l, "a").used == 3);
+}
+
+BOOST_AUTO_TEST_CASE(the_url_opens_it) {
+  const store s = open_store(io.get_executor(),
+                             "memcached://localhost:" + std::to_string(server().port()) +
+                                 "/?timeout=30s&prefix=" + new_prefix());
+  limiter l(s, "r", fixed_window{.limit = 1, .window = 24h});
+  BOOST_TEST(record(l, "a").allowed);
+}
+
+BOOST_AUTO_TEST_CASE(closing_ends_calls) {
+  store s = open();
+  limiter l(s, "r", fixed_window{.limit = 1, .window = 24h});
+  crowd c;
+  l.record("a", c.caller());
+  s.close();
+  l.record("a", c.caller());
+  run_out(io);
+  BOOST_TEST(c.complete());
+  WEIR_TEST_ERROR(c[0].ec, error::store_closed);
+  WEIR_TEST_ERROR(c[1].ec, error::store_closed);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace memcached_test
