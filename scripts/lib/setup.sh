@@ -67,6 +67,7 @@ ninja ninja-build
 pkg-config pkg-config
 redis-server redis-server
 redis-cli redis-tools
+memcached memcached
 python3 python3
 taskset util-linux
 valgrind valgrind
@@ -103,7 +104,7 @@ weir_apt() (
 weir_setup() {
   local log=build/setup.log missing root=() command
   if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-    for command in g++ cmake ninja pkg-config redis-server redis-cli python3; do
+    for command in g++ cmake ninja pkg-config redis-server redis-cli memcached python3; do
       command -v "$command" >/dev/null && continue
       weir_say "error: '$command' is missing, and this is neither Debian nor Ubuntu: please" \
         "install it, Boost >= 1.81 (with Boost.URL and Boost.Test), OpenSSL, Google Benchmark and" \
@@ -149,11 +150,12 @@ weir_setup() {
   if [[ "${1:-}" == sanitize ]]; then
     WEIR_CLANGXX="clang++-$(weir_clang_version)"
   fi
-  # The integration tests need it, and are never skipped silently.
-  if ! command -v redis-server >/dev/null; then
-    weir_say "error: there is no redis-server in PATH, even after the set-up (PATH=$PATH)"
+  # The integration tests need them, and are never skipped silently.
+  for command in redis-server memcached; do
+    command -v "$command" >/dev/null && continue
+    weir_say "error: there is no $command in PATH, even after the set-up (PATH=$PATH)"
     return 1
-  fi
+  done
 }
 
 # weir_build_program FOLDER TARGET: builds a program of examples/FOLDER and prints its path. Nothing

@@ -1,0 +1,118 @@
+// URLs and options of a Memcached store.
+#include "memcached/url.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "support/run.hpp"
+#include "weir/memcached_store.hpp"
+#include "weir/redis_options.hpp"
+
+namespace memcached_url_test {
+
+using namespace std::chrono_literals;
+using weir::error;
+using weir::memcached_options;
+using weir::test::error_of;
+
+BOOST_AUTO_TEST_SUITE(memcached_url_suite)
+
+BOOST_AUTO_TEST_CASE(servers_ports_and_parameters) {
+  const memcached_options one = weir::parse_memcached_url("memcached://localhost");
+  BOOST_TEST(one.servers.size() == 1u);
+  BOOST_TEST(one.servers[0].host == "localhost");
+  BOOST_TEST(one.servers[0].port == 11211);
+  BOOST_TEST(one.key_prefix == "weir");
+
+  const memcached_options all = weir::parse_memcached_url(
+      "MemCached://a,b.example:11212,[::1]:7,[fe80::1%eth0],127.0.0.1:11211/"
+      "?prefix=sh%20op&timeout="
+      "2s");
+  const std::pair<std::string, int> expected[] = {{"a", 11211},
+                                                  {"b.example", 11212},
+                                                  {"::1", 7},
+                                                  {"fe80::1%eth0", 11211},
+                                                  {"127.0.0.1", 11211}};
+  BOOST_TEST_REQUIRE(all.servers.size() == std::size(expected));
+  for (std::size_t i = 0; i < all.servers.size(); ++i) {
+    BOOST_TEST(all.servers[i].host == expected[i].first);
+    BOOST_TEST(all.servers[i].port == expected[i].second);
+  }
+  BOOST_TEST(all.key_prefix == "sh op");
+  BOOST_TEST((all.timeout == 2s));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_such_url) {
+  for (const char* url : {
+           "memcached://",
+           "memcached://a,",
+           "memcached://,a",
+           "memcached://a:0",
+           "memcached://a:65536",
+           "memcached://a:",
+           "memcached://a:1x",
+           "memcached://a b",
+           "memcached://user:secret@a",
+           "memcached://a/path",
+           "memcached://[::1",
+           "memcached://[a]",
+           "memcached://[::1]x",
+           "memcached://a,a",
+           "memcached://a#x",
+           "memcached://a?timeout=1",
+           "memcached://a?timeout=0s",
+           "memcached://a?timeout=25h",
+           "memcached://a?timeout=1s&timeout=2s",
+           "memcached://a?secret=1",
+           "memcached://a?prefix",
+           "memcached://a?prefix=%zz",
+           "memcached:a",
+           "redis://a",
+       }) {
+    try {
+      weir::parse_memcached_url(url);
+      BOOST_TEST(false, url);
+    } catch (const boost::system::system_error& e) {
+      BOOST_TEST(e.code() == error::invalid_url, url);
+      BOOST_TEST(std::string(e.what()).find("secret") == std::string::npos, e.what());
+    }
+  }
+  WEIR_TEST_ERROR(error_of([] { weir::parse_redis_url("memcached://a"); }),
+                  error::unsupported_scheme);
+}
+
+BOOST_AUTO_TEST_CASE(options_out_of_range) {
+  boost::asio::io_context io;
+  const auto refused = [&](auto&& change) {
+    memcached_options o;
+    change(o);
+    const weir::error_code ec = error_of(
+        [&] { weir::make_memcached_store(io.get_executor(), std::move(o)); });
+    return ec == error::invalid_options;
+  };
+  BOOST_TEST(!refused([](auto&) {}));
+  BOOST_TEST(!refused([](auto& o) { o.max_clock_skew = 0ms; }));
+  BOOST_TEST(refused([](auto& o) { o.max_clock_skew = 999ms; }));
+  BOOST_TEST(refused([](auto& o) { o.max_clock_skew = -1ms; }));
+  BOOST_TEST(refused([](auto& o) { o.servers.clear(); }));
+  BOOST_TEST(refused([](auto& o) { o.servers.push_back(o.servers.front()); }));
+  BOOST_TEST(refused([](auto& o) { o.servers.front().host.clear(); }));
+  BOOST_TEST(refused([](auto& o) { o.servers.front().host = "a b"; }));
+  BOOST_TEST(refused([](auto& o) { o.servers.front().port = 0; }));
+  BOOST_TEST(refused([](auto& o) { o.servers.front().weight = 0; }));
+  BOOST_TEST(refused([](auto& o) { o.timeout = 0us; }));
+  BOOST_TEST(refused([](auto& o) { o.timeout = -1us; }));
+  BOOST_TEST(refused([](auto& o) { o.timeout = 25h; }));
+  BOOST_TEST(refused([](auto& o) { o.connect_timeout = 0ms; }));
+  BOOST_TEST(refused([](auto& o) { o.silence_timeout = 9ms; }));
+  BOOST_TEST(refused([](auto& o) { o.ping_interval = 9ms; }));
+  BOOST_TEST(refused([](auto& o) { o.clock_check_interval = 99ms; }));
+  BOOST_TEST(refused([](auto& o) { o.backoff_max = 1ms; }));
+  BOOST_TEST(refused([](auto& o) { o.max_pending = 0; }));
+  BOOST_TEST(refused([](auto& o) { o.max_value_size = 999; }));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace memcached_url_test
