@@ -312,7 +312,7 @@ BOOST_AUTO_TEST_CASE(flush_all_forgets_and_no_call_fails) {
 
 // A full server drops the subjects that were used longest ago: they begin anew. Calls do not fail.
 BOOST_AUTO_TEST_CASE(an_evicted_subject_begins_anew) {
-  memcached_server_process small({"-m", "1"});
+  memcached_server_process small({"-m", "2"});
   const store s = open(small.patient_options());
   limiter l(s, "r", fixed_window{.limit = 1, .window = 24h});
   BOOST_TEST(record(l, "first").allowed);

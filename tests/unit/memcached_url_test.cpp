@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_such_url) {
       weir::parse_memcached_url(url);
       BOOST_TEST(false, url);
     } catch (const boost::system::system_error& e) {
-      BOOST_TEST(e.code() == error::invalid_url, url);
+      WEIR_TEST_ERROR(e.code(), error::invalid_url);
       BOOST_TEST(std::string(e.what()).find("secret") == std::string::npos, e.what());
     }
   }
