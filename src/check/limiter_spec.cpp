@@ -147,7 +147,7 @@ std::string_view limiter_spec::tier_name(std::size_t tier) const noexcept {
   return tail.substr(tail.rfind(':') + 1);
 }
 
-td::int64_t number_for_kernel(const check& c) noexcept {
+std::int64_t number_for_kernel(const check& c) noexcept {
   switch (c.kind) {
     case check_kind::record:
       return as<record_request>(c).cost;

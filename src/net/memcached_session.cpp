@@ -141,17 +141,26 @@ void memcached_session::drive(Event&& event) {
       arm_timer(rearm);
     }
     // I/O starts before the handlers are posted, so that handlers never delay it.
-    perform(a, room);
+    const std::size_t at_once = perform(a, room);
+    if (at_once > 0) wrote_at_once(at_once);
     if (!done.empty()) owner_.deliver(std::move(done));
+    if (at_once > 0) return;  // the strand was woken if there is more to do
     if (!closing && !a.open && !a.close && !a.read && a.write.empty()) return;
   }
 }
 
-void memcached_session::perform(const core::actions& a, std::span<char> room) {
+std::size_t memcached_session::perform(const core::actions& a, std::span<char> room) {
   if (a.close) stream_->close();
   if (a.open) stream_->open(a.elsewhere);
   if (a.read) stream_->read(room);
-  if (!a.write.empty()) stream_->write(a.write);
+  return !a.write.empty() && stream_->write(a.write) ? a.write.size() : 0;
+}
+
+/// Reports a write that ended at once. The next one is posted, as after any other write.
+void memcached_session::wrote_at_once(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  core_.written(true, bytes, steady_now());
+  if (needs_strand() || core_.has_done()) wake_strand();
 }
 
 void memcached_session::on_opened(error e) {

@@ -64,7 +64,9 @@ class memcached_session final : private stream::listener {
 
   template <class Event>
   void drive(Event&& event);
-  void perform(const core::actions& a, std::span<char> room);
+  /// How many bytes were written at once; 0: nothing was, or on_written() comes later.
+  std::size_t perform(const core::actions& a, std::span<char> room);
+  void wrote_at_once(std::size_t bytes);
   void arm_timer(time when);
   bool needs_strand();
   void wake_strand();

@@ -48,7 +48,7 @@ void pipeline::finish(check& c) {
 /// Ends all checks of a list that hold their answers or errors.
 inline void pipeline::finish_all(check_list& list) {
   for (check& c : list) {
-    deadline_wheel::remove(c);
+    detail::deadline_wheel::remove(c);
     flight_of(c).stage = check_stage::done;
     pending_ -= weight_of(c);
   }
