@@ -72,6 +72,14 @@ asio::awaitable<void> outcomes(weir::limiter limiter) {
 
 namespace waiting {
 
+asio::awaitable<void> deny_cache(weir::store store) {
+  weir::limiter partner{store,
+                        "partner-api",
+                        weir::fixed_window{.limit = 1000, .window = 1h},
+                        {.deny_cache_subjects = 10'000}};
+  weir::decision d = co_await partner.record("account-42");  // d.source: store or deny_cache
+}
+
 asio::awaitable<void> acquire(weir::limiter partner) {
   const weir::decision d = co_await partner.acquire("account-42",
                                                     {.cost = 3, .max_wait = 2s, .priority = 1});

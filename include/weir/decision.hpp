@@ -15,7 +15,7 @@ inline constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max
 /// Where a decision came from.
 enum class source : std::uint8_t {
   store,       ///< the store counted it
-  deny_cache,  ///< not used yet: a refusal remembered in this process
+  deny_cache,  ///< a refusal remembered in this process: limiter_options::deny_cache_subjects
   lease,       ///< not used yet: units taken from the store beforehand
   /// the store failed, and the limiter's failure policy decided
   fallback,

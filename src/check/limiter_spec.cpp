@@ -89,6 +89,7 @@ limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_v
       nominal_limit(unlimited),
       counts_refused(std::any_of(tiers.begin(), tiers.end(), policies::counts_refused)),
       has_cool_down(options.cool_downs),
+      has_deny_cache(options.deny_cache_subjects > 0),
       failure(options.on_failure),
       shares_keys(!options.group.empty()) {
   can_book = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_book);

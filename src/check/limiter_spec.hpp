@@ -86,9 +86,10 @@ struct limiter_spec {
   policies::units ceiling;              // the largest cost that can ever pass
   policies::units nominal_limit;        // decision::limit when the store fails
   bool counts_refused;
-  bool has_cool_down;  // limiter_options::cool_downs
-  bool can_book;       // every kernel can make reservations: acquire()
-  bool can_settle;     // refund(), settle() and settle_all()
+  bool has_cool_down;   // limiter_options::cool_downs
+  bool has_deny_cache;  // limiter_options::deny_cache_subjects is not 0
+  bool can_book;        // every kernel can make reservations: acquire()
+  bool can_settle;      // refund(), settle() and settle_all()
   on_failure failure;
   bool shares_keys;  // the limiter has a group
 

@@ -6,19 +6,12 @@
 #include "check/delivery_queue.hpp"
 #include "check/random_number.hpp"
 #include "limiter/failure_policy.hpp"
+#include "limiter/jitter.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "limiter/settled_ids.hpp"
 
 namespace weir::detail {
 namespace {
-
-/// Random jitter: up to a tenth of `pause`, at most 1 s. Without it, all refused callers would
-/// return in the same microsecond.
-std::chrono::microseconds spread(std::chrono::microseconds pause) {
-  constexpr std::chrono::microseconds most = std::chrono::seconds{1};
-  const auto width = static_cast<std::uint64_t>(std::min(pause / 10, most).count());
-  return std::chrono::microseconds(static_cast<std::int64_t>(random_number() % (width + 1)));
-}
 
 /// True if all further limiters of the check can settle; notes their costs.
 bool sign_further(check& c) {
@@ -46,13 +39,36 @@ void sign(check& c) {
                                                      : as<acquire_request>(c).cost;
 }
 
+/// Notes the store's refusal of a record, for the next ones.
+void remember_refusal(const check& c) {
+  if (c.answer.allowed || c.answer.source != source::store || !c.further().empty()) return;
+  const auto sent = flight_of(c).sent;
+  const auto asked = sent != check::steady_time{} ? sent : std::chrono::steady_clock::now();
+  impl_of(*c.limiter).denials->note(c.subject.view(), as<record_request>(c).cost, c.answer, asked);
+}
+
+/// Forgets the refusals of the subjects to which this check may have given units back.
+void forget_refusals(const check& c) {
+  if (c.kind != check_kind::settle && c.kind != check_kind::give_back &&
+      c.kind != check_kind::reset) {
+    return;
+  }
+  const auto forget = [](const limiter_spec& limiter, std::string_view subject) {
+    if (limiter.has_deny_cache) impl_of(limiter).denials->forget(subject);
+  };
+  forget(*c.limiter, c.subject.view());
+  for (const term& t : c.further()) forget(*t.limiter, t.subject.view());
+}
+
 /// Prepares the result of a check that its store has finished. True if the check holds a
 /// reservation that is not due yet and no acquire_queue waits for it; `sleepers` must then hold it.
 bool conclude(check& c) {
   if (c.kind == check_kind::record && !c.ec && !c.answer.cooling_down) {
+    if (c.limiter->has_deny_cache) remember_refusal(c);
     sign(c);  // the common case
     return false;
   }
+  forget_refusals(c);
   if (flight_of(c).unwanted) return false;
   apply_failure_policy(c);
   if (c.ec) return false;
@@ -68,10 +84,11 @@ bool conclude(check& c) {
   if (c.answer.cooling_down && c.further().empty() && c.kind != check_kind::acquire) {
     impl_of(*c.limiter).queue->cool_down(c.limiter, c.subject.view(), c.answer.retry_after);
   }
+  if (c.kind == check_kind::record && c.limiter->has_deny_cache) remember_refusal(c);
   if (c.kind == check_kind::cool_down) {
     c.answer.clamped = as<cool_down_request>(c).was_clamped;
   } else if (c.answer.cooling_down) {
-    c.answer.retry_after += spread(c.answer.retry_after);
+    c.answer.retry_after += jitter(c.answer.retry_after);
   }
   return false;
 }

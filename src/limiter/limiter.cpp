@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "check/clock.hpp"
+#include "limiter/jitter.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "limiter/settled_ids.hpp"
 #include "policy/tier_set.hpp"
@@ -195,20 +196,33 @@ bool prepare(check& c) {
   }
 }
 
+/// True if the check is refused because it was refused before; it then has its answer.
+bool is_denied(check& c) {
+  const auto remembered = impl_of(*c.limiter)
+                              .denials->find(c.subject.view(), as<record_request>(c).cost,
+                                             std::chrono::steady_clock::now());
+  if (!remembered) return false;
+  c.answer = *remembered;
+  if (c.answer.cooling_down) c.answer.retry_after += jitter(c.answer.retry_after);
+  return true;
+}
+
+void answer_here(check& c) {
+  flight_of(c).stage = check_stage::done;
+  c.finish(delivery::post);
+}
+
 }  // namespace
 
 void start_check(check& c) {
   if (c.kind == check_kind::record && c.further().empty() &&
       validate(*c.limiter, c.subject.view(), as<record_request>(c).cost) == error{}) {
+    if (c.limiter->has_deny_cache && is_denied(c)) return answer_here(c);
     return c.limiter->store->start(c);  // the common case
   }
   if (c.kind == check_kind::watch) return impl_of(*c.limiter).leases->watch(c);
   if (const error e = validate(c); e != error{}) c.ec = e;
-  if (c.ec || prepare(c)) {
-    flight_of(c).stage = check_stage::done;
-    c.finish(delivery::post);
-    return;
-  }
+  if (c.ec || prepare(c)) return answer_here(c);
   if (waiting::acquire_queue* queue = queue_of(c)) return queue->arrive(c);
   c.limiter->store->start(c);
 }

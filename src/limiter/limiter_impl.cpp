@@ -26,6 +26,19 @@ void check_feedback_options(const limiter_options& options, bool counts_refused)
     refuse("cool_downs: default_cool_down must be above zero");
 }
 
+std::unique_ptr<deny_cache> make_deny_cache(const limiter_options& options, bool counts_refused) {
+  if (options.deny_cache_subjects == 0) return nullptr;
+  const auto require = [](bool holds, const char* text) {
+    if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
+  };
+  require(!counts_refused, "deny cache: count_refused must be false, because each refusal counts");
+  require(options.deny_cache_subjects <= 10'000'000, "deny cache: at most 10^7 subjects");
+  require(options.deny_cache_duration >= std::chrono::milliseconds{1} &&
+              options.deny_cache_duration <= std::chrono::hours{1},
+          "deny cache: deny_cache_duration must be between 1 ms and 1 h");
+  return std::make_unique<deny_cache>(options.deny_cache_subjects, options.deny_cache_duration);
+}
+
 /// Makes the queue of acquire(), after checking the options that concern it.
 std::unique_ptr<waiting::acquire_queue> make_queue(const limiter_options& options) {
   const auto require = [](bool holds, const char* text) {
@@ -65,6 +78,7 @@ limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_v
       default_cool_down(options.default_cool_down),
       response_parsing(options.response_parsing),
       sync_remaining_with(options.sync_remaining_with),
+      denials(make_deny_cache(options, counts_refused)),
       queue(make_queue(options)) {
   if (has_cool_down) check_feedback_options(options, counts_refused);
   if (failure == on_failure::fallback) {

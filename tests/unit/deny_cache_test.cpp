@@ -1,0 +1,127 @@
+// Refusals that a process remembers: as long as the store would refuse, and no longer.
+#include "limiter/deny_cache.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "policy/kernel.hpp"
+#include "policy/tier_set.hpp"
+#include "support/random_source.hpp"
+#include "weir/local_limiter.hpp"
+
+namespace deny_cache_test {
+namespace {
+
+using namespace std::chrono_literals;
+using weir::decision;
+using weir::source;
+using weir::detail::deny_cache;
+
+const deny_cache::time start{1h};
+
+decision refusal(std::chrono::microseconds retry_after) {
+  decision d;
+  d.limit = d.used = 5;
+  d.retry_after = retry_after;
+  d.reset_after = retry_after * 2;
+  d.decided_at = weir::time_point(100s);
+  return d;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(deny_cache_suite)
+
+BOOST_AUTO_TEST_CASE(a_refusal_is_repeated_with_the_times_that_are_left) {
+  deny_cache cache(8, 1min);
+  cache.note("a", 2, refusal(10s), start);
+  const auto d = cache.find("a", 2, start + 4s);
+  BOOST_TEST_REQUIRE(d.has_value());
+  BOOST_TEST(!d->allowed);
+  BOOST_TEST((d->source == source::deny_cache));
+  BOOST_TEST((d->retry_after == 6s));
+  BOOST_TEST((d->reset_after == 16s));
+  BOOST_TEST((d->decided_at == weir::time_point(104s)));
+  BOOST_TEST(d->used == 5);
+
+  BOOST_TEST(!cache.find("a", 2, start + 10s).has_value());
+  BOOST_TEST(!cache.find("a", 1, start + 4s).has_value());
+  BOOST_TEST(!cache.find("a", 3, start + 4s).has_value());
+  BOOST_TEST(!cache.find("b", 2, start + 4s).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_refusal_is_remembered_no_longer_than_asked_for) {
+  deny_cache cache(8, 1s);
+  cache.note("a", 1, refusal(10s), start);
+  BOOST_TEST((cache.find("a", 1, start + 999ms)->retry_after == 9001ms));
+  BOOST_TEST(!cache.find("a", 1, start + 1s).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_forgotten_refusal_is_asked_again) {
+  deny_cache cache(1, 1min);
+  cache.note("a", 1, refusal(10s), start);
+  cache.forget("b");  // of the same slot
+  BOOST_TEST(cache.find("a", 1, start).has_value());
+  cache.forget("a");
+  BOOST_TEST(!cache.find("a", 1, start).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_full_table_displaces_and_never_confuses) {
+  deny_cache cache(4, 1min);
+  for (int i = 0; i < 100; ++i) {
+    cache.note(std::to_string(i), 1, refusal(std::chrono::seconds(1 + i)), start);
+  }
+  int kept = 0;
+  for (int i = 0; i < 100; ++i) {
+    const auto d = cache.find(std::to_string(i), 1, start);
+    if (!d) continue;
+    ++kept;
+    BOOST_TEST((d->retry_after == std::chrono::seconds(1 + i)));
+  }
+  BOOST_TEST(kept >= 1);
+  BOOST_TEST(kept <= 4);
+}
+
+// With any policy, and as long as nothing is given back, the cache refuses only what the policy
+// refuses at that moment, and names the same time.
+BOOST_AUTO_TEST_CASE(what_the_cache_refuses_the_policy_refuses) {
+  const weir::policy policies[] = {
+      weir::fixed_window{.limit = 3, .window = 1s},
+      weir::sliding_window{.limit = 3, .window = 1s},
+      weir::sliding_log{.limit = 3, .window = 1s},
+      weir::token_bucket{.capacity = 3, .refill = weir::per_second(3)},
+      weir::leaky_bucket{.capacity = 3, .leak = weir::per_second(7)},
+  };
+  const std::uint64_t seed = weir::test::run_seed();
+  BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed) {
+    weir::test::random_source random(seed);
+    std::int64_t repeated = 0;
+    for (const weir::policy& p : policies) {
+      weir::time_point now(1000s);
+      weir::local_limiter limiter(weir::tiers{p},
+                                  std::function<weir::time_point()>([&] { return now; }));
+      deny_cache cache(16, 500ms);
+      const auto steady = [&] { return start + (now - weir::time_point(1000s)); };
+      for (int i = 0; i < 3000; ++i) {
+        now += std::chrono::microseconds(random.between(0, 100'000));
+        const std::int64_t cost = random.between(1, 3);
+        const auto remembered = cache.find("a", cost, steady());
+        const decision truth = limiter.fetch(cost);
+        if (remembered) {
+          ++repeated;
+          BOOST_TEST_REQUIRE(!truth.allowed);
+          // Others that were admitted since make the wait longer, never shorter.
+          BOOST_TEST_REQUIRE((remembered->retry_after <= truth.retry_after));
+          BOOST_TEST_REQUIRE((remembered->decided_at == truth.decided_at));
+        }
+        const decision d = limiter.record(cost);
+        if (!d.allowed) cache.note("a", cost, d, steady());
+      }
+    }
+    BOOST_TEST(repeated > 100);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace deny_cache_test
