@@ -48,7 +48,7 @@ class call_size {
   struct bound {
     std::size_t keys, log_keys;
   };
-  static constexpr bound common_path{script_call::usual_keys, 20}, full_kernel{16, 10};
+  static constexpr bound common_path{script_call::usual_keys, 20}, full_kernel{15, 10};
   /// Several tiers: each key is looked at, and then written to.
   static constexpr bound joint{12, 6};
 

@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(keys_that_cost_more_travel_in_smaller_calls) {
   const core_ptr full[] = {
       weir::test::make_core("p", weir::token_bucket{9, {7, 3s}}),
       weir::test::make_core("u", weir::fixed_window{.limit = weir::unlimited, .window = 10s})};
-  for (const core_ptr& limiter : full) BOOST_TEST(most(limiter) == 16u);
+  for (const core_ptr& limiter : full) BOOST_TEST(most(limiter) == 15u);
   BOOST_TEST(most(strict) == 10u);
   const core_ptr two = weir::test::make_core(
       "t", weir::tiers{weir::token_bucket{9, weir::per_second(1)},
