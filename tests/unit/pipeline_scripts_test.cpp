@@ -43,18 +43,19 @@ BOOST_FIXTURE_TEST_CASE(what_was_left_for_the_next_write_stays_behind_what_is_se
   for (int i = 0; i < 255; ++i) submit("other " + std::to_string(i));
   submit("a", 2);
   BOOST_TEST(count_of(write(), "weir:{r:a}:f") == 1u);
-  feed("-NOSCRIPT No matching script. Please use EVAL.\r\n");
+  BOOST_TEST_REQUIRE(line.replies_due() == 8u);
+  for (int i = 0; i < 2; ++i) feed("-NOSCRIPT No matching script. Please use EVAL.\r\n");
   BOOST_TEST_REQUIRE((checks[0].stage == check_stage::waiting));
-  // The other three calls of the first write are under way: there is room for what comes back only.
+  // The other six calls of the first write are under way: there is room for what comes back only.
   BOOST_TEST(count_of(write(), "weir:{r:a}:f") == 1u);
   BOOST_TEST((checks[0].stage == check_stage::written));
-  BOOST_TEST_REQUIRE(line.replies_due() == 5u);
-  for (int i = 0; i < 3; ++i) feed("-ERR whatever\r\n");
+  BOOST_TEST_REQUIRE(line.replies_due() == 9u);
+  for (int i = 0; i < 6; ++i) feed("-ERR whatever\r\n");
   BOOST_TEST(count_of(write(), "weir:{r:a}:f") == 1u);
 
-  // The script; then the two.
-  BOOST_TEST_REQUIRE(line.replies_due() == 3u);
-  for (int i = 0; i < 2; ++i) feed("-ERR whatever\r\n");
+  // The script; then the three.
+  BOOST_TEST_REQUIRE(line.replies_due() == 4u);
+  for (int i = 0; i < 3; ++i) feed("-ERR whatever\r\n");
   BOOST_TEST((checks[0].stage == check_stage::done));
   BOOST_TEST((checks[256].stage == check_stage::written));
 }
