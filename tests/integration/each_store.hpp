@@ -12,7 +12,7 @@ namespace weir::test {
 
 using namespace std::chrono_literals;
 
-inline const auto each_store = boost::unit_test::data::make({"memory", "tcp", "unix"});
+inline const auto each_store = boost::unit_test::data::make({"memory", "tcp", "unix", "memcached"});
 
 struct each_store_fixture {
   boost::asio::io_context io;

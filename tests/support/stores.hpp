@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "support/memcached_server.hpp"
 #include "support/redis_client.hpp"
 #include "support/redis_server.hpp"
 #include "weir/policy.hpp"
@@ -44,10 +45,15 @@ inline std::vector<named_policy> slow_policies(std::int64_t limit) {
           {"leaky_bucket", leaky_bucket{.capacity = limit, .leak = per_day(1)}}};
 }
 
-/// A URL for "memory", "tcp" or "unix", with nothing in the store. The servers live as long as the
-/// test's process.
+/// A URL for "memory", "tcp", "unix" (both Redis) or "memcached", with nothing in the store. The
+/// servers live as long as the test's process.
 inline std::string empty_store_url(const std::string& store) {
   if (store == "memory") return "memory://";
+  if (store == "memcached") {
+    static memcached_server_process memcached;
+    static int last = 0;
+    return memcached.url() + "/?timeout=50s&prefix=empty" + std::to_string(++last);
+  }
   static redis_server tcp;
   static redis_server local({.unix_socket = true});
   redis_server& server = store == "tcp" ? tcp : local;
