@@ -205,7 +205,7 @@ class concurrency_limiter {
   /// **Handler signature.** `void(error_code, lease)`.
   ///
   /// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, `cannot_combine`,
-  /// operation_aborted, and the store errors of `limiter`.
+  /// `joint_not_supported`, operation_aborted, and the store errors of `limiter`.
   ///
   /// **Cancellation**, **thread safety** and **object lifetime** are as for enter() without claims;
   /// the claims may be destroyed when this function has returned.

@@ -60,7 +60,7 @@ struct limiter_options {
 
   /// Limiters of one group can be asked together (record_all): their keys lie in one slot of a
   /// Redis Cluster and in one shard of a memory store. At most 1024 bytes. If empty, each subject
-  /// of this limiter has a slot of its own.
+  /// of this limiter has a slot of its own. A Memcached store asks no limiters together.
   std::string_view group = {};
 
   /// Enables cool_down() and on_response(). Each check then also reads the subject's cool-down in

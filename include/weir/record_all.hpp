@@ -149,9 +149,9 @@ auto initiate_variadic_settlement(const decision& d, settle_how how, Args&&... a
 ///
 /// **Handler signature.** `void(error_code, decision)`.
 ///
-/// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, `cannot_combine` (the
-/// limiters do not meet the conditions above), operation_aborted, and the store errors of
-/// `limiter`.
+/// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, `joint_not_supported` (a
+/// Memcached store), `cannot_combine` (the limiters do not meet the conditions above),
+/// operation_aborted, and the store errors of `limiter`.
 ///
 /// **Cancellation** and **thread safety** are as for `limiter`.
 ///
@@ -207,9 +207,9 @@ auto record_all(std::span<const claim> claims, joint_options options = {},
 /// **Handler signature.** `void(error_code, decision)`.
 ///
 /// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, `cannot_combine`,
-/// `cannot_wait` (a limiter has count_refused), `overloaded` (also if 100,000 callers of this store
-/// wait already; the reservation is given back), operation_aborted, and the store errors of
-/// `limiter`.
+/// `joint_not_supported`, `cannot_wait` (a limiter has count_refused), `overloaded` (also if
+/// 100,000 callers of this store wait already; the reservation is given back), operation_aborted,
+/// and the store errors of `limiter`.
 ///
 /// **Cancellation.** As for limiter::acquire(): the reservation is given back. `total` cancels
 /// nothing once the reservation is made.
@@ -249,8 +249,8 @@ auto acquire_all(std::span<const claim> claims, joint_options options = {},
 /// **Handler signature.** `void(error_code, decision)`.
 ///
 /// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, `cannot_combine`,
-/// operation_aborted, and the store errors of `limiter`. Failure policies apply as for
-/// record_all().
+/// `joint_not_supported`, operation_aborted, and the store errors of `limiter`. Failure policies
+/// apply as for record_all().
 ///
 /// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
 /// record_all().
@@ -305,9 +305,10 @@ auto fetch_all(std::span<const claim> claims, joint_options options = {},
 /// **Handler signature.** `void(error_code, decision)`.
 ///
 /// **Errors.** `invalid_subject`, `invalid_cost`, `cannot_settle` (other limiters, subjects or
-/// order, or more than four limiters), `cannot_combine` (if the decision took nothing, the limiters
-/// must meet the conditions of record_all()), `settlements_full` (memory store), operation_aborted,
-/// and the store errors of `limiter`. Failure policies do not apply.
+/// order, or more than four limiters), `joint_not_supported` (a Memcached store), `cannot_combine`
+/// (if the decision took nothing, the limiters must meet the conditions of record_all()),
+/// `settlements_full` (memory store), operation_aborted, and the store errors of `limiter`. Failure
+/// policies do not apply.
 ///
 /// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
 /// record_all().
@@ -345,9 +346,9 @@ auto settle_all(const decision& d, const claim& a, const claim& b, joint_options
 ///
 /// **Handler signature.** `void(error_code, decision)`.
 ///
-/// **Errors.** `invalid_subject`, `cannot_settle`, `cannot_combine`, `settlements_full` (memory
-/// store), operation_aborted, and the store errors of `limiter`, as for settle_all(). Failure
-/// policies do not apply.
+/// **Errors.** `invalid_subject`, `cannot_settle`, `cannot_combine`, `joint_not_supported`,
+/// `settlements_full` (memory store), operation_aborted, and the store errors of `limiter`, as for
+/// settle_all(). Failure policies do not apply.
 ///
 /// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
 /// record_all().

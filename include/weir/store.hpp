@@ -13,7 +13,7 @@ class store_backend;
 }
 
 /// A handle to the place where the counts live. Copies share one store; it closes when its last
-/// copy is gone. Limiters, leases and pending calls hold copies. A Redis store keeps
+/// copy is gone. Limiters, leases and pending calls hold copies. A Redis or Memcached store keeps
 /// `io_context::run()` busy until then, so keep the last handle in the work itself, such as a local
 /// variable of a coroutine, or call close().
 ///

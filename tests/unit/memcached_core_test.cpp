@@ -168,6 +168,32 @@ BOOST_AUTO_TEST_CASE(what_is_unknown_after_a_loss_and_what_is_tried_again) {
   BOOST_TEST(server.stores == 3);
 }
 
+// A restarted server counts its CAS numbers from 1 again: a number that was read before may belong
+// to another value now.
+BOOST_AUTO_TEST_CASE(a_cas_number_is_not_used_on_another_connection) {
+  client one(server, options, 1), two(server, options, 2);
+  one.settle();
+  one.submit(checks.add(limit_3, "a"));
+  one.settle();
+  auto& decided = checks.add(limit_3, "a");
+  one.submit(decided);
+  one.send();
+  one.serve();
+  one.submit(checks.add(limit_3, "b"));  // its write is under way
+  one.receive();                         // so the swap of "a" waits for its end
+  BOOST_TEST((decided.stage == weir::detail::check_stage::staged));
+  one.cut();
+  server.restart();
+  two.settle();
+  for (int i = 0; i < 3; ++i) two.submit(checks.add(limit_3, "a"));
+  two.settle();
+  one.settle();
+  BOOST_TEST(decided.finished == 1);
+  BOOST_TEST(!decided.ec.failed());
+  BOOST_TEST(!decided.answer.allowed);
+  BOOST_TEST(used(limit_3, "a") == 3);
+}
+
 BOOST_AUTO_TEST_CASE(a_cancelled_check_leaves_its_place) {
   client one(server, options);
   one.settle();

@@ -97,6 +97,58 @@ BOOST_AUTO_TEST_CASE(a_state_in_bytes_decides_as_one_in_memory) {
   BOOST_TEST(refused > 1000);
 }
 
+// Reservations, and their return, with the state going through bytes at each step.
+BOOST_AUTO_TEST_CASE(reservations_in_bytes_are_as_in_memory) {
+  const std::uint64_t seed = weir::test::run_seed();
+  BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << seed);
+  weir::test::random_source random(seed, 7202);
+  int ahead = 0, returned = 0;
+  for (const weir::policy& p : all_kinds) {
+    const core_ptr core = make_core("r", p);
+    if (!core->can_book) continue;
+    for (int trace = 0; trace < 20; ++trace) {
+      weir::model::kernel_subject reference(p);
+      item stored;
+      struct booked {
+        decision said;
+        std::vector<std::int64_t> found;
+        weir::model::kernel_subject::turn turn;
+      };
+      std::vector<booked> all;
+      std::int64_t at = now;
+      for (int i = 0; i < 60; ++i) {
+        at += random.magnitude(4'000'000);
+        if (!all.empty() && random.one_in(3)) {
+          const booked last = random.one_in(2) ? all.back() : random.pick(all);
+          fake_check back(core, "a", last.turn.cost, check_kind::give_back);
+          auto& asked = weir::detail::as<weir::detail::give_back_request>(back.check());
+          asked.booked = last.said;
+          asked.found = last.found;
+          asked.id = static_cast<std::uint64_t>(1000 * trace + i + 1);
+          stored.run({&back}, at);
+          BOOST_TEST_REQUIRE(!back.ec.failed());
+          reference.give_back(at, last.turn);
+          all.clear();
+          ++returned;
+          continue;
+        }
+        const std::int64_t cost = random.between(1, 3);
+        fake_check acquire(core, "a", cost, check_kind::acquire);
+        auto& asked = weir::detail::as<weir::detail::acquire_request>(acquire.check());
+        asked.max_wait = 15s;
+        stored.run({&acquire}, at);
+        const auto turn = reference.book(at, 15'000'000, cost);
+        BOOST_TEST_REQUIRE((acquire.answer == turn.said), "WEIR_TEST_SEED=" << seed);
+        BOOST_TEST_REQUIRE((asked.found == turn.known.found), "WEIR_TEST_SEED=" << seed);
+        if (acquire.answer.allowed) all.push_back({acquire.answer, asked.found, turn});
+        ahead += acquire.answer.allowed && acquire.answer.delay.count() > 0 ? 1 : 0;
+      }
+    }
+  }
+  BOOST_TEST(ahead > 500);
+  BOOST_TEST(returned > 500);
+}
+
 BOOST_AUTO_TEST_CASE(a_refused_check_writes_nothing) {
   for (const weir::policy& p : all_kinds) {
     const core_ptr core = make_core("r", p);
