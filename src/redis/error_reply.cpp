@@ -17,6 +17,7 @@ constexpr meaning meanings[] = {
     {"ERR Client sent AUTH", error::authentication_failed},
     {"NOPERM", error::permission_denied},
     {"ERR The user executing the script can't", error::permission_denied},  // 7.0
+    {"ERR ACL failure in script", error::permission_denied},                // Redis 7.2, Valkey
     {"ERR DB index", error::invalid_database},
     {"ERR invalid DB index", error::invalid_database},
     {"LOADING", error::server_loading},

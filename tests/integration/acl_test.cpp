@@ -4,6 +4,7 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/test/unit_test.hpp>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -104,6 +105,24 @@ struct fixture {
     ask([&](auto caller) { l.fetch("b", caller); });
   }
 
+  /// Moves the oldest entry of a log 25 hours back, as if the others had come so much later.
+  void age_oldest_entry(const std::string& key) {
+    constexpr double day_and_an_hour = 25 * 3600e6;
+    admin.must("SELECT", "1");
+    const auto move_back = [&](const char* index, std::size_t at) {
+      std::string element = admin.must("LINDEX", key, index).text;
+      double time = 0;
+      if (element.size() < at + sizeof time) return;  // nothing was counted
+      std::memcpy(&time, element.data() + at, sizeof time);
+      time -= day_and_an_hour;
+      std::memcpy(element.data() + at, &time, sizeof time);
+      admin.must("LSET", key, index, element);
+    };
+    move_back("0", 2 * sizeof(double));  // when the oldest entry leaves, counted from its time
+    move_back("1", 0);
+    admin.must("SELECT", "0");
+  }
+
   /// Everything weir sends, on every path through the scripts; what the calls ended with.
   std::vector<weir::error_code> do_everything(const words& command,
                                               const std::string& prefix = "weir") {
@@ -149,6 +168,14 @@ struct fixture {
           .record("a", c.caller());
       finish(c);
     }
+    // A log out of which one entry leaves.
+    const weir::limiter aged(s, "aged", weir::sliding_log{.limit = 5, .window = 24h});
+    for (int i = 0; i < 3; ++i) {
+      if (i == 2) age_oldest_entry(prefix + ":{aged:a}:l");
+      crowd c;
+      aged.record("a", c.caller());
+      finish(c);
+    }
     // A request is taken out of a log in which another came after it.
     const weir::limiter log(s, "refunds", weir::sliding_log{.limit = 5, .window = 24h});
     weir::decision first;
@@ -180,8 +207,13 @@ BOOST_AUTO_TEST_CASE(the_documented_user_may_do_everything) {
   set_user(command);
   admin.must("ACL", "LOG", "RESET");
   for (const auto& ec : do_everything(command)) BOOST_TEST(!ec.failed(), ec.message());
-  // Nor was anything missing of the calls without a caller.
-  BOOST_TEST(admin.must("ACL", "LOG").children.empty());
+  // Nor was anything missing of the calls without a caller. From 7.2 on, the log has the library's
+  // name, without which the store works.
+  for (const auto& entry : admin.must("ACL", "LOG").children) {
+    const auto object = std::ranges::find(entry.children, "object", &weir::test::reply::text);
+    BOOST_TEST_REQUIRE((object != entry.children.end()));
+    BOOST_TEST(std::next(object)->text == "client|setinfo");
+  }
   // And only with its own keys.
   const auto elsewhere = do_everything(command, "other");
   for (const auto& ec : elsewhere) WEIR_TEST_ERROR(ec, error::permission_denied);

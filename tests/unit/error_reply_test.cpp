@@ -29,6 +29,10 @@ BOOST_AUTO_TEST_CASE(error_replies_are_told_apart_by_their_first_words) {
       {"ERR The user executing the script can't access at least one of the keys mentioned in the "
        "command arguments",
        error::permission_denied},
+      // Redis 7.2 and Valkey, inside a script.
+      {"ERR ACL failure in script: User x has no permissions to run the 'time' command script: "
+       "01ab",
+       error::permission_denied},
       {"ERR DB index is out of range", error::invalid_database},
       {"LOADING Redis is loading the dataset in memory", error::server_loading},
       {"BUSY Redis is busy running a script.", error::server_busy},
