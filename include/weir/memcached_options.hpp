@@ -53,7 +53,7 @@ struct memcached_options {
   /// The largest state of a subject, in bytes: 1,000 to 64,000,000. It must be smaller than the
   /// server's item size (`memcached -I`, 1 MiB by default); a server with smaller items lowers it.
   /// A call that would make a larger state gets error::state_too_large (a settlement:
-  /// error::settlements_full) and changes nothing. An entry of a sliding_log takes 4 to 16 bytes, a
+  /// error::settlements_full) and changes nothing. An entry of a sliding_log takes 2 to 16 bytes, a
   /// lease 20 to 35, a settled decision 16 to 20.
   std::size_t max_value_size = 1'000'000;
 

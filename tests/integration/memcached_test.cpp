@@ -108,8 +108,8 @@ BOOST_AUTO_TEST_CASE(refunds_and_settlements_are_done_once) {
   const decision first = settle(l, 4);
   BOOST_TEST(first.allowed);
   BOOST_TEST(first.used == 4);
-  // Another process, which does not remember it, finds the id in the value. This one's memory is
-  // asked first, so the test asks memcached for the value's size.
+  // This process remembers it, so the server is only read; unit.memcached_value has the id that
+  // another process finds in the value.
   BOOST_TEST(!settle(l, 0).allowed);
   BOOST_TEST(record(l, "a", 6).allowed);
   BOOST_TEST(!record(l, "a", 1).allowed);
