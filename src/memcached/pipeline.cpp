@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
-#include <charconv>
 #include <utility>
 
 #include "check/detached_check.hpp"
@@ -36,12 +35,6 @@ bool is_urgent(const check& c) {
 /// A detached acquire that only waits for the outcome of a store under way.
 bool is_stand_in(const check& c) {
   return flight_of(c).unwanted && c.kind == detail::check_kind::acquire;
-}
-
-error meaning_of(std::string_view server_error) {
-  if (server_error.find("too large") != server_error.npos) return error::state_too_large;
-  if (server_error.find("out of memory") != server_error.npos) return error::out_of_memory;
-  return error::server_error;
 }
 
 }  // namespace
@@ -330,141 +323,6 @@ void pipeline::write_done() noexcept {
   }
   staged_ = 0;
   writing_ = false;
-}
-
-// ---- the replies
-
-pipeline::stream_state pipeline::consume(meta_reader& reader, time now, policies::instant clock) {
-  error_code ec;
-  while (const meta_reply* reply = reader.next(ec)) {
-    if (calls_.empty() || !answer(*reply, now, clock)) return stream_state::broken;
-    // Replies may come before the write is reported done.
-    staged_ = std::min(staged_, calls_.size());
-  }
-  return ec ? stream_state::broken : stream_state::good;
-}
-
-/// False if this cannot be the reply to the first call, or may have left the server out of step.
-bool pipeline::answer(const meta_reply& reply, time now, policies::instant clock) {
-  const call c = calls_.front();
-  if (now - c.sent <= options_.timeout) {
-    last_answer_ = now;
-    breaker_.succeeded();
-  }
-  using kind = meta_reply::kind;
-  switch (c.what) {
-    case call::command::ping:
-      if (reply.what != kind::noop) return false;
-      break;
-    case call::command::clock:
-      if (reply.what == kind::stat) return answer_clock(reply, now, clock);
-      if (reply.what != kind::end) return false;
-      break;
-    case call::command::get:
-      if (!answer_get(*c.of, reply, now, clock)) return false;
-      break;
-    case call::command::store:
-      if (!answer_store(*c.of, reply, now)) return false;
-      break;
-  }
-  calls_.pop_front();
-  return true;
-}
-
-bool pipeline::answer_clock(const meta_reply& reply, time now, policies::instant clock) {
-  constexpr std::string_view name = "time ";
-  if (!reply.text.starts_with(name)) return true;
-  std::int64_t seconds = 0;
-  const char* const end = reply.text.data() + reply.text.size();
-  const auto [stop, code] = std::from_chars(reply.text.data() + name.size(), end, seconds);
-  if (code != std::errc{} || stop != end || !policies::is_instant(seconds) ||
-      seconds > policies::max_exact / 1'000'000) {
-    return false;
-  }
-  compare_clock(seconds, clock,
-                std::chrono::duration_cast<std::chrono::microseconds>(now - calls_.front().sent),
-                now);
-  return true;
-}
-
-bool pipeline::answer_get(line& l, const meta_reply& reply, time now, policies::instant clock) {
-  using kind = meta_reply::kind;
-  if (reply.what == kind::server_error || reply.what == kind::client_error) {
-    finish_all(l.waiting, meaning_of(reply.text));
-    if (reply.what == kind::client_error) return false;
-    advance(l);
-    return true;
-  }
-  const bool is_there = reply.what == kind::value;
-  if (!is_there && reply.what != kind::missing) return false;
-  if (is_there && reply.cas == 0) return false;  // every item has a number (memcached -C has none)
-  served_ = true;
-  if (!guard_.is_steady(clock, now) && !skewed_) {
-    set_skewed(true);
-    clock_wanted_ = true;
-  }
-  if (l.waiting.empty()) {
-    advance(l);
-    return true;
-  }
-  const check_batch::result r = batch_.run(l.waiting, reply.text, reply.oversized, clock,
-                                           max_value_, l.value);
-  for (std::size_t i = 0; i < r.checks; ++i) {
-    check& c = l.waiting.front();
-    if (r.what == check_batch::verdict::unchanged || c.ec) {
-      finish(c);
-      continue;
-    }
-    l.waiting.pop_front();
-    l.sent.push_back(c);
-    flight_of(c).stage = check_stage::staged;
-    flight_of(c).sent = now;
-  }
-  if (l.sent.empty()) {
-    l.failures = 0;
-    advance(l);
-    return true;
-  }
-  l.cas = reply.cas;
-  l.verdict = r.what;
-  l.ends = r.ends;
-  l.decided_at = clock;
-  l.at = phase::to_store;
-  stores_.push_back(l);
-  return true;
-}
-
-bool pipeline::answer_store(line& l, const meta_reply& reply, time now) {
-  using kind = meta_reply::kind;
-  switch (reply.what) {
-    case kind::done:
-      while (!l.sent.empty()) finish(l.sent.front());
-      l.failures = 0;
-      advance(l);
-      return true;
-    case kind::exists:
-    case kind::not_stored:
-    case kind::not_found:
-      take_back(l);
-      for (auto it = l.waiting.begin(); it != l.waiting.end();) {
-        check& c = *it++;
-        // Checks that came meanwhile have not taken part; one attempt more or less is no matter.
-        c.ec = error::store_contention;
-        if (++flight_of(c).resends >= max_attempts) finish(c);
-      }
-      ++l.failures;
-      l.waiting.empty() ? advance(l) : pause(l, now);
-      return true;
-    case kind::server_error:
-      finish_all(l.sent, meaning_of(reply.text));
-      advance(l);
-      return true;
-    case kind::client_error:
-      finish_all(l.sent, error::server_error);
-      return false;
-    default:
-      return false;
-  }
 }
 
 // ---- the end

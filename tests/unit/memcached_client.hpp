@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <list>
 #include <memory>
@@ -230,6 +231,38 @@ class callers {
 
  private:
   std::list<fake_check> all_;
+};
+
+inline memcached_options plain_options() {
+  memcached_options o;
+  o.timeout = std::chrono::seconds{3};
+  o.breaker_failures = 0;
+  o.backoff_min = o.backoff_max = std::chrono::milliseconds{5};
+  return o;
+}
+
+/// A server, and what the tests of a connection ask of it.
+struct core_fixture {
+  fake_memcached server;
+  memcached_options options = plain_options();
+  core_ptr limit_3 = weir::test::make_core(
+      "r", weir::fixed_window{.limit = 3, .window = std::chrono::hours{24}});
+  callers checks;
+
+  /// How many units the server's state has.
+  std::int64_t used(const core_ptr& core, std::string_view subject) {
+    std::string key;
+    core->append_subject_key(key, subject);
+    const auto found = server.items.find(key);
+    if (found == server.items.end()) return 0;
+    subject_value value;
+    BOOST_TEST_REQUIRE((value.decode(found->second.value) == error{}));
+    const auto& kernel = std::get<weir::policies::fixed_window>(core->tiers.front());
+    auto* const state = value.find(core->tier_name(0), core->tiers.front());
+    return kernel
+        .fetch(std::get<weir::policies::fixed_window::state>(*state), 1'790'000'100'000'000, 1)
+        .used;
+  }
 };
 
 }  // namespace weir::memcached::test

@@ -1,13 +1,8 @@
-// A connection to a memcached server, without sockets: compare and swap, losses at every step, and
-// several processes at one key.
+// A connection to a memcached server, without sockets: compare and swap, deadlines, clocks, errors.
 #include <boost/test/unit_test.hpp>
-#include <deque>
-#include <map>
 
 #include "memcached_client.hpp"
-#include "support/random_source.hpp"
 #include "support/run.hpp"
-#include "support/sanitized.hpp"
 
 namespace memcached_core_test {
 
@@ -18,39 +13,10 @@ using weir::detail::cancel_scope;
 using weir::detail::check_kind;
 using weir::memcached::connection_core;
 using weir::memcached::pipeline;
-using weir::memcached::subject_value;
 
 namespace {
 
-weir::memcached_options plain_options() {
-  weir::memcached_options o;
-  o.timeout = 3s;
-  o.breaker_failures = 0;
-  o.backoff_min = o.backoff_max = 5ms;
-  return o;
-}
-
-struct fixture {
-  fake_memcached server;
-  weir::memcached_options options = plain_options();
-  core_ptr limit_3 = weir::test::make_core("r", weir::fixed_window{.limit = 3, .window = 24h});
-  callers checks;
-
-  /// How many units the server's state has.
-  std::int64_t used(const core_ptr& core, std::string_view subject) {
-    std::string key;
-    core->append_subject_key(key, subject);
-    const auto found = server.items.find(key);
-    if (found == server.items.end()) return 0;
-    subject_value value;
-    BOOST_TEST_REQUIRE((value.decode(found->second.value) == error{}));
-    const auto& kernel = std::get<weir::policies::fixed_window>(core->tiers.front());
-    auto* const state = value.find(core->tier_name(0), core->tiers.front());
-    return kernel
-        .fetch(std::get<weir::policies::fixed_window::state>(*state), 1'790'000'100'000'000, 1)
-        .used;
-  }
-};
+using fixture = core_fixture;
 
 }  // namespace
 
@@ -374,195 +340,6 @@ BOOST_AUTO_TEST_CASE(close_ends_all_checks) {
   one.core.stop_when_idle();
   one.act();
   BOOST_TEST((one.core.current() == connection_core::state::stopped));
-}
-
-// A run as it is meant to go tells its steps; then it is played again with a fault at each of them.
-BOOST_AUTO_TEST_CASE(a_fault_at_every_step) {
-  enum class fault {
-    none,
-    cut,
-    cut_after_serving,
-    piece_and_cut,
-    deadline,
-    cancel,
-    evict,
-    restart
-  };
-  const auto play = [&](fault what, int at) {
-    server = {};
-    checks = {};
-    client one(server, options), two(server, options, 9);
-    int steps = 0;
-    std::deque<weir::test::fake_check*> asked;
-    for (const char* subject : {"a", "a", "b", "a"}) {
-      for (client* c : {&one, &two}) {
-        auto& check = checks.add(limit_3, subject, check_kind::record, 1, 2s);
-        asked.push_back(&check);
-        c->submit(check);
-      }
-    }
-    for (bool going = true; going && steps < 10'000;) {
-      going = false;
-      for (client* c : {&one, &two}) {
-        if (steps++ == at) {
-          switch (what) {
-            case fault::none:
-              break;
-            case fault::cut:
-              c->cut();
-              break;
-            case fault::cut_after_serving:
-              c->send();
-              c->serve();
-              c->cut();
-              break;
-            case fault::piece_and_cut:
-              c->send(23);
-              c->cut();
-              break;
-            case fault::deadline:
-              c->pass_time(2s);
-              break;
-            case fault::cancel:
-              for (auto* one_check : asked) c->cancel(*one_check);
-              break;
-            case fault::evict:
-              server.items.clear();
-              break;
-            case fault::restart:
-              one.cut();
-              two.cut();
-              server.restart();
-              break;
-          }
-        }
-        going = c->step() || going;
-      }
-    }
-    BOOST_TEST_CONTEXT("fault " << static_cast<int>(what) << " at step " << at) {
-      BOOST_TEST_REQUIRE(checks.all_finished_once());
-      const bool forgets = what == fault::evict || what == fault::restart;
-      BOOST_TEST_REQUIRE(checks.allowed() <= (forgets ? 8 : 4 + 1));
-      if (!forgets) {
-        const std::int64_t stored = used(limit_3, "a") + used(limit_3, "b");
-        BOOST_TEST_REQUIRE(used(limit_3, "a") <= 3);
-        BOOST_TEST_REQUIRE(stored >= checks.allowed());
-        BOOST_TEST_REQUIRE(stored <= checks.allowed() + checks.unknown() +
-                                         checks.failed(boost::asio::error::operation_aborted));
-      }
-      // Both connections serve again.
-      for (client* c : {&one, &two}) {
-        auto& last = checks.add(limit_3, "z");
-        c->submit(last);
-        c->settle();
-        BOOST_TEST_REQUIRE(!last.ec.failed(), last.ec.message());
-        BOOST_TEST_REQUIRE(c->core.line().pending() == 0u);
-        BOOST_TEST_REQUIRE(c->core.line().lines() < 70u);
-      }
-    }
-    return steps;
-  };
-  const int steps = play(fault::none, -1);
-  BOOST_TEST(checks.allowed() == 5 + 2);
-  BOOST_TEST(steps > 30);
-  for (int at = 0; at < steps; ++at) {
-    for (int what = 1; what <= static_cast<int>(fault::restart); ++what) {
-      play(static_cast<fault>(what), at);
-    }
-  }
-}
-
-// Three processes, bytes in pieces, losses, cancellation and deadlines at random. What the server
-// has counted is what callers were told, up to those that were told that nobody knows.
-BOOST_AUTO_TEST_CASE(three_processes_and_everything_at_random) {
-  const std::uint64_t seed = weir::test::run_seed();
-  BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << seed);
-  weir::test::random_source random(seed, 7300);
-  std::int64_t allowed = 0, unknown = 0, refused = 0;
-  int lost = 0;
-  for (int round = 0; round < (weir::test::is_sanitized ? 60 : 300); ++round) {
-    server = {};
-    const std::int64_t limit = random.between(1, 40);
-    const auto core = weir::test::make_core("r", weir::fixed_window{.limit = limit, .window = 24h});
-    std::map<std::string, callers> by_subject;
-    std::deque<client> clients;
-    for (std::uint32_t i = 0; i < 3; ++i) clients.emplace_back(server, options, 100 + i);
-    const std::string subjects[] = {"a", "b"};
-    const auto size_of_piece = [&] {
-      return static_cast<std::size_t>(random.one_in(3) ? random.between(1, 60) : 1'000'000);
-    };
-    for (int i = 0; i < 400; ++i) {
-      client& c = clients[static_cast<std::size_t>(random.between(0, 2))];
-      switch (random.between(0, 11)) {
-        case 0:
-        case 1: {
-          const std::string& subject = random.pick(subjects);
-          const auto timeout = random.one_in(5) ? 3ms : 2000ms;
-          c.submit(by_subject[subject].add(core, subject, check_kind::record, 1, timeout));
-          break;
-        }
-        case 2:
-          c.pass_time(std::chrono::microseconds(random.magnitude(3000)));
-          break;
-        case 3:
-          if (random.one_in(6)) c.cut();
-          break;
-        case 4:
-          if (random.one_in(4)) {
-            callers& some = by_subject[random.pick(subjects)];
-            if (some.size() > 0) {
-              auto& last = some.all().back();
-              for (client& each : clients) {
-                if (last.finished == 0) each.cancel(last);
-              }
-            }
-          }
-          break;
-        case 5:
-          c.wake();
-          break;
-        case 6:
-        case 7:
-          c.send(size_of_piece());
-          break;
-        case 8:
-        case 9:
-          c.serve();
-          break;
-        default:
-          c.connect();
-          c.receive(size_of_piece());
-          break;
-      }
-    }
-    for (bool going = true; going;) {
-      going = false;
-      for (client& c : clients) going = c.step() || going;
-    }
-    for (auto& [subject, told] : by_subject) {
-      BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed << " round " << round << " subject "
-                                           << subject) {
-        const std::int64_t stored = used(core, subject);
-        BOOST_TEST_REQUIRE(told.all_finished_once());
-        BOOST_TEST_REQUIRE(stored <= limit);
-        BOOST_TEST_REQUIRE(stored >= told.allowed());
-        const std::int64_t open = told.unknown() +
-                                  told.failed(boost::asio::error::operation_aborted);
-        BOOST_TEST_REQUIRE(stored <= told.allowed() + open);
-        if (told.refused() > 0) BOOST_TEST_REQUIRE(stored == limit);
-        allowed += told.allowed();
-        refused += told.refused();
-        unknown += told.unknown();
-      }
-    }
-    lost += server.swaps_lost;
-  }
-  BOOST_TEST_MESSAGE(allowed << " allowed, " << refused << " refused, " << unknown << " unknown, "
-                             << lost << " swaps lost");
-  BOOST_TEST(allowed > 100);
-  BOOST_TEST(refused > 100);
-  BOOST_TEST(unknown > 10);
-  BOOST_TEST(lost > 50);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
