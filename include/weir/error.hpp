@@ -84,6 +84,14 @@ enum class error {
   script_missing,
   server_error,  ///< any other error reply
 
+  // A Redis Cluster could not run the check before its deadline. Nothing was counted.
+  /// the cluster sent the check from node to node more than five times
+  too_many_redirects,
+  /// no node serves the slot of the check's keys
+  cluster_down,
+  /// the slot of the check's keys is being moved to another node, and its keys were at both
+  slot_migrating,
+
   /// the server's certificate was not accepted, the server did not accept the client's, or the peer
   /// did not speak TLS; nothing was counted
   tls_failed,
@@ -103,8 +111,10 @@ enum class error {
 
   // A store cannot use this kind of server. Every call gets this until an attempt to connect
   // succeeds.
-  /// the server is a node of a Redis Cluster
+  /// the server is a node of a Redis Cluster, and the store's URL is not one of a cluster
   server_is_cluster,
+  /// the URL is one of a Redis Cluster, and the server is not a node of one
+  server_is_not_cluster,
   /// the server is a Sentinel, which keeps no data
   server_is_sentinel,
 

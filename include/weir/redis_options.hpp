@@ -5,8 +5,17 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace weir {
+
+/// Where a server listens.
+struct redis_address {
+  std::string host = {};
+  std::uint16_t port = 6379;  ///< 1 to 65,535
+
+  friend bool operator==(const redis_address&, const redis_address&) = default;
+};
 
 /// Options of a Redis store: how it reaches the server, and how it behaves. A number outside its
 /// range is error::invalid_options.
@@ -14,6 +23,12 @@ struct redis_options {
   std::string host = "127.0.0.1";
   std::uint16_t port = 6379;   ///< 1 to 65,535
   std::string unix_path = {};  ///< if not empty, used instead of host and port
+
+  /// If not empty: the store is a Redis Cluster, and these are some of its nodes, at most 64, used
+  /// instead of host and port. They are asked which nodes there are. In a cluster, all other
+  /// options hold for each node's connection: max_pending bounds the calls of each node, and the
+  /// circuit breaker counts for each. The database is 0. See docs/cluster.md.
+  std::vector<redis_address> cluster_seeds = {};
 
   /// Use TLS 1.2 or later, over TCP. The server's certificate must be valid, be signed by a trusted
   /// authority, and hold the name or the address that the store connects to.
@@ -81,7 +96,8 @@ struct redis_options {
   std::size_t max_keys_per_call = 64;
 };
 
-/// Reads a redis://, rediss:// or unix:// URL as open_store() does. It opens no file.
+/// Reads a redis://, rediss://, redis-cluster://, rediss-cluster:// or unix:// URL as open_store()
+/// does. It opens no file.
 redis_options parse_redis_url(std::string_view url);
 
 }  // namespace weir

@@ -63,7 +63,11 @@ class store {
 ///     redis://[[user]:password@]host[:port][/db]  Redis or Valkey over TCP; port 6379 and db 0
 ///                                                 unless given
 ///     rediss://...                                the same with TLS
-///     unix:///path/to/socket[?db=n]               the same over a Unix socket; [user]:password@
+///     redis-cluster://[[user]:password@]host[:port][,host[:port]...]
+///                                                 a Redis Cluster, of which these are some nodes;
+///                                                 see docs/cluster.md
+///     rediss-cluster://...                        the same with TLS
+///     unix:///path/to/socket[?db=n]               one server over a Unix socket; [user]:password@
 ///                                                 before the path works too
 ///     memcached://host[:port][,host[:port]...]    memcached 1.6 or later, on one or several
 ///                                                 servers; port 11211 unless given
@@ -71,9 +75,9 @@ class store {
 /// Returns at once. The store connects in the background, as soon as the context runs; calls made
 /// meanwhile wait for the connection within their deadlines.
 ///
-/// `executor`: its context runs the store; see store. `url`: redis, rediss and unix take the query
+/// `executor`: its context runs the store; see store. `url`: all schemes of Redis take the query
 /// parameters `timeout` (the default deadline of a call, such as "250ms"; a day at most), `prefix`
-/// (of the keys) and `client_name`. rediss also takes `tls_ca_file`, `tls_cert_file`,
+/// (of the keys) and `client_name`. Those with TLS also take `tls_ca_file`, `tls_cert_file`,
 /// `tls_key_file`, `tls_server_name` and `tls_verify` (true or false), as in redis_options.
 /// memcached takes `timeout` and `prefix`. Percent-escapes are decoded in every part, but not in
 /// the hosts of memcached.

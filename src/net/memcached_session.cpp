@@ -34,7 +34,7 @@ memcached_session::memcached_session(const asio::any_io_executor& executor,
       owner_(o),
       strand_(asio::make_strand(executor)),
       core_(options, std::random_device{}()),
-      stream_(std::in_place, *strand_, link_, static_cast<stream::listener&>(*this)),
+      stream_(std::in_place, *strand_, link_, tls_context(), static_cast<stream::listener&>(*this)),
       timer_(*strand_) {}
 
 // ---- called by the store, on any thread

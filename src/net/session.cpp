@@ -16,13 +16,14 @@ redis::connection_core::time now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
 
-session::session(const asio::any_io_executor& executor, redis_options&& options)
+session::session(const asio::any_io_executor& executor, redis_options&& options, tls_context tls)
     : options_(std::move(options)),
       executor_(executor),
       strand_(asio::make_strand(executor)),
       mutex_(!options_.single_threaded),
       core_(options_, std::random_device{}()),
-      stream_(std::in_place, *strand_, options_, static_cast<stream::listener&>(*this)),
+      stream_(std::in_place, *strand_, options_, std::move(tls),
+              static_cast<stream::listener&>(*this)),
       timer_(*strand_) {}
 
 void session::open() {
@@ -143,7 +144,7 @@ void session::drive(Event&& event) {
     redis::connection_core::actions a;
     std::span<char> room;
     time rearm = time::max();
-    bool stopped = false, closing = false;
+    bool stopped = false, closing = false, news = false;
     check_list done;
     {
       const std::lock_guard lock(mutex_);
@@ -157,6 +158,7 @@ void session::drive(Event&& event) {
       stopped = core_.current() == redis::connection_core::state::stopped;
       done = core_.take_done();
       closing = core_.is_closing() && !done.empty();  // these may have been the last checks
+      news = cluster_ != nullptr && (core_.has_news() || stopped);
     }
     if (stopped) {
       timer_->cancel();
@@ -167,6 +169,7 @@ void session::drive(Event&& event) {
     const std::size_t at_once = perform(a, room);
     if (at_once > 0) wrote_at_once(at_once);
     if (!done.empty()) sink().complete(std::move(done));
+    if (news) stopped ? cluster_->on_ended() : cluster_->on_news();
     if (at_once > 0) return;  // the strand was woken if there is more to do
     if (!closing && !a.open && !a.close && !a.read && a.write.empty()) return;
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "check/shutdown_service.hpp"
 #include "check/store_backend.hpp"
@@ -25,7 +26,33 @@ class session final : public detail::store_backend,
                       public detail::shutdown_listener,
                       private stream::listener {
  public:
-  session(const boost::asio::any_io_executor& executor, redis_options&& options);
+  /// A Redis Cluster that has this session as a node. It is called on any thread, without locks.
+  class cluster {
+   public:
+    virtual void on_news() = 0;   ///< see connection_core::has_news()
+    virtual void on_ended() = 0;  ///< the connection has stopped for good
+
+   protected:
+    ~cluster() = default;
+  };
+
+  session(const boost::asio::any_io_executor& executor, redis_options&& options, tls_context tls);
+
+  /// Makes this a node of a cluster. Called before open().
+  void join(cluster& c) noexcept { cluster_ = &c; }
+  /// For a cluster: calls f(core, now) under the mutex, and lets the strand do what follows. Runs
+  /// no handler.
+  template <class F>
+  auto with_core(F&& f) {
+    std::unique_lock lock(mutex_);
+    auto result = f(core_, std::chrono::steady_clock::now());
+    const bool wake = needs_strand() || (core_.has_done() && !std::exchange(wake_posted_, true));
+    // The caller holds this session.
+    const bool is_there = !context_gone_;
+    lock.unlock();
+    if (wake && is_there) wake_strand();
+    return result;
+  }
 
   /// Starts connecting.
   void open();
@@ -67,6 +94,7 @@ class session final : public detail::store_backend,
   void may_stop();
 
   const redis_options options_;
+  cluster* cluster_ = nullptr;
   boost::asio::any_io_executor executor_;
   std::optional<strand> strand_;
 

@@ -11,8 +11,6 @@
 #include <boost/asio/write.hpp>
 #include <utility>
 
-#include "net/tls.hpp"
-
 namespace weir::net {
 
 namespace asio = boost::asio;
@@ -41,10 +39,13 @@ bool is_tls_refusal(const error_code& ec) {
 
 }  // namespace
 
-stream::stream(const strand& s, const redis_options& options, listener& l)
-    : strand_(s), options_(options), listener_(l), lookup_(s), address_timer_(s) {
-  if (options_.tls) tls_context_.emplace(make_tls_context(options_));
-}
+stream::stream(const strand& s, const redis_options& options, tls_context tls, listener& l)
+    : strand_(s),
+      options_(options),
+      listener_(l),
+      tls_context_(std::move(tls)),
+      lookup_(s),
+      address_timer_(s) {}
 
 void stream::open(bool elsewhere) {
   if (connected_ && elsewhere) first_endpoint_ += next_endpoint_;
@@ -91,7 +92,7 @@ void stream::connect_next() {
                            error_code ignored;
                            socket_->non_blocking(true, ignored);  // for write()
                            set_tcp_options();
-                           if (tls_context_) return secure();
+                           if (tls_context_ != nullptr) return secure();
                            listener_.on_opened(error{});
                          });
 }

@@ -3,7 +3,6 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/strand.hpp>
 #include <chrono>
@@ -13,6 +12,7 @@
 #include <string_view>
 
 #include "net/resolver.hpp"
+#include "net/tls.hpp"
 #include "weir/error.hpp"
 #include "weir/redis_options.hpp"
 
@@ -39,8 +39,7 @@ class stream {
     ~listener() = default;
   };
 
-  /// Throws boost::system::system_error if a TLS file cannot be used.
-  stream(const strand& s, const redis_options& options, listener& l);
+  stream(const strand& s, const redis_options& options, tls_context tls, listener& l);
 
   /// Resolves the name, connects to its addresses in turn, and runs the TLS handshake. `elsewhere`
   /// moves the address of the last connection to the end of the list.
@@ -65,7 +64,7 @@ class stream {
   strand strand_;
   const redis_options& options_;
   listener& listener_;
-  std::optional<boost::asio::ssl::context> tls_context_;
+  const tls_context tls_context_;
 
   resolver lookup_;
   resolver::endpoints endpoints_;

@@ -43,12 +43,14 @@ void load_client_certificate(asio::ssl::context& context, const redis_options& o
 
 }  // namespace
 
-asio::ssl::context make_tls_context(const redis_options& options) {
-  asio::ssl::context context(asio::ssl::context::tls_client);
+tls_context make_tls_context(const redis_options& options) {
+  if (!options.tls) return nullptr;
+  const auto made = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_client);
+  asio::ssl::context& context = *made;
   SSL_CTX_set_min_proto_version(context.native_handle(), TLS1_2_VERSION);
   if (options.tls_verify) load_authorities(context, options);
   if (!options.tls_cert_file.empty()) load_client_certificate(context, options);
-  return context;
+  return made;
 }
 
 bool expect_server(SSL* connection, const redis_options& options) {

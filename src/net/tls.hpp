@@ -4,14 +4,19 @@
 
 #include <boost/asio/ssl/context.hpp>
 
+#include <memory>
+
 #include "weir/redis_options.hpp"
 
 namespace weir::net {
 
+/// What the connections of one store share; null without TLS.
+using tls_context = std::shared_ptr<boost::asio::ssl::context>;
+
 /// Sets protocol versions, authorities and the client's certificate from the options. Throws
 /// boost::system::system_error with error::invalid_tls_file; its text names the option, never the
 /// file.
-boost::asio::ssl::context make_tls_context(const redis_options& options);
+tls_context make_tls_context(const redis_options& options);
 
 /// Makes the handshake on `connection` ask for the configured server and accept no other. False if
 /// OpenSSL refuses that; the caller must not start the handshake then.

@@ -15,7 +15,7 @@ std::size_t coalescer::hash::operator()(const group_id& g) const noexcept {
   std::size_t seed = 0;
   boost::hash_combine(seed, g.limiter);
   boost::hash_combine(seed, g.number);
-  boost::hash_combine(seed, static_cast<int>(g.kind));
+  boost::hash_combine(seed, static_cast<int>(g.kind) | g.slot << 8);
   boost::hash_combine(seed, g.further);
   boost::hash_combine(seed, g.max_wait);
   return seed;
@@ -60,6 +60,11 @@ bool merges(const check& c) {
       break;
   }
   return std::visit([](const auto& k) { return k.coalesces(); }, c.limiter->tiers.front());
+}
+
+/// True for a check that a node of a Redis Cluster has asked to send in a certain way.
+bool must_be_alone(const check& c) noexcept {
+  return flight_of(c).route >= detail::in_flight::asks;
 }
 
 std::int64_t max_wait_of(const check& c) {
@@ -144,7 +149,7 @@ inline bool coalescer::has_room(const script_call& c) noexcept {
 /// True if the last check and this one are records of one limiter and cost.
 inline bool coalescer::is_like_recent(const check& c) const noexcept {
   return recent_.call != nullptr && c.kind == check_kind::record && c.further().empty() &&
-         recent_.limiter == c.limiter.get() &&
+         recent_.limiter == c.limiter.get() && recent_.route == flight_of(c).route &&
          recent_.cost == detail::as<detail::record_request>(c).cost;
 }
 
@@ -152,8 +157,9 @@ inline bool coalescer::is_like_recent(const check& c) const noexcept {
 /// key's earlier checks must go first.
 script_call& coalescer::call_for(const check& c, std::size_t not_before) {
   if (script_call::settles(c.kind)) return open_call(c);  // its script takes one subject
-  const group_id group{c.limiter.get(), detail::number_for_kernel(c), c.kind, hash_of_further(c),
-                       max_wait_of(c)};
+  const group_id group{c.limiter.get(), detail::number_for_kernel(c),
+                       c.kind,          hash_of_further(c),
+                       max_wait_of(c),  flight_of(c).route};
   script_call*& open = open_.try_emplace(group, nullptr).first->second;
   const bool takes_it = open != nullptr && open->number >= not_before && has_room(*open) &&
                         has_room_for_turn(*open) && alike(open->keys.front().checks.front(), c);
@@ -166,7 +172,7 @@ bool coalescer::join_last(check& c, const place& last) {
   script_call& before = *last.call;
   call_key& key = before.keys[last.key];
   const check& other = key.checks.front();
-  if (before.kind != c.kind || !same_request(other, c) || !merges(c) ||
+  if (before.kind != c.kind || before.one_check || !same_request(other, c) || !merges(c) ||
       !has_room_for_turn(before) || other.limiter != c.limiter || !alike(other, c) ||
       !same_subjects(other, c)) {
     return false;
@@ -190,6 +196,7 @@ inline void coalescer::add(check& c) {
 
 /// Adds a check whose key has to be looked for. `is_like`: is_like_recent() is true of it.
 void coalescer::add_to_key(check& c, bool is_like) {
+  if (!is_like && must_be_alone(c)) return add_alone(c);
   const std::string_view subject = c.subject.view();
   place& here = last_place_.at({c.limiter->resource_id, subject, subject_hash(c)});
   if (here.call == nullptr || !join_last(c, here)) {
@@ -204,6 +211,7 @@ void coalescer::add_to_key(check& c, bool is_like) {
     if (c.kind != check_kind::record || !merges(c)) return;
     recent_.limiter = c.limiter.get();
     recent_.cost = detail::as<detail::record_request>(c).cost;
+    recent_.route = flight_of(c).route;
   }
   recent_.call = here.call;
   recent_.key = here.key;
@@ -211,6 +219,7 @@ void coalescer::add_to_key(check& c, bool is_like) {
 }
 
 void coalescer::add_joint(check& c) {
+  if (must_be_alone(c)) return add_alone(c);
   recent_.call = nullptr;
   // It must come after the last call on each of its keys.
   std::size_t before = 0, known = 0;
@@ -239,6 +248,21 @@ void coalescer::add_joint(check& c) {
   append(target, c);
 }
 
+/// In a Redis Cluster: the check gets a call that takes no other. Later checks of its keys go
+/// behind that.
+void coalescer::add_alone(check& c) {
+  recent_.call = nullptr;
+  script_call& own = open_call(c);
+  own.one_check = true;
+  own.asks = (flight_of(c).route & detail::in_flight::asks) != 0;
+  const auto put = [&](const detail::limiter_spec& limiter, std::string_view subject) {
+    last_place_.at({limiter.resource_id, subject, detail::subject_hash(subject)}) = {&own, 0};
+  };
+  put(*c.limiter, c.subject.view());
+  for (const detail::term& t : c.further()) put(*t.limiter, t.subject.view());
+  append(own, c);
+}
+
 void coalescer::take_back(call_list& from) {
   size_.answered(from.front().answered_keys, from.front().unused_keys);
   if (spare_.size() == most_spare) return from.pop_front();
@@ -256,7 +280,9 @@ void coalescer::begin() {
 
 inline void coalescer::put(check& c, bool alone) {
   if (alone) {
-    append(open_call(c), c);
+    script_call& call = open_call(c);
+    call.asks = (flight_of(c).route & detail::in_flight::asks) != 0;
+    append(call, c);
   } else if (c.further().empty()) {
     add(c);
   } else {

@@ -50,6 +50,7 @@ class coalescer {
     detail::check_kind kind;
     std::size_t further;    // joint checks: a hash of the further limiters and costs
     std::int64_t max_wait;  // acquire: microseconds
+    std::uint16_t slot;     // in a Redis Cluster, else 0: the keys of one call share a slot
     friend bool operator==(const group_id&, const group_id&) = default;
   };
   struct hash {
@@ -61,6 +62,7 @@ class coalescer {
   void add(detail::check& c);
   void add_to_key(detail::check& c, bool is_like);
   void add_joint(detail::check& c);
+  void add_alone(detail::check& c);
   bool join_last(detail::check& c, const place& last);
   script_call& call_for(const detail::check& c, std::size_t not_before);
   bool is_like_recent(const detail::check& c) const noexcept;
@@ -83,6 +85,7 @@ class coalescer {
     script_call* call = nullptr;
     const detail::limiter_spec* limiter = nullptr;
     std::int64_t cost = 0;
+    std::uint16_t route = 0;
     std::size_t key = 0;
     std::string_view subject;
   } recent_;

@@ -13,7 +13,9 @@ pipeline::options pipeline_options(const redis_options& o) {
           .max_keys_per_call = o.max_keys_per_call,
           .timeout = o.timeout,
           .breaker_failures = o.breaker_failures,
-          .breaker_pause = o.breaker_pause};
+          .breaker_pause = o.breaker_pause,
+          .in_cluster = !o.cluster_seeds.empty(),
+          .host = o.cluster_seeds.empty() ? std::string() : o.host};
 }
 
 }  // namespace
@@ -21,7 +23,8 @@ pipeline::options pipeline_options(const redis_options& o) {
 connection_core::connection_core(const redis_options& options, std::uint32_t seed)
     : options_(options),
       pipeline_(pipeline_options(options)),
-      backoff_(options.backoff_min, options.backoff_max, seed) {}
+      backoff_(options.backoff_min, options.backoff_max, seed),
+      reader_(options.cluster_seeds.empty() ? reply_limits{} : slot_map_limits) {}
 
 detail::check_list connection_core::abandon() {
   state_ = state::stopped;
@@ -109,6 +112,7 @@ void connection_core::greet() {
 }
 
 void connection_core::pause(time now) {
+  link_changed_ = true;
   state_ = state::pausing;
   alarm_ = now + backoff_.next();
 }
@@ -139,7 +143,7 @@ void connection_core::received(bool ok, std::size_t bytes, time now, error why) 
         return;
       }
       state_ = state::ready;
-      was_ready_ = true;
+      was_ready_ = link_changed_ = true;
       pipeline_.connected(handshake_->known_scripts(),
                           std::chrono::duration_cast<std::chrono::microseconds>(now - greeted_));
       if (!writing_) handshake_.reset();  // a write in progress still uses its output

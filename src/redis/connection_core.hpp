@@ -5,6 +5,8 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "check/backoff.hpp"
 #include "redis/handshake.hpp"
@@ -60,6 +62,32 @@ class connection_core {
   void stop_when_idle() noexcept { may_stop_ = true; }
   /// True after close(), until it has stopped.
   bool is_closing() const noexcept { return closed_ && !stopping_; }
+
+  // For a Redis Cluster; see pipeline.
+  void resume(detail::check_list&& checks, time now) { pipeline_.resume(std::move(checks), now); }
+  void take_redirected(std::vector<pipeline::redirected_checks>& out) {
+    pipeline_.take_redirected(out);
+  }
+  void proceed() noexcept { pipeline_.proceed(); }
+  template <class Predicate>
+  void take_unsent(Predicate&& elsewhere, detail::check_list& out) {
+    pipeline_.take_unsent(elsewhere, out);
+  }
+  void ask_map() { pipeline_.ask_map(); }
+  std::optional<pipeline::map_answer> take_map() { return pipeline_.take_map(); }
+  /// True if a connection came or went since take_news(), or the pipeline has news.
+  bool has_news() const noexcept { return link_changed_ || pipeline_.has_news(); }
+  /// What has become of the connection. `trouble`: why there is none; zero: unknown.
+  struct link_news {
+    bool is_new;  ///< something has changed
+    bool is_ready;
+    error trouble;
+    bool is_lasting;  ///< reconnecting will probably not help
+  };
+  link_news take_news() noexcept {
+    return {std::exchange(link_changed_, false), state_ == state::ready, pipeline_.trouble(),
+            pipeline_.is_refused()};
+  }
 
   // For the driver.
   actions next(time now);
@@ -127,6 +155,7 @@ class connection_core {
   bool reading_ = false;
   bool writing_ = false;
   bool was_ready_ = false;
+  bool link_changed_ = false;
   // The last address has not served or broke the protocol: the next open tries another one.
   bool turned_away_ = false;
   bool closed_ = false;

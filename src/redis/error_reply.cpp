@@ -25,6 +25,7 @@ constexpr meaning meanings[] = {
     {"UNKILLABLE", error::server_busy},
     {"READONLY", error::read_only},
     {"MASTERDOWN", error::read_only},
+    {"ERR This instance has cluster support disabled", error::server_is_not_cluster},
     {"OOM", error::out_of_memory},
     {"MISCONF", error::server_misconfigured},
     {"WRONGTYPE", error::wrong_type},

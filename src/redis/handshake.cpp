@@ -125,7 +125,7 @@ handshake::step handshake::on_reply(const reply_view& reply) {
   }
   if (is_hello && !reply.is_error() && failure_ == error{}) {
     const std::string_view mode = mode_of(reply);
-    if (mode == "cluster") failure_ = error::server_is_cluster;
+    if (mode == "cluster" && options_.cluster_seeds.empty()) failure_ = error::server_is_cluster;
     if (mode == "sentinel") failure_ = error::server_is_sentinel;
   }
   if (received_ < expected_) return step::going;

@@ -81,6 +81,27 @@ std::string fault_of_name(const std::string& name, const char* what) {
   return {};
 }
 
+std::string fault_of_host(const std::string& host) {
+  if (std::string fault = fault_of_name(host, "the host"); !fault.empty()) return fault;
+  if (host.find(',') != std::string::npos) {
+    return "there is a ',' in the host: a store is one server, so name one host";
+  }
+  return {};
+}
+
+std::string fault_of_cluster(const redis_options& o) {
+  if (o.cluster_seeds.empty()) return {};
+  if (o.cluster_seeds.size() > max_cluster_seeds) return "there are more than 64 cluster_seeds";
+  if (o.database != 0) return "a Redis Cluster has one database: leave it at 0";
+  if (!o.unix_path.empty()) return "a Redis Cluster is reached over TCP, not over a Unix socket";
+  for (const redis_address& seed : o.cluster_seeds) {
+    if (seed.host.empty()) return "the host of a cluster seed is empty";
+    if (seed.port == 0) return "the port of a cluster seed is not from 1 to 65535";
+    if (std::string fault = fault_of_host(seed.host); !fault.empty()) return fault;
+  }
+  return {};
+}
+
 std::string fault_of_tls(const redis_options& o) {
   if (!o.tls) {
     // The user has probably forgotten `tls`; without an error, all data would go out unencrypted.
@@ -107,10 +128,8 @@ std::string fault_of_tls(const redis_options& o) {
 }  // namespace
 
 std::string fault_of(const redis_options& o) {
-  if (std::string fault = fault_of_name(o.host, "the host"); !fault.empty()) return fault;
-  if (o.host.find(',') != std::string::npos) {
-    return "there is a ',' in the host: a store is one server, so name one host";
-  }
+  if (std::string fault = fault_of_host(o.host); !fault.empty()) return fault;
+  if (std::string fault = fault_of_cluster(o); !fault.empty()) return fault;
   // CLIENT SETNAME accepts '!' to '~' only; another character would fail the whole handshake.
   if (!std::ranges::all_of(o.client_name, [](char c) { return c > ' ' && c <= '~'; })) {
     return "client_name contains something other than printable ASCII, or a space";

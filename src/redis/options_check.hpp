@@ -1,10 +1,14 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "weir/redis_options.hpp"
 
 namespace weir::redis {
+
+/// The most redis_options::cluster_seeds.
+inline constexpr std::size_t max_cluster_seeds = 64;
 
 /// The error text for invalid options, without any of their values; empty if they are valid. Reads
 /// no file.

@@ -6,6 +6,7 @@
 
 #include "check/detached_check.hpp"
 #include "redis/error_reply.hpp"
+#include "redis/pending.hpp"
 
 namespace weir::redis {
 namespace {
@@ -18,22 +19,7 @@ constexpr std::uint8_t max_resends = 2;
 constexpr std::chrono::milliseconds hold{25};
 constexpr std::chrono::seconds load_pause{1};  // after the server refused to load a script
 constexpr std::size_t large_buffer = 1024 * 1024;
-constexpr std::chrono::hours max_timeout{24};  // far from where time points overflow
 const std::string nothing;
-
-/// A check's share of max_pending. It grows with the subjects' lengths, so that the bound holds for
-/// memory, too.
-std::size_t weight_of(const check& c) noexcept {
-  constexpr std::size_t unit = 1024;
-  std::size_t bytes = c.subject.view().size();
-  for (const detail::term& t : c.further()) bytes += t.subject.view().size();
-  return 1 + bytes / unit;
-}
-
-/// True for renewals and leaves: behind many other checks, a lease would be lost.
-bool is_urgent(const check& c) {
-  return c.kind == detail::check_kind::renew || c.kind == detail::check_kind::leave;
-}
 
 }  // namespace
 
@@ -60,9 +46,41 @@ void pipeline::finish_all(check_list& list, error e) {
   finish_all(list);
 }
 
-inline std::chrono::microseconds pipeline::timeout_of(const check& c) const noexcept {
-  const auto wanted = c.timeout.count() != 0 ? c.timeout : options_.timeout;
-  return std::clamp<std::chrono::microseconds>(wanted, std::chrono::microseconds{0}, max_timeout);
+inline void pipeline::enqueue(check& c) {
+  flight_of(c).stage = check_stage::waiting;
+  (is_urgent(c) ? urgent_ : waiting_).push_back(c);
+  wheel_.add(c);
+}
+
+void pipeline::resume(check_list&& checks, time now) {
+  while (!checks.empty()) {
+    check& c = checks.front();
+    checks.pop_front();
+    pending_ += weight_of(c);
+    enqueue(c);
+    const bool is_last = closed_ && !ended_ && detail::gives_back(c);
+    if (refusal_ != error{} && !is_last) finish(c, refusal_);
+  }
+  if (!may_send_ && window_.room(full_write()) > 0) may_send_ = true;
+  static_cast<void>(now);
+}
+
+/// Gives a check up to the cluster.
+void pipeline::release(check& c) noexcept {
+  flight_of(c).line.unlink();
+  detail::deadline_wheel::remove(c);
+  pending_ -= weight_of(c);
+}
+
+void pipeline::take_redirected(std::vector<redirected_checks>& out) {
+  for (redirected_checks& r : redirected_) {
+    for (check& c : r.checks) {
+      detail::deadline_wheel::remove(c);
+      pending_ -= weight_of(c);
+    }
+    out.push_back(std::move(r));
+  }
+  redirected_.clear();
 }
 
 void pipeline::submit(check& c, time now) {
@@ -79,10 +97,8 @@ void pipeline::submit(check& c, time now) {
   if (!fits) return finish(c, breaker_.is_open() ? error::circuit_open : error::overloaded);
   // A give-back has no caller and may wait for the next connection.
   if (!flight_of(c).unwanted && !breaker_.lets_through(now)) return finish(c, error::circuit_open);
-  flight_of(c).deadline = now + timeout_of(c);
-  flight_of(c).stage = check_stage::waiting;
-  (is_urgent(c) ? urgent_ : waiting_).push_back(c);
-  wheel_.add(c);
+  flight_of(c).deadline = now + timeout_of(c, options_.timeout);
+  enqueue(c);
   if (!may_send_ && window_.room(full_write()) > 0) {
     may_send_ = flight_of(c).deadline >= now + window_.expected(pending_);
   }
@@ -115,7 +131,7 @@ void pipeline::expire(time now) {
   wheel_.expire(now, [this, now](check& c) {
     // Not a failure of the store: it has answered other checks since this one came, so it is slow;
     // or the check expired before an idle connection could take it.
-    const time since = flight_of(c).deadline - timeout_of(c);
+    const time since = flight_of(c).deadline - timeout_of(c, options_.timeout);
     const bool never_asked = flight_of(c).stage == check_stage::waiting && calls_.empty() &&
                              !writing_;
     const bool says_nothing = connected_ && (never_asked || last_answer_ >= since);
@@ -137,7 +153,9 @@ void pipeline::connected(const script_set& known, std::chrono::microseconds roun
   known_scripts_ = known;
   load_failure_ = {};
   no_loads_before_ = time::min();
-  ping_wanted_ = unwelcome_ = served_ = false;
+  wanted_ &= wants_map;
+  blocked_ &= redirects;
+  served_ = false;
   held_until_ = time::max();
   breaker_.succeeded();
   window_.reset(round_trip);
@@ -150,6 +168,7 @@ void pipeline::refused(error reason) {
   finish_all(again_, reason);
   finish_all(waiting_, reason);
   finish_all(passed_over_, reason);
+  for (redirected_checks& r : redirected_) finish_all(r.checks, reason);
 }
 
 void pipeline::disconnected(error reason, std::size_t sent, time now) {
@@ -174,12 +193,13 @@ void pipeline::disconnected(error reason, std::size_t sent, time now) {
   writing_ = false;
 }
 
-/// Puts the call's checks in front of all waiting checks, behind those that came back before.
-void pipeline::requeue(script_call& c) {
+/// Makes the call's checks wait, as far as they still have to be sent.
+void pipeline::put_back(script_call& c) {
   for (call_key& key : c.keys) {
     for (auto it = key.checks.begin(); it != key.checks.end();) {
       check& waiting = *it++;
       flight_of(waiting).stage = check_stage::waiting;
+      flight_of(waiting).came_back = 1;
       const bool is_stand_in = flight_of(waiting).unwanted &&
                                waiting.kind == detail::check_kind::acquire;
       if (is_stand_in) {
@@ -188,6 +208,21 @@ void pipeline::requeue(script_call& c) {
         finish(waiting, error::store_closed);
       }
     }
+  }
+}
+
+/// Puts the call's checks in front of all waiting checks, behind those that came back before.
+void pipeline::requeue(script_call& c) {
+  put_back(c);
+  if (options_.in_cluster) blocked_ |= redirects;
+  // Those that came back before a write without room for them stand in waiting_, ahead of those
+  // that were never sent.
+  check_list before;
+  while (!waiting_.empty() && flight_of(waiting_.front()).came_back != 0) {
+    before.splice(before.end(), waiting_, waiting_.begin());
+  }
+  again_.splice(again_.begin(), before);
+  for (call_key& key : c.keys) {
     // A renewal may follow the leave of its lease: it then finds the lease gone, which is right.
     const bool urgent = !key.checks.empty() && is_urgent(key.checks.front());
     if (urgent) urgent_.splice(urgent_.end(), key.checks);
@@ -195,10 +230,39 @@ void pipeline::requeue(script_call& c) {
   }
 }
 
-void pipeline::stage_ping(time now) {
-  write_ping(out_);
-  calls_.emplace_back().sent = now;
-  ping_wanted_ = false;
+/// Gives the call's checks to the cluster if the node wants that. False if it answers otherwise.
+bool pipeline::redirect(script_call& c, const reply_view& reply, error e) {
+  if (c.what != script_call::command::request || !reply.is_error()) return false;
+  redirection why = read_redirection(reply.root().text);
+  if (why.what == redirection::kind::none) return false;
+  error_code reason;
+  if (why.what == redirection::kind::try_again) reason = error::slot_migrating;
+  if (why.what == redirection::kind::down) {
+    reason = e == error::server_is_cluster ? error::cluster_down : e;
+  }
+  for (call_key& key : c.keys) {
+    for (check& waiting : key.checks) {
+      waiting.ec = reason;
+    }
+  }
+  put_back(c);
+  blocked_ |= redirects;
+  redirected_checks& all = redirected_.emplace_back(redirected_checks{std::move(why), {}});
+  for (call_key& key : c.keys) all.checks.splice(all.checks.end(), key.checks);
+  return true;
+}
+
+/// Stages a command of the connection itself.
+void pipeline::stage_own(script_call::command what, time now) {
+  using enum script_call::command;
+  if (what == ping) write_ping(out_);
+  if (what == slots) write_cluster_slots(out_);
+  if (what == asking) write_asking(out_);
+  script_call& c = calls_.emplace_back();
+  c.what = what;
+  c.sent = now;
+  c.end = out_.size();
+  ++staged_;
 }
 
 /// Stages the load of a script right before the call that needs it, in the same write, so that no
@@ -221,6 +285,7 @@ void pipeline::stage(script_call& c, time now) {
     stage_load(c.script(), now);
     c.loads = loads_[c.script()];
   }
+  if (c.asks) stage_own(script_call::command::asking, now);
   write_call(out_, c, scratch_);
   c.end = out_.size();
   c.sent = now;
@@ -240,7 +305,11 @@ const std::string& pipeline::next_write(time now) {
   out_.clear();
   if (out_.capacity() > large_buffer)
     std::string().swap(out_);  // a large burst must not keep its memory for ever
-  if (ping_wanted_) stage_ping(now);
+  if (wanted_ != 0) {
+    if ((wanted_ & wants_ping) != 0) stage_own(script_call::command::ping, now);
+    if ((wanted_ & wants_map) != 0) stage_own(script_call::command::slots, now);
+    wanted_ = 0;
+  }
   if (!held()) {
     call_list& packed = pack(now);
     while (!packed.empty()) {
@@ -316,6 +385,11 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
     loaded(e, now);
     return true;
   }
+  if (c.what == script_call::command::slots) {
+    map_.emplace(map_answer{reply.is_error() ? nullptr : read_slot_map(reply, options_.host), e});
+    return true;
+  }
+  if (e != error{} && options_.in_cluster && redirect(c, reply, e)) return true;
   switch (e) {
     case error::script_missing:
       // Not if the script was loaded again after this call was sent.
@@ -332,7 +406,7 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
       // The script did not run. The checks wait, within their deadlines, for the next connection or
       // for a pause on this one.
       if (e == error::read_only) {
-        unwelcome_ = true;
+        blocked_ |= unwelcome;
       } else {
         held_until_ = now + hold;
       }
@@ -342,7 +416,7 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
       requeue(c);
       return true;
     case error::authentication_failed:
-      unwelcome_ = true;
+      blocked_ |= unwelcome;
       break;
     default:
       break;
@@ -370,7 +444,8 @@ pipeline::stream_state pipeline::consume(reply_reader& reader, time now) {
     if (!fits) return stream_state::broken;
   }
   if (ec) return stream_state::broken;
-  return unwelcome_ && calls_.empty() ? stream_state::unwelcome : stream_state::good;
+  return (blocked_ & unwelcome) != 0 && calls_.empty() ? stream_state::unwelcome
+                                                       : stream_state::good;
 }
 
 void pipeline::close() {
@@ -379,6 +454,12 @@ void pipeline::close() {
   finish_all(passed_over_, error::store_closed);
   for (check_list* list : {&urgent_, &again_, &waiting_}) {
     for (auto it = list->begin(); it != list->end();) {
+      check& c = *it++;
+      if (!detail::gives_back(c)) finish(c, error::store_closed);
+    }
+  }
+  for (redirected_checks& r : redirected_) {
+    for (auto it = r.checks.begin(); it != r.checks.end();) {
       check& c = *it++;
       if (!detail::gives_back(c)) finish(c, error::store_closed);
     }

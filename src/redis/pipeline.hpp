@@ -2,7 +2,10 @@
 
 #include <array>
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check/check_list.hpp"
@@ -13,6 +16,7 @@
 #include "redis/script_call.hpp"
 #include "redis/scripts.hpp"
 #include "redis/send_window.hpp"
+#include "redis/slot_map.hpp"
 
 namespace weir::redis {
 
@@ -40,6 +44,8 @@ class pipeline {
     std::chrono::microseconds timeout = std::chrono::milliseconds{500};
     std::size_t breaker_failures = 0;
     std::chrono::milliseconds breaker_pause{500};
+    bool in_cluster = false;  ///< the server is a node of a Redis Cluster
+    std::string host = {};    ///< in a cluster: the host of a node that names none
   };
 
   explicit pipeline(const options& o)
@@ -100,7 +106,47 @@ class pipeline {
   bool has_served() const noexcept { return served_; }
 
   /// Adds a PING to the next write.
-  void ping() { ping_wanted_ = true; }
+  void ping() { wanted_ |= wants_ping; }
+
+  // For a Redis Cluster, which sends checks to the nodes.
+
+  /// Checks that the node did not run, because it wants them to go elsewhere.
+  struct redirected_checks {
+    redirection why;
+    detail::check_list checks;
+  };
+  /// What a node answers to CLUSTER SLOTS: a map, or an error.
+  struct map_answer {
+    std::unique_ptr<slot_map> map;
+    error failure{};
+  };
+
+  /// Takes over checks that wait already, with their deadlines, however many are pending.
+  void resume(detail::check_list&& checks, time now);
+  /// Moves redirected checks out. They keep their order. Since the first one came, or another check
+  /// came back, nothing is written: unsent checks could overtake checks that the cluster holds. The
+  /// cluster takes those with take_unsent(), and then calls proceed().
+  void take_redirected(std::vector<redirected_checks>& out);
+  void proceed() noexcept { blocked_ &= static_cast<std::uint8_t>(~redirects); }
+  /// Moves the checks out that are not sent and for which `elsewhere` is true, in their order.
+  template <class Predicate>
+  void take_unsent(Predicate&& elsewhere, detail::check_list& out) {
+    for (detail::check_list* list : {&urgent_, &again_, &waiting_}) {
+      for (auto it = list->begin(); it != list->end();) {
+        detail::check& c = *it++;
+        if (!elsewhere(std::as_const(c))) continue;
+        release(c);
+        out.push_back(c);
+      }
+    }
+  }
+  /// Adds CLUSTER SLOTS to the next write.
+  void ask_map() { wanted_ |= wants_map; }
+  std::optional<map_answer> take_map() { return std::exchange(map_, std::nullopt); }
+  bool has_news() const noexcept { return (blocked_ & redirects) != 0 || map_.has_value(); }
+  bool is_refused() const noexcept { return refusal_ != error{}; }
+  /// Why calls fail or wait without a connection; zero: unknown.
+  error trouble() const noexcept { return refusal_ != error{} ? refusal_ : suspicion_; }
 
   /// Ends all checks, also later ones: with store_closed, or outcome_unknown if sent. Until end(),
   /// it still takes give-backs, and waits for their answers and for those of sent acquires.
@@ -123,8 +169,8 @@ class pipeline {
   std::size_t pending() const noexcept { return pending_; }
   std::size_t replies_due() const noexcept { return calls_.size(); }
   bool wants_write() const noexcept {
-    return connected_ && !writing_ && !unwelcome_ &&
-           (ping_wanted_ || (!held() && (!urgent_.empty() || (may_send_ && has_waiting()))));
+    return connected_ && !writing_ && blocked_ == 0 &&
+           (wanted_ != 0 || (!held() && (!urgent_.empty() || (may_send_ && has_waiting()))));
   }
 
   /// Removes all checks, without results: the execution context is being destroyed.
@@ -139,12 +185,15 @@ class pipeline {
   void give_up(detail::check& c);
   void finish_all(detail::check_list& list);
   void finish_all(detail::check_list& list, error e);
-  std::chrono::microseconds timeout_of(const detail::check& c) const noexcept;
   bool held() const noexcept { return held_until_ != time::max(); }
+  void enqueue(detail::check& c);
+  void release(detail::check& c) noexcept;
+  void put_back(script_call& c);
   void requeue(script_call& c);
+  bool redirect(script_call& c, const reply_view& reply, error e);
   void stage(script_call& c, time now);
   void stage_load(std::size_t script, time now);
-  void stage_ping(time now);
+  void stage_own(script_call::command what, time now);
   void loaded(error e, time now);
   std::size_t full_write() const noexcept {
     return std::max(options_.max_keys_per_call, coalescer::max_keys_per_write);
@@ -169,7 +218,7 @@ class pipeline {
   detail::check_list passed_over_;  // too late to be answered in time: never sent
   // The staged and written calls, oldest first. Each is due one reply.
   call_list calls_;
-  // How many calls at the end of calls_ (without a ping) are in the write in progress.
+  // How many calls at the end of calls_ are in the write in progress.
   std::size_t staged_ = 0;
   detail::check_list done_;
 
@@ -185,8 +234,10 @@ class pipeline {
   std::size_t pending_ = 0;
   bool connected_ = false;
   bool writing_ = false;
-  bool ping_wanted_ = false;
-  bool unwelcome_ = false;
+  static constexpr std::uint8_t wants_ping = 1, wants_map = 2;
+  std::uint8_t wanted_ = 0;  // the connection's own commands for the next write
+  static constexpr std::uint8_t unwelcome = 1, redirects = 2;
+  std::uint8_t blocked_ = 0;  // if not 0, nothing is written: why
   bool served_ = false;
   // The server was loading or busy: nothing is written before this time. time::max(): no pause.
   time held_until_ = time::max();
@@ -194,6 +245,9 @@ class pipeline {
   error refusal_{};    // if not zero, fails new checks; see refused()
   bool closed_ = false;
   bool ended_ = false;
+
+  std::vector<redirected_checks> redirected_;
+  std::optional<map_answer> map_;
 };
 
 }  // namespace weir::redis

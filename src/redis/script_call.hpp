@@ -40,13 +40,13 @@ struct settlement_terms {
 };
 
 /// One command and the checks that wait for its reply: a script call for some subjects of one
-/// limiter (or one set of limiters) with one cost, a deletion of keys, or the load of a script or a
-/// PING, which have no checks.
+/// limiter (or one set of limiters) with one cost, a deletion of keys, or the load of a script or
+/// another command of the connection itself, which have no checks.
 struct script_call {
   static constexpr std::size_t usual_keys = 64;
 
   /// The connection's own commands have no checks, and no kind.
-  enum class command : std::uint8_t { ping, load, request };
+  enum class command : std::uint8_t { ping, load, asking, slots, request };
 
   command what = command::ping;
   detail::check_kind kind{};  // of the checks of a request
@@ -61,6 +61,8 @@ struct script_call {
   std::uint32_t loads = 0;  // how often its script had been loaded before this call
   std::chrono::steady_clock::time_point sent{};
   bool sent_alone = false;    // no other call was in flight
+  bool one_check = false;     // takes no other check
+  bool asks = false;          // goes right behind ASKING
   std::size_t number = 0;     // among the calls of its write
   std::size_t most_keys = 0;  // for each tier; see call_size
   // Of a call that is answered: its keys, and how many the server had not, or with a state that has
@@ -109,6 +111,10 @@ void write_call(std::string& out, const script_call& c, std::string& scratch);
 void write_load(std::string& out, std::size_t script);
 
 void write_ping(std::string& out);
+
+// The commands of a connection to a node of a Redis Cluster.
+void write_asking(std::string& out);
+void write_cluster_slots(std::string& out);
 
 /// Writes the answers, or a key's own error, to the checks that are still pending; unlinks none.
 /// Returns the server's error for the whole call, or zero.

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "redis/options_check.hpp"
 #include "text/ascii.hpp"
@@ -72,19 +73,19 @@ void read_user_info(const urls::url_view& url, redis_options& out) {
   }
 }
 
-void read_host(const urls::url_view& url, redis_options& out) {
+redis_address read_host(const urls::url_view& url) {
   std::string host = decoded(url.encoded_host());
   if (host.empty()) fail("the host is missing: write redis://host or redis://host:port");
   if (url.host_type() == urls::host_type::ipvfuture) {
     fail("the address in brackets is not an IPv6 address");
   }
   if (url.host_type() == urls::host_type::ipv6) host = host.substr(1, host.size() - 2);
-  out.host = std::move(host);
-
-  if (!url.has_port()) return;
+  redis_address out{std::move(host)};
+  if (!url.has_port()) return out;
   const auto port = read_number<std::uint16_t>({url.port().data(), url.port().size()});
   if (!port || *port == 0) fail("the port is not a number from 1 to 65535");
   out.port = *port;
+  return out;
 }
 
 std::uint32_t read_database(std::string_view text, const char* where) {
@@ -216,70 +217,17 @@ void read_query(const urls::url_view& url, scheme s, redis_options& out) {
   }
 }
 
-/// True if there is a ',' in the place of the host; in a password it is valid.
-bool names_several_hosts(std::string_view url) {
+/// The hosts with their ports. A ',' in a password is valid.
+std::string_view hosts_in(std::string_view url) {
   url.remove_prefix(url.find("://") + 3);
   std::string_view authority = url.substr(0, url.find_first_of("/?#"));
   if (const auto at = authority.rfind('@'); at != url.npos) authority.remove_prefix(at + 1);
-  return authority.find(',') != url.npos;
+  return authority;
 }
 
-/// The parts of every URL but memory://.
-void read_parts(const urls::url_view& url, scheme s, redis_options& out) {
-  read_user_info(url, out);
-  if (s == scheme::unix_socket) {
-    read_socket_path(url, out);
-  } else {
-    read_host(url, out);
-    const std::string path = decoded(url.encoded_path());
-    if (path.size() > 1) {  // "/" and "" are database 0
-      out.database = read_database(std::string_view{path}.substr(1),
-                                   "the path (what comes after the host)");
-    }
-  }
-  out.tls = s == scheme::rediss;
-  read_query(url, s, out);
-  if (const std::string fault = fault_of(out); !fault.empty()) fail(fault);
-}
-
-}  // namespace
-
-store_url parse_store_url(std::string_view text) {
-  if (text.size() > max_url_length) {
-    fail("it is longer than " + std::to_string(max_url_length) + " bytes");
-  }
-  const std::string name = read_scheme(text);
-  if (name.empty())
-    fail("it does not begin with redis://, rediss://, unix://, memcached:// or memory://");
-
-  store_url result{};
-  scheme s{};
-  if (name == "memory") {
-    result.kind = store_url::kind::memory;
-    if (text.size() != std::string_view{"memory://"}.size()) {
-      fail("memory:// takes no further text");
-    }
-    return result;
-  }
-  if (name == "redis") {
-    s = scheme::redis;
-  } else if (name == "rediss") {
-    s = scheme::rediss;
-  } else if (name == "unix") {
-    s = scheme::unix_socket;
-  } else {
-    // The error does not show the scheme: in "password://@host" it is a password.
-    fail(error::unsupported_scheme, "its scheme is unknown");
-  }
-  result.kind = s == scheme::unix_socket ? store_url::kind::unix_socket : store_url::kind::redis;
-
-  if (s != scheme::unix_socket && names_several_hosts(text)) {
-    fail(
-        "there is a ',' in the host: a store is one server, so name one host (which may have "
-        "several "
-        "addresses); in a password, '/', '?' and '#' must be written %2F, %3F and %23");
-  }
-
+/// Calls f(URL) with a well-formed URL without a fragment.
+template <class F>
+void with_parsed(std::string_view text, F&& f) {
   const auto parsed = urls::parse_uri(urls::string_view{text.data(), text.size()});
   // Boost 1.81 parses "host:12x" as port 12 and path "x".
   const bool glued_path = parsed && !parsed->encoded_path().empty() &&
@@ -290,10 +238,103 @@ store_url parse_store_url(std::string_view text) {
         "around an IPv6 address, and for characters in the password that must be escaped ('@' is "
         "%40, '/' is %2F, '?' is %3F, '#' is %23, '%' is %25)");
   }
-  const urls::url_view& url = *parsed;
-  if (url.has_fragment()) fail("it contains a '#': in a password, write it as %23");
+  if (parsed->has_fragment()) fail("it contains a '#': in a password, write it as %23");
+  f(*parsed);
+}
 
-  read_parts(url, s, result.redis);
+/// The parts of every URL but memory://.
+void read_parts(const urls::url_view& url, scheme s, redis_options& out) {
+  read_user_info(url, out);
+  if (s == scheme::unix_socket) {
+    read_socket_path(url, out);
+  } else {
+    redis_address at = read_host(url);
+    out.host = std::move(at.host);
+    out.port = at.port;
+    const std::string path = decoded(url.encoded_path());
+    if (path.size() > 1) {  // "/" and "" are database 0
+      out.database = read_database(std::string_view{path}.substr(1),
+                                   "the path (what comes after the host)");
+    }
+  }
+  out.tls = s == scheme::rediss;
+  read_query(url, s, out);
+}
+
+void check(const redis_options& options) {
+  if (const std::string fault = fault_of(options); !fault.empty()) fail(fault);
+}
+
+/// Reads the URL once for each host, as if that were the only one.
+void read_cluster(std::string_view text, scheme s, redis_options& out) {
+  const std::string_view hosts = hosts_in(text);
+  const auto begin = static_cast<std::size_t>(hosts.data() - text.data());
+  const std::string before(text.substr(0, begin)), behind(text.substr(begin + hosts.size()));
+  std::vector<redis_address> seeds;
+  for (std::size_t at = 0; at <= hosts.size();) {
+    const std::size_t end = std::min(hosts.find(',', at), hosts.size());
+    if (seeds.size() == max_cluster_seeds) fail("it names more than 64 hosts");
+    with_parsed(before + std::string(hosts.substr(at, end - at)) + behind,
+                [&](const urls::url_view& url) {
+                  if (seeds.empty()) read_parts(url, s, out);
+                  seeds.push_back(read_host(url));
+                });
+    at = end + 1;
+  }
+  if (out.database != 0) fail("a Redis Cluster has one database: leave the path empty");
+  out.cluster_seeds = std::move(seeds);
+  out.host = redis_options{}.host;
+  out.port = redis_options{}.port;
+}
+
+}  // namespace
+
+store_url parse_store_url(std::string_view text) {
+  if (text.size() > max_url_length) {
+    fail("it is longer than " + std::to_string(max_url_length) + " bytes");
+  }
+  const std::string name = read_scheme(text);
+  if (name.empty()) {
+    fail(
+        "it does not begin with redis://, rediss://, redis-cluster://, rediss-cluster://, "
+        "unix://, memcached:// or memory://");
+  }
+
+  store_url result{};
+  scheme s{};
+  if (name == "memory") {
+    result.kind = store_url::kind::memory;
+    if (text.size() != std::string_view{"memory://"}.size()) {
+      fail("memory:// takes no further text");
+    }
+    return result;
+  }
+  const bool is_cluster = name.ends_with("-cluster");
+  if (name == "redis" || name == "redis-cluster") {
+    s = scheme::redis;
+  } else if (name == "rediss" || name == "rediss-cluster") {
+    s = scheme::rediss;
+  } else if (name == "unix") {
+    s = scheme::unix_socket;
+  } else {
+    // The error does not show the scheme: in "password://@host" it is a password.
+    fail(error::unsupported_scheme, "its scheme is unknown");
+  }
+  result.kind = s == scheme::unix_socket ? store_url::kind::unix_socket
+                : is_cluster             ? store_url::kind::cluster
+                                         : store_url::kind::redis;
+  if (is_cluster) {
+    read_cluster(text, s, result.redis);
+  } else {
+    if (s != scheme::unix_socket && hosts_in(text).find(',') != text.npos) {
+      fail(
+          "there is a ',' in the host: a store is one server, so name one host (which may have "
+          "several addresses), or write redis-cluster://; in a password, '/', '?' and '#' must be "
+          "written %2F, %3F and %23");
+    }
+    with_parsed(text, [&](const urls::url_view& url) { read_parts(url, s, result.redis); });
+  }
+  check(result.redis);
   return result;
 }
 
@@ -304,9 +345,9 @@ namespace weir {
 redis_options parse_redis_url(std::string_view url) {
   redis::store_url result = redis::parse_store_url(url);
   if (result.kind == redis::store_url::kind::memory) {
-    redis::fail(
-        error::unsupported_scheme,
-        "memory:// names no Redis server: use redis://, rediss:// or unix://, or open_store()");
+    redis::fail(error::unsupported_scheme,
+                "memory:// names no Redis server: use redis://, rediss://, redis-cluster://, "
+                "rediss-cluster:// or unix://, or open_store()");
   }
   return std::move(result.redis);
 }

@@ -58,12 +58,16 @@ group group_of(int value) noexcept {
     case error::host_unreachable:
     case error::not_redis:
     case error::server_is_cluster:
+    case error::server_is_not_cluster:
     case error::server_is_sentinel:
     case error::clock_skew:
     case error::store_contention:
     case error::newer_state:
     case error::state_too_large:
     case error::not_memcached:
+    case error::too_many_redirects:
+    case error::cluster_down:
+    case error::slot_migrating:
       return group::not_counted;
   }
   return group::none;
@@ -78,8 +82,8 @@ const char* text_of(int value) noexcept {
     case error::invalid_url:
       return "the store URL is not valid: write it as \"redis://:password@host:6379/0\"";
     case error::unsupported_scheme:
-      return "no store has this URL scheme: use redis://, rediss://, unix://, "
-             "memcached:// or memory://";
+      return "no store has this URL scheme: use redis://, rediss://, redis-cluster://, "
+             "rediss-cluster://, unix://, memcached:// or memory://";
     case error::invalid_resource:
       return "the resource name is empty or too long: give the limiter a short name";
     case error::invalid_subject:
@@ -163,6 +167,15 @@ const char* text_of(int value) noexcept {
              "client sends SCRIPT FLUSH, or what restarts the server";
     case error::server_error:
       return "the server answered with an error: read the server's log";
+    case error::too_many_redirects:
+      return "the nodes of the Redis Cluster sent the check from one to the other: check that "
+             "they agree on their slots (redis-cli --cluster check)";
+    case error::cluster_down:
+      return "no node of the Redis Cluster serves the slot of the key: check that each master "
+             "or one of its replicas runs (redis-cli --cluster check)";
+    case error::slot_migrating:
+      return "the key's slot is being moved to another node, and calls with several keys have to "
+             "wait for the end of that: allow more time";
     case error::tls_failed:
       return "the TLS handshake failed, and nothing was sent: check that the port speaks "
              "TLS, the certificate of the server (name, dates, authority), and the client "
@@ -185,7 +198,10 @@ const char* text_of(int value) noexcept {
              "check that host and port name a Redis or Valkey server";
     case error::server_is_cluster:
       return "the server is a node of a Redis Cluster, where each key has its own node: use "
-             "a server without cluster mode";
+             "redis-cluster://, or a server without cluster mode";
+    case error::server_is_not_cluster:
+      return "the server is not a node of a Redis Cluster: use redis://, or the address of a "
+             "cluster's node";
     case error::server_is_sentinel:
       return "the server is a Sentinel, which keeps no data: give the address of the primary, or a "
              "name that follows it";

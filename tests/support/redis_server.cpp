@@ -103,6 +103,7 @@ void redis_server::choose_address() {
     socket_path_ = directory_ + "/redis.sock";
   }
   if (!options_.unix_socket) port_ = find_free_port();
+  while (options_.cluster && port_ > 55'535) port_ = find_free_port();
 }
 
 std::string redis_server::url() const {

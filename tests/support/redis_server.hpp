@@ -17,6 +17,7 @@ struct redis_server_tls {
 
 struct redis_server_options {
   bool sentinel = false;     ///< a Sentinel that watches no server
+  bool cluster = false;      ///< its bus needs a port 10,000 above its own
   bool unix_socket = false;  ///< listen on a Unix socket and on no port
   std::string address = "127.0.0.1";
   redis_server_tls tls = {};

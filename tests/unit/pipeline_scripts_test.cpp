@@ -165,6 +165,26 @@ BOOST_FIXTURE_TEST_CASE(a_script_that_may_not_be_loaded_is_tried_again_after_a_p
   BOOST_TEST(done_with(third, {}));
 }
 
+// Two checks of a key came back one after the other, with a write without room in between: the
+// second one then went first.
+BOOST_AUTO_TEST_CASE(checks_that_come_back_one_by_one_keep_their_order) {
+  fixture f({.max_keys_per_call = 1});
+  f.line.connected();
+  auto& first = f.submit("a", 1);
+  f.write();
+  for (int i = 0; i < 250; ++i) f.submit("s" + std::to_string(i));
+  auto& second = f.submit("a", 2);
+  f.write();
+  f.feed("-NOSCRIPT No matching script.\r\n");
+  BOOST_TEST(f.write().empty());  // too much is under way
+  for (int i = 0; i < 251; ++i) f.feed("-NOSCRIPT No matching script.\r\n");
+  f.write();
+  f.feed("$2\r\nok\r\n");
+  for (int i = 0; i < 252 && second.stage != weir::detail::check_stage::done; ++i) f.answer(0);
+  BOOST_TEST(done_with(second, {}));
+  BOOST_TEST(done_with(first, {}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace pipeline_scripts_test

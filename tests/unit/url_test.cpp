@@ -37,6 +37,7 @@ void check_equal(const redis_options& is, const redis_options& expected) {
   BOOST_TEST(is.tls_key_file == expected.tls_key_file);
   BOOST_TEST(is.tls_server_name == expected.tls_server_name);
   BOOST_TEST(is.tls_verify == expected.tls_verify);
+  BOOST_TEST((is.cluster_seeds == expected.cluster_seeds));
 }
 
 BOOST_AUTO_TEST_SUITE(url_suite)
@@ -154,6 +155,44 @@ BOOST_AUTO_TEST_CASE(unix_urls) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(cluster_urls) {
+  struct {
+    std::string_view url;
+    std::function<void(redis_options&)> differs;  // from the defaults, with the seeds "a" and "b"
+  } const table[] = {
+      {"redis-cluster://a:7000,b:7001", [](auto&) {}},
+      {"Redis-Cluster://a:7000,b:7001/", [](auto&) {}},
+      {"redis-cluster://a:7000,b:7001/0", [](auto&) {}},
+      {"rediss-cluster://a:7000,b:7001?tls_ca_file=ca.pem",
+       [](auto& o) { o.tls = true, o.tls_ca_file = "ca.pem"; }},
+      {"redis-cluster://me:p,w@a:7000,b:7001/?timeout=1s&prefix=x",
+       [](auto& o) { o.username = "me", o.password = "p,w", o.timeout = 1s, o.key_prefix = "x"; }},
+      {"redis-cluster://a",
+       [](auto& o) {
+         o.cluster_seeds = {{"a", 6379}};
+       }},
+      {"redis-cluster://[::1]:7000,b",
+       [](auto& o) {
+         o.cluster_seeds = {{"::1", 7000}, {"b"}};
+       }},
+  };
+  for (const auto& row : table) {
+    BOOST_TEST_CONTEXT(row.url) {
+      redis_options expected;
+      expected.cluster_seeds = {{"a", 7000}, {"b", 7001}};
+      row.differs(expected);
+      const store_url parsed = parse_store_url(row.url);
+      BOOST_TEST((parsed.kind == store_url::kind::cluster));
+      check_equal(parsed.redis, expected);
+      check_equal(parse_redis_url(row.url), expected);
+    }
+  }
+  std::string most = "redis-cluster://h";
+  for (int i = 1; i < 64; ++i) most += ",h";
+  BOOST_TEST(parse_redis_url(most).cluster_seeds.size() == 64u);
+  BOOST_TEST((failure_of(most + ",h").code == error::invalid_url));
+}
+
 BOOST_AUTO_TEST_CASE(refused_urls_say_why) {
   const std::string long_path(108, 'a');
   const std::string long_host(256, 'a');
@@ -268,6 +307,18 @@ BOOST_AUTO_TEST_CASE(refused_urls_say_why) {
       {"rediss://h?tls_server_name=a%00b", "tls_server_name contains a space or a control"},
       {"rediss://", "host is missing"},
       {"rediss:///tmp/a.sock", "host is missing"},
+      // Clusters.
+      {"redis-cluster://", "host is missing"},
+      {"redis-cluster://a,", "host is missing"},
+      {"redis-cluster://a,,b", "host is missing"},
+      {"redis-cluster://a,b:0", "port is not a number"},
+      {"redis-cluster://a,b:7x", "not a well-formed URL"},
+      {"redis-cluster://a,b/1", "one database"},
+      {"redis-cluster://a,b/x", "database number"},
+      {"redis-cluster://user@a,b", "no password before it"},
+      {"redis-cluster://a,b?tls_verify=false", "TLS parameters need a URL"},
+      {"redis-cluster://a,b#", "contains a '#'"},
+      {"redis-cluster://a%2Cb", "a store is one server"},
       // Fragment.
       {"redis://h#", "contains a '#'"},
       {"redis://h/1#x", "contains a '#'"},
@@ -321,6 +372,7 @@ BOOST_AUTO_TEST_CASE(schemes_without_a_store) {
       {"http://h", "its scheme is unknown"},
       {"valkey://h:1", "its scheme is unknown"},
       {"redis+unix:///a", "its scheme is unknown"},
+      {"unix-cluster://a", "its scheme is unknown"},
       // The scheme comes first, well-formed or not.
       {"http://a b", "its scheme is unknown"},
   };

@@ -1,0 +1,466 @@
+#include "redis/cluster_core.hpp"
+
+#include <algorithm>
+#include <boost/asio/error.hpp>
+#include <utility>
+
+#include "check/detached_check.hpp"
+#include "redis/error_reply.hpp"
+#include "redis/pending.hpp"
+#include "redis/slot.hpp"
+
+namespace weir::redis {
+
+using detail::check;
+using detail::check_list;
+using detail::check_stage;
+using detail::in_flight;
+
+namespace {
+
+/// While a slot moves, calls with several keys wait so long before they are sent again.
+constexpr std::chrono::milliseconds pause_of_migration{25};
+/// While no node serves a slot: the ceiling of the pauses, first and last.
+constexpr std::chrono::milliseconds first_pause{25}, last_pause{400};
+/// Nodes may name each other for a moment, when a slot has moved. The first redirects are followed
+/// at once, the others after a pause that doubles.
+constexpr unsigned immediate_redirects = 2;
+constexpr std::chrono::milliseconds pause_of_redirect{10};
+/// A missing reply may mean that the node is no master any more.
+constexpr std::chrono::seconds trusted{1};
+
+/// A stand-in has no caller: it takes the place of a sent check that was counted.
+bool is_stand_in(const check& c) noexcept {
+  return flight_of(c).unwanted && c.kind == detail::check_kind::acquire;
+}
+
+}  // namespace
+
+cluster_core::cluster_core(const redis_options& options, cluster_members::make_node make,
+                           std::uint32_t seed)
+    : options_(options),
+      members_(options.cluster_seeds, std::move(make)),
+      search_(members_, options, seed),
+      slots_(slot_count),
+      down_(first_pause, last_pause, seed) {}
+
+// ---- new checks, and finished ones
+
+cluster_core::slot_number cluster_core::slot_of_routed(const check& c) noexcept {
+  return flight_of(c).route & (slot_count - 1);
+}
+
+void cluster_core::finish(check& c, error e) {
+  if (e != error{}) c.ec = e;
+  flight_of(c).line.unlink();
+  flight_of(c).stage = check_stage::done;
+  done_.push_back(c);
+}
+
+std::shared_ptr<cluster_node> cluster_core::submit(check& c, time now) {
+  const slot_number s = slot_of(c, scratch_);
+  in_flight& f = flight_of(c);
+  f.route = s;
+  f.redirects = 0;
+  f.is_held = 0;
+  slot& at = slots_[s];
+  f.order = at.next_order++;
+  if (closed_ && (ended_ || !detail::gives_back(c))) {
+    finish(c, error::store_closed);
+    return nullptr;
+  }
+  if (held_.empty() || !held_.contains(s)) {
+    if (at.pending == 0) at.seat = at.owner;
+    if (at.seat != none) {
+      cluster_members::member& m = members_[at.seat];
+      members_.link(at.seat);
+      ++at.pending;
+      ++m.pending;
+      return m.link;
+    }
+  }
+  hold_new(c, now);
+  return nullptr;
+}
+
+void cluster_core::hold_new(check& c, time now) {
+  if (refusal_ != error{}) return finish(c, refusal_);
+  const std::size_t weight = weight_of(c);
+  const bool fits = held_weight_ == 0 || held_weight_ + weight <= options_.max_pending ||
+                    is_urgent(c) || detail::gives_back(c);
+  if (!fits) return finish(c, error::overloaded);
+  flight_of(c).deadline = now + timeout_of(c, options_.timeout);
+  const slot_number s = slot_of_routed(c);
+  hold(c, time::min());
+  if (slots_[s].owner == none) search_.want(now);
+}
+
+cluster_core::index cluster_core::node_of(const check& c) const {
+  const slot_number s = slot_of_routed(c);
+  if ((flight_of(c).route & in_flight::asks) == 0) return slots_[s].seat;
+  const auto found = asking_.find(s);
+  return found == asking_.end() ? none : found->second.node;
+}
+
+bool cluster_core::cancel(check& c, detail::cancel_scope scope) {
+  if (flight_of(c).is_held != 0) {
+    unhold(c);
+    c.ec = boost::asio::error::operation_aborted;
+    finish(c, error{});
+    return true;
+  }
+  const index i = node_of(c);
+  if (i == none || members_[i].link == nullptr) return false;
+  return members_[i].link->cancel(c, scope);
+}
+
+/// The check is at its node no more.
+void cluster_core::leave(const check& c) {
+  const slot_number s = slot_of_routed(c);
+  const index i = node_of(c);
+  if ((flight_of(c).route & in_flight::asks) != 0) {
+    const auto found = asking_.find(s);
+    if (--found->second.pending == 0) asking_.erase(found);
+  }
+  --slots_[s].pending;
+  cluster_members::member& m = members_[i];
+  if (--m.pending == 0 && !m.is_master) must_sweep_ = true;
+}
+
+void cluster_core::finished(const check_list& done, time now) {
+  bool served = false, silent = false;
+  for (const check& c : done) {
+    if (is_stand_in(c)) continue;
+    served = served || !c.ec;
+    silent = silent || c.ec == error::no_reply;
+    leave(c);
+    if (!held_.empty()) release(slot_of_routed(c), now);
+  }
+  if (served) down_.reset();
+  if (silent) search_.want(now, trusted);
+  sweep();
+}
+
+void cluster_core::sweep() {
+  if (std::exchange(must_sweep_, false)) members_.sweep();
+}
+
+// ---- held checks
+
+/// Puts the check among those of its slot, in the order in which they were made.
+void cluster_core::hold(check& c, time not_before) {
+  in_flight& f = flight_of(c);
+  f.stage = check_stage::waiting;
+  f.is_held = 1;
+  f.route &= static_cast<std::uint16_t>(~in_flight::asks);
+  held_slot& h = held_[slot_of_routed(c)];
+  h.not_before = std::max(h.not_before, not_before);
+  auto place = h.checks.end();
+  while (place != h.checks.begin()) {
+    const check& before = *std::prev(place);
+    if (static_cast<std::int32_t>(flight_of(before).order - f.order) <= 0) break;
+    --place;
+  }
+  h.checks.insert(place, c);
+  wheel_.add(c);
+  held_weight_ += weight_of(c);
+}
+
+void cluster_core::unhold(check& c) {
+  flight_of(c).line.unlink();
+  detail::deadline_wheel::remove(c);
+  flight_of(c).is_held = 0;
+  held_weight_ -= weight_of(c);
+}
+
+/// Sends the slot's held checks to the node that serves it, if no other node has any.
+void cluster_core::release(slot_number s, time now) {
+  const auto found = held_.find(s);
+  if (found == held_.end() || slots_[s].pending > 0) return;
+  held_slot& h = found->second;
+  if (!h.checks.empty()) {
+    if (slots_[s].owner == none) return search_.want(now);
+    if (h.not_before > now) {
+      next_release_ = std::min(next_release_, h.not_before);
+      return;
+    }
+  }
+  check_list ready;
+  while (!h.checks.empty()) {
+    check& c = h.checks.front();
+    unhold(c);
+    ready.push_back(c);
+  }
+  held_.erase(found);
+  if (ready.empty()) return;
+  slots_[s].seat = slots_[s].owner;
+  arrive(ready, slots_[s].owner);
+}
+
+/// The checks go to that node now.
+void cluster_core::arrive(check_list& checks, index at) {
+  if (ended_) {
+    while (!checks.empty()) finish(checks.front(), error::store_closed);
+    return;
+  }
+  for (check& c : checks) {
+    ++slots_[slot_of_routed(c)].pending;
+    ++members_[at].pending;
+  }
+  members_.link(at).resume(std::move(checks));
+}
+
+void cluster_core::release_due(time now) {
+  next_release_ = time::max();
+  for (auto it = held_.begin(); it != held_.end();) {
+    const slot_number s = it->first;
+    ++it;  // release() may erase the slot
+    release(s, now);
+  }
+}
+
+void cluster_core::finish_held(error e, bool all) {
+  for (auto it = held_.begin(); it != held_.end();) {
+    check_list& checks = it->second.checks;
+    for (auto each = checks.begin(); each != checks.end();) {
+      check& c = *each++;
+      if (!all && detail::gives_back(c)) continue;
+      unhold(c);
+      finish(c, e);
+    }
+    const bool is_over = checks.empty() && slots_[it->first].pending == 0;
+    it = is_over ? held_.erase(it) : std::next(it);
+  }
+}
+
+// ---- what nodes tell
+
+void cluster_core::hear(index node, const cluster_node& link, time now) {
+  if (members_[node].link.get() != &link) return;  // it has left
+  const connection_core::link_news news = members_[node].link->take_news();
+  if (news.is_new) {
+    members_[node].is_ready = news.is_ready;
+    if (!news.is_ready) lost(node, news, now);
+  }
+  if (auto answered = members_[node].link->take_map()) map_came(*answered, node, now);
+
+  redirected_.clear();
+  members_[node].link->take_redirected(redirected_);
+  std::vector<slot_number> slots;
+  for (pipeline::redirected_checks& r : redirected_) {
+    if (r.checks.empty()) continue;
+    slots.push_back(slot_of_routed(r.checks.front()));
+    redirect(r, node, now);
+  }
+  if (!held_.empty()) {
+    pull(node, [this](const check& c) { return held_.contains(slot_of_routed(c)); });
+    for (const slot_number s : slots) {
+      // Back from a node that was sent ASKING: the others are where they were.
+      const slot& at = slots_[s];
+      if (at.pending == 0 || at.seat == node || !held_.contains(s)) continue;
+      pull(at.seat, [s](const check& c) { return slot_of_routed(c) == s; });
+    }
+    release_due(now);  // the first pull() may have taken the last checks of other held slots
+  }
+  members_[node].link->proceed();
+  sweep();
+}
+
+/// There is no connection, or none yet. What waits there waits for the next one, or for a map that
+/// names another node; but what was sent there by ASK goes back.
+void cluster_core::lost(index node, const connection_core::link_news& news, time now) {
+  trouble_ = news.trouble;
+  is_lasting_ = news.is_lasting;
+  if (search_.failed(node, now)) round_failed();
+  search_.want(now);
+  const auto asks_here = [&](const auto& entry) { return entry.second.node == node; };
+  if (std::none_of(asking_.begin(), asking_.end(), asks_here)) return;
+  pull(node, [](const check& c) { return (flight_of(c).route & in_flight::asks) != 0; });
+  release_due(now);
+}
+
+/// Takes unsent checks back from a node, and holds them.
+void cluster_core::pull(index from, const cluster_node::predicate& which) {
+  if (members_[from].link == nullptr) return;
+  check_list unsent;
+  members_[from].link->take_unsent(which, unsent);
+  while (!unsent.empty()) {
+    check& c = unsent.front();
+    unsent.pop_front();
+    leave(c);
+    hold(c, time::min());
+  }
+}
+
+/// Moves on checks of one slot that a node did not run.
+void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now) {
+  using kind = redirection::kind;
+  const slot_number s = slot_of_routed(r.checks.front());
+  index to = none;
+  if (r.why.what == kind::moved || r.why.what == kind::ask) {
+    redis_address address = std::move(r.why.to);
+    if (address.host.empty()) address.host = members_[from].at.host;
+    to = members_.at(address);
+    if (to != none) members_[to].is_master = true;
+    if (to == none || to == from) r.why.what = kind::down;
+  }
+  // Only the node that was believed to serve the slot knows better than the map.
+  index& owner = slots_[s].owner;
+  if (r.why.what == kind::moved && (owner == from || owner == none)) owner = to;
+  if (r.why.what == kind::moved || r.why.what == kind::down) search_.want(now);
+  const time later = r.why.what == kind::down        ? now + first_pause / 2 + down_.next()
+                     : r.why.what == kind::try_again ? now + pause_of_migration
+                                                     : now;
+  check_list asks;
+  while (!r.checks.empty()) {
+    check& c = r.checks.front();
+    r.checks.pop_front();
+    leave(c);
+    in_flight& f = flight_of(c);
+    time not_before = later;
+    if (closed_ && !detail::gives_back(c)) {
+      finish(c, error::store_closed);
+      continue;
+    }
+    if (r.why.what == kind::try_again) f.route |= in_flight::alone;
+    if (r.why.what == kind::moved || r.why.what == kind::ask) {
+      if (++f.redirects > max_redirects) {
+        finish(c, error::too_many_redirects);
+        continue;
+      }
+      if (f.redirects > immediate_redirects) {
+        not_before = now + pause_of_redirect * (1 << (f.redirects - immediate_redirects - 1));
+      }
+    }
+    if (r.why.what == kind::ask && not_before == now && may_ask(s, to)) {
+      f.route |= in_flight::asks;
+      asks.push_back(c);
+    } else {
+      hold(c, not_before);
+    }
+  }
+  if (asks.empty()) return;
+  asking& there = asking_.try_emplace(s, asking{to}).first->second;
+  for (const check& c : asks) {
+    static_cast<void>(c);
+    ++there.pending;
+  }
+  arrive(asks, to);
+}
+
+/// False if checks of the slot are held, which must not be overtaken, or ask at another node.
+bool cluster_core::may_ask(slot_number s, index at) const {
+  if (held_.contains(s)) return false;
+  const auto found = asking_.find(s);
+  return found == asking_.end() || found->second.node == at;
+}
+
+void cluster_core::map_came(pipeline::map_answer& a, index from, time now) {
+  if (a.map != nullptr) {
+    search_.found(from, now);
+    return apply(*a.map, now);
+  }
+  trouble_ = a.failure != error{} ? a.failure : error::cluster_down;
+  is_lasting_ = a.failure != error{} && !is_passing(a.failure);
+  if (search_.failed(from, now)) round_failed();
+}
+
+/// No node could be asked. Waiting does not help if the reason lasts.
+void cluster_core::round_failed() {
+  if (has_map_ || !is_lasting_ || trouble_ == error{}) return;
+  refusal_ = trouble_;
+  finish_held(refusal_, true);
+}
+
+void cluster_core::apply(const slot_map& map, time now) {
+  has_map_ = true;
+  trouble_ = refusal_ = error{};
+  const std::vector<index> masters = members_.set_masters(map.masters);
+  std::vector<bool> moves(members_.size());
+  for (std::size_t i = 0; i < slot_count; ++i) {
+    slot& at = slots_[i];
+    at.owner = map.owner[i] == slot_map::none ? none : masters[map.owner[i]];
+    if (at.pending == 0 || at.owner == none || at.seat == at.owner) continue;
+    held_[static_cast<slot_number>(i)];
+    moves[at.seat] = true;
+  }
+  for (index i = 0; i < moves.size(); ++i) {
+    if (!moves[i]) continue;
+    pull(i, [this](const check& c) { return held_.contains(slot_of_routed(c)); });
+  }
+  release_due(now);
+  must_sweep_ = true;
+}
+
+void cluster_core::ended(index node, const cluster_node& link) {
+  if (members_[node].link.get() == &link) members_[node].link.reset();
+}
+
+// ---- time, and the end
+
+cluster_core::time cluster_core::wakeup() const noexcept {
+  if (ended_) return time::max();
+  return std::min({wheel_.next(), search_.wakeup(), next_release_, give_up_});
+}
+
+void cluster_core::on_time(time now) {
+  wheel_.expire(now, [this, now](check& c) {
+    const slot_number s = slot_of_routed(c);
+    unhold(c);
+    if (!c.ec) {
+      c.ec = !has_map_ && trouble_ != error{}      ? trouble_
+             : has_map_ && slots_[s].owner == none ? error::cluster_down
+                                                   : error::timed_out;
+    }
+    finish(c, error{});
+    release(s, now);
+  });
+  if (ended_) return;
+  if (now >= next_release_) release_due(now);
+  if (search_.on_time(now)) round_failed();
+  if (now >= give_up_) end();
+}
+
+bool cluster_core::close(time now) {
+  if (std::exchange(closed_, true)) return false;
+  search_.stop();
+  finish_held(error::store_closed, false);
+  give_up_ = now + options_.timeout;
+  return true;
+}
+
+void cluster_core::end() {
+  ended_ = true;
+  search_.stop();
+  finish_held(error::store_closed, true);
+}
+
+bool cluster_core::has_links() const noexcept {
+  for (index i = 0; i < members_.size(); ++i) {
+    if (members_[i].link != nullptr) return true;
+  }
+  return false;
+}
+
+std::vector<std::shared_ptr<cluster_node>> cluster_core::links() const {
+  std::vector<std::shared_ptr<cluster_node>> all;
+  for (index i = 0; i < members_.size(); ++i) {
+    if (members_[i].link != nullptr) all.push_back(members_[i].link);
+  }
+  return all;
+}
+
+check_list cluster_core::take_done() {
+  check_list taken;
+  taken.swap(done_);
+  return taken;
+}
+
+check_list cluster_core::abandon(std::vector<std::shared_ptr<cluster_node>>& nodes) {
+  closed_ = true;
+  end();
+  nodes = members_.release();
+  return take_done();
+}
+
+}  // namespace weir::redis

@@ -1,0 +1,144 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "check/check_list.hpp"
+#include "check/deadline_wheel.hpp"
+#include "redis/cluster_members.hpp"
+#include "redis/map_search.hpp"
+#include "weir/redis_options.hpp"
+
+namespace weir::redis {
+
+/// Sends each check to the node of a Redis Cluster that serves its slot, without sockets, clocks or
+/// locks.
+///
+///     held --> at a node --> finished
+///      ^          |
+///      +----------+  redirected, or unsent while the slot moves
+///
+/// Calls of one key keep their order, by this rule: all checks of a slot that are at nodes are at
+/// one node. If the slot moves, or the node sends a check back, the slot is held: its unsent checks
+/// come back, new ones wait, sorted by the order in which they were made. When no check of the slot
+/// is at a node any more, all go to the node that the map names, in that order. Only a check that
+/// is sent behind ASKING is at another node, while its slot's checks still go to the first.
+///
+/// The driver passes the time, serialises the calls, and delivers take_done(). It may call
+/// cluster_node::start() outside that: until finished(), the check counts as being there.
+class cluster_core {
+ public:
+  using time = pipeline::time;
+  using index = cluster_members::index;
+
+  /// The most nodes that send a check on to another.
+  static constexpr unsigned max_redirects = 5;
+
+  cluster_core(const redis_options& options, cluster_members::make_node make, std::uint32_t seed);
+
+  /// Asks for the first map.
+  void open(time now) { search_.want(now); }
+
+  /// Routes a new check. The caller starts it at that node; null: it is held, or finished.
+  std::shared_ptr<cluster_node> submit(detail::check& c, time now);
+  /// False if the check was finished before.
+  bool cancel(detail::check& c, detail::cancel_scope scope);
+  /// Counts checks that nodes have finished.
+  void finished(const detail::check_list& done, time now);
+  /// A node has redirected checks, a map, or news of its connection.
+  void hear(index node, const cluster_node& link, time now);
+  /// A node's connection has ended for good.
+  void ended(index node, const cluster_node& link);
+
+  /// See store::close(). Ends all held checks but give-backs. False if it was closed before.
+  bool close(time now);
+  /// True if no check is held.
+  bool is_idle() const noexcept { return held_.empty() && done_.empty(); }
+  bool is_closed() const noexcept { return closed_; }
+  /// Ends what is held, and the timer.
+  void end();
+  bool has_links() const noexcept;
+  /// The nodes that have a connection.
+  std::vector<std::shared_ptr<cluster_node>> links() const;
+
+  time wakeup() const noexcept;
+  void on_time(time now);
+
+  detail::check_list take_done();
+  bool has_done() const noexcept { return !done_.empty(); }
+
+  /// Removes all held checks without results, and gives the nodes up: the execution context is
+  /// being destroyed.
+  detail::check_list abandon(std::vector<std::shared_ptr<cluster_node>>& nodes);
+
+ private:
+  static constexpr index none = cluster_members::none;
+  using slot_number = std::uint16_t;
+
+  struct slot {
+    index owner = none;         // by the map, and by MOVED since
+    index seat = none;          // where its checks are, if pending > 0
+    std::uint32_t pending = 0;  // checks at nodes
+    std::uint32_t next_order = 0;
+  };
+  struct held_slot {
+    detail::check_list checks;  // sorted by in_flight::order
+    time not_before = time::min();
+  };
+  /// Where checks of a slot are that were sent behind ASKING.
+  struct asking {
+    index node;
+    std::uint32_t pending = 0;
+  };
+
+  static slot_number slot_of_routed(const detail::check& c) noexcept;
+  void finish(detail::check& c, error e);
+  void finish_held(error e, bool all);
+  void hold_new(detail::check& c, time now);
+  void hold(detail::check& c, time not_before);
+  void unhold(detail::check& c);
+  index node_of(const detail::check& c) const;
+  void leave(const detail::check& c);
+  void arrive(detail::check_list& checks, index at);
+  void redirect(pipeline::redirected_checks& r, index from, time now);
+  bool may_ask(slot_number s, index at) const;
+  void lost(index node, const connection_core::link_news& news, time now);
+  void pull(index from, const cluster_node::predicate& which);
+  void apply(const slot_map& map, time now);
+  void map_came(pipeline::map_answer& a, index from, time now);
+  void round_failed();
+  void release(slot_number s, time now);
+  void release_due(time now);
+  void sweep();
+
+  const redis_options& options_;
+  cluster_members members_;
+  map_search search_;
+  std::vector<slot> slots_;
+  std::map<slot_number, held_slot> held_;
+  boost::unordered_flat_map<slot_number, asking> asking_;
+  detail::deadline_wheel wheel_;  // of held checks
+  detail::backoff down_;          // the pauses while no node serves a slot
+  std::size_t held_weight_ = 0;
+  time next_release_ = time::max();
+  bool must_sweep_ = false;
+
+  bool has_map_ = false;
+  error trouble_{};          // why there is no map; zero: unknown
+  bool is_lasting_ = false;  // trouble_ will probably not pass
+  error refusal_{};          // if not zero, fails new checks: no seed can be used
+  bool closed_ = false;
+  bool ended_ = false;
+  time give_up_ = time::max();
+
+  detail::check_list done_;
+  std::string scratch_;
+  std::vector<pipeline::redirected_checks> redirected_;
+};
+
+}  // namespace weir::redis

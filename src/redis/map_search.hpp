@@ -1,0 +1,64 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "check/backoff.hpp"
+#include "redis/cluster_members.hpp"
+
+namespace weir::redis {
+
+/// Decides when a Redis Cluster is asked for its slot map, and which node. Nodes are asked in
+/// rounds: first some masters that are connected, then the seeds, then other masters. The next one
+/// is asked when one fails, or has not answered for a while; its answer still counts. After a round
+/// without an answer comes a pause, which grows.
+class map_search {
+ public:
+  using time = pipeline::time;
+  using index = cluster_members::index;
+
+  /// How old a map may become.
+  static constexpr std::chrono::seconds interval{30};
+  /// Between two maps. In a resharding, many slots move within it.
+  static constexpr std::chrono::milliseconds shortest_interval{100};
+
+  map_search(cluster_members& members, const redis_options& options, std::uint32_t seed);
+
+  /// The map is wrong or missing. Asks for another one as soon as it may.
+  void want(time now) { want(now, shortest_interval); }
+  /// As above, unless the last map is not that old yet.
+  void want(time now, std::chrono::milliseconds age);
+  /// This node has sent a map.
+  void found(index from, time now);
+  /// This node will not answer: there is no connection, or it has none. True if that ends a round.
+  bool failed(index from, time now);
+  /// True if that ends a round.
+  bool on_time(time now);
+  time wakeup() const noexcept { return wakeup_; }
+  void stop() noexcept {
+    is_stopped_ = true;
+    wakeup_ = time::max();
+  }
+
+ private:
+  /// How long an answer is awaited before the next node is asked as well.
+  static constexpr std::chrono::milliseconds patience{250};
+  static constexpr std::size_t most_of_a_kind = 4;
+
+  void begin_round(time now);
+  bool ask_next(time now);
+
+  cluster_members& members_;
+  detail::backoff backoff_;
+  std::minstd_rand random_;
+  std::vector<index> round_;  // who is still to be asked, the last one first
+  bool is_asking_ = false;
+  bool is_stopped_ = false;
+  time not_before_ = time::min();  // of the next round
+  time found_at_ = time::min();    // the last map
+  time wakeup_ = time::max();      // of the next round, or of the next node in this one
+};
+
+}  // namespace weir::redis

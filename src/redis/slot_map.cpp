@@ -1,0 +1,147 @@
+#include "redis/slot_map.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+
+namespace weir::redis {
+namespace {
+
+constexpr std::size_t max_announced_host = 255;
+
+bool is_text(const node& n) noexcept {
+  return n.type == reply_type::bulk_string || n.type == reply_type::simple_string;
+}
+
+bool is_host(std::string_view text) noexcept {
+  return text.size() <= max_announced_host &&
+         std::ranges::all_of(text, [](char c) { return c > ' ' && c != 0x7f; });
+}
+
+/// The end of the value at `index` and its children; nothing if the reply ends before.
+std::optional<std::size_t> end_of(const reply_view& reply, std::size_t index) {
+  if (index >= reply.nodes().size()) return std::nullopt;
+  return reply.after(index);
+}
+
+/// The value of "ip" among a node's further addresses, which a server tells if it prefers names.
+std::string_view ip_among(const reply_view& reply, std::size_t metadata) {
+  const auto nodes = reply.nodes();
+  const std::size_t end = reply.after(metadata);
+  for (std::size_t key = metadata + 1; key + 1 < end;) {
+    const std::size_t value = reply.after(key);
+    if (value >= end) break;
+    if (is_text(nodes[key]) && nodes[key].text == "ip" && is_text(nodes[value])) {
+      return nodes[value].text;
+    }
+    key = reply.after(value);
+  }
+  return {};
+}
+
+/// Reads the node at `index`: [host, port, id, metadata...].
+std::optional<redis_address> read_node(const reply_view& reply, std::size_t index,
+                                       std::string_view asked) {
+  const auto nodes = reply.nodes();
+  if (nodes[index].type != reply_type::array || nodes[index].integer < 2) return std::nullopt;
+  const std::size_t end = reply.after(index);
+  const node& host = nodes[index + 1];
+  const std::size_t port_at = reply.after(index + 1);
+  if (port_at >= end) return std::nullopt;
+  const node& port = nodes[port_at];
+  if (port.type != reply_type::integer || port.integer < 1 || port.integer > 65'535) {
+    return std::nullopt;
+  }
+  std::string_view name;
+  if (is_text(host)) {
+    name = host.text;
+  } else if (host.type != reply_type::null) {
+    return std::nullopt;
+  }
+  if (name == "?") {
+    name = {};
+    const std::size_t id = reply.after(port_at);
+    const std::size_t metadata = id < end ? reply.after(id) : end;
+    if (metadata < end) name = ip_among(reply, metadata);
+  }
+  if (name.empty() || name == "?") name = asked;
+  if (!is_host(name)) return std::nullopt;
+  return redis_address{std::string(name), static_cast<std::uint16_t>(port.integer)};
+}
+
+}  // namespace
+
+std::unique_ptr<slot_map> read_slot_map(const reply_view& reply, std::string_view asked) {
+  const auto nodes = reply.nodes();
+  if (reply.root().type != reply_type::array) return nullptr;
+  auto map = std::make_unique<slot_map>();
+  map->owner.fill(slot_map::none);
+  std::map<std::pair<std::string, std::uint16_t>, std::uint16_t> known;
+  for (std::size_t range = 1; range < nodes.size(); range = reply.after(range)) {
+    // [first slot, last slot, master, replicas...]
+    if (nodes[range].type != reply_type::array || nodes[range].integer < 3) return nullptr;
+    const node& first = nodes[range + 1];
+    const auto last_at = end_of(reply, range + 1);
+    const auto master_at = last_at ? end_of(reply, *last_at) : std::nullopt;
+    if (!master_at || *master_at >= nodes.size()) return nullptr;
+    const node& last = nodes[*last_at];
+    const auto is_slot = [](const node& n) {
+      return n.type == reply_type::integer && n.integer >= 0 &&
+             n.integer < static_cast<std::int64_t>(slot_count);
+    };
+    if (!is_slot(first) || !is_slot(last) || first.integer > last.integer) return nullptr;
+    auto master = read_node(reply, *master_at, asked);
+    if (!master) return nullptr;
+    const auto [it, is_new] = known.try_emplace({master->host, master->port},
+                                                static_cast<std::uint16_t>(map->masters.size()));
+    if (is_new) {
+      if (map->masters.size() == slot_map::max_masters) return nullptr;
+      map->masters.push_back(std::move(*master));
+    }
+    std::fill(map->owner.begin() + first.integer, map->owner.begin() + last.integer + 1,
+              it->second);
+  }
+  if (map->masters.empty()) return nullptr;
+  return map;
+}
+
+namespace {
+
+/// Reads "3999 127.0.0.1:6381". The host may have colons, or be missing.
+std::optional<redis_address> read_target(std::string_view text) {
+  const std::size_t space = text.find(' ');
+  if (space == text.npos) return std::nullopt;
+  text.remove_prefix(space + 1);
+  const std::size_t colon = text.rfind(':');
+  if (colon == text.npos) return std::nullopt;
+  redis_address to{std::string(text.substr(0, colon)), 0};
+  if (to.host == "?") to.host.clear();
+  const std::string_view digits = text.substr(colon + 1);
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, code] = std::from_chars(digits.data(), end, to.port);
+  if (code != std::errc{} || stop != end || to.port == 0 || !is_host(to.host)) return std::nullopt;
+  return to;
+}
+
+}  // namespace
+
+redirection read_redirection(std::string_view text) {
+  using enum redirection::kind;
+  for (const auto& [prefix, kind] :
+       {std::pair<std::string_view, redirection::kind>{"MOVED ", moved}, {"ASK ", ask}}) {
+    if (!text.starts_with(prefix)) continue;
+    auto to = read_target(text.substr(prefix.size()));
+    if (!to) return {down};
+    return {kind, std::move(*to)};
+  }
+  if (text.starts_with("TRYAGAIN")) return {try_again};
+  for (const std::string_view prefix : {"CLUSTERDOWN", "MASTERDOWN", "READONLY"}) {
+    if (text.starts_with(prefix)) return {down};
+  }
+  return {};
+}
+
+}  // namespace weir::redis

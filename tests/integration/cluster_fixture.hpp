@@ -1,0 +1,59 @@
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "redis/slot.hpp"
+#include "support/limiter_fixture.hpp"
+#include "support/redis_cluster.hpp"
+#include "weir/weir.hpp"
+
+namespace weir::test {
+
+using namespace std::chrono_literals;
+
+/// A Redis Cluster of three masters and their replicas, and stores on it.
+struct cluster_fixture : limiter_fixture {
+  redis_cluster cluster;
+
+  redis_options options(std::chrono::microseconds timeout = 20s) {
+    redis_options o = parse_redis_url(cluster.url());
+    o.timeout = timeout;
+    o.backoff_min = 1ms;
+    o.backoff_max = 50ms;
+    o.breaker_failures = 0;
+    return o;
+  }
+  store open(std::chrono::microseconds timeout = 20s) {
+    return make_redis_store(io.get_executor(), options(timeout));
+  }
+  static fixed_window plenty() { return {.limit = 1'000'000, .window = 24h}; }
+
+  void run_for(std::chrono::milliseconds d) {
+    bool over = false;
+    asio::steady_timer timer(io, d);
+    timer.async_wait([&](error_code) { over = true; });
+    run_until(io, [&] { return over; });
+  }
+  /// Lets the callers go on until a server says so.
+  void run_while_waiting(const std::function<bool()>& holds) {
+    const auto limit = std::chrono::steady_clock::now() + 20s;
+    while (!holds()) {
+      BOOST_TEST_REQUIRE((std::chrono::steady_clock::now() < limit));
+      run_for(5ms);
+    }
+  }
+
+  /// What the servers have counted for a subject of the resource "r".
+  std::int64_t counted(const limiter& l, const std::string& subject) {
+    return answer([&](auto h) { l.fetch(subject, h); }).used;
+  }
+};
+
+inline std::uint16_t slot_of(const std::string& resource, const std::string& subject) {
+  return redis::slot_of_tag(resource + ":" + subject);
+}
+
+}  // namespace weir::test

@@ -1,0 +1,155 @@
+// Every policy and every call on a Redis Cluster, while the slot of the subject moves and its
+// master hands over to the replica.
+#include <boost/test/unit_test.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cluster_fixture.hpp"
+#include "support/stores.hpp"
+
+namespace cluster_operations_test {
+namespace {
+
+using namespace std::chrono_literals;
+using weir::error;
+using weir::test::redis_client;
+using weir::test::slot_of;
+
+struct fixture : weir::test::cluster_fixture {
+  /// Moves all that the test uses to the next master.
+  void move(const std::vector<std::uint16_t>& slots) {
+    for (const std::uint16_t slot : slots) {
+      const std::size_t from = cluster.owner_of(slot);
+      cluster.move(slot, from, (from + 1) % 3);
+    }
+  }
+  /// Each master hands over to its replica.
+  void fail_over() {
+    for (std::size_t i = 0; i < 3; ++i) {
+      redis_client(cluster.node(3 + i)).must("CLUSTER", "FAILOVER");
+      run_while_waiting([&] { return !cluster.slots_of(3 + i).empty(); });
+    }
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(cluster_operations_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(each_policy_keeps_its_count) {
+  const auto store = open();
+  std::vector<weir::limiter> all;
+  std::vector<std::uint16_t> slots;
+  for (const auto& [name, policy] : weir::test::slow_policies(3)) {
+    all.emplace_back(store, name, policy);
+    slots.push_back(slot_of(name, "a"));
+  }
+  const auto record_all = [&](bool allowed, std::int64_t used) {
+    weir::test::crowd c;
+    for (const auto& l : all) l.record("a", c.caller());
+    weir::test::run_until_complete(io, c);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      BOOST_TEST_CONTEXT(all[i].resource()) {
+        WEIR_TEST_ERROR(c[i].ec, weir::error_code());
+        BOOST_TEST(c[i].d.allowed == allowed);
+        BOOST_TEST(c[i].d.used == used);
+      }
+    }
+  };
+  record_all(true, 1);
+  move(slots);
+  record_all(true, 2);
+  for (std::size_t i = 0; i < 3; ++i) cluster.replicate(i, 3 + i);
+  fail_over();
+  record_all(true, 3);
+  record_all(false, 3);
+}
+
+BOOST_AUTO_TEST_CASE(reservations_refunds_tiers_and_cool_downs) {
+  const auto store = open();
+  const weir::token_bucket slow{.capacity = 2, .refill = weir::per_day(1)};
+  const weir::limiter l(store, "r", slow);
+  const weir::limiter tiered(store, "t", weir::tiers(slow, fixture::plenty()));
+  const weir::limiter cooled(store, "c", fixture::plenty(), {.cool_downs = true});
+  const weir::limiter one(store, "one", slow, {.group = "g"});
+  const weir::limiter two(store, "two", fixture::plenty(), {.group = "g"});
+  const std::vector<std::uint16_t> slots = {slot_of("r", "a"), slot_of("t", "a"), slot_of("c", "a"),
+                                            weir::redis::slot_of_tag("g")};
+
+  const auto first = answer([&](auto h) { l.acquire("a", {.max_wait = 1s}, h); });
+  BOOST_TEST(first.allowed);
+  BOOST_TEST(answer([&](auto h) { tiered.record("a", h); }).used == 1);
+  answer([&](auto h) { cooled.cool_down("a", 1h, h); });
+  BOOST_TEST(answer([&](auto h) { weir::record_all(one.on("a"), two.on("b"), h); }).allowed);
+
+  move(slots);
+  const auto second = answer([&](auto h) { l.acquire("a", {.max_wait = 1s}, h); });
+  BOOST_TEST(second.allowed);
+  BOOST_TEST(!answer([&](auto h) { l.acquire("a", {.max_wait = 1s}, h); }).allowed);
+  BOOST_TEST(answer([&](auto h) { tiered.record("a", h); }).used == 2);
+  BOOST_TEST(!answer([&](auto h) { tiered.record("a", h); }).allowed);
+  BOOST_TEST(!answer([&](auto h) { cooled.record("a", h); }).allowed);
+  BOOST_TEST(answer([&](auto h) { weir::record_all(one.on("a"), two.on("b"), h); }).allowed);
+  BOOST_TEST(!answer([&](auto h) { weir::record_all(one.on("a"), two.on("b"), h); }).allowed);
+
+  for (std::size_t i = 0; i < 3; ++i) cluster.replicate(i, 3 + i);
+  fail_over();
+  answer([&](auto h) { l.refund("a", second, h); });
+  BOOST_TEST(answer([&](auto h) { l.record("a", h); }).allowed);  // the refunded unit
+  BOOST_TEST(!answer([&](auto h) { l.record("a", h); }).allowed);
+  BOOST_TEST(!answer([&](auto h) { cooled.record("a", h); }).allowed);
+  BOOST_TEST(answer([&](auto h) { two.fetch("b", h); }).used == 2);
+}
+
+BOOST_AUTO_TEST_CASE(leases_are_renewed_and_given_back_where_their_slot_is) {
+  const auto store = open();
+  const weir::concurrency_limiter gate(store, "gate", {.limit = 1, .lease_duration = 2s});
+  weir::test::run(io, [&]() -> weir::test::asio::awaitable<void> {
+    auto lease = co_await gate.enter("a", weir::test::asio::use_awaitable);
+    BOOST_TEST_REQUIRE(static_cast<bool>(lease));
+    const std::uint16_t slot = slot_of("gate", "a");
+    for (int i = 0; i < 3; ++i) {
+      const std::size_t from = cluster.owner_of(slot);
+      cluster.move(slot, from, (from + 1) % 3);
+      // Longer than a third of the lease: it is renewed meanwhile.
+      weir::test::asio::steady_timer pause(io, 800ms);
+      co_await pause.async_wait(weir::test::asio::use_awaitable);
+      BOOST_TEST(lease.is_held());
+      const auto other = co_await gate.enter("a", weir::test::asio::use_awaitable);
+      BOOST_TEST(!other);
+    }
+    const std::size_t from = cluster.owner_of(slot);
+    cluster.move(slot, from, (from + 1) % 3);
+    lease.release();
+    const auto next = co_await gate.enter("a", weir::test::asio::use_awaitable);
+    BOOST_TEST(static_cast<bool>(next));
+  });
+}
+
+// A reservation goes back also if its slot has moved since: close() ends soon, and run() returns.
+BOOST_AUTO_TEST_CASE(a_store_that_closes_gives_reservations_back) {
+  const weir::gcra slow{.rate = weir::per_second(1), .burst = 1};
+  auto store = open(5s);
+  const weir::limiter l(store, "r", slow);
+  BOOST_TEST(answer([&](auto h) { l.record("a", h); }).allowed);
+  weir::test::crowd waiters;
+  for (int i = 0; i < 3; ++i) l.acquire("a", {.max_wait = 30s}, waiters.caller());
+  const std::string key = "weir:{r:a}:m";
+  const std::uint16_t slot = slot_of("r", "a");
+  const auto tat = [&] {
+    return redis_client(cluster.node(cluster.owner_of(slot))).must("GET", key).text;
+  };
+  const std::string before = tat();
+  poll_until([&] { return tat() != before; });
+  const std::size_t from = cluster.owner_of(slot);
+  cluster.move(slot, from, (from + 1) % 3);
+  store.close();
+  weir::test::run_until_complete(io, waiters);
+  BOOST_TEST(waiters.failed(error::store_closed) == 3u);
+  weir::test::run_out(io);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace cluster_operations_test

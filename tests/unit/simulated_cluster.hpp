@@ -1,0 +1,458 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "redis/cluster_core.hpp"
+#include "redis/scripts.hpp"
+#include "redis/slot.hpp"
+#include "support/command_reader.hpp"
+#include "support/fake_check.hpp"
+#include "support/random_source.hpp"
+
+namespace weir::redis::test {
+
+using namespace std::chrono_literals;
+using weir::test::fake_check;
+using moment = cluster_core::time;
+
+/// What became of a check, by its cost, which no other check has.
+struct deed {
+  std::string key;
+  const fake_check* check = nullptr;
+  int executed = 0;
+  bool is_under_way = false;  // sent, and its reply not heard
+  bool has_asked = false;     // a node has sent it to another by ASK
+  std::int64_t right = 0;     // decision::used once executed
+};
+using deeds = std::map<std::int64_t, deed>;
+
+/// A node of a Redis Cluster without sockets, as far as a client sees one. It knows by itself which
+/// slots it has, and may be behind the times.
+class simulated_node {
+ public:
+  struct reply {
+    std::string bytes;
+    std::int64_t whose = 0;
+  };
+
+  int number = 0;
+  bool is_up = true;
+  std::array<std::uint16_t, slot_count> view{};  // the owner of each slot, as this node believes
+  std::map<std::uint16_t, int> migrating, importing;  // and the other node
+  std::map<std::string, std::int64_t> counts;
+  bool is_down = false;  // says CLUSTERDOWN
+  std::set<std::string> loaded;
+  std::deque<reply> replies;
+  int executed = 0;
+
+  static std::string address(int number) { return "n" + std::to_string(number) + ":7000"; }
+
+  void accept() {
+    reader_.clear();
+    replies.clear();
+    asking_ = false;
+  }
+  void read(std::string_view bytes, deeds& all) {
+    reader_.feed(bytes);
+    while (const auto words = reader_.next()) answer(*words, all);
+  }
+
+  static std::uint16_t slot_of_key(const std::string& key) {
+    return slot_of_tag(detail::hash_tag(key));
+  }
+
+  /// The keys and the cost of a script call.
+  static std::pair<std::vector<std::string>, std::int64_t> take_apart(
+      const std::vector<std::string>& words) {
+    const std::size_t keys = std::stoul(words[2]);
+    std::size_t at = 3 + keys;
+    std::vector<std::string> names(words.begin() + 3, words.begin() + static_cast<long>(at));
+    if (words[1] != scripts()[all_or_nothing].sha && words[at] != "0") {
+      std::array<double, 4> packed;
+      BOOST_TEST_REQUIRE(words[at].size() == sizeof packed);
+      std::memcpy(packed.data(), words[at].data(), sizeof packed);
+      return {names, static_cast<std::int64_t>(packed[0])};
+    }
+    return {names, std::stoll(words[at + 6])};
+  }
+
+ private:
+  void answer(const std::vector<std::string>& words, deeds& all) {
+    reply& r = replies.emplace_back();
+    const bool asked = std::exchange(asking_, false);
+    if (words[0] == "HELLO") {
+      r.bytes = "%1\r\n+mode\r\n+cluster\r\n";
+    } else if (words[0] == "CLIENT") {
+      r.bytes = "+OK\r\n";
+    } else if (words[0] == "PING") {
+      r.bytes = "+PONG\r\n";
+    } else if (words[0] == "ASKING") {
+      asking_ = true;
+      r.bytes = "+OK\r\n";
+    } else if (words[0] == "SCRIPT" && words[1] == "EXISTS") {
+      r.bytes = "*" + std::to_string(words.size() - 2) + "\r\n";
+      for (std::size_t i = 2; i < words.size(); ++i) {
+        r.bytes += loaded.contains(words[i]) ? ":1\r\n" : ":0\r\n";
+      }
+    } else if (words[0] == "SCRIPT") {
+      for (const script& s : scripts()) {
+        if (s.text == words[2]) loaded.insert(s.sha);
+      }
+      r.bytes = "$2\r\nok\r\n";
+    } else if (words[0] == "CLUSTER") {
+      r.bytes = map();
+    } else {
+      BOOST_TEST_REQUIRE(words[0] == "EVALSHA");
+      run(words, asked, all, r);
+    }
+  }
+
+  std::string map() const {
+    std::string ranges;
+    int count = 0;
+    for (std::size_t first = 0; first < slot_count; ++count) {
+      std::size_t last = first;
+      while (last + 1 < slot_count && view[last + 1] == view[first]) ++last;
+      ranges += "*3\r\n:" + std::to_string(first) + "\r\n:" + std::to_string(last) +
+                "\r\n*2\r\n$2\r\nn" + std::to_string(view[first]) + "\r\n:7000\r\n";
+      first = last + 1;
+    }
+    return "*" + std::to_string(count) + "\r\n" + ranges;
+  }
+
+  void run(const std::vector<std::string>& words, bool asked, deeds& all, reply& r) {
+    const auto [keys, cost] = take_apart(words);
+    const std::uint16_t slot = slot_of_key(keys.front());
+    r.whose = cost;
+    if (is_down) {
+      r.bytes = "-CLUSTERDOWN The cluster is down\r\n";
+      return;
+    }
+    const auto here = static_cast<std::size_t>(std::count_if(
+        keys.begin(), keys.end(), [&](const std::string& k) { return counts.contains(k); }));
+    const auto to = [&](const char* what, int node) {
+      r.bytes = std::string("-") + what + " " + std::to_string(slot) + " " + address(node) + "\r\n";
+    };
+    const bool is_owner = view[slot] == number;
+    if (is_owner && migrating.contains(slot) && here < keys.size()) {
+      if (here == 0) return to("ASK", migrating.at(slot));
+      r.bytes = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n";
+      return;
+    }
+    if (!is_owner && importing.contains(slot) && asked) {
+      if (keys.size() > 1 && here < keys.size()) {
+        r.bytes = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n";
+        return;
+      }
+    } else if (!is_owner) {
+      return to("MOVED", view[slot]);
+    }
+    if (!loaded.contains(words[1])) {
+      r.bytes = "-NOSCRIPT No matching script.\r\n";
+      return;
+    }
+    deed& d = all.at(cost);
+    ++d.executed;
+    ++executed;
+    r.bytes = "*" + std::to_string(1 + 3 * keys.size()) + "\r\n:5000000\r\n";
+    for (const std::string& key : keys) {
+      std::int64_t& count = counts[key];
+      r.bytes += ":" + std::string(count > 0 ? "5000000" : "0") + "\r\n:" + std::to_string(count) +
+                 "\r\n:0\r\n";
+      count += cost;
+      d.right = count;
+    }
+  }
+
+  weir::test::command_reader reader_;
+  bool asking_ = false;
+};
+
+/// The client's end of a connection to a node: a connection_core whose I/O ends when the test says
+/// so.
+class simulated_link final : public cluster_node {
+ public:
+  simulated_link(const redis_options& all, const redis_address& at, int server,
+                 cluster_core::index i, moment& now)
+      : server(server),
+        index(i),
+        now_(now),
+        options_([&] {
+          redis_options o = all;
+          o.host = at.host;
+          o.port = at.port;
+          return o;
+        }()),
+        core(options_, 1) {
+    core.on_time(now_);
+  }
+
+  void start(detail::check& c) override { core.submit(c, now_); }
+  bool cancel(detail::check& c, detail::cancel_scope scope) override {
+    if (flight_of(c).stage == detail::check_stage::done) return false;
+    core.cancel(c, scope);
+    return true;
+  }
+  void resume(detail::check_list&& checks) override { core.resume(std::move(checks), now_); }
+  void take_redirected(std::vector<pipeline::redirected_checks>& out) override {
+    core.take_redirected(out);
+  }
+  void proceed() override { core.proceed(); }
+  void take_unsent(const predicate& elsewhere, detail::check_list& out) override {
+    core.take_unsent(elsewhere, out);
+  }
+  void ask_map() override { core.ask_map(); }
+  std::optional<pipeline::map_answer> take_map() override { return core.take_map(); }
+  connection_core::link_news take_news() override { return core.take_news(); }
+  void end() override {
+    BOOST_TEST_REQUIRE(core.line().pending() == 0u);
+    core.close(now_);
+    core.stop_when_idle();
+  }
+
+  const int server;
+  const cluster_core::index index;
+
+ private:
+  moment& now_;
+  const redis_options options_;
+
+ public:
+  connection_core core;
+  bool opening = false, reading = false, closing = false;
+  std::optional<std::string> writing;
+  std::size_t read_by_server = 0;
+};
+
+/// A cluster_core, its connections, and nodes, some of which have no slots at first.
+class simulated_cluster {
+ public:
+  static constexpr int nodes = 5, first_masters = 3;
+
+  explicit simulated_cluster(std::uint64_t seed)
+      : random(seed),
+        options(make_options()),
+        core(
+            options,
+            [this](const redis_address& at,
+                   cluster_core::index i) -> std::shared_ptr<cluster_node> {
+              const int server = at.host[1] - '0';
+              links.push_back(std::make_shared<simulated_link>(options, at, server, i, now));
+              return links.back();
+            },
+            static_cast<std::uint32_t>(seed)) {
+    for (int i = 0; i < nodes; ++i) {
+      servers[static_cast<std::size_t>(i)].number = i;
+      for (std::size_t s = 0; s < slot_count; ++s) {
+        servers[static_cast<std::size_t>(i)].view[s] = static_cast<std::uint16_t>(
+            s * first_masters / slot_count);
+      }
+    }
+    core.open(now);
+  }
+  ~simulated_cluster() {
+    std::vector<std::shared_ptr<cluster_node>> all;
+    core.abandon(all).clear();
+    for (auto& l : links) l->core.abandon().clear();
+  }
+
+  static redis_options make_options() {
+    redis_options o;
+    o.cluster_seeds = {{"n0", 7000}, {"n4", 7000}};
+    o.timeout = 20h;  // far beyond what a call may seem to take when the time leaps
+    o.breaker_failures = 0;
+    o.silence_timeout = 1h;
+    o.ping_interval = 1h;
+    return o;
+  }
+
+  fake_check& submit(const weir::test::core_ptr& limiter, std::string_view subject) {
+    const std::int64_t cost = ++submitted;
+    fake_check& c = checks.emplace_back(limiter, subject, cost);
+    std::string key;
+    limiter->append_key(key, subject);
+    all[cost] = {.key = key, .check = &c};
+    const auto to = core.submit(c, now);
+    if (to != nullptr) to->start(c);
+    collect(core.take_done());
+    return c;
+  }
+
+  void collect(detail::check_list&& done) {
+    while (!done.empty()) {
+      detail::check& c = done.front();
+      done.pop_front();
+      c.finish(detail::delivery::dispatch);
+    }
+  }
+
+  /// Lets the core of a connection act, once, and tells the cluster.
+  void pump(simulated_link& l) {
+    const auto alive = find(l);
+    take_done(l);
+    const auto a = l.core.next(now);
+    if (a.open) l.opening = true;
+    if (a.read) {
+      l.reading = true;
+      l.core.room();
+    }
+    if (!a.write.empty()) {
+      l.writing = std::string(a.write);
+      l.read_by_server = 0;
+      note_sent(*l.writing);
+    }
+    if (a.close) l.closing = true;
+    take_done(l);
+    if (l.core.has_news()) core.hear(l.index, l, now);
+    collect(core.take_done());
+  }
+
+  /// One event of a connection. False if nothing is under way.
+  bool step(simulated_link& l) {
+    const auto alive = find(l);
+    if (l.core.current() == connection_core::state::stopped && !l.closing) return false;
+    simulated_node& s = servers[static_cast<std::size_t>(l.server)];
+    if (l.closing) {
+      if (l.opening) {
+        l.opening = false;
+        l.core.opened(error::host_unreachable, now);
+      } else if (l.writing) {
+        end_write(l, false);
+      } else if (l.reading) {
+        end_read(l);
+      } else {
+        l.closing = false;
+      }
+      pump(l);
+      return true;
+    }
+    if (l.opening) {
+      l.opening = false;
+      if (s.is_up) s.accept();
+      l.core.opened(s.is_up ? error{} : error::connection_refused, now);
+    } else if (l.writing && random.one_in(2)) {
+      if (s.is_up) s.read(std::string_view(*l.writing).substr(l.read_by_server), all);
+      if (s.is_up) l.read_by_server = l.writing->size();
+      end_write(l, s.is_up);
+    } else if (l.reading && !s.replies.empty() && s.is_up) {
+      const simulated_node::reply r = s.replies.front();
+      s.replies.pop_front();
+      if (r.whose != 0) all.at(r.whose).is_under_way = false;
+      if (r.bytes.starts_with("-ASK")) all.at(r.whose).has_asked = true;
+      const auto room = l.core.room();
+      BOOST_TEST_REQUIRE(r.bytes.size() <= room.size());
+      std::copy(r.bytes.begin(), r.bytes.end(), room.begin());
+      l.reading = false;
+      l.core.received(true, r.bytes.size(), now);
+    } else if (l.reading && !s.is_up) {
+      end_read(l);
+    } else if (l.core.has_actions() || l.core.has_news() || l.core.has_done()) {
+      // as if the strand had been woken
+    } else {
+      return l.writing.has_value();
+    }
+    pump(l);
+    return true;
+  }
+
+  void cut(simulated_link& l) {
+    if (l.opening || l.closing || !l.reading) return;
+    servers[static_cast<std::size_t>(l.server)].replies.clear();
+    end_read(l);
+    pump(l);
+  }
+
+  /// Lets the time pass until something wants it.
+  void wait() {
+    moment next = core.wakeup();
+    for (const auto& l : links) next = std::min(next, l->core.wakeup());
+    if (next == moment::max()) return;
+    now = std::max(now, next);
+    core.on_time(now);
+    collect(core.take_done());
+    // A copy: new connections may come.
+    for (const auto& l : std::vector(links)) {
+      l->core.on_time(now);
+      pump(*l);
+    }
+  }
+
+  bool is_quiet() const {
+    return std::all_of(checks.begin(), checks.end(), [](const auto& c) { return c.finished > 0; });
+  }
+
+  weir::test::random_source random;
+  moment now{1000h};
+  redis_options options;
+  std::vector<std::shared_ptr<simulated_link>> links;
+  cluster_core core;
+  std::array<simulated_node, nodes> servers;
+  std::deque<fake_check> checks;
+  deeds all;
+  std::int64_t submitted = 0;
+
+ private:
+  std::shared_ptr<simulated_link> find(simulated_link& l) {
+    for (const auto& one : links) {
+      if (one.get() == &l) return one;
+    }
+    return nullptr;
+  }
+
+  void take_done(simulated_link& l) {
+    auto done = l.core.take_done();
+    if (done.empty()) return;
+    core.finished(done, now);
+    collect(std::move(done));
+  }
+
+  /// No check may be sent while an earlier one of its key waits. If that one waits because of ASK,
+  /// its keys are at another node, so this one will be sent there, too, behind it.
+  void note_sent(const std::string& bytes) {
+    weir::test::command_reader reader;
+    reader.feed(bytes);
+    while (const auto words = reader.next()) {
+      if (words->front() != "EVALSHA") continue;
+      const auto [keys, cost] = simulated_node::take_apart(*words);
+      deed& d = all.at(cost);
+      BOOST_TEST_REQUIRE(!d.is_under_way);
+      for (const auto& [earlier, other] : all) {
+        if (earlier >= cost) break;
+        if (other.key != d.key || other.check->finished > 0 || other.is_under_way) continue;
+        if (other.has_asked) continue;
+        BOOST_TEST_REQUIRE(false, cost << " is sent before " << earlier << " of " << d.key);
+      }
+      d.is_under_way = true;
+    }
+  }
+  void end_write(simulated_link& l, bool ok) {
+    if (!ok) unsend(*l.writing);
+    l.writing.reset();
+    l.core.written(ok, l.read_by_server, now);
+  }
+  /// What was not written whole is not under way.
+  void unsend(const std::string& bytes) {
+    weir::test::command_reader reader;
+    reader.feed(bytes);
+    while (const auto words = reader.next()) {
+      if (words->front() != "EVALSHA") continue;
+      all.at(simulated_node::take_apart(*words).second).is_under_way = false;
+    }
+  }
+  void end_read(simulated_link& l) {
+    l.reading = false;
+    l.core.received(false, 0, now);
+  }
+};
+
+}  // namespace weir::redis::test

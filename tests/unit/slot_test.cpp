@@ -1,0 +1,44 @@
+// The slots of a Redis Cluster, and which node has them.
+#include "redis/slot.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "support/fake_check.hpp"
+
+namespace slot_test {
+
+using namespace std::chrono_literals;
+using weir::redis::crc16;
+using weir::redis::slot_of;
+using weir::redis::slot_of_tag;
+using weir::test::fake_check;
+using weir::test::make_core;
+
+BOOST_AUTO_TEST_SUITE(slot_suite)
+
+// The first is in the specification of Redis Cluster; the others are what CLUSTER KEYSLOT of
+// Redis 7.0 answered.
+BOOST_AUTO_TEST_CASE(known_slots) {
+  BOOST_TEST(crc16("123456789") == 0x31c3);
+  BOOST_TEST(slot_of_tag("") == 0);
+  BOOST_TEST(slot_of_tag("123456789") == 12739);
+  BOOST_TEST(slot_of_tag("foo") == 12182);
+  BOOST_TEST(slot_of_tag("user1000") == 3443);
+  BOOST_TEST(crc16("56789", crc16("1234")) == 0x31c3);
+}
+
+BOOST_AUTO_TEST_CASE(all_keys_of_a_check_have_the_slot_of_its_hash_tag) {
+  std::string scratch;
+  const weir::fixed_window three{.limit = 3, .window = 10s};
+  const auto single = make_core("r", three);
+  BOOST_TEST(slot_of(fake_check(single, "a"), scratch) == slot_of_tag("r:a"));
+  BOOST_TEST(slot_of(fake_check(single, "{b}"), scratch) == slot_of_tag("r:%7Bb%7D"));
+  const auto grouped = make_core("r", three, {.group = "g"});
+  BOOST_TEST(slot_of(fake_check(grouped, "a"), scratch) == slot_of_tag("g"));
+  BOOST_TEST(slot_of(fake_check(grouped, "b"), scratch) == slot_of_tag("g"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace slot_test
