@@ -57,6 +57,7 @@ void pipeline::resume(check_list&& checks, time now) {
     check& c = checks.front();
     checks.pop_front();
     pending_ += weight_of(c);
+    flight_of(c).came_back = 0;  // not to this line
     enqueue(c);
     const bool is_last = closed_ && !ended_ && detail::gives_back(c);
     if (refusal_ != error{} && !is_last) finish(c, refusal_);
