@@ -33,8 +33,9 @@ if ARGV[1] ~= '0' then
       start, count, kept = read('<ddd', stored)
     end
     if start > open_after and start <= clock and kept >= start + window and count >= 1 and
-       (start + count + kept) % 1 == 0 then
-      -- The window is open, and its TTL lasts.
+       count <= limit and start % 1 == 0 and count % 1 == 0 and kept % grid == 0 and
+       kept <= exact then
+      -- The window is open, and its TTL lasts. Beyond 2^53, all numbers are whole.
       count = count + cost
       if count <= limit then
         done = pcall('SETRANGE', keys[i], '8', pack('<d', count))

@@ -28,7 +28,7 @@ if ARGV[1] ~= '0' then
       newest, total = read('<dd', tail)
       -- Mostly the TTL lasts, and at most one entry leaves, or has to.
       if newest > left_at and newest < stamp and kept >= ends and not counted and
-         (oldest + newest) % 1 == 0 then
+         oldest % 1 == 0 and newest % 1 == 0 then
         if oldest > left_at then
           local sum = (total - base) % modulus
           -- A single entry's total is the newest one's.

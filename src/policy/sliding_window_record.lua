@@ -35,8 +35,9 @@ if ARGV[1] ~= '0' then
     elseif #stored == 32 then
       start, current, previous, kept = read('<dddd', stored)
     end
-    if start == this_begin and kept >= third and previous <= most and
-       (current + previous + kept) % 1 == 0 then
+    if start == this_begin and kept >= third and kept <= exact and kept % grid == 0 and
+       current >= 0 and current <= limit and current % 1 == 0 and
+       previous >= 0 and previous <= most and previous % 1 == 0 then
       -- The window is open, and its TTL lasts. No product passes 2^53, so a quotient that is not
       -- whole is not rounded to a whole one.
       current = current + cost

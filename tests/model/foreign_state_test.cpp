@@ -136,6 +136,57 @@ BOOST_AUTO_TEST_CASE(a_foreign_entry_inside_a_log_fails_its_own_key_only) {
   }
 }
 
+// The common paths look at an open window or log as a whole. What they found in one key was then no
+// reply of theirs to the client, which gave the connection up: all callers met an error.
+BOOST_AUTO_TEST_CASE(a_state_with_wrong_numbers_fails_its_own_key_only) {
+  const policy windows[] = {fixed_window{9, 5s}, sliding_window{9, 5s}, sliding_log{9, 5s}};
+  const double wrong[] = {0.5, -0.5, -3, -1e7, 1e300, -1e300};
+  for (const policy& p : windows) {
+    script_subject subject(*this, p);
+    int told = 0;
+    const auto ask = [&](const std::string& what) {
+      for (const std::int64_t cost : {1, 9}) {
+        BOOST_TEST_CONTEXT(test::text_of(p) << ", " << what << ", cost " << cost) {
+          client.must("DEL", "before", "after");
+          client.must("COPY", "made", "k", "REPLACE");
+          const auto answers = subject.check({"before", "k", "after"}, t0 + 3, 1, cost);
+          told += answers[1] ? 0 : 1;
+          BOOST_TEST((answers[0] && answers[0]->allowed && answers[0]->used == cost));
+          BOOST_TEST((answers[2] && answers[2]->allowed && answers[2]->used == cost));
+        }
+      }
+    };
+    client.must("FLUSHALL");
+    for (int i = 0; i < 3; ++i) subject.record("own", t0 + i);
+    const bool is_list = client.must("TYPE", "own").text == "list";
+    const std::vector<std::string> places = is_list ? std::vector<std::string>{"0", "1", "-1"}
+                                                    : std::vector<std::string>{"0"};
+    for (const std::string& place : places) {
+      const std::string was = is_list ? client.must("LINDEX", "own", place).text
+                                      : client.must("GET", "own").text;
+      const std::size_t numbers = was.size() / sizeof(double);
+      BOOST_TEST(numbers >= 2u);
+      // One number is wrong, or two that are wrong by the same.
+      for (std::size_t i = 0; i < numbers * numbers; ++i) {
+        for (const double by : wrong) {
+          std::string text = was;
+          for (const std::size_t at : {i / numbers, i % numbers}) {
+            double number = 0;
+            std::memcpy(&number, was.data() + at * sizeof number, sizeof number);
+            number += by;
+            std::memcpy(text.data() + at * sizeof number, &number, sizeof number);
+          }
+          client.must("COPY", "own", "made", "REPLACE");
+          is_list ? client.must("LSET", "made", place, text) : client.must("SET", "made", text);
+          ask("numbers " + std::to_string(i / numbers) + " and " + std::to_string(i % numbers) +
+              " of " + place + " are wrong by " + std::to_string(by));
+        }
+      }
+    }
+    BOOST_TEST(told > 20);
+  }
+}
+
 // A meter takes any whole number for its own, but adds to what Redis can add to only.
 BOOST_AUTO_TEST_CASE(a_number_that_redis_cannot_add_to_is_reported_and_unchanged) {
   script_subject subject(*this, token_bucket{3, per_second(1000)});
