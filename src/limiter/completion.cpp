@@ -42,9 +42,8 @@ void sign(check& c) {
 /// Notes the store's refusal of a record, for the next ones.
 void remember_refusal(const check& c) {
   if (c.answer.allowed || c.answer.source != source::store || !c.further().empty()) return;
-  const auto sent = flight_of(c).sent;
-  const auto asked = sent != check::steady_time{} ? sent : std::chrono::steady_clock::now();
-  impl_of(*c.limiter).denials->note(c.subject.view(), as<record_request>(c).cost, c.answer, asked);
+  impl_of(*c.limiter)
+      .denials->note(c.subject.view(), as<record_request>(c).cost, c.answer, flight_of(c).sent);
 }
 
 /// Forgets the refusals of the subjects to which this check may have given units back.
@@ -54,7 +53,8 @@ void forget_refusals(const check& c) {
     return;
   }
   const auto forget = [](const limiter_spec& limiter, std::string_view subject) {
-    if (limiter.has_deny_cache) impl_of(limiter).denials->forget(subject);
+    if (!limiter.has_deny_cache) return;
+    impl_of(limiter).denials->forget(subject, std::chrono::steady_clock::now());
   };
   forget(*c.limiter, c.subject.view());
   for (const term& t : c.further()) forget(*t.limiter, t.subject.view());

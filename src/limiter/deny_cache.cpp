@@ -12,10 +12,13 @@ deny_cache::deny_cache(std::size_t slots, duration longest)
 /// it never holds here for longer than in the store.
 void deny_cache::note(std::string_view subject, std::int64_t cost, const decision& refusal,
                       time asked) {
+  if (subject.size() > longest_subject) return;
   const std::size_t index = index_of(subject);
   const time until = asked + std::min(refusal.retry_after, longest_);
   const std::lock_guard lock(lock_of(index));
   slot& s = slots_[index];
+  // Another thread may have given units back after the store refused this.
+  if (asked <= s.forgotten) return;
   s.subject.assign(subject);
   s.cost = cost;
   s.refusal = refusal;
@@ -39,11 +42,12 @@ std::optional<decision> deny_cache::find(std::string_view subject, std::int64_t 
   return d;
 }
 
-void deny_cache::forget(std::string_view subject) {
+void deny_cache::forget(std::string_view subject, time now) {
   const std::size_t index = index_of(subject);
   const std::lock_guard lock(lock_of(index));
   slot& s = slots_[index];
   if (s.subject == subject) s = {};
+  s.forgotten = now;
 }
 
 }  // namespace weir::detail

@@ -23,18 +23,22 @@ class deny_cache {
   using time = std::chrono::steady_clock::time_point;
   using duration = std::chrono::microseconds;
 
+  /// Refusals of longer subjects are not remembered, because the table holds their names.
+  static constexpr std::size_t longest_subject = 256;
+
   /// `longest` bounds how long a refusal is remembered.
   deny_cache(std::size_t slots, duration longest);
 
-  /// Remembers that `cost` was refused, by a store that was asked at `asked` or later.
+  /// Remembers that `cost` was refused, by a store that was asked at `asked` or later; not if units
+  /// were given back since then.
   void note(std::string_view subject, std::int64_t cost, const decision& refusal, time asked);
 
   /// The refusal of a request of this cost, if one is remembered, with times that count from now;
   /// its `source` is deny_cache.
   std::optional<decision> find(std::string_view subject, std::int64_t cost, time now) const;
 
-  /// Called when this process gives units of the subject back.
-  void forget(std::string_view subject);
+  /// Called when this process has given units of the subject back.
+  void forget(std::string_view subject, time now);
 
  private:
   struct slot {
@@ -43,6 +47,7 @@ class deny_cache {
     decision refusal;
     time asked{};
     time until{};
+    time forgotten = time::min();  // the last forget(), of any subject of this slot
   };
   static constexpr std::size_t lock_count = 16;
 

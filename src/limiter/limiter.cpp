@@ -198,10 +198,13 @@ bool prepare(check& c) {
 
 /// True if the check is refused because it was refused before; it then has its answer.
 bool is_denied(check& c) {
+  const auto now = std::chrono::steady_clock::now();
   const auto remembered = impl_of(*c.limiter)
-                              .denials->find(c.subject.view(), as<record_request>(c).cost,
-                                             std::chrono::steady_clock::now());
-  if (!remembered) return false;
+                              .denials->find(c.subject.view(), as<record_request>(c).cost, now);
+  if (!remembered) {
+    flight_of(c).sent = now;  // for deny_cache::note(); a store that sends notes a later time
+    return false;
+  }
   c.answer = *remembered;
   if (c.answer.cooling_down) c.answer.retry_after += jitter(c.answer.retry_after);
   return true;

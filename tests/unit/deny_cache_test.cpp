@@ -60,10 +60,31 @@ BOOST_AUTO_TEST_CASE(a_refusal_is_remembered_no_longer_than_asked_for) {
 BOOST_AUTO_TEST_CASE(a_forgotten_refusal_is_asked_again) {
   deny_cache cache(1, 1min);
   cache.note("a", 1, refusal(10s), start);
-  cache.forget("b");  // of the same slot
+  cache.forget("b", start);  // of the same slot
   BOOST_TEST(cache.find("a", 1, start).has_value());
-  cache.forget("a");
+  cache.forget("a", start);
   BOOST_TEST(!cache.find("a", 1, start).has_value());
+}
+
+// A thread whose refusal came before another thread's refund noted it after that, and the process
+// refused for up to deny_cache_duration what the refund had made room for.
+BOOST_AUTO_TEST_CASE(a_refusal_from_before_a_refund_is_not_remembered) {
+  deny_cache cache(8, 1min);
+  cache.forget("a", start + 2ms);
+  cache.note("a", 1, refusal(10s), start + 1ms);
+  BOOST_TEST(!cache.find("a", 1, start + 3ms).has_value());
+  cache.note("a", 1, refusal(10s), start + 3ms);
+  BOOST_TEST(cache.find("a", 1, start + 4ms).has_value());
+}
+
+// A slot kept up to 64 KiB of a subject, so the table was as large as callers made it.
+BOOST_AUTO_TEST_CASE(a_long_subject_is_not_remembered) {
+  deny_cache cache(8, 1min);
+  const std::string longest(256, 's');
+  cache.note(longest, 1, refusal(10s), start);
+  BOOST_TEST(cache.find(longest, 1, start).has_value());
+  cache.note(longest + 's', 1, refusal(10s), start);
+  BOOST_TEST(!cache.find(longest + 's', 1, start).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_full_table_displaces_and_never_confuses) {
