@@ -150,19 +150,13 @@ class check_operation final : public Check {
     const error_code result = op->ec;
     const std::optional<work> keep_alive(std::move(op->work_));
     if constexpr (has_decision(Check::kind_of)) {
-      std::move(handler)(result, answer_of(op, handler));
+      const decision answer = op->answer;
+      destroy(op, handler);
+      std::move(handler)(result, answer);
     } else {
       destroy(op, handler);
       std::move(handler)(result);
     }
-  }
-
-  /// Frees the operation. Returns the decision into the handler's parameter: it is large, and a
-  /// variable would be one more copy.
-  static decision answer_of(check_operation* op, const Handler& handler) {
-    decision answer = op->answer;
-    destroy(op, handler);
-    return answer;
   }
 
   std::optional<work> work_;  // keeps the context of the handler's executor busy
