@@ -152,10 +152,10 @@ BOOST_AUTO_TEST_CASE(a_state_that_moves_when_the_clock_is_set_back_keeps_the_ttl
 
 BOOST_AUTO_TEST_CASE(no_count_of_a_plan_shortens_the_ttl_of_another) {
   for (const auto& [shorter, longer] : pairs) {
+    int ahead = 0;  // in one round there may be none
     for (int round = 0; round < 30; ++round) {
       client.must("DEL", "k", "test:ttl");
       std::int64_t now = t0 + random.between(0, policies::grid), end = 0;
-      int ahead = 0;
       for (int step = 0; step < 40; ++step) {
         const policy& p = random.one_in(4) ? longer : shorter;
         const decision d = random.one_in(3) ? reserve(p, now, 2'000'000) : record(p, now);
@@ -171,8 +171,8 @@ BOOST_AUTO_TEST_CASE(no_count_of_a_plan_shortens_the_ttl_of_another) {
         now += random.magnitude(2'000'000);
       }
       BOOST_TEST(end > 0);
-      BOOST_TEST(ahead > 0);
     }
+    BOOST_TEST(ahead > 0);
   }
 }
 
