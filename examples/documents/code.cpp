@@ -46,6 +46,7 @@ void send();
 void fix_the_call();
 void retry();
 void do_not_retry();
+std::string read_current_token();
 
 namespace readme {
 
@@ -197,6 +198,17 @@ asio::awaitable<void> hold_back(weir::store store, std::span<const weir::header_
 }
 
 }  // namespace vendor_feedback
+
+namespace sentinel {
+
+weir::store expiring_tokens(asio::any_io_executor executor) {
+  weir::redis_options options = weir::parse_redis_url("rediss://cache.example.com");
+  options.credentials = [] { return weir::redis_credentials{"service", read_current_token()}; };
+  const weir::store store = weir::make_redis_store(executor, options);
+  return store;
+}
+
+}  // namespace sentinel
 
 namespace throttled {
 

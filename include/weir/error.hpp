@@ -117,6 +117,8 @@ enum class error {
   server_is_not_cluster,
   /// the server is a Sentinel, which keeps no data
   server_is_sentinel,
+  /// no Sentinel could name the master: the deadline passed, and nothing was sent
+  master_unknown,
 
   /// the bytes received are not RESP, exceed a bound, or are no reply of the script: may have
   /// counted

@@ -64,7 +64,7 @@ static_assert(std::is_trivially_destructible_v<claim>);
 /// (docs/errors.md explains each):
 ///
 /// - no connection: `host_not_found`, `connection_refused`, `host_unreachable`, `closed_by_peer`,
-///   `not_redis`, `timed_out`, `circuit_open`;
+///   `not_redis`, `master_unknown`, `timed_out`, `circuit_open`;
 /// - the server is not ready: `server_loading`, `server_busy`, `read_only`;
 /// - the server turns the store away: `authentication_failed`, `permission_denied`,
 ///   `invalid_database`, `tls_failed`, `server_is_cluster`, `server_is_sentinel`;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,30 @@ struct redis_address {
   friend bool operator==(const redis_address&, const redis_address&) = default;
 };
 
+struct redis_credentials {
+  std::string username = {};  ///< ACL user; the default user if empty
+  std::string password = {};
+};
+
+/// Where the Sentinels are that name the server, and how the store logs in there.
+struct redis_sentinel_options {
+  /// At most 64. The store asks them in this order until one names the master; it does not look for
+  /// further Sentinels. Their usual port is 26379.
+  std::vector<redis_address> addresses = {};
+  std::string master = "mymaster";  ///< the master's name in the Sentinels' configuration
+
+  std::string username = {};  ///< ACL user; the default user if empty
+  std::string password = {};
+
+  /// As in redis_options, for the connections to the Sentinels.
+  bool tls = false;
+  std::string tls_ca_file = {};
+  std::string tls_cert_file = {};
+  std::string tls_key_file = {};
+  std::string tls_server_name = {};
+  bool tls_verify = true;
+};
+
 /// Options of a Redis store: how it reaches the server, and how it behaves. A number outside its
 /// range is error::invalid_options.
 struct redis_options {
@@ -29,6 +54,11 @@ struct redis_options {
   /// options hold for each node's connection: max_pending bounds the calls of each node, and the
   /// circuit breaker counts for each. The database is 0. See docs/cluster.md.
   std::vector<redis_address> cluster_seeds = {};
+
+  /// If it has addresses: Sentinels name the server, instead of host and port, before each attempt
+  /// to connect, and when they announce a failover. The server must be a master. See
+  /// docs/sentinel.md.
+  redis_sentinel_options sentinel = {};
 
   /// Use TLS 1.2 or later, over TCP. The server's certificate must be valid, be signed by a trusted
   /// authority, and hold the name or the address that the store connects to.
@@ -48,6 +78,11 @@ struct redis_options {
 
   std::string username = {};  ///< ACL user; the default user if empty
   std::string password = {};
+  /// If set, the store calls it before each attempt to connect, and logs in with what it returns
+  /// instead of `username` and `password`: for tokens that expire. It runs on a thread of the
+  /// store's context, should not block, must not use the store, and may run on several threads at
+  /// once. If it throws, that attempt has failed with `authentication_failed`.
+  std::function<redis_credentials()> credentials = {};
   std::uint32_t database = 0;
   /// CLIENT SETNAME: printable ASCII without spaces; none if empty.
   std::string client_name = "weir";

@@ -67,6 +67,10 @@ class store {
 ///                                                 a Redis Cluster, of which these are some nodes;
 ///                                                 see docs/cluster.md
 ///     rediss-cluster://...                        the same with TLS
+///     redis-sentinel://[[user]:password@]sentinel[:port][,sentinel[:port]...]/master[/db]
+///                                                 a master that these Sentinels name; port 26379
+///                                                 unless given; see docs/sentinel.md
+///     rediss-sentinel://...                       the same with TLS, also to the Sentinels
 ///     unix:///path/to/socket[?db=n]               one server over a Unix socket; [user]:password@
 ///                                                 before the path works too
 ///     memcached://host[:port][,host[:port]...]    memcached 1.6 or later, on one or several
@@ -79,6 +83,7 @@ class store {
 /// parameters `timeout` (the default deadline of a call, such as "250ms"; a day at most), `prefix`
 /// (of the keys) and `client_name`. Those with TLS also take `tls_ca_file`, `tls_cert_file`,
 /// `tls_key_file`, `tls_server_name` and `tls_verify` (true or false), as in redis_options.
+/// Those with Sentinels also take `sentinel_username`, `sentinel_password` and `sentinel_tls`.
 /// memcached takes `timeout` and `prefix`. Percent-escapes are decoded in every part, but not in
 /// the hosts of memcached.
 ///

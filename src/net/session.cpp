@@ -14,6 +14,13 @@ namespace {
 
 redis::connection_core::time now() { return std::chrono::steady_clock::now(); }
 
+std::unique_ptr<sentinel_watch> watch_for(const stream::strand& strand,
+                                          const redis_options& options,
+                                          sentinel_watch::owner& owner) {
+  if (options.sentinel.addresses.empty()) return nullptr;
+  return std::make_unique<sentinel_watch>(strand, options, owner);
+}
+
 }  // namespace
 
 session::session(const asio::any_io_executor& executor, redis_options&& options, tls_context tls)
@@ -22,8 +29,9 @@ session::session(const asio::any_io_executor& executor, redis_options&& options,
       strand_(asio::make_strand(executor)),
       mutex_(!options_.single_threaded),
       core_(options_, std::random_device{}()),
+      watch_(watch_for(*strand_, options_, *this)),
       stream_(std::in_place, *strand_, options_, std::move(tls),
-              static_cast<stream::listener&>(*this)),
+              static_cast<stream::listener&>(*this), watch_.get()),
       timer_(*strand_) {}
 
 void session::open() {
@@ -128,6 +136,7 @@ void session::context_shut_down() noexcept {
     dropped = core_.abandon();
     timer_.reset();
     stream_.reset();
+    watch_.reset();
     strand_.reset();
     executor_ = {};
   }
@@ -162,6 +171,7 @@ void session::drive(Event&& event) {
     }
     if (stopped) {
       timer_->cancel();
+      if (watch_ != nullptr) watch_->stop();
     } else if (rearm != time::max()) {
       arm_timer(rearm);
     }
@@ -177,7 +187,7 @@ void session::drive(Event&& event) {
 
 std::size_t session::perform(const redis::connection_core::actions& a, std::span<char> room) {
   if (a.close) stream_->close();
-  if (a.open) stream_->open(a.elsewhere);
+  if (a.open) open_stream(a.elsewhere);
   if (a.read) stream_->read(room);
   return !a.write.empty() && stream_->write(a.write) ? a.write.size() : 0;
 }
@@ -190,6 +200,21 @@ void session::wrote_at_once(std::size_t bytes) {
   if (const bool wake = needs_strand(); wake || core_.has_done()) follow(lock, wake);
 }
 
+/// Asks for the credentials first, which is the caller's own code: without the mutex.
+void session::open_stream(bool elsewhere) {
+  if (options_.credentials) {
+    try {
+      redis_credentials login = options_.credentials();
+      const std::lock_guard lock(mutex_);
+      core_.log_in_with(std::move(login));
+    } catch (...) {
+      return asio::post(
+          *strand_, [self = shared_from_this()] { self->on_opened(error::authentication_failed); });
+    }
+  }
+  stream_->open(elsewhere);
+}
+
 void session::on_opened(error e) {
   drive([e](redis::connection_core& core) { core.opened(e, now()); });
 }
@@ -200,6 +225,10 @@ void session::on_received(error e, std::size_t bytes) {
 
 void session::on_written(bool ok, std::size_t bytes) {
   drive([&](redis::connection_core& core) { core.written(ok, bytes, now()); });
+}
+
+void session::master_moved() {
+  drive([](redis::connection_core& core) { core.relocate(now()); });
 }
 
 void session::arm_timer(time when) {

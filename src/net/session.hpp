@@ -11,6 +11,7 @@
 #include "check/shutdown_service.hpp"
 #include "check/store_backend.hpp"
 #include "net/optional_mutex.hpp"
+#include "net/sentinel_watch.hpp"
 #include "net/stream.hpp"
 #include "redis/connection_core.hpp"
 #include "weir/redis_options.hpp"
@@ -24,7 +25,8 @@ namespace weir::net {
 class session final : public detail::store_backend,
                       public std::enable_shared_from_this<session>,
                       public detail::shutdown_listener,
-                      private stream::listener {
+                      private stream::listener,
+                      private sentinel_watch::owner {
  public:
   /// A Redis Cluster that has this session as a node. It is called on any thread, without locks.
   class cluster {
@@ -76,6 +78,7 @@ class session final : public detail::store_backend,
   void on_opened(error e) override;
   void on_received(error e, std::size_t bytes) override;
   void on_written(bool ok, std::size_t bytes) override;
+  void master_moved() override;
   void on_timer();
 
   /// On the strand: reports an event to the core, then starts the core's next actions.
@@ -84,6 +87,7 @@ class session final : public detail::store_backend,
   /// How many bytes it has written at once, without a report to come.
   std::size_t perform(const redis::connection_core::actions& a, std::span<char> room);
   void wrote_at_once(std::size_t bytes);
+  void open_stream(bool elsewhere);
   void arm_timer(time when);
 
   /// True if the strand must be woken for the core's actions or an earlier timer. Any thread;
@@ -106,6 +110,7 @@ class session final : public detail::store_backend,
   bool context_gone_ = false;
 
   // Used on the strand only:
+  std::unique_ptr<sentinel_watch> watch_;  // null without Sentinels
   std::optional<stream> stream_;
   std::optional<timer> timer_;
 };

@@ -39,10 +39,12 @@ bool is_tls_refusal(const error_code& ec) {
 
 }  // namespace
 
-stream::stream(const strand& s, const redis_options& options, tls_context tls, listener& l)
+stream::stream(const strand& s, const redis_options& options, tls_context tls, listener& l,
+               locator* where)
     : strand_(s),
       options_(options),
       listener_(l),
+      locator_(where),
       tls_context_(std::move(tls)),
       lookup_(s),
       address_timer_(s) {}
@@ -63,15 +65,24 @@ void stream::open(bool elsewhere) {
     }
     return connect_next();
   }
-  lookup_.ask(
-      options_.host, options_.port, listener_.keep_alive(), [this](resolver::endpoints&& found) {
-        if (closed_ || found.empty()) return listener_.on_opened(met_);
-        first_endpoint_ %= found.size();
-        std::rotate(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(first_endpoint_),
-                    found.end());
-        endpoints_ = std::move(found);
-        connect_next();
-      });
+  if (locator_ == nullptr) return look_up(options_.host, options_.port);
+  locator_->ask(elsewhere, [this](error e, const locator::address& found) {
+    if (e != error{}) met_ = e;
+    if (closed_ || e != error{}) return listener_.on_opened(met_);
+    look_up(found.host, found.port);
+  });
+}
+
+void stream::look_up(const std::string& host, std::uint16_t port) {
+  host_ = host;
+  lookup_.ask(host, port, listener_.keep_alive(), [this](resolver::endpoints&& found) {
+    if (closed_ || found.empty()) return listener_.on_opened(met_);
+    first_endpoint_ %= found.size();
+    std::rotate(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(first_endpoint_),
+                found.end());
+    endpoints_ = std::move(found);
+    connect_next();
+  });
 }
 
 void stream::connect_next() {
@@ -134,7 +145,8 @@ void stream::set_tcp_options() {
 
 void stream::secure() {
   tls_.emplace(*socket_, *tls_context_);
-  if (!expect_server(tls_->native_handle(), options_)) return report_opened(error::tls_failed);
+  if (!expect_server(tls_->native_handle(), options_, host_))
+    return report_opened(error::tls_failed);
   tls_->async_handshake(
       asio::ssl::stream_base::client, [this, alive = listener_.keep_alive()](error_code ec) {
         if (closed_) return listener_.on_opened(error::tls_failed);
@@ -184,6 +196,7 @@ bool stream::write(std::string_view bytes) {
 /// Sends no TLS close_notify: no reply is wanted any more, and a dead server would not answer it.
 void stream::close() {
   closed_ = true;
+  if (locator_ != nullptr) locator_->leave();
   lookup_.leave(listener_.keep_alive());
   address_timer_.cancel();
   error_code ignored;

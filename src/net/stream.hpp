@@ -9,8 +9,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "net/locator.hpp"
 #include "net/resolver.hpp"
 #include "net/tls.hpp"
 #include "weir/error.hpp"
@@ -39,7 +41,9 @@ class stream {
     ~listener() = default;
   };
 
-  stream(const strand& s, const redis_options& options, tls_context tls, listener& l);
+  /// `where`, if not null, is asked for host and port instead of the options, and outlives this.
+  stream(const strand& s, const redis_options& options, tls_context tls, listener& l,
+         locator* where = nullptr);
 
   /// Resolves the name, connects to its addresses in turn, and runs the TLS handshake. `elsewhere`
   /// moves the address of the last connection to the end of the list.
@@ -55,6 +59,7 @@ class stream {
   using clock = std::chrono::steady_clock;
   using timer = boost::asio::basic_waitable_timer<clock, boost::asio::wait_traits<clock>, strand>;
 
+  void look_up(const std::string& host, std::uint16_t port);
   void connect_next();
   void limit_address();
   void set_tcp_options();
@@ -64,8 +69,10 @@ class stream {
   strand strand_;
   const redis_options& options_;
   listener& listener_;
+  locator* const locator_;
   const tls_context tls_context_;
 
+  std::string host_;  // the server's name in its certificate
   resolver lookup_;
   resolver::endpoints endpoints_;
   std::size_t first_endpoint_ = 0;  // the index of the address that is tried first

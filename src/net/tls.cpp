@@ -53,8 +53,8 @@ tls_context make_tls_context(const redis_options& options) {
   return made;
 }
 
-bool expect_server(SSL* connection, const redis_options& options) {
-  std::string name = options.tls_server_name.empty() ? options.host : options.tls_server_name;
+bool expect_server(SSL* connection, const redis_options& options, const std::string& host) {
+  std::string name = options.tls_server_name.empty() ? host : options.tls_server_name;
   error_code not_an_address;
   const asio::ip::address address = asio::ip::make_address(name, not_an_address);
   // "example.com." is the same name, absolute in the DNS; certificates and SNI have no dot.

@@ -22,6 +22,7 @@ pipeline::options pipeline_options(const redis_options& o) {
 
 connection_core::connection_core(const redis_options& options, std::uint32_t seed)
     : options_(options),
+      login_{options.username, options.password},
       pipeline_(pipeline_options(options)),
       backoff_(options.backoff_min, options.backoff_max, seed),
       reader_(options.cluster_seeds.empty() ? reply_limits{} : slot_map_limits) {}
@@ -105,7 +106,7 @@ void connection_core::opened(error e, time now) {
 
 void connection_core::greet() {
   state_ = state::greeting;
-  handshake_.emplace(options_);
+  handshake_.emplace(options_, login_);
   reader_.clear();
   greeting_wanted_ = true;
   heard_ = false;
@@ -204,6 +205,17 @@ void connection_core::lost(error reason, error suspicion) {
 void connection_core::ended() {
   lost(error::outcome_unknown, was_ready_ ? error{} : error::closed_by_peer);
   if (was_ready_) turned_away_ = !pipeline_.has_served();
+}
+
+void connection_core::relocate(time now) {
+  if (state_ == state::stopped || stopping_) return;
+  backoff_.reset();
+  if (state_ == state::pausing) {
+    alarm_ = now;
+  } else if (state_ != state::draining && !(state_ == state::ready && !pipeline_.leave())) {
+    lost(error::outcome_unknown);
+    turned_away_ = false;
+  }
 }
 
 /// Ends draining, when the close was handed out and all operations have reported.

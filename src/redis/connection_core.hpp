@@ -98,12 +98,17 @@ class connection_core {
            (state_ == state::ready && !writing_ && pipeline_.wants_write());
   }
 
+  /// From now on, logs in with these instead of the options' user and password.
+  void log_in_with(redis_credentials login) { login_ = std::move(login); }
   /// Reports the end of an open. Zero: connected. tls_failed fails all checks until there is a
   /// connection. Other errors (closed_by_peer, host_not_found, connection_refused,
   /// host_unreachable) may pass: a check gets them at its deadline. After a close, the error tells
   /// how far the attempt came; tls_failed if the TLS handshake was not finished.
   void opened(error e, time now);
   std::span<char> room() { return reader_.prepare(read_size); }
+  /// The server has moved: sends nothing more, and opens another connection when all that was sent
+  /// is answered, or the server falls silent.
+  void relocate(time now);
   /// Reports the end of a read. `why`, if not ok: tls_failed for a TLS alert, which a server may
   /// send after the handshake, when it rejects the client's certificate.
   void received(bool ok, std::size_t bytes, time now, error why = error::outcome_unknown);
@@ -133,6 +138,7 @@ class connection_core {
   void watch(time now);
 
   const redis_options& options_;
+  redis_credentials login_;
   pipeline pipeline_;
   detail::backoff backoff_;
   std::optional<handshake> handshake_;

@@ -1,5 +1,7 @@
 #include "redis/handshake.hpp"
 
+#include <utility>
+
 #include "redis/error_reply.hpp"
 #include "redis/resp_writer.hpp"
 
@@ -26,9 +28,22 @@ std::string_view mode_of(const reply_view& hello) {
   return {};
 }
 
+/// True for a reply to ROLE that is not a master's. Without the permission to ask, every server
+/// counts as a master: a replica then refuses the first write.
+bool is_replica(const reply_view& role) {
+  const auto nodes = role.nodes();
+  return !role.is_error() && (nodes.size() < 2 || nodes[1].text != "master");
+}
+
 }  // namespace
 
-handshake::handshake(const redis_options& options) : options_(options) { begin(round::resp3); }
+handshake::handshake(const redis_options& options)
+    : handshake(options, {options.username, options.password}) {}
+
+handshake::handshake(const redis_options& options, redis_credentials login)
+    : options_(options), login_(std::move(login)) {
+  begin(round::resp3);
+}
 
 const std::string& handshake::output() const { return outputs_[static_cast<std::size_t>(round_)]; }
 
@@ -41,27 +56,30 @@ void handshake::begin(round r) {
   received_ = 0;
   std::string& output = outputs_[static_cast<std::size_t>(r)];
   if (r == round::scripts) {
+    const bool asks_role = !options_.sentinel.addresses.empty();
+    if (asks_role) write_command(output, "ROLE");
     write_exists(output);
+    expected_ = asks_role ? 2 : 1;
     return;
   }
   command_writer writer(output);
-  const bool authenticates = !options_.password.empty();
-  const std::string_view user = options_.username.empty() ? std::string_view("default")
-                                                          : options_.username;
+  const bool authenticates = !login_.password.empty();
+  const std::string_view user = login_.username.empty() ? std::string_view("default")
+                                                        : login_.username;
 
   if (r == round::resp3) {
     writer.begin(2 + (authenticates ? 3 : 0) + (options_.client_name.empty() ? 0 : 2));
     writer.arg("HELLO").arg("3");
-    if (authenticates) writer.arg("AUTH").arg(user).arg(options_.password);
+    if (authenticates) writer.arg("AUTH").arg(user).arg(login_.password);
     if (!options_.client_name.empty()) writer.arg("SETNAME").arg(options_.client_name);
     ++expected_;
   } else {
     if (authenticates) {
       // Servers older than ACLs take no user name.
-      if (options_.username.empty()) {
-        write_command(output, "AUTH", options_.password);
+      if (login_.username.empty()) {
+        write_command(output, "AUTH", login_.password);
       } else {
-        write_command(output, "AUTH", options_.username, options_.password);
+        write_command(output, "AUTH", login_.username, login_.password);
       }
       ++expected_;
     }
@@ -99,13 +117,18 @@ bool handshake::read_known_scripts(const reply_view& reply) {
   return true;
 }
 
+handshake::step handshake::on_last_round(const reply_view& reply) {
+  if (++received_ < expected_) {
+    if (is_replica(reply)) failure_ = error::read_only;
+    return step::going;
+  }
+  if (!read_known_scripts(reply)) failure_ = classify_error(reply.root().text);
+  return failure_ == error{} ? step::done : step::failed;
+}
+
 handshake::step handshake::on_reply(const reply_view& reply) {
   if (reply.is_push()) return step::going;
-  if (round_ == round::scripts) {
-    if (read_known_scripts(reply)) return step::done;
-    failure_ = classify_error(reply.root().text);
-    return step::failed;
-  }
+  if (round_ == round::scripts) return on_last_round(reply);
   const bool is_hello = round_ == round::resp3 && received_ == 0;
   const bool is_select = received_ == select_;
   const bool is_courtesy = received_ - courtesies_ < courtesy_count;

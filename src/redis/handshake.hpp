@@ -12,8 +12,8 @@ namespace weir::redis {
 
 /// The first commands on a new connection, one pipeline per round: HELLO 3 with AUTH and SETNAME,
 /// SELECT, CLIENT SETINFO (which may fail); the same in RESP2 if the server or proxy does not know
-/// HELLO; then SCRIPT EXISTS. The first calls that need a script load it; otherwise each client of
-/// a reconnecting fleet would send a hundred kilobytes.
+/// HELLO; then SCRIPT EXISTS, and ROLE if a Sentinel named the server. The first calls that need a
+/// script load it; otherwise each client of a reconnecting fleet would send a hundred kilobytes.
 ///
 /// It has no sockets: write output(), then feed the replies until it is no longer `going`; after
 /// `again`, write the new output(). The output of each round is kept to the end, because replies
@@ -22,7 +22,9 @@ class handshake {
  public:
   enum class step { going, again, done, failed };
 
+  /// `options` must outlive this.
   explicit handshake(const redis_options& options);
+  handshake(const redis_options& options, redis_credentials login);
 
   const std::string& output() const;
   step on_reply(const reply_view& reply);
@@ -38,8 +40,10 @@ class handshake {
   static constexpr std::size_t courtesy_count = 2;
   void begin(round r);
   bool read_known_scripts(const reply_view& reply);
+  step on_last_round(const reply_view& reply);
 
   const redis_options& options_;
+  const redis_credentials login_;
   round round_ = round::resp3;
   std::array<std::string, 3> outputs_;  // one per round
   std::size_t expected_ = 0;

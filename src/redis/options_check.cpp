@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "redis/sentinel_core.hpp"
 #include "text/ascii.hpp"
 #include "text/number_range.hpp"
 
@@ -89,17 +90,22 @@ std::string fault_of_host(const std::string& host) {
   return {};
 }
 
-std::string fault_of_cluster(const redis_options& o) {
-  if (o.cluster_seeds.empty()) return {};
-  if (o.cluster_seeds.size() > max_cluster_seeds) return "there are more than 64 cluster_seeds";
-  if (o.database != 0) return "a Redis Cluster has one database: leave it at 0";
-  if (!o.unix_path.empty()) return "a Redis Cluster is reached over TCP, not over a Unix socket";
-  for (const redis_address& seed : o.cluster_seeds) {
-    if (seed.host.empty()) return "the host of a cluster seed is empty";
-    if (seed.port == 0) return "the port of a cluster seed is not from 1 to 65535";
-    if (std::string fault = fault_of_host(seed.host); !fault.empty()) return fault;
+std::string fault_of_hosts(std::span<const redis_address> hosts, const std::string& what) {
+  if (hosts.size() > max_hosts) return "there are more than 64 addresses of a " + what;
+  for (const redis_address& at : hosts) {
+    if (at.host.empty()) return "the host of a " + what + " is empty";
+    if (at.port == 0) return "the port of a " + what + " is not from 1 to 65535";
+    if (std::string fault = fault_of_host(at.host); !fault.empty()) return fault;
   }
   return {};
+}
+
+std::string fault_of_cluster(const redis_options& o) {
+  if (o.cluster_seeds.empty()) return {};
+  if (o.database != 0) return "a Redis Cluster has one database: leave it at 0";
+  if (!o.unix_path.empty()) return "a Redis Cluster is reached over TCP, not over a Unix socket";
+  if (!o.sentinel.addresses.empty()) return "a store has cluster_seeds or Sentinels, not both";
+  return fault_of_hosts(o.cluster_seeds, "cluster seed");
 }
 
 std::string fault_of_tls(const redis_options& o) {
@@ -125,6 +131,19 @@ std::string fault_of_tls(const redis_options& o) {
   return fault_of_name(o.tls_server_name, "tls_server_name");
 }
 
+std::string fault_of_sentinels(const redis_options& o) {
+  const redis_sentinel_options& s = o.sentinel;
+  if (s.addresses.empty()) return {};
+  if (!o.unix_path.empty()) return "a Sentinel names TCP addresses: leave unix_path empty";
+  if (std::string fault = fault_of_hosts(s.addresses, "Sentinel"); !fault.empty()) return fault;
+  if (s.master.empty()) return "the name of the master is empty";
+  if (std::string fault = fault_of_name(s.master, "the name of the master"); !fault.empty()) {
+    return fault;
+  }
+  const std::string fault = fault_of_tls(link_to_sentinel(o));
+  return fault.empty() ? fault : "to the Sentinels: " + fault;
+}
+
 }  // namespace
 
 std::string fault_of(const redis_options& o) {
@@ -135,6 +154,7 @@ std::string fault_of(const redis_options& o) {
     return "client_name contains something other than printable ASCII, or a space";
   }
   if (std::string fault = fault_of_numbers(o); !fault.empty()) return fault;
+  if (std::string fault = fault_of_sentinels(o); !fault.empty()) return fault;
   return fault_of_tls(o);
 }
 

@@ -7,8 +7,8 @@
 
 namespace weir::redis {
 
-/// The most redis_options::cluster_seeds.
-inline constexpr std::size_t max_cluster_seeds = 64;
+/// The most redis_options::cluster_seeds, and addresses of Sentinels.
+inline constexpr std::size_t max_hosts = 64;
 
 /// The error text for invalid options, without any of their values; empty if they are valid. Reads
 /// no file.

@@ -94,8 +94,9 @@ class pipeline {
   enum class stream_state : std::uint8_t {
     good,
     broken,  ///< not RESP, or not a reply that is due
-    /// The server refuses to serve this connection (a replica, a lost login). No reply is due and
-    /// nothing was written since; the driver must make a new connection.
+    /// The server refuses to serve this connection (a replica, a lost login), or leave() was
+    /// called. No reply is due and nothing was written since; the driver must make a new
+    /// connection.
     unwelcome,
   };
 
@@ -104,6 +105,13 @@ class pipeline {
 
   /// True if the server has run a call on this connection without an error.
   bool has_served() const noexcept { return served_; }
+
+  /// Writes nothing more on this connection; when no reply is due, its state is unwelcome. True if
+  /// none is due now.
+  bool leave() noexcept {
+    blocked_ |= unwelcome;
+    return calls_.empty() && !writing_;
+  }
 
   /// Adds a PING to the next write.
   void ping() { wanted_ |= wants_ping; }

@@ -24,6 +24,7 @@ namespace {
 namespace urls = boost::urls;
 
 enum class scheme { redis, rediss, unix_socket };
+using kind = decltype(store_url::kind);
 
 constexpr std::size_t max_url_length = 4096;
 constexpr std::size_t max_socket_path_length = sizeof(sockaddr_un::sun_path) - 1;
@@ -73,14 +74,14 @@ void read_user_info(const urls::url_view& url, redis_options& out) {
   }
 }
 
-redis_address read_host(const urls::url_view& url) {
+redis_address read_host(const urls::url_view& url, std::uint16_t default_port = 6379) {
   std::string host = decoded(url.encoded_host());
   if (host.empty()) fail("the host is missing: write redis://host or redis://host:port");
   if (url.host_type() == urls::host_type::ipvfuture) {
     fail("the address in brackets is not an IPv6 address");
   }
   if (url.host_type() == urls::host_type::ipv6) host = host.substr(1, host.size() - 2);
-  redis_address out{std::move(host)};
+  redis_address out{std::move(host), default_port};
   if (!url.has_port()) return out;
   const auto port = read_number<std::uint16_t>({url.port().data(), url.port().size()});
   if (!port || *port == 0) fail("the port is not a number from 1 to 65535");
@@ -140,12 +141,15 @@ std::string not_empty(std::string&& value, const char* name) {
   return std::move(value);
 }
 
-void read_query(const urls::url_view& url, scheme s, redis_options& out) {
+void read_query(const urls::url_view& url, scheme s, kind k, redis_options& out) {
   enum name : unsigned {
     timeout,
     prefix,
     client_name,
     db,
+    sentinel_username,
+    sentinel_password,
+    sentinel_tls,
     tls_ca_file,
     tls_cert_file,
     tls_key_file,
@@ -153,9 +157,12 @@ void read_query(const urls::url_view& url, scheme s, redis_options& out) {
     tls_verify,
     count
   };
-  static constexpr const char* names[count] = {"timeout",      "prefix",          "client_name",
-                                               "db",           "tls_ca_file",     "tls_cert_file",
-                                               "tls_key_file", "tls_server_name", "tls_verify"};
+  static constexpr const char* names[count] = {"timeout",           "prefix",
+                                               "client_name",       "db",
+                                               "sentinel_username", "sentinel_password",
+                                               "sentinel_tls",      "tls_ca_file",
+                                               "tls_cert_file",     "tls_key_file",
+                                               "tls_server_name",   "tls_verify"};
   bool seen[count] = {};
   std::size_t place = 0;
 
@@ -167,14 +174,18 @@ void read_query(const urls::url_view& url, scheme s, redis_options& out) {
     if (found == count) {
       fail("query parameter " + std::to_string(place) +
            " is not one of timeout, prefix, client_name" +
-           (s == scheme::unix_socket ? ", db"
-            : s == scheme::rediss
+           (s == scheme::unix_socket ? ", db" : "") +
+           (k == kind::sentinel ? ", sentinel_username, sentinel_password, sentinel_tls" : "") +
+           (s == scheme::rediss
                 ? ", tls_ca_file, tls_cert_file, tls_key_file, tls_server_name, tls_verify"
                 : "") +
            " (a '?' in a password must be written %3F)");
     }
     if (found == db && s != scheme::unix_socket) {
       fail("the URL names its database in the path: write redis://host/2, not ?db=2");
+    }
+    if (found >= sentinel_username && found <= sentinel_tls && k != kind::sentinel) {
+      fail("parameters of Sentinels need a URL that begins with redis-sentinel://");
     }
     if (found >= tls_ca_file && s != scheme::rediss) {
       fail("TLS parameters need a URL that begins with rediss://");
@@ -196,6 +207,15 @@ void read_query(const urls::url_view& url, scheme s, redis_options& out) {
       case db:
         out.database = read_database(value, "the parameter db");
         break;
+      case sentinel_username:
+        out.sentinel.username = std::move(value);
+        break;
+      case sentinel_password:
+        out.sentinel.password = not_empty(std::move(value), names[found]);
+        break;
+      case sentinel_tls:
+        out.sentinel.tls = read_switch(value, names[found]);
+        break;
       case tls_ca_file:
         out.tls_ca_file = not_empty(std::move(value), names[found]);
         break;
@@ -214,6 +234,26 @@ void read_query(const urls::url_view& url, scheme s, redis_options& out) {
       case count:
         break;
     }
+  }
+}
+
+/// With Sentinels: the name of the master, and perhaps the database behind it; else the database.
+void read_path(const urls::url_view& url, kind k, redis_options& out) {
+  const std::string path = decoded(url.encoded_path());
+  std::string_view rest(path);
+  if (!rest.empty()) rest.remove_prefix(1);  // the '/'
+  if (k == kind::sentinel) {
+    const std::size_t end = std::min(rest.find('/'), rest.size());
+    out.sentinel.master = rest.substr(0, end);
+    if (out.sentinel.master.empty()) {
+      fail("the master's name is missing: write redis-sentinel://host,host/mymaster");
+    }
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  if (!rest.empty()) {
+    out.database = read_database(rest, k == kind::sentinel
+                                           ? "the path behind the master's name"
+                                           : "the path (what comes after the host)");
   }
 }
 
@@ -243,7 +283,7 @@ void with_parsed(std::string_view text, F&& f) {
 }
 
 /// The parts of every URL but memory://.
-void read_parts(const urls::url_view& url, scheme s, redis_options& out) {
+void read_parts(const urls::url_view& url, scheme s, kind k, redis_options& out) {
   read_user_info(url, out);
   if (s == scheme::unix_socket) {
     read_socket_path(url, out);
@@ -251,40 +291,52 @@ void read_parts(const urls::url_view& url, scheme s, redis_options& out) {
     redis_address at = read_host(url);
     out.host = std::move(at.host);
     out.port = at.port;
-    const std::string path = decoded(url.encoded_path());
-    if (path.size() > 1) {  // "/" and "" are database 0
-      out.database = read_database(std::string_view{path}.substr(1),
-                                   "the path (what comes after the host)");
-    }
+    read_path(url, k, out);
   }
   out.tls = s == scheme::rediss;
-  read_query(url, s, out);
+  out.sentinel.tls = out.tls && k == kind::sentinel;
+  read_query(url, s, k, out);
 }
 
 void check(const redis_options& options) {
   if (const std::string fault = fault_of(options); !fault.empty()) fail(fault);
 }
 
-/// Reads the URL once for each host, as if that were the only one.
-void read_cluster(std::string_view text, scheme s, redis_options& out) {
+/// Reads the URL once for each host, as if that were the only one. Returns the hosts.
+std::vector<redis_address> read_hosts(std::string_view text, scheme s, kind k, redis_options& out) {
+  const std::uint16_t default_port = k == kind::sentinel ? 26379 : 6379;
   const std::string_view hosts = hosts_in(text);
   const auto begin = static_cast<std::size_t>(hosts.data() - text.data());
   const std::string before(text.substr(0, begin)), behind(text.substr(begin + hosts.size()));
-  std::vector<redis_address> seeds;
+  std::vector<redis_address> found;
   for (std::size_t at = 0; at <= hosts.size();) {
     const std::size_t end = std::min(hosts.find(',', at), hosts.size());
-    if (seeds.size() == max_cluster_seeds) fail("it names more than 64 hosts");
+    if (found.size() == max_hosts) fail("it names more than 64 hosts");
     with_parsed(before + std::string(hosts.substr(at, end - at)) + behind,
                 [&](const urls::url_view& url) {
-                  if (seeds.empty()) read_parts(url, s, out);
-                  seeds.push_back(read_host(url));
+                  if (found.empty()) read_parts(url, s, k, out);
+                  found.push_back(read_host(url, default_port));
                 });
     at = end + 1;
   }
-  if (out.database != 0) fail("a Redis Cluster has one database: leave the path empty");
-  out.cluster_seeds = std::move(seeds);
   out.host = redis_options{}.host;
   out.port = redis_options{}.port;
+  return found;
+}
+
+void read_cluster(std::string_view text, scheme s, redis_options& out) {
+  out.cluster_seeds = read_hosts(text, s, kind::cluster, out);
+  if (out.database != 0) fail("a Redis Cluster has one database: leave the path empty");
+}
+
+/// With TLS, the same files serve the connections to the Sentinels.
+void read_sentinels(std::string_view text, scheme s, redis_options& out) {
+  out.sentinel.addresses = read_hosts(text, s, kind::sentinel, out);
+  if (!out.sentinel.tls) return;
+  out.sentinel.tls_ca_file = out.tls_ca_file;
+  out.sentinel.tls_cert_file = out.tls_cert_file;
+  out.sentinel.tls_key_file = out.tls_key_file;
+  out.sentinel.tls_verify = out.tls_verify;
 }
 
 }  // namespace
@@ -297,7 +349,7 @@ store_url parse_store_url(std::string_view text) {
   if (name.empty()) {
     fail(
         "it does not begin with redis://, rediss://, redis-cluster://, rediss-cluster://, "
-        "unix://, memcached:// or memory://");
+        "redis-sentinel://, rediss-sentinel://, unix://, memcached:// or memory://");
   }
 
   store_url result{};
@@ -309,10 +361,13 @@ store_url parse_store_url(std::string_view text) {
     }
     return result;
   }
-  const bool is_cluster = name.ends_with("-cluster");
-  if (name == "redis" || name == "redis-cluster") {
+  result.kind = name.ends_with("-cluster")    ? kind::cluster
+                : name.ends_with("-sentinel") ? kind::sentinel
+                : name == "unix"              ? kind::unix_socket
+                                              : kind::redis;
+  if (name == "redis" || name == "redis-cluster" || name == "redis-sentinel") {
     s = scheme::redis;
-  } else if (name == "rediss" || name == "rediss-cluster") {
+  } else if (name == "rediss" || name == "rediss-cluster" || name == "rediss-sentinel") {
     s = scheme::rediss;
   } else if (name == "unix") {
     s = scheme::unix_socket;
@@ -320,19 +375,20 @@ store_url parse_store_url(std::string_view text) {
     // The error does not show the scheme: in "password://@host" it is a password.
     fail(error::unsupported_scheme, "its scheme is unknown");
   }
-  result.kind = s == scheme::unix_socket ? store_url::kind::unix_socket
-                : is_cluster             ? store_url::kind::cluster
-                                         : store_url::kind::redis;
-  if (is_cluster) {
+  if (result.kind == kind::cluster) {
     read_cluster(text, s, result.redis);
+  } else if (result.kind == kind::sentinel) {
+    read_sentinels(text, s, result.redis);
   } else {
     if (s != scheme::unix_socket && hosts_in(text).find(',') != text.npos) {
       fail(
           "there is a ',' in the host: a store is one server, so name one host (which may have "
-          "several addresses), or write redis-cluster://; in a password, '/', '?' and '#' must be "
+          "several addresses), or write redis-cluster:// or redis-sentinel://; in a password, '/', "
+          "'?' and '#' must be "
           "written %2F, %3F and %23");
     }
-    with_parsed(text, [&](const urls::url_view& url) { read_parts(url, s, result.redis); });
+    with_parsed(text,
+                [&](const urls::url_view& url) { read_parts(url, s, result.kind, result.redis); });
   }
   check(result.redis);
   return result;
@@ -347,7 +403,8 @@ redis_options parse_redis_url(std::string_view url) {
   if (result.kind == redis::store_url::kind::memory) {
     redis::fail(error::unsupported_scheme,
                 "memory:// names no Redis server: use redis://, rediss://, redis-cluster://, "
-                "rediss-cluster:// or unix://, or open_store()");
+                "rediss-cluster://, redis-sentinel://, rediss-sentinel:// or unix://, or "
+                "open_store()");
   }
   return std::move(result.redis);
 }

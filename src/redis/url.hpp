@@ -8,7 +8,7 @@ namespace weir::redis {
 
 /// The contents of a store URL.
 struct store_url {
-  enum class kind { memory, redis, cluster, unix_socket } kind;
+  enum class kind { memory, redis, cluster, sentinel, unix_socket } kind;
   redis_options redis;  ///< defaults for memory
 };
 

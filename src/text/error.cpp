@@ -68,6 +68,7 @@ group group_of(int value) noexcept {
     case error::too_many_redirects:
     case error::cluster_down:
     case error::slot_migrating:
+    case error::master_unknown:
       return group::not_counted;
   }
   return group::none;
@@ -152,7 +153,7 @@ const char* text_of(int value) noexcept {
       return "the server is busy with a slow script: try again later, or end that script "
              "with SCRIPT KILL";
     case error::read_only:
-      return "the server is a read-only replica: connect to the primary";
+      return "the server is a read-only replica: connect to the master";
     case error::out_of_memory:
       return "the server has reached maxmemory and may not evict: give it more memory (a server "
              "that evicts forgets limits)";
@@ -203,8 +204,11 @@ const char* text_of(int value) noexcept {
       return "the server is not a node of a Redis Cluster: use redis://, or the address of a "
              "cluster's node";
     case error::server_is_sentinel:
-      return "the server is a Sentinel, which keeps no data: give the address of the primary, or a "
+      return "the server is a Sentinel, which keeps no data: give the address of the master, or a "
              "name that follows it";
+    case error::master_unknown:
+      return "no Sentinel could name the master, and nothing was sent: check the Sentinels' "
+             "addresses and the master's name in their configuration";
     case error::protocol_error:
       return "the server sent bytes that are not RESP, or exceeded a bound: check that host "
              "and port name a Redis or Valkey server; the check may have been counted";

@@ -70,6 +70,7 @@ constexpr expectation table[] = {
     {error::server_is_cluster, group::not_counted},
     {error::server_is_not_cluster, group::not_counted},
     {error::server_is_sentinel, group::not_counted},
+    {error::master_unknown, group::not_counted},
     {error::protocol_error, group::may_have_counted},
     {error::joint_not_supported, group::input},
     {error::clock_skew, group::not_counted},

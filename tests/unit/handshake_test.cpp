@@ -132,6 +132,28 @@ BOOST_AUTO_TEST_CASE(each_refusal_has_its_own_error) {
   BOOST_TEST((failure(hello_reply, ok, "-WHATEVER\r\n") == error::server_error));
 }
 
+BOOST_AUTO_TEST_CASE(a_server_that_a_sentinel_named_must_be_a_master) {
+  const auto outcome = [](const std::string& role) {
+    weir::redis_options o;
+    o.sentinel.addresses = {{"s", 26379}};
+    handshake h(o);
+    BOOST_TEST((feed(h, hello_reply + thanks) == step::again));
+    BOOST_TEST(says(h, "ROLE"));
+    BOOST_TEST((feed(h, role + scripts_known()) != step::going));
+    return h.failure();
+  };
+  BOOST_TEST((outcome("*3\r\n+master\r\n:0\r\n*0\r\n") == error{}));
+  BOOST_TEST((outcome("*5\r\n+slave\r\n+h\r\n:1\r\n+connected\r\n:0\r\n") == error::read_only));
+  BOOST_TEST((outcome("*2\r\n+sentinel\r\n*0\r\n") == error::read_only));
+  BOOST_TEST((outcome("+OK\r\n") == error::read_only));
+  BOOST_TEST((outcome("-NOPERM no\r\n") == error{}));
+
+  const weir::redis_options plain;
+  handshake h(plain);
+  BOOST_TEST((feed(h, hello_reply + thanks) == step::again));
+  BOOST_TEST(!says(h, "ROLE"));
+}
+
 BOOST_AUTO_TEST_CASE(the_scripts_that_the_server_has_are_known) {
   const auto known = [](const std::string& reply) {
     const weir::redis_options o;

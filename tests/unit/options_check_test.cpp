@@ -120,6 +120,24 @@ BOOST_AUTO_TEST_CASE(a_store_with_numbers_out_of_range_is_not_made) {
   BOOST_TEST(io.poll() == 0u);  // nothing was started
 }
 
+BOOST_AUTO_TEST_CASE(sentinels_without_an_address_or_a_master_are_refused) {
+  const auto fault = [](const std::function<void(redis_options&)>& change) {
+    return redis_fault([&](redis_options& o) {
+      o.sentinel.addresses = {{"s1", 26379}, {"s2", 26380}};
+      change(o);
+    });
+  };
+  BOOST_TEST(fault([](auto&) {}) == "");
+  BOOST_TEST(fault([](auto& o) { o.sentinel.addresses[1].port = 0; }) != "");
+  BOOST_TEST(fault([](auto& o) { o.sentinel.addresses[0].host = ""; }) != "");
+  BOOST_TEST(fault([](auto& o) { o.sentinel.addresses[0].host = "a b"; }) != "");
+  BOOST_TEST(fault([](auto& o) { o.sentinel.addresses.resize(65, {"s", 1}); }) != "");
+  BOOST_TEST(fault([](auto& o) { o.sentinel.master = ""; }) != "");
+  BOOST_TEST(fault([](auto& o) { o.sentinel.master = "a\nb"; }) != "");
+  BOOST_TEST(fault([](auto& o) { o.sentinel.tls_ca_file = "ca.pem"; }) != "");
+  BOOST_TEST(fault([](auto& o) { o.unix_path = "/s"; }) != "");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace options_check_test

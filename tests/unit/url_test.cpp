@@ -38,6 +38,13 @@ void check_equal(const redis_options& is, const redis_options& expected) {
   BOOST_TEST(is.tls_server_name == expected.tls_server_name);
   BOOST_TEST(is.tls_verify == expected.tls_verify);
   BOOST_TEST((is.cluster_seeds == expected.cluster_seeds));
+  BOOST_TEST((is.sentinel.addresses == expected.sentinel.addresses));
+  BOOST_TEST(is.sentinel.master == expected.sentinel.master);
+  BOOST_TEST(is.sentinel.username == expected.sentinel.username);
+  BOOST_TEST(is.sentinel.password == expected.sentinel.password);
+  BOOST_TEST(is.sentinel.tls == expected.sentinel.tls);
+  BOOST_TEST(is.sentinel.tls_ca_file == expected.sentinel.tls_ca_file);
+  BOOST_TEST(is.sentinel.tls_verify == expected.sentinel.tls_verify);
 }
 
 BOOST_AUTO_TEST_SUITE(url_suite)
@@ -193,6 +200,43 @@ BOOST_AUTO_TEST_CASE(cluster_urls) {
   BOOST_TEST((failure_of(most + ",h").code == error::invalid_url));
 }
 
+BOOST_AUTO_TEST_CASE(sentinel_urls) {
+  struct {
+    std::string_view url;
+    std::function<void(redis_options&)> differs;  // from the defaults, with two Sentinels and "m"
+  } const table[] = {
+      {"redis-sentinel://a:1,b/m", [](auto&) {}},
+      {"redis-sentinel://a:1,b/m/", [](auto&) {}},
+      {"redis-sentinel://me:p,w@a:1,b/m/3",
+       [](auto& o) { o.username = "me", o.password = "p,w", o.database = 3; }},
+      {"redis-sentinel://a:1,b/m?sentinel_username=u&sentinel_password=s%26&prefix=x",
+       [](auto& o) { o.sentinel.username = "u", o.sentinel.password = "s&", o.key_prefix = "x"; }},
+      {"rediss-sentinel://a:1,b/m?tls_ca_file=ca.pem",
+       [](auto& o) {
+         o.tls = o.sentinel.tls = true, o.tls_ca_file = o.sentinel.tls_ca_file = "ca.pem";
+       }},
+      {"rediss-sentinel://a:1,b/m?sentinel_tls=false&tls_verify=false",
+       [](auto& o) { o.tls = true, o.tls_verify = false; }},
+      {"redis-sentinel://a:1,b/m?sentinel_tls=true", [](auto& o) { o.sentinel.tls = true; }},
+      {"redis-sentinel://[::1]/m",
+       [](auto& o) {
+         o.sentinel.addresses = {{"::1", 26379}};
+       }},
+  };
+  for (const auto& row : table) {
+    BOOST_TEST_CONTEXT(row.url) {
+      redis_options expected;
+      expected.sentinel.addresses = {{"a", 1}, {"b", 26379}};
+      expected.sentinel.master = "m";
+      row.differs(expected);
+      const store_url parsed = parse_store_url(row.url);
+      BOOST_TEST((parsed.kind == store_url::kind::sentinel));
+      check_equal(parsed.redis, expected);
+      check_equal(parse_redis_url(row.url), expected);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(refused_urls_say_why) {
   const std::string long_path(108, 'a');
   const std::string long_host(256, 'a');
@@ -319,6 +363,15 @@ BOOST_AUTO_TEST_CASE(refused_urls_say_why) {
       {"redis-cluster://a,b?tls_verify=false", "TLS parameters need a URL"},
       {"redis-cluster://a,b#", "contains a '#'"},
       {"redis-cluster://a%2Cb", "a store is one server"},
+      {"redis-sentinel://a,b", "master's name is missing"},
+      {"redis-sentinel://a,b/", "master's name is missing"},
+      {"redis-sentinel://a,b//0", "master's name is missing"},
+      {"redis-sentinel://a,b/m/x", "database number"},
+      {"redis-sentinel://a,,b/m", "host is missing"},
+      {"redis-sentinel://a,b/m%20n", "name of the master contains a space"},
+      {"redis-sentinel://a,b/m?sentinel_password=", "parameter sentinel_password is empty"},
+      {"redis-sentinel://a,b/m?sentinel_tls=1", "neither true nor false"},
+      {"redis://a?sentinel_tls=true", "parameters of Sentinels need a URL"},
       // Fragment.
       {"redis://h#", "contains a '#'"},
       {"redis://h/1#x", "contains a '#'"},

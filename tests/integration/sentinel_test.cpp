@@ -1,0 +1,177 @@
+// A store on a master that Sentinels name, with real servers: found, killed, hung, moved.
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "support/limiter_fixture.hpp"
+#include "support/sentinel_group.hpp"
+#include "weir/weir.hpp"
+
+namespace sentinel_test {
+namespace {
+
+using namespace std::chrono_literals;
+using weir::decision;
+using weir::error;
+using weir::limiter;
+using weir::redis_options;
+using weir::test::crowd;
+using weir::test::outcome;
+using weir::test::sentinel_group;
+
+constexpr weir::fixed_window many_a_day{.limit = 1'000'000, .window = 24h};
+
+struct fixture : weir::test::limiter_fixture {
+  limiter on(const redis_options& o) {
+    return limiter(weir::make_redis_store(io.get_executor(), o), "r", many_a_day);
+  }
+  decision record(const limiter& l) {
+    return answer([&](auto caller) { l.record("a", caller); });
+  }
+
+  /// Callers that record again as soon as they have their answers, until stop().
+  struct load {
+    load(const limiter& l, int callers) : l_(l) {
+      for (int i = 0; i < callers; ++i) again();
+    }
+    void again() {
+      ++busy;
+      l_.record("a", [this](weir::error_code ec, decision d) {
+        --busy;
+        if (!ec) {
+          ++counted;
+          last_used = d.used;
+        } else {
+          ++(ec == weir::condition::may_have_counted ? uncertain : failed);
+        }
+        if (!stopping) again();
+      });
+    }
+    limiter l_;
+    int busy = 0;
+    std::int64_t counted = 0, uncertain = 0, failed = 0, last_used = 0;
+    bool stopping = false;
+  };
+  void run_for_more(const load& l, std::int64_t answers) {
+    const auto target = l.counted + answers;
+    weir::test::run_until(io, [&] { return l.counted >= target; });
+  }
+  void stop(load& l) {
+    l.stopping = true;
+    weir::test::run_until(io, [&] { return l.busy == 0; });
+  }
+  /// What the server has counted.
+  std::int64_t used_at(weir::test::redis_server& s, const redis_options& o) {
+    redis_options direct = o;
+    direct.sentinel = {};
+    direct.port = static_cast<std::uint16_t>(s.port());
+    const limiter l = on(direct);
+    return answer([&](auto caller) { l.fetch("a", caller); }).used;
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(sentinel_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(it_finds_the_master_whichever_sentinel_runs_with_passwords_everywhere) {
+  sentinel_group group({.replicas = 1, .password = "p1", .sentinel_password = "p2"});
+  group.sentinels[0].kill();
+  group.sentinels[1].pause();
+  redis_options o = group.options();
+  o.connect_timeout = 300ms;
+  const limiter l = on(o);
+  BOOST_TEST(record(l).used == 1);
+  BOOST_TEST(used_at(group.servers[0], o) == 1);
+
+  redis_options wrong = group.options();
+  wrong.sentinel.password = "no";
+  wrong.timeout = 1s;
+  const limiter other = on(wrong);
+  const outcome refused = outcome_of([&](auto caller) { other.record("a", caller); });
+  BOOST_TEST((refused.ec == error::authentication_failed || refused.ec == error::timed_out ||
+              refused.ec == error::host_unreachable || refused.ec == error::connection_refused));
+  BOOST_TEST((refused.ec == weir::condition::not_counted));
+}
+
+BOOST_AUTO_TEST_CASE(a_name_that_no_sentinel_knows_is_told_at_the_deadline) {
+  sentinel_group group({.replicas = 0, .sentinels = 1});
+  redis_options o = group.options();
+  o.sentinel.master = "other";
+  o.timeout = 300ms;
+  const limiter l = on(o);
+  BOOST_TEST((outcome_of([&](auto caller) { l.record("a", caller); }).ec == error::master_unknown));
+}
+
+BOOST_AUTO_TEST_CASE(a_killed_master_is_replaced_and_then_is_a_replica) {
+  sentinel_group group;
+  const redis_options o = group.options();
+  load callers(on(o), 20);
+  run_for_more(callers, 200);
+  weir::test::redis_server& old = group.master();
+  old.kill();
+  const auto before = callers.counted;
+  group.wait_for_failover_from(old);
+  run_for_more(callers, 200);
+  BOOST_TEST_MESSAGE("counted before the crash: " << before << ", uncertain " << callers.uncertain
+                                                  << ", failed " << callers.failed);
+  // Back as a replica: nobody asks it.
+  old.restart();
+  sentinel_group::wait_for_replica(old);
+  run_for_more(callers, 200);
+  stop(callers);
+  weir::test::redis_server& master = group.master();
+  BOOST_TEST(&master != &old);
+  // The new master may lack what was not replicated; nothing was counted twice.
+  const std::int64_t used = used_at(master, o);
+  const std::int64_t lost = callers.counted - used;
+  BOOST_TEST_MESSAGE("lost with the old master: " << lost << " of " << callers.counted);
+  BOOST_TEST(used <= callers.counted + callers.uncertain);
+  BOOST_TEST(callers.failed == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_hung_master_is_replaced_and_followed_no_more) {
+  sentinel_group group;
+  const redis_options o = group.options();
+  load callers(on(o), 20);
+  run_for_more(callers, 200);
+  weir::test::redis_server& old = group.master();
+  old.pause();
+  group.wait_for_failover_from(old);
+  run_for_more(callers, 200);
+  old.resume();
+  sentinel_group::wait_for_replica(old);
+  run_for_more(callers, 200);
+  stop(callers);
+  BOOST_TEST(used_at(group.master(), o) <= callers.counted + callers.uncertain);
+  BOOST_TEST(callers.failed == 0);
+}
+
+// The old master stays up: what it has answered is known, what it refuses (READONLY) did not run.
+BOOST_AUTO_TEST_CASE(a_planned_failover_leaves_no_call_uncertain) {
+  sentinel_group group;
+  const redis_options o = group.options();
+  load callers(on(o), 20);
+  run_for_more(callers, 200);
+  weir::test::redis_server& old = group.master();
+  weir::test::redis_client(group.sentinels[0]).must("SENTINEL", "FAILOVER", "mymaster");
+  group.wait_for_failover_from(old);
+  run_for_more(callers, 500);
+  stop(callers);
+  BOOST_TEST(&group.master() != &old);
+  BOOST_TEST(callers.failed == 0);
+  BOOST_TEST_MESSAGE("uncertain " << callers.uncertain);
+  BOOST_TEST(used_at(group.master(), o) <= callers.counted + callers.uncertain);
+}
+
+BOOST_AUTO_TEST_CASE(closing_ends_the_connection_to_the_sentinel_too) {
+  sentinel_group group({.replicas = 0, .sentinels = 1});
+  {
+    const limiter l = on(group.options());
+    record(l);
+  }
+  weir::test::run_out(io);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace sentinel_test

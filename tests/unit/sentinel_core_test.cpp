@@ -1,0 +1,334 @@
+// The search for the master without sockets or clocks: expect this action, report this event, see
+// this answer. A random player then makes every step fail.
+#include "redis/sentinel_core.hpp"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <optional>
+#include <string>
+
+#include "support/random_source.hpp"
+
+namespace sentinel_core_test {
+
+using namespace std::chrono_literals;
+using weir::error;
+using weir::redis_options;
+using weir::redis::sentinel_core;
+using state = sentinel_core::state;
+using moment = sentinel_core::time;
+
+const std::string hello = "%1\r\n+proto\r\n:3\r\n";
+const std::string subscribed = ">3\r\n+subscribe\r\n+switch-master\r\n:1\r\n";
+const std::string unknown = "_\r\n";
+
+std::string bulk(const std::string& text) {
+  return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+}
+std::string address(const std::string& host, int port) {
+  return "*2\r\n" + bulk(host) + bulk(std::to_string(port));
+}
+std::string switched(const std::string& master) {
+  return ">3\r\n" + bulk("message") + bulk("+switch-master") +
+         bulk(master + " 10.0.0.1 6379 10.0.0.2 6380");
+}
+
+redis_options three_sentinels() {
+  redis_options o;
+  o.sentinel.addresses = {{"s1", 26379}, {"s2", 26379}, {"s3", 26379}};
+  return o;
+}
+
+/// Plays the driver: keeps what the core asked for, and reports what the test says became of it.
+struct driver {
+  explicit driver(redis_options o = three_sentinels()) : options(std::move(o)), core(options, 1) {}
+
+  void pump() {
+    for (;;) {
+      const auto a = core.next(now);
+      if (a.close) {
+        BOOST_TEST_REQUIRE((a.open == nullptr && !a.read && a.write.empty()));
+        ++closes;
+        if (closes_at_once) settle();
+      }
+      if (a.open != nullptr) {
+        BOOST_TEST_REQUIRE((!opening && !reading && writing.empty()));
+        opening = true;
+        ++opens;
+        host = a.open->host;
+      }
+      if (a.read) {
+        BOOST_TEST_REQUIRE(!reading);
+        reading = true;
+        core.room();
+      }
+      if (!a.write.empty()) {
+        BOOST_TEST_REQUIRE(writing.empty());
+        writing = a.write;
+      }
+      if (auto found = core.take_answer()) answer = std::move(found);
+      if (core.take_moved()) ++moves;
+      if (!a.close && a.open == nullptr && !a.read && a.write.empty()) return;
+    }
+  }
+  /// After a close, what is under way comes back.
+  void settle() {
+    if (opening) opened(error::host_unreachable);
+    if (!writing.empty()) written(false);
+    if (reading) received_nothing();
+  }
+  void ask(bool elsewhere = false) {
+    answer.reset();
+    core.ask(elsewhere, now);
+    pump();
+  }
+  void opened(error e) {
+    BOOST_TEST_REQUIRE(opening);
+    opening = false;
+    core.opened(e, now);
+    pump();
+  }
+  void written(bool ok = true) {
+    BOOST_TEST_REQUIRE(!writing.empty());
+    writing.clear();
+    core.written(ok, now);
+    pump();
+  }
+  void received(const std::string& bytes) {
+    BOOST_TEST_REQUIRE(reading);
+    const auto room = core.room();
+    BOOST_TEST_REQUIRE(bytes.size() <= room.size());
+    std::copy(bytes.begin(), bytes.end(), room.begin());
+    reading = false;
+    core.received(true, bytes.size(), now);
+    pump();
+  }
+  void received_nothing() {
+    BOOST_TEST_REQUIRE(reading);
+    reading = false;
+    core.received(false, 0, now);
+    pump();
+  }
+  void wait() {
+    BOOST_TEST_REQUIRE((core.wakeup() != moment::max()));
+    now = std::max(now, core.wakeup());
+    core.on_time(now);
+    pump();
+  }
+  /// Asks and gets an answer from the Sentinel that is asked first.
+  void watch() {
+    ask();
+    opened(error{});
+    written();
+    received(hello + subscribed + address("10.0.0.1", 6379));
+    BOOST_TEST_REQUIRE((core.current() == state::watching));
+  }
+  bool was_told(const std::string& expected_host, int port) const {
+    return answer && answer->failure == error{} && answer->host == expected_host &&
+           answer->port == port;
+  }
+
+  redis_options options;
+  sentinel_core core;
+  moment now{1h};
+  bool opening = false, reading = false, closes_at_once = true;
+  std::string writing, host;
+  std::optional<sentinel_core::answer> answer;
+  int opens = 0, closes = 0, moves = 0;
+};
+
+BOOST_AUTO_TEST_SUITE(sentinel_core_suite)
+
+BOOST_AUTO_TEST_CASE(it_subscribes_and_then_asks) {
+  driver d;
+  d.options.sentinel.username = "u";
+  d.options.sentinel.password = "p";
+  d.ask();
+  BOOST_TEST(d.host == "s1");
+  d.opened(error{});
+  const std::string sent = d.writing;
+  const auto login = sent.find("AUTH"), subscribe = sent.find("SUBSCRIBE"),
+             question = sent.find("GET-MASTER-ADDR-BY-NAME\r\n$8\r\nmymaster");
+  BOOST_TEST((login < subscribe && subscribe < question && question != sent.npos));
+  d.written();
+  d.received(hello);
+  d.received(subscribed + address("10.0.0.1", 6379));
+  BOOST_TEST(d.was_told("10.0.0.1", 6379));
+  BOOST_TEST((d.core.current() == state::watching));
+}
+
+BOOST_AUTO_TEST_CASE(a_later_question_goes_to_the_same_sentinel) {
+  driver d;
+  d.watch();
+  d.ask();
+  BOOST_TEST(!d.answer.has_value());
+  d.written();
+  d.received(address("10.0.0.2", 6380));
+  BOOST_TEST(d.was_told("10.0.0.2", 6380));
+  BOOST_TEST(d.opens == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_failover_is_heard_and_another_master_s_is_not) {
+  driver d;
+  d.watch();
+  d.received(switched("mymaster2"));
+  d.received(switched("other"));
+  BOOST_TEST(d.moves == 0);
+  d.received(switched("mymaster"));
+  BOOST_TEST(d.moves == 1);
+}
+
+BOOST_AUTO_TEST_CASE(the_next_sentinel_is_asked_at_once_if_one_fails) {
+  const std::string failures[] = {"",
+                                  unknown,
+                                  "-ERR No such master with that name\r\n",
+                                  "-NOPERM no\r\n",
+                                  address("", 6379),
+                                  address("h", 0),
+                                  "?\r\n"};
+  for (const std::string& failure : failures) {
+    BOOST_TEST_CONTEXT("failure '" << failure << "'") {
+      driver d;
+      d.ask();
+      d.opened(error{});
+      d.written();
+      if (failure.empty()) {
+        d.received_nothing();
+      } else {
+        d.received(hello + subscribed + failure);
+      }
+      BOOST_TEST(d.host == "s2");
+      d.opened(error::connection_refused);
+      BOOST_TEST(d.host == "s3");
+      d.opened(error{});
+      d.written();
+      d.received(hello + subscribed + address("10.0.0.1", 6379));
+      BOOST_TEST(d.was_told("10.0.0.1", 6379));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(when_all_have_failed_the_last_reason_is_told_and_a_pause_follows) {
+  driver d;
+  d.ask();
+  for (int i = 0; i < 2; ++i) d.opened(error::connection_refused);
+  d.opened(error{});
+  d.written();
+  d.received("-WRONGPASS no\r\n");
+  BOOST_TEST_REQUIRE(d.answer.has_value());
+  BOOST_TEST((d.answer->failure == error::authentication_failed));
+  BOOST_TEST((d.core.current() == state::pausing));
+  BOOST_TEST(d.opens == 3);
+  d.wait();
+  BOOST_TEST(d.opens == 4);
+  BOOST_TEST(d.host == "s1");
+}
+
+BOOST_AUTO_TEST_CASE(a_named_server_that_does_not_serve_makes_it_ask_another_sentinel) {
+  driver d;
+  d.watch();
+  d.ask(true);
+  BOOST_TEST(d.closes == 1);
+  BOOST_TEST(d.host == "s2");
+}
+
+BOOST_AUTO_TEST_CASE(a_silent_sentinel_is_left) {
+  driver d;
+  d.watch();
+  const auto begin = d.now;
+  while (d.core.current() == state::watching) {
+    if (!d.writing.empty()) d.written();
+    d.wait();
+    BOOST_TEST_REQUIRE((d.now - begin < 1min));
+  }
+  BOOST_TEST((d.core.current() == state::pausing));
+  d.wait();
+  BOOST_TEST(d.host == "s2");
+}
+
+BOOST_AUTO_TEST_CASE(a_sentinel_that_answers_pings_is_kept) {
+  driver d;
+  d.watch();
+  for (const auto end = d.now + 1h; d.now < end;) {
+    d.wait();
+    if (d.writing.empty()) continue;
+    d.written();
+    d.received("+PONG\r\n");
+  }
+  BOOST_TEST(d.opens == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_reply_that_is_not_due_ends_the_connection) {
+  driver d;
+  d.watch();
+  d.received("+OK\r\n");
+  BOOST_TEST(d.closes == 1);
+}
+
+// Every question is answered or the core goes on trying, whatever fails; and it stops when told.
+BOOST_AUTO_TEST_CASE(nothing_hangs_whatever_fails) {
+  const std::uint64_t seed = weir::test::run_seed();
+  BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed) {
+    weir::test::random_source random(seed);
+    const auto below = [&](std::int64_t n) { return random.between(0, n - 1); };
+    for (int run = 0; run < 300; ++run) {
+      driver d;
+      d.closes_at_once = below(2) == 0;
+      for (int step = 0; step < 60; ++step) {
+        switch (below(8)) {
+          case 0:
+            d.ask(below(2) == 0);
+            break;
+          case 1:
+            if (d.opening) d.opened(below(3) == 0 ? error::connection_refused : error{});
+            break;
+          case 2:
+            if (!d.writing.empty()) d.written(below(5) != 0);
+            break;
+          case 3:
+            if (d.reading) d.received(hello + subscribed + address("10.0.0.1", 6379));
+            break;
+          case 4:
+            if (d.reading) d.received(below(2) == 0 ? address("10.0.0.2", 1) : unknown);
+            break;
+          case 5:
+            if (d.reading) d.received(below(2) == 0 ? switched("mymaster") : "+PONG\r\n");
+            break;
+          case 6:
+            if (d.reading && below(3) == 0) d.received_nothing();
+            break;
+          default:
+            if (d.core.wakeup() != moment::max()) d.wait();
+            break;
+        }
+      }
+      // With Sentinels that work, a question gets its answer.
+      d.ask();
+      for (int step = 0; !d.answer && step < 100; ++step) {
+        if (d.core.current() == state::draining) {
+          d.settle();
+        } else if (d.opening) {
+          d.opened(error{});
+        } else if (!d.writing.empty()) {
+          d.written();
+        } else if (d.reading && d.core.current() == state::asking) {
+          d.received(hello + subscribed + address("10.0.0.1", 6379));
+        } else if (d.reading) {
+          d.received(address("10.0.0.1", 6379));
+        } else {
+          d.wait();
+        }
+      }
+      BOOST_TEST_REQUIRE(d.was_told("10.0.0.1", 6379));
+      d.core.stop();
+      d.pump();
+      d.settle();
+      BOOST_TEST_REQUIRE((d.core.current() == state::stopped));
+      BOOST_TEST_REQUIRE((d.core.wakeup() == moment::max()));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace sentinel_core_test
