@@ -51,19 +51,23 @@ void check_batch::run_states(check& c, instant now) {
   detail::apply(c, {tiers.data(), count}, now, is_first);
   if (id != 0 && is_first) value_.set_settled(id, remembered_until(c, now));
   for (std::size_t i = 0; i < count; ++i) {
-    const instant ends = std::visit(
-        [&](const auto& k) { return k.matters_until(policies::state_for(k, *tiers[i].state)); },
+    std::visit(
+        [&]<class Kernel>(const Kernel& k) {
+          const instant ends = k.matters_until(policies::state_for(k, *tiers[i].state));
+          // Plans of other lengths share a window or a log: its end by the longest one stays.
+          constexpr bool has_length = Kernel::can_book && !Kernel::is_bucket;
+          value_.set_end(names[i], ends, has_length && ends > now);
+        },
         *tiers[i].rules);
-    value_.set_end(names[i], ends);
   }
 }
 
 void check_batch::run_one(check& c, instant now) {
   c.ec = {};
   if (c.kind == check_kind::reset) {
-    if (unreadable_ == error::wrong_type) {
+    if (unreadable_ != error::newer_state && unreadable_ != error{}) {
       unreadable_ = {};
-      erases_foreign_ = true;
+      erases_unread_ = true;
     }
     for (std::size_t i = 0; i < c.limiter->tiers.size(); ++i) {
       value_.forget(c.limiter->tier_name(i));
@@ -80,20 +84,18 @@ check_batch::result check_batch::run(detail::check_list& checks, std::string_vie
                                      bool is_oversized, instant now, std::size_t max_value,
                                      std::string& out) {
   for (std::size_t wanted = most;; wanted /= 2) {
-    unreadable_ = value_.decode(is_oversized ? std::string_view{} : found);
+    unreadable_ = value_.decode(found);
+    if (is_oversized && unreadable_ == error{}) unreadable_ = error::state_too_large;
     if (unreadable_ != error{}) value_.decode({});
-    if (is_oversized) unreadable_ = error::wrong_type;
-    erases_foreign_ = false;
+    erases_unread_ = false;
     result r;
     for (auto it = checks.begin(); it != checks.end() && r.checks < wanted; ++it, ++r.checks) {
       run_one(*it, now);
     }
-    if (!value_.is_changed() && !erases_foreign_) return r;
+    if (!value_.is_changed() && !erases_unread_) return r;
     r.ends = value_.encode(now, out);
     if (out.size() <= max_value) {
-      r.what = !out.empty()                     ? verdict::store
-               : found.empty() && !is_oversized ? verdict::unchanged
-                                                : verdict::erase;
+      r.what = !out.empty() ? verdict::store : found.empty() ? verdict::unchanged : verdict::erase;
       return r;
     }
     if (r.checks > 1) {

@@ -27,7 +27,8 @@ class check_batch {
   };
 
   /// `found`: the item's value, empty if there is no item. `is_oversized`: it was too long to be
-  /// read. `max_value`: the most bytes of the new one, which is written into `out`.
+  /// read, and this is its first byte. `max_value`: the most bytes of the new one, which is written
+  /// into `out`.
   result run(detail::check_list& checks, std::string_view found, bool is_oversized,
              policies::instant now, std::size_t max_value, std::string& out);
 
@@ -37,7 +38,7 @@ class check_batch {
 
   subject_value value_;
   error unreadable_{};
-  bool erases_foreign_ = false;
+  bool erases_unread_ = false;
 };
 
 }  // namespace weir::memcached

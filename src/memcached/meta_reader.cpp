@@ -95,6 +95,10 @@ const meta_reply* meta_reader::next(error_code& ec) {
   }
   if (skip_ > 0) {
     const auto now = static_cast<std::size_t>(std::min<std::uint64_t>(skip_, end_ - begin_));
+    if (reply_.text.empty() && now > 0) {
+      first_ = buffer_[begin_];
+      reply_.text = {&first_, 1};
+    }
     begin_ += now;
     skip_ -= now;
     return skip_ == 0 ? &reply_ : nullptr;

@@ -30,7 +30,7 @@ struct meta_reply {
   kind what = kind::end;
   std::string_view text = {};  ///< the value; the rest of the line of stat and errors
   std::uint64_t cas = 0;       ///< the flag c of value and done; 0 if it was not asked for
-  bool oversized = false;      ///< the value was longer than the reader's bound, and is not here
+  bool oversized = false;      ///< the value exceeds the reader's bound: text is its first byte
 };
 
 /// Reads replies of memcached's meta protocol from bytes in pieces of any size. Its memory is
@@ -73,6 +73,7 @@ class meta_reader {
   meta_reply reply_;
   std::optional<std::size_t> due_;  // of the value that is being read, with its line end
   std::uint64_t skip_ = 0;          // the bytes left of an oversized value, with its line end
+  char first_ = 0;                  // its first byte
   bool broken_ = false;
 };
 

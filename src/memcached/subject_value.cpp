@@ -13,6 +13,8 @@ using policies::instant;
 // The name of the section with the ids of settled decisions. No kernel has this suffix.
 constexpr std::string_view settled_name = "s";
 constexpr std::size_t longest_name = 8;
+// Far more than all kinds of states with all numbers of tiers.
+constexpr std::size_t most_sections = 256;
 // First bytes from here on are text of somebody else, not a later version.
 constexpr unsigned char first_foreign = 32;
 
@@ -88,7 +90,8 @@ bool subject_value::decode_sections(std::string_view bytes) {
     std::string_view name, stored;
     instant ends = 0;
     if (!take_bytes(bytes, name) || name.empty() || name.size() > longest_name ||
-        !take_instant(bytes, ends) || !take_bytes(bytes, stored) || section_of(name) != nullptr) {
+        !take_instant(bytes, ends) || !take_bytes(bytes, stored) ||
+        sections_.size() == most_sections || section_of(name) != nullptr) {
       return false;
     }
     if (name == settled_name) {
@@ -141,8 +144,8 @@ policies::any_state* subject_value::find(std::string_view tier, const policies::
   return &s->state;
 }
 
-void subject_value::set_end(std::string_view tier, instant ends) {
-  if (section* s = section_of(tier)) s->ends = ends;
+void subject_value::set_end(std::string_view tier, instant ends, bool keeps_later) {
+  if (section* s = section_of(tier)) s->ends = keeps_later ? std::max(s->ends, ends) : ends;
 }
 
 void subject_value::forget(std::string_view tier) {

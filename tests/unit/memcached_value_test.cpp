@@ -211,6 +211,36 @@ BOOST_AUTO_TEST_CASE(one_value_has_all_tiers_of_a_subject) {
   BOOST_TEST(stored.bytes.empty());
 }
 
+// A check of a shorter plan ended the state with its own window: the longer plan let all of its
+// limit pass again.
+BOOST_AUTO_TEST_CASE(a_shorter_plan_keeps_the_end_that_a_longer_plan_has_set) {
+  const std::pair<weir::policy, weir::policy> pairs[] = {
+      {weir::fixed_window{100, 1s}, weir::fixed_window{2, 1h}},
+      {weir::sliding_window{100, 1s}, weir::sliding_window{2, 1h}},
+      {weir::sliding_log{100, 1s}, weir::sliding_log{2, 1h}},
+      {weir::sliding_log{100, 1s, 50ms}, weir::sliding_log{2, 1h, 50ms}},
+  };
+  for (const auto& [shorter, longer] : pairs) {
+    item stored;
+    stored.record(make_core("r", longer));
+    const std::int64_t end = stored.ends;
+    BOOST_TEST(end > now + 1'000'000'000);
+    stored.record(make_core("r", shorter), now + 1000);
+    BOOST_TEST(stored.ends >= end);
+  }
+  // An emptied state is not kept for the sake of an end that it had.
+  const core_ptr core = make_core("r", weir::fixed_window{2, 1h});
+  item emptied;
+  weir::detail::settle_request asked;
+  asked.about = emptied.record(core);
+  asked.about.receipt.costs[0] = 1;
+  asked.once = 78;
+  fake_check refund(core, "a", 0, check_kind::settle);
+  weir::detail::as<weir::detail::settle_request>(refund.check()) = asked;
+  emptied.run({&refund});
+  BOOST_TEST(refund.answer.used == 0);
+}
+
 BOOST_AUTO_TEST_CASE(what_no_longer_matters_leaves_the_value) {
   const core_ptr window = make_core("r", weir::fixed_window{.limit = 2, .window = 10s});
   const core_ptr bucket = make_core("r", weir::gcra{.rate = {1, 1h}, .burst = 5});
@@ -263,6 +293,59 @@ BOOST_AUTO_TEST_CASE(a_value_of_a_later_version_stays_as_it_is) {
       BOOST_TEST(stored.bytes == before);
     }
   }
+}
+
+// It was taken for a foreign one, and a reset deleted it.
+BOOST_AUTO_TEST_CASE(a_large_value_of_a_later_version_stays_as_it_is) {
+  const core_ptr core = make_core("r", weir::fixed_window{.limit = 5, .window = 10s});
+  const auto run = [&](check_kind kind, std::string_view begin) {
+    fake_check c(core, "a", 1, kind);
+    weir::detail::check_list list;
+    list.push_back(c.check());
+    std::string out;
+    check_batch batch;
+    const auto r = batch.run(list, begin, true, now, roomy, out);
+    list.clear();
+    return std::pair(weir::error_code(c.check().ec), r.what);
+  };
+  for (const check_kind kind : {check_kind::record, check_kind::fetch, check_kind::reset}) {
+    const auto [ec, what] = run(kind, std::string_view("\x02", 1));
+    WEIR_TEST_ERROR(ec, error::newer_state);
+    BOOST_TEST((what == verdict::unchanged));
+  }
+  // Another process stores larger values than this one reads.
+  const auto [own, unchanged] = run(check_kind::record, std::string_view("\x01", 1));
+  WEIR_TEST_ERROR(own, error::state_too_large);
+  BOOST_TEST((unchanged == verdict::unchanged));
+  const auto [foreign, as_it_is] = run(check_kind::record, "z");
+  WEIR_TEST_ERROR(foreign, error::wrong_type);
+  BOOST_TEST((as_it_is == verdict::unchanged));
+  for (const std::string_view begin : {std::string_view("\x01", 1), std::string_view("z")}) {
+    const auto [ec, what] = run(check_kind::reset, begin);
+    BOOST_TEST(!ec.failed());
+    BOOST_TEST((what == verdict::erase));
+  }
+}
+
+// Each name was compared with all before it: a value of a megabyte kept the connection busy for
+// minutes.
+BOOST_AUTO_TEST_CASE(a_value_of_very_many_sections_is_foreign) {
+  const auto of_sections = [](int count) {
+    std::string bytes(1, '\x01');
+    for (int i = 0; i < count; ++i) {
+      bytes += {'\x04',
+                'n',
+                static_cast<char>('a' + i % 16),
+                static_cast<char>('a' + i / 16 % 16),
+                static_cast<char>('a' + i / 256),
+                '\x05',
+                '\0'};
+    }
+    return bytes;
+  };
+  subject_value value;
+  BOOST_TEST((value.decode(of_sections(200)) == error{}));
+  BOOST_TEST((value.decode(of_sections(2000)) == error::wrong_type));
 }
 
 BOOST_AUTO_TEST_CASE(a_foreign_value_is_an_error_until_a_reset) {
