@@ -27,6 +27,7 @@ class clock_guard {
     constexpr policies::span second = 1'000'000;
     clock_ = clock;
     at_ = now;
+    server_ahead_ = seconds * second - (clock - waited.count());
     const policies::instant low = (seconds - 1) * second - most_;
     const policies::instant high = (seconds + 3) * second + most_;
     return !is_needed() || (clock >= low && clock - waited.count() <= high);
@@ -40,8 +41,13 @@ class clock_guard {
     return !is_needed() || (stepped <= most_ && stepped >= -most_);
   }
 
+  /// By how much the server's clock was ahead at the last compare(), at most, but for the time that
+  /// it does not tell.
+  policies::span server_ahead() const noexcept { return server_ahead_; }
+
  private:
   std::int64_t most_;
+  policies::span server_ahead_ = 0;
   policies::instant clock_ = 0;  // of the last compare()
   time at_{};
 };

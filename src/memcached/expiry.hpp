@@ -14,14 +14,17 @@ inline constexpr std::int64_t latest_expiry = 2'147'483'647;
 
 /// The expiry of an item whose state matters until `ends`, as the argument of T: that long, and the
 /// grace, rounded up to seconds. memcached's clock moves once a second, so an item may go a second
-/// early: one more is added. `now` is the caller's clock; where the server's clock decides, what
-/// the two may differ by is added.
-inline std::int64_t expiry_of(policies::instant ends, policies::instant now) noexcept {
+/// early: one more is added. `now` is the caller's clock. A long state's expiry is a time of the
+/// server's clock: `server_ahead` is how far that is ahead, as far as is known, and what may be
+/// unknown is added.
+inline std::int64_t expiry_of(policies::instant ends, policies::instant now,
+                              policies::span server_ahead = 0) noexcept {
   constexpr std::int64_t second = 1'000'000, clocks_differ = 6;
   const policies::span left = std::max<policies::span>(ends - now, 0) + policies::grace;
   const std::int64_t seconds = (left + second - 1) / second + 1;
   if (seconds <= longest_relative_expiry) return seconds;
-  return std::min(now / second + seconds + clocks_differ, latest_expiry);
+  const policies::instant theirs = now + std::max<policies::span>(server_ahead, 0);
+  return std::min(theirs / second + seconds + clocks_differ, latest_expiry);
 }
 
 }  // namespace weir::memcached

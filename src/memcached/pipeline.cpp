@@ -283,7 +283,8 @@ void pipeline::stage_get(line& l, time now) {
 void pipeline::stage_store(line& l, time now) {
   l.place.unlink();
   if (l.verdict == check_batch::verdict::store) {
-    write_store(out_, wire_key(l.key), l.value, l.cas, expiry_of(l.ends, l.decided_at));
+    write_store(out_, wire_key(l.key), l.value, l.cas,
+                expiry_of(l.ends, l.decided_at, guard_.server_ahead()));
   } else {
     write_delete(out_, wire_key(l.key), l.cas);
   }

@@ -22,7 +22,8 @@ class fake_memcached {
   std::size_t item_size_max = 1024 * 1024;
   bool enables_cas = true;
   int gets = 0, stores = 0, swaps_lost = 0, pings = 0, clocks = 0;
-  std::string refuses_stores;  // if not empty, the answer to each
+  std::int64_t last_expiry = 0;  // the T of the last store
+  std::string refuses_stores;    // if not empty, the answer to each
 
   void restart() {
     items.clear();
@@ -104,6 +105,7 @@ class fake_memcached {
       return refuses_stores;
     }
     const std::string_view mode = take(flags);
+    if (flags.starts_with('T')) last_expiry = static_cast<std::int64_t>(number(flags.substr(1)));
     const auto found = items.find(key);
     if (mode == "ME") {
       if (found != items.end()) {

@@ -260,6 +260,26 @@ BOOST_AUTO_TEST_CASE(a_clock_that_differs_fails_calls_until_it_is_right_again) {
   }
 }
 
+// A long state's expiry is a time of the server's clock. It was told by the caller's, and a server
+// whose clock may be an hour ahead dropped the state an hour early.
+BOOST_AUTO_TEST_CASE(a_long_state_lasts_by_the_clock_of_the_server) {
+  constexpr std::int64_t hour = 3600, days_60 = 60 * 24 * hour;
+  const auto core = weir::test::make_core("r", weir::fixed_window{.limit = 3, .window = 60 * 24h});
+  options.max_clock_skew = {};
+  for (const std::int64_t ahead : {-hour, std::int64_t{0}, hour}) {
+    server.restart();
+    client one(server, options);
+    one.clock_offset = -ahead * 1'000'000;
+    one.settle();
+    one.submit(checks.add(core, "a"));
+    one.settle();
+    BOOST_TEST(checks.all().back().answer.allowed);
+    const std::int64_t left = server.last_expiry - server.started;
+    BOOST_TEST(left >= days_60 + 2);
+    BOOST_TEST(left <= days_60 + 15 + std::max<std::int64_t>(0, -ahead));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_clock_is_asked_for_now_and_then) {
   client one(server, options);
   one.settle();
