@@ -36,14 +36,16 @@ struct in_flight {
   bool from_queue = false;         // made by a queue, which waits itself
   std::uint8_t resends : 7 = 0;    // how often it was sent again because the script was missing
   std::uint8_t came_back : 1 = 0;  // it was sent before and did not run
-  // In a Redis Cluster, where all of these are guarded by the cluster's mutex; else 0:
+  std::uint8_t : 0;                // other mutexes guard what follows
+  // In a Redis Cluster, where these are guarded by the cluster's mutex; else 0:
   std::uint8_t redirects : 7 = 0;                 // how often a node sent it on to another
   std::uint8_t is_held : 1 = 0;                   // it waits in the cluster, at no node
   std::uint16_t route = 0;                        // the slot of its keys, and these flags:
   static constexpr std::uint16_t asks = 0x4000;   // it is sent behind ASKING, alone
   static constexpr std::uint16_t alone = 0x8000;  // its script call has no other check
   std::uint32_t position = 0;                     // its index among the checks of one script call
-  std::uint32_t order = 0;  // in a Redis Cluster: its rank among the checks of its slot
+  // Its rank among the checks of a pipeline; in a Redis Cluster, among those of its slot.
+  std::uint32_t order = 0;
   time deadline{};
   hook line;                        // in the line, or among the checks of one key in a script call
   hook wheel;                       // in the deadline wheel

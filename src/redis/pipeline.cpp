@@ -21,6 +21,17 @@ constexpr std::chrono::seconds load_pause{1};  // after the server refused to lo
 constexpr std::size_t large_buffer = 1024 * 1024;
 const std::string nothing;
 
+/// True if `a` was submitted before `b`; of checks in different slots of a cluster, either may come
+/// first.
+bool came_before(const check& a, const check& b) noexcept {
+  constexpr std::uint16_t slot = 0x3fff;
+  const auto& x = flight_of(a);
+  const auto& y = flight_of(b);
+  if ((x.route & slot) != (y.route & slot)) return (x.route & slot) < (y.route & slot);
+  // The ranks may have come around.
+  return static_cast<std::int32_t>(x.order - y.order) < 0;
+}
+
 }  // namespace
 
 void pipeline::finish(check& c) {
@@ -47,6 +58,7 @@ void pipeline::finish_all(check_list& list, error e) {
 }
 
 inline void pipeline::enqueue(check& c) {
+  if (!options_.in_cluster) flight_of(c).order = next_order_++;
   flight_of(c).stage = check_stage::waiting;
   (is_urgent(c) ? urgent_ : waiting_).push_back(c);
   wheel_.add(c);
@@ -212,23 +224,25 @@ void pipeline::put_back(script_call& c) {
   }
 }
 
-/// Puts the call's checks in front of all waiting checks, behind those that came back before.
+/// Puts the call's checks in front of all checks that were never sent. Those that came back stand in
+/// the order of their submission: one may come back for the second time when a later one of its key
+/// has come back, and waits.
 void pipeline::requeue(script_call& c) {
   put_back(c);
   if (options_.in_cluster) blocked_ |= redirects;
-  // Those that came back before a write without room for them stand in waiting_, ahead of those
-  // that were never sent.
-  check_list before;
+  check_list back;
+  // Those that came back before a write without room for them stand in waiting_.
   while (!waiting_.empty() && flight_of(waiting_.front()).came_back != 0) {
-    before.splice(before.end(), waiting_, waiting_.begin());
+    back.splice(back.end(), waiting_, waiting_.begin());
   }
-  again_.splice(again_.begin(), before);
+  again_.merge(back, came_before);
   for (call_key& key : c.keys) {
     // A renewal may follow the leave of its lease: it then finds the lease gone, which is right.
     const bool urgent = !key.checks.empty() && is_urgent(key.checks.front());
-    if (urgent) urgent_.splice(urgent_.end(), key.checks);
-    again_.splice(again_.end(), key.checks);
+    (urgent ? urgent_ : back).splice((urgent ? urgent_ : back).end(), key.checks);
   }
+  back.sort(came_before);
+  again_.merge(back, came_before);
 }
 
 /// Gives the call's checks to the cluster if the node wants that. False if it answers otherwise.

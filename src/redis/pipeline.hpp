@@ -240,6 +240,7 @@ class pipeline {
   time no_loads_before_ = time::min();
 
   std::size_t pending_ = 0;
+  std::uint32_t next_order_ = 0;
   bool connected_ = false;
   bool writing_ = false;
   static constexpr std::uint8_t wants_ping = 1, wants_map = 2;

@@ -111,7 +111,8 @@ struct operator_of {
       case 7:
         node(some).is_down = c.random.one_in(3);
         return;
-      case 8:  // Scripts are not lost: see send_again() in pipeline.cpp for their order.
+      case 8:
+        if (c.random.one_in(4)) node(some).loaded.clear();
         return;
       default:
         node(some).is_up = !c.random.one_in(4);
@@ -169,7 +170,7 @@ void play(std::uint64_t seed, tally& total) {
     const auto one = make_core("r", plenty);
     const auto two = make_core("r", weir::tiers(plenty, plenty));
     const auto calls = c.random.between(20, 120);
-    for (int event = 0; c.submitted < calls; ++event) {
+    while (c.submitted < calls) {
       const std::int64_t what = c.random.between(0, 20);
       if (what < 3) {
         const int i = static_cast<int>(c.random.between(0, subjects - 1));
