@@ -224,9 +224,9 @@ void pipeline::put_back(script_call& c) {
   }
 }
 
-/// Puts the call's checks in front of all checks that were never sent. Those that came back stand in
-/// the order of their submission: one may come back for the second time when a later one of its key
-/// has come back, and waits.
+/// Puts the call's checks in front of all checks that were never sent. Those that came back stand
+/// in the order of their submission: one may come back for the second time when a later one of its
+/// key has come back, and waits.
 void pipeline::requeue(script_call& c) {
   put_back(c);
   if (options_.in_cluster) blocked_ |= redirects;
