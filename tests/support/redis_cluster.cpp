@@ -22,7 +22,7 @@ std::string field(const std::string& text, const std::string& name) {
 }  // namespace
 
 void redis_cluster::wait_until(const std::function<bool()>& holds, const char* what) {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds{60};
   while (!holds()) {
     if (std::chrono::steady_clock::now() > limit) {
       throw std::runtime_error(std::string("redis_cluster: still not: ") + what);
@@ -38,7 +38,7 @@ void redis_cluster::start(std::size_t count) {
                                           "--cluster-config-file",
                                           "nodes.conf",
                                           "--cluster-node-timeout",
-                                          "1500",
+                                          "500",
                                           "--cluster-allow-replica-migration",
                                           "no",
                                           "--repl-diskless-sync-delay",
