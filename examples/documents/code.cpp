@@ -78,7 +78,8 @@ asio::awaitable<void> deny_cache(weir::store store) {
                         "partner-api",
                         weir::fixed_window{.limit = 1000, .window = 1h},
                         {.deny_cache_subjects = 10'000}};
-  weir::decision d = co_await partner.record("account-42");  // d.source: store or deny_cache
+  const weir::decision d = co_await partner.record("account-42");
+  if (d.source == weir::source::deny_cache) co_return report_busy(d.retry_after);
 }
 
 asio::awaitable<void> acquire(weir::limiter partner) {
