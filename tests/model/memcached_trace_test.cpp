@@ -73,7 +73,7 @@ struct fixture : test::limiter_fixture {
 
   void step(limiter& far, limiter& near, const std::string& subject, std::int64_t most,
             std::int64_t span, decision& kept, decision& kept_near, std::int64_t& kept_cost,
-            bool can_settle, bool cools) {
+            bool cools) {
     const std::int64_t cost = random.one_in(3) ? random.magnitude(most) : 1;
     switch (random.between(0, 11)) {
       case 0:
@@ -83,7 +83,7 @@ struct fixture : test::limiter_fixture {
         break;
       case 2:
         // Each store's own decision: only their receipts' ids differ.
-        if (!can_settle || !kept.allowed) break;
+        if (!kept.allowed) break;
         // Twice at one instant: a store forgets later that it has done it.
         for (int times = 0; times < 2; ++times) {
           const std::int64_t actual = random.between(0, 2 * kept_cost);
@@ -119,14 +119,12 @@ struct fixture : test::limiter_fixture {
     }
   }
 
-  /// `back`: the clock may step back, too. Then nothing is settled, and there is one tier: what a
-  /// settlement has emptied, and a tier that is over, leaves the value at once, but stays in memory
-  /// for a while, so that a step back by more than the grace tells the stores apart.
-  void trace(const tiers& rules, std::int64_t most, std::int64_t span, bool back, bool cools) {
+  /// The clock never steps back: each store drops a state that is over at a time of its own, so a
+  /// step back by more than the grace would tell the stores apart.
+  void trace(const tiers& rules, std::int64_t most, std::int64_t span, bool cools) {
     const limiter_options options{.cool_downs = cools};
     const std::string name = "trace" + std::to_string(++number);
     limiter far(remote, name, rules, options), near(local, name, rules, options);
-    const bool can_settle = !back;
     model::trace_clock moves(random, now, span);
     decision kept, kept_near;
     std::int64_t kept_cost = 1;
@@ -134,8 +132,8 @@ struct fixture : test::limiter_fixture {
                                          << test::text_of(*rules.begin())) {
       for (int i = 0; i < steps; ++i) {
         moves.advance();
-        now = back ? moves.now() : std::max(now, moves.now());
-        step(far, near, "a", most, span, kept, kept_near, kept_cost, can_settle, cools);
+        now = std::max(now, moves.now());
+        step(far, near, "a", most, span, kept, kept_near, kept_cost, cools);
       }
     }
   }
@@ -151,7 +149,7 @@ struct fixture : test::limiter_fixture {
       }
       const std::int64_t most = model::most_of(p);
       const auto start = now;
-      trace(tiers(p), std::min<std::int64_t>(most, 1'000'000), span, i % 2 == 0, false);
+      trace(tiers(p), std::min<std::int64_t>(most, 1'000'000), span, false);
       now = start;
       ++i;
     }
@@ -184,7 +182,7 @@ BOOST_AUTO_TEST_CASE(tiers_and_cool_downs_decide_as_in_memory) {
     const std::int64_t span = std::max(model::span_of(one), model::span_of(two));
     if (span > day) continue;
     const std::int64_t most = std::min(model::most_of(one), model::most_of(two));
-    trace(tiers(one, two), std::min<std::int64_t>(most, 1000), span, false, true);
+    trace(tiers(one, two), std::min<std::int64_t>(most, 1000), span, true);
     ++i;
   }
   BOOST_TEST_MESSAGE(total.calls << " calls, " << total.refused << " refused, " << total.cooling
