@@ -16,6 +16,9 @@ using namespace std::chrono_literals;
 
 /// A Redis Cluster of three masters and their replicas, and stores on it.
 struct cluster_fixture : limiter_fixture {
+  explicit cluster_fixture(const char* node_timeout = "1500")
+      : cluster(3, 3, {"--cluster-node-timeout", node_timeout}) {}
+
   redis_cluster cluster;
 
   redis_options options(std::chrono::microseconds timeout = 20s) {

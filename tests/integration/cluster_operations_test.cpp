@@ -17,6 +17,8 @@ using weir::test::redis_client;
 using weir::test::slot_of;
 
 struct fixture : weir::test::cluster_fixture {
+  // A manual failover holds the clients back for longer with a longer timeout.
+  fixture() : cluster_fixture("500") {}
   /// Moves all that the test uses to the next master.
   void move(const std::vector<std::uint16_t>& slots) {
     for (const std::uint16_t slot : slots) {

