@@ -20,6 +20,7 @@ using boost::system::error_code;
 tcp::endpoint loopback(int port) {
   return {asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(port)};
 }
+tcp::endpoint free_port_of(const char* address) { return {asio::ip::make_address(address), 0}; }
 
 // No digit in it: it must not pass for a part of a number.
 const std::string garbage_in_replies("\0?!\xff#garbage", 12);
@@ -54,7 +55,8 @@ std::size_t fault_proxy::tally::all_faults() const {
 }
 
 struct fault_proxy::core : std::enable_shared_from_this<core> {
-  core(asio::io_context& io, int target) : acceptor(io, loopback(0)), target_port(target) {}
+  core(asio::io_context& io, const char* address, int target)
+      : acceptor(io, free_port_of(address)), target_port(target) {}
 
   void accept();
 
@@ -311,8 +313,8 @@ void fault_proxy::core::accept() {
   });
 }
 
-fault_proxy::fault_proxy(asio::io_context& io, const redis_server& target)
-    : core_(std::make_shared<core>(io, target.port())) {
+fault_proxy::fault_proxy(asio::io_context& io, const redis_server& target, const char* address)
+    : core_(std::make_shared<core>(io, address, target.port())) {
   core_->accept();
 }
 

@@ -47,11 +47,12 @@ const char* to_string(fault::kind k) noexcept;
 /// longer; pauses of up to 5 ms, rates that slow down and do not stop.
 fault random_fault(random_source& random, std::int64_t reach);
 
-/// A TCP proxy on a loopback port in front of a real server. Without faults it passes everything
+/// A TCP proxy on a port of a loopback address in front of a real server. Without faults it passes everything
 /// on. It lives on the test's io_context and is used from its thread alone.
 class fault_proxy {
  public:
-  fault_proxy(boost::asio::io_context& io, const redis_server& target);
+  fault_proxy(boost::asio::io_context& io, const redis_server& target,
+              const char* address = "127.0.0.1");
   ~fault_proxy();
   fault_proxy(const fault_proxy&) = delete;
   fault_proxy& operator=(const fault_proxy&) = delete;

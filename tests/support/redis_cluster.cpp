@@ -47,14 +47,14 @@ void redis_cluster::start(std::size_t count) {
                                           "swapdb"};
     arguments.insert(arguments.end(), arguments_.begin(), arguments_.end());
     nodes_.push_back(std::make_unique<redis_server>(
-        redis_server_options{.cluster = true, .arguments = std::move(arguments)}));
+        redis_server_options{.cluster = true, .tls = tls_, .arguments = std::move(arguments)}));
     ids_.push_back(redis_client(*nodes_.back()).must("CLUSTER", "MYID").text);
   }
 }
 
 redis_cluster::redis_cluster(std::size_t masters, std::size_t replicas,
-                             std::vector<std::string> arguments)
-    : arguments_(std::move(arguments)) {
+                             std::vector<std::string> arguments, redis_server_tls tls)
+    : arguments_(std::move(arguments)), tls_(std::move(tls)) {
   start(masters + replicas);
   for (std::size_t i = 0; i < masters; ++i) {
     redis_client client(*nodes_[i]);
@@ -102,7 +102,7 @@ bool redis_cluster::agree() {
 }
 
 std::string redis_cluster::url() const {
-  std::string all = "redis-cluster://";
+  std::string all = tls_.certificate_file.empty() ? "redis-cluster://" : "rediss-cluster://";
   for (std::size_t i = 0; i < std::min<std::size_t>(3, nodes_.size()); ++i) {
     all += (i > 0 ? "," : "") + std::string("127.0.0.1:") + std::to_string(nodes_[i]->port());
   }
@@ -169,6 +169,18 @@ void redis_cluster::end_move(std::uint16_t slot, std::size_t from, std::size_t t
 void redis_cluster::move(std::uint16_t slot, std::size_t from, std::size_t to) {
   begin_move(slot, from, to);
   end_move(slot, from, to);
+}
+
+void redis_cluster::settle() {
+  const auto epoch_of = [](const auto& n) {
+    return field(redis_client(*n).must("CLUSTER", "INFO").text, "cluster_current_epoch");
+  };
+  wait_until(
+      [&] {
+        return std::all_of(nodes_.begin(), nodes_.end(),
+                           [&](const auto& n) { return epoch_of(n) == epoch_of(nodes_[0]); });
+      },
+      "all nodes know the last epoch");
 }
 
 std::size_t redis_cluster::add() {

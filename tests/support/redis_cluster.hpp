@@ -17,14 +17,14 @@ class redis_cluster {
  public:
   /// With fewer replicas than masters, the last masters have none.
   explicit redis_cluster(std::size_t masters = 3, std::size_t replicas = 3,
-                         std::vector<std::string> arguments = {});
+                         std::vector<std::string> arguments = {}, redis_server_tls tls = {});
 
   /// Of all nodes: the masters at first, then their replicas in the same order.
   redis_server& node(std::size_t i) { return *nodes_.at(i); }
   std::size_t size() const noexcept { return nodes_.size(); }
   const std::string& id(std::size_t i) const { return ids_.at(i); }
 
-  /// redis-cluster://, with the first three nodes as seeds.
+  /// redis-cluster:// or rediss-cluster://, with the first three nodes as seeds.
   std::string url() const;
 
   /// The node that is the master of the slot by its own word.
@@ -38,6 +38,10 @@ class redis_cluster {
   std::size_t move_keys(std::uint16_t slot, std::size_t from, std::size_t to, std::size_t most);
   void end_move(std::uint16_t slot, std::size_t from, std::size_t to);
   void move(std::uint16_t slot, std::size_t from, std::size_t to);
+
+  /// Waits until all nodes have heard of the last move. A slot that moves back before has two nodes
+  /// that name each other, for good.
+  void settle();
 
   /// Adds a master without slots, and waits until all nodes know it.
   std::size_t add();
@@ -55,6 +59,7 @@ class redis_cluster {
   bool agree();
 
   std::vector<std::string> arguments_;
+  redis_server_tls tls_;
   std::vector<std::unique_ptr<redis_server>> nodes_;
   std::vector<std::string> ids_;
 };

@@ -145,10 +145,15 @@ redis_server::outcome redis_server::start() {
                "--dir",  directory_,    "--logfile",  log_path};
   }
   if (!tls.certificate_file.empty()) {
-    command.insert(command.end(),
-                   {"--port", "0", "--tls-cert-file", tls.certificate_file, "--tls-key-file",
-                    tls.key_file, "--tls-ca-cert-file", tls.ca_file, "--tls-auth-clients",
-                    tls.clients_need_certificate ? "yes" : "no"});
+    if (options_.sentinel) command.insert(command.end(), {"--tls-port", std::to_string(port_)});
+    // What it opens itself, to a master or as a Sentinel, speaks TLS as well.
+    command.insert(command.end(), {"--port", "0", "--tls-replication", "yes", "--tls-cert-file",
+                                   tls.certificate_file, "--tls-key-file", tls.key_file,
+                                   "--tls-ca-cert-file", tls.ca_file, "--tls-auth-clients",
+                                   tls.clients_need_certificate ? "yes" : "no"});
+  }
+  if (!tls.certificate_file.empty() && options_.cluster) {
+    command.insert(command.end(), {"--tls-cluster", "yes"});
   }
   if (!socket_path_.empty()) command.insert(command.end(), {"--unixsocket", socket_path_});
   if (!options_.password.empty()) {

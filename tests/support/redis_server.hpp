@@ -7,11 +7,11 @@
 
 namespace weir::test {
 
-/// With a certificate, the server's port speaks TLS alone.
+/// With a certificate, the server's port speaks TLS alone, and so do its links to other servers.
 struct redis_server_tls {
   std::string certificate_file = {};
   std::string key_file = {};
-  std::string ca_file = {};  ///< the CA that signs the certificates of clients
+  std::string ca_file = {};  ///< the CAs that sign the certificates of clients and other servers
   bool clients_need_certificate = false;
 };
 

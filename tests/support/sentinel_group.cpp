@@ -41,7 +41,7 @@ void wait_until(const std::function<bool()>& holds, const std::string& what) {
 }
 
 sentinel_group::sentinel_group(sentinel_group_options options) : options_(std::move(options)) {
-  redis_server_options server{.password = options_.password};
+  redis_server_options server{.tls = options_.tls, .password = options_.password};
   if (!options_.password.empty()) server.arguments = {"--masterauth", options_.password};
   server.arguments.insert(server.arguments.end(), {"--repl-diskless-sync-delay", "0"});
   for (int i = 0; i < 1 + options_.replicas; ++i) servers.emplace_back(server);
@@ -53,8 +53,8 @@ sentinel_group::sentinel_group(sentinel_group_options options) : options_(std::m
   }
   const int quorum = options_.sentinels / 2 + 1;
   for (int i = 0; i < options_.sentinels; ++i) {
-    sentinels.emplace_back(
-        redis_server_options{.sentinel = true, .password = options_.sentinel_password});
+    sentinels.emplace_back(redis_server_options{
+        .sentinel = true, .tls = options_.sentinel_tls, .password = options_.sentinel_password});
     redis_client client(sentinels.back());
     // Since Redis 7.0; without it, the Sentinels take longer to find each other.
     client.call("SENTINEL", "DEBUG", "INFO-PERIOD", "100", "PUBLISH-PERIOD", "100");

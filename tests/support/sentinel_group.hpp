@@ -16,6 +16,8 @@ struct sentinel_group_options {
   int sentinels = 3;
   std::string password = {};           ///< of the master and the replicas
   std::string sentinel_password = {};  ///< of the Sentinels
+  redis_server_tls tls = {};           ///< of the master and the replicas
+  redis_server_tls sentinel_tls = {};  ///< of the Sentinels; its CAs sign the servers', too
 };
 
 /// A real master with replicas, and Sentinels that watch it and know each other. A master that does
@@ -24,7 +26,7 @@ class sentinel_group {
  public:
   explicit sentinel_group(sentinel_group_options options = {});
 
-  /// Options of a store on it, patient with failovers.
+  /// Options of a store on it, patient with failovers. Those of TLS are left to the test.
   redis_options options() const;
 
   std::deque<redis_server> servers;  ///< the first is the master at the start

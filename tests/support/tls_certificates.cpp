@@ -79,6 +79,7 @@ certificate_authority::certificate_authority() : material_(std::make_unique<mate
   X509* const own = material_->certificate.get();
   extend(own, own, NID_basic_constraints, "critical,CA:TRUE");
   extend(own, own, NID_key_usage, "critical,keyCertSign,cRLSign");
+  extend(own, own, NID_subject_key_identifier, "hash");
   must(X509_sign(own, key, EVP_sha256()) > 0, "X509_sign");
   write_pem(file(), [&](BIO* out) { return PEM_write_bio_X509(out, own); });
 }
@@ -95,6 +96,7 @@ tls_files certificate_authority::issue(const std::string& names, validity when,
   const owned<X509> made = make_certificate(key.get(), "weir test", issuer, when);
   extend(made.get(), issuer, NID_subject_alt_name, names);
   extend(made.get(), issuer, NID_ext_key_usage, "serverAuth,clientAuth");
+  extend(made.get(), issuer, NID_authority_key_identifier, "keyid:always");
   must(X509_sign(made.get(), material_->key.get(), EVP_sha256()) > 0, "X509_sign");
 
   const tls_files files{directory_ + "/" + file + ".pem", directory_ + "/" + file + ".key"};

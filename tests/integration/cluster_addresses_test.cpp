@@ -1,0 +1,198 @@
+// The addresses that the nodes of a Redis Cluster announce, and TLS: the certificates show which
+// address a connection was made for.
+#include <boost/test/unit_test.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "redis/slot.hpp"
+#include "support/fault_proxy.hpp"
+#include "support/limiter_fixture.hpp"
+#include "support/load.hpp"
+#include "support/redis_cluster.hpp"
+#include "support/tls_certificates.hpp"
+#include "weir/weir.hpp"
+
+namespace cluster_addresses_test {
+namespace {
+
+using namespace std::chrono_literals;
+using weir::error;
+using weir::limiter;
+using weir::redis_options;
+using weir::test::certificate_authority;
+using weir::test::crowd;
+using weir::test::fault_proxy;
+using weir::test::load;
+using weir::test::outcome;
+using weir::test::redis_client;
+using weir::test::redis_cluster;
+using weir::test::reply;
+using weir::test::way;
+
+constexpr std::size_t masters = 3;
+
+std::uint16_t slot_of(const std::string& subject) {
+  return weir::redis::slot_of_tag("r:" + subject);
+}
+
+struct fixture : weir::test::limiter_fixture {
+  certificate_authority ca;
+  weir::test::redis_server_tls showing(const std::string& names) {
+    const auto files = ca.issue(names);
+    return {.certificate_file = files.certificate, .key_file = files.key, .ca_file = ca.file()};
+  }
+  limiter on(redis_options o) {
+    o.timeout = 20s;
+    o.backoff_min = 1ms;
+    o.backoff_max = 50ms;
+    o.breaker_failures = 0;
+    if (o.tls) o.tls_ca_file = ca.file();
+    return limiter(weir::make_redis_store(io.get_executor(), o), "r",
+                   weir::fixed_window{.limit = 1'000'000, .window = 24h});
+  }
+  /// One subject of each master.
+  static std::vector<std::string> subjects_of(redis_cluster& cluster) {
+    std::vector<std::string> found(masters);
+    for (std::size_t i = 0; i < masters; ++i) {
+      const auto slots = cluster.slots_of(i);
+      for (int n = 0; found[i].empty(); ++n) {
+        const std::string subject = "s" + std::to_string(n);
+        if (std::ranges::binary_search(slots, slot_of(subject))) found[i] = subject;
+      }
+    }
+    return found;
+  }
+  outcome record(const limiter& l, const std::string& subject) {
+    return outcome_of([&](auto h) { l.record(subject, h); });
+  }
+  /// Calls to all masters, while a slot moves there and back: MOVED and ASK name addresses, too.
+  void use(redis_cluster& cluster, const limiter& l) {
+    load all(io, l, 20, false);
+    all.run_on(3);
+    const std::uint16_t slot = slot_of("subject 0");
+    const std::size_t from = cluster.owner_of(slot), to = (from + 1) % masters;
+    for (const auto& [source, target] : {std::pair(from, to), std::pair(to, from)}) {
+      cluster.begin_move(slot, source, target);
+      all.run_on(1);
+      cluster.move_keys(slot, source, target, 1);
+      all.run_on(1);
+      cluster.end_move(slot, source, target);
+      all.run_on(1);
+      cluster.settle();
+    }
+    all.end();
+    for (const auto& c : all.callers) {
+      BOOST_TEST(c->failures == 0);
+      const auto counted = answer([&](auto h) { l.fetch(c->subject, h); }).used;
+      BOOST_TEST(counted == c->successes);
+    }
+    for (const auto& c : all.callers) answer([&](auto h) { l.reset(c->subject, h); });
+  }
+  static void set(redis_cluster& cluster, const std::string& option, const std::string& value) {
+    for (std::size_t i = 0; i < masters; ++i) {
+      redis_client(cluster.node(i)).must("CONFIG", "SET", option, value);
+    }
+  }
+  /// Waits until every node tells every node's host as `host`; empty: as unknown.
+  static void wait_until_announced(redis_cluster& cluster, const std::string& host) {
+    redis_cluster::wait_until(
+        [&] {
+          for (std::size_t i = 0; i < masters; ++i) {
+            const reply map = redis_client(cluster.node(i)).must("CLUSTER", "SLOTS");
+            for (const reply& range : map.children) {
+              const reply& told = range.children.at(2).children.at(0);
+              if (told.text != host || told.is_null() != host.empty()) return false;
+            }
+          }
+          return true;
+        },
+        "the hosts are announced");
+  }
+  static redis_options seeded(const redis_cluster& cluster, const std::string& host) {
+    redis_options o = weir::parse_redis_url(cluster.url());
+    for (auto& seed : o.cluster_seeds) seed.host = host;
+    return o;
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(cluster_addresses_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(all_masters_are_served_over_tls_and_a_wrong_certificate_is_told) {
+  redis_cluster cluster(masters, 0, {}, showing("IP:127.0.0.1"));
+  const auto subjects = subjects_of(cluster);
+  const limiter before = on(weir::parse_redis_url(cluster.url()));
+  use(cluster, before);
+  for (const std::string& s : subjects) BOOST_TEST(!record(before, s).ec.failed());
+  for (std::size_t i = 0; i < masters; ++i) {
+    BOOST_TEST(redis_client(cluster.node(i)).must("DBSIZE").integer == 1);
+  }
+
+  // A node that prefers names and has none tells "?", and its address beside it.
+  set(cluster, "cluster-preferred-endpoint-type", "hostname");
+  wait_until_announced(cluster, "?");
+  use(cluster, on(weir::parse_redis_url(cluster.url())));
+
+  const auto other = ca.issue("IP:127.0.0.9");
+  redis_client(cluster.node(1)).must("CONFIG", "SET", "tls-cert-file", other.certificate);
+  const limiter after = on(weir::parse_redis_url(cluster.url()));
+  BOOST_TEST(record(after, subjects[0]).d.used == 2);
+  WEIR_TEST_ERROR(record(after, subjects[1]).ec, error::tls_failed);
+  BOOST_TEST(record(after, subjects[2]).d.used == 2);
+}
+
+// The certificates hold nothing but the name.
+BOOST_AUTO_TEST_CASE(nodes_are_reached_at_the_names_that_they_announce_or_where_they_were_asked) {
+  redis_cluster cluster(masters, 0, {}, showing("DNS:localhost"));
+  const auto subjects = subjects_of(cluster);
+  // They announce addresses: the seed can be asked, the masters cannot be used.
+  WEIR_TEST_ERROR(record(on(seeded(cluster, "localhost")), subjects[0]).ec, error::tls_failed);
+
+  set(cluster, "cluster-announce-hostname", "localhost");
+  set(cluster, "cluster-preferred-endpoint-type", "hostname");
+  wait_until_announced(cluster, "localhost");
+  use(cluster, on(seeded(cluster, "localhost")));
+
+  set(cluster, "cluster-preferred-endpoint-type", "unknown-endpoint");
+  wait_until_announced(cluster, "");
+  use(cluster, on(seeded(cluster, "localhost")));
+}
+
+// As behind NAT: each node announces the address and port of a relay.
+BOOST_AUTO_TEST_CASE(nodes_behind_relays_are_reached_through_them) {
+  constexpr const char* outside = "127.0.0.2";
+  // The nodes themselves reach each other's bus there.
+  redis_cluster cluster(masters, 0, {"--bind", "127.0.0.1", outside});
+  std::vector<std::unique_ptr<fault_proxy>> relays;
+  for (std::size_t i = 0; i < masters; ++i) {
+    relays.push_back(std::make_unique<fault_proxy>(io, cluster.node(i), outside));
+    redis_client node(cluster.node(i));
+    node.must("CONFIG", "SET", "cluster-announce-port", std::to_string(relays[i]->port()));
+    node.must("CONFIG", "SET", "cluster-announce-ip", outside);
+  }
+  wait_until_announced(cluster, outside);
+  redis_options o = weir::parse_redis_url(cluster.url());
+  o.cluster_seeds.resize(1);
+  o.client_name = "through";
+  const limiter l = on(o);
+  use(cluster, l);
+  for (std::size_t i = 0; i < masters; ++i) {
+    BOOST_TEST(relays[i]->counts().bytes[static_cast<std::size_t>(way::requests)] > 0u);
+    // Nobody came past the relays. The seed was asked at its own address, and then left.
+    poll_until([&] {
+      const std::string clients = redis_client(cluster.node(i)).must("CLIENT", "LIST").text;
+      std::size_t ours = 0;
+      for (auto at = clients.find("name=through"); at != clients.npos;
+           at = clients.find("name=through", at + 1)) {
+        ++ours;
+      }
+      return ours == relays[i]->open_connections();
+    });
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace cluster_addresses_test

@@ -1,0 +1,125 @@
+// TLS and passwords everywhere: a master and its replica, and Sentinels with an authority and a
+// password of their own.
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+#include <string>
+
+#include "support/limiter_fixture.hpp"
+#include "support/sentinel_group.hpp"
+#include "support/tls_certificates.hpp"
+#include "weir/weir.hpp"
+
+namespace sentinel_tls_test {
+namespace {
+
+using namespace std::chrono_literals;
+using weir::decision;
+using weir::error;
+using weir::limiter;
+using weir::redis_options;
+using weir::test::certificate_authority;
+using weir::test::outcome;
+using weir::test::redis_client;
+using weir::test::redis_server;
+using weir::test::sentinel_group;
+
+const std::string here = "IP:127.0.0.1";
+
+struct fixture : weir::test::limiter_fixture {
+  certificate_authority of_servers, of_sentinels;
+  /// Both authorities in one file.
+  const std::string both = of_servers.directory() + "/both.pem";
+  sentinel_group group = make_group();
+
+  sentinel_group make_group() {
+    std::ofstream(both) << std::ifstream(of_servers.file()).rdbuf()
+                        << std::ifstream(of_sentinels.file()).rdbuf();
+    const auto server = of_servers.issue(here), sentinel = of_sentinels.issue(here);
+    return sentinel_group(
+        {.replicas = 1,
+         .password = "p1",
+         .sentinel_password = "p2",
+         .tls = {.certificate_file = server.certificate,
+                 .key_file = server.key,
+                 .ca_file = of_servers.file()},
+         .sentinel_tls = {
+             .certificate_file = sentinel.certificate, .key_file = sentinel.key, .ca_file = both}});
+  }
+  redis_options options() const {
+    redis_options o = group.options();
+    o.tls = o.sentinel.tls = true;
+    o.tls_ca_file = of_servers.file();
+    o.sentinel.tls_ca_file = of_sentinels.file();
+    return o;
+  }
+  std::string url() const {
+    std::string hosts;
+    for (const redis_server& s : group.sentinels) {
+      hosts += (hosts.empty() ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(s.port());
+    }
+    return "rediss-sentinel://:p1@" + hosts +
+           "/mymaster?sentinel_password=p2&timeout=20s&tls_ca_file=" + both;
+  }
+  static limiter on(weir::store s) {
+    return limiter(std::move(s), "r", weir::fixed_window{.limit = 1'000, .window = 24h});
+  }
+  limiter on(const redis_options& o) { return on(weir::make_redis_store(io.get_executor(), o)); }
+  outcome record(const limiter& l) {
+    return outcome_of([&](auto caller) { l.record("a", caller); });
+  }
+  /// Again while a call was written to a server that was dying, which has counted nothing.
+  std::int64_t used_after(const limiter& l) {
+    for (;;) {
+      const outcome o = record(l);
+      if (!o.ec) return o.d.used;
+      BOOST_REQUIRE_MESSAGE(o.ec == error::outcome_unknown, o.ec.message());
+    }
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(sentinel_tls_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(a_failover_is_followed_and_each_certificate_is_checked) {
+  const limiter by_url = on(weir::open_store(io.get_executor(), url()));
+  const limiter by_options = on(options());
+  BOOST_TEST(used_after(by_url) == 1);
+  BOOST_TEST(used_after(by_options) == 2);
+
+  // Neither authority vouches for the other's servers.
+  redis_options o = options();
+  o.tls_ca_file = of_sentinels.file();
+  WEIR_TEST_ERROR(record(on(o)).ec, error::tls_failed);
+  o = options();
+  o.sentinel.tls_ca_file = of_servers.file();
+  o.timeout = 300ms;
+  WEIR_TEST_ERROR(record(on(o)).ec, error::tls_failed);
+  o = options();
+  o.sentinel.password = "p1";
+  o.timeout = 300ms;
+  WEIR_TEST_ERROR(record(on(o)).ec, error::authentication_failed);
+
+  redis_server& old = group.master();
+  redis_client last(old);
+  last.must("SET", "x", "y");
+  BOOST_TEST(last.must("WAIT", "1", "20000").integer == 1);
+  old.kill();
+  BOOST_TEST(used_after(by_url) == 3);
+  BOOST_TEST(used_after(by_options) == 4);
+  redis_server& now = group.master();
+  BOOST_TEST(&now != &old);
+
+  // The new master shows a certificate for another name.
+  const auto other = of_servers.issue("DNS:elsewhere");
+  redis_client(now).must("CONFIG", "SET", "tls-cert-file", other.certificate);
+  WEIR_TEST_ERROR(record(on(options())).ec, error::tls_failed);
+  o = options();
+  o.tls_server_name = "elsewhere";
+  BOOST_TEST(used_after(on(o)) == 5);
+  BOOST_TEST(used_after(by_url) == 6);  // the connection stands
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace sentinel_tls_test
