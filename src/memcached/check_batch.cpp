@@ -52,11 +52,9 @@ void check_batch::run_states(check& c, instant now) {
   if (id != 0 && is_first) value_.set_settled(id, remembered_until(c, now));
   for (std::size_t i = 0; i < count; ++i) {
     std::visit(
-        [&]<class Kernel>(const Kernel& k) {
-          const instant ends = k.matters_until(policies::state_for(k, *tiers[i].state));
-          // Plans of other lengths share a window or a log: its end by the longest one stays.
-          constexpr bool has_length = Kernel::can_book && !Kernel::is_bucket;
-          value_.set_end(names[i], ends, has_length && ends > now);
+        [&](const auto& k) {
+          const auto& state = policies::state_for(k, *tiers[i].state);
+          value_.set_end(names[i], policies::matters_until(k, state, value_.end(names[i])));
         },
         *tiers[i].rules);
   }

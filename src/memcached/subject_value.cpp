@@ -144,8 +144,13 @@ policies::any_state* subject_value::find(std::string_view tier, const policies::
   return &s->state;
 }
 
-void subject_value::set_end(std::string_view tier, instant ends, bool keeps_later) {
-  if (section* s = section_of(tier)) s->ends = keeps_later ? std::max(s->ends, ends) : ends;
+instant subject_value::end(std::string_view tier) noexcept {
+  const section* s = section_of(tier);
+  return s != nullptr ? s->ends : 0;
+}
+
+void subject_value::set_end(std::string_view tier, instant ends) {
+  if (section* s = section_of(tier)) s->ends = ends;
 }
 
 void subject_value::forget(std::string_view tier) {

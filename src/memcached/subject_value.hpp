@@ -27,9 +27,9 @@ class subject_value {
   /// something that is no such state. Stays valid until the next decode() or forget().
   policies::any_state* find(std::string_view tier, const policies::kernel& kernel);
 
-  /// Notes until when the tier's state matters. Call it after a change. `keeps_later`: unless it
-  /// matters longer already.
-  void set_end(std::string_view tier, policies::instant ends, bool keeps_later = false);
+  /// Until when the tier's state matters; 0 if it has none. Call set_end() after a change.
+  policies::instant end(std::string_view tier) noexcept;
+  void set_end(std::string_view tier, policies::instant ends);
 
   void forget(std::string_view tier);
 

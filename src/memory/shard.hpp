@@ -59,7 +59,7 @@ class shard {
         [&](const auto& k) {
           auto& s = policies::state_for(k, found->state);
           answer = k.record(s, now, cost);
-          found->matters_until = k.matters_until(s);
+          found->matters_until = policies::matters_until(k, s, found->matters_until);
         },
         kernel);
     tidy_after(weight, now);
@@ -200,7 +200,7 @@ class shard {
     }
     f(std::span<const tier>(tiers.data(), places.size()), now);
     for (std::size_t i = 0; i < places.size(); ++i) {
-      found[i]->matters_until = matters_until(found[i]->state, *places[i].kernel);
+      note_end(*found[i], *places[i].kernel);
     }
     tidy_after(weight_of_new * static_cast<std::int32_t>(1 + wanted), now);  // 1: a possible marker
     return {};
@@ -219,10 +219,13 @@ class shard {
   static void fit(policies::any_state& state, const policies::kernel& kernel) {
     std::visit([&](const auto& k) { policies::state_for(k, state); }, kernel);
   }
-  static policies::instant matters_until(policies::any_state& state,
-                                         const policies::kernel& kernel) {
-    return std::visit([&](const auto& k) { return k.matters_until(policies::state_for(k, state)); },
-                      kernel);
+  static void note_end(subject& of, const policies::kernel& kernel) {
+    std::visit(
+        [&](const auto& k) {
+          of.matters_until = policies::matters_until(k, policies::state_for(k, of.state),
+                                                     of.matters_until);
+        },
+        kernel);
   }
 
   bool is_settled(std::uint64_t id, policies::instant now) noexcept {

@@ -41,6 +41,7 @@ class cool_down {
   static constexpr bool charges_without_limit = false;
   static constexpr bool is_bucket = false;
   static constexpr bool has_number = false;
+  static constexpr bool has_window = false;
   static constexpr bool has_common_path = false;
   bool counts_refused() const noexcept { return false; }
 

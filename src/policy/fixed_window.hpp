@@ -55,6 +55,8 @@ class fixed_window {
     return s.is_open() ? s.start + window_ : s.start;
   }
 
+  static bool is_empty(const state& s) noexcept { return !s.is_open(); }
+
   // What it can do; see kernel.hpp.
   static constexpr bool can_book = true;
   static constexpr bool can_settle = true;
@@ -63,6 +65,7 @@ class fixed_window {
   static constexpr bool charges_without_limit = true;
   static constexpr bool is_bucket = false;
   static constexpr bool has_number = true;
+  static constexpr bool has_window = true;
   static constexpr bool has_common_path = true;
   bool counts_refused() const noexcept { return count_refused_; }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <span>
@@ -32,6 +33,8 @@ namespace weir::policies {
 ///     is_bucket             has a TAT, which a receipt carries; a request may have to wait until
 ///                           the bucket is empty
 ///     has_number            a decision counts it among the tiers; a cool-down has no number
+///     has_window            limiters of one key may have windows of other lengths; is_empty() says
+///                           that a state counts nothing for any of them
 ///     has_common_path       its own script begins with a short path for plain states, which
 ///                           answers with what the key holds. read_plain() takes one key's state
 ///                           from the front of that text, and gives the fields for restore()
@@ -81,6 +84,10 @@ concept is_kernel =
      requires(const K& k) {
        requires K::can_settle;
        { k.endless() } -> std::same_as<K>;
+     }) &&
+    (!K::has_window ||
+     requires(const typename K::state& s) {
+       { K::is_empty(s) } -> std::same_as<bool>;
      }) &&
     (!K::has_common_path ||
      requires(const K& k, units cost, std::string_view& text, std::span<std::int64_t> fields) {
@@ -141,6 +148,16 @@ inline bool can_book(const kernel& k) noexcept {
 /// Whether what it counted can be settled later.
 inline bool can_settle(const kernel& k) noexcept {
   return std::visit([](const auto& one) { return one.can_settle; }, k);
+}
+
+/// Until when a state matters to every limiter of its key. `before`: until when it mattered before
+/// the kernel changed it. A limiter with a longer window may have set that; only an empty state
+/// matters to none.
+template <class Kernel>
+instant matters_until(const Kernel& k, const typename Kernel::state& s, instant before) noexcept {
+  const instant ends = k.matters_until(s);
+  if constexpr (Kernel::has_window) return Kernel::is_empty(s) ? ends : std::max(before, ends);
+  return ends;
 }
 
 /// Where a kernel's state lives in a store that holds all kinds.

@@ -73,6 +73,7 @@ class lease_set {
   static constexpr bool charges_without_limit = false;
   static constexpr bool is_bucket = false;
   static constexpr bool has_number = true;
+  static constexpr bool has_window = false;
   static constexpr bool has_common_path = false;
   bool counts_refused() const noexcept { return false; }
 

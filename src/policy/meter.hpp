@@ -98,6 +98,7 @@ class meter {
   static constexpr bool charges_without_limit = false;
   static constexpr bool is_bucket = true;
   static constexpr bool has_number = true;
+  static constexpr bool has_window = false;
   static constexpr bool has_common_path = true;
   bool counts_refused() const noexcept { return false; }
 

@@ -86,6 +86,8 @@ class sliding_log {
     return std::max(s.ahead_.turn, s.empty() ? 0 : s.entries_.back().time + window_);
   }
 
+  static bool is_empty(const state& s) noexcept { return s.empty(); }
+
   // What it can do; see kernel.hpp.
   static constexpr bool can_book = true;
   static constexpr bool can_settle = true;
@@ -94,6 +96,7 @@ class sliding_log {
   static constexpr bool charges_without_limit = true;
   static constexpr bool is_bucket = false;
   static constexpr bool has_number = true;
+  static constexpr bool has_window = true;
   static constexpr bool has_common_path = true;
   bool counts_refused() const noexcept { return count_refused_; }
 

@@ -51,8 +51,10 @@ class sliding_window {
   sliding_window endless() const noexcept;
   /// An empty state keeps the time that had passed when it was emptied.
   instant matters_until(const state& s) const noexcept {
-    const bool is_empty = s.current == 0 && s.previous == 0 && s.written == 0;
-    return aligned(s.start) + (is_empty ? 0 : 2 * window_);
+    return aligned(s.start) + (is_empty(s) ? 0 : 2 * window_);
+  }
+  static bool is_empty(const state& s) noexcept {
+    return s.current == 0 && s.previous == 0 && s.written == 0;
   }
 
   /// Takes a counted request back, if the state still knows its window. If no reservation is left
@@ -68,6 +70,7 @@ class sliding_window {
   static constexpr bool charges_without_limit = true;
   static constexpr bool is_bucket = false;
   static constexpr bool has_number = true;
+  static constexpr bool has_window = true;
   static constexpr bool has_common_path = true;
   bool counts_refused() const noexcept { return count_refused_; }
 

@@ -228,6 +228,19 @@ BOOST_AUTO_TEST_CASE(a_shorter_plan_keeps_the_end_that_a_longer_plan_has_set) {
     stored.record(make_core("r", shorter), now + 1000);
     BOOST_TEST(stored.ends >= end);
   }
+  // A refund of a window that is over, for the shorter plan, ended the state with that window.
+  item refunded;
+  refunded.record(make_core("r", weir::fixed_window{2, 1h}));
+  const core_ptr brief = make_core("r", weir::fixed_window{100, 1s});
+  weir::detail::settle_request late;
+  late.about = refunded.record(brief, now + 1000);
+  late.about.receipt.costs[0] = 1;
+  late.once = 77;
+  fake_check too_late(brief, "a", 0, check_kind::settle);
+  weir::detail::as<weir::detail::settle_request>(too_late.check()) = late;
+  refunded.run({&too_late}, now + 5'000'000);
+  BOOST_TEST(refunded.ends == now + 3'600'000'000);
+  BOOST_TEST(refunded.record(make_core("r", weir::fixed_window{9, 1h}), now + 9'000'000).used == 3);
   // An emptied state is not kept for the sake of an end that it had.
   const core_ptr core = make_core("r", weir::fixed_window{2, 1h});
   item emptied;

@@ -3,8 +3,10 @@
 
 #include <boost/test/unit_test.hpp>
 #include <string>
+#include <utility>
 
 #include "memory_store_fixture.hpp"
+#include "support/text.hpp"
 
 namespace memory_store_test {
 namespace {
@@ -239,6 +241,55 @@ BOOST_AUTO_TEST_CASE(a_state_that_has_ended_is_there_when_the_clock_steps_back_a
   BOOST_TEST(!record(l, "a").d.allowed);
   now += 1s;
   BOOST_TEST(record(l, "a").d.allowed);
+}
+
+// A check of a shorter plan ended the state with its own window: it was dropped, and the longer
+// plan let all of its limit pass again.
+BOOST_AUTO_TEST_CASE(a_shorter_plan_does_not_end_the_state_that_a_longer_plan_needs) {
+  const std::pair<weir::policy, weir::policy> pairs[] = {
+      {weir::fixed_window{100, 1s}, weir::fixed_window{3, 1h}},
+      {weir::fixed_window{100, 1s, weir::anchor::epoch},
+       weir::fixed_window{3, 1h, weir::anchor::epoch}},
+      {weir::sliding_window{100, 1s}, weir::sliding_window{3, 1h}},
+      {weir::sliding_log{100, 1s}, weir::sliding_log{3, 1h}},
+      {weir::sliding_log{100, 1s, 50ms}, weir::sliding_log{3, 1h, 50ms}},
+  };
+  for (const auto& [shorter, longer] : pairs) {
+    for (const bool has_tiers : {false, true}) {
+      for (const bool refunds : {false, true}) {
+        BOOST_TEST_CONTEXT(weir::test::text_of(longer)
+                           << (has_tiers ? ", tiers" : "") << (refunds ? ", refund" : "")) {
+          now = 278 * 3600s;  // so that the windows of both plans begin together
+          const weir::store s = store(10'000, 1);
+          const weir::tiers tiers = has_tiers ? weir::tiers(shorter, three_per_10s)
+                                              : weir::tiers(shorter);
+          const weir::limiter brief(s, "r", tiers), lasting(s, "r", longer);
+          const weir::limiter others(s, "others", three_per_10s);
+          BOOST_TEST(record(lasting, "a", 3).d.allowed);
+          now += 1ms;
+          const auto d = record(brief, "a").d;
+          BOOST_TEST(d.allowed);
+          now += 5s;
+          if (refunds) refund(brief, "a", d);  // of a window that is over, for that plan
+          now += 5s;
+          for (int i = 0; i < 2000; ++i) record(others, std::to_string(i));
+          BOOST_TEST(!record(lasting, "a").d.allowed);
+        }
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_state_that_a_refund_has_emptied_leaves_the_store_before_its_window_ends) {
+  for (const weir::policy& p :
+       {weir::policy(weir::fixed_window{3, 1h}), weir::policy(weir::sliding_window{3, 1h}),
+        weir::policy(weir::sliding_log{3, 1h})}) {
+    now = 278 * 3600s;
+    const weir::limiter l(store(1), "r", p);
+    BOOST_TEST(refund(l, "a", record(l, "a").d).d.allowed);
+    now += 3s;
+    BOOST_TEST(!record(l, "b").ec.failed());
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_clock_before_1970_is_read_as_1970) {
