@@ -78,7 +78,7 @@ enum class error {
   out_of_memory,   ///< the server is at maxmemory and may not evict
   /// the server refuses writes because it cannot persist (MISCONF)
   server_misconfigured,
-  /// the key holds something that is not this policy's state
+  /// the key holds something that is not this policy's state; see also newer_state
   wrong_type,
   /// the server lost a script several times, right after it was loaded
   script_missing,
@@ -131,7 +131,7 @@ enum class error {
   clock_skew,
   /// other processes changed the subject's state before each attempt of this call
   store_contention,
-  /// the state is of a newer version of weir, which this one cannot read
+  /// the state is of a newer version of weir, which this one cannot read (also in a Redis store)
   newer_state,
   /// the subject's state would exceed memcached_options::max_value_size
   state_too_large,

@@ -19,6 +19,9 @@ namespace weir::policies {
 /// it.
 inline constexpr std::int64_t foreign = -1;
 
+/// Likewise: a later version of weir has written the key, in a format that this one cannot read.
+inline constexpr std::int64_t newer = -2;
+
 /// The number of equal checks of a fetch.
 inline constexpr std::int64_t look_only = 0;
 

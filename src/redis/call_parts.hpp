@@ -20,9 +20,14 @@ std::size_t reply_width(const script_call& c);
 std::size_t counts_in(const script_call& c);
 void write_counts(command_writer& writer, const script_call& c, std::size_t counts);
 
-/// Ends the key's checks: it holds something that is not of weir.
-inline void answer_foreign(call_key& key) {
-  for (detail::check& waiting : key.checks) waiting.ec = error::wrong_type;
+/// Why a state cannot be read, by the first number that the script has replied in its place.
+constexpr error unreadable(std::int64_t first) noexcept {
+  return first == policies::newer ? error::newer_state : error::wrong_type;
+}
+
+/// Ends the key's checks: its state cannot be read.
+inline void answer_unreadable(call_key& key, error why) {
+  for (detail::check& waiting : key.checks) waiting.ec = why;
 }
 
 /// Calls `next` for each place, and gives its result to the place's check if that is still pending.

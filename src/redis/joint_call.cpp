@@ -13,7 +13,8 @@ found_states::found_states(const script_call& c, std::span<const std::int64_t> f
     std::visit(
         [&]<class Kernel>(const Kernel&) {
           auto& state = states_[i].template emplace<typename Kernel::replay>();
-          ours_ = Kernel::restore(fields.first(Kernel::reply_width), state) && ours_;
+          const bool is_read = Kernel::restore(fields.first(Kernel::reply_width), state);
+          if (!is_read && failure_ != error::newer_state) failure_ = unreadable(fields[0]);
           fields = fields.subspan(Kernel::reply_width);
         },
         c.tiers[i].kernel);
@@ -57,7 +58,7 @@ void write_constants(command_writer& writer, const script_call& c) {
 void replay(const script_call& c, call_key& key, std::span<const std::int64_t> fields,
             policies::instant now) {
   const found_states found(c, fields);
-  if (!found.ours()) return answer_foreign(key);
+  if (found.failure() != error{}) return answer_unreadable(key, found.failure());
   const auto asked = found.tiers();
   if (c.kind == check_kind::fetch) {
     for (detail::check& waiting : key.checks) {
@@ -73,13 +74,13 @@ void replay_reservations(const script_call& c, call_key& key, std::span<const st
   for (detail::check& waiting : key.checks) {
     const auto own = fields.subspan(flight_of(waiting).position * width, width);
     const found_states found(c, own.subspan(1));
-    if (found.ours()) {
+    if (found.failure() == error{}) {
       waiting.answer = policies::reserve_at(found.tiers(), {now, own[0]}, c.max_wait);
       auto& asked = detail::as<detail::acquire_request>(waiting);
       if (waiting.answer.allowed && own[0] > now) asked.found.assign(own.begin() + 1, own.end());
       asked.pause = std::chrono::microseconds(policies::pause_of(found.tiers(), now));
     } else {
-      waiting.ec = error::wrong_type;
+      waiting.ec = found.failure();
     }
   }
 }

@@ -20,13 +20,13 @@ class found_states {
   found_states(const found_states&) = delete;
   found_states& operator=(const found_states&) = delete;
 
-  /// True if all keys held states that the kernels can have made.
-  bool ours() const noexcept { return ours_; }
+  /// Zero if all keys held states that the kernels can have made; else wrong_type or newer_state.
+  error failure() const noexcept { return failure_; }
   std::span<const tier> tiers() const noexcept { return {tiers_.data(), count_}; }
 
  private:
   std::size_t count_;
-  bool ours_ = true;
+  error failure_{};
   std::array<policies::any_replay, policies::max_tiers> states_;
   std::array<tier, policies::max_tiers> tiers_;
 };

@@ -51,7 +51,7 @@ void replay(const Kernel& kernel, script_call& c, call_key& key,
             std::span<const std::int64_t> fields, policies::instant now) {
   const std::int64_t cost = c.tiers.front().cost;
   typename Kernel::replay state;
-  if (!Kernel::restore(fields, state)) return answer_foreign(key);
+  if (!Kernel::restore(fields, state)) return answer_unreadable(key, unreadable(fields[0]));
   c.unused_keys += is_unused(kernel, state, now);
   if (c.kind == check_kind::fetch) {
     for (detail::check& waiting : key.checks) waiting.answer = kernel.fetch(state, now, cost);

@@ -89,8 +89,8 @@ bool read_settlement(script_call& c, const reply_view& reply, std::vector<std::i
                           c.kind == check_kind::lower;
   const bool done = numbers[1] == policies::done && remembered;
   const found_states found(c, std::span<const std::int64_t>(numbers).subspan(2));
-  if (!found.ours()) {
-    answer_foreign(c.keys.front());
+  if (found.failure() != error{}) {
+    answer_unreadable(c.keys.front(), found.failure());
     return true;
   }
   for (detail::check& waiting : c.keys.front().checks) {

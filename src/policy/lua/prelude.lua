@@ -10,7 +10,8 @@
 -- The checks come at `now`: the server's time, or a later one when the script looks for a
 -- reservation. `clock` is always the server's time. With `write` the kernel makes the transition,
 -- else it only looks. It puts the state that it found into `into`, from `at` on, as whole numbers;
--- the first is `foreign` if the key holds something else. A write after 0 checks repairs the state:
+-- the first is `foreign` if the key holds something else; the driver asks unreadable() what that
+-- is. A write after 0 checks repairs the state:
 -- one that lies far ahead of the clock, or a key without a TTL.
 --
 -- Whole numbers are formatted before redis.call gets them: it would write them as fractions, and
@@ -47,9 +48,19 @@ local function line_of_ttl(key)
 end
 
 -- policy/script_arguments.hpp has the same.
-local foreign = -1
+local foreign, newer = -1, -2
 local no_limit = 9007199254740991
 local look_only = 0
+
+-- What the driver replies in place of `foreign`: `newer` if the key's string, first element or
+-- first member says that a later version wrote it (docs/compatibility.md).
+local function unreadable(key)
+  local text = pcall('GET', key)
+  if type(text) == 'table' then text = pcall('LINDEX', key, '0') end
+  if type(text) == 'table' then text = pcall('ZRANGE', key, '0', '0')[1] end
+  local is_newer = type(text) == 'string' and string.sub(text, 1, 5) == 'weir/'
+  return is_newer and newer or foreign
+end
 
 -- Whether x may be a time or a count of ours: eight stray bytes are a double too, and must not get
 -- into the arithmetic.

@@ -27,6 +27,7 @@ for first = 1, #KEYS, tiers do
       if refusal then return refusal end
       if reply[into] == foreign then
         ours = false
+        reply[into] = unreadable(KEYS[first + t - 1])
       else
         if spaced[t] then own = empty elseif passes > 0 then own = clock end
         if own > turn then turn = own end

@@ -48,6 +48,7 @@ for first = 1, #KEYS, tiers do
   for t = 1, tiers do
     local n = check[t](KEYS[first + t - 1], wanted, false, reply, at)
     if refusal then return refusal end
+    if reply[at] == foreign then reply[at] = unreadable(KEYS[first + t - 1]) end
     if n < pass then pass = n end
     passes[t] = n
     at = at + width[t]

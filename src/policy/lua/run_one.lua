@@ -8,7 +8,9 @@
 
 for i = 1, #KEYS do
   local checks = tonumber(ARGV[constants + i] or 1)
-  check(KEYS[i], checks, checks ~= look_only, reply, width * (i - 1) + 2)
+  local at = width * (i - 1) + 2
+  check(KEYS[i], checks, checks ~= look_only, reply, at)
   if refusal then return refusal end
+  if reply[at] == foreign then reply[at] = unreadable(KEYS[i]) end
 end
 return reply

@@ -13,6 +13,7 @@ for i = 1, #KEYS do
     local checks, state = tonumber(counts[before + i] or 1), {}
     check(KEYS[i], checks, checks ~= look_only, state, 1)
     if refusal then return refusal end
+    if state[1] == foreign then state[1] = unreadable(KEYS[i]) end
     reply[i + 1] = state
   end
 end

@@ -47,7 +47,10 @@ local ours = true
 for t, tier in ipairs(tiers) do
   tier.check(tier.key, 0, false, reply, tier.at)
   if refusal then return refusal end
-  ours = ours and reply[tier.at] ~= foreign
+  if reply[tier.at] == foreign then
+    ours = false
+    reply[tier.at] = unreadable(tier.key)
+  end
 end
 if not ours then return reply end
 if remember ~= no_marker then
