@@ -2,140 +2,20 @@
 // this answer. A random player then makes every step fail.
 #include "redis/sentinel_core.hpp"
 
-#include <algorithm>
 #include <boost/test/unit_test.hpp>
-#include <optional>
 #include <string>
 
+#include "sentinel_driver.hpp"
 #include "support/random_source.hpp"
 
 namespace sentinel_core_test {
 
 using namespace std::chrono_literals;
+using namespace weir::redis::test;
 using weir::error;
-using weir::redis_options;
-using weir::redis::sentinel_core;
-using state = sentinel_core::state;
-using moment = sentinel_core::time;
-
-const std::string hello = "%1\r\n+proto\r\n:3\r\n";
-const std::string subscribed = ">3\r\n+subscribe\r\n+switch-master\r\n:1\r\n";
-const std::string unknown = "_\r\n";
-
-std::string bulk(const std::string& text) {
-  return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
-}
-std::string address(const std::string& host, int port) {
-  return "*2\r\n" + bulk(host) + bulk(std::to_string(port));
-}
-std::string switched(const std::string& master) {
-  return ">3\r\n" + bulk("message") + bulk("+switch-master") +
-         bulk(master + " 10.0.0.1 6379 10.0.0.2 6380");
-}
-
-redis_options three_sentinels() {
-  redis_options o;
-  o.sentinel.addresses = {{"s1", 26379}, {"s2", 26379}, {"s3", 26379}};
-  return o;
-}
-
-/// Plays the driver: keeps what the core asked for, and reports what the test says became of it.
-struct driver {
-  explicit driver(redis_options o = three_sentinels()) : options(std::move(o)), core(options, 1) {}
-
-  void pump() {
-    for (;;) {
-      const auto a = core.next(now);
-      if (a.close) {
-        BOOST_TEST_REQUIRE((a.open == nullptr && !a.read && a.write.empty()));
-        ++closes;
-        if (closes_at_once) settle();
-      }
-      if (a.open != nullptr) {
-        BOOST_TEST_REQUIRE((!opening && !reading && writing.empty()));
-        opening = true;
-        ++opens;
-        host = a.open->host;
-      }
-      if (a.read) {
-        BOOST_TEST_REQUIRE(!reading);
-        reading = true;
-        core.room();
-      }
-      if (!a.write.empty()) {
-        BOOST_TEST_REQUIRE(writing.empty());
-        writing = a.write;
-      }
-      if (auto found = core.take_answer()) answer = std::move(found);
-      if (core.take_moved()) ++moves;
-      if (!a.close && a.open == nullptr && !a.read && a.write.empty()) return;
-    }
-  }
-  /// After a close, what is under way comes back.
-  void settle() {
-    if (opening) opened(error::host_unreachable);
-    if (!writing.empty()) written(false);
-    if (reading) received_nothing();
-  }
-  void ask(bool elsewhere = false) {
-    answer.reset();
-    core.ask(elsewhere, now);
-    pump();
-  }
-  void opened(error e) {
-    BOOST_TEST_REQUIRE(opening);
-    opening = false;
-    core.opened(e, now);
-    pump();
-  }
-  void written(bool ok = true) {
-    BOOST_TEST_REQUIRE(!writing.empty());
-    writing.clear();
-    core.written(ok, now);
-    pump();
-  }
-  void received(const std::string& bytes) {
-    BOOST_TEST_REQUIRE(reading);
-    const auto room = core.room();
-    BOOST_TEST_REQUIRE(bytes.size() <= room.size());
-    std::copy(bytes.begin(), bytes.end(), room.begin());
-    reading = false;
-    core.received(true, bytes.size(), now);
-    pump();
-  }
-  void received_nothing() {
-    BOOST_TEST_REQUIRE(reading);
-    reading = false;
-    core.received(false, 0, now);
-    pump();
-  }
-  void wait() {
-    BOOST_TEST_REQUIRE((core.wakeup() != moment::max()));
-    now = std::max(now, core.wakeup());
-    core.on_time(now);
-    pump();
-  }
-  /// Asks and gets an answer from the Sentinel that is asked first.
-  void watch() {
-    ask();
-    opened(error{});
-    written();
-    received(hello + subscribed + address("10.0.0.1", 6379));
-    BOOST_TEST_REQUIRE((core.current() == state::watching));
-  }
-  bool was_told(const std::string& expected_host, int port) const {
-    return answer && answer->failure == error{} && answer->host == expected_host &&
-           answer->port == port;
-  }
-
-  redis_options options;
-  sentinel_core core;
-  moment now{1h};
-  bool opening = false, reading = false, closes_at_once = true;
-  std::string writing, host;
-  std::optional<sentinel_core::answer> answer;
-  int opens = 0, closes = 0, moves = 0;
-};
+using driver = sentinel_driver;
+using state = driver::state;
+using moment = driver::moment;
 
 BOOST_AUTO_TEST_SUITE(sentinel_core_suite)
 
@@ -151,7 +31,7 @@ BOOST_AUTO_TEST_CASE(it_subscribes_and_then_asks) {
              question = sent.find("GET-MASTER-ADDR-BY-NAME\r\n$8\r\nmymaster");
   BOOST_TEST((login < subscribe && subscribe < question && question != sent.npos));
   d.written();
-  d.received(hello);
+  d.received(sentinel_hello);
   d.received(subscribed + address("10.0.0.1", 6379));
   BOOST_TEST(d.was_told("10.0.0.1", 6379));
   BOOST_TEST((d.core.current() == state::watching));
@@ -180,7 +60,7 @@ BOOST_AUTO_TEST_CASE(a_failover_is_heard_and_another_master_s_is_not) {
 
 BOOST_AUTO_TEST_CASE(the_next_sentinel_is_asked_at_once_if_one_fails) {
   const std::string failures[] = {"",
-                                  unknown,
+                                  unknown_master,
                                   "-ERR No such master with that name\r\n",
                                   "-NOPERM no\r\n",
                                   address("", 6379),
@@ -195,14 +75,14 @@ BOOST_AUTO_TEST_CASE(the_next_sentinel_is_asked_at_once_if_one_fails) {
       if (failure.empty()) {
         d.received_nothing();
       } else {
-        d.received(hello + subscribed + failure);
+        d.received(sentinel_hello + subscribed + failure);
       }
       BOOST_TEST(d.host == "s2");
       d.opened(error::connection_refused);
       BOOST_TEST(d.host == "s3");
       d.opened(error{});
       d.written();
-      d.received(hello + subscribed + address("10.0.0.1", 6379));
+      d.received(sentinel_hello + subscribed + address("10.0.0.1", 6379));
       BOOST_TEST(d.was_told("10.0.0.1", 6379));
     }
   }
@@ -286,10 +166,10 @@ BOOST_AUTO_TEST_CASE(nothing_hangs_whatever_fails) {
             if (!d.writing.empty()) d.written(below(5) != 0);
             break;
           case 3:
-            if (d.reading) d.received(hello + subscribed + address("10.0.0.1", 6379));
+            if (d.reading) d.received(sentinel_hello + subscribed + address("10.0.0.1", 6379));
             break;
           case 4:
-            if (d.reading) d.received(below(2) == 0 ? address("10.0.0.2", 1) : unknown);
+            if (d.reading) d.received(below(2) == 0 ? address("10.0.0.2", 1) : unknown_master);
             break;
           case 5:
             if (d.reading) d.received(below(2) == 0 ? switched("mymaster") : "+PONG\r\n");
@@ -312,7 +192,7 @@ BOOST_AUTO_TEST_CASE(nothing_hangs_whatever_fails) {
         } else if (!d.writing.empty()) {
           d.written();
         } else if (d.reading && d.core.current() == state::asking) {
-          d.received(hello + subscribed + address("10.0.0.1", 6379));
+          d.received(sentinel_hello + subscribed + address("10.0.0.1", 6379));
         } else if (d.reading) {
           d.received(address("10.0.0.1", 6379));
         } else {
