@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace weir::memcached::test {
 
@@ -24,6 +25,7 @@ class fake_memcached {
   int gets = 0, stores = 0, swaps_lost = 0, pings = 0, clocks = 0;
   std::int64_t last_expiry = 0;  // the T of the last store
   std::string refuses_stores;    // if not empty, the answer to each
+  std::string refuses;           // if not empty, the answer to the next request of an item
 
   void restart() {
     items.clear();
@@ -59,8 +61,10 @@ class fake_memcached {
       const std::string key(take(line));
       const auto size = static_cast<std::size_t>(number(take(line)));
       if (in.size() < used + size + 2) return false;
-      out += store(key, in.substr(used, size), line);
+      out += refuses.empty() ? store(key, in.substr(used, size), line) : std::exchange(refuses, {});
       used += size + 2;
+    } else if ((name == "mg" || name == "md") && !refuses.empty()) {
+      out += std::exchange(refuses, {});
     } else if (name == "mg") {
       ++gets;
       const auto found = items.find(take(line));

@@ -32,6 +32,7 @@ class client {
   time now;
   std::int64_t clock_offset = 0;  // from the server's clock, in microseconds
   bool refuses_connections = false;
+  bool is_silent = false;  // no reply comes any more on this connection
   int opens = 0;
 
   std::int64_t clock() const {
@@ -104,6 +105,7 @@ class client {
     if (!opening_) return false;
     opening_ = false;
     connected_ = !refuses_connections;
+    is_silent = false;
     core.opened(connected_ ? error{} : error::connection_refused, now);
     act();
     return true;
@@ -129,7 +131,7 @@ class client {
     return to_server_.size() < before;
   }
   bool receive(std::size_t bytes = static_cast<std::size_t>(-1)) {
-    if (!reading_ || to_client_.empty()) return false;
+    if (!reading_ || to_client_.empty() || is_silent) return false;
     const std::size_t n = std::min({bytes, to_client_.size(), std::size_t{16} * 1024});
     reading_ = false;
     const auto room = core.room();
@@ -137,6 +139,17 @@ class client {
     to_client_.erase(0, n);
     core.received(true, n, now, clock());
     act();
+    return true;
+  }
+  /// In place of what is on its way come these bytes, if `halfway` behind half of that; then
+  /// nothing else on this connection.
+  bool garble(const std::string& bytes, bool halfway) {
+    if (!reading_ || to_client_.empty() || is_silent) return false;
+    to_client_ = (halfway ? to_client_.substr(0, to_client_.size() / 2) : std::string()) + bytes;
+    while (receive()) {
+    }
+    if (!bytes.empty()) BOOST_TEST_REQUIRE(!connected_);
+    is_silent = connected_;
     return true;
   }
   /// The server closes. What it has received, it runs.

@@ -26,13 +26,30 @@ BOOST_AUTO_TEST_CASE(a_fault_at_every_step) {
     deadline,
     cancel,
     evict,
-    restart
+    restart,
+    no_connection,
+    half_a_reply,
+    garbage,
+    garbage_halfway,
+    wrong_reply,
+    silence,
+    out_of_memory,
+    too_large,
+    server_error,
+    bad_request,
+    unknown_request,
+    closed,
+    abandoned,
+    count
   };
+  // Each has struck somewhere.
+  std::map<fault, int> struck;
   const auto play = [&](fault what, int at) {
     server = {};
     checks = {};
     client one(server, options), two(server, options, 9);
     int steps = 0;
+    client* ended = nullptr;
     std::deque<weir::test::fake_check*> asked;
     for (const char* subject : {"a", "a", "b", "a"}) {
       for (client* c : {&one, &two}) {
@@ -44,6 +61,7 @@ BOOST_AUTO_TEST_CASE(a_fault_at_every_step) {
     for (bool going = true; going && steps < 10'000;) {
       going = false;
       for (client* c : {&one, &two}) {
+        if (what == fault::abandoned && c == ended) continue;
         if (steps++ == at) {
           switch (what) {
             case fault::none:
@@ -74,6 +92,58 @@ BOOST_AUTO_TEST_CASE(a_fault_at_every_step) {
               two.cut();
               server.restart();
               break;
+            case fault::no_connection:
+              c->cut();
+              c->refuses_connections = true;
+              while (!c->connect() && c->wake()) {
+              }
+              c->refuses_connections = false;
+              break;
+            case fault::half_a_reply:
+              struck[what] += c->garble("", true);
+              c->cut();
+              break;
+            case fault::garbage:
+              struck[what] += c->garble("HTTP/1.1 400 Bad Request\r\n\r\n", false);
+              break;
+            case fault::garbage_halfway:
+              struck[what] += c->garble("\n" + std::string(2000, '?') + "\r\n", true);
+              break;
+            case fault::wrong_reply:
+              struck[what] += c->garble("MN\r\nMN\r\n", false);
+              break;
+            case fault::silence:
+              c->is_silent = true;
+              break;
+            case fault::out_of_memory:
+              server.refuses = "SERVER_ERROR out of memory storing object\r\n";
+              break;
+            case fault::too_large:
+              server.refuses = "SERVER_ERROR object too large for cache\r\n";
+              break;
+            case fault::server_error:
+              server.refuses = "SERVER_ERROR out of something\r\n";
+              break;
+            case fault::bad_request:
+              server.refuses = "CLIENT_ERROR bad data chunk\r\n";
+              break;
+            case fault::unknown_request:
+              server.refuses = "ERROR\r\n";
+              break;
+            case fault::closed:
+              c->core.close(c->now);
+              c->core.stop_when_idle();
+              c->act();
+              ended = c;
+              break;
+            case fault::abandoned:
+              for (auto left = c->core.abandon(); !left.empty(); left.pop_front()) {
+                left.front().finish(weir::detail::delivery::discard);
+              }
+              ended = c;
+              break;
+            case fault::count:
+              break;
           }
         }
         going = c->step() || going;
@@ -90,8 +160,11 @@ BOOST_AUTO_TEST_CASE(a_fault_at_every_step) {
         BOOST_TEST_REQUIRE(stored <= checks.allowed() + checks.unknown() +
                                          checks.failed(boost::asio::error::operation_aborted));
       }
+      server.refuses.clear();
+      one.is_silent = two.is_silent = false;  // what was held up comes now
       // Both connections serve again.
       for (client* c : {&one, &two}) {
+        if (c == ended) continue;
         auto& last = checks.add(limit_3, "z");
         c->submit(last);
         c->settle();
@@ -106,9 +179,13 @@ BOOST_AUTO_TEST_CASE(a_fault_at_every_step) {
   BOOST_TEST(checks.allowed() == 5 + 2);
   BOOST_TEST(steps > 30);
   for (int at = 0; at < steps; ++at) {
-    for (int what = 1; what <= static_cast<int>(fault::restart); ++what) {
+    for (int what = 1; what < static_cast<int>(fault::count); ++what) {
       play(static_cast<fault>(what), at);
     }
+  }
+  for (const fault what :
+       {fault::half_a_reply, fault::garbage, fault::garbage_halfway, fault::wrong_reply}) {
+    BOOST_TEST(struck[what] > 3, "fault " << static_cast<int>(what));
   }
 }
 
