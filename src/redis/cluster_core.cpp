@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds pause_of_migration{25};
 /// While no node serves a slot: the ceiling of the pauses, first and last.
 constexpr std::chrono::milliseconds first_pause{25}, last_pause{400};
 /// Nodes may name each other for a moment, when a slot has moved. The first redirects are followed
-/// at once, the others after a pause that doubles.
+/// at once, later MOVEDs after a pause that doubles. After a pause, the node would say ASK again.
 constexpr unsigned immediate_redirects = 2;
 constexpr std::chrono::milliseconds pause_of_redirect{10};
 /// A missing reply may mean that the node is no master any more.
@@ -328,11 +328,11 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
         finish(c, error::too_many_redirects);
         continue;
       }
-      if (f.redirects > immediate_redirects) {
+      if (r.why.what == kind::moved && f.redirects > immediate_redirects) {
         not_before = now + pause_of_redirect * (1 << (f.redirects - immediate_redirects - 1));
       }
     }
-    if (r.why.what == kind::ask && not_before == now && may_ask(s, to)) {
+    if (r.why.what == kind::ask && may_ask(s, to)) {
       f.route |= in_flight::asks;
       asks.push_back(c);
     } else {

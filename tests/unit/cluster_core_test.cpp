@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "simulated_cluster.hpp"
+#include "cluster_play.hpp"
 #include "support/sanitized.hpp"
 
 namespace cluster_core_test {
@@ -20,7 +20,6 @@ using weir::test::make_core;
 using weir::test::random_source;
 using weir::test::run_seed;
 
-const weir::fixed_window plenty{.limit = 1'000'000'000, .window = 10s};
 constexpr int subjects = 6;
 
 std::string subject(int i) { return std::string(1, static_cast<char>('a' + i)); }
@@ -135,30 +134,6 @@ struct operator_of {
   }
 };
 
-/// Events without disturbance, until all checks are finished.
-void calm_down(simulated_cluster& c) {
-  for (int steps = 0; !c.is_quiet(); ++steps) {
-    BOOST_TEST_REQUIRE(steps < 20'000, "a check hangs");
-    bool any = false;
-    for (const auto& l : std::vector(c.links)) any = c.step(*l) || any;
-    if (!any) c.wait();
-  }
-}
-
-void judge(const simulated_cluster& c) {
-  for (const auto& [cost, d] : c.all) {
-    BOOST_TEST_CONTEXT("check " << cost << " of " << d.key << ": " << d.check->ec.message()) {
-      BOOST_TEST_REQUIRE(d.check->finished == 1);
-      BOOST_TEST_REQUIRE(d.executed <= 1);
-      if (!d.check->ec) {
-        BOOST_TEST_REQUIRE(d.executed == 1);
-        BOOST_TEST_REQUIRE(d.check->answer.used == d.right);
-      }
-      if (d.check->ec == weir::condition::not_counted) BOOST_TEST_REQUIRE(d.executed == 0);
-    }
-  }
-}
-
 struct tally {
   std::size_t checks = 0, allowed = 0, unknown = 0, redirected = 0, other = 0;
 };
@@ -225,6 +200,26 @@ BOOST_AUTO_TEST_CASE(checks_go_to_the_master_of_their_slot) {
   int executed = 0;
   for (int i = 0; i < 3; ++i) executed += c.servers[static_cast<std::size_t>(i)].executed;
   BOOST_TEST(executed == subjects);
+}
+
+// It was held for the pause of a third redirect, and then sent to the node that had said ASK: until
+// it had been redirected too often.
+BOOST_AUTO_TEST_CASE(a_check_that_was_moved_twice_follows_ask_at_once) {
+  simulated_cluster c(1);
+  const auto r = make_core("r", plenty);
+  c.submit(r, "b");
+  calm_down(c);
+  const std::uint16_t slot = slot_of_tag("r:a");
+  const int owner = c.servers[0].view[slot];
+  auto& from = c.servers[static_cast<std::size_t>(owner)];
+  from.migrating[slot] = 3;
+  c.servers[3].importing[slot] = owner;
+  from.refuses = "MOVED $ n4:7000";  // which says MOVED back
+  const auto& check = c.submit(r, "a");
+  calm_down(c);
+  judge(c);
+  BOOST_TEST(!check.ec, check.ec.message());
+  BOOST_TEST(c.servers[3].executed == 1);
 }
 
 // Random migrations, failovers, cut connections, nodes that are behind the times. No check is sent

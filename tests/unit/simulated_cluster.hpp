@@ -50,7 +50,9 @@ class simulated_node {
   std::array<std::uint16_t, slot_count> view{};  // the owner of each slot, as this node believes
   std::map<std::uint16_t, int> migrating, importing;  // and the other node
   std::map<std::string, std::int64_t> counts;
-  bool is_down = false;  // says CLUSTERDOWN
+  bool is_down = false;      // says CLUSTERDOWN
+  std::string refuses;       // what it answers to the next script call, once; with the slot for a $
+  int refuses_connects = 0;  // so many
   std::set<std::string> loaded;
   std::deque<reply> replies;
   int executed = 0;
@@ -134,6 +136,13 @@ class simulated_node {
     const auto [keys, cost] = take_apart(words);
     const std::uint16_t slot = slot_of_key(keys.front());
     r.whose = cost;
+    if (!refuses.empty()) {
+      r.bytes = "-" + std::exchange(refuses, {}) + "\r\n";
+      if (const auto at = r.bytes.find('$'); at != r.bytes.npos) {
+        r.bytes.replace(at, 1, std::to_string(slot));
+      }
+      return;
+    }
     if (is_down) {
       r.bytes = "-CLUSTERDOWN The cluster is down\r\n";
       return;
@@ -230,6 +239,7 @@ class simulated_link final : public cluster_node {
  public:
   connection_core core;
   bool opening = false, reading = false, closing = false;
+  bool is_silent = false;  // no reply comes any more
   std::optional<std::string> writing;
   std::size_t read_by_server = 0;
 };
@@ -338,22 +348,21 @@ class simulated_cluster {
     }
     if (l.opening) {
       l.opening = false;
-      if (s.is_up) s.accept();
-      l.core.opened(s.is_up ? error{} : error::connection_refused, now);
+      l.is_silent = false;
+      const bool accepts = s.is_up && s.refuses_connects == 0;
+      if (s.refuses_connects > 0) --s.refuses_connects;
+      if (accepts) s.accept();
+      l.core.opened(accepts ? error{} : error::connection_refused, now);
     } else if (l.writing && random.one_in(2)) {
       if (s.is_up) s.read(std::string_view(*l.writing).substr(l.read_by_server), all);
       if (s.is_up) l.read_by_server = l.writing->size();
       end_write(l, s.is_up);
-    } else if (l.reading && !s.replies.empty() && s.is_up) {
+    } else if (l.reading && !s.replies.empty() && s.is_up && !l.is_silent) {
       const simulated_node::reply r = s.replies.front();
       s.replies.pop_front();
-      if (r.whose != 0) all.at(r.whose).is_under_way = false;
+      if (r.whose != 0) leave(all.at(r.whose));
       if (r.bytes.starts_with("-ASK")) all.at(r.whose).has_asked = true;
-      const auto room = l.core.room();
-      BOOST_TEST_REQUIRE(r.bytes.size() <= room.size());
-      std::copy(r.bytes.begin(), r.bytes.end(), room.begin());
-      l.reading = false;
-      l.core.received(true, r.bytes.size(), now);
+      hand_over(l, r.bytes);
     } else if (l.reading && !s.is_up) {
       end_read(l);
     } else if (l.core.has_actions() || l.core.has_news() || l.core.has_done()) {
@@ -369,6 +378,13 @@ class simulated_cluster {
     if (l.opening || l.closing || !l.reading) return;
     servers[static_cast<std::size_t>(l.server)].replies.clear();
     end_read(l);
+    pump(l);
+  }
+  /// These bytes come to the client, and no other of that connection.
+  void deliver_last(simulated_link& l, const std::string& bytes) {
+    servers[static_cast<std::size_t>(l.server)].replies.clear();
+    l.is_silent = true;
+    hand_over(l, bytes);
     pump(l);
   }
 
@@ -437,10 +453,21 @@ class simulated_cluster {
       d.is_under_way = true;
     }
   }
+  void hand_over(simulated_link& l, const std::string& bytes) {
+    const auto room = l.core.room();
+    BOOST_TEST_REQUIRE(bytes.size() <= room.size());
+    std::copy(bytes.begin(), bytes.end(), room.begin());
+    l.reading = false;
+    l.core.received(true, bytes.size(), now);
+  }
   void end_write(simulated_link& l, bool ok) {
     if (!ok) unsend(*l.writing);
     l.writing.reset();
     l.core.written(ok, l.read_by_server, now);
+  }
+  /// It is under way no more; of a check that has ended, how it was then stays known.
+  static void leave(deed& d) {
+    if (d.check->finished == 0) d.is_under_way = false;
   }
   /// What was not written whole is not under way.
   void unsend(const std::string& bytes) {
@@ -448,7 +475,7 @@ class simulated_cluster {
     reader.feed(bytes);
     while (const auto words = reader.next()) {
       if (words->front() != "EVALSHA") continue;
-      all.at(simulated_node::take_apart(*words).second).is_under_way = false;
+      leave(all.at(simulated_node::take_apart(*words).second));
     }
   }
   void end_read(simulated_link& l) {

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+#include <vector>
+
+#include "simulated_cluster.hpp"
+
+/// What the tests of a simulated cluster share: its quiet end, and what must be true of it.
+namespace weir::redis::test {
+
+inline const fixed_window plenty{.limit = 1'000'000'000, .window = 10s};
+
+/// Events without disturbance, until all checks are finished.
+inline void calm_down(simulated_cluster& c) {
+  for (int steps = 0; !c.is_quiet(); ++steps) {
+    BOOST_TEST_REQUIRE(steps < 20'000, "a check hangs");
+    bool any = false;
+    for (const auto& l : std::vector(c.links)) any = c.step(*l) || any;
+    if (!any) c.wait();
+  }
+}
+
+inline void judge(const simulated_cluster& c) {
+  for (const auto& [cost, d] : c.all) {
+    BOOST_TEST_CONTEXT("check " << cost << " of " << d.key << ": " << d.check->ec.message()) {
+      BOOST_TEST_REQUIRE(d.check->finished == 1);
+      BOOST_TEST_REQUIRE(d.executed <= 1);
+      if (!d.check->ec) {
+        BOOST_TEST_REQUIRE(d.executed == 1);
+        BOOST_TEST_REQUIRE(d.check->answer.used == d.right);
+      }
+      if (d.check->ec == condition::not_counted) BOOST_TEST_REQUIRE(d.executed == 0);
+      if (d.check->ec == condition::may_have_counted) BOOST_TEST_REQUIRE(d.is_under_way);
+    }
+  }
+}
+
+}  // namespace weir::redis::test
