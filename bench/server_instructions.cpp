@@ -178,7 +178,8 @@ class program {
          policies::compile(tiers{token_bucket{10'000, every(1s)}, sliding_log{1000, 1h}}),
          policies::compile(tiers{token_bucket{1000, every(1us)}, sliding_log{1000, 1ms}}), 500);
     if (quick_) return;
-    // Of two entries, the older one has left when the third comes.
+    // The log has two entries. The older one has left when the third check comes: the entries are
+    // 4 s apart, and a window has 8 s.
     const auto log = alone(sliding_log{1000, 8s});
     server_.command("FLUSHALL");
     const auto check = [&] { send_call(log, largest(log, true)); };

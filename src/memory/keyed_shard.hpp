@@ -58,8 +58,8 @@ class keyed_shard {
 
   void erase(const entry& e) noexcept { erase(static_cast<std::uint32_t>(&e - slots_.get())); }
 
-  /// Of the next entries from the hash's slot on, at most `looks`: the one with the least end_of().
-  /// There must be an entry.
+  /// The entry with the least end_of() among the next entries from the hash's slot on, at most
+  /// `looks`. There must be an entry.
   template <class F>
   entry& first_to_end(std::uint32_t hash, std::size_t looks, F&& end_of) noexcept {
     entry* first = nullptr;

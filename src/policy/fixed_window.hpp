@@ -16,7 +16,7 @@ namespace weir::policies {
 /// Reservations. A reservation in a later window opens that window ahead: until it begins, nothing
 /// passes. The state then says when it was written, which is a time that has passed. It also keeps
 /// the window before, and returns to it when all reservations in the later window are given back.
-/// Of several windows opened ahead, the state knows the last two. The reservation that opened a
+/// If several windows are opened ahead, the state knows the last two. The reservation that opened a
 /// window knows, in its ticket, what was before.
 class fixed_window {
  public:

@@ -61,7 +61,7 @@ local function check(key, checks, write, into, at)
   local time = now > passed and now or passed
 
   local fresh = tat < time
-  -- Nor is 007 or 1e3 ours.
+  -- A kernel writes neither 007 nor 1e3.
   if stored and plain and not string.find(stored, '^[1-9]%d*$') then
     into[at] = foreign
     return 0

@@ -17,8 +17,8 @@ if step_text ~= '0' then
   step, burst = struct.unpack('<dd', ARGV[2])
   -- No plain TAT lies further ahead than twice the burst, unless the clock was set back.
   local last, far = clock + burst - step, clock + burst + burst
-  -- Of several keys, those that a single check passes are found by comparing texts of one length,
-  -- which is cheaper than to make numbers of them.
+  -- With several keys, comparing texts of one length finds the keys that a single check passes.
+  -- That is cheaper than to make numbers of the texts.
   local low, high = ':', ''
   if n == 1 then
     found = ARGV

@@ -44,7 +44,7 @@ class call_size {
   /// With more keys that are not in use, a call of 64 would hold the server for too long.
   static constexpr double most_unused = 0.2;
   static constexpr std::size_t unknown_keys = 32;
-  /// Of a kind of script: its keys, and those of logs.
+  /// The most keys in a call of one kind of script, and the most keys of logs.
   struct bound {
     std::size_t keys, log_keys;
   };

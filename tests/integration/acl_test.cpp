@@ -207,14 +207,14 @@ BOOST_AUTO_TEST_CASE(the_documented_user_may_do_everything) {
   set_user(command);
   admin.must("ACL", "LOG", "RESET");
   for (const auto& ec : do_everything(command)) BOOST_TEST(!ec.failed(), ec.message());
-  // Nor was anything missing of the calls without a caller. From 7.2 on, the log has the library's
-  // name, without which the store works.
+  // The calls without a caller had all their commands, too. From 7.2 on, the log names CLIENT
+  // SETINFO, without which the store works.
   for (const auto& entry : admin.must("ACL", "LOG").children) {
     const auto object = std::ranges::find(entry.children, "object", &weir::test::reply::text);
     BOOST_TEST_REQUIRE((object != entry.children.end()));
     BOOST_TEST(std::next(object)->text == "client|setinfo");
   }
-  // And only with its own keys.
+  // The user reaches only its own keys.
   const auto elsewhere = do_everything(command, "other");
   for (const auto& ec : elsewhere) WEIR_TEST_ERROR(ec, error::permission_denied);
 }
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(each_command_is_needed_and_missed_with_its_own_error) {
       const auto told = do_everything(less);
       const auto denied = std::ranges::count_if(
           told, [](const auto& ec) { return ec == error::permission_denied; });
-      // Of calls without a caller, only the server says it.
+      // If a call without a caller lacks a command, only the server's log tells.
       BOOST_TEST((denied > 0 || !admin.must("ACL", "LOG").children.empty()));
       for (const auto& ec : told) {
         BOOST_TEST((!ec || ec == error::permission_denied), ec.message());

@@ -222,8 +222,8 @@ BOOST_AUTO_TEST_CASE(a_store_may_be_closed_while_its_name_is_looked_up) {
   weir::test::run_out(io);
 }
 
-// Nor does the end of the context. The question once kept the connection, and the connection the
-// question: a leak, for the sanitizer to see.
+// The end of the context does not wait for the name server either. The question once kept the
+// connection, and the connection the question: a leak, for the sanitizer to see.
 BOOST_AUTO_TEST_CASE(a_context_may_end_while_a_name_is_looked_up) {
   addresses_of_name = {"127.0.0.1"};
   name_server.silent = true;

@@ -352,7 +352,7 @@ BOOST_AUTO_TEST_CASE(a_window_below_a_millisecond_still_refuses) {
         asked.must("FLUSHALL");
         clock.stop_at(t0);
         const limiter l(s, "r", policy);
-        // Of different costs, so that they are two calls of a script; in one write, at one time.
+        // Different costs make two script calls. Both are in one write and happen at one time.
         crowd c;
         l.record("a", {.cost = 2}, c.caller());
         l.record("a", {.cost = 1}, c.caller());

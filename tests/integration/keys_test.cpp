@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(words_of_monitor_lines_may_hold_quotes) {
   BOOST_TEST(words == expected, boost::test_tools::per_element());
 }
 
-// Of the other calls: keys_of_all_calls_test.cpp.
+// keys_of_all_calls_test.cpp looks at the other calls.
 BOOST_AUTO_TEST_CASE(scripts_touch_only_the_keys_they_declare) {
   for (const auto& script : weir::redis::scripts()) client.must("SCRIPT", "LOAD", script.text);
   const auto s = open();

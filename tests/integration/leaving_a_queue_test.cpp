@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_replaces_another_is_booked_when_that_reservat
       waiting.cancel(i);
       settle(l);
     }
-    // Of all these, the first is in the bucket and two wait.
+    // The first one is in the bucket, and two wait.
     const decision d = answer([&](auto h) { l.fetch("a", h); });
     BOOST_TEST((d.reset_after <= 3h && d.reset_after > 2h + 50min));
     for (const std::size_t i : {8u, 9u}) waiting.cancel(i);

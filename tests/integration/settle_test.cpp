@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(what_was_used_beyond_is_charged_into_debt) {
     BOOST_TEST(in_debt.remaining == 0);
     const decision refused = record(l, 1);
     BOOST_TEST(!refused.allowed);
-    // Of a bucket: 20 units of a day for ten are two days, and one more unit.
+    // A bucket of ten units a day needs two days for 20 units, and a little more for another one.
     if (l.resource() == "r3" || l.resource() == "r4") {
       BOOST_TEST((refused.retry_after > 49h));
       BOOST_TEST((refused.retry_after < 51h));

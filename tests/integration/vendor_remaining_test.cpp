@@ -66,12 +66,12 @@ BOOST_AUTO_TEST_CASE(it_concerns_the_tier_with_the_limit_that_the_vendor_names) 
                                 weir::fixed_window{.limit = 5000, .window = 24h}),
                     following);
     BOOST_TEST(record(l).remaining == 99);
-    // Of the day: the bucket keeps what it has.
+    // The vendor names the limit of the day: the bucket keeps what it has.
     const headers day{{"X-RateLimit-Limit", "5000"}, {"X-RateLimit-Remaining", "98"}};
     BOOST_TEST(hear(l, day).remaining == 98);
     BOOST_TEST(record(l).remaining == 97);
     BOOST_TEST(answer([&](auto h) { l.fetch("a", {.cost = 98}, h); }).tier == 1);
-    // Of nothing that is known here: of all.
+    // The vendor names a limit that no tier has: it concerns all tiers.
     const headers hour{{"X-RateLimit-Limit", "77"}, {"X-RateLimit-Remaining", "3"}};
     BOOST_TEST(hear(l, hour).remaining == 3);
     BOOST_TEST(answer([&](auto h) { l.fetch("a", {.cost = 4}, h); }).tier == 0);

@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
         first = std::min(first, told_of.turn);
         last = std::max(last, told_of.turn);
       }
-      // Of all reservations only those are lost that the killed one held.
+      // Only the reservations of the killed process are lost.
       const std::int64_t lost = sum.at_once + sum.booked - sum.given_back - used;
       BOOST_TEST(lost >= 0);
       BOOST_TEST(lost <= coroutines);

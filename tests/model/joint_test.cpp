@@ -132,7 +132,7 @@ class joint_trace {
     asked_.keys.push_back(name_ + std::to_string(asked_.keys.size()));
   }
 
-  /// Of the holds, each by itself.
+  /// Starts cool-downs in the tiers that can have one, each by itself.
   void cool_down() {
     for (std::size_t i = 0; i < asked_.kernels.size(); ++i) {
       auto* plain = dynamic_cast<plain_hold*>(expected_[i].get());

@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(an_admitted_check_of_a_busy_key_writes_once_and_leaves_the_
       BOOST_TEST(all["set"] == 0, text_of(all));
     }
   }
-  // Of 1000 in a second, one needs a millisecond.
+  // At 1000 per second, one unit takes a millisecond.
   own_script script(client, token_bucket{1000, per_second(1000)});
   const std::int64_t line = (t0 / policies::grid + 1) * policies::grid;
   script.record({"k"}, line);

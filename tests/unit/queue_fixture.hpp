@@ -111,9 +111,9 @@ class queue_stage {
   }
 
   bool waits(std::size_t who) const { return callers.at(who).queued != nullptr; }
-  /// Those told since the last time this was asked.
+  /// The callers that were told since the last time.
   numbers told() { return std::exchange(told_, {}); }
-  /// For whom something was asked since then.
+  /// The callers for which something was requested since the last time.
   numbers requested() { return std::exchange(requested_, {}); }
   /// Which requests were cancelled, and which turns given back, since then.
   numbers cancelled() { return std::exchange(cancelled_, {}); }

@@ -56,7 +56,7 @@ inline bool may_be_told(const asked_check& a, error_code e, const circumstances&
   if (e == error::closed_by_peer)
     return in.have({kind::open_hung_up, kind::read_fails, kind::write_fails, kind::write_stuck});
   if (e == error::connection_refused) return in.have({kind::open_fails});
-  // Of an attempt that was given up before there was a connection.
+  // An attempt was given up before there was a connection.
   if (e == error::host_unreachable) return in.have({kind::silence});
   if (e == error::not_redis) return garbled;
   return e == error::timed_out || e == in.of.reason;
