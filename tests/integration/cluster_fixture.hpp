@@ -14,10 +14,11 @@ namespace weir::test {
 
 using namespace std::chrono_literals;
 
-/// A Redis Cluster of three masters and their replicas, and stores on it.
+/// A Redis Cluster of three masters, and stores on it. Without replicas no master is ever replaced,
+/// however slow the machine is.
 struct cluster_fixture : limiter_fixture {
-  explicit cluster_fixture(const char* node_timeout = "1500")
-      : cluster(3, 3, {"--cluster-node-timeout", node_timeout}) {}
+  explicit cluster_fixture(std::size_t replicas = 0, const char* node_timeout = "10000")
+      : cluster(3, replicas, {"--cluster-node-timeout", node_timeout}) {}
 
   redis_cluster cluster;
 
@@ -53,6 +54,11 @@ struct cluster_fixture : limiter_fixture {
   std::int64_t counted(const limiter& l, const std::string& subject) {
     return answer([&](auto h) { l.fetch(subject, h); }).used;
   }
+};
+
+/// Each master has a replica, which replaces it if it is gone for 1.5 s.
+struct replicated_cluster : cluster_fixture {
+  replicated_cluster() : cluster_fixture(3, "1500") {}
 };
 
 inline std::uint16_t slot_of(const std::string& resource, const std::string& subject) {

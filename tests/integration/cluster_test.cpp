@@ -1,4 +1,4 @@
-// A store on a Redis Cluster of six servers, while its slots move and its masters go.
+// A store on a Redis Cluster whose slots move, and whose nodes come and go.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(subjects_are_counted_on_all_masters) {
 // overtaken by a later one of its key would show.
 BOOST_AUTO_TEST_CASE(slots_move_back_and_forth_under_load) {
   const weir::limiter l(open(), "r", plenty());
-  load all(io, l, 40, false);
+  load all(io, l, 40);
   all.run_on(5);
   std::size_t moves = 0;
   for (int round = 0; round < 4; ++round) {
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(slots_move_back_and_forth_under_load) {
     all.run_on(2);
   }
   all.end();
-  // Nodes that stall may disagree on a slot for a while: such a call fails, and is counted nowhere.
+  // The nodes learn of a move one after the other: such a call may fail, and is counted nowhere.
   std::int64_t failures = 0;
   for (const auto& c : all.callers) {
     failures += c->failures;
@@ -127,53 +127,9 @@ BOOST_AUTO_TEST_CASE(calls_with_several_keys_wait_for_the_end_of_a_migration) {
   }
 }
 
-// The replica asks its master to hand over: nothing is lost, and nothing is counted twice.
-BOOST_AUTO_TEST_CASE(a_planned_failover_under_load) {
-  const weir::limiter l(open(), "r", plenty());
-  load all(io, l, 40, false);
-  all.run_on(5);
-  for (std::size_t i = 0; i < 3; ++i) {
-    redis_client(cluster.node(3 + i)).must("CLUSTER", "FAILOVER");
-    run_while_waiting([&] { return !cluster.slots_of(3 + i).empty(); });
-    all.run_on(3);
-  }
-  all.end();
-  for (const auto& c : all.callers) {
-    BOOST_TEST(c->failures == 0);
-    BOOST_TEST(counted(l, c->subject) == c->successes);
-  }
-}
-
-// What the replica had not got is lost, and may be admitted again. The test prints how much.
-BOOST_AUTO_TEST_CASE(a_master_is_killed_under_load) {
-  const weir::limiter l(open(10s), "r", plenty());
-  load all(io, l, 40, false);
-  all.run_on(5);
-  const auto killed = std::chrono::steady_clock::now();
-  cluster.node(0).kill();
-  all.run_on(5);  // also those for the slots of the lost master; some answers were on their way
-  const auto served = std::chrono::steady_clock::now();
-  all.run_on(3);
-  all.end();
-  std::int64_t told = 0, counts = 0, unknown = 0;
-  for (const auto& c : all.callers) {
-    told += c->successes;
-    unknown += c->failures;
-    const std::int64_t here = counted(l, c->subject);
-    counts += here;
-    BOOST_TEST(here <= c->successes + c->failures);
-  }
-  BOOST_TEST_MESSAGE(
-      "served after "
-      << std::chrono::duration_cast<std::chrono::milliseconds>(served - killed).count() << " ms; "
-      << told << " allowed, " << unknown << " of unknown outcome, " << counts
-      << " counted: " << std::max<std::int64_t>(0, told - counts) << " lost");
-  BOOST_TEST(unknown <= 40);  // those that were sent
-}
-
 BOOST_AUTO_TEST_CASE(a_node_joins_takes_slots_gives_them_back_and_leaves) {
   const weir::limiter l(open(), "r", plenty());
-  load all(io, l, 20, false);
+  load all(io, l, 20);
   all.run_on(5);
   const std::size_t added = cluster.add();
   std::map<std::uint16_t, std::size_t> moved;
@@ -200,34 +156,20 @@ BOOST_AUTO_TEST_CASE(a_node_joins_takes_slots_gives_them_back_and_leaves) {
 
 // The first node that is asked accepts connections and says nothing.
 BOOST_AUTO_TEST_CASE(a_seed_that_hangs_delays_the_first_call_only) {
+  weir::test::redis_server hangs;
+  hangs.pause();
   for (std::size_t i = 0; i < 3; ++i) {
-    // The other seeds are in front of it or behind it, at random.
-    cluster.node(3).pause();
+    // The other seed is in front of it or behind it, at random.
     weir::redis_options o = options();
-    o.cluster_seeds = {{"127.0.0.1", static_cast<std::uint16_t>(cluster.node(3).port())},
+    o.cluster_seeds = {{"127.0.0.1", static_cast<std::uint16_t>(hangs.port())},
                        {"127.0.0.1", static_cast<std::uint16_t>(cluster.node(1).port())}};
     const weir::limiter l(weir::make_redis_store(io.get_executor(), o), "r", plenty());
     crowd c;
     for (int k = 0; k < 30; ++k) l.record("s" + std::to_string(k), c.caller());
     run_until_complete(io, c);
     BOOST_TEST(c.allowed() == 30u);
-    cluster.node(3).resume();
   }
-}
-
-// A master that hangs is replaced; the calls that were sent to it end, and later ones are served.
-BOOST_AUTO_TEST_CASE(a_master_hangs_under_load) {
-  weir::redis_options o = options(2s);
-  o.silence_timeout = 500ms;
-  const weir::limiter l(weir::make_redis_store(io.get_executor(), o), "r", plenty());
-  load all(io, l, 20, true);
-  all.run_on(5);
-  cluster.node(1).pause();
-  run_while_waiting([&] { return !cluster.slots_of(4).empty(); });
-  all.run_on(3);
-  all.end();
-  cluster.node(1).resume();
-  for (const auto& c : all.callers) BOOST_TEST(c->failures <= 3);
+  hangs.resume();
 }
 
 BOOST_AUTO_TEST_CASE(no_node_serves_the_slot) {

@@ -20,6 +20,7 @@ using weir::condition;
 using weir::error;
 using weir::test::caller;
 using weir::test::crowd;
+using weir::test::data_loss;
 using weir::test::load;
 using weir::test::redis_client;
 using weir::test::run_until;
@@ -44,7 +45,7 @@ BOOST_FIXTURE_TEST_SUITE(reconnect_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(a_crash_in_the_middle_of_the_load) {
   const auto l = connected(open());
-  load all(io, l, 100, true);
+  load all(io, l, 100, data_loss::everything);
   for (int round = 0; round < 5; ++round) {
     all.run_on(5);
     server.kill();
@@ -60,7 +61,7 @@ BOOST_AUTO_TEST_CASE(a_crash_in_the_middle_of_the_load) {
 
 BOOST_AUTO_TEST_CASE(connections_that_are_killed_lose_no_count) {
   const auto l = connected(open());
-  load all(io, l, 100, false);
+  load all(io, l, 100);
   redis_client admin(server);
   for (int round = 0; round < 20; ++round) {
     all.run_on(3);

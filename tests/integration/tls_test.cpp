@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_crash_in_the_middle_of_the_load) {
   redis_server server(showing(ca.issue(here)));
   const weir::limiter l(weir::make_redis_store(io.get_executor(), trusting(server)), "r",
                         weir::fixed_window{.limit = weir::max_units, .window = 24h});
-  weir::test::load all(io, l, 100, true);
+  weir::test::load all(io, l, 100, weir::test::data_loss::everything);
   for (int round = 0; round < 5; ++round) {
     all.run_on(5);
     server.kill();
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(connections_that_are_killed_lose_no_count) {
   redis_server server(showing(ca.issue(here)));
   const weir::limiter l(weir::make_redis_store(io.get_executor(), trusting(server)), "r",
                         weir::fixed_window{.limit = weir::max_units, .window = 24h});
-  weir::test::load all(io, l, 100, false);
+  weir::test::load all(io, l, 100);
   redis_client admin(server);
   const std::string self = std::to_string(admin.must("CLIENT", "ID").integer);
   for (int round = 0; round < 5; ++round) {
