@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "check/detached_check.hpp"
+#include "check/pending.hpp"
 #include "memcached/expiry.hpp"
 #include "memcached/meta_writer.hpp"
 #include "memcached/wire_key.hpp"
@@ -19,23 +20,9 @@ using detail::check_stage;
 constexpr std::size_t most_under_way = 512;     // requests
 constexpr std::size_t full_write = 128 * 1024;  // bytes; one more request may follow them
 constexpr std::size_t large_buffer = 1024 * 1024;
-constexpr std::chrono::hours max_timeout{24};  // far from where time points overflow
 // The pause behind a failed swap: random between zero and a ceiling that doubles.
 constexpr std::chrono::microseconds first_pause{500}, longest_pause{16'000};
 const std::string nothing;
-
-/// A check's share of max_pending. It grows with the subject's length, so that the bound holds for
-/// memory, too.
-std::size_t weight_of(const check& c) noexcept { return 1 + c.subject.view().size() / 1024; }
-
-bool is_urgent(const check& c) {
-  return c.kind == detail::check_kind::renew || c.kind == detail::check_kind::leave;
-}
-
-/// A detached acquire that only waits for the outcome of a store under way.
-bool is_stand_in(const check& c) {
-  return flight_of(c).unwanted && c.kind == detail::check_kind::acquire;
-}
 
 }  // namespace
 
@@ -57,11 +44,6 @@ void pipeline::finish(check& c) {
 
 void pipeline::finish_all(check_list& list, error e) {
   while (!list.empty()) finish(list.front(), e);
-}
-
-std::chrono::microseconds pipeline::timeout_of(const check& c) const noexcept {
-  const auto wanted = c.timeout.count() != 0 ? c.timeout : options_.timeout;
-  return std::clamp<std::chrono::microseconds>(wanted, std::chrono::microseconds{0}, max_timeout);
 }
 
 /// Calls f(line) for each, which may end it.
@@ -134,10 +116,8 @@ void pipeline::submit(check& c, std::string_view key, time now) {
   const bool is_last = closed_ && !ended_ && detail::gives_back(c);
   if (refusal_ != error{} && !is_last) return finish(c, refusal_);
   if (skewed_) return finish(c, error::clock_skew);
-  const bool fits = before == 0 || pending_ <= options_.max_pending || is_urgent(c) ||
-                    detail::gives_back(c);
-  if (!fits) return finish(c, breaker_.is_open() ? error::circuit_open : error::overloaded);
-  if (!flight_of(c).unwanted && !breaker_.lets_through(now)) return finish(c, error::circuit_open);
+  const error e = detail::no_room_for(c, before, options_.max_pending, breaker_, now);
+  if (e != error{}) return finish(c, e);
   sweep();
   auto found = lines_.find(key);
   if (found == lines_.end()) {
@@ -145,7 +125,7 @@ void pipeline::submit(check& c, std::string_view key, time now) {
     found->second.key = found->first;
   }
   line& l = found->second;
-  flight_of(c).deadline = now + timeout_of(c);
+  flight_of(c).deadline = now + timeout_of(c, options_.timeout);
   flight_of(c).stage = check_stage::waiting;
   is_urgent(c) ? l.waiting.push_front(c) : l.waiting.push_back(c);
   wheel_.add(c);
@@ -178,7 +158,7 @@ void pipeline::give_up(check& c) {
 void pipeline::expire(time now) {
   wheel_.expire(now, [this, now](check& c) {
     // Not a failure of the store: it has answered other checks since this one came.
-    const time since = flight_of(c).deadline - timeout_of(c);
+    const time since = flight_of(c).deadline - timeout_of(c, options_.timeout);
     const bool never_asked = flight_of(c).stage == check_stage::waiting && calls_.empty() &&
                              !writing_;
     const bool says_nothing = connected_ && (never_asked || last_answer_ >= since);

@@ -156,7 +156,6 @@ class pipeline {
   }
   void finish_all(detail::check_list& list, error e);
   void give_up(detail::check& c);
-  std::chrono::microseconds timeout_of(const detail::check& c) const noexcept;
   void fail_waiting(error e);
   template <class F>
   void each_line(F&& f);

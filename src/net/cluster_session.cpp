@@ -41,8 +41,8 @@ class cluster_session::node final : public redis::cluster_node {
     });
   }
   void resume(check_list&& checks) override {
-    session_->with_core([&](redis::connection_core& core, time t) {
-      core.resume(std::move(checks), t);
+    session_->with_core([&](redis::connection_core& core, time) {
+      core.resume(std::move(checks));
       return 0;
     });
   }

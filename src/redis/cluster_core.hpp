@@ -78,6 +78,8 @@ class cluster_core {
 
  private:
   static constexpr index none = cluster_members::none;
+  /// While no node serves a slot: the ceiling of the first pause.
+  static constexpr std::chrono::milliseconds first_pause{25};
   using slot_number = std::uint16_t;
 
   struct slot {

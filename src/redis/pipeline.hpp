@@ -130,7 +130,7 @@ class pipeline {
   };
 
   /// Takes over checks that wait already, with their deadlines, however many are pending.
-  void resume(detail::check_list&& checks, time now);
+  void resume(detail::check_list&& checks);
   /// Moves redirected checks out. They keep their order. Since the first one came, or another check
   /// came back, nothing is written: unsent checks could overtake checks that the cluster holds. The
   /// cluster takes those with take_unsent(), and then calls proceed().

@@ -109,7 +109,7 @@ BOOST_FIXTURE_TEST_CASE(pauses_grow_while_a_peer_answers_and_serves_nothing, pat
     BOOST_TEST((longest > 160ms));
     BOOST_TEST(elsewhere);
   }
-  // Nor does it serve if it is only there, and answers a ping.
+  // A server that only accepts the connection and answers a ping does not count as serving.
   const auto longest = longest_pause([&] {
     become_ready();
     while (!writing) wait();

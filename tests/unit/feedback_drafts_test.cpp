@@ -173,7 +173,8 @@ BOOST_AUTO_TEST_CASE(policies_belong_to_limits_by_name) {
   };
   BOOST_TEST((limit("\"a\";q=5, \"b\";q=7", "\"b\";r=3") == 7));
   BOOST_TEST((limit("a;q=5, b;q=7", "b;r=3") == 7));
-  // Of policies of one name (with other partition keys) the lowest, and of no name at all too.
+  // If several policies have that name (and other partition keys), or none has it, the lowest
+  // limit counts.
   BOOST_TEST((limit("\"b\";q=8;pk=:YQ==:, \"b\";q=7;pk=:Yg==:", "\"b\";r=3") == 7));
   BOOST_TEST((limit("\"a\";q=5, \"b\";q=7", "\"c\";r=3") == 5));
   // A unit of the draft's default, spelled out; another one, whose number is no number of requests.

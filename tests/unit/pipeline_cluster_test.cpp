@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(a_check_goes_on_at_another_node_with_its_deadline) {
   redirected all = taken();
   node_fixture other;
   other.now = now + 3s;
-  other.line.resume(std::move(all[0].checks), other.now);
+  other.line.resume(std::move(all[0].checks));
   BOOST_TEST((c.deadline == deadline));
   BOOST_TEST(other.line.pending() == 1u);
   BOOST_TEST(count_of(other.write(), "weir:{r:a}:f") == 1u);

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+
+#include "check/circuit_breaker.hpp"
+#include "check/detached_check.hpp"
+#include "check/in_flight.hpp"
+#include "weir/detail/check.hpp"
+#include "weir/error.hpp"
+
+namespace weir::detail {
+
+/// A check's share of max_pending. It grows with the subjects' lengths, so that the bound holds for
+/// memory, too.
+inline std::size_t weight_of(const check& c) noexcept {
+  constexpr std::size_t unit = 1024;
+  std::size_t bytes = c.subject.view().size();
+  for (const term& t : c.further()) bytes += t.subject.view().size();
+  return 1 + bytes / unit;
+}
+
+/// True for renewals and leaves: behind many other checks, a lease would be lost.
+inline bool is_urgent(const check& c) noexcept {
+  return c.kind == check_kind::renew || c.kind == check_kind::leave;
+}
+
+/// True for a detached check that only waits for the outcome of an acquire that was sent and given
+/// up.
+inline bool is_stand_in(const check& c) noexcept {
+  return flight_of(c).unwanted && c.kind == check_kind::acquire;
+}
+
+/// The check's own timeout, or the usual one.
+inline std::chrono::microseconds timeout_of(const check& c,
+                                            std::chrono::microseconds usual) noexcept {
+  using std::chrono::microseconds;
+  constexpr std::chrono::hours longest{24};  // far from where time points overflow
+  return std::clamp<microseconds>(c.timeout.count() != 0 ? c.timeout : usual, microseconds{0},
+                                  longest);
+}
+
+/// Why a new check may not wait; zero: it may. `before` is the weight of those that wait.
+inline error no_room_for(const check& c, std::size_t before, std::size_t max_pending,
+                         circuit_breaker& breaker, circuit_breaker::time now) {
+  // A single check of any weight may wait. Give-backs are bounded by the booked reservations.
+  const bool fits = before == 0 || before + weight_of(c) <= max_pending || is_urgent(c) ||
+                    gives_back(c);
+  // With an open circuit, the failing store is the reason for too many pending checks.
+  if (!fits) return breaker.is_open() ? error::circuit_open : error::overloaded;
+  // A give-back has no caller and may wait for the next connection.
+  if (!flight_of(c).unwanted && !breaker.lets_through(now)) return error::circuit_open;
+  return error{};
+}
+
+}  // namespace weir::detail

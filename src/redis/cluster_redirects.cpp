@@ -1,0 +1,188 @@
+// What nodes tell the core of a Redis Cluster: redirects, maps, and the state of their connections.
+#include <algorithm>
+#include <utility>
+
+#include "check/detached_check.hpp"
+#include "check/pending.hpp"
+#include "redis/cluster_core.hpp"
+#include "redis/error_reply.hpp"
+
+namespace weir::redis {
+
+using detail::check;
+using detail::check_list;
+using detail::in_flight;
+
+namespace {
+
+/// While a slot moves, calls with several keys wait so long before they are sent again.
+constexpr std::chrono::milliseconds pause_of_migration{25};
+/// Nodes may name each other for a moment, when a slot has moved. The first redirects are followed
+/// at once, later MOVEDs after a pause that doubles. After a pause, the node would say ASK again.
+constexpr unsigned immediate_redirects = 2;
+constexpr std::chrono::milliseconds pause_of_redirect{10};
+
+}  // namespace
+
+void cluster_core::hear(index node, const cluster_node& link, time now) {
+  if (members_[node].link.get() != &link) return;  // it has left
+  const connection_core::link_news news = members_[node].link->take_news();
+  if (news.is_new) {
+    members_[node].is_ready = news.is_ready;
+    if (!news.is_ready) lost(node, news, now);
+  }
+  if (auto answered = members_[node].link->take_map()) map_came(*answered, node, now);
+
+  redirected_.clear();
+  members_[node].link->take_redirected(redirected_);
+  std::vector<slot_number> slots;
+  for (pipeline::redirected_checks& r : redirected_) {
+    if (r.checks.empty()) continue;
+    slots.push_back(slot_of_routed(r.checks.front()));
+    redirect(r, node, now);
+  }
+  if (!held_.empty()) {
+    pull(node, [this](const check& c) { return held_.contains(slot_of_routed(c)); });
+    for (const slot_number s : slots) {
+      // Back from a node that was sent ASKING: the others are where they were.
+      const slot& at = slots_[s];
+      if (at.pending == 0 || at.seat == node || !held_.contains(s)) continue;
+      pull(at.seat, [s](const check& c) { return slot_of_routed(c) == s; });
+    }
+    release_due(now);  // the first pull() may have taken the last checks of other held slots
+  }
+  members_[node].link->proceed();
+  sweep();
+}
+
+/// There is no connection, or none yet. What waits there waits for the next one, or for a map that
+/// names another node; but what was sent there by ASK goes back.
+void cluster_core::lost(index node, const connection_core::link_news& news, time now) {
+  trouble_ = news.trouble;
+  is_lasting_ = news.is_lasting;
+  if (search_.failed(node, now)) round_failed();
+  search_.want(now);
+  const auto asks_here = [&](const auto& entry) { return entry.second.node == node; };
+  if (std::none_of(asking_.begin(), asking_.end(), asks_here)) return;
+  pull(node, [](const check& c) { return (flight_of(c).route & in_flight::asks) != 0; });
+  release_due(now);
+}
+
+/// Takes unsent checks back from a node, and holds them.
+void cluster_core::pull(index from, const cluster_node::predicate& which) {
+  if (members_[from].link == nullptr) return;
+  check_list unsent;
+  members_[from].link->take_unsent(which, unsent);
+  while (!unsent.empty()) {
+    check& c = unsent.front();
+    unsent.pop_front();
+    leave(c);
+    hold(c, time::min());
+  }
+}
+
+/// Moves on checks of one slot that a node did not run.
+void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now) {
+  using kind = redirection::kind;
+  const slot_number s = slot_of_routed(r.checks.front());
+  index to = none;
+  if (r.why.what == kind::moved || r.why.what == kind::ask) {
+    redis_address address = std::move(r.why.to);
+    if (address.host.empty()) address.host = members_[from].at.host;
+    to = members_.at(address);
+    if (to != none) members_[to].is_master = true;
+    if (to == none || to == from) r.why.what = kind::down;
+  }
+  // Only the node that was believed to serve the slot knows better than the map.
+  index& owner = slots_[s].owner;
+  if (r.why.what == kind::moved && (owner == from || owner == none)) owner = to;
+  if (r.why.what == kind::moved || r.why.what == kind::down) search_.want(now);
+  const time later = r.why.what == kind::down        ? now + first_pause / 2 + down_.next()
+                     : r.why.what == kind::try_again ? now + pause_of_migration
+                                                     : now;
+  check_list asks;
+  while (!r.checks.empty()) {
+    check& c = r.checks.front();
+    r.checks.pop_front();
+    leave(c);
+    in_flight& f = flight_of(c);
+    time not_before = later;
+    if (closed_ && !detail::gives_back(c)) {
+      finish(c, error::store_closed);
+      continue;
+    }
+    if (r.why.what == kind::try_again) f.route |= in_flight::alone;
+    if (r.why.what == kind::moved || r.why.what == kind::ask) {
+      if (++f.redirects > max_redirects) {
+        finish(c, error::too_many_redirects);
+        continue;
+      }
+      if (r.why.what == kind::moved && f.redirects > immediate_redirects) {
+        not_before = now + pause_of_redirect * (1 << (f.redirects - immediate_redirects - 1));
+      }
+    }
+    if (r.why.what == kind::ask && may_ask(s, to)) {
+      f.route |= in_flight::asks;
+      asks.push_back(c);
+    } else {
+      hold(c, not_before);
+    }
+  }
+  if (asks.empty()) return;
+  asking& there = asking_.try_emplace(s, asking{to}).first->second;
+  for (const check& c : asks) {
+    static_cast<void>(c);
+    ++there.pending;
+  }
+  arrive(asks, to);
+}
+
+/// False if checks of the slot are held, which must not be overtaken, or ask at another node.
+bool cluster_core::may_ask(slot_number s, index at) const {
+  if (held_.contains(s)) return false;
+  const auto found = asking_.find(s);
+  return found == asking_.end() || found->second.node == at;
+}
+
+void cluster_core::map_came(pipeline::map_answer& a, index from, time now) {
+  if (a.map != nullptr) {
+    search_.found(from, now);
+    return apply(*a.map, now);
+  }
+  trouble_ = a.failure != error{} ? a.failure : error::cluster_down;
+  is_lasting_ = a.failure != error{} && !is_passing(a.failure);
+  if (search_.failed(from, now)) round_failed();
+}
+
+/// No node could be asked. Waiting does not help if the reason lasts.
+void cluster_core::round_failed() {
+  if (has_map_ || !is_lasting_ || trouble_ == error{}) return;
+  refusal_ = trouble_;
+  finish_held(refusal_, true);
+}
+
+void cluster_core::apply(const slot_map& map, time now) {
+  has_map_ = true;
+  trouble_ = refusal_ = error{};
+  const std::vector<index> masters = members_.set_masters(map.masters);
+  std::vector<bool> moves(members_.size());
+  for (std::size_t i = 0; i < slot_count; ++i) {
+    slot& at = slots_[i];
+    at.owner = map.owner[i] == slot_map::none ? none : masters[map.owner[i]];
+    if (at.pending == 0 || at.owner == none || at.seat == at.owner) continue;
+    held_[static_cast<slot_number>(i)];
+    moves[at.seat] = true;
+  }
+  for (index i = 0; i < moves.size(); ++i) {
+    if (!moves[i]) continue;
+    pull(i, [this](const check& c) { return held_.contains(slot_of_routed(c)); });
+  }
+  release_due(now);
+  must_sweep_ = true;
+}
+
+void cluster_core::ended(index node, const cluster_node& link) {
+  if (members_[node].link.get() == &link) members_[node].link.reset();
+}
+
+}  // namespace weir::redis

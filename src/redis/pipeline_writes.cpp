@@ -1,0 +1,113 @@
+// What a pipeline writes: the calls of one write, and the commands of the connection itself.
+#include <algorithm>
+
+#include "check/pending.hpp"
+#include "redis/pipeline.hpp"
+
+namespace weir::redis {
+namespace {
+
+using detail::check;
+using detail::check_stage;
+
+constexpr std::size_t large_buffer = 1024 * 1024;
+const std::string nothing;
+
+}  // namespace
+
+/// Stages a command of the connection itself.
+void pipeline::stage_own(script_call::command what, time now) {
+  using enum script_call::command;
+  if (what == ping) write_ping(out_);
+  if (what == slots) write_cluster_slots(out_);
+  if (what == asking) write_asking(out_);
+  script_call& c = calls_.emplace_back();
+  c.what = what;
+  c.sent = now;
+  c.end = out_.size();
+  ++staged_;
+}
+
+/// Stages the load of a script right before the call that needs it, in the same write, so that no
+/// check is overtaken.
+void pipeline::stage_load(std::size_t script, time now) {
+  if (known_scripts_[script] || now < no_loads_before_) return;
+  write_load(out_, script);
+  script_call load;
+  load.what = script_call::command::load;
+  load.sent = now;
+  load.end = out_.size();
+  calls_.push_back(std::move(load));
+  ++staged_;
+  ++loads_[script];
+  known_scripts_.set(script);
+}
+
+void pipeline::stage(script_call& c, time now) {
+  if (!c.is_request(detail::check_kind::reset)) {
+    stage_load(c.script(), now);
+    c.loads = loads_[c.script()];
+  }
+  if (c.asks) stage_own(script_call::command::asking, now);
+  write_call(out_, c, scratch_);
+  c.end = out_.size();
+  c.sent = now;
+  c.sent_alone = window_.sent(c.weight(), now);
+  for (call_key& key : c.keys) {
+    for (check& waiting : key.checks) {
+      flight_of(waiting).stage = check_stage::staged;
+      flight_of(waiting).sent = now;
+      waiting.ec = {};
+    }
+  }
+  ++staged_;
+}
+
+const std::string& pipeline::next_write(time now) {
+  if (!wants_write()) return nothing;
+  out_.clear();
+  if (out_.capacity() > large_buffer)
+    std::string().swap(out_);  // a large burst must not keep its memory for ever
+  if (wanted_ != 0) {
+    if ((wanted_ & wants_ping) != 0) stage_own(script_call::command::ping, now);
+    if ((wanted_ & wants_map) != 0) stage_own(script_call::command::slots, now);
+    wanted_ = 0;
+  }
+  if (!held()) {
+    call_list& packed = pack(now);
+    while (!packed.empty()) {
+      stage(packed.front(), now);
+      calls_.splice(calls_.end(), packed, packed.begin());
+    }
+    waiting_.swap(again_);  // checks that come back before the next write go first in it
+    // With no call in flight, no reply will come that could set this later.
+    may_send_ = window_.is_idle() || (!out_.empty() && window_.room(full_write()) > 0);
+  }
+  writing_ = !out_.empty();
+  return out_;
+}
+
+/// The calls of the next write; none if all waiting checks have to wait for a reply.
+call_list& pipeline::pack(time now) {
+  again_.splice(again_.end(), waiting_);
+  // A closing connection sends all give-backs.
+  const coalescer::quota q{.keys = window_.room(full_write()),
+                           .reachable = closed_ ? time::min() : now + window_.expected(pending_)};
+  call_list& calls = coalescer_.pack(urgent_, again_, q, passed_over_);
+  if (!calls.empty() || !window_.is_idle()) return calls;
+  // No reply is due that could show whether the server is still as slow: one check is sent anyway.
+  return coalescer_.pack(urgent_, again_, {.keys = 1}, passed_over_);
+}
+
+void pipeline::write_done() {
+  auto it = calls_.rbegin();
+  for (std::size_t i = 0; i < staged_; ++i, ++it) {
+    for (call_key& key : it->keys) {
+      for (check& waiting : key.checks) flight_of(waiting).stage = check_stage::written;
+    }
+  }
+  staged_ = 0;
+  writing_ = false;
+}
+
+}  // namespace weir::redis
