@@ -297,7 +297,7 @@ class program {
     }
   }
 
-  /// Of large script calls, Lua's collector of garbage works in few.
+  /// Lua collects garbage in some large script calls and not in others: several are averaged.
   static int rounds_of(std::size_t keys) { return keys == 1 ? 1 : 8; }
 
   static std::vector<std::string> constants(const policies::kernel& kernel, std::int64_t cost) {

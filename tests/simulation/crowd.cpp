@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Of a policy: so many units in so long.
+/// What a policy lets pass: so many units in so long.
 struct measure {
   std::int64_t limit;
   std::int64_t span;
@@ -75,7 +75,7 @@ std::size_t subject_number(std::string_view name) {
 }
 
 arrivals::arrivals(const shape& s, test::random_source& random) : random_(random) {
-  // Of several, the one that lets the least pass in the long run.
+  // The policy that lets the least pass in the long run sets the pace.
   for (const policy& p : s.policies) {
     const measure m = std::visit(measuring(), p);
     if (limit_ == 0 || m.limit * span_ < limit_ * m.span) {

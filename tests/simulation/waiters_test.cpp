@@ -39,7 +39,7 @@ class simulated_run : simulation::crowd {
   }
 
  private:
-  /// Of a subject: its reservations, and their waiters by their receipts.
+  /// The reservations of one subject, and their waiters by their receipts.
   struct book {
     reservation_ledger ledger;
     std::map<std::uint64_t, std::size_t> held;

@@ -12,14 +12,15 @@
 namespace weir::test {
 
 /// A real Redis Cluster of the test's own on loopback: masters, each with a replica, that share the
-/// slots evenly. A master that is gone for half a second is replaced.
+/// slots evenly. A master that is gone for 1.5 s (or the
+/// --cluster-node-timeout in `arguments`) is replaced.
 class redis_cluster {
  public:
   /// With fewer replicas than masters, the last masters have none.
   explicit redis_cluster(std::size_t masters = 3, std::size_t replicas = 3,
                          std::vector<std::string> arguments = {}, redis_server_tls tls = {});
 
-  /// Of all nodes: the masters at first, then their replicas in the same order.
+  /// The first nodes start as masters; their replicas follow in the same order.
   redis_server& node(std::size_t i) { return *nodes_.at(i); }
   std::size_t size() const noexcept { return nodes_.size(); }
   const std::string& id(std::size_t i) const { return ids_.at(i); }

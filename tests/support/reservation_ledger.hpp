@@ -26,7 +26,7 @@ class reservation_ledger {
     asked_.push_back(what);
     return asked_.size() - 1;
   }
-  /// Of one that was allowed, once.
+  /// Gives back a reservation that was allowed. At most once for each.
   void give_back(std::int64_t at, std::size_t number) { events_.push_back({at, number, true}); }
 
   const asked& operator[](std::size_t number) const { return asked_.at(number); }

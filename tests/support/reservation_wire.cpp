@@ -229,7 +229,7 @@ void reservation_wire::expect(const std::string& resource, const std::vector<pol
   rules_.emplace(resource, std::move(rules));
 }
 
-/// Of prefix:{resource:subject}:kind.
+/// The line of the subject in a key of the form prefix:{resource:subject}:kind.
 reservation_wire::line& reservation_wire::line_of(const std::string& key,
                                                   const limiter_rules*& rules, std::string& name) {
   const std::size_t begin = key.find('{') + 1;
@@ -304,7 +304,7 @@ void reservation_wire::read_return(const command& words, std::int64_t now) {
     place += 1 + static_cast<std::size_t>(number(asked.arguments.at(place)));
   }
   auto& held = holders_[name].by_turn_and_cost;
-  // Of several with one turn and cost, only a bucket can tell which it is.
+  // Several may have the same turn and cost: only a bucket can tell them apart.
   auto [first, last] = held.equal_range({turn, cost});
   if (first == last)
     throw std::runtime_error("reservation_wire: given back twice, or never booked");
