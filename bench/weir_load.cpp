@@ -21,6 +21,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -251,7 +252,8 @@ class load {
   asio::awaitable<void> caller(std::int64_t index) {
     const std::int64_t stride = options_.callers <= 64 ? 1 : 16;
     const auto keys = static_cast<std::uint32_t>(options_.keys);
-    auto random = static_cast<std::uint32_t>(2463534242U + 2654435761U * index) | 1U;
+    // Each run has keys of its own: the same ones in every round would fill their logs.
+    auto random = static_cast<std::uint32_t>(std::random_device{}()) | 1U;
     for (std::int64_t i = index; !over_.load(std::memory_order_relaxed); ++i) {
       random ^= random << 13;
       random ^= random >> 17;

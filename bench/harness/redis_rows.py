@@ -227,8 +227,7 @@ def fill_logs(machine, server, work, entries):
 
 
 def logs(machine):
-    """sliding_log against the sorted set, both with half of what the limit allows in the window.
-    About one entry leaves for each that comes, so that the logs keep their length."""
+    """sliding_log against the sorted set, both with half of what the limit allows in the window."""
     for limit, keys in ((100, 50_000), (10_000, 1024)):
         keys = 100_000 // limit if machine.quick else keys
         work = Workload("sliding_log", limit, LOG_SPAN_US, keys)
