@@ -68,7 +68,7 @@ struct fixture : weir::test::limiter_fixture {
   }
   /// Calls to all masters, while a slot moves there and back: MOVED and ASK name addresses, too.
   void use(redis_cluster& cluster, const limiter& l) {
-    load all(io, l, 20, false);
+    load all(io, l, 20);
     all.run_on(3);
     const std::uint16_t slot = slot_of("subject 0");
     const std::size_t from = cluster.owner_of(slot), to = (from + 1) % masters;

@@ -36,6 +36,7 @@ struct caller {
   void check(error_code ec, const decision& d, data_loss loss) {
     if (ec) {
       ++failures;
+      BOOST_TEST_MESSAGE(subject << ": " << ec.message());
       if (ec == condition::may_have_counted) ++unknown;
       BOOST_CHECK_MESSAGE(ec == error::outcome_unknown || ec == error::no_reply ||
                               ec == error::timed_out || ec == error::too_many_redirects,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 
@@ -172,15 +173,25 @@ void redis_cluster::move(std::uint16_t slot, std::size_t from, std::size_t to) {
 }
 
 void redis_cluster::settle() {
-  const auto epoch_of = [](const auto& n) {
-    return field(redis_client(*n).must("CLUSTER", "INFO").text, "cluster_current_epoch");
+  // What a node believes: the last epoch, and the owner of each range of slots.
+  const auto view_of = [](redis_client client) {
+    std::set<std::string> view;
+    for (const reply& range : client.must("CLUSTER", "SLOTS").children) {
+      view.insert(std::to_string(range.children.at(0).integer) + "-" +
+                  std::to_string(range.children.at(1).integer) + " " +
+                  range.children.at(2).children.at(2).text);
+    }
+    view.insert(field(client.must("CLUSTER", "INFO").text, "cluster_current_epoch"));
+    return view;
   };
   wait_until(
       [&] {
-        return std::all_of(nodes_.begin(), nodes_.end(),
-                           [&](const auto& n) { return epoch_of(n) == epoch_of(nodes_[0]); });
+        const auto first = view_of(redis_client(*nodes_[0]));
+        return std::all_of(nodes_.begin(), nodes_.end(), [&](const auto& n) {
+          return n->pid() < 0 || view_of(redis_client(*n)) == first;
+        });
       },
-      "all nodes know the last epoch");
+      "all nodes know the owners of all slots");
 }
 
 std::size_t redis_cluster::add() {
