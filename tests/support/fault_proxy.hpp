@@ -47,8 +47,8 @@ const char* to_string(fault::kind k) noexcept;
 /// longer; pauses of up to 5 ms, rates that slow down and do not stop.
 fault random_fault(random_source& random, std::int64_t reach);
 
-/// A TCP proxy on a port of a loopback address in front of a real server. Without faults it passes everything
-/// on. It lives on the test's io_context and is used from its thread alone.
+/// A TCP proxy on a port of a loopback address in front of a real server. Without faults it passes
+/// everything on. It lives on the test's io_context and is used from its thread alone.
 class fault_proxy {
  public:
   fault_proxy(boost::asio::io_context& io, const redis_server& target,
