@@ -112,6 +112,19 @@ BOOST_AUTO_TEST_CASE(a_named_server_that_does_not_serve_makes_it_ask_another_sen
   BOOST_TEST(d.host == "s2");
 }
 
+// It went ahead of the next connection's greeting.
+BOOST_AUTO_TEST_CASE(a_question_that_was_not_sent_goes_with_its_connection) {
+  driver d;
+  d.watch();
+  d.ask();
+  d.ask();  // waits for the first one's write
+  d.received_nothing();
+  d.opened(error{});
+  const auto question = d.writing.find("GET-MASTER-ADDR");
+  BOOST_TEST(d.writing.find("HELLO") < question);
+  BOOST_TEST(d.writing.find("GET-MASTER-ADDR", question + 1) == d.writing.npos);
+}
+
 BOOST_AUTO_TEST_CASE(a_silent_sentinel_is_left) {
   driver d;
   d.watch();
