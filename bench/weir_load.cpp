@@ -1,5 +1,5 @@
 // Coroutines check as fast as they can, each awaiting its answer, over one connection to a Redis
-// server. bench/harness runs it, and docs/benchmarks.md says how.
+// server, or to each master of a cluster. bench/harness runs it, and docs/benchmarks.md says how.
 //
 //   weir_load [--name=value...]
 //
@@ -22,10 +22,12 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "support/load_clock.h"
 #include "weir/weir.hpp"
@@ -36,9 +38,10 @@ namespace asio = boost::asio;
 
 struct options {
   std::string mode = "load";  // load; fill: every key once; once: one check of --subject; fetch
+  std::string url;            // of a server or a cluster; else:
   std::string socket;
-  std::int64_t port = 0;  // on loopback, if there is no socket
-  std::int64_t server_pid = 0;
+  std::int64_t port = 0;   // on loopback, if there is no socket
+  std::string server_pid;  // or several, with commas between them
   std::string policy = "token_bucket";
   std::int64_t limit = 1'000'000;
   std::int64_t period_us = 1'000'000;  // of one unit, or of the window
@@ -46,6 +49,7 @@ struct options {
   std::int64_t callers = 1;
   std::int64_t threads = 0;  // of a pool; 0: one thread runs an io_context
   std::int64_t keys_per_call = 64;
+  std::int64_t subject_buckets = 0;
   std::int64_t single_threaded = 0;
   std::int64_t cost = 1;
   std::int64_t may_refuse = 0;
@@ -58,9 +62,10 @@ struct options {
 
 void options::read(int count, char** words) {
   const std::map<std::string_view, std::string*> texts{
-      {"mode", &mode}, {"socket", &socket}, {"policy", &policy}, {"subject", &subject}};
-  const std::map<std::string_view, std::int64_t*> numbers{{"server_pid", &server_pid},
-                                                          {"port", &port},
+      {"mode", &mode},     {"url", &url},        {"socket", &socket}, {"server_pid", &server_pid},
+      {"policy", &policy}, {"subject", &subject}};
+  const std::map<std::string_view, std::int64_t*> numbers{{"port", &port},
+                                                          {"subject_buckets", &subject_buckets},
                                                           {"limit", &limit},
                                                           {"period_us", &period_us},
                                                           {"keys", &keys},
@@ -145,17 +150,21 @@ class load {
   explicit load(const options& o)
       : options_(o),
         store_(weir::make_redis_store(workers_.get_executor(), store_options(o))),
-        limiter_(store_, "bench", policy_of(o)) {}
+        limiter_(store_, "bench", policy_of(o),
+                 {.subject_buckets = static_cast<std::size_t>(o.subject_buckets)}) {
+    std::istringstream pids(o.server_pid);
+    for (std::string pid; std::getline(pids, pid, ',');) servers_.push_back(std::stoi(pid));
+  }
 
   void run() {
     for (std::int64_t i = 0; i < options_.callers; ++i) start(caller(i));
     workers_.start();
     pass(options_.warm_up);
-    const load_snapshot begin = take_snapshot(total(&worker::checks), server());
+    const load_snapshot begin = snapshot();
     measuring_ = true;
     pass(options_.seconds);
     measuring_ = false;
-    const load_snapshot end = take_snapshot(total(&worker::checks), server());
+    const load_snapshot end = snapshot();
     over_ = true;
     finish();
 
@@ -191,8 +200,13 @@ class load {
 
   static weir::redis_options store_options(const options& o) {
     weir::redis_options r;
-    r.unix_path = o.socket;
-    if (o.socket.empty()) r.port = static_cast<std::uint16_t>(o.port);
+    if (!o.url.empty()) {
+      r = weir::parse_redis_url(o.url);
+    } else if (!o.socket.empty()) {
+      r.unix_path = o.socket;
+    } else {
+      r.port = static_cast<std::uint16_t>(o.port);
+    }
     r.max_keys_per_call = static_cast<std::size_t>(o.keys_per_call);
     r.single_threaded = o.single_threaded != 0;
     r.max_pending = 1'000'000;
@@ -208,7 +222,11 @@ class load {
     } while (total(&worker::checks) < enough && !over_);
   }
 
-  pid_t server() const { return static_cast<pid_t>(options_.server_pid); }
+  load_snapshot snapshot() {
+    load_snapshot s = take_snapshot(total(&worker::checks), 0);
+    for (const pid_t server : servers_) s.server_cpu += cpu_seconds_of(server);
+    return s;
+  }
 
   std::uint64_t total(std::atomic<std::uint64_t> worker::*member) {
     const std::lock_guard lock(mutex_);
@@ -294,6 +312,7 @@ class load {
   weir::store store_;
   weir::limiter limiter_;
 
+  std::vector<pid_t> servers_;
   std::atomic<std::int64_t> running_{0};
   std::atomic<std::int64_t> filled_{0};
   std::atomic<bool> measuring_{false};

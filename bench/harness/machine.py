@@ -18,9 +18,13 @@ SCRIPTS = pathlib.Path(__file__).parent.parent / "scripts"
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below 50,000: a node of a cluster needs the port 10,000 above its own, too."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        if port < 50_000:
+            return port
 
 
 def children_cpu_seconds():
@@ -63,15 +67,15 @@ class Machine:
 
 class Server:
     """A redis-server on the server's core, on a Unix socket, without persistence. With `tcp`, it
-    also listens on a port of the loopback interface."""
+    also listens on a port of the loopback interface. `options`: more of its command line."""
 
-    def __init__(self, machine, tcp=False):
+    def __init__(self, machine, tcp=False, options=()):
         self.port = free_port() if tcp else 0
         self._directory = tempfile.mkdtemp(prefix="weir_bench.", dir="/tmp")
         self.socket = f"{self._directory}/socket"
         program = os.environ.get("WEIR_REDIS_SERVER", "redis-server")
         words = [program, "--port", self.port, "--bind", "127.0.0.1", "--unixsocket", self.socket,
-                 "--save", "", "--appendonly", "no", "--dir", self._directory]
+                 "--save", "", "--appendonly", "no", "--dir", self._directory, *options]
         self._log = open(f"{self._directory}/log", "w+")
         self._process = subprocess.Popen(
             machine.on_core(machine.server_core, words),

@@ -27,14 +27,16 @@ struct load_snapshot {
   uint64_t checks;
 };
 
+static inline double cpu_seconds_of(pid_t process) {
+  clockid_t clock = 0;
+  return process > 0 && clock_getcpuclockid(process, &clock) == 0 ? clock_seconds(clock) : 0;
+}
+
 static inline struct load_snapshot take_snapshot(uint64_t checks, pid_t server) {
-  clockid_t server_clock = 0;
   struct load_snapshot s;
   s.time = clock_seconds(CLOCK_MONOTONIC);
   s.client_cpu = clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
-  s.server_cpu = server > 0 && clock_getcpuclockid(server, &server_clock) == 0
-                     ? clock_seconds(server_clock)
-                     : 0;
+  s.server_cpu = cpu_seconds_of(server);
   s.checks = checks;
   return s;
 }
