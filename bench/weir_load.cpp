@@ -210,7 +210,9 @@ class load {
     r.max_keys_per_call = static_cast<std::size_t>(o.keys_per_call);
     r.single_threaded = o.single_threaded != 0;
     r.max_pending = 1'000'000;
-    r.timeout = std::chrono::seconds{20};  // a stall shows in the latencies, not as an error
+    // A stall shows in the latencies, not as an error.
+    r.timeout = std::chrono::seconds{20};
+    r.silence_timeout = std::chrono::seconds{20};
     return r;
   }
 

@@ -71,6 +71,15 @@ asio::awaitable<void> outcomes(weir::limiter limiter) {
 
 }  // namespace readme
 
+namespace cluster {
+
+void buckets(weir::store store) {
+  weir::limiter partner{
+      store, "partner-api", weir::gcra{weir::per_second(100), 20}, {.subject_buckets = 64}};
+}
+
+}  // namespace cluster
+
 namespace waiting {
 
 asio::awaitable<void> deny_cache(weir::store store) {

@@ -28,6 +28,9 @@ struct concurrency_options {
 
   /// As limiter_options::group, for enter() together with limiters of that group.
   std::string_view group = {};
+
+  /// As limiter_options::subject_buckets, for enter() together with limiters that have as many.
+  std::size_t subject_buckets = 0;
 };
 
 /// Options of one enter().
@@ -150,10 +153,10 @@ class [[nodiscard]] lease {
 ///     // if send_request() returns its errors: see lease::lost()
 ///     co_await (send_request() || lease.lost(asio::use_awaitable));
 ///
-/// Gates of the same resource, group and store count the same leases, each with its own limit and
-/// duration. An enter() first drops the leases that have lapsed, in the same atomic step: no
-/// process cleans up after another, and a dead process delays others only for the rest of its
-/// lease. A gate has no queue: a refused caller may ask again.
+/// Gates of the same resource, group, subject_buckets and store count the same leases, each with
+/// its own limit and duration. An enter() first drops the leases that have lapsed, in the same
+/// atomic step: no process cleans up after another, and a dead process delays others only for the
+/// rest of its lease. A gate has no queue: a refused caller may ask again.
 ///
 /// A lease is not a fenced lock: a holder that was stopped and goes on before it learns of its loss
 /// overlaps with the next holder for that moment.
@@ -194,8 +197,8 @@ class concurrency_limiter {
     return enter(subject, enter_options{}, std::forward<CompletionToken>(token));
   }
 
-  /// Takes a lease and counts in limiters of the same group (or the same resource and subject), or
-  /// does nothing, in one atomic step.
+  /// Takes a lease and counts in limiters of the same group (or the same resource, subject and
+  /// subject_buckets), or does nothing, in one atomic step.
   ///
   /// The answer is as for record_all(), with the gate as the first limiter. What the limiters
   /// counted stays counted when the lease is given back. Their failure policies do not apply.

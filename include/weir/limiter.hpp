@@ -89,8 +89,8 @@ static_assert(std::is_trivially_destructible_v<claim>);
 class limiter {
  public:
   /// `resource`: the name of the API that is limited; 1 to 1024 bytes of any value. Limiters with
-  /// the same resource, kind of policy (and position among the tiers), group and store share their
-  /// counts.
+  /// the same resource, kind of policy (and position among the tiers), group, subject_buckets and
+  /// store share their counts.
   ///
   /// `options`: the group, the failure policy, cool-downs and waiting; see limiter_options.
   ///

@@ -143,9 +143,10 @@ auto initiate_variadic_settlement(const decision& d, settle_how how, Args&&... a
 ///
 /// The arguments are claims, then optionally joint_options, then optionally a completion token.
 /// Each claim is `limiter.on(subject, cost)`: subject 1 to 65,536 bytes, cost 1 to max_units. The
-/// limiters must be of one store and one `group` (or the same resource and subject), so that a
-/// Redis Cluster can route their keys. They have at most 16 tiers together, no key occurs twice,
-/// and none has count_refused. `timeout`: as record_options::timeout.
+/// limiters must be of one store and one `group` (or the same resource, subject and
+/// subject_buckets), so that a Redis Cluster can route their keys. They have at most 16 tiers
+/// together, no key occurs twice, and none has count_refused. `timeout`: as
+/// record_options::timeout.
 ///
 /// **Handler signature.** `void(error_code, decision)`.
 ///

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/endian/conversion.hpp>
 #include <boost/system/system_error.hpp>
+#include <charconv>
 #include <cstring>
 
 #include "policy/tier_set.hpp"
@@ -33,6 +34,16 @@ std::string checked_resource(std::string_view name) {
         "the name has " + std::to_string(name.size()) + " bytes; it must have 1 to 1024");
   }
   return std::string(name);
+}
+
+std::uint32_t checked_buckets(const limiter_options& options) {
+  const auto require = [](bool holds, const char* text) {
+    if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
+  };
+  require(options.subject_buckets <= 16'384, "subject_buckets: at most 16384");
+  require(options.subject_buckets == 0 || options.group.empty(),
+          "subject_buckets: must be 0 with a group, whose keys all have one hash tag");
+  return static_cast<std::uint32_t>(options.subject_buckets);
 }
 
 /// Takes eight bytes at a time. Unlike std::hash, it is the same in every process.
@@ -91,7 +102,8 @@ limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_v
       has_cool_down(options.cool_downs),
       has_deny_cache(options.deny_cache_subjects > 0),
       failure(options.on_failure),
-      shares_keys(!options.group.empty()) {
+      buckets(checked_buckets(options)),
+      ends_in_tag_(options.group.empty()) {
   can_book = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_book);
   can_settle = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_settle);
   if (has_cool_down) tiers.emplace_back(policies::cool_down());
@@ -103,18 +115,35 @@ limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_v
   }
   append_escaped(key_head_, name, "{}%:");
   key_head_ += ':';
-  origin_ = resource_id = hashed(0xcbf29ce484222325u, key_head_);
+  if (!store->has_hash_tags()) buckets = 0;
+  if (buckets > 0) {
+    // No other key has a slash behind its hash tag.
+    bucket_end_ = '/' + std::to_string(buckets) + "}/";
+    ends_in_tag_ = false;
+  }
+  origin_ = resource_id = hashed(0xcbf29ce484222325u, key_head_ + bucket_end_);
   for (const policies::kernel& kernel : tiers) {
     ceiling = std::min(ceiling, std::visit([](const auto& k) { return k.ceiling(); }, kernel));
     nominal_limit = std::min(nominal_limit,
                              std::visit([](const auto& k) { return k.limit(); }, kernel));
     key_tails_.push_back(tail_of_tier(kernel, key_tails_.size()));
-    if (options.group.empty()) key_tails_.back().insert(0, "}");
+    if (ends_in_tag_) key_tails_.back().insert(0, "}");
     origin_ = hashed(hashed(origin_, key_tails_.back()), kernel);
   }
 }
 
-void limiter_spec::append_subject(std::string& out, std::string_view subject) {
+std::uint32_t limiter_spec::bucket_of(std::string_view subject) const noexcept {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : subject) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return static_cast<std::uint32_t>(hash % buckets);
+}
+
+void limiter_spec::append_subject(std::string& out, std::string_view subject) const {
+  if (buckets > 0) {
+    char digits[8];
+    out.append(digits, std::to_chars(digits, std::end(digits), bucket_of(subject)).ptr);
+    out += bucket_end_;
+  }
   if (stands_in_keys(subject)) {
     out += subject;
   } else {
@@ -131,8 +160,8 @@ void limiter_spec::append_key(std::string& out, std::string_view subject, std::s
 void limiter_spec::append_marker(std::string& out, std::string_view subject,
                                  std::uint64_t id) const {
   out += key_head_;
-  append_escaped(out, subject, "{}%");
-  out += shares_keys ? ":s" : "}:s";
+  append_subject(out, subject);
+  out += ends_in_tag_ ? "}:s" : ":s";
   constexpr char digits[] = "0123456789abcdef";
   for (int shift = 60; shift >= 0; shift -= 4) out += digits[id >> shift & 15];
 }
@@ -140,7 +169,7 @@ void limiter_spec::append_marker(std::string& out, std::string_view subject,
 void limiter_spec::append_subject_key(std::string& out, std::string_view subject) const {
   out += key_head_;
   append_subject(out, subject);
-  if (!shares_keys) out += '}';
+  if (ends_in_tag_) out += '}';
 }
 
 std::string_view limiter_spec::tier_name(std::size_t tier) const noexcept {

@@ -35,15 +35,23 @@ struct limiter_spec {
   virtual check::steady_time cool_down_until(std::string_view /*subject*/) const { return {}; }
 
   /// Appends the key of a subject's tier: prefix:{resource:subject}:kind, or
-  /// prefix:{group}:resource:subject:kind. Everything between the braces is the hash tag, and the
-  /// only one: braces in names are escaped, and so is the colon in the resource, which keeps
-  /// different pairs apart.
+  /// prefix:{group}:resource:subject:kind, or prefix:{resource:bucket/buckets}/subject:kind.
+  /// Everything between the braces is the hash tag, and the only one: braces in names are escaped,
+  /// and so is the colon in the resource, which keeps different pairs apart.
   void append_key(std::string& out, std::string_view subject, std::size_t tier = 0) const;
 
-  /// The parts of a key before and behind the subject, which stands there as it is if
-  /// stands_in_keys() is true of it.
+  /// The parts of a key before and behind what append_subject() appends.
   std::string_view key_head() const noexcept { return key_head_; }
   std::string_view key_tail(std::size_t tier = 0) const noexcept { return key_tails_[tier]; }
+
+  /// Appends the subject as it stands in keys, behind its bucket if there are buckets.
+  void append_subject(std::string& out, std::string_view subject) const;
+
+  /// FNV-1a (64 bits) of the subject's bytes, modulo `buckets`, which is not 0. Other programs may
+  /// look for keys by it, and all processes must agree on it.
+  std::uint32_t bucket_of(std::string_view subject) const noexcept;
+
+  /// True if append_subject() appends just the subject, as it is, to keys without a bucket.
   ///
   /// It looks at eight bytes at a time, and is true only if none of them needs an escape; it is
   /// false also for other bytes above 'z', which append_subject() then finds to be harmless.
@@ -62,7 +70,6 @@ struct limiter_spec {
     for (const char* at = subject.data(); at < last; at += 8) all |= marks(at);
     return (all & tops) == 0;
   }
-  static void append_subject(std::string& out, std::string_view subject);
 
   /// Appends the key of the marker for the receipt `id`. It is in the same slot as the states.
   void append_marker(std::string& out, std::string_view subject, std::uint64_t id) const;
@@ -80,7 +87,7 @@ struct limiter_spec {
 
   std::shared_ptr<store_backend> store;
   std::string resource;
-  // A hash of prefix, group and resource: equal for limiters that share keys.
+  // A hash of prefix, group, resource and buckets: equal for limiters that share keys.
   std::uint64_t resource_id = 0;
   std::vector<policies::kernel> tiers;  // nearly always one; the cool-down tier is the last
   policies::units ceiling;              // the largest cost that can ever pass
@@ -91,11 +98,14 @@ struct limiter_spec {
   bool can_book;        // every kernel can make reservations: acquire()
   bool can_settle;      // refund(), settle() and settle_all()
   on_failure failure;
-  bool shares_keys;  // the limiter has a group
+  // limiter_options::subject_buckets; 0 also for a store whose calls do not depend on hash tags.
+  std::uint32_t buckets;
 
  private:
   std::string key_head_;
+  std::string bucket_end_;  // behind the bucket's number
   std::vector<std::string> key_tails_;
+  bool ends_in_tag_;  // the subject is the end of the hash tag
   std::uint64_t origin_ = 0;
 };
 

@@ -36,6 +36,10 @@ class store_backend {
   /// True if the store may lose a marker before its time: a server evicts keys and fails over.
   virtual bool may_forget() const noexcept { return true; }
 
+  /// True if the hash tags of keys decide which of them one call may have. Otherwise
+  /// limiter_options::subject_buckets has no effect.
+  virtual bool has_hash_tags() const noexcept { return false; }
+
   /// The prefix of every key.
   virtual std::string_view key_prefix() const noexcept = 0;
 

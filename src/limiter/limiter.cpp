@@ -76,6 +76,8 @@ error validate_together(const check& c) {
     if (!policies::has_number(limiter.tiers[tier])) return;
     limiter.append_key(keys.emplace_back(), subject, tier);
     fits = fits && hash_tag(keys.back()) == hash_tag(keys.front());
+    // Whether two subjects meet in a bucket is chance, and no reason to answer.
+    fits = fits && (limiter.buckets == 0 || subject == c.subject.view());
   });
   std::sort(keys.begin(), keys.end());
   fits = fits && std::adjacent_find(keys.begin(), keys.end()) == keys.end();

@@ -89,7 +89,7 @@ limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_v
 limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_view name,
                            const concurrency_options& options)
     : limiter_spec(std::move(backend), name, {policies::kernel(compile(options))},
-                   {.group = options.group}),
+                   {.group = options.group, .subject_buckets = options.subject_buckets}),
       leases(std::make_unique<lease_keeper>(options.lease_duration)) {}
 
 void limiter_impl::store_closes(const std::shared_ptr<const limiter_spec>& self,

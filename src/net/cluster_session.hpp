@@ -35,6 +35,7 @@ class cluster_session final : public detail::store_backend,
   void cancel(detail::check& c, detail::cancel_scope scope) override;
   void close() override;
   const boost::asio::any_io_executor& get_executor() const noexcept override { return executor_; }
+  bool has_hash_tags() const noexcept override { return true; }
   std::string_view key_prefix() const noexcept override { return options_.key_prefix; }
 
  private:

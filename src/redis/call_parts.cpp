@@ -9,13 +9,14 @@ namespace {
 void write_single_keys(std::string& out, const script_call& c, std::string& scratch) {
   const detail::limiter_spec& limiter = *c.keys.front().checks.front().limiter;
   similar_arguments keys(out, limiter.key_head(), limiter.key_tail());
+  const bool has_buckets = limiter.buckets > 0;
   for (const call_key& key : c.keys) {
     const std::string_view subject = key.checks.front().subject.view();
-    if (detail::limiter_spec::stands_in_keys(subject)) {
+    if (!has_buckets && detail::limiter_spec::stands_in_keys(subject)) {
       keys.put(subject);
     } else {
       scratch.clear();
-      detail::limiter_spec::append_subject(scratch, subject);
+      limiter.append_subject(scratch, subject);
       keys.put(scratch);
     }
   }

@@ -15,7 +15,7 @@ using detail::in_flight;
 
 namespace {
 
-/// While a slot moves, calls with several keys wait so long before they are sent again.
+/// While a slot moves, checks with several keys wait so long before they are sent again.
 constexpr std::chrono::milliseconds pause_of_migration{25};
 /// Nodes may name each other for a moment, when a slot has moved. The first redirects are followed
 /// at once, later MOVEDs after a pause that doubles. After a pause, the node would say ASK again.
@@ -111,7 +111,11 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
       finish(c, error::store_closed);
       continue;
     }
-    if (r.why.what == kind::try_again) f.route |= in_flight::alone;
+    if (r.why.what == kind::try_again) {
+      // Its call had other keys, too. Alone, a check of one key is not told so again.
+      if (detail::is_single(c) && (f.route & in_flight::alone) == 0) not_before = now;
+      f.route |= in_flight::alone;
+    }
     if (r.why.what == kind::moved || r.why.what == kind::ask) {
       if (++f.redirects > max_redirects) {
         finish(c, error::too_many_redirects);

@@ -3,7 +3,9 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "redis/slot.hpp"
 #include "support/limiter_fixture.hpp"
@@ -18,9 +20,14 @@ using namespace std::chrono_literals;
 /// however slow the machine is.
 struct cluster_fixture : limiter_fixture {
   explicit cluster_fixture(std::size_t replicas = 0, const char* node_timeout = "10000")
-      : cluster(3, replicas, {"--cluster-node-timeout", node_timeout}) {}
+      : own(std::make_unique<redis_cluster>(
+            3, replicas, std::vector<std::string>{"--cluster-node-timeout", node_timeout})),
+        cluster(*own) {}
+  /// On a cluster that several cases share: two seconds pass before a new one takes writes.
+  explicit cluster_fixture(redis_cluster& shared) : cluster(shared) {}
 
-  redis_cluster cluster;
+  const std::unique_ptr<redis_cluster> own;
+  redis_cluster& cluster;
 
   redis_options options(std::chrono::microseconds timeout = 20s) {
     redis_options o = parse_redis_url(cluster.url());

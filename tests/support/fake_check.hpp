@@ -21,6 +21,7 @@ class null_store final : public detail::store_backend {
   void cancel(detail::check&, detail::cancel_scope) override {}
   void close() override {}
   const boost::asio::any_io_executor& get_executor() const noexcept override { return executor_; }
+  bool has_hash_tags() const noexcept override { return true; }
   std::string_view key_prefix() const noexcept override { return "weir"; }
 
  private:

@@ -23,11 +23,11 @@ using weir::test::run_seed;
 constexpr int subjects = 6;
 
 std::string subject(int i) { return std::string(1, static_cast<char>('a' + i)); }
-std::uint16_t slot_of_subject(int i) { return slot_of_tag("r:" + subject(i)); }
 
 /// What happens to the nodes.
 struct operator_of {
   simulated_cluster& c;
+  std::vector<std::uint16_t> slots;  // that have keys
   struct move {
     int from, to;
   };
@@ -91,7 +91,8 @@ struct operator_of {
     node(from).counts.clear();
   }
   void act() {
-    const std::uint16_t slot = slot_of_subject(static_cast<int>(c.random.between(0, subjects - 1)));
+    const std::uint16_t slot = slots[static_cast<std::size_t>(
+        c.random.between(0, static_cast<std::int64_t>(slots.size()) - 1))];
     const int some = static_cast<int>(c.random.between(0, 4));
     switch (c.random.between(0, 9)) {
       case 0:
@@ -141,9 +142,16 @@ struct tally {
 void play(std::uint64_t seed, tally& total) {
   BOOST_TEST_CONTEXT("WEIR_TEST_CLUSTER_SEED=" << seed) {
     simulated_cluster c(seed);
-    operator_of ops{c, {}};
-    const auto one = make_core("r", plenty);
-    const auto two = make_core("r", weir::tiers(plenty, plenty));
+    // With buckets, three subjects share a slot.
+    const weir::limiter_options options{.subject_buckets = c.random.one_in(2) ? 2u : 0u};
+    const auto one = make_core("r", plenty, options);
+    const auto two = make_core("r", weir::tiers(plenty, plenty), options);
+    operator_of ops{c, {}, {}};
+    for (int i = 0; i < subjects; ++i) {
+      std::string key;
+      one->append_key(key, subject(i));
+      ops.slots.push_back(simulated_node::slot_of_key(key));
+    }
     const auto calls = c.random.between(20, 120);
     while (c.submitted < calls) {
       const std::int64_t what = c.random.between(0, 20);
@@ -220,6 +228,27 @@ BOOST_AUTO_TEST_CASE(a_check_that_was_moved_twice_follows_ask_at_once) {
   judge(c);
   BOOST_TEST(!check.ec, check.ec.message());
   BOOST_TEST(c.servers[3].executed == 1);
+}
+
+// A call whose keys are partly at another node is split: only a check that has such keys itself
+// waits for the end of the migration.
+BOOST_AUTO_TEST_CASE(a_check_with_one_key_that_has_to_try_again_does_so_at_once) {
+  for (const bool has_two : {false, true}) {
+    simulated_cluster c(1);
+    const auto r = has_two ? make_core("r", weir::tiers(plenty, plenty)) : make_core("r", plenty);
+    c.submit(r, "a");
+    calm_down(c);
+    for (simulated_node& n : c.servers) n.refuses = "TRYAGAIN Multiple keys request";
+    const auto& again = c.submit(r, "a");
+    for (bool any = true; any;) {
+      any = false;
+      for (const auto& l : std::vector(c.links)) any = c.step(*l) || any;
+    }
+    BOOST_TEST(again.finished == (has_two ? 0 : 1));
+    calm_down(c);
+    judge(c);
+    BOOST_TEST(!again.ec);
+  }
 }
 
 // Random migrations, failovers, cut connections, nodes that are behind the times. No check is sent
