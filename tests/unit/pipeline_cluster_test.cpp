@@ -275,6 +275,20 @@ BOOST_AUTO_TEST_CASE(nothing_is_written_until_the_cluster_has_taken_what_came_ba
   out.clear();
 }
 
+// The cluster may hold checks of its slot, which must go first.
+BOOST_AUTO_TEST_CASE(nothing_is_written_until_the_cluster_knows_of_a_check_that_came_back) {
+  auto& first = route("a");
+  write();
+  auto& later = route("a");
+  feed("-NOSCRIPT No matching script.\r\n");
+  BOOST_TEST(line.has_news());
+  BOOST_TEST(!line.wants_write());
+  BOOST_TEST(taken().empty());
+  line.proceed();
+  BOOST_TEST(count_of(write(), "EVALSHA") == 1u);
+  for (const fake_check* c : {&first, &later}) BOOST_TEST((c->stage == check_stage::written));
+}
+
 BOOST_AUTO_TEST_CASE(a_node_is_asked_for_the_slot_map) {
   line.ask_map();
   BOOST_TEST(line.wants_write());
