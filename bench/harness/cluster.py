@@ -1,6 +1,7 @@
 """Measures limiter_options::subject_buckets on Redis Clusters of 1, 2 and 3 masters.
 
     python3 -B bench/harness/cluster.py build/bench/bench [--rounds N] [--callers N] ...
+    python3 -B bench/harness/cluster.py build/bench/bench --memory
 
 The clusters have no replicas, and all masters share the server's core: read the CPU time of a
 check, not the rate. All runs are interleaved. docs/scaling.md has the tables."""
@@ -103,6 +104,23 @@ class Runs:
         return statistics.median(a[figure] / b[figure] for a, b in zip(self.found, other.found))
 
 
+def memory(machine, keys):
+    """The memory of a server over its keys: names, states, TTLs and tables."""
+    print("| policy | buckets | bytes of a key |")
+    print("|---|--:|--:|")
+    for policy in ("gcra", "fixed_window", "sliding_window", "sliding_log"):
+        for buckets in (0, 64):
+            with Server(machine) as server:
+                empty = int(re.search(r"used_memory:(\d+)", server.command("INFO", "memory"))[1])
+                work = redis_rows.Workload(policy, 1000, redis_rows.HOUR_US, keys)
+                machine.run(machine.programs / "weir_load", "--mode=fill", "--callers=1024",
+                            f"--socket={server.socket}", *work.words(),
+                            f"--subject_buckets={buckets}", timeout=600)
+                full = int(re.search(r"used_memory:(\d+)", server.command("INFO", "memory"))[1])
+                count = server.command("DBSIZE")
+            print(f"| {policy} | {buckets} | {(full - empty) / count:.0f} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("programs")
@@ -112,11 +130,14 @@ def main():
     parser.add_argument("--masters", type=int, nargs="*", default=[1, 2, 3])
     parser.add_argument("--buckets", type=int, nargs="+", default=[16, 64, 256])
     parser.add_argument("--callers", type=int, default=1024)
+    parser.add_argument("--memory", action="store_true", help="measures that, and nothing else")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
 
     machine = Machine(options.programs, quick=False, rounds=options.rounds)
     machine.seconds = options.seconds
+    if options.memory:
+        return memory(machine, options.keys)
     work = redis_rows.bucket("gcra", "busy", options.keys)
     clusters = {"one server": Alone(machine)}
     try:

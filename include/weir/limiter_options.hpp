@@ -65,11 +65,11 @@ struct limiter_options {
   std::string_view group = {};
 
   /// Spreads the subjects over so many hash tags, 1 to 16,384, instead of one for each subject; 0:
-  /// one for each. In a Redis Cluster, only checks of one hash tag can share a script call, so 16
-  /// to 64 tags make checks of many subjects cheaper (docs/cluster.md). Use the same value in every
-  /// process: the keys contain it, so a limiter with another value counts apart, and a change of
-  /// the value forgets all counts. 0 with a `group`. It changes the keys in any Redis store, and
-  /// has no effect in other stores.
+  /// one for each. In a Redis Cluster, only checks of one hash tag can share a script call, so few
+  /// tags make checks cheaper where many of them wait in one process (docs/scaling.md). Use the
+  /// same value in every process: the keys contain it, so a limiter with another value counts
+  /// apart, and a change of the value forgets all counts. 0 with a `group`. It changes the keys in
+  /// any Redis store, and has no effect in other stores.
   std::size_t subject_buckets = 0;
 
   /// Enables cool_down() and on_response(). Each check then also reads the subject's cool-down in
