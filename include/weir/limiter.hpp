@@ -70,8 +70,9 @@ static_assert(std::is_trivially_destructible_v<claim>);
 ///   `invalid_database`, `tls_failed`, `server_is_cluster`, `server_is_sentinel`;
 /// - the server refuses the call: `out_of_memory`, `server_misconfigured`, `wrong_type`,
 ///   `script_missing`, `server_error`;
-/// - no answer: `no_reply`, `outcome_unknown`, `protocol_error`. These equal
-///   condition::may_have_counted; all others in this list equal condition::not_counted;
+/// - no answer: `no_reply`, `outcome_unknown`, `protocol_error`; with limiter_options::replicas,
+///   `not_replicated`. These equal condition::may_have_counted; all others in this list equal
+///   condition::not_counted;
 /// - the store's own bounds: `overloaded` (max_pending), `store_full` (a memory store has no room
 ///   for a new subject), `store_closed`.
 ///

@@ -113,6 +113,16 @@ struct limiter_options {
   /// The waiting time after which a waiter's priority has risen by one; it rises evenly. Zero:
   /// never.
   std::chrono::microseconds priority_aging = std::chrono::seconds{1};
+
+  /// How many replicas must have a count before the call is answered: 0 (the master alone decides)
+  /// to 100. Only a Redis store has replicas, on one master, with Sentinels or in a Redis Cluster.
+  /// A failover to such a replica forgets no answered call. Each call that counts then takes a
+  /// round trip from the master to its replicas longer, and ends with error::not_replicated if its
+  /// deadline passes before. Refusals and fetch() do not wait. Such limiters of one store share
+  /// connections of their own, for each value here, so that they delay no others: their calls keep
+  /// their order among themselves, and record_all() takes limiters with the same value. See
+  /// docs/reliability.md.
+  std::size_t replicas = 0;
 };
 
 /// Options of one record(). A timeout of zero is the store's default, here and below.

@@ -18,6 +18,7 @@ enum class check_stage : std::uint8_t {
   waiting,  ///< in the store's line; nothing sent
   staged,   ///< encoded, in the write that is under way
   written,  ///< sent; its reply is due
+  counted,  ///< answered, if enough replicas have its count, too
   done,     ///< answered, failed or cancelled; about to be delivered
 };
 

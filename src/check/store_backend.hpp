@@ -47,6 +47,15 @@ class store_backend {
   /// context is being destroyed.
   virtual roster<const limiter_spec>& limiters() noexcept { return limiters_; }
 
+  /// This store, with connections of its own, on which a call is answered only when so many
+  /// replicas have its count. The result keeps `whole`, a handle of this store, and reports to
+  /// `sink` unless it exists already. Null: there are no replicas.
+  virtual std::shared_ptr<store_backend> waiting_for(
+      std::size_t /*replicas*/, const std::shared_ptr<store_backend>& /*whole*/,
+      std::unique_ptr<completion_sink> /*sink*/) {
+    return nullptr;
+  }
+
   /// Called once, by the store's first handle, before the first check.
   void attach(std::unique_ptr<completion_sink> sink) { sink_ = std::move(sink); }
   bool has_sink() const noexcept { return sink_ != nullptr; }

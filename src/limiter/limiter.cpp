@@ -1,14 +1,33 @@
 #include "weir/limiter.hpp"
 
 #include <algorithm>
+#include <boost/system/system_error.hpp>
 
 #include "check/clock.hpp"
+#include "limiter/completion.hpp"
 #include "limiter/jitter.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "limiter/settled_ids.hpp"
 #include "policy/tier_set.hpp"
 
 namespace weir {
+namespace {
+
+/// The store, or the one beside it that waits for so many replicas.
+std::shared_ptr<detail::store_backend> backend_for(const store& s, std::size_t replicas) {
+  const std::shared_ptr<detail::store_backend>& whole = s.backend();
+  if (replicas == 0) return whole;
+  const auto refuse = [](const char* text) {
+    throw boost::system::system_error(make_error_code(error::invalid_policy), text);
+  };
+  if (replicas > 100) refuse("replicas: at most 100");
+  auto beside = whole->waiting_for(replicas, whole,
+                                   std::make_unique<detail::completion>(whole->get_executor()));
+  if (beside == nullptr) refuse("replicas: only a Redis store has replicas to wait for");
+  return beside;
+}
+
+}  // namespace
 
 limiter::limiter(const weir::store& store, std::string_view resource, const weir::policy& policy,
                  const limiter_options& options)
@@ -16,7 +35,8 @@ limiter::limiter(const weir::store& store, std::string_view resource, const weir
 
 limiter::limiter(const weir::store& store, std::string_view resource, const weir::tiers& tiers,
                  const limiter_options& options)
-    : core_(std::make_shared<detail::limiter_impl>(store.backend(), resource, tiers, options)) {}
+    : core_(std::make_shared<detail::limiter_impl>(backend_for(store, options.replicas), resource,
+                                                   tiers, options)) {}
 
 std::string_view limiter::resource() const noexcept { return core_->resource; }
 

@@ -125,10 +125,12 @@ class cluster_session::node_sink final : public detail::completion_sink, public 
   const std::weak_ptr<node> link_;
 };
 
-cluster_session::cluster_session(const asio::any_io_executor& executor, redis_options&& options)
+cluster_session::cluster_session(const asio::any_io_executor& executor, redis_options&& options,
+                                 tls_context tls, std::size_t replicas)
     : options_(std::move(options)),
       executor_(executor),
-      tls_(make_tls_context(options_)),
+      tls_(std::move(tls)),
+      replicas_(replicas),
       mutex_(!options_.single_threaded),
       core_(
           options_,
@@ -146,9 +148,21 @@ void cluster_session::open() {
   settle(lock);
 }
 
+std::shared_ptr<detail::store_backend> cluster_session::waiting_for(
+    std::size_t replicas, const std::shared_ptr<detail::store_backend>& whole,
+    std::unique_ptr<detail::completion_sink> sink) {
+  return replicated_.get(replicas, [&] {
+    return beside(
+        whole,
+        std::make_shared<cluster_session>(executor_, redis_options(options_), tls_, replicas),
+        std::move(sink));
+  });
+}
+
 /// Requires the mutex.
 std::shared_ptr<redis::cluster_node> cluster_session::make_node(const redis_address& at, index i) {
-  const auto one = std::make_shared<session>(executor_, options_of_node(options_, at), tls_);
+  const auto one = std::make_shared<session>(executor_, options_of_node(options_, at), tls_,
+                                             replicas_);
   const auto link = std::make_shared<node>(one);
   auto sink = std::make_unique<node_sink>(shared_from_this(), i, link);
   one->join(*sink);
@@ -201,6 +215,7 @@ void cluster_session::close() {
   if (context_gone_ || !core_.close(current_time())) return;
   const auto nodes = core_.links();
   settle(lock);
+  replicated_.close();
   for (const auto& one : nodes) static_cast<node&>(*one).close();
   // See session::close().
   const std::shared_ptr<void> hold(nullptr,

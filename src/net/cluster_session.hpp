@@ -10,6 +10,7 @@
 #include "check/shutdown_service.hpp"
 #include "check/store_backend.hpp"
 #include "net/optional_mutex.hpp"
+#include "net/replica_stores.hpp"
 #include "net/session.hpp"
 #include "redis/cluster_core.hpp"
 #include "weir/redis_options.hpp"
@@ -25,7 +26,9 @@ class cluster_session final : public detail::store_backend,
                               public std::enable_shared_from_this<cluster_session>,
                               public detail::shutdown_listener {
  public:
-  cluster_session(const boost::asio::any_io_executor& executor, redis_options&& options);
+  /// With replicas, a call is answered only when so many of its master's have its count.
+  cluster_session(const boost::asio::any_io_executor& executor, redis_options&& options,
+                  tls_context tls, std::size_t replicas = 0);
 
   /// Starts to look for the slot map.
   void open();
@@ -37,6 +40,9 @@ class cluster_session final : public detail::store_backend,
   const boost::asio::any_io_executor& get_executor() const noexcept override { return executor_; }
   bool has_hash_tags() const noexcept override { return true; }
   std::string_view key_prefix() const noexcept override { return options_.key_prefix; }
+  std::shared_ptr<detail::store_backend> waiting_for(
+      std::size_t replicas, const std::shared_ptr<detail::store_backend>& whole,
+      std::unique_ptr<detail::completion_sink> sink) override;
 
  private:
   using index = redis::cluster_core::index;
@@ -64,6 +70,8 @@ class cluster_session final : public detail::store_backend,
   const redis_options options_;
   boost::asio::any_io_executor executor_;
   const tls_context tls_;
+  const std::size_t replicas_;
+  replica_stores replicated_;
 
   optional_mutex mutex_;
   // Guarded by the mutex:

@@ -25,10 +25,11 @@ store make_redis_store(const boost::asio::any_io_executor& executor, redis_optio
     throw boost::system::system_error(make_error_code(error::invalid_options),
                                       "redis_options: " + fault);
   }
-  if (!options.cluster_seeds.empty()) {
-    return opened(std::make_shared<net::cluster_session>(executor, std::move(options)));
-  }
   net::tls_context tls = net::make_tls_context(options);
+  if (!options.cluster_seeds.empty()) {
+    return opened(
+        std::make_shared<net::cluster_session>(executor, std::move(options), std::move(tls)));
+  }
   return opened(std::make_shared<net::session>(executor, std::move(options), std::move(tls)));
 }
 

@@ -23,20 +23,32 @@ std::unique_ptr<sentinel_watch> watch_for(const stream::strand& strand,
 
 }  // namespace
 
-session::session(const asio::any_io_executor& executor, redis_options&& options, tls_context tls)
+session::session(const asio::any_io_executor& executor, redis_options&& options, tls_context tls,
+                 std::size_t replicas)
     : options_(std::move(options)),
+      tls_(std::move(tls)),
       executor_(executor),
       strand_(asio::make_strand(executor)),
       mutex_(!options_.single_threaded),
-      core_(options_, std::random_device{}()),
+      core_(options_, std::random_device{}(), replicas),
       watch_(watch_for(*strand_, options_, *this)),
-      stream_(std::in_place, *strand_, options_, std::move(tls),
-              static_cast<stream::listener&>(*this), watch_.get()),
+      stream_(std::in_place, *strand_, options_, tls_, static_cast<stream::listener&>(*this),
+              watch_.get()),
       timer_(*strand_) {}
 
 void session::open() {
   detail::shutdown_service::add(executor_, weak_from_this());
   wake_strand();
+}
+
+std::shared_ptr<detail::store_backend> session::waiting_for(
+    std::size_t replicas, const std::shared_ptr<detail::store_backend>& whole,
+    std::unique_ptr<detail::completion_sink> sink) {
+  return replicated_.get(replicas, [&] {
+    return beside(whole,
+                  std::make_shared<session>(executor_, redis_options(options_), tls_, replicas),
+                  std::move(sink));
+  });
 }
 
 // ---- called by limiters, on any thread
@@ -110,6 +122,7 @@ void session::close() {
     if (context_gone_ || !core_.close(now())) return;
     done = core_.take_done();
   }
+  replicated_.close();
   if (!done.empty()) sink().complete(std::move(done));
   wake_strand();  // the strand arms the timer that bounds the closing
   // Held here and by limiters that wait for an answer; its end lets the session stop.

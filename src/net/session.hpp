@@ -11,6 +11,7 @@
 #include "check/shutdown_service.hpp"
 #include "check/store_backend.hpp"
 #include "net/optional_mutex.hpp"
+#include "net/replica_stores.hpp"
 #include "net/sentinel_watch.hpp"
 #include "net/stream.hpp"
 #include "redis/connection_core.hpp"
@@ -38,7 +39,9 @@ class session final : public detail::store_backend,
     ~cluster() = default;
   };
 
-  session(const boost::asio::any_io_executor& executor, redis_options&& options, tls_context tls);
+  /// With replicas, a call is answered only when so many of them have its count.
+  session(const boost::asio::any_io_executor& executor, redis_options&& options, tls_context tls,
+          std::size_t replicas = 0);
 
   /// Makes this a node of a cluster. Called before open().
   void join(cluster& c) noexcept { cluster_ = &c; }
@@ -66,6 +69,9 @@ class session final : public detail::store_backend,
   const boost::asio::any_io_executor& get_executor() const noexcept override { return executor_; }
   bool has_hash_tags() const noexcept override { return true; }
   std::string_view key_prefix() const noexcept override { return options_.key_prefix; }
+  std::shared_ptr<detail::store_backend> waiting_for(
+      std::size_t replicas, const std::shared_ptr<detail::store_backend>& whole,
+      std::unique_ptr<detail::completion_sink> sink) override;
 
  private:
   using strand = stream::strand;
@@ -99,6 +105,8 @@ class session final : public detail::store_backend,
   void may_stop();
 
   const redis_options options_;
+  const tls_context tls_;
+  replica_stores replicated_;
   cluster* cluster_ = nullptr;
   boost::asio::any_io_executor executor_;
   std::optional<strand> strand_;

@@ -20,7 +20,8 @@ namespace weir::redis {
 class connection_core final
     : public detail::connection_life<connection_core, pipeline, redis_options> {
  public:
-  connection_core(const redis_options& options, std::uint32_t seed);
+  /// With replicas, a call is answered only when so many of them have its count.
+  connection_core(const redis_options& options, std::uint32_t seed, std::size_t replicas = 0);
 
   // For callers; see pipeline.
   void submit(detail::check& c, time now) { pipeline_.submit(c, now); }

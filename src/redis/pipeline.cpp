@@ -102,7 +102,13 @@ void pipeline::give_up(check& c) {
     flight_of(other).resends = flight_of(c).resends;
     flight_of(c).line.swap_nodes(flight_of(other).line);
     pending_ += weight_of(other);
+    if (flight_of(c).stage == check_stage::counted) {  // its answer has come
+      other.answer = c.answer;
+      as<detail::acquire_request>(other).found = as<detail::acquire_request>(c).found;
+      finish(other);
+    }
   }
+  if (flight_of(c).stage == check_stage::counted) c.answer = {};
   finish(c);
 }
 
@@ -116,7 +122,8 @@ void pipeline::expire(time now) {
     const bool says_nothing = connected_ && (never_asked || last_answer_ >= since);
     if (!says_nothing) breaker_.failed(since, now);
     if (flight_of(c).stage != check_stage::waiting) {
-      c.ec = error::no_reply;
+      const bool counted = flight_of(c).stage == check_stage::counted;
+      c.ec = counted ? error::not_replicated : error::no_reply;
     } else if (!c.ec) {  // else: the server's reason for not running it
       c.ec = suspicion_ != error{} ? suspicion_ : error::timed_out;
     }
@@ -168,6 +175,8 @@ void pipeline::disconnected(error reason, std::size_t sent, time now) {
     }
     coalescer_.take_back(calls_);
   }
+  for (std::size_t i = counted_.size(); i > 0; --i) breaker_.failed(now, now);
+  fail_counted(reason);
   staged_ = 0;
   writing_ = false;
 }
@@ -188,6 +197,12 @@ void pipeline::close() {
       if (!detail::gives_back(c)) finish(c, error::store_closed);
     }
   }
+  for (auto it = counted_.begin(); it != counted_.end();) {
+    check& c = *it++;
+    if (c.kind == detail::check_kind::acquire) continue;
+    c.answer = {};
+    finish(c, error::outcome_unknown);
+  }
   for (script_call& call : calls_) {
     for (call_key& key : call.keys) {
       for (auto it = key.checks.begin(); it != key.checks.end();) {
@@ -206,6 +221,7 @@ void pipeline::end() {
   for (script_call& c : calls_) {
     for (call_key& key : c.keys) finish_all(key.checks, error::outcome_unknown);
   }
+  fail_counted(error::outcome_unknown);
 }
 
 check_list pipeline::take_done() {

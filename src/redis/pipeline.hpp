@@ -23,8 +23,10 @@ namespace weir::redis {
 /// The life of checks on one multiplexed connection, without sockets, clocks or locks:
 ///
 ///     waiting --> staged --> written --> done        submit, next_write, write_done, consume
+///                               +--> counted --> done   if replicas must have the count
 ///
 /// waiting: not sent yet. staged: encoded in the write in progress. written: sent, a reply is due.
+/// counted: answered, but not yet by the replicas.
 /// Deadlines and cancellation take a check out at any stage; its place in the call stays, so that
 /// later replies still reach their own checks. A check whose script certainly did not run (no such
 /// script, the server is loading or busy, the write was cut short) goes back to waiting.
@@ -44,8 +46,10 @@ class pipeline {
     std::chrono::microseconds timeout = std::chrono::milliseconds{500};
     std::size_t breaker_failures = 0;
     std::chrono::milliseconds breaker_pause{500};
-    bool in_cluster = false;  ///< the server is a node of a Redis Cluster
-    std::string host = {};    ///< in a cluster: the host of a node that names none
+    bool in_cluster = false;   ///< the server is a node of a Redis Cluster
+    std::string host = {};     ///< in a cluster: the host of a node that names none
+    std::size_t replicas = 0;  ///< so many must have a count before it is answered
+    std::chrono::milliseconds longest_wait{1000};  ///< the server's longest wait for them at once
   };
 
   explicit pipeline(const options& o)
@@ -202,6 +206,11 @@ class pipeline {
   void stage(script_call& c, time now);
   void stage_load(std::size_t script, time now);
   void stage_own(script_call::command what, time now);
+  void note_own(script_call::command what, time now);
+  void stage_wait(time now);
+  void hold_counted(script_call& c);
+  void confirmed(const script_call& wait, const reply_view& reply, time now);
+  void fail_counted(error e);
   void loaded(error e, time now);
   std::size_t full_write() const noexcept {
     return std::max(options_.max_keys_per_call, coalescer::max_keys_per_write);
@@ -209,6 +218,7 @@ class pipeline {
   bool has_waiting() const noexcept { return !waiting_.empty() || !again_.empty(); }
   call_list& pack(time now);
   void heard(const script_call& c, time now);
+  void succeeded(const script_call& c, time now);
   bool answer(script_call& c, const reply_view& reply, time now);
   void send_again(script_call& c);
 
@@ -228,6 +238,7 @@ class pipeline {
   call_list calls_;
   // How many calls at the end of calls_ are in the write in progress.
   std::size_t staged_ = 0;
+  detail::check_list counted_;  // answered, but not yet by the replicas
   detail::check_list done_;
 
   std::string out_;
@@ -243,9 +254,10 @@ class pipeline {
   std::uint32_t next_order_ = 0;
   bool connected_ = false;
   bool writing_ = false;
-  static constexpr std::uint8_t wants_ping = 1, wants_map = 2;
+  static constexpr std::uint8_t wants_ping = 1, wants_map = 2, wants_wait = 4;
   std::uint8_t wanted_ = 0;  // the connection's own commands for the next write
-  static constexpr std::uint8_t unwelcome = 1, redirects = 2;
+  // confirming: a WAIT is under way.
+  static constexpr std::uint8_t unwelcome = 1, redirects = 2, confirming = 4;
   std::uint8_t blocked_ = 0;  // if not 0, nothing is written: why
   bool served_ = false;
   // The server was loading or busy: nothing is written before this time. time::max(): no pause.

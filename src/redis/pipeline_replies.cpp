@@ -122,6 +122,11 @@ void pipeline::loaded(error e, time now) {
 void pipeline::heard(const script_call& c, time now) {
   if (!c.keys.empty()) window_.answered(c.weight(), c.sent, c.sent_alone, now);
   may_send_ = true;
+  // With replicas, they decide whether the store is there.
+  if (options_.replicas == 0) succeeded(c, now);
+}
+
+void pipeline::succeeded(const script_call& c, time now) {
   if (now - c.sent > options_.timeout) return;
   last_answer_ = now;
   breaker_.succeeded();
@@ -134,6 +139,10 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
   error e = read_reply(c, reply, numbers_);
   if (c.what == script_call::command::load) {
     loaded(e, now);
+    return true;
+  }
+  if (c.what == script_call::command::wait) {
+    confirmed(c, reply, now);
     return true;
   }
   if (c.what == script_call::command::slots) {
@@ -172,7 +181,13 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
     default:
       break;
   }
-  if (e == error{} && c.what == script_call::command::request) served_ = true;
+  if (e == error{} && c.what == script_call::command::request) {
+    served_ = true;
+    if (options_.replicas != 0) {
+      hold_counted(c);
+      return true;
+    }
+  }
   for (call_key& key : c.keys) {
     if (e != error{}) {
       finish_all(key.checks, e);

@@ -21,6 +21,11 @@ void pipeline::stage_own(script_call::command what, time now) {
   if (what == ping) write_ping(out_);
   if (what == slots) write_cluster_slots(out_);
   if (what == asking) write_asking(out_);
+  note_own(what, now);
+}
+
+/// Stages a command of the connection that stands in the write already.
+void pipeline::note_own(script_call::command what, time now) {
   script_call& c = calls_.emplace_back();
   c.what = what;
   c.sent = now;
@@ -83,6 +88,7 @@ const std::string& pipeline::next_write(time now) {
     // With no call in flight, no reply will come that could set this later.
     may_send_ = window_.is_idle() || (!out_.empty() && window_.room(full_write()) > 0);
   }
+  if (options_.replicas != 0) stage_wait(now);
   writing_ = !out_.empty();
   return out_;
 }

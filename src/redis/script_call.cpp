@@ -112,6 +112,14 @@ void write_load(std::string& out, std::size_t script) {
 
 void write_ping(std::string& out) { write_command(out, "PING"); }
 
+void write_wait(std::string& out, std::size_t replicas, std::chrono::milliseconds longest) {
+  command_writer(out)
+      .begin(3)
+      .arg("WAIT")
+      .arg(static_cast<std::int64_t>(replicas))
+      .arg(static_cast<std::int64_t>(longest.count()));
+}
+
 void write_asking(std::string& out) { write_command(out, "ASKING"); }
 
 void write_cluster_slots(std::string& out) { write_command(out, "CLUSTER", "SLOTS"); }
@@ -120,7 +128,7 @@ error read_reply(script_call& c, const reply_view& reply, std::vector<std::int64
   using enum script_call::command;
   if (c.what == ping || c.what == asking) return error{};
   if (reply.is_error()) return classify_error(reply.root().text);
-  if (c.what == load || c.what == slots) return error{};
+  if (c.what == load || c.what == slots || c.what == wait) return error{};
   if (c.kind == check_kind::reset) {
     return reply.root().type == reply_type::integer ? error{} : error::protocol_error;
   }

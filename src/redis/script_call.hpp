@@ -46,7 +46,7 @@ struct script_call {
   static constexpr std::size_t usual_keys = 64;
 
   /// The connection's own commands have no checks, and no kind.
-  enum class command : std::uint8_t { ping, load, asking, slots, request };
+  enum class command : std::uint8_t { ping, load, asking, slots, wait, request };
 
   command what = command::ping;
   detail::check_kind kind{};  // of the checks of a request
@@ -111,6 +111,10 @@ void write_call(std::string& out, const script_call& c, std::string& scratch);
 void write_load(std::string& out, std::size_t script);
 
 void write_ping(std::string& out);
+
+/// Appends the command whose reply comes when so many replicas have what this connection wrote, or
+/// after `longest`.
+void write_wait(std::string& out, std::size_t replicas, std::chrono::milliseconds longest);
 
 // The commands of a connection to a node of a Redis Cluster.
 void write_asking(std::string& out);

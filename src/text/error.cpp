@@ -31,6 +31,7 @@ group group_of(int value) noexcept {
 
     case error::no_reply:
     case error::outcome_unknown:
+    case error::not_replicated:
     case error::protocol_error:
       return group::may_have_counted;
 
@@ -123,6 +124,9 @@ const char* text_of(int value) noexcept {
     case error::outcome_unknown:
       return "the check was sent, and the connection was lost before the reply came: it may "
              "have been counted";
+    case error::not_replicated:
+      return "the check was counted, and its deadline passed before enough replicas had the count: "
+             "check that the master has that many replicas, or allow more time";
     case error::overloaded:
       return "too many calls wait for the store or for a reservation: send fewer at a time, "
              "or raise max_pending or max_waiting";

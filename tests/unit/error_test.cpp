@@ -42,6 +42,7 @@ constexpr expectation table[] = {
     {error::timed_out, group::not_counted},
     {error::no_reply, group::may_have_counted},
     {error::outcome_unknown, group::may_have_counted},
+    {error::not_replicated, group::may_have_counted},
     {error::overloaded, group::not_counted},
     {error::circuit_open, group::not_counted},
     {error::store_full, group::not_counted},

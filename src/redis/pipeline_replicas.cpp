@@ -1,0 +1,92 @@
+// Calls that are answered only when replicas have their counts. A WAIT goes out behind the calls of
+// a write; until its reply, nothing else is written, because the server would not run it, and what
+// is unsent can still expire uncounted.
+#include <algorithm>
+
+#include "redis/pipeline.hpp"
+
+namespace weir::redis {
+
+using detail::check;
+using detail::check_kind;
+using detail::check_list;
+using detail::check_stage;
+
+namespace {
+
+/// True if the server writes for such a check, and the caller is told of it. A give-back has no
+/// caller, and can be repeated.
+bool may_count(check_kind kind) noexcept {
+  return kind != check_kind::fetch && kind != check_kind::give_back;
+}
+
+/// True if a check that was answered without an error has changed nothing.
+bool is_refusal(const check& c) noexcept {
+  const bool asks = c.kind == check_kind::record || c.kind == check_kind::acquire;
+  return asks && !c.answer.allowed && !c.limiter->counts_refused;
+}
+
+}  // namespace
+
+/// Ends a write with WAIT, if checks need it: for as long as the last of them may take. The server
+/// must reply before the connection counts as silent, so another one may have to follow.
+void pipeline::stage_wait(time now) {
+  time last = now;
+  const auto look_at = [&last](const check_list& checks) {
+    for (const check& c : checks) last = std::max(last, flight_of(c).deadline);
+  };
+  bool needed = !counted_.empty();
+  look_at(counted_);
+  auto it = calls_.rbegin();
+  for (std::size_t i = 0; i < staged_; ++i, ++it) {
+    if (it->what != script_call::command::request || !may_count(it->kind)) continue;
+    needed = true;
+    for (const call_key& key : it->keys) look_at(key.checks);
+  }
+  if (!needed) return;
+  using std::chrono::milliseconds;
+  const auto left = std::chrono::ceil<milliseconds>(last - now);
+  // 0 would wait for ever.
+  write_wait(out_, options_.replicas,
+             std::clamp(left, milliseconds{1}, std::max(options_.longest_wait, milliseconds{1})));
+  note_own(script_call::command::wait, now);
+  blocked_ |= confirming;
+}
+
+/// Ends the checks of an answered call that wait for no replica, and keeps the others. A stand-in
+/// for a caller that has left gives back at once.
+void pipeline::hold_counted(script_call& c) {
+  for (call_key& key : c.keys) {
+    for (auto it = key.checks.begin(); it != key.checks.end();) {
+      check& answered = *it++;
+      const bool has_caller = !flight_of(answered).unwanted;
+      if (!has_caller || !may_count(c.kind) || answered.ec || is_refusal(answered)) {
+        finish(answered);
+      } else {
+        flight_of(answered).stage = check_stage::counted;
+      }
+    }
+    counted_.splice(counted_.end(), key.checks);
+  }
+}
+
+/// Handles the reply to WAIT: how many replicas have all that was written before.
+void pipeline::confirmed(const script_call& wait, const reply_view& reply, time now) {
+  blocked_ &= static_cast<std::uint8_t>(~confirming);
+  const bool is_number = reply.root().type == reply_type::integer;
+  // The user may not run WAIT, or the master has become a replica.
+  if (!is_number) return fail_counted(error::not_replicated);
+  if (reply.root().integer >= static_cast<std::int64_t>(options_.replicas)) {
+    finish_all(counted_);
+    succeeded(wait, now);
+  } else if (!counted_.empty()) {
+    wanted_ |= wants_wait;
+  }
+}
+
+void pipeline::fail_counted(error e) {
+  for (check& c : counted_) c.answer = {};
+  finish_all(counted_, e);
+}
+
+}  // namespace weir::redis
