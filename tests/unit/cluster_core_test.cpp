@@ -251,6 +251,56 @@ BOOST_AUTO_TEST_CASE(a_check_with_one_key_that_has_to_try_again_does_so_at_once)
   }
 }
 
+BOOST_AUTO_TEST_CASE(nodes_that_never_agree_end_a_check) {
+  simulated_cluster c(1);
+  const std::uint16_t slot = slot_of_tag("r:a");
+  const int owner = c.servers[0].view[slot];
+  c.servers[static_cast<std::size_t>(owner)].view[slot] = 4;
+  const auto& check = c.submit(make_core("r", plenty), "a");
+  calm_down(c);
+  judge(c);
+  BOOST_TEST((check.ec == error::too_many_redirects), check.ec.message());
+}
+
+// With other checks in its call, it could be refused again and again.
+BOOST_AUTO_TEST_CASE(a_check_is_sent_alone_after_try_again) {
+  simulated_cluster c(1);
+  const int owner = c.servers[0].view[slot_of_tag("r:a")];
+  c.servers[static_cast<std::size_t>(owner)].refuses = "TRYAGAIN Multiple keys request";
+  const auto& check = c.submit(make_core("r", plenty), "a");
+  calm_down(c);
+  judge(c);
+  BOOST_TEST(!check.ec, check.ec.message());
+  BOOST_TEST((flight_of(check.check()).route & weir::detail::in_flight::alone) != 0);
+}
+
+// It would wait there until its deadline, though the slot does not move any more.
+BOOST_AUTO_TEST_CASE(a_check_that_asks_at_a_node_that_is_gone_comes_back) {
+  simulated_cluster c(1);
+  const std::uint16_t slot = slot_of_tag("r:a");
+  const int owner = c.servers[0].view[slot];
+  auto& from = c.servers[static_cast<std::size_t>(owner)];
+  from.migrating[slot] = 3;
+  c.servers[3].is_up = false;
+  const auto& check = c.submit(make_core("r", plenty), "a");
+  const auto is_back = [&] {
+    const auto route = flight_of(check.check()).route;
+    return c.all.at(1).has_asked && (route & weir::detail::in_flight::asks) == 0;
+  };
+  for (int rounds = 0; !is_back(); ++rounds) {
+    BOOST_TEST_REQUIRE(rounds < 1000);
+    bool any = false;
+    for (const auto& l : std::vector(c.links)) any = c.step(*l) || any;
+    if (!any) c.wait();
+  }
+  BOOST_TEST(check.finished == 0);
+  from.migrating.clear();
+  calm_down(c);
+  judge(c);
+  BOOST_TEST(!check.ec, check.ec.message());
+  BOOST_TEST(from.executed == 1);
+}
+
 // Random migrations, failovers, cut connections, nodes that are behind the times. No check is sent
 // while an earlier one of its key waits (simulated_cluster requires it), none runs twice, and each
 // gets its own answer.
