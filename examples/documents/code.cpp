@@ -91,6 +91,16 @@ asio::awaitable<void> deny_cache(weir::store store) {
   if (d.source == weir::source::deny_cache) co_return report_busy(d.retry_after);
 }
 
+asio::awaitable<void> local_units(weir::store store, std::int64_t& answered_here) {
+  weir::limiter partner{
+      store,
+      "partner-api",
+      weir::token_bucket{.capacity = 200'000, .refill = weir::per_second(1'000'000)},
+      {.local_units = 10'000}};
+  const weir::decision d = co_await partner.record("account-42");
+  if (d.source == weir::source::local_units) ++answered_here;
+}
+
 asio::awaitable<void> acquire(weir::limiter partner) {
   const weir::decision d = co_await partner.acquire("account-42",
                                                     {.cost = 3, .max_wait = 2s, .priority = 1});

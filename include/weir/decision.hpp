@@ -16,7 +16,8 @@ inline constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max
 enum class source : std::uint8_t {
   store,       ///< the store counted it
   deny_cache,  ///< a refusal remembered in this process: limiter_options::deny_cache_subjects
-  lease,       ///< not used yet: units taken from the store beforehand
+  /// units that this process had taken from the store before: limiter_options::local_units
+  local_units,
   /// the store failed, and the limiter's failure policy decided
   fallback,
 };

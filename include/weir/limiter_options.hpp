@@ -103,6 +103,17 @@ struct limiter_options {
   /// How long a refusal is remembered at most: 1 ms to 1 h.
   std::chrono::microseconds deny_cache_duration = std::chrono::seconds{1};
 
+  /// Local units: how many units of one subject this process takes from the store beforehand at
+  /// most; 0 for none, at most the policy's limit. A record() for which there are local units is
+  /// answered without a call to the store; `source` is then local_units, and the decision has no
+  /// receipt. With p processes, up to p * local_units units are held while other callers are
+  /// refused, and a bucket can let so many more pass than its burst and rate. For one fixed_window,
+  /// token_bucket or gcra, without count_refused and cool_downs. See docs/local_answers.md.
+  std::int64_t local_units = 0;
+  /// How many subjects have local units at once: 1 to 10^6. Checks of further subjects go to the
+  /// store.
+  std::size_t local_units_subjects = 10'000;
+
   /// How many waiters of one subject may wait in acquire() at once, through this limiter and its
   /// copies in this process; at least 1. Callers of acquire_all() do not count.
   std::size_t max_waiting = 10'000;

@@ -27,14 +27,17 @@ std::vector<term> copy_of(std::span<const term> terms) { return {terms.begin(), 
 class give_back final : public joint_check_of<give_back_request> {
  public:
   give_back(const check& booked, check* told)
-      : joint_check_of(booked.limiter,
-                       {{.subject = booked.subject,
-                         .asked = {.cost = as<acquire_request>(booked).cost,
-                                   .booked = booked.answer,
-                                   .found = as<acquire_request>(booked).found,
-                                   .id = std::max<std::uint64_t>(1, random_number())}},
-                        copy_of(booked.further())}),
-        caller_(told) {
+      : give_back(booked.limiter,
+                  {{.subject = booked.subject,
+                    .asked = {.cost = as<acquire_request>(booked).cost,
+                              .booked = booked.answer,
+                              .found = as<acquire_request>(booked).found}},
+                   copy_of(booked.further())},
+                  told) {}
+
+  give_back(const std::shared_ptr<const limiter_spec>& owner, arguments&& with, check* told)
+      : joint_check_of(owner, std::move(with)), caller_(told) {
+    asked.id = std::max<std::uint64_t>(1, random_number());
     flight_of(*this).unwanted = true;
     wait_for_connection();
   }
@@ -112,6 +115,12 @@ class stand_in final : public joint_check_of<acquire_request> {
 check& stand_in_for(const check& sent) { return *new stand_in(sent); }
 
 check& make_give_back(const check& booked) { return *new give_back(booked, nullptr); }
+
+check& make_give_back(const std::shared_ptr<const limiter_spec>& limiter, const short_text& subject,
+                      const decision& counted, std::int64_t units) {
+  return *new give_back(
+      limiter, {{.subject = subject, .asked = {.cost = units, .booked = counted}}, {}}, nullptr);
+}
 
 void give_back_and_tell(std::vector<returned_reservation> turns) {
   if (turns.empty()) return;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "weir/detail/check.hpp"
@@ -14,6 +16,9 @@ check& stand_in_for(const check& sent);
 
 /// Makes a check that gives back the units of `booked`. The caller of this function starts it.
 check& make_give_back(const check& booked);
+/// The same for a part of what a record has counted.
+check& make_give_back(const std::shared_ptr<const limiter_spec>& limiter, const short_text& subject,
+                      const decision& counted, std::int64_t units);
 
 /// True for a check that gives units back: a closing store still accepts it.
 inline bool gives_back(const check& c) noexcept {

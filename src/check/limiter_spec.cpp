@@ -100,7 +100,7 @@ limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_v
       nominal_limit(unlimited),
       counts_refused(std::any_of(tiers.begin(), tiers.end(), policies::counts_refused)),
       has_cool_down(options.cool_downs),
-      has_deny_cache(options.deny_cache_subjects > 0),
+      answers_locally(options.deny_cache_subjects > 0 || options.local_units != 0),
       failure(options.on_failure),
       buckets(checked_buckets(options)),
       ends_in_tag_(options.group.empty()) {

@@ -93,10 +93,10 @@ struct limiter_spec {
   policies::units ceiling;              // the largest cost that can ever pass
   policies::units nominal_limit;        // decision::limit when the store fails
   bool counts_refused;
-  bool has_cool_down;   // limiter_options::cool_downs
-  bool has_deny_cache;  // limiter_options::deny_cache_subjects is not 0
-  bool can_book;        // every kernel can make reservations: acquire()
-  bool can_settle;      // refund(), settle() and settle_all()
+  bool has_cool_down;    // limiter_options::cool_downs
+  bool answers_locally;  // the limiter has a deny cache or local units
+  bool can_book;         // every kernel can make reservations: acquire()
+  bool can_settle;       // refund(), settle() and settle_all()
   on_failure failure;
   // limiter_options::subject_buckets; 0 also for a store whose calls do not depend on hash tags.
   std::uint32_t buckets;

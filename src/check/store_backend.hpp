@@ -40,6 +40,9 @@ class store_backend {
   /// limiter_options::subject_buckets has no effect.
   virtual bool has_hash_tags() const noexcept { return false; }
 
+  /// Finishes a check that its limiter has answered, as if this store had.
+  void finish_answered(check& c) { sink_->complete(c); }
+
   /// The prefix of every key.
   virtual std::string_view key_prefix() const noexcept = 0;
 

@@ -39,22 +39,27 @@ void sign(check& c) {
                                                      : as<acquire_request>(c).cost;
 }
 
-/// Notes the store's refusal of a record, for the next ones.
-void remember_refusal(const check& c) {
-  if (c.answer.allowed || c.answer.source != source::store || !c.further().empty()) return;
-  impl_of(*c.limiter)
-      .denials->note(c.subject.view(), as<record_request>(c).cost, c.answer, flight_of(c).sent);
+/// Notes the store's answer to a record, for the next ones.
+void remember(const check& c) {
+  if (c.answer.source != source::store || !c.further().empty() || flight_of(c).from_queue) return;
+  const limiter_impl& own = impl_of(*c.limiter);
+  if (own.local != nullptr) own.local->heard(c.subject.view(), c.answer);
+  if (own.denials == nullptr || c.answer.allowed) return;
+  own.denials->note(c.subject.view(), as<record_request>(c).cost, c.answer, flight_of(c).sent);
 }
 
-/// Forgets the refusals of the subjects to which this check may have given units back.
-void forget_refusals(const check& c) {
+/// Forgets the refusals of the subjects to which this check may have given units back, and the
+/// local units of a subject that it has reset.
+void forget_local_answers(const check& c) {
   if (c.kind != check_kind::settle && c.kind != check_kind::give_back &&
       c.kind != check_kind::reset) {
     return;
   }
-  const auto forget = [](const limiter_spec& limiter, std::string_view subject) {
-    if (!limiter.has_deny_cache) return;
-    impl_of(limiter).denials->forget(subject, std::chrono::steady_clock::now());
+  const auto forget = [&](const limiter_spec& limiter, std::string_view subject) {
+    if (!limiter.answers_locally) return;
+    const limiter_impl& own = impl_of(limiter);
+    if (own.denials != nullptr) own.denials->forget(subject, std::chrono::steady_clock::now());
+    if (own.local != nullptr && c.kind == check_kind::reset) own.local->forget(subject);
   };
   forget(*c.limiter, c.subject.view());
   for (const term& t : c.further()) forget(*t.limiter, t.subject.view());
@@ -64,12 +69,14 @@ void forget_refusals(const check& c) {
 /// reservation that is not due yet and no acquire_queue waits for it; `sleepers` must then hold it.
 bool conclude(check& c) {
   if (c.kind == check_kind::record && !c.ec && !c.answer.cooling_down) {
-    if (c.limiter->has_deny_cache) remember_refusal(c);
+    if (c.limiter->answers_locally) remember(c);
     sign(c);  // the common case
     return false;
   }
-  forget_refusals(c);
+  forget_local_answers(c);
   if (flight_of(c).unwanted) return false;
+  // A failed take of local units: the failure policy is for checks of callers.
+  if (c.kind == check_kind::record && flight_of(c).from_queue) return false;
   apply_failure_policy(c);
   if (c.ec) return false;
   if (c.kind == check_kind::settle && c.limiter->store->may_forget()) {
@@ -84,7 +91,7 @@ bool conclude(check& c) {
   if (c.answer.cooling_down && c.further().empty() && c.kind != check_kind::acquire) {
     impl_of(*c.limiter).queue->cool_down(c.limiter, c.subject.view(), c.answer.retry_after);
   }
-  if (c.kind == check_kind::record && c.limiter->has_deny_cache) remember_refusal(c);
+  if (c.kind == check_kind::record && c.limiter->answers_locally) remember(c);
   if (c.kind == check_kind::cool_down) {
     c.answer.clamped = as<cool_down_request>(c).was_clamped;
   } else if (c.answer.cooling_down) {

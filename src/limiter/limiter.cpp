@@ -237,12 +237,32 @@ void answer_here(check& c) {
   c.finish(delivery::post);
 }
 
+/// Starts a record of a limiter that may answer it in this process.
+void start_or_answer(check& c) {
+  const limiter_impl& own = impl_of(*c.limiter);
+  const auto ask = [&](store_backend& store) {
+    if (own.denials != nullptr && is_denied(c)) return answer_here(c);
+    store.start(c);
+  };
+  if (own.local == nullptr) return ask(*own.store);
+  // The check may be gone, and with it the last handle of its limiter, before the take is started.
+  const std::shared_ptr<const limiter_spec> limiter = c.limiter;
+  const local_units::outcome local = own.local->spend(c);
+  if (local.is_answered) {
+    flight_of(c).stage = check_stage::done;
+    limiter->store->finish_answered(c);
+  } else {
+    ask(*limiter->store);
+  }
+  if (local.take != nullptr) limiter->store->start(*local.take);
+}
+
 }  // namespace
 
 void start_check(check& c) {
   if (c.kind == check_kind::record && c.further().empty() &&
       validate(*c.limiter, c.subject.view(), as<record_request>(c).cost) == error{}) {
-    if (c.limiter->has_deny_cache && is_denied(c)) return answer_here(c);
+    if (c.limiter->answers_locally) return start_or_answer(c);
     return c.limiter->store->start(c);  // the common case
   }
   if (c.kind == check_kind::watch) return impl_of(*c.limiter).leases->watch(c);

@@ -39,6 +39,20 @@ std::unique_ptr<deny_cache> make_deny_cache(const limiter_options& options, bool
   return std::make_unique<deny_cache>(options.deny_cache_subjects, options.deny_cache_duration);
 }
 
+std::unique_ptr<local_units> make_local_units(const weir::tiers& rules,
+                                              const limiter_options& options) {
+  if (options.local_units == 0) return nullptr;
+  const auto require = [](bool holds, const char* text) {
+    if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
+  };
+  require(!options.cool_downs,
+          "local units: cool_downs must be false, because local units would pass in a cool-down");
+  require(options.local_units_subjects >= 1 && options.local_units_subjects <= 1'000'000,
+          "local units: local_units_subjects must be between 1 and 10^6");
+  return std::make_unique<local_units>(supply_rules::of(rules, options.local_units),
+                                       options.local_units_subjects);
+}
+
 /// Makes the queue of acquire(), after checking the options that concern it.
 std::unique_ptr<waiting::acquire_queue> make_queue(const limiter_options& options) {
   const auto require = [](bool holds, const char* text) {
@@ -79,6 +93,7 @@ limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_v
       response_parsing(options.response_parsing),
       sync_remaining_with(options.sync_remaining_with),
       denials(make_deny_cache(options, counts_refused)),
+      local(make_local_units(rules, options)),
       queue(make_queue(options)) {
   if (has_cool_down) check_feedback_options(options, counts_refused);
   if (failure == on_failure::fallback) {
@@ -96,11 +111,13 @@ void limiter_impl::store_closes(const std::shared_ptr<const limiter_spec>& self,
                                 const std::shared_ptr<void>& keep_alive) const {
   if (queue != nullptr) queue->close(self, keep_alive);
   if (leases != nullptr) leases->close();
+  if (local != nullptr) local->close(self);
 }
 
 void limiter_impl::context_shut_down() const noexcept {
   if (queue != nullptr) queue->context_shut_down();
   if (leases != nullptr) leases->context_shut_down();
+  if (local != nullptr) local->context_shut_down();
 }
 
 check::steady_time limiter_impl::cool_down_until(std::string_view subject) const {

@@ -6,6 +6,7 @@
 #include "limiter/deny_cache.hpp"
 #include "limiter/failure_policy.hpp"
 #include "limiter/lease_keeper.hpp"
+#include "limiter/local_units.hpp"
 #include "waiting/acquire_queue.hpp"
 
 namespace weir {
@@ -32,7 +33,8 @@ struct limiter_impl final : limiter_spec {
   feedback_options response_parsing{};
   vendor_count sync_remaining_with = vendor_count::none;
   std::unique_ptr<local_fallback> fallback;       // on_failure::fallback
-  std::unique_ptr<deny_cache> denials;            // set if has_deny_cache
+  std::unique_ptr<deny_cache> denials;            // limiter_options::deny_cache_subjects
+  std::unique_ptr<local_units> local;             // limiter_options::local_units
   std::unique_ptr<lease_keeper> leases;           // set for a gate only
   std::unique_ptr<waiting::acquire_queue> queue;  // for acquire(); null for a gate
 };

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "check/in_flight.hpp"
 #include "check/store_backend.hpp"
 #include "weir/store.hpp"
 
@@ -19,8 +20,9 @@ class watched_store final : public detail::store_backend {
       : inner_(inner.backend()), watch_(std::move(watch)) {}
 
   void start(detail::check& c) override {
-    // Nothing is left of this one afterwards; of a line's question, the line itself keeps it.
-    if (c.kind == detail::check_kind::give_back) {
+    // Nothing is left of these afterwards; of a line's question, the line itself keeps it.
+    const bool is_take = c.kind == detail::check_kind::record && flight_of(c).from_queue;
+    if (c.kind == detail::check_kind::give_back || is_take) {
       watch_(c);
       return inner_->start(c);
     }
