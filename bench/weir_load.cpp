@@ -11,7 +11,9 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -53,6 +55,8 @@ struct options {
   std::int64_t single_threaded = 0;
   std::int64_t cost = 1;
   std::int64_t may_refuse = 0;
+  std::int64_t local_units = 0;
+  std::int64_t offered = 0;  // checks per second of all callers; 0: as fast as they can
   double warm_up = 0.1;
   double seconds = 0.5;
   std::string subject = "000000000000";
@@ -73,6 +77,8 @@ void options::read(int count, char** words) {
                                                           {"threads", &threads},
                                                           {"cost", &cost},
                                                           {"may_refuse", &may_refuse},
+                                                          {"local_units", &local_units},
+                                                          {"offered", &offered},
                                                           {"keys_per_call", &keys_per_call},
                                                           {"single_threaded", &single_threaded}};
   for (int i = 1; i < count; ++i) {
@@ -151,7 +157,8 @@ class load {
       : options_(o),
         store_(weir::make_redis_store(workers_.get_executor(), store_options(o))),
         limiter_(store_, "bench", policy_of(o),
-                 {.subject_buckets = static_cast<std::size_t>(o.subject_buckets)}) {
+                 {.subject_buckets = static_cast<std::size_t>(o.subject_buckets),
+                  .local_units = o.local_units}) {
     std::istringstream pids(o.server_pid);
     for (std::string pid; std::getline(pids, pid, ',');) servers_.push_back(std::stoi(pid));
   }
@@ -274,7 +281,10 @@ class load {
     const auto keys = static_cast<std::uint32_t>(options_.keys);
     // Each run has keys of its own: the same ones in every round would fill their logs.
     auto random = static_cast<std::uint32_t>(std::random_device{}()) | 1U;
+    asio::steady_timer pause(workers_.get_executor());
+    const auto begin = std::chrono::steady_clock::now();
     for (std::int64_t i = index; !over_.load(std::memory_order_relaxed); ++i) {
+      if (options_.offered > 0) co_await keep_pace(pause, begin, i - index);
       random ^= random << 13;
       random ^= random >> 17;
       random ^= random << 5;
@@ -289,6 +299,18 @@ class load {
       count(w.checks);
       if (!d.allowed) count(w.refused);
     }
+  }
+
+  /// Sleeps if the caller is a millisecond ahead of its share of `offered`.
+  asio::awaitable<void> keep_pace(asio::steady_timer& pause,
+                                  std::chrono::steady_clock::time_point begin, std::int64_t done) {
+    const double share = static_cast<double>(options_.offered) /
+                         static_cast<double>(options_.callers);
+    const auto due = begin + std::chrono::nanoseconds(static_cast<std::int64_t>(
+                                 static_cast<double>(done) / share * 1e9));
+    if (due < std::chrono::steady_clock::now() + std::chrono::milliseconds{1}) co_return;
+    pause.expires_at(due);
+    co_await pause.async_wait(asio::use_awaitable);
   }
 
   asio::awaitable<void> filler() {
