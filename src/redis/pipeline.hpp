@@ -195,6 +195,7 @@ class pipeline {
     finish(c);
   }
   void give_up(detail::check& c);
+  void finish_each(detail::check_list& list);
   void finish_all(detail::check_list& list);
   void finish_all(detail::check_list& list, error e);
   bool held() const noexcept { return held_until_ != time::max(); }

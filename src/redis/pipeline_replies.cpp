@@ -29,8 +29,8 @@ bool came_before(const check& a, const check& b) noexcept {
 
 }  // namespace
 
-/// Ends all checks of a list that hold their answers or errors.
-void pipeline::finish_all(check_list& list) {
+/// finish_all(), without a call for each key of a reply.
+inline void pipeline::finish_each(check_list& list) {
   for (check& c : list) {
     detail::deadline_wheel::remove(c);
     flight_of(c).stage = check_stage::done;
@@ -38,6 +38,9 @@ void pipeline::finish_all(check_list& list) {
   }
   done_.splice(done_.end(), list);
 }
+
+/// Ends all checks of a list that hold their answers or errors.
+void pipeline::finish_all(check_list& list) { finish_each(list); }
 
 /// Makes the call's checks wait, as far as they still have to be sent.
 void pipeline::put_back(script_call& c) {
@@ -192,7 +195,7 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
     if (e != error{}) {
       finish_all(key.checks, e);
     } else {
-      finish_all(key.checks);
+      finish_each(key.checks);
     }
   }
   return e != error::protocol_error;
