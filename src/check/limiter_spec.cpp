@@ -138,12 +138,14 @@ std::uint32_t limiter_spec::bucket_of(std::string_view subject) const noexcept {
   return static_cast<std::uint32_t>(hash % buckets);
 }
 
+void limiter_spec::append_bucket(std::string& out, std::string_view subject) const {
+  char digits[8];
+  out.append(digits, std::to_chars(digits, std::end(digits), bucket_of(subject)).ptr);
+  out += bucket_end_;
+}
+
 void limiter_spec::append_subject(std::string& out, std::string_view subject) const {
-  if (buckets > 0) {
-    char digits[8];
-    out.append(digits, std::to_chars(digits, std::end(digits), bucket_of(subject)).ptr);
-    out += bucket_end_;
-  }
+  if (buckets > 0) append_bucket(out, subject);
   if (stands_in_keys(subject)) {
     out += subject;
   } else {

@@ -102,6 +102,8 @@ struct limiter_spec {
   std::uint32_t buckets;
 
  private:
+  [[gnu::noinline]] void append_bucket(std::string& out, std::string_view subject) const;
+
   std::string key_head_;
   std::string bucket_end_;  // behind the bucket's number
   std::vector<std::string> key_tails_;
