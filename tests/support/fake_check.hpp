@@ -142,4 +142,8 @@ class fake_check {
   const detail::check::steady_time& sent = detail::flight_of(check()).sent;
 };
 
+inline bool done_with(const fake_check& c, error_code ec) {
+  return c.stage == detail::check_stage::done && c.ec == ec;
+}
+
 }  // namespace weir::test

@@ -72,8 +72,4 @@ struct connected_fixture : fixture {
   connected_fixture() { line.connected(); }
 };
 
-inline bool done_with(const fake_check& c, error_code ec) {
-  return c.stage == detail::check_stage::done && c.ec == ec;
-}
-
 }  // namespace weir::redis::test

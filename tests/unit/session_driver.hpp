@@ -182,8 +182,4 @@ struct driver {
   int closes = 0;
 };
 
-inline bool done_with(const fake_check& c, error_code ec) {
-  return c.stage == detail::check_stage::done && c.ec == ec;
-}
-
 }  // namespace weir::redis::test
