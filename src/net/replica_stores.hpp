@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "check/store_backend.hpp"
@@ -58,9 +59,19 @@ template <class Session>
 replica_stores::handle beside(const replica_stores::handle& whole,
                               const std::shared_ptr<Session>& made,
                               std::unique_ptr<detail::completion_sink> sink) {
+  // Not a deleter of the handle: it would live as long as the weak handle in `whole`, and keep
+  // `whole` for ever.
+  struct both {
+    replica_stores::handle whole;
+    std::shared_ptr<Session> made;
+    both(replica_stores::handle w, std::shared_ptr<Session> m)
+        : whole(std::move(w)), made(std::move(m)) {}
+    both(const both&) = delete;
+    both& operator=(const both&) = delete;
+    ~both() { made->close(); }
+  };
   made->attach(std::move(sink));
-  replica_stores::handle opened(made.get(),
-                                [made, whole](detail::store_backend*) { made->close(); });
+  replica_stores::handle opened(std::make_shared<both>(whole, made), made.get());
   made->open();
   return opened;
 }

@@ -224,6 +224,16 @@ BOOST_FIXTURE_TEST_CASE(the_connection_ends_with_its_last_limiter_and_with_the_s
   poll_until([&] { return connections_of(admin) == 0; });
 }
 
+BOOST_AUTO_TEST_CASE(a_store_closes_when_its_last_handle_is_gone) {
+  redis_server server;
+  {
+    const auto store = open(server);
+    const limiter waits(store, "r", many_a_day, {.replicas = 1}), plain(store, "o", many_a_day);
+    BOOST_TEST(record(plain, "a").d.allowed);
+  }
+  weir::test::run_out(io);  // no connection is left
+}
+
 // kill -9 under load, again and again: every answered call is there afterwards.
 BOOST_AUTO_TEST_CASE(sentinels_promote_a_replica_that_lacks_no_answered_call) {
   sentinel_group group({.replicas = 1});
