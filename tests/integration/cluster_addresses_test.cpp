@@ -79,7 +79,6 @@ struct fixture : weir::test::limiter_fixture {
       all.run_on(1);
       cluster.end_move(slot, source, target);
       all.run_on(1);
-      cluster.settle();
     }
     all.end();
     for (const auto& c : all.callers) {

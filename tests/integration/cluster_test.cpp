@@ -141,12 +141,10 @@ BOOST_AUTO_TEST_CASE(a_node_joins_takes_slots_gives_them_back_and_leaves) {
     all.run_on(1);
   }
   BOOST_TEST(redis_client(cluster.node(added)).must("DBSIZE").integer > 0);
-  cluster.settle();
   for (const auto& [slot, from] : moved) {
     cluster.move(slot, added, from);
     all.run_on(1);
   }
-  cluster.settle();
   all.run_on(2);  // now the store knows the owners, too
   cluster.remove(added);
   all.run_on(5);

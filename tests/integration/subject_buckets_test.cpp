@@ -46,7 +46,6 @@ struct fixture : weir::test::cluster_fixture {
       const std::size_t from = cluster.owner_of(slot);
       cluster.move(slot, from, (from + 1) % 3);
     }
-    cluster.settle();
   }
   /// Of all masters: how often they have run EVALSHA.
   std::int64_t calls() {
@@ -185,7 +184,6 @@ BOOST_AUTO_TEST_CASE(slots_with_many_subjects_move_under_load) {
         all.run_on(2);
       }
       cluster.end_move(slot, from, to);
-      cluster.settle();
       all.run_on(2);
     }
   }

@@ -165,6 +165,7 @@ void redis_cluster::end_move(std::uint16_t slot, std::size_t from, std::size_t t
   const std::string s = std::to_string(slot);
   redis_client(node(to)).must("CLUSTER", "SETSLOT", s, "NODE", ids_[to]);
   redis_client(node(from)).must("CLUSTER", "SETSLOT", s, "NODE", ids_[to]);
+  settle();
 }
 
 void redis_cluster::move(std::uint16_t slot, std::size_t from, std::size_t to) {

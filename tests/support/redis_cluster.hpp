@@ -33,7 +33,7 @@ class redis_cluster {
   /// All slots of a node, by its own word.
   std::vector<std::uint16_t> slots_of(std::size_t i);
 
-  /// Moves a slot: begin_move(), some of its keys, then the rest and end_move().
+  /// Moves a slot: begin_move(), some of its keys, then the rest and end_move(), which settles.
   void begin_move(std::uint16_t slot, std::size_t from, std::size_t to);
   /// Moves at most so many keys; returns how many there were.
   std::size_t move_keys(std::uint16_t slot, std::size_t from, std::size_t to, std::size_t most);
