@@ -189,13 +189,13 @@ BOOST_AUTO_TEST_CASE(an_answer_that_nobody_waits_for_is_kept_for_the_next_attemp
   addresses_of_name = {"127.0.0.1"};
   name_server.silent = true;
   auto o = options();
-  o.connect_timeout = 200ms;
+  o.connect_timeout = 1s;  // also for the attempt that succeeds, on a slow machine
   o.backoff_min = o.backoff_max = 50ms;
   const auto s = weir::make_redis_store(io.get_executor(), o);
   const int asked = name_server.asked;
   const weir::limiter l(s, "r", weir::fixed_window{.limit = 5, .window = 24h});
   crowd early, patient;
-  l.record("a", {.timeout = 600ms}, early.caller());
+  l.record("a", {.timeout = 1020ms}, early.caller());
   l.record("a", patient.caller());
   weir::test::run_until_complete(io, early);
   name_server.speak_again();
