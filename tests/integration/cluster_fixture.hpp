@@ -50,7 +50,7 @@ struct cluster_fixture : limiter_fixture {
   }
   /// Lets the callers go on until a server says so.
   void run_while_waiting(const std::function<bool()>& holds) {
-    const auto limit = std::chrono::steady_clock::now() + 20s;
+    const auto limit = std::chrono::steady_clock::now() + watchdog;
     while (!holds()) {
       BOOST_TEST_REQUIRE((std::chrono::steady_clock::now() < limit));
       run_for(5ms);
