@@ -1,15 +1,13 @@
 #include "memcached/url.hpp"
 
 #include <algorithm>
-#include <boost/system/system_error.hpp>
 #include <boost/url/parse_query.hpp>
-#include <charconv>
 #include <string>
 #include <utility>
 
 #include "memcached/options_check.hpp"
 #include "text/ascii.hpp"
-#include "text/duration_text.hpp"
+#include "text/url_text.hpp"
 #include "weir/error.hpp"
 
 namespace weir::memcached {
@@ -17,21 +15,8 @@ namespace {
 
 constexpr std::string_view scheme = "memcached://";
 constexpr std::size_t max_url_length = 65'536;
-constexpr std::chrono::hours longest_timeout{24};
 
-[[noreturn]] void fail(const std::string& text) {
-  throw boost::system::system_error(make_error_code(error::invalid_url), "store URL: " + text);
-}
-
-std::uint16_t read_port(std::string_view text) {
-  std::uint16_t port = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, code] = std::from_chars(text.data(), end, port);
-  if (code != std::errc{} || stop != end || port == 0) {
-    fail("a port is not a number from 1 to 65535");
-  }
-  return port;
-}
+[[noreturn]] void fail(const std::string& text) { text::fail_url(error::invalid_url, text); }
 
 /// Reads "host", "host:port", "[v6]" or "[v6]:port".
 memcached_server read_server(std::string_view text) {
@@ -66,20 +51,9 @@ memcached_server read_server(std::string_view text) {
   }
   if (!rest.empty()) {
     if (!rest.starts_with(':')) fail("after an address in brackets comes a ':' and the port");
-    server.port = read_port(rest.substr(1));
+    server.port = text::read_port(rest.substr(1));
   }
   return server;
-}
-
-std::chrono::microseconds read_timeout(std::string_view text) {
-  text::text_reader reader{text};
-  const auto timeout = reader.duration();
-  if (!timeout || !reader.end()) {
-    fail("the timeout is not a duration such as 250ms, 2s or 1m: at its character " +
-         std::to_string(reader.position() + 1) + ", expected " + reader.expected());
-  }
-  if (*timeout > longest_timeout) fail("the timeout is longer than a day");
-  return *timeout;
 }
 
 void read_query(std::string_view text, memcached_options& out) {
@@ -100,7 +74,7 @@ void read_query(std::string_view text, memcached_options& out) {
     if (!parameter.has_value) fail("the parameter " + key + " has no value");
     std::string value = parameter.value.decode();
     if (is_timeout) {
-      out.timeout = read_timeout(value);
+      out.timeout = text::read_timeout(value);
     } else {
       out.key_prefix = std::move(value);
     }

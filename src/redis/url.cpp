@@ -3,19 +3,16 @@
 #include <sys/un.h>
 
 #include <algorithm>
-#include <boost/system/system_error.hpp>
 #include <boost/url/parse.hpp>
 #include <boost/url/url_view.hpp>
-#include <charconv>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "redis/options_check.hpp"
 #include "text/ascii.hpp"
-#include "text/duration_text.hpp"
+#include "text/url_text.hpp"
 #include "weir/error.hpp"
 
 namespace weir::redis {
@@ -28,26 +25,11 @@ using kind = decltype(store_url::kind);
 
 constexpr std::size_t max_url_length = 4096;
 constexpr std::size_t max_socket_path_length = sizeof(sockaddr_un::sun_path) - 1;
-// Far larger durations would overflow when added to a clock.
-constexpr std::chrono::hours longest_timeout{24};
 
-[[noreturn]] void fail(error code, const std::string& text) {
-  throw boost::system::system_error(make_error_code(code), "store URL: " + text);
-}
-[[noreturn]] void fail(const std::string& text) { fail(error::invalid_url, text); }
+[[noreturn]] void fail(const std::string& text) { text::fail_url(error::invalid_url, text); }
 
 // A '+' stays a '+', also in the query.
 std::string decoded(urls::pct_string_view text) { return text.decode(); }
-
-/// Digits only, no sign, no overflow.
-template <class Number>
-std::optional<Number> read_number(std::string_view text) noexcept {
-  Number value{};
-  const char* const end = text.data() + text.size();
-  const auto [stop, code] = std::from_chars(text.data(), end, value);
-  if (code != std::errc{} || stop != end) return std::nullopt;
-  return value;
-}
 
 /// The scheme in lower case, if "://" comes right after it; else empty.
 std::string read_scheme(std::string_view url) {
@@ -83,14 +65,12 @@ redis_address read_host(const urls::url_view& url, std::uint16_t default_port = 
   if (url.host_type() == urls::host_type::ipv6) host = host.substr(1, host.size() - 2);
   redis_address out{std::move(host), default_port};
   if (!url.has_port()) return out;
-  const auto port = read_number<std::uint16_t>({url.port().data(), url.port().size()});
-  if (!port || *port == 0) fail("the port is not a number from 1 to 65535");
-  out.port = *port;
+  out.port = text::read_port({url.port().data(), url.port().size()});
   return out;
 }
 
 std::uint32_t read_database(std::string_view text, const char* where) {
-  const auto number = read_number<std::uint32_t>(text);
+  const auto number = text::read_number<std::uint32_t>(text);
   if (!number) {
     fail(std::string{where} +
          " is not a database number from 0 to 4294967295 (a '/', '?' or '#' in a password must be "
@@ -116,17 +96,6 @@ void read_socket_path(const urls::url_view& url, redis_options& out) {
   if (std::ranges::any_of(out.unix_path, text::is_control)) {
     fail("the path of the socket contains a control character");
   }
-}
-
-std::chrono::microseconds read_timeout(std::string_view text) {
-  text::text_reader reader{text};
-  const auto timeout = reader.duration();
-  if (!timeout || !reader.end()) {
-    fail("the timeout is not a duration such as 250ms, 2s or 1m: at its character " +
-         std::to_string(reader.position() + 1) + ", expected " + reader.expected());
-  }
-  if (*timeout > longest_timeout) fail("the timeout is longer than a day");
-  return *timeout;
 }
 
 bool read_switch(std::string_view text, const char* name) {
@@ -196,7 +165,7 @@ void read_query(const urls::url_view& url, scheme s, kind k, redis_options& out)
     std::string value = decoded(parameter.value);
     switch (static_cast<name>(found)) {
       case timeout:
-        out.timeout = read_timeout(value);
+        out.timeout = text::read_timeout(value);
         break;
       case prefix:
         out.key_prefix = std::move(value);
@@ -373,7 +342,7 @@ store_url parse_store_url(std::string_view text) {
     s = scheme::unix_socket;
   } else {
     // The error does not show the scheme: in "password://@host" it is a password.
-    fail(error::unsupported_scheme, "its scheme is unknown");
+    text::fail_url(error::unsupported_scheme, "its scheme is unknown");
   }
   if (result.kind == kind::cluster) {
     read_cluster(text, s, result.redis);
@@ -401,10 +370,10 @@ namespace weir {
 redis_options parse_redis_url(std::string_view url) {
   redis::store_url result = redis::parse_store_url(url);
   if (result.kind == redis::store_url::kind::memory) {
-    redis::fail(error::unsupported_scheme,
-                "memory:// names no Redis server: use redis://, rediss://, redis-cluster://, "
-                "rediss-cluster://, redis-sentinel://, rediss-sentinel:// or unix://, or "
-                "open_store()");
+    text::fail_url(error::unsupported_scheme,
+                   "memory:// names no Redis server: use redis://, rediss://, redis-cluster://, "
+                   "rediss-cluster://, redis-sentinel://, rediss-sentinel:// or unix://, or "
+                   "open_store()");
   }
   return std::move(result.redis);
 }
