@@ -109,6 +109,7 @@ limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_v
   if (has_cool_down) tiers.emplace_back(policies::cool_down());
   append_escaped(key_head_, store->key_prefix(), "{}%");
   key_head_ += ":{";
+  tag_begin_ = key_head_.size();
   if (!options.group.empty()) {
     append_escaped(key_head_, checked_resource(options.group), "{}%");
     key_head_ += "}:";
@@ -154,9 +155,24 @@ void limiter_spec::append_subject(std::string& out, std::string_view subject) co
 }
 
 void limiter_spec::append_key(std::string& out, std::string_view subject, std::size_t tier) const {
+  const std::string& tail = key_tails_[tier];
+  if (buckets == 0 && stands_in_keys(subject)) {
+    // The whole key at once: each call that lengthens a string takes some 50 instructions.
+    const std::size_t before = out.size();
+    out.resize(before + key_head_.size() + subject.size() + tail.size());
+    char* to = std::copy(key_head_.begin(), key_head_.end(), out.data() + before);
+    to = std::copy(subject.begin(), subject.end(), to);
+    std::copy(tail.begin(), tail.end(), to);
+    return;
+  }
   out += key_head_;
   append_subject(out, subject);
-  out += key_tails_[tier];
+  out += tail;
+}
+
+std::string_view limiter_spec::tag_of(std::string_view key, std::size_t tier) const noexcept {
+  if (!ends_in_tag_) return hash_tag(key);
+  return key.substr(tag_begin_, key.size() - key_tails_[tier].size() - tag_begin_);
 }
 
 void limiter_spec::append_marker(std::string& out, std::string_view subject,

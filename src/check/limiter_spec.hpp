@@ -40,6 +40,9 @@ struct limiter_spec {
   /// and so is the colon in the resource, which keeps different pairs apart.
   void append_key(std::string& out, std::string_view subject, std::size_t tier = 0) const;
 
+  /// The hash tag of a key that append_key() has made, found without a search in most cases.
+  std::string_view tag_of(std::string_view key, std::size_t tier = 0) const noexcept;
+
   /// The parts of a key before and behind what append_subject() appends.
   std::string_view key_head() const noexcept { return key_head_; }
   std::string_view key_tail(std::size_t tier = 0) const noexcept { return key_tails_[tier]; }
@@ -108,6 +111,7 @@ struct limiter_spec {
   std::string bucket_end_;  // behind the bucket's number
   std::vector<std::string> key_tails_;
   bool ends_in_tag_;  // the subject is the end of the hash tag
+  std::size_t tag_begin_ = 0;
   std::uint64_t origin_ = 0;
 };
 

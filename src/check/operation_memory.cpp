@@ -67,38 +67,48 @@ struct last_act {
   }
 };
 
-/// True if the thread may keep blocks; the first call arranges for their end.
-bool may_keep() noexcept {
-  if (own.now == phase::keeping) return true;
-  if (own.now == phase::ended) return false;
+void keep(kept& by, void* block, std::size_t steps) noexcept {
+  auto* const b = ::new (block) kept_block{by.first[steps]};
+  by.first[steps] = b;
+  by.bytes += steps * step;
+  forbid(b, steps);
+}
+
+// The common cases call no function, so they save no registers.
+
+[[gnu::noinline]] void* allocate_new(std::size_t bytes) { return ::operator new(bytes); }
+
+/// For a thread's first block, a block that is not kept, and one that is freed late.
+[[gnu::noinline]] void free_or_begin(void* block, std::size_t steps) noexcept {
+  const bool is_first = own.now == phase::fresh && steps < sizes;
+  if (!is_first) return ::operator delete(block);
   thread_local last_act at_end;
   static_cast<void>(&at_end);
   own.now = phase::keeping;
-  return true;
+  keep(own, block, steps);
 }
 
 }  // namespace
 
 void* allocate_operation(std::size_t size) {
   const std::size_t steps = steps_of(size);
-  if (steps >= sizes) return ::operator new(size);
-  kept_block* const b = own.first[steps];
-  if (b == nullptr) return ::operator new(steps* step);
-  own.first[steps] = b->next;
-  own.bytes -= steps * step;
+  if (steps >= sizes) return allocate_new(size);
+  kept& mine = own;
+  kept_block* const b = mine.first[steps];
+  if (b == nullptr) return allocate_new(steps * step);
+  mine.first[steps] = b->next;
+  mine.bytes -= steps * step;
   permit(b, steps);
   return b;
 }
 
 void free_operation(void* block, std::size_t size) noexcept {
   const std::size_t steps = steps_of(size);
-  if (steps >= sizes || own.bytes + steps * step > most_kept || !may_keep()) {
-    return ::operator delete(block);
+  kept& mine = own;
+  if (steps >= sizes || mine.bytes + steps * step > most_kept || mine.now != phase::keeping) {
+    return free_or_begin(block, steps);
   }
-  auto* const b = ::new (block) kept_block{own.first[steps]};
-  own.first[steps] = b;
-  own.bytes += steps * step;
-  forbid(b, steps);
+  keep(mine, block, steps);
 }
 
 }  // namespace weir::detail

@@ -10,13 +10,6 @@
 namespace weir::detail {
 namespace {
 
-/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
-std::uint64_t mixed(std::uint64_t z) noexcept {
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-  return z ^ z >> 31;
-}
-
 std::atomic<std::uint64_t> salt{0};  // never 1
 
 struct generator {
@@ -35,9 +28,10 @@ constinit thread_local generator own_numbers;
 /// Runs in the child before fork() returns there, so it must not lock or allocate.
 void after_fork() noexcept {
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
-  const std::uint64_t own = mixed(static_cast<std::uint64_t>(now)) ^
+  const std::uint64_t own = random_numbers::mixed(static_cast<std::uint64_t>(now)) ^
                             static_cast<std::uint64_t>(getpid());
-  salt.store(mixed(salt.load(std::memory_order_relaxed) + own) | 2, std::memory_order_relaxed);
+  salt.store(random_numbers::mixed(salt.load(std::memory_order_relaxed) + own) | 2,
+             std::memory_order_relaxed);
 }
 
 // A child made by clone() or vfork(), which skip this handler, must not use the library.
@@ -47,10 +41,9 @@ void after_fork() noexcept {
 
 std::uint64_t fork_salt() noexcept { return salt.load(std::memory_order_relaxed); }
 
-std::uint64_t random_number() {
+random_numbers::random_numbers() : state_(own_numbers.state) {
   if (const std::uint64_t now = fork_salt(); own_numbers.salt != now) [[unlikely]]
     seed_own(now);
-  return mixed(own_numbers.state += 0x9e3779b97f4a7c15u);
 }
 
 }  // namespace weir::detail

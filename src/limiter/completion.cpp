@@ -27,16 +27,38 @@ bool sign_further(check& c) {
   return true;
 }
 
-/// Writes the receipt of a decision that took units and can be settled.
+/// True for a decision that took units and can be settled. An empty one is not allowed.
+bool can_settle(const check& c) {
+  return c.answer.allowed && c.answer.source == source::store && c.limiter->can_settle;
+}
+
+void write_receipt(check& c, std::uint64_t number, std::uint64_t origin, std::int64_t cost) {
+  receipt& r = c.answer.receipt;
+  r.id = std::max<std::uint64_t>(1, number);  // 0: no receipt
+  r.origin = origin;
+  r.costs[0] = cost;
+}
+
+/// Writes the receipt of a decision.
 void sign(check& c) {
   const bool counts = c.kind == check_kind::record || c.kind == check_kind::acquire;
-  if (!counts || !c.answer.allowed || c.answer.source != source::store) return;
-  if (!c.limiter->can_settle || (!c.further().empty() && !sign_further(c))) return;
-  receipt& signed_one = c.answer.receipt;
-  signed_one.id = std::max<std::uint64_t>(1, random_number());  // 0: no receipt
-  signed_one.origin = origin_of(c);
-  signed_one.costs[0] = c.kind == check_kind::record ? as<record_request>(c).cost
-                                                     : as<acquire_request>(c).cost;
+  if (!counts || !can_settle(c) || (!c.further().empty() && !sign_further(c))) return;
+  write_receipt(
+      c, random_number(), origin_of(c),
+      c.kind == check_kind::record ? as<record_request>(c).cost : as<acquire_request>(c).cost);
+}
+
+/// True for the common case: an answered record of one limiter. Only its receipt is missing.
+bool is_plain(const check& c) {
+  return c.kind == check_kind::record && !c.ec && !c.answer.cooling_down && c.further().empty() &&
+         !c.limiter->answers_locally;
+}
+
+/// sign() for such a check.
+void sign_plain(check& c, random_numbers& numbers) {
+  if (!can_settle(c)) return;
+  write_receipt(c, numbers.next(), c.limiter->origin_of(subject_hash(c)),
+                as<record_request>(c).cost);
 }
 
 /// Notes the store's answer to a record, for the next ones.
@@ -70,7 +92,7 @@ void forget_local_answers(const check& c) {
 bool conclude(check& c) {
   if (c.kind == check_kind::record && !c.ec && !c.answer.cooling_down) {
     if (c.limiter->answers_locally) remember(c);
-    sign(c);  // the common case
+    sign(c);
     return false;
   }
   forget_local_answers(c);
@@ -108,7 +130,10 @@ completion::completion(const boost::asio::any_io_executor& executor)
       sleepers_(std::make_shared<waiting::sleepers>(executor)) {}
 
 void completion::complete(check& c) {
-  if (conclude(c)) {
+  if (is_plain(c)) {
+    random_numbers numbers;
+    sign_plain(c, numbers);
+  } else if (conclude(c)) {
     // A sleeping check may end in another thread and free the store with this object: keep a copy.
     const auto sleepers = sleepers_;
     if (sleepers->add(c)) return sleepers->give_back();
@@ -119,8 +144,13 @@ void completion::complete(check& c) {
 
 void completion::complete(check_list&& done) {
   bool has_sleepers = false;
+  random_numbers numbers;
   for (auto it = done.begin(); it != done.end();) {
     check& c = *it++;
+    if (is_plain(c)) {
+      sign_plain(c, numbers);
+      continue;
+    }
     const bool sleeps = conclude(c);
     if (!sleeps && !flight_of(c).unwanted) continue;
     flight_of(c).line.unlink();

@@ -84,7 +84,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     key.clear();
     c.limiter->append_key(key, c.subject.view());
     // The hash tag chooses the shard, as in a Redis Cluster: all keys of a joint check share one.
-    const std::uint64_t hash = hash_(detail::hash_tag(key));
+    const std::uint64_t hash = hash_(c.limiter->tag_of(key));
     memory::shard& home = *all_.shards[hash & (all_.shards.size() - 1)];
     const auto clock = [this] { return detail::read_clock(clock_); };
     if (c.kind == detail::check_kind::cool_down) {

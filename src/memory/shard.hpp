@@ -41,7 +41,8 @@ class shard {
         subjects_(max_),
         settled_(all != nullptr ? std::min<std::size_t>(all->max_settled, 1 << 19) : 0) {}
 
-  /// Returns error::store_full, without an answer, if the key is new and the shard is full.
+  /// `answer` is empty. Returns error::store_full, without an answer, if the key is new and the
+  /// shard is full.
   template <class Clock>
   error_code record(const policies::kernel& kernel, std::string_view key, const Clock& clock,
                     policies::units cost, decision& answer) {
@@ -58,7 +59,7 @@ class shard {
     std::visit(
         [&](const auto& k) {
           auto& s = policies::state_for(k, found->state);
-          answer = k.record(s, now, cost);
+          policies::record_into(answer, k, s, now, cost);
           found->matters_until = policies::matters_until(k, s, found->matters_until);
         },
         kernel);

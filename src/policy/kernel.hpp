@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <concepts>
+#include <new>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -158,6 +159,16 @@ instant matters_until(const Kernel& k, const typename Kernel::state& s, instant 
   const instant ends = k.matters_until(s);
   if constexpr (Kernel::has_window) return Kernel::is_empty(s) ? ends : std::max(before, ends);
   return ends;
+}
+
+/// k.record() into a decision that is empty still.
+template <class Kernel, class State>
+void record_into(decision& empty, const Kernel& k, State& s, moment now, units cost) {
+  if constexpr (requires { k.record_into(empty, s, now, cost); }) {
+    k.record_into(empty, s, now, cost);
+  } else {
+    ::new (&empty) decision(k.record(s, now, cost));  // made in its place
+  }
 }
 
 /// Where a kernel's state lives in a store that holds all kinds.

@@ -134,31 +134,6 @@ decision meter::describe(const verdict& v, const state& after) const noexcept {
   return d;
 }
 
-/// record_from() for a state that is a TAT alone and no further ahead than a clock that was set
-/// back explains: the same in few steps.
-decision meter::record_plain(state& s, instant now, units cost) const noexcept {
-  const span burst = tolerance_.whole;
-  const instant at = std::max(now, s.whole - burst);
-  const instant base = std::max(s.whole, at);
-  const instant next = base + cost * interval_;
-  decision d;
-  d.allowed = next <= at + burst;
-  const instant tat = d.allowed ? next : base;
-  d.limit = burst_;
-  d.remaining = std::max<instant>(0, at + burst - tat) / interval_;
-  d.used = burst_ - d.remaining;
-  d.reset_after = std::chrono::microseconds(tat - at);
-  d.decided_at = to_time_point(at);
-  if (d.allowed) {
-    s.whole = next;
-    if (spaced_) d.delay = std::chrono::microseconds(base - at);
-    d.receipt.buckets[0].whole = next;
-  } else {
-    d.retry_after = std::chrono::microseconds(next - burst - at);
-  }
-  return d;
-}
-
 decision meter::record_from(instant start, state& s, moment now, units cost) const noexcept {
   state seen = settled(s, now.clock);
   verdict v = judge(seen, now, cost);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <span>
 
@@ -60,7 +61,17 @@ class meter {
   bool is_spaced() const noexcept { return spaced_; }
 
   decision record(state& s, moment now, units cost) const noexcept {
-    return is_plain(s, now, cost) ? record_plain(s, now.clock, cost) : record_from(0, s, now, cost);
+    decision d;
+    record_into(d, s, now, cost);
+    return d;
+  }
+  /// record() for a decision that is empty still: mostly, a few of its fields differ from that.
+  void record_into(decision& d, state& s, moment now, units cost) const noexcept {
+    if (is_plain(s, now, cost)) {
+      record_plain(d, s, now.clock, cost);
+    } else {
+      d = record_from(0, s, now, cost);
+    }
   }
   /// The same for a request that goes at `start`, because other tiers delay it until then: what
   /// comes behind it waits for its end.
@@ -141,7 +152,7 @@ class meter {
     return parts_ == 1 && is_tat_alone && now.when == now.clock && cost <= burst_ &&
            s.whole - now.clock <= 2 * tolerance_.whole;
   }
-  decision record_plain(state& s, instant now, units cost) const noexcept;
+  void record_plain(decision& d, state& s, instant now, units cost) const noexcept;
   state time_of(units cost) const noexcept;
   state plus(const state& a, const state& b) const noexcept;
   state minus(const state& a, const state& b) const noexcept;
@@ -161,5 +172,29 @@ class meter {
   state tolerance_;  // burst * T
   bool spaced_;      // leaky_bucket: tell the delay
 };
+
+/// record_from() for a state that is a TAT alone and no further ahead than a clock that was set
+/// back explains: the same in few steps.
+inline void meter::record_plain(decision& d, state& s, instant now, units cost) const noexcept {
+  const span burst = tolerance_.whole;
+  const instant at = std::max(now, s.whole - burst);
+  const instant base = std::max(s.whole, at);
+  const instant next = base + cost * interval_;
+  const bool allowed = next <= at + burst;
+  const instant tat = allowed ? next : base;
+  d.allowed = allowed;
+  d.limit = burst_;
+  d.remaining = std::max<instant>(0, at + burst - tat) / interval_;
+  d.used = burst_ - d.remaining;
+  d.reset_after = std::chrono::microseconds(tat - at);
+  d.decided_at = to_time_point(at);
+  if (allowed) {
+    s.whole = next;
+    if (spaced_) d.delay = std::chrono::microseconds(base - at);
+    d.receipt.buckets[0].whole = next;
+  } else {
+    d.retry_after = std::chrono::microseconds(next - burst - at);
+  }
+}
 
 }  // namespace weir::policies

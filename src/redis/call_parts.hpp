@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <new>
 #include <string>
 
 #include "redis/resp_writer.hpp"
@@ -30,13 +29,17 @@ inline void answer_unreadable(call_key& key, error why) {
   for (detail::check& waiting : key.checks) waiting.ec = why;
 }
 
-/// Calls `next` for each place, and gives its result to the place's check if that is still pending.
+/// Calls `next` for each place, with the answer of the place's check, which is empty still, or with
+/// another empty one if that check is not pending any more.
 template <class F>
 void each_place(call_key& key, F&& next) {
   std::uint32_t place = 0;
   for (detail::check& waiting : key.checks) {
-    for (; place < flight_of(waiting).position; ++place) next();
-    ::new (&waiting.answer) decision(next());  // made in its place
+    for (; place < flight_of(waiting).position; ++place) {
+      decision unused;
+      next(unused);
+    }
+    next(waiting.answer);
     ++place;
   }
 }

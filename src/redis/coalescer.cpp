@@ -323,8 +323,10 @@ call_list& coalescer::pack(detail::check_list& urgent, detail::check_list& line,
       ++count;
       continue;
     }
-    passed_over.splice(passed_over.end(), passed);
-    count = 0;
+    if (count > 0) {
+      passed_over.splice(passed_over.end(), passed);
+      count = 0;
+    }
     put(c, alone);
   }
   // If no call leaves, no check has been overtaken.

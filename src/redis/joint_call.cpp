@@ -66,7 +66,7 @@ void replay(const script_call& c, call_key& key, std::span<const std::int64_t> f
     }
     return;
   }
-  each_place(key, [&] { return policies::record_all<policies::any_replay>(asked, now); });
+  each_place(key, [&](decision& d) { d = policies::record_all<policies::any_replay>(asked, now); });
 }
 
 void replay_reservations(const script_call& c, call_key& key, std::span<const std::int64_t> fields,

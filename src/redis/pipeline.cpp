@@ -68,13 +68,13 @@ void pipeline::take_redirected(std::vector<redirected_checks>& out) {
 }
 
 void pipeline::submit(check& c, time now) {
-  const std::size_t before = pending_;
-  pending_ += weight_of(c);
+  const std::size_t before = pending_, weight = weight_of(c);
+  pending_ += weight;
   if (refusal_ != error{}) {
     const bool is_last = closed_ && !ended_ && detail::gives_back(c);
     if (!is_last) return finish(c, refusal_);
   }
-  const error e = detail::no_room_for(c, before, options_.max_pending, breaker_, now);
+  const error e = detail::no_room_for(c, weight, before, options_.max_pending, breaker_, now);
   if (e != error{}) return finish(c, e);
   flight_of(c).deadline = now + timeout_of(c, options_.timeout);
   enqueue(c);

@@ -122,7 +122,7 @@ class pipeline {
 
   // For a Redis Cluster, which sends checks to the nodes.
 
-  /// Checks that the node did not run, because it wants them to go elsewhere.
+  /// Checks that the node did not run.
   struct redirected_checks {
     redirection why;
     detail::check_list checks;
@@ -203,7 +203,9 @@ class pipeline {
   void release(detail::check& c) noexcept;
   void put_back(script_call& c);
   void requeue(script_call& c);
+  void wait_again(script_call& c);
   bool redirect(script_call& c, const reply_view& reply, error e);
+  void hand_over(script_call& c, redirection&& why);
   void stage(script_call& c, time now);
   void stage_load(std::size_t script, time now);
   void stage_own(script_call::command what, time now);

@@ -84,6 +84,10 @@ bool pipeline::redirect(script_call& c, const reply_view& reply, error e) {
   if (c.what != script_call::command::request || !reply.is_error()) return false;
   redirection why = read_redirection(reply.root().text);
   if (why.what == redirection::kind::none) return false;
+  // Redis 6.2 says ASK if it lacks any of the keys; later versions, if it lacks all of them.
+  if (why.what == redirection::kind::ask && c.keys.size() > 1) {
+    why = {redirection::kind::try_again};
+  }
   error_code reason;
   if (why.what == redirection::kind::try_again) reason = error::slot_migrating;
   if (why.what == redirection::kind::down) {
@@ -94,11 +98,23 @@ bool pipeline::redirect(script_call& c, const reply_view& reply, error e) {
       waiting.ec = reason;
     }
   }
+  hand_over(c, std::move(why));
+  return true;
+}
+
+/// Makes the call's checks wait in the cluster.
+void pipeline::hand_over(script_call& c, redirection&& why) {
   put_back(c);
   blocked_ |= redirects;
   redirected_checks& all = redirected_.emplace_back(redirected_checks{std::move(why), {}});
   for (call_key& key : c.keys) all.checks.splice(all.checks.end(), key.checks);
-  return true;
+}
+
+/// Makes the checks of a call wait that the server did not run. In a cluster, a later check of the
+/// same key may be sent to another node, so the cluster holds all checks of their slots.
+void pipeline::wait_again(script_call& c) {
+  if (options_.in_cluster) return hand_over(c, {redirection::kind::again});
+  requeue(c);
 }
 
 /// Makes the call's checks wait again, unless they were sent too often.
@@ -109,7 +125,7 @@ void pipeline::send_again(script_call& c) {
       if (++flight_of(waiting).resends > max_resends) finish(waiting, error::script_missing);
     }
   }
-  requeue(c);
+  wait_again(c);
 }
 
 /// Handles the reply to a load. After a failure, the next load waits for load_pause, because each
@@ -176,7 +192,7 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
       for (call_key& key : c.keys) {
         for (check& waiting : key.checks) waiting.ec = e;
       }
-      requeue(c);
+      wait_again(c);
       return true;
     case error::authentication_failed:
       blocked_ |= unwelcome;

@@ -57,7 +57,7 @@ void replay(const Kernel& kernel, script_call& c, call_key& key,
     for (detail::check& waiting : key.checks) waiting.answer = kernel.fetch(state, now, cost);
     return;
   }
-  each_place(key, [&] { return kernel.record(state, now, cost); });
+  each_place(key, [&](decision& empty) { record_into(empty, kernel, state, now, cost); });
 }
 
 /// Reads the reply of one kernel's own script. False if it is none.

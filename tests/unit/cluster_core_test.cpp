@@ -274,6 +274,29 @@ BOOST_AUTO_TEST_CASE(a_check_is_sent_alone_after_try_again) {
   BOOST_TEST((flight_of(check.check()).route & weir::detail::in_flight::alone) != 0);
 }
 
+// The first check was sent again, and then sent to the other node, behind the second one.
+BOOST_AUTO_TEST_CASE(a_check_that_did_not_run_is_not_overtaken_by_one_that_asks) {
+  for (const char* refusal : {"NOSCRIPT No matching script.", "LOADING Redis is loading",
+                              "BUSY Redis is busy running a script.", "READONLY a replica"}) {
+    BOOST_TEST_CONTEXT(refusal) {
+      simulated_cluster c(1);
+      const auto r = make_core("r", plenty);
+      const std::uint16_t slot = slot_of_tag("r:a");
+      const int owner = c.servers[0].view[slot];
+      auto& from = c.servers[static_cast<std::size_t>(owner)];
+      from.migrating[slot] = 3;
+      c.servers[3].importing[slot] = owner;
+      from.refuses = refusal;
+      c.submit(r, "a");
+      c.submit(r, "a");
+      calm_down(c);
+      judge(c);
+      judge_order(c);
+      BOOST_TEST(c.servers[3].executed == 2);
+    }
+  }
+}
+
 // It would wait there until its deadline, though the slot does not move any more.
 BOOST_AUTO_TEST_CASE(a_check_that_asks_at_a_node_that_is_gone_comes_back) {
   simulated_cluster c(1);

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "simulated_cluster.hpp"
@@ -31,6 +34,18 @@ inline void judge(const simulated_cluster& c) {
       }
       if (d.check->ec == condition::not_counted) BOOST_TEST_REQUIRE(d.executed == 0);
       if (d.check->ec == condition::may_have_counted) BOOST_TEST_REQUIRE(d.is_under_way);
+    }
+  }
+}
+
+/// The nodes have run the checks of each key in the order of the calls. Not so if a node does not
+/// run one check, and runs the next one of its key, which was under way already.
+inline void judge_order(const simulated_cluster& c) {
+  std::map<std::string, std::int64_t> used;
+  for (const auto& [cost, d] : c.all) {
+    if (d.executed == 0) continue;
+    BOOST_TEST_CONTEXT("check " << cost << " of " << d.key) {
+      BOOST_TEST_REQUIRE(d.right == (used[d.key] += cost));
     }
   }
 }

@@ -62,6 +62,21 @@ BOOST_AUTO_TEST_CASE(a_memory_store_may_end_while_a_call_of_it_returns) {
   BOOST_TEST(allowed == 2 * rounds);
 }
 
+BOOST_AUTO_TEST_CASE(a_store_without_other_handles_is_gone_when_the_last_handler_runs) {
+  asio::io_context io;
+  const auto token = std::make_shared<int>(0);
+  long holders = 0;
+  {
+    const limiter last(weir::make_memory_store(io.get_executor(),
+                                               {.clock = [token] { return weir::time_point{}; }}),
+                       "r", one_per_us);
+    last.record("a", [&](weir::error_code, weir::decision) { holders = token.use_count(); });
+  }
+  BOOST_TEST(token.use_count() > 1);  // the check keeps the store
+  io.run();
+  BOOST_TEST(holders == 1);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace last_handle_test

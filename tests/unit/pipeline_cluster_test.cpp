@@ -113,6 +113,21 @@ BOOST_AUTO_TEST_CASE(checks_that_a_node_sends_elsewhere_leave_it_in_order) {
   }
 }
 
+// Redis 6.2 says ASK if it lacks one of the keys. The others, asked for alone at the other node,
+// would begin anew there.
+BOOST_AUTO_TEST_CASE(an_ask_for_several_keys_splits_the_call) {
+  core = make_core("r", weir::fixed_window{.limit = 3, .window = 10s}, {.group = "g"});
+  auto& first = route("a");
+  auto& second = route("b");
+  write();
+  BOOST_TEST(feed("-ASK 1 10.0.0.1:7000\r\n"));
+  redirected all = taken();
+  BOOST_TEST_REQUIRE(all.size() == 1u);
+  BOOST_TEST((all[0].why.what == redirection::kind::try_again));
+  BOOST_TEST((in(all[0].checks) == std::vector<const fake_check*>{&first, &second}));
+  all[0].checks.clear();
+}
+
 // Until the cluster takes them, they are the pipeline's: their deadlines, cancellations, its end.
 BOOST_AUTO_TEST_CASE(a_redirected_check_ends_like_any_other) {
   auto& expires = route("a");
@@ -278,15 +293,50 @@ BOOST_AUTO_TEST_CASE(nothing_is_written_until_the_cluster_has_taken_what_came_ba
 // The cluster may hold checks of its slot, which must go first.
 BOOST_AUTO_TEST_CASE(nothing_is_written_until_the_cluster_knows_of_a_check_that_came_back) {
   auto& first = route("a");
-  write();
+  const std::size_t sent = line.next_write(now).size();
   auto& later = route("a");
-  feed("-NOSCRIPT No matching script.\r\n");
+  line.disconnected(error::outcome_unknown, sent - 1, now);
+  line.connected();
   BOOST_TEST(line.has_news());
   BOOST_TEST(!line.wants_write());
   BOOST_TEST(taken().empty());
   line.proceed();
   BOOST_TEST(count_of(write(), "EVALSHA") == 1u);
   for (const fake_check* c : {&first, &later}) BOOST_TEST((c->stage == check_stage::written));
+}
+
+// It would be sent again while a later check of its key is sent to another node.
+BOOST_AUTO_TEST_CASE(a_check_that_did_not_run_goes_to_the_cluster) {
+  for (const auto& [reply, reason] :
+       {std::pair{"-NOSCRIPT No matching script.\r\n", weir::error_code{}},
+        {"-LOADING Redis is loading\r\n", weir::error_code{error::server_loading}},
+        {"-BUSY Redis is busy\r\n", weir::error_code{error::server_busy}},
+        {"-ERR Error running script (call to f_1): @user_script:1: -READONLY You can't\r\n",
+         weir::error_code{error::read_only}}}) {
+    BOOST_TEST_CONTEXT(reply) {
+      node_fixture f;
+      auto& c = f.route("a");
+      f.write();
+      f.feed(reply);
+      BOOST_TEST(!f.line.wants_write());
+      redirected all = f.taken();
+      BOOST_TEST_REQUIRE(all.size() == 1u);
+      BOOST_TEST((all[0].why.what == redirection::kind::again));
+      BOOST_TEST((in(all[0].checks) == std::vector<const fake_check*>{&c}));
+      BOOST_TEST(c.ec == reason);
+      f.line.proceed();
+      BOOST_TEST(f.line.pending() == 0u);
+      // The pause of a node that is loading or busy holds for what comes back to it, too.
+      const bool pauses = reason == error::server_loading || reason == error::server_busy;
+      f.line.resume(std::move(all[0].checks));
+      BOOST_TEST(f.line.wants_write() == !reason);
+      if (!pauses) continue;
+      BOOST_TEST((f.line.wakeup() <= f.now + 25ms));
+      f.now += 25ms;
+      f.line.expire(f.now);
+      BOOST_TEST(f.line.wants_write());
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_node_is_asked_for_the_slot_map) {

@@ -61,6 +61,21 @@ std::vector<std::vector<std::string>> keys_of_calls(std::deque<fake_check>& chec
 
 BOOST_AUTO_TEST_SUITE(subject_buckets_suite)
 
+// The memory store picks a shard by it: all keys of a joint check have to meet in one.
+BOOST_AUTO_TEST_CASE(the_hash_tag_of_a_key_is_the_text_between_its_braces) {
+  for (const limiter_options& options :
+       {limiter_options{}, limiter_options{.group = "{g}"}, limiter_options{.cool_downs = true},
+        limiter_options{.subject_buckets = 64}}) {
+    const auto core = make_core("r:{x}", three, options);
+    for (const std::string_view subject : {"a", "account-1000", "}", "{a}", "50%", "a{b}c{d}e"}) {
+      for (std::size_t tier = 0; tier < core->tiers.size(); ++tier) {
+        const std::string key = key_of(core, subject, tier);
+        BOOST_TEST(core->tag_of(key, tier) == weir::detail::hash_tag(key));
+      }
+    }
+  }
+}
+
 // The numbers are those of another program's FNV-1a: processes that disagree on them count apart.
 BOOST_AUTO_TEST_CASE(the_bucket_is_fnv_1a_of_the_subject) {
   const auto core = make_core("r", three, {.subject_buckets = 64});

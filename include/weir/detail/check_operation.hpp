@@ -42,7 +42,8 @@ bool is_same(const Executor& one, const asio::any_io_executor& other) {
 }
 
 /// A check with the caller's completion handler, in one allocation by the handler's own allocator,
-/// freed before the handler runs. `Check` is a check_of or a joint_check_of.
+/// freed before the handler runs. A block of the default allocator, whose frees nobody can see, is
+/// freed after the handler has run. `Check` is a check_of or a joint_check_of.
 template <class Check, class Handler>
 class check_operation final : public Check {
   using handler_executor = asio::associated_executor_t<Handler, asio::any_io_executor>;
@@ -67,10 +68,10 @@ class check_operation final : public Check {
   }
 
   void finish(delivery how) override {
+    // This function's caller runs on the store's executor: another dispatch would change nothing.
+    if (how == delivery::dispatch && this->at_store) return complete(this);
     owner self(this);
     if (how == delivery::discard) return;
-    // This function's caller runs on the store's executor: another dispatch would change nothing.
-    if (how == delivery::dispatch && this->at_store) return self();
     if (!work_) return asio::post(executor_of(*this->limiter), std::move(self));
     const work executor = *work_;
     if (how == delivery::dispatch) {
@@ -146,15 +147,28 @@ class check_operation final : public Check {
     asio::get_associated_cancellation_slot(op->handler_).clear();
     // The library's own handlers take more from the check; see enter_operation.hpp.
     if constexpr (requires(check& c) { op->handler_.take_from(c); }) op->handler_.take_from(*op);
-    Handler handler(std::move(op->handler_));
-    const error_code result = op->ec;
-    const std::optional<work> keep_alive(std::move(op->work_));
-    if constexpr (has_decision(Check::kind_of)) {
+    if constexpr (keeps_blocks) {
+      // No allocator of the caller's waits for the block: handler and answer stay where they are.
+      const struct last {
+        check_operation* op;
+        ~last() { destroy(op, op->handler_); }
+      } freed_afterwards{op};
+      op->limiter.reset();  // it may hold the last handle of the store
+      call(std::move(op->handler_), op->ec, op->answer);
+    } else {
+      Handler handler(std::move(op->handler_));
+      const error_code result = op->ec;
       const decision answer = op->answer;
+      const std::optional<work> keep_alive(std::move(op->work_));
       destroy(op, handler);
+      call(std::move(handler), result, answer);
+    }
+  }
+
+  static void call(Handler&& handler, const error_code& result, const decision& answer) {
+    if constexpr (has_decision(Check::kind_of)) {
       std::move(handler)(result, answer);
     } else {
-      destroy(op, handler);
       std::move(handler)(result);
     }
   }
