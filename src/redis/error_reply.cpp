@@ -39,9 +39,10 @@ constexpr meaning meanings[] = {
 }  // namespace
 
 error classify_error(std::string_view text) noexcept {
-  // Redis 6.2 wraps the error of a command inside a script: "ERR Error running script (call to
-  // f_...): @user_script:31: -OOM command not allowed ...". Later versions do not.
-  if (text.starts_with("ERR Error running script")) {
+  // Redis 6.2 says first where in a script a command failed: "@user_script: 31: -OOM command not
+  // allowed ...". If the script does not catch the error, "ERR Error running script (call to
+  // f_...): " comes before that. Later versions begin with the code.
+  if (text.starts_with("@user_script") || text.starts_with("ERR Error running script")) {
     if (const auto inner = text.find(": -"); inner != std::string_view::npos) {
       text.remove_prefix(inner + 3);
     } else if (text.find(": The user executing the script can't") != std::string_view::npos) {

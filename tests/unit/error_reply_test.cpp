@@ -52,6 +52,12 @@ BOOST_AUTO_TEST_CASE(error_replies_are_told_apart_by_their_first_words) {
 }
 
 BOOST_AUTO_TEST_CASE(redis_6_wraps_the_errors_of_commands_inside_scripts) {
+  BOOST_TEST((classify_error("@user_script: 31: -OOM command not allowed when used memory > "
+                             "'maxmemory'.") == error::out_of_memory));
+  BOOST_TEST((classify_error("@user_script: 1: -READONLY You can't write against a read only "
+                             "replica.") == error::read_only));
+  BOOST_TEST((classify_error("@user_script: 1: The user executing the script can't run this "
+                             "command or subcommand") == error::permission_denied));
   BOOST_TEST((classify_error("ERR Error running script (call to f_0123): @user_script:31: -OOM "
                              "command not allowed when used memory > 'maxmemory'.") ==
               error::out_of_memory));
