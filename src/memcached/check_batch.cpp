@@ -63,7 +63,7 @@ void check_batch::run_states(check& c, instant now) {
 void check_batch::run_one(check& c, instant now) {
   c.ec = {};
   if (c.kind == check_kind::reset) {
-    if (unreadable_ != error::newer_state && unreadable_ != error{}) {
+    if (unreadable_ != error{}) {
       unreadable_ = {};
       erases_unread_ = true;
     }

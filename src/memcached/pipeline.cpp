@@ -111,12 +111,12 @@ void pipeline::pause(line& l, time now) {
 // ---- the checks
 
 void pipeline::submit(check& c, std::string_view key, time now) {
-  const std::size_t before = pending_;
-  pending_ += weight_of(c);
+  const std::size_t before = pending_, weight = weight_of(c);
+  pending_ += weight;
   const bool is_last = closed_ && !ended_ && detail::gives_back(c);
   if (refusal_ != error{} && !is_last) return finish(c, refusal_);
   if (skewed_) return finish(c, error::clock_skew);
-  const error e = detail::no_room_for(c, before, options_.max_pending, breaker_, now);
+  const error e = detail::no_room_for(c, weight, before, options_.max_pending, breaker_, now);
   if (e != error{}) return finish(c, e);
   sweep();
   auto found = lines_.find(key);

@@ -17,7 +17,8 @@ namespace weir::policies {
 /// passes. The state then says when it was written, which is a time that has passed. It also keeps
 /// the window before, and returns to it when all reservations in the later window are given back.
 /// If several windows are opened ahead, the state knows the last two. The reservation that opened a
-/// window knows, in its ticket, what was before.
+/// window knows, in its ticket, what was before. A window that is over for this policy is returned
+/// to as well: a longer window of the key may still count it.
 class fixed_window {
  public:
   struct state {

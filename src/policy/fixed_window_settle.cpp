@@ -29,7 +29,8 @@ void fixed_window::give_back(state& s, instant clock, const ticket& t, units cos
     s.count_before -= std::min(cost, s.count_before);
   }
   s = ahead_of(has_passed, s);
-  if (matters_until(s) + grace <= clock) s = {};
+  // A longer window of the key may still count what is over here.
+  if (is_empty(s) && s.start + grace <= clock) s = {};
 }
 
 fixed_window fixed_window::endless() const noexcept {

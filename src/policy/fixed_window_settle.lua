@@ -25,14 +25,19 @@ local function give_back(key, ticket)
     count_before = count_before > cost and count_before - cost or 0
   end
   -- An empty window says until when time had come.
-  local ends = (count > 0 or start > passed) and start + window or start
+  local is_open = count > 0 or start > passed
+  local ends = is_open and start + window or start
   if ends + grace <= clock then
-    call('DEL', key)
-    return
+    if not is_open then
+      call('DEL', key)
+      return
+    end
+    -- A longer window of the key may still count what is over here.
+    ends = clock
   end
   local line = line_after(ends)
   -- A longer window may share the key.
-  if (count > 0 or start > passed) and kept > line then line = kept end
+  if is_open and kept > line then line = kept end
   local packed
   if start > passed then
     packed = struct.pack('<ddddd', start, count, passed, before, count_before)

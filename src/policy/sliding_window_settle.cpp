@@ -25,7 +25,8 @@ void sliding_window::give_back(state& s, instant clock, const ticket& t,
   } else {
     s = {aligned(s.start), s.current, s.previous};
   }
-  if (matters_until(s) + grace <= clock) s = {};
+  // A longer window of the key may still count what is over here.
+  if (is_empty(s) && matters_until(s) + grace <= clock) s = {};
 }
 
 /// If no reservation is left at the last turn, an earlier turn becomes the last.

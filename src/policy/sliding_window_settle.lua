@@ -45,14 +45,19 @@ local function give_back(key, ticket)
     end
   end
   -- Empty windows say until when time had come.
-  local ends = (turn > passed or current + previous > 0) and start + 2 * window or start
+  local is_open = turn > passed or current + previous > 0
+  local ends = is_open and start + 2 * window or start
   if ends + grace <= clock then
-    call('DEL', key)
-    return
+    if not is_open then
+      call('DEL', key)
+      return
+    end
+    -- A longer window of the key may still count what is over here.
+    ends = clock
   end
   local line = line_after(ends)
   -- A longer window may share the key.
-  if (turn > passed or current + previous > 0) and kept > line then line = kept end
+  if is_open and kept > line then line = kept end
   local packed
   if turn > passed then
     packed = struct.pack('<ddddd', turn, current, previous, passed, at_last)

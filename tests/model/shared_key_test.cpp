@@ -41,18 +41,28 @@ struct fixture {
     return policies::record_all<any_replay>(sent.tiers(found), now);
   }
   decision reserve(const policy& p, std::int64_t now, std::int64_t max_wait) {
-    const model::tier_script sent = asked(p);
+    return reserve(asked(p), now, max_wait).said;
+  }
+  struct booked {
+    decision said;
+    std::vector<std::int64_t> found;
+  };
+  booked reserve(const model::tier_script& sent, std::int64_t now, std::int64_t max_wait) {
     std::vector<std::int64_t> arguments{max_wait};
     sent.append_constants(arguments);
     turns.set_clock(now);
     const auto numbers = sent.run(client, turns, arguments, 1, 2 + sent.width());
-    auto found = sent.restore(std::span(numbers).subspan(2));
-    return policies::reserve_at<any_replay>(sent.tiers(found), policies::moment(now, numbers[1]),
-                                            max_wait);
+    const auto fields = std::span(numbers).subspan(2);
+    auto found = sent.restore(fields);
+    return {policies::reserve_at<any_replay>(sent.tiers(found), policies::moment(now, numbers[1]),
+                                             max_wait),
+            {fields.begin(), fields.end()}};
   }
   void give_back(const policy& p, std::int64_t now, const decision& said) {
-    const model::tier_script sent = asked(p);
-    const auto arguments = sent.settlement(0, policies::tickets_of(said));
+    give_back(asked(p), now, {said, {}});
+  }
+  void give_back(const model::tier_script& sent, std::int64_t now, const booked& one) {
+    const auto arguments = sent.settlement(0, policies::tickets_of(one.said, one.found));
     settlements.set_clock(now);
     sent.run(client, settlements, arguments, 1, 2 + sent.width());
   }
@@ -168,6 +178,39 @@ BOOST_AUTO_TEST_CASE(a_late_refund_of_a_shorter_plan_keeps_what_a_longer_plan_co
       give_back(shorter, now += 5'000'000, late);
       BOOST_TEST(ttl_end() >= ends);
       BOOST_TEST(record(longer, now + 5'000'000, 0).used > 0);
+    }
+  }
+}
+
+// A second tier makes the shorter plan reserve far ahead. When the reservations were given back,
+// the window found before them was over for that plan: it was deleted, and the longer plan's count
+// was gone.
+BOOST_AUTO_TEST_CASE(reservations_ahead_that_a_shorter_plan_gives_back_leave_a_longer_plans_count) {
+  const policy minute = fixed_window{1, 1min};
+  const std::vector<std::size_t> orders[] = {{0}, {1, 0}, {2, 1, 0}};
+  for (const auto& [shorter, longer] : pairs) {
+    if (policies::counts_refused(policies::compile(shorter))) continue;
+    const model::tier_script both{
+        {policies::compile(shorter), policies::compile(minute)}, {1, 1}, {"k", "minute"}};
+    for (const auto& order : orders) {
+      BOOST_TEST_CONTEXT(test::text_of(shorter) << " beside " << test::text_of(longer) << ", "
+                                                << order.size() << " ahead") {
+        client.must("FLUSHALL");
+        std::int64_t now = t0 / hour * hour + hour + 1;  // windows of both begin together
+        BOOST_TEST(
+            records.run({{policies::compile(minute)}, {1}, {"minute"}}, now, 1, random).size() > 0);
+        record(longer, now, 3);
+        std::vector<booked> ahead;
+        for (std::size_t i = 0; i < order.size(); ++i) {
+          ahead.push_back(reserve(both, ++now, hour));
+          BOOST_TEST(ahead.back().said.allowed);
+          BOOST_TEST(ahead.back().said.delay > 50s);
+        }
+        now += 5'000'000;
+        for (const std::size_t i : order) give_back(both, ++now, ahead[i]);
+        BOOST_TEST(record(longer, now, 0).used == 3);
+        BOOST_TEST(ttl_end() >= t0 / hour * hour + 2 * hour);
+      }
     }
   }
 }

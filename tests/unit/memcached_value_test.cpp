@@ -2,15 +2,12 @@
 #include <boost/test/unit_test.hpp>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "memcached/check_batch.hpp"
-#include "memcached/subject_value.hpp"
+#include "memcached_item.hpp"
 #include "model/kernel_subject.hpp"
-#include "policy/stored_state.hpp"
-#include "support/fake_check.hpp"
 #include "support/random_source.hpp"
-#include "support/run.hpp"
 
 namespace memcached_value_test {
 namespace {
@@ -19,55 +16,14 @@ using namespace std::chrono_literals;
 using weir::decision;
 using weir::error;
 using weir::detail::check_kind;
-using weir::memcached::check_batch;
-using weir::memcached::subject_value;
 using weir::test::core_ptr;
 using weir::test::fake_check;
+using weir::test::limits_of_three;
 using weir::test::make_core;
-using verdict = check_batch::verdict;
+using item = weir::test::memcached_item;
+using verdict = item::verdict;
 
-constexpr std::int64_t now = 1'790'000'000'000'000;
-constexpr std::size_t roomy = 1'000'000;
-
-/// A server's item, and a batch that runs checks on it one at a time.
-struct item {
-  std::string bytes;
-  verdict last{};
-  std::int64_t ends = 0;
-
-  /// Runs checks together; false if nothing was to be written.
-  void run(std::vector<fake_check*> checks, std::int64_t at = now, std::size_t most = roomy) {
-    weir::detail::check_list list;
-    for (fake_check* c : checks) list.push_back(c->check());
-    std::string out;
-    check_batch batch;
-    const auto r = batch.run(list, bytes, false, at, most, out);
-    last = r.what;
-    ends = r.ends;
-    if (r.what == verdict::store) bytes = out;
-    if (r.what == verdict::erase) bytes.clear();
-    covered = r.checks;
-    list.clear();
-  }
-  decision record(const core_ptr& core, std::int64_t at = now, std::int64_t cost = 1) {
-    fake_check c(core, "a", cost);
-    run({&c}, at);
-    BOOST_TEST_REQUIRE(!c.ec.failed(), c.ec.message());
-    return c.answer;
-  }
-  std::size_t covered = 0;
-};
-
-const weir::policy all_kinds[] = {
-    weir::fixed_window{.limit = 3, .window = 10s},
-    weir::fixed_window{.limit = 3, .window = 10s, .count_refused = true},
-    weir::sliding_log{.limit = 3, .window = 10s},
-    weir::sliding_log{.limit = 3, .window = 10s, .resolution = 1s},
-    weir::sliding_window{.limit = 3, .window = 10s},
-    weir::token_bucket{.capacity = 3, .refill = {3, 10s}},
-    weir::gcra{.rate = {3, 10s}, .burst = 3},
-    weir::leaky_bucket{.capacity = 3, .leak = {3, 10s}},
-};
+constexpr std::int64_t now = item::now;
 
 }  // namespace
 
@@ -79,7 +35,7 @@ BOOST_AUTO_TEST_CASE(a_state_in_bytes_decides_as_one_in_memory) {
   BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << seed);
   weir::test::random_source random(seed, 7200);
   int refused = 0;
-  for (const weir::policy& p : all_kinds) {
+  for (const weir::policy& p : limits_of_three) {
     for (int trace = 0; trace < 20; ++trace) {
       const core_ptr core = make_core("r", p);
       weir::model::kernel_subject reference(p);
@@ -103,7 +59,7 @@ BOOST_AUTO_TEST_CASE(reservations_in_bytes_are_as_in_memory) {
   BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << seed);
   weir::test::random_source random(seed, 7202);
   int ahead = 0, returned = 0;
-  for (const weir::policy& p : all_kinds) {
+  for (const weir::policy& p : limits_of_three) {
     const core_ptr core = make_core("r", p);
     if (!core->can_book) continue;
     for (int trace = 0; trace < 20; ++trace) {
@@ -150,7 +106,7 @@ BOOST_AUTO_TEST_CASE(reservations_in_bytes_are_as_in_memory) {
 }
 
 BOOST_AUTO_TEST_CASE(a_refused_check_writes_nothing) {
-  for (const weir::policy& p : all_kinds) {
+  for (const weir::policy& p : limits_of_three) {
     const core_ptr core = make_core("r", p);
     item stored;
     for (int i = 0; i < 3; ++i) {
@@ -168,7 +124,7 @@ BOOST_AUTO_TEST_CASE(a_refused_check_writes_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(checks_together_are_as_checks_one_by_one) {
-  for (const weir::policy& p : all_kinds) {
+  for (const weir::policy& p : limits_of_three) {
     const core_ptr core = make_core("r", p);
     item together, single;
     std::vector<std::unique_ptr<fake_check>> checks;
@@ -254,6 +210,39 @@ BOOST_AUTO_TEST_CASE(a_shorter_plan_keeps_the_end_that_a_longer_plan_has_set) {
   BOOST_TEST(refund.answer.used == 0);
 }
 
+// The window that was found before the reservation was over for the shorter plan by then: the state
+// left the value.
+BOOST_AUTO_TEST_CASE(a_reservation_that_a_shorter_plan_gives_back_leaves_a_longer_plans_count) {
+  const std::pair<weir::policy, weir::policy> pairs[] = {
+      {weir::fixed_window{100, 1s}, weir::fixed_window{9, 1h}},
+      {weir::sliding_window{100, 1s}, weir::sliding_window{9, 1h}},
+  };
+  for (const auto& [shorter, longer] : pairs) {
+    const core_ptr lasting = make_core("r", longer);
+    const core_ptr brief = make_core("r", weir::tiers(shorter, weir::gcra{{1, 60s}, 3}));
+    const std::int64_t start = now / 3'600'000'000 * 3'600'000'000;
+    item stored;
+    stored.record(brief, start, 3);
+    fake_check forget(lasting, "a", 0, check_kind::reset);
+    stored.run({&forget}, start);
+    BOOST_TEST(stored.record(lasting, start, 3).used == 3);
+    fake_check acquire(brief, "a", 1, check_kind::acquire);
+    auto& asked = weir::detail::as<weir::detail::acquire_request>(acquire.check());
+    asked.max_wait = 1h;
+    stored.run({&acquire}, start);
+    BOOST_TEST(acquire.answer.allowed);
+    BOOST_TEST((acquire.answer.delay == 60s));
+    fake_check back(brief, "a", 1, check_kind::give_back);
+    auto& returned = weir::detail::as<weir::detail::give_back_request>(back.check());
+    returned.booked = acquire.answer;
+    returned.found = asked.found;
+    returned.id = 1;
+    stored.run({&back}, start + 5'000'000);
+    BOOST_TEST(!back.ec.failed());
+    BOOST_TEST(stored.record(lasting, start + 6'000'000).used == 4);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_no_longer_matters_leaves_the_value) {
   const core_ptr window = make_core("r", weir::fixed_window{.limit = 2, .window = 10s});
   const core_ptr bucket = make_core("r", weir::gcra{.rate = {1, 1h}, .burst = 5});
@@ -292,122 +281,6 @@ BOOST_AUTO_TEST_CASE(a_settlement_is_done_once) {
   BOOST_TEST(!late.answer.allowed);
 }
 
-BOOST_AUTO_TEST_CASE(a_value_of_a_later_version_stays_as_it_is) {
-  const core_ptr core = make_core("r", weir::fixed_window{.limit = 5, .window = 10s});
-  for (unsigned char version = subject_value::version + 1; version < 32; ++version) {
-    item stored;
-    stored.bytes = std::string(1, static_cast<char>(version)) + "anything";
-    const std::string before = stored.bytes;
-    for (const check_kind kind : {check_kind::record, check_kind::fetch, check_kind::reset}) {
-      fake_check c(core, "a", 1, kind);
-      stored.run({&c});
-      WEIR_TEST_ERROR(c.ec, error::newer_state);
-      BOOST_TEST((stored.last == verdict::unchanged));
-      BOOST_TEST(stored.bytes == before);
-    }
-  }
-}
-
-// It was taken for a foreign one, and a reset deleted it.
-BOOST_AUTO_TEST_CASE(a_large_value_of_a_later_version_stays_as_it_is) {
-  const core_ptr core = make_core("r", weir::fixed_window{.limit = 5, .window = 10s});
-  const auto run = [&](check_kind kind, std::string_view begin) {
-    fake_check c(core, "a", 1, kind);
-    weir::detail::check_list list;
-    list.push_back(c.check());
-    std::string out;
-    check_batch batch;
-    const auto r = batch.run(list, begin, true, now, roomy, out);
-    list.clear();
-    return std::pair(weir::error_code(c.check().ec), r.what);
-  };
-  for (const check_kind kind : {check_kind::record, check_kind::fetch, check_kind::reset}) {
-    const auto [ec, what] = run(kind, std::string_view("\x02", 1));
-    WEIR_TEST_ERROR(ec, error::newer_state);
-    BOOST_TEST((what == verdict::unchanged));
-  }
-  // Another process stores larger values than this one reads.
-  const auto [own, unchanged] = run(check_kind::record, std::string_view("\x01", 1));
-  WEIR_TEST_ERROR(own, error::state_too_large);
-  BOOST_TEST((unchanged == verdict::unchanged));
-  const auto [foreign, as_it_is] = run(check_kind::record, "z");
-  WEIR_TEST_ERROR(foreign, error::wrong_type);
-  BOOST_TEST((as_it_is == verdict::unchanged));
-  for (const std::string_view begin : {std::string_view("\x01", 1), std::string_view("z")}) {
-    const auto [ec, what] = run(check_kind::reset, begin);
-    BOOST_TEST(!ec.failed());
-    BOOST_TEST((what == verdict::erase));
-  }
-}
-
-// Each name was compared with all before it: a value of a megabyte kept the connection busy for
-// minutes.
-BOOST_AUTO_TEST_CASE(a_value_of_very_many_sections_is_foreign) {
-  const auto of_sections = [](int count) {
-    std::string bytes(1, '\x01');
-    for (int i = 0; i < count; ++i) {
-      bytes += {'\x04',
-                'n',
-                static_cast<char>('a' + i % 16),
-                static_cast<char>('a' + i / 16 % 16),
-                static_cast<char>('a' + i / 256),
-                '\x05',
-                '\0'};
-    }
-    return bytes;
-  };
-  subject_value value;
-  BOOST_TEST((value.decode(of_sections(200)) == error{}));
-  BOOST_TEST((value.decode(of_sections(2000)) == error::wrong_type));
-}
-
-BOOST_AUTO_TEST_CASE(a_foreign_value_is_an_error_until_a_reset) {
-  const core_ptr core = make_core("r", weir::fixed_window{.limit = 5, .window = 10s});
-  for (const std::string& foreign :
-       {std::string("a value of somebody else"), std::string(1, '\0'), std::string("\x01zzz"),
-        std::string("\x01\x01"), std::string("\x01\x01m\x05\x7f")}) {
-    item stored;
-    stored.bytes = foreign;
-    fake_check before(core, "a"), reset(core, "a", 0, check_kind::reset), after(core, "a");
-    stored.run({&before});
-    WEIR_TEST_ERROR(before.ec, error::wrong_type);
-    BOOST_TEST(stored.bytes == foreign);
-    stored.run({&before, &reset, &after});
-    WEIR_TEST_ERROR(before.ec, error::wrong_type);
-    BOOST_TEST(!reset.ec.failed());
-    BOOST_TEST(after.answer.allowed);
-    BOOST_TEST(after.answer.used == 1);
-    BOOST_TEST((stored.last == verdict::store));
-  }
-}
-
-// No bytes bring the kernels numbers that they cannot bear (the sanitizers look).
-BOOST_AUTO_TEST_CASE(damaged_values_do_no_harm) {
-  const std::uint64_t seed = weir::test::run_seed();
-  BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << seed);
-  weir::test::random_source random(seed, 7201);
-  int unreadable = 0;
-  for (const weir::policy& p : all_kinds) {
-    const core_ptr core = make_core("r", p);
-    item good;
-    for (int i = 0; i < 3; ++i) good.record(core, now + i);
-    for (int i = 0; i < 500; ++i) {
-      item stored = good;
-      for (std::int64_t n = random.between(1, 3); n > 0; --n) {
-        const auto at = static_cast<std::size_t>(
-            random.between(1, static_cast<std::int64_t>(stored.bytes.size()) - 1));
-        stored.bytes[at] = static_cast<char>(random.between(0, 255));
-      }
-      if (random.one_in(4)) stored.bytes.resize(stored.bytes.size() / 2);
-      fake_check record(core, "a"), acquire(core, "a", 1, check_kind::acquire);
-      stored.run({&record});
-      if (core->can_book) stored.run({&acquire});
-      unreadable += record.ec == error::wrong_type ? 1 : 0;
-    }
-  }
-  BOOST_TEST(unreadable > 100);
-}
-
 // A batch that does not fit is cut in half until it does: what fits is counted, the rest is not.
 BOOST_AUTO_TEST_CASE(a_state_that_grows_too_large_is_an_error) {
   const core_ptr core = make_core("r", weir::sliding_log{.limit = 100'000, .window = 1h});
@@ -440,10 +313,7 @@ BOOST_AUTO_TEST_CASE(a_state_that_grows_too_large_is_an_error) {
 }
 
 BOOST_AUTO_TEST_CASE(leases_come_and_go) {
-  const auto gate = std::make_shared<weir::detail::limiter_spec>(
-      std::make_shared<weir::test::null_store>(), "g",
-      std::vector<weir::policies::kernel>{weir::policies::lease_set(2, 10'000'000, 1 << 20)},
-      weir::limiter_options{});
+  const core_ptr gate = weir::test::make_gate();
   item stored;
   fake_check one(gate, "a", 101, check_kind::enter), two(gate, "a", 102, check_kind::enter),
       three(gate, "a", 103, check_kind::enter);

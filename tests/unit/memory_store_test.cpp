@@ -18,6 +18,16 @@ using weir::test::crowd;
 
 const weir::fixed_window three_per_10s{.limit = 3, .window = 10s};
 
+/// Two plans of one key: the windows of the second are far longer.
+const std::pair<weir::policy, weir::policy> plans[] = {
+    {weir::fixed_window{100, 1s}, weir::fixed_window{3, 1h}},
+    {weir::fixed_window{100, 1s, weir::anchor::epoch},
+     weir::fixed_window{3, 1h, weir::anchor::epoch}},
+    {weir::sliding_window{100, 1s}, weir::sliding_window{3, 1h}},
+    {weir::sliding_log{100, 1s}, weir::sliding_log{3, 1h}},
+    {weir::sliding_log{100, 1s, 50ms}, weir::sliding_log{3, 1h, 50ms}},
+};
+
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(memory_store_suite, weir::test::memory_store_fixture)
@@ -246,15 +256,7 @@ BOOST_AUTO_TEST_CASE(a_state_that_has_ended_is_there_when_the_clock_steps_back_a
 // A check of a shorter plan ended the state with its own window: it was dropped, and the longer
 // plan let all of its limit pass again.
 BOOST_AUTO_TEST_CASE(a_shorter_plan_does_not_end_the_state_that_a_longer_plan_needs) {
-  const std::pair<weir::policy, weir::policy> pairs[] = {
-      {weir::fixed_window{100, 1s}, weir::fixed_window{3, 1h}},
-      {weir::fixed_window{100, 1s, weir::anchor::epoch},
-       weir::fixed_window{3, 1h, weir::anchor::epoch}},
-      {weir::sliding_window{100, 1s}, weir::sliding_window{3, 1h}},
-      {weir::sliding_log{100, 1s}, weir::sliding_log{3, 1h}},
-      {weir::sliding_log{100, 1s, 50ms}, weir::sliding_log{3, 1h, 50ms}},
-  };
-  for (const auto& [shorter, longer] : pairs) {
+  for (const auto& [shorter, longer] : plans) {
     for (const bool has_tiers : {false, true}) {
       for (const bool refunds : {false, true}) {
         BOOST_TEST_CONTEXT(weir::test::text_of(longer)
@@ -276,6 +278,31 @@ BOOST_AUTO_TEST_CASE(a_shorter_plan_does_not_end_the_state_that_a_longer_plan_ne
           BOOST_TEST(!record(lasting, "a").d.allowed);
         }
       }
+    }
+  }
+}
+
+// The window that was found before the reservation was over for the shorter plan by then: the state
+// was dropped with it.
+BOOST_AUTO_TEST_CASE(a_reservation_that_a_shorter_plan_cancels_leaves_a_longer_plans_count) {
+  for (const auto& [shorter, longer] : plans) {
+    BOOST_TEST_CONTEXT(weir::test::text_of(longer)) {
+      now = 278 * 3600s;  // so that the windows of both plans begin together
+      const weir::store s = store();
+      const weir::limiter lasting(s, "r", longer);
+      const weir::limiter brief(s, "r", weir::tiers(shorter, weir::gcra{{1, 60s}, 3}));
+      BOOST_TEST(record(brief, "a", 3).d.allowed);
+      BOOST_TEST(reset(lasting, "a") == weir::error_code());
+      BOOST_TEST(record(lasting, "a", 3).d.allowed);
+      weir::test::cancellable_crowd crowd;
+      brief.acquire("a", {.max_wait = 1h}, crowd.caller());
+      run_ready();
+      BOOST_TEST(crowd.c[0].times == 0);  // its turn comes in a minute
+      now += 5s;
+      crowd.cancel(0);
+      run_ready();
+      BOOST_TEST(crowd.c[0].times == 1);
+      BOOST_TEST(fetch(lasting, "a").d.used == 3);
     }
   }
 }
