@@ -12,10 +12,10 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
-#include <sstream>
 #include <stdexcept>
 #include <system_error>
+
+#include "support/server_program.hpp"
 
 namespace weir::test {
 namespace memcached_process {
@@ -25,19 +25,6 @@ constexpr std::chrono::seconds patience{20};
 
 [[noreturn]] void fail(const std::string& what) {
   throw std::system_error(errno, std::generic_category(), "memcached: " + what);
-}
-
-std::string find_program() {
-  if (const char* named = std::getenv("WEIR_MEMCACHED")) return named;
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path ? path : "/usr/bin:/usr/local/bin");
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string candidate = folder + "/memcached";
-    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
-  }
-  throw std::runtime_error(
-      "no memcached in PATH: these tests need a real one. Run scripts/test, which installs it or "
-      "prints the command; or name one in WEIR_MEMCACHED");
 }
 
 /// A file descriptor that is closed.
@@ -89,7 +76,7 @@ memcached_options memcached_server_process::patient_options() const {
 
 /// False if another process has the port.
 bool memcached_server_process::start() {
-  std::vector<std::string> command = {memcached_process::find_program(),
+  std::vector<std::string> command = {server_program("WEIR_MEMCACHED", {"memcached"}),
                                       "-l",
                                       "127.0.0.1",
                                       "-p",

@@ -15,11 +15,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <system_error>
 
 #include "support/redis_client.hpp"
+#include "support/server_program.hpp"
 
 namespace weir::test {
 namespace {
@@ -34,22 +34,6 @@ constexpr std::chrono::seconds patience{20};
 /// Leaves the processor to others for a moment, between two looks at something that has no event to
 /// wait for.
 void breathe() { ::poll(nullptr, 0, 2); }
-
-std::string find_program() {
-  if (const char* named = std::getenv("WEIR_REDIS_SERVER")) return named;
-  const char* path = std::getenv("PATH");
-  for (const char* name : {"redis-server", "valkey-server"}) {
-    std::istringstream folders(path ? path : "/usr/bin:/usr/local/bin");
-    for (std::string folder; std::getline(folders, folder, ':');) {
-      const std::string candidate = folder + "/" + name;
-      if (::access(candidate.c_str(), X_OK) == 0) return candidate;
-    }
-  }
-  throw std::runtime_error(
-      "no redis-server (or valkey-server) in PATH: these tests need a real one. Run scripts/test, "
-      "which installs it or "
-      "prints the command; or name one in WEIR_REDIS_SERVER");
-}
 
 int find_free_port() {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -73,7 +57,8 @@ bool is_gone(pid_t pid) {
 }  // namespace
 
 redis_server::redis_server(redis_server_options options)
-    : options_(std::move(options)), program_(find_program()) {
+    : options_(std::move(options)),
+      program_(server_program("WEIR_REDIS_SERVER", {"redis-server", "valkey-server"})) {
   std::string name = (std::filesystem::temp_directory_path() / "weir-redis-XXXXXX").string();
   if (name.size() > 80) name = "/tmp/weir-redis-XXXXXX";  // a socket's path has to stay below 108
   if (!::mkdtemp(name.data())) fail("mkdtemp " + name);
@@ -190,8 +175,13 @@ redis_server::outcome redis_server::start() {
   // Its own log tells that this server is the one that listens, and not one that took the port
   // before it.
   const auto deadline = clock::now() + patience;
-  const char* const ready = options_.sentinel ? "Sentinel ID is" : "eady to accept connections";
-  while (log().find(ready) == std::string::npos) {
+  const auto is_ready = [this] {
+    const std::string text = log();
+    const auto says = [&text](const char* words) { return text.find(words) != std::string::npos; };
+    if (options_.sentinel) return says("Sentinel ID is");
+    return says("eady to accept connections") || says("Thread 0 alive");  // KeyDB
+  };
+  while (!is_ready()) {
     if (is_gone(pid_)) {
       pid_ = -1;
       const std::string text = log();
