@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "support/leases.hpp"
 #include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
@@ -147,7 +148,41 @@ BOOST_AUTO_TEST_CASE(cool_downs_and_gates_fail_too) {
   enter(first);
   run_until_complete(io, first);
   BOOST_TEST_REQUIRE(held.at(0).is_held());
-  refuses("weir:{gate:a}:c", {enter});
+  refuses("weir:{gate:a}:c", {enter, [&](crowd& c) { g.fetch("a", {}, c.caller()); }});
+}
+
+// No caller hears of these errors: the holder renews again, and a lease that cannot be given back
+// stays until it would have lapsed.
+BOOST_AUTO_TEST_CASE(a_gates_renewals_and_leaves_change_nothing_either) {
+  const std::string key = "weir:{gate:a}:c";
+  const weir::store s = open();
+  const weir::concurrency_limiter brief(s, "gate", {.limit = 2, .lease_duration = 3s});
+  const weir::concurrency_limiter lasting(s, "gate", {.limit = 2, .lease_duration = 1h});
+  const weir::lease held = weir::test::enter(io, brief, "a");
+  weir::lease left = weir::test::enter(io, lasting, "a");
+  BOOST_TEST((held.is_held() && left.is_held()));
+  const auto members = [&] { return client.must("ZRANGE", key, 0, -1).children.size(); };
+  const auto score_of_first = [&] {
+    return std::stod(client.must("ZRANGE", key, 0, 0, "WITHSCORES").children.at(1).text);
+  };
+
+  const std::string planted = plant(key);
+  std::int64_t calls = runs_of("evalsha");
+  left.release();
+  poll_until([&] { return runs_of("evalsha") > calls; });
+  BOOST_TEST(dump(key) == planted);
+
+  calls = runs_of("evalsha");
+  poll_until([&] { return runs_of("evalsha") > calls; });  // the first lease is renewed
+  BOOST_TEST(dump(key) == planted);
+  BOOST_TEST(client.must("PTTL", key).integer == -1);
+
+  BOOST_TEST(client.must("ZREM", key, later).integer == 1);
+  const double end = score_of_first();
+  poll_until([&] { return score_of_first() > end; });
+  BOOST_TEST(held.is_held());
+  BOOST_TEST(members() == 2u);
+  BOOST_TEST(client.must("PTTL", key).integer > 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
