@@ -54,7 +54,7 @@ class load {
     spawn(observer());
     context_.run();
     if (failure_) std::rethrow_exception(failure_);
-    print_load(&begin_, &end_, latencies_.get(), 0);
+    print_load(&begin_, &end_, latencies_.get(), 0, checks_);
   }
 
  private:

@@ -132,7 +132,8 @@ static void measure(struct load* l, pid_t server, double warm_up, double seconds
     enough = l->replies + l->callers;
   }
   const struct load_snapshot end = take_snapshot(l->replies, server);
-  print_load(&begin, &end, &latencies, 0);
+  while (l->replies < l->sent) exchange(l, NULL); /* so that the server's counts end there, too */
+  print_load(&begin, &end, &latencies, 0, l->replies);
 }
 
 int main(int count, char** words) {

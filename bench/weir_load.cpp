@@ -181,7 +181,7 @@ class load {
     if (refused != 0 && options_.may_refuse == 0) {
       throw std::runtime_error(std::to_string(refused) + " checks were refused");
     }
-    print_load(&begin, &end, &latencies, refused);
+    print_load(&begin, &end, &latencies, refused, total(&worker::checks));
   }
 
   void fill() {

@@ -4,7 +4,8 @@
     python3 -B bench/harness/cluster.py build/bench/bench --memory
 
 The clusters have no replicas, and all masters share the server's core: read the CPU time of a
-check, not the rate. All runs are interleaved. docs/scaling.md has the tables."""
+check, not the rate. All runs are interleaved. docs/scaling.md has the tables. `--quick` runs a few
+rows for a moment, to see that they run: ctest does so as bench.cluster."""
 
 import argparse
 import json
@@ -131,11 +132,16 @@ def main():
     parser.add_argument("--buckets", type=int, nargs="+", default=[16, 64, 256])
     parser.add_argument("--callers", type=int, default=1024)
     parser.add_argument("--memory", action="store_true", help="measures that, and nothing else")
+    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
 
-    machine = Machine(options.programs, quick=False, rounds=options.rounds)
-    machine.seconds = options.seconds
+    if options.quick:
+        options.rounds, options.keys, options.callers = 1, 1000, 256
+        options.masters, options.buckets = [2], [16]
+    machine = Machine(options.programs, quick=options.quick, rounds=options.rounds)
+    if not options.quick:
+        machine.seconds = options.seconds
     if options.memory:
         return memory(machine, options.keys)
     work = redis_rows.bucket("gcra", "busy", options.keys)

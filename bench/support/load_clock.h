@@ -41,15 +41,18 @@ static inline struct load_snapshot take_snapshot(uint64_t checks, pid_t server) 
   return s;
 }
 
-/* One line of JSON; bench/harness reads it. */
+/* One line of JSON; bench/harness reads it. `answered`: all checks of this process, also those
+ * before and after the two snapshots. */
 static inline void print_load(const struct load_snapshot* begin, const struct load_snapshot* end,
-                              const struct latency_histogram* latencies, uint64_t refused) {
+                              const struct latency_histogram* latencies, uint64_t refused,
+                              uint64_t answered) {
   const double checks = (double)(end->checks - begin->checks);
   printf(
-      "{\"checks\": %.0f, \"checks_per_s\": %.1f, \"refused\": %llu, \"p50_us\": %.3f, "
-      "\"p99_us\": %.3f, \"p999_us\": %.3f, \"client_us\": %.5f, \"server_us\": %.5f}\n",
+      "{\"checks\": %.0f, \"checks_per_s\": %.1f, \"refused\": %llu, \"answered\": %llu, "
+      "\"p50_us\": %.3f, \"p99_us\": %.3f, \"p999_us\": %.3f, \"client_us\": %.5f, "
+      "\"server_us\": %.5f}\n",
       checks, checks / (end->time - begin->time), (unsigned long long)refused,
-      latency_at(latencies, 0.5), latency_at(latencies, 0.99), latency_at(latencies, 0.999),
-      (end->client_cpu - begin->client_cpu) / checks * 1e6,
+      (unsigned long long)answered, latency_at(latencies, 0.5), latency_at(latencies, 0.99),
+      latency_at(latencies, 0.999), (end->client_cpu - begin->client_cpu) / checks * 1e6,
       (end->server_cpu - begin->server_cpu) / checks * 1e6);
 }
