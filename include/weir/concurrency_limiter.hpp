@@ -21,9 +21,9 @@ struct concurrency_options {
   /// How many leases may exist at once, 1 to 100,000.
   std::int64_t limit = 1;
 
-  /// The time after which a lease lapses unless it is renewed, 100 ms to a day. The library renews
-  /// a lease at a third of it. The lease of a process that died is free after it, so choose several
-  /// times the longest outage of the store that a holder should survive.
+  /// The time after which a lease lapses unless the library renews it, 100 ms to a day. The library
+  /// renews it at a third of that time. The lease of a process that died is free after that time.
+  /// Choose several times the longest outage of the store that a holder should survive.
   std::chrono::microseconds lease_duration = std::chrono::seconds{30};
 
   /// As limiter_options::group, for enter() together with limiters of that group.

@@ -27,7 +27,7 @@ enum class error {
   invalid_subject,
   /// the cost is below 1 (an actual cost: below 0) or above 2^52 - 1
   invalid_cost,
-  /// options of a store contradict each other or are out of range
+  /// options of a store contradict each other or are out of range; or those of local_keyed_limiter
   invalid_options,
   /// a certificate or key file cannot be read or used
   invalid_tls_file,
@@ -98,7 +98,7 @@ enum class error {
   /// the server's certificate was not accepted, the server did not accept the client's, or the peer
   /// did not speak TLS; nothing was counted
   tls_failed,
-  /// the deadline passed, and the server had closed the connections without a word; nothing was
+  /// the deadline passed, and the server had closed the connections without a reply; nothing was
   /// counted
   closed_by_peer,
 

@@ -109,4 +109,13 @@ static_assert(std::is_trivially_destructible_v<vendor_feedback>);
 vendor_feedback read_feedback(int status, std::span<const header_field> headers, time_point now,
                               const feedback_options& options = {}) noexcept;
 
+/// What limiter::on_response() accepts as a response: the messages of Boost.Beast. This header does
+/// not include Beast.
+template <class Response>
+concept http_response = requires(const Response& r) {
+  static_cast<int>(r.result_int());
+  std::string_view(r.begin()->name_string());
+  std::string_view(r.begin()->value());
+};
+
 }  // namespace weir

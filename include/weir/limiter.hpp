@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "weir/claim.hpp"
 #include "weir/decision.hpp"
 #include "weir/detail/check_operation.hpp"
 #include "weir/feedback.hpp"
@@ -21,32 +22,10 @@
 
 namespace weir {
 
-/// What on_response() accepts as a response: the messages of Boost.Beast. This header does not
-/// include Beast.
-template <class Response>
-concept http_response = requires(const Response& r) {
-  static_cast<int>(r.result_int());
-  std::string_view(r.begin()->name_string());
-  std::string_view(r.begin()->value());
-};
-
-class limiter;
-struct claim;
-struct joint_options;
-
 namespace detail {
 struct joint_call;
 joint_call join(std::span<const claim>);
 }  // namespace detail
-
-/// A limiter, a subject and a cost, as record_all() takes them. limiter::on() makes a claim. It
-/// holds a pointer and a view: use it only in the call for which it was made.
-struct claim {
-  const weir::limiter* limiter;
-  std::string_view subject;
-  std::int64_t cost;
-};
-static_assert(std::is_trivially_destructible_v<claim>);
 
 /// Ties a resource, a policy and a store together. A handle: copies are cheap and equal.
 ///
@@ -64,12 +43,15 @@ static_assert(std::is_trivially_destructible_v<claim>);
 /// (docs/errors.md explains each):
 ///
 /// - no connection: `host_not_found`, `connection_refused`, `host_unreachable`, `closed_by_peer`,
-///   `not_redis`, `master_unknown`, `timed_out`, `circuit_open`;
+///   `not_redis`, `not_memcached`, `master_unknown`, `timed_out`, `circuit_open`;
 /// - the server is not ready: `server_loading`, `server_busy`, `read_only`;
 /// - the server turns the store away: `authentication_failed`, `permission_denied`,
-///   `invalid_database`, `tls_failed`, `server_is_cluster`, `server_is_sentinel`;
+///   `invalid_database`, `tls_failed`, `server_is_cluster`, `server_is_not_cluster`,
+///   `server_is_sentinel`;
+/// - a Redis Cluster cannot run the call: `too_many_redirects`, `cluster_down`, `slot_migrating`;
 /// - the server refuses the call: `out_of_memory`, `server_misconfigured`, `wrong_type`,
-///   `script_missing`, `server_error`;
+///   `newer_state`, `script_missing`, `server_error`;
+/// - a Memcached store cannot run the call: `clock_skew`, `store_contention`, `state_too_large`;
 /// - no answer: `no_reply`, `outcome_unknown`, `protocol_error`; with limiter_options::replicas,
 ///   `not_replicated`. These equal condition::may_have_counted; all others in this list equal
 ///   condition::not_counted;
@@ -139,9 +121,9 @@ class limiter {
   /// arrival at the store holds across processes, and small requests do not starve a large one.
   /// record() is refused while a reservation lies ahead, unless a bucket has room behind it.
   ///
-  /// If that time lies beyond `max_wait`, the call is refused at once and nothing is reserved:
-  /// `retry_after` is when the same call would be accepted. If allowed, `delay` is the time from
-  /// `decided_at` until the reservation.
+  /// If that time lies beyond `max_wait`, the call is refused at once and nothing is reserved.
+  /// After `retry_after`, the same call would be accepted if no other comes. If allowed, `delay` is
+  /// the time from `decided_at` until the reservation.
   ///
   /// Waiters of one subject and cost that wait through this limiter and its copies exchange their
   /// reservations: the waiter with the largest priority goes first, and among equal priorities the
@@ -171,6 +153,9 @@ class limiter {
   /// unsent. store::close() ends every waiter, too.
   ///
   /// **Thread safety** and **object lifetime** are as for the class.
+  ///
+  ///     decision d = co_await partner.acquire("account-42", {.max_wait = 5s});
+  ///     if (!d.allowed) co_return come_back_after(d.retry_after);
   template <class CompletionToken = boost::asio::deferred_t>
   auto acquire(std::string_view subject, acquire_options options = {},
                CompletionToken&& token = CompletionToken()) const {
@@ -233,10 +218,13 @@ class limiter {
   /// **Handler signature.** `void(error_code, decision)`.
   ///
   /// **Errors.** `invalid_subject`, `cannot_settle` (the decision belongs to another limiter,
-  /// policy or subject), `settlements_full` (memory store), operation_aborted, and the store errors
-  /// of the class. limiter_options::on_failure does not apply.
+  /// policy or subject), `settlements_full` (memory and Memcached stores), operation_aborted, and
+  /// the store errors of the class. limiter_options::on_failure does not apply.
   ///
   /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
+  ///
+  ///     decision d = co_await partner.record("account-42");
+  ///     if (d.allowed && !worth_sending()) co_await partner.refund("account-42", d);
   template <class CompletionToken = boost::asio::deferred_t>
   auto refund(std::string_view subject, const decision& d, settle_options options = {},
               CompletionToken&& token = CompletionToken()) const {
@@ -262,9 +250,9 @@ class limiter {
   ///
   /// **Handler signature.** `void(error_code, decision)`.
   ///
-  /// **Errors.** `invalid_subject`, `invalid_cost`, `cannot_settle`, `settlements_full` (memory
-  /// store), operation_aborted, and the store errors of the class. limiter_options::on_failure does
-  /// not apply.
+  /// **Errors.** `invalid_subject`, `invalid_cost`, `cannot_settle`, `settlements_full` (memory and
+  /// Memcached stores), operation_aborted, and the store errors of the class.
+  /// limiter_options::on_failure does not apply.
   ///
   /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
   ///
@@ -331,9 +319,9 @@ class limiter {
   /// `allowed`.
   ///
   /// With limiter_options::sync_remaining_with, a response that asks for no cool-down and says how
-  /// much is left in the vendor's window lowers `remaining` here to that, in one atomic step; it
-  /// never raises it. This concerns the tiers with the limit that the vendor names, or all tiers if
-  /// none has it. The decision is then allowed and describes the subject.
+  /// much is left in the vendor's window lowers `remaining` here to that, in one atomic step. It
+  /// never raises `remaining`. This concerns the tiers with the limit that the vendor names, or all
+  /// tiers if none has it. The decision is then allowed and describes the subject.
   ///
   /// `subject`: as for record(). `status`, `headers`: of the HTTP response; this function reads
   /// them before it returns, by the clock of this process. `options`: see response_options.
@@ -347,6 +335,9 @@ class limiter {
   ///
   /// **Object lifetime.** As for the class; the headers may be destroyed when this function has
   /// returned.
+  ///
+  ///     response r = co_await send_request();
+  ///     co_await partner.on_response("account-42", r.status, headers);
   template <class CompletionToken = boost::asio::deferred_t>
   auto on_response(std::string_view subject, int status, std::span<const header_field> headers,
                    response_options options = {},
@@ -379,6 +370,9 @@ class limiter {
   }
 
   /// Forgets what the store counted for the subject, and ends its cool-down.
+  ///
+  /// Also deletes what this limiter cannot read: a key that is not its state (`wrong_type`), and a
+  /// state of a later version of weir (`newer_state`), which no other call changes.
   ///
   /// Waiters of acquire() that already wait for the end of that cool-down still wait until then.
   ///

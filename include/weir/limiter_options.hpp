@@ -11,8 +11,8 @@
 
 namespace weir {
 
-/// What record(), fetch() and acquire() answer when the store fails. Mistakes in the call,
-/// cancellation, error::overloaded and error::store_closed stay errors.
+/// What record(), fetch(), acquire() and their _all forms answer when the store fails. Mistakes in
+/// the call, cancellation, error::overloaded and error::store_closed stay errors.
 enum class on_failure : std::uint8_t {
   /// the call ends with the error
   raise,
@@ -64,12 +64,12 @@ struct limiter_options {
   /// limiters together.
   std::string_view group = {};
 
-  /// Spreads the subjects over so many hash tags, 1 to 16,384, instead of one for each subject; 0:
-  /// one for each. In a Redis Cluster, only checks of one hash tag can share a script call, so few
-  /// tags make checks cheaper where many of them wait in one process (docs/scaling.md). Use the
-  /// same value in every process: the keys contain it, so a limiter with another value counts
-  /// apart, and a change of the value forgets all counts. 0 with a `group`. It changes the keys in
-  /// any Redis store, and has no effect in other stores.
+  /// How many hash tags the subjects share, 1 to 16,384; 0: each subject has a hash tag of its own.
+  /// In a Redis Cluster, only checks of one hash tag can share a script call, so few tags make
+  /// checks cheaper where many of them wait in one process (docs/scaling.md). Use the same value in
+  /// every process: the keys contain it, so a limiter with another value counts apart, and a change
+  /// of the value forgets all counts. Must be 0 if there is a `group`. It changes the keys in any
+  /// Redis store, and has no effect in other stores.
   std::size_t subject_buckets = 0;
 
   /// Enables cool_down() and on_response(). Each check then also reads the subject's cool-down in
@@ -96,9 +96,9 @@ struct limiter_options {
   /// two; 0 for none, at most 10^7. A record() that was refused before is refused again without a
   /// call to the store, until its retry_after is over, or deny_cache_duration; `source` is then
   /// deny_cache, `used` and `remaining` are those of the first refusal. A refund(), settle() or
-  /// reset() through this limiter makes the process ask again; one from elsewhere is noticed at the
-  /// end of that time. A further subject may displace another one, which is asked of the store
-  /// again. Not allowed with count_refused. See docs/local_answers.md.
+  /// reset() through this limiter makes the process ask again. The process notices one from
+  /// elsewhere at the end of that time. A further subject may displace another one, for which the
+  /// process then asks the store again. Not allowed with count_refused. See docs/local_answers.md.
   std::size_t deny_cache_subjects = 0;
   /// How long a refusal is remembered at most: 1 ms to 1 h.
   std::chrono::microseconds deny_cache_duration = std::chrono::seconds{1};
@@ -106,8 +106,8 @@ struct limiter_options {
   /// Local units: how many units of one subject this process takes from the store beforehand at
   /// most; 0 for none, at most the policy's limit. A record() for which there are local units is
   /// answered without a call to the store; `source` is then local_units, and the decision has no
-  /// receipt. With p processes, up to p * local_units units are held while other callers are
-  /// refused, and a bucket can let so many more pass than its burst and rate. For one fixed_window,
+  /// receipt. p processes can hold up to p * local_units units while the store refuses other
+  /// callers, and a bucket can let as many more pass than its burst and rate. For one fixed_window,
   /// token_bucket or gcra, without count_refused and cool_downs. See docs/local_answers.md.
   std::int64_t local_units = 0;
   /// How many subjects have local units at once: 1 to 10^6. Checks of further subjects go to the
@@ -127,11 +127,11 @@ struct limiter_options {
 
   /// How many replicas must have a count before the call is answered: 0 (the master alone decides)
   /// to 100. Only a Redis store has replicas, on one master, with Sentinels or in a Redis Cluster.
-  /// A failover to such a replica forgets no answered call. Each call that counts then takes a
-  /// round trip from the master to its replicas longer, and ends with error::not_replicated if its
-  /// deadline passes before. Refusals and fetch() do not wait. Such limiters of one store share
-  /// connections of their own, for each value here, so that they delay no others: their calls keep
-  /// their order among themselves, and record_all() takes limiters with the same value. See
+  /// A failover to such a replica forgets no answered call. Each call that counts then takes one
+  /// more round trip, from the master to its replicas, and ends with error::not_replicated if its
+  /// deadline passes before that. Refusals and fetch() do not wait. The limiters of one store with
+  /// the same value here share connections of their own, so that they delay no others. Their calls
+  /// keep their order among themselves. record_all() takes limiters with the same value only. See
   /// docs/reliability.md.
   std::size_t replicas = 0;
 };

@@ -18,9 +18,10 @@ namespace weir {
 ///   differ by d may differ by d.
 /// - **Durability.** A restart, a `flush_all` or an eviction forgets subjects: they start anew,
 ///   with their whole limit. Give the server enough memory (`memcached -m`).
-/// - **Joint checks.** record_all(), acquire_all(), settle_all() and enter() with several limiters
-///   get error::joint_not_supported: memcached changes one key at a time. `tiers` of one limiter
-///   work. limiter_options::group has no effect but on the keys.
+/// - **Joint checks.** record_all(), acquire_all(), fetch_all(), settle_all() and refund_all() with
+///   several claims, and enter() with claims, get error::joint_not_supported: memcached changes one
+///   key at a time. `tiers` of one limiter work. limiter_options::group has no effect but on the
+///   keys.
 /// - **Servers that fail.** Calls for a server that is away fail; its subjects do not move to
 ///   another one.
 ///

@@ -40,7 +40,8 @@ struct sliding_log {
   std::int64_t limit = 0;
   std::chrono::microseconds window{0};      ///< above 0, at most 2^50 us
   std::chrono::microseconds resolution{0};  ///< 0 for exact; else at most the window
-  bool count_refused = false;               ///< the limit is then at most 2^50
+  /// As in fixed_window; the limit is then at most 2^50.
+  bool count_refused = false;
 };
 
 /// Keeps two counters aligned to the epoch, and weights the previous one by the part of its window
@@ -51,7 +52,7 @@ struct sliding_window {
   /// unlimited.
   std::int64_t limit = 0;
   std::chrono::microseconds window{0};  ///< above 0, at most 2^48 us (8.9 years)
-  bool count_refused = false;
+  bool count_refused = false;           ///< as in fixed_window
 };
 
 /// Starts full, refills continuously, and takes the cost if that many units are there: bursts up to

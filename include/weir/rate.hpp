@@ -15,7 +15,8 @@ namespace weir {
 /// Units per period: 100 per second, 5000 per day, 10 per 5 s. Both numbers are kept as given; no
 /// policy rounds a rate to whole microseconds per unit.
 ///
-/// A rate may hold any two numbers. A limiter whose policy has one that is not positive throws.
+/// A rate may hold any two numbers. The constructor of a limiter refuses a rate whose count or
+/// period is not positive.
 struct rate {
   std::int64_t count = 0;
   std::chrono::microseconds period{0};

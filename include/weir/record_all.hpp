@@ -308,8 +308,8 @@ auto fetch_all(std::span<const claim> claims, joint_options options = {},
 /// **Errors.** `invalid_subject`, `invalid_cost`, `cannot_settle` (other limiters, subjects or
 /// order, or more than four limiters), `joint_not_supported` (a Memcached store), `cannot_combine`
 /// (if the decision took nothing, the limiters must meet the conditions of record_all()),
-/// `settlements_full` (memory store), operation_aborted, and the store errors of `limiter`. Failure
-/// policies do not apply.
+/// `settlements_full` (memory and Memcached stores), operation_aborted, and the store errors of
+/// `limiter`. Failure policies do not apply.
 ///
 /// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
 /// record_all().
@@ -348,8 +348,8 @@ auto settle_all(const decision& d, const claim& a, const claim& b, joint_options
 /// **Handler signature.** `void(error_code, decision)`.
 ///
 /// **Errors.** `invalid_subject`, `cannot_settle`, `cannot_combine`, `joint_not_supported`,
-/// `settlements_full` (memory store), operation_aborted, and the store errors of `limiter`, as for
-/// settle_all(). Failure policies do not apply.
+/// `settlements_full` (memory and Memcached stores), operation_aborted, and the store errors of
+/// `limiter`, as for settle_all(). Failure policies do not apply.
 ///
 /// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
 /// record_all().

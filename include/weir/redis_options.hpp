@@ -50,7 +50,7 @@ struct redis_options {
   std::string unix_path = {};  ///< if not empty, used instead of host and port
 
   /// If not empty: the store is a Redis Cluster, and these are some of its nodes, at most 64, used
-  /// instead of host and port. They are asked which nodes there are. In a cluster, all other
+  /// instead of host and port. The store asks them which nodes there are. In a cluster, all other
   /// options hold for each node's connection: max_pending bounds the calls of each node, and the
   /// circuit breaker counts for each. The database is 0. See docs/cluster.md.
   std::vector<redis_address> cluster_seeds = {};
@@ -131,8 +131,10 @@ struct redis_options {
   std::size_t max_keys_per_call = 64;
 };
 
-/// Reads a redis://, rediss://, redis-cluster://, rediss-cluster:// or unix:// URL as open_store()
-/// does. It opens no file.
+/// Reads a URL as open_store() does: redis://, rediss://, redis-cluster://, rediss-cluster://,
+/// redis-sentinel://, rediss-sentinel:// or unix://. It opens no file.
+///
+/// **Errors.** Throws boost::system::system_error with `invalid_url` or `unsupported_scheme`.
 redis_options parse_redis_url(std::string_view url);
 
 }  // namespace weir

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "weir/claim.hpp"
 #include "weir/concurrency_limiter.hpp"
 #include "weir/decision.hpp"
 #include "weir/error.hpp"

@@ -85,7 +85,8 @@ const char* text_of(int value) noexcept {
       return "the store URL is not valid: write it as \"redis://:password@host:6379/0\"";
     case error::unsupported_scheme:
       return "no store has this URL scheme: use redis://, rediss://, redis-cluster://, "
-             "rediss-cluster://, unix://, memcached:// or memory://";
+             "rediss-cluster://, redis-sentinel://, rediss-sentinel://, unix://, memcached:// or "
+             "memory://";
     case error::invalid_resource:
       return "the resource name is empty or too long: give the limiter a short name";
     case error::invalid_subject:
@@ -208,8 +209,8 @@ const char* text_of(int value) noexcept {
       return "the server is not a node of a Redis Cluster: use redis://, or the address of a "
              "cluster's node";
     case error::server_is_sentinel:
-      return "the server is a Sentinel, which keeps no data: give the address of the master, or a "
-             "name that follows it";
+      return "the server is a Sentinel, which keeps no data: give the address of the master, or "
+             "write redis-sentinel://host/master";
     case error::master_unknown:
       return "no Sentinel could name the master, and nothing was sent: check the Sentinels' "
              "addresses and the master's name in their configuration";
