@@ -110,6 +110,9 @@ class cluster_core {
   void redirect(pipeline::redirected_checks& r, index from, time now);
   bool may_ask(slot_number s, index at) const;
   void lost(index node, const connection_core::link_news& news, time now);
+  time pause_of_down(time now);
+  template <class F>
+  void pull(index from, const cluster_node::predicate& which, F&& keep);
   void pull(index from, const cluster_node::predicate& which);
   void apply(const slot_map& map, time now);
   void map_came(pipeline::map_answer& a, index from, time now);

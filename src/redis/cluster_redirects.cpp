@@ -56,7 +56,7 @@ void cluster_core::hear(index node, const cluster_node& link, time now) {
 }
 
 /// There is no connection, or none yet. What waits there waits for the next one, or for a map that
-/// names another node; but what was sent there by ASK goes back.
+/// names another node; but what was sent there by ASK goes back, because the slot may move no more.
 void cluster_core::lost(index node, const connection_core::link_news& news, time now) {
   trouble_ = news.trouble;
   is_lasting_ = news.is_lasting;
@@ -64,12 +64,24 @@ void cluster_core::lost(index node, const connection_core::link_news& news, time
   search_.want(now);
   const auto asks_here = [&](const auto& entry) { return entry.second.node == node; };
   if (std::none_of(asking_.begin(), asking_.end(), asks_here)) return;
-  pull(node, [](const check& c) { return (flight_of(c).route & in_flight::asks) != 0; });
+  const time later = pause_of_down(now);
+  const auto asks = [](const check& c) { return (flight_of(c).route & in_flight::asks) != 0; };
+  pull(node, asks, [&](check& c) {
+    --flight_of(c).redirects;  // no node has redirected it in vain
+    c.ec = news.trouble;       // for the caller, if the deadline comes first
+    hold(c, later);
+  });
   release_due(now);
 }
 
-/// Takes unsent checks back from a node, and holds them.
-void cluster_core::pull(index from, const cluster_node::predicate& which) {
+/// No check may be sent to a slot that no node serves before that.
+cluster_core::time cluster_core::pause_of_down(time now) {
+  return now + first_pause / 2 + down_.next();
+}
+
+/// Takes unsent checks back from a node, and passes them to `keep`.
+template <class F>
+void cluster_core::pull(index from, const cluster_node::predicate& which, F&& keep) {
   if (members_[from].link == nullptr) return;
   check_list unsent;
   members_[from].link->take_unsent(which, unsent);
@@ -77,8 +89,11 @@ void cluster_core::pull(index from, const cluster_node::predicate& which) {
     check& c = unsent.front();
     unsent.pop_front();
     leave(c);
-    hold(c, time::min());
+    keep(c);
   }
+}
+void cluster_core::pull(index from, const cluster_node::predicate& which) {
+  pull(from, which, [this](check& c) { hold(c, time::min()); });
 }
 
 /// Moves on checks of one slot that a node did not run.
@@ -97,7 +112,7 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
   index& owner = slots_[s].owner;
   if (r.why.what == kind::moved && (owner == from || owner == none)) owner = to;
   if (r.why.what == kind::moved || r.why.what == kind::down) search_.want(now);
-  const time later = r.why.what == kind::down        ? now + first_pause / 2 + down_.next()
+  const time later = r.why.what == kind::down        ? pause_of_down(now)
                      : r.why.what == kind::try_again ? now + pause_of_migration
                                                      : now;
   check_list asks;

@@ -1,0 +1,216 @@
+// Where the checks of one slot wait, and for how long, when nodes redirect them or are gone.
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <vector>
+
+#include "cluster_play.hpp"
+#include "redis/cluster_core.hpp"
+
+namespace cluster_redirects_test {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace weir::redis::test;
+using weir::error;
+using weir::redis::slot_of_tag;
+using weir::test::core_ptr;
+using weir::test::fake_check;
+using weir::test::make_core;
+
+/// A cluster whose slot of subject "a" is served by `owner`, and is moved to node 3.
+struct fixture {
+  simulated_cluster c{1};
+  core_ptr one = make_core("r", plenty);
+  std::uint16_t slot = slot_of_tag("r:a");
+  int from = c.servers[0].view[slot];
+  simulated_node& owner = c.servers[static_cast<std::size_t>(from)];
+  simulated_node& third = c.servers[3];
+
+  void begin_move(int to = 3) {
+    owner.migrating[slot] = to;
+    c.servers[static_cast<std::size_t>(to)].importing[slot] = from;
+  }
+  /// Node 3 has all of the owner's slots and keys, and the other nodes know.
+  void take_over() {
+    for (simulated_node& n : c.servers) {
+      if (&n == &owner) continue;
+      for (std::uint16_t& at : n.view) {
+        if (at == from) at = 3;
+      }
+    }
+    third.counts.merge(owner.counts);
+  }
+
+  bool step_all() {
+    bool any = false;
+    for (const auto& l : std::vector(c.links)) any = c.step(*l) || any;
+    return any;
+  }
+  bool step_all_but(const simulated_link& one) {
+    bool any = false;
+    for (const auto& l : std::vector(c.links)) any = (l.get() != &one && c.step(*l)) || any;
+    return any;
+  }
+  /// Lets everything happen that takes no time.
+  void step_while_busy() {
+    for (int steps = 0; step_all(); ++steps) BOOST_TEST_REQUIRE(steps < 10'000, "no end");
+  }
+  template <class F>
+  void play_until(F&& is_true) {
+    for (int rounds = 0; !is_true(); ++rounds) {
+      BOOST_TEST_REQUIRE(rounds < 100'000);
+      if (!step_all()) c.wait();
+    }
+  }
+  simulated_link& link_to(int server) {
+    for (const auto& l : c.links) {
+      if (l->server == server) return *l;
+    }
+    throw std::logic_error("not connected");
+  }
+  /// Ends the play: each check has run once, in order.
+  void end_well() {
+    calm_down(c);
+    judge(c);
+    judge_order(c);
+    for (const fake_check& each : c.checks) BOOST_TEST(!each.ec, each.ec.message());
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(cluster_redirects_suite, fixture)
+
+// After six attempts within some milliseconds, it had been redirected too often.
+BOOST_AUTO_TEST_CASE(a_check_waits_for_an_importing_node_that_is_down) {
+  begin_move();
+  third.is_up = false;
+  const fake_check& check = c.submit(one, "a");
+  const moment begin = c.now;
+  play_until([&] { return c.now > begin + 10s; });
+  BOOST_TEST(check.finished == 0, check.ec.message());
+  third.is_up = true;
+  end_well();
+  BOOST_TEST(third.executed == 1);
+  BOOST_TEST((c.now < begin + 30s));
+}
+
+BOOST_AUTO_TEST_CASE(a_check_for_an_importing_node_that_stays_down_ends_with_the_cause) {
+  c.options.timeout = 5s;
+  begin_move();
+  third.is_up = false;
+  const fake_check& check = c.submit(one, "a");
+  const moment begin = c.now;
+  play_until([&] { return check.finished > 0; });
+  judge(c);
+  BOOST_TEST((check.ec == error::connection_refused), check.ec.message());
+  BOOST_CHECK(check.ec == weir::condition::not_counted);
+  BOOST_TEST((c.now >= begin + 5s));
+}
+
+// A node that names itself cannot serve the slot at present, and knows no other that can.
+BOOST_AUTO_TEST_CASE(a_node_that_moves_a_check_to_itself_is_asked_again_later) {
+  c.submit(one, "a");
+  calm_down(c);
+  owner.refuses = "MOVED $ " + simulated_node::address(from);
+  const moment begin = c.now;
+  c.submit(one, "a");
+  end_well();
+  BOOST_TEST(owner.executed == 2);
+  BOOST_TEST((c.now > begin));
+}
+
+// Both were under way. The first one waits because of CLUSTERDOWN; without may_ask(), the second
+// one ran at the other node before it.
+BOOST_AUTO_TEST_CASE(a_check_does_not_ask_while_an_earlier_one_of_its_slot_is_held) {
+  begin_move();
+  owner.refuses = "CLUSTERDOWN The cluster is down";
+  c.submit(one, "a");
+  c.submit(one, "a");
+  end_well();
+  BOOST_TEST(third.executed == 2);
+}
+
+// The first check waits for a connection to node 3, where nothing of the slot arrives any more.
+BOOST_AUTO_TEST_CASE(checks_of_a_slot_do_not_ask_at_two_nodes) {
+  c.submit(make_core("other", plenty), "b");
+  begin_move();
+  third.is_up = false;
+  c.submit(one, "a");
+  play_until([&] { return c.all.at(2).has_asked; });
+  third.importing.clear();
+  third.is_up = true;
+  begin_move(4);
+  c.submit(one, "a");
+  end_well();
+  BOOST_TEST(c.servers[4].executed == 2);
+}
+
+// An attempt to connect to the dead master is under way, so it has no news that could move them.
+BOOST_AUTO_TEST_CASE(a_new_map_moves_the_checks_that_wait_for_a_dead_master) {
+  for (int i = 0; i < 20; ++i) c.submit(one, std::to_string(i));
+  c.submit(one, "a");
+  calm_down(c);
+  owner.is_up = false;
+  simulated_link& old = link_to(from);
+  c.cut(old);
+  while (!old.opening) c.wait();
+  const fake_check& check = c.submit(one, "a");
+  BOOST_TEST_REQUIRE(flight_of(check.check()).is_held == 0);
+  take_over();
+  for (const moment begin = c.now; check.finished == 0;) {
+    BOOST_TEST_REQUIRE((c.now < begin + 1min));
+    if (!step_all_but(old)) c.wait();
+  }
+  end_well();
+  BOOST_TEST(third.executed == 1);
+}
+
+// Nothing else comes from the old one that could send them.
+BOOST_AUTO_TEST_CASE(the_last_answer_of_the_old_master_sends_the_held_checks_to_the_new_one) {
+  for (int i = 0; i < 20; ++i) c.submit(one, std::to_string(i));
+  c.submit(one, "a");
+  calm_down(c);
+  simulated_link& old = link_to(from);
+  const int before = owner.executed;
+  c.submit(one, "a");
+  while (owner.executed == before) c.step(old);
+  for (simulated_node& n : c.servers) n.view[slot] = 3;
+  third.counts.merge(owner.counts);
+  c.cut(link_to((from + 1) % 3));  // so the core asks for a new map
+  for (const moment begin = c.now; c.now < begin + 5s;) {
+    if (!step_all_but(old)) c.wait();
+  }
+  while (step_all_but(old)) {
+  }
+  const fake_check& held = c.submit(one, "a");
+  BOOST_TEST_REQUIRE(flight_of(held.check()).is_held == 1, "no new map has come");
+  const moment begin = c.now;
+  const std::string answer = owner.replies.front().bytes;
+  c.deliver_last(old, answer);
+  step_while_busy();
+  BOOST_TEST(held.finished == 1);
+  BOOST_TEST((c.now == begin));
+  end_well();
+}
+
+// Sent again at once, it kept both ends busy for as long as the slot moved.
+BOOST_AUTO_TEST_CASE(a_check_with_two_keys_pauses_before_it_tries_again) {
+  const core_ptr two = make_core("r", weir::tiers(plenty, plenty));
+  c.submit(two, "a");
+  calm_down(c);
+  begin_move();
+  auto moved = owner.counts.extract(std::prev(owner.counts.end()));  // one of its two keys
+  const fake_check& check = c.submit(two, "a");
+  step_while_busy();
+  BOOST_TEST(check.finished == 0);
+  owner.migrating.clear();
+  owner.counts.insert(std::move(moved));
+  const moment begin = c.now;
+  end_well();
+  BOOST_TEST((c.now >= begin + 20ms));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace cluster_redirects_test
