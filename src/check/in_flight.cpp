@@ -8,15 +8,16 @@ static_assert(sizeof(in_flight) == sizeof(flight_storage), "change flight_storag
 static_assert(alignof(in_flight) <= alignof(flight_storage));
 static_assert(std::is_standard_layout_v<flight_storage> && std::is_standard_layout_v<in_flight>);
 
-inline flight_storage::flight_storage() noexcept { in_flight::begin(*this); }
+flight_storage::flight_storage() noexcept { in_flight::begin(*this); }
 
-inline flight_storage::~flight_storage() { in_flight::of(*this).~in_flight(); }
+flight_storage::~flight_storage() { in_flight::of(*this).~in_flight(); }
 
 namespace {
 
 /// Makes an empty decision. Compilers clear the whole struct at once with an instruction that is
 /// slow for 216 bytes (`rep stos`), and its parts with a few wide stores.
 void make_empty(decision& d) noexcept {
+  static_assert(sizeof(void*) != 8 || sizeof(decision) == 216, "make_empty() lacks a field");
   d.allowed = d.cooling_down = d.clamped = false;
   d.source = source::store;
   d.tier = -1;

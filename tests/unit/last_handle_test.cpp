@@ -77,6 +77,22 @@ BOOST_AUTO_TEST_CASE(a_store_without_other_handles_is_gone_when_the_last_handler
   BOOST_TEST(holders == 1);
 }
 
+// The further limiters of a joint check kept the store until its handler had returned.
+BOOST_AUTO_TEST_CASE(a_store_of_two_limiters_is_gone_when_the_last_handler_runs) {
+  asio::io_context io;
+  const auto token = std::make_shared<int>(0);
+  long holders = 0;
+  {
+    const two_limiters last(weir::make_memory_store(
+        io.get_executor(), {.clock = [token] { return weir::time_point{}; }}));
+    weir::record_all(last.claims,
+                     [&](weir::error_code, weir::decision) { holders = token.use_count(); });
+  }
+  BOOST_TEST(token.use_count() > 1);
+  io.run();
+  BOOST_TEST(holders == 1);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace last_handle_test

@@ -69,6 +69,9 @@ class check : public flight_storage {
     return further_ == nullptr ? std::span<const term>{} : std::span<const term>(*further_);
   }
 
+  /// Gives up the limiters, which may hold the last handle of the store.
+  void release_limiters() noexcept { limiter.reset(); }
+
   const check_kind kind;
   bool at_store = false;  // the handler's executor is the store's
 
@@ -136,6 +139,11 @@ class joint_check_of : public check_of<Request> {
  public:
   using arguments = joint_arguments_of<Request>;
 
+  void release_limiters() noexcept {
+    this->limiter.reset();
+    terms_.clear();
+  }
+
  protected:
   joint_check_of(std::shared_ptr<const limiter_spec> owner, arguments&& with) noexcept
       : check_of<Request>(std::move(owner), std::move(with.first)),
@@ -145,7 +153,7 @@ class joint_check_of : public check_of<Request> {
   ~joint_check_of() = default;
 
  private:
-  const std::vector<term> terms_;
+  std::vector<term> terms_;
 };
 
 /// The request of a check of that kind.

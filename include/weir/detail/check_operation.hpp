@@ -153,7 +153,7 @@ class check_operation final : public Check {
         check_operation* op;
         ~last() { destroy(op, op->handler_); }
       } freed_afterwards{op};
-      op->limiter.reset();  // it may hold the last handle of the store
+      op->release_limiters();
       call(std::move(op->handler_), op->ec, op->answer);
     } else {
       Handler handler(std::move(op->handler_));
