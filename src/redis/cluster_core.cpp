@@ -137,6 +137,7 @@ void cluster_core::sweep() {
 
 /// Puts the check among those of its slot, in the order in which they were made.
 void cluster_core::hold(check& c, time not_before) {
+  if (ended_) return finish(c, error::store_closed);
   in_flight& f = flight_of(c);
   f.stage = check_stage::waiting;
   f.is_held = 1;

@@ -109,7 +109,8 @@ class cluster_core {
   void arrive(detail::check_list& checks, index at);
   void redirect(pipeline::redirected_checks& r, index from, time now);
   bool may_ask(slot_number s, index at) const;
-  void lost(index node, const connection_core::link_news& news, time now);
+  void lost(index node, const connection_core::link_news& news, time now,
+            std::vector<slot_number>& slots);
   time pause_of_down(time now);
   template <class F>
   void pull(index from, const cluster_node::predicate& which, F&& keep);

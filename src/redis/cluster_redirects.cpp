@@ -26,16 +26,16 @@ constexpr std::chrono::milliseconds pause_of_redirect{10};
 
 void cluster_core::hear(index node, const cluster_node& link, time now) {
   if (members_[node].link.get() != &link) return;  // it has left
+  std::vector<slot_number> slots;                  // of checks that come back
   const connection_core::link_news news = members_[node].link->take_news();
   if (news.is_new) {
     members_[node].is_ready = news.is_ready;
-    if (!news.is_ready) lost(node, news, now);
+    if (!news.is_ready) lost(node, news, now, slots);
   }
   if (auto answered = members_[node].link->take_map()) map_came(*answered, node, now);
 
   redirected_.clear();
   members_[node].link->take_redirected(redirected_);
-  std::vector<slot_number> slots;
   for (pipeline::redirected_checks& r : redirected_) {
     if (r.checks.empty()) continue;
     slots.push_back(slot_of_routed(r.checks.front()));
@@ -57,7 +57,8 @@ void cluster_core::hear(index node, const cluster_node& link, time now) {
 
 /// There is no connection, or none yet. What waits there waits for the next one, or for a map that
 /// names another node; but what was sent there by ASK goes back, because the slot may move no more.
-void cluster_core::lost(index node, const connection_core::link_news& news, time now) {
+void cluster_core::lost(index node, const connection_core::link_news& news, time now,
+                        std::vector<slot_number>& slots) {
   trouble_ = news.trouble;
   is_lasting_ = news.is_lasting;
   if (search_.failed(node, now)) round_failed();
@@ -69,9 +70,9 @@ void cluster_core::lost(index node, const connection_core::link_news& news, time
   pull(node, asks, [&](check& c) {
     --flight_of(c).redirects;  // no node has redirected it in vain
     c.ec = news.trouble;       // for the caller, if the deadline comes first
+    slots.push_back(slot_of_routed(c));
     hold(c, later);
   });
-  release_due(now);
 }
 
 /// No check may be sent to a slot that no node serves before that.
@@ -126,6 +127,9 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
       finish(c, error::store_closed);
       continue;
     }
+    // If the importing node does not run it, ASK has not moved it on.
+    const bool asked = (f.route & in_flight::asks) != 0;
+    if (asked && r.why.what != kind::moved && r.why.what != kind::ask) --f.redirects;
     if (r.why.what == kind::try_again) {
       // Its call had other keys, too. Alone, a check of one key is not told so again.
       if (detail::is_single(c) && (f.route & in_flight::alone) == 0) not_before = now;

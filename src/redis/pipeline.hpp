@@ -29,7 +29,8 @@ namespace weir::redis {
 /// counted: answered, but not yet by the replicas.
 /// Deadlines and cancellation take a check out at any stage; its place in the call stays, so that
 /// later replies still reach their own checks. A check whose script certainly did not run (no such
-/// script, the server is loading or busy, the write was cut short) goes back to waiting.
+/// script, the server is loading or busy, the write was cut short) goes back to waiting; in a Redis
+/// Cluster, to its core, unless the write was cut short.
 ///
 /// send_window bounds the calls in flight to what the server answers soon; a check whose answer
 /// would probably come after its deadline is not sent. While checks wait, at least one call is in

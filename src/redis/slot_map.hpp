@@ -40,7 +40,7 @@ struct redirection {
     ask,        ///< this time, the node at `to` has the keys
     try_again,  ///< the slot is being moved, and not all of the keys are at one node
     down,       ///< the slot is served by no node at present, or not by this one
-    again,      ///< the script is missing, or the node is loading or busy: nothing moves
+    again,      ///< the script is missing, or the node cannot run it at present: nothing moves
   };
   kind what = kind::none;
   redis_address to = {};  // of moved and ask; an empty host: the node that has replied

@@ -1,5 +1,7 @@
 // Where the checks of one slot wait, and for how long, when nodes redirect them or are gone.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -106,6 +108,73 @@ BOOST_AUTO_TEST_CASE(a_check_for_an_importing_node_that_stays_down_ends_with_the
   BOOST_TEST((check.ec == error::connection_refused), check.ec.message());
   BOOST_CHECK(check.ec == weir::condition::not_counted);
   BOOST_TEST((c.now >= begin + 5s));
+}
+
+// The importing node said BUSY each time; the sixth ASK was one too many.
+BOOST_AUTO_TEST_CASE(a_check_waits_for_an_importing_node_that_is_busy) {
+  begin_move();
+  const fake_check& check = c.submit(one, "a");
+  for (const moment begin = c.now; c.now < begin + 2s;) {
+    third.refuses = "BUSY Redis is busy running a script.";
+    if (!step_all()) c.wait();
+  }
+  BOOST_TEST(check.finished == 0, check.ec.message());
+  third.refuses.clear();
+  end_well();
+  BOOST_TEST(third.executed == 1);
+}
+
+// The owner has neither key and says ASK, the importing node has not both and says TRYAGAIN.
+BOOST_AUTO_TEST_CASE(a_check_with_two_new_keys_waits_for_the_end_of_a_migration) {
+  begin_move();
+  const fake_check& check = c.submit(make_core("r", weir::tiers(plenty, plenty)), "a");
+  const moment begin = c.now;
+  play_until([&] { return c.now > begin + 2s; });
+  BOOST_TEST(check.finished == 0, check.ec.message());
+  owner.migrating.clear();
+  third.importing.clear();
+  for (simulated_node& n : c.servers) n.view[slot] = 3;
+  calm_down(c);
+  judge(c);
+  BOOST_TEST(!check.ec, check.ec.message());
+  BOOST_TEST(third.executed == 1);
+}
+
+// Both are of one key. The first one comes back from a node that is gone; without it, the second
+// one would run first once the operator has cancelled the move.
+BOOST_AUTO_TEST_CASE(a_check_that_comes_back_from_a_lost_node_keeps_its_place) {
+  begin_move();
+  third.is_up = false;
+  c.submit(one, "a");
+  const auto link_to_third = [&] {
+    return std::find_if(c.links.begin(), c.links.end(),
+                        [](const auto& l) { return l->server == 3; });
+  };
+  while (link_to_third() == c.links.end()) {
+    if (!step_all()) c.wait();
+  }
+  simulated_link& link = **link_to_third();
+  while (!link.opening) BOOST_TEST_REQUIRE(c.step(link));
+  c.submit(one, "a");  // unsent
+  while (c.all.at(1).has_asked && flight_of(c.checks[0].check()).is_held == 0) c.step(link);
+  owner.migrating.clear();
+  end_well();
+  BOOST_TEST(owner.executed == 2);
+}
+
+// Nothing ended it after the core had ended all that was held.
+BOOST_AUTO_TEST_CASE(a_check_that_comes_back_after_the_end_is_not_held) {
+  begin_move();
+  third.is_up = false;
+  const fake_check& check = c.submit(one, "a");
+  play_until([&] {
+    return std::any_of(c.links.begin(), c.links.end(),
+                       [](const auto& l) { return l->server == 3 && l->opening; });
+  });
+  c.core.end();
+  step_while_busy();
+  BOOST_TEST_REQUIRE(check.finished == 1);
+  BOOST_TEST((check.ec == error::store_closed), check.ec.message());
 }
 
 // A node that names itself cannot serve the slot at present, and knows no other that can.
