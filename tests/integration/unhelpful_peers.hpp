@@ -18,6 +18,16 @@ using namespace std::chrono_literals;
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
+/// Tells the handlers of a peer that it is gone: a handler without an error may have been queued
+/// when the peer was destroyed.
+class lifetime {
+ public:
+  std::weak_ptr<const int> watch() const { return token_; }
+
+ private:
+  std::shared_ptr<const int> token_ = std::make_shared<int>(0);
+};
+
 /// Takes no connection and refuses none: its queue is full, and what comes is dropped.
 struct black_hole {
   black_hole(asio::io_context& io, const tcp::endpoint& at) : acceptor(io) {
@@ -37,14 +47,15 @@ struct black_hole {
 struct mute {
   mute(asio::io_context& io, const tcp::endpoint& at) : acceptor(io, at) { accept(); }
   void accept() {
-    acceptor.async_accept([this](weir::error_code ec, tcp::socket peer) {
-      if (ec) return;
+    acceptor.async_accept([this, alive = life.watch()](weir::error_code ec, tcp::socket peer) {
+      if (ec || alive.expired()) return;
       peers.push_back(std::make_unique<tcp::socket>(std::move(peer)));
       accept();
     });
   }
   tcp::acceptor acceptor;
   std::vector<std::unique_ptr<tcp::socket>> peers;
+  const lifetime life;
 };
 
 /// Greets like a server that has all scripts, and then does something else to whatever comes.
@@ -69,22 +80,23 @@ class impostor {
   };
 
   void accept() {
-    acceptor_.async_accept([this](weir::error_code ec, tcp::socket s) {
-      if (ec) return;
+    acceptor_.async_accept([this, alive = life_.watch()](weir::error_code ec, tcp::socket s) {
+      if (ec || alive.expired()) return;
       peers_.push_back(std::make_unique<peer>(std::move(s)));
       read(*peers_.back());
       accept();
     });
   }
   void read(peer& p) {
-    p.socket.async_read_some(asio::buffer(p.room), [this, &p](weir::error_code ec, std::size_t n) {
-      if (ec) return;
+    const auto on_read = [this, &p, alive = life_.watch()](weir::error_code ec, std::size_t n) {
+      if (ec || alive.expired()) return;
       p.reader.feed({p.room.data(), n});
       while (const auto words = p.reader.next()) answer(p, words->front());
       weir::error_code ignored;
       asio::write(p.socket, asio::buffer(std::exchange(p.out, {})), ignored);
       read(p);
-    });
+    };
+    p.socket.async_read_some(asio::buffer(p.room), on_read);
   }
   void answer(peer& p, const std::string& name) {
     if (name == "HELLO") {
@@ -105,8 +117,8 @@ class impostor {
   }
   void drip(peer& p) {
     p.timer.expires_after(10ms);
-    p.timer.async_wait([this, &p](weir::error_code ec) {
-      if (ec) return;
+    p.timer.async_wait([this, &p, alive = life_.watch()](weir::error_code ec) {
+      if (ec || alive.expired()) return;
       asio::write(p.socket, asio::buffer("x", 1), ec);
       if (!ec) drip(p);
     });
@@ -115,6 +127,7 @@ class impostor {
   tcp::acceptor acceptor_;
   const manner manner_;
   std::vector<std::unique_ptr<peer>> peers_;
+  const lifetime life_;
 };
 
 }  // namespace weir::test
