@@ -118,6 +118,13 @@ void sentinel_group::wait_for_failover_from(const redis_server& old) {
   }
 }
 
+void sentinel_group::stop_failovers() {
+  for (const redis_server& s : sentinels) {
+    if (s.pid() < 0) continue;
+    redis_client(s).must("SENTINEL", "SET", "mymaster", "down-after-milliseconds", "3600000");
+  }
+}
+
 void sentinel_group::wait_for_replica(redis_server& s) {
   wait_until(
       [&] {

@@ -36,6 +36,8 @@ class sentinel_group {
   redis_server& master(std::size_t sentinel = 0);
   /// Waits until all Sentinels that run name another server than `old`, which is a master.
   void wait_for_failover_from(const redis_server& old);
+  /// No master is replaced any more, however long it does not answer.
+  void stop_failovers();
   /// Waits until the server says that it is a replica with a link to its master.
   static void wait_for_replica(redis_server& s);
 
