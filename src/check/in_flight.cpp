@@ -8,10 +8,6 @@ static_assert(sizeof(in_flight) == sizeof(flight_storage), "change flight_storag
 static_assert(alignof(in_flight) <= alignof(flight_storage));
 static_assert(std::is_standard_layout_v<flight_storage> && std::is_standard_layout_v<in_flight>);
 
-flight_storage::flight_storage() noexcept { in_flight::begin(*this); }
-
-flight_storage::~flight_storage() { in_flight::of(*this).~in_flight(); }
-
 namespace {
 
 /// Makes an empty decision. Compilers clear the whole struct at once with an instruction that is
@@ -35,10 +31,11 @@ void make_empty(decision& d) noexcept {
 check::check(check_kind what, std::shared_ptr<const limiter_spec>&& owner, short_text&& name,
              std::chrono::microseconds deadline_from_now) noexcept
     : kind(what), limiter(std::move(owner)), timeout(deadline_from_now), subject(std::move(name)) {
+  in_flight::begin(*this);
   make_empty(answer);
 }
 
-check::~check() = default;
+check::~check() { in_flight::of(*this).~in_flight(); }
 
 std::chrono::steady_clock::time_point sent_at(const check& c) noexcept { return flight_of(c).sent; }
 

@@ -37,13 +37,9 @@ enum class delivery : std::uint8_t {
 };
 
 /// Room for what the library notes while a check is in flight: its place in lines, its deadline,
-/// how far it has come. src/check/in_flight.hpp has what stands in it.
+/// how far it has come. src/check/in_flight.hpp has what stands in it; the check makes and destroys
+/// that.
 class flight_storage {
- protected:
-  flight_storage() noexcept;
-  ~flight_storage();
-
- private:
   friend struct in_flight;
 
   alignas(std::uint64_t) std::byte bytes_[80];
