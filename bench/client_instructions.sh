@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # bench/client_instructions.sh [--check] [--profile] [--built] [BUILD DIRECTORY]: prints what one
 # check costs the client: instructions, heap allocations, and system calls. With --check, it fails
-# if a row of bench/client_instructions.txt for this kind of build is exceeded by more than 15 %, or
-# if there is none; with --profile, it leaves callgrind's files for callgrind_annotate in the build
-# directory; with --built, it takes the target client_instructions as it is. Needs valgrind and a
-# redis-server (WEIR_REDIS_SERVER). The default directory is build/release.
+# if a row of bench/client_instructions.txt for this kind of build is exceeded, the instructions by
+# more than 15 %, or if there is none; with --profile, it leaves callgrind's files for
+# callgrind_annotate in the build directory; with --built, it takes the target client_instructions
+# as it is. Needs valgrind and a redis-server (WEIR_REDIS_SERVER). The default directory is
+# build/release.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,7 +15,7 @@ while [[ "${1:-}" == --* ]]; do
     --check) check=1 ;;
     --profile) profile=1 ;;
     --built) built=1 ;;
-    *) sed -n '2,7s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+    *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
   esac
   shift
 done
@@ -51,7 +52,9 @@ row() {
   tee "$build/bench/client_instructions.log" |
   awk -v check="$check" -v kind="$kind" -v bounds=bench/client_instructions.txt '
     BEGIN {
-      while ((getline <bounds) > 0) if ($1 == kind) { most[$2] = $3; heap[$2] = $4 }
+      while ((getline <bounds) > 0) {
+        if ($1 == kind) { most[$2] = $3; heap[$2] = $4; polls[$2] = $5 }
+      }
       print "| traffic | instructions | heap allocations | checks per write | per write: reads |" \
         " empty reads | polls | other system calls |"
       print "|---|---|---|---|---|---|---|---|"
@@ -66,6 +69,10 @@ row() {
       } else if (check && ($2 > 1.15 * most[$1] || $3 > heap[$1] + 0.1)) {
         printf "%s: %d instructions and %.4f allocations; at most %d and 15 %%, and %.1f are" \
           " allowed\n", $1, $2, $3, most[$1], heap[$1] + 0.1 >"/dev/stderr"
+        failed = 1
+      } else if (check && polls[$1] && $7 > polls[$1] + 0.1) {
+        printf "%s: polls %.2f times for a check; at most %.1f are allowed\n", $1, $7, \
+          polls[$1] + 0.1 >"/dev/stderr"
         failed = 1
       } }
     END { exit failed || NR != 4 }'

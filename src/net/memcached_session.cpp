@@ -39,8 +39,8 @@ memcached_session::memcached_session(const asio::any_io_executor& executor,
 
 // ---- called by the store, on any thread
 
-bool memcached_session::needs_strand() {
-  if (wake_posted_ || !(core_.has_actions() || core_.wakeup() < armed_)) return false;
+bool memcached_session::needs_strand(bool anyway) {
+  if (wake_posted_ || !(anyway || core_.has_actions() || core_.wakeup() < armed_)) return false;
   wake_posted_ = true;
   return true;
 }
@@ -128,7 +128,7 @@ void memcached_session::drive(Event&& event) {
         event(core_);
         wake_posted_ = false;
       }
-      a = core_.next(steady_now());
+      a = core_.next(steady_now(), core_.has_done());  // as in session::drive()
       if (a.read) room = core_.room();
       if (core_.wakeup() < armed_) rearm = armed_ = core_.wakeup();
       stopped = core_.current() == core::state::stopped;
@@ -143,7 +143,10 @@ void memcached_session::drive(Event&& event) {
     // I/O starts before the handlers are posted, so that handlers never delay it.
     const std::size_t at_once = perform(a, room);
     if (at_once > 0) wrote_at_once(at_once);
-    if (!done.empty()) owner_.deliver(std::move(done));
+    if (!done.empty()) {
+      owner_.deliver(std::move(done));
+      if (!stopped) expect_checks();
+    }
     if (at_once > 0) return;  // the strand was woken if there is more to do
     if (!closing && !a.open && !a.close && !a.read && a.write.empty()) return;
   }
@@ -152,8 +155,18 @@ void memcached_session::drive(Event&& event) {
 std::size_t memcached_session::perform(const core::actions& a, std::span<char> room) {
   if (a.close) stream_->close();
   if (a.open) stream_->open(a.elsewhere);
+  const bool at_once = !a.write.empty() && stream_->write(a.write);
   if (a.read) stream_->read(room);
-  return !a.write.empty() && stream_->write(a.write) ? a.write.size() : 0;
+  return at_once ? a.write.size() : 0;
+}
+
+/// See session::expect_checks().
+void memcached_session::expect_checks() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (context_gone_ || !needs_strand(true)) return;
+  }
+  wake_strand();
 }
 
 /// Reports a write that ended at once. The next one is posted, as after any other write.

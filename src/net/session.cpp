@@ -53,8 +53,8 @@ std::shared_ptr<detail::store_backend> session::waiting_for(
 
 // ---- called by limiters, on any thread
 
-bool session::needs_strand() {
-  if (wake_posted_ || !(core_.has_actions() || core_.wakeup() < armed_)) return false;
+bool session::needs_strand(bool anyway) {
+  if (wake_posted_ || !(anyway || core_.has_actions() || core_.wakeup() < armed_)) return false;
   wake_posted_ = true;
   return true;
 }
@@ -174,7 +174,9 @@ void session::drive(Event&& event) {
         event(core_);
         wake_posted_ = false;
       }
-      a = core_.next(now());
+      // The strand is woken again behind the handlers. With nothing under way, the next read can
+      // wait until then: it would find nothing yet, and delay the handlers.
+      a = core_.next(now(), core_.has_done());
       if (a.read) room = core_.room();
       if (core_.wakeup() < armed_) rearm = armed_ = core_.wakeup();
       stopped = core_.current() == redis::connection_core::state::stopped;
@@ -191,18 +193,32 @@ void session::drive(Event&& event) {
     // I/O starts before the handlers are posted, so that handlers never delay it.
     const std::size_t at_once = perform(a, room);
     if (at_once > 0) wrote_at_once(at_once);
-    if (!done.empty()) sink().complete(std::move(done));
+    if (!done.empty()) {
+      sink().complete(std::move(done));
+      if (!stopped) expect_checks();
+    }
     if (news) stopped ? cluster_->on_ended() : cluster_->on_news();
     if (at_once > 0) return;  // the strand was woken if there is more to do
     if (!closing && !a.open && !a.close && !a.read && a.write.empty()) return;
   }
 }
 
+/// Wakes the strand behind the handlers that were just posted, because they often start further
+/// checks. A check that woke it itself would wait until Asio has looked for events once more.
+void session::expect_checks() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (context_gone_ || !needs_strand(true)) return;
+  }
+  wake_strand();
+}
+
 std::size_t session::perform(const redis::connection_core::actions& a, std::span<char> room) {
   if (a.close) stream_->close();
   if (a.open) open_stream(a.elsewhere);
+  const bool at_once = !a.write.empty() && stream_->write(a.write);
   if (a.read) stream_->read(room);
-  return !a.write.empty() && stream_->write(a.write) ? a.write.size() : 0;
+  return at_once ? a.write.size() : 0;
 }
 
 /// Reports a write that ended at once. The next one is posted, as after any other write: replies

@@ -51,7 +51,7 @@ class session final : public detail::store_backend,
   auto with_core(F&& f) {
     std::unique_lock lock(mutex_);
     auto result = f(core_, std::chrono::steady_clock::now());
-    const bool wake = needs_strand() || (core_.has_done() && !std::exchange(wake_posted_, true));
+    const bool wake = needs_strand(core_.has_done());
     // The caller holds this session.
     const bool is_there = !context_gone_;
     lock.unlock();
@@ -97,10 +97,11 @@ class session final : public detail::store_backend,
   void open_stream(bool elsewhere);
   void arm_timer(time when);
 
-  /// True if the strand must be woken for the core's actions or an earlier timer. Any thread;
-  /// requires the mutex.
-  bool needs_strand();
+  /// True if the strand must be woken: for the core's actions, an earlier timer, or `anyway`. Any
+  /// thread; requires the mutex.
+  bool needs_strand(bool anyway = false);
   void follow(std::unique_lock<optional_mutex>& lock, bool wake);
+  void expect_checks();
   void wake_strand();
   void may_stop();
 
