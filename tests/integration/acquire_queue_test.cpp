@@ -85,23 +85,28 @@ BOOST_AUTO_TEST_CASE(in_a_sliding_window_they_go_as_they_came) {
 }
 
 BOOST_AUTO_TEST_CASE(larger_priorities_go_first) {
-  const std::pair<const char*, weir::policy> policies[] = {
-      {"window", sliding_window{.limit = 4, .window = 40ms}},
-      {"bucket", weir::token_bucket{.capacity = 1, .refill = {1, 20ms}}}};
+  struct kind {
+    const char* name;
+    weir::policy policy;
+    std::int64_t cost;
+  };
+  const kind kinds[] = {{"window", sliding_window{.limit = 8, .window = 160ms}, 2},
+                        {"bucket", weir::token_bucket{.capacity = 4, .refill = {1, 20ms}}, 4}};
   on_both([&](const weir::store& store) {
-    for (const auto& [name, policy] : policies) {
+    for (const auto& [name, policy, cost] : kinds) {
       BOOST_TEST_CONTEXT(name) {
         const limiter l(store, name, policy);
         // What is there goes first, so that all of those below have to wait; they have their
         // reservations, or are in the queue, when the store has answered once more.
-        while (answer([&](auto h) { l.record("a", h); }).allowed) {
+        while (answer([&](auto h) { l.record("a", {.cost = cost}, h); }).allowed) {
         }
         std::vector<int> order;
         for (int i = 0; i < 12; ++i) {
-          l.acquire("a", {.priority = i % 3}, [&, i](weir::error_code ec, const decision& d) {
-            BOOST_TEST((!ec && d.allowed));
-            order.push_back(i);
-          });
+          l.acquire("a", {.cost = cost, .priority = i % 3},
+                    [&, i](weir::error_code ec, const decision& d) {
+                      BOOST_TEST((!ec && d.allowed));
+                      order.push_back(i);
+                    });
         }
         weir::test::run_until(io, [&] { return order.size() == 12; });
         // The first may have been on its way before the others' answers were there.

@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(all_is_given_back_whatever_the_claims_cost) {
 BOOST_AUTO_TEST_CASE(a_reservation_of_several_limiters_can_be_settled) {
   on_both([&](const weir::store& store) {
     const limiter requests(store, "requests",
-                           weir::token_bucket{.capacity = 10, .refill = {1000, 1s}}, together);
+                           weir::token_bucket{.capacity = 10, .refill = {10, 1s}}, together);
     const limiter tokens(store, "tokens", weir::sliding_log{.limit = 1000, .window = 24h},
                          together);
     record(requests.on("a", 10), tokens.on("a"));
