@@ -80,8 +80,7 @@ class connection_life : public connection_states {
   bool is_closing() const noexcept { return closed_ && !stopping_; }
 
   // For the driver.
-  /// With `soon`, next() will be called again soon: then no read starts while no reply is due.
-  actions next(time now, bool soon = false);
+  actions next(time now);
   /// True if next() would return an action; cheap.
   bool has_actions() const noexcept {
     return open_wanted_ || close_wanted_ || (is_closing() && may_stop_ && pipeline_.is_idle()) ||
@@ -183,7 +182,7 @@ void connection_life<Core, Pipeline, Options>::stop() {
 }
 
 template <class Core, class Pipeline, class Options>
-connection_states::actions connection_life<Core, Pipeline, Options>::next(time now, bool soon) {
+connection_states::actions connection_life<Core, Pipeline, Options>::next(time now) {
   actions a;
   if (is_closing() && may_stop_ && pipeline_.is_idle()) stop();
   if (close_wanted_) {
@@ -199,16 +198,15 @@ connection_states::actions connection_life<Core, Pipeline, Options>::next(time n
     return a;
   }
   if (state_ != state::greeting && state_ != state::ready) return a;
-  if (!writing_) {
-    if (state_ == state::greeting) {
-      if (std::exchange(greeting_wanted_, false)) a.write = core().write_greeting(now);
-    } else {
-      if (pipeline_.replies_due() == 0) waiting_since_ = now;
-      a.write = pipeline_.next_write(now);
-    }
-    writing_ = !a.write.empty();
+  if (!reading_) a.read = reading_ = true;
+  if (writing_) return a;
+  if (state_ == state::greeting) {
+    if (std::exchange(greeting_wanted_, false)) a.write = core().write_greeting(now);
+  } else {
+    if (pipeline_.replies_due() == 0) waiting_since_ = now;
+    a.write = pipeline_.next_write(now);
   }
-  if (!reading_ && !(soon && pipeline_.replies_due() == 0)) a.read = reading_ = true;
+  writing_ = !a.write.empty();
   return a;
 }
 

@@ -128,7 +128,7 @@ void memcached_session::drive(Event&& event) {
         event(core_);
         wake_posted_ = false;
       }
-      a = core_.next(steady_now(), core_.has_done());  // as in session::drive()
+      a = core_.next(steady_now());
       if (a.read) room = core_.room();
       if (core_.wakeup() < armed_) rearm = armed_ = core_.wakeup();
       stopped = core_.current() == core::state::stopped;
@@ -155,9 +155,8 @@ void memcached_session::drive(Event&& event) {
 std::size_t memcached_session::perform(const core::actions& a, std::span<char> room) {
   if (a.close) stream_->close();
   if (a.open) stream_->open(a.elsewhere);
-  const bool at_once = !a.write.empty() && stream_->write(a.write);
   if (a.read) stream_->read(room);
-  return at_once ? a.write.size() : 0;
+  return !a.write.empty() && stream_->write(a.write) ? a.write.size() : 0;
 }
 
 /// See session::expect_checks().

@@ -174,9 +174,7 @@ void session::drive(Event&& event) {
         event(core_);
         wake_posted_ = false;
       }
-      // The strand is woken again behind the handlers. With nothing under way, the next read can
-      // wait until then: it would find nothing yet, and delay the handlers.
-      a = core_.next(now(), core_.has_done());
+      a = core_.next(now());
       if (a.read) room = core_.room();
       if (core_.wakeup() < armed_) rearm = armed_ = core_.wakeup();
       stopped = core_.current() == redis::connection_core::state::stopped;
@@ -216,9 +214,8 @@ void session::expect_checks() {
 std::size_t session::perform(const redis::connection_core::actions& a, std::span<char> room) {
   if (a.close) stream_->close();
   if (a.open) open_stream(a.elsewhere);
-  const bool at_once = !a.write.empty() && stream_->write(a.write);
   if (a.read) stream_->read(room);
-  return at_once ? a.write.size() : 0;
+  return !a.write.empty() && stream_->write(a.write) ? a.write.size() : 0;
 }
 
 /// Reports a write that ended at once. The next one is posted, as after any other write: replies

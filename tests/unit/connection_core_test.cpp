@@ -33,26 +33,6 @@ BOOST_AUTO_TEST_CASE(it_opens_greets_and_serves) {
   BOOST_TEST(d.reading);
 }
 
-BOOST_AUTO_TEST_CASE(the_next_read_lets_handlers_go_first_while_no_reply_is_due) {
-  driver d;
-  d.become_ready();
-  d.submit("a");
-  d.write_succeeds();
-  d.submit("b");
-  d.write_succeeds();
-  const auto answer = [&] {
-    const auto room = d.core.room();
-    std::copy(one_admitted.begin(), one_admitted.end(), room.begin());
-    d.core.received(true, one_admitted.size(), d.now);
-  };
-  answer();
-  BOOST_TEST(d.core.next(d.now, true).read);  // the reply to b is due
-  answer();
-  BOOST_TEST(!d.core.next(d.now, true).read);
-  BOOST_TEST(d.core.next(d.now).read);
-  d.collect();
-}
-
 BOOST_AUTO_TEST_CASE(reading_never_waits_for_writing) {
   driver d;
   d.become_ready();

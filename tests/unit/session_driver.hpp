@@ -47,8 +47,7 @@ struct driver {
   void pump() {
     for (;;) {
       const bool announced = core.has_actions();
-      const bool soon = core.has_done();
-      const auto a = core.next(now, soon);
+      const auto a = core.next(now);
       BOOST_TEST_REQUIRE(announced == (a.open || a.close || !a.write.empty()));
       if (a.close) {
         closes++;
@@ -74,7 +73,7 @@ struct driver {
       }
       collect();
       if (a.close && settles_at_once) settle_after_close();
-      const bool has_none = !soon && !a.close && !a.open && !a.read && a.write.empty();
+      const bool has_none = !a.close && !a.open && !a.read && a.write.empty();
       if (has_none && !core.has_actions()) return;
     }
   }
