@@ -29,7 +29,8 @@ if step_text ~= '0' then
     if not counted then low, high = string.format('%d', clock), string.format('%d', last) end
     if #low ~= 16 or #high ~= 16 then low, high = ':', '' end
   end
-  local ttl_line, ttl = 0
+  -- The last line and amount with their texts: keys that are new share both.
+  local ttl_line, ttl, added, added_text = 0
   for i = 1, n do
     local stored = found[i]
     local tat, grown, sum = 0, step
@@ -51,7 +52,10 @@ if step_text ~= '0' then
           if room > checks then room = checks end
           if room > 0 then
             grown = next + room * step - tat
-            sum = pcall('INCRBY', keys[i], string.format('%d', grown))
+            if grown ~= added then
+              added, added_text = grown, string.format('%d', grown)
+            end
+            sum = pcall('INCRBY', keys[i], added_text)
           end
         end
       elseif tat <= last then
