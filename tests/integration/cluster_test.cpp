@@ -70,6 +70,29 @@ BOOST_AUTO_TEST_CASE(slots_move_back_and_forth_under_load) {
   BOOST_TEST(moves == 40u);
 }
 
+// Each node has a connection of its own.
+BOOST_AUTO_TEST_CASE(a_master_that_hangs_delays_no_check_of_another) {
+  const weir::limiter l(open(), "r", plenty());
+  std::vector<std::string> subjects(3);  // one of each master
+  for (int i = 0; subjects[0].empty() || subjects[1].empty() || subjects[2].empty(); ++i) {
+    const std::string s = std::to_string(i);
+    subjects[cluster.owner_of(slot_of("r", s))] = s;
+  }
+  for (const std::string& s : subjects) BOOST_TEST(counted(l, s) == 0);
+  cluster.node(0).pause();
+  crowd stuck, others;
+  l.record(subjects[0], stuck.caller());
+  for (int i = 0; i < 100; ++i) {
+    l.record(subjects[1 + i % 2], others.caller());
+    run_until_complete(io, others);
+  }
+  BOOST_TEST(stuck.answered() == 0u);
+  BOOST_TEST(others.allowed() == 100u);
+  cluster.node(0).resume();
+  run_until_complete(io, stuck);
+  BOOST_TEST(stuck.allowed() == 1u);
+}
+
 // The owner of a slot says MOVED before the new one knows that it is the owner: the check goes back
 // and forth, and arrives.
 BOOST_AUTO_TEST_CASE(nodes_that_name_each_other_for_a_moment) {

@@ -53,6 +53,8 @@ class simulated_node {
   std::set<std::string> loaded;
   std::deque<reply> replies;
   int executed = 0;
+  int moved = 0;  // how often it said MOVED
+  int maps = 0;   // how often it was asked for the map
 
   static std::string address(int number) { return "n" + std::to_string(number) + ":7000"; }
 
@@ -109,6 +111,7 @@ class simulated_node {
       }
       r.bytes = "$2\r\nok\r\n";
     } else if (words[0] == "CLUSTER") {
+      ++maps;
       r.bytes = map();
     } else {
       BOOST_TEST_REQUIRE(words[0] == "EVALSHA");
@@ -161,6 +164,7 @@ class simulated_node {
         return;
       }
     } else if (!is_owner) {
+      ++moved;
       return to("MOVED", view[slot]);
     }
     if (!loaded.contains(words[1])) {

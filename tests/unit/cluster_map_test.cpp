@@ -1,0 +1,88 @@
+// How often the client of a cluster asks for the slot map, and whom it connects to.
+#include <boost/test/unit_test.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cluster_play.hpp"
+#include "redis/cluster_core.hpp"
+
+namespace cluster_map_test {
+namespace {
+
+using namespace weir::redis::test;
+using weir::redis::slot_of_tag;
+using weir::test::core_ptr;
+using weir::test::make_core;
+
+struct fixture {
+  simulated_cluster c{1};
+  core_ptr limiter = make_core("r", plenty);
+
+  fixture() { step_while_busy(); }
+
+  /// Lets everything happen that takes no time.
+  void step_while_busy() {
+    bool any = true;
+    for (int steps = 0; any; ++steps) {
+      BOOST_TEST_REQUIRE(steps < 100'000, "no end");
+      any = false;
+      for (const auto& l : std::vector(c.links)) any = c.step(*l) || any;
+    }
+  }
+  /// So many subjects whose slots that master has.
+  std::vector<std::string> subjects_of(int master, std::size_t count) {
+    std::vector<std::string> found;
+    for (int i = 0; found.size() < count; ++i) {
+      std::string s = std::to_string(i);
+      if (c.servers[0].view[slot_of_tag("r:" + s)] == master) found.push_back(std::move(s));
+    }
+    return found;
+  }
+  int maps_asked() const {
+    int sum = 0;
+    for (const simulated_node& n : c.servers) sum += n.maps;
+    return sum;
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(cluster_map_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(many_redirects_ask_for_the_map_once) {
+  const auto subjects = subjects_of(1, 50);
+  for (const std::string& s : subjects) c.submit(limiter, s);
+  step_while_busy();
+  BOOST_TEST(c.servers[1].executed == 50);
+  for (simulated_node& n : c.servers) {
+    for (std::uint16_t& owner : n.view) {
+      if (owner == 1) owner = 3;
+    }
+  }
+  c.servers[3].counts.merge(c.servers[1].counts);
+  c.now += std::chrono::seconds{1};  // later than a map that has just come
+  const int before = maps_asked();
+  for (const std::string& s : subjects) c.submit(limiter, s);
+  calm_down(c);
+  judge(c);
+  BOOST_TEST(c.servers[3].executed == 50);
+  BOOST_TEST(c.servers[1].moved >= 50);
+  BOOST_TEST(maps_asked() - before == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_master_without_checks_gets_no_connection) {
+  for (const std::string& s : subjects_of(2, 20)) c.submit(limiter, s);
+  step_while_busy();
+  BOOST_TEST(c.servers[2].executed == 20);
+  std::multiset<int> connected;
+  for (const auto& l : c.links) connected.insert(l->server);
+  BOOST_TEST(connected.count(1) == 0u);
+  BOOST_TEST(connected.count(2) == 1u);
+  // One of the two seeds was asked for the map.
+  BOOST_TEST(connected.count(0) + connected.count(4) == 1u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace cluster_map_test
