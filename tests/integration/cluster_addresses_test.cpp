@@ -1,5 +1,7 @@
 // The addresses that the nodes of a Redis Cluster announce, and TLS: the certificates show which
 // address a connection was made for.
+#include <algorithm>
+#include <array>
 #include <boost/test/unit_test.hpp>
 #include <memory>
 #include <string>
@@ -32,6 +34,10 @@ using weir::test::way;
 
 constexpr std::size_t masters = 3;
 
+/// The nodes themselves reach each other's bus there.
+constexpr const char* outside = "127.0.0.2";
+const std::vector<std::string> behind_relays = {"--bind", "127.0.0.1", outside};
+
 std::uint16_t slot_of(const std::string& subject) {
   return weir::redis::slot_of_tag("r:" + subject);
 }
@@ -62,6 +68,18 @@ struct fixture : weir::test::limiter_fixture {
       }
     }
     return found;
+  }
+  /// Each node announces a relay of its own, and is reached through it.
+  std::vector<std::unique_ptr<fault_proxy>> announce_relays(redis_cluster& cluster) {
+    std::vector<std::unique_ptr<fault_proxy>> relays;
+    for (std::size_t i = 0; i < masters; ++i) {
+      relays.push_back(std::make_unique<fault_proxy>(io, cluster.node(i), outside));
+      redis_client node(cluster.node(i));
+      node.must("CONFIG", "SET", "cluster-announce-port", std::to_string(relays[i]->port()));
+      node.must("CONFIG", "SET", "cluster-announce-ip", outside);
+    }
+    wait_until_announced(cluster, outside);
+    return relays;
   }
   outcome record(const limiter& l, const std::string& subject) {
     return outcome_of([&](auto h) { l.record(subject, h); });
@@ -161,17 +179,8 @@ BOOST_AUTO_TEST_CASE(nodes_are_reached_at_the_names_that_they_announce_or_where_
 
 // As behind NAT: each node announces the address and port of a relay.
 BOOST_AUTO_TEST_CASE(nodes_behind_relays_are_reached_through_them) {
-  constexpr const char* outside = "127.0.0.2";
-  // The nodes themselves reach each other's bus there.
-  redis_cluster cluster(masters, 0, {"--bind", "127.0.0.1", outside});
-  std::vector<std::unique_ptr<fault_proxy>> relays;
-  for (std::size_t i = 0; i < masters; ++i) {
-    relays.push_back(std::make_unique<fault_proxy>(io, cluster.node(i), outside));
-    redis_client node(cluster.node(i));
-    node.must("CONFIG", "SET", "cluster-announce-port", std::to_string(relays[i]->port()));
-    node.must("CONFIG", "SET", "cluster-announce-ip", outside);
-  }
-  wait_until_announced(cluster, outside);
+  redis_cluster cluster(masters, 0, behind_relays);
+  const auto relays = announce_relays(cluster);
   redis_options o = weir::parse_redis_url(cluster.url());
   o.cluster_seeds.resize(1);
   o.client_name = "through";
@@ -190,6 +199,62 @@ BOOST_AUTO_TEST_CASE(nodes_behind_relays_are_reached_through_them) {
       return ours == relays[i]->open_connections();
     });
   }
+}
+
+// The only seed, a master itself, is reached no more while slots of the others move: they go on, and
+// the map comes from them.
+BOOST_AUTO_TEST_CASE(the_seed_is_cut_off_from_the_client_under_load) {
+  redis_cluster cluster(masters, 0, behind_relays);
+  const auto relays = announce_relays(cluster);
+  redis_options o = weir::parse_redis_url(cluster.url());
+  o.cluster_seeds = {{outside, static_cast<std::uint16_t>(relays[0]->port())}};
+  o.silence_timeout = 500ms;
+  const limiter l = on(o);
+  load all(io, l, 20);
+  all.run_on(3);
+
+  const auto seed_slots = cluster.slots_of(0);
+  const auto is_cut_off = [&](const weir::test::caller& c) {
+    return std::ranges::binary_search(seed_slots, slot_of(c.subject));
+  };
+  const weir::test::fault swallow{.what = weir::test::fault::kind::half_open};
+  relays[0]->strike(swallow);
+  relays[0]->plan([&](std::size_t) { return std::vector{swallow}; });
+  all.mark();
+  for (const auto& c : all.callers) {
+    if (is_cut_off(*c)) continue;
+    const std::uint16_t slot = slot_of(c->subject);
+    const std::size_t from = cluster.owner_of(slot);
+    cluster.move(slot, from, 3 - from);
+  }
+  weir::test::run_until(io, [&] {
+    return std::ranges::all_of(all.callers, [&](const auto& c) {
+      return is_cut_off(*c) || c->successes >= c->successes_at_mark + 5;
+    });
+  });
+  // The client misses replies, and asks another master than the seed for the map.
+  redis_client first(cluster.node(1)), second(cluster.node(2));
+  for (redis_client* c : {&first, &second}) c->must("CONFIG", "RESETSTAT");
+  poll_until([&] {
+    return std::ranges::any_of(std::array{&first, &second}, [](redis_client* c) {
+      return c->must("INFO", "commandstats").text.find("cluster|slots") != std::string::npos;
+    });
+  });
+  relays[0]->lift();
+  all.run_on(3);
+  all.end();
+
+  std::size_t cut_off = 0;
+  std::int64_t unknown = 0;
+  for (const auto& c : all.callers) {
+    const std::int64_t used = record(l, c->subject).d.used - 1;
+    BOOST_TEST(used >= c->successes);
+    BOOST_TEST(used <= c->successes + c->failures);
+    cut_off += is_cut_off(*c);
+    unknown += c->failures;
+  }
+  BOOST_TEST_MESSAGE(cut_off << " of 20 callers were cut off, " << unknown << " calls unknown");
+  BOOST_TEST((cut_off > 0 && cut_off < 20));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
