@@ -100,8 +100,9 @@ void pipeline::take_back(line& l) {
   l.value.clear();
 }
 
+/// The pause behind a lost swap.
 void pipeline::pause(line& l, time now) {
-  const auto ceiling = std::min(longest_pause, first_pause * (1 << std::min(l.failures, 8u)));
+  const auto ceiling = std::min(longest_pause, first_pause * (1 << std::min(l.failures++, 8u)));
   l.at = phase::pausing;
   l.place.unlink();
   retries_.put(l, now + std::chrono::microseconds(std::uniform_int_distribution<std::int64_t>(

@@ -135,7 +135,6 @@ bool pipeline::answer_store(line& l, const meta_reply& reply, time now) {
         c.ec = error::store_contention;
         if (++flight_of(c).resends >= max_attempts) finish(c);
       }
-      ++l.failures;
       l.waiting.empty() ? advance(l) : pause(l, now);
       return true;
     case kind::server_error:

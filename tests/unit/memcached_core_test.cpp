@@ -1,5 +1,7 @@
 // A connection to a memcached server, without sockets: compare and swap, deadlines, clocks, errors.
+#include <array>
 #include <boost/test/unit_test.hpp>
+#include <random>
 
 #include "memcached_client.hpp"
 #include "support/run.hpp"
@@ -100,6 +102,39 @@ BOOST_AUTO_TEST_CASE(swaps_that_are_always_lost_end_in_contention) {
     if (!one.connect() && !one.send() && !one.receive()) one.wake();
   }
   WEIR_TEST_ERROR(checks.all().back().ec, error::store_contention);
+}
+
+// The ceiling of the first pause was 1 ms: the lost swap was counted before the pause.
+BOOST_AUTO_TEST_CASE(the_pause_behind_a_lost_swap_is_short_at_first_and_doubles) {
+  constexpr std::array<std::int64_t, 8> ceilings{500,   1'000,  2'000,  4'000,
+                                                 8'000, 16'000, 16'000, 16'000};
+  std::array<std::int64_t, 8> longest{};  // microseconds
+  std::mt19937 seeds(1);
+  for (int run = 0; run < 200; ++run) {
+    server.restart();
+    client one(server, options, static_cast<std::uint32_t>(seeds()));
+    one.settle();
+    auto& c = checks.add(limit_3, "a");
+    one.submit(c);
+    for (std::size_t i = 0; i < ceilings.size(); ++i) {
+      BOOST_TEST_REQUIRE(one.send());
+      one.serve();
+      one.receive();
+      server.items["weir:{r:a}"] = {"", 1000 + i};  // somebody was faster
+      BOOST_TEST_REQUIRE(one.send());
+      one.serve();
+      one.receive();
+      const std::chrono::nanoseconds pause = one.core.line().wakeup() - one.now;
+      BOOST_TEST(pause.count() <= 1000 * ceilings[i]);
+      longest[i] = std::max<std::int64_t>(longest[i], pause.count() / 1000);
+      one.pass_time(std::chrono::duration_cast<std::chrono::microseconds>(pause));
+    }
+    one.settle();
+    BOOST_TEST(c.answer.allowed);
+  }
+  BOOST_TEST(server.swaps_lost == 1600);
+  // Random up to the ceiling.
+  for (std::size_t i = 0; i < ceilings.size(); ++i) BOOST_TEST(longest[i] > ceilings[i] * 9 / 10);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_unknown_after_a_loss_and_what_is_tried_again) {
