@@ -216,6 +216,8 @@ class windows final : public expected_reservations::tier {
       } else if (found.is_open && found.begin < last_.begin) {
         last_ = found;
       }
+      // All may have left that one, too, before it began.
+      if (last_.count == 0 && last_.begin <= now) last_ = {};
     } else if (is_in(before_, b.turn)) {
       before_.count -= b.cost;
     }
