@@ -201,8 +201,8 @@ BOOST_AUTO_TEST_CASE(nodes_behind_relays_are_reached_through_them) {
   }
 }
 
-// The only seed, a master itself, is reached no more while slots of the others move: they go on, and
-// the map comes from them.
+// The only seed, a master itself, is reached no more while slots of the others move: they go on,
+// and the map comes from them.
 BOOST_AUTO_TEST_CASE(the_seed_is_cut_off_from_the_client_under_load) {
   redis_cluster cluster(masters, 0, behind_relays);
   const auto relays = announce_relays(cluster);
