@@ -117,6 +117,7 @@ class connection_life : public connection_states {
     state_ = state::ready;
     was_ready_ = true;
     last_answer_ = now;
+    stood_still_ = false;
   }
   /// Lets the pipeline read, and notes whether the server serves: only a whole reply that is due
   /// shows that.
@@ -124,7 +125,10 @@ class connection_life : public connection_states {
   auto consume(time now, Read&& read) {
     const std::size_t due = pipeline_.replies_due();
     const auto stream = read();
-    if (pipeline_.replies_due() < due) last_answer_ = now;
+    if (pipeline_.replies_due() < due) {
+      last_answer_ = now;
+      stood_still_ = false;
+    }
     if (pipeline_.has_served()) backoff_.reset();
     return stream;
   }
@@ -143,7 +147,8 @@ class connection_life : public connection_states {
   state state_ = state::pausing;
   // pausing: the next attempt; opening, greeting: their limit; ready: the next check of silence
   time alarm_ = time::min();
-  time last_answer_{};  // ready: when the last whole reply that was due came
+  time last_answer_{};        // ready: when the last whole reply that was due came
+  bool stood_still_ = false;  // ready: an alarm came late since then
   bool greeting_wanted_ = false;
   bool heard_ = false;  // greeting: the server has sent something
   bool reading_ = false;
@@ -308,7 +313,9 @@ void connection_life<Core, Pipeline, Options>::on_time(time now) {
       // sent.
       if (pipeline_.replies_due() > 0 || writing_) {
         if (now - std::max(last_answer_, waiting_since_) >= options_.silence_timeout) {
-          return lost(error::outcome_unknown);
+          // An alarm that comes late: this process stood still, and replies may wait to be read.
+          const bool is_late = now - alarm_ >= options_.silence_timeout / 2;
+          if (!is_late || std::exchange(stood_still_, true)) return lost(error::outcome_unknown);
         }
       } else if (now - last_answer_ >= options_.ping_interval) {
         pipeline_.ping();

@@ -336,7 +336,6 @@ struct under_mix : Cluster {
 
   weir::redis_options patient_options() {
     weir::redis_options o = Cluster::options(40s);  // however long an outage takes
-    o.silence_timeout = 30s;                        // add() stops this thread for two seconds
     return o;
   }
   /// A slot of each place; another kind of call is there with another `pick`.
