@@ -330,14 +330,10 @@ template <class Cluster>
 struct under_mix : Cluster {
   using Cluster::answer, Cluster::cluster, Cluster::counted, Cluster::io,
       Cluster::run_while_waiting;
-  weir::store store = weir::make_redis_store(io.get_executor(), patient_options());
+  weir::store store = Cluster::open(40s);  // however long an outage takes
   mix all{io, store, 8};
   const std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
 
-  weir::redis_options patient_options() {
-    weir::redis_options o = Cluster::options(40s);  // however long an outage takes
-    return o;
-  }
   /// A slot of each place; another kind of call is there with another `pick`.
   std::vector<std::uint16_t> slots(std::size_t pick = 0) {
     std::vector<std::uint16_t> found;
