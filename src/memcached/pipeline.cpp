@@ -100,9 +100,10 @@ void pipeline::take_back(line& l) {
   l.value.clear();
 }
 
-/// The pause behind a lost swap.
+/// Waits behind a lost swap, longer behind each one in a row.
 void pipeline::pause(line& l, time now) {
-  const auto ceiling = std::min(longest_pause, first_pause * (1 << std::min(l.failures++, 8u)));
+  const auto ceiling = std::min(longest_pause, first_pause * (1 << std::min(l.failures, 8u)));
+  ++l.failures;
   l.at = phase::pausing;
   l.place.unlink();
   retries_.put(l, now + std::chrono::microseconds(std::uniform_int_distribution<std::int64_t>(

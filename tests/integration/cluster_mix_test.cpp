@@ -85,7 +85,7 @@ struct mix {
     }
     return true;
   }
-  bool lost(std::uint16_t slot) const { return !lost_slots.empty() && lost_slots.contains(slot); }
+  bool lost(std::uint16_t slot) const { return lost_slots.contains(slot); }
   /// The answer to a call that took so many units, or gave them back.
   void count(book& b, error_code ec, std::int64_t units) {
     if (!ec || (ec == weir::condition::may_have_counted && units > 0)) b.high += units;

@@ -276,8 +276,8 @@ BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
         first = std::min(first, told_of.turn);
         last = std::max(last, told_of.turn);
       }
-      // Only those of the killed process are lost: one of each coroutine, and what others gave back
-      // that was not sent yet.
+      // Only the killed process's are lost: one of each coroutine, and those of its calls that had
+      // left, as long as they were not sent back.
       const std::int64_t lost = sum.at_once + sum.booked - sum.given_back - used;
       BOOST_TEST(lost >= 0);
       BOOST_TEST(lost <= coroutines + left_by_the_one);

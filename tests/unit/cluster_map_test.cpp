@@ -19,17 +19,8 @@ struct fixture {
   simulated_cluster c{1};
   core_ptr limiter = make_core("r", plenty);
 
-  fixture() { step_while_busy(); }
+  fixture() { step_while_busy(c); }
 
-  /// Lets everything happen that takes no time.
-  void step_while_busy() {
-    bool any = true;
-    for (int steps = 0; any; ++steps) {
-      BOOST_TEST_REQUIRE(steps < 100'000, "no end");
-      any = false;
-      for (const auto& l : std::vector(c.links)) any = c.step(*l) || any;
-    }
-  }
   /// So many subjects whose slots that master has.
   std::vector<std::string> subjects_of(int master, std::size_t count) {
     std::vector<std::string> found;
@@ -53,7 +44,7 @@ BOOST_FIXTURE_TEST_SUITE(cluster_map_suite, fixture)
 BOOST_AUTO_TEST_CASE(many_redirects_ask_for_the_map_once) {
   const auto subjects = subjects_of(1, 50);
   for (const std::string& s : subjects) c.submit(limiter, s);
-  step_while_busy();
+  step_while_busy(c);
   BOOST_TEST(c.servers[1].executed == 50);
   for (simulated_node& n : c.servers) {
     for (std::uint16_t& owner : n.view) {
@@ -73,7 +64,7 @@ BOOST_AUTO_TEST_CASE(many_redirects_ask_for_the_map_once) {
 
 BOOST_AUTO_TEST_CASE(a_master_without_checks_gets_no_connection) {
   for (const std::string& s : subjects_of(2, 20)) c.submit(limiter, s);
-  step_while_busy();
+  step_while_busy(c);
   BOOST_TEST(c.servers[2].executed == 20);
   std::multiset<int> connected;
   for (const auto& l : c.links) connected.insert(l->server);

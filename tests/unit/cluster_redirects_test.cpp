@@ -3,7 +3,6 @@
 #include <boost/test/unit_test.hpp>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 #include "cluster_play.hpp"
 #include "redis/cluster_core.hpp"
@@ -43,25 +42,11 @@ struct fixture {
     third.counts.merge(owner.counts);
   }
 
-  bool step_all() {
-    bool any = false;
-    for (const auto& l : std::vector(c.links)) any = c.step(*l) || any;
-    return any;
-  }
-  bool step_all_but(const simulated_link& one) {
-    bool any = false;
-    for (const auto& l : std::vector(c.links)) any = (l.get() != &one && c.step(*l)) || any;
-    return any;
-  }
-  /// Lets everything happen that takes no time.
-  void step_while_busy() {
-    for (int steps = 0; step_all(); ++steps) BOOST_TEST_REQUIRE(steps < 10'000, "no end");
-  }
   template <class F>
   void play_until(F&& is_true) {
     for (int rounds = 0; !is_true(); ++rounds) {
       BOOST_TEST_REQUIRE(rounds < 100'000);
-      if (!step_all()) c.wait();
+      if (!step_all(c)) c.wait();
     }
   }
   simulated_link& link_to(int server) {
@@ -116,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_check_waits_for_an_importing_node_that_is_busy) {
   const fake_check& check = c.submit(one, "a");
   for (const moment begin = c.now; c.now < begin + 2s;) {
     third.refuses = "BUSY Redis is busy running a script.";
-    if (!step_all()) c.wait();
+    if (!step_all(c)) c.wait();
   }
   BOOST_TEST(check.finished == 0, check.ec.message());
   third.refuses.clear();
@@ -151,7 +136,7 @@ BOOST_AUTO_TEST_CASE(a_check_that_comes_back_from_a_lost_node_keeps_its_place) {
                         [](const auto& l) { return l->server == 3; });
   };
   while (link_to_third() == c.links.end()) {
-    if (!step_all()) c.wait();
+    if (!step_all(c)) c.wait();
   }
   simulated_link& link = **link_to_third();
   while (!link.opening) BOOST_TEST_REQUIRE(c.step(link));
@@ -172,7 +157,7 @@ BOOST_AUTO_TEST_CASE(a_check_that_comes_back_after_the_end_is_not_held) {
                        [](const auto& l) { return l->server == 3 && l->opening; });
   });
   c.core.end();
-  step_while_busy();
+  step_while_busy(c);
   BOOST_TEST_REQUIRE(check.finished == 1);
   BOOST_TEST((check.ec == error::store_closed), check.ec.message());
 }
@@ -229,7 +214,7 @@ BOOST_AUTO_TEST_CASE(a_new_map_moves_the_checks_that_wait_for_a_dead_master) {
   take_over();
   for (const moment begin = c.now; check.finished == 0;) {
     BOOST_TEST_REQUIRE((c.now < begin + 1min));
-    if (!step_all_but(old)) c.wait();
+    if (!step_all(c, &old)) c.wait();
   }
   end_well();
   BOOST_TEST(third.executed == 1);
@@ -248,16 +233,16 @@ BOOST_AUTO_TEST_CASE(the_last_answer_of_the_old_master_sends_the_held_checks_to_
   third.counts.merge(owner.counts);
   c.cut(link_to((from + 1) % 3));  // so the core asks for a new map
   for (const moment begin = c.now; c.now < begin + 5s;) {
-    if (!step_all_but(old)) c.wait();
+    if (!step_all(c, &old)) c.wait();
   }
-  while (step_all_but(old)) {
+  while (step_all(c, &old)) {
   }
   const fake_check& held = c.submit(one, "a");
   BOOST_TEST_REQUIRE(flight_of(held.check()).is_held == 1, "no new map has come");
   const moment begin = c.now;
   const std::string answer = owner.replies.front().bytes;
   c.deliver_last(old, answer);
-  step_while_busy();
+  step_while_busy(c);
   BOOST_TEST(held.finished == 1);
   BOOST_TEST((c.now == begin));
   end_well();
@@ -271,7 +256,7 @@ BOOST_AUTO_TEST_CASE(a_check_with_two_keys_pauses_before_it_tries_again) {
   begin_move();
   auto moved = owner.counts.extract(std::prev(owner.counts.end()));  // one of its two keys
   const fake_check& check = c.submit(two, "a");
-  step_while_busy();
+  step_while_busy(c);
   BOOST_TEST(check.finished == 0);
   owner.migrating.clear();
   owner.counts.insert(std::move(moved));
