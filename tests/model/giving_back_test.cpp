@@ -34,7 +34,7 @@ void check_traces(limiters which, bool spaced, bool steps_back, std::uint32_t st
                            << " tiers charged with them");
   BOOST_TEST(taken > steps_wanted / 80);
   BOOST_TEST(booked > steps_wanted / 400);
-  BOOST_TEST(came_back > steps_wanted / 80);
+  BOOST_TEST(came_back > steps_wanted / 200);
   BOOST_TEST(mixed > steps_wanted / 400);
 }
 
