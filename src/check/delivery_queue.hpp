@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "check/check_list.hpp"
+#include "check/light_mutex.hpp"
 
 namespace weir::detail {
 
@@ -89,7 +90,7 @@ class delivery_queue : public std::enable_shared_from_this<delivery_queue> {
     }
   }
 
-  std::mutex mutex_;
+  light_mutex mutex_;
   check_list ready_;
   bool is_posted_ = false;  // a function is posted that has not begun
 };

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "check/light_mutex.hpp"
 #include "memory/key_hash.hpp"
 #include "memory/keyed_shard.hpp"
 #include "policy/arithmetic.hpp"
@@ -83,9 +84,9 @@ class keyed_table {
  private:
   using entry = keyed_entry<state_type>;
   struct alignas(64) shard : keyed_shard<state_type> {
-    std::mutex mutex;
+    detail::light_mutex mutex;
   };
-  static_assert(sizeof(shard) == 64 || sizeof(std::mutex) > 40);
+  static_assert(sizeof(shard) == 64);
 
   // A small shard is enlarged quickly, and is long enough for its first_to_end().
   static constexpr std::size_t keys_per_shard = 256, fewest_keys_per_shard = 16;
@@ -117,7 +118,7 @@ class keyed_table {
   }
 
   entry& add(std::string_view key, std::uint64_t hash, shard& home,
-             std::unique_lock<std::mutex>& lock, policies::instant now) {
+             std::unique_lock<detail::light_mutex>& lock, policies::instant now) {
     short_key<48> copy(key, slot_hash(hash));
     while (!take_room()) {
       if (home.size() > 0) {

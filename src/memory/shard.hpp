@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "check/light_mutex.hpp"
 #include "memory/dense_table.hpp"
 #include "memory/subject.hpp"
 #include "policy/tier_set.hpp"
@@ -319,7 +320,7 @@ class shard {
     }
   }
 
-  std::mutex mutex_;
+  detail::light_mutex mutex_;
   const std::size_t max_;
   shard_set* const all_;
   std::size_t next_;  // the shard to tidy next

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "check/check_list.hpp"
+#include "check/light_mutex.hpp"
 #include "memcached/connection_core.hpp"
 #include "net/stream.hpp"
 #include "weir/memcached_options.hpp"
@@ -77,7 +78,7 @@ class memcached_session final : private stream::listener {
   owner& owner_;
   std::optional<strand> strand_;
 
-  std::mutex mutex_;
+  detail::light_mutex mutex_;
   // Guarded by the mutex:
   core core_;
   time armed_ = time::max();  // the expiry of the timer; time::max(): not armed

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mutex>
+#include "check/light_mutex.hpp"
 
 namespace weir::net {
 
@@ -8,15 +8,15 @@ namespace weir::net {
 class optional_mutex {
  public:
   explicit optional_mutex(bool needed) noexcept : needed_(needed) {}
-  void lock() {
+  void lock() noexcept {
     if (needed_) mutex_.lock();
   }
-  void unlock() {
+  void unlock() noexcept {
     if (needed_) mutex_.unlock();
   }
 
  private:
-  std::mutex mutex_;
+  detail::light_mutex mutex_;
   const bool needed_;
 };
 
