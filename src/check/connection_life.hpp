@@ -94,7 +94,8 @@ class connection_life : public connection_states {
   void opened(error e, time now);
   /// Reports the end of a write. `bytes` were passed to the system, also if it failed.
   void written(bool ok, std::size_t bytes, time now);
-  /// When to call on_time(); time::max(): never.
+  /// When to call on_time(); time::max(): never. The driver calls it from a timer only: behind the
+  /// reads that were ready when the timer was.
   time wakeup() const noexcept {
     if (state_ == state::stopped) return time::max();
     return std::min({alarm_, pipeline_.wakeup(), is_closing() ? give_up_ : time::max()});
@@ -117,7 +118,6 @@ class connection_life : public connection_states {
     state_ = state::ready;
     was_ready_ = true;
     last_answer_ = now;
-    stood_still_ = false;
   }
   /// Lets the pipeline read, and notes whether the server serves: only a whole reply that is due
   /// shows that.
@@ -125,10 +125,7 @@ class connection_life : public connection_states {
   auto consume(time now, Read&& read) {
     const std::size_t due = pipeline_.replies_due();
     const auto stream = read();
-    if (pipeline_.replies_due() < due) {
-      last_answer_ = now;
-      stood_still_ = false;
-    }
+    if (pipeline_.replies_due() < due) last_answer_ = now;
     if (pipeline_.has_served()) backoff_.reset();
     return stream;
   }
@@ -147,8 +144,7 @@ class connection_life : public connection_states {
   state state_ = state::pausing;
   // pausing: the next attempt; opening, greeting: their limit; ready: the next check of silence
   time alarm_ = time::min();
-  time last_answer_{};        // ready: when the last whole reply that was due came
-  bool stood_still_ = false;  // ready: an alarm came late since then
+  time last_answer_{};  // ready: when the last whole reply that was due came
   bool greeting_wanted_ = false;
   bool heard_ = false;  // greeting: the server has sent something
   bool reading_ = false;
@@ -163,6 +159,8 @@ class connection_life : public connection_states {
   void start_opening(time now);
   void pause(time now);
 
+  static constexpr std::chrono::milliseconds late_by{2};  // more than a timer of an idle process
+
   time waiting_since_{};        // ready: since when a reply has been due all the time
   time give_up_ = time::max();  // closing: the end of waiting for give-backs
   error reason_{};              // draining: the error for the checks that were sent
@@ -174,6 +172,7 @@ class connection_life : public connection_states {
   bool was_ready_ = false;
   bool closed_ = false;
   bool may_stop_ = false;
+  bool looks_again_ = false;  // on_time() came late
 };
 
 template <class Core, class Pipeline, class Options>
@@ -299,6 +298,11 @@ void connection_life<Core, Pipeline, Options>::gone(time now) {
 
 template <class Core, class Pipeline, class Options>
 void connection_life<Core, Pipeline, Options>::on_time(time now) {
+  // A timer that comes late: this process stood still, and replies may wait to be read. What has no
+  // answer ends at the next look, which the driver takes at once, behind its reads.
+  const bool is_late = state_ == state::ready && wakeup() < now - late_by;
+  if (is_late && !std::exchange(looks_again_, true)) return;
+  looks_again_ = false;
   pipeline_.expire(now);
   if (is_closing() && now >= give_up_) return stop();
   if (now < alarm_) return;
@@ -313,9 +317,7 @@ void connection_life<Core, Pipeline, Options>::on_time(time now) {
       // sent.
       if (pipeline_.replies_due() > 0 || writing_) {
         if (now - std::max(last_answer_, waiting_since_) >= options_.silence_timeout) {
-          // An alarm that comes late: this process stood still, and replies may wait to be read.
-          const bool is_late = now - alarm_ >= options_.silence_timeout / 2;
-          if (!is_late || std::exchange(stood_still_, true)) return lost(error::outcome_unknown);
+          return lost(error::outcome_unknown);
         }
       } else if (now - last_answer_ >= options_.ping_interval) {
         pipeline_.ping();

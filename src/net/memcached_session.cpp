@@ -46,8 +46,7 @@ bool memcached_session::needs_strand(bool anyway) {
 }
 
 void memcached_session::wake_strand() {
-  asio::post(*strand_,
-             [this, alive = owner_.hold()] { drive([](core& c) { c.on_time(steady_now()); }); });
+  asio::post(*strand_, [this, alive = owner_.hold()] { drive([](core&) {}); });
 }
 
 void memcached_session::start(check& c, std::string_view key) {

@@ -60,9 +60,8 @@ bool session::needs_strand(bool anyway) {
 }
 
 void session::wake_strand() {
-  asio::post(*strand_, [self = shared_from_this()] {
-    self->drive([](redis::connection_core& core) { core.on_time(now()); });
-  });
+  asio::post(*strand_,
+             [self = shared_from_this()] { self->drive([](redis::connection_core&) {}); });
 }
 
 void session::start(check& c) {
