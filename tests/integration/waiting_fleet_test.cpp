@@ -51,10 +51,11 @@ struct rules {
   }
 };
 
+// Each is full after the first calls of one process, however late the others come.
 const std::array<rules, 4> limiters{{
     {"bucket", {weir::token_bucket{.capacity = 20, .refill = weir::per_second(500)}}},
-    {"log", {weir::sliding_log{.limit = 250, .window = 500ms}}},
-    {"window", {weir::fixed_window{.limit = 100, .window = 200ms, .anchor = weir::anchor::epoch}}},
+    {"log", {weir::sliding_log{.limit = 50, .window = 100ms}}},
+    {"window", {weir::fixed_window{.limit = 50, .window = 100ms, .anchor = weir::anchor::epoch}}},
     {"both",
      {weir::gcra{.rate = weir::per_second(600), .burst = 30},
       weir::sliding_log{.limit = 500, .window = 1s}}},
@@ -281,7 +282,7 @@ BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
       const std::int64_t lost = sum.at_once + sum.booked - sum.given_back - used;
       BOOST_TEST(lost >= 0);
       BOOST_TEST(lost <= coroutines + left_by_the_one);
-      BOOST_TEST(sum.booked > 100);
+      BOOST_TEST(sum.booked > 50);
       BOOST_TEST(left > 20);
       BOOST_TEST(sum.given_back > 10);
       BOOST_TEST_MESSAGE(r.resource << ": " << sum.text() << "; " << lost << " lost; "
