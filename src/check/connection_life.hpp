@@ -80,6 +80,12 @@ class connection_life : public connection_states {
   bool is_closing() const noexcept { return closed_ && !stopping_; }
 
   // For the driver.
+
+  /// A check has come. Ends those that expired before they were sent: their timer may come late.
+  void woken(time now) {
+    if (now >= pipeline_.wakeup()) pipeline_.expire(now, Pipeline::which::unsent);
+    if (wakeup() > now) late_looks_ = 0;
+  }
   actions next(time now);
   /// True if next() would return an action; cheap.
   bool has_actions() const noexcept {
@@ -123,9 +129,13 @@ class connection_life : public connection_states {
   /// shows that.
   template <class Read>
   auto consume(time now, Read&& read) {
+    woken(now);
     const std::size_t due = pipeline_.replies_due();
     const auto stream = read();
-    if (pipeline_.replies_due() < due) last_answer_ = now;
+    if (pipeline_.replies_due() < due) {
+      last_answer_ = now;
+      has_read_ = true;
+    }
     if (pipeline_.has_served()) backoff_.reset();
     return stream;
   }
@@ -160,6 +170,7 @@ class connection_life : public connection_states {
   void pause(time now);
 
   static constexpr std::chrono::milliseconds late_by{2};  // more than a timer of an idle process
+  static constexpr int most_late_looks = 8;
 
   time waiting_since_{};        // ready: since when a reply has been due all the time
   time give_up_ = time::max();  // closing: the end of waiting for give-backs
@@ -172,7 +183,8 @@ class connection_life : public connection_states {
   bool was_ready_ = false;
   bool closed_ = false;
   bool may_stop_ = false;
-  bool looks_again_ = false;  // on_time() came late
+  bool has_read_ = false;  // a whole reply that was due, since the last late look
+  int late_looks_ = 0;     // in a row
 };
 
 template <class Core, class Pipeline, class Options>
@@ -260,6 +272,7 @@ void connection_life<Core, Pipeline, Options>::written(bool ok, std::size_t byte
     sent_ = bytes;
     return;
   }
+  woken(now);
   if (state_ == state::ready) core().end_greeting();
   pipeline_.write_done();
 }
@@ -298,11 +311,15 @@ void connection_life<Core, Pipeline, Options>::gone(time now) {
 
 template <class Core, class Pipeline, class Options>
 void connection_life<Core, Pipeline, Options>::on_time(time now) {
-  // A timer that comes late: this process stood still, and replies may wait to be read. What has no
-  // answer ends at the next look, which the driver takes at once, behind its reads.
+  // A timer that comes late: this process stood still, and replies may wait to be read. The driver
+  // looks again at once, behind its reads, as long as they bring replies, within reason.
   const bool is_late = state_ == state::ready && wakeup() < now - late_by;
-  if (is_late && !std::exchange(looks_again_, true)) return;
-  looks_again_ = false;
+  if (is_late && late_looks_ < most_late_looks && (late_looks_ == 0 || has_read_)) {
+    ++late_looks_;
+    has_read_ = false;
+    return woken(now);
+  }
+  late_looks_ = 0;
   pipeline_.expire(now);
   if (is_closing() && now >= give_up_) return stop();
   if (now < alarm_) return;
@@ -317,7 +334,9 @@ void connection_life<Core, Pipeline, Options>::on_time(time now) {
       // sent.
       if (pipeline_.replies_due() > 0 || writing_) {
         if (now - std::max(last_answer_, waiting_since_) >= options_.silence_timeout) {
-          return lost(error::outcome_unknown);
+          // If this process stood still, the server gets more time: it may have stood still, too.
+          const bool stood_still = now - alarm_ >= options_.silence_timeout / 2;
+          if (!stood_still) return lost(error::outcome_unknown);
         }
       } else if (now - last_answer_ >= options_.ping_interval) {
         pipeline_.ping();

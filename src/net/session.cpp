@@ -60,8 +60,9 @@ bool session::needs_strand(bool anyway) {
 }
 
 void session::wake_strand() {
-  asio::post(*strand_,
-             [self = shared_from_this()] { self->drive([](redis::connection_core&) {}); });
+  asio::post(*strand_, [self = shared_from_this()] {
+    self->drive([](redis::connection_core& core) { core.woken(now()); });
+  });
 }
 
 void session::start(check& c) {

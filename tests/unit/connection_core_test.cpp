@@ -195,49 +195,6 @@ BOOST_AUTO_TEST_CASE(a_call_after_a_quiet_time_gets_the_whole_silence_timeout) {
   BOOST_TEST((d.now - sent >= d.options.silence_timeout));
 }
 
-// Its first wake came before the reply that was waiting, and ended the call.
-BOOST_AUTO_TEST_CASE(a_process_that_stood_still_reads_before_calls_expire) {
-  driver d;
-  d.become_ready();
-  auto& answered = d.submit("a", 100ms);
-  d.write_succeeds();
-  d.stand_still(200ms);
-  d.received(one_admitted);
-  BOOST_TEST(done_with(answered, {}));
-  d.wait();
-  // If no reply is waiting, the call ends at once.
-  auto& unanswered = d.submit("b", 100ms);
-  d.write_succeeds();
-  d.stand_still(200ms);
-  BOOST_TEST(unanswered.finished == 0);
-  BOOST_TEST((d.core.wakeup() <= d.now));
-  d.wait();
-  BOOST_TEST(done_with(unanswered, error::no_reply));
-}
-
-// Its first wake came before the reply that was waiting, and gave a healthy connection up.
-BOOST_AUTO_TEST_CASE(a_process_that_stood_still_reads_before_it_gives_up) {
-  weir::redis_options o;
-  o.ping_interval = 1h;
-  driver d(o);
-  d.become_ready();
-  auto& c = d.submit("a", 1h);
-  d.write_succeeds();
-  d.stand_still(d.options.silence_timeout + 60ms);
-  BOOST_TEST_REQUIRE((d.core.current() == state::ready));
-  d.received(one_admitted);
-  BOOST_TEST(done_with(c, {}));
-  d.wait();
-  // If no reply is waiting, the server is the silent one.
-  d.submit("b", 1h);
-  d.write_succeeds();
-  d.stand_still(2 * d.options.silence_timeout);
-  BOOST_TEST_REQUIRE((d.core.current() == state::ready));
-  const moment awake = d.now;
-  while (d.core.current() == state::ready) d.wait();
-  BOOST_TEST((d.now - awake <= d.options.silence_timeout));
-}
-
 BOOST_AUTO_TEST_CASE(a_slow_stream_of_replies_is_not_silence) {
   weir::redis_options o;
   o.max_keys_per_call = 1;
