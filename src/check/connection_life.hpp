@@ -80,12 +80,6 @@ class connection_life : public connection_states {
   bool is_closing() const noexcept { return closed_ && !stopping_; }
 
   // For the driver.
-
-  /// A check has come. Ends those that expired before they were sent: their timer may come late.
-  void woken(time now) {
-    if (now >= pipeline_.wakeup()) pipeline_.expire(now, Pipeline::which::unsent);
-    if (wakeup() > now) late_looks_ = 0;
-  }
   actions next(time now);
   /// True if next() would return an action; cheap.
   bool has_actions() const noexcept {
@@ -100,8 +94,7 @@ class connection_life : public connection_states {
   void opened(error e, time now);
   /// Reports the end of a write. `bytes` were passed to the system, also if it failed.
   void written(bool ok, std::size_t bytes, time now);
-  /// When to call on_time(); time::max(): never. The driver calls it from a timer only: behind the
-  /// reads that were ready when the timer was.
+  /// When to call on_time(); time::max(): never.
   time wakeup() const noexcept {
     if (state_ == state::stopped) return time::max();
     return std::min({alarm_, pipeline_.wakeup(), is_closing() ? give_up_ : time::max()});
@@ -124,17 +117,17 @@ class connection_life : public connection_states {
     state_ = state::ready;
     was_ready_ = true;
     last_answer_ = now;
+    stood_still_ = false;
   }
   /// Lets the pipeline read, and notes whether the server serves: only a whole reply that is due
   /// shows that.
   template <class Read>
   auto consume(time now, Read&& read) {
-    woken(now);
     const std::size_t due = pipeline_.replies_due();
     const auto stream = read();
     if (pipeline_.replies_due() < due) {
       last_answer_ = now;
-      has_read_ = true;
+      stood_still_ = false;
     }
     if (pipeline_.has_served()) backoff_.reset();
     return stream;
@@ -154,7 +147,8 @@ class connection_life : public connection_states {
   state state_ = state::pausing;
   // pausing: the next attempt; opening, greeting: their limit; ready: the next check of silence
   time alarm_ = time::min();
-  time last_answer_{};  // ready: when the last whole reply that was due came
+  time last_answer_{};        // ready: when the last whole reply that was due came
+  bool stood_still_ = false;  // ready: an alarm came late since then
   bool greeting_wanted_ = false;
   bool heard_ = false;  // greeting: the server has sent something
   bool reading_ = false;
@@ -169,9 +163,6 @@ class connection_life : public connection_states {
   void start_opening(time now);
   void pause(time now);
 
-  static constexpr std::chrono::milliseconds late_by{2};  // more than a timer of an idle process
-  static constexpr int most_late_looks = 8;
-
   time waiting_since_{};        // ready: since when a reply has been due all the time
   time give_up_ = time::max();  // closing: the end of waiting for give-backs
   error reason_{};              // draining: the error for the checks that were sent
@@ -183,8 +174,6 @@ class connection_life : public connection_states {
   bool was_ready_ = false;
   bool closed_ = false;
   bool may_stop_ = false;
-  bool has_read_ = false;  // a whole reply that was due, since the last late look
-  int late_looks_ = 0;     // in a row
 };
 
 template <class Core, class Pipeline, class Options>
@@ -272,7 +261,6 @@ void connection_life<Core, Pipeline, Options>::written(bool ok, std::size_t byte
     sent_ = bytes;
     return;
   }
-  woken(now);
   if (state_ == state::ready) core().end_greeting();
   pipeline_.write_done();
 }
@@ -311,15 +299,6 @@ void connection_life<Core, Pipeline, Options>::gone(time now) {
 
 template <class Core, class Pipeline, class Options>
 void connection_life<Core, Pipeline, Options>::on_time(time now) {
-  // A timer that comes late: this process stood still, and replies may wait to be read. The driver
-  // looks again at once, behind its reads, as long as they bring replies, within reason.
-  const bool is_late = state_ == state::ready && wakeup() < now - late_by;
-  if (is_late && late_looks_ < most_late_looks && (late_looks_ == 0 || has_read_)) {
-    ++late_looks_;
-    has_read_ = false;
-    return woken(now);
-  }
-  late_looks_ = 0;
   pipeline_.expire(now);
   if (is_closing() && now >= give_up_) return stop();
   if (now < alarm_) return;
@@ -334,9 +313,9 @@ void connection_life<Core, Pipeline, Options>::on_time(time now) {
       // sent.
       if (pipeline_.replies_due() > 0 || writing_) {
         if (now - std::max(last_answer_, waiting_since_) >= options_.silence_timeout) {
-          // If this process stood still, the server gets more time: it may have stood still, too.
-          const bool stood_still = now - alarm_ >= options_.silence_timeout / 2;
-          if (!stood_still) return lost(error::outcome_unknown);
+          // An alarm that comes late: this process stood still, and replies may wait to be read.
+          const bool is_late = now - alarm_ >= options_.silence_timeout / 2;
+          if (!is_late || std::exchange(stood_still_, true)) return lost(error::outcome_unknown);
         }
       } else if (now - last_answer_ >= options_.ping_interval) {
         pipeline_.ping();

@@ -36,14 +36,7 @@ class deadline_wheel {
   /// Removes every check whose deadline has passed and calls `expired` with it.
   template <class F>
   void expire(time now, F&& expired) {
-    expire_if(
-        now, [](const check&) { return true; }, expired);
-  }
-  /// The same for those for which `which` is true.
-  template <class Which, class F>
-  void expire_if(time now, Which&& which, F&& expired) {
     if (now < next_) return;
-    bool all = true;
     const std::int64_t first = tick_of(next_);
     const std::int64_t last = tick_of(now);
     const std::int64_t turn = static_cast<std::int64_t>(slots);
@@ -51,16 +44,13 @@ class deadline_wheel {
       list& due = slots_[index(t)];
       for (auto it = due.begin(); it != due.end();) {
         check& c = *it++;
-        if (flight_of(c).deadline > now) continue;
-        if (!which(c)) {
-          all = false;
-          continue;
+        if (flight_of(c).deadline <= now) {
+          remove(c);
+          expired(c);
         }
-        remove(c);
-        expired(c);
       }
     }
-    if (all) next_ = find_next(now);
+    next_ = find_next(now);
   }
 
  private:

@@ -157,11 +157,8 @@ void pipeline::give_up(check& c) {
   finish(c);
 }
 
-void pipeline::expire(time now, which ones) {
-  const auto is_meant = [ones](const check& c) {
-    return ones == which::all || flight_of(c).stage == check_stage::waiting;
-  };
-  wheel_.expire_if(now, is_meant, [this, now](check& c) {
+void pipeline::expire(time now) {
+  wheel_.expire(now, [this, now](check& c) {
     // Not a failure of the store: it has answered other checks since this one came.
     const time since = flight_of(c).deadline - timeout_of(c, options_.timeout);
     const bool never_asked = flight_of(c).stage == check_stage::waiting && calls_.empty() &&
@@ -175,7 +172,7 @@ void pipeline::expire(time now, which ones) {
     }
     give_up(c);
   });
-  if (connected_ && ones == which::all) end_pauses(now);
+  if (connected_) end_pauses(now);
 }
 
 /// Goes on with the lines whose pause is over.

@@ -98,11 +98,7 @@ class pipeline {
 
   // For the timer.
   time wakeup() const noexcept { return std::min(wheel_.next(), next_retry()); }
-  enum class which : std::uint8_t {
-    all,
-    unsent,  ///< no reply can be waiting for them
-  };
-  void expire(time now, which ones = which::all);
+  void expire(time now);
 
   // For results.
   detail::check_list take_done();

@@ -112,11 +112,8 @@ void pipeline::give_up(check& c) {
   finish(c);
 }
 
-void pipeline::expire(time now, which ones) {
-  const auto is_meant = [ones](const check& c) {
-    return ones == which::all || flight_of(c).stage == check_stage::waiting;
-  };
-  wheel_.expire_if(now, is_meant, [this, now](check& c) {
+void pipeline::expire(time now) {
+  wheel_.expire(now, [this, now](check& c) {
     // Not a failure of the store: it has answered other checks since this one came, so it is slow;
     // or the check expired before an idle connection could take it.
     const time since = flight_of(c).deadline - timeout_of(c, options_.timeout);
@@ -132,7 +129,7 @@ void pipeline::expire(time now, which ones) {
     }
     give_up(c);
   });
-  if (now >= held_until_ && ones == which::all) held_until_ = time::max();
+  if (now >= held_until_) held_until_ = time::max();
 }
 
 void pipeline::connected(const script_set& known, std::chrono::microseconds round_trip) {

@@ -172,11 +172,7 @@ class pipeline {
 
   /// When to call expire(); time::max(): never.
   time wakeup() const noexcept { return std::min(wheel_.next(), held_until_); }
-  enum class which : std::uint8_t {
-    all,
-    unsent,  ///< no reply can be waiting for them
-  };
-  void expire(time now, which ones = which::all);
+  void expire(time now);
 
   // For results.
 

@@ -195,6 +195,28 @@ BOOST_AUTO_TEST_CASE(a_call_after_a_quiet_time_gets_the_whole_silence_timeout) {
   BOOST_TEST((d.now - sent >= d.options.silence_timeout));
 }
 
+// Its first wake came before the reply that was waiting, and gave a healthy connection up.
+BOOST_AUTO_TEST_CASE(a_process_that_stood_still_reads_before_it_gives_up) {
+  weir::redis_options o;
+  o.ping_interval = 1h;
+  driver d(o);
+  d.become_ready();
+  auto& c = d.submit("a", 1h);
+  d.write_succeeds();
+  d.advance(d.options.silence_timeout + 60ms);
+  BOOST_TEST_REQUIRE((d.core.current() == state::ready));
+  d.received(one_admitted);
+  BOOST_TEST(done_with(c, {}));
+  // If no reply is waiting, the server is the silent one.
+  d.submit("b", 1h);
+  d.write_succeeds();
+  d.advance(2 * d.options.silence_timeout);
+  BOOST_TEST_REQUIRE((d.core.current() == state::ready));
+  const moment awake = d.now;
+  while (d.core.current() == state::ready) d.wait();
+  BOOST_TEST((d.now - awake <= d.options.silence_timeout));
+}
+
 BOOST_AUTO_TEST_CASE(a_slow_stream_of_replies_is_not_silence) {
   weir::redis_options o;
   o.max_keys_per_call = 1;

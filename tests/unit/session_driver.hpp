@@ -133,16 +133,10 @@ struct driver {
     core.on_time(now);
     pump();
   }
-  /// The process stands still, and its timer comes late.
-  void stand_still(std::chrono::nanoseconds d) {
+  void advance(std::chrono::nanoseconds d) {
     now += d;
     core.on_time(now);
     pump();
-  }
-  /// The same with nothing to read behind the timer.
-  void advance(std::chrono::nanoseconds d) {
-    stand_still(d);
-    if (core.current() == state::ready && core.wakeup() <= now) wait();
   }
   /// The server answers the greeting, whose first part has been written.
   void greet_back() {

@@ -157,10 +157,8 @@ inline void player::strike(kind what) {
         if (!a.finished()) now = std::max(now, a.check->deadline);
       }
       rested_ = rested_ || core.current() == state::pausing;
-      for (int look = 0; look < 2; ++look) {  // the first one finds that it came late
-        core.on_time(now);
-        pump();
-      }
+      core.on_time(now);
+      pump();
       BOOST_TEST_REQUIRE(all_finished());
       break;
     case kind::cancel_one:
