@@ -38,8 +38,11 @@ if step_text ~= '0' then
       sum = pcall('INCRBY', keys[i], step_text)
     else
       tat = not stored and 0 or #stored == 16 and tonumber(stored)
-      if counted or not tat or not (tat >= clock and tat <= far) then
-        -- The general form of what the two branches below do.
+      if not counted and tat and tat >= 1 and tat < clock and clock <= last then
+        grown = clock - tat + step
+        sum = pcall('INCRBY', keys[i], string.format('%d', grown))
+      elseif counted or not tat or not (tat >= clock and tat <= far) then
+        -- The general form of what the other branches do.
         local checks = counted and tonumber(ARGV[i + 2] or 1) or 1
         if not tat or not (tat <= far) or stored and not (tat >= 1) or
            checks == 0 and not stored then

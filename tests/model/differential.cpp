@@ -105,7 +105,8 @@ class tracer {
     }
   }
 
-  std::int64_t choose_count() {
+  std::int64_t choose_count(bool is_plain) {
+    if (is_plain) return 1;
     if (random_.one_in(4)) return 0;
     if (!kernel_.coalesces() || random_.one_in(2)) return 1;
     return random_.magnitude(checks_together);
@@ -116,8 +117,11 @@ class tracer {
     const std::size_t keys = static_cast<std::size_t>(
         random_.between(1, static_cast<std::int64_t>(subjects_.size())));
     const std::size_t first = static_cast<std::size_t>(random_.between(0, 3));
+    // As most calls are: one check of each key, and no counts.
+    const bool is_plain = random_.one_in(2);
     for (std::size_t i = 0; i < keys; ++i) {
-      c.visits.push_back(make_visit(c, subjects_[(first + i) % subjects_.size()]));
+      subject& s = subjects_[(first + i) % subjects_.size()];
+      c.visits.push_back(make_visit(c, s, choose_count(is_plain)));
     }
     if (client_) {
       send(c);
@@ -125,8 +129,8 @@ class tracer {
     }
   }
 
-  visit make_visit(const call& c, subject& s) {
-    visit v{s.key, choose_count(), {}, -1};
+  visit make_visit(const call& c, subject& s, std::int64_t count) {
+    visit v{s.key, count, {}, -1};
     ++totals_.steps;
     if (v.count == 0) {
       v.expected.push_back(s.expected->fetch(c.now, c.cost));
@@ -161,6 +165,8 @@ class tracer {
       keys.push_back(v.key);
       counts.push_back(v.count);
     }
+    // As the client does: trailing ones are left out (redis/call_parts.cpp).
+    while (!counts.empty() && counts.back() == 1) counts.pop_back();
     harness_->send_clock(c.now);
     const auto constants = redis::record_arguments(kernel_, c.cost);
     harness_->send_run(keys, constants, counts);
