@@ -179,15 +179,23 @@ class program {
          policies::compile(tiers{token_bucket{1000, every(1us)}, sliding_log{1000, 1ms}}), 500);
     if (quick_) return;
     // The log has two entries. The older one has left when the third check comes: the entries are
-    // 4 s apart, and a window has 8 s.
+    // 4 s apart, and a window has 8 s. It begins where no TTL is renewed before the end.
     const auto log = alone(sliding_log{1000, 8s});
     server_.command("FLUSHALL");
+    wait_for_middle_of_grid();
     const auto check = [&] { send_call(log, largest(log, true)); };
     check();
     std::this_thread::sleep_for(4s);
     check();
     std::this_thread::sleep_for(4500ms);
     measure_hold("sliding_log", "one_leaves", largest(log, true), check, 1);
+  }
+
+  static void wait_for_middle_of_grid() {
+    constexpr std::chrono::microseconds line{policies::grid};
+    const auto now = std::chrono::system_clock::now();
+    const auto passed = (now.time_since_epoch() + line / 2) % line;
+    std::this_thread::sleep_until(now + (line - passed));
   }
 
   /// `taken` makes a key busy.
