@@ -147,10 +147,14 @@ inline bool coalescer::has_room(const script_call& c) noexcept {
 }
 
 /// True if the last check and this one are records of one limiter and cost.
-inline bool coalescer::is_like_recent(const check& c) const noexcept {
-  return recent_.call != nullptr && c.kind == check_kind::record && c.further().empty() &&
-         recent_.limiter == c.limiter.get() && recent_.route == flight_of(c).route &&
-         recent_.cost == detail::as<detail::record_request>(c).cost;
+inline bool coalescer::recent::is_like(const check& c) const noexcept {
+  return call != nullptr && c.kind == check_kind::record && c.further().empty() &&
+         limiter == c.limiter.get() && route == flight_of(c).route &&
+         cost == detail::as<detail::record_request>(c).cost;
+}
+
+inline bool coalescer::recent::has_subject_of(const check& c) const noexcept {
+  return detail::is_same_subject(subject, c.subject.view());
 }
 
 /// The open call of the check's group, or a new call if that one comes before `not_before`: the
@@ -183,18 +187,27 @@ bool coalescer::join_last(check& c, const place& last) {
   return true;
 }
 
-/// Adds a check of one limiter.
-inline void coalescer::add(check& c) {
-  const bool is_like = is_like_recent(c);
-  if (!is_like || !detail::is_same_subject(recent_.subject, c.subject.view())) {
-    return add_to_key(c, is_like);
-  }
-  call_key& key = recent_.call->keys[recent_.key];
-  flight_of(c).subject_hash = flight_of(key.checks.front()).subject_hash;
-  join(c, key, *recent_.call);
+/// The first check of the line is like the last one, subject included. It joins that key, with all
+/// such checks right behind it, up to one that is due before `reachable`: the list of the line goes
+/// over to the key as it is.
+void coalescer::join_run(detail::check_list& line, check::steady_time reachable) {
+  const recent last = recent_;  // a copy, which the compiler can keep in registers
+  call_key& key = last.call->keys[last.key];
+  const std::uint64_t hash = flight_of(key.checks.front()).subject_hash;
+  std::uint32_t position = key.count;
+  auto end = line.begin();
+  do {
+    flight_of(*end).position = position++;
+    flight_of(*end).subject_hash = hash;
+    ++end;
+  } while (end != line.end() && flight_of(*end).deadline >= reachable && last.is_like(*end) &&
+           last.has_subject_of(*end));
+  last.call->places += position - key.count;
+  key.count = position;
+  key.checks.splice(key.checks.end(), line, line.begin(), end);
 }
 
-/// Adds a check whose key has to be looked for. `is_like`: is_like_recent() is true of it.
+/// Adds a check whose key has to be looked for. `is_like`: recent::is_like() is true of it.
 void coalescer::add_to_key(check& c, bool is_like) {
   if (!is_like && must_be_alone(c)) return add_alone(c);
   const std::string_view subject = c.subject.view();
@@ -278,13 +291,13 @@ void coalescer::begin() {
   keys_ = 0;
 }
 
-inline void coalescer::put(check& c, bool alone) {
+inline void coalescer::put(check& c, bool alone, bool is_like) {
   if (alone) {
     script_call& call = open_call(c);
     call.asks = (flight_of(c).route & detail::in_flight::asks) != 0;
     append(call, c);
   } else if (c.further().empty()) {
-    add(c);
+    add_to_key(c, is_like);
   } else {
     add_joint(c);
   }
@@ -308,7 +321,7 @@ call_list& coalescer::pack(detail::check_list& urgent, detail::check_list& line,
   while (!urgent.empty() && keys_ < most) {
     check& c = urgent.front();
     urgent.pop_front();
-    put(c, alone);
+    put(c, alone, false);
   }
   detail::check_list passed;
   std::size_t count = 0;
@@ -316,10 +329,9 @@ call_list& coalescer::pack(detail::check_list& urgent, detail::check_list& line,
   if (!alone && !line.empty()) limit = whole_calls(limit, line.front());
   while (!line.empty() && keys_ < limit) {
     check& c = line.front();
-    line.pop_front();
     // A give-back has no caller, so a late answer does not matter.
     if (flight_of(c).deadline < q.reachable && !flight_of(c).unwanted) {
-      passed.push_back(c);
+      passed.splice(passed.end(), line, line.begin());
       ++count;
       continue;
     }
@@ -327,7 +339,13 @@ call_list& coalescer::pack(detail::check_list& urgent, detail::check_list& line,
       passed_over.splice(passed_over.end(), passed);
       count = 0;
     }
-    put(c, alone);
+    const bool is_like = recent_.is_like(c);
+    if (is_like && recent_.has_subject_of(c)) {
+      join_run(line, q.reachable);
+      continue;
+    }
+    line.pop_front();
+    put(c, alone, is_like);
   }
   // If no call leaves, no check has been overtaken.
   if (count > many && !calls_.empty()) {

@@ -58,14 +58,13 @@ class coalescer {
   };
 
   void begin();
-  void put(detail::check& c, bool alone);
-  void add(detail::check& c);
+  void put(detail::check& c, bool alone, bool is_like);
+  void join_run(detail::check_list& line, detail::check::steady_time reachable);
   void add_to_key(detail::check& c, bool is_like);
   void add_joint(detail::check& c);
   void add_alone(detail::check& c);
   bool join_last(detail::check& c, const place& last);
   script_call& call_for(const detail::check& c, std::size_t not_before);
-  bool is_like_recent(const detail::check& c) const noexcept;
   static bool has_room(const script_call& c) noexcept;
   script_call& open_call(const detail::check& c);
   void append(script_call& to, detail::check& c);
@@ -81,14 +80,18 @@ class coalescer {
   boost::unordered_flat_map<group_id, script_call*, hash> open_;  // the calls with room for keys
   // Records that follow each other are mostly alike. If the last check is a record that merges:
   // its call, which takes further keys, and what the check asks, at which key.
-  struct {
+  struct recent {
     script_call* call = nullptr;
     const detail::limiter_spec* limiter = nullptr;
     std::int64_t cost = 0;
     std::uint16_t route = 0;
     std::size_t key = 0;
     std::string_view subject;
-  } recent_;
+
+    bool is_like(const detail::check& c) const noexcept;
+    bool has_subject_of(const detail::check& c) const noexcept;
+  };
+  recent recent_;
 };
 
 }  // namespace weir::redis
