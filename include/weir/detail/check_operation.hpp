@@ -70,6 +70,12 @@ class check_operation final : public Check {
   void finish(delivery how) override {
     // This function's caller runs on the store's executor: another dispatch would change nothing.
     if (how == delivery::dispatch && this->at_store) return complete(this);
+    finish_elsewhere(how);
+  }
+
+ private:
+  /// The common case calls no function that needs room on the stack, so it saves no registers.
+  [[gnu::noinline]] void finish_elsewhere(delivery how) {
     owner self(this);
     if (how == delivery::discard) return;
     if (!work_) return asio::post(executor_of(*this->limiter), std::move(self));
@@ -81,7 +87,6 @@ class check_operation final : public Check {
     }
   }
 
- private:
   struct canceller {
     check_operation* op;
     explicit canceller(check_operation* o) noexcept : op(o) {}
