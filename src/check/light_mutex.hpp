@@ -25,20 +25,21 @@ class light_mutex {
   /// Another thread may lock and destroy the mutex as soon as it is unlocked: waking somebody needs
   /// its address only.
   void unlock() noexcept {
-    if (state_.exchange(state::unlocked, std::memory_order_release) == state::awaited) {
-      state_.notify_one();
-    }
+    if (state_.exchange(state::unlocked, std::memory_order_release) == state::awaited) wake();
   }
 
  private:
   enum class state : int { unlocked, locked, awaited };  // awaited: somebody may sleep
 
+  // Not inline, because the common case would save registers for them.
+
   /// Leaves the mutex awaited: others may sleep, too.
-  void wait() noexcept {
+  [[gnu::noinline]] void wait() noexcept {
     while (state_.exchange(state::awaited, std::memory_order_acquire) != state::unlocked) {
       state_.wait(state::awaited, std::memory_order_relaxed);
     }
   }
+  [[gnu::noinline]] void wake() noexcept { state_.notify_one(); }
 
   std::atomic<state> state_ = state::unlocked;
 };

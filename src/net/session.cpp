@@ -67,13 +67,14 @@ void session::wake_strand() {
 
 void session::start(check& c) {
   const time t = now();
-  std::unique_lock lock(mutex_);
+  mutex_.lock();  // without a guard, which has more to ask and to note; nothing here throws
   if (context_gone_) {
-    lock.unlock();
+    mutex_.unlock();
     return c.finish(detail::delivery::discard);
   }
   core_.submit(c, t);
-  if (const bool wake = needs_strand(); wake || core_.has_done()) follow(lock, wake);
+  if (wake_posted_ && !core_.has_done()) return mutex_.unlock();  // the common case
+  follow(std::unique_lock(mutex_, std::adopt_lock), needs_strand());
 }
 
 void session::start_all(std::span<check* const> checks) {
@@ -85,11 +86,11 @@ void session::start_all(std::span<check* const> checks) {
     return;
   }
   for (check* c : checks) core_.submit(*c, t);
-  if (const bool wake = needs_strand(); wake || core_.has_done()) follow(lock, wake);
+  if (const bool wake = needs_strand(); wake || core_.has_done()) follow(std::move(lock), wake);
 }
 
 /// Ends a call under the mutex: wakes the strand, and hands on the checks that it has finished.
-void session::follow(std::unique_lock<optional_mutex>& lock, bool wake) {
+void session::follow(std::unique_lock<optional_mutex> lock, bool wake) {
   // After the unlock the checks may be freed, and with them the last handle of this session.
   const std::shared_ptr<session> self = shared_from_this();
   check_list done = core_.take_done();
@@ -223,7 +224,7 @@ std::size_t session::perform(const redis::connection_core::actions& a, std::span
 void session::wrote_at_once(std::size_t bytes) {
   std::unique_lock lock(mutex_);
   core_.written(true, bytes, now());
-  if (const bool wake = needs_strand(); wake || core_.has_done()) follow(lock, wake);
+  if (const bool wake = needs_strand(); wake || core_.has_done()) follow(std::move(lock), wake);
 }
 
 /// Asks for the credentials first, which is the caller's own code: without the mutex.

@@ -100,7 +100,7 @@ class session final : public detail::store_backend,
   /// True if the strand must be woken: for the core's actions, an earlier timer, or `anyway`. Any
   /// thread; requires the mutex.
   bool needs_strand(bool anyway = false);
-  void follow(std::unique_lock<optional_mutex>& lock, bool wake);
+  void follow(std::unique_lock<optional_mutex> lock, bool wake);
   void expect_checks();
   void wake_strand();
   void may_stop();
