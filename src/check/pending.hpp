@@ -32,13 +32,13 @@ inline bool is_stand_in(const check& c) noexcept {
   return flight_of(c).unwanted && c.kind == check_kind::acquire;
 }
 
-/// The check's own timeout, or the usual one.
+/// The check's own timeout, or the usual one, which the store's options keep within the bounds.
 inline std::chrono::microseconds timeout_of(const check& c,
                                             std::chrono::microseconds usual) noexcept {
   using std::chrono::microseconds;
   constexpr std::chrono::hours longest{24};  // far from where time points overflow
-  return std::clamp<microseconds>(c.timeout.count() != 0 ? c.timeout : usual, microseconds{0},
-                                  longest);
+  if (c.timeout.count() == 0) return usual;
+  return std::clamp<microseconds>(c.timeout, microseconds{0}, longest);
 }
 
 /// Why a new check of that weight may not wait; zero: it may. `before` is the weight of those that

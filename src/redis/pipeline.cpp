@@ -24,6 +24,11 @@ void pipeline::finish(check& c) {
   done_.push_back(c);
 }
 
+void pipeline::finish(check& c, error e) {
+  c.ec = e;
+  finish(c);
+}
+
 void pipeline::finish_all(check_list& list, error e) {
   for (check& c : list) c.ec = e;
   finish_all(list);
@@ -70,17 +75,19 @@ void pipeline::take_redirected(std::vector<redirected_checks>& out) {
 void pipeline::submit(check& c, time now) {
   const std::size_t before = pending_, weight = weight_of(c);
   pending_ += weight;
-  if (refusal_ != error{}) {
-    const bool is_last = closed_ && !ended_ && detail::gives_back(c);
-    if (!is_last) return finish(c, refusal_);
-  }
-  const error e = detail::no_room_for(c, weight, before, options_.max_pending, breaker_, now);
+  const bool is_refused = refusal_ != error{} && !(closed_ && !ended_ && detail::gives_back(c));
+  const error e = is_refused
+                      ? refusal_
+                      : detail::no_room_for(c, weight, before, options_.max_pending, breaker_, now);
   if (e != error{}) return finish(c, e);
   flight_of(c).deadline = now + timeout_of(c, options_.timeout);
   enqueue(c);
-  if (!may_send_ && window_.room(full_write()) > 0) {
-    may_send_ = flight_of(c).deadline >= now + window_.expected(pending_);
-  }
+  if (!may_send_) look_for_room(flight_of(c).deadline, now);
+}
+
+/// All waiting checks had to wait for a reply: a new one, with that deadline, may find room.
+void pipeline::look_for_room(time deadline, time now) {
+  if (window_.room(full_write()) > 0) may_send_ = deadline >= now + window_.expected(pending_);
 }
 
 void pipeline::cancel(check& c, detail::cancel_scope scope) {

@@ -191,16 +191,14 @@ class pipeline {
 
  private:
   void finish(detail::check& c);
-  void finish(detail::check& c, error e) {
-    c.ec = e;
-    finish(c);
-  }
+  void finish(detail::check& c, error e);
   void give_up(detail::check& c);
   void finish_each(detail::check_list& list);
   void finish_all(detail::check_list& list);
   void finish_all(detail::check_list& list, error e);
   bool held() const noexcept { return held_until_ != time::max(); }
   void enqueue(detail::check& c);
+  void look_for_room(time deadline, time now);
   void release(detail::check& c) noexcept;
   void put_back(script_call& c);
   void requeue(script_call& c);
