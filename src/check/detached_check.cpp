@@ -36,7 +36,7 @@ class give_back final : public joint_check_of<give_back_request> {
                   told) {}
 
   give_back(const std::shared_ptr<const limiter_spec>& owner, arguments&& with, check* told)
-      : joint_check_of(owner, std::move(with)), caller_(told) {
+      : joint_check_of(std::shared_ptr(owner), std::move(with)), caller_(told) {
     asked.id = std::max<std::uint64_t>(1, random_number());
     flight_of(*this).unwanted = true;
     wait_for_connection();
@@ -94,10 +94,11 @@ class give_back final : public joint_check_of<give_back_request> {
 class stand_in final : public joint_check_of<acquire_request> {
  public:
   explicit stand_in(const check& sent)
-      : joint_check_of(sent.limiter, {{.subject = sent.subject,
-                                       .asked = {.cost = as<acquire_request>(sent).cost,
-                                                 .max_wait = as<acquire_request>(sent).max_wait}},
-                                      copy_of(sent.further())}) {
+      : joint_check_of(std::shared_ptr(sent.limiter),
+                       {{.subject = sent.subject,
+                         .asked = {.cost = as<acquire_request>(sent).cost,
+                                   .max_wait = as<acquire_request>(sent).max_wait}},
+                        copy_of(sent.further())}) {
     flight_of(*this).unwanted = true;
   }
 

@@ -30,7 +30,7 @@ class lease_keeper::renew_call final : public check_of<renew_request> {
  public:
   renew_call(const core_ptr& core, std::int64_t lease, short_text subject,
              std::chrono::microseconds timeout)
-      : check_of(core, {std::move(subject), timeout, {lease}}), started_(now()) {}
+      : check_of(std::shared_ptr(core), {std::move(subject), timeout, {lease}}), started_(now()) {}
 
   time left_at() const noexcept { return std::max(started_, flight_of(*this).sent); }
 
@@ -48,7 +48,7 @@ class lease_keeper::leave_call final : public check_of<leave_request> {
  public:
   leave_call(const core_ptr& core, std::int64_t lease, short_text subject,
              std::chrono::microseconds timeout)
-      : check_of(core, {std::move(subject), timeout, {lease}}) {}
+      : check_of(std::shared_ptr(core), {std::move(subject), timeout, {lease}}) {}
 
   void finish(delivery) override { delete this; }
 };

@@ -17,7 +17,7 @@ local_units::time clock_now() { return std::chrono::steady_clock::now(); }
 class local_units::take final : public check_of<record_request> {
  public:
   take(const core_ptr& core, const short_text& subject, std::int64_t units, time now)
-      : check_of(core, {subject, {}, {units}}), began_(now) {
+      : check_of(std::shared_ptr(core), {subject, {}, {units}}), began_(now) {
     flight_of(*this).from_queue = true;
   }
 

@@ -16,7 +16,7 @@ std::shared_ptr<reservation_request> reservation_request::make(waiter& w,
 }
 
 reservation_request::reservation_request(const check& caller, std::chrono::microseconds longest)
-    : check_of(caller.limiter,
+    : check_of(std::shared_ptr(caller.limiter),
                {caller.subject,
                 caller.timeout,
                 {.cost = detail::as<detail::acquire_request>(caller).cost, .max_wait = longest}}) {

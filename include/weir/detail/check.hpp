@@ -116,7 +116,7 @@ class check_of : public check {
   Request asked;
 
  protected:
-  check_of(std::shared_ptr<const limiter_spec> owner, arguments&& with) noexcept
+  check_of(std::shared_ptr<const limiter_spec>&& owner, arguments&& with) noexcept
       : check(Request::kind, std::move(owner), std::move(with.subject), with.timeout),
         asked(std::move(with.asked)) {}
   ~check_of() = default;
@@ -141,7 +141,7 @@ class joint_check_of : public check_of<Request> {
   }
 
  protected:
-  joint_check_of(std::shared_ptr<const limiter_spec> owner, arguments&& with) noexcept
+  joint_check_of(std::shared_ptr<const limiter_spec>&& owner, arguments&& with) noexcept
       : check_of<Request>(std::move(owner), std::move(with.first)),
         terms_(std::move(with.further)) {
     this->further_ = &terms_;
