@@ -1,7 +1,6 @@
 #include "weir/detail/operation_memory.hpp"
 
 #include <cstdint>
-#include <new>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define WEIR_ADDRESS_SANITIZER
@@ -15,100 +14,70 @@
 #endif
 
 namespace weir::detail {
+
+constinit thread_local kept_blocks kept{};
+
 namespace {
 
-/// The first bytes of a block that is kept.
-struct kept_block {
-  kept_block* next;
-};
-
-// Blocks have sizes in steps of `step`; larger ones are not kept.
-constexpr std::size_t step = 64;
-constexpr std::size_t sizes = 33;
+constexpr std::size_t step = kept_blocks::step;
 constexpr std::size_t most_kept = 1024 * 1024;  // bytes per thread
 
-constexpr std::size_t steps_of(std::size_t bytes) noexcept { return (bytes + step - 1) / step; }
+#ifdef WEIR_ADDRESS_SANITIZER
+// The address sanitizer takes a use of a kept block for what it is. `kept` stays empty then, so
+// that all blocks pass the functions below. The link stays readable, for the leak sanitizer, too.
+constinit thread_local kept_blocks watched{};
 
-/// The address sanitizer takes a use of a kept block for what it is. The link stays readable, for
-/// the leak sanitizer, too.
-void forbid([[maybe_unused]] kept_block* b, [[maybe_unused]] std::size_t steps) noexcept {
-#ifdef WEIR_ADDRESS_SANITIZER
-  ASAN_POISON_MEMORY_REGION(b + 1, steps * step - sizeof(kept_block));
-#endif
+kept_blocks& own() noexcept { return watched; }
+void forbid(void* block, std::size_t steps) noexcept {
+  ASAN_POISON_MEMORY_REGION(static_cast<kept_block*>(block) + 1, steps * step - sizeof(kept_block));
 }
-void permit([[maybe_unused]] kept_block* b, [[maybe_unused]] std::size_t steps) noexcept {
-#ifdef WEIR_ADDRESS_SANITIZER
-  ASAN_UNPOISON_MEMORY_REGION(b, steps * step);
-#endif
+void permit(void* block, std::size_t steps) noexcept {
+  ASAN_UNPOISON_MEMORY_REGION(block, steps * step);
 }
+#else
+kept_blocks& own() noexcept { return kept; }
+void forbid(void*, std::size_t) noexcept {}
+void permit(void*, std::size_t) noexcept {}
+#endif
 
 enum class phase : std::uint8_t { fresh, keeping, ended };
-
-/// What one thread keeps. Trivial, so that operations that are freed late, by destructors of other
-/// thread-local objects, still find it.
-struct kept {
-  kept_block* first[sizes];  // by the number of steps
-  std::size_t bytes;
-  phase now;
-};
-constinit thread_local kept own{};
+constinit thread_local phase now = phase::fresh;
 
 /// Frees what the thread has kept when the thread ends.
 struct last_act {
   ~last_act() {
-    own.now = phase::ended;
-    for (std::size_t steps = 0; steps < sizes; ++steps) {
-      while (kept_block* const b = own.first[steps]) {
-        own.first[steps] = b->next;
+    now = phase::ended;
+    for (std::size_t steps = 0; steps < kept_blocks::sizes; ++steps) {
+      while (void* const b = own().take(steps)) {
         permit(b, steps);
         ::operator delete(b);
       }
     }
+    own().room = 0;
   }
 };
 
-void keep(kept& by, void* block, std::size_t steps) noexcept {
-  auto* const b = ::new (block) kept_block{by.first[steps]};
-  by.first[steps] = b;
-  by.bytes += steps * step;
-  forbid(b, steps);
-}
-
-// The common cases call no function, so they save no registers.
-
-[[gnu::noinline]] void* allocate_new(std::size_t bytes) { return ::operator new(bytes); }
-
-/// For a thread's first block, a block that is not kept, and one that is freed late.
-[[gnu::noinline]] void free_or_begin(void* block, std::size_t steps) noexcept {
-  const bool is_first = own.now == phase::fresh && steps < sizes;
-  if (!is_first) return ::operator delete(block);
-  thread_local last_act at_end;
-  static_cast<void>(&at_end);
-  own.now = phase::keeping;
-  keep(own, block, steps);
-}
-
 }  // namespace
 
-void* allocate_operation(std::size_t size) {
-  const std::size_t steps = steps_of(size);
-  if (steps >= sizes) return allocate_new(size);
-  kept& mine = own;
-  kept_block* const b = mine.first[steps];
-  if (b == nullptr) return allocate_new(steps * step);
-  mine.first[steps] = b->next;
-  mine.bytes -= steps * step;
-  permit(b, steps);
-  return b;
+void* allocate_new(std::size_t size) {
+  const std::size_t steps = kept_blocks::steps_of(size);
+  if (void* const b = own().take(steps)) {
+    permit(b, steps);
+    return b;
+  }
+  return ::operator new(steps < kept_blocks::sizes ? steps * step : size);
 }
 
-void free_operation(void* block, std::size_t size) noexcept {
-  const std::size_t steps = steps_of(size);
-  kept& mine = own;
-  if (steps >= sizes || mine.bytes + steps * step > most_kept || mine.now != phase::keeping) {
-    return free_or_begin(block, steps);
+void free_or_begin(void* block, std::size_t size) noexcept {
+  const std::size_t steps = kept_blocks::steps_of(size);
+  if (now == phase::fresh && steps < kept_blocks::sizes) {
+    thread_local last_act at_end;
+    static_cast<void>(&at_end);
+    now = phase::keeping;
+    own().room = most_kept;
   }
-  keep(mine, block, steps);
+  if (!own().keep(block, steps)) return ::operator delete(block);
+  forbid(block, steps);
 }
 
 }  // namespace weir::detail
