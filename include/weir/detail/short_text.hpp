@@ -15,6 +15,11 @@ class short_text {
 
   short_text() noexcept = default;
   explicit short_text(std::string_view text) : size_(static_cast<std::uint32_t>(text.size())) {
+    if (size_ >= 8 && size_ <= 16) {  // the usual size: two copies that may overlap, without a call
+      std::memcpy(inline_, text.data(), 8);
+      std::memcpy(inline_ + size_ - 8, text.data() + size_ - 8, 8);
+      return;
+    }
     if (size_ > inline_capacity) heap_ = new char[size_];
     if (size_ != 0) std::memcpy(data(), text.data(), size_);
   }
