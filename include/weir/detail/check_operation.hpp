@@ -127,7 +127,9 @@ class check_operation final : public Check {
   static constexpr bool keeps_blocks = std::is_same_v<allocator, std::allocator<check_operation>> &&
                                        alignof(check_operation) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__;
 
-  static void* allocate([[maybe_unused]] const Handler& handler) {
+  /// Not inline, because the caller may be a stackful coroutine, which can go on in another thread:
+  /// its function must not keep the address of what a thread keeps.
+  [[gnu::noinline]] static void* allocate([[maybe_unused]] const Handler& handler) {
     if constexpr (keeps_blocks) {
       return allocate_operation(sizeof(check_operation));
     } else {
