@@ -5,8 +5,15 @@
 
 namespace weir::detail {
 
-const boost::asio::any_io_executor& executor_of(const limiter_spec& limiter) noexcept {
-  return limiter.store->get_executor();
+store_executor executor_of(const limiter_spec& limiter) noexcept {
+  const store_backend& store = *limiter.store;
+  return {store.get_executor(), store.usual_executor()};
+}
+
+void store_backend::attach(std::unique_ptr<completion_sink> sink) {
+  sink_ = std::move(sink);
+  const auto* const usual = get_executor().target<boost::asio::io_context::executor_type>();
+  if (usual != nullptr) usual_executor_.emplace(*usual);
 }
 
 void store_backend::close_limiters(const std::shared_ptr<void>& keep_alive) {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/io_context.hpp>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -32,6 +34,11 @@ class store_backend {
 
   /// Empty once the context is destroyed.
   virtual const boost::asio::any_io_executor& get_executor() const noexcept = 0;
+  /// The same, if it is that of an io_context; else null. Only to compare with: it stays when the
+  /// context is destroyed.
+  const boost::asio::io_context::executor_type* usual_executor() const noexcept {
+    return usual_executor_ ? &*usual_executor_ : nullptr;
+  }
 
   /// True if the store may lose a marker before its time: a server evicts keys and fails over.
   virtual bool may_forget() const noexcept { return true; }
@@ -60,7 +67,7 @@ class store_backend {
   }
 
   /// Called once, by the store's first handle, before the first check.
-  void attach(std::unique_ptr<completion_sink> sink) { sink_ = std::move(sink); }
+  void attach(std::unique_ptr<completion_sink> sink);
   bool has_sink() const noexcept { return sink_ != nullptr; }
 
  protected:
@@ -74,6 +81,7 @@ class store_backend {
  private:
   roster<const limiter_spec> limiters_;
   std::unique_ptr<completion_sink> sink_;
+  std::optional<boost::asio::io_context::executor_type> usual_executor_;
 };
 
 /// True if an error means that the store failed. False for a mistake in the call, a cancellation, a

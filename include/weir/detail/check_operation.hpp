@@ -7,6 +7,7 @@
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/execution/outstanding_work.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
 #include <memory>
@@ -22,8 +23,17 @@ namespace weir::detail {
 
 namespace asio = boost::asio;
 
+/// A store's executor. Nearly always it is that of an io_context, and `usual` points at it; else it
+/// is null.
+struct store_executor {
+  using usual_type = asio::io_context::executor_type;
+
+  const asio::any_io_executor& any;
+  const usual_type* usual;
+};
+
 /// The executor of the limiter's store.
-const asio::any_io_executor& executor_of(const limiter_spec& limiter) noexcept;
+store_executor executor_of(const limiter_spec& limiter) noexcept;
 
 /// True if a store with pending checks of this kind keeps its executor's context busy: it answers
 /// at once, or it has a read or a timer under way.
@@ -32,12 +42,15 @@ constexpr bool keeps_store_busy(check_kind kind) noexcept {
 }
 
 template <class Executor>
-bool is_same(const Executor& one, const asio::any_io_executor& other) {
-  if constexpr (std::is_same_v<Executor, asio::any_io_executor>) {
-    return one == other;
-  } else {
-    const Executor* const inside = other.target<Executor>();
+bool is_same(const Executor& one, const store_executor& other) {
+  if constexpr (!std::is_same_v<Executor, asio::any_io_executor>) {
+    const Executor* const inside = other.any.target<Executor>();
     return inside != nullptr && *inside == one;
+  } else if (other.usual == nullptr) {
+    return one == other.any;
+  } else {  // the same, and cheaper: any_io_executor asks both for their types
+    const auto* const inside = one.template target<store_executor::usual_type>();
+    return inside != nullptr && *inside == *other.usual;
   }
 }
 
@@ -56,8 +69,8 @@ class check_operation final : public Check {
  public:
   static void start(Handler&& handler, std::shared_ptr<const limiter_spec>&& limiter,
                     typename Check::arguments&& asked) {
-    const asio::any_io_executor& of_store = executor_of(*limiter);
-    if (!of_store) return;  // the context of the store is gone: nobody can be told
+    const store_executor of_store = executor_of(*limiter);
+    if (!of_store.any) return;  // the context of the store is gone: nobody can be told
     auto slot = asio::get_associated_cancellation_slot(handler);
     void* const room = allocate(handler);
     // Nothing below throws: handlers and executors move without throwing.
@@ -78,7 +91,7 @@ class check_operation final : public Check {
   [[gnu::noinline]] void finish_elsewhere(delivery how) {
     owner self(this);
     if (how == delivery::discard) return;
-    if (!work_) return asio::post(executor_of(*this->limiter), std::move(self));
+    if (!work_) return asio::post(executor_of(*this->limiter).any, std::move(self));
     const work executor = *work_;
     if (how == delivery::dispatch) {
       asio::dispatch(executor, std::move(self));
@@ -114,9 +127,9 @@ class check_operation final : public Check {
   };
 
   check_operation(Handler&& handler, std::shared_ptr<const limiter_spec>&& of,
-                  typename Check::arguments&& asked, const asio::any_io_executor& of_store)
+                  typename Check::arguments&& asked, const store_executor& of_store)
       : Check(std::move(of), std::move(asked)), handler_(std::move(handler)) {
-    const handler_executor executor = asio::get_associated_executor(handler_, of_store);
+    const handler_executor executor = asio::get_associated_executor(handler_, of_store.any);
     this->at_store = is_same(executor, of_store);
     if (!this->at_store || !keeps_store_busy(Check::kind_of)) {
       work_.emplace(asio::prefer(executor, asio::execution::outstanding_work.tracked));
@@ -189,7 +202,7 @@ struct check_initiation {
   std::shared_ptr<const limiter_spec> core;
 
   using executor_type = asio::any_io_executor;
-  executor_type get_executor() const noexcept { return executor_of(*core); }
+  executor_type get_executor() const noexcept { return executor_of(*core).any; }
 
   template <class Handler, class Arguments>
   void operator()(Handler&& handler, Arguments&& asked) && {

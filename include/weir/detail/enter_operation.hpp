@@ -43,7 +43,7 @@ struct enter_initiation {
   std::shared_ptr<const limiter_spec> core;
 
   using executor_type = asio::any_io_executor;
-  executor_type get_executor() const noexcept { return executor_of(*core); }
+  executor_type get_executor() const noexcept { return executor_of(*core).any; }
 
   template <class Handler, class Arguments>
   void operator()(Handler&& handler, Arguments asked) const {
