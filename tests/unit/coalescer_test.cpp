@@ -87,6 +87,27 @@ BOOST_AUTO_TEST_CASE(equal_checks_of_a_key_become_a_count) {
   for (std::uint32_t i = 0; i < 3; ++i) BOOST_TEST(checks[i].position == i);
 }
 
+// Equal checks right behind each other go to their key together.
+BOOST_AUTO_TEST_CASE(a_check_that_is_due_too_soon_does_not_go_with_the_equal_ones_around_it) {
+  constexpr weir::detail::check::steady_time soon{1s}, later{2s};
+  for (int i = 0; i < 5; ++i) {
+    add(window, "a");
+    flight_of(checks.back().check()).deadline = i == 2 ? soon : later;
+  }
+  weir::detail::check_list none, passed_over;
+  const call_list& packed = packer.pack(none, line, {.reachable = later}, passed_over);
+  BOOST_TEST_REQUIRE(packed.size() == 1u);
+  const auto& key = packed.front().keys.front();
+  BOOST_TEST(key.count == 4u);
+  BOOST_TEST(packed.front().places == 4u);
+  std::uint32_t position = 0;
+  for (const auto& c : key.checks) BOOST_TEST(flight_of(c).position == position++);
+  BOOST_TEST(position == 4u);
+  BOOST_TEST_REQUIRE(passed_over.size() == 1u);
+  BOOST_TEST(&passed_over.front() == &checks[2].check());
+  passed_over.clear();
+}
+
 BOOST_AUTO_TEST_CASE(limiters_do_not_share_calls_though_subjects_have_one_name) {
   add(window, "a");
   add(other, "a");
