@@ -11,6 +11,9 @@ namespace weir::detail {
 /// Delivers many finished checks in one posted function, outside the store's own handlers, so that
 /// a slow handler delays no I/O. If a handler throws, the rest is posted again before the exception
 /// propagates.
+///
+/// Of very many checks, as after a reply for a hot key, the rest is posted again behind the first
+/// ones: what their handlers start leaves before that, so the server is not idle meanwhile.
 class delivery_batch {
  public:
   static void post(const boost::asio::any_io_executor& executor, check_list&& done) {
@@ -22,7 +25,8 @@ class delivery_batch {
       : executor_(executor) {
     done_.swap(done);
   }
-  delivery_batch(delivery_batch&& other) noexcept : executor_(other.executor_) {
+  delivery_batch(delivery_batch&& other) noexcept
+      : executor_(other.executor_), is_rest_(other.is_rest_) {
     done_.swap(other.done_);
   }
 
@@ -33,7 +37,10 @@ class delivery_batch {
 
   /// Call it on that executor.
   void operator()() {
-    while (!done_.empty()) {
+    for (int i = 0; !done_.empty(); ++i) {
+      if (i == first_ones && !std::exchange(is_rest_, true)) {
+        return boost::asio::post(executor_, std::move(*this));
+      }
       try {
         take().finish(detail::delivery::dispatch);
       } catch (...) {
@@ -50,8 +57,11 @@ class delivery_batch {
     return c;
   }
 
+  static constexpr int first_ones = 512;
+
   boost::asio::any_io_executor executor_;
   check_list done_;
+  bool is_rest_ = false;  // the first ones have been delivered
 };
 
 }  // namespace weir::detail

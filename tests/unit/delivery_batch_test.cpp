@@ -1,0 +1,113 @@
+// How a server's answers are handed to their handlers, many with one posted function.
+#include "check/delivery_batch.hpp"
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/test/unit_test.hpp>
+#include <functional>
+#include <list>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "check/in_flight.hpp"
+
+namespace delivery_batch_test {
+namespace {
+
+namespace asio = boost::asio;
+using namespace weir::detail;
+
+/// A finished check with a handler of the test's own.
+class finished final : public check_of<record_request> {
+ public:
+  explicit finished(std::function<void(delivery)> handler)
+      : check_of(nullptr, {}), handler_(std::move(handler)) {}
+
+  void finish(delivery how) override { handler_(how); }
+
+ private:
+  std::function<void(delivery)> handler_;
+};
+
+struct fixture {
+  asio::io_context io;
+  std::list<finished> checks;
+  check_list done;
+  std::vector<int> order;  // the checks that were delivered
+
+  /// `handler` is called after each check was noted.
+  void finish(int count, const std::function<void(int)>& handler) {
+    for (int i = 0; i < count; ++i) {
+      checks.emplace_back([this, i, handler](delivery how) {
+        BOOST_TEST_REQUIRE((how == delivery::dispatch));
+        order.push_back(i);
+        handler(i);
+      });
+      done.push_back(checks.back());
+    }
+    delivery_batch::post(io.get_executor(), std::move(done));
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(delivery_batch_suite)
+
+// The server was idle until all callers of a hot key had their answers.
+BOOST_FIXTURE_TEST_CASE(what_the_first_handlers_start_runs_before_the_rest_is_delivered, fixture) {
+  std::size_t delivered = 0;
+  finish(2000, [&](int i) {
+    if (i == 0) asio::post(io, [&] { delivered = order.size(); });
+  });
+  io.run();
+  BOOST_TEST(delivered >= 1u);
+  BOOST_TEST(delivered < 1000u);
+  BOOST_TEST(order.size() == 2000u);
+  BOOST_TEST(std::ranges::is_sorted(order));
+}
+
+BOOST_FIXTURE_TEST_CASE(handlers_that_throw_lose_no_check_and_change_no_order, fixture) {
+  finish(2000, [&](int i) {
+    if (i % 500 == 499 || i == 512) throw std::runtime_error("from a handler");
+  });
+  int thrown = 0;
+  for (bool is_done = false; !is_done;) {
+    try {
+      io.run();
+      is_done = true;
+    } catch (const std::runtime_error&) {
+      ++thrown;
+    }
+  }
+  BOOST_TEST(thrown == 5);
+  BOOST_TEST(order.size() == 2000u);
+  BOOST_TEST(std::ranges::is_sorted(order));
+}
+
+BOOST_AUTO_TEST_CASE(a_rest_that_no_thread_took_goes_with_the_context) {
+  std::optional<asio::io_context> io(std::in_place);
+  std::list<finished> checks;
+  check_list done;
+  int dispatched = 0, discarded = 0;
+  for (int i = 0; i < 2000; ++i) {
+    checks.emplace_back([&](delivery how) {
+      ++(how == delivery::discard ? discarded : dispatched);
+      if (dispatched == 1) io->stop();
+    });
+    done.push_back(checks.back());
+  }
+  delivery_batch::post(io->get_executor(), std::move(done));
+  io->run();
+  BOOST_TEST(dispatched > 0);
+  BOOST_TEST(discarded == 0);
+  io.reset();
+  BOOST_TEST(dispatched < 2000);
+  BOOST_TEST(dispatched + discarded == 2000);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace delivery_batch_test
