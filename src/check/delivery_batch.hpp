@@ -2,6 +2,8 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/post.hpp>
+#include <memory>
+#include <new>
 #include <utility>
 
 #include "check/check_list.hpp"
@@ -38,9 +40,7 @@ class delivery_batch {
   /// Call it on that executor.
   void operator()() {
     for (int i = 0; !done_.empty(); ++i) {
-      if (i == first_ones && !std::exchange(is_rest_, true)) {
-        return boost::asio::post(executor_, std::move(*this));
-      }
+      if (i == first_ones && !std::exchange(is_rest_, true) && post_rest()) return;
       try {
         take().finish(detail::delivery::dispatch);
       } catch (...) {
@@ -55,6 +55,19 @@ class delivery_batch {
     check& c = done_.front();
     done_.pop_front();
     return c;
+  }
+
+  /// False if there is no memory for that: this function then goes on.
+  bool post_rest() {
+    std::shared_ptr<delivery_batch> rest;
+    try {
+      rest = std::make_shared<delivery_batch>(std::move(*this));
+      boost::asio::post(executor_, [rest] { (*rest)(); });
+      return true;
+    } catch (const std::bad_alloc&) {
+      if (rest != nullptr) done_.swap(rest->done_);
+      return false;
+    }
   }
 
   static constexpr int first_ones = 512;

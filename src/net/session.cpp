@@ -73,8 +73,9 @@ void session::start(check& c) {
     return c.finish(detail::delivery::discard);
   }
   core_.submit(c, t);
-  if (wake_posted_ && !core_.has_done()) return mutex_.unlock();  // the common case
-  follow(std::unique_lock(mutex_, std::adopt_lock), needs_strand());
+  const bool wake = !wake_posted_ && needs_strand();
+  if (!wake && !core_.has_done()) return mutex_.unlock();  // the common case
+  follow(std::unique_lock(mutex_, std::adopt_lock), wake);
 }
 
 void session::start_all(std::span<check* const> checks) {

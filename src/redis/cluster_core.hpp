@@ -57,8 +57,10 @@ class cluster_core {
 
   /// See store::close(). Ends all held checks but give-backs. False if it was closed before.
   bool close(time now);
-  /// True if no check is held.
-  bool is_idle() const noexcept { return held_.empty() && done_.empty(); }
+  /// True if no check is held or at a node, which may send it on to any other one; or after end().
+  bool is_idle() const noexcept {
+    return done_.empty() && (ended_ || (held_.empty() && !members_.has_checks()));
+  }
   bool is_closed() const noexcept { return closed_; }
   /// Ends what is held, and the timer.
   void end();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -37,6 +38,11 @@ class cluster_members {
   member& operator[](index i) noexcept { return all_[i]; }
   const member& operator[](index i) const noexcept { return all_[i]; }
   std::size_t size() const noexcept { return all_.size(); }
+
+  /// True if a check is at one of them.
+  bool has_checks() const noexcept {
+    return std::ranges::any_of(all_, [](const member& m) { return m.pending > 0; });
+  }
 
   /// The member at that address, which may be new; none if there are too many.
   index at(const redis_address& address);

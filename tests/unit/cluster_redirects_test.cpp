@@ -162,6 +162,24 @@ BOOST_AUTO_TEST_CASE(a_check_that_comes_back_after_the_end_is_not_held) {
   BOOST_TEST((check.ec == error::store_closed), check.ec.message());
 }
 
+// Idle nodes stopped while a store closed, and a give-back that another node sent on to them was
+// lost.
+BOOST_AUTO_TEST_CASE(a_cluster_is_not_idle_while_a_node_may_send_a_check_on) {
+  c.submit(one, "a");
+  BOOST_TEST(!c.core.is_idle());  // it waits for the map
+  play_until([&] { return owner.executed == 1; });
+  BOOST_TEST(!c.core.is_idle());
+  calm_down(c);
+  BOOST_TEST(c.core.is_idle());
+
+  const fake_check& check = c.submit(one, "a");
+  BOOST_TEST(!c.core.is_idle());
+  c.core.end();  // its nodes end the check
+  BOOST_TEST(c.core.is_idle());
+  step_while_busy(c);
+  BOOST_TEST(check.finished == 1);
+}
+
 // A node that names itself cannot serve the slot at present, and knows no other that can.
 BOOST_AUTO_TEST_CASE(a_node_that_moves_a_check_to_itself_is_asked_again_later) {
   c.submit(one, "a");

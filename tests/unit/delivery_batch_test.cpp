@@ -2,11 +2,13 @@
 #include "check/delivery_batch.hpp"
 
 #include <algorithm>
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/test/unit_test.hpp>
 #include <functional>
 #include <list>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -32,6 +34,25 @@ class finished final : public check_of<record_request> {
   std::function<void(delivery)> handler_;
 };
 
+/// An executor that finds no memory for its second function.
+struct short_of_memory {
+  asio::io_context::executor_type inside;
+  int* posted;
+
+  asio::execution_context& query(asio::execution::context_t) const noexcept {
+    return inside.context();
+  }
+  static constexpr asio::execution::blocking_t query(asio::execution::blocking_t) noexcept {
+    return asio::execution::blocking.never;
+  }
+  template <class F>
+  void execute(F&& f) const {
+    if (++*posted == 2) throw std::bad_alloc();
+    asio::post(inside, std::forward<F>(f));
+  }
+  bool operator==(const short_of_memory&) const noexcept = default;
+};
+
 struct fixture {
   asio::io_context io;
   std::list<finished> checks;
@@ -40,6 +61,10 @@ struct fixture {
 
   /// `handler` is called after each check was noted.
   void finish(int count, const std::function<void(int)>& handler) {
+    finish(io.get_executor(), count, handler);
+  }
+  void finish(const asio::any_io_executor& executor, int count,
+              const std::function<void(int)>& handler) {
     for (int i = 0; i < count; ++i) {
       checks.emplace_back([this, i, handler](delivery how) {
         BOOST_TEST_REQUIRE((how == delivery::dispatch));
@@ -48,7 +73,7 @@ struct fixture {
       });
       done.push_back(checks.back());
     }
-    delivery_batch::post(io.get_executor(), std::move(done));
+    delivery_batch::post(executor, std::move(done));
   }
 };
 
@@ -83,6 +108,15 @@ BOOST_FIXTURE_TEST_CASE(handlers_that_throw_lose_no_check_and_change_no_order, f
     }
   }
   BOOST_TEST(thrown == 5);
+  BOOST_TEST(order.size() == 2000u);
+  BOOST_TEST(std::ranges::is_sorted(order));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_rest_without_memory_to_post_it_is_delivered_at_once, fixture) {
+  int posted = 0;
+  finish(short_of_memory{io.get_executor(), &posted}, 2000, [](int) {});
+  io.run();
+  BOOST_TEST(posted == 2);
   BOOST_TEST(order.size() == 2000u);
   BOOST_TEST(std::ranges::is_sorted(order));
 }
