@@ -90,10 +90,11 @@ BOOST_AUTO_TEST_CASE(failing_calls_cause_no_attempts_of_their_own) {
     crowd c;
     for (int i = 0; i < 100; ++i) l.record("a", {.timeout = 2ms}, c.caller());
     run_until_complete(io, c);
+    // The first round is sent: 2 ms may pass before the reset is noticed.
     BOOST_TEST(c.count([](const outcome& o) {
       return o.ec == error::timed_out || o.ec == error::closed_by_peer ||
              o.ec == error::circuit_open || o.ec == error::host_unreachable ||
-             o.ec == error::outcome_unknown;
+             o.ec == error::outcome_unknown || o.ec == error::no_reply;
     }) == 100u);
   }
   run_until(io, [&] { return proxy.counts().refused >= 5; });
