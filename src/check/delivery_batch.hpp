@@ -57,7 +57,8 @@ class delivery_batch {
     return c;
   }
 
-  /// False if there is no memory for that: this function then goes on.
+  /// False if there is no memory for that: this function then goes on. The rest is shared, because
+  /// a post that fails destroys its function, and would discard the checks in it.
   bool post_rest() {
     std::shared_ptr<delivery_batch> rest;
     try {
@@ -70,6 +71,8 @@ class delivery_batch {
     }
   }
 
+  // Enough for one write, few enough that a thousand callers are two groups, of which one is at the
+  // server while the handlers of the other run.
   static constexpr int first_ones = 512;
 
   boost::asio::any_io_executor executor_;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "check/in_flight.hpp"
+#include "support/run.hpp"
 
 namespace delivery_batch_test {
 namespace {
@@ -98,16 +99,7 @@ BOOST_FIXTURE_TEST_CASE(handlers_that_throw_lose_no_check_and_change_no_order, f
   finish(2000, [&](int i) {
     if (i % 500 == 499 || i == 512) throw std::runtime_error("from a handler");
   });
-  int thrown = 0;
-  for (bool is_done = false; !is_done;) {
-    try {
-      io.run();
-      is_done = true;
-    } catch (const std::runtime_error&) {
-      ++thrown;
-    }
-  }
-  BOOST_TEST(thrown == 5);
+  BOOST_TEST(weir::test::run_out_past_exceptions(io) == 5);
   BOOST_TEST(order.size() == 2000u);
   BOOST_TEST(std::ranges::is_sorted(order));
 }

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "support/run.hpp"
 #include "weir/weir.hpp"
 
 namespace delivery_queue_test {
@@ -69,16 +70,7 @@ BOOST_AUTO_TEST_CASE(handlers_that_throw_change_no_order) {
       if (i % 7 == 3) throw std::runtime_error("from a handler");
     });
   }
-  int thrown = 0;
-  for (bool is_done = false; !is_done;) {
-    try {
-      io.run();
-      is_done = true;
-    } catch (const std::runtime_error&) {
-      ++thrown;
-    }
-  }
-  BOOST_TEST(thrown == 43);
+  BOOST_TEST(weir::test::run_out_past_exceptions(io) == 43);
   BOOST_TEST(order.size() == 300u);
   BOOST_TEST(std::ranges::is_sorted(order));
 }

@@ -17,8 +17,8 @@ struct kept_block {
 };
 
 /// The blocks that one thread keeps. Trivial, so that operations that are freed late, by
-/// destructors of other thread-local objects, still find it.
-/// Programs have it compiled in: another layout is another ABI of the library.
+/// destructors of other thread-local objects, still find it. Its layout is compiled into the users
+/// of the library: to change it is to change the ABI.
 struct kept_blocks {
   // Blocks have sizes in steps of `step`; larger ones are not kept.
   static constexpr std::size_t step = 64;
