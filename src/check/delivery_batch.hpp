@@ -2,6 +2,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/post.hpp>
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <utility>
@@ -54,7 +55,22 @@ class delivery_batch {
   check& take() {
     check& c = done_.front();
     done_.pop_front();
+    fetch_soon();
     return c;
+  }
+
+  /// Has the processor fetch the memory of the caller after the next one. With thousands of
+  /// callers, a coroutine's frame leaves the caches while the coroutine waits.
+  void fetch_soon() const noexcept {
+    auto soon = done_.begin();
+    if (soon == done_.end() || ++soon == done_.end()) return;
+    // A frame has the promise, the parameters and the variables before the operand of co_await. One
+    // of usual size has most of its lines here; to fetch from any other address does no harm.
+    constexpr std::uintptr_t line = 64;
+    const std::uintptr_t first = soon->asked_at - 9 * line;
+    for (std::uintptr_t i = 0; i < 14; ++i) {
+      __builtin_prefetch(reinterpret_cast<const void*>(first + i * line), 1);
+    }
   }
 
   /// False if there is no memory for that: this function then goes on. The rest is shared, because

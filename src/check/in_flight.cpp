@@ -30,7 +30,11 @@ void make_empty(decision& d) noexcept {
 
 check::check(check_kind what, std::shared_ptr<const limiter_spec>&& owner, short_text&& name,
              std::chrono::microseconds deadline_from_now) noexcept
-    : kind(what), limiter(std::move(owner)), timeout(deadline_from_now), subject(std::move(name)) {
+    : kind(what),
+      asked_at(reinterpret_cast<std::uintptr_t>(&name)),
+      limiter(std::move(owner)),
+      timeout(deadline_from_now),
+      subject(std::move(name)) {
   in_flight::begin(*this);
   make_empty(answer);
 }

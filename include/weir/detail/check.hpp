@@ -70,6 +70,9 @@ class check : public flight_storage {
 
   const check_kind kind;
   bool at_store = false;  // the handler's executor is the store's
+  // The address of the caller's arguments, which may be gone. If the caller is a coroutine that
+  // awaits the call, they stand in its frame.
+  const std::uintptr_t asked_at;
 
  protected:
   const std::vector<term>* further_ = nullptr;  // in the derived joint_check_of
