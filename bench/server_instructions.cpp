@@ -148,7 +148,8 @@ class program {
       server_.command("FLUSHALL");
       measure("usual", "new", keys, [&] { send(sha, busy, "usual", keys); });
       const std::vector<std::string> idle{"1000", "1000000", "1"};
-      measure("usual", "idle", keys, [&] { send(sha, idle, "usual", keys); });
+      measure(
+          "usual", "idle", keys, [&] { send(sha, idle, "usual", keys); }, rounds_of(keys));
     }
   }
 
@@ -182,7 +183,7 @@ class program {
     // 4 s apart, and a window has 8 s. It begins where no TTL is renewed before the end.
     const auto log = alone(sliding_log{1000, 8s});
     server_.command("FLUSHALL");
-    wait_for_middle_of_grid();
+    leave_to_grid_line(10s);
     const auto check = [&] { send_call(log, largest(log, true)); };
     check();
     std::this_thread::sleep_for(4s);
@@ -191,11 +192,12 @@ class program {
     measure_hold("sliding_log", "one_leaves", largest(log, true), check, 1);
   }
 
-  static void wait_for_middle_of_grid() {
-    constexpr std::chrono::microseconds line{policies::grid};
+  /// Returns at a time with at least that much left until TTLs are renewed.
+  static void leave_to_grid_line(std::chrono::microseconds least) {
+    constexpr std::chrono::microseconds grid{policies::grid};
     const auto now = std::chrono::system_clock::now();
-    const auto passed = (now.time_since_epoch() + line / 2) % line;
-    std::this_thread::sleep_until(now + (line - passed));
+    const auto left = grid - now.time_since_epoch() % grid;
+    if (left < least) std::this_thread::sleep_until(now + left);
   }
 
   /// `taken` makes a key busy.
@@ -209,9 +211,12 @@ class program {
     measure_hold(
         name, "busy", large, [&] { send_call(kernels, large); }, rounds_of(large));
     server_.command("FLUSHALL");
-    send_call(brief, small);
+    const bool is_bucket = brief.size() == 1 && std::holds_alternative<policies::meter>(brief[0]);
+    const std::size_t idle = is_bucket ? large : small;
+    leave_to_grid_line(4s);
+    send_call(brief, idle);
     measure_hold(
-        name, "idle", small, [&] { send_call(brief, small); }, 1);
+        name, "idle", idle, [&] { send_call(brief, idle); }, 1);
   }
 
   /// How many subjects the largest call has, when the server has said that keys are in use, and
@@ -285,8 +290,11 @@ class program {
     for (const std::size_t keys : {std::size_t{1}, std::size_t{64}}) {
       server_.command("FLUSHALL");
       if (!quick_) {
+        leave_to_grid_line(4s);
         send(script.sha, constants(brief, 1), suffix, 1);
-        measure(name, "idle", keys, [&] { send(script.sha, constants(brief, 1), suffix, keys); });
+        measure(
+            name, "idle", keys, [&] { send(script.sha, constants(brief, 1), suffix, keys); },
+            rounds_of(keys));
         server_.command("FLUSHALL");
         measure(name, "new", keys, [&] { send(script.sha, constants(kernel, 1), suffix, keys); });
         server_.command("FLUSHALL");

@@ -14,7 +14,7 @@ if ARGV[1] ~= '0' then
   local read, pack, n = struct.unpack, struct.pack, #keys
   cost, window, limit, offset = read('<dddd', ARGV[1])
   -- A window that began at `last` has ended.
-  local last, exact, ttl, ttl_end = clock - window, 9007199254740991
+  local last, exact, last_kept, expiry = clock - window, 9007199254740991
   if last < -1 then last = -1 end
   -- A window that began later is open; of several checks, the general form decides.
   local open_after = counted and exact or last
@@ -62,10 +62,10 @@ if ARGV[1] ~= '0' then
           if kept < ends then kept = ends - ends % grid + grid else ends = nil end
           done = pcall('SETRANGE', keys[i], '0', pack('<ddd', start, count, kept))
           if ends and done == 24 then
-            if kept ~= ttl_end then
-              ttl_end, ttl = kept, string.format('%d', (kept + grace - clock + 999) / 1000)
+            if kept ~= last_kept then
+              last_kept, expiry = kept, string.format('%d', (kept + grace) / 1000)
             end
-            redis.call('PEXPIRE', keys[i], ttl)
+            redis.call('PEXPIREAT', keys[i], expiry)
           end
         end
         if not stored then found[i] = string.rep('\0', 24) end

@@ -17,9 +17,10 @@ if step_text ~= '0' then
   step, burst = struct.unpack('<dd', ARGV[2])
   -- No plain TAT lies further ahead than twice the burst, unless the clock was set back.
   local last, far = clock + burst - step, clock + burst + burst
-  -- With several keys, comparing texts of one length finds the keys that a single check passes.
-  -- That is cheaper than to make numbers of the texts.
-  local low, high = ':', ''
+  -- With several keys, comparing texts of one length finds the TATs that a single check passes:
+  -- from `low`, the clock, to `high`, and those behind the clock. That is cheaper than to make
+  -- numbers of the texts.
+  local low, high = '', ''
   if n == 1 then
     found = ARGV
     found[1] = pcall('GET', keys[1])
@@ -27,15 +28,27 @@ if step_text ~= '0' then
     found = pcall('MGET', unpack(keys))
     if found.err then return found end
     if not counted then low, high = string.format('%d', clock), string.format('%d', last) end
-    if #low ~= 16 or #high ~= 16 then low, high = ':', '' end
+    if #low ~= 16 or #high ~= 16 then low, high = '', '' end
   end
-  -- The last line and amount with their texts: keys that are new share both.
-  local ttl_line, ttl, added, added_text = 0
+  -- What keys share: the next TAT of those behind the clock, and the grid line behind which it
+  -- lies; what is added to new ones; when the key expires whose TAT has crossed the last line.
+  local next_text, next_line, line_text, added, added_text, last_line, expiry
   for i = 1, n do
     local stored = found[i]
-    local tat, grown, sum = 0, step
+    local tat, grown, sum, line = 0, step
     if stored and #stored == 16 and stored <= high and stored >= low then
       sum = pcall('INCRBY', keys[i], step_text)
+    elseif stored and #stored == 16 and stored < low and (tonumber(stored, 11) or 0) >= 11 ^ 15 then
+      -- It has digits alone (or an a), because SETRANGE would overwrite any text: in base 11, sixteen
+      -- digits without a leading zero are that much. In base 10, tonumber() takes twice as long.
+      if not next_text then
+        next_line = clock + step - (clock + step) % grid
+        next_text = string.format('%d', clock + step)
+        line_text = string.format('%d', next_line)
+      end
+      local length = pcall('SETRANGE', keys[i], '0', next_text)
+      if length ~= 16 then return length end
+      if stored < line_text then line = next_line end
     else
       tat = not stored and 0 or #stored == 16 and tonumber(stored)
       if not counted and tat and tat >= 1 and tat < clock and clock <= last then
@@ -67,14 +80,7 @@ if step_text ~= '0' then
     end
     if sum then
       if type(sum) == 'number' then
-        if sum % grid < grown then
-          local line = sum - sum % grid
-          if line ~= ttl_line then
-            ttl_line = line
-            ttl = string.format('%d', (line + grid + grace - clock + 999) / 1000)
-          end
-          redis.call('PEXPIRE', keys[i], ttl)
-        end
+        if sum % grid < grown then line = sum - sum % grid end
       elseif string.find(sum.err, 'WRONGTYPE', 1, true) or
              string.find(sum.err, 'not an integer', 1, true) then
         stored = '----------------'
@@ -82,6 +88,12 @@ if step_text ~= '0' then
       else
         return sum
       end
+    end
+    if line then
+      if line ~= last_line then
+        last_line, expiry = line, string.format('%d', (line + grid + grace) / 1000)
+      end
+      redis.call('PEXPIREAT', keys[i], expiry)
     end
     if not stored then found[i] = '0000000000000000' end
   end

@@ -15,7 +15,7 @@ if ARGV[1] ~= '0' then
   local call, pcall, keys, counted = redis.call, redis.pcall, KEYS, ARGV[2]
   local read, pack, n = struct.unpack, struct.pack, #keys
   cost, window, limit, resolution = read('<dddd', ARGV[1])
-  local modulus, left_at, ttl = 4503599627370496, clock - window
+  local modulus, left_at, expiry = 4503599627370496, clock - window
   local stamp = resolution == 0 and clock or clock - clock % resolution + resolution
   local ends = stamp + window
   found = {}
@@ -166,8 +166,8 @@ if ARGV[1] ~= '0' then
             end
           end
           if renewed then
-            ttl = ttl or string.format('%d', (kept + grace - clock + 999) / 1000)
-            call('PEXPIRE', key, ttl)
+            expiry = expiry or string.format('%d', (kept + grace) / 1000)
+            call('PEXPIREAT', key, expiry)
           end
         end
       else

@@ -13,7 +13,7 @@ if ARGV[1] ~= '0' then
   local pcall, keys, counted = redis.pcall, KEYS, ARGV[2]
   local read, pack, n = struct.unpack, struct.pack, #keys
   cost, window, limit = read('<ddd', ARGV[1])
-  local begin, exact, ttl, ttl_end = clock - clock % window, 9007199254740991
+  local begin, exact, last_kept, expiry = clock - clock % window, 9007199254740991
   local second, third = begin + window, begin + 2 * window
   -- How long the previous window still weighs, and the largest count that can be weighed then.
   local rest = second - clock
@@ -76,10 +76,10 @@ if ARGV[1] ~= '0' then
               if not fresh then at = start end
               done = pcall('SETRANGE', keys[i], '0', pack('<dddd', at, current, previous, kept))
               if done == 32 then
-                if kept ~= ttl_end then
-                  ttl_end, ttl = kept, string.format('%d', (kept + grace - clock + 999) / 1000)
+                if kept ~= last_kept then
+                  last_kept, expiry = kept, string.format('%d', (kept + grace) / 1000)
                 end
-                redis.call('PEXPIRE', keys[i], ttl)
+                redis.call('PEXPIREAT', keys[i], expiry)
               end
             elseif fresh then
               done = pcall('SETRANGE', keys[i], '0', pack('<ddd', at, current, previous))

@@ -13,9 +13,9 @@ namespace weir::redis {
 /// How many keys one script call takes, so that it holds the server for at most 12 times what one
 /// usual token-bucket script takes (docs/performance.md has the measurements).
 ///
-/// A key that is in use costs a bucket or a window half of what one costs that is new, or whose
-/// state has ended. The server's answers tell which they were: calls are small until nearly all
-/// keys that were answered lately were in use.
+/// A new key costs up to twice as much as one that is in use, and so does a key of a window or a
+/// log whose state has ended. The server's answers tell which keys were costly: calls are small
+/// until few of the keys that were answered lately were.
 class call_size {
  public:
   /// `most`: what the user allows. Above 64, all calls grow in proportion.
@@ -24,12 +24,12 @@ class call_size {
   /// What the user allows.
   std::size_t most() const noexcept { return most_; }
 
-  /// Notes the answer to a call: how many keys it had, and how many of them were not in use. No
-  /// keys: nothing is known.
-  void answered(std::size_t keys, std::size_t unused) noexcept {
+  /// Notes the answer to a call: how many keys it had, and how many of them were costly. No keys:
+  /// nothing is known.
+  void answered(std::size_t keys, std::size_t costly) noexcept {
     if (keys == 0) return;
-    const double part = static_cast<double>(unused) / static_cast<double>(keys);
-    unused_ += (part - unused_) * std::min(1.0, static_cast<double>(keys) / memory);
+    const double part = static_cast<double>(costly) / static_cast<double>(keys);
+    costly_ += (part - costly_) * std::min(1.0, static_cast<double>(keys) / memory);
   }
 
   /// The most keys in the call; each tier counts.
@@ -41,8 +41,8 @@ class call_size {
  private:
   /// A call of so many keys replaces all that was known.
   static constexpr double memory = 128;
-  /// With more keys that are not in use, a call of 64 would hold the server for too long.
-  static constexpr double most_unused = 0.2;
+  /// With more costly keys, a call of 64 would hold the server for too long.
+  static constexpr double most_costly = 0.2;
   static constexpr std::size_t unknown_keys = 32;
   /// The most keys in a call of one kind of script, and the most keys of logs.
   struct bound {
@@ -63,7 +63,7 @@ class call_size {
     const bool is_plain = std::visit([](const auto& k) { return takes_common_path(k); },
                                      c.tiers.front().kernel);
     const std::size_t most = most_of(is_plain ? common_path : full_kernel);
-    return unused_ > most_unused ? std::min(most, unknown_keys) : most;
+    return costly_ > most_costly ? std::min(most, unknown_keys) : most;
   }
 
   template <class Kernel>
@@ -77,7 +77,7 @@ class call_size {
   }
 
   std::size_t most_;
-  double unused_ = 1;  // the part of the keys answered lately that were not in use
+  double costly_ = 1;  // the part of the keys answered lately that were costly
 };
 
 }  // namespace weir::redis

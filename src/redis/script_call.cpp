@@ -35,10 +35,12 @@ void write_plain_call(std::string& out, const script_call& c, std::string& scrat
   write_counts(writer, c, counts);
 }
 
-/// True if the server had no such key, or one with a state that has ended.
+/// True if the key cost the server more than one that is in use; see call_size.
 template <class Kernel>
-bool is_unused(const Kernel& kernel, const typename Kernel::replay& found, policies::instant now) {
-  if constexpr (std::is_same_v<typename Kernel::replay, typename Kernel::state>) {
+bool is_costly(const Kernel& kernel, const typename Kernel::replay& found, policies::instant now) {
+  if constexpr (Kernel::is_bucket) {
+    return found == typename Kernel::state{};
+  } else if constexpr (std::is_same_v<typename Kernel::replay, typename Kernel::state>) {
     return kernel.matters_until(found) <= now;
   } else {
     return false;
@@ -52,7 +54,7 @@ void replay(const Kernel& kernel, script_call& c, call_key& key,
   const std::int64_t cost = c.tiers.front().cost;
   typename Kernel::replay state;
   if (!Kernel::restore(fields, state)) return answer_unreadable(key, unreadable(fields[0]));
-  c.unused_keys += is_unused(kernel, state, now);
+  c.costly_keys += is_costly(kernel, state, now);
   if (c.kind == check_kind::fetch) {
     for (detail::check& waiting : key.checks) waiting.answer = kernel.fetch(state, now, cost);
     return;

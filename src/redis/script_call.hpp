@@ -65,9 +65,9 @@ struct script_call {
   bool asks = false;          // goes right behind ASKING
   std::size_t number = 0;     // among the calls of its write
   std::size_t most_keys = 0;  // for each tier; see call_size
-  // Set by the reply: how many keys were answered, and how many of these were new or had a state
-  // that has ended. Zero keys: the reply does not tell.
-  std::size_t answered_keys = 0, unused_keys = 0;
+  // Set by the reply: how many keys were answered, and how many of these cost the server more than
+  // one that is in use (see call_size). Zero keys: the reply does not tell.
+  std::size_t answered_keys = 0, costly_keys = 0;
 
   /// Makes this a new call that keeps the memory of its keys, if that is not much.
   void renew() noexcept {

@@ -25,6 +25,9 @@ BOOST_AUTO_TEST_CASE(a_foreign_key_is_reported_and_unchanged_and_other_keys_are_
       "", "hello", "12.5", "-5", "nan", "inf", "1e300", "1/", "/1", "1/2/3", "x/1", "1/-1",
       "99999999999999999999", "99999999999999999999/1", "abcdefghijklmnop",
       "abcdefghijklmnopqrstuvwx", std::string(16, ' '),
+      // As texts, between the times that a bucket's key may hold.
+      "1700000000e00000", "1700000000000.00", "1700000000 00000", "1700000000-00000",
+      "1700000000bcdefg", "1789999999      x", "17" + std::string(14, '\0'),
       // As long as our states, but not times and counts.
       doubles({nan, 1}), doubles({inf, 1}), doubles({1e16, 1}), doubles({0.5, 1}), doubles({-1, 1}),
       doubles({1, nan}), doubles({1, -1}), doubles({1, 0.5}), doubles({nan, 1, 1}),

@@ -109,16 +109,19 @@ struct fixture {
     return counts;
   }
 
-  /// The production script, under the server's clock; the reply is not read.
+  /// The production script, under the server's clock; the reply is not looked at.
   void call(own_script& script, const std::vector<std::string>& keys) {
+    send(script, keys);
+    const test::reply r = client.read();
+    BOOST_TEST_REQUIRE(!r.is_error(), r.text);
+  }
+  void send(own_script& script, const std::vector<std::string>& keys) {
     auto writer = client.writer();
     const auto constants = script.constants();
     writer.begin(3 + keys.size() + constants.count());
     writer.arg("EVALSHA").arg(script.sha()).arg(static_cast<std::int64_t>(keys.size()));
     for (const std::string& key : keys) writer.arg(key);
     constants.each([&](const auto& argument) { writer.arg(argument); });
-    const test::reply r = client.read();
-    BOOST_TEST_REQUIRE(!r.is_error(), r.text);
   }
 };
 
@@ -215,6 +218,30 @@ BOOST_AUTO_TEST_CASE(an_admitted_check_of_a_busy_key_writes_once_and_leaves_the_
   all = commands();
   BOOST_TEST(all["incrby"] == 5);
   BOOST_TEST(all["pexpire"] == 1);
+}
+
+BOOST_AUTO_TEST_CASE(buckets_that_are_full_again_all_get_the_same_text) {
+  own_script script(client, token_bucket{1, every(1us)});
+  client.must("SCRIPT", "LOAD", script.text());
+  const auto keys = names(64);
+  call(script, keys);
+  commands();
+  call(script, keys);
+  command_counts counts = commands();
+  counts.erase("pexpireat");  // runs if the call passes a line of the grid
+  BOOST_TEST(text_of(counts) == text_of({{"mget", 1}, {"setrange", 64}}));
+  const std::string state = client.must("GET", keys[0]).text;
+  BOOST_TEST(state.size() == 16u);
+  for (const std::string& key : keys) BOOST_TEST(client.must("GET", key).text == state);
+
+  // A server without memory refuses the write, and says so.
+  client.must("CONFIG", "SET", "maxmemory", "1");
+  send(script, keys);
+  const test::reply refused = client.read();
+  client.must("CONFIG", "SET", "maxmemory", "0");
+  BOOST_TEST(refused.is_error());
+  BOOST_TEST(refused.text.rfind("OOM", 0) == 0u, refused.text);
+  for (const std::string& key : keys) BOOST_TEST(client.must("GET", key).text == state);
 }
 
 // The full kernel looked for the entry, for three times the usual script's instructions.

@@ -31,6 +31,11 @@ local function intercept(run)
       local key, ttl = ...
       keep_ttl(key, ttl)
       return run('PEXPIRE', key, 1000000000)
+    elseif name == 'PEXPIREAT' then
+      local key, ends = ...
+      local time = real.call('HMGET', 'test:clock', 's', 'us')
+      keep_ttl(key, math.ceil(ends - time[1] * 1000 - time[2] / 1000))
+      return run('PEXPIRE', key, 1000000000)
     elseif name == 'DEL' then
       real.call('HDEL', 'test:ttl', ...)
     elseif name == 'PTTL' then

@@ -47,10 +47,10 @@ struct fixture {
                                        std::move(further)));
   }
   /// The server answers a call of so many keys.
-  void answer(std::size_t keys, std::size_t unused) {
+  void answer(std::size_t keys, std::size_t costly) {
     call_list one(1);
     one.front().answered_keys = keys;
-    one.front().unused_keys = unused;
+    one.front().costly_keys = costly;
     packer.take_back(one);
   }
   /// How many keys of each limiter are in the calls of one full write.
