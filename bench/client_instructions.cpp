@@ -3,8 +3,9 @@
 //
 //   client_instructions SOCKET TRAFFIC CHECKS
 //
-// TRAFFIC: `distinct` (a key for each caller), `hot` (one key for all), `lone` (one caller), or
-// `memory` (distinct keys in a memory store; SOCKET is not used). It prints the traffic, the checks
+// TRAFFIC: `distinct` (a key for each caller), `single` (the same, with one key to a script call),
+// `hot` (one key for all), `lone` (one caller), or `memory` (distinct keys in a memory store;
+// SOCKET is not used). It prints the traffic, the checks
 // that were measured, and per check: heap allocations; and how often each system call was made.
 // Under callgrind with --toggle-collect=measured, the total is that of the measured checks.
 
@@ -134,6 +135,7 @@ class program {
     weir::redis_options o;
     o.unix_path = socket;
     o.timeout = std::chrono::seconds{20};  // under valgrind, nothing is soon
+    if (traffic == "single") o.max_keys_per_call = 1;
     return weir::make_redis_store(context_.get_executor(), std::move(o));
   }
 

@@ -48,7 +48,7 @@ row() {
   counted="$("$program" "$directory/socket" "$1" "$(($2 * 10))")"
   echo "$1 $instructions ${counted#* * }"
 }
-{ row distinct 20480 && row hot 40960 && row lone 2000 && row memory 40960; } |
+{ row distinct 20480 && row single 20480 && row hot 40960 && row lone 2000 && row memory 40960; } |
   tee "$build/bench/client_instructions.log" |
   awk -v check="$check" -v kind="$kind" -v bounds=bench/client_instructions.txt '
     BEGIN {
@@ -75,4 +75,4 @@ row() {
           polls[$1] + 0.1 >"/dev/stderr"
         failed = 1
       } }
-    END { exit failed || NR != 4 }'
+    END { exit failed || NR != 5 }'

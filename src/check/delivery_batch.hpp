@@ -2,12 +2,13 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/post.hpp>
-#include <cstdint>
+#include <cstddef>
 #include <memory>
 #include <new>
 #include <utility>
 
 #include "check/check_list.hpp"
+#include "check/prefetch.hpp"
 
 namespace weir::detail {
 
@@ -66,11 +67,8 @@ class delivery_batch {
     if (soon == done_.end() || ++soon == done_.end()) return;
     // A frame has the promise, the parameters and the variables before the operand of co_await. One
     // of usual size has most of its lines here; to fetch from any other address does no harm.
-    constexpr std::uintptr_t line = 64;
-    const std::uintptr_t first = soon->asked_at - 9 * line;
-    for (std::uintptr_t i = 0; i < 14; ++i) {
-      __builtin_prefetch(reinterpret_cast<const void*>(first + i * line), 1);
-    }
+    constexpr std::size_t line = 64;
+    prefetch(soon->asked_at - 9 * line, 14 * line);
   }
 
   /// False if there is no memory for that: this function then goes on. The rest is shared, because

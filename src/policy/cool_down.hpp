@@ -62,6 +62,8 @@ class cool_down {
   bool coalesces() const noexcept { return true; }
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
 
+  friend bool operator==(const cool_down&, const cool_down&) = default;
+
  private:
   span pause_;
 };

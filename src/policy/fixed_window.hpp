@@ -88,6 +88,8 @@ class fixed_window {
   static bool read_plain(std::string_view& text, std::span<std::int64_t> fields) noexcept;
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
 
+  friend bool operator==(const fixed_window&, const fixed_window&) = default;
+
  private:
   /// In place of an offset: the first request opens the window.
   static constexpr span first_request = -1;

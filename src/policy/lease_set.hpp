@@ -91,6 +91,8 @@ class lease_set {
   decision record(replay& r, moment now, std::int64_t number) const noexcept;
   decision fetch(const replay& r, moment now, std::int64_t number) const noexcept;
 
+  friend bool operator==(const lease_set&, const lease_set&) = default;
+
  private:
   void tidy(state& s, instant now) const;
   summary summary_of(const state& s, instant now, std::int64_t number) const;

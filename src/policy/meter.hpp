@@ -129,6 +129,8 @@ class meter {
   /// What the script would reply with.
   std::array<std::int64_t, reply_width> fields(const state& s, instant clock) const noexcept;
 
+  friend bool operator==(const meter&, const meter&) = default;
+
  private:
   struct verdict {
     instant passed;  // the clock, or what the state knows to have passed

@@ -39,8 +39,9 @@ if step_text ~= '0' then
     if stored and #stored == 16 and stored <= high and stored >= low then
       sum = pcall('INCRBY', keys[i], step_text)
     elseif stored and #stored == 16 and stored < low and (tonumber(stored, 11) or 0) >= 11 ^ 15 then
-      -- It has digits alone (or an a), because SETRANGE would overwrite any text: in base 11, sixteen
-      -- digits without a leading zero are that much. In base 10, tonumber() takes twice as long.
+      -- It has digits alone (or an a), because SETRANGE would overwrite any text: in base 11,
+      -- sixteen digits without a leading zero are that much. In base 10, tonumber() takes twice as
+      -- long.
       if not next_text then
         next_line = clock + step - (clock + step) % grid
         next_text = string.format('%d', clock + step)

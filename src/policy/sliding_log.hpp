@@ -119,6 +119,8 @@ class sliding_log {
   decision record(replay& r, moment now, units cost) const noexcept;
   decision fetch(const replay& r, moment now, units cost) const noexcept;
 
+  friend bool operator==(const sliding_log&, const sliding_log&) = default;
+
  private:
   struct times {
     instant passed;  // the clock, or what the state knows to have passed

@@ -92,6 +92,8 @@ class sliding_window {
   static bool read_plain(std::string_view& text, std::span<std::int64_t> fields) noexcept;
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
 
+  friend bool operator==(const sliding_window&, const sliding_window&) = default;
+
  private:
   struct times {
     instant passed;  // the clock, or what the state knows to have passed

@@ -8,7 +8,7 @@ namespace {
 /// Writes the keys of a call of one limiter with one tier.
 void write_single_keys(std::string& out, const script_call& c, std::string& scratch) {
   const detail::limiter_spec& limiter = *c.keys.front().checks.front().limiter;
-  similar_arguments keys(out, limiter.key_head(), limiter.key_tail());
+  similar_arguments keys(out, limiter.key_head(), limiter.key_tail(), c.keys.size() - 1);
   const bool has_buckets = limiter.buckets > 0;
   for (const call_key& key : c.keys) {
     const std::string_view subject = key.checks.front().subject.view();

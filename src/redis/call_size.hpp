@@ -34,6 +34,7 @@ class call_size {
 
   /// The most keys in the call; each tier counts.
   std::size_t most_keys(const script_call& c) const noexcept {
+    if (most_ <= joint.log_keys) return most_;  // the smallest bound
     const std::size_t usual = usual_keys(c);
     return most_ <= usual ? most_ : std::max(usual, most_ * usual / script_call::usual_keys);
   }

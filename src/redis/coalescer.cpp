@@ -160,7 +160,8 @@ inline bool coalescer::recent::has_subject_of(const check& c) const noexcept {
 /// The open call of the check's group, or a new call if that one comes before `not_before`: the
 /// key's earlier checks must go first.
 script_call& coalescer::call_for(const check& c, std::size_t not_before) {
-  if (script_call::settles(c.kind)) return open_call(c);  // its script takes one subject
+  // Its script takes one subject, or no call has room for another key.
+  if (script_call::settles(c.kind) || size_.most() == 1) return open_call(c);
   const group_id group{c.limiter.get(), detail::number_for_kernel(c),
                        c.kind,          hash_of_further(c),
                        max_wait_of(c),  flight_of(c).route};

@@ -70,7 +70,8 @@ class coalescer {
   void append(script_call& to, detail::check& c);
   static void join(detail::check& c, call_key& key, script_call& call);
 
-  static constexpr std::size_t most_spare = max_keys_per_write;
+  // As many as a fast server has under way at once if each call has one key.
+  static constexpr std::size_t most_spare = 1024;
 
   call_size size_;
   call_list calls_;

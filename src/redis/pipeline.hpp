@@ -11,6 +11,7 @@
 #include "check/check_list.hpp"
 #include "check/circuit_breaker.hpp"
 #include "check/deadline_wheel.hpp"
+#include "redis/call_writer.hpp"
 #include "redis/coalescer.hpp"
 #include "redis/resp_reader.hpp"
 #include "redis/script_call.hpp"
@@ -221,6 +222,7 @@ class pipeline {
   call_list& pack(time now);
   void heard(const script_call& c, time now);
   void succeeded(const script_call& c, time now);
+  void prefetch_calls() const noexcept;
   bool answer(script_call& c, const reply_view& reply, time now);
   void send_again(script_call& c);
 
@@ -244,7 +246,7 @@ class pipeline {
   detail::check_list done_;
 
   std::string out_;
-  std::string scratch_;
+  call_writer writer_;
   std::vector<std::int64_t> numbers_;
 
   script_set known_scripts_;  // scripts that the server has, or that are being loaded

@@ -217,11 +217,20 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
   return e != error::protocol_error;
 }
 
+/// Has the processor fetch the calls behind the first one, and the next one's first check.
+inline void pipeline::prefetch_calls() const noexcept {
+  auto next = calls_.begin();
+  if (++next == calls_.end()) return;
+  if (!next->keys.empty()) prefetch_checks(next->keys.front());
+  if (++next != calls_.end()) detail::prefetch(*next);
+}
+
 pipeline::stream_state pipeline::consume(reply_reader& reader, time now) {
   error_code ec;
   while (const reply_view* reply = reader.next(ec)) {
     if (reply->is_push()) continue;
     if (calls_.empty()) return stream_state::broken;  // no reply is due
+    prefetch_calls();
     const bool fits = answer(calls_.front(), *reply, now);
     coalescer_.take_back(calls_);
     // Replies may come before the write is reported done.

@@ -38,12 +38,7 @@ void pipeline::note_own(script_call::command what, time now) {
 void pipeline::stage_load(std::size_t script, time now) {
   if (known_scripts_[script] || now < no_loads_before_) return;
   write_load(out_, script);
-  script_call load;
-  load.what = script_call::command::load;
-  load.sent = now;
-  load.end = out_.size();
-  calls_.push_back(std::move(load));
-  ++staged_;
+  note_own(script_call::command::load, now);
   ++loads_[script];
   known_scripts_.set(script);
 }
@@ -54,7 +49,7 @@ void pipeline::stage(script_call& c, time now) {
     c.loads = loads_[c.script()];
   }
   if (c.asks) stage_own(script_call::command::asking, now);
-  write_call(out_, c, scratch_);
+  writer_.write(out_, c);
   c.end = out_.size();
   c.sent = now;
   c.sent_alone = window_.sent(c.weight(), now);

@@ -5,22 +5,28 @@ namespace {
 
 constexpr std::int64_t most_seconds = policies::max_exact / 1'000'000;
 
-/// A number up to the next space, which goes too; -1 if there is none.
-std::int64_t take_digits(std::string_view& text, std::int64_t most) noexcept {
+/// Reads a number and the space behind it; -1 if there is none.
+std::int64_t read_digits(const char*& at, const char* end, std::int64_t most) noexcept {
   std::int64_t value = 0;
-  const char* const all = text.data() + text.size();
-  const auto [end, ec] = std::from_chars(text.data(), all, value);
-  if (ec != std::errc() || end == all || *end != ' ' || value < 0 || value > most) return -1;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()) + 1);
+  const char* const first = at;
+  for (; at != end && *at >= '0' && *at <= '9'; ++at) {
+    value = 10 * value + (*at - '0');
+    if (value > most) return -1;
+  }
+  if (at == first || at == end || *at != ' ') return -1;
+  ++at;
   return value;
 }
 
 }  // namespace
 
 std::int64_t take_time(std::string_view& text) noexcept {
-  const std::int64_t seconds = take_digits(text, most_seconds);
-  const std::int64_t rest = seconds < 0 ? -1 : take_digits(text, 999'999);
-  return rest < 0 ? -1 : seconds * 1'000'000 + rest;
+  const char *at = text.data(), *const end = at + text.size();
+  const std::int64_t seconds = read_digits(at, end, most_seconds);
+  const std::int64_t rest = seconds < 0 ? -1 : read_digits(at, end, 999'999);
+  if (rest < 0) return -1;
+  text.remove_prefix(static_cast<std::size_t>(at - text.data()));
+  return seconds * 1'000'000 + rest;
 }
 
 }  // namespace weir::redis

@@ -14,27 +14,6 @@ using detail::check_kind;
 
 namespace {
 
-void write_reset(std::string& out, const script_call& c, std::string& scratch) {
-  command_writer writer(out);
-  writer.begin(1 + c.keys.size() * c.tiers.size()).arg("UNLINK");
-  write_keys(out, c, scratch);
-}
-
-/// Writes a call of one kernel's own script.
-void write_plain_call(std::string& out, const script_call& c, std::string& scratch) {
-  const policies::script_arguments constants = std::visit(
-      [&](const auto& k) { return record_arguments(k, c.tiers.front().cost); },
-      c.tiers.front().kernel);
-  const std::size_t keys = c.keys.size();
-  const std::size_t counts = counts_in(c);
-  command_writer writer(out);
-  writer.begin(3 + keys + constants.count() + counts);
-  writer.arg("EVALSHA").arg(scripts()[c.script()].sha).arg(static_cast<std::int64_t>(keys));
-  write_keys(out, c, scratch);
-  constants.each([&](const auto& argument) { writer.arg(argument); });
-  write_counts(writer, c, counts);
-}
-
 /// True if the key cost the server more than one that is in use; see call_size.
 template <class Kernel>
 bool is_costly(const Kernel& kernel, const typename Kernel::replay& found, policies::instant now) {
@@ -70,8 +49,9 @@ bool read_states(const Kernel& kernel, script_call& c, const reply_view& reply,
   numbers.resize(1 + c.keys.size() * width);
   if (!read_found(kernel, reply, numbers) || !policies::is_instant(numbers[0])) return false;
   auto fields = std::span<const std::int64_t>(numbers).subspan(1);
-  for (call_key& key : c.keys) {
-    replay(kernel, c, key, fields.first(width), numbers[0]);
+  for (std::size_t i = 0; i < c.keys.size(); ++i) {
+    if (i + 2 < c.keys.size()) prefetch_checks(c.keys[i + 2]);
+    replay(kernel, c, c.keys[i], fields.first(width), numbers[0]);
     fields = fields.subspan(width);
   }
   c.answered_keys = c.keys.size();
@@ -94,19 +74,6 @@ bool read_answers(script_call& c, const reply_view& reply, std::vector<std::int6
 }
 
 }  // namespace
-
-void write_call(std::string& out, const script_call& c, std::string& scratch) {
-  if (c.kind == check_kind::reset) return write_reset(out, c, scratch);
-  switch (c.script()) {
-    case settlement:
-      return write_settlement(out, c, scratch);
-    case reservation:
-    case all_or_nothing:
-      return write_joint_call(out, c, scratch);
-    default:
-      return write_plain_call(out, c, scratch);
-  }
-}
 
 void write_load(std::string& out, std::size_t script) {
   write_command(out, "SCRIPT", "LOAD", scripts()[script].text);

@@ -10,6 +10,7 @@
 
 #include "check/check_list.hpp"
 #include "check/limiter_spec.hpp"
+#include "check/prefetch.hpp"
 #include "policy/tier_set.hpp"
 #include "redis/resp_reader.hpp"
 #include "redis/scripts.hpp"
@@ -24,13 +25,23 @@ struct call_key {
 
   call_key() = default;
   call_key(call_key&& other) noexcept : count(other.count) { checks.swap(other.checks); }
-  call_key& operator=(call_key&&) = delete;
+  call_key& operator=(call_key&& other) noexcept {
+    checks.swap(other.checks);
+    count = other.count;
+    return *this;
+  }
 };
+
+/// Has the processor fetch the first check, which has left the caches if many are under way.
+inline void prefetch_checks(const call_key& key) noexcept {
+  if (!key.checks.empty()) detail::prefetch(key.checks.front());
+}
 
 /// One tier of a call: its kernel and cost. Several tiers pass all or nothing.
 struct call_tier {
   policies::kernel kernel;
   std::int64_t cost;  // settle, give_back: see policies::settle_all
+  friend bool operator==(const call_tier&, const call_tier&) = default;
 };
 
 /// What a settlement says beside its keys and tiers; see settlement_call.hpp.
@@ -39,42 +50,49 @@ struct settlement_terms {
   policies::instant remember = policies::no_marker;  // the expiry of the marker
 };
 
-/// One command and the checks that wait for its reply: a script call for some subjects of one
-/// limiter (or one set of limiters) with one cost, a deletion of keys, or the load of a script or
-/// another command of the connection itself, which have no checks.
-struct script_call {
-  static constexpr std::size_t usual_keys = 64;
-
+/// What is noted of a command, in plain values.
+struct call_notes {
   /// The connection's own commands have no checks, and no kind.
   enum class command : std::uint8_t { ping, load, asking, slots, wait, request };
 
   command what = command::ping;
   detail::check_kind kind{};  // of the checks of a request
-  // Copies, because a call that waits for its reply must not keep limiters alive: they hold the
-  // store, which must end with its last handle.
-  boost::container::small_vector<call_tier, 1> tiers;
-  std::vector<call_key> keys;
-  std::size_t places = 0;                            // the sum of all counts
-  std::int64_t max_wait = 0;                         // acquire: microseconds
-  std::unique_ptr<const settlement_terms> settling;  // give_back, settle, lower
-  std::size_t end = 0;                               // the offset of its end in the write
-  std::uint32_t loads = 0;  // how often its script had been loaded before this call
-  std::chrono::steady_clock::time_point sent{};
   bool sent_alone = false;    // no other call was in flight
   bool one_check = false;     // takes no other check
   bool asks = false;          // goes right behind ASKING
+  std::uint32_t loads = 0;    // how often its script had been loaded before this call
+  std::size_t places = 0;     // the sum of all counts
+  std::int64_t max_wait = 0;  // acquire: microseconds
+  std::size_t end = 0;        // the offset of its end in the write
   std::size_t number = 0;     // among the calls of its write
   std::size_t most_keys = 0;  // for each tier; see call_size
+  std::chrono::steady_clock::time_point sent{};
   // Set by the reply: how many keys were answered, and how many of these cost the server more than
   // one that is in use (see call_size). Zero keys: the reply does not tell.
   std::size_t answered_keys = 0, costly_keys = 0;
+};
+
+/// One command and the checks that wait for its reply: a script call for some subjects of one
+/// limiter (or one set of limiters) with one cost, a deletion of keys, or the load of a script or
+/// another command of the connection itself, which have no checks.
+struct script_call : call_notes {
+  static constexpr std::size_t usual_keys = 64;
+
+  using key_list = boost::container::small_vector<call_key, 1>;
+
+  // Copies, because a call that waits for its reply must not keep limiters alive: they hold the
+  // store, which must end with its last handle.
+  boost::container::small_vector<call_tier, 1> tiers;
+  key_list keys;
+  std::unique_ptr<const settlement_terms> settling;  // give_back, settle, lower
 
   /// Makes this a new call that keeps the memory of its keys, if that is not much.
   void renew() noexcept {
-    std::vector<call_key> room = std::move(keys);
-    room.clear();
-    *this = script_call{};
-    if (room.capacity() <= usual_keys) keys = std::move(room);
+    static_cast<call_notes&>(*this) = {};
+    tiers.clear();
+    keys.clear();
+    if (keys.capacity() > 2 * usual_keys) keys.shrink_to_fit();
+    settling.reset();
   }
 
   bool is_request(detail::check_kind of) const noexcept {
@@ -103,9 +121,6 @@ struct script_call {
 /// Calls are made for one write, wait for their replies, and are used again: their list moves
 /// along.
 using call_list = std::list<script_call>;
-
-/// Appends a call with checks to `out`. `scratch` is for keys.
-void write_call(std::string& out, const script_call& c, std::string& scratch);
 
 /// Appends the command that loads the script of that index in scripts().
 void write_load(std::string& out, std::size_t script);

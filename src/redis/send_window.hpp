@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -130,7 +131,7 @@ class send_window {
     }
     // With less than the window pending, it is not as long.
     const double part = std::min(1.0, static_cast<double>(pending) / static_cast<double>(size()));
-    return duration(static_cast<duration::rep>(std::exp2((static_cast<double>(i) + 1) / 4) * part));
+    return duration(static_cast<duration::rep>(end_of_bucket(i) * part));
   }
 
  private:
@@ -140,7 +141,19 @@ class send_window {
   static constexpr duration a_while{1'000'000};
   static constexpr std::size_t few = 8;
   static constexpr std::size_t most_samples = 256;
-  static constexpr std::size_t buckets = 150;  // four for each doubling, up to a day
+  static constexpr std::size_t buckets = 150;  // up to a day
+
+  /// Four for each doubling: a time's highest bit, and the two bits behind it.
+  static std::size_t bucket_of(duration took) noexcept {
+    const auto us = static_cast<std::uint64_t>(std::max<duration::rep>(1, took.count()));
+    const auto doublings = static_cast<std::size_t>(std::bit_width(us)) - 1;
+    const std::uint64_t quarters = doublings < 2 ? us << (2 - doublings) : us >> (doublings - 2);
+    return std::min(buckets - 1, 4 * doublings + (quarters & 3));
+  }
+  /// The time, in microseconds, below which all of the bucket's are.
+  static double end_of_bucket(std::size_t i) noexcept {
+    return std::ldexp(5 + static_cast<double>(i % 4), static_cast<int>(i / 4)) / 4;
+  }
 
   /// How long the idle server takes for an answer at the most.
   duration idle_answer() const noexcept { return round_trip_ + round_trip_ / 4 + pause; }
@@ -181,8 +194,7 @@ class send_window {
       first_sample_ = (first_sample_ + 1) % most_samples;
       --samples_;
     }
-    const auto us = static_cast<double>(std::max<duration::rep>(1, took.count()));
-    const auto bucket = std::min(buckets - 1, static_cast<std::size_t>(4 * std::log2(us)));
+    const std::size_t bucket = bucket_of(took);
     sample(samples_++) = {now, static_cast<std::uint8_t>(bucket)};
     ++counts_[bucket];
   }

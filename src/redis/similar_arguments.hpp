@@ -19,9 +19,10 @@ class similar_arguments {
     return head.size() <= longest_head && tail.size() <= longest_tail;
   }
 
-  /// fits() is true. `head` must outlive this object.
-  similar_arguments(std::string& out, std::string_view head, std::string_view tail) noexcept
-      : out_(out), head_(head), tail_size_(tail.size() + 2), used_(out.size()) {
+  /// fits() is true. `head` must outlive this object. `count`: how many arguments are expected.
+  similar_arguments(std::string& out, std::string_view head, std::string_view tail,
+                    std::size_t count) noexcept
+      : out_(out), head_(head), tail_size_(tail.size() + 2), used_(out.size()), left_(count) {
     std::copy(tail.begin(), tail.end(), tail_);
     std::memcpy(tail_ + tail.size(), "\r\n", 2);
   }
@@ -31,7 +32,10 @@ class similar_arguments {
     if (n != middle_size_) begin_with(n);
     const std::size_t front = front_size_, all = front + n + tail_size_;
     // In pieces, because the string zeroes its new bytes.
-    if (out_.size() - used_ < all + 2 * block) out_.resize(used_ + all + piece);
+    if (out_.size() - used_ < all + 2 * block) {
+      out_.resize(used_ + all + 2 * block + std::min(piece, left_ * all));
+    }
+    if (left_ > 0) --left_;
     char* const to = out_.data() + used_;
     used_ += all;
     for (std::size_t i = 0; i < front; i += block) std::memcpy(to + i, front_ + i, block);
@@ -74,6 +78,7 @@ class similar_arguments {
   const std::string_view head_;
   const std::size_t tail_size_;                             // with CR LF
   std::size_t used_;                                        // bytes of out_
+  std::size_t left_;                                        // arguments that are expected still
   std::size_t middle_size_ = static_cast<std::size_t>(-1);  // that front_ is for
   std::size_t front_size_ = 0;
   char front_[(longest_head + 32 + block - 1) / block * block] = {};  // "$34\r\n" and the head

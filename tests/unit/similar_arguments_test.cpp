@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(writes_what_the_plain_writer_writes_for_all_sizes) {
       BOOST_TEST_REQUIRE(fits == (head_size <= 96 && tail_size <= 14));
       if (!fits) continue;
       std::string out = "before";
-      similar_arguments arguments(out, head, tail);
+      similar_arguments arguments(out, head, tail, 3);
       for (const std::string& m : middles) arguments.put(m);
       arguments.end();
       BOOST_REQUIRE(out == plainly("before", head, tail, middles));
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(writes_what_the_plain_writer_writes_for_all_sizes) {
 
 BOOST_AUTO_TEST_CASE(no_argument_adds_nothing) {
   std::string out = "before";
-  similar_arguments(out, "head", "tail").end();
+  similar_arguments(out, "head", "tail", 0).end();
   BOOST_TEST(out == "before");
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "redis/call_writer.hpp"
 #include "redis/coalescer.hpp"
 #include "redis/slot.hpp"
 #include "support/command_reader.hpp"
@@ -39,6 +40,7 @@ std::string key_of(const core_ptr& core, std::string_view subject, std::size_t t
 std::vector<std::vector<std::string>> keys_of_calls(std::deque<fake_check>& checks) {
   weir::redis::coalescer packer(64);
   weir::detail::check_list line;
+  weir::redis::call_writer writer;
   std::string scratch;
   for (fake_check& c : checks) {
     flight_of(c.check()).route = weir::redis::slot_of(c, scratch);
@@ -47,7 +49,7 @@ std::vector<std::vector<std::string>> keys_of_calls(std::deque<fake_check>& chec
   std::vector<std::vector<std::string>> all;
   for (const auto& call : packer.pack(line)) {
     std::string out;
-    weir::redis::write_call(out, call, scratch);
+    writer.write(out, call);
     weir::test::command_reader reader;
     reader.feed(out);
     const auto words = reader.next().value();

@@ -1,0 +1,82 @@
+// What stands around the keys of a call is kept for the next call.
+
+#include "redis/call_writer.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <deque>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "redis/coalescer.hpp"
+#include "support/command_reader.hpp"
+#include "support/fake_check.hpp"
+#include "support/random_source.hpp"
+
+namespace call_writer_test {
+namespace {
+
+using namespace weir;
+using namespace std::chrono_literals;
+using detail::check_kind;
+using test::fake_check;
+
+std::string written_by(redis::call_writer& writer, const redis::script_call& call) {
+  std::string out;
+  writer.write(out, call);
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(call_writer_suite)
+
+BOOST_AUTO_TEST_CASE(each_call_is_written_as_if_it_were_the_first) {
+  const std::uint64_t seed = test::run_seed();
+  BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << seed);
+  test::random_source random(seed);
+  const std::vector<test::core_ptr> limiters{
+      test::make_core("a", token_bucket{9, per_second(1)}),
+      test::make_core("b", token_bucket{9, per_second(2)}),
+      test::make_core("c", gcra{{7, 3s}, 5}),
+      test::make_core("d", fixed_window{9, 1h}),
+      test::make_core("e", fixed_window{9, 2h}),
+      test::make_core("f", sliding_window{9, 1h}),
+      test::make_core("g", sliding_log{9, 1h}),
+      test::make_core("h", sliding_log{9, 1h, 1min}),
+      test::make_core("i", tiers{token_bucket{9, per_second(1)}, fixed_window{9, 1h}})};
+  redis::call_writer writer;
+  std::set<std::string> all;
+  for (int round = 0; round < 2000; ++round) {
+    // Few differences between one call and the next, so that all kinds of them occur alone.
+    redis::coalescer packer(static_cast<std::size_t>(random.between(1, 3)));
+    std::deque<fake_check> checks;
+    detail::check_list line;
+    const auto& limiter = random.pick(limiters);
+    const std::int64_t cost = random.between(1, 2);
+    const auto kind = random.pick(
+        std::vector{check_kind::record, check_kind::record, check_kind::fetch, check_kind::reset});
+    for (std::int64_t n = random.between(1, 4); n > 0; --n) {
+      const std::string subject = "account-" + std::to_string(random.between(1, 4));
+      line.push_back(checks.emplace_back(limiter, subject, cost, kind));
+    }
+    for (const redis::script_call& call : packer.pack(line)) {
+      redis::call_writer fresh;
+      const std::string expected = written_by(fresh, call);
+      BOOST_TEST_REQUIRE(written_by(writer, call) == expected);
+      test::command_reader reader;
+      reader.feed(expected);
+      const auto words = reader.next();  // as many words as it says, and of their lengths
+      BOOST_TEST_REQUIRE(words.has_value());
+      BOOST_TEST(!reader.next().has_value());
+      all.insert(expected);
+    }
+    line.clear();
+  }
+  BOOST_TEST(all.size() > 500u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace call_writer_test
