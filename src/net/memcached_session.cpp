@@ -148,7 +148,8 @@ void memcached_session::drive(Event&& event) {
       if (!stopped) expect_checks();
     }
     if (at_once > 0) return;  // the strand was woken if there is more to do
-    if (!closing && !a.open && !a.close && !a.read && a.write.empty()) return;
+    // See session::drive().
+    if (!closing && !a.open && !a.close) return;
   }
 }
 

@@ -7,13 +7,16 @@ constexpr std::int64_t most_seconds = policies::max_exact / 1'000'000;
 
 /// Reads a number and the space behind it; -1 if there is none.
 std::int64_t read_digits(const char*& at, const char* end, std::int64_t most) noexcept {
-  std::int64_t value = 0;
+  constexpr std::ptrdiff_t longest = 18;  // digits that fit in any case
   const char* const first = at;
-  for (; at != end && *at >= '0' && *at <= '9'; ++at) {
-    value = 10 * value + (*at - '0');
-    if (value > most) return -1;
+  const char* const stop = end - first > longest ? first + longest : end;
+  std::int64_t value = 0;
+  for (; at != stop; ++at) {
+    const auto digit = static_cast<unsigned char>(*at - '0');
+    if (digit > 9) break;
+    value = 10 * value + digit;
   }
-  if (at == first || at == end || *at != ' ') return -1;
+  if (at == first || at == end || *at != ' ' || value > most) return -1;
   ++at;
   return value;
 }

@@ -55,6 +55,7 @@ class send_window {
     measures_ = false;
     first_sample_ = samples_ = 0;
     counts_.fill(0);
+    top_ = 0;
   }
 
   /// Nothing is under way: what is sent next shows the server's round trip alone.
@@ -124,7 +125,7 @@ class send_window {
     if (samples_ < few) return duration{0};
     // The longest tenth is left out: one hiccup must not fail all that waited for its end.
     std::size_t above = samples_ / 10;
-    std::size_t i = buckets - 1;
+    std::size_t i = top_;
     for (; i > 0; --i) {
       if (counts_[i] > above) break;
       above -= counts_[i];
@@ -191,12 +192,14 @@ class send_window {
   void note(duration took, time now) noexcept {
     while (samples_ == most_samples || (samples_ > few && sample(0).at < now - patience_)) {
       --counts_[sample(0).bucket];
+      while (top_ > 0 && counts_[top_] == 0) --top_;
       first_sample_ = (first_sample_ + 1) % most_samples;
       --samples_;
     }
     const std::size_t bucket = bucket_of(took);
     sample(samples_++) = {now, static_cast<std::uint8_t>(bucket)};
     ++counts_[bucket];
+    top_ = std::max(top_, bucket);
   }
 
   struct answer_time {
@@ -225,6 +228,7 @@ class send_window {
   std::size_t first_sample_ = 0;
   std::size_t samples_ = 0;
   std::array<std::uint16_t, buckets> counts_;  // of each bucket in last_
+  std::size_t top_ = 0;                        // no bucket above it has any
 };
 
 }  // namespace weir::redis
