@@ -50,6 +50,7 @@ struct options {
   std::int64_t keys = 100'000;         // 1: all callers check one key
   std::int64_t callers = 1;
   std::int64_t threads = 0;  // of a pool; 0: one thread runs an io_context
+  std::int64_t spins = 0;    // that thread calls poll() in a loop, and never sleeps
   std::int64_t keys_per_call = 64;
   std::int64_t subject_buckets = 0;
   std::int64_t single_threaded = 0;
@@ -75,6 +76,7 @@ void options::read(int count, char** words) {
                                                           {"keys", &keys},
                                                           {"callers", &callers},
                                                           {"threads", &threads},
+                                                          {"spins", &spins},
                                                           {"cost", &cost},
                                                           {"may_refuse", &may_refuse},
                                                           {"local_units", &local_units},
@@ -128,7 +130,7 @@ class subject_text {
 /// The threads that run the callers.
 class workers {
  public:
-  explicit workers(const options& o) {
+  explicit workers(const options& o) : spins_(o.spins != 0) {
     if (o.threads > 0) {
       pool_.emplace(static_cast<std::size_t>(o.threads));
     } else {
@@ -140,12 +142,17 @@ class workers {
     return context_->get_executor();
   }
   void start() {
-    if (context_) thread_ = std::thread([this] { context_->run(); });
+    if (!context_) return;
+    thread_ = std::thread([this] {
+      if (!spins_) context_->run();
+      while (!context_->stopped()) context_->poll();  // it stops when no work is left
+    });
   }
   /// Returns when no work is left.
   void join() { pool_ ? pool_->join() : thread_.join(); }
 
  private:
+  const bool spins_;
   std::optional<asio::thread_pool> pool_;
   std::optional<asio::io_context> context_;
   std::thread thread_;

@@ -179,11 +179,14 @@ def one_caller(machine):
         clients.weir_fill(machine, server, work)
         group = Group(machine, server)
         group.add_weir("ours", work, 1, seconds=seconds)
+        group.add_weir("spinning", work, 1, seconds=seconds, spins=True)
         group.add_hiredis("theirs", same, 1, work.keys, seconds=seconds)
         runs = group.measure()
     for figure, name, floor in (("p50_us", "median", 1.10), ("p99_us", "99 %", 1.25)):
         yield row(runs, f"token_bucket, one caller, round trip, {name}: same script by hiredis",
                   "ours", "theirs", figure, floor=floor, less_is_better=True)
+        yield row(runs, f"token_bucket, one caller, spinning, round trip, {name}: same script by"
+                  " hiredis", "spinning", "theirs", figure, less_is_better=True)
 
 
 def windows(machine):

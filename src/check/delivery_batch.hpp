@@ -67,8 +67,7 @@ class delivery_batch {
     if (soon == done_.end() || ++soon == done_.end()) return;
     // A frame has the promise, the parameters and the variables before the operand of co_await. One
     // of usual size has most of its lines here; to fetch from any other address does no harm.
-    constexpr std::size_t line = 64;
-    prefetch(soon->asked_at - 9 * line, 14 * line);
+    prefetch_lines(soon->asked_at - 9 * cache_line, 14);
   }
 
   /// False if there is no memory for that: this function then goes on. The rest is shared, because

@@ -5,18 +5,22 @@
 
 namespace weir::detail {
 
-/// Has the processor fetch memory that will soon be read and written. The address need not be
-/// valid.
-inline void prefetch(std::uintptr_t first, std::size_t bytes) noexcept {
-  constexpr std::size_t line = 64;
-  for (std::size_t i = 0; i < bytes; i += line) {
-    __builtin_prefetch(reinterpret_cast<const void*>(first + i), 1);
+inline constexpr std::size_t cache_line = 64;
+
+/// Has the processor fetch so many lines of memory that will soon be read and written. The address
+/// need not be valid.
+inline void prefetch_lines(std::uintptr_t first, std::size_t lines) noexcept {
+  for (std::size_t i = 0; i < lines; ++i) {
+    __builtin_prefetch(reinterpret_cast<const void*>(first + i * cache_line), 1);
   }
 }
 
+/// Has the processor fetch all of an object.
 template <class T>
 void prefetch(const T& object) noexcept {
-  prefetch(reinterpret_cast<std::uintptr_t>(&object), sizeof(T));
+  const auto first = reinterpret_cast<std::uintptr_t>(&object);
+  const std::uintptr_t last = first + sizeof(T) - 1;
+  prefetch_lines(first, last / cache_line - first / cache_line + 1);
 }
 
 }  // namespace weir::detail

@@ -13,13 +13,13 @@ local first_arg, rare, found, step, burst = 2
 local step_text = ARGV[1]
 if step_text ~= '0' then
   local pcall, tonumber, type, keys, counted = redis.pcall, tonumber, type, KEYS, ARGV[3]
-  local n = #keys
+  local find, n = string.find, #keys
   step, burst = struct.unpack('<dd', ARGV[2])
   -- No plain TAT lies further ahead than twice the burst, unless the clock was set back.
   local last, far = clock + burst - step, clock + burst + burst
   -- With several keys, comparing texts of one length finds the TATs that a single check passes:
   -- from `low`, the clock, to `high`, and those behind the clock. That is cheaper than to make
-  -- numbers of the texts.
+  -- numbers of the texts. With empty texts, it finds none.
   local low, high = '', ''
   if n == 1 then
     found = ARGV
@@ -27,7 +27,7 @@ if step_text ~= '0' then
   else
     found = pcall('MGET', unpack(keys))
     if found.err then return found end
-    if not counted then low, high = string.format('%d', clock), string.format('%d', last) end
+    if clock <= last then low, high = string.format('%d', clock), string.format('%d', last) end
     if #low ~= 16 or #high ~= 16 then low, high = '', '' end
   end
   -- What keys share: the next TAT of those behind the clock, and the grid line behind which it
@@ -36,28 +36,38 @@ if step_text ~= '0' then
   for i = 1, n do
     local stored = found[i]
     local tat, grown, sum, line = 0, step
-    if stored and #stored == 16 and stored <= high and stored >= low then
-      sum = pcall('INCRBY', keys[i], step_text)
-    elseif stored and #stored == 16 and stored < low and (tonumber(stored, 11) or 0) >= 11 ^ 15 then
-      -- It has digits alone (or an a), because SETRANGE would overwrite any text: in base 11,
-      -- sixteen digits without a leading zero are that much. In base 10, tonumber() takes twice as
-      -- long.
-      if not next_text then
-        next_line = clock + step - (clock + step) % grid
-        next_text = string.format('%d', clock + step)
-        line_text = string.format('%d', next_line)
+    local count, is_done
+    if counted then
+      count = ARGV[i + 2]
+      if count == '1' then count = nil end
+    end
+    if stored and #stored == 16 and not count then
+      if stored >= low then
+        if stored <= high then
+          sum = pcall('INCRBY', keys[i], step_text)
+          is_done = true
+        end
+      elseif find(stored, '^[1-9]%d+$') then
+        -- A number alone, because SETRANGE, unlike INCRBY, would overwrite any text.
+        if not next_text then
+          next_line = clock + step - (clock + step) % grid
+          next_text = string.format('%d', clock + step)
+          line_text = string.format('%d', next_line)
+        end
+        local length = pcall('SETRANGE', keys[i], '0', next_text)
+        if length ~= 16 then return length end
+        if stored < line_text then line = next_line end
+        is_done = true
       end
-      local length = pcall('SETRANGE', keys[i], '0', next_text)
-      if length ~= 16 then return length end
-      if stored < line_text then line = next_line end
-    else
+    end
+    if not is_done then
       tat = not stored and 0 or #stored == 16 and tonumber(stored)
-      if not counted and tat and tat >= 1 and tat < clock and clock <= last then
+      if not count and tat and tat >= 1 and tat < clock and clock <= last then
         grown = clock - tat + step
         sum = pcall('INCRBY', keys[i], string.format('%d', grown))
-      elseif counted or not tat or not (tat >= clock and tat <= far) then
+      elseif count or not tat or not (tat >= clock and tat <= far) then
         -- The general form of what the other branches do.
-        local checks = counted and tonumber(ARGV[i + 2] or 1) or 1
+        local checks = tonumber(count or 1)
         if not tat or not (tat <= far) or stored and not (tat >= 1) or
            checks == 0 and not stored then
           rare = rare or {}
@@ -82,8 +92,7 @@ if step_text ~= '0' then
     if sum then
       if type(sum) == 'number' then
         if sum % grid < grown then line = sum - sum % grid end
-      elseif string.find(sum.err, 'WRONGTYPE', 1, true) or
-             string.find(sum.err, 'not an integer', 1, true) then
+      elseif find(sum.err, 'WRONGTYPE', 1, true) or find(sum.err, 'not an integer', 1, true) then
         stored = '----------------'
         found[i] = stored
       else

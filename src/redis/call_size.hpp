@@ -15,7 +15,7 @@ namespace weir::redis {
 ///
 /// A new key costs up to twice as much as one that is in use, and so does a key of a window or a
 /// log whose state has ended. The server's answers tell which keys were costly: calls are small
-/// until few of the keys that were answered lately were.
+/// until few of the keys that were answered lately were costly.
 class call_size {
  public:
   /// `most`: what the user allows. Above 64, all calls grow in proportion.

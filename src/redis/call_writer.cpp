@@ -1,7 +1,5 @@
 #include "redis/call_writer.hpp"
 
-#include <utility>
-
 #include "redis/call_parts.hpp"
 #include "redis/joint_call.hpp"
 #include "redis/record_reply.hpp"
@@ -36,17 +34,20 @@ void call_writer::write_plain(std::string& out, const script_call& c) {
 const call_writer::frame& call_writer::frame_of(const script_call& c, std::size_t counts) {
   const call_tier& tier = c.tiers.front();
   const std::size_t keys = c.keys.size();
-  if (last_ && last_->keys == keys && last_->counts == counts && last_->tier == tier) {
-    return *last_;
-  }
+  if (last_.keys == keys && last_.counts == counts && last_.tier == tier) return last_;
+  last_.tier.reset();  // until it is whole
+  last_.head.clear();
+  last_.constants.clear();
   const policies::script_arguments constants = std::visit(
       [&](const auto& k) { return record_arguments(k, tier.cost); }, tier.kernel);
-  frame made{tier, keys, counts, {}, {}};
-  command_writer head(made.head), tail(made.constants);
+  command_writer head(last_.head), tail(last_.constants);
   head.begin(3 + keys + constants.count() + counts);
   head.arg("EVALSHA").arg(scripts()[c.script()].sha).arg(static_cast<std::int64_t>(keys));
   constants.each([&](const auto& argument) { tail.arg(argument); });
-  return last_.emplace(std::move(made));
+  last_.keys = keys;
+  last_.counts = counts;
+  last_.tier = tier;
+  return last_;
 }
 
 void call_writer::write_reset(std::string& out, const script_call& c) {

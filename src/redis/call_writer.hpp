@@ -15,11 +15,12 @@ class call_writer {
   void write(std::string& out, const script_call& c);
 
  private:
-  /// What stands around the keys in a call of one kernel's own script. Calls of one limiter and
-  /// cost mostly have the same, and a call of few keys would spend more on it than on the keys.
+  /// What stands around the keys in a call of one kernel's own script. It is the same for calls of
+  /// one limiter and cost with as many keys and counts, and small calls would spend more on it than
+  /// on their keys.
   struct frame {
-    call_tier tier;
-    std::size_t keys, counts;  // how many
+    std::optional<call_tier> tier;     // none: there is no frame yet
+    std::size_t keys = 0, counts = 0;  // how many
     std::string head;
     std::string constants;
   };
@@ -28,7 +29,7 @@ class call_writer {
   void write_plain(std::string& out, const script_call& c);
   void write_reset(std::string& out, const script_call& c);
 
-  std::optional<frame> last_;
+  frame last_;
   std::string scratch_;  // for keys
 };
 

@@ -217,7 +217,8 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
   return e != error::protocol_error;
 }
 
-/// Has the processor fetch the calls behind the first one, and the next one's first check.
+/// Has the processor fetch the first check of the next call, and the call behind that one: both are
+/// there when their replies are read.
 inline void pipeline::prefetch_calls() const noexcept {
   auto next = calls_.begin();
   if (++next == calls_.end()) return;

@@ -86,12 +86,15 @@ struct script_call : call_notes {
   key_list keys;
   std::unique_ptr<const settlement_terms> settling;  // give_back, settle, lower
 
-  /// Makes this a new call that keeps the memory of its keys, if that is not much.
+  /// Makes this a new call that keeps its memory, if that is not much.
   void renew() noexcept {
     static_cast<call_notes&>(*this) = {};
     tiers.clear();
     keys.clear();
-    if (keys.capacity() > 2 * usual_keys) keys.shrink_to_fit();
+    if (keys.capacity() > 2 * usual_keys) {  // shrink_to_fit() would lose the room in the call, too
+      std::destroy_at(&keys);
+      std::construct_at(&keys);
+    }
     settling.reset();
   }
 

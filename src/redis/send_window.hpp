@@ -142,7 +142,7 @@ class send_window {
   static constexpr duration a_while{1'000'000};
   static constexpr std::size_t few = 8;
   static constexpr std::size_t most_samples = 256;
-  static constexpr std::size_t buckets = 150;  // up to a day
+  static constexpr std::size_t buckets = 150;  // up to two days
 
   /// Four for each doubling: a time's highest bit, and the two bits behind it.
   static std::size_t bucket_of(duration took) noexcept {
@@ -151,7 +151,7 @@ class send_window {
     const std::uint64_t quarters = doublings < 2 ? us << (2 - doublings) : us >> (doublings - 2);
     return std::min(buckets - 1, 4 * doublings + (quarters & 3));
   }
-  /// The time, in microseconds, below which all of the bucket's are.
+  /// The end of the bucket, in microseconds: the next bucket begins there.
   static double end_of_bucket(std::size_t i) noexcept {
     return std::ldexp(5 + static_cast<double>(i % 4), static_cast<int>(i / 4)) / 4;
   }

@@ -27,7 +27,9 @@ BOOST_AUTO_TEST_CASE(a_foreign_key_is_reported_and_unchanged_and_other_keys_are_
       "abcdefghijklmnopqrstuvwx", std::string(16, ' '),
       // As texts, between the times that a bucket's key may hold.
       "1700000000e00000", "1700000000000.00", "1700000000 00000", "1700000000-00000",
-      "1700000000bcdefg", "1789999999      x", "17" + std::string(14, '\0'),
+      "1700000000a00000", "1700000000bcdefg", "1789999999      x", "-700000000000000",
+      "+700000000000000", "-1              ", "              -1", "0000000000000017",
+      "17" + std::string(14, '\0'), "-1" + std::string(14, '\0'),
       // As long as our states, but not times and counts.
       doubles({nan, 1}), doubles({inf, 1}), doubles({1e16, 1}), doubles({0.5, 1}), doubles({-1, 1}),
       doubles({1, nan}), doubles({1, -1}), doubles({1, 0.5}), doubles({nan, 1, 1}),

@@ -69,8 +69,8 @@ class own_script {
   }
   decision fetch(std::int64_t now) { return record({"k"}, now, {0}).front().value(); }
 
-  policies::script_arguments constants() const {
-    return std::visit([](const auto& k) { return redis::record_arguments(k, 1); }, kernel_);
+  policies::script_arguments constants(std::int64_t cost = 1) const {
+    return std::visit([&](const auto& k) { return redis::record_arguments(k, cost); }, kernel_);
   }
   const std::string& sha() const { return redis::scripts()[kernel_.index()].sha; }
   const std::string& text() const { return redis::scripts()[kernel_.index()].text; }
@@ -115,9 +115,9 @@ struct fixture {
     const test::reply r = client.read();
     BOOST_TEST_REQUIRE(!r.is_error(), r.text);
   }
-  void send(own_script& script, const std::vector<std::string>& keys) {
+  void send(own_script& script, const std::vector<std::string>& keys, std::int64_t cost = 1) {
     auto writer = client.writer();
-    const auto constants = script.constants();
+    const auto constants = script.constants(cost);
     writer.begin(3 + keys.size() + constants.count());
     writer.arg("EVALSHA").arg(script.sha()).arg(static_cast<std::int64_t>(keys.size()));
     for (const std::string& key : keys) writer.arg(key);
@@ -232,6 +232,11 @@ BOOST_AUTO_TEST_CASE(buckets_that_are_full_again_all_get_the_same_text) {
   BOOST_TEST(text_of(counts) == text_of({{"mget", 1}, {"setrange", 64}}));
   const std::string state = client.must("GET", keys[0]).text;
   BOOST_TEST(state.size() == 16u);
+  for (const std::string& key : keys) BOOST_TEST(client.must("GET", key).text == state);
+
+  // The client never asks for more than the bucket holds. If one did, nothing would be counted.
+  send(script, keys, 2);
+  BOOST_TEST(!client.read().is_error());
   for (const std::string& key : keys) BOOST_TEST(client.must("GET", key).text == state);
 
   // A server without memory refuses the write, and says so.
