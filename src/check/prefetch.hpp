@@ -15,12 +15,11 @@ inline void prefetch_lines(std::uintptr_t first, std::size_t lines) noexcept {
   }
 }
 
-/// Has the processor fetch all of an object.
+/// Has the processor fetch all of an object: as many lines as it may touch.
 template <class T>
 void prefetch(const T& object) noexcept {
-  const auto first = reinterpret_cast<std::uintptr_t>(&object);
-  const std::uintptr_t last = first + sizeof(T) - 1;
-  prefetch_lines(first, last / cache_line - first / cache_line + 1);
+  constexpr std::size_t lines = (sizeof(T) + cache_line - 2) / cache_line + 1;
+  prefetch_lines(reinterpret_cast<std::uintptr_t>(&object), lines);
 }
 
 }  // namespace weir::detail
