@@ -7,8 +7,8 @@ namespace weir::detail {
 
 inline constexpr std::size_t cache_line = 64;
 
-/// Has the processor fetch so many lines of memory that will soon be read and written. The address
-/// need not be valid.
+/// Has the processor fetch `lines` cache lines from `first` on, which will soon be read and
+/// written. The address need not be valid.
 inline void prefetch_lines(std::uintptr_t first, std::size_t lines) noexcept {
   for (std::size_t i = 0; i < lines; ++i) {
     __builtin_prefetch(reinterpret_cast<const void*>(first + i * cache_line), 1);

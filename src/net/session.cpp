@@ -199,8 +199,8 @@ void session::drive(Event&& event) {
     }
     if (news) stopped ? cluster_->on_ended() : cluster_->on_news();
     if (at_once > 0) return;  // the strand was woken if there is more to do
-    // Behind a read or a write that has started, there is nothing to do until it ends, or until a
-    // caller wakes the strand.
+    // After a read or a write has started, nothing is left to do until it ends, or until a caller
+    // wakes the strand.
     if (!closing && !a.open && !a.close) return;
   }
 }

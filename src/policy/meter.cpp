@@ -186,8 +186,8 @@ bool meter::read_plain(std::string_view& text, std::span<std::int64_t> fields) n
   fields[0] = sixteen_digits(own.data());
   // All zeros stand for no key.
   if (fields[0] == 0 || (own.front() != '0' && is_instant(fields[0]))) return true;
-  // A refused check passes on any text that Lua takes for a number (it stops at a NUL), or dashes.
-  // Other text did not come from the script.
+  // A refused check passes on any text that Lua takes for a number (it reads up to a NUL), or
+  // dashes. Other text did not come from the script.
   constexpr std::string_view of_numbers = "0123456789+-.abcdefABCDEFxXpP \t\n\v\f\r";
   fields[0] = foreign;
   return own.substr(0, own.find('\0')).find_first_not_of(of_numbers) == own.npos;

@@ -18,8 +18,8 @@ if step_text ~= '0' then
   -- No plain TAT lies further ahead than twice the burst, unless the clock was set back.
   local last, far = clock + burst - step, clock + burst + burst
   -- With several keys, comparing texts of one length finds the TATs that a single check passes:
-  -- from `low`, the clock, to `high`, and those behind the clock. That is cheaper than to make
-  -- numbers of the texts. With empty texts, it finds none.
+  -- those from `low`, which is the clock, to `high`, and those below `low`, whose buckets are full
+  -- again. That is cheaper than to make numbers of the texts. With empty texts, it finds none.
   local low, high = '', ''
   if n == 1 then
     found = ARGV
@@ -30,8 +30,8 @@ if step_text ~= '0' then
     if clock <= last then low, high = string.format('%d', clock), string.format('%d', last) end
     if #low ~= 16 or #high ~= 16 then low, high = '', '' end
   end
-  -- What keys share: the next TAT of those behind the clock, and the grid line behind which it
-  -- lies; what is added to new ones; when the key expires whose TAT has crossed the last line.
+  -- What keys share: the next TAT of full buckets, and the grid line behind which it lies; what is
+  -- added to new ones; when those expire whose TAT has crossed the last line.
   local next_text, next_line, line_text, added, added_text, last_line, expiry
   for i = 1, n do
     local stored = found[i]

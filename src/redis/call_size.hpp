@@ -10,12 +10,12 @@
 
 namespace weir::redis {
 
-/// How many keys one script call takes, so that it holds the server for at most 12 times what one
-/// usual token-bucket script takes (docs/performance.md has the measurements).
+/// How many keys one script call takes, so that it mostly holds the server for at most 12 times
+/// what one usual token-bucket script takes (docs/performance.md: measurements and exceptions).
 ///
-/// A new key costs up to twice as much as one that is in use, and so does a key of a window or a
-/// log whose state has ended. The server's answers tell which keys were costly: calls are small
-/// until few of the keys that were answered lately were costly.
+/// New keys of buckets and windows are costly, and so are windows that have ended: the key's TTL is
+/// set as well. The server's answers tell which keys were: calls are small until few of the keys
+/// that were answered lately were costly. Logs are not counted; their calls are always small.
 class call_size {
  public:
   /// `most`: what the user allows. Above 64, all calls grow in proportion.
