@@ -5,8 +5,8 @@
 //
 // TRAFFIC: `distinct` (a key for each caller), `single` (the same, with one key to a script call),
 // `hot` (one key for all), `lone` (one caller), or `memory` (distinct keys in a memory store;
-// SOCKET is not used). It prints the traffic, the checks
-// that were measured, and per check: heap allocations; and how often each system call was made.
+// SOCKET is not used). It prints the traffic, the checks that were measured, and per check: heap
+// allocations; and how often each system call was made.
 // Under callgrind with --toggle-collect=measured, the total is that of the measured checks.
 
 #include <sys/epoll.h>

@@ -28,8 +28,7 @@ def weir(
     return machine.run_json(
         "weir_load", reach(server), f"--server_pid={server.pid}", *work.words(),
         f"--callers={callers}", f"--keys_per_call={keys_per_call}", f"--threads={threads}",
-        f"--spins={int(spins)}",
-        f"--may_refuse={int(may_refuse)}", f"--warm_up={machine.warm_up}",
+        f"--spins={int(spins)}", f"--may_refuse={int(may_refuse)}", f"--warm_up={machine.warm_up}",
         f"--seconds={seconds or machine.seconds}")
 
 

@@ -19,8 +19,8 @@ class similar_arguments {
     return head.size() <= longest_head && tail.size() <= longest_tail;
   }
 
-  /// fits() is true. `head` must outlive this object. `further`: how many arguments
-  /// are expected behind the first; a wrong number costs time, and nothing else.
+  /// fits() is true. `head` must outlive this object. `further`: how many arguments are expected
+  /// behind the first; a wrong number costs time, and nothing else.
   similar_arguments(std::string& out, std::string_view head, std::string_view tail,
                     std::size_t further) noexcept
       : out_(out), head_(head), tail_size_(tail.size() + 2), used_(out.size()), left_(further) {

@@ -18,7 +18,8 @@ namespace weir::test {
 ///   TIME     the time set by set_clock()
 ///   SET PX   the real command with a TTL of eleven days, as simulated and real time differ; the
 ///            end of the TTL that was asked for is
-///   PEXPIRE  recorded for requested_ttl(). One below 1 ms, or not whole, fails the script
+///   PEXPIRE  recorded for requested_ttl(). One below 1 ms, or not whole, fails the script; and so
+///            does a PEXPIREAT of that clock's past
 ///   PTTL     what is left until the recorded end, or -1 and -2 as the server says
 ///
 /// Everything else is the server's.

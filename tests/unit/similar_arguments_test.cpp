@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(writes_what_the_plain_writer_writes_for_all_sizes) {
       BOOST_TEST_REQUIRE(fits == (head_size <= 96 && tail_size <= 14));
       if (!fits) continue;
       std::string out = "before";
-      similar_arguments arguments(out, head, tail, 3);
+      similar_arguments arguments(out, head, tail, 4 * head_size);  // too few, or too many
       for (const std::string& m : middles) arguments.put(m);
       arguments.end();
       BOOST_REQUIRE(out == plainly("before", head, tail, middles));
