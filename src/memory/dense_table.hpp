@@ -27,6 +27,9 @@ class dense_table {
 
   std::size_t size() const noexcept { return size_; }
 
+  /// Begins to load what find() will look at first.
+  void prefetch(std::uint32_t hash) const noexcept { index_.prefetch(hash); }
+
   /// The entry with this hash for which `is_it` is true, or null.
   template <class F>
   Entry* find(std::uint32_t hash, F&& is_it) noexcept {

@@ -49,7 +49,8 @@ class shard {
                     policies::units cost, decision& answer) {
     const std::uint32_t hash = hash_of(key);
     const std::lock_guard lock(mutex_);
-    const policies::instant now = clock();
+    subjects_.prefetch(hash);
+    const policies::instant now = clock();  // while the slot is being loaded
     subject* found = find(key, hash);
     std::int32_t weight = 1;
     if (found == nullptr) {
