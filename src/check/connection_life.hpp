@@ -80,8 +80,13 @@ class connection_life : public connection_states {
   bool is_closing() const noexcept { return closed_ && !stopping_; }
 
   // For the driver.
+
+  /// A caller has something to do.
+  void woken(time now) {
+    if (!is_overdue(now)) on_time(now);
+  }
   actions next(time now);
-  /// True if next() would return an action; cheap.
+  /// True if next() would return an action, unless the timer is overdue; cheap.
   bool has_actions() const noexcept {
     return open_wanted_ || close_wanted_ || (is_closing() && may_stop_ && pipeline_.is_idle()) ||
            (state_ == state::greeting && !writing_ && greeting_wanted_) ||
@@ -94,12 +99,19 @@ class connection_life : public connection_states {
   void opened(error e, time now);
   /// Reports the end of a write. `bytes` were passed to the system, also if it failed.
   void written(bool ok, std::size_t bytes, time now);
-  /// When to call on_time(); time::max(): never.
+  /// When to call on_time(), from a timer; time::max(): never.
   time wakeup() const noexcept {
     if (state_ == state::stopped) return time::max();
     return std::min({alarm_, pipeline_.wakeup(), is_closing() ? give_up_ : time::max()});
   }
   void on_time(time now);
+  /// True if the timer is late, because the process or its thread stood still. Until the timer
+  /// comes, no call expires and nothing is written: it comes behind the reads that are ready, and
+  /// their replies may be those of calls that would expire.
+  bool is_overdue(time now) const noexcept {
+    constexpr std::chrono::milliseconds late{2};  // more than the timer of an idle process
+    return state_ == state::ready && now - wakeup() > late;
+  }
 
   state current() const noexcept { return state_; }
   const Pipeline& line() const noexcept { return pipeline_; }
@@ -204,7 +216,7 @@ connection_states::actions connection_life<Core, Pipeline, Options>::next(time n
   }
   if (state_ != state::greeting && state_ != state::ready) return a;
   if (!reading_) a.read = reading_ = true;
-  if (writing_) return a;
+  if (writing_ || is_overdue(now)) return a;
   if (state_ == state::greeting) {
     if (std::exchange(greeting_wanted_, false)) a.write = core().write_greeting(now);
   } else {

@@ -156,6 +156,7 @@ class pipeline {
   }
   void finish_all(detail::check_list& list, error e);
   void give_up(detail::check& c);
+  void end_late(detail::check& c, time now);
   void fail_waiting(error e);
   template <class F>
   void each_line(F&& f);

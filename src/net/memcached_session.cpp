@@ -47,7 +47,7 @@ bool memcached_session::needs_strand(bool anyway) {
 
 void memcached_session::wake_strand() {
   asio::post(*strand_,
-             [this, alive = owner_.hold()] { drive([](core& c) { c.on_time(steady_now()); }); });
+             [this, alive = owner_.hold()] { drive([](core& c) { c.woken(steady_now()); }); });
 }
 
 void memcached_session::start(check& c, std::string_view key) {

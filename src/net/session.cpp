@@ -61,7 +61,7 @@ bool session::needs_strand(bool anyway) {
 
 void session::wake_strand() {
   asio::post(*strand_, [self = shared_from_this()] {
-    self->drive([](redis::connection_core& core) { core.on_time(now()); });
+    self->drive([](redis::connection_core& core) { core.woken(now()); });
   });
 }
 

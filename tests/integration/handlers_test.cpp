@@ -204,6 +204,42 @@ BOOST_DATA_TEST_CASE_F(fixture, a_handler_that_throws_takes_no_other_along, each
   }
 }
 
+// The thread was busy for longer than the timeout, and the reply waits in the socket: what the
+// handler starts once woke the connection before it had read, and the call ended with no_reply.
+BOOST_DATA_TEST_CASE_F(fixture, a_handler_that_outlasts_a_timeout_ends_no_call_that_was_answered,
+                       boost::unit_test::data::make({"tcp", "unix"}), store) {
+  const std::string url = weir::test::empty_store_url(store);
+  const weir::policy policy = weir::fixed_window{.limit = 5, .window = 24h};
+  asio::io_context elsewhere;
+  const weir::limiter l(weir::open_store(io.get_executor(), url), "r", policy);
+  const weir::limiter other(weir::open_store(elsewhere.get_executor(), url), "r", policy);
+  const auto used = [&] {
+    crowd c;
+    other.fetch("a", c.caller());
+    weir::test::run_until_complete(elsewhere, c);
+    return c[0].d.used;
+  };
+  crowd c;
+  l.fetch("a", c.caller());  // opens the connection
+  weir::test::run_until_complete(io, c);
+  asio::post(io, [&] {
+    constexpr auto timeout = 100ms;
+    l.record("a", {.timeout = timeout}, c.caller());
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    asio::post(io, [&, deadline] {  // behind the write
+      const auto limit = deadline + weir::test::watchdog;
+      while (used() == 0 || std::chrono::steady_clock::now() < deadline + 10ms) {
+        if (std::chrono::steady_clock::now() > limit) break;
+      }
+      l.record("b", c.caller());
+    });
+  });
+  weir::test::run_until(io, [&] { return c.answered() == 3; });
+  BOOST_TEST(c[1].ec == weir::error_code());
+  BOOST_TEST(c[1].d.used == 1);
+  BOOST_TEST(c[2].ec == weir::error_code());
+}
+
 BOOST_DATA_TEST_CASE_F(fixture, a_thousand_calls_one_after_the_other, each_store, store) {
   const auto l = open(store, 900);
   weir::test::run(io, [&]() -> asio::awaitable<void> {
