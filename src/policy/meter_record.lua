@@ -12,7 +12,7 @@
 local first_arg, rare, found, step, burst = 2
 local step_text = ARGV[1]
 if step_text ~= '0' then
-  local pcall, tonumber, type, keys, counted = redis.pcall, tonumber, type, KEYS, ARGV[3]
+  local pcall, tonumber, keys, counted = redis.pcall, tonumber, KEYS, ARGV[3]
   local find, n = string.find, #keys
   step, burst = struct.unpack('<dd', ARGV[2])
   -- No plain TAT lies further ahead than twice the burst, unless the clock was set back.
@@ -35,8 +35,7 @@ if step_text ~= '0' then
   local next_text, next_line, line_text, added, added_text, last_line, expiry
   for i = 1, n do
     local stored = found[i]
-    local tat, grown, sum, line = 0, step
-    local count, is_done
+    local grown, sum, line, count, is_done = step
     if counted then
       count = ARGV[i + 2]
       if count == '1' then count = nil end
@@ -61,7 +60,7 @@ if step_text ~= '0' then
       end
     end
     if not is_done then
-      tat = not stored and 0 or #stored == 16 and tonumber(stored)
+      local tat = not stored and 0 or #stored == 16 and tonumber(stored)
       if not count and tat and tat >= 1 and tat < clock and clock <= last then
         grown = clock - tat + step
         sum = pcall('INCRBY', keys[i], string.format('%d', grown))
@@ -90,8 +89,9 @@ if step_text ~= '0' then
       end
     end
     if sum then
-      if type(sum) == 'number' then
-        if sum % grid < grown then line = sum - sum % grid end
+      local number = tonumber(sum)  -- cheaper than type()
+      if number then
+        if number % grid < grown then line = number - number % grid end
       elseif find(sum.err, 'WRONGTYPE', 1, true) or find(sum.err, 'not an integer', 1, true) then
         stored = '----------------'
         found[i] = stored
