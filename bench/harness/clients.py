@@ -74,6 +74,13 @@ def hiredis_fill(machine, server, command, keys):
                 *map(escaped, command), timeout=600)
 
 
+def asio(machine, server, command, keys, seconds):
+    """One caller on a bare Asio socket."""
+    request = f"*{len(command)}\r\n" + "".join(f"${len(w)}\r\n{w}\r\n" for w in map(str, command))
+    return machine.run_json("asio_load", server.socket, keys, server.pid, machine.warm_up, seconds,
+                            escaped(request))
+
+
 def boost_redis(machine, server, command, callers, keys):
     return machine.run_json("boost_redis_load", server.port, keys, callers, server.pid,
                             machine.warm_up, machine.seconds, *command)

@@ -171,7 +171,8 @@ def hot_key(machine):
 
 
 def one_caller(machine):
-    """A round trip at a time: hiredis sends the same script and blocks until the reply."""
+    """A round trip at a time: hiredis sends the same script and blocks until the reply; Asio alone
+    sends it and awaits what the socket brings."""
     work = bucket("token_bucket", "busy", 1000)
     seconds = machine.seconds if machine.quick else 1.5
     with Server(machine) as server:
@@ -181,10 +182,13 @@ def one_caller(machine):
         group.add_weir("ours", work, 1, seconds=seconds)
         group.add_weir("spinning", work, 1, seconds=seconds, spins=True)
         group.add_hiredis("theirs", same, 1, work.keys, seconds=seconds)
+        group.add("asio", clients.asio, machine, server, same, work.keys, seconds)
         runs = group.measure()
     for figure, name, floor in (("p50_us", "median", 1.10), ("p99_us", "99 %", 1.25)):
         yield row(runs, f"token_bucket, one caller, round trip, {name}: same script by hiredis",
                   "ours", "theirs", figure, floor=floor, less_is_better=True)
+        yield row(runs, f"token_bucket, one caller, round trip, {name}: same script by Asio alone",
+                  "ours", "asio", figure, less_is_better=True)
         yield row(runs, f"token_bucket, one caller, spinning, round trip, {name}: same script by"
                   " hiredis", "spinning", "theirs", figure, less_is_better=True)
 
