@@ -83,14 +83,14 @@ class connection_life : public connection_states {
 
   /// A caller has something to do.
   void woken(time now) {
-    if (!is_overdue(now)) on_time(now);
+    if (pipeline_.replies_due() == 0 || !is_overdue(now)) on_time(now);
   }
   actions next(time now);
-  /// True if next() would return an action, unless the timer is overdue; cheap.
-  bool has_actions() const noexcept {
+  /// True if next() would return an action other than a read; cheap.
+  bool has_actions(time now) const noexcept {
     return open_wanted_ || close_wanted_ || (is_closing() && may_stop_ && pipeline_.is_idle()) ||
            (state_ == state::greeting && !writing_ && greeting_wanted_) ||
-           (state_ == state::ready && !writing_ && pipeline_.wants_write());
+           (state_ == state::ready && !writing_ && pipeline_.wants_write() && !is_overdue(now));
   }
   /// Reports the end of an open. Zero: connected. tls_failed fails all checks until there is a
   /// connection. Other errors (closed_by_peer, host_not_found, connection_refused,
@@ -105,13 +105,6 @@ class connection_life : public connection_states {
     return std::min({alarm_, pipeline_.wakeup(), is_closing() ? give_up_ : time::max()});
   }
   void on_time(time now);
-  /// True if the timer is late, because the process or its thread stood still. Until the timer
-  /// comes, no call expires and nothing is written: it comes behind the reads that are ready, and
-  /// their replies may be those of calls that would expire.
-  bool is_overdue(time now) const noexcept {
-    constexpr std::chrono::milliseconds late{2};  // more than the timer of an idle process
-    return state_ == state::ready && now - wakeup() > late;
-  }
 
   state current() const noexcept { return state_; }
   const Pipeline& line() const noexcept { return pipeline_; }
@@ -174,6 +167,14 @@ class connection_life : public connection_states {
   void stop();
   void start_opening(time now);
   void pause(time now);
+
+  /// True if the timer is late, because the process or its thread stood still. Until it comes, a
+  /// wake judges no call, and nothing is written: the timer comes behind the reads that are ready,
+  /// and their replies may be those of calls that would expire.
+  bool is_overdue(time now) const noexcept {
+    constexpr std::chrono::milliseconds late{2};  // more than the timer of an idle process
+    return state_ == state::ready && now - std::min(alarm_, pipeline_.next_deadline()) > late;
+  }
 
   time waiting_since_{};        // ready: since when a reply has been due all the time
   time give_up_ = time::max();  // closing: the end of waiting for give-backs

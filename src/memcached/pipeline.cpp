@@ -158,18 +158,20 @@ void pipeline::give_up(check& c) {
 }
 
 void pipeline::expire(time now) {
-  wheel_.expire(now, [this, now](check& c) { end_late(c, now); });
+  wheel_.expire(now, [this, now](check& c) {
+    // Not a failure of the store: it has answered other checks since this one came.
+    const time since = flight_of(c).deadline - timeout_of(c, options_.timeout);
+    const bool never_asked = flight_of(c).stage == check_stage::waiting && calls_.empty() &&
+                             !writing_;
+    const bool says_nothing = connected_ && (never_asked || last_answer_ >= since);
+    if (!says_nothing) breaker_.failed(since, now);
+    end_late(c);
+  });
   if (connected_) end_pauses(now);
 }
 
 /// Ends a check whose deadline has passed.
-void pipeline::end_late(check& c, time now) {
-  // Not a failure of the store: it has answered other checks since this one came.
-  const time since = flight_of(c).deadline - timeout_of(c, options_.timeout);
-  const bool never_asked = flight_of(c).stage == check_stage::waiting && calls_.empty() &&
-                           !writing_;
-  const bool says_nothing = connected_ && (never_asked || last_answer_ >= since);
-  if (!says_nothing) breaker_.failed(since, now);
+void pipeline::end_late(check& c) {
   if (flight_of(c).stage != check_stage::waiting) {
     c.ec = error::no_reply;
   } else if (!c.ec) {  // else: it lost its swaps

@@ -98,6 +98,8 @@ class pipeline {
 
   // For the timer.
   time wakeup() const noexcept { return std::min(wheel_.next(), next_retry()); }
+  /// A lower bound of all deadlines.
+  time next_deadline() const noexcept { return wheel_.next(); }
   void expire(time now);
 
   // For results.
@@ -156,7 +158,7 @@ class pipeline {
   }
   void finish_all(detail::check_list& list, error e);
   void give_up(detail::check& c);
-  void end_late(detail::check& c, time now);
+  void end_late(detail::check& c);
   void fail_waiting(error e);
   template <class F>
   void each_line(F&& f);

@@ -39,15 +39,15 @@ memcached_session::memcached_session(const asio::any_io_executor& executor,
 
 // ---- called by the store, on any thread
 
-bool memcached_session::needs_strand(bool anyway) {
-  if (wake_posted_ || !(anyway || core_.has_actions() || core_.wakeup() < armed_)) return false;
+bool memcached_session::needs_strand(time now, bool anyway) {
+  if (wake_posted_ || !(anyway || core_.has_actions(now) || core_.wakeup() < armed_)) return false;
   wake_posted_ = true;
   return true;
 }
 
 void memcached_session::wake_strand() {
   asio::post(*strand_,
-             [this, alive = owner_.hold()] { drive([](core& c) { c.woken(steady_now()); }); });
+             [this, alive = owner_.hold()] { drive([](core& c, time now) { c.woken(now); }); });
 }
 
 void memcached_session::start(check& c, std::string_view key) {
@@ -58,7 +58,7 @@ void memcached_session::start(check& c, std::string_view key) {
     return c.finish(detail::delivery::discard);
   }
   core_.submit(c, key, now);
-  const bool wake = needs_strand();
+  const bool wake = needs_strand(now);
   if (!wake && !core_.has_done()) return;
   // After the unlock the check may be freed, and with it the last handle of the store.
   const std::shared_ptr<void> alive = owner_.hold();
@@ -74,7 +74,7 @@ bool memcached_session::cancel(check& c, detail::cancel_scope scope) {
   core_.cancel(c, scope);
   const std::shared_ptr<void> alive = owner_.hold();
   check_list done = core_.take_done();
-  const bool wake = core_.is_closing() && needs_strand();
+  const bool wake = core_.is_closing() && needs_strand(steady_now());
   lock.unlock();
   if (wake) wake_strand();
   if (!done.empty()) owner_.deliver(std::move(done));
@@ -124,11 +124,12 @@ void memcached_session::drive(Event&& event) {
     check_list done;
     {
       const std::lock_guard lock(mutex_);
+      const time now = steady_now();
       if (first) {
-        event(core_);
+        event(core_, now);
         wake_posted_ = false;
       }
-      a = core_.next(steady_now());
+      a = core_.next(now);
       if (a.read) room = core_.room();
       if (core_.wakeup() < armed_) rearm = armed_ = core_.wakeup();
       stopped = core_.current() == core::state::stopped;
@@ -164,7 +165,7 @@ std::size_t memcached_session::perform(const core::actions& a, std::span<char> r
 void memcached_session::expect_checks() {
   {
     const std::lock_guard lock(mutex_);
-    if (context_gone_ || !needs_strand(true)) return;
+    if (context_gone_ || !needs_strand({}, true)) return;
   }
   wake_strand();
 }
@@ -172,31 +173,32 @@ void memcached_session::expect_checks() {
 /// Reports a write that ended at once. The next one is posted, as after any other write.
 void memcached_session::wrote_at_once(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  core_.written(true, bytes, steady_now());
-  if (needs_strand() || core_.has_done()) wake_strand();
+  const time now = steady_now();
+  core_.written(true, bytes, now);
+  if (needs_strand(now) || core_.has_done()) wake_strand();
 }
 
 void memcached_session::on_opened(error e) {
-  drive([e](core& c) { c.opened(e, steady_now()); });
+  drive([e](core& c, time now) { c.opened(e, now); });
 }
 
 void memcached_session::on_received(error e, std::size_t bytes) {
-  drive([&](core& c) {
-    c.received(e == error{}, bytes, steady_now(), detail::read_clock(options_.clock));
+  drive([&](core& c, time now) {
+    c.received(e == error{}, bytes, now, detail::read_clock(options_.clock));
   });
 }
 
 void memcached_session::on_written(bool ok, std::size_t bytes) {
-  drive([&](core& c) { c.written(ok, bytes, steady_now()); });
+  drive([&](core& c, time now) { c.written(ok, bytes, now); });
 }
 
 void memcached_session::arm_timer(time when) {
   timer_->expires_at(when);
   timer_->async_wait([this, alive = owner_.hold()](error_code ec) {
     if (ec) return;
-    drive([this](core& c) {
+    drive([this](core& c, time now) {
       armed_ = time::max();
-      c.on_time(steady_now());
+      c.on_time(now);
     });
   });
 }

@@ -69,7 +69,7 @@ class memcached_session final : private stream::listener {
   std::size_t perform(const core::actions& a, std::span<char> room);
   void wrote_at_once(std::size_t bytes);
   void arm_timer(time when);
-  bool needs_strand(bool anyway = false);
+  bool needs_strand(time now, bool anyway = false);
   void expect_checks();
   void wake_strand();
 

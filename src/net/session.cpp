@@ -53,15 +53,15 @@ std::shared_ptr<detail::store_backend> session::waiting_for(
 
 // ---- called by limiters, on any thread
 
-bool session::needs_strand(bool anyway) {
-  if (wake_posted_ || !(anyway || core_.has_actions() || core_.wakeup() < armed_)) return false;
+bool session::needs_strand(time t, bool anyway) {
+  if (wake_posted_ || !(anyway || core_.has_actions(t) || core_.wakeup() < armed_)) return false;
   wake_posted_ = true;
   return true;
 }
 
 void session::wake_strand() {
   asio::post(*strand_, [self = shared_from_this()] {
-    self->drive([](redis::connection_core& core) { core.woken(now()); });
+    self->drive([](redis::connection_core& core, time t) { core.woken(t); });
   });
 }
 
@@ -73,7 +73,7 @@ void session::start(check& c) {
     return c.finish(detail::delivery::discard);
   }
   core_.submit(c, t);
-  const bool wake = !wake_posted_ && needs_strand();
+  const bool wake = !wake_posted_ && needs_strand(t);
   if (!wake && !core_.has_done()) return mutex_.unlock();  // the common case
   follow(std::unique_lock(mutex_, std::adopt_lock), wake);
 }
@@ -87,7 +87,7 @@ void session::start_all(std::span<check* const> checks) {
     return;
   }
   for (check* c : checks) core_.submit(*c, t);
-  if (const bool wake = needs_strand(); wake || core_.has_done()) follow(std::move(lock), wake);
+  if (const bool wake = needs_strand(t); wake || core_.has_done()) follow(std::move(lock), wake);
 }
 
 /// Ends a call under the mutex: wakes the strand, and hands on the checks that it has finished.
@@ -110,7 +110,7 @@ void session::cancel(check& c, detail::cancel_scope scope) {
     was_done = flight_of(c).stage == detail::check_stage::done;
     if (!was_done) core_.cancel(c, scope);
     done = core_.take_done();
-    if (core_.is_closing() && needs_strand()) self = shared_from_this();
+    if (core_.is_closing() && needs_strand(now())) self = shared_from_this();
   }
   if (was_done) sink().cancel(c, scope);
   if (!done.empty()) sink().complete(std::move(done));
@@ -172,11 +172,12 @@ void session::drive(Event&& event) {
     check_list done;
     {
       const std::lock_guard lock(mutex_);
+      const time t = now();
       if (first) {
-        event(core_);
+        event(core_, t);
         wake_posted_ = false;
       }
-      a = core_.next(now());
+      a = core_.next(t);
       if (a.read) room = core_.room();
       if (core_.wakeup() < armed_) rearm = armed_ = core_.wakeup();
       stopped = core_.current() == redis::connection_core::state::stopped;
@@ -210,7 +211,7 @@ void session::drive(Event&& event) {
 void session::expect_checks() {
   {
     const std::lock_guard lock(mutex_);
-    if (context_gone_ || !needs_strand(true)) return;
+    if (context_gone_ || !needs_strand({}, true)) return;
   }
   wake_strand();
 }
@@ -226,8 +227,9 @@ std::size_t session::perform(const redis::connection_core::actions& a, std::span
 /// that have come are read first.
 void session::wrote_at_once(std::size_t bytes) {
   std::unique_lock lock(mutex_);
-  core_.written(true, bytes, now());
-  if (const bool wake = needs_strand(); wake || core_.has_done()) follow(std::move(lock), wake);
+  const time t = now();
+  core_.written(true, bytes, t);
+  if (const bool wake = needs_strand(t); wake || core_.has_done()) follow(std::move(lock), wake);
 }
 
 /// Asks for the credentials first, which is the caller's own code: without the mutex.
@@ -246,19 +248,19 @@ void session::open_stream(bool elsewhere) {
 }
 
 void session::on_opened(error e) {
-  drive([e](redis::connection_core& core) { core.opened(e, now()); });
+  drive([e](redis::connection_core& core, time t) { core.opened(e, t); });
 }
 
 void session::on_received(error e, std::size_t bytes) {
-  drive([&](redis::connection_core& core) { core.received(e == error{}, bytes, now(), e); });
+  drive([&](redis::connection_core& core, time t) { core.received(e == error{}, bytes, t, e); });
 }
 
 void session::on_written(bool ok, std::size_t bytes) {
-  drive([&](redis::connection_core& core) { core.written(ok, bytes, now()); });
+  drive([&](redis::connection_core& core, time t) { core.written(ok, bytes, t); });
 }
 
 void session::master_moved() {
-  drive([](redis::connection_core& core) { core.relocate(now()); });
+  drive([](redis::connection_core& core, time t) { core.relocate(t); });
 }
 
 void session::arm_timer(time when) {
@@ -269,9 +271,9 @@ void session::arm_timer(time when) {
 }
 
 void session::on_timer() {
-  drive([this](redis::connection_core& core) {
+  drive([this](redis::connection_core& core, time t) {
     armed_ = time::max();
-    core.on_time(now());
+    core.on_time(t);
   });
 }
 

@@ -50,8 +50,9 @@ class session final : public detail::store_backend,
   template <class F>
   auto with_core(F&& f) {
     std::unique_lock lock(mutex_);
-    auto result = f(core_, std::chrono::steady_clock::now());
-    const bool wake = needs_strand(core_.has_done());
+    const time now = std::chrono::steady_clock::now();
+    auto result = f(core_, now);
+    const bool wake = needs_strand(now, core_.has_done());
     // The caller holds this session.
     const bool is_there = !context_gone_;
     lock.unlock();
@@ -99,7 +100,7 @@ class session final : public detail::store_backend,
 
   /// True if the strand must be woken: for the core's actions, an earlier timer, or `anyway`. Any
   /// thread; requires the mutex.
-  bool needs_strand(bool anyway = false);
+  bool needs_strand(time now, bool anyway = false);
   void follow(std::unique_lock<optional_mutex> lock, bool wake);
   void expect_checks();
   void wake_strand();

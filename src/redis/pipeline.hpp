@@ -173,6 +173,8 @@ class pipeline {
 
   /// When to call expire(); time::max(): never.
   time wakeup() const noexcept { return std::min(wheel_.next(), held_until_); }
+  /// A lower bound of all deadlines.
+  time next_deadline() const noexcept { return wheel_.next(); }
   void expire(time now);
 
   // For results.

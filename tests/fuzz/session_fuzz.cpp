@@ -39,12 +39,12 @@ struct driver {
 
   void pump() {
     for (;;) {
-      const bool announced = core.has_actions();
+      const bool announced = core.has_actions(now);
       const auto a = core.next(now);
       const bool acts = a.open || a.close || !a.write.empty();
       require(announced || !acts);
       // Announced in vain: the waiting checks have to wait for a reply.
-      require(acts || !core.has_actions() || core.is_overdue(now));
+      require(acts || !core.has_actions(now));
       if (a.open) {
         require(!opening && !reading && !writing);
         opening = true;
@@ -63,7 +63,7 @@ struct driver {
       closing = (closing || a.close) && (opening || reading || writing);
       collect();
       const bool has_none = !a.open && !a.read && !a.close && a.write.empty();
-      if (has_none && (core.is_overdue(now) || !core.has_actions())) return;
+      if (has_none && !core.has_actions(now)) return;
     }
   }
   void collect() {

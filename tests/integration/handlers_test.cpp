@@ -223,7 +223,7 @@ BOOST_DATA_TEST_CASE_F(fixture, a_handler_that_outlasts_a_timeout_ends_no_call_t
   l.fetch("a", c.caller());  // opens the connection
   weir::test::run_until_complete(io, c);
   asio::post(io, [&] {
-    constexpr auto timeout = 100ms;
+    constexpr auto timeout = 500ms;
     l.record("a", {.timeout = timeout}, c.caller());
     const auto deadline = std::chrono::steady_clock::now() + timeout;
     asio::post(io, [&, deadline] {  // behind the write

@@ -371,7 +371,7 @@ BOOST_AUTO_TEST_CASE(closing_again_while_draining_asks_for_nothing) {
   d.close();
   BOOST_TEST(d.core.next(d.now).close);
   d.close();
-  BOOST_TEST(!d.core.has_actions());
+  BOOST_TEST(!d.core.has_actions(d.now));
   BOOST_TEST(!d.core.next(d.now).close);
   d.opened(error{});
   BOOST_TEST((d.core.current() == state::stopped));
