@@ -180,15 +180,16 @@ class program {
          policies::compile(tiers{token_bucket{1000, every(1us)}, sliding_log{1000, 1ms}}), 500);
     if (quick_) return;
     // The log has two entries. The older one has left when the third check comes: the entries are
-    // 4 s apart, and a window has 8 s. It begins where no TTL is renewed before the end.
-    const auto log = alone(sliding_log{1000, 8s});
+    // 3 s apart, and a window has 6 s. That check's window, too, ends before the next grid line, so
+    // no TTL is renewed.
+    const auto log = alone(sliding_log{1000, 6s});
     server_.command("FLUSHALL");
-    leave_to_grid_line(10s);
+    leave_to_grid_line(14s);
     const auto check = [&] { send_call(log, largest(log, true)); };
     check();
-    std::this_thread::sleep_for(4s);
+    std::this_thread::sleep_for(3s);
     check();
-    std::this_thread::sleep_for(4500ms);
+    std::this_thread::sleep_for(3500ms);
     measure_hold("sliding_log", "one_leaves", largest(log, true), check, 1);
   }
 
