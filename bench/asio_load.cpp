@@ -1,6 +1,6 @@
 // Sends one request again and again through a bare Asio socket, awaits each reply, and measures the
-// round trips: the least that a caller has to wait on Asio, in a thread that sleeps in run() between
-// replies. bench/harness runs it.
+// round trips: the least that a caller on Asio has to wait if its thread sleeps between replies.
+// bench/harness runs it.
 //
 //   asio_load SOCKET KEYS SERVER_PID WARM_UP SECONDS REQUEST
 //
