@@ -12,7 +12,6 @@
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
-#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -21,27 +20,13 @@
 #include <string>
 #include <string_view>
 
+#include "support/escaped_word.h"
 #include "support/load_clock.h"
 
 namespace {
 
 namespace asio = boost::asio;
 using protocol = asio::local::stream_protocol;
-
-std::string unescaped(std::string_view text) {
-  std::string bytes;
-  while (!text.empty()) {
-    int byte = static_cast<unsigned char>(text.front());
-    std::size_t length = 1;
-    if (text.starts_with("\\x")) {
-      length = 4;
-      std::from_chars(text.data() + 2, text.data() + length, byte, 16);
-    }
-    bytes += static_cast<char>(byte);
-    text.remove_prefix(length);
-  }
-  return bytes;
-}
 
 class load {
  public:
@@ -50,7 +35,7 @@ class load {
         server_(static_cast<pid_t>(std::stol(words[3]))),
         warm_up_(std::stod(words[4])),
         seconds_(std::stod(words[5])),
-        request_(unescaped(words[6])),
+        request_(words[6], unescape(words[6])),
         number_at_(request_.find(placeholder)) {
     socket_.connect(protocol::endpoint(words[1]));
     socket_.non_blocking(true);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/escaped_word.h"
 #include "support/load_clock.h"
 
 enum { max_words = 64, digits = 12 };
@@ -38,22 +39,6 @@ struct load {
 static void fail(const char* what, const char* why) {
   fprintf(stderr, "hiredis_load: %s: %s\n", what, why);
   exit(1);
-}
-
-/* Puts the bytes in the place of \xHH; the length that is left. */
-static size_t unescape(char* word) {
-  char* to = word;
-  for (const char* from = word; *from != 0;) {
-    unsigned byte;
-    if (sscanf(from, "\\x%2x", &byte) == 1) {
-      *to++ = (char)byte;
-      from += 4;
-    } else {
-      *to++ = *from++;
-    }
-  }
-  *to = 0;
-  return (size_t)(to - word);
 }
 
 static void read_words(struct load* l, int count, char** words) {

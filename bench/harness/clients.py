@@ -3,6 +3,8 @@ p50_us, p99_us and p999_us, and client_us and server_us, the CPU time of one che
 
 import re
 
+import resp
+
 RANDOM = "__rand_int__"  # a random number of 12 digits, as redis-benchmark writes it
 
 
@@ -60,7 +62,7 @@ def weir_fetch(machine, server, work, number):
 
 
 def escaped(word):
-    """A word of a command as hiredis_load takes it: bytes that an argument cannot have as \\xHH."""
+    """As bench/support/escaped_word.h reads it: bytes that an argument cannot have as \\xHH."""
     return "".join(c if " " <= c <= "~" and c != "\\" else f"\\x{ord(c):02x}" for c in str(word))
 
 
@@ -76,9 +78,9 @@ def hiredis_fill(machine, server, command, keys):
 
 def asio(machine, server, command, keys, seconds):
     """One caller on a bare Asio socket."""
-    request = f"*{len(command)}\r\n" + "".join(f"${len(w)}\r\n{w}\r\n" for w in map(str, command))
+    request = escaped(resp.encoded(command).decode("latin-1"))
     return machine.run_json("asio_load", server.socket, keys, server.pid, machine.warm_up, seconds,
-                            escaped(request))
+                            request)
 
 
 def boost_redis(machine, server, command, callers, keys):

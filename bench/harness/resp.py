@@ -9,6 +9,12 @@ class ErrorReply(Exception):
     pass
 
 
+def encoded(words):
+    """A command's bytes. A character stands for a byte, as in what monitored() returns."""
+    parts = [str(word).encode("latin-1") for word in words]
+    return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts)
+
+
 class Connection:
     def __init__(self, path):
         self._socket = socket.socket(socket.AF_UNIX)
@@ -22,10 +28,7 @@ class Connection:
 
     def command(self, *words):
         """Sends a command and returns its reply: text, an integer, None, or a list of these."""
-        parts = [str(word).encode() for word in words]
-        self._socket.sendall(
-            b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts)
-        )
+        self._socket.sendall(encoded(words))
         return self._reply()
 
     def monitored(self, name):

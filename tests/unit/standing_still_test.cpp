@@ -27,6 +27,17 @@ struct redis_fixture : driver {
     write_succeeds();
   }
   auto& sent() { return checks.front(); }
+  /// A call that no wake has sent yet.
+  auto& start_unsent() {
+    auto& c = checks.emplace_back(limiter, "unsent", 1, weir::detail::check_kind::record, 100ms);
+    core.submit(c, now);
+    return c;
+  }
+  bool is_served(weir::test::fake_check& c) {
+    write_succeeds();
+    received(one_admitted);
+    return done_with(c, {});
+  }
 };
 }  // namespace
 
@@ -40,21 +51,19 @@ BOOST_FIXTURE_TEST_CASE(what_was_answered_meanwhile_is_read_before_it_expires, r
   BOOST_TEST(done_with(sent(), {}));
   BOOST_TEST(!writing.has_value());
   wait();
-  write_succeeds();
-  received(one_admitted);
-  BOOST_TEST(done_with(later, {}));
+  BOOST_TEST(is_served(later));
 }
 
 BOOST_FIXTURE_TEST_CASE(what_was_not_answered_expires_with_the_timer, redis_fixture) {
   now += 200ms;
   wake();
+  BOOST_TEST(sent().finished == 0);
   wait();
   BOOST_TEST(done_with(sent(), error::no_reply));
 }
 
 BOOST_FIXTURE_TEST_CASE(what_expired_unsent_is_not_sent, redis_fixture) {
-  auto& unsent = checks.emplace_back(limiter, "unsent", 1, weir::detail::check_kind::record, 100ms);
-  core.submit(unsent, now);
+  auto& unsent = start_unsent();
   now += 200ms;
   wake();
   received(one_admitted);
@@ -67,16 +76,13 @@ BOOST_FIXTURE_TEST_CASE(what_expired_unsent_is_not_sent, redis_fixture) {
 // No reply can be waiting, so the timer would find no more.
 BOOST_FIXTURE_TEST_CASE(without_a_reply_due_a_wake_judges_at_once, redis_fixture) {
   received(one_admitted);
-  auto& unsent = checks.emplace_back(limiter, "unsent", 1, weir::detail::check_kind::record, 100ms);
-  core.submit(unsent, now);
+  auto& unsent = start_unsent();
   now += 200ms;
   auto& later = submit("later", 1s);
   BOOST_TEST(!writing.has_value());
   wake();
   BOOST_TEST(done_with(unsent, error::timed_out));
-  write_succeeds();
-  received(one_admitted);
-  BOOST_TEST(done_with(later, {}));
+  BOOST_TEST(is_served(later));
 }
 
 // A thread with much to do is always a little late.
