@@ -184,10 +184,11 @@ void sentinel_core::on_push(const reply_view& push) {
   if (nodes.size() != 4 || nodes[1].text != "message" || nodes[2].text != "+switch-master") return;
   // "mymaster 10.0.0.1 6379 10.0.0.2 6379"
   const std::string_view text = nodes[3].text;
-  if (text.starts_with(options_.sentinel.master) &&
-      text.substr(options_.sentinel.master.size()).starts_with(' ')) {
-    moved_ = true;
-  }
+  const bool is_ours = text.starts_with(options_.sentinel.master) &&
+                       text.substr(options_.sentinel.master.size()).starts_with(' ');
+  // The Sentinel that leads a failover names the new master before it announces it. An answer that
+  // is due was written after the announcement.
+  if (is_ours && !wanted_ && !text.ends_with(named_)) moved_ = true;
 }
 
 void sentinel_core::on_address(const reply_view& reply, time now) {
@@ -204,6 +205,7 @@ void sentinel_core::on_address(const reply_view& reply, time now) {
   if (!is_address) return lost(error::master_unknown);
   if (std::exchange(wanted_, false)) {
     answer_.emplace(answer{.host = std::string(nodes[1].text), .port = port});
+    named_ = ' ' + answer_->host + ' ' + std::to_string(port);
   }
   if (state_ != state::asking) return;
   state_ = state::watching;

@@ -58,6 +58,33 @@ BOOST_AUTO_TEST_CASE(a_failover_is_heard_and_another_master_s_is_not) {
   BOOST_TEST(d.moves == 1);
 }
 
+// The Sentinel that leads a failover names the new master up to 100 ms before it announces it. Each
+// store that had asked meanwhile left its new connection for another to the same server.
+BOOST_AUTO_TEST_CASE(the_announcement_of_the_master_named_last_moves_nobody) {
+  driver d;
+  d.watch();
+  d.ask();
+  d.written();
+  d.received(address("10.0.0.2", 6380) + switched("mymaster"));
+  BOOST_TEST(d.moves == 0);
+  d.ask();
+  d.written();
+  d.received(address("0.0.0.2", 6380) + switched("mymaster"));
+  BOOST_TEST(d.moves == 1);
+}
+
+// The answer names the new master, so leaving would only delay it.
+BOOST_AUTO_TEST_CASE(an_announcement_ahead_of_an_answer_moves_nobody) {
+  driver d;
+  d.watch();
+  d.ask();
+  d.written();
+  d.received(switched("mymaster"));
+  d.received(address("10.0.0.2", 6380));
+  BOOST_TEST(d.moves == 0);
+  BOOST_TEST(d.was_told("10.0.0.2", 6380));
+}
+
 BOOST_AUTO_TEST_CASE(the_next_sentinel_is_asked_at_once_if_one_fails) {
   const std::string failures[] = {"",
                                   unknown_master,
