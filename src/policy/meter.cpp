@@ -81,8 +81,10 @@ bool meter::is_far_ahead(const state& s, instant clock) const noexcept {
   return passed(s) - clock > tolerance_.whole;
 }
 
-/// Forgets what was given back, once no receipt can meet it.
-meter::state meter::remembered(state s, instant clock) noexcept {
+/// Rounds up what another rate wrote with other parts, and forgets what was given back once no
+/// receipt can meet it.
+meter::state meter::remembered(state s, instant clock) const noexcept {
+  if (s.part >= parts_) s = {s.whole + 1, 0, s.ahead, s.returned, s.until};
   if (s.until <= clock) s.returned = s.until = 0;
   return s;
 }
@@ -195,7 +197,8 @@ bool meter::read_plain(std::string_view& text, std::span<std::int64_t> fields) n
 
 std::array<std::int64_t, meter::reply_width> meter::fields(const state& s,
                                                            instant clock) const noexcept {
-  return {s.whole, s.part, s.ahead.written, s.ahead.turn, remembered(s, clock).returned};
+  const state seen = remembered(s, clock);
+  return {seen.whole, seen.part, seen.ahead.written, seen.ahead.turn, seen.returned};
 }
 
 bool meter::restore(std::span<const std::int64_t> fields, replay& out) noexcept {

@@ -160,7 +160,7 @@ class meter {
   state minus(const state& a, const state& b) const noexcept;
   instant passed(const state& s) const noexcept;
   bool is_far_ahead(const state& s, instant clock) const noexcept;
-  static state remembered(state s, instant clock) noexcept;
+  state remembered(state s, instant clock) const noexcept;
   state settled(const state& s, instant clock) const noexcept;
   void undo(state& s, const ticket& t, const state& step, instant has_passed) const noexcept;
   void release(state& s, const ticket& t, const state& step, instant has_passed) const noexcept;

@@ -64,8 +64,8 @@ class sentinel_core {
   /// Nobody wants the answer any more.
   void forget() noexcept { wanted_ = false; }
   std::optional<answer> take_answer();
-  /// True once after the Sentinel has announced another master than the one it named last, if no
-  /// answer is due, which would name that one.
+  /// True once after the Sentinel has announced a master that the last answer did not name. Not if
+  /// there was no answer yet, or if one is due, which names it.
   bool take_moved() noexcept { return std::exchange(moved_, false); }
   void stop();
 
@@ -118,7 +118,7 @@ class sentinel_core {
   bool wanted_ = false;    // an ask() waits
   std::size_t tries_ = 0;  // how many Sentinels may still be asked for it
   std::optional<answer> answer_;
-  std::string named_;      // the last answer, as an announcement ends: " 10.0.0.2 6379"
+  std::string named_;  // the last answer, as an announcement ends: " 10.0.0.2 6379"
   bool moved_ = false;
   bool stopping_ = false;
 };

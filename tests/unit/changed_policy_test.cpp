@@ -74,6 +74,21 @@ BOOST_AUTO_TEST_CASE(a_meter_reads_parts_of_another_rate) {
   BOOST_TEST(d.decided_at.time_since_epoch().count() == now);
 }
 
+// Parts that the new rate does not have were taken for microseconds: less than one of them, which
+// lay ahead, took a million units of two million.
+BOOST_AUTO_TEST_CASE(parts_that_the_new_rate_does_not_have_are_rounded_up) {
+  const weir::policies::meter finest(1'000'003, 1'000'000, 10, false);
+  const weir::policies::meter wholes(1, 1, 2'000'000, false);
+  weir::policies::meter::state s;
+  finest.record(s, now, 1);
+  BOOST_TEST(s.part == 1'000'000);
+  BOOST_TEST(wholes.fetch(s, now, 1).remaining == 1'999'999);
+  BOOST_TEST(wholes.fields(s, now)[0] == now + 1);
+  BOOST_TEST(wholes.fields(s, now)[1] == 0);
+  BOOST_TEST(wholes.record(s, now, 1).remaining == 1'999'998);
+  BOOST_TEST(s.part == 0);
+}
+
 // The TAT of a slow rate lay days ahead, and kept the subject out of a fast one for as long.
 BOOST_AUTO_TEST_CASE(a_bucket_made_faster_does_not_wait_for_the_old_tat) {
   const weir::policies::meter slow(10, 86'400'000'000, 10, false);

@@ -35,8 +35,9 @@ BOOST_AUTO_TEST_CASE(decides_and_writes_as_the_full_path_does) {
       policies::instant now = random.one_in(4) ? random.between(0, 3) : 1'700'000'000'000'000;
       policies::meter::state state;
       for (int i = 0; i < 200; ++i) {
-        // Now and then something that the short path must not take: a part of a microsecond, a
-        // reservation, units given back, a state far ahead, a clock that stepped back.
+        // Now and then something that the short path must not take: a part of a microsecond, which
+        // this rate may not have, a reservation, units given back, a state far ahead, a clock that
+        // stepped back.
         if (random.one_in(20)) state = {.whole = random.between(0, now + 3 * full)};
         if (random.one_in(60)) state.part = random.between(0, count - 1);
         if (random.one_in(60)) state.ahead = {now, now + random.between(1, full + 1)};

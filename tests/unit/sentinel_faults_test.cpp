@@ -93,7 +93,7 @@ class player : public sentinel_driver {
     if (asked_ == 2 && core.current() == state::watching) {
       master_ = "10.0.0.2";
       say(switched("mymaster"));
-      BOOST_TEST_REQUIRE(moves == 1);
+      BOOST_TEST_REQUIRE(moves == (told_ ? 1 : 0));  // nobody is at a master that was not named
       heard_failover_ = true;
     } else if (asked_ == 2) {
       // No Sentinel is listened to at this moment: the master moves later.
@@ -111,6 +111,7 @@ class player : public sentinel_driver {
     BOOST_TEST_REQUIRE(was_told(master_, 6379), "told " << answer->host);
     answer.reset();
     waits_ = false;
+    told_ = true;
   }
 
   void read_by_sentinel(const std::string& bytes) {
@@ -234,6 +235,7 @@ class player : public sentinel_driver {
   std::string replies_;  // on their way
   bool silent_ = false;  // this connection brings no reply any more
   bool waits_ = false;
+  bool told_ = false;
   bool heard_failover_ = false;
   int asked_ = 0;
 };
