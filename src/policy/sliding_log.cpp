@@ -136,9 +136,10 @@ void sliding_log::drop_what_left(state& s, const times& t, std::size_t first, un
 }
 
 void sliding_log::append(state& s, instant at, units cost) const {
-  const instant time = entry_time(at);
+  const instant newest = s.empty() ? 0 : s.entries_.back().time;
+  const instant time = std::max(entry_time(at), newest);
   const std::int64_t last = s.empty() ? s.base_ : s.entries_.back().total;
-  const bool joins = !s.empty() && s.entries_.back().time == time;
+  const bool joins = !s.empty() && newest == time;
   units most = max_units - distance(s.base_, last);
   if (count_refused_) {
     const bool alone = s.first_ + 1 == s.entries_.size();
@@ -199,9 +200,11 @@ decision sliding_log::record(state& s, moment now, units cost) const {
   if (!count_refused_) return describe(t, distance(base, s.entries_.back().total), newest, 0, true);
 
   const std::int64_t last = s.entries_.back().total;
-  std::size_t keep = s.first_;
-  while (distance(s.entries_[keep].total, last) >= limit_) ++keep;
-  drop_before(s, keep);
+  if (distance(base, last) > limit_) {
+    std::size_t keep = s.first_;
+    while (distance(s.entries_[keep].total, last) >= limit_) ++keep;
+    drop_before(s, keep);
+  }
   const units after = distance(s.base_, last);
   const bool full = !allowed && after + cost > limit_;
   const instant passes = full ? passes_at(s, s.first_, s.base_, after + cost - limit_) : 0;
@@ -252,7 +255,7 @@ decision sliding_log::record(replay& r, moment now, units cost) const noexcept {
   const bool allowed = r.sum + cost <= limit_ && t.at == t.turn;
   if (allowed || count_refused_) {
     r.sum = count_refused_ ? r.sum_after : add_up_to(r.sum, cost, max_units);
-    r.newest = entry_time(t.turn);
+    r.newest = std::max(entry_time(t.turn), r.newest);
     r.ahead = reservations_ahead{t.passed, t.turn}.after(t.passed);
   }
   return describe(t, r.sum, r.newest, r.passes_at, allowed);

@@ -13,9 +13,10 @@ namespace weir::policies {
 /// a stretch of the log sums up to is one subtraction, so both "what has left" and "when has enough
 /// left" are binary searches. Requests of one time share an entry.
 ///
-/// With a resolution, a request is entered at the end of its bucket. A clock behind the newest
-/// entry's time (its bucket's beginning) is read as that time; behind by more than a window, the
-/// log becomes one entry of now.
+/// With a resolution, a request is entered at the end of its bucket, or at the newest entry's time
+/// if that is later: another resolution has written that one. A clock behind the newest entry's
+/// time (its bucket's beginning) is read as that time; behind by more than a window, the log
+/// becomes one entry of now.
 ///
 /// Reservations. A reservation is entered at its turn, and nothing else passes before that: it
 /// would count against the reservation. The state then knows the turn of the last reservation, and

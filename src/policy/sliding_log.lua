@@ -204,6 +204,8 @@ local function check(key, checks, write, into, at)
   if early then admitted = 0 end
   local counted = count_refused and checks or admitted
   local stamp = entry_time(time)
+  -- Under another resolution, the bucket may have ended later.
+  if newest > stamp then stamp = newest end
   local in_list = sum  -- how much of the sum after the checks the list holds
   if counted > 0 then
     local weight = counted * cost

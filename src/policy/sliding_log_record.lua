@@ -88,7 +88,7 @@ if ARGV[1] ~= '0' then
           end
           sum = left < 0 and 0 or (total - base) % modulus
           -- Stray bytes are numbers, too, but hardly ever whole ones.
-          plain = plain and newest >= oldest and newest - resolution <= clock and oldest >= 0 and
+          plain = plain and newest >= oldest and newest <= stamp and oldest >= 0 and
                   newest % 1 == 0 and oldest % 1 == 0 and total >= 0 and total < modulus and
                   total % 1 == 0 and base >= 0 and base < modulus and base % 1 == 0
         end

@@ -158,6 +158,26 @@ BOOST_AUTO_TEST_CASE(a_log_of_another_resolution_books_on_and_never_too_many) {
   }
 }
 
+// An entry of a finer resolution stood behind a later one, in a log that is searched by halves: the
+// next check dropped both, and the coarser plan forgot what it had counted.
+BOOST_AUTO_TEST_CASE(an_entry_of_a_finer_resolution_joins_a_newest_one_that_is_later) {
+  const weir::policies::kernel coarse = weir::policies::sliding_log(
+      weir::sliding_log{.limit = 2, .window = 100s, .resolution = 10s});
+  const weir::policies::sliding_log fine(
+      weir::sliding_log{.limit = 100, .window = 60s, .resolution = 1us, .count_refused = true});
+  weir::policies::any_state s = weir::policies::sliding_log::state();
+  auto& log = std::get<weir::policies::sliding_log::state>(s);
+  book(coarse, s, now, 2);
+  const instant turn = book(coarse, s, now, 1);
+  BOOST_TEST(turn > now);
+  BOOST_TEST(!fine.record(log, now + 1, 1).allowed);  // counted at the last turn
+  for (instant at = turn; at < turn + 10; ++at) BOOST_TEST(fine.record(log, at, 1).allowed);
+  const instant later = turn + 65'000'000;  // the newest has not left either window
+  BOOST_TEST(fine.record(log, later, 1).allowed);
+  const weir::decision d = std::get<weir::policies::sliding_log>(coarse).fetch(log, later, 1);
+  BOOST_TEST(d.used == 13);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace changed_policy_test
