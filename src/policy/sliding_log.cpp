@@ -200,6 +200,7 @@ decision sliding_log::record(state& s, moment now, units cost) const {
   if (!count_refused_) return describe(t, distance(base, s.entries_.back().total), newest, 0, true);
 
   const std::int64_t last = s.entries_.back().total;
+  // What the newer entries alone fill can no longer matter.
   if (distance(base, last) > limit_) {
     std::size_t keep = s.first_;
     while (distance(s.entries_[keep].total, last) >= limit_) ++keep;

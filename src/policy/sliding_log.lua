@@ -204,7 +204,7 @@ local function check(key, checks, write, into, at)
   if early then admitted = 0 end
   local counted = count_refused and checks or admitted
   local stamp = entry_time(time)
-  -- Under another resolution, the bucket may have ended later.
+  -- Another resolution may have written an entry that is later.
   if newest > stamp then stamp = newest end
   local in_list = sum  -- how much of the sum after the checks the list holds
   if counted > 0 then

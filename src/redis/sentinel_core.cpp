@@ -187,7 +187,7 @@ void sentinel_core::on_push(const reply_view& push) {
   const bool is_ours = text.starts_with(options_.sentinel.master) &&
                        text.substr(options_.sentinel.master.size()).starts_with(' ');
   // The Sentinel that leads a failover names the new master before it announces it. An answer that
-  // is due was written after the announcement.
+  // is due was written after the announcement. Before the first answer, `named_` is empty.
   if (is_ours && !wanted_ && !text.ends_with(named_)) moved_ = true;
 }
 

@@ -5,6 +5,8 @@
 #include <boost/test/unit_test.hpp>
 #include <optional>
 #include <stdexcept>
+#include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -58,7 +60,7 @@ class trace {
     for (step_ = 0; step_ < steps_per_trace; ++step_) {
       clock_->advance();
       ask_by(f_.random.pick(plans_));
-      // Of what counts refusals, nothing is booked or given back.
+      // A policy that counts refused requests takes no reservations, and gives nothing back.
       const bool can_book = !std::visit([](const auto& k) { return k.counts_refused(); },
                                         asked_.kernels[0]);
       switch (f_.random.between(0, 7)) {
@@ -221,7 +223,7 @@ void compare_all(fixture& f) {
     for (std::int64_t i = f.random.between(2, 4); i > 0; --i) {
       const policy of_each[] = {model::random_policy<Kinds>(f.random)...};
       plans.push_back(f.random.pick(of_each));
-      // Its counters belong to windows of one length.
+      // Counters of windows of one length say nothing about another (docs/policies.md).
       if (auto* const w = std::get_if<sliding_window>(&plans.back())) {
         w->window = std::get<sliding_window>(plans.front()).window;
         if (w->limit != unlimited) w->limit = std::min(w->limit, model::most_of(*w));

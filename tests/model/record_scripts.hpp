@@ -28,6 +28,7 @@ class record_scripts {
   /// The time, and what the script found: 1 + asked.width() numbers.
   std::vector<std::int64_t> run(const tier_script& asked, std::int64_t now, std::int64_t checks,
                                 test::random_source& random) {
+    // The script of several kernels counts nothing that is refused.
     const bool counts_refused = std::visit([](const auto& k) { return k.counts_refused(); },
                                            asked.kernels[0]);
     if (asked.kernels.size() > 1 || (!counts_refused && random.one_in(3))) {

@@ -69,6 +69,7 @@ BOOST_AUTO_TEST_CASE(the_announcement_of_the_master_named_last_moves_nobody) {
   BOOST_TEST(d.moves == 0);
   d.ask();
   d.written();
+  // The announced address ends like that, but is another one.
   d.received(address("0.0.0.2", 6380) + switched("mymaster"));
   BOOST_TEST(d.moves == 1);
 }
