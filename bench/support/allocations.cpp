@@ -1,5 +1,7 @@
 #include "support/allocations.hpp"
 
+#include <malloc.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -9,8 +11,12 @@ namespace {
 std::atomic<std::uint64_t> count{0};
 
 // Not an increment: that would lock the bus. The benchmarks allocate in one thread only.
-void* counted(void* allocated) {
+void count_one() noexcept {
   count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+void* counted(void* allocated) {
+  count_one();
   if (allocated == nullptr) throw std::bad_alloc();
   return allocated;
 }
@@ -28,10 +34,15 @@ void* operator new(std::size_t size) { return counted(std::malloc(size == 0 ? 1 
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
-// aligned_alloc wants a multiple of the alignment.
 void* operator new(std::size_t size, std::align_val_t alignment) {
-  const auto a = static_cast<std::size_t>(alignment);
-  return counted(std::aligned_alloc(a, (size + a) / a * a));
+  return counted(::memalign(static_cast<std::size_t>(alignment), size));
 }
 void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+
+// Asio allocates by this one what its threads' caches do not have.
+extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
+  void* const allocated = ::memalign(alignment, size);
+  count_one();
+  return allocated;
+}

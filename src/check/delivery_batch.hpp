@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "check/check_list.hpp"
+#include "check/direct_executor.hpp"
 #include "check/prefetch.hpp"
 
 namespace weir::detail {
@@ -20,13 +21,15 @@ namespace weir::detail {
 /// ones: what their handlers start leaves before that, so the server is not idle meanwhile.
 class delivery_batch {
  public:
-  static void post(const boost::asio::any_io_executor& executor, check_list&& done) {
+  static void post(const direct_executor& executor, check_list&& done) {
     if (done.empty()) return;
     boost::asio::post(executor, delivery_batch(executor, std::move(done)));
   }
+  static void post(const boost::asio::any_io_executor& executor, check_list&& done) {
+    post(direct_executor::of(executor), std::move(done));
+  }
 
-  delivery_batch(const boost::asio::any_io_executor& executor, check_list&& done)
-      : executor_(executor) {
+  delivery_batch(const direct_executor& executor, check_list&& done) : executor_(executor) {
     done_.swap(done);
   }
   delivery_batch(delivery_batch&& other) noexcept
@@ -88,7 +91,7 @@ class delivery_batch {
   // server while the handlers of the other run.
   static constexpr int first_ones = 512;
 
-  boost::asio::any_io_executor executor_;
+  direct_executor executor_;
   check_list done_;
   bool is_rest_ = false;  // the first ones have been delivered
 };

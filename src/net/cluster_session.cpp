@@ -138,7 +138,7 @@ cluster_session::cluster_session(const asio::any_io_executor& executor, redis_op
             return make_node(at, i);
           },
           std::random_device{}()),
-      strand_(asio::make_strand(executor)),
+      strand_(detail::direct_executor::of(executor)),
       timer_(*strand_) {}
 
 void cluster_session::open() {

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,6 +10,7 @@
 #include "net/optional_mutex.hpp"
 #include "net/replica_stores.hpp"
 #include "net/session.hpp"
+#include "net/strand.hpp"
 #include "redis/cluster_core.hpp"
 #include "weir/redis_options.hpp"
 
@@ -47,9 +46,6 @@ class cluster_session final : public detail::store_backend,
  private:
   using index = redis::cluster_core::index;
   using time = redis::cluster_core::time;
-  using strand = stream::strand;
-  using timer = boost::asio::basic_waitable_timer<
-      std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>, strand>;
   class node;
   class node_sink;
 

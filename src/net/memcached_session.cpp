@@ -32,7 +32,7 @@ memcached_session::memcached_session(const asio::any_io_executor& executor,
     : options_(options),
       link_(link_to(options, server)),
       owner_(o),
-      strand_(asio::make_strand(executor)),
+      strand_(detail::direct_executor::of(executor)),
       core_(options, std::random_device{}()),
       stream_(std::in_place, *strand_, link_, tls_context(), static_cast<stream::listener&>(*this)),
       timer_(*strand_) {}

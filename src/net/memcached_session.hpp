@@ -1,9 +1,6 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/basic_waitable_timer.hpp>
-#include <boost/asio/strand.hpp>
-#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,6 +8,7 @@
 #include "check/check_list.hpp"
 #include "check/light_mutex.hpp"
 #include "memcached/connection_core.hpp"
+#include "net/strand.hpp"
 #include "net/stream.hpp"
 #include "weir/memcached_options.hpp"
 #include "weir/redis_options.hpp"
@@ -53,10 +51,7 @@ class memcached_session final : private stream::listener {
 
  private:
   using core = memcached::connection_core;
-  using strand = stream::strand;
   using time = core::time;
-  using timer = boost::asio::basic_waitable_timer<
-      std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>, strand>;
 
   std::shared_ptr<void> keep_alive() override { return owner_.hold(); }
   void on_opened(error e) override;

@@ -1,13 +1,13 @@
 #pragma once
 
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/strand.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "net/strand.hpp"
 
 namespace weir::net {
 
@@ -23,7 +23,6 @@ namespace weir::net {
 /// look-up hangs.
 class resolver {
  public:
-  using strand = boost::asio::strand<boost::asio::any_io_executor>;
   using endpoints = std::vector<boost::asio::generic::stream_protocol::endpoint>;
   using report = std::function<void(endpoints&& found)>;
 

@@ -8,7 +8,7 @@ namespace weir::net {
 
 namespace asio = boost::asio;
 
-sentinel_watch::sentinel_watch(const stream::strand& s, const redis_options& options, owner& o)
+sentinel_watch::sentinel_watch(const strand& s, const redis_options& options, owner& o)
     : owner_(o),
       link_(redis::link_to_sentinel(options)),
       core_(options, std::random_device{}()),

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "net/locator.hpp"
+#include "net/strand.hpp"
 #include "net/stream.hpp"
 #include "redis/sentinel_core.hpp"
 #include "weir/redis_options.hpp"
@@ -25,7 +26,7 @@ class sentinel_watch final : public locator, private stream::listener {
 
   /// Throws boost::system::system_error if a TLS file cannot be used.
   /// `options` must outlive this.
-  sentinel_watch(const stream::strand& s, const redis_options& options, owner& o);
+  sentinel_watch(const strand& s, const redis_options& options, owner& o);
 
   void ask(bool elsewhere, report r) override;
   void leave() override;
@@ -33,10 +34,8 @@ class sentinel_watch final : public locator, private stream::listener {
   void stop();
 
  private:
-  using core = redis::sentinel_core;
   using clock = std::chrono::steady_clock;
-  using timer = boost::asio::basic_waitable_timer<clock, boost::asio::wait_traits<clock>,
-                                                  stream::strand>;
+  using core = redis::sentinel_core;
 
   std::shared_ptr<void> keep_alive() override { return owner_.keep_alive(); }
   void on_opened(error e) override;
@@ -52,7 +51,7 @@ class sentinel_watch final : public locator, private stream::listener {
   core core_;
   report report_;  // of the pending ask()
   core::time armed_ = core::time::max();
-  stream::strand strand_;
+  strand strand_;
   stream stream_;
   timer timer_;
 };

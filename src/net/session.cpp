@@ -14,11 +14,10 @@ namespace {
 
 redis::connection_core::time now() { return std::chrono::steady_clock::now(); }
 
-std::unique_ptr<sentinel_watch> watch_for(const stream::strand& strand,
-                                          const redis_options& options,
+std::unique_ptr<sentinel_watch> watch_for(const strand& s, const redis_options& options,
                                           sentinel_watch::owner& owner) {
   if (options.sentinel.addresses.empty()) return nullptr;
-  return std::make_unique<sentinel_watch>(strand, options, owner);
+  return std::make_unique<sentinel_watch>(s, options, owner);
 }
 
 }  // namespace
@@ -28,7 +27,7 @@ session::session(const asio::any_io_executor& executor, redis_options&& options,
     : options_(std::move(options)),
       tls_(std::move(tls)),
       executor_(executor),
-      strand_(asio::make_strand(executor)),
+      strand_(detail::direct_executor::of(executor)),
       mutex_(!options_.single_threaded),
       core_(options_, std::random_device{}(), replicas),
       watch_(watch_for(*strand_, options_, *this)),

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +11,7 @@
 #include "net/optional_mutex.hpp"
 #include "net/replica_stores.hpp"
 #include "net/sentinel_watch.hpp"
+#include "net/strand.hpp"
 #include "net/stream.hpp"
 #include "redis/connection_core.hpp"
 #include "weir/redis_options.hpp"
@@ -75,10 +74,7 @@ class session final : public detail::store_backend,
       std::unique_ptr<detail::completion_sink> sink) override;
 
  private:
-  using strand = stream::strand;
   using time = redis::connection_core::time;
-  using timer = boost::asio::basic_waitable_timer<
-      std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>, strand>;
 
   void context_shut_down() noexcept override;
 

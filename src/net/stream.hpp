@@ -1,10 +1,7 @@
 #pragma once
 
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ssl/stream.hpp>
-#include <boost/asio/strand.hpp>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -14,6 +11,7 @@
 
 #include "net/locator.hpp"
 #include "net/resolver.hpp"
+#include "net/strand.hpp"
 #include "net/tls.hpp"
 #include "weir/error.hpp"
 #include "weir/redis_options.hpp"
@@ -26,8 +24,6 @@ namespace weir::net {
 /// soon.
 class stream {
  public:
-  using strand = boost::asio::strand<boost::asio::any_io_executor>;
-
   class listener {
    public:
     /// Each operation in progress holds the result.
@@ -57,7 +53,6 @@ class stream {
  private:
   using socket = boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, strand>;
   using clock = std::chrono::steady_clock;
-  using timer = boost::asio::basic_waitable_timer<clock, boost::asio::wait_traits<clock>, strand>;
 
   void look_up(const std::string& host, std::uint16_t port);
   void connect_next();
