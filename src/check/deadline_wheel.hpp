@@ -33,22 +33,27 @@ class deadline_wheel {
   /// A lower bound of all deadlines; time::max() if there is none.
   time next() const noexcept { return next_; }
 
-  /// Removes every check whose deadline has passed and calls `expired` with it.
+  /// Removes every check whose deadline has passed and calls `expired` with it, which may add and
+  /// remove others.
   template <class F>
   void expire(time now, F&& expired) {
     if (now < next_) return;
     const std::int64_t first = tick_of(next_);
     const std::int64_t last = tick_of(now);
     const std::int64_t turn = static_cast<std::int64_t>(slots);
+    list due;
     for (std::int64_t t = first; t <= last && t < first + turn; ++t) {
-      list& due = slots_[index(t)];
-      for (auto it = due.begin(); it != due.end();) {
+      for (auto it = slots_[index(t)].begin(); it != slots_[index(t)].end();) {
         check& c = *it++;
-        if (flight_of(c).deadline <= now) {
-          remove(c);
-          expired(c);
-        }
+        if (flight_of(c).deadline > now) continue;
+        remove(c);
+        due.push_back(c);
       }
+    }
+    while (!due.empty()) {
+      check& c = due.front();
+      due.pop_front();
+      expired(c);
     }
     next_ = find_next(now);
   }
