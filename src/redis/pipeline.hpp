@@ -116,7 +116,7 @@ class pipeline {
   /// none is due now.
   bool leave() noexcept {
     blocked_ |= unwelcome;
-    return calls_.empty() && !writing_;
+    return calls_.empty();
   }
 
   /// Adds a PING to the next write.
