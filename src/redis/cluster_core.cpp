@@ -6,6 +6,7 @@
 
 #include "check/detached_check.hpp"
 #include "check/pending.hpp"
+#include "redis/each_key.hpp"
 #include "redis/slot.hpp"
 
 namespace weir::redis {
@@ -151,6 +152,7 @@ void cluster_core::hold(check& c, time not_before) {
     --place;
   }
   h.checks.insert(place, c);
+  each_key(c, [&](std::uint64_t key) { h.keys.insert(key); });
   wheel_.add(c);
   held_weight_ += weight_of(c);
 }
@@ -239,7 +241,8 @@ void cluster_core::on_time(time now) {
                                                    : error::timed_out;
     }
     finish(c, error{});
-    release(s, now);
+    // Only after all of them: release() sends the slot's other checks to their node.
+    if (held_.contains(s)) next_release_ = now;
   });
   if (ended_) return;
   if (now >= next_release_) release_due(now);

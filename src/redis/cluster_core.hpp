@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -93,6 +94,8 @@ class cluster_core {
   struct held_slot {
     detail::check_list checks;  // sorted by in_flight::order
     time not_before = time::min();
+    // Hashes of the keys of these checks. Those of checks that have ended stay.
+    boost::unordered_flat_set<std::uint64_t> keys;
   };
   /// Where checks of a slot are that were sent behind ASKING.
   struct asking {
@@ -110,7 +113,7 @@ class cluster_core {
   void leave(const detail::check& c);
   void arrive(detail::check_list& checks, index at);
   void redirect(pipeline::redirected_checks& r, index from, time now);
-  bool may_ask(slot_number s, index at) const;
+  bool may_ask(const detail::check& c, index at) const;
   void lost(index node, const connection_core::link_news& news, time now,
             std::vector<slot_number>& slots);
   time pause_of_down(time now);

@@ -5,6 +5,7 @@
 #include "check/detached_check.hpp"
 #include "check/pending.hpp"
 #include "redis/cluster_core.hpp"
+#include "redis/each_key.hpp"
 #include "redis/error_reply.hpp"
 
 namespace weir::redis {
@@ -135,7 +136,8 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
       if (detail::is_single(c) && (f.route & in_flight::alone) == 0) not_before = now;
       f.route |= in_flight::alone;
     }
-    if (r.why.what == kind::moved || r.why.what == kind::ask) {
+    const bool asks_now = r.why.what == kind::ask && may_ask(c, to);
+    if (r.why.what == kind::moved || asks_now) {
       if (++f.redirects > max_redirects) {
         finish(c, error::too_many_redirects);
         continue;
@@ -144,7 +146,7 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
         not_before = now + pause_of_redirect * (1 << (f.redirects - immediate_redirects - 1));
       }
     }
-    if (r.why.what == kind::ask && may_ask(s, to)) {
+    if (asks_now) {
       f.route |= in_flight::asks;
       asks.push_back(c);
     } else {
@@ -160,9 +162,15 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
   arrive(asks, to);
 }
 
-/// False if checks of the slot are held, which must not be overtaken, or ask at another node.
-bool cluster_core::may_ask(slot_number s, index at) const {
-  if (held_.contains(s)) return false;
+/// False if a held check has one of its keys, and must not be overtaken, or if checks of the slot
+/// ask at another node.
+bool cluster_core::may_ask(const check& c, index at) const {
+  const slot_number s = slot_of_routed(c);
+  if (const auto held = held_.find(s); held != held_.end()) {
+    bool meets = false;
+    each_key(c, [&](std::uint64_t key) { meets = meets || held->second.keys.contains(key); });
+    if (meets) return false;
+  }
   const auto found = asking_.find(s);
   return found == asking_.end() || found->second.node == at;
 }

@@ -283,6 +283,62 @@ BOOST_AUTO_TEST_CASE(a_check_with_two_keys_pauses_before_it_tries_again) {
   BOOST_TEST((c.now >= begin + 20ms));
 }
 
+// The end of the first one sent the second one to its node, out of the list that was being read.
+BOOST_AUTO_TEST_CASE(held_checks_expire_together_when_their_pause_is_over) {
+  c.options.timeout = 100ms;
+  c.submit(one, "a");
+  calm_down(c);
+  owner.is_down = true;
+  const fake_check& first = c.submit(one, "a");
+  const fake_check& second = c.submit(one, "a");
+  step_while_busy(c);
+  BOOST_TEST_REQUIRE(first.finished == 0);
+  BOOST_TEST_REQUIRE(flight_of(first.check()).is_held == 1);
+  // The timer comes late: the pause is over, and so is the time of both.
+  c.now += 500ms;
+  c.core.on_time(c.now);
+  c.collect(c.core.take_done());
+  calm_down(c);
+  BOOST_TEST(first.finished == 1);
+  BOOST_TEST((first.ec == error::cluster_down), first.ec.message());
+  BOOST_TEST(second.finished == 1);
+  judge(c);
+  BOOST_TEST(c.core.is_idle());
+  owner.is_down = false;
+  const fake_check& later = c.submit(one, "a");
+  calm_down(c);
+  BOOST_TEST(!later.ec, later.ec.message());
+}
+
+// A slot that moves has a call that must wait for the end of that, and one that asks elsewhere.
+BOOST_AUTO_TEST_CASE(a_check_that_may_not_ask_yet_is_not_redirected_in_vain) {
+  c.options.timeout = 1s;
+  const core_ptr two = make_core("both", weir::tiers(plenty, plenty), {.group = "g"});
+  const core_ptr single = make_core("alone", plenty, {.group = "g"});
+  slot = slot_of_tag("g");
+  from = c.servers[0].view[slot];
+  simulated_node& has = c.servers[static_cast<std::size_t>(from)];
+  c.submit(two, "a");
+  c.submit(single, "b");
+  calm_down(c);
+  has.migrating[slot] = 3;
+  third.importing[slot] = from;
+  // One of the two keys of `two`, and the key of `single`, have moved.
+  for (auto it = has.counts.begin(); it != has.counts.end();) {
+    const auto here = it++;
+    const bool moves = here->first.find("alone") != std::string::npos || here->first.ends_with("1");
+    if (moves) third.counts.insert(has.counts.extract(here));
+  }
+  BOOST_TEST_REQUIRE(has.counts.size() == 1u);
+  const moment begin = c.now;
+  const fake_check& waits = c.submit(two, "a");
+  const fake_check& asks = c.submit(single, "b");
+  play_until([&] { return asks.finished > 0; });
+  BOOST_TEST(!asks.ec, asks.ec.message() << " after " << (c.now - begin) / 1ms << " ms");
+  play_until([&] { return waits.finished > 0; });
+  BOOST_TEST((waits.ec == error::slot_migrating), waits.ec.message());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace cluster_redirects_test

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+#include "check/limiter_spec.hpp"
+#include "check/subject_hash.hpp"
+
+namespace weir::redis {
+
+/// Calls f with a hash of each resource and subject of the check: checks that share a key of the
+/// server share one of these.
+template <class F>
+void each_key(const detail::check& c, F&& f) {
+  f(c.limiter->resource_id ^ detail::subject_hash(c));
+  for (const detail::term& t : c.further()) {
+    f(t.limiter->resource_id ^ detail::subject_hash(t.subject.view()));
+  }
+}
+
+}  // namespace weir::redis
