@@ -83,6 +83,23 @@ BOOST_AUTO_TEST_CASE(a_removed_check_never_expires) {
   BOOST_TEST(expire(9ms).size() == 1u);
 }
 
+// The end of a held check sent the next one to its node, whose wheel had it then.
+BOOST_AUTO_TEST_CASE(the_end_of_one_check_may_move_another_to_another_wheel) {
+  add(5ms);
+  auto& moved = add(5ms);
+  add(5ms);
+  deadline_wheel other;
+  int expired = 0;
+  wheel.expire(start + 5ms, [&](weir::detail::check&) {
+    if (++expired > 1) return;
+    deadline_wheel::remove(moved);
+    other.add(moved);
+  });
+  BOOST_TEST(expired == 2);
+  BOOST_TEST((wheel.next() == time::max()));
+  BOOST_TEST((other.next() == start + 5ms));
+}
+
 BOOST_AUTO_TEST_CASE(an_earlier_deadline_added_later_comes_first) {
   add(900ms);
   BOOST_TEST(expire(100ms).empty());
