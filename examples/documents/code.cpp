@@ -37,7 +37,7 @@ struct token_usage {
 };
 asio::awaitable<response> send_request();
 asio::awaitable<void> send_request(std::string account);
-asio::awaitable<void> work();
+asio::awaitable<void> work_that_never_throws();
 asio::awaitable<token_usage> ask_the_model();
 void report_busy(const weir::decision& refusal);
 void report_busy(std::chrono::microseconds retry_after);
@@ -53,8 +53,13 @@ namespace readme {
 asio::awaitable<void> leases(weir::store store) {
   weir::concurrency_limiter gate(store, "partner-api", {.limit = 8, .lease_duration = 10s});
   weir::lease lease = co_await gate.enter("account-42");
-  if (!lease) co_return report_busy(lease.decision());           // the gate is full: not an error
-  co_await (send_request() || lease.lost(asio::use_awaitable));  // a lost lease cancels the request
+  if (!lease) co_return report_busy(lease.decision());  // the gate is full: not an error
+  auto executor = co_await asio::this_coro::executor;
+  auto race = asio::experimental::make_parallel_group(
+      asio::co_spawn(executor, send_request(), asio::deferred), lease.lost());
+  auto [order, failure, answer, lost] = co_await std::move(race).async_wait(
+      asio::experimental::wait_for_one(), asio::deferred);
+  if (failure) std::rethrow_exception(failure);  // operation_aborted, if the lease was lost first
 }
 
 asio::awaitable<void> outcomes(weir::limiter limiter) {
@@ -146,15 +151,16 @@ weir::concurrency_limiter gate(store, "partner-api", {.limit = 8, .lease_duratio
 asio::awaitable<void> call_partner(weir::concurrency_limiter gate, std::string account) {
   weir::lease lease = co_await gate.enter(account);
   if (!lease) co_return report_busy(lease.decision());  // the gate is full: not an error
-  co_await (send_request(account) || lease.lost(asio::use_awaitable));  // loss cancels the request
-}  // the lease is given back here
-
-asio::awaitable<void> race_that_throws(asio::any_io_executor executor, weir::lease lease) {
+  auto executor = co_await asio::this_coro::executor;
   auto race = asio::experimental::make_parallel_group(
-      asio::co_spawn(executor, work(), asio::deferred), lease.lost());
+      asio::co_spawn(executor, send_request(account), asio::deferred), lease.lost());
   auto [order, failure, lost] = co_await std::move(race).async_wait(
       asio::experimental::wait_for_one(), asio::deferred);
   if (failure) std::rethrow_exception(failure);  // operation_aborted, if the lease was lost first
+}  // the lease is given back here
+
+asio::awaitable<void> race_that_never_throws(weir::lease lease) {
+  co_await (work_that_never_throws() || lease.lost(asio::use_awaitable));
 }
 
 asio::awaitable<void> signal(weir::concurrency_limiter gate, std::string account) {

@@ -96,14 +96,18 @@ class [[nodiscard]] lease {
   void release() noexcept;
 
   /// Completes without an error when the lease is lost; at once if it is lost already. Race the
-  /// work against it:
+  /// work against it: a loss cancels the work, and an exception of the work comes out at once.
   ///
-  ///     // loss cancels send_request()
-  ///     co_await (send_request() || lease.lost(asio::use_awaitable));
+  ///     auto race = asio::experimental::make_parallel_group(
+  ///         asio::co_spawn(executor, send_request(), asio::deferred), lease.lost());
+  ///     auto [order, failure, lost] =
+  ///         co_await std::move(race).async_wait(asio::experimental::wait_for_one(),
+  ///                                             asio::deferred);
+  ///     if (failure) std::rethrow_exception(failure);
   ///
-  /// Asio's operator|| is for a strand, or a context with one thread, and for work that does not
-  /// throw. If the work throws, `||` waits for the other operand, and so for as long as the lease
-  /// is kept. docs/concurrency.md has a race for work that throws.
+  /// This is for a context with one thread, or a strand that is the store's executor; elsewhere use
+  /// cancel_when_lost(). Never use Asio's operator|| with work that throws: after an exception, it
+  /// waits for lost(), which does not complete while the lease is renewed. See docs/concurrency.md.
   ///
   /// **Handler signature.** `void(error_code)`.
   ///
@@ -150,8 +154,7 @@ class [[nodiscard]] lease {
 ///     weir::concurrency_limiter gate(store, "partner-api", {.limit = 8, .lease_duration = 10s});
 ///     weir::lease lease = co_await gate.enter("account-42");
 ///     if (!lease) co_return come_back_after(lease.decision().retry_after);
-///     // if send_request() returns its errors: see lease::lost()
-///     co_await (send_request() || lease.lost(asio::use_awaitable));
+///     co_await send_request();  // lease::lost() says how a loss cancels it
 ///
 /// Gates of the same resource, group, subject_buckets and store count the same leases, each with
 /// its own limit and duration. An enter() first drops the leases that have lapsed, in the same
