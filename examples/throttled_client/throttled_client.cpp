@@ -72,8 +72,8 @@ throttled_client::throttled_client(const weir::store& store, asio::ssl::context&
                                    const vendor_limits& limits, client_options options)
     : options_(std::move(options)),
       tls_(tls),
-      gate_(store, "vendor", {.limit = limits.at_once, .lease_duration = options_.lease}),
-      limiter_(store, "vendor", policy_for(limits), {.cool_downs = true}) {
+      gate_(store, options_.host, {.limit = limits.at_once, .lease_duration = options_.lease}),
+      limiter_(store, options_.host, policy_for(limits), {.cool_downs = true}) {
   require(2 * options_.lease >= 3 * options_.timeout, "a call may take longer than a lease");
 }
 

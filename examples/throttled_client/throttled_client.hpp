@@ -16,7 +16,7 @@
 namespace throttled {
 
 struct client_options {
-  std::string host;
+  std::string host;  ///< the resource of the limits
   std::string port = "443";
   std::string account;  ///< whose allowance it is: the subject of the limits
 
@@ -47,15 +47,16 @@ struct too_busy : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Calls a vendor over HTTPS within its limits, which all processes with the same account and store
-/// share: never more calls at once or per second than the vendor allows, and none in a cool-down.
+/// Calls a vendor over HTTPS within its limits, which all processes with the same host, account and
+/// store share: never more calls at once or per second than the vendor allows, and none in a
+/// cool-down.
 ///
 /// For one thread, or a strand: everything runs on the store's executor. Calls may overlap; they
 /// share the connections.
 class throttled_client {
  public:
   /// Throws std::invalid_argument if `at_once` is not below `per_second` and `saved_up`, or the
-  /// lease too short.
+  /// lease too short; boost::system::system_error if `host` is no valid resource.
   throttled_client(const weir::store& store, boost::asio::ssl::context& tls,
                    const vendor_limits& limits, client_options options);
 

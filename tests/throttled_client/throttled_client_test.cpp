@@ -71,7 +71,7 @@ struct fixture {
   }
   /// The vendor's limit of calls at once, as another program would keep it.
   weir::concurrency_limiter gate() {
-    return {store, "vendor", {.limit = limits.at_once, .lease_duration = 1h}};
+    return {store, options.host, {.limit = limits.at_once, .lease_duration = 1h}};
   }
   std::vector<weir::lease> take_all_places() {
     std::vector<weir::lease> places;
