@@ -1,9 +1,12 @@
 // Testing your own code, without a server, without a mock and without waiting: a memory store with
 // a clock that the test moves. Its policies are the same state machines that the scripts in Redis
 // are held equal to.
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/system/system_error.hpp>
 #include <chrono>
 #include <iostream>
@@ -29,14 +32,17 @@ class login {
 
   // "welcome", "wrong password" or "locked for N s"
   asio::awaitable<std::string> attempt(std::string account, std::string password) {
-    const weir::decision seen = co_await wrong_passwords_.fetch(account);
-    if (!seen.allowed) {
-      const auto wait = std::chrono::ceil<std::chrono::seconds>(seen.retry_after);
+    // Every attempt counts as a wrong password before the password is looked at. If it were counted
+    // afterwards, any number of guesses could be under way between fetch() and record().
+    const weir::decision d = co_await wrong_passwords_.record(account);
+    if (!d.allowed) {
+      const auto wait = std::chrono::ceil<std::chrono::seconds>(d.retry_after);
       co_return "locked for " + std::to_string(wait.count()) + " s";
     }
-    if (password == "correct horse") co_return "welcome";
-    co_await wrong_passwords_.record(account);
-    co_return "wrong password";
+    if (password != "correct horse") co_return "wrong password";
+    // If this fails, the attempt counts as a wrong password, and the user is let in all the same.
+    co_await wrong_passwords_.refund(account, d, asio::as_tuple(asio::deferred));
+    co_return "welcome";
   }
 
  private:
@@ -76,6 +82,28 @@ asio::awaitable<void> locks_after_three_wrong_passwords(weir::store store, manua
   expect_equal(co_await l.attempt("alice", "correct horse"), "locked for 1 s");
   clock.advance(1us);
   expect_equal(co_await l.attempt("alice", "correct horse"), "welcome");
+
+  // Two wrong ones are left: the right one was refunded.
+  expect_equal(co_await l.attempt("alice", "guess"), "wrong password");
+  expect_equal(co_await l.attempt("alice", "guess"), "locked for 60 s");
+}
+
+asio::awaitable<void> guess(login& l, int& wrong, int& done) {
+  const std::string answer = co_await l.attempt("bob", "guess");
+  if (answer == "wrong password") ++wrong;
+  ++done;
+}
+
+asio::awaitable<void> looks_at_three_guesses_at_once(weir::store store) {
+  login l(store);
+  int wrong = 0;
+  int done = 0;
+  for (int i = 0; i < 10; ++i) {
+    asio::co_spawn(co_await asio::this_coro::executor, guess(l, wrong, done), rethrow);
+  }
+  while (done < 10) co_await examples::sleep_for(1ms);
+  std::cout << wrong << " of 10 passwords were looked at\n";
+  if (wrong != 3) throw std::runtime_error("expected: 3");
 }
 
 // What happens when the store cannot answer belongs to the tests too: a closed store always fails.
@@ -104,6 +132,10 @@ int main() try {
                  locks_after_three_wrong_passwords(
                      weir::make_memory_store(context.get_executor(), options), clock),
                  rethrow);
+  asio::co_spawn(
+      context,
+      looks_at_three_guesses_at_once(weir::make_memory_store(context.get_executor(), options)),
+      rethrow);
   context.run();
 
   context.restart();
