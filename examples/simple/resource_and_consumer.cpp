@@ -16,6 +16,10 @@ boost::asio::awaitable<void> example(weir::store store) {
   // Limiters of one group share a slot of a Redis Cluster, so they can be asked together.
   weir::limiter resource{store, "partner", weir::sliding_log{5, 10s}, {.group = "partner"}};
   weir::limiter consumer{store, "consumer", weir::sliding_log{3, 10s}, {.group = "partner"}};
+  // An earlier run may have counted here.
+  co_await resource.reset("all");
+  co_await consumer.reset("anna");
+  co_await consumer.reset("ben");
 
   std::string seen;
   for (const char* who : {"anna", "anna", "anna", "anna", "ben", "ben", "ben"}) {

@@ -15,6 +15,7 @@ usage ask_the_model(std::int64_t tokens) { return {tokens}; }
 boost::asio::awaitable<void> example(weir::store store) {
   weir::limiter tokens{store, "model-tokens",
                        weir::token_bucket{.capacity = 10'000, .refill = weir::per_day(10'000)}};
+  co_await tokens.reset("team-7");  // an earlier run may have counted here
 
   weir::decision d = co_await tokens.record("team-7", {.cost = 4000});
   expect(d.allowed && d.remaining == 6000, "4000 are taken");

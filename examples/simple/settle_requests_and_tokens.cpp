@@ -21,6 +21,9 @@ boost::asio::awaitable<void> example(weir::store store) {
                        "model-tokens",
                        weir::token_bucket{.capacity = 10'000, .refill = weir::per_day(10'000)},
                        {.group = "model"}};
+  // An earlier run may have counted here.
+  co_await requests.reset("team-7");
+  co_await tokens.reset("team-7");
 
   // The prompt and max_tokens: what the call costs at the most.
   weir::decision d = co_await weir::record_all(requests.on("team-7"), tokens.on("team-7", 4000));
