@@ -2,7 +2,9 @@
 // Then run() returns. A caller that still waits gives its reservation back and gets store_closed.
 //
 //     shutdown [redis://127.0.0.1:6379]
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/system/system_error.hpp>
 #include <csignal>
 
@@ -21,28 +23,50 @@ struct service {
   bool accepting = true;
   int under_way = 0;
   int served = 0;
+  int refused = 0;
   int closed = 0;
+};
+
+/// Counts a call as under way until it ends, by an exception too.
+class counted {
+ public:
+  explicit counted(int& count) : count_(++count) {}
+  counted(const counted&) = delete;
+  counted& operator=(const counted&) = delete;
+  ~counted() { --count_; }
+
+ private:
+  int& count_;
 };
 
 asio::awaitable<void> serve(service& s) {
   if (!s.accepting) co_return;
-  ++s.under_way;
-  try {
-    co_await s.limiter.acquire("everybody", {.max_wait = 24h});
-    ++s.served;
-  } catch (const boost::system::system_error& e) {
-    // Its reservation has been given back. After outcome_unknown, it might still count.
-    if (e.code() != weir::error::store_closed) throw;
+  const counted here(s.under_way);
+  const auto [ec, d] = co_await s.limiter.acquire("everybody", {.max_wait = 24h},
+                                                  asio::as_tuple(asio::deferred));
+  if (ec == weir::error::store_closed || ec == weir::error::outcome_unknown) {
+    // After store_closed, the reservation has been given back. After outcome_unknown, the server
+    // has not confirmed that, and the reservation may still count.
     ++s.closed;
+  } else if (ec) {
+    throw boost::system::system_error(ec);
+  } else if (!d.allowed) {
+    ++s.refused;  // the reservation would come after max_wait
+  } else {
+    ++s.served;
   }
-  --s.under_way;
 }
 
 asio::awaitable<void> end_on_signal(service& s) {
-  asio::signal_set signals(co_await asio::this_coro::executor, SIGTERM, SIGINT);
+  const auto executor = co_await asio::this_coro::executor;
+  asio::signal_set signals(executor, SIGTERM, SIGINT);
   co_await signals.async_wait(asio::deferred);
   s.accepting = false;
-  for (int i = 0; i < 10 && s.under_way > 0; ++i) co_await examples::sleep_for(10ms);
+  asio::steady_timer timer(executor);
+  for (int i = 0; i < 10 && s.under_way > 0; ++i) {
+    timer.expires_after(10ms);
+    co_await timer.async_wait(asio::deferred);
+  }
   s.store.close();
 }
 
@@ -64,9 +88,10 @@ int main(int argc, char** argv) try {
   asio::co_spawn(context, play(s), examples::rethrow);
   context.run();
 
-  std::cout << s.served << " served, " << s.closed << " told that the store was closed\n";
+  std::cout << s.served << " served, " << s.refused << " refused, " << s.closed
+            << " ended by the close of the store\n";
   expect(s.served == 3 && s.closed == 2, "the bucket had three tokens");
-  expect(s.under_way == 0, "everybody has heard");
+  expect(s.under_way == 0, "every call has ended");
 } catch (const std::exception& e) {
   return examples::failed(e);
 }
