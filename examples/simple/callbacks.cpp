@@ -33,6 +33,8 @@ class client {
 
   int allowed() const { return allowed_; }
   int refused() const { return refused_; }
+  /// True after the third decision, and after an error.
+  bool done() const { return done_; }
 
  private:
   void check() {
@@ -44,16 +46,19 @@ class client {
     // Three outcomes: an error says nothing about the limit.
     if (ec) {
       std::cout << "error: " << ec.message() << "\n";
+      done_ = true;
       return;
     }
     std::cout << (d.allowed ? "allowed" : "refused") << ", " << d.remaining << " left\n";
     ++(d.allowed ? allowed_ : refused_);
-    if (allowed_ + refused_ < 3) check();
+    done_ = allowed_ + refused_ == 3;
+    if (!done_) check();
   }
 
   weir::limiter limiter_;
   int allowed_ = 0;
   int refused_ = 0;
+  bool done_ = false;
 };
 
 }  // namespace
@@ -66,7 +71,7 @@ int main(int argc, char** argv) try {
 
   // An open connection keeps run() busy. Here the store lives longer than the work, so run until
   // the work is done, ...
-  while (c.allowed() + c.refused() < 3 && context.run_one() > 0) {
+  while (!c.done() && context.run_one() > 0) {
   }
   // ... then close.
   store.close();

@@ -43,8 +43,8 @@ asio::awaitable<void> call_vendor(weir::limiter limiter, vendor& api, tally& t) 
     const weir::decision d = co_await limiter.record("our-account");
     if (!d.allowed) {
       if (d.cooling_down) ++t.held;
-      co_await sleep_for(
-          d.retry_after);  // with random jitter, so that callers do not return together
+      // It has random jitter, so that the callers do not return together.
+      co_await sleep_for(d.retry_after);
       continue;
     }
     const response r = api.call();
@@ -66,10 +66,11 @@ asio::awaitable<void> example(weir::store store) {
   tally t;
   asio::co_spawn(co_await asio::this_coro::executor, call_vendor(limiter, api, t),
                  examples::rethrow);
-  weir::decision d;
-  do {
-    d = co_await limiter.fetch("our-account");
-  } while (!d.cooling_down);
+  for (;;) {
+    const weir::decision d = co_await limiter.fetch("our-account");
+    if (d.cooling_down) break;
+    co_await sleep_for(1ms);
+  }
 
   // Twenty more callers, which do not know of the 429.
   for (int i = 0; i < 20; ++i) {
