@@ -5,7 +5,7 @@
 # more than 15 %, or if there is none; with --profile, it leaves callgrind's files for
 # callgrind_annotate in the build directory; with --built, it takes the target client_instructions
 # as it is. Needs valgrind and a redis-server (WEIR_REDIS_SERVER). The default directory is
-# build/release.
+# build/bench.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -19,7 +19,7 @@ while [[ "${1:-}" == --* ]]; do
   esac
   shift
 done
-build="${1:-build/release}"
+build="${1:-build/bench}"
 [[ -n "$built" ]] || cmake --build "$build" --target client_instructions >&2
 kind="$(sed -n 's/^CMAKE_BUILD_TYPE:[A-Z]*=//p' "$build/CMakeCache.txt")"
 program="$build/bench/client_instructions"

@@ -5,7 +5,7 @@
 # missing there or here fails it, too; and so does a script call that holds the server for more than
 # 12 times what one usual script takes. With --quick, it takes the target server_instructions as it
 # is, and of single checks, measures only busy keys and refused ones. Needs valgrind and a
-# redis-server (WEIR_REDIS_SERVER). The default directory is build/release.
+# redis-server (WEIR_REDIS_SERVER). The default directory is build/bench.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,7 +18,7 @@ while [[ "${1:-}" == --* ]]; do
   esac
   shift
 done
-build="${1:-build/release}"
+build="${1:-build/bench}"
 [[ -n "$quick" ]] || cmake --build "$build" --target server_instructions >&2
 
 directory="$(mktemp -d)"
