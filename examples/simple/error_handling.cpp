@@ -76,8 +76,7 @@ asio::awaitable<void> exceptions(weir::store store) {
   expect(thrown, "an empty subject");
 }
 
-// No server answers here. Every call has a deadline, queueing and connecting included, so this one
-// ends too.
+// No server answers here. Every call has a deadline that includes connecting, so this one ends.
 asio::awaitable<void> timeout() {
   weir::store nowhere = weir::open_store(co_await asio::this_coro::executor,
                                          "unix:///nonexistent/weir/socket");

@@ -35,8 +35,8 @@ struct concurrency_options {
 
 /// Options of one enter().
 struct enter_options {
-  /// As record_options::timeout: the deadline from now, queueing included. Zero: the store's
-  /// default.
+  /// As record_options::timeout: the deadline from now, with the time before sending. Zero: the
+  /// store's default.
   std::chrono::microseconds timeout{0};
 };
 
@@ -172,6 +172,8 @@ class [[nodiscard]] lease {
 /// as for `limiter`.
 class concurrency_limiter {
  public:
+  /// `resource`: as for `limiter`, 1 to 1024 bytes of any value. The gate copies all texts.
+  ///
   /// Throws boost::system::system_error with `invalid_policy` (limit or lease_duration is out of
   /// range) or `invalid_resource` (for the resource and for the group).
   concurrency_limiter(const weir::store& store, std::string_view resource,
@@ -260,7 +262,10 @@ class concurrency_limiter {
     return fetch(subject, fetch_options{}, std::forward<CompletionToken>(token));
   }
 
+  /// The resource that the constructor got. The view is valid while this gate or a copy exists.
   std::string_view resource() const noexcept;
+
+  /// The store's executor; see limiter::get_executor().
   boost::asio::any_io_executor get_executor() const noexcept;
 
  private:

@@ -29,6 +29,10 @@ joint_call join(std::span<const claim>);
 
 /// Ties a resource, a policy and a store together. A handle: copies are cheap and equal.
 ///
+/// Make a limiter once, and keep it or its copies for as long as the process limits that resource.
+/// Copies share the queue of waiters, the deny cache, the local units and the fallback's counts.
+/// Two limiters that are made separately share only what the store counts.
+///
 /// The asynchronous functions of this class, of record_all.hpp and of concurrency_limiter refer to
 /// these sections:
 ///
@@ -76,6 +80,8 @@ class limiter {
   /// store share their counts.
   ///
   /// `options`: the group, the failure policy, cool-downs and waiting; see limiter_options.
+  ///
+  /// The limiter copies all texts, so those of the caller may be destroyed.
   ///
   /// Throws boost::system::system_error with `invalid_policy` (a number of the policy or of the
   /// options is out of range) or `invalid_resource` (for the resource and for the group).
@@ -276,8 +282,9 @@ class limiter {
   /// answers 429.
   ///
   /// The cool-down runs on the store's clock. A later call can only prolong it; reset() ends it. A
-  /// `pause` above limiter_options::max_cool_down is cut to that, and the decision says `clamped`.
-  /// A pause of zero or less changes nothing and only asks whether there is a cool-down.
+  /// `duration` above limiter_options::max_cool_down is cut to that, and the decision says
+  /// `clamped`. A duration of zero or less changes nothing and only asks whether there is a
+  /// cool-down.
   ///
   /// During a cool-down, `retry_after` of a check gets random jitter, up to 10 % and at most 1 s,
   /// so that the callers do not return at one moment. Reservations of acquire() are placed behind
@@ -287,7 +294,7 @@ class limiter {
   /// `cooling_down`, and `retry_after` has no jitter. After an error the cool-down may have
   /// started; repeating the call does no harm.
   ///
-  /// `subject`: as for record(). `pause`: microseconds, up to limiter_options::max_cool_down.
+  /// `subject`: as for record(). `duration`: microseconds, up to limiter_options::max_cool_down.
   /// `options.timeout`: as for record().
   ///
   /// **Handler signature.** `void(error_code, decision)`.
@@ -298,16 +305,16 @@ class limiter {
   ///
   /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
   template <class CompletionToken = boost::asio::deferred_t>
-  auto cool_down(std::string_view subject, std::chrono::microseconds pause,
+  auto cool_down(std::string_view subject, std::chrono::microseconds duration,
                  cool_down_options options = {},
                  CompletionToken&& token = CompletionToken()) const {
     return initiate<CompletionToken>(token, subject, options.timeout,
-                                     detail::cool_down_request{pause});
+                                     detail::cool_down_request{duration});
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
-  auto cool_down(std::string_view subject, std::chrono::microseconds pause,
+  auto cool_down(std::string_view subject, std::chrono::microseconds duration,
                  CompletionToken&& token) const {
-    return cool_down(subject, pause, cool_down_options{}, std::forward<CompletionToken>(token));
+    return cool_down(subject, duration, cool_down_options{}, std::forward<CompletionToken>(token));
   }
 
   /// Reads a vendor's response with read_feedback() and starts the cool-down that it asks for, as
@@ -400,7 +407,10 @@ class limiter {
     return {this, subject, cost};
   }
 
+  /// The resource that the constructor got. The view is valid while this limiter or a copy exists.
   std::string_view resource() const noexcept;
+
+  /// The store's executor, where handlers without an executor of their own run.
   boost::asio::any_io_executor get_executor() const noexcept;
 
  private:

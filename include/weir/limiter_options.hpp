@@ -139,8 +139,9 @@ struct limiter_options {
 /// Options of one record(). A timeout of zero is the store's default, here and below.
 struct record_options {
   std::int64_t cost = 1;  ///< units, 1 to max_units
-  /// The deadline from now, queueing and reconnecting included. At most 24 hours: a longer one is
-  /// cut to that, and a negative one ends now. A memory store answers at once and ignores it.
+  /// The deadline from now: the time before sending and reconnecting are included. At most 24
+  /// hours: a longer one is cut to that, and a negative one ends now. A memory store answers at
+  /// once and ignores it.
   std::chrono::microseconds timeout{0};
 };
 
@@ -151,9 +152,9 @@ struct acquire_options {
   /// a value outside is moved to the nearer bound. A later reservation is not made.
   std::chrono::microseconds max_wait = std::chrono::seconds{10};
 
-  /// The deadline of one call to the store, queueing included; it does not bound the wait. If the
-  /// store is away and certainly reserved nothing, the call is repeated until max_wait is over,
-  /// unless on_failure decides (docs/waiting.md).
+  /// The deadline of one call to the store, with the time before sending; it does not bound the
+  /// wait. If the store is away and certainly reserved nothing, the call is repeated until max_wait
+  /// is over, unless on_failure decides (docs/waiting.md).
   std::chrono::microseconds timeout{0};
 
   /// A larger priority goes first among the waiters of one limiter, its copies included, in this

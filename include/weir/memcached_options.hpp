@@ -28,8 +28,8 @@ struct memcached_options {
 
   std::string key_prefix = "weir";  ///< every key starts with it
 
-  /// The deadline of a call without its own `timeout`, queueing, reconnecting and repetitions
-  /// included: 1 us to 24 h.
+  /// The deadline of a call without its own `timeout`: the time before sending, reconnecting and
+  /// repetitions are included. 1 us to 24 h.
   std::chrono::microseconds timeout = std::chrono::milliseconds{500};
   /// The time for resolving, connecting and the first exchange together: 1 ms to 24 h. See
   /// redis_options.
@@ -71,7 +71,12 @@ struct memcached_options {
   std::function<time_point()> clock = {};
 };
 
-/// Reads a memcached:// URL as open_store() does.
+/// Reads a URL as open_store() does: `memcached://host[:port][,host[:port]...]`, with the query
+/// parameters `timeout` and `prefix`. It opens no connection. Any thread may call it, and the URL's
+/// text may be destroyed when it has returned.
+///
+/// **Errors.** Throws boost::system::system_error with `invalid_url`, also for another scheme. The
+/// text repeats no part of the URL.
 memcached_options parse_memcached_url(std::string_view url);
 
 }  // namespace weir

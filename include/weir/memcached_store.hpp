@@ -26,6 +26,11 @@ namespace weir {
 ///   another one.
 ///
 /// **Errors.** Throws boost::system::system_error with `invalid_options`.
+///
+/// **Thread safety.** Any thread may call it; the store is for any thread.
+///
+/// **Object lifetime.** The store copies the options. Store and execution context may be destroyed
+/// in any order: see store.
 store make_memcached_store(const boost::asio::any_io_executor& executor,
                            memcached_options options = {});
 

@@ -42,6 +42,11 @@ struct memory_options {
 ///
 /// **Errors.** Throws boost::system::system_error with `invalid_options` if a number is out of
 /// range.
+///
+/// **Thread safety.** Any thread may call it; the store is for any thread.
+///
+/// **Object lifetime.** The store copies the options. Store and execution context may be destroyed
+/// in any order: see store.
 store make_memory_store(const boost::asio::any_io_executor& executor, memory_options options = {});
 
 }  // namespace weir

@@ -12,7 +12,10 @@
 
 namespace weir {
 
-/// Options of all functions below. A timeout of zero is the store's default.
+/// Options of all functions below. A timeout of zero is the store's default. A braced list alone,
+/// such as `{.timeout = 100ms}`, works with a span of claims and with two claims; for record_all(),
+/// acquire_all() and fetch_all() also with three. With other numbers of claims, write
+/// `weir::joint_options{.timeout = 100ms}`.
 struct joint_options {
   std::chrono::microseconds timeout{0};  ///< as record_options::timeout
   /// acquire_all() only: how far ahead the caller accepts a reservation, as

@@ -89,8 +89,8 @@ struct redis_options {
 
   std::string key_prefix = "weir";  ///< every key starts with it
 
-  /// The deadline of a call without its own `timeout`, queueing and reconnecting included: 1 us to
-  /// 24 h.
+  /// The deadline of a call without its own `timeout`: the time before sending and reconnecting are
+  /// included. 1 us to 24 h.
   std::chrono::microseconds timeout = std::chrono::milliseconds{500};
   /// The time for resolving, connecting and the handshakes together: 1 ms to 24 h. The store tries
   /// the addresses of a name one after the other, each for an equal share of the remaining time. If

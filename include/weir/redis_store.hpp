@@ -13,6 +13,12 @@ namespace weir {
 /// Returns at once, as open_store() does. It reads the TLS files now, and never again.
 ///
 /// **Errors.** Throws boost::system::system_error with `invalid_options` or `invalid_tls_file`.
+///
+/// **Thread safety.** Any thread may call it; the store is for any thread, unless
+/// redis_options::single_threaded is set.
+///
+/// **Object lifetime.** The store copies the options. Store and execution context may be destroyed
+/// in any order: see store.
 store make_redis_store(const boost::asio::any_io_executor& executor, redis_options options = {});
 
 }  // namespace weir

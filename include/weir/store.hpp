@@ -39,7 +39,8 @@ class store {
   ///   `timeout` from now, the waiter gets `outcome_unknown`: the reservation may still count.
   /// - lease::lost() ends with `store_closed`. No lease is renewed, so a lease that is not released
   ///   lapses.
-  /// - A later call gets `store_closed`.
+  /// - A later call gets `store_closed`. A record() that a deny cache
+  ///   (limiter_options::deny_cache_subjects) answers is still refused.
   ///
   /// The connection closes when every reservation and lease on its way back has been answered, or
   /// that `timeout` has passed. The context has to run until then.
