@@ -1,6 +1,8 @@
 #pragma once
 
 #include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,20 +13,27 @@
 
 namespace weir::net {
 
-/// Resolves a host name. The system's resolver cannot be interrupted, and Asio has one thread for
+/// Resolves host names. The system's resolver cannot be interrupted, and Asio has one thread for
 /// all names of a context, so a hanging name server would block every store. Here each look-up has
-/// a detached thread that owns all data it uses; each resolver has at most one. A numeric address
-/// needs no thread.
+/// a detached thread that owns all data it uses. A numeric address needs no thread.
 ///
-/// After leave() the look-up continues, and the next ask() gets its answer. So a name server slower
-/// than connect_timeout is waited for over several attempts.
+/// After leave() the look-up continues. The next ask() for the same name joins it, or gets its
+/// answer, if that is less than a minute old. So a name server slower than connect_timeout is
+/// waited for over several attempts. Another name gets a look-up of its own.
 ///
-/// All calls and reports are on one strand. The object, and its context, may be destroyed while a
-/// look-up hangs.
+/// Sentinels may announce any number of names, and each look-up may hang until the system's
+/// resolver gives up. So a resolver has at most one thread for each name, and at most max_names
+/// threads. While that many look-ups are in progress, ask() for a further name reports no
+/// endpoints.
+///
+/// All calls and reports are on one strand. The object, and its context, may be destroyed while
+/// look-ups hang.
 class resolver {
  public:
   using endpoints = std::vector<boost::asio::generic::stream_protocol::endpoint>;
   using report = std::function<void(endpoints&& found)>;
+
+  static constexpr std::size_t max_names = 16;
 
   explicit resolver(const strand& s) : strand_(s) {}
   ~resolver();
@@ -32,8 +41,9 @@ class resolver {
   resolver& operator=(const resolver&) = delete;
 
   /// Reports exactly once, never inside the call; with no endpoints if the name is unknown. One
-  /// ask() at a time. `alive` keeps this object while a report is posted; a look-up in progress
-  /// keeps nothing alive. The report is stored in this object and must not own it.
+  /// ask() at a time. `alive`, the same object in every call, keeps this object while a report is
+  /// posted; a look-up in progress keeps nothing alive. The report is stored in this object and
+  /// must not own it.
   void ask(const std::string& host, std::uint16_t port, const std::shared_ptr<void>& alive,
            report r);
 
@@ -43,16 +53,23 @@ class resolver {
 
  private:
   struct question;
+  using addresses = std::vector<boost::asio::ip::tcp::endpoint>;  // the ports are 0
 
+  static addresses addresses_of(const std::string& host);
   static void look_up(const std::shared_ptr<question>& q);
-  void post_answer(endpoints&& found, const std::shared_ptr<void>& alive);
-  void answer(endpoints&& found);
-  void forget_question();
+  static void forget(question& q);
+  void start(const std::shared_ptr<void>& alive);
+  bool make_room();
+  void heard(question& q, addresses&& found);
+  void post_answer(addresses&& found, const std::shared_ptr<void>& alive);
+  void answer(const addresses& found);
 
   strand strand_;
-  report report_;                       // of the pending ask()
-  std::shared_ptr<question> question_;  // set while a look-up is in progress
-  endpoints unheard_;                   // an answer that came after leave()
+  report report_;           // of the pending ask()
+  std::string host_;        // of the last ask()
+  std::uint16_t port_ = 0;  // of the last ask()
+  // In progress, or answered after leave(); one for each name.
+  std::vector<std::shared_ptr<question>> questions_;
 };
 
 }  // namespace weir::net

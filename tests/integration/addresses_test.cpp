@@ -2,16 +2,24 @@
 // resolver is the test's own (own_resolver.hpp), for the name several.test.
 #include <netdb.h>
 
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "net/resolver.hpp"
 #include "own_resolver.hpp"
 #include "support/run.hpp"
+#include "support/sentinel_group.hpp"
 #include "support/stores.hpp"
 #include "unhelpful_peers.hpp"
 #include "weir/weir.hpp"
@@ -22,6 +30,7 @@ using namespace std::chrono_literals;
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using weir::error;
+using weir::net::resolver;
 using weir::test::black_hole;
 using weir::test::crowd;
 using weir::test::impostor;
@@ -60,6 +69,53 @@ bool has_ipv6() {
   if (!ec) probe.bind({asio::ip::address_v6::loopback(), 0}, ec);
   return !ec;
 }
+
+/// Asks a resolver of its own.
+struct asker {
+  explicit asker(asio::io_context& context)
+      : io(context), busy(asio::make_work_guard(context)), lookup(std::make_shared<resolver>(s)) {}
+
+  void ask(const std::string& host, std::uint16_t port) {
+    reported = false;
+    lookup->ask(host, port, lookup, [this](resolver::endpoints&& all) {
+      reported = true;
+      found.clear();
+      for (const auto& e : all) {
+        tcp::endpoint address;
+        std::memcpy(address.data(), e.data(), e.size());
+        std::ostringstream text;
+        text << address;
+        found += (found.empty() ? "" : " ") + text.str();
+      }
+    });
+  }
+  void wait_for_report() {
+    weir::test::run_until(io, [&] { return reported; });
+  }
+  /// The name server is silent from now on, and the question is left.
+  void ask_in_vain(const std::string& host, std::uint16_t port) {
+    const int inside = name_server.inside;
+    name_server.silent = true;
+    ask(host, port);
+    name_server.wait_until_inside(inside + 1);
+    lookup->leave(lookup);
+    wait_for_report();
+    BOOST_TEST(found == "");
+  }
+  /// The name server answers a question that was left.
+  void hear_late_answer() {
+    name_server.speak_again();
+    bool heard = false;
+    weir::test::run_until(io, [&] { return std::exchange(heard, true); });
+  }
+
+  asio::io_context& io;
+  asio::executor_work_guard<asio::io_context::executor_type> busy;
+  weir::net::strand s{weir::detail::direct_executor::of(io.get_executor())};
+  std::shared_ptr<resolver> lookup;
+  std::string found;  // the last report
+  bool reported = false;
+};
 
 }  // namespace
 
@@ -272,6 +328,99 @@ BOOST_AUTO_TEST_CASE(a_name_without_a_server_is_waited_for) {
   WEIR_TEST_ERROR(record(o), error::connection_refused);
   addresses_of_name = std::vector<std::string>();  // no such name
   WEIR_TEST_ERROR(record(o), error::host_not_found);
+}
+
+// The running look-up of the first name was taken for one of the second, which was never looked up.
+BOOST_AUTO_TEST_CASE(a_sentinel_whose_name_is_not_answered_is_passed_over) {
+  const weir::test::sentinel_group group({.replicas = 0, .sentinels = 1});
+  const auto port = static_cast<std::uint16_t>(group.sentinels.front().port());
+  name_server.silent = true;
+  auto o = group.options();
+  o.sentinel.addresses = {{"several.test", port}, {"localhost", port}};
+  o.connect_timeout = 100ms;
+  o.backoff_min = o.backoff_max = 20ms;
+  BOOST_TEST(record(o).message() == weir::error_code().message());
+  name_server.speak_again();
+  name_server.wait_until_inside(0);
+}
+
+// After a failover to a master with another name, the store connected to the old master.
+BOOST_AUTO_TEST_CASE(a_name_does_not_get_the_late_answer_of_another_name) {
+  addresses_of_name = {"127.0.0.9"};
+  asker a(io);
+  a.ask_in_vain("old.several.test", 1);
+  a.ask("localhost", 2);
+  name_server.speak_again();
+  a.wait_for_report();
+  BOOST_TEST(!a.found.starts_with("127.0.0.9"));
+  BOOST_TEST(a.found.ends_with(":2"));
+  name_server.wait_until_inside(0);
+}
+
+BOOST_AUTO_TEST_CASE(a_numeric_address_does_not_get_the_late_answer_of_a_name) {
+  addresses_of_name = {"127.0.0.9"};
+  asker a(io);
+  a.ask_in_vain("several.test", 1);
+  name_server.speak_again();
+  name_server.wait_until_inside(0);
+  a.ask("127.0.0.3", 2);
+  a.wait_for_report();
+  BOOST_TEST(a.found == "127.0.0.3:2");
+}
+
+// The late answer had the port of the first question.
+BOOST_AUTO_TEST_CASE(a_late_answer_gets_the_port_that_is_asked_for) {
+  addresses_of_name = {"127.0.0.9", "::1"};
+  asker a(io);
+  for (const bool joins : {true, false}) {
+    const int asked = name_server.asked;
+    a.ask_in_vain("several.test", 1);
+    if (!joins) a.hear_late_answer();
+    a.ask("several.test", 2);
+    name_server.speak_again();
+    a.wait_for_report();
+    BOOST_TEST(a.found == "127.0.0.9:2 [::1]:2");
+    BOOST_TEST(name_server.asked == asked + 1);
+    name_server.wait_until_inside(0);
+  }
+}
+
+// With several Sentinels, the next one is asked while the look-up of a slow name continues.
+BOOST_AUTO_TEST_CASE(a_slow_name_keeps_its_look_up_while_another_name_is_asked_for) {
+  addresses_of_name = {"127.0.0.9"};
+  asker a(io);
+  for (const bool joins : {true, false}) {
+    const int asked = name_server.asked;
+    a.ask_in_vain("several.test", 1);
+    if (!joins) a.hear_late_answer();
+    a.ask("localhost", 2);
+    a.wait_for_report();
+    BOOST_TEST(a.found.ends_with(":2"));
+    a.ask("several.test", 1);
+    name_server.speak_again();
+    a.wait_for_report();
+    BOOST_TEST(a.found == "127.0.0.9:1");
+    BOOST_TEST(name_server.asked == asked + 2);
+    name_server.wait_until_inside(0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_number_of_look_ups_in_progress_is_bounded) {
+  addresses_of_name = {"127.0.0.9"};
+  asker a(io);
+  for (std::size_t i = 0; i < resolver::max_names; ++i) {
+    a.ask_in_vain(std::to_string(i) + ".several.test", 1);
+  }
+  const int asked = name_server.asked;
+  a.ask("localhost", 2);
+  a.wait_for_report();
+  BOOST_TEST(a.found == "");
+  BOOST_TEST(name_server.asked == asked);
+  a.hear_late_answer();  // an answer makes room
+  a.ask("localhost", 2);
+  a.wait_for_report();
+  BOOST_TEST(a.found.ends_with(":2"));
+  name_server.wait_until_inside(0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
