@@ -70,8 +70,20 @@ void remember(const check& c) {
   own.denials->note(c.subject.view(), as<record_request>(c).cost, c.answer, flight_of(c).sent);
 }
 
+/// A reset has ended the subject's cool-down, which all limiters with the same keys share. Each of
+/// them notes cool-downs on its own.
+void forget_cool_down(const check& reset) {
+  const limiter_spec& own = *reset.limiter;
+  if (!own.has_cool_down) return;
+  for (const auto& one : own.store->limiters().present()) {
+    if (one->resource_id != own.resource_id || !one->has_cool_down) continue;
+    const auto& queue = impl_of(*one).queue;
+    if (queue != nullptr) queue->forget_cool_down(reset.subject.view());
+  }
+}
+
 /// Forgets the refusals of the subjects to which this check may have given units back, and the
-/// local units of a subject that it has reset.
+/// local units and the cool-down of a subject that it has reset.
 void forget_local_answers(const check& c) {
   if (c.kind != check_kind::settle && c.kind != check_kind::give_back &&
       c.kind != check_kind::reset) {
@@ -85,6 +97,7 @@ void forget_local_answers(const check& c) {
   };
   forget(*c.limiter, c.subject.view());
   for (const term& t : c.further()) forget(*t.limiter, t.subject.view());
+  if (c.kind == check_kind::reset && !c.ec) forget_cool_down(c);
 }
 
 /// Prepares the result of a check that its store has finished. True if the check holds a

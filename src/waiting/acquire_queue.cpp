@@ -35,7 +35,7 @@ void acquire_queue::arrive(check& c) {
   bool is_late = false;
   {
     const std::lock_guard lock(mutex_);
-    if (alarm_.start(core->store->get_executor())) core->store->limiters().add(core);
+    start(core);
     is_late = alarm_.is_stopped();
     if (!is_late) {
       subject_entry& entry = entry_of(c);
@@ -84,6 +84,7 @@ void acquire_queue::cool_down(const core_ptr& core, std::string_view subject,
   orders out;
   {
     const std::lock_guard lock(mutex_);
+    start(core);
     if (alarm_.is_stopped()) return;
     const time now = clock_now();
     remember_cool_down(subject, now + pause, now);
@@ -93,6 +94,13 @@ void acquire_queue::cool_down(const core_ptr& core, std::string_view subject,
     update(core, *found->second, out);
   }
   carry_out(core, out, delivery::post);
+}
+
+void acquire_queue::forget_cool_down(std::string_view subject) {
+  const std::lock_guard lock(mutex_);
+  cool_downs_.erase(std::hash<std::string_view>{}(subject));
+  const auto found = entries_.find(subject);
+  if (found != entries_.end()) found->second->queue.forget_cool_down();
 }
 
 acquire_queue::time acquire_queue::cool_down_until(std::string_view subject) const {
@@ -135,6 +143,12 @@ void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> keep_alive
 }
 
 // ---- under the mutex
+
+/// Before the first waiter or cool-down: from then on, the store tells the limiter when it closes,
+/// and a reset finds the limiter.
+void acquire_queue::start(const core_ptr& core) {
+  if (alarm_.start(core->store->get_executor())) core->store->limiters().add(core);
+}
 
 acquire_queue::subject_entry& acquire_queue::entry_of(const check& c) {
   if (const auto found = entries_.find(c.subject.view()); found != entries_.end())

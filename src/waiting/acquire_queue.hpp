@@ -34,6 +34,10 @@ class acquire_queue final {
   /// Notes a cool-down that the store reported; `pause` is the time left of it.
   void cool_down(const core_ptr& core, std::string_view subject, std::chrono::microseconds pause);
 
+  /// Forgets the subject's cool-down, which a reset has ended. Waiters that it has postponed stay
+  /// postponed.
+  void forget_cool_down(std::string_view subject);
+
   /// The end of the subject's cool-down, as far as this process knows; time{} if it knows none.
   time cool_down_until(std::string_view subject) const;
 
@@ -57,6 +61,7 @@ class acquire_queue final {
   };
 
   void on_timer(const core_ptr& core);
+  void start(const core_ptr& core);
   subject_entry& entry_of(const detail::check& c);
   subject_entry& known_entry_of(const detail::check& c);
   void update(const core_ptr& core, subject_entry& entry, orders& out);

@@ -47,6 +47,8 @@ class reservation_queue final {
   void on_time(time now, orders& out);
   /// Applies a cool-down that lasts until `until`.
   void cool_down(time until, time now, orders& out);
+  /// Ends the cool-down for later answers. Reservations that it has postponed stay postponed.
+  void forget_cool_down() noexcept { cool_down_until_ = {}; }
 
   /// Called when the store closes, and again after each answer. Ends the waiters outside at once,
   /// and those inside when no answer is due, so that the last reservation goes back first.
