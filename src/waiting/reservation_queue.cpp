@@ -64,8 +64,8 @@ bool is_passing(const error_code& ec) {
        {error::overloaded, error::store_full, error::authentication_failed,
         error::permission_denied, error::invalid_database, error::out_of_memory,
         error::server_misconfigured, error::wrong_type, error::script_missing, error::server_error,
-        error::tls_failed, error::server_is_cluster, error::server_is_sentinel, error::newer_state,
-        error::state_too_large}) {
+        error::tls_failed, error::server_is_cluster, error::server_is_not_cluster,
+        error::server_is_sentinel, error::newer_state, error::state_too_large}) {
     if (ec == lasting) return false;
   }
   return true;

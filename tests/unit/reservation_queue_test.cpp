@@ -299,6 +299,32 @@ BOOST_AUTO_TEST_CASE(a_request_that_may_have_booked_or_will_not_pass_is_not_repe
   }
 }
 
+// It was repeated until the end of max_wait, unlike its sibling server_is_cluster.
+BOOST_AUTO_TEST_CASE(a_server_that_is_not_a_node_of_a_cluster_is_not_asked_again) {
+  for (const error e : {error::server_is_not_cluster, error::server_is_cluster}) {
+    queue_stage s({});
+    s.arrive();
+    s.fail(0, e);
+    WEIR_TEST_NUMBERS(s.told(), {0});
+    WEIR_TEST_ERROR(s.error_of(0), e);
+  }
+}
+
+// As docs/waiting.md lists them.
+BOOST_AUTO_TEST_CASE(errors_that_may_pass_are_repeated) {
+  for (const error e : {error::connection_refused, error::circuit_open, error::server_loading,
+                        error::cluster_down, error::slot_migrating, error::too_many_redirects,
+                        error::clock_skew, error::store_contention}) {
+    queue_stage s({.retry_interval = 100ms});
+    s.arrive();
+    s.fail(0, e);
+    WEIR_TEST_NUMBERS(s.told(), {});
+    s.requested();
+    s.wait(100ms);
+    WEIR_TEST_NUMBERS(s.requested(), {0});
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_waiter_that_is_to_be_asked_for_again_may_leave) {
   queue_stage s({});
   s.arrive();
