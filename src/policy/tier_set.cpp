@@ -192,6 +192,10 @@ decision reserve_at(std::span<const tier<State>> tiers, moment turn, span max_wa
     d.allowed = false;
     d.delay = {};
     d.retry_after = wait - std::chrono::microseconds(max_wait);
+    // As in a reservation, all durations count from the clock, which may be behind the states.
+    const time_point clock = to_time_point(turn.clock);
+    if (d.reset_after.count() > 0) d.reset_after += d.decided_at - clock;
+    d.decided_at = clock;
     return d;
   }
   decision d = tiers.size() == 1 ? record(tiers[0], turn) : record_all(tiers, turn);

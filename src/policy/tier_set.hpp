@@ -41,7 +41,7 @@ decision fetch_all(std::span<const tier<State>> tiers, moment now);
 /// Makes a reservation in all of them, if its turn is not after now + max_wait; else in none. The
 /// turn is the first time at which all tiers allow the request, and none asks for a delay. `delay`
 /// is the time until then. If refused, `retry_after` is when the same call would get the
-/// reservation.
+/// reservation, and `decided_at` is `now`, also if that is behind a state.
 template <class State>
 decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait,
                   std::vector<std::int64_t>* found = nullptr);
