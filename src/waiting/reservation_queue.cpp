@@ -261,12 +261,7 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
   } else {
     request.is_booked = true;
     request.due_at = now + request.answer.delay;
-    // A late answer must not make a later reservation due before this one.
-    if (!reservations_.empty() &&
-        reservations_.rbegin()->reserved_time() <= request.reserved_time()) {
-      const reservation_request& last = *reservations_.rbegin();
-      request.due_at = std::max(request.due_at, last.due() - last.postponed_by);
-    }
+    keep_order(request, w->latest);
     request.number = ++reservations_made_;
     reservations_.insert(request);
     reservations_by_cost_.insert(request);
@@ -275,6 +270,18 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
     with_reservation_.insert(*w);
   }
   postpone(now, out);
+}
+
+/// After a late answer, a later reservation must not be due before an earlier one: its due time is
+/// raised to that of the last one, but not beyond `latest`, the end of max_wait since the call.
+/// Only reservations of one source are compared, because two clocks may differ by hours.
+void reservation_queue::keep_order(reservation_request& request, time latest) {
+  if (reservations_.empty()) last_of_store_ = last_of_fallback_ = {};
+  last_reservation& last = request.answer.source == source::fallback ? last_of_fallback_
+                                                                     : last_of_store_;
+  if (request.reserved_time() < last.reserved_time) return;
+  request.due_at = std::max(request.due_at, std::min(last.due, latest));
+  last = {request.reserved_time(), std::max(last.due, request.due_at)};
 }
 
 void reservation_queue::take_failure(waiter& w, reservation_request& request, time now,

@@ -70,6 +70,7 @@ class reservation_queue final {
   void withdraw(waiter& w, orders& out);
   bool take_over(waiter& from, waiter& newcomer, time now);
   void take_answer(reservation_request& request, time now, orders& out);
+  void keep_order(reservation_request& request, time latest);
   void take_failure(waiter& w, reservation_request& request, time now, orders& out);
   void postpone(time now, orders& out);
   void complete_due(time now, orders& out);
@@ -90,6 +91,12 @@ class reservation_queue final {
   reservations_by_cost reservations_by_cost_;
   waiters_by_cost with_reservation_;
   std::uint64_t reservations_made_ = 0;
+  /// The latest reservation of one clock.
+  struct last_reservation {
+    time_point reserved_time{};
+    time due{};  // without the postponement for a cool-down
+  };
+  last_reservation last_of_store_, last_of_fallback_;
   time cool_down_until_{};
   waiters_to_repeat to_repeat_;
 };
