@@ -102,7 +102,7 @@ void forget_local_answers(const check& c) {
 
 /// Prepares the result of a check that its store has finished. True if the check holds a
 /// reservation that is not due yet and no acquire_queue waits for it; `sleepers` must then hold it.
-bool conclude(check& c) {
+bool conclude(check& c, waiting::sleepers& sleepers) {
   if (c.kind == check_kind::record && !c.ec && !c.answer.cooling_down) {
     if (c.limiter->answers_locally) remember(c);
     sign(c);
@@ -124,7 +124,10 @@ bool conclude(check& c) {
     return c.answer.delay.count() > 0 && !flight_of(c).from_queue;
   }
   if (c.answer.cooling_down && c.further().empty() && c.kind != check_kind::acquire) {
-    impl_of(*c.limiter).queue->cool_down(c.limiter, c.subject.view(), c.answer.retry_after);
+    const std::string_view subject = c.subject.view();
+    const auto& queue = impl_of(*c.limiter).queue;
+    if (queue->cool_down(c.limiter, subject, c.answer.retry_after))
+      sleepers.cool_down_began(*c.limiter, subject);
   }
   if (c.kind == check_kind::record && c.limiter->answers_locally) remember(c);
   if (c.kind == check_kind::cool_down) {
@@ -146,7 +149,7 @@ void completion::complete(check& c) {
   if (is_plain(c)) {
     random_numbers numbers;
     sign_plain(c, numbers);
-  } else if (conclude(c)) {
+  } else if (conclude(c, *sleepers_)) {
     // A sleeping check may end in another thread and free the store with this object: keep a copy.
     const auto sleepers = sleepers_;
     if (sleepers->add(c)) return sleepers->give_back();
@@ -164,7 +167,7 @@ void completion::complete(check_list&& done) {
       sign_plain(c, numbers);
       continue;
     }
-    const bool sleeps = conclude(c);
+    const bool sleeps = conclude(c, *sleepers_);
     if (!sleeps && !flight_of(c).unwanted) continue;
     flight_of(c).line.unlink();
     if (flight_of(c).unwanted) {

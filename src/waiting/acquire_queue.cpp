@@ -22,6 +22,8 @@ namespace {
 
 constexpr int most_rounds = 16;
 constexpr std::size_t max_cool_downs = 10'000;
+// Two answers about one cool-down name different ends, because each took its own time to come.
+constexpr std::chrono::milliseconds same_end{100};
 
 acquire_queue::time clock_now() { return std::chrono::steady_clock::now(); }
 
@@ -79,21 +81,23 @@ void acquire_queue::answered(reservation_request& request, delivery how) {
   carry_out(core, out, how);
 }
 
-void acquire_queue::cool_down(const core_ptr& core, std::string_view subject,
+bool acquire_queue::cool_down(const core_ptr& core, std::string_view subject,
                               std::chrono::microseconds pause) {
   orders out;
+  bool is_news = false;
   {
     const std::lock_guard lock(mutex_);
     start(core);
-    if (alarm_.is_stopped()) return;
+    if (alarm_.is_stopped()) return false;
     const time now = clock_now();
-    remember_cool_down(subject, now + pause, now);
+    is_news = remember_cool_down(subject, now + pause, now);
     const auto found = entries_.find(subject);
-    if (found == entries_.end()) return;
+    if (found == entries_.end()) return is_news;
     found->second->queue.cool_down(now + pause, now, out);
     update(core, *found->second, out);
   }
   carry_out(core, out, delivery::post);
+  return is_news;
 }
 
 void acquire_queue::forget_cool_down(std::string_view subject) {
@@ -165,20 +169,23 @@ acquire_queue::subject_entry& acquire_queue::known_entry_of(const check& c) {
 }
 
 /// At most max_cool_downs cool-downs are kept; when full, new ones are not. Ended ones are swept at
-/// most once a second, because the sweep visits every entry.
-void acquire_queue::remember_cool_down(std::string_view subject, time until, time now) {
+/// most once a second, because the sweep visits every entry. True if a cool-down is kept that was
+/// unknown, or ends later than known.
+bool acquire_queue::remember_cool_down(std::string_view subject, time until, time now) {
   const std::size_t key = std::hash<std::string_view>{}(subject);
   if (const auto known = cool_downs_.find(key); known != cool_downs_.end()) {
+    const bool is_later = until > known->second + same_end;
     known->second = std::max(known->second, until);
-    return;
+    return is_later;
   }
   if (cool_downs_.size() >= max_cool_downs) {
-    if (now < next_sweep_) return;
+    if (now < next_sweep_) return false;
     next_sweep_ = now + std::chrono::seconds{1};
     boost::unordered::erase_if(cool_downs_, [now](const auto& p) { return p.second <= now; });
-    if (cool_downs_.size() >= max_cool_downs) return;
+    if (cool_downs_.size() >= max_cool_downs) return false;
   }
   cool_downs_.emplace(key, until);
+  return true;
 }
 
 /// Queues the requests to start, drops cancels of requests that were not started, and puts the

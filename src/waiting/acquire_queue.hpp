@@ -31,8 +31,9 @@ class acquire_queue final {
   /// The store has finished the request.
   void answered(reservation_request& request, detail::delivery how);
 
-  /// Notes a cool-down that the store reported; `pause` is the time left of it.
-  void cool_down(const core_ptr& core, std::string_view subject, std::chrono::microseconds pause);
+  /// Notes a cool-down that the store reported; `pause` is the time left of it. True if this is
+  /// news: the queue knew of none, or of a shorter one.
+  bool cool_down(const core_ptr& core, std::string_view subject, std::chrono::microseconds pause);
 
   /// Forgets the subject's cool-down, which a reset has ended. Waiters that it has postponed stay
   /// postponed.
@@ -69,7 +70,7 @@ class acquire_queue final {
   void carry_out(const core_ptr& core, orders& out, detail::delivery how);
   void submit(const core_ptr& core);
   void returns_are_sent(const core_ptr& core);
-  void remember_cool_down(std::string_view subject, time until, time now);
+  bool remember_cool_down(std::string_view subject, time until, time now);
 
   const queue_rules rules_;
   reservation_returns returns_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
+#include <functional>
 
 #include "check/check_list.hpp"
 #include "check/delivery_batch.hpp"
@@ -19,6 +20,30 @@ using detail::limiter_spec;
 using detail::returned_reservation;
 using detail::term;
 
+namespace {
+
+using std::chrono::microseconds;
+
+/// Calls f(limiter, subject) for each limiter of the check that has cool-downs.
+template <class F>
+void for_each_cooled(const check& c, F&& f) {
+  if (c.limiter->has_cool_down) f(*c.limiter, c.subject.view());
+  for (const term& t : c.further()) {
+    if (t.limiter->has_cool_down) f(*t.limiter, t.subject.view());
+  }
+}
+
+std::size_t hash_of(std::string_view subject) noexcept {
+  return std::hash<std::string_view>{}(subject);
+}
+
+}  // namespace
+
+sleepers::sleeper::sleeper(check& c, time now) noexcept
+    : caller(c),
+      reserved(now + c.answer.delay),
+      latest(now + detail::as<acquire_request>(c).max_wait) {}
+
 bool sleepers::add(check& c) {
   const std::lock_guard lock(mutex_);
   if (closed_ && !flight_of(c).left_early) {
@@ -34,10 +59,11 @@ bool sleepers::add(check& c) {
                                                   : error::overloaded);
     return false;
   }
-  flight_of(c).deadline = std::chrono::steady_clock::now() + c.answer.delay;
-  detail::as<acquire_request>(c)
-      .max_wait -= c.answer.delay;  // left for cool-downs at the reserved time
-  agenda_.put(sleepers_.try_emplace(&c, c).first->second, flight_of(c).deadline);
+  sleeper& s = sleepers_.try_emplace(&c, c, std::chrono::steady_clock::now()).first->second;
+  for_each_cooled(c, [&](const limiter_spec& limiter, std::string_view subject) {
+    by_cooled_.insert({{&limiter, hash_of(subject)}, &s});
+  });
+  agenda_.put(s, s.reserved);
   arm();
   return true;
 }
@@ -45,10 +71,12 @@ bool sleepers::add(check& c) {
 void sleepers::cancel(check& c, cancel_scope scope) {
   if (scope == cancel_scope::only_unsent) return;  // its reservation is booked
   const std::lock_guard lock(mutex_);
-  if (sleepers_.erase(&c) == 0) {
+  const auto found = sleepers_.find(&c);
+  if (found == sleepers_.end()) {
     flight_of(c).left_early = true;
     return;
   }
+  remove(found->second);
   arm();
   return_reservation(c, asio::error::operation_aborted);
   check_list done;
@@ -58,6 +86,9 @@ void sleepers::cancel(check& c, cancel_scope scope) {
 
 check& sleepers::remove(sleeper& s) {
   check& c = s.caller;
+  for_each_cooled(c, [&](const limiter_spec& limiter, std::string_view subject) {
+    by_cooled_.erase({{&limiter, hash_of(subject)}, &s});
+  });
   sleepers_.erase(&c);
   return c;
 }
@@ -70,32 +101,52 @@ void sleepers::return_reservation(check& c, error_code why) {
   c.answer.receipt = {};  // the whole reservation goes back: nothing is left to settle
 }
 
-/// Called when the reservation is due. True if a known cool-down postpones the check to its end. If
-/// that end is beyond max_wait, the check is refused and its reservation given back.
-bool sleepers::postpone(check& c, time now) {
+/// Postpones the check to the end of a known cool-down in which its reservation lies. False if that
+/// end is beyond max_wait: the check is then refused and its reservation given back.
+bool sleepers::obey_cool_downs(sleeper& s, time now) {
   time until{};
-  const auto look = [&](const limiter_spec& l, std::string_view subject) {
-    if (l.has_cool_down) until = std::max(until, l.cool_down_until(subject));
-  };
-  look(*c.limiter, c.subject.view());
-  for (const term& t : c.further()) look(*t.limiter, t.subject.view());
-  if (until <= now) return false;
-  const auto longer = std::chrono::ceil<std::chrono::microseconds>(until - flight_of(c).deadline);
-  std::chrono::microseconds& left = detail::as<acquire_request>(c).max_wait;
-  if (longer <= left) {
-    flight_of(c).deadline = until;
-    left -= longer;
-    return true;
+  for_each_cooled(s.caller, [&](const limiter_spec& limiter, std::string_view subject) {
+    until = std::max(until, limiter.cool_down_until(subject));
+  });
+  if (until <= now || until <= s.due) return true;
+  if (until > s.latest) {
+    refuse(s, now, until);
+    return false;
   }
+  agenda_.put(s, until);
+  return true;
+}
+
+void sleepers::refuse(sleeper& s, time now, time until) {
+  check& c = s.caller;
   return_reservation(c, {});
   decision& d = c.answer;
-  d.decided_at += d.delay;
+  d.decided_at += d.delay - std::chrono::floor<microseconds>(s.reserved - now);
   d.allowed = false;
   d.cooling_down = true;
   d.remaining = 0;
   d.delay = d.reset_after = {};
-  d.retry_after = std::chrono::ceil<std::chrono::microseconds>(until - now);
-  return false;
+  const auto pause = std::chrono::ceil<microseconds>(until - now);
+  d.retry_after = std::max(microseconds{1}, pause - detail::as<acquire_request>(c).max_wait);
+}
+
+void sleepers::cool_down_began(const limiter_spec& limiter, std::string_view subject) {
+  check_list refused;
+  {
+    const std::lock_guard lock(mutex_);
+    const time now = std::chrono::steady_clock::now();
+    const cooled key{&limiter, hash_of(subject)};
+    std::vector<sleeper*> concerned;  // apart, because remove() erases from the set
+    for (auto it = by_cooled_.lower_bound({key, nullptr}); it != by_cooled_.end(); ++it) {
+      if (it->first != key) break;
+      concerned.push_back(it->second);
+    }
+    for (sleeper* s : concerned) {
+      if (!obey_cool_downs(*s, now)) refused.push_back(remove(*s));
+    }
+    if (!refused.empty()) arm();
+  }
+  delivery_batch::post(executor_, std::move(refused));
 }
 
 void sleepers::arm() {
@@ -110,11 +161,7 @@ void sleepers::on_timer() {
     alarm_.rang();
     const time now = std::chrono::steady_clock::now();
     while (sleeper* s = agenda_.first_due(now)) {
-      if (postpone(s->caller, now)) {
-        agenda_.put(*s, flight_of(s->caller).deadline);
-      } else {
-        due.push_back(remove(*s));
-      }
+      if (!obey_cool_downs(*s, now) || s->due <= now) due.push_back(remove(*s));
     }
     arm();
   }

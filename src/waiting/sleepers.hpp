@@ -4,6 +4,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "check/agenda.hpp"
@@ -31,6 +34,11 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   /// caller.
   void cancel(detail::check& c, detail::cancel_scope scope);
 
+  /// Called when the limiter knows of a new or longer cool-down: see limiter_spec::cool_down_until.
+  /// Postpones the subject's reservations to its end. If that is beyond a caller's max_wait, the
+  /// caller is refused and its reservation goes back.
+  void cool_down_began(const detail::limiter_spec& limiter, std::string_view subject);
+
   /// Called when the store closes: gives all reservations back. Later ones are kept for
   /// give_back().
   void close();
@@ -43,14 +51,19 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   using time = detail::check::steady_time;
 
   struct sleeper : detail::agenda_entry {
-    explicit sleeper(detail::check& c) noexcept : caller(c) {}
+    sleeper(detail::check& c, time now) noexcept;
 
     detail::check& caller;
+    const time reserved;  // when the reservation is due; agenda_entry::due may be postponed
+    const time latest;    // the end of max_wait
   };
+  /// A limiter with cool-downs, and the hash of a subject.
+  using cooled = std::pair<const detail::limiter_spec*, std::size_t>;
 
   void return_reservation(detail::check& c, error_code why);
   detail::check& remove(sleeper& s);
-  bool postpone(detail::check& c, time now);
+  bool obey_cool_downs(sleeper& s, time now);
+  void refuse(sleeper& s, time now, time until);
   void arm();
   void on_timer();
 
@@ -60,6 +73,7 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   std::mutex mutex_;
   // The mutex guards all members below.
   std::map<const detail::check*, sleeper> sleepers_;
+  std::set<std::pair<cooled, sleeper*>> by_cooled_;
   detail::agenda<sleeper> agenda_;
   detail::alarm alarm_;
   bool closed_ = false;

@@ -43,7 +43,8 @@ struct fixture {
   asio::io_context io;
   std::shared_ptr<counting_store> store = std::make_shared<counting_store>(io);
   weir::test::core_ptr core = std::make_shared<weir::detail::limiter_impl>(
-      store, "r", weir::tiers(weir::token_bucket{9, weir::per_second(1)}), weir::limiter_options{});
+      store, "r", weir::tiers(weir::token_bucket{9, weir::per_second(1)}),
+      weir::limiter_options{.cool_downs = true});
   std::shared_ptr<sleepers> sleeping = std::make_shared<sleepers>(io.get_executor(), 2);
   std::deque<fake_check> checks;
 
@@ -121,6 +122,20 @@ BOOST_AUTO_TEST_CASE(no_more_than_the_allowed_number_sleep) {
   for (fake_check& c : checks) {
     if (c.finished == 0) sleeping->cancel(c, cancel_scope::any);
   }
+}
+
+// retry_after was the rest of the cool-down, though the same call would be accepted max_wait before
+// its end.
+BOOST_AUTO_TEST_CASE(a_refusal_in_a_cool_down_takes_max_wait_off_retry_after) {
+  fake_check& c = with_reservation_in(1us);
+  weir::detail::as<weir::detail::acquire_request>(c).max_wait = 30min;
+  BOOST_TEST(sleeping->add(c));
+  weir::detail::impl_of(*core).queue->cool_down(core, "a", 1h);
+  weir::test::run_until(io, [&] { return c.finished == 1; });
+  BOOST_TEST((!c.answer.allowed && c.answer.cooling_down));
+  BOOST_TEST((c.answer.retry_after > 0us && c.answer.retry_after <= 30min));
+  weir::test::run_out(io);
+  BOOST_TEST(store->returned == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_sleeper_is_dropped_when_the_context_ends) {
