@@ -66,9 +66,9 @@ row() {
       if (check && !($1 in most)) {
         printf "%s: no bound for a %s build\n", $1, kind >"/dev/stderr"
         failed = 1
-      } else if (check && ($2 > 1.15 * most[$1] || $3 > heap[$1] + 0.1)) {
-        printf "%s: %d instructions and %.4f allocations; at most %d and 15 %%, and %.1f are" \
-          " allowed\n", $1, $2, $3, most[$1], heap[$1] + 0.1 >"/dev/stderr"
+      } else if (check && ($2 > 1.15 * most[$1] || $3 > heap[$1] + 0.05)) {
+        printf "%s: %d instructions and %.4f allocations; at most %d and 15 %%, and %.2f are" \
+          " allowed\n", $1, $2, $3, most[$1], heap[$1] + 0.05 >"/dev/stderr"
         failed = 1
       } else if (check && polls[$1] && $7 > polls[$1] + 0.1) {
         printf "%s: polls %.2f times for a check; at most %.1f are allowed\n", $1, $7, \
