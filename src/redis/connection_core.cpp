@@ -31,6 +31,7 @@ connection_core::connection_core(const redis_options& options, std::uint32_t see
 void connection_core::begin_greeting() {
   handshake_.emplace(options_, login_);
   reader_.clear();
+  is_moving_ = false;
 }
 
 std::string_view connection_core::write_greeting(time now) {
@@ -84,7 +85,9 @@ void connection_core::received(bool ok, std::size_t bytes, time now, error why) 
     case pipeline::stream_state::broken:
       return lost(error::protocol_error);
     case pipeline::stream_state::unwelcome:
-      return lost(error::outcome_unknown);
+      lost(error::outcome_unknown);
+      turned_away_ = !is_moving_;
+      return;
   }
 }
 
@@ -93,7 +96,9 @@ void connection_core::relocate(time now) {
   backoff_.reset();
   if (state_ == state::pausing) {
     alarm_ = now;
-  } else if (state_ != state::draining && !(state_ == state::ready && !pipeline_.leave())) {
+  } else if (state_ == state::ready && !pipeline_.leave()) {
+    is_moving_ = true;
+  } else if (state_ != state::draining) {
     lost(error::outcome_unknown);
     turned_away_ = false;
   }

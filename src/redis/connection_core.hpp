@@ -80,6 +80,7 @@ class connection_core final
   reply_reader reader_;
   time greeted_{};  // greeting: when the last of it was written
   bool link_changed_ = false;
+  bool is_moving_ = false;  // relocate() waits until no reply is due
 };
 
 }  // namespace weir::redis

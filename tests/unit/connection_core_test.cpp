@@ -400,23 +400,6 @@ BOOST_AUTO_TEST_CASE(bytes_of_an_old_connection_never_reach_the_next) {
   BOOST_TEST(done_with(c, {}));
 }
 
-// No reply came any more that could have told the core to leave; its checks waited for ever.
-BOOST_AUTO_TEST_CASE(a_moved_server_is_left_behind_a_write_whose_replies_came_first) {
-  driver d;
-  d.become_ready();
-  d.submit("a");
-  d.received(one_admitted);  // and the end of the write is not reported yet
-  d.core.relocate(d.now);
-  d.pump();
-  if (d.writing) d.write_succeeds();
-  BOOST_TEST(d.closes == 1);
-  auto& later = d.submit("b", 1h);
-  d.advance(1min);
-  for (int i = 0; i < 100 && !d.opening; ++i) d.wait();
-  BOOST_TEST(d.opening);
-  BOOST_TEST((later.stage == check_stage::waiting));
-}
-
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace connection_core_test

@@ -124,6 +124,44 @@ BOOST_FIXTURE_TEST_CASE(pauses_grow_while_a_peer_answers_and_serves_nothing, pat
   BOOST_TEST(!elsewhere);
 }
 
+// No reply came any more that could have told the core to leave; its checks waited for ever.
+BOOST_FIXTURE_TEST_CASE(a_moved_server_is_left_behind_a_write_whose_replies_came_first,
+                        patient_driver) {
+  become_ready();
+  submit("a");
+  received(one_admitted);  // and the end of the write is not reported yet
+  core.relocate(now);
+  pump();
+  if (writing) write_succeeds();
+  BOOST_TEST(closes == 1);
+  const auto& later = submit("b", 1h);
+  BOOST_TEST((pause() <= 10ms));
+  BOOST_TEST((later.stage == check_stage::waiting));
+}
+
+// Under load, the store left the Sentinel that had announced the new master, and asked another one.
+BOOST_FIXTURE_TEST_CASE(a_server_that_moved_while_a_reply_was_due_does_not_lose_its_turn,
+                        patient_driver) {
+  for (const bool reply_is_due : {false, true}) {
+    BOOST_TEST(is_served());
+    submit("a");
+    write_succeeds();
+    if (!reply_is_due) received(one_admitted);
+    core.relocate(now);
+    if (reply_is_due) received(one_admitted);
+    pump();
+    BOOST_TEST((pause() <= 10ms));
+    BOOST_TEST(!elsewhere);
+  }
+  // A replica that turns the store away does.
+  become_ready();
+  submit("a", 1h);
+  write_succeeds();
+  received("-READONLY You can't write against a read only replica.\r\n");
+  pause();
+  BOOST_TEST(elsewhere);
+}
+
 BOOST_FIXTURE_TEST_CASE(an_address_that_does_not_serve_loses_its_turn, patient_driver) {
   const auto expect_elsewhere = [&](const char* what, auto&& attempt) {
     BOOST_TEST_CONTEXT(what) {
