@@ -39,6 +39,9 @@ class word_rules {
   policies::instant matters_until(const state_type& word) const noexcept {
     return form_.rules().matters_until(form_.unpack(word));
   }
+  bool is_far_ahead(const state_type& word, policies::instant now) const noexcept {
+    return form_.rules().is_far_ahead(form_.unpack(word), now);
+  }
 
  private:
   Form form_;
@@ -63,6 +66,9 @@ class kernel_rules {
   }
   policies::instant matters_until(const state_type& state) const noexcept {
     return kernel_.matters_until(state);
+  }
+  bool is_far_ahead(const state_type& state, policies::instant now) const noexcept {
+    return kernel_.is_far_ahead(state, now);
   }
 
  private:
@@ -98,6 +104,17 @@ class tier_rules {
       last = std::max(last, std::visit(end, kernels_[i]));
     }
     return last;
+  }
+  /// True if one of them is.
+  bool is_far_ahead(const state_type& states, policies::instant now) const noexcept {
+    for (std::size_t i = 0; states != nullptr && i < kernels_.size(); ++i) {
+      const auto is_ahead = [&]<class Kernel>(const Kernel& k) {
+        if constexpr (Kernel::can_mend) return k.is_far_ahead(state_for(k, states[i]), now);
+        return false;
+      };
+      if (std::visit(is_ahead, kernels_[i])) return true;
+    }
+    return false;
   }
 
  private:

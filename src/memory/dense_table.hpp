@@ -56,10 +56,13 @@ class dense_table {
   }
 
   /// Moves the hand until it has seen `looks` entries that are not over, and erases those that are,
-  /// at most `drops`. True if it stopped at that bound: more may be over.
-  bool tidy(policies::instant now, std::size_t looks, std::size_t drops) {
+  /// at most `drops`. True if it stopped at that bound: more may be over. Calls look(entry) before,
+  /// which may change when the entry is over.
+  template <class F>
+  bool tidy(policies::instant now, std::size_t looks, std::size_t drops, F&& look) {
     for (looks = std::min(looks, size_); looks > 0 && size_ > 0;) {
       if (hand_ >= size_) hand_ = 0;
+      look(entry(hand_));
       if (!entry(hand_).is_over(now)) {
         ++hand_;
         --looks;
@@ -69,6 +72,9 @@ class dense_table {
       erase(hand_);  // the last entry is at hand_ now
     }
     return false;
+  }
+  bool tidy(policies::instant now, std::size_t looks, std::size_t drops) {
+    return tidy(now, looks, drops, [](const Entry&) {});
   }
 
  private:

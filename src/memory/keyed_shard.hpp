@@ -58,20 +58,20 @@ class keyed_shard {
 
   void erase(const entry& e) noexcept { erase(static_cast<std::uint32_t>(&e - slots_.get())); }
 
-  /// The entry with the least end_of() among the next entries from the hash's slot on, at most
+  /// The entry with the least order_of() among the next entries from the hash's slot on, at most
   /// `looks`. There must be an entry.
   template <class F>
-  entry& first_to_end(std::uint32_t hash, std::size_t looks, F&& end_of) noexcept {
+  entry& first_of(std::uint32_t hash, std::size_t looks, F&& order_of) noexcept {
     entry* first = nullptr;
-    decltype(end_of(std::declval<const entry&>())) end{};
+    decltype(order_of(std::declval<const entry&>())) order{};
     for (std::uint32_t seen = 0, i = hash & mask_; seen <= mask_ && looks > 0; ++seen) {
       entry& e = slots_[i];
       i = (i + 1) & mask_;
       if (is_free(e)) continue;
       --looks;
-      if (const auto its_end = end_of(std::as_const(e)); first == nullptr || its_end < end) {
+      if (const auto its_own = order_of(std::as_const(e)); first == nullptr || its_own < order) {
         first = &e;
-        end = its_end;
+        order = its_own;
       }
     }
     return *first;

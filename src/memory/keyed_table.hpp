@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <utility>
 
 #include "check/light_mutex.hpp"
 #include "memory/key_hash.hpp"
@@ -20,9 +21,11 @@ namespace weir::memory {
 /// A shard's lock and its counts take one cache line, and an entry nearly always one or two more.
 ///
 /// Calls drop states that are over, some slots at a time. A new key beyond `max_keys` displaces
-/// another one: that of its neighbours which will be over first.
+/// another one: that of its neighbours which will be over first. States that were counted while the
+/// clock was far ahead, and matter only until then, go before all that matter by the present clock:
+/// otherwise new keys would displace each other for as long as the clock was ahead.
 ///
-/// `Rules` has `state_type` and matters_until(state).
+/// `Rules` has `state_type`, matters_until(state) and is_far_ahead(state, now).
 template <class Rules>
 class keyed_table {
  public:
@@ -88,7 +91,7 @@ class keyed_table {
   };
   static_assert(sizeof(shard) == 64);
 
-  // A small shard is enlarged quickly, and is long enough for its first_to_end().
+  // A small shard is enlarged quickly, and is long enough for its first_of().
   static constexpr std::size_t keys_per_shard = 256, fewest_keys_per_shard = 16;
   static constexpr std::size_t enough_shards = 64, most_shards = std::size_t{1} << 20;
 
@@ -149,8 +152,12 @@ class keyed_table {
     size_.fetch_sub(1, std::memory_order_relaxed);
   }
   void displace_one(shard& home, std::uint32_t hash, policies::instant now) noexcept {
-    const entry& e = home.first_to_end(
-        hash, looks_when_full, [&](const entry& one) { return rules_.matters_until(one.state); });
+    // First what has ended, then what lies far ahead of the clock, then the rest; each by its end.
+    const entry& e = home.first_of(hash, looks_when_full, [&](const entry& one) {
+      const policies::instant until = rules_.matters_until(one.state);
+      return std::pair(until > now && !rules_.is_far_ahead(one.state, now), until);
+    });
+    // A state far ahead counts as evicted: at its next call it would have moved to now.
     if (!is_over(e, now)) evicted_.fetch_add(1, std::memory_order_relaxed);
     drop(home, e);
   }

@@ -31,6 +31,10 @@ struct shard_set {
 /// A bounded map from keys to policy states, with its own lock. Checks of other keys, also in other
 /// shards, drop states that no longer matter; a state that still counts is never dropped. The clock
 /// is read under the lock, so the times of checks never go back by a race.
+///
+/// A clock that was ahead while the shard filled leaves subjects that end only when the clock gets
+/// there again. When the shard is full, it lowers such ends to as far ahead of the clock as an end
+/// has ever been written; the states stay as they are.
 class shard {
  public:
   using tier = policies::tier<policies::any_state>;
@@ -62,7 +66,7 @@ class shard {
         [&](const auto& k) {
           auto& s = policies::state_for(k, found->state);
           policies::record_into(answer, k, s, now, cost);
-          found->matters_until = policies::matters_until(k, s, found->matters_until);
+          note_end(*found, k, s, now);
         },
         kernel);
     tidy_after(weight, now);
@@ -203,7 +207,11 @@ class shard {
     }
     f(std::span<const tier>(tiers.data(), places.size()), now);
     for (std::size_t i = 0; i < places.size(); ++i) {
-      note_end(*found[i], *places[i].kernel);
+      std::visit(
+          [&](const auto& k) {
+            note_end(*found[i], k, policies::state_for(k, found[i]->state), now);
+          },
+          *places[i].kernel);
     }
     tidy_after(weight_of_new * static_cast<std::int32_t>(1 + wanted), now);  // 1: a possible marker
     return {};
@@ -222,13 +230,17 @@ class shard {
   static void fit(policies::any_state& state, const policies::kernel& kernel) {
     std::visit([&](const auto& k) { policies::state_for(k, state); }, kernel);
   }
-  static void note_end(subject& of, const policies::kernel& kernel) {
-    std::visit(
-        [&](const auto& k) {
-          of.matters_until = policies::matters_until(k, policies::state_for(k, of.state),
-                                                     of.matters_until);
-        },
-        kernel);
+  /// Called after each change of a state.
+  template <class Kernel>
+  void note_end(subject& of, const Kernel& k, const typename Kernel::state& s,
+                policies::instant now) noexcept {
+    const policies::instant ends = k.matters_until(s);
+    horizon_ = policies::written_ahead(k, s, ends, now, horizon_);
+    if (now > latest_) {
+      latest_ = now;
+      behind_since_ = never;
+    }
+    of.matters_until = policies::matters_until<Kernel>(s, ends, of.matters_until);
   }
 
   bool is_settled(std::uint64_t id, policies::instant now) noexcept {
@@ -242,8 +254,7 @@ class shard {
 
   /// Adds a marker; false if there is no room.
   bool remember(const settlement& what, policies::instant now) {
-    constexpr policies::span minute = 60'000'000;  // covers repeated give-backs
-    const policies::instant until = std::max(what.remember, now + minute);
+    const policies::instant until = std::max(what.remember, now + least_memory);
     if (settled_mark* old = find_mark(what.id)) {
       old->until = until;
       return true;
@@ -261,6 +272,10 @@ class shard {
     all_->settled.fetch_sub(1, std::memory_order_relaxed);
     return false;
   }
+
+  static constexpr policies::span least_memory = 60'000'000;      // covers repeated give-backs
+  static constexpr policies::span step_of_a_moment = 60'000'000;  // see may_lower()
+  static constexpr policies::instant never = policies::max_exact;
 
   // The hand sees 16 entries per 64 checks. A check that adds a subject counts as 12, that is, the
   // hand sees three entries for each new one and always catches up.
@@ -283,9 +298,23 @@ class shard {
     until_tidy_ = has_more ? 1 : checks_per_batch;
   }
 
-  bool tidy_marks(policies::instant now, std::size_t look_at, std::size_t drop) {
+  /// Whether ends that lie far ahead of the clock may be lowered. Not while the clock is behind the
+  /// latest write, for the first minute: it may have stepped back for a moment only. After that,
+  /// the clock counts as set right.
+  bool may_lower(policies::instant now) noexcept {
+    if (now >= latest_) return true;
+    behind_since_ = std::min(behind_since_, now);
+    return now - behind_since_ >= step_of_a_moment;
+  }
+
+  /// `is_full`: no marker stays longer than one that is made now.
+  bool tidy_marks(policies::instant now, std::size_t look_at, std::size_t drop,
+                  bool is_full = false) {
+    const policies::instant last = is_full && may_lower(now) ? now + horizon_ + least_memory
+                                                             : never;
     const std::size_t before = settled_.size();
-    const bool has_more = settled_.tidy(now, look_at, drop);
+    const bool has_more = settled_.tidy(
+        now, look_at, drop, [&](settled_mark& m) { m.until = std::min(m.until, last); });
     if (const std::size_t gone = before - settled_.size(); gone > 0) {
       all_->settled.fetch_sub(gone, std::memory_order_relaxed);
     }
@@ -294,7 +323,8 @@ class shard {
 
   /// Tidies the next shard if its lock is free. It must not wait for that lock while it holds its
   /// own: two shards could deadlock.
-  bool tidy_elsewhere(policies::instant now, std::size_t look_at, std::size_t drop) {
+  bool tidy_elsewhere(policies::instant now, std::size_t look_at, std::size_t drop,
+                      bool is_full_of_marks = false) {
     if (all_ == nullptr || all_->shards.size() < 2) return false;
     if (next_ >= all_->shards.size()) next_ = 0;
     shard& other = *all_->shards[next_];
@@ -302,7 +332,7 @@ class shard {
     if (&other != this) {
       if (const std::unique_lock lock(other.mutex_, std::try_to_lock); lock) {
         const bool more_subjects = other.subjects_.tidy(now, look_at, drop);
-        has_more = other.tidy_marks(now, look_at, drop) || more_subjects;
+        has_more = other.tidy_marks(now, look_at, drop, is_full_of_marks) || more_subjects;
       }
     }
     if (!has_more) ++next_;
@@ -311,13 +341,15 @@ class shard {
 
   /// Sees a bounded number of entries per call, because a full shard calls this for each new key.
   bool make_room(policies::instant now, std::size_t wanted) {
-    subjects_.tidy(now, looks_when_full, std::max(wanted, looks_when_full));
+    const policies::instant last = may_lower(now) ? now + horizon_ : never;
+    subjects_.tidy(now, looks_when_full, std::max(wanted, looks_when_full),
+                   [&](subject& s) { s.matters_until = std::min(s.matters_until, last); });
     return subjects_.size() + wanted <= max_;
   }
   void make_room_for_mark(policies::instant now) {
-    tidy_marks(now, looks_when_full, looks_when_full);
+    tidy_marks(now, looks_when_full, looks_when_full, true);
     for (std::size_t i = 0; i < all_->shards.size(); ++i) {
-      tidy_elsewhere(now, batch, batch);
+      tidy_elsewhere(now, batch, batch, true);
     }
   }
 
@@ -326,6 +358,9 @@ class shard {
   shard_set* const all_;
   std::size_t next_;  // the shard to tidy next
   std::int32_t until_tidy_ = checks_per_batch;
+  policies::span horizon_ = 0;    // how far ahead of the clock an end was written, at most
+  policies::instant latest_ = 0;  // of all writes
+  policies::instant behind_since_ = never;  // since when the clock has been behind that
   dense_table<subject> subjects_;
   dense_table<settled_mark> settled_;
 };

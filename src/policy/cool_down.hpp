@@ -32,6 +32,7 @@ class cool_down {
   decision record(state& s, moment now, units cost) const noexcept;
   decision fetch(const state& s, moment now, units cost) const noexcept;
   instant matters_until(const state& s) const noexcept { return s.until; }
+  span reach() const noexcept { return pause_; }
 
   // What it can do; see kernel.hpp.
   static constexpr bool can_book = true;

@@ -21,8 +21,8 @@ instant fixed_window::passed(const state& s, instant clock) const noexcept {
 }
 
 fixed_window::state fixed_window::settled(const state& s, instant clock) const noexcept {
+  if (!is_far_ahead(s, clock)) return s;
   const span ahead = passed(s, clock) - clock;
-  if (ahead <= window_) return s;
   const instant start = begin_of_window(s.start - ahead);
   return {start, s.count, start > clock ? clock : 0};
 }

@@ -46,6 +46,9 @@ class fixed_window {
   decision fetch(const state& s, moment now, units cost) const noexcept;
   /// Has a state far ahead of the clock begin anew by that, once and for all.
   void mend(state& s, instant clock) const noexcept { s = settled(s, clock); }
+  bool is_far_ahead(const state& s, instant clock) const noexcept {
+    return passed(s, clock) - clock > window_;
+  }
   /// Takes back what a request counted, if the state still knows its window.
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
 

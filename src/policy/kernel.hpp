@@ -28,7 +28,8 @@ namespace weir::policies {
 ///
 ///     can_book              counts a request at a later time than the clock's: acquire()
 ///     can_settle            gives back, charges and lowers what was counted
-///     can_mend              rewrites a state that lies far ahead of the clock
+///     can_mend              rewrites a state that lies far ahead of the clock, and tells which do;
+///                           otherwise it has a reach(): it writes no end further ahead than that
 ///     tells_state           fields() is what the script replies with
 ///     charges_without_limit endless() charges in its stead; otherwise charge() and lower() do
 ///     is_bucket             has a TAT, which a receipt carries; a request may have to wait until
@@ -66,7 +67,15 @@ concept is_kernel =
       typename std::bool_constant<K::can_book && K::has_number>;
     } &&
     (!K::can_mend ||
-     requires(const K& k, typename K::state& s, instant clock) { k.mend(s, clock); }) &&
+     requires(const K& k, typename K::state& s, const typename K::state& seen, instant clock) {
+       k.mend(s, clock);
+       // Whether the state lies further ahead of the clock than the policy looks back.
+       { k.is_far_ahead(seen, clock) } noexcept -> std::same_as<bool>;
+     }) &&
+    (K::can_mend ||
+     requires(const K& k) {
+       { k.reach() } noexcept -> std::same_as<span>;
+     }) &&
     (!K::tells_state ||
      requires(const K& k, const typename K::state& s, instant clock) {
        { k.fields(s, clock) } -> std::same_as<std::array<std::int64_t, K::reply_width>>;
@@ -151,14 +160,32 @@ inline bool can_settle(const kernel& k) noexcept {
   return std::visit([](const auto& one) { return one.can_settle; }, k);
 }
 
-/// Until when a state matters to every limiter of its key. `before`: until when it mattered before
-/// the kernel changed it. A limiter with a longer window may have set that; only an empty state
-/// matters to none.
+/// Until when a state matters to every limiter of its key. `ends`: until when it matters to this
+/// kernel. `before`: until when it mattered before the kernel changed it. A limiter with a longer
+/// window may have set that; only an empty state matters to none.
 template <class Kernel>
-instant matters_until(const Kernel& k, const typename Kernel::state& s, instant before) noexcept {
-  const instant ends = k.matters_until(s);
+instant matters_until(const typename Kernel::state& s, instant ends, instant before) noexcept {
   if constexpr (Kernel::has_window) return Kernel::is_empty(s) ? ends : std::max(before, ends);
   return ends;
+}
+template <class Kernel>
+instant matters_until(const Kernel& k, const typename Kernel::state& s, instant before) noexcept {
+  return matters_until<Kernel>(s, k.matters_until(s), before);
+}
+
+/// How far ahead of the clock the kernel has just written the end of the state, which is `ends`, if
+/// that may be further than `known`. Not more if the state came from a clock that was ahead, and
+/// the call has left it so.
+template <class Kernel>
+span written_ahead(const Kernel& k, const typename Kernel::state& s, instant ends, instant clock,
+                   span known) noexcept {
+  const span ahead = ends - clock;
+  if (ahead <= known) return known;
+  if constexpr (Kernel::can_mend) {
+    return k.is_far_ahead(s, clock) ? known : ahead;
+  } else {
+    return std::max(known, std::min(ahead, k.reach()));
+  }
 }
 
 /// k.record() into a decision that is empty still.

@@ -64,6 +64,7 @@ class lease_set {
   decision record(state& s, moment now, std::int64_t number) const;
   decision fetch(const state& s, moment now, std::int64_t number) const;
   instant matters_until(const state& s) const noexcept;
+  span reach() const noexcept { return length_; }
 
   // What it can do; see kernel.hpp.
   static constexpr bool can_book = false;

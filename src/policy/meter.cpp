@@ -77,10 +77,6 @@ instant meter::passed(const state& s) const noexcept {
   return s.ahead.written > 0 ? s.ahead.written : difference(s, tolerance_);
 }
 
-bool meter::is_far_ahead(const state& s, instant clock) const noexcept {
-  return passed(s) - clock > tolerance_.whole;
-}
-
 /// Rounds up what another rate wrote with other parts, and forgets what was given back once no
 /// receipt can meet it.
 meter::state meter::remembered(state s, instant clock) const noexcept {

@@ -82,6 +82,10 @@ class meter {
     if (is_far_ahead(s, clock)) s = settled(s, clock);
   }
 
+  bool is_far_ahead(const state& s, instant clock) const noexcept {
+    return passed(s) - clock > tolerance_.whole;
+  }
+
   /// Takes back a request. If nothing was counted after it, it is undone. Else a leaky bucket gives
   /// nothing back, because a later request waits for this one to end; and the others as much as
   /// no later request needs:
@@ -159,7 +163,6 @@ class meter {
   state plus(const state& a, const state& b) const noexcept;
   state minus(const state& a, const state& b) const noexcept;
   instant passed(const state& s) const noexcept;
-  bool is_far_ahead(const state& s, instant clock) const noexcept;
   state remembered(state s, instant clock) const noexcept;
   state settled(const state& s, instant clock) const noexcept;
   void undo(state& s, const ticket& t, const state& step, instant has_passed) const noexcept;

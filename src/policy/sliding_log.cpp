@@ -80,10 +80,6 @@ instant sliding_log::entry_time(instant at) const noexcept {
   return resolution_ == 0 ? at : (at / resolution_ + 1) * resolution_;
 }
 
-bool sliding_log::is_far_ahead(const state& s, instant clock) const noexcept {
-  return times_of(s, clock).passed - clock > window_;
-}
-
 sliding_log::state sliding_log::moved_to(const state& s, instant clock) const {
   state moved;
   if (s.empty()) return moved;

@@ -78,6 +78,9 @@ class sliding_log {
   void mend(state& s, instant clock) const {
     if (is_far_ahead(s, clock)) s = moved_to(s, clock);
   }
+  bool is_far_ahead(const state& s, instant clock) const noexcept {
+    return times_of(s, clock).passed - clock > window_;
+  }
   /// Takes the request out of its entry: one addition for each entry behind it.
   void give_back(state& s, instant clock, const ticket& t, units cost) const;
 
@@ -136,7 +139,6 @@ class sliding_log {
   times times_of(instant newest, const reservations_ahead& ahead, moment now) const noexcept;
   times times_of(const state& s, moment now) const noexcept;
   instant entry_time(instant at) const noexcept;
-  bool is_far_ahead(const state& s, instant clock) const noexcept;
   state moved_to(const state& s, instant clock) const;
   std::size_t first_alive(const state& s, instant at) const noexcept;
   void append(state& s, instant at, units cost) const;

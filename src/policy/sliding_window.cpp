@@ -42,8 +42,8 @@ sliding_window::times sliding_window::times_of(const state& s, moment now) const
 }
 
 sliding_window::state sliding_window::settled(const state& s, instant clock) const noexcept {
+  if (!is_far_ahead(s, clock)) return s;
   const span early = passed(s) - clock;
-  if (early <= window_) return s;
   const units all = std::min(
       add_up_to(std::min(s.current, most_), std::min(s.previous, most_), most_), limit_);
   const instant turn = last_turn(s) - early;

@@ -47,6 +47,9 @@ class sliding_window {
   decision fetch(const state& s, moment now, units cost) const noexcept;
   /// Has a state far ahead of the clock begin anew by that, once and for all.
   void mend(state& s, instant clock) const noexcept { s = settled(s, clock); }
+  bool is_far_ahead(const state& s, instant clock) const noexcept {
+    return passed(s) - clock > window_;
+  }
   /// The same without its limit: what it counts is charged, whatever the limit says.
   sliding_window endless() const noexcept;
   /// An empty state keeps the time that had passed when it was emptied.

@@ -8,8 +8,8 @@ namespace weir::policies {
 
 void sliding_window::give_back(state& s, instant clock, const ticket& t,
                                units cost) const noexcept {
-  if (passed(s) - clock > window_) return;  // the clock was set back: these are not its windows
-  if (matters_until(s) <= clock) return;    // a longer window of the key may still count it
+  if (is_far_ahead(s, clock)) return;     // the clock was set back: these are not its windows
+  if (matters_until(s) <= clock) return;  // a longer window of the key may still count it
   const instant has_passed = std::max(clock, passed(s));
   const instant turn = last_turn(s);
   const instant start = aligned(s.start);

@@ -158,6 +158,67 @@ BOOST_AUTO_TEST_CASE(idle_keys_make_room_first) {
   BOOST_TEST(l.evicted() == 1u);
 }
 
+// Keys that were counted while the clock was ahead ended last: a full table displaced each new key
+// for as long as the clock had been ahead, and 2,000 clients passed as often as they liked.
+BOOST_AUTO_TEST_CASE(a_table_that_filled_while_the_clock_was_ahead_counts_new_keys) {
+  constexpr int most = 1000, clients = 100;
+  const auto count_new_keys = [&]<class Policy>(const Policy& policy) {
+    weir::local_keyed_limiter<Policy> l(policy, {.max_keys = most}, clock);
+    now += 48h;
+    for (int i = 0; i < 2 * most; ++i) l.allowed("old " + name(i));
+    now -= 48h;
+    now += 1min;
+    const std::uint64_t evicted = l.evicted();
+    int passed = 0;
+    for (int round = 0; round < 20; ++round) {
+      for (int i = 0; i < clients; ++i) passed += l.allowed(name(i)) ? 1 : 0;
+    }
+    BOOST_TEST(passed == 5 * clients);
+    BOOST_TEST(l.size() == static_cast<std::size_t>(most));
+    // The displaced keys start anew with their whole limit.
+    BOOST_TEST(l.evicted() - evicted == static_cast<std::uint64_t>(clients));
+  };
+  const auto epoch = weir::anchor::epoch;
+  count_new_keys(weir::token_bucket{.capacity = 5, .refill = weir::per_second(1)});
+  count_new_keys(weir::token_bucket{.capacity = 5, .refill = {3, 3'000'001us}});  // not in one word
+  count_new_keys(weir::fixed_window{.limit = 5, .window = 10s});
+  count_new_keys(weir::fixed_window{.limit = 5, .window = 10s, .anchor = epoch});
+  count_new_keys(weir::fixed_window{.limit = 5, .window = 10s, .count_refused = true});
+  count_new_keys(weir::sliding_window{.limit = 5, .window = 10s});
+  count_new_keys(weir::sliding_log{.limit = 5, .window = 10s});
+  count_new_keys(weir::sliding_log{.limit = 5, .window = 10s, .resolution = 1s});
+  count_new_keys(weir::tiers{weir::fixed_window{.limit = 5, .window = 10s},
+                             weir::gcra{.rate = weir::per_hour(100), .burst = 1000}});
+}
+
+BOOST_AUTO_TEST_CASE(idle_keys_make_room_before_keys_that_lie_ahead_of_the_clock) {
+  weir::local_keyed_limiter l(weir::fixed_window{.limit = 5, .window = 10s}, {.max_keys = 16},
+                              clock);
+  now += 48h;
+  for (int i = 0; i < 8; ++i) l.allowed(name(i));
+  now -= 48h;
+  for (int i = 8; i < 16; ++i) l.allowed(name(i));
+  now += 12s;
+  for (int i = 16; i < 24; ++i) l.allowed(name(i));
+  BOOST_TEST(l.evicted() == 0u);
+  l.allowed(name(24));
+  BOOST_TEST(l.evicted() == 1u);
+}
+
+// While the clock is behind, all keys lie ahead of it.
+BOOST_AUTO_TEST_CASE(a_clock_that_steps_back_for_a_moment_does_not_free_the_key_that_ends_last) {
+  weir::local_keyed_limiter l(weir::fixed_window{.limit = 5, .window = 1h}, {.max_keys = 16},
+                              clock);
+  for (int i = 0; i < 15; ++i) l.allowed(name(i));
+  now += 1s;
+  BOOST_TEST(allowed_of(l, "heavy", 9) == 5);
+  now -= 48h;
+  for (int i = 15; i < 30; ++i) l.allowed(name(i));
+  BOOST_TEST(l.evicted() == 15u);
+  now += 48h;
+  BOOST_TEST(allowed_of(l, "heavy", 9) == 0);
+}
+
 // One key is asked all the time, and new ones come and go. A key matters for 1 s after its one
 // request, and is kept for 2 s more: 300 are remembered, and about one in each of 4,096 shards
 // waits until the hand comes round.

@@ -1,0 +1,155 @@
+// The memory store when it fills while its clock is wrong, and the clock is set right later.
+#include <array>
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <vector>
+
+#include "memory/shard.hpp"
+#include "memory_store_fixture.hpp"
+
+namespace memory_store_clock_test {
+namespace {
+
+using namespace std::chrono_literals;
+namespace memory = weir::memory;
+namespace policies = weir::policies;
+using weir::error;
+using weir::error_code;
+
+const weir::fixed_window three_per_10s{.limit = 3, .window = 10s};
+
+struct fixture : weir::test::memory_store_fixture {
+  static std::string name(int i) { return "account-" + std::to_string(i); }
+
+  /// Asks for a new subject every second.
+  void must_stay_full(const weir::limiter& l, std::chrono::seconds length) {
+    for (const auto until = now + length; now < until; now += 1s) {
+      WEIR_TEST_ERROR(record(l, "new").ec, error::store_full);
+    }
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(memory_store_clock_suite, fixture)
+
+// Each new subject got store_full for as long as the clock had been ahead.
+BOOST_AUTO_TEST_CASE(a_store_that_filled_while_the_clock_was_ahead_has_room_soon) {
+  const weir::policy all[] = {
+      three_per_10s,
+      weir::fixed_window{.limit = 3, .window = 10s, .anchor = weir::anchor::epoch},
+      weir::sliding_log{.limit = 3, .window = 10s},
+      weir::sliding_log{.limit = 3, .window = 10s, .resolution = 1s},
+      weir::sliding_window{.limit = 3, .window = 10s},
+      weir::token_bucket{.capacity = 3, .refill = {3, 10s}},
+      weir::leaky_bucket{.capacity = 3, .leak = {3, 10s}}};
+  const std::size_t buckets = std::size(all) - 2;
+  for (std::size_t i = 0; i < std::size(all); ++i) {
+    BOOST_TEST_CONTEXT("policy " << i) {
+      now = 1'000'000s;
+      const weir::limiter l(store(10), "r", all[i]);
+      now += 48h;
+      for (int n = 0; n < 10; ++n) BOOST_TEST(!record(l, name(n), 3).ec.failed());
+      now -= 48h;
+      // A call that moves the state of a window does not shorten how long its subject stays: a
+      // longer window of the subject may count it. A bucket ends by itself.
+      if (i < buckets) BOOST_TEST(!record(l, name(0)).d.allowed);
+      must_stay_full(l, 60s);
+      // The store does not forget them at once: what they have counted matters from now on.
+      WEIR_TEST_ERROR(record(l, "new").ec, error::store_full);
+      BOOST_TEST(!record(l, name(1)).d.allowed);
+      now += 25s;  // a sliding window's state matters for up to 20 s; and 2 s of grace
+      BOOST_TEST(record(l, "new").d.allowed);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(settlements_that_were_made_while_the_clock_was_ahead_make_room_soon) {
+  const auto s = weir::make_memory_store(
+      io.get_executor(), {.max_settled = 3, .clock = [this] { return weir::time_point(now); }});
+  const weir::limiter l(s, "r", three_per_10s);
+  now += 48h;
+  std::vector<weir::decision> old;
+  for (int i = 0; i < 3; ++i) old.push_back(record(l, name(i)).d);
+  for (int i = 0; i < 2; ++i) BOOST_TEST(refund(l, name(i), old[std::size_t(i)]).d.allowed);
+  now -= 48h;
+  // Its decision was made before the clock was set right.
+  BOOST_TEST(refund(l, name(2), old[2]).d.allowed);
+  const auto fresh = record(l, "a").d;
+  for (int i = 0; i < 130; ++i, now += 1s) {
+    WEIR_TEST_ERROR(refund(l, "a", fresh).ec, error::settlements_full);
+    // Until there is room, each of them is known to be settled.
+    BOOST_TEST(!refund(l, name(i % 3), old[std::size_t(i % 3)]).d.allowed);
+  }
+  now += 61s;
+  BOOST_TEST(refund(l, "a", fresh).d.allowed);
+}
+
+// What lies ahead of a clock that has stepped back may be right.
+BOOST_AUTO_TEST_CASE(a_full_store_forgets_nothing_while_the_clock_steps_back_for_a_moment) {
+  const weir::limiter l(store(10), "r", weir::fixed_window{.limit = 3, .window = 1h});
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 10; ++i) record(l, name(i), 3);
+    now -= 48h;
+    must_stay_full(l, 59s);
+    now += 48h;
+    must_stay_full(l, 10s);
+    for (int i = 0; i < 10; ++i) BOOST_TEST(!record(l, name(i)).d.allowed);
+    now += 1h;
+  }
+}
+
+// A subject's end is lowered to the longest time for which a state has mattered. A state that a
+// call left as another clock had written it would make that time as long as the clock was ahead.
+BOOST_AUTO_TEST_CASE(a_call_that_leaves_a_state_far_ahead_does_not_keep_the_store_full) {
+  constexpr policies::instant start = 1'000'000'000'000, second = 1'000'000;
+  constexpr policies::span length = 10 * second;
+  const auto compiled = [](const weir::policy& p) { return policies::compile(p); };
+  const auto same = [&](const weir::policy& p) { return std::array{compiled(p), compiled(p)}; };
+  using enum policies::lease_set::act;
+  // The kernel that writes the state, and the kernel of the later call.
+  const std::array<policies::kernel, 2> all[] = {
+      same(three_per_10s),
+      same(weir::sliding_window{.limit = 3, .window = 10s}),
+      same(weir::sliding_log{.limit = 3, .window = 10s}),
+      same(weir::token_bucket{.capacity = 3, .refill = {3, 10s}}),
+      {policies::cool_down(length), policies::cool_down()},
+      {policies::lease_set(2, length, 1, enter), policies::lease_set(2, length, 1, enter)}};
+  for (std::size_t i = 0; i < std::size(all); ++i) {
+    for (const bool is_settled : {false, true}) {
+      BOOST_TEST_CONTEXT("kernel " << i << (is_settled ? ", settlement" : "")) {
+        const auto& [writer, later] = all[i];
+        const policies::kernel once = compiled(weir::fixed_window{.limit = 1, .window = 10s});
+        policies::instant now = start;
+        const auto clock = [&] { return now; };
+        const auto record = [&](memory::shard& s, const policies::kernel& k, std::string_view key) {
+          weir::decision d;
+          return s.record(k, key, clock, 1, d);
+        };
+        memory::shard s(2);
+        weir::decision d;
+        now += 48 * 3600 * second;
+        WEIR_TEST_ERROR(s.record(writer, "a", clock, 1, d), error_code());
+        WEIR_TEST_ERROR(s.record(once, "b", clock, 1, d), error_code());
+        now -= 48 * 3600 * second;
+        const memory::shard::place places[] = {{&later, "a", 2}, {&once, "b", 1}};
+        if (is_settled) {
+          const auto settle = [](auto tiers, policies::instant at) {
+            policies::settle_all(tiers, at, {});
+          };
+          WEIR_TEST_ERROR(s.change_all(places, clock, settle), error_code());
+        } else {
+          WEIR_TEST_ERROR(s.record_all(places, clock, d), error_code());
+          BOOST_TEST(!d.allowed);
+        }
+        for (int n = 0; n <= 60; ++n, now += second) record(s, once, "c");
+        now += 25 * second;
+        WEIR_TEST_ERROR(record(s, once, "c"), error_code());
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace memory_store_clock_test
