@@ -73,11 +73,15 @@ bool has_ipv6() {
 /// Asks a resolver of its own.
 struct asker {
   explicit asker(asio::io_context& context)
-      : io(context), busy(asio::make_work_guard(context)), lookup(std::make_shared<resolver>(s)) {}
+      : io(context),
+        busy(asio::make_work_guard(context)),
+        lookup(std::make_shared<std::optional<resolver>>(std::in_place, s)) {}
+  // As a session does: the look-up's thread may hold the last handle, and the context goes next.
+  ~asker() { lookup->reset(); }
 
   void ask(const std::string& host, std::uint16_t port) {
     reported = false;
-    lookup->ask(host, port, lookup, [this](resolver::endpoints&& all) {
+    (*lookup)->ask(host, port, lookup, [this](resolver::endpoints&& all) {
       reported = true;
       found.clear();
       for (const auto& e : all) {
@@ -98,7 +102,7 @@ struct asker {
     name_server.silent = true;
     ask(host, port);
     name_server.wait_until_inside(inside + 1);
-    lookup->leave(lookup);
+    (*lookup)->leave(lookup);
     wait_for_report();
     BOOST_TEST(found == "");
   }
@@ -112,7 +116,7 @@ struct asker {
   asio::io_context& io;
   asio::executor_work_guard<asio::io_context::executor_type> busy;
   weir::net::strand s{weir::detail::direct_executor::of(io.get_executor())};
-  std::shared_ptr<resolver> lookup;
+  std::shared_ptr<std::optional<resolver>> lookup;
   std::string found;  // the last report
   bool reported = false;
 };
