@@ -1,10 +1,12 @@
 // Testing your own code, without a server, without a mock and without waiting: a memory store with
 // a clock that the test moves. Its policies are the same state machines that the scripts in Redis
 // are held equal to.
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/system/system_error.hpp>
@@ -13,6 +15,8 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 #include <weir/weir.hpp>
 
 #include "../example.hpp"
@@ -88,20 +92,18 @@ asio::awaitable<void> locks_after_three_wrong_passwords(weir::store store, manua
   expect_equal(co_await l.attempt("alice", "guess"), "locked for 60 s");
 }
 
-asio::awaitable<void> guess(login& l, int& wrong, int& done) {
-  const std::string answer = co_await l.attempt("bob", "guess");
-  if (answer == "wrong password") ++wrong;
-  ++done;
-}
-
 asio::awaitable<void> looks_at_three_guesses_at_once(weir::store store) {
   login l(store);
-  int wrong = 0;
-  int done = 0;
-  for (int i = 0; i < 10; ++i) {
-    asio::co_spawn(co_await asio::this_coro::executor, guess(l, wrong, done), rethrow);
-  }
-  while (done < 10) co_await examples::sleep_for(1ms);
+  const auto executor = co_await asio::this_coro::executor;
+  const auto guess = [&] {
+    return asio::co_spawn(executor, l.attempt("bob", "guess"), asio::deferred);
+  };
+  std::vector<decltype(guess())> guesses;
+  for (int i = 0; i < 10; ++i) guesses.push_back(guess());
+  const auto [order, failures,
+              answers] = co_await asio::experimental::make_parallel_group(std::move(guesses))
+                             .async_wait(asio::experimental::wait_for_all(), asio::deferred);
+  const auto wrong = std::ranges::count(answers, "wrong password");
   std::cout << wrong << " of 10 passwords were looked at\n";
   if (wrong != 3) throw std::runtime_error("expected: 3");
 }
