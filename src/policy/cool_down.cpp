@@ -6,8 +6,8 @@ namespace weir::policies {
 
 decision cool_down::record(state& s, moment now, units cost) const noexcept {
   if (pause_ > 0) {
-    if (s.until - now.clock > longest_pause) s.until = now.clock;
-    s.until = std::max(s.until, now.clock + pause_);
+    const instant end = now.clock + pause_;
+    if (end > s.until || !s.has_effect(now.clock)) s = {end, pause_};
   }
   return fetch(s, now, cost);
 }
@@ -16,7 +16,7 @@ decision cool_down::fetch(const state& s, moment now, units) const noexcept {
   decision d;
   d.limit = d.remaining = unlimited;
   d.decided_at = to_time_point(now.when);
-  d.allowed = s.until <= now.when || s.until - now.clock > longest_pause;
+  d.allowed = s.until <= now.when || !s.has_effect(now.clock);
   if (!d.allowed) {
     d.cooling_down = true;
     d.remaining = 0;
@@ -28,8 +28,8 @@ decision cool_down::fetch(const state& s, moment now, units) const noexcept {
 std::string_view cool_down::script() noexcept { return lua::cool_down_lua; }
 
 bool cool_down::restore(std::span<const std::int64_t> fields, replay& out) noexcept {
-  out = {fields[0]};
-  return is_instant(fields[0]);
+  out = {fields[0], fields[1]};
+  return is_instant(out.until) && is_count(out.length);
 }
 
 }  // namespace weir::policies

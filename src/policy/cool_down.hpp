@@ -12,12 +12,18 @@ namespace weir::policies {
 /// check only looks. A kernel made with a length, when recorded, moves `until`, and only ever to a
 /// later time.
 ///
-/// The clock. No cool-down is longer than longest_pause: a time further ahead was not written by
-/// this clock, and has no effect.
+/// The clock. If it was ahead when a cool-down began, and is behind that by more than the
+/// cool-down's length and a minute now, the cool-down has no effect: it would go on for as long as
+/// the clock was ahead.
 class cool_down {
  public:
   struct state {
     instant until = 0;  // 0: there has been none
+    span length = 0;    // of the cool-down that ends then
+
+    bool has_effect(instant clock) const noexcept {
+      return until - clock <= 2 * length + span{60} * 1'000'000;
+    }
     friend bool operator==(const state&, const state&) = default;
   };
 
@@ -47,8 +53,8 @@ class cool_down {
   bool counts_refused() const noexcept { return false; }
 
   // Its other half is cool_down.lua.
-  static constexpr std::size_t script_constants = 2;  // arguments()
-  static constexpr std::size_t reply_width = 1;
+  static constexpr std::size_t script_constants = 1;  // arguments()
+  static constexpr std::size_t reply_width = 2;
   static constexpr std::string_view key_suffix = "h";
   static std::string_view script() noexcept;
   /// It counts nothing.
@@ -59,7 +65,7 @@ class cool_down {
     return "local function give_back() end\nlocal charge, lower = give_back, give_back\n";
   }
   using replay = state;
-  script_arguments arguments(units) const noexcept { return {longest_pause, pause_}; }
+  script_arguments arguments(units) const noexcept { return {pause_}; }
   bool coalesces() const noexcept { return true; }
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
 

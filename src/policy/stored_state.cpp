@@ -21,7 +21,7 @@ void write(const sliding_window::state& s, numbers& out) {
   out.insert(out.end(), {s.start, s.current, s.previous, s.written, s.at_last});
 }
 void write(const sliding_log::state& s, numbers& out) { s.write(out); }
-void write(const cool_down::state& s, numbers& out) { out.push_back(s.until); }
+void write(const cool_down::state& s, numbers& out) { out.insert(out.end(), {s.until, s.length}); }
 void write(const lease_set::state& s, numbers& out) {
   for (const lease_set::lease& l : s.leases) {
     out.insert(out.end(), {l.base, l.number, l.length, l.until});
@@ -50,8 +50,8 @@ bool read(row in, sliding_window::state& s) {
 }
 bool read(row in, sliding_log::state& s) { return s.read(in); }
 bool read(row in, cool_down::state& s) {
-  if (!are_counts(in, 1)) return false;
-  s = {in[0]};
+  if (!are_counts(in, 2)) return false;
+  s = {in[0], in[1]};
   return true;
 }
 bool read(row in, lease_set::state& s) {

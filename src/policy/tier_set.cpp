@@ -222,9 +222,7 @@ span pause_of(std::span<const tier<State>> tiers, instant clock) noexcept {
   span left = 0;
   for (const tier<State>& t : tiers) {
     const auto* h = std::get_if<cool_down::state>(t.state);
-    // See cool_down: this clock has written no longer one.
-    if (h != nullptr && h->until - clock <= cool_down::longest_pause)
-      left = std::max(left, h->until - clock);
+    if (h != nullptr && h->has_effect(clock)) left = std::max(left, h->until - clock);
   }
   return left;
 }

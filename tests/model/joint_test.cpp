@@ -35,14 +35,16 @@ constexpr std::int64_t steps_per_trace = 500;
 class plain_hold final : public model::reference {
  public:
   void pause(std::int64_t now, std::int64_t length) {
-    until_ = std::max(until_ - now > longest ? now : until_, now + length);
+    if (has_effect(now) && until_ >= now + length) return;
+    until_ = now + length;
+    length_ = length;
   }
   decision record(std::int64_t now, std::int64_t cost) override { return fetch(now, cost); }
   decision fetch(std::int64_t now, std::int64_t) const override {
     decision d;
     d.limit = d.remaining = unlimited;
     d.decided_at = time_point(std::chrono::microseconds(now));
-    d.allowed = now >= until_ || until_ - now > longest;
+    d.allowed = now >= until_ || !has_effect(now);
     if (d.allowed) return d;
     d.cooling_down = true;
     d.remaining = 0;
@@ -51,8 +53,10 @@ class plain_hold final : public model::reference {
   }
 
  private:
-  static constexpr std::int64_t longest = std::int64_t{31} * 24 * 3600 * 1'000'000;
-  std::int64_t until_ = 0;
+  /// A clock that is behind by the cool-down's length, and a minute, has forgotten it.
+  bool has_effect(std::int64_t now) const { return until_ - length_ <= now + length_ + 60'000'000; }
+
+  std::int64_t until_ = 0, length_ = 0;
 };
 
 /// One subject of several policies, three times over. A hold may stand behind each.

@@ -108,6 +108,28 @@ BOOST_AUTO_TEST_CASE(a_pause_of_nothing_is_none_and_asks_how_long_the_present_on
   BOOST_TEST(cool_down(l, 0us).allowed);
 }
 
+// It held the subject back for ten days.
+BOOST_AUTO_TEST_CASE(a_pause_that_began_while_the_clock_was_ahead_does_not_outlast_the_mend) {
+  const limiter l(store, "vendor", ten, listening);
+  now += 240h;
+  cool_down(l, 30s);
+  now -= 240h;
+  BOOST_TEST(cool_down(l, 0s).allowed);
+  BOOST_TEST(record(l).allowed);
+  BOOST_TEST((cool_down(l, 5s).retry_after == 5s));
+}
+
+// Clocks of a server and of its replica differ a little.
+BOOST_AUTO_TEST_CASE(a_pause_stays_when_the_clock_steps_back_a_little) {
+  const limiter l(store, "vendor", ten, listening);
+  cool_down(l, 30s);
+  now -= 90s;
+  BOOST_TEST((cool_down(l, 0s).retry_after == 2min));
+  BOOST_TEST(!record(l).allowed);
+  now -= 1us;
+  BOOST_TEST(record(l).allowed);
+}
+
 // Three sleeps of an hour, because a header said so, are what happened to others.
 BOOST_AUTO_TEST_CASE(a_pause_beyond_the_bound_is_cut_and_told) {
   const limiter l(store, "vendor", ten, {.cool_downs = true, .max_cool_down = 1min});
