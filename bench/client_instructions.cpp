@@ -4,10 +4,11 @@
 //   client_instructions SOCKET TRAFFIC CHECKS
 //
 // TRAFFIC: `distinct` (a key for each caller), `single` (the same, with one key to a script call),
-// `hot` (one key for all), `lone` (one caller), or `memory` (distinct keys in a memory store;
-// SOCKET is not used). It prints the traffic, the checks that were measured, and per check: heap
-// allocations; and how often each system call was made.
-// Under callgrind with --toggle-collect=measured, the total is that of the measured checks.
+// `hot` (one key for all), `lone` (one caller), `pool` (the same on a thread_pool), or `memory`
+// (distinct keys in a memory store; SOCKET is not used). It prints the traffic, the checks that
+// were measured, and per check: heap allocations; and how often each system call was made.
+// Under callgrind with --toggle-collect=measured, the total is that of the measured checks, but not
+// of `pool`, whose thread cannot be stopped between these and the ones before.
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -18,6 +19,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -99,44 +101,50 @@ class program {
  public:
   program(const std::string& socket, std::string_view traffic)
       : is_hot_(traffic == "hot"),
-        callers_(traffic == "lone" ? 1 : crowd),
+        callers_(traffic == "lone" || traffic == "pool" ? 1 : crowd),
+        executor_(traffic == "pool" ? asio::any_io_executor(pool_.get_executor())
+                                    : context_.get_executor()),
         store_(open(socket, traffic)),
         limiter_(store_, "partner-api",
                  weir::token_bucket{.capacity = 1'000'000'000, .refill = weir::per_second(1000)}) {}
 
   void run(std::string_view traffic, std::uint64_t checks) {
     for (std::size_t i = 0; i < callers_; ++i) {
-      asio::co_spawn(context_, caller(i), [](std::exception_ptr e) {
+      asio::co_spawn(executor_, caller(i), [](std::exception_ptr e) {
         if (e) std::rethrow_exception(e);
       });
     }
     stop_at_ = std::max<std::uint64_t>(16 * callers_, 1000);
-    context_.run();
-    const std::uint64_t warm = checks_;
-    const std::uint64_t allocated = bench::allocations();
-    const system_calls before = calls;
-    stop_at_ += checks;
-    context_.restart();
-    measured(context_);
-    const auto each = [&](std::uint64_t now, std::uint64_t then = 0) {
-      return static_cast<double>(now - then) / static_cast<double>(checks_ - warm);
+    checks_wanted_ = checks;
+    if (traffic == "pool") {
+      pool_.join();
+    } else {
+      context_.run();
+      begin();
+      context_.restart();
+      measured(context_);
+    }
+    const std::uint64_t done = checks_ - begun_.checks;
+    const auto each = [&](std::uint64_t now, std::uint64_t then) {
+      return static_cast<double>(now - then) / static_cast<double>(done);
     };
     std::printf("%s %llu %.4f %.4f %.4f %.4f %.4f %.4f\n", std::string(traffic).c_str(),
-                static_cast<unsigned long long>(checks_ - warm),
-                each(bench::allocations(), allocated), each(calls.sends, before.sends),
-                each(calls.reads, before.reads), each(calls.empty_reads, before.empty_reads),
-                each(calls.polls, before.polls), each(calls.others, before.others));
+                static_cast<unsigned long long>(done),
+                each(bench::allocations(), begun_.allocations),
+                each(calls.sends, begun_.calls.sends), each(calls.reads, begun_.calls.reads),
+                each(calls.empty_reads, begun_.calls.empty_reads),
+                each(calls.polls, begun_.calls.polls), each(calls.others, begun_.calls.others));
     std::fflush(stdout);
   }
 
  private:
   weir::store open(const std::string& socket, std::string_view traffic) {
-    if (traffic == "memory") return weir::make_memory_store(context_.get_executor());
+    if (traffic == "memory") return weir::make_memory_store(executor_);
     weir::redis_options o;
     o.unix_path = socket;
     o.timeout = std::chrono::seconds{20};  // under valgrind, nothing is soon
     if (traffic == "single") o.max_keys_per_call = 1;
-    return weir::make_redis_store(context_.get_executor(), std::move(o));
+    return weir::make_redis_store(executor_, std::move(o));
   }
 
   asio::awaitable<void> caller(std::size_t index) {
@@ -144,17 +152,38 @@ class program {
     for (;;) {
       const weir::decision d = co_await limiter_.record(subject);
       if (!d.allowed) throw std::runtime_error("refused");
-      if (++checks_ == stop_at_) context_.stop();
+      if (++checks_ == stop_at_) stop();
     }
   }
+
+  /// Begins to measure.
+  void begin() {
+    begun_ = {checks_, bench::allocations(), calls};
+    stop_at_ += checks_wanted_;
+  }
+
+  void stop() {
+    if (executor_ == context_.get_executor()) return context_.stop();
+    if (begun_.checks == 0) return begin();
+    pool_.stop();
+  }
+
+  struct counts {
+    std::uint64_t checks = 0, allocations = 0;
+    system_calls calls;
+  };
 
   const bool is_hot_;
   const std::size_t callers_;
   asio::io_context context_{1};
+  asio::thread_pool pool_{1};
+  const asio::any_io_executor executor_;
   weir::store store_;
   weir::limiter limiter_;
   std::uint64_t checks_ = 0;
+  std::uint64_t checks_wanted_ = 0;
   std::uint64_t stop_at_ = 0;
+  counts begun_;  // when measuring began
 };
 
 }  // namespace

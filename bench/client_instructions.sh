@@ -35,20 +35,31 @@ for ((i = 0; i < 100; ++i)); do
   sleep 0.1
 done
 
-# TRAFFIC CHECKS: one row. Allocations and system calls are counted without valgrind, because they
-# depend on how much travels together.
-row() {
-  local counted instructions file="$directory/callgrind.$1"
+# TRAFFIC CHECKS: what callgrind counts for a check.
+instructions() {
+  local file="$directory/callgrind.$1"
   valgrind --tool=callgrind --callgrind-out-file="$file" --toggle-collect=measured \
     "$program" "$directory/socket" "$1" "$2" >"$directory/row" 2>"$directory/valgrind.log" ||
     { cat "$directory/valgrind.log" >&2 && return 1; }
-  instructions="$(awk -v checks="$(cut -d' ' -f2 "$directory/row")" '
-    /^totals: / { printf "%d", $2 / checks }' "$file")"
+  awk -v checks="$(cut -d' ' -f2 "$directory/row")" '
+    /^totals: / { printf "%d", $2 / checks }' "$file"
   [[ -z "$profile" ]] || cp "$file" "$build/bench/"
-  counted="$("$program" "$directory/socket" "$1" "$(($2 * 10))")"
-  echo "$1 $instructions ${counted#* * }"
 }
-{ row distinct 20480 && row single 20480 && row hot 40960 && row lone 2000 && row memory 40960; } |
+
+# TRAFFIC CHECKS INSTRUCTIONS: one row. Allocations and system calls are counted without valgrind,
+# because they depend on how much travels together.
+row() {
+  local counted
+  counted="$("$program" "$directory/socket" "$1" "$2")"
+  echo "$1 $3 ${counted#* * }"
+}
+both() {
+  local counted
+  counted="$(instructions "$1" "$2")"
+  row "$1" "$(($2 * 10))" "$counted"
+}
+{ both distinct 20480 && both single 20480 && both hot 40960 && both lone 2000 &&
+  row pool 20000 - && both memory 40960; } |
   tee "$build/bench/client_instructions.log" |
   awk -v check="$check" -v kind="$kind" -v bounds=bench/client_instructions.txt '
     BEGIN {
@@ -59,7 +70,7 @@ row() {
         " empty reads | polls | other system calls |"
       print "|---|---|---|---|---|---|---|---|"
     }
-    { printf "| %s | %d | %.4f |", $1, $2, $3
+    { printf "| %s | %s | %.4f |", $1, $2, $3
       if ($4 > 0) printf " %.0f | %.2f | %.2f | %.2f | %.2f |\n", 1 / $4, $5 / $4, $6 / $4, \
         $7 / $4, $8 / $4
       else print " | | | | |"
@@ -75,4 +86,4 @@ row() {
           polls[$1] + 0.1 >"/dev/stderr"
         failed = 1
       } }
-    END { exit failed || NR != 5 }'
+    END { exit failed || NR != 6 }'

@@ -9,6 +9,7 @@
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/query.hpp>
 #include <boost/asio/require.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
@@ -36,26 +37,34 @@ struct operation_allocator {
   friend bool operator==(operation_allocator, operation_allocator) noexcept { return true; }
 };
 
-/// The executor for a store's own functions. If the store was given the executor of an
-/// io_context, as nearly always, that one is called, and operation_memory holds the functions. So a
-/// steady state allocates nothing: any_io_executor would allocate twice for each function, and once
-/// to say whether it blocks, and Asio keeps only two blocks for later. Any other executor is called
-/// as it is.
+/// The executor for a store's own functions. If the store was given the executor of an io_context
+/// or of a thread_pool, as nearly always, that one is called, and operation_memory holds the
+/// functions. So a steady state allocates nothing: any_io_executor would allocate twice for each
+/// function, and once to say whether it blocks, and Asio keeps only two blocks for later. Any other
+/// executor is called as it is.
 class direct_executor {
   using any = boost::asio::any_io_executor;
   using allocator = operation_allocator<void>;
-  using plain = boost::asio::io_context::basic_executor_type<allocator, 0>;
+  template <class Context>
+  using plain = typename Context::template basic_executor_type<allocator, 0>;
   using blocking = boost::asio::execution::blocking_t;
   using outstanding_work = boost::asio::execution::outstanding_work_t;
   // Keeps the run() of its context busy.
-  using busy = std::decay_t<decltype(boost::asio::require(std::declval<const plain&>(),
+  template <class Context>
+  using busy = std::decay_t<decltype(boost::asio::require(std::declval<const plain<Context>&>(),
                                                           outstanding_work::tracked))>;
 
  public:
   static direct_executor of(const any& executor) {
-    const auto* const usual = executor.target<boost::asio::io_context::executor_type>();
-    if (usual == nullptr) return {made, executor};
-    return {made, boost::asio::require(*usual, boost::asio::execution::allocator(allocator()))};
+    using boost::asio::io_context, boost::asio::thread_pool;
+    const auto own = boost::asio::execution::allocator(allocator());
+    if (const auto* const context = executor.target<io_context::executor_type>()) {
+      return {made, boost::asio::require(*context, own)};
+    }
+    if (const auto* const pool = executor.target<thread_pool::executor_type>()) {
+      return {made, boost::asio::require(*pool, own)};
+    }
+    return {made, executor};
   }
 
   // A std::variant does not promise what Asio demands, copies without exceptions.
@@ -112,7 +121,9 @@ class direct_executor {
   template <class Target>
   direct_executor(made_t, Target&& target) : target_(std::forward<Target>(target)) {}
 
-  std::variant<plain, busy, any> target_;
+  std::variant<plain<boost::asio::io_context>, busy<boost::asio::io_context>,
+               plain<boost::asio::thread_pool>, busy<boost::asio::thread_pool>, any>
+      target_;
 };
 
 }  // namespace weir::detail

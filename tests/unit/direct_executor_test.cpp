@@ -84,6 +84,23 @@ BOOST_FIXTURE_TEST_CASE(tracked_work_keeps_the_context_running, fixture) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_thread_pool_ends_after_its_functions_and_its_tracked_work) {
+  asio::thread_pool pool(2);
+  const asio::strand<direct_executor> strand(direct_executor::of(pool.get_executor()));
+  std::optional work(
+      asio::require(strand.get_inner_executor(), asio::execution::outstanding_work.tracked));
+  std::vector<int> order;
+  asio::post(strand, [&] {
+    asio::post(strand, [&] {
+      order.push_back(2);
+      work.reset();
+    });
+    order.push_back(1);
+  });
+  pool.join();
+  BOOST_TEST(order == (std::vector{1, 2}), boost::test_tools::per_element());
+}
+
 BOOST_FIXTURE_TEST_CASE(the_context_of_each_executor_is_its_own, fixture) {
   asio::thread_pool pool(1);
   const auto context_of = [](const asio::any_io_executor& given) {
