@@ -4,9 +4,9 @@
 
 #include "check/delivery_batch.hpp"
 #include "check/delivery_queue.hpp"
+#include "check/jitter.hpp"
 #include "check/random_number.hpp"
 #include "limiter/failure_policy.hpp"
-#include "limiter/jitter.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "limiter/settled_ids.hpp"
 

@@ -4,8 +4,8 @@
 #include <boost/system/system_error.hpp>
 
 #include "check/clock.hpp"
+#include "check/jitter.hpp"
 #include "limiter/completion.hpp"
-#include "limiter/jitter.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "limiter/settled_ids.hpp"
 #include "policy/tier_set.hpp"

@@ -4,6 +4,7 @@
 #include <boost/asio/error.hpp>
 #include <utility>
 
+#include "check/jitter.hpp"
 #include "check/store_backend.hpp"
 
 namespace weir::waiting {
@@ -54,6 +55,7 @@ decision refusal_in_cool_down(const waiter& w, const reservation_request& reserv
   d.receipt = {};
   const auto pause = std::chrono::ceil<microseconds>(until - now);
   d.retry_after = std::max(microseconds{1}, pause - w.request().max_wait);
+  d.retry_after += detail::jitter(d.retry_after);
   return d;
 }
 

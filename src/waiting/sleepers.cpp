@@ -6,6 +6,7 @@
 
 #include "check/check_list.hpp"
 #include "check/delivery_batch.hpp"
+#include "check/jitter.hpp"
 #include "check/limiter_spec.hpp"
 
 namespace weir::waiting {
@@ -128,6 +129,7 @@ void sleepers::refuse(sleeper& s, time now, time until) {
   d.delay = d.reset_after = {};
   const auto pause = std::chrono::ceil<microseconds>(until - now);
   d.retry_after = std::max(microseconds{1}, pause - detail::as<acquire_request>(c).max_wait);
+  d.retry_after += detail::jitter(d.retry_after);
 }
 
 void sleepers::cool_down_began(const limiter_spec& limiter, std::string_view subject) {

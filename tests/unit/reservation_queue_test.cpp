@@ -1,5 +1,7 @@
 // The queue of a subject: which waiter gets which reservation, which is dropped, and what becomes
 // of the reservations of cancelled waiters.
+#include <set>
+
 #include "queue_fixture.hpp"
 
 namespace reservation_queue_test {
@@ -251,10 +253,25 @@ BOOST_AUTO_TEST_CASE(a_cool_down_beyond_ones_patience_is_a_refusal) {
   s.cool_down(3s);
   WEIR_TEST_NUMBERS(s.told(), {0});
   const decision& d = s.answer_of(0);
-  BOOST_TEST((!d.allowed && d.cooling_down && d.retry_after == 1s && d.decided_at == s.clock()));
+  BOOST_TEST((!d.allowed && d.cooling_down && d.decided_at == s.clock()));
+  BOOST_TEST((d.retry_after >= 1s && d.retry_after <= 1100ms));  // with jitter
   WEIR_TEST_NUMBERS(s.returned(), {1});
   s.wait(3s);
   WEIR_TEST_NUMBERS(s.told(), {1});
+}
+
+// All of them came back in the same microsecond.
+BOOST_AUTO_TEST_CASE(those_whom_a_cool_down_refuses_come_again_at_different_times) {
+  queue_stage s({});
+  for (int i = 0; i < 20; ++i) s.arrive(0, 20s);
+  s.book_all();
+  s.cool_down(1min);
+  std::set<std::chrono::microseconds> times;
+  for (std::size_t i = 0; i < 20; ++i) {
+    BOOST_TEST(s.answer_of(i).cooling_down);
+    times.insert(s.answer_of(i).retry_after);
+  }
+  BOOST_TEST(times.size() > 10u);
 }
 
 // ---- while the store is away
