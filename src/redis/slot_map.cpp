@@ -42,7 +42,8 @@ std::string_view ip_among(const reply_view& reply, std::size_t metadata) {
   return {};
 }
 
-/// Reads the node at `index`: [host, port, id, metadata...].
+/// Reads the node at `index`: [host, port, id, metadata...]. The port 0 means that the cluster does
+/// not know where the node is.
 std::optional<redis_address> read_node(const reply_view& reply, std::size_t index,
                                        std::string_view asked) {
   const auto nodes = reply.nodes();
@@ -52,7 +53,7 @@ std::optional<redis_address> read_node(const reply_view& reply, std::size_t inde
   const std::size_t port_at = reply.after(index + 1);
   if (port_at >= end) return std::nullopt;
   const node& port = nodes[port_at];
-  if (port.type != reply_type::integer || port.integer < 1 || port.integer > 65'535) {
+  if (port.type != reply_type::integer || port.integer < 0 || port.integer > 65'535) {
     return std::nullopt;
   }
   std::string_view name;
@@ -95,6 +96,8 @@ std::unique_ptr<slot_map> read_slot_map(const reply_view& reply, std::string_vie
     if (!is_slot(first) || !is_slot(last) || first.integer > last.integer) return nullptr;
     auto master = read_node(reply, *master_at, asked);
     if (!master) return nullptr;
+    // An empty server has come back at the address of this master, say. The others serve.
+    if (master->port == 0) continue;
     const auto [it, is_new] = known.try_emplace({master->host, master->port},
                                                 static_cast<std::uint16_t>(map->masters.size()));
     if (is_new) {

@@ -89,6 +89,21 @@ BOOST_AUTO_TEST_CASE(a_node_without_an_address_is_where_it_was_asked) {
   }
 }
 
+// A master that was replaced by an empty server has no address any more (Redis calls it noaddr).
+// The whole map was refused, so that no slot of the other masters could be reached.
+BOOST_AUTO_TEST_CASE(slots_of_a_master_that_nobody_can_find_have_no_owner) {
+  const auto map = read(array(3) + range(0, 5460, node(bulk("10.0.0.1"), 7000)) +
+                        range(5461, 10922, node(bulk(""), 0)) +
+                        range(10923, 16383, node(bulk("10.0.0.3"), 7000)));
+  BOOST_TEST_REQUIRE(map != nullptr);
+  BOOST_TEST_REQUIRE(map->masters.size() == 2u);
+  BOOST_TEST((map->masters[1] == redis_address{"10.0.0.3", 7000}));
+  BOOST_TEST(map->owner[5460] == 0);
+  BOOST_TEST(map->owner[5461] == slot_map::none);
+  BOOST_TEST(map->owner[10922] == slot_map::none);
+  BOOST_TEST(map->owner[10923] == 1);
+}
+
 BOOST_AUTO_TEST_CASE(anything_else_is_no_slot_map) {
   const std::string good = node(bulk("h"), 1);
   for (const std::string& bytes :
@@ -109,6 +124,7 @@ BOOST_AUTO_TEST_CASE(anything_else_is_no_slot_map) {
         array(1) + range(0, 1, array(2) + number(1) + number(1)),
         array(1) + range(0, 1, array(2) + array(1) + bulk("h") + number(1)),
         array(1) + range(0, 1, node(bulk("h"), 0)),
+        array(1) + range(0, 1, node(bulk("h"), -1)),
         array(1) + range(0, 1, node(bulk("h"), 65536)),
         array(1) + range(0, 1, node(bulk("h\r\nx"), 1)),
         array(1) + range(0, 1, node(bulk(std::string(256, 'h')), 1)),
