@@ -152,9 +152,20 @@ void cluster_core::hold(check& c, time not_before) {
     --place;
   }
   h.checks.insert(place, c);
-  each_key(c, [&](std::uint64_t key) { h.keys.insert(key); });
+  note_keys(h, c);
   wheel_.add(c);
   held_weight_ += weight_of(c);
+}
+
+/// Notes the keys of a check that is held, and forgets those of checks that have ended if they may
+/// be half of all: a slot may be held, with ever new subjects, as long as no node serves it.
+void cluster_core::note_keys(held_slot& h, const check& c) {
+  const auto note = [&h](std::uint64_t key) { h.keys.insert(key); };
+  each_key(c, note);
+  if (h.keys.size() < h.sweep_at) return;
+  h.keys.clear();
+  for (const check& one : h.checks) each_key(one, note);
+  h.sweep_at = 2 * h.keys.size() + 64;
 }
 
 void cluster_core::unhold(check& c) {

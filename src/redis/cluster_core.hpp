@@ -94,8 +94,10 @@ class cluster_core {
   struct held_slot {
     detail::check_list checks;  // sorted by in_flight::order
     time not_before = time::min();
-    // Hashes of the keys of these checks. Those of checks that have ended stay.
+    // Hashes of the keys of these checks. Those of checks that have ended stay until there are
+    // sweep_at of them.
     boost::unordered_flat_set<std::uint64_t> keys;
+    std::size_t sweep_at = 64;
   };
   /// Where checks of a slot are that were sent behind ASKING.
   struct asking {
@@ -109,6 +111,7 @@ class cluster_core {
   void hold_new(detail::check& c, time now);
   void hold(detail::check& c, time not_before);
   void unhold(detail::check& c);
+  static void note_keys(held_slot& h, const detail::check& c);
   index node_of(const detail::check& c) const;
   void leave(const detail::check& c);
   void arrive(detail::check_list& checks, index at);

@@ -1,13 +1,20 @@
 // What subjects and settled decisions take in the memory store, and keys in a local_keyed_limiter,
-// and that it is given back. Counts what operator new has handed out, with malloc's own overhead.
+// and that it is given back; and what a held slot of a cluster takes. Counts what operator new has
+// handed out, with malloc's own overhead.
 #include <malloc.h>
 
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
+#include <deque>
+#include <memory>
 #include <new>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "redis/cluster_core.hpp"
+#include "support/fake_check.hpp"
 #include "support/run.hpp"
 #include "weir/limiter.hpp"
 #include "weir/local_keyed_limiter.hpp"
@@ -92,6 +99,21 @@ struct fixture {
 
 const weir::policy bucket = weir::token_bucket{.capacity = 10, .refill = weir::per_second(1)};
 
+/// A node that is never reached.
+class lost_node final : public weir::redis::cluster_node {
+ public:
+  void start(weir::detail::check&) override {}
+  bool cancel(weir::detail::check&, weir::detail::cancel_scope) override { return false; }
+  void resume(weir::detail::check_list&&) override {}
+  void take_redirected(std::vector<weir::redis::pipeline::redirected_checks>&) override {}
+  void proceed() override {}
+  void take_unsent(const predicate&, weir::detail::check_list&) override {}
+  void ask_map() override {}
+  std::optional<weir::redis::pipeline::map_answer> take_map() override { return std::nullopt; }
+  weir::redis::connection_core::link_news take_news() override { return {}; }
+  void end() override {}
+};
+
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(memory_footprint_suite, fixture)
@@ -158,6 +180,33 @@ BOOST_AUTO_TEST_CASE(distinct_subjects_do_not_pile_up) {
   });
   BOOST_TEST_MESSAGE("at the most: " << most << " bytes");
   BOOST_TEST(most < 4'000'000);
+}
+
+// The hash of each of these subjects stayed as long as a later check of the slot was waiting.
+BOOST_AUTO_TEST_CASE(a_slot_that_no_node_serves_keeps_nothing_of_what_has_expired) {
+  const weir::redis_options options{.cluster_seeds = {{"n0", 7000}}};
+  weir::redis::cluster_core core(
+      options, [](const auto&, auto) { return std::make_shared<lost_node>(); }, 1);
+  weir::redis::cluster_core::time at{1000h};
+  // All subjects of a group are in one slot.
+  const auto limiter = weir::test::make_core("r", bucket, {.group = "g"});
+  std::deque<weir::test::fake_check> waiting;
+  const std::int64_t before = bytes_out;
+  for (int i = 0; i < 200'000; ++i) {
+    waiting.emplace_back(limiter, name(i), 1, weir::detail::check_kind::record, 10ms);
+    core.submit(waiting.back(), at);
+    at += 1ms;
+    core.on_time(at);
+    for (auto done = core.take_done(); !done.empty();) {
+      done.pop_front();
+      waiting.pop_front();
+    }
+    BOOST_TEST_REQUIRE(waiting.size() < 20u);
+  }
+  BOOST_TEST_MESSAGE("left: " << bytes_out - before << " bytes");
+  BOOST_TEST(bytes_out - before < 100'000);
+  std::vector<std::shared_ptr<weir::redis::cluster_node>> nodes;
+  core.abandon(nodes).clear();
 }
 
 /// The least and the most bytes per key, as the tables of the shards grow by doubling.
