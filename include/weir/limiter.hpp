@@ -135,8 +135,9 @@ class limiter {
   /// reservations: the waiter with the largest priority goes first, and among equal priorities the
   /// first to arrive, unless another waiter would then wait beyond its own `max_wait`.
   ///
-  /// If a cool-down of which this process knows covers the reservation, the waiter waits for its
-  /// end. The waiter is refused if that end lies beyond its `max_wait`.
+  /// If a cool-down begins that covers the reservation, and this process knows of it, the waiter
+  /// gets another reservation behind the cool-down, or is refused if that lies beyond its
+  /// `max_wait`.
   ///
   /// While the store is away, the call to the store is repeated: see acquire_options::timeout. A
   /// reservation of a process that died counts as used. docs/waiting.md describes all of this.

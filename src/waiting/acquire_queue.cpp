@@ -22,8 +22,6 @@ namespace {
 
 constexpr int most_rounds = 16;
 constexpr std::size_t max_cool_downs = 10'000;
-// Two answers about one cool-down name different ends, because each took its own time to come.
-constexpr std::chrono::milliseconds same_end{100};
 
 acquire_queue::time clock_now() { return std::chrono::steady_clock::now(); }
 
@@ -174,7 +172,7 @@ acquire_queue::subject_entry& acquire_queue::known_entry_of(const check& c) {
 bool acquire_queue::remember_cool_down(std::string_view subject, time until, time now) {
   const std::size_t key = std::hash<std::string_view>{}(subject);
   if (const auto known = cool_downs_.find(key); known != cool_downs_.end()) {
-    const bool is_later = until > known->second + same_end;
+    const bool is_later = until > known->second + rules_.same_end;
     known->second = std::max(known->second, until);
     return is_later;
   }

@@ -201,6 +201,7 @@ reservation_queue::time reservation_queue::wakeup() const {
 
 void reservation_queue::request_for(waiter& w, time now, orders& out) {
   out.starts.push_back(reservation_request::make(w, patience_left(w, now)));
+  out.starts.back()->known_cool_down = cool_down_until_;
   ++pending_requests_;
 }
 
@@ -251,8 +252,11 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
     if (holds) out.returns.push_back(request.shared_from_this());
     return;
   }
-  if (request.asked.pause.count() > 0)
-    cool_down_until_ = std::max(cool_down_until_, now + request.asked.pause);
+  if (request.asked.pause.count() > 0) {
+    const time until = now + request.asked.pause;
+    request.known_cool_down = std::max(request.known_cool_down, until);
+    cool_down_until_ = std::max(cool_down_until_, until);
+  }
   if (request.ec) {
     take_failure(*w, request, now, out);
   } else if (!request.answer.allowed) {
@@ -310,7 +314,7 @@ void reservation_queue::cool_down(time until, time now, orders& out) {
   fill_up(now, out);
 }
 
-/// Postpones reservations inside the cool-down to its end. If that is beyond the waiter's max_wait,
+/// Moves reservations inside the cool-down behind it. If its end is beyond the waiter's max_wait,
 /// refuses the waiter and gives a reservation back.
 void reservation_queue::postpone(time now, orders& out) {
   while (!reservations_.empty() && reservations_.begin()->due() < cool_down_until_ &&
@@ -323,6 +327,11 @@ void reservation_queue::postpone(time now, orders& out) {
       tell(w, d, out);
       continue;
     }
+    const bool is_known = reservation.known_cool_down + rules_.same_end >= cool_down_until_;
+    if (!is_known && reservation.answer.source != source::fallback) {
+      request_again(reservation, now, out);
+      continue;
+    }
     reservation.by_time.unlink();
     reservation.by_cost.unlink();
     reservation.postponed_by += cool_down_until_ - reservation.due();
@@ -330,6 +339,21 @@ void reservation_queue::postpone(time now, orders& out) {
     reservations_.insert(reservation);
     reservations_by_cost_.insert(reservation);
   }
+}
+
+/// Gives a reservation back and makes a request for a waiter that then has none: for the last in
+/// rank, if the reservation's owner can use the reservation of that one.
+void reservation_queue::request_again(reservation_request& reservation, time now, orders& out) {
+  waiter& owner = *reservation.owner;
+  waiter& last = *std::prev(with_reservation_.upper_bound(owner.cost(), order::of_cost()));
+  if (&last != &owner && last.reservation->due() <= owner.latest) exchange(last, owner);
+  waiter& w = *reservation.owner;
+  reservation.by_time.unlink();
+  reservation.by_cost.unlink();
+  reservation.owner = nullptr;
+  w.by_cost.unlink();
+  out.returns.push_back(std::move(w.reservation));
+  request_for(w, now, out);
 }
 
 void reservation_queue::complete_due(time now, orders& out) {

@@ -12,6 +12,9 @@ struct queue_rules {
   std::chrono::microseconds priority_aging;
   /// Between two requests of a waiter while the store fails.
   std::chrono::microseconds retry_interval = std::chrono::milliseconds{250};
+  /// Two answers about one cool-down name ends that differ by less, because each took its own time
+  /// to come.
+  std::chrono::microseconds same_end = std::chrono::milliseconds{100};
 };
 
 /// The waiters of one subject of one limiter. A waiter inside has a request, a reservation, or a
@@ -20,8 +23,10 @@ struct queue_rules {
 ///
 /// Each waiter makes one request when it comes inside. Reservations of one cost are
 /// interchangeable: when one is due, the waiter first in rank exchanges its own for it, and when a
-/// waiter leaves, the last one is given back. A reservation inside a cool-down is postponed to the
-/// end of it, so that no exchange lets a waiter go during the cool-down.
+/// waiter leaves, the last one is given back. A reservation that a new cool-down covers is given
+/// back, and its waiter makes a new request: if all covered waiters went at the end of the
+/// cool-down, more would pass there than the policy allows. A reservation that was requested with
+/// the cool-down known, or made by the fallback, is only postponed to the end.
 ///
 /// A request that failed because the store is unreachable is repeated until max_wait has passed.
 ///
@@ -73,6 +78,7 @@ class reservation_queue final {
   void keep_order(reservation_request& request, time latest);
   void take_failure(waiter& w, reservation_request& request, time now, orders& out);
   void postpone(time now, orders& out);
+  void request_again(reservation_request& reservation, time now, orders& out);
   void complete_due(time now, orders& out);
   static void exchange(waiter& a, waiter& b) noexcept;
   void tell(waiter& w, const decision& answer, orders& out);

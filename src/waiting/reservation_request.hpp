@@ -35,6 +35,8 @@ class reservation_request final : public detail::check_of<detail::acquire_reques
   bool is_inherited = false;  // taken over from a dropped waiter
   bool is_unwanted = false;   // its cancellation is on the way to the store
   bool is_booked = false;     // booked: it is a reservation
+  // The end of the cool-down that its queue knew when it made the request, or that the answer named
+  steady_time known_cool_down{};
   // Set for a reservation only:
   steady_time due_at{};
   std::uint64_t number = 0;                  // in the order of the answers

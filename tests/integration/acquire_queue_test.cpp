@@ -5,6 +5,7 @@
 #include <set>
 
 #include "integration/acquire_queue_fixture.hpp"
+#include "support/grants.hpp"
 
 namespace acquire_queue_test {
 namespace {
@@ -315,6 +316,30 @@ BOOST_AUTO_TEST_CASE(a_caller_that_comes_in_a_cool_down_waits_for_its_end) {
     BOOST_TEST(after.c[0].d.allowed);
     BOOST_TEST((std::chrono::steady_clock::now() - begin >= 600ms));
     weir::test::run_until_complete(io, before.c);
+  });
+}
+
+// All of them went in the moment at which the cool-down ended, with their old reservations.
+BOOST_AUTO_TEST_CASE(no_more_go_at_the_end_of_a_cool_down_than_the_policy_allows) {
+  on_both([&](const weir::store& store) {
+    const weir::sliding_log rule{.limit = 3, .window = 300ms};
+    const limiter l(store, "r", rule, {.cool_downs = true});
+    crowd c;
+    for (int i = 0; i < 12; ++i) l.acquire("a", c.caller());
+    settle(l);
+    const decision pause = answer([&](auto h) { l.cool_down("a", 750ms, h); });
+    std::vector<bool> is_earlier;
+    for (const outcome& o : c) is_earlier.push_back(o.times > 0);
+    weir::test::run_until_complete(io, c);
+    std::vector<weir::test::grant> all;
+    for (std::size_t i = 0; i < c.size(); ++i) {
+      const weir::time_point reserved = reserved_time_of(c[i].d);
+      BOOST_TEST(c[i].d.allowed);
+      BOOST_TEST((is_earlier[i] || reserved >= pause.decided_at + 750ms));
+      all.push_back({reserved.time_since_epoch().count(), 1});
+    }
+    const auto excess = weir::test::first_excess(rule, all);
+    BOOST_TEST(!excess, excess.value_or(""));
   });
 }
 

@@ -32,13 +32,18 @@ class plain_queue final {
     bool is_inherited = false, is_out = true, is_unwanted = false;
     bool is_turn = false, from_store = true;
     std::int64_t due = 0, heard_as = 0, told_at = 0, put_off = 0;  // of a turn
+    std::int64_t held_until = 0;  // what was known of a cool-down when it was made
   };
 
   static constexpr std::int64_t none = -1;
 
   plain_queue(std::size_t most, on_overflow overflow, std::int64_t priority_aging,
-              std::int64_t ask_again)
-      : most_(most), overflow_(overflow), ageing_(priority_aging), ask_again_(ask_again) {}
+              std::int64_t ask_again, std::int64_t same_end)
+      : most_(most),
+        overflow_(overflow),
+        ageing_(priority_aging),
+        ask_again_(ask_again),
+        same_end_(same_end) {}
 
   std::int64_t now = 0;
   std::vector<std::string> told, asked, cancelled, returned;
@@ -137,6 +142,7 @@ class plain_queue final {
   void ask_for(std::int64_t who, std::int64_t patience) {
     asked.push_back(std::to_string(who) + " within " + std::to_string(patience));
     requests_.push_back({at(who).cost, patience, who});
+    requests_.back().held_until = held_until_;
     at(who).ask = static_cast<std::int64_t>(requests_.size()) - 1;
   }
 
@@ -221,7 +227,8 @@ class plain_queue final {
     put_off();
   }
 
-  /// Turns in a pause, the first one first, wait for its end, or are given back.
+  /// Turns in a pause, the first one first, wait for its end if they were asked for in it, or are
+  /// given back. Then those who are last ask again, if they have turns for the others.
   void put_off() {
     if (now >= held_until_) return;
     for (;;) {
@@ -233,6 +240,10 @@ class plain_queue final {
       if (next == none) return;
       ask& a = requests_[index(next)];
       const std::int64_t who = a.whom;
+      if (held_until_ <= at(who).until && a.from_store && a.held_until + same_end_ < held_until_) {
+        ask_again_for(next);
+        continue;
+      }
       if (held_until_ <= at(who).until) {
         a.put_off += held_until_ - a.due;
         a.due = held_until_;
@@ -242,6 +253,23 @@ class plain_queue final {
       withdraw(who);
       tell(who, text(told_at, 0, std::max<std::int64_t>(1, held_until_ - now - at(who).patience)));
     }
+  }
+
+  void ask_again_for(std::int64_t turn) {
+    const caller& owner = at(requests_[index(turn)].whom);
+    std::int64_t last = static_cast<std::int64_t>(owner.id);
+    for (const caller& c : callers_) {
+      if (c.is_told || c.cost != owner.cost || c.ask == none || !requests_[index(c.ask)].is_turn)
+        continue;
+      if (goes_before(at(last), c)) last = static_cast<std::int64_t>(c.id);
+    }
+    if (requests_[index(at(last).ask)].due <= owner.until) exchange(at(last).ask, turn);
+    ask& a = requests_[index(turn)];
+    const std::int64_t who = a.whom;
+    a.is_turn = false;
+    a.whom = none;
+    returned.push_back(std::to_string(turn));
+    come_in(who);
   }
 
   void go_on() {
@@ -308,7 +336,7 @@ class plain_queue final {
 
   const std::size_t most_;
   const on_overflow overflow_;
-  const std::int64_t ageing_, ask_again_;
+  const std::int64_t ageing_, ask_again_, same_end_;
   std::int64_t held_until_ = 0;
   std::vector<caller> callers_;
   std::vector<ask> requests_;

@@ -49,10 +49,11 @@ class trace final {
     manner_.priority_aging = random.one_in(3) ? 0us
                                               : std::chrono::microseconds(random.magnitude(2000));
     manner_.retry_interval = std::chrono::microseconds(random.magnitude(2000));
+    manner_.same_end = std::chrono::microseconds(random.magnitude(2000) - 1);
     stage_ = std::make_unique<queue_stage>(manner_);
-    plain_ = std::make_unique<plain_queue>(manner_.max_waiting, manner_.overflow,
-                                           manner_.priority_aging.count(),
-                                           manner_.retry_interval.count());
+    plain_ = std::make_unique<plain_queue>(
+        manner_.max_waiting, manner_.overflow, manner_.priority_aging.count(),
+        manner_.retry_interval.count(), manner_.same_end.count());
   }
 
   void run(tally& sum) {

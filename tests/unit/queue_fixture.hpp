@@ -28,11 +28,12 @@ class queue_stage {
     weir::on_overflow overflow = weir::on_overflow::refuse_new;
     std::chrono::microseconds priority_aging = 1s;
     std::chrono::microseconds retry_interval = 250ms;
+    std::chrono::microseconds same_end = 100ms;
   };
 
   explicit queue_stage(const manner& m)
-      : queue(std::make_unique<waiting::reservation_queue>(
-            waiting::queue_rules{m.max_waiting, m.overflow, m.priority_aging, m.retry_interval})),
+      : queue(std::make_unique<waiting::reservation_queue>(waiting::queue_rules{
+            m.max_waiting, m.overflow, m.priority_aging, m.retry_interval, m.same_end})),
         core_(make_core("r", token_bucket{100, per_second(1)})) {}
 
   ~queue_stage() {

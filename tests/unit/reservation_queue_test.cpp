@@ -205,19 +205,62 @@ BOOST_AUTO_TEST_CASE(extreme_priorities_are_in_order) {
 
 // ---- cool-downs
 
-BOOST_AUTO_TEST_CASE(a_reservation_in_a_cool_down_waits_for_its_end) {
+// If all of them went at the end of the cool-down, more would pass than the policy allows.
+BOOST_AUTO_TEST_CASE(a_reservation_that_a_new_cool_down_covers_is_requested_anew) {
+  queue_stage s({});
+  for (int i = 0; i < 4; ++i) s.arrive();
+  s.book_all();
+  s.requested();
+  s.cool_down(2500ms);
+  // The first two take the reservations of the last two, which have to wait longer.
+  WEIR_TEST_NUMBERS(s.returned(), {0, 1});
+  WEIR_TEST_NUMBERS(s.requested(), {3, 2});
+  BOOST_TEST((s.requests[4]->asked.max_wait == 10s));
+  s.book_in(4, 5s);
+  s.book_in(5, 6s);
+  s.wait(3s);
+  WEIR_TEST_NUMBERS(s.told(), {0});
+  s.wait(1s);
+  WEIR_TEST_NUMBERS(s.told(), {1});
+  s.wait(1s);
+  WEIR_TEST_NUMBERS(s.told(), {2});
+  BOOST_TEST((s.answer_of(2).delay == 5s));
+  s.wait(1s);
+  WEIR_TEST_NUMBERS(s.told(), {3});
+  WEIR_TEST_NUMBERS(s.requested(), {});
+}
+
+BOOST_AUTO_TEST_CASE(a_reservation_made_with_the_cool_down_known_waits_for_its_end) {
   queue_stage s({});
   for (int i = 0; i < 3; ++i) s.arrive();
-  s.book_all();
   s.cool_down(2500ms);
+  s.arrive();
+  s.requested();
+  // The store did not know it: another process has ended it.
+  s.book_in(3, 1s);
   s.wait(2500ms - 1us);
   WEIR_TEST_NUMBERS(s.told(), {});
   s.wait(1us);
-  WEIR_TEST_NUMBERS(s.told(), {0, 1});
-  // The reservation that was booked is what can be settled.
-  BOOST_TEST((s.answer_of(1).delay == 2s));
-  s.wait(500ms);
-  WEIR_TEST_NUMBERS(s.told(), {2});
+  WEIR_TEST_NUMBERS(s.told(), {3});
+  BOOST_TEST((s.answer_of(3).delay == 1s));
+  WEIR_TEST_NUMBERS(s.requested(), {});
+  WEIR_TEST_NUMBERS(s.returned(), {});
+}
+
+// The answers of one cool-down differ a little, and no waiter asks again for that.
+BOOST_AUTO_TEST_CASE(a_cool_down_that_is_named_again_a_little_later_moves_reservations_a_little) {
+  queue_stage s({});
+  s.arrive();
+  s.cool_down(1s);
+  s.arrive();
+  s.book_in(1, 1s);
+  s.requested();
+  s.cool_down(1s + 80ms);
+  s.wait(1s + 80ms - 1us);
+  WEIR_TEST_NUMBERS(s.told(), {});
+  WEIR_TEST_NUMBERS(s.requested(), {});
+  s.wait(1us);
+  WEIR_TEST_NUMBERS(s.told(), {1});
 }
 
 // The second caller had the reservation of the first, in exchange for its own.
@@ -236,6 +279,7 @@ BOOST_AUTO_TEST_CASE(
     s.answer(1, d);
     if (priority == 0) s.leave(0);
     s.told();
+    s.book_in(2, 5s);  // for the one whose reservation the cool-down covers
     s.wait(5s - 1us);
     WEIR_TEST_NUMBERS(s.told(), {});
     s.wait(1us);
@@ -255,7 +299,8 @@ BOOST_AUTO_TEST_CASE(a_cool_down_beyond_ones_patience_is_a_refusal) {
   const decision& d = s.answer_of(0);
   BOOST_TEST((!d.allowed && d.cooling_down && d.decided_at == s.clock()));
   BOOST_TEST((d.retry_after >= 1s && d.retry_after <= 1100ms));  // with jitter
-  WEIR_TEST_NUMBERS(s.returned(), {1});
+  WEIR_TEST_NUMBERS(s.returned(), {1, 0});
+  s.book_in(2, 3s);
   s.wait(3s);
   WEIR_TEST_NUMBERS(s.told(), {1});
 }
