@@ -21,14 +21,12 @@ constexpr time_point latest{std::chrono::sys_days{std::chrono::year{9999} / 12 /
 template <class Read>
 std::optional<microseconds> longest_of(std::string_view list, Read read) noexcept {
   std::optional<microseconds> longest;
-  while (!list.empty()) {
-    const std::string_view element = take_element(list);
-    if (element.empty()) continue;
+  const bool is_valid = read_each(list, [&](std::string_view element) {
     const std::optional<microseconds> time = read(element);
-    if (!time) return std::nullopt;
     keep_highest(longest, time);
-  }
-  return longest;
+    return time.has_value();
+  });
+  return is_valid ? longest : std::nullopt;
 }
 
 /// Reads a number of seconds or milliseconds since 1970; empty if no clock shows such a time.
@@ -44,12 +42,19 @@ std::optional<time_point> since_1970(const decimal& count, microseconds unit) no
 header_times::header_times(time_point now) noexcept : now_(std::clamp(now, earliest, latest)) {}
 
 void header_times::date(std::string_view value) noexcept {
-  keep_lowest(date_, read_http_date(trimmed(value), now_));
+  std::optional<time_point> earliest;
+  const bool is_valid = read_each(value, [&](std::string_view element) {
+    const auto at = read_http_date(element, now_);
+    keep_lowest(earliest, at);
+    return at.has_value();
+  });
+  if (is_valid) keep_lowest(date_, earliest);
 }
 
 void header_times::age(std::string_view value) noexcept {
-  const auto count = read_decimal(trimmed(value));
-  if (count) age_ = std::max(age_, times(*count, seconds{1}));
+  const auto longest = longest_of(
+      value, [&](std::string_view one) { return number(one, reset_unit::seconds); });
+  if (longest) age_ = std::max(age_, *longest);
 }
 
 time_point header_times::base() const noexcept { return date_ ? *date_ + age_ : now_; }
@@ -91,15 +96,17 @@ std::optional<microseconds> header_times::number(std::string_view value,
 std::optional<microseconds> header_times::one_reset(std::string_view value,
                                                     reset_unit unit) const noexcept {
   if (const auto plain = number(value, unit)) return plain;
+  if (const auto at = read_http_date(value, now_)) return until(*at);
   if (const auto duration = read_go_duration(value)) return duration;
   if (const auto at = read_timestamp(value)) return until(*at);
   return std::nullopt;
 }
 
 std::optional<microseconds> header_times::retry_seconds(std::string_view value) const noexcept {
-  value = trimmed(value);
-  if (const auto at = read_http_date(value, now_)) return until(*at);
-  return longest_of(value, [&](std::string_view one) { return number(one, reset_unit::seconds); });
+  return longest_of(value, [&](std::string_view one) {
+    const auto at = read_http_date(one, now_);
+    return at ? until(*at) : number(one, reset_unit::seconds);
+  });
 }
 
 std::optional<microseconds> header_times::retry_milliseconds(
@@ -110,8 +117,6 @@ std::optional<microseconds> header_times::retry_milliseconds(
 
 std::optional<microseconds> header_times::reset(std::string_view value,
                                                 reset_unit unit) const noexcept {
-  value = trimmed(value);
-  if (const auto at = read_http_date(value, now_)) return until(*at);
   return longest_of(value, [&](std::string_view one) { return one_reset(one, unit); });
 }
 

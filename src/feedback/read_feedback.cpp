@@ -82,16 +82,20 @@ std::optional<stated_numbers> read_numbers(std::string_view value) noexcept {
   return out;
 }
 
-/// Reads "39/40": the used units and the limit.
-void read_used(std::string_view value, vendor_quota& quota) noexcept {
-  value = trimmed(value);
-  const auto used = take_decimal(value);
-  if (!used || !value.starts_with('/')) return;
-  const auto limit = read_decimal(value.substr(1));
-  if (!limit) return;
-  const std::int64_t rounded_up = used->whole + (used->nanos != 0 || used->more ? 1 : 0);
-  keep_lowest(quota.limit, {limit->whole});
-  keep_lowest(quota.remaining, {std::max<std::int64_t>(0, limit->whole - rounded_up)});
+/// Reads "39/40", the used units and the limit, or a list of such.
+void read_used(std::string_view list, vendor_quota& quota) noexcept {
+  vendor_quota lowest = quota;
+  const bool is_valid = read_each(list, [&](std::string_view value) {
+    const auto used = take_decimal(value);
+    if (!used || !value.starts_with('/')) return false;
+    const auto limit = read_decimal(value.substr(1));
+    if (!limit) return false;
+    const std::int64_t rounded_up = used->whole + (used->nanos != 0 || used->more ? 1 : 0);
+    keep_lowest(lowest.limit, {limit->whole});
+    keep_lowest(lowest.remaining, {std::max<std::int64_t>(0, limit->whole - rounded_up)});
+    return true;
+  });
+  if (is_valid) quota = lowest;
 }
 
 vendor_feedback response_reader::read() noexcept {
