@@ -53,7 +53,8 @@ static_assert(std::is_trivially_destructible_v<concurrency_options> &&
 /// whole lease_duration. Another caller may then enter, so the holder should stop. lost() and
 /// cancel_when_lost() report the loss. The holder counts the duration from the moment before
 /// enter(), or the last renewal, left this process, by this process's steady clock. So if the
-/// clocks run at one speed, the holder learns of the loss before another caller gets the lease. A
+/// clocks run at one speed, the holder learns of the loss before another caller gets the lease; in
+/// a Memcached store only if the processes' clocks also show one time (docs/concurrency.md). A
 /// process that was stopped learns of it when it goes on.
 ///
 /// **Thread safety.** Different threads may use different leases; one thread at a time may use a
