@@ -44,7 +44,9 @@ struct in_flight {
   std::uint16_t route = 0;                        // the slot of its keys, and these flags:
   static constexpr std::uint16_t asks = 0x4000;   // it is sent behind ASKING, alone
   static constexpr std::uint16_t alone = 0x8000;  // its script call has no other check
-  std::uint32_t position = 0;                     // its index among the checks of one script call
+  // Its index among the checks of one script call. With memcached: how many requests for the value
+  // of its subject were sent before it came.
+  std::uint32_t position = 0;
   // Its rank among the checks of a pipeline; in a Redis Cluster, among those of its slot.
   std::uint32_t order = 0;
   time deadline{};

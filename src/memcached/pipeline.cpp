@@ -129,6 +129,7 @@ void pipeline::submit(check& c, std::string_view key, time now) {
   line& l = found->second;
   flight_of(c).deadline = now + timeout_of(c, options_.timeout);
   flight_of(c).stage = check_stage::waiting;
+  flight_of(c).position = l.reads;
   is_urgent(c) ? l.waiting.push_front(c) : l.waiting.push_back(c);
   wheel_.add(c);
   if (l.at == phase::idle || (l.at == phase::ready && is_urgent(c))) make_ready(l);
@@ -263,6 +264,7 @@ void pipeline::stage_get(line& l, time now) {
   l.place.unlink();
   if (l.waiting.empty()) return advance(l);
   write_get(out_, wire_key(l.key));
+  ++l.reads;
   l.at = phase::reading;
   stage(call::command::get, &l, now);
 }

@@ -30,8 +30,9 @@ namespace weir::memcached {
 ///
 /// A check waits until its line has read the value. Then it is run on it, and its answer is right
 /// if the server stores the new value (compare and swap). If another process was faster, the check
-/// waits again; a store that was sent and not answered is never repeated. Deadlines and
-/// cancellation take a check out at any stage.
+/// waits again; a store that was sent and not answered is never repeated. If nothing has to be
+/// stored, nothing proves that the value is still there: only checks that came before it was asked
+/// for are answered. Deadlines and cancellation take a check out at any stage.
 ///
 /// The driver does the I/O, passes the times, serialises the calls, and delivers take_done().
 class pipeline {
@@ -123,8 +124,10 @@ class pipeline {
     detail::check_list waiting;  // in order
     detail::check_list sent;     // their answers are right if the store succeeds
     phase at = phase::idle;
-    unsigned failures = 0;  // swaps in a row
-    hook place;             // in one of the lists below
+    unsigned failures = 0;    // swaps in a row
+    std::uint32_t reads = 0;  // requests for its value so far; a check's position: before it came
+    bool was_unchanged = false;  // the last value that was read did not have to be stored
+    hook place;                  // in one of the lists below
     // of the value that was read, and of the one to store
     std::uint64_t cas = 0;
     check_batch::verdict verdict{};
@@ -176,6 +179,12 @@ class pipeline {
   void stage(call::command what, line* of, time now);
 
   bool answer(const meta_reply& reply, time now, policies::instant clock);
+  /// Checks that wait for the next value.
+  struct set_aside {
+    detail::check_list urgent, others;
+  };
+  check_batch::result decide(line& l, const meta_reply& reply, policies::instant clock,
+                             set_aside& later);
   bool answer_get(line& l, const meta_reply& reply, time now, policies::instant clock);
   bool answer_store(line& l, const meta_reply& reply, time now);
   bool answer_clock(const meta_reply& reply, time now, policies::instant clock);

@@ -70,6 +70,37 @@ bool pipeline::answer_clock(const meta_reply& reply, time now, policies::instant
   return true;
 }
 
+/// Runs the waiting checks on the value that was read. Checks that came after it was asked for take
+/// part if something is to be stored: the server then stores it only if the value is still there.
+/// Otherwise another process may have changed it, and told of that, before they came: they wait for
+/// the next one.
+check_batch::result pipeline::decide(line& l, const meta_reply& reply, policies::instant clock,
+                                     set_aside& later) {
+  const auto came_later = [&l](const check& c) { return flight_of(c).position == l.reads; };
+  const auto run = [&] {
+    if (l.waiting.empty()) return check_batch::result{};
+    return batch_.run(l.waiting, reply.text, reply.oversized, clock, max_value_, l.value);
+  };
+  const auto run_without = [&] {
+    for (auto it = l.waiting.begin(); it != l.waiting.end();) {
+      const auto one = it++;
+      if (!came_later(*one)) continue;
+      one->ec = {};
+      one->answer = {};
+      detail::check_list& to = is_urgent(*one) ? later.urgent : later.others;
+      to.splice(to.end(), l.waiting, one);
+    }
+    return run();
+  };
+  // What was right for the last value is tried first: each run takes the whole value apart.
+  const bool expects_nothing = l.was_unchanged;
+  const check_batch::result first = expects_nothing ? run_without() : run();
+  l.was_unchanged = first.what == check_batch::verdict::unchanged;
+  const bool needs_another = l.was_unchanged && !expects_nothing &&
+                             std::any_of(l.waiting.begin(), l.waiting.end(), came_later);
+  return needs_another ? run_without() : first;
+}
+
 bool pipeline::answer_get(line& l, const meta_reply& reply, time now, policies::instant clock) {
   using kind = meta_reply::kind;
   if (reply.what == kind::server_error || reply.what == kind::client_error) {
@@ -95,8 +126,8 @@ bool pipeline::answer_get(line& l, const meta_reply& reply, time now, policies::
     advance(l);
     return true;
   }
-  const check_batch::result r = batch_.run(l.waiting, reply.text, reply.oversized, clock,
-                                           max_value_, l.value);
+  set_aside later;
+  const check_batch::result r = decide(l, reply, clock, later);
   for (std::size_t i = 0; i < r.checks; ++i) {
     check& c = l.waiting.front();
     if (r.what == check_batch::verdict::unchanged || c.ec) {
@@ -108,6 +139,8 @@ bool pipeline::answer_get(line& l, const meta_reply& reply, time now, policies::
     flight_of(c).stage = check_stage::staged;
     flight_of(c).sent = now;
   }
+  l.waiting.splice(l.waiting.begin(), later.urgent);
+  l.waiting.splice(l.waiting.end(), later.others);
   if (l.sent.empty()) {
     l.failures = 0;
     advance(l);

@@ -189,6 +189,40 @@ BOOST_AUTO_TEST_CASE(a_fault_at_every_step) {
   }
 }
 
+// A value that was asked for before a call may be older than what the caller knows. The call was
+// refused by it, though another process had made room, and said so, before the call was made.
+BOOST_AUTO_TEST_CASE(a_call_is_refused_by_no_value_that_was_asked_for_before_it) {
+  for (const bool is_full : {true, false}) {
+    server = {};
+    checks = {};
+    client one(server, options), two(server, options, 9);
+    one.settle();
+    two.settle();
+    for (int i = 0; is_full && i < 3; ++i) one.submit(checks.add(limit_3, "a"));
+    one.settle();
+    auto& early = checks.add(limit_3, "a", check_kind::fetch);
+    one.submit(early);
+    one.send();
+    one.serve();
+    // Meanwhile the other process changes the value, and knows that it has.
+    auto& meanwhile = checks.add(limit_3, "a", is_full ? check_kind::reset : check_kind::record, 2);
+    two.submit(meanwhile);
+    two.settle();
+    BOOST_TEST(meanwhile.finished == 1);
+    auto& late = checks.add(limit_3, "a", is_full ? check_kind::record : check_kind::reset);
+    one.submit(late);
+    one.receive();
+    BOOST_TEST(early.finished == 1);  // its answer was right when it was asked
+    BOOST_TEST(early.answer.used == (is_full ? 3 : 0));
+    BOOST_TEST(late.finished == 0);
+    one.settle();
+    BOOST_TEST(late.finished == 1);
+    BOOST_TEST(!late.ec);
+    BOOST_TEST(late.answer.allowed == is_full);
+    BOOST_TEST(used(limit_3, "a") == (is_full ? 1 : 0));
+  }
+}
+
 // Three processes, bytes in pieces, losses, cancellation and deadlines at random. What the server
 // has counted is what callers were told, up to those that were told that nobody knows.
 BOOST_AUTO_TEST_CASE(three_processes_and_everything_at_random) {
