@@ -4,6 +4,7 @@
 #include <boost/endian/conversion.hpp>
 #include <cmath>
 #include <string>
+#include <tuple>
 
 #include "memcached/digest.hpp"
 
@@ -41,8 +42,11 @@ ketama::ketama(const std::vector<memcached_server>& servers) {
       }
     }
   }
-  std::stable_sort(points_.begin(), points_.end(),
-                   [](const point& a, const point& b) { return a.value < b.value; });
+  // Two servers may have an equal point. Their names decide, whatever the order of the list.
+  std::stable_sort(points_.begin(), points_.end(), [&](const point& a, const point& b) {
+    const memcached_server &x = servers[a.server], &y = servers[b.server];
+    return std::tie(a.value, x.host, x.port) < std::tie(b.value, y.host, y.port);
+  });
 }
 
 std::size_t ketama::server_of(std::string_view key) const {

@@ -135,6 +135,19 @@ BOOST_AUTO_TEST_CASE(keys_go_where_the_common_clients_look_for_them) {
   BOOST_TEST(servers_of_accounts(ketama(many)) == of_many);
 }
 
+// Among a thousand servers, a few pairs have an equal point. The first in the list had the keys
+// before it.
+BOOST_AUTO_TEST_CASE(the_order_of_the_servers_in_the_list_does_not_matter) {
+  std::vector<memcached_server> servers(1000);
+  for (std::size_t i = 0; i < servers.size(); ++i) servers[i].host = "cache" + std::to_string(i);
+  std::vector<memcached_server> backward(servers.rbegin(), servers.rend());
+  const ketama one(servers), other(backward);
+  for (const int account : {1, 2, 3, 12521, 43485, 61382, 81529}) {
+    const std::string key = "weir:{r:account-" + std::to_string(account) + "}";
+    BOOST_TEST(servers[one.server_of(key)].host == backward[other.server_of(key)].host, key);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_server_less_moves_only_its_own_keys) {
   const ketama all({{"a"}, {"b"}, {"c"}, {"d"}});
   const ketama less({{"a"}, {"b"}, {"c"}});
