@@ -2,6 +2,7 @@
 
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/error.hpp>
+#include <mutex>
 #include <stdexcept>
 
 #include "limiter/limiter_impl.hpp"
@@ -10,6 +11,37 @@
 namespace weir {
 
 namespace asio = boost::asio;
+
+namespace {
+
+/// What cancel_when_lost() emits on. The lease owns it, and one pending lost() uses it.
+class loss_target {
+ public:
+  loss_target(asio::cancellation_signal& first, const asio::any_io_executor& where)
+      : executor_(where), signal_(&first) {}
+
+  /// False if a further lost() is needed.
+  bool replace(asio::cancellation_signal& other, const asio::any_io_executor& where) {
+    const std::lock_guard lock(mutex_);
+    if (is_used_up_ || executor_ != where) return false;
+    signal_ = &other;
+    return true;
+  }
+  /// Called when lost() completes.
+  asio::cancellation_signal& use_up() {
+    const std::lock_guard lock(mutex_);
+    is_used_up_ = true;
+    return *signal_;
+  }
+
+ private:
+  const asio::any_io_executor executor_;
+  std::mutex mutex_;
+  asio::cancellation_signal* signal_;
+  bool is_used_up_ = false;
+};
+
+}  // namespace
 
 lease::lease(detail::entered&& in, const error_code& ec, const weir::decision& answer) {
   if (!ec) decision_ = answer;
@@ -63,9 +95,16 @@ const std::shared_ptr<const detail::limiter_spec>& lease::holder() const {
 void lease::cancel_when_lost(asio::cancellation_signal& signal,
                              const asio::any_io_executor& executor) {
   holder();
-  guard_ = std::make_shared<char>();
-  lost(asio::bind_executor(executor, [&signal, guard = std::weak_ptr<void>(guard_)](error_code ec) {
-    if (!ec && !guard.expired()) signal.emit(asio::cancellation_type::terminal);
+  // A lease may be held for days and each of its works may call this: one lost() serves them all.
+  const auto kept = std::static_pointer_cast<loss_target>(guard_);
+  if (kept != nullptr && kept->replace(signal, executor)) return;
+  const auto target = std::make_shared<loss_target>(signal, executor);
+  guard_ = target;
+  lost(asio::bind_executor(executor, [weak = std::weak_ptr(target)](error_code ec) {
+    const auto still = weak.lock();
+    if (still == nullptr) return;
+    asio::cancellation_signal& last = still->use_up();
+    if (!ec) last.emit(asio::cancellation_type::terminal);
   }));
 }
 

@@ -1,4 +1,5 @@
 // How long a lease is held, and how its holder is told of its loss.
+#include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
@@ -133,6 +134,34 @@ BOOST_AUTO_TEST_CASE(the_holder_is_told_through_its_cancellation_slot) {
   now += 1h;
   weir::test::run_until(io, [&] { return done; });
   WEIR_TEST_ERROR(error_of([&] { std::rethrow_exception(ended); }), asio::error::operation_aborted);
+}
+
+// Each call added a wait for the loss, which ended with the lease.
+BOOST_AUTO_TEST_CASE(a_lease_waits_for_its_loss_once_however_often_it_is_to_tell) {
+  for (const bool is_lost : {false, true}) {
+    const auto g = gate(1, 100ms);
+    asio::io_context elsewhere;
+    std::array<asio::cancellation_signal, 2> signals;
+    std::array<int, 2> emitted{};
+    for (const std::size_t i : {0u, 1u}) {
+      signals[i].slot().assign([&emitted, i](asio::cancellation_type) { ++emitted[i]; });
+    }
+    lease l = enter(g);
+    for (int i = 0; i < 100; ++i) {
+      for (auto& signal : signals) l.cancel_when_lost(signal, elsewhere.get_executor());
+    }
+    is_lost ? void(now += 1h) : l.release();
+    std::size_t ended = 0;
+    weir::test::run_until(io, [&] { return (ended = elsewhere.poll()) > 0; });
+    BOOST_TEST(ended == 1u);
+    BOOST_TEST((emitted == std::array{0, is_lost ? 1 : 0}));
+    if (!is_lost) continue;
+    // It is lost already: that is told at once, and once.
+    elsewhere.restart();
+    l.cancel_when_lost(signals[0], elsewhere.get_executor());
+    BOOST_TEST(elsewhere.poll() == 1u);
+    BOOST_TEST((emitted == std::array{1, 1}));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_released_lease_reports_no_loss) {
