@@ -1,6 +1,7 @@
 // A whole session fed with arbitrary bytes and events, and with well-formed replies to what it
 // wrote: every check ends exactly once, the core never asks for two things of a kind at once, a
-// server that is well again is found, and in the end nothing is left.
+// server that is well again is found, and in the end nothing is left. Replicas may have to confirm,
+// and the server may be a node of a cluster.
 #include <array>
 #include <bit>
 #include <cstdlib>
@@ -25,13 +26,16 @@ using weir::test::fake_check;
 using weir::test::make_core;
 
 struct driver {
-  explicit driver(weir::redis_options o) : options(std::move(o)), core(options, 1) {}
+  driver(weir::redis_options o, std::size_t replicas)
+      : options(std::move(o)), core(options, 1, replicas) {}
 
   weir::redis_options options;
   connection_core core;
   server peer;
   std::deque<fake_check> checks;
   connection_core::time now{1000h};
+  std::uint32_t order = 0;
+  bool asks = false;  // in a cluster: what comes back goes out behind ASKING
   bool opening = false;
   bool reading = false;
   bool closing = false;  // until all of these have come back
@@ -61,10 +65,28 @@ struct driver {
         peer.read(a.write);
       }
       closing = (closing || a.close) && (opening || reading || writing);
+      hear();
       collect();
       const bool has_none = !a.open && !a.read && !a.close && a.write.empty();
       if (has_none && !core.has_actions(now)) return;
     }
+  }
+  /// What the core of a cluster would do that has this node only.
+  void hear() {
+    if (!core.has_news()) return;
+    core.take_news();
+    core.take_map();
+    std::vector<weir::redis::pipeline::redirected_checks> redirected;
+    core.take_redirected(redirected);
+    weir::detail::check_list held;
+    for (auto& r : redirected) held.splice(held.end(), r.checks);
+    core.take_unsent([](const weir::detail::check&) { return true; }, held);
+    held.sort([](const auto& a, const auto& b) { return flight_of(a).order < flight_of(b).order; });
+    for (weir::detail::check& c : held) {
+      if (asks) flight_of(c).route |= weir::detail::in_flight::asks;
+    }
+    core.proceed();
+    core.resume(std::move(held));
   }
   void collect() {
     auto done = core.take_done();
@@ -73,6 +95,10 @@ struct driver {
       done.pop_front();
       c.finish(weir::detail::delivery::dispatch);
     }
+  }
+  void submit(fake_check& c) {
+    flight_of(c.check()).order = ++order;  // a cluster gives it
+    core.submit(c, now);
   }
   void receive(std::string_view bytes) {
     if (!reading) return;
@@ -103,6 +129,10 @@ const weir::test::core_ptr limiters[] = {
     make_core("f", weir::fixed_window{.limit = 5, .window = 10s}),
     make_core("t", weir::tiers(weir::gcra{.rate = weir::per_second(3), .burst = 3}, three_in_ten)),
     make_core("f", weir::tiers(three_in_ten, weir::sliding_log{.limit = 9, .window = 1min})),
+    std::make_shared<weir::detail::limiter_spec>(
+        std::make_shared<weir::test::null_store>(), "gate",
+        std::vector<weir::policies::kernel>{weir::policies::lease_set(2, 10'000'000, 1 << 20)},
+        weir::limiter_options{}),
 };
 
 /// Which can be asked together, each for a subject of its own.
@@ -125,11 +155,21 @@ constexpr std::string_view refusals[] = {
     "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
     "-NOPERM this user has no permissions to run the 'evalsha' command\r\n",
     "-ERR something else\r\n",
+    // Of a node of a cluster:
+    "-MOVED 1 h:1\r\n",
+    "-ASK 1 h:2\r\n",
+    "-TRYAGAIN x\r\n",
+    "-CLUSTERDOWN x\r\n",
 };
+
+constexpr std::size_t plain_refusals = std::size(refusals) - 4;
 
 std::string_view subject_of(std::uint8_t how) { return std::string_view("abc").substr(how % 3, 1); }
 
 check_kind kind_of(std::uint8_t how, const weir::detail::limiter_spec& of) {
+  if (of.resource == "gate") {
+    return how % 3 == 0 ? check_kind::enter : how % 3 == 1 ? check_kind::renew : check_kind::leave;
+  }
   return how >= 250                  ? check_kind::reset
          : how >= 230                ? check_kind::settle
          : how >= 215 && of.can_book ? check_kind::acquire
@@ -145,6 +185,7 @@ weir::redis_options options_of(std::uint8_t how) {
   if (how & 8) o.max_keys_per_call = 2;
   if (how & 16) o.max_pending = 4;
   if (how & 32) o.breaker_failures = 1;
+  if ((how & 128) && o.database == 0) o.cluster_seeds = {{"h", 1}};
   return o;
 }
 
@@ -165,7 +206,7 @@ void recover(driver& d, bool stuck, bool only_write) {
     if (fresh == nullptr || fresh->finished > 0) {
       if (fresh != nullptr && !fresh->ec) return;
       fresh = &d.checks.emplace_back(limiters[0], "fresh", 1, check_kind::record, 10s);
-      d.core.submit(*fresh, d.now);
+      d.submit(*fresh);
       d.pump();
     }
     if (d.closing) d.all_comes_back();
@@ -195,7 +236,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   weir::fuzz::input in(data, size);
   const std::uint8_t mode = in.byte();
   const std::uint8_t end = in.byte();
-  driver d(options_of(mode));
+  driver d(options_of(mode), (mode & 64) ? 1 : 0);
+  const bool is_plain = mode < 64;  // no replicas, and no cluster
   bool closed = false;
   d.core.on_time(d.now);
   d.pump();
@@ -205,7 +247,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       case 0:
       case 1: {
         const std::uint8_t how = in.byte();
-        const auto& core = limiters[how % std::size(limiters)];
+        const auto& core = limiters[how % (std::size(limiters) - (is_plain ? 1 : 0))];
         auto& c = d.checks.emplace_back(core, subject_of(how), 1 + how % 2, kind_of(how, *core),
                                         1ms * (1 + how));
         if (c.kind == check_kind::acquire) {
@@ -216,7 +258,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           asked.once = how;
           if (how >= 240) asked.actual_cost = 2 * asked.about.receipt.costs[0];  // charges it
         }
-        d.core.submit(c, d.now);
+        d.submit(c);
         break;
       }
       case 2:
@@ -267,7 +309,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         d.core.on_time(d.now);
         break;
       case 11:
-        if (in.byte() == 255) d.core.close(d.now), d.core.stop_when_idle(), closed = true;
+        if (const std::uint8_t how = in.byte(); how == 255) {
+          d.core.close(d.now), d.core.stop_when_idle(), closed = true;
+        } else if (how >= 252) {
+          how == 254   ? d.core.relocate(d.now)
+          : how == 253 ? d.core.ask_map()
+                       : static_cast<void>(d.asks = !d.asks);
+        }
         break;
       case 12: {
         const std::uint8_t how = in.byte();
@@ -277,7 +325,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                         : how >= 150 && first == 2 ? check_kind::acquire
                                                                    : check_kind::record,
                                         1ms * (1 + how), further_of(first, in.byte()));
-        d.core.submit(c, d.now);
+        d.submit(c);
         break;
       }
       case 13:
@@ -295,7 +343,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         const std::uint8_t how = in.byte();
         if (!d.reading || d.peer.due.empty()) break;
         d.peer.due.pop_front();
-        d.receive(refusals[how % std::size(refusals)]);
+        d.receive(refusals[how % (is_plain ? plain_refusals : std::size(refusals))]);
         break;
       }
       case 17:
