@@ -23,6 +23,7 @@ class plain_queue final {
     std::int64_t ask = none;  // on its behalf, or its turn
     std::int64_t again = 0;   // when it is asked for once more; 0 for never
     std::int64_t failed_as = 0;
+    std::int64_t back_after = 0;  // refused in a pause: after how long to come back, without jitter
     bool is_inside = false;
     bool is_told = false;
   };
@@ -115,6 +116,7 @@ class plain_queue final {
                       [](const caller& c) { return c.is_inside && !c.is_told; }));
   }
   bool waits(std::int64_t who) const { return !callers_[index(who)].is_told; }
+  const std::vector<caller>& callers() const { return callers_; }
   const std::vector<ask>& requests() const { return requests_; }
 
  private:
@@ -251,7 +253,8 @@ class plain_queue final {
       }
       const std::int64_t told_at = a.told_at - (a.due - a.put_off - now);
       withdraw(who);
-      tell(who, text(told_at, 0, std::max<std::int64_t>(1, held_until_ - now - at(who).patience)));
+      at(who).back_after = std::max<std::int64_t>(1, held_until_ - now - at(who).patience);
+      tell(who, std::to_string(told_at) + " in a pause");
     }
   }
 

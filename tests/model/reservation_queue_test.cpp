@@ -184,11 +184,20 @@ class trace final {
       const auto& c = stage_->callers[who];
       const decision& d = c.answer;
       count(c.ec, d);
+      const std::int64_t at = d.decided_at.time_since_epoch().count();
+      const std::int64_t retry_after = d.retry_after.count();
       told.push_back(std::to_string(who) + " " +
                      (c.ec ? name_of(c.ec)
-                           : std::to_string(d.decided_at.time_since_epoch().count()) + "+" +
-                                 std::to_string(d.delay.count()) + "/" +
-                                 std::to_string(d.retry_after.count())));
+                      : d.cooling_down
+                          ? std::to_string(at) + " in a pause"
+                          : std::to_string(at) + "+" + std::to_string(d.delay.count()) + "/" +
+                                std::to_string(retry_after)));
+      if (!d.cooling_down) continue;
+      const std::int64_t least = plain_->callers()[who].back_after;
+      if (retry_after < least || retry_after > least + least / 10) {
+        fail(after + ": to come back after " + std::to_string(retry_after) + ", not " +
+             std::to_string(least));
+      }
     }
     const auto for_whom = stage_->requested();
     for (std::size_t i = 0; i < for_whom.size(); ++i) {
