@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "check/pending.hpp"
 #include "memcached/pipeline.hpp"
 
 namespace weir::memcached {

@@ -40,7 +40,7 @@ else()
     "-DCMAKE_PREFIX_PATH=${prefix}"
     "-DBoost_DIR=${boost_dir}"
     "-DBUILD_SHARED_LIBS=${shared}"
-    "-DWEIR_UNITY=ON"
+    "-DWEIR_UNITY=OFF"  # as users build it: each source has to have all its includes
     "-DWEIR_SOURCE_DIR=${weir_source_dir}")
   run("${CMAKE_COMMAND}" --build "${build}" --parallel 2)
 endif()
