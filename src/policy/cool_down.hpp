@@ -12,9 +12,9 @@ namespace weir::policies {
 /// check only looks. A kernel made with a length, when recorded, moves `until`, and only ever to a
 /// later time.
 ///
-/// The clock. If it was ahead when a cool-down began, and is behind that by more than the
-/// cool-down's length and a minute now, the cool-down has no effect: it would go on for as long as
-/// the clock was ahead.
+/// The clock. A cool-down has no effect if the clock is behind the cool-down's beginning by more
+/// than its length and a minute: the clock was ahead then, and the cool-down would go on until the
+/// clock is there again.
 class cool_down {
  public:
   struct state {

@@ -21,7 +21,7 @@ local function check(key, checks, write, into, at)
   into[at], into[at + 1] = upto, length
   if upto == foreign then return 0 end
 
-  -- It began while the clock was ahead.
+  -- It began while the clock was ahead (cool_down::state::has_effect).
   if upto - clock > 2 * length + 60000000 then upto = clock end
   if not write or pause == 0 then
     if upto <= now then return checks end

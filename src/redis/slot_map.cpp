@@ -96,7 +96,7 @@ std::unique_ptr<slot_map> read_slot_map(const reply_view& reply, std::string_vie
     if (!is_slot(first) || !is_slot(last) || first.integer > last.integer) return nullptr;
     auto master = read_node(reply, *master_at, asked);
     if (!master) return nullptr;
-    // An empty server has come back at the address of this master, say. The others serve.
+    // For example, an empty server was started in place of this master. The others serve.
     if (master->port == 0) continue;
     const auto [it, is_new] = known.try_emplace({master->host, master->port},
                                                 static_cast<std::uint16_t>(map->masters.size()));

@@ -155,7 +155,7 @@ constexpr std::string_view refusals[] = {
     "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
     "-NOPERM this user has no permissions to run the 'evalsha' command\r\n",
     "-ERR something else\r\n",
-    // Of a node of a cluster:
+    // What only a node of a cluster answers:
     "-MOVED 1 h:1\r\n",
     "-ASK 1 h:2\r\n",
     "-TRYAGAIN x\r\n",

@@ -1,5 +1,6 @@
 // A cool-down that begins while acquire_all() waits.
 #include <boost/test/unit_test.hpp>
+#include <set>
 
 #include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
@@ -72,6 +73,19 @@ BOOST_AUTO_TEST_CASE(acquire_all_is_told_of_a_longer_cool_down_and_of_no_shorter
   BOOST_TEST(c.answered() == 0u);
   cool_down(a, 72h);
   BOOST_TEST(c.refused() == 1u);
+}
+
+// All of them came back in the same microsecond.
+BOOST_AUTO_TEST_CASE(those_whom_a_cool_down_refuses_come_again_at_different_times) {
+  record(a);
+  record(b);
+  crowd c;
+  for (int i = 0; i < 10; ++i) acquire_both(24h * 20, c);
+  cool_down(a, 24h * 30);
+  BOOST_TEST_REQUIRE(c.refused() == 10u);
+  std::set<microseconds> times;
+  for (const auto& one : c) times.insert(one.d.retry_after);
+  BOOST_TEST(times.size() > 5u);
 }
 
 BOOST_AUTO_TEST_CASE(a_reservation_that_a_cool_down_refuses_is_given_back) {
