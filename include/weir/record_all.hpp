@@ -205,6 +205,9 @@ auto record_all(std::span<const claim> claims, joint_options options = {},
 /// repeated. If on_failure::fallback decides, nothing is reserved: the call is counted now or
 /// refused, as by record_all().
 ///
+/// If a cool-down begins that covers the reservation, or that of an earlier caller, and this
+/// process knows of it, the store is asked for another one. If the store fails then, the call does.
+///
 /// The arguments are those of record_all(). `max_wait`: microseconds, 0 to 31 days. `timeout`: the
 /// deadline of the call to the store, not of the wait.
 ///

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include "check/check_list.hpp"
 
 namespace weir::detail {
@@ -18,8 +20,9 @@ class completion_sink {
   /// Cancels a check that was handed over.
   virtual void cancel(check& c, cancel_scope scope) = 0;
 
-  /// Called when the store closes: ends sleeping checks and gives their reservations back.
-  virtual void close() = 0;
+  /// Called when the store closes: ends sleeping checks and gives their reservations back. Keeps
+  /// `keep_alive` while one of them may still get another.
+  virtual void close(const std::shared_ptr<void>& keep_alive) = 0;
   /// See shutdown_listener::context_shut_down().
   virtual void context_shut_down() noexcept = 0;
 };

@@ -184,7 +184,7 @@ void completion::complete(check_list&& done) {
 
 void completion::cancel(check& c, cancel_scope scope) { sleepers_->cancel(c, scope); }
 
-void completion::close() { sleepers_->close(); }
+void completion::close(const std::shared_ptr<void>& keep_alive) { sleepers_->close(keep_alive); }
 
 void completion::context_shut_down() noexcept {
   executor_ = {};

@@ -20,7 +20,7 @@ class completion final : public completion_sink {
   void complete(check& c) override;
   void complete(check_list&& done) override;
   void cancel(check& c, cancel_scope scope) override;
-  void close() override;
+  void close(const std::shared_ptr<void>& keep_alive) override;
   void context_shut_down() noexcept override;
 
  private:

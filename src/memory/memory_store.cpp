@@ -56,7 +56,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     phase was = phase::open;
     if (!phase_.compare_exchange_strong(was, phase::closed, std::memory_order_relaxed)) return;
     close_limiters(nullptr);
-    sink().close();
+    sink().close(nullptr);
   }
   const boost::asio::any_io_executor& get_executor() const noexcept override { return executor_; }
   bool may_forget() const noexcept override { return false; }

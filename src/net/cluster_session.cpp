@@ -116,7 +116,7 @@ class cluster_session::node_sink final : public detail::completion_sink, public 
   }
   // The cluster's own sink does these.
   void cancel(check&, cancel_scope) override {}
-  void close() override {}
+  void close(const std::shared_ptr<void>&) override {}
   void context_shut_down() noexcept override {}
 
  private:
@@ -221,7 +221,7 @@ void cluster_session::close() {
   const std::shared_ptr<void> hold(nullptr,
                                    [self = shared_from_this()](void*) { self->may_stop(); });
   close_limiters(hold);
-  if (has_sink()) sink().close();
+  if (has_sink()) sink().close(hold);
 }
 
 void cluster_session::may_stop() {

@@ -60,7 +60,7 @@ class memcached_store final : public detail::store_backend,
       for (net::memcached_session& s : self->sessions_) s.may_stop();
     });
     close_limiters(hold);
-    if (has_sink()) sink().close();  // no sink: making the first handle failed
+    if (has_sink()) sink().close(hold);  // no sink: making the first handle failed
   }
 
   const boost::asio::any_io_executor& get_executor() const noexcept override { return executor_; }

@@ -130,7 +130,7 @@ void session::close() {
   const std::shared_ptr<void> hold(nullptr,
                                    [self = shared_from_this()](void*) { self->may_stop(); });
   close_limiters(hold);
-  if (has_sink()) sink().close();  // no sink: making the first handle failed
+  if (has_sink()) sink().close(hold);  // no sink: making the first handle failed
 }
 
 void session::may_stop() {

@@ -18,16 +18,6 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// The time left of the waiter's max_wait. After waiting outside it is rounded down by at most
-/// 1/64 of max_wait, so that waiters admitted together make equal requests, which coalesce.
-microseconds patience_left(const waiter& w, check::steady_time now) {
-  const microseconds whole = w.request().max_wait;
-  const auto left = std::chrono::floor<microseconds>(w.latest - now);
-  if (left >= whole) return whole;
-  const microseconds step = std::max(microseconds{1}, whole / 64);
-  return std::max(microseconds{0}, left - left % step);
-}
-
 /// The decision that the waiter `w` gets for this reservation. It may have been booked for another
 /// waiter, so `decided_at` and `delay` are moved to the time at which `w` got a reservation.
 decision decision_for(const waiter& w, const reservation_request& reservation) {
@@ -200,7 +190,8 @@ reservation_queue::time reservation_queue::wakeup() const {
 // ---- reservations
 
 void reservation_queue::request_for(waiter& w, time now, orders& out) {
-  out.starts.push_back(reservation_request::make(w, patience_left(w, now)));
+  out.starts.push_back(
+      reservation_request::make(w, patience_left(w.request().max_wait, w.latest, now)));
   out.starts.back()->known_cool_down = cool_down_until_;
   ++pending_requests_;
 }

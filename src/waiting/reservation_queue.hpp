@@ -1,5 +1,6 @@
 #pragma once
 
+#include "waiting/patience.hpp"
 #include "waiting/reservation_request.hpp"
 #include "weir/limiter_options.hpp"
 
@@ -12,9 +13,7 @@ struct queue_rules {
   std::chrono::microseconds priority_aging;
   /// Between two requests of a waiter while the store fails.
   std::chrono::microseconds retry_interval = std::chrono::milliseconds{250};
-  /// Two answers about one cool-down name ends that differ by less, because each took its own time
-  /// to come.
-  std::chrono::microseconds same_end = std::chrono::milliseconds{100};
+  std::chrono::microseconds same_end = waiting::same_end;
 };
 
 /// The waiters of one subject of one limiter. A waiter inside has a request, a reservation, or a

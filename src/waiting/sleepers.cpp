@@ -4,10 +4,11 @@
 #include <boost/asio/error.hpp>
 #include <functional>
 
-#include "check/check_list.hpp"
 #include "check/delivery_batch.hpp"
 #include "check/jitter.hpp"
 #include "check/limiter_spec.hpp"
+#include "check/store_backend.hpp"
+#include "waiting/patience.hpp"
 
 namespace weir::waiting {
 
@@ -16,6 +17,7 @@ using detail::acquire_request;
 using detail::cancel_scope;
 using detail::check;
 using detail::check_list;
+using detail::delivery;
 using detail::delivery_batch;
 using detail::limiter_spec;
 using detail::returned_reservation;
@@ -38,17 +40,57 @@ std::size_t hash_of(std::string_view subject) noexcept {
   return std::hash<std::string_view>{}(subject);
 }
 
+/// The end of the last cool-down that is known of the check's limiters; zero: none.
+check::steady_time cool_down_of(const check& c) {
+  check::steady_time until{};
+  for_each_cooled(c, [&](const limiter_spec& limiter, std::string_view subject) {
+    until = std::max(until, limiter.cool_down_until(subject));
+  });
+  return until;
+}
+
+bool from_fallback(const check& c) noexcept { return c.answer.source == source::fallback; }
+
 }  // namespace
 
-sleepers::sleeper::sleeper(check& c, time now) noexcept
-    : caller(c),
-      reserved(now + c.answer.delay),
-      latest(now + detail::as<acquire_request>(c).max_wait) {}
+/// The request for a new reservation in place of one that a cool-down covers. The mutex of the
+/// sleepers guards its members.
+class sleepers::renewal final : public detail::joint_check_of<acquire_request> {
+ public:
+  renewal(std::shared_ptr<sleepers> maker, sleeper& s, microseconds max_wait)
+      : joint_check_of(
+            std::shared_ptr(s.caller.limiter),
+            {{.subject = s.caller.subject,
+              .timeout = s.caller.timeout,
+              .asked = {.cost = detail::as<acquire_request>(s.caller).cost, .max_wait = max_wait}},
+             {s.caller.further().begin(), s.caller.further().end()}}),
+        owner(&s),
+        maker_(std::move(maker)) {
+    flight_of(*this).from_queue = true;
+  }
+
+  void finish(delivery how) override {
+    const std::shared_ptr<renewal> last = std::move(self);
+    if (how != delivery::discard) maker_->renewed(*this);
+  }
+
+  sleeper* owner;                 // null: its caller has left
+  std::shared_ptr<renewal> self;  // keeps it alive while the store has it
+
+ private:
+  const std::shared_ptr<sleepers> maker_;
+};
+
+void sleepers::sleeper::reserve(time now, const acquire_request& asked) noexcept {
+  reserved = now + caller.answer.delay;
+  latest = now + asked.max_wait;
+  if (asked.pause.count() > 0) known_cool_down = std::max(known_cool_down, now + asked.pause);
+}
 
 bool sleepers::add(check& c) {
   const std::lock_guard lock(mutex_);
   if (closed_ && !flight_of(c).left_early) {
-    if (c.answer.source == source::fallback) {
+    if (from_fallback(c)) {
       c.ec = error::store_closed;
       return false;
     }
@@ -60,7 +102,8 @@ bool sleepers::add(check& c) {
                                                   : error::overloaded);
     return false;
   }
-  sleeper& s = sleepers_.try_emplace(&c, c, std::chrono::steady_clock::now()).first->second;
+  sleeper& s = sleepers_.try_emplace(&c, c).first->second;
+  s.reserve(std::chrono::steady_clock::now(), detail::as<acquire_request>(c));
   for_each_cooled(c, [&](const limiter_spec& limiter, std::string_view subject) {
     by_cooled_.insert({{&limiter, hash_of(subject)}, &s});
   });
@@ -77,9 +120,14 @@ void sleepers::cancel(check& c, cancel_scope scope) {
     flight_of(c).left_early = true;
     return;
   }
+  const bool is_renewing = found->second.renewing != nullptr;
   remove(found->second);
   arm();
-  return_reservation(c, asio::error::operation_aborted);
+  if (is_renewing) {
+    c.ec = asio::error::operation_aborted;  // a new reservation goes back when it comes
+  } else {
+    return_reservation(c, asio::error::operation_aborted);
+  }
   check_list done;
   done.push_back(c);
   delivery_batch::post(executor_, std::move(done));
@@ -87,6 +135,7 @@ void sleepers::cancel(check& c, cancel_scope scope) {
 
 check& sleepers::remove(sleeper& s) {
   check& c = s.caller;
+  if (s.renewing != nullptr) s.renewing->owner = nullptr;
   for_each_cooled(c, [&](const limiter_spec& limiter, std::string_view subject) {
     by_cooled_.erase({{&limiter, hash_of(subject)}, &s});
   });
@@ -96,26 +145,28 @@ check& sleepers::remove(sleeper& s) {
 
 void sleepers::return_reservation(check& c, error_code why) {
   c.ec = why;
-  if (c.answer.source == source::fallback) return;  // the fallback has no give-back
+  if (from_fallback(c)) return;  // the fallback has no give-back
   const check* const booked[] = {&c};
   returns_.add(executor_, booked);
   c.answer.receipt = {};  // the whole reservation goes back: nothing is left to settle
 }
 
-/// Postpones the check to the end of a known cool-down in which its reservation lies. False if that
-/// end is beyond max_wait: the check is then refused and its reservation given back.
-bool sleepers::obey_cool_downs(sleeper& s, time now) {
-  time until{};
-  for_each_cooled(s.caller, [&](const limiter_spec& limiter, std::string_view subject) {
-    until = std::max(until, limiter.cool_down_until(subject));
-  });
+/// For a check whose reservation lies in a known cool-down. If all such checks went at its end,
+/// more would pass there than the policies allow. So each gets another reservation. One that was
+/// requested with the cool-down known, or made by the fallback, is only postponed to the end. True
+/// if the reservation stays as it is.
+bool sleepers::obey_cool_downs(sleeper& s, time now, results& out) {
+  const time until = cool_down_of(s.caller);
   if (until <= now || until <= s.due) return true;
   if (until > s.latest) {
     refuse(s, now, until);
-    return false;
+    out.done.push_back(remove(s));
+  } else if (s.known_cool_down + same_end < until && !from_fallback(s.caller)) {
+    renew(s, now, out);
+  } else {
+    agenda_.put(s, until);
   }
-  agenda_.put(s, until);
-  return true;
+  return false;
 }
 
 void sleepers::refuse(sleeper& s, time now, time until) {
@@ -132,23 +183,120 @@ void sleepers::refuse(sleeper& s, time now, time until) {
   d.retry_after += detail::jitter(d.retry_after);
 }
 
-void sleepers::cool_down_began(const limiter_spec& limiter, std::string_view subject) {
-  check_list refused;
+void sleepers::renew(sleeper& s, time now, results& out) {
+  const auto whole = detail::as<acquire_request>(s.caller).max_wait;
+  auto made = std::make_shared<renewal>(shared_from_this(), s, patience_left(whole, s.latest, now));
+  s.renewing = made.get();
+  s.known_cool_down = cool_down_of(s.caller);
+  agenda_.put(s, time::max());
+  out.renewals.push_back(std::move(made));
+  ++renewals_;
+}
+
+/// Gives the reservations back that are to be replaced, then requests the new ones: otherwise the
+/// store would place those behind the old ones. Delivers what is done.
+void sleepers::send(results& out) {
+  if (!out.renewals.empty()) {
+    std::vector<const check*> covered;
+    for (const auto& r : out.renewals) covered.push_back(&r->owner->caller);
+    returns_.add(executor_, covered,
+                 [self = shared_from_this(), renewals = out.renewals] { self->start(renewals); });
+  }
+  arm();
+  delivery_batch::post(executor_, std::move(out.done));
+}
+
+void sleepers::start(const std::vector<std::shared_ptr<renewal>>& renewals) {
+  std::vector<check*> wanted;
+  std::shared_ptr<void> let_go;
   {
     const std::lock_guard lock(mutex_);
-    const time now = std::chrono::steady_clock::now();
-    const cooled key{&limiter, hash_of(subject)};
-    std::vector<sleeper*> concerned;  // apart, because remove() erases from the set
-    for (auto it = by_cooled_.lower_bound({key, nullptr}); it != by_cooled_.end(); ++it) {
-      if (it->first != key) break;
-      concerned.push_back(it->second);
+    for (const auto& r : renewals) {
+      if (r->owner == nullptr) {
+        let_go = count_off_renewal();
+      } else {
+        r->self = r;
+        wanted.push_back(r.get());
+      }
     }
-    for (sleeper* s : concerned) {
-      if (!obey_cool_downs(*s, now)) refused.push_back(remove(*s));
-    }
-    if (!refused.empty()) arm();
   }
-  delivery_batch::post(executor_, std::move(refused));
+  if (wanted.empty()) return;
+  const auto store = renewals.front()->limiter->store;
+  store->start_all(wanted);
+}
+
+/// The result is the caller's to release, outside the mutex.
+std::shared_ptr<void> sleepers::count_off_renewal() {
+  return --renewals_ == 0 ? std::move(keep_alive_) : nullptr;
+}
+
+void sleepers::renewed(renewal& r) {
+  std::shared_ptr<void> let_go;
+  bool is_closed = false;
+  {
+    const std::lock_guard lock(mutex_);
+    let_go = count_off_renewal();
+    is_closed = closed_;
+    results out;
+    take_answer(r, std::chrono::steady_clock::now(), out);
+    send(out);
+  }
+  if (!is_closed) return;
+  give_back();
+  returns_.send();  // while the store still accepts them
+}
+
+void sleepers::take_answer(renewal& r, time now, results& out) {
+  const bool is_reserved = !r.ec && r.answer.allowed;
+  if (r.owner == nullptr) {
+    if (is_reserved) return_reservation(r, {});
+    return;
+  }
+  sleeper& s = *r.owner;
+  check& c = s.caller;
+  s.renewing = nullptr;
+  c.ec = r.ec;
+  c.answer = r.answer;
+  if (!is_reserved) {
+    // The request carried a little less than max_wait; the caller's next one may carry all of it.
+    const microseconds less = detail::as<acquire_request>(c).max_wait - r.asked.max_wait;
+    c.answer.retry_after = std::max(microseconds{1}, c.answer.retry_after - less);
+    out.done.push_back(remove(s));
+    return;
+  }
+  detail::as<acquire_request>(c).found = std::move(r.asked.found);
+  s.reserve(now, r.asked);
+  if (closed_ && from_fallback(c)) {
+    c.ec = error::store_closed;
+    out.done.push_back(remove(s));
+  } else if (closed_) {
+    remove(s);
+    added_after_close_.push_back({&c, &c});
+  } else {
+    agenda_.put(s, s.reserved);
+    obey_cool_downs(s, now, out);
+  }
+}
+
+void sleepers::cool_down_began(const limiter_spec& limiter, std::string_view subject) {
+  const std::lock_guard lock(mutex_);
+  const cooled key{&limiter, hash_of(subject)};
+  std::vector<sleeper*> concerned;  // apart, because remove() erases from the set
+  for (auto it = by_cooled_.lower_bound({key, nullptr}); it != by_cooled_.end(); ++it) {
+    if (it->first != key) break;
+    if (it->second->renewing == nullptr) concerned.push_back(it->second);
+  }
+  // In the order of their reservations. The new ones keep it, because those behind a replaced one
+  // are replaced, too.
+  std::sort(concerned.begin(), concerned.end(),
+            [](const sleeper* a, const sleeper* b) { return a->due < b->due; });
+  const time now = std::chrono::steady_clock::now();
+  results out;
+  for (sleeper* s : concerned) {
+    const bool stays = obey_cool_downs(*s, now, out);
+    if (stays && !out.renewals.empty() && !from_fallback(s->caller)) renew(*s, now, out);
+  }
+  send(out);
 }
 
 void sleepers::arm() {
@@ -157,20 +305,17 @@ void sleepers::arm() {
 }
 
 void sleepers::on_timer() {
-  check_list due;
-  {
-    const std::lock_guard lock(mutex_);
-    alarm_.rang();
-    const time now = std::chrono::steady_clock::now();
-    while (sleeper* s = agenda_.first_due(now)) {
-      if (!obey_cool_downs(*s, now) || s->due <= now) due.push_back(remove(*s));
-    }
-    arm();
+  const std::lock_guard lock(mutex_);
+  alarm_.rang();
+  const time now = std::chrono::steady_clock::now();
+  results out;
+  while (sleeper* s = agenda_.first_due(now)) {
+    if (obey_cool_downs(*s, now, out)) out.done.push_back(remove(*s));
   }
-  delivery_batch::post(executor_, std::move(due));
+  send(out);
 }
 
-void sleepers::close() {
+void sleepers::close(const std::shared_ptr<void>& keep_alive) {
   returns_.send();
   std::vector<returned_reservation> reservations;
   check_list told;
@@ -178,9 +323,10 @@ void sleepers::close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;
     alarm_.stop();
+    if (renewals_ > 0) keep_alive_ = keep_alive;
     while (sleeper* s = agenda_.first_due(time::max())) {
       check& c = remove(*s);
-      if (c.answer.source == source::fallback) {
+      if (from_fallback(c)) {
         c.ec = error::store_closed;
         told.push_back(c);
       } else {
@@ -203,9 +349,11 @@ void sleepers::give_back() {
 
 void sleepers::context_shut_down() noexcept {
   check_list dropped;
+  std::shared_ptr<void> let_go;
   {
     const std::lock_guard lock(mutex_);
-    while (sleeper* s = agenda_.first_due(time::max())) dropped.push_back(remove(*s));
+    while (!sleepers_.empty()) dropped.push_back(remove(sleepers_.begin()->second));
+    let_go = std::move(keep_alive_);
     for (const returned_reservation& t : added_after_close_) dropped.push_back(*t.caller);
     added_after_close_.clear();
     alarm_.stop();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "check/agenda.hpp"
+#include "check/check_list.hpp"
 #include "check/detached_check.hpp"
 #include "waiting/reservation_returns.hpp"
 
@@ -17,7 +18,8 @@ namespace weir::waiting {
 
 /// Holds the checks of acquire_all until their reservations are due; acquire() waits in an
 /// acquire_queue instead. One timer serves all checks. A cancelled check gives its reservation
-/// back. Thread-safe.
+/// back. A reservation that a new cool-down covers goes back, too, and the store is asked for a new
+/// one: see reservation_queue. So do those behind it, which keeps the order. Thread-safe.
 class sleepers final : public std::enable_shared_from_this<sleepers> {
  public:
   explicit sleepers(const boost::asio::any_io_executor& executor,
@@ -35,13 +37,13 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   void cancel(detail::check& c, detail::cancel_scope scope);
 
   /// Called when the limiter knows of a new or longer cool-down: see limiter_spec::cool_down_until.
-  /// Postpones the subject's reservations to its end. If that is beyond a caller's max_wait, the
-  /// caller is refused and its reservation goes back.
+  /// Replaces the subject's reservations inside it and all behind those. If its end is beyond a
+  /// caller's max_wait, the caller is refused and its reservation goes back.
   void cool_down_began(const detail::limiter_spec& limiter, std::string_view subject);
 
   /// Called when the store closes: gives all reservations back. Later ones are kept for
-  /// give_back().
-  void close();
+  /// give_back(). `keep_alive` is kept while new reservations are being requested.
+  void close(const std::shared_ptr<void>& keep_alive);
   /// Gives back the reservations added after close(), the last one first.
   void give_back();
   /// See shutdown_listener::context_shut_down().
@@ -49,21 +51,40 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
 
  private:
   using time = detail::check::steady_time;
+  class renewal;
 
   struct sleeper : detail::agenda_entry {
-    sleeper(detail::check& c, time now) noexcept;
+    explicit sleeper(detail::check& c) noexcept : caller(c) {}
+    /// Notes the reservation that the caller has got by this request.
+    void reserve(time now, const detail::acquire_request& asked) noexcept;
 
     detail::check& caller;
-    const time reserved;  // when the reservation is due; agenda_entry::due may be postponed
-    const time latest;    // the end of max_wait
+    time reserved{};  // when the reservation is due; agenda_entry::due may be postponed
+    time latest{};    // the end of max_wait
+    // The end of the cool-down that was known when the reservation was requested, or that the
+    // answer named
+    time known_cool_down{};
+    renewal* renewing = nullptr;  // while it has no reservation: the request for a new one
   };
   /// A limiter with cool-downs, and the hash of a subject.
   using cooled = std::pair<const detail::limiter_spec*, std::size_t>;
 
+  /// What follows from a change.
+  struct results {
+    detail::check_list done;
+    std::vector<std::shared_ptr<renewal>> renewals;
+  };
+
   void return_reservation(detail::check& c, error_code why);
   detail::check& remove(sleeper& s);
-  bool obey_cool_downs(sleeper& s, time now);
+  bool obey_cool_downs(sleeper& s, time now, results& out);
   void refuse(sleeper& s, time now, time until);
+  void renew(sleeper& s, time now, results& out);
+  void take_answer(renewal& r, time now, results& out);
+  void send(results& out);
+  void start(const std::vector<std::shared_ptr<renewal>>& renewals);
+  void renewed(renewal& r);
+  std::shared_ptr<void> count_off_renewal();
   void arm();
   void on_timer();
 
@@ -78,6 +99,8 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   detail::alarm alarm_;
   bool closed_ = false;
   std::vector<detail::returned_reservation> added_after_close_;
+  std::size_t renewals_ = 0;          // those that have not ended
+  std::shared_ptr<void> keep_alive_;  // of a closing store, until the last of them has ended
 };
 
 }  // namespace weir::waiting

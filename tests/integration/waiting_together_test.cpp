@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "integration/acquire_queue_fixture.hpp"
+#include "support/grants.hpp"
 
 namespace waiting_together_test {
 namespace {
@@ -193,6 +194,33 @@ BOOST_AUTO_TEST_CASE(a_fallback_counts_in_all_of_them) {
   p.run(io);
   p.check_spacing(1, 20ms);
   BOOST_TEST(answer([&](auto h) { windows.fetch("a", {.timeout = 10ms}, h); }).used == 4);
+}
+
+// Every caller of acquire_all whose reservation lay in the cool-down went when it ended.
+BOOST_AUTO_TEST_CASE(no_more_of_acquire_all_go_at_the_end_of_a_cool_down_than_the_policy_allows) {
+  on_both([&](const weir::store& store) {
+    const weir::sliding_log rule{.limit = 3, .window = 300ms};
+    const limiter_options cooled{.group = "g", .cool_downs = true};
+    const limiter total(store, "total", rule, cooled);
+    const limiter own(store, "own", token_bucket{.capacity = 100, .refill = {1, 1ms}}, cooled);
+    crowd c;
+    for (int i = 0; i < 12; ++i) weir::acquire_all(own.on("a"), total.on("all"), c.caller());
+    settle(total);
+    const decision pause = answer([&](auto h) { total.cool_down("all", 750ms, h); });
+    std::vector<bool> is_earlier;
+    for (const outcome& o : c) is_earlier.push_back(o.times > 0);
+    weir::test::run_until_complete(io, c);
+    std::vector<weir::test::grant> all;
+    for (std::size_t i = 0; i < c.size(); ++i) {
+      const weir::time_point reserved = reserved_time_of(c[i].d);
+      BOOST_TEST(c[i].d.allowed);
+      BOOST_TEST((is_earlier[i] || reserved >= pause.decided_at + 750ms));
+      BOOST_TEST((i == 0 || reserved >= reserved_time_of(c[i - 1].d)));
+      all.push_back({reserved.time_since_epoch().count(), 1});
+    }
+    const auto excess = weir::test::first_excess(rule, all);
+    BOOST_TEST(!excess, excess.value_or(""));
+  });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,13 +1,7 @@
 // Checks of acquire_all sleep until their reservations are due.
-#include "waiting/sleepers.hpp"
+#include "sleepers_fixture.hpp"
 
 #include <boost/asio/error.hpp>
-#include <boost/test/unit_test.hpp>
-#include <memory>
-
-#include "limiter/limiter_impl.hpp"
-#include "support/fake_check.hpp"
-#include "support/run.hpp"
 
 namespace sleepers_test {
 namespace {
@@ -16,46 +10,10 @@ using namespace std::chrono_literals;
 namespace asio = boost::asio;
 using weir::error;
 using weir::detail::cancel_scope;
-using weir::detail::check_kind;
 using weir::test::fake_check;
 using weir::waiting::sleepers;
 
-/// Counts the reservations that come back.
-class counting_store final : public weir::detail::store_backend {
- public:
-  explicit counting_store(asio::io_context& io) : executor_(io.get_executor()) {}
-  void start(weir::detail::check& c) override {
-    returned += c.kind == check_kind::give_back;
-    c.finish(weir::detail::delivery::discard);
-  }
-  void cancel(weir::detail::check&, cancel_scope) override {}
-  void close() override {}
-  const asio::any_io_executor& get_executor() const noexcept override { return executor_; }
-  std::string_view key_prefix() const noexcept override { return "weir"; }
-
-  int returned = 0;
-
- private:
-  asio::any_io_executor executor_;
-};
-
-struct fixture {
-  asio::io_context io;
-  std::shared_ptr<counting_store> store = std::make_shared<counting_store>(io);
-  weir::test::core_ptr core = std::make_shared<weir::detail::limiter_impl>(
-      store, "r", weir::tiers(weir::token_bucket{9, weir::per_second(1)}),
-      weir::limiter_options{.cool_downs = true});
-  std::shared_ptr<sleepers> sleeping = std::make_shared<sleepers>(io.get_executor(), 2);
-  std::deque<fake_check> checks;
-
-  fake_check& with_reservation_in(std::chrono::microseconds delay) {
-    fake_check& c = checks.emplace_back(core, "a", 1, check_kind::acquire);
-    c.answer.allowed = true;
-    c.answer.decided_at = weir::time_point(1'000'000s);
-    c.answer.delay = delay;
-    return c;
-  }
-};
+using fixture = weir::test::sleepers_stage;
 
 }  // namespace
 
@@ -127,8 +85,7 @@ BOOST_AUTO_TEST_CASE(no_more_than_the_allowed_number_sleep) {
 // retry_after was the rest of the cool-down, though the same call would be accepted max_wait before
 // its end.
 BOOST_AUTO_TEST_CASE(a_refusal_in_a_cool_down_takes_max_wait_off_retry_after) {
-  fake_check& c = with_reservation_in(1us);
-  weir::detail::as<weir::detail::acquire_request>(c).max_wait = 30min;
+  fake_check& c = with_reservation_in(1us, 30min);
   BOOST_TEST(sleeping->add(c));
   weir::detail::impl_of(*core).queue->cool_down(core, "a", 1h);
   weir::test::run_until(io, [&] { return c.finished == 1; });

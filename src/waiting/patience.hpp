@@ -1,0 +1,26 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+#include "weir/detail/check.hpp"
+
+namespace weir::waiting {
+
+/// Two answers about one cool-down name ends that differ by less, because each took its own time to
+/// come.
+inline constexpr std::chrono::microseconds same_end = std::chrono::milliseconds{100};
+
+/// What is left of a `max_wait` that ends at `latest`, for another request. It is rounded down by
+/// at most 1/64 of max_wait, so that requests made together are equal and coalesce.
+inline std::chrono::microseconds patience_left(std::chrono::microseconds max_wait,
+                                               detail::check::steady_time latest,
+                                               detail::check::steady_time now) {
+  using std::chrono::microseconds;
+  const auto left = std::chrono::floor<microseconds>(latest - now);
+  if (left >= max_wait) return max_wait;
+  const microseconds step = std::max(microseconds{1}, max_wait / 64);
+  return std::max(microseconds{0}, left - left % step);
+}
+
+}  // namespace weir::waiting

@@ -1,0 +1,204 @@
+// A reservation of acquire_all that a new cool-down covers goes back, and another is requested.
+#include <boost/asio/error.hpp>
+
+#include "sleepers_fixture.hpp"
+
+namespace new_reservations_of_sleepers_test {
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using std::chrono::microseconds;
+using weir::error;
+using weir::detail::acquire_request;
+using weir::detail::as;
+using weir::detail::cancel_scope;
+using weir::detail::check;
+using weir::detail::delivery;
+using weir::test::fake_check;
+
+struct fixture : weir::test::sleepers_stage {
+  void run_ready() {
+    io.restart();
+    io.poll();
+  }
+  void cool_down(microseconds pause) {
+    weir::detail::impl_of(*core).queue->cool_down(core, "a", pause);
+    sleeping->cool_down_began(*core, "a");
+    run_ready();
+  }
+  /// Answers a request with a reservation.
+  void book(std::size_t request, microseconds delay) {
+    check& c = *store->requests[request].asked;
+    reserve(c, delay);
+    c.finish(delivery::post);
+    run_ready();
+  }
+  void answer(std::size_t request, weir::error_code ec) {
+    check& c = *store->requests[request].asked;
+    c.ec = ec;
+    c.finish(delivery::post);
+    run_ready();
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(new_reservations_of_sleepers_suite, fixture)
+
+// All of them went at the end of the cool-down, which was more than the policy allows.
+BOOST_AUTO_TEST_CASE(the_old_reservations_go_back_before_new_ones_are_requested) {
+  fake_check& first = with_reservation_in(10min, 3h);
+  fake_check& behind = with_reservation_in(2h, 5h);
+  BOOST_TEST(sleeping->add(behind));
+  BOOST_TEST(sleeping->add(first));
+  cool_down(1h);
+  // That of `behind` as well, though it lies behind the cool-down: `first` would lose its place.
+  BOOST_TEST_REQUIRE(store->requests.size() == 2u);
+  BOOST_TEST(store->requests[0].returned_before == 2);
+  const microseconds left = as<acquire_request>(*store->requests[0].asked).max_wait;
+  BOOST_TEST((left > 170min && left <= 3h));
+  BOOST_TEST((as<acquire_request>(*store->requests[1].asked).max_wait > 4h));
+
+  book(0, 90min);
+  book(1, 3h);
+  for (fake_check& c : checks) sleeping->cancel(c, cancel_scope::any);
+  weir::test::run_out(io);
+  BOOST_TEST(store->returned == 4);
+  BOOST_TEST((first.answer.delay == 90min));
+  BOOST_TEST((behind.answer.delay == 3h));
+}
+
+// The store's answers about one cool-down differ a little, and another process may have ended it.
+BOOST_AUTO_TEST_CASE(nobody_asks_again_for_a_cool_down_that_the_request_knew) {
+  fake_check& c = with_reservation_in(1us, 3h);
+  sleeping->add(c);
+  cool_down(1h);
+  BOOST_TEST_REQUIRE(store->requests.size() == 1u);
+  book(0, 1us);
+  cool_down(1h + 50ms);
+  BOOST_TEST(store->requests.size() == 1u);
+  BOOST_TEST(c.finished == 0);
+  sleeping->cancel(c, cancel_scope::any);
+  weir::test::run_out(io);
+}
+
+BOOST_AUTO_TEST_CASE(a_reservation_whose_answer_named_the_cool_down_waits_for_its_end) {
+  fake_check& c = with_reservation_in(1us, 3h);
+  as<acquire_request>(c).pause = 1h;
+  sleeping->add(c);
+  cool_down(1h + 50ms);
+  BOOST_TEST(store->requests.empty());
+  BOOST_TEST(c.finished == 0);
+  sleeping->cancel(c, cancel_scope::any);
+  weir::test::run_out(io);
+}
+
+BOOST_AUTO_TEST_CASE(a_longer_cool_down_replaces_the_new_reservation_too) {
+  sleeping->add(with_reservation_in(1h, 9h));
+  cool_down(2h);
+  book(0, 2h);
+  cool_down(3h);
+  BOOST_TEST_REQUIRE(store->requests.size() == 2u);
+  BOOST_TEST(store->requests[1].returned_before == 2);
+  answer(1, error::no_reply);
+  weir::test::run_out(io);
+  BOOST_TEST(checks[0].finished == 1);
+}
+
+BOOST_AUTO_TEST_CASE(who_is_cancelled_meanwhile_is_told_at_once_and_the_new_reservation_goes_back) {
+  fake_check& c = with_reservation_in(1h, 9h);
+  sleeping->add(c);
+  cool_down(2h);
+  sleeping->cancel(c, cancel_scope::only_unsent);
+  run_ready();
+  BOOST_TEST(c.finished == 0);
+  sleeping->cancel(c, cancel_scope::any);
+  run_ready();
+  BOOST_TEST(c.finished == 1);
+  WEIR_TEST_ERROR(c.ec, asio::error::operation_aborted);
+  BOOST_TEST(store->returned == 1);
+  book(0, 2h);
+  weir::test::run_out(io);
+  BOOST_TEST(store->returned == 2);
+}
+
+BOOST_AUTO_TEST_CASE(who_is_cancelled_before_the_request_has_left_asks_for_nothing) {
+  fake_check& c = with_reservation_in(1h, 9h);
+  sleeping->add(c);
+  weir::detail::impl_of(*core).queue->cool_down(core, "a", 2h);
+  sleeping->cool_down_began(*core, "a");
+  sleeping->cancel(c, cancel_scope::any);
+  weir::test::run_out(io);
+  BOOST_TEST(c.finished == 1);
+  BOOST_TEST(store->returned == 1);
+  BOOST_TEST(store->requests.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_failed_request_ends_the_call_with_its_error) {
+  fake_check& c = with_reservation_in(1h, 9h);
+  sleeping->add(c);
+  cool_down(2h);
+  answer(0, error::no_reply);
+  weir::test::run_out(io);
+  BOOST_TEST(c.finished == 1);
+  WEIR_TEST_ERROR(c.ec, error::no_reply);
+  BOOST_TEST(store->returned == 1);
+}
+
+// The request carried what was left of max_wait, and the next call carries all of it.
+BOOST_AUTO_TEST_CASE(a_refusal_takes_the_spent_part_of_max_wait_off_retry_after) {
+  fake_check& c = with_reservation_in(1h, 9h);
+  sleeping->add(c);
+  cool_down(2h);
+  check& asked = *store->requests[0].asked;
+  as<acquire_request>(asked).max_wait = 7h;
+  asked.answer.retry_after = 150min;
+  asked.finish(delivery::post);
+  weir::test::run_out(io);
+  BOOST_TEST(c.finished == 1);
+  BOOST_TEST((!c.answer.allowed && c.answer.retry_after == 30min));
+}
+
+BOOST_AUTO_TEST_CASE(a_closing_store_is_kept_until_the_new_reservations_are_given_back) {
+  for (const bool has_left : {false, true}) {
+    const int before = store->returned;
+    fake_check& c = with_reservation_in(1h, 9h);
+    sleeping->add(c);
+    cool_down(2h + (has_left ? 2h : 0h));
+    const auto request = store->requests.size() - 1;
+    if (has_left) sleeping->cancel(c, cancel_scope::any);
+    int returned_at_stop = -1;
+    sleeping->close({nullptr, [&](void*) { returned_at_stop = store->returned; }});
+    run_ready();
+    BOOST_TEST(returned_at_stop == -1);
+    BOOST_TEST(c.finished == (has_left ? 1 : 0));
+    book(request, 2h);
+    BOOST_TEST(returned_at_stop == before + 2);
+    BOOST_TEST(c.finished == 1);
+    if (!has_left) WEIR_TEST_ERROR(c.ec, error::store_closed);
+    sleeping = std::make_shared<weir::waiting::sleepers>(io.get_executor(), 2);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_caller_that_waits_for_a_new_reservation_is_dropped_when_the_context_ends) {
+  for (const bool was_sent : {false, true}) {
+    fake_check& c = with_reservation_in(1h, 9h);
+    sleeping->add(c);
+    weir::detail::impl_of(*core).queue->cool_down(core, "a", was_sent ? 4h : 2h);
+    sleeping->cool_down_began(*core, "a");
+    if (was_sent) run_ready();
+    sleeping->context_shut_down();
+    BOOST_TEST(c.finished == 1);
+    for (const auto& r : store->requests) r.asked->finish(delivery::discard);
+    store->requests.clear();
+    BOOST_TEST(c.finished == 1);
+    run_ready();
+    for (const auto& r : store->requests) r.asked->finish(delivery::discard);
+    sleeping = std::make_shared<weir::waiting::sleepers>(io.get_executor(), 2);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace new_reservations_of_sleepers_test

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "limiter/limiter_impl.hpp"
+#include "support/fake_check.hpp"
+#include "support/run.hpp"
+#include "waiting/sleepers.hpp"
+
+namespace weir::test {
+
+/// Counts the reservations that come back, and keeps requests for new ones, which the test answers.
+class counting_store final : public detail::store_backend {
+ public:
+  struct request {
+    detail::check* asked;
+    int returned_before;  // how many reservations had come back
+  };
+
+  explicit counting_store(asio::io_context& io) : executor_(io.get_executor()) {}
+  void start(detail::check& c) override {
+    if (c.kind == detail::check_kind::acquire) {
+      requests.push_back({&c, returned});
+      return;
+    }
+    returned += c.kind == detail::check_kind::give_back;
+    c.finish(detail::delivery::discard);
+  }
+  void cancel(detail::check&, detail::cancel_scope) override {}
+  void close() override {}
+  const asio::any_io_executor& get_executor() const noexcept override { return executor_; }
+  std::string_view key_prefix() const noexcept override { return "weir"; }
+
+  int returned = 0;
+  std::vector<request> requests;
+
+ private:
+  asio::any_io_executor executor_;
+};
+
+/// Sleepers, two at most, and checks for them.
+struct sleepers_stage {
+  asio::io_context io;
+  std::shared_ptr<counting_store> store = std::make_shared<counting_store>(io);
+  core_ptr core = std::make_shared<detail::limiter_impl>(
+      store, "r", tiers(token_bucket{9, per_second(1)}), limiter_options{.cool_downs = true});
+  std::shared_ptr<waiting::sleepers> sleeping = std::make_shared<waiting::sleepers>(
+      io.get_executor(), 2);
+  std::deque<fake_check> checks;
+
+  static void reserve(detail::check& c, std::chrono::microseconds delay) {
+    c.answer.allowed = true;
+    c.answer.decided_at = time_point(std::chrono::seconds{1'000'000});
+    c.answer.delay = delay;
+  }
+  /// `max_wait`: none with zero.
+  fake_check& with_reservation_in(std::chrono::microseconds delay,
+                                  std::chrono::microseconds max_wait = {}) {
+    fake_check& c = checks.emplace_back(core, "a", 1, detail::check_kind::acquire);
+    detail::as<detail::acquire_request>(c).max_wait = max_wait;
+    reserve(c, delay);
+    return c;
+  }
+};
+
+}  // namespace weir::test
