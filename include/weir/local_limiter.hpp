@@ -33,7 +33,8 @@ template <class Policy>
 class local_limiter {
  public:
   explicit local_limiter(const Policy& policy, local_clock clock = local_clock::precise);
-  /// `clock`: read once in each call, by the calling thread. It may step backward.
+  /// `clock`: read once in each call, by the calling thread, and once more each time that another
+  /// thread's call was faster. It may step backward.
   local_limiter(const Policy& policy, std::function<time_point()> clock);
   ~local_limiter();
   local_limiter(local_limiter&&) noexcept;

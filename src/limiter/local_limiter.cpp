@@ -37,18 +37,18 @@ struct local_limiter<Policy>::impl {
   bool allowed(std::int64_t cost) {
     if (!word) return record(cost).allowed;
     check(cost);
-    return word->allowed(clock.now(), cost);
+    return word->allowed([this] { return clock.now(); }, cost);
   }
   decision record(std::int64_t cost) {
     check(cost);
-    if (word) return word->record(clock.now(), cost);
+    if (word) return word->record([this] { return clock.now(); }, cost);
     return answer(
         cost, [&](const auto& k, auto& s, policies::instant t) { return k.record(s, t, cost); },
         [](auto all, policies::instant t) { return policies::record_all(all, t); });
   }
   decision fetch(std::int64_t cost) {
     check(cost);
-    if (word) return word->fetch(clock.now(), cost);
+    if (word) return word->fetch([this] { return clock.now(); }, cost);
     return answer(
         cost, [&](const auto& k, auto& s, policies::instant t) { return k.fetch(s, t, cost); },
         [](auto all, policies::instant t) { return policies::fetch_all(all, t); });

@@ -96,18 +96,23 @@ class window_word {
 };
 
 /// One kernel whose state fits one atomic word: no lock.
+///
+/// The clock is read behind the word. A thread that reads it before, and then has to wait for its
+/// core, finds a state that others have written since: it would take its own late time for a clock
+/// that was set back, and move the state to that.
 class one_word {
  private:
-  /// f changes the word, and says what comes of that. If another thread was faster, f is asked
-  /// again. The word guards nothing else, so its order with other memory does not matter.
-  template <class F>
-  auto change(F&& f) noexcept {
+  /// f(form, word, now) changes the word, and says what comes of that. If another thread was
+  /// faster, f is asked again, at a time of its own. The word guards nothing else, so its order
+  /// with other memory does not matter.
+  template <class Clock, class F>
+  auto change(const Clock& clock, F&& f) {
     return std::visit(
         [&](const auto& form) {
           std::uint64_t seen = word_.load(std::memory_order_relaxed);
           while (true) {
             std::uint64_t next = seen;
-            auto result = f(form, next);
+            auto result = f(form, next, clock());
             if (next == seen ||
                 word_.compare_exchange_weak(seen, next, std::memory_order_relaxed)) {
               return result;
@@ -129,22 +134,27 @@ class one_word {
     return {};
   }
 
-  bool allowed(policies::instant now, policies::units cost) noexcept {
-    return change(
-        [&](const auto& form, std::uint64_t& word) { return form.record(word, now, cost); });
+  template <class Clock>
+  bool allowed(const Clock& clock, policies::units cost) {
+    return change(clock, [&](const auto& form, std::uint64_t& word, policies::instant now) {
+      return form.record(word, now, cost);
+    });
   }
-  decision record(policies::instant now, policies::units cost) noexcept {
-    return change([&](const auto& form, std::uint64_t& word) {
+  template <class Clock>
+  decision record(const Clock& clock, policies::units cost) {
+    return change(clock, [&](const auto& form, std::uint64_t& word, policies::instant now) {
       auto state = form.unpack(word);
       const decision d = form.rules().record(state, now, cost);
       word = form.pack(state);
       return d;
     });
   }
-  decision fetch(policies::instant now, policies::units cost) const noexcept {
+  template <class Clock>
+  decision fetch(const Clock& clock, policies::units cost) const {
     return std::visit(
         [&](const auto& form) {
-          return form.rules().fetch(form.unpack(word_.load(std::memory_order_relaxed)), now, cost);
+          const auto state = form.unpack(word_.load(std::memory_order_relaxed));
+          return form.rules().fetch(state, clock(), cost);
         },
         form_);
   }

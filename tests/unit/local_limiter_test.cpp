@@ -6,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "limiter/one_word.hpp"
@@ -242,6 +243,41 @@ BOOST_AUTO_TEST_CASE(threads_share_one_limiter) {
   none_is_lost(weir::fixed_window{.limit = 1000, .window = 1h});
   none_is_lost(weir::fixed_window{.limit = 1000, .window = 1h, .anchor = weir::anchor::epoch});
   none_is_lost(weir::sliding_log{.limit = 1000, .window = 1h});
+}
+
+// A thread read the clock and then lost its core. It took the state that others had written since
+// for one of a clock that was set back, moved it to its own late time, and let them pass again.
+BOOST_AUTO_TEST_CASE(a_thread_that_waits_behind_its_look_at_the_clock_moves_no_state_back) {
+  const auto check = [&](const auto& policy) {
+    std::atomic<bool> has_read{false}, may_go_on{false};
+    thread_local bool is_slow = false;
+    const auto slow_clock = [&] {
+      const auto seen = now;
+      if (std::exchange(is_slow, false)) {
+        has_read = true;
+        has_read.notify_one();
+        may_go_on.wait(false);
+      }
+      return weir::time_point(seen);
+    };
+    weir::local_limiter l(policy, slow_clock);
+    bool passed = true;
+    std::jthread other([&] {
+      is_slow = true;
+      passed = l.allowed();
+    });
+    has_read.wait(false);
+    now += 10ms;
+    BOOST_TEST(l.allowed());
+    may_go_on = true;
+    may_go_on.notify_one();
+    other.join();
+    BOOST_TEST(!passed);
+    BOOST_TEST(!l.allowed());
+  };
+  check(weir::token_bucket{.capacity = 1, .refill = weir::per_second(1000)});
+  check(weir::fixed_window{.limit = 1, .window = 1ms});
+  check(weir::fixed_window{.limit = 1, .window = 1ms, .anchor = weir::anchor::epoch});
 }
 
 // A state in one atomic word, beside the same policy's own state, under a clock that jumps: onward,
