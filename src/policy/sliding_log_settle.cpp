@@ -13,6 +13,7 @@ void sliding_log::give_back(state& s, instant clock, const ticket& t, units cost
                                           [&](const entry& e) { return e.time < time; });
   if (found == s.entries_.end() || found->time != time) return;
   const instant has_passed = times_of(s, clock).passed;
+  if (time <= has_passed - window_) return;  // a longer window of the key may still count it
   const std::int64_t before = found == first ? s.base_ : found[-1].total;
   const units weight = distance(before, found->total);
   const units back = std::min(cost, weight);

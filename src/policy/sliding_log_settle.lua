@@ -77,6 +77,7 @@ local function give_back(key, ticket)
   local passed = written
   if written == 0 then passed, last = newest - resolution, 0 end
   if passed < clock then passed = clock end
+  if stamp <= passed - window then return end  -- a longer window of the key may still count it
 
   local before = last_before(key, 0, length, function(time) return time < stamp end)
   local at = before + 1

@@ -47,6 +47,8 @@ class kernel_subject {
     const policies::tier<policies::any_state> only[] = {{&kernel_, &state_, t.cost}};
     policies::settle_all(only, now, t.known);
   }
+  /// From now on, a plan of the same kind.
+  void become(const policy& p) { kernel_ = policies::compile(p); }
   std::int64_t ceiling() const {
     return std::visit([](const auto& k) { return k.ceiling(); }, kernel_);
   }
