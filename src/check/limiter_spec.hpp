@@ -168,12 +168,14 @@ policies::tickets tickets_of(const check& c);
 /// The id under which a store remembers a settlement or give_back.
 std::uint64_t marker_of(const check& c) noexcept;
 
-/// When the decision's units have all ended. From then on there is nothing to give back, so the
-/// marker of the receipt is kept until then.
+/// Until when the marker of the decision's receipt is kept: when its units have all ended, there is
+/// nothing to give back any more. As their state, it stays for the grace, because the clock may
+/// step back to a time at which there is.
 inline policies::instant matters_until(const decision& d) noexcept {
   return (d.decided_at + std::max(d.reset_after, std::chrono::microseconds{1}))
-      .time_since_epoch()
-      .count();
+             .time_since_epoch()
+             .count() +
+         policies::grace;
 }
 
 /// True if the check touches one key only.

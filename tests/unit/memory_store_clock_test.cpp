@@ -86,6 +86,27 @@ BOOST_AUTO_TEST_CASE(settlements_that_were_made_while_the_clock_was_ahead_make_r
 }
 
 // What lies ahead of a clock that has stepped back may be right.
+// The marker went when the window ended, and the state 2 s later. If the clock stepped back between,
+// the refund was done again: it took the units of another request.
+BOOST_AUTO_TEST_CASE(a_clock_that_steps_back_into_a_window_does_not_let_it_settle_twice) {
+  const weir::policy all[] = {weir::fixed_window{.limit = 9, .window = 2min},
+                              weir::sliding_log{.limit = 9, .window = 2min},
+                              weir::sliding_window{.limit = 9, .window = 1min}};
+  for (const weir::policy& p : all) {
+    now = 1'000'020s;  // a window of a minute begins
+    const auto s = store(1000, 1);
+    const weir::limiter l(s, "r", p);
+    const weir::decision one = record(l, "a").d;
+    BOOST_TEST(record(l, "a").d.allowed);
+    BOOST_TEST(refund(l, "a", one).d.allowed);
+    now += 2min;
+    for (int i = 0; i < 200; ++i) record(l, name(i));  // what is over is dropped
+    now -= 1s;
+    BOOST_TEST(!refund(l, "a", one).d.allowed);
+    BOOST_TEST(fetch(l, "a").d.used == 1);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_full_store_forgets_nothing_while_the_clock_steps_back_for_a_moment) {
   const weir::limiter l(store(10), "r", weir::fixed_window{.limit = 3, .window = 1h});
   for (int round = 0; round < 3; ++round) {
