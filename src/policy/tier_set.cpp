@@ -201,8 +201,9 @@ decision reserve_at(std::span<const tier<State>> tiers, moment turn, span max_wa
   decision d = tiers.size() == 1 ? record(tiers[0], turn) : record_all(tiers, turn);
   if (wait.count() > 0) {
     d.delay = wait;
-    d.reset_after += wait;
-    d.decided_at -= wait;
+    // Behind the turn, too: a tier whose time is ahead counts it at that.
+    d.reset_after += d.decided_at - to_time_point(turn.clock);
+    d.decided_at = to_time_point(turn.clock);
   }
   return d;
 }

@@ -377,6 +377,28 @@ BOOST_AUTO_TEST_CASE(a_tier_whose_time_is_ahead_delays_nobody) {
   BOOST_TEST(e.reset_after.count() == 50);
 }
 
+// The tier with the least left counted it hours ahead, as the clock had stepped back: that was said
+// to be the time of the reservation.
+BOOST_AUTO_TEST_CASE(a_reservation_beside_a_tier_whose_time_is_ahead_says_its_own_turn) {
+  const policies::kernel kernels[] = {policies::compile(sliding_log{10, std::chrono::hours(24)}),
+                                      policies::compile(leaky_bucket{100, per_second(10)})};
+  std::vector<any_state> states(2);
+  std::vector<policies::tier<any_state>> both;
+  for (std::size_t i = 0; i < 2; ++i) {
+    std::visit([&](const auto& k) { policies::state_for(k, states[i]); }, kernels[i]);
+    both.push_back({&kernels[i], &states[i], 1});
+  }
+  const std::int64_t ahead = 1'790'000'000'123'456, now = ahead - 3'600'000'000;
+  BOOST_TEST(policies::record_all<any_state>({both.data(), 1}, ahead).allowed);
+  BOOST_TEST(policies::book_all<any_state>(both, now, 0).allowed);
+  const decision d = policies::book_all<any_state>(both, now, 1'000'000);
+  BOOST_TEST(d.allowed);
+  BOOST_TEST(d.remaining == 7);  // in the log
+  BOOST_TEST(d.delay.count() == 100'000);
+  BOOST_TEST(d.decided_at.time_since_epoch().count() == now);
+  BOOST_TEST((d.decided_at + d.reset_after).time_since_epoch().count() == ahead + 86'400'000'000);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace joint_test
