@@ -22,7 +22,10 @@ local function check(key, checks, write, into, at)
   if upto == foreign then return 0 end
 
   -- It began while the clock was ahead (cool_down::state::has_effect).
-  if upto - clock > 2 * length + 60000000 then upto = clock end
+  if upto - clock > 2 * length + 60000000 then
+    upto = clock
+    if write and pause == 0 and checks > 0 then call('DEL', key) end
+  end
   if not write or pause == 0 then
     if upto <= now then return checks end
     if write and call('PTTL', key) == -1 then call('PEXPIRE', key, ttl_of(upto)) end

@@ -160,7 +160,10 @@ BOOST_AUTO_TEST_CASE(a_pause_that_began_while_the_clock_was_ahead_does_not_outla
   const std::string key = "weir:{vendor:a}:h";
   const std::int64_t in_ten_days = std::stoll(client.must("TIME").children.at(0).text) + 864'000;
   client.must("SET", key, std::to_string(in_ten_days) + "000000" + "0000000001000000");
+  answer([&](auto h) { l.fetch("a", h); });
+  BOOST_TEST(client.must("EXISTS", key).integer == 1);
   BOOST_TEST(answer([&](auto h) { l.record("a", h); }).used == 1);
+  BOOST_TEST(client.must("EXISTS", key).integer == 0);  // or it would come back in ten days
   BOOST_TEST((answer([&](auto h) { l.cool_down("a", 10min, h); }).retry_after == 10min));
   BOOST_TEST(ttl(key) <= 602'000);
 }

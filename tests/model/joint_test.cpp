@@ -39,7 +39,10 @@ class plain_hold final : public model::reference {
     until_ = now + length;
     length_ = length;
   }
-  decision record(std::int64_t now, std::int64_t cost) override { return fetch(now, cost); }
+  decision record(std::int64_t now, std::int64_t cost) override {
+    if (!has_effect(now)) until_ = length_ = 0;
+    return fetch(now, cost);
+  }
   decision fetch(std::int64_t now, std::int64_t) const override {
     decision d;
     d.limit = d.remaining = unlimited;

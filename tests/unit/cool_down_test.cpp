@@ -119,6 +119,17 @@ BOOST_AUTO_TEST_CASE(a_pause_that_began_while_the_clock_was_ahead_does_not_outla
   BOOST_TEST((cool_down(l, 5s).retry_after == 5s));
 }
 
+// It held the subject back when the clock came near.
+BOOST_AUTO_TEST_CASE(a_pause_that_began_while_the_clock_was_ahead_does_not_come_back) {
+  const limiter l(store, "vendor", ten, listening);
+  now += 1h;
+  cool_down(l, 10min);
+  now -= 1h;
+  BOOST_TEST(record(l).allowed);
+  now += 55min;
+  BOOST_TEST(record(l).allowed);
+}
+
 // Clocks of a server and of its replica differ a little.
 BOOST_AUTO_TEST_CASE(a_pause_stays_when_the_clock_steps_back_a_little) {
   const limiter l(store, "vendor", ten, listening);
