@@ -108,7 +108,9 @@ asio::awaitable<void> looks_at_three_guesses_at_once(weir::store store) {
   if (wrong != 3) throw std::runtime_error("expected: 3");
 }
 
-// What happens when the store cannot answer belongs to the tests too: a closed store always fails.
+// What happens when the store cannot answer belongs to the tests too. A closed store always fails,
+// whatever on_failure says. To test that, open "redis://127.0.0.1:1?timeout=50ms": no server is
+// there.
 asio::awaitable<void> lets_nobody_in_without_a_store(weir::store store) {
   login l(store);
   store.close();

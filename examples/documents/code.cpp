@@ -44,7 +44,7 @@ void report_busy(std::chrono::microseconds retry_after);
 void come_back_after(std::chrono::microseconds retry_after);
 void send();
 void fix_the_call();
-void retry();
+void retry_later();
 void do_not_retry();
 std::string read_current_token();
 
@@ -69,7 +69,7 @@ asio::awaitable<void> outcomes(weir::limiter limiter) {
   else if (ec == weir::condition::invalid_input)
     fix_the_call();  // retrying is pointless
   else if (ec == weir::condition::not_counted)
-    retry();  // retrying cannot count twice
+    retry_later();  // retrying cannot count twice
   else
     do_not_retry();  // may_have_counted, or cancelled: it may have been counted
 }

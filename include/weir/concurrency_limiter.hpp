@@ -154,13 +154,14 @@ class [[nodiscard]] lease {
 ///
 ///     weir::concurrency_limiter gate(store, "partner-api", {.limit = 8, .lease_duration = 10s});
 ///     weir::lease lease = co_await gate.enter("account-42");
-///     if (!lease) co_return come_back_after(lease.decision().retry_after);
+///     if (!lease) co_return report_busy();
 ///     co_await send_request();  // lease::lost() says how a loss cancels it
 ///
 /// Gates of the same resource, group, subject_buckets and store count the same leases, each with
 /// its own limit and duration. An enter() first drops the leases that have lapsed, in the same
 /// atomic step: no process cleans up after another, and a dead process delays others only for the
-/// rest of its lease. A gate has no queue: a refused caller may ask again.
+/// rest of its lease. A gate has no queue: a refused caller may ask again. Most leases are given
+/// back long before they would lapse (after retry_after), so a good pause is the time of one call.
 ///
 /// A lease is not a fenced lock: a holder that was stopped and goes on before it learns of its loss
 /// overlaps with the next holder for that moment.

@@ -62,7 +62,9 @@ struct decision {
   /// max_cool_down and was cut to that.
   bool clamped = false;
   weir::source source = weir::source::store;
-  /// If several tiers or limiters were asked and one refused: its position; otherwise -1.
+  /// If several tiers or limiters were asked and one refused: its position; otherwise -1. With
+  /// `cooling_down`, no policy has refused: it is then the last position of the limiter that cools
+  /// down.
   std::int16_t tier = -1;
   /// The policy's limit, capacity or burst; weir::unlimited if there is none.
   std::int64_t limit = 0;

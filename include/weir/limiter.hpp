@@ -77,7 +77,8 @@ class limiter {
  public:
   /// `resource`: the name of the API that is limited; 1 to 1024 bytes of any value. Limiters with
   /// the same resource, kind of policy (and position among the tiers), group, subject_buckets and
-  /// store share their counts.
+  /// store share their counts. If their policies differ, a call through one may drop what the other
+  /// has counted, even if it is refused: docs/policies.md describes plans that share a subject.
   ///
   /// `options`: the group, the failure policy, cool-downs and waiting; see limiter_options.
   ///
@@ -85,9 +86,9 @@ class limiter {
   ///
   /// Throws boost::system::system_error with `invalid_policy` (a number of the policy or of the
   /// options is out of range) or `invalid_resource` (for the resource and for the group).
-  limiter(const weir::store& store, std::string_view resource, const weir::policy& policy,
+  limiter(const weir::store& store, std::string_view resource, const weir::policy& rule,
           const limiter_options& options = {});
-  limiter(const weir::store& store, std::string_view resource, const weir::tiers& tiers,
+  limiter(const weir::store& store, std::string_view resource, const weir::tiers& rules,
           const limiter_options& options = {});
 
   /// Counts the request if it fits, in one atomic step, and answers at once.
@@ -323,13 +324,14 @@ class limiter {
   ///
   /// The cool-down lasts until the time in Retry-After, or until the reset of a window with nothing
   /// left. It lasts limiter_options::default_cool_down if the vendor refused the call and gave no
-  /// time, or zero. If the response asks for no cool-down, nothing is sent and the decision is
-  /// `allowed`.
+  /// time, or zero. If the response asks for no cool-down, nothing is sent: the decision is then
+  /// `allowed`, and all its numbers are 0 and mean nothing.
   ///
   /// With limiter_options::sync_remaining_with, a response that asks for no cool-down and says how
   /// much is left in the vendor's window lowers `remaining` here to that, in one atomic step. It
   /// never raises `remaining`. This concerns the tiers with the limit that the vendor names, or all
-  /// tiers if none has it. The decision is then allowed and describes the subject.
+  /// tiers if none has it. The decision is then allowed and describes the subject, unless nothing
+  /// was sent because response_options::known_remaining is not above that number.
   ///
   /// `subject`: as for record(). `status`, `headers`: of the HTTP response; this function reads
   /// them before it returns, by the clock of this process. `options`: see response_options.

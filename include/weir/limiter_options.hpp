@@ -51,11 +51,12 @@ struct limiter_options {
   weir::on_failure on_failure = weir::on_failure::raise;
 
   /// on_failure::fallback: how many processes share the limit, at least 1. Each process counts
-  /// limit / process_count (also of capacity, burst and rate), and at least one unit.
+  /// limit / process_count (also of capacity, burst and rate), and at least one unit. With 1, each
+  /// process allows the whole limit. Checked only with on_failure::fallback.
   std::int64_t process_count = 1;
 
-  /// on_failure::fallback: how many subjects a process remembers at most. It refuses further
-  /// subjects until some no longer matter.
+  /// on_failure::fallback: how many subjects a process remembers, at least 1. It refuses further
+  /// subjects until some no longer matter. Checked only with on_failure::fallback.
   std::size_t max_fallback_subjects = 100'000;
 
   /// Limiters of one group can be asked together (record_all): their keys lie in one slot of a

@@ -50,14 +50,18 @@ struct local_keyed_options {
 ///
 /// **Thread safety.** Any thread may call any function. A call takes one short lock, which it
 /// shares with some 256 keys.
+///
+/// **Object lifetime.** A moved-from object may only be destroyed or assigned to.
 template <class Policy>
 class local_keyed_limiter {
+  static_assert(detail::is_policy<Policy>, "weir: this type is neither a policy nor weir::tiers");
+
  public:
-  explicit local_keyed_limiter(const Policy& policy, const local_keyed_options& options = {},
+  explicit local_keyed_limiter(const Policy& rule, const local_keyed_options& options = {},
                                local_clock clock = local_clock::precise);
   /// `clock`: read once in each call, by the calling thread, under a lock: it must not use this
   /// limiter. It may step backward; if by more than 2 s, keys dropped before start anew.
-  local_keyed_limiter(const Policy& policy, const local_keyed_options& options,
+  local_keyed_limiter(const Policy& rule, const local_keyed_options& options,
                       std::function<time_point()> clock);
   ~local_keyed_limiter();
   local_keyed_limiter(local_keyed_limiter&&) noexcept;

@@ -29,13 +29,17 @@ enum class local_clock : std::uint8_t {
 /// microseconds (100 a second, but not 3 a second), and fixed windows without count_refused whose
 /// begin and count fit (a `limit` up to 2,047; with anchor::epoch more, such as 6 * 10^10 for
 /// windows of a minute). All others take one short lock in each call.
+///
+/// **Object lifetime.** A moved-from object may only be destroyed or assigned to.
 template <class Policy>
 class local_limiter {
+  static_assert(detail::is_policy<Policy>, "weir: this type is neither a policy nor weir::tiers");
+
  public:
-  explicit local_limiter(const Policy& policy, local_clock clock = local_clock::precise);
+  explicit local_limiter(const Policy& rule, local_clock clock = local_clock::precise);
   /// `clock`: read once in each call, by the calling thread, and once more each time that another
   /// thread's call was faster. It may step backward.
-  local_limiter(const Policy& policy, std::function<time_point()> clock);
+  local_limiter(const Policy& rule, std::function<time_point()> clock);
   ~local_limiter();
   local_limiter(local_limiter&&) noexcept;
   local_limiter& operator=(local_limiter&&) noexcept;

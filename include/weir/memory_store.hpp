@@ -12,9 +12,9 @@ namespace weir {
 struct memory_options {
   /// The most subjects, each tier counted as one: 1 to 10^12, and at most 4 * 10^9 in a shard. A
   /// new subject beyond that gets error::store_full, because the store never forgets a subject that
-  /// still counts. The bound is divided among the shards, and all of a `group` lies in one shard. A
-  /// subject takes about 150 bytes, a key of more than 40 bytes also its length, and each entry of
-  /// a sliding_log 16 bytes.
+  /// still counts. (With on_failure::open, such a call is allowed.) The bound is divided among the
+  /// shards, and all of a `group` lies in one shard. A subject takes about 150 bytes, a key of more
+  /// than 40 bytes also its length, and each entry of a sliding_log 16 bytes.
   std::size_t max_subjects = 1'000'000;
 
   /// The most settled decisions (limiter::refund, limiter::settle) that the store remembers, in all
@@ -28,8 +28,9 @@ struct memory_options {
   /// store has fewer if a shard would hold less than 1,024 subjects.
   std::size_t shards = 16;
 
-  /// The clock; the system's if not given. It may step backward: a policy then uses its state's own
-  /// time (docs/policies.md). Any thread that makes a check calls it, under a lock, so it must not
+  /// The clock; the system's if not given. Only counts follow it: acquire(), leases and deadlines
+  /// wait by the steady clock. It may step backward: a policy then uses its state's own time
+  /// (docs/policies.md). Any thread that makes a check calls it, under a lock, so it must not
   /// use the store or throw.
   std::function<time_point()> clock = {};
 };

@@ -87,8 +87,8 @@ using policy = std::variant<fixed_window, sliding_log, sliding_window, token_buc
 ///     weir::tiers{weir::gcra{.rate = weir::per_second(10), .burst = 10},
 ///                 weir::fixed_window{.limit = 5000, .window = 24h}}
 ///
-/// No tier may have count_refused. Each tier keeps its state under its position: append new tiers
-/// at the end.
+/// Of several tiers, none may have count_refused. Each tier keeps its state under its position:
+/// append new tiers at the end.
 class tiers {
  public:
   static constexpr std::size_t max_size = 8;
@@ -111,5 +111,17 @@ class tiers {
 
 // See decision.hpp.
 static_assert(std::is_trivially_destructible_v<tiers>);
+
+namespace detail {
+
+template <class T, class... Types>
+inline constexpr bool is_one_of = (std::is_same_v<T, Types> || ...);
+
+// What the templates of this library are made for.
+template <class T>
+inline constexpr bool is_policy = is_one_of<T, fixed_window, sliding_log, sliding_window,
+                                            token_bucket, gcra, leaky_bucket, policy, tiers>;
+
+}  // namespace detail
 
 }  // namespace weir

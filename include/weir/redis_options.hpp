@@ -87,7 +87,8 @@ struct redis_options {
   /// CLIENT SETNAME: printable ASCII without spaces; none if empty.
   std::string client_name = "weir";
 
-  std::string key_prefix = "weir";  ///< every key starts with it
+  /// Every key starts with it; of a brace, with its percent code: {a} becomes %7Ba%7D.
+  std::string key_prefix = "weir";
 
   /// The deadline of a call without its own `timeout`: the time before sending and reconnecting are
   /// included. 1 us to 24 h.

@@ -53,6 +53,17 @@ std::unique_ptr<local_units> make_local_units(const weir::tiers& rules,
                                        options.local_units_subjects);
 }
 
+std::unique_ptr<local_fallback> make_fallback(const weir::tiers& rules,
+                                              const limiter_options& options) {
+  if (options.on_failure != on_failure::fallback) return nullptr;
+  const auto require = [](bool holds, const char* text) {
+    if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
+  };
+  require(options.process_count >= 1, "fallback: process_count must be at least 1");
+  require(options.max_fallback_subjects >= 1, "fallback: max_fallback_subjects must be at least 1");
+  return std::make_unique<local_fallback>(rules, options);
+}
+
 /// Makes the queue of acquire(), after checking the options that concern it.
 std::unique_ptr<waiting::acquire_queue> make_queue(const limiter_options& options) {
   const auto require = [](bool holds, const char* text) {
@@ -92,13 +103,11 @@ limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_v
       default_cool_down(options.default_cool_down),
       response_parsing(options.response_parsing),
       sync_remaining_with(options.sync_remaining_with),
+      fallback(make_fallback(rules, options)),
       denials(make_deny_cache(options, counts_refused)),
       local(make_local_units(rules, options)),
       queue(make_queue(options)) {
   if (has_cool_down) check_feedback_options(options, counts_refused);
-  if (failure == on_failure::fallback) {
-    fallback = std::make_unique<local_fallback>(rules, options);
-  }
 }
 
 limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_view name,

@@ -38,10 +38,10 @@ void require_limit(std::string_view policy, units limit, units high) {
   }
 }
 
-meter compile_meter(std::string_view policy, const rate& r, std::string_view size_name, units size,
-                    bool spaced) {
-  require(policy, "the rate's count", r.count, 1, max_units);
-  require(policy, "the rate's period (us)", r.period.count(), 1, max_window);
+meter compile_meter(const std::string& policy, const std::string& rate_name, const rate& r,
+                    std::string_view size_name, units size, bool spaced) {
+  require(policy, rate_name + ".count", r.count, 1, max_units);
+  require(policy, rate_name + ".period (us)", r.period.count(), 1, max_window);
   require(policy, size_name, size, 1, max_units);
   if (!meter::fits(r.count, r.period.count(), size)) {
     const wide most = ((wide{1} << 51) * r.count - 1) / r.period.count();
@@ -55,35 +55,40 @@ meter compile_meter(std::string_view policy, const rate& r, std::string_view siz
 }
 
 struct compiler {
+  std::string place = {};  // before a policy's name: which tier it is
+
   kernel operator()(const weir::fixed_window& p) const {
-    require_limit("fixed_window", p.limit, max_units);
-    require("fixed_window", "window (us)", p.window.count(), 1, max_window);
+    const std::string name = place + "fixed_window";
+    require_limit(name, p.limit, max_units);
+    require(name, "window (us)", p.window.count(), 1, max_window);
     if (p.anchor == anchor::epoch) {
-      require("fixed_window", "offset (us)", p.offset.count(), 0, p.window.count() - 1);
+      require(name, "offset (us)", p.offset.count(), 0, p.window.count() - 1);
     } else if (p.offset.count() != 0) {
-      refuse("fixed_window", "offset needs anchor::epoch", p.offset.count());
+      refuse(name, "offset needs anchor::epoch", p.offset.count());
     }
     return fixed_window(p);
   }
   kernel operator()(const weir::sliding_log& p) const {
-    require_limit("sliding_log", p.limit, p.count_refused ? max_count_refused_log : max_units);
-    require("sliding_log", "window (us)", p.window.count(), 1, max_window);
-    require("sliding_log", "resolution (us)", p.resolution.count(), 0, p.window.count());
+    const std::string name = place + "sliding_log";
+    require_limit(name, p.limit, p.count_refused ? max_count_refused_log : max_units);
+    require(name, "window (us)", p.window.count(), 1, max_window);
+    require(name, "resolution (us)", p.resolution.count(), 0, p.window.count());
     return sliding_log(p);
   }
   kernel operator()(const weir::sliding_window& p) const {
-    require("sliding_window", "window (us)", p.window.count(), 1, max_sliding_window);
-    require_limit("sliding_window", p.limit, sliding_window::most(p.window.count()));
+    const std::string name = place + "sliding_window";
+    require(name, "window (us)", p.window.count(), 1, max_sliding_window);
+    require_limit(name, p.limit, sliding_window::most(p.window.count()));
     return sliding_window(p);
   }
   kernel operator()(const weir::token_bucket& p) const {
-    return compile_meter("token_bucket", p.refill, "capacity", p.capacity, false);
+    return compile_meter(place + "token_bucket", "refill", p.refill, "capacity", p.capacity, false);
   }
   kernel operator()(const weir::gcra& p) const {
-    return compile_meter("gcra", p.rate, "burst", p.burst, false);
+    return compile_meter(place + "gcra", "rate", p.rate, "burst", p.burst, false);
   }
   kernel operator()(const weir::leaky_bucket& p) const {
-    return compile_meter("leaky_bucket", p.leak, "capacity", p.capacity, true);
+    return compile_meter(place + "leaky_bucket", "leak", p.leak, "capacity", p.capacity, true);
   }
 };
 
@@ -94,7 +99,9 @@ kernel compile(const weir::policy& policy) { return std::visit(compiler{}, polic
 std::vector<kernel> compile(const weir::tiers& tiers) {
   std::vector<kernel> kernels;
   for (const weir::policy& policy : tiers) {
-    kernels.push_back(compile(policy));
+    compiler one;
+    if (tiers.size() > 1) one.place = "tier " + std::to_string(kernels.size()) + ": ";
+    kernels.push_back(std::visit(one, policy));
     if (tiers.size() > 1 && counts_refused(kernels.back())) {
       refuse("tiers", "count_refused must be false: what one tier refuses, no tier counts", 1);
     }

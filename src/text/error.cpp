@@ -78,11 +78,14 @@ group group_of(int value) noexcept {
 const char* text_of(int value) noexcept {
   switch (static_cast<error>(value)) {
     case error::invalid_policy:
-      return "a number of the policy is out of range: choose one within the documented bounds";
+      return "the policy or an option of the limiter is not valid: choose one within the "
+             "documented "
+             "bounds";
     case error::invalid_rate:
       return "the rate text is not valid: write a rate as \"100/s\" or \"10 per 5s\"";
     case error::invalid_url:
-      return "the store URL is not valid: write it as \"redis://:password@host:6379/0\"";
+      return "the store URL is not valid: write it as \"memory://\", "
+             "\"redis://:password@host:6379/0\" or \"memcached://host:11211\"";
     case error::unsupported_scheme:
       return "no store has this URL scheme: use redis://, rediss://, redis-cluster://, "
              "rediss-cluster://, redis-sentinel://, rediss-sentinel://, unix://, memcached:// or "
@@ -94,8 +97,8 @@ const char* text_of(int value) noexcept {
     case error::invalid_cost:
       return "the cost is out of range: pass a whole number from 1 to 2^52 - 1";
     case error::invalid_options:
-      return "the options of the store contradict each other or are out of range: the "
-             "exception's text names the option";
+      return "an option is out of range, or contradicts another one: choose one within the "
+             "documented bounds";
     case error::invalid_tls_file:
       return "a TLS file cannot be used: give PEM files that this process may read, and a key "
              "without a passphrase that belongs to the certificate";
@@ -123,17 +126,17 @@ const char* text_of(int value) noexcept {
       return "the check was sent, and its deadline passed before the reply came: it may have "
              "been counted; allow more time if this repeats";
     case error::outcome_unknown:
-      return "the check was sent, and the connection was lost before the reply came: it may "
-             "have been counted";
+      return "the check was sent, and the connection was lost or the store was closed before "
+             "the reply came: it may have been counted";
     case error::not_replicated:
       return "the check was counted, and its deadline passed before enough replicas had the count: "
              "check that the master has that many replicas, or allow more time";
     case error::overloaded:
-      return "too many calls wait for the store or for a reservation: send fewer at a time, "
-             "or raise max_pending or max_waiting";
+      return "too many calls wait for the store or for a reservation: pause before you call again, "
+             "send fewer at a time, or raise max_pending or max_waiting";
     case error::circuit_open:
-      return "the store failed repeatedly, so checks are not sent to it for a moment: find "
-             "out why it cannot be reached, or choose a failure policy";
+      return "the store failed repeatedly, so checks are not sent to it for a moment: pause before "
+             "you call again, find out why it cannot be reached, or choose a failure policy";
     case error::store_full:
       return "the in-memory store holds memory_options::max_subjects live subjects: raise "
              "that bound, or use fewer distinct subjects";

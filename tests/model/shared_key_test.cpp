@@ -183,8 +183,9 @@ BOOST_AUTO_TEST_CASE(a_late_refund_of_a_shorter_plan_keeps_what_a_longer_plan_co
   }
 }
 
-// A log gave back what had left the shorter plan's window, as long as the longer one kept its entry.
-// The settlement's marker may be gone by then: what was given back twice was another request's.
+// A log gave back what had left the shorter plan's window, as long as the longer one kept its
+// entry. The settlement's marker may be gone by then: what was given back twice was another
+// request's.
 BOOST_AUTO_TEST_CASE(a_shorter_plan_gives_nothing_back_of_what_has_left_its_window) {
   for (const auto& [shorter, longer] : pairs) {
     if (policies::counts_refused(policies::compile(shorter))) continue;

@@ -293,6 +293,19 @@ BOOST_AUTO_TEST_CASE(together_nothing_passes_that_only_one_of_them_has_counted) 
   BOOST_TEST(fail(bucket, error::timed_out, "t", 1, check_kind::fetch).answer.used <= 10);
 }
 
+// Zero acted as one: in an outage, each process of a fleet allowed the whole limit.
+BOOST_AUTO_TEST_CASE(a_share_of_no_processes_is_refused) {
+  for (const std::int64_t processes : {0, -1, -5}) {
+    BOOST_CHECK_THROW(
+        core_with(ten_a_day, {.on_failure = on_failure::fallback, .process_count = processes}),
+        boost::system::system_error);
+    BOOST_CHECK_NO_THROW(core_with(ten_a_day, {.process_count = processes}));
+  }
+  BOOST_CHECK_THROW(
+      core_with(ten_a_day, {.on_failure = on_failure::fallback, .max_fallback_subjects = 0}),
+      boost::system::system_error);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace failure_policy_test

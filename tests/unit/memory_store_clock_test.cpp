@@ -86,8 +86,8 @@ BOOST_AUTO_TEST_CASE(settlements_that_were_made_while_the_clock_was_ahead_make_r
 }
 
 // What lies ahead of a clock that has stepped back may be right.
-// The marker went when the window ended, and the state 2 s later. If the clock stepped back between,
-// the refund was done again: it took the units of another request.
+// The marker went when the window ended, and the state 2 s later. If the clock stepped back
+// between, the refund was done again: it took the units of another request.
 BOOST_AUTO_TEST_CASE(a_clock_that_steps_back_into_a_window_does_not_let_it_settle_twice) {
   const weir::policy all[] = {weir::fixed_window{.limit = 9, .window = 2min},
                               weir::sliding_log{.limit = 9, .window = 2min},

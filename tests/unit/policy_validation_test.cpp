@@ -110,14 +110,24 @@ BOOST_AUTO_TEST_CASE(rates_out_of_range_are_refused_with_their_bound) {
   const rate bad_periods[] = {
       {1, 0us}, {1, -1us}, {1, microseconds::min()}, {1, longest + 1us}, {1, microseconds::max()}};
   for (const rate& r : bad_counts) {
-    refused(token_bucket{1, r}, {"token_bucket", "rate's count", units_bound});
-    refused(gcra{r, 1}, {"gcra", "rate's count", units_bound});
-    refused(leaky_bucket{1, r}, {"leaky_bucket", "rate's count", units_bound});
+    refused(token_bucket{1, r}, {"token_bucket: refill.count", units_bound});
+    refused(gcra{r, 1}, {"gcra: rate.count", units_bound});
+    refused(leaky_bucket{1, r}, {"leaky_bucket: leak.count", units_bound});
   }
   for (const rate& r : bad_periods) {
-    refused(token_bucket{1, r}, {"token_bucket", "rate's period", window_bound});
-    refused(gcra{r, 1}, {"gcra", "rate's period", window_bound});
-    refused(leaky_bucket{1, r}, {"leaky_bucket", "rate's period", window_bound});
+    refused(token_bucket{1, r}, {"token_bucket: refill.period", window_bound});
+    refused(gcra{r, 1}, {"gcra: rate.period", window_bound});
+    refused(leaky_bucket{1, r}, {"leaky_bucket: leak.period", window_bound});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_tier_is_named) {
+  try {
+    policies::compile(tiers{fixed_window{1, 1s}, fixed_window{0, 1s}});
+    BOOST_ERROR("was accepted");
+  } catch (const boost::system::system_error& e) {
+    const std::string_view what = e.what();
+    BOOST_TEST((what.find("tier 1: fixed_window: limit") != what.npos), what);
   }
 }
 
