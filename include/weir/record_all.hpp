@@ -206,7 +206,8 @@ auto record_all(std::span<const claim> claims, joint_options options = {},
 /// refused, as by record_all().
 ///
 /// If a cool-down begins that covers the reservation, or that of an earlier caller, and this
-/// process knows of it, the store is asked for another one. If the store fails then, the call does.
+/// process knows of it, the store is asked for another one. If that call fails, this one ends with
+/// its error, or as limiter_options::on_failure says.
 ///
 /// The arguments are those of record_all(). `max_wait`: microseconds, 0 to 31 days. `timeout`: the
 /// deadline of the call to the store, not of the wait.

@@ -41,13 +41,18 @@ inline std::chrono::microseconds timeout_of(const check& c,
   return std::clamp<microseconds>(c.timeout, microseconds{0}, longest);
 }
 
+/// True for a check that may wait although max_pending others do: leases would be lost, and
+/// give-backs, and what replaces them, are bounded by the booked reservations.
+inline bool is_beyond_bound(const check& c) noexcept {
+  return is_urgent(c) || gives_back(c) || flight_of(c).replaces;
+}
+
 /// Why a new check of that weight may not wait; zero: it may. `before` is the weight of those that
-/// wait.
+/// wait. A single check of any weight may.
 inline error no_room_for(const check& c, std::size_t weight, std::size_t before,
                          std::size_t max_pending, circuit_breaker& breaker,
                          circuit_breaker::time now) {
-  // A single check of any weight may wait. Give-backs are bounded by the booked reservations.
-  const bool fits = before + weight <= max_pending || before == 0 || is_urgent(c) || gives_back(c);
+  const bool fits = before + weight <= max_pending || before == 0 || is_beyond_bound(c);
   // With an open circuit, the failing store is the reason for too many pending checks.
   if (!fits) return breaker.is_open() ? error::circuit_open : error::overloaded;
   // A give-back has no caller and may wait for the next connection.

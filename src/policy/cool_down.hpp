@@ -14,8 +14,8 @@ namespace weir::policies {
 ///
 /// The clock. A cool-down has no effect if the clock is behind the cool-down's beginning by more
 /// than its length and a minute: the clock was ahead then, and the cool-down would go on until the
-/// clock is there again. The next check that passes forgets it, or it would come back when the
-/// clock comes near.
+/// clock is there again. The next check that passes forgets it for good, or it would come back when
+/// the clock comes near.
 class cool_down {
  public:
   struct state {

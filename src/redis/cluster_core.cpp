@@ -76,7 +76,7 @@ void cluster_core::hold_new(check& c, time now) {
   if (refusal_ != error{}) return finish(c, refusal_);
   const std::size_t weight = weight_of(c);
   const bool fits = held_weight_ == 0 || held_weight_ + weight <= options_.max_pending ||
-                    is_urgent(c) || detail::gives_back(c);
+                    is_beyond_bound(c);
   if (!fits) return finish(c, error::overloaded);
   flight_of(c).deadline = now + timeout_of(c, options_.timeout);
   const slot_number s = slot_of_routed(c);

@@ -78,9 +78,8 @@ group group_of(int value) noexcept {
 const char* text_of(int value) noexcept {
   switch (static_cast<error>(value)) {
     case error::invalid_policy:
-      return "the policy or an option of the limiter is not valid: choose one within the "
-             "documented "
-             "bounds";
+      return "a value of the policy or limiter is out of range, or contradicts another one: choose "
+             "it within the documented bounds";
     case error::invalid_rate:
       return "the rate text is not valid: write a rate as \"100/s\" or \"10 per 5s\"";
     case error::invalid_url:

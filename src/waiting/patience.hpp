@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 
+#include "weir/decision.hpp"
 #include "weir/detail/check.hpp"
+#include "weir/detail/request.hpp"
 
 namespace weir::waiting {
 
@@ -21,6 +23,16 @@ inline std::chrono::microseconds patience_left(std::chrono::microseconds max_wai
   if (left >= max_wait) return max_wait;
   const microseconds step = std::max(microseconds{1}, max_wait / 64);
   return std::max(microseconds{0}, left - left % step);
+}
+
+/// The refusal of a request that carried less than the call's max_wait, for the caller, whose next
+/// call carries all of it. If a failure policy has refused, retry_after does not depend on that.
+inline decision with_whole_patience(decision d, const detail::acquire_request& call,
+                                    const detail::acquire_request& sent) {
+  using std::chrono::microseconds;
+  if (d.source == source::fallback) return d;
+  d.retry_after = std::max(microseconds{1}, d.retry_after - (call.max_wait - sent.max_wait));
+  return d;
 }
 
 }  // namespace weir::waiting

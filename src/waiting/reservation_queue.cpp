@@ -251,10 +251,7 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
   if (request.ec) {
     take_failure(*w, request, now, out);
   } else if (!request.answer.allowed) {
-    // The request carried a little less than max_wait; the caller's next one may carry all of it.
-    const microseconds less = w->request().max_wait - request.asked.max_wait;
-    request.answer.retry_after = std::max(microseconds{1}, request.answer.retry_after - less);
-    tell(*w, request.answer, out);
+    tell(*w, with_whole_patience(request.answer, w->request(), request.asked), out);
   } else {
     request.is_booked = true;
     request.due_at = now + request.answer.delay;
@@ -262,8 +259,9 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
     request.number = ++reservations_made_;
     reservations_.insert(request);
     reservations_by_cost_.insert(request);
+    // For another reservation in place of one, it was rounded down.
+    if (w->reserved_at == time::min()) w->latest = now + request.asked.max_wait;
     w->reserved_at = now;
-    w->latest = now + request.asked.max_wait;
     with_reservation_.insert(*w);
   }
   postpone(now, out);
@@ -345,6 +343,7 @@ void reservation_queue::request_again(reservation_request& reservation, time now
   w.by_cost.unlink();
   out.returns.push_back(std::move(w.reservation));
   request_for(w, now, out);
+  flight_of(*w.reservation).replaces = true;
 }
 
 void reservation_queue::complete_due(time now, orders& out) {

@@ -67,11 +67,13 @@ class sleepers::renewal final : public detail::joint_check_of<acquire_request> {
         owner(&s),
         maker_(std::move(maker)) {
     flight_of(*this).from_queue = true;
+    flight_of(*this).replaces = true;
   }
 
   void finish(delivery how) override {
     const std::shared_ptr<renewal> last = std::move(self);
-    if (how != delivery::discard) maker_->renewed(*this);
+    if (how == delivery::discard) return maker_->dropped(*this);
+    maker_->renewed(*this);
   }
 
   sleeper* owner;                 // null: its caller has left
@@ -81,9 +83,17 @@ class sleepers::renewal final : public detail::joint_check_of<acquire_request> {
   const std::shared_ptr<sleepers> maker_;
 };
 
+sleepers::sleeper::sleeper(check& c, std::uint64_t number, time now) noexcept
+    : caller(c), arrival(number), latest(now + detail::as<acquire_request>(c).max_wait) {
+  reserve(now, detail::as<acquire_request>(c));
+}
+
+bool sleepers::sleeper::goes_before(const sleeper& other) const noexcept {
+  return reserved != other.reserved ? reserved < other.reserved : arrival < other.arrival;
+}
+
 void sleepers::sleeper::reserve(time now, const acquire_request& asked) noexcept {
   reserved = now + caller.answer.delay;
-  latest = now + asked.max_wait;
   if (asked.pause.count() > 0) known_cool_down = std::max(known_cool_down, now + asked.pause);
 }
 
@@ -102,13 +112,15 @@ bool sleepers::add(check& c) {
                                                   : error::overloaded);
     return false;
   }
-  sleeper& s = sleepers_.try_emplace(&c, c).first->second;
-  s.reserve(std::chrono::steady_clock::now(), detail::as<acquire_request>(c));
+  const time now = std::chrono::steady_clock::now();
+  sleeper& s = sleepers_.try_emplace(&c, c, ++arrivals_, now).first->second;
   for_each_cooled(c, [&](const limiter_spec& limiter, std::string_view subject) {
     by_cooled_.insert({{&limiter, hash_of(subject)}, &s});
   });
   agenda_.put(s, s.reserved);
-  arm();
+  results out;
+  obey_cool_downs(s, now, out);  // one may have begun since the store's answer
+  send(out);
   return true;
 }
 
@@ -201,6 +213,8 @@ void sleepers::send(results& out) {
     for (const auto& r : out.renewals) covered.push_back(&r->owner->caller);
     returns_.add(executor_, covered,
                  [self = shared_from_this(), renewals = out.renewals] { self->start(renewals); });
+    // Nothing is left to settle for a caller that leaves meanwhile.
+    for (const auto& r : out.renewals) r->owner->caller.answer.receipt = {};
   }
   arm();
   delivery_batch::post(executor_, std::move(out.done));
@@ -232,18 +246,27 @@ std::shared_ptr<void> sleepers::count_off_renewal() {
 
 void sleepers::renewed(renewal& r) {
   std::shared_ptr<void> let_go;
-  bool is_closed = false;
   {
     const std::lock_guard lock(mutex_);
-    let_go = count_off_renewal();
-    is_closed = closed_;
     results out;
     take_answer(r, std::chrono::steady_clock::now(), out);
     send(out);
+    if (!closed_) {
+      count_off_renewal();
+      return;
+    }
   }
-  if (!is_closed) return;
   give_back();
-  returns_.send();  // while the store still accepts them
+  returns_.send();
+  // A closing store accepts give-backs until the last one is counted off.
+  const std::lock_guard lock(mutex_);
+  let_go = count_off_renewal();
+}
+
+/// Called when the context is being destroyed, before context_shut_down() or after it.
+void sleepers::dropped(renewal& r) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (r.owner != nullptr) r.owner->renewing = nullptr;
 }
 
 void sleepers::take_answer(renewal& r, time now, results& out) {
@@ -258,9 +281,9 @@ void sleepers::take_answer(renewal& r, time now, results& out) {
   c.ec = r.ec;
   c.answer = r.answer;
   if (!is_reserved) {
-    // The request carried a little less than max_wait; the caller's next one may carry all of it.
-    const microseconds less = detail::as<acquire_request>(c).max_wait - r.asked.max_wait;
-    c.answer.retry_after = std::max(microseconds{1}, c.answer.retry_after - less);
+    if (!c.ec) {
+      c.answer = with_whole_patience(c.answer, detail::as<acquire_request>(c), r.asked);
+    }
     out.done.push_back(remove(s));
     return;
   }
@@ -289,7 +312,7 @@ void sleepers::cool_down_began(const limiter_spec& limiter, std::string_view sub
   // In the order of their reservations. The new ones keep it, because those behind a replaced one
   // are replaced, too.
   std::sort(concerned.begin(), concerned.end(),
-            [](const sleeper* a, const sleeper* b) { return a->due < b->due; });
+            [](const sleeper* a, const sleeper* b) { return a->goes_before(*b); });
   const time now = std::chrono::steady_clock::now();
   results out;
   for (sleeper* s : concerned) {
@@ -335,6 +358,7 @@ void sleepers::close(const std::shared_ptr<void>& keep_alive) {
     }
   }
   delivery_batch::post(executor_, std::move(told));
+  returns_.send();  // of a renewal that was answered meanwhile
   give_back_and_tell(std::move(reservations));
 }
 

@@ -54,13 +54,15 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   class renewal;
 
   struct sleeper : detail::agenda_entry {
-    explicit sleeper(detail::check& c) noexcept : caller(c) {}
+    sleeper(detail::check& c, std::uint64_t place, time now) noexcept;
     /// Notes the reservation that the caller has got by this request.
     void reserve(time now, const detail::acquire_request& asked) noexcept;
+    bool goes_before(const sleeper& other) const noexcept;
 
     detail::check& caller;
-    time reserved{};  // when the reservation is due; agenda_entry::due may be postponed
-    time latest{};    // the end of max_wait
+    const std::uint64_t arrival;  // unique
+    const time latest;            // the end of max_wait
+    time reserved{};              // when the reservation is due; agenda_entry::due may be postponed
     // The end of the cool-down that was known when the reservation was requested, or that the
     // answer named
     time known_cool_down{};
@@ -84,6 +86,7 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   void send(results& out);
   void start(const std::vector<std::shared_ptr<renewal>>& renewals);
   void renewed(renewal& r);
+  void dropped(renewal& r) noexcept;
   std::shared_ptr<void> count_off_renewal();
   void arm();
   void on_timer();
@@ -97,6 +100,7 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   std::set<std::pair<cooled, sleeper*>> by_cooled_;
   detail::agenda<sleeper> agenda_;
   detail::alarm alarm_;
+  std::uint64_t arrivals_ = 0;
   bool closed_ = false;
   std::vector<detail::returned_reservation> added_after_close_;
   std::size_t renewals_ = 0;          // those that have not ended

@@ -49,7 +49,7 @@ struct waiter : detail::queued_waiter {
   detail::check* caller;
   rank goes;
   time latest;                                       // the end of its max_wait
-  time reserved_at{};                                // with a reservation: when it got one
+  time reserved_at = time::min();                    // when it got its reservation; min(): never
   time repeat_at{};                                  // after a failed request: when to repeat it
   std::shared_ptr<reservation_request> reservation;  // its pending request or its reservation
   enum class where : std::uint8_t { arriving, outside, inside } stands = where::arriving;

@@ -24,7 +24,7 @@ class plain_queue final {
     std::int64_t again = 0;   // when it is asked for once more; 0 for never
     std::int64_t failed_as = 0;
     std::int64_t back_after = 0;  // refused in a pause: after how long to come back, without jitter
-    bool is_inside = false;
+    bool is_inside = false, has_heard = false;
     bool is_told = false;
   };
   struct ask {
@@ -193,6 +193,7 @@ class plain_queue final {
     a.whom = newcomer;
     n.ask = its;
     n.heard = now;
+    n.has_heard = true;
     at(from).ask = none;
     return true;
   }
@@ -214,7 +215,7 @@ class plain_queue final {
     } else if (!failure.empty()) {
       tell(who, failure);
     } else if (!d.allowed) {
-      const std::int64_t less = at(who).patience - a.patience;
+      const std::int64_t less = from_store ? at(who).patience - a.patience : 0;
       const std::int64_t retry = std::max<std::int64_t>(1, d.retry_after.count() - less);
       tell(who, text(d.decided_at.time_since_epoch().count(), 0, retry));
     } else {
@@ -223,8 +224,9 @@ class plain_queue final {
       a.due = now + d.delay.count();
       a.heard_as = ++answers_;
       a.told_at = (d.decided_at + d.delay).time_since_epoch().count();
+      if (!at(who).has_heard) at(who).until = now + a.patience;
+      at(who).has_heard = true;
       at(who).heard = now;
-      at(who).until = now + a.patience;
     }
     put_off();
   }

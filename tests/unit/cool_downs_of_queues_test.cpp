@@ -1,6 +1,7 @@
 // A cool-down and the queue of a subject: what becomes of the reservations that it covers.
 #include <set>
 
+#include "check/pending.hpp"
 #include "queue_fixture.hpp"
 
 namespace cool_downs_of_queues_test {
@@ -25,6 +26,8 @@ BOOST_AUTO_TEST_CASE(a_reservation_that_a_new_cool_down_covers_is_requested_anew
   WEIR_TEST_NUMBERS(s.returned(), {0, 1});
   WEIR_TEST_NUMBERS(s.requested(), {3, 2});
   BOOST_TEST((s.requests[4]->asked.max_wait == 10s));
+  BOOST_TEST(weir::detail::is_beyond_bound(*s.requests[4]));
+  BOOST_TEST(!weir::detail::is_beyond_bound(*s.requests[3]));
   s.book_in(4, 5s);
   s.book_in(5, 6s);
   s.wait(3s);

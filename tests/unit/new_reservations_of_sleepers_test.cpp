@@ -1,6 +1,7 @@
 // A reservation of acquire_all that a new cool-down covers goes back, and another is requested.
 #include <boost/asio/error.hpp>
 
+#include "check/pending.hpp"
 #include "sleepers_fixture.hpp"
 
 namespace new_reservations_of_sleepers_test {
@@ -160,6 +161,81 @@ BOOST_AUTO_TEST_CASE(a_refusal_takes_the_spent_part_of_max_wait_off_retry_after)
   BOOST_TEST((!c.answer.allowed && c.answer.retry_after == 30min));
 }
 
+// It was a microsecond: the caller came back at once to a store that was down.
+BOOST_AUTO_TEST_CASE(a_refusal_by_a_failure_policy_keeps_its_retry_after) {
+  fake_check& c = with_reservation_in(1h, 9h);
+  sleeping->add(c);
+  cool_down(2h);
+  check& asked = *store->requests[0].asked;
+  as<acquire_request>(asked).max_wait = 7h;
+  asked.answer.source = weir::source::fallback;
+  asked.answer.retry_after = 1s;
+  asked.finish(delivery::post);
+  weir::test::run_out(io);
+  BOOST_TEST(c.finished == 1);
+  BOOST_TEST((!c.answer.allowed && c.answer.retry_after == 1s));
+}
+
+// Each request took a 64th off max_wait, until the caller was refused.
+BOOST_AUTO_TEST_CASE(max_wait_does_not_shrink_with_each_new_reservation) {
+  fake_check& c = with_reservation_in(1h, 64h);
+  sleeping->add(c);
+  for (std::size_t i = 0; i < 70; ++i) {
+    cool_down(2h + i * 1s);
+    BOOST_TEST_REQUIRE(store->requests.size() == i + 1);
+    BOOST_TEST((as<acquire_request>(*store->requests[i].asked).max_wait >= 62h));
+    book(i, 2h);
+  }
+  sleeping->cancel(c, cancel_scope::any);
+  weir::test::run_out(io);
+}
+
+// Those who wait for the end of one cool-down are all due at the same time.
+BOOST_AUTO_TEST_CASE(a_second_cool_down_keeps_the_order_of_those_who_wait_for_the_first_to_end) {
+  sleeping = std::make_shared<weir::waiting::sleepers>(io.get_executor(), 100);
+  for (int i = 0; i < 40; ++i) {
+    fake_check& c = with_reservation_in(1h + i * 1ms, 9h + i * 1h);
+    as<acquire_request>(c).pause = 1h;
+    sleeping->add(c);
+  }
+  cool_down(1h + 80ms);
+  BOOST_TEST(store->requests.empty());
+  cool_down(2h);
+  BOOST_TEST_REQUIRE(store->requests.size() == 40u);
+  for (std::size_t i = 1; i < 40; ++i) {
+    BOOST_TEST((as<acquire_request>(*store->requests[i].asked).max_wait >
+                as<acquire_request>(*store->requests[i - 1].asked).max_wait));
+  }
+  for (std::size_t i = 0; i < 40; ++i) answer(i, error::no_reply);
+  weir::test::run_out(io);
+}
+
+// As many as the store may have pending, and more, sleep; all of them failed with `overloaded`.
+BOOST_AUTO_TEST_CASE(the_bound_of_pending_calls_does_not_concern_them) {
+  sleeping->add(with_reservation_in(1h, 9h));
+  cool_down(2h);
+  weir::detail::circuit_breaker breaker(5, 1s, 1s);
+  const auto refusal_of = [&](check& c) {
+    return weir::detail::no_room_for(c, 1, 1000, 1000, breaker, {});
+  };
+  BOOST_TEST((refusal_of(*store->requests[0].asked) == error{}));
+  BOOST_TEST((refusal_of(checks[0]) == error::overloaded));
+  answer(0, error::no_reply);
+  weir::test::run_out(io);
+}
+
+// It could be settled, though all of it had gone back.
+BOOST_AUTO_TEST_CASE(who_is_cancelled_meanwhile_has_nothing_to_settle) {
+  fake_check& c = with_reservation_in(1h, 9h);
+  c.answer.receipt.id = 7;
+  sleeping->add(c);
+  cool_down(2h);
+  sleeping->cancel(c, cancel_scope::any);
+  run_ready();
+  BOOST_TEST(c.answer.receipt.id == 0u);
+  answer(0, error::no_reply);
+}
+
 BOOST_AUTO_TEST_CASE(a_closing_store_is_kept_until_the_new_reservations_are_given_back) {
   for (const bool has_left : {false, true}) {
     const int before = store->returned;
@@ -179,6 +255,16 @@ BOOST_AUTO_TEST_CASE(a_closing_store_is_kept_until_the_new_reservations_are_give
     if (!has_left) WEIR_TEST_ERROR(c.ec, error::store_closed);
     sleeping = std::make_shared<weir::waiting::sleepers>(io.get_executor(), 2);
   }
+}
+
+// The store drops its checks before it tells the sleepers. They wrote into the freed request.
+BOOST_AUTO_TEST_CASE(the_store_may_drop_a_request_before_the_caller_is_dropped) {
+  fake_check& c = with_reservation_in(1h, 9h);
+  sleeping->add(c);
+  cool_down(2h);
+  store->requests[0].asked->finish(delivery::discard);
+  sleeping->context_shut_down();
+  BOOST_TEST(c.finished == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_caller_that_waits_for_a_new_reservation_is_dropped_when_the_context_ends) {
