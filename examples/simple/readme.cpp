@@ -1,14 +1,11 @@
 // The README shows the lines between the two marks. A test compares them, so change both.
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/this_coro.hpp>
 #include <chrono>
-#include <iostream>
 #include <stdexcept>
 #include <string>
 
 // README begin
+#include <boost/asio.hpp>
+#include <iostream>
 #include <weir/weir.hpp>
 namespace asio = boost::asio;
 using namespace std::chrono_literals;

@@ -193,7 +193,7 @@ class plain_queue final {
     a.whom = newcomer;
     n.ask = its;
     n.heard = now;
-    n.has_heard = true;
+    n.has_heard = a.is_turn;
     at(from).ask = none;
     return true;
   }
