@@ -87,8 +87,8 @@ using policy = std::variant<fixed_window, sliding_log, sliding_window, token_buc
 ///     weir::tiers{weir::gcra{.rate = weir::per_second(10), .burst = 10},
 ///                 weir::fixed_window{.limit = 5000, .window = 24h}}
 ///
-/// Of several tiers, none may have count_refused. Each tier keeps its state under its position:
-/// append new tiers at the end.
+/// If there are two or more tiers, no policy may have count_refused. The key of a tier's state
+/// contains the position of the tier: append new tiers at the end.
 class tiers {
  public:
   static constexpr std::size_t max_size = 8;

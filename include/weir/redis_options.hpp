@@ -87,7 +87,7 @@ struct redis_options {
   /// CLIENT SETNAME: printable ASCII without spaces; none if empty.
   std::string client_name = "weir";
 
-  /// Every key starts with it; of a brace, with its percent code: {a} becomes %7Ba%7D.
+  /// Every key starts with it. A brace in it becomes its percent code: {a} is written %7Ba%7D.
   std::string key_prefix = "weir";
 
   /// The deadline of a call without its own `timeout`: the time before sending and reconnecting are

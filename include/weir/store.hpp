@@ -23,8 +23,8 @@ class store_backend;
 /// order. When the context is destroyed, the pending calls are destroyed with it: their handlers do
 /// not run. After that only destructors, moves, close() and lease::release() are allowed, and they
 /// do nothing else. A moved-from store, limiter or gate may only be destroyed or assigned to. While
-/// one thread destroys a context, no other thread may use its stores,
-/// limiters and leases. See docs/lifetime.md.
+/// one thread destroys a context, no other thread may use its stores, limiters and leases. See
+/// docs/lifetime.md.
 class store {
  public:
   explicit store(std::shared_ptr<detail::store_backend> backend);

@@ -97,9 +97,9 @@ class window_word {
 
 /// One kernel whose state fits one atomic word: no lock.
 ///
-/// The clock is read behind the word. A thread that reads it before, and then has to wait for its
-/// core, finds a state that others have written since: it would take its own late time for a clock
-/// that was set back, and move the state to that.
+/// A call loads the word first and reads the clock after that. A thread that read the clock first
+/// and then had to wait for its core would find a state that others have written since. It would
+/// take its own old time for that of a clock that was set back, and move the state to it.
 class one_word {
  private:
   /// f(form, word, now) changes the word, and says what comes of that. If another thread was

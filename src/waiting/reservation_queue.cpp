@@ -259,7 +259,7 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
     request.number = ++reservations_made_;
     reservations_.insert(request);
     reservations_by_cost_.insert(request);
-    // For another reservation in place of one, it was rounded down.
+    // A request for another reservation carries what is left of max_wait, rounded down.
     if (w->reserved_at == time::min()) w->latest = now + request.asked.max_wait;
     w->reserved_at = now;
     with_reservation_.insert(*w);

@@ -54,7 +54,7 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   class renewal;
 
   struct sleeper : detail::agenda_entry {
-    sleeper(detail::check& c, std::uint64_t place, time now) noexcept;
+    sleeper(detail::check& c, std::uint64_t number, time now) noexcept;
     /// Notes the reservation that the caller has got by this request.
     void reserve(time now, const detail::acquire_request& asked) noexcept;
     bool goes_before(const sleeper& other) const noexcept;

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "support/grants.hpp"
 #include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
@@ -58,6 +59,21 @@ inline void check_window(const std::vector<time_point>& turns, const sliding_win
     const std::int64_t previous = before == counts.end() ? 0 : before->second;
     BOOST_REQUIRE(previous * left + current * w <= policy.limit * w);
   }
+}
+
+/// All callers were allowed. Those that a cool-down delayed (`is_earlier` is false) have
+/// reservations from `end` on, and no window holds more than the log allows.
+inline void check_pause(const crowd& c, const std::vector<bool>& is_earlier, time_point end,
+                        const sliding_log& rule) {
+  std::vector<grant> all;
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    const time_point reserved = reserved_time_of(c[i].d);
+    BOOST_TEST(c[i].d.allowed);
+    BOOST_TEST((is_earlier[i] || reserved >= end));
+    all.push_back({reserved.time_since_epoch().count(), 1});
+  }
+  const auto excess = first_excess(rule, all);
+  BOOST_TEST(!excess, excess.value_or(""));
 }
 
 }  // namespace weir::test::waiting

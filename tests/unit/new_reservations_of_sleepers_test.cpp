@@ -35,6 +35,15 @@ struct fixture : weir::test::sleepers_stage {
     c.finish(delivery::post);
     run_ready();
   }
+  /// Refuses the first request, which carried that max_wait.
+  void refuse(microseconds max_wait, microseconds retry_after, weir::source by) {
+    check& c = *store->requests[0].asked;
+    as<acquire_request>(c).max_wait = max_wait;
+    c.answer.source = by;
+    c.answer.retry_after = retry_after;
+    c.finish(delivery::post);
+    weir::test::run_out(io);
+  }
   void answer(std::size_t request, weir::error_code ec) {
     check& c = *store->requests[request].asked;
     c.ec = ec;
@@ -152,11 +161,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_takes_the_spent_part_of_max_wait_off_retry_after)
   fake_check& c = with_reservation_in(1h, 9h);
   sleeping->add(c);
   cool_down(2h);
-  check& asked = *store->requests[0].asked;
-  as<acquire_request>(asked).max_wait = 7h;
-  asked.answer.retry_after = 150min;
-  asked.finish(delivery::post);
-  weir::test::run_out(io);
+  refuse(7h, 150min, weir::source::store);
   BOOST_TEST(c.finished == 1);
   BOOST_TEST((!c.answer.allowed && c.answer.retry_after == 30min));
 }
@@ -166,12 +171,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_by_a_failure_policy_keeps_its_retry_after) {
   fake_check& c = with_reservation_in(1h, 9h);
   sleeping->add(c);
   cool_down(2h);
-  check& asked = *store->requests[0].asked;
-  as<acquire_request>(asked).max_wait = 7h;
-  asked.answer.source = weir::source::fallback;
-  asked.answer.retry_after = 1s;
-  asked.finish(delivery::post);
-  weir::test::run_out(io);
+  refuse(7h, 1s, weir::source::fallback);
   BOOST_TEST(c.finished == 1);
   BOOST_TEST((!c.answer.allowed && c.answer.retry_after == 1s));
 }
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(max_wait_does_not_shrink_with_each_new_reservation) {
   weir::test::run_out(io);
 }
 
-// Those who wait for the end of one cool-down are all due at the same time.
+// Callers that wait for the end of one cool-down have one due time, which says nothing of order.
 BOOST_AUTO_TEST_CASE(a_second_cool_down_keeps_the_order_of_those_who_wait_for_the_first_to_end) {
   sleeping = std::make_shared<weir::waiting::sleepers>(io.get_executor(), 100);
   for (int i = 0; i < 40; ++i) {
