@@ -50,7 +50,7 @@ struct options {
   std::int64_t keys = 100'000;         // 1: all callers check one key
   std::int64_t callers = 1;
   std::int64_t threads = 0;  // of a pool; 0: one thread runs an io_context
-  std::int64_t spins = 0;    // that thread calls poll() in a loop, and never sleeps
+  std::int64_t spin_us = 0;  // the store's spin_time
   std::int64_t keys_per_call = 64;
   std::int64_t subject_buckets = 0;
   std::int64_t single_threaded = 0;
@@ -76,7 +76,7 @@ void options::read(int count, char** words) {
                                                           {"keys", &keys},
                                                           {"callers", &callers},
                                                           {"threads", &threads},
-                                                          {"spins", &spins},
+                                                          {"spin_us", &spin_us},
                                                           {"cost", &cost},
                                                           {"may_refuse", &may_refuse},
                                                           {"local_units", &local_units},
@@ -130,7 +130,7 @@ class subject_text {
 /// The threads that run the callers.
 class workers {
  public:
-  explicit workers(const options& o) : spins_(o.spins != 0) {
+  explicit workers(const options& o) {
     if (o.threads > 0) {
       pool_.emplace(static_cast<std::size_t>(o.threads));
     } else {
@@ -143,16 +143,12 @@ class workers {
   }
   void start() {
     if (!context_) return;
-    thread_ = std::thread([this] {
-      if (!spins_) context_->run();
-      while (!context_->stopped()) context_->poll();  // it stops when no work is left
-    });
+    thread_ = std::thread([this] { context_->run(); });
   }
   /// Returns when no work is left.
   void join() { pool_ ? pool_->join() : thread_.join(); }
 
  private:
-  const bool spins_;
   std::optional<asio::thread_pool> pool_;
   std::optional<asio::io_context> context_;
   std::thread thread_;
@@ -222,6 +218,7 @@ class load {
       r.port = static_cast<std::uint16_t>(o.port);
     }
     r.max_keys_per_call = static_cast<std::size_t>(o.keys_per_call);
+    r.spin_time = std::chrono::microseconds(o.spin_us);
     r.single_threaded = o.single_threaded != 0;
     r.max_pending = 1'000'000;
     // A stall shows in the latencies, not as an error.

@@ -25,12 +25,12 @@ class Workload:
 
 def weir(
     machine, server, work, callers, keys_per_call=64, threads=0, may_refuse=False, seconds=None,
-    spins=False,
+    spin_us=0,
 ):
     return machine.run_json(
         "weir_load", reach(server), f"--server_pid={server.pid}", *work.words(),
         f"--callers={callers}", f"--keys_per_call={keys_per_call}", f"--threads={threads}",
-        f"--spins={int(spins)}", f"--may_refuse={int(may_refuse)}", f"--warm_up={machine.warm_up}",
+        f"--spin_us={spin_us}", f"--may_refuse={int(may_refuse)}", f"--warm_up={machine.warm_up}",
         f"--seconds={seconds or machine.seconds}")
 
 

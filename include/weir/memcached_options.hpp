@@ -50,6 +50,9 @@ struct memcached_options {
   /// call with a long subject counts as one more for each KiB of it.
   std::size_t max_pending = 100'000;
 
+  /// How long the store polls for replies before it sleeps: 0 to 24 h. See redis_options.
+  std::chrono::microseconds spin_time{0};
+
   /// The largest state of a subject, in bytes: 1,000 to 64,000,000. It must be smaller than the
   /// server's item size (`memcached -I`, 1 MiB by default); a server with smaller items lowers it.
   /// A call that would make a larger state gets error::state_too_large (a settlement:

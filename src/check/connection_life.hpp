@@ -32,6 +32,8 @@ struct connection_states {
     bool read = false;       ///< into room()
     bool close = false;      ///< end all operations; comes with no other action
     std::string_view write;  ///< if not empty; valid until written()
+    /// Until then, look for replies all the time instead of sleeping. Holds until the next actions.
+    std::chrono::steady_clock::time_point poll_until = std::chrono::steady_clock::time_point::min();
   };
 };
 
@@ -176,6 +178,7 @@ class connection_life : public connection_states {
     return state_ == state::ready && now - std::min(alarm_, pipeline_.next_deadline()) > late;
   }
 
+  time last_write_{};           // ready: when the last write began
   time waiting_since_{};        // ready: since when a reply has been due all the time
   time give_up_ = time::max();  // closing: the end of waiting for give-backs
   error reason_{};              // draining: the error for the checks that were sent
@@ -217,14 +220,19 @@ connection_states::actions connection_life<Core, Pipeline, Options>::next(time n
   }
   if (state_ != state::greeting && state_ != state::ready) return a;
   if (!reading_) a.read = reading_ = true;
-  if (writing_ || is_overdue(now)) return a;
-  if (state_ == state::greeting) {
-    if (std::exchange(greeting_wanted_, false)) a.write = core().write_greeting(now);
-  } else {
-    if (pipeline_.replies_due() == 0) waiting_since_ = now;
-    a.write = pipeline_.next_write(now);
+  if (!writing_ && !is_overdue(now)) {
+    if (state_ == state::greeting) {
+      if (std::exchange(greeting_wanted_, false)) a.write = core().write_greeting(now);
+    } else {
+      if (pipeline_.replies_due() == 0) waiting_since_ = now;
+      a.write = pipeline_.next_write(now);
+      if (!a.write.empty()) last_write_ = now;
+    }
+    writing_ = !a.write.empty();
   }
-  writing_ = !a.write.empty();
+  if (options_.spin_time.count() > 0 && pipeline_.replies_due() > 0) {
+    a.poll_until = last_write_ + options_.spin_time;
+  }
   return a;
 }
 

@@ -43,9 +43,12 @@ std::string fault_of_servers(const memcached_options& o) {
 std::string fault_of(const memcached_options& o) {
   if (std::string fault = fault_of_servers(o); !fault.empty()) return fault;
   const auto timeout = static_cast<std::uint64_t>(std::max<std::int64_t>(0, o.timeout.count()));
+  // A negative one becomes a number beyond the range.
+  const auto spin_time = static_cast<std::uint64_t>(o.spin_time.count());
   const std::uint64_t skew = in_us(o.max_clock_skew);
   const text::number_range numbers[] = {
       {"timeout (us)", timeout, 1, day_in_us},
+      {"spin_time (us)", spin_time, 0, day_in_us},
       {"connect_timeout (us)", in_us(o.connect_timeout), 1000, day_in_us},
       {"silence_timeout (us)", in_us(o.silence_timeout), 10'000, day_in_us},
       {"ping_interval (us)", in_us(o.ping_interval), 10'000, day_in_us},

@@ -158,7 +158,9 @@ std::size_t memcached_session::perform(const core::actions& a, std::span<char> r
   if (a.close) stream_->close();
   if (a.open) stream_->open(a.elsewhere);
   if (a.read) stream_->read(room);
-  return !a.write.empty() && stream_->write(a.write) ? a.write.size() : 0;
+  const std::size_t at_once = !a.write.empty() && stream_->write(a.write) ? a.write.size() : 0;
+  stream_->poll_until(a.poll_until);
+  return at_once;
 }
 
 /// See session::expect_checks().

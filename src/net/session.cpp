@@ -219,7 +219,9 @@ std::size_t session::perform(const redis::connection_core::actions& a, std::span
   if (a.close) stream_->close();
   if (a.open) open_stream(a.elsewhere);
   if (a.read) stream_->read(room);
-  return !a.write.empty() && stream_->write(a.write) ? a.write.size() : 0;
+  const std::size_t at_once = !a.write.empty() && stream_->write(a.write) ? a.write.size() : 0;
+  stream_->poll_until(a.poll_until);
+  return at_once;
 }
 
 /// Reports a write that ended at once. The next one is posted, as after any other write: replies

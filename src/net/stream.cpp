@@ -193,6 +193,21 @@ bool stream::write(std::string_view bytes) {
   return false;
 }
 
+void stream::poll_until(clock::time_point end) {
+  poll_until_ = end;
+  if (polls_ || end == clock::time_point::min()) return;
+  polls_ = true;
+  poll_again(listener_.keep_alive());
+}
+
+/// While a posted function waits to run, Asio asks the system for events without sleeping.
+void stream::poll_again(std::shared_ptr<void>&& alive) {
+  asio::post(strand_, [this, alive = std::move(alive)]() mutable {
+    polls_ = clock::now() < poll_until_;
+    if (polls_) poll_again(std::move(alive));
+  });
+}
+
 /// Sends no TLS close_notify: no reply is wanted any more, and a dead server would not answer it.
 void stream::close() {
   closed_ = true;

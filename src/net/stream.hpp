@@ -24,6 +24,8 @@ namespace weir::net {
 /// soon.
 class stream {
  public:
+  using clock = std::chrono::steady_clock;
+
   class listener {
    public:
     /// Each operation in progress holds the result.
@@ -49,17 +51,19 @@ class stream {
   /// valid until the report.
   bool write(std::string_view bytes);
   void close();
+  /// Until then, the context polls for I/O all the time instead of sleeping. A later call replaces
+  /// this one.
+  void poll_until(clock::time_point end);
 
  private:
   using socket = boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, strand>;
-  using clock = std::chrono::steady_clock;
-
   void look_up(const std::string& host, std::uint16_t port);
   void connect_next();
   void limit_address();
   void set_tcp_options();
   void secure();
   void report_opened(error e);
+  void poll_again(std::shared_ptr<void>&& alive);
 
   strand strand_;
   const redis_options& options_;
@@ -77,6 +81,8 @@ class stream {
   timer address_timer_;
   bool closed_ = false;     // close() was called: open() must stop
   bool connected_ = false;  // to the address at next_endpoint_ - 1
+  clock::time_point poll_until_ = clock::time_point::min();
+  bool polls_ = false;  // a function that looks at poll_until_ is posted
   std::optional<socket> socket_;
   std::optional<boost::asio::ssl::stream<socket&>> tls_;
 };

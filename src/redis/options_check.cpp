@@ -24,6 +24,7 @@ constexpr microseconds shortest_silence = std::chrono::milliseconds{10};
 /// In hours, milliseconds or microseconds, as a user would write it: "10ms".
 std::string text_of(microseconds d) {
   const std::int64_t us = d.count();
+  if (us == 0) return "0us";
   if (us % 3'600'000'000 == 0) return std::to_string(us / 3'600'000'000) + "h";
   if (us % 1000 == 0) return std::to_string(us / 1000) + "ms";
   return std::to_string(us) + "us";
@@ -53,6 +54,7 @@ std::string fault_of_numbers(const redis_options& o) {
   constexpr microseconds one_ms = std::chrono::milliseconds{1};
   const time_range times[] = {
       {"timeout", o.timeout, microseconds{1}},
+      {"spin_time", o.spin_time, microseconds{0}},
       {"connect_timeout", in_range(o.connect_timeout), one_ms},
       {"silence_timeout", in_range(o.silence_timeout), shortest_silence},
       {"ping_interval", in_range(o.ping_interval), shortest_silence},

@@ -111,6 +111,8 @@ BOOST_AUTO_TEST_CASE(options_out_of_range) {
   BOOST_TEST(refused([](auto& o) { o.backoff_max = 1ms; }));
   BOOST_TEST(refused([](auto& o) { o.max_pending = 0; }));
   BOOST_TEST(refused([](auto& o) { o.max_value_size = 999; }));
+  BOOST_TEST(refused([](auto& o) { o.spin_time = std::chrono::microseconds(-1); }));
+  BOOST_TEST(!refused([](auto& o) { o.spin_time = std::chrono::microseconds(50); }));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -75,6 +75,9 @@ BOOST_AUTO_TEST_CASE(durations_that_would_spin_or_overflow_are_refused_by_name_a
   BOOST_TEST(redis_fault([](auto& o) { o.timeout = std::chrono::microseconds::max(); }) ==
              "timeout is not from 1us to 24h");
   BOOST_TEST(redis_fault([](auto& o) { o.timeout = std::chrono::microseconds::min(); }) != "");
+  BOOST_TEST(redis_fault([](auto& o) { o.spin_time = std::chrono::microseconds(50); }) == "");
+  BOOST_TEST(redis_fault([](auto& o) { o.spin_time = std::chrono::microseconds(-1); }) ==
+             "spin_time is not from 0us to 24h");
   BOOST_TEST(redis_fault([](auto& o) { o.silence_timeout = milliseconds::max(); }) ==
              "silence_timeout is not from 10ms to 24h");
   BOOST_TEST(redis_fault([](auto& o) { o.connect_timeout = milliseconds::min(); }) ==

@@ -49,6 +49,7 @@ struct driver {
       const bool announced = core.has_actions(now);
       const auto a = core.next(now);
       BOOST_TEST_REQUIRE(announced == (a.open || a.close || !a.write.empty()));
+      poll_until = a.poll_until;
       if (a.close) {
         closes++;
         BOOST_TEST_REQUIRE((!a.open && !a.read && a.write.empty()));
@@ -183,6 +184,7 @@ struct driver {
   bool settles_at_once = true;  // what is under way comes back within a close
   std::optional<std::string_view> writing;
   std::string copy;  // of what is written
+  moment poll_until = moment::min();
   int opens = 0;
   int closes = 0;
 };
