@@ -51,11 +51,11 @@ class keyed_table {
     shard& home = shard_of(hash);
     std::unique_lock lock(home.mutex);
     home.prefetch(slot_hash(hash));
-    const policies::instant now = clock();  // while the entry is being loaded
+    policies::instant now = clock();  // while the entry is being loaded
     entry* found = home.find(key, slot_hash(hash));
     std::int32_t weight = 1;
     if (found == nullptr) {
-      found = &add(key, hash, home, lock, now);
+      found = &add(key, hash, home, lock, clock, now);
       weight = weight_of_new;
     }
     auto result = f(found->state, now);
@@ -120,8 +120,11 @@ class keyed_table {
     return rules_.matters_until(e.state) + policies::grace <= now;
   }
 
+  /// Reads the clock again if it had to leave the lock: another thread may have counted later.
+  template <class Clock>
   entry& add(std::string_view key, std::uint64_t hash, shard& home,
-             std::unique_lock<detail::light_mutex>& lock, policies::instant now) {
+             std::unique_lock<detail::light_mutex>& lock, const Clock& clock,
+             policies::instant& now) {
     short_key<48> copy(key, slot_hash(hash));
     while (!take_room()) {
       if (home.size() > 0) {
@@ -131,6 +134,7 @@ class keyed_table {
       lock.unlock();  // never two locks at a time: they could deadlock
       displace_elsewhere(hash, now);
       lock.lock();
+      now = clock();
       // Another thread may have added the key meanwhile.
       if (entry* found = home.find(key, slot_hash(hash))) return *found;
     }

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "support/random_source.hpp"
 
@@ -147,6 +148,52 @@ BOOST_AUTO_TEST_CASE(the_work_of_each_call_is_bounded) {
   BOOST_TEST(most_dropped > 10u);
   BOOST_TEST(most_moves < 1000);  // a shard that grows has 384 entries
   BOOST_TEST(table.evicted() == 10'000u);
+}
+
+// A call that left its lock to make room in another shard went on with the time from before: by
+// then, another thread may have counted its key at a later time.
+BOOST_AUTO_TEST_CASE(a_call_that_left_its_lock_reads_the_clock_again) {
+  constexpr std::size_t most = 32;  // in two shards
+  memory::keyed_table<counting_rules> table({}, most);
+  instant last = 0;  // that the clock has said
+  const auto add = [&](const std::string& key, instant until) {
+    return table.change(
+        key, [&] { return ++last; },
+        [&](counted& s, instant now) {
+          s.until = until;
+          return now;
+        });
+  };
+  const auto is_there = [&](const std::string& key) {
+    return table.look(
+        key, [&] { return last; }, [](const counted* s, instant) { return s; });
+  };
+  // A full table looks at 16 keys of the new one's shard, and displaces that which is over first.
+  // So a key is in the shard of "first" if it displaces that; else it is probably elsewhere.
+  constexpr instant soon = 1'000'000, late = 2'000'000;
+  std::vector<std::string> beside, elsewhere;
+  for (int i = 0; beside.size() < most || elsewhere.size() < 100; ++i) {
+    add("first", soon);
+    for (std::size_t n = 1; n < most; ++n) add(std::to_string(n), late);
+    const std::string key = "key " + std::to_string(i);
+    add(key, late);
+    (is_there("first") ? elsewhere : beside).push_back(key);
+    table.erase(key);
+  }
+  for (std::size_t n = 1; n < most; ++n) table.erase(std::to_string(n));
+  table.erase("first");
+  BOOST_TEST_REQUIRE(table.size() == 0u);
+
+  beside.resize(most);
+  for (const std::string& key : beside) add(key, late);
+  BOOST_TEST_REQUIRE(table.size() == most);
+  bool was_read_again = false;
+  for (std::size_t i = 0; i < elsewhere.size() && !was_read_again; ++i) {
+    const instant before = last;
+    BOOST_TEST(add(elsewhere[i], late) == last);
+    was_read_again = last > before + 1;
+  }
+  BOOST_TEST(was_read_again);
 }
 
 // Every byte counts, whatever the length.
