@@ -2,6 +2,7 @@
 
 #include <boost/system/error_code.hpp>
 #include <boost/system/error_condition.hpp>
+#include <string_view>
 
 namespace weir {
 
@@ -153,6 +154,11 @@ enum class condition {
 
 const boost::system::error_category& error_category() noexcept;
 const boost::system::error_category& condition_category() noexcept;
+
+/// A short name for the label of a metric: that of the enumerator, such as "timed_out", or
+/// "cancelled" (operation_aborted), "other" (an error that is not this library's) or "success".
+/// Later versions keep these names, while the numbers may change.
+std::string_view name_of(const error_code& ec) noexcept;
 
 inline error_code make_error_code(error e) noexcept {
   return error_code(static_cast<int>(e), error_category());

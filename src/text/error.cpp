@@ -1,6 +1,8 @@
 #include "weir/error.hpp"
 
+#include <boost/asio/error.hpp>
 #include <string>
+#include <string_view>
 
 namespace weir {
 namespace {
@@ -8,237 +10,233 @@ namespace {
 /// The condition of an error. `none`: the number is not a weir::error.
 enum class group { none, input, not_counted, may_have_counted };
 
+/// What this library knows of an error.
+struct description {
+  const char* name;
+  group in;
+  const char* text;
+};
+
 // The switches below have no default, so that the compiler reports a missing enumerator.
 
-group group_of(int value) noexcept {
+constexpr description describe(int value) noexcept {
   switch (static_cast<error>(value)) {
     case error::invalid_policy:
+      return {"invalid_policy", group::input,
+              "a value of the policy or limiter is out of range, or contradicts another one: "
+              "choose it within the documented bounds"};
     case error::invalid_rate:
+      return {"invalid_rate", group::input,
+              "the rate text is not valid: write a rate as \"100/s\" or \"10 per 5s\""};
     case error::invalid_url:
+      return {"invalid_url", group::input,
+              "the store URL is not valid: write it as \"memory://\", "
+              "\"redis://:password@host:6379/0\" or \"memcached://host:11211\""};
     case error::unsupported_scheme:
+      return {"unsupported_scheme", group::input,
+              "no store has this URL scheme: use redis://, rediss://, redis-cluster://, "
+              "rediss-cluster://, redis-sentinel://, rediss-sentinel://, unix://, memcached:// or "
+              "memory://"};
     case error::invalid_resource:
+      return {"invalid_resource", group::input,
+              "the resource name is empty or too long: give the limiter a short name"};
     case error::invalid_subject:
+      return {"invalid_subject", group::input,
+              "the subject is empty or too long: pass a shorter identifier, such as a hash of it"};
     case error::invalid_cost:
+      return {"invalid_cost", group::input,
+              "the cost is out of range: pass a whole number from 1 to 2^52 - 1"};
     case error::invalid_options:
+      return {"invalid_options", group::input,
+              "an option is out of range, or contradicts another one: choose one within the "
+              "documented bounds"};
     case error::invalid_tls_file:
+      return {"invalid_tls_file", group::input,
+              "a TLS file cannot be used: give PEM files that this process may read, and a key "
+              "without a passphrase that belongs to the certificate"};
     case error::cost_exceeds_limit:
+      return {"cost_exceeds_limit", group::input,
+              "the cost is larger than the policy can ever allow: split the request or raise the "
+              "limit"};
     case error::cannot_combine:
+      return {"cannot_combine", group::input,
+              "these limiters cannot share one call: give them one store and one group, name no "
+              "key twice, use at most 16 tiers, and no count_refused"};
     case error::cool_downs_disabled:
+      return {"cool_downs_disabled", group::input,
+              "cool-downs are switched off for this limiter: set limiter_options::cool_downs in "
+              "every process that shares its counts"};
     case error::cannot_wait:
+      return {"cannot_wait", group::input,
+              "acquire() cannot wait for a policy with count_refused, because each attempt would "
+              "count: set count_refused to false"};
     case error::cannot_settle:
-    case error::joint_not_supported:
-      return group::input;
-
-    case error::no_reply:
-    case error::outcome_unknown:
-    case error::not_replicated:
-    case error::protocol_error:
-      return group::may_have_counted;
-
+      return {"cannot_settle", group::input,
+              "this decision cannot be settled here: pass it to the limiters that made it (at most "
+              "four), with the same subjects and policies in the same order, and without "
+              "count_refused"};
     case error::timed_out:
-    case error::overloaded:
-    case error::circuit_open:
-    case error::store_full:
-    case error::settlements_full:
-    case error::store_closed:
-    case error::authentication_failed:
-    case error::permission_denied:
-    case error::invalid_database:
-    case error::server_loading:
-    case error::server_busy:
-    case error::read_only:
-    case error::out_of_memory:
-    case error::server_misconfigured:
-    case error::wrong_type:
-    case error::script_missing:
-    case error::server_error:
-    case error::tls_failed:
-    case error::closed_by_peer:
-    case error::host_not_found:
-    case error::connection_refused:
-    case error::host_unreachable:
-    case error::not_redis:
-    case error::server_is_cluster:
-    case error::server_is_not_cluster:
-    case error::server_is_sentinel:
-    case error::clock_skew:
-    case error::store_contention:
-    case error::newer_state:
-    case error::state_too_large:
-    case error::not_memcached:
-    case error::too_many_redirects:
-    case error::cluster_down:
-    case error::slot_migrating:
-    case error::master_unknown:
-      return group::not_counted;
-  }
-  return group::none;
-}
-
-const char* text_of(int value) noexcept {
-  switch (static_cast<error>(value)) {
-    case error::invalid_policy:
-      return "a value of the policy or limiter is out of range, or contradicts another one: choose "
-             "it within the documented bounds";
-    case error::invalid_rate:
-      return "the rate text is not valid: write a rate as \"100/s\" or \"10 per 5s\"";
-    case error::invalid_url:
-      return "the store URL is not valid: write it as \"memory://\", "
-             "\"redis://:password@host:6379/0\" or \"memcached://host:11211\"";
-    case error::unsupported_scheme:
-      return "no store has this URL scheme: use redis://, rediss://, redis-cluster://, "
-             "rediss-cluster://, redis-sentinel://, rediss-sentinel://, unix://, memcached:// or "
-             "memory://";
-    case error::invalid_resource:
-      return "the resource name is empty or too long: give the limiter a short name";
-    case error::invalid_subject:
-      return "the subject is empty or too long: pass a shorter identifier, such as a hash of it";
-    case error::invalid_cost:
-      return "the cost is out of range: pass a whole number from 1 to 2^52 - 1";
-    case error::invalid_options:
-      return "an option is out of range, or contradicts another one: choose one within the "
-             "documented bounds";
-    case error::invalid_tls_file:
-      return "a TLS file cannot be used: give PEM files that this process may read, and a key "
-             "without a passphrase that belongs to the certificate";
-    case error::cost_exceeds_limit:
-      return "the cost is larger than the policy can ever allow: split the request or raise the "
-             "limit";
-    case error::cannot_combine:
-      return "these limiters cannot share one call: give them one store and one group, name "
-             "no key twice, use at most 16 tiers, and no count_refused";
-    case error::cool_downs_disabled:
-      return "cool-downs are switched off for this limiter: set limiter_options::cool_downs "
-             "in every process that shares its counts";
-    case error::cannot_wait:
-      return "acquire() cannot wait for a policy with count_refused, because each attempt "
-             "would count: set count_refused to false";
-    case error::cannot_settle:
-      return "this decision cannot be settled here: pass it to the limiters that made it (at "
-             "most four), with the same subjects and policies in the same order, and "
-             "without count_refused";
-    case error::timed_out:
-      return "the deadline passed before the check was sent, and nothing was counted: check "
-             "that a Redis or Valkey server answers at the store's address, or allow more "
-             "time";
+      return {"timed_out", group::not_counted,
+              "the deadline passed before the check was sent, and nothing was counted: check that "
+              "a Redis or Valkey server answers at the store's address, or allow more time"};
     case error::no_reply:
-      return "the check was sent, and its deadline passed before the reply came: it may have "
-             "been counted; allow more time if this repeats";
+      return {"no_reply", group::may_have_counted,
+              "the check was sent, and its deadline passed before the reply came: it may have been "
+              "counted; allow more time if this repeats"};
     case error::outcome_unknown:
-      return "the check was sent, and the connection was lost or the store was closed before "
-             "the reply came: it may have been counted";
+      return {"outcome_unknown", group::may_have_counted,
+              "the check was sent, and the connection was lost or the store was closed before the "
+              "reply came: it may have been counted"};
     case error::not_replicated:
-      return "the check was counted, and its deadline passed before enough replicas had the count: "
-             "check that the master has that many replicas, or allow more time";
+      return {"not_replicated", group::may_have_counted,
+              "the check was counted, and its deadline passed before enough replicas had the "
+              "count: check that the master has that many replicas, or allow more time"};
     case error::overloaded:
-      return "too many calls wait for the store or for a reservation: pause before you call again, "
-             "send fewer at a time, or raise max_pending or max_waiting";
+      return {"overloaded", group::not_counted,
+              "too many calls wait for the store or for a reservation: pause before you call "
+              "again, send fewer at a time, or raise max_pending or max_waiting"};
     case error::circuit_open:
-      return "the store failed repeatedly, so checks are not sent to it for a moment: pause before "
-             "you call again, find out why it cannot be reached, or choose a failure policy";
+      return {
+          "circuit_open", group::not_counted,
+          "the store failed repeatedly, so checks are not sent to it for a moment: pause before "
+          "you call again, find out why it cannot be reached, or choose a failure policy"};
     case error::store_full:
-      return "the in-memory store holds memory_options::max_subjects live subjects: raise "
-             "that bound, or use fewer distinct subjects";
+      return {"store_full", group::not_counted,
+              "the in-memory store holds memory_options::max_subjects live subjects: raise that "
+              "bound, or use fewer distinct subjects"};
     case error::settlements_full:
-      return "the store remembers as many settled decisions as it may "
-             "(memory_options::max_settled, "
-             "or a Memcached value's size), so this one was not settled: raise that bound, or try "
-             "again later";
+      return {"settlements_full", group::not_counted,
+              "the store remembers as many settled decisions as it may "
+              "(memory_options::max_settled, or a Memcached value's size), so this one was not "
+              "settled: raise that bound, or try again later"};
     case error::store_closed:
-      return "the store was closed: open a new one, and keep its execution context running";
+      return {"store_closed", group::not_counted,
+              "the store was closed: open a new one, and keep its execution context running"};
     case error::authentication_failed:
-      return "the server refused the user name or password: correct the credentials of the store";
+      return {"authentication_failed", group::not_counted,
+              "the server refused the user name or password: correct the credentials of the store"};
     case error::permission_denied:
-      return "the server does not let this user run the command or touch the key: extend the "
-             "user's ACL";
+      return {"permission_denied", group::not_counted,
+              "the server does not let this user run the command or touch the key: extend the "
+              "user's ACL"};
     case error::invalid_database:
-      return "the server has no database with this number: choose a lower one, or raise "
-             "`databases` in its configuration";
+      return {"invalid_database", group::not_counted,
+              "the server has no database with this number: choose a lower one, or raise "
+              "`databases` in its configuration"};
     case error::server_loading:
-      return "the server is still loading its data: try again in a moment";
+      return {"server_loading", group::not_counted,
+              "the server is still loading its data: try again in a moment"};
     case error::server_busy:
-      return "the server is busy with a slow script: try again later, or end that script "
-             "with SCRIPT KILL";
+      return {"server_busy", group::not_counted,
+              "the server is busy with a slow script: try again later, or end that script with "
+              "SCRIPT KILL"};
     case error::read_only:
-      return "the server is a read-only replica: connect to the master";
+      return {"read_only", group::not_counted,
+              "the server is a read-only replica: connect to the master"};
     case error::out_of_memory:
-      return "the server has reached maxmemory and may not evict: give it more memory (a server "
-             "that evicts forgets limits)";
+      return {"out_of_memory", group::not_counted,
+              "the server has reached maxmemory and may not evict: give it more memory (a server "
+              "that evicts forgets limits)"};
     case error::server_misconfigured:
-      return "the server refuses writes because it cannot persist (MISCONF): repair its "
-             "snapshots or its disk";
+      return {"server_misconfigured", group::not_counted,
+              "the server refuses writes because it cannot persist (MISCONF): repair its snapshots "
+              "or its disk"};
     case error::wrong_type:
-      return "the key holds a value that is not this policy's state: choose another key "
-             "prefix or resource name, or delete the key";
+      return {"wrong_type", group::not_counted,
+              "the key holds a value that is not this policy's state: choose another key prefix or "
+              "resource name, or delete the key"};
     case error::script_missing:
-      return "the server lost a script repeatedly, right after it was loaded: find out which "
-             "client sends SCRIPT FLUSH, or what restarts the server";
+      return {"script_missing", group::not_counted,
+              "the server lost a script repeatedly, right after it was loaded: find out which "
+              "client sends SCRIPT FLUSH, or what restarts the server"};
     case error::server_error:
-      return "the server answered with an error: read the server's log";
+      return {"server_error", group::not_counted,
+              "the server answered with an error: read the server's log"};
     case error::too_many_redirects:
-      return "the nodes of the Redis Cluster sent the check from one to the other: check that "
-             "they agree on their slots (redis-cli --cluster check)";
+      return {"too_many_redirects", group::not_counted,
+              "the nodes of the Redis Cluster sent the check from one to the other: check that "
+              "they agree on their slots (redis-cli --cluster check)"};
     case error::cluster_down:
-      return "no node of the Redis Cluster serves the slot of the key: check that each master "
-             "or one of its replicas runs (redis-cli --cluster check)";
+      return {"cluster_down", group::not_counted,
+              "no node of the Redis Cluster serves the slot of the key: check that each master or "
+              "one of its replicas runs (redis-cli --cluster check)"};
     case error::slot_migrating:
-      return "the key's slot is being moved to another node, and calls with several keys have to "
-             "wait for the end of that: allow more time";
+      return {"slot_migrating", group::not_counted,
+              "the key's slot is being moved to another node, and calls with several keys have to "
+              "wait for the end of that: allow more time"};
     case error::tls_failed:
-      return "the TLS handshake failed, and nothing was sent: check that the port speaks "
-             "TLS, the certificate of the server (name, dates, authority), and the client "
-             "certificate if the server wants one";
+      return {"tls_failed", group::not_counted,
+              "the TLS handshake failed, and nothing was sent: check that the port speaks TLS, the "
+              "certificate of the server (name, dates, authority), and the client certificate if "
+              "the server wants one"};
     case error::closed_by_peer:
-      return "the server closes each connection without a reply, and nothing was counted: "
-             "check whether it expects TLS (rediss://), or whether a proxy in front of it "
-             "can reach it";
+      return {"closed_by_peer", group::not_counted,
+              "the server closes each connection without a reply, and nothing was counted: check "
+              "whether it expects TLS (rediss://), or whether a proxy in front of it can reach it"};
     case error::host_not_found:
-      return "the name of the store's host cannot be resolved, and nothing was sent: check "
-             "the name, and the name server of this machine";
+      return {"host_not_found", group::not_counted,
+              "the name of the store's host cannot be resolved, and nothing was sent: check the "
+              "name, and the name server of this machine"};
     case error::connection_refused:
-      return "no server listens at the store's address, and nothing was sent: check that the "
-             "server runs, and its host and port or the path of its Unix socket";
+      return {"connection_refused", group::not_counted,
+              "no server listens at the store's address, and nothing was sent: check that the "
+              "server runs, and its host and port or the path of its Unix socket"};
     case error::host_unreachable:
-      return "the store's address does not answer, and nothing was sent: check the address, "
-             "routes and firewalls";
+      return {"host_unreachable", group::not_counted,
+              "the store's address does not answer, and nothing was sent: check the address, "
+              "routes and firewalls"};
     case error::not_redis:
-      return "the server at the store's address does not speak RESP, and nothing was sent: "
-             "check that host and port name a Redis or Valkey server";
+      return {"not_redis", group::not_counted,
+              "the server at the store's address does not speak RESP, and nothing was sent: check "
+              "that host and port name a Redis or Valkey server"};
     case error::server_is_cluster:
-      return "the server is a node of a Redis Cluster, where each key has its own node: use "
-             "redis-cluster://, or a server without cluster mode";
+      return {"server_is_cluster", group::not_counted,
+              "the server is a node of a Redis Cluster, where each key has its own node: use "
+              "redis-cluster://, or a server without cluster mode"};
     case error::server_is_not_cluster:
-      return "the server is not a node of a Redis Cluster: use redis://, or the address of a "
-             "cluster's node";
+      return {"server_is_not_cluster", group::not_counted,
+              "the server is not a node of a Redis Cluster: use redis://, or the address of a "
+              "cluster's node"};
     case error::server_is_sentinel:
-      return "the server is a Sentinel, which keeps no data: give the address of the master, or "
-             "write redis-sentinel://host/master";
+      return {"server_is_sentinel", group::not_counted,
+              "the server is a Sentinel, which keeps no data: give the address of the master, or "
+              "write redis-sentinel://host/master"};
     case error::master_unknown:
-      return "no Sentinel could name the master, and nothing was sent: check the Sentinels' "
-             "addresses and the master's name in their configuration";
+      return {"master_unknown", group::not_counted,
+              "no Sentinel could name the master, and nothing was sent: check the Sentinels' "
+              "addresses and the master's name in their configuration"};
     case error::protocol_error:
-      return "the server sent bytes that are not RESP, or exceeded a bound: check that host "
-             "and port name a Redis or Valkey server; the check may have been counted";
+      return {"protocol_error", group::may_have_counted,
+              "the server sent bytes that are not RESP, or exceeded a bound: check that host and "
+              "port name a Redis or Valkey server; the check may have been counted"};
     case error::joint_not_supported:
-      return "a Memcached store changes one key at a time, so it cannot ask several limiters "
-             "together: use tiers of one limiter, or another store";
+      return {"joint_not_supported", group::input,
+              "a Memcached store changes one key at a time, so it cannot ask several limiters "
+              "together: use tiers of one limiter, or another store"};
     case error::clock_skew:
-      return "this machine's clock and the server's differ too much, so nothing was counted: "
-             "synchronise both (NTP), and restart memcached after its clock was set";
+      return {"clock_skew", group::not_counted,
+              "this machine's clock and the server's differ too much, so nothing was counted: "
+              "synchronise both (NTP), and restart memcached after its clock was set"};
     case error::store_contention:
-      return "other processes changed the subject's state before each attempt, and nothing was "
-             "counted: allow more time, or spread the load over more subjects";
+      return {"store_contention", group::not_counted,
+              "other processes changed the subject's state before each attempt, and nothing was "
+              "counted: allow more time, or spread the load over more subjects"};
     case error::newer_state:
-      return "the state was written by a newer version of weir, and nothing was changed: upgrade "
-             "this process";
+      return {"newer_state", group::not_counted,
+              "the state was written by a newer version of weir, and nothing was changed: upgrade "
+              "this process"};
     case error::state_too_large:
-      return "the subject's state would exceed max_value_size, and nothing was counted: give the "
-             "sliding_log a resolution, or raise that bound and the server's -I";
+      return {"state_too_large", group::not_counted,
+              "the subject's state would exceed max_value_size, and nothing was counted: give the "
+              "sliding_log a resolution, or raise that bound and the server's -I"};
     case error::not_memcached:
-      return "the server at the store's address does not speak memcached's meta protocol, and "
-             "nothing was sent: check that host and port name a memcached of version 1.6 or later";
+      return {
+          "not_memcached", group::not_counted,
+          "the server at the store's address does not speak memcached's meta protocol, and nothing "
+          "was sent: check that host and port name a memcached of version 1.6 or later"};
   }
-  return "unknown error number: the code was not made by this version of weir";
+  return {"unknown", group::none,
+          "unknown error number: the code was not made by this version of weir"};
 }
 
 const char* condition_text_of(int value) noexcept {
@@ -257,10 +255,10 @@ class error_category_type final : public boost::system::error_category {
  public:
   const char* name() const noexcept override { return "weir"; }
 
-  std::string message(int value) const override { return text_of(value); }
+  std::string message(int value) const override { return describe(value).text; }
   // The default goes through std::string and may allocate.
   const char* message(int value, char*, std::size_t) const noexcept override {
-    return text_of(value);
+    return describe(value).text;
   }
 
   // Lets code that knows only std::errc recognise the plain cases. no_reply is not errc::timed_out
@@ -273,7 +271,8 @@ class error_category_type final : public boost::system::error_category {
       return errc::make_error_condition(errc::connection_refused);
     if (value == static_cast<int>(error::host_unreachable))
       return errc::make_error_condition(errc::host_unreachable);
-    if (group_of(value) == group::input) return errc::make_error_condition(errc::invalid_argument);
+    if (describe(value).in == group::input)
+      return errc::make_error_condition(errc::invalid_argument);
     return {value, *this};
   }
 };
@@ -290,7 +289,7 @@ class condition_category_type final : public boost::system::error_category {
   using boost::system::error_category::equivalent;
   bool equivalent(const error_code& code, int value) const noexcept override {
     if (code.category() != weir::error_category()) return false;
-    const group is = group_of(code.value());
+    const group is = describe(code.value()).in;
     switch (static_cast<condition>(value)) {
       case condition::invalid_input:
         return is == group::input;
@@ -308,6 +307,12 @@ constinit const error_category_type the_error_category;
 constinit const condition_category_type the_condition_category;
 
 }  // namespace
+
+std::string_view name_of(const error_code& ec) noexcept {
+  if (!ec) return "success";
+  if (ec.category() == error_category()) return describe(ec.value()).name;
+  return ec == boost::asio::error::operation_aborted ? "cancelled" : "other";
+}
 
 const boost::system::error_category& error_category() noexcept { return the_error_category; }
 const boost::system::error_category& condition_category() noexcept {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <set>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "weir/error.hpp"
@@ -21,67 +22,71 @@ enum class group { input, not_counted, may_have_counted };
 struct expectation {
   error value;
   group in;
+  std::string_view name;
 };
+#define WEIR_ERROR(name, in) \
+  { error::name, group::in, #name }
 
 // Written out a second time on purpose: that a retry can count twice must not change by accident.
 constexpr expectation table[] = {
-    {error::invalid_policy, group::input},
-    {error::invalid_rate, group::input},
-    {error::invalid_url, group::input},
-    {error::unsupported_scheme, group::input},
-    {error::invalid_resource, group::input},
-    {error::invalid_subject, group::input},
-    {error::invalid_cost, group::input},
-    {error::invalid_options, group::input},
-    {error::invalid_tls_file, group::input},
-    {error::cost_exceeds_limit, group::input},
-    {error::cannot_combine, group::input},
-    {error::cool_downs_disabled, group::input},
-    {error::cannot_wait, group::input},
-    {error::cannot_settle, group::input},
-    {error::timed_out, group::not_counted},
-    {error::no_reply, group::may_have_counted},
-    {error::outcome_unknown, group::may_have_counted},
-    {error::not_replicated, group::may_have_counted},
-    {error::overloaded, group::not_counted},
-    {error::circuit_open, group::not_counted},
-    {error::store_full, group::not_counted},
-    {error::settlements_full, group::not_counted},
-    {error::store_closed, group::not_counted},
-    {error::authentication_failed, group::not_counted},
-    {error::permission_denied, group::not_counted},
-    {error::invalid_database, group::not_counted},
-    {error::server_loading, group::not_counted},
-    {error::server_busy, group::not_counted},
-    {error::read_only, group::not_counted},
-    {error::out_of_memory, group::not_counted},
-    {error::server_misconfigured, group::not_counted},
-    {error::wrong_type, group::not_counted},
-    {error::script_missing, group::not_counted},
-    {error::server_error, group::not_counted},
-    {error::too_many_redirects, group::not_counted},
-    {error::cluster_down, group::not_counted},
-    {error::slot_migrating, group::not_counted},
-    {error::tls_failed, group::not_counted},
-    {error::closed_by_peer, group::not_counted},
-    {error::host_not_found, group::not_counted},
-    {error::connection_refused, group::not_counted},
-    {error::host_unreachable, group::not_counted},
-    {error::not_redis, group::not_counted},
-    {error::server_is_cluster, group::not_counted},
-    {error::server_is_not_cluster, group::not_counted},
-    {error::server_is_sentinel, group::not_counted},
-    {error::master_unknown, group::not_counted},
-    {error::protocol_error, group::may_have_counted},
-    {error::joint_not_supported, group::input},
-    {error::clock_skew, group::not_counted},
-    {error::store_contention, group::not_counted},
-    {error::newer_state, group::not_counted},
-    {error::state_too_large, group::not_counted},
-    {error::not_memcached, group::not_counted},
+    WEIR_ERROR(invalid_policy, input),
+    WEIR_ERROR(invalid_rate, input),
+    WEIR_ERROR(invalid_url, input),
+    WEIR_ERROR(unsupported_scheme, input),
+    WEIR_ERROR(invalid_resource, input),
+    WEIR_ERROR(invalid_subject, input),
+    WEIR_ERROR(invalid_cost, input),
+    WEIR_ERROR(invalid_options, input),
+    WEIR_ERROR(invalid_tls_file, input),
+    WEIR_ERROR(cost_exceeds_limit, input),
+    WEIR_ERROR(cannot_combine, input),
+    WEIR_ERROR(cool_downs_disabled, input),
+    WEIR_ERROR(cannot_wait, input),
+    WEIR_ERROR(cannot_settle, input),
+    WEIR_ERROR(timed_out, not_counted),
+    WEIR_ERROR(no_reply, may_have_counted),
+    WEIR_ERROR(outcome_unknown, may_have_counted),
+    WEIR_ERROR(not_replicated, may_have_counted),
+    WEIR_ERROR(overloaded, not_counted),
+    WEIR_ERROR(circuit_open, not_counted),
+    WEIR_ERROR(store_full, not_counted),
+    WEIR_ERROR(settlements_full, not_counted),
+    WEIR_ERROR(store_closed, not_counted),
+    WEIR_ERROR(authentication_failed, not_counted),
+    WEIR_ERROR(permission_denied, not_counted),
+    WEIR_ERROR(invalid_database, not_counted),
+    WEIR_ERROR(server_loading, not_counted),
+    WEIR_ERROR(server_busy, not_counted),
+    WEIR_ERROR(read_only, not_counted),
+    WEIR_ERROR(out_of_memory, not_counted),
+    WEIR_ERROR(server_misconfigured, not_counted),
+    WEIR_ERROR(wrong_type, not_counted),
+    WEIR_ERROR(script_missing, not_counted),
+    WEIR_ERROR(server_error, not_counted),
+    WEIR_ERROR(too_many_redirects, not_counted),
+    WEIR_ERROR(cluster_down, not_counted),
+    WEIR_ERROR(slot_migrating, not_counted),
+    WEIR_ERROR(tls_failed, not_counted),
+    WEIR_ERROR(closed_by_peer, not_counted),
+    WEIR_ERROR(host_not_found, not_counted),
+    WEIR_ERROR(connection_refused, not_counted),
+    WEIR_ERROR(host_unreachable, not_counted),
+    WEIR_ERROR(not_redis, not_counted),
+    WEIR_ERROR(server_is_cluster, not_counted),
+    WEIR_ERROR(server_is_not_cluster, not_counted),
+    WEIR_ERROR(server_is_sentinel, not_counted),
+    WEIR_ERROR(master_unknown, not_counted),
+    WEIR_ERROR(protocol_error, may_have_counted),
+    WEIR_ERROR(joint_not_supported, input),
+    WEIR_ERROR(clock_skew, not_counted),
+    WEIR_ERROR(store_contention, not_counted),
+    WEIR_ERROR(newer_state, not_counted),
+    WEIR_ERROR(state_too_large, not_counted),
+    WEIR_ERROR(not_memcached, not_counted),
 };
 constexpr int first_value = static_cast<int>(error::invalid_policy);
 constexpr int last_value = static_cast<int>(error::not_memcached);
+#undef WEIR_ERROR
 static_assert(std::size(table) == last_value - first_value + 1, "an error is missing in the table");
 
 error_code code_of(int value) { return {value, weir::error_category()}; }
@@ -158,8 +163,16 @@ BOOST_AUTO_TEST_CASE(numbers_that_are_no_error_have_a_text_and_no_condition) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(each_error_has_the_name_of_its_enumerator) {
+  for (const expectation& row : table) BOOST_TEST(weir::name_of(row.value) == row.name);
+  BOOST_TEST(weir::name_of({}) == "success");
+  BOOST_TEST(weir::name_of(boost::asio::error::operation_aborted) == "cancelled");
+  BOOST_TEST(weir::name_of(boost::asio::error::eof) == "other");
+  BOOST_TEST(weir::name_of(code_of(last_value + 1)) == "unknown");
+}
+
 BOOST_AUTO_TEST_CASE(each_error_answers_to_its_conditions_only) {
-  for (const auto& [value, in] : table) {
+  for (const auto& [value, in, name] : table) {
     const error_code code = value;
     BOOST_TEST_CONTEXT(code.message()) {
       BOOST_TEST((code == condition::invalid_input) == (in == group::input));
@@ -200,7 +213,7 @@ BOOST_AUTO_TEST_CASE(other_categories_answer_to_no_condition) {
 
 BOOST_AUTO_TEST_CASE(plain_cases_answer_to_errc) {
   namespace errc = boost::system::errc;
-  for (const auto& [value, in] : table) {
+  for (const auto& [value, in, name] : table) {
     const error_code code = value;
     BOOST_TEST_CONTEXT(code.message()) {
       // no_reply is not errc::timed_out: code that retries on that would count twice.
