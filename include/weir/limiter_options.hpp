@@ -93,13 +93,14 @@ struct limiter_options {
   /// others use up as well. It costs one call to the store for each response that names that count.
   vendor_count sync_remaining_with = vendor_count::none;
 
-  /// The deny cache: how many refused subjects this process remembers, rounded up to a power of
-  /// two; 0 for none, at most 10^7. A record() that was refused before is refused again without a
-  /// call to the store, until its retry_after is over, or deny_cache_duration; `source` is then
-  /// deny_cache, `used` and `remaining` are those of the first refusal. A refund(), settle() or
-  /// reset() through this limiter makes the process ask again. The process notices one from
-  /// elsewhere at the end of that time. A further subject may displace another one, for which the
-  /// process then asks the store again. Not allowed with count_refused. See docs/local_answers.md.
+  /// The deny cache: how many refused subjects this process remembers, rounded up to 8 times a
+  /// power of two; 0 for none, at most 10^7. A record() that was refused before is refused again
+  /// without a call to the store, until its retry_after is over, or deny_cache_duration; `source`
+  /// is then deny_cache, `used` and `remaining` are those of the first refusal. A refund(),
+  /// settle() or reset() through this limiter makes the process ask again. The process notices one
+  /// from elsewhere at the end of that time. The fuller the table is, the more subjects find no
+  /// place in it, for which the process asks the store: let it be twice as large as needed. Not
+  /// allowed with count_refused. See docs/local_answers.md.
   std::size_t deny_cache_subjects = 0;
   /// How long a refusal is remembered at most: 1 ms to 1 h.
   std::chrono::microseconds deny_cache_duration = std::chrono::seconds{1};

@@ -123,9 +123,9 @@ struct redis_options {
 
   /// After the store has written, while a reply is due, a thread of its context polls for it this
   /// long before it sleeps: 0 to 24 h. A processor that sleeps wakes slowly: 50 us make a lone call
-  /// to a server nearby more than twice as fast, if calls follow each other closely. Else it costs
-  /// CPU time in vain, up to a whole core (docs/performance.md, "A lone caller"). In a cluster, it
-  /// holds for each node.
+  /// to a server nearby more than twice as fast, if calls follow each other closely, one thread
+  /// runs the context, and it has a core to itself. Else it costs CPU time in vain, up to a whole
+  /// core (docs/performance.md, "A lone caller"). In a cluster, it holds for each node.
   std::chrono::microseconds spin_time{0};
 
   /// True if the caller makes every call on the store and its limiters, and runs their handlers'

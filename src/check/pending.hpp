@@ -21,7 +21,8 @@ inline std::size_t weight_of(const check& c) noexcept {
   return 1 + bytes / unit;
 }
 
-/// True for renewals and leaves: behind many other checks, a lease would be lost.
+/// True for renewals and leaves: a lease that is renewed too late is lost, and one whose leave is
+/// dropped stays taken, with nobody in it, until it lapses.
 inline bool is_urgent(const check& c) noexcept {
   return c.kind == check_kind::renew || c.kind == check_kind::leave;
 }
@@ -55,8 +56,9 @@ inline error no_room_for(const check& c, std::size_t weight, std::size_t before,
   const bool fits = before + weight <= max_pending || before == 0 || is_beyond_bound(c);
   // With an open circuit, the failing store is the reason for too many pending checks.
   if (!fits) return breaker.is_open() ? error::circuit_open : error::overloaded;
-  // A give-back has no caller and may wait for the next connection.
-  if (!flight_of(c).unwanted && !breaker.lets_through(now)) return error::circuit_open;
+  // These have no caller, and may wait for the next connection.
+  const bool has_no_caller = flight_of(c).unwanted || is_urgent(c);
+  if (!has_no_caller && !breaker.lets_through(now)) return error::circuit_open;
   return error{};
 }
 

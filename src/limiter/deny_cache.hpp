@@ -16,8 +16,9 @@ namespace weir::detail {
 
 /// Remembers refusals, so that this process answers the same question again until it could pass.
 ///
-/// A table of fixed size: each subject has one slot, and a newer refusal takes it over from another
-/// subject. What it loses is asked of the store again. Thread-safe.
+/// A table of fixed size: a subject has a set of eight slots, shared with other subjects. A refusal
+/// takes a slot whose refusal is over; if there is none, it is not remembered, and the store is
+/// asked again. Thread-safe.
 class deny_cache {
  public:
   using time = std::chrono::steady_clock::time_point;
@@ -42,25 +43,30 @@ class deny_cache {
 
  private:
   struct slot {
-    std::string subject;
+    std::uint64_t hash = 0;
     std::int64_t cost = 0;
-    decision refusal;
     time asked{};
     time until{};
-    time forgotten = time::min();  // the last forget(), of any subject of this slot
+    std::string subject;
+    decision refusal;
+  };
+  static constexpr std::size_t slots_per_set = 8;
+  struct set {
+    std::array<slot, slots_per_set> slots;
+    time forgotten = time::min();  // the last forget(), of any subject of this set
   };
   static constexpr std::size_t lock_count = 16;
 
-  std::size_t index_of(std::string_view subject) const noexcept {
-    return static_cast<std::size_t>(hash_(subject)) & mask_;
+  std::size_t index_of(std::uint64_t hash) const noexcept {
+    return static_cast<std::size_t>(hash) & mask_;
   }
   std::mutex& lock_of(std::size_t index) const noexcept { return locks_[index % lock_count]; }
 
   const duration longest_;
   const std::size_t mask_;
   const memory::key_hash hash_;
-  mutable std::array<std::mutex, lock_count> locks_;  // each guards the slots of its remainder
-  std::vector<slot> slots_;
+  mutable std::array<std::mutex, lock_count> locks_;  // each guards the sets of its remainder
+  std::vector<set> sets_;
 };
 
 }  // namespace weir::detail

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <new>
 #include <string>
 #include <vector>
@@ -95,12 +96,17 @@ class counted_as {
 
 }  // namespace
 
+/// Each tier of a subject is a state of its own.
+std::size_t states_of(std::size_t subjects, std::size_t tiers) noexcept {
+  return std::min(subjects, std::numeric_limits<std::size_t>::max() / tiers) * tiers;
+}
+
 weir::policy share_of(const weir::policy& policy, std::int64_t clients) {
   return std::visit(sharer{std::max<std::int64_t>(1, clients)}, policy);
 }
 
 local_fallback::local_fallback(const weir::tiers& tiers, const limiter_options& options)
-    : ceiling_(max_units), subjects_(options.max_fallback_subjects) {
+    : ceiling_(max_units), subjects_(states_of(options.max_fallback_subjects, tiers.size())) {
   for (const weir::policy& policy : tiers) {
     tiers_.push_back(policies::compile(share_of(policy, options.process_count)));
     ceiling_ = std::min(ceiling_,

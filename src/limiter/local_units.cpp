@@ -46,8 +46,11 @@ local_units::outcome local_units::spend(check& c) {
       out.is_answered = true;
     }
     if (const std::int64_t units = e->supply.begin_take(now); units > 0) {
-      out.take = new (std::nothrow) take(c.limiter, e->subject, units, now);
-      if (out.take == nullptr) e->supply.failed();
+      try {
+        out.take = new take(c.limiter, e->subject, units, now);
+      } catch (const std::bad_alloc&) {
+        e->supply.failed();
+      }
     }
   } catch (const std::bad_alloc&) {
   }
@@ -63,7 +66,7 @@ void local_units::heard(std::string_view subject, const decision& answer) {
 void local_units::forget(std::string_view subject) {
   const std::lock_guard lock(mutex_);
   if (const auto found = entries_.find(subject); found != entries_.end())
-    found->second->supply.give_up(clock_now());
+    found->second->supply.forget(clock_now());
 }
 
 void local_units::answered(const take& t) {

@@ -30,8 +30,8 @@ bool settled_ids::contains(std::uint64_t id, policies::instant now) {
 
 void settled_ids::add(std::uint64_t id, policies::instant now) {
   const std::lock_guard lock(mutex_);
-  // Looks at two entries per added id, so that expired ones leave as fast as new ones come.
-  ids_.tidy(now, 2, 8);
+  // Looks at so many entries per added id that expired ones leave soon after their end.
+  ids_.tidy(now, 8, 8);
   if (memory::settled_mark* found = find(id)) {
     found->until = now + minute;
   } else if (ids_.size() < most) {

@@ -43,6 +43,7 @@ supply_rules supply_rules::of(const tiers& policies, std::int64_t most) {
   if (traits.drain.count > 0) {
     const auto period = policies::wide{traits.drain.period.count()};
     life = microseconds(policies::floor_div(period * most, traits.drain.count));
+    life = std::max(life, microseconds{1});  // 0 would stand for a window
   }
   const microseconds pace = (traits.window.count() > 0 ? traits.window : life) / 4;
   return {most, life, std::clamp<microseconds>(pace, std::chrono::milliseconds{1}, longest_pace)};
@@ -58,7 +59,11 @@ void unit_supply::expire(time now) noexcept {
 std::optional<decision> unit_supply::spend(std::int64_t cost, time now) {
   was_used_ = true;
   expire(now);
-  if (cost > left_) return std::nullopt;
+  if (cost > left_) {
+    // Larger ones would have it hold units that small checks, however many, do not spend in time.
+    if (cost <= rules_.most / 8) short_of_ = std::max(short_of_, cost);
+    return std::nullopt;
+  }
   left_ -= cost;
   decision d = answer_;
   const auto passed = std::chrono::floor<microseconds>(std::max(now - sent_, time::duration{}));
@@ -73,10 +78,11 @@ std::optional<decision> unit_supply::spend(std::int64_t cost, time now) {
 
 std::int64_t unit_supply::begin_take(time now) {
   expire(now);
-  if (is_taking_ || left_ > size_ / 2) return 0;
+  const std::int64_t short_of = std::exchange(short_of_, 0);
+  if (is_taking_ || (left_ > size_ / 2 && left_ >= short_of)) return 0;
   if (left_ == 0 && remaining_ == 0) return 0;
   const std::int64_t half = remaining_ / 2 + remaining_ % 2;
-  std::int64_t size = size_;
+  std::int64_t size = std::max(size_, short_of);
   if (began_ && now < *began_ + 2 * rules_.pace) size = std::min(2 * size, rules_.most);
   const std::int64_t wanted = size - left_, units = std::min(wanted, half);
   // A small part is not worth a call: while the limit is used up, all checks go to the store.
@@ -90,21 +96,31 @@ std::int64_t unit_supply::begin_take(time now) {
 void unit_supply::taken(std::int64_t units, const decision& answer, time sent, time now) {
   is_taking_ = false;
   remaining_ = answer.remaining;
-  if (!answer.allowed) return;
+  if (std::exchange(is_void_, false) || !answer.allowed) return;
   expire(now);
+  // The store decided at `sent` or later, so the units end here no later than there.
+  const bool is_bucket = rules_.life.count() > 0;
+  const time until = sent + (is_bucket ? rules_.life : answer.reset_after);
+  // If the store's clock was set forward, the next window has begun already.
+  if (!is_bucket && until > until_ + 2 * rules_.pace) left_ = 0;
   left_ += units;
   units_ = units;
   sent_ = sent;
   answer_ = answer;
-  // The store decided at `sent` or later, so the units end here no later than there.
-  until_ = sent + (rules_.life.count() > 0 ? rules_.life : answer.reset_after);
+  until_ = until;
 }
 
 /// No further take until the store has answered a check.
 void unit_supply::failed() noexcept {
-  is_taking_ = false;
+  is_taking_ = is_void_ = false;
   size_ = 1;
   remaining_ = 0;
+}
+
+void unit_supply::forget(time now) noexcept {
+  expire(now);
+  left_ = 0;
+  is_void_ = is_taking_;
 }
 
 bool unit_supply::was_used() noexcept { return std::exchange(was_used_, false); }

@@ -47,6 +47,10 @@ class unit_supply {
   /// The store has answered a check of this subject.
   void heard(const decision& answer) noexcept { remaining_ = answer.remaining; }
 
+  /// The store has forgotten what was counted. The units go, also those of a take under way, which
+  /// it may have counted before.
+  void forget(time now) noexcept;
+
   /// True if a check came since the last call.
   bool was_used() noexcept;
 
@@ -65,8 +69,10 @@ class unit_supply {
   std::int64_t left_ = 0;
   time until_{};
   std::int64_t size_ = 1;       // what the next take fills the supply up to
+  std::int64_t short_of_ = 0;   // the largest cost that it could not pay since the last take
   std::int64_t remaining_ = 0;  // in the store, by its last answer
   bool is_taking_ = false;
+  bool is_void_ = false;  // the take under way brings no units
   bool was_used_ = false;
   // The last take:
   std::optional<time> began_;

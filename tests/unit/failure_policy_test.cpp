@@ -20,9 +20,13 @@ using weir::on_failure;
 using weir::detail::check_kind;
 using weir::test::fake_check;
 
-weir::test::core_ptr core_with(const weir::policy& p, limiter_options o) {
+weir::test::core_ptr core_with(const weir::tiers& p, limiter_options o) {
   return std::make_shared<weir::detail::limiter_impl>(std::make_shared<weir::test::null_store>(),
-                                                      "r", weir::tiers(p), o);
+                                                      "r", p, o);
+}
+
+weir::test::core_ptr core_with(const weir::policy& p, limiter_options o) {
+  return core_with(weir::tiers(p), o);
 }
 
 struct outcome {
@@ -44,6 +48,18 @@ const weir::policy ten_a_day = weir::fixed_window{.limit = 10, .window = 24h};
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(failure_policy_suite)
+
+// With three tiers and room for one subject, it refused everybody.
+BOOST_AUTO_TEST_CASE(the_fallback_remembers_subjects_however_many_tiers_they_have) {
+  const weir::tiers three{ten_a_day, weir::fixed_window{.limit = 100, .window = 48h},
+                          weir::fixed_window{.limit = 1000, .window = 96h}};
+  const auto core = core_with(three,
+                              {.on_failure = on_failure::fallback, .max_fallback_subjects = 2});
+  BOOST_TEST(fail(core, error::timed_out, "a").answer.allowed);
+  BOOST_TEST(fail(core, error::timed_out, "b").answer.allowed);
+  BOOST_TEST(!fail(core, error::timed_out, "c").answer.allowed);
+  BOOST_TEST(fail(core, error::timed_out, "a").answer.allowed);
+}
 
 BOOST_AUTO_TEST_CASE(raise_leaves_the_error) {
   const auto core = core_with(ten_a_day, {});

@@ -41,6 +41,21 @@ BOOST_AUTO_TEST_CASE(the_circuit_opens_after_failures_in_a_row_and_one_probe_at_
   BOOST_TEST((f.submit("b").stage == check_stage::waiting));
 }
 
+// Leases that were released during an outage got circuit_open, and stayed taken with nobody in them
+// until they lapsed: a gate was dead for 29 s after the server had stood still for one.
+BOOST_AUTO_TEST_CASE(renewals_and_leaves_wait_although_the_circuit_is_open) {
+  fixture f({.timeout = 10ms, .breaker_failures = 1, .breaker_pause = 100ms});
+  f.line.connected();
+  f.submit("a");
+  f.write();
+  f.line.expire(f.now += 10ms);
+  f.line.take_done();
+  BOOST_TEST_REQUIRE(done_with(f.submit("a"), error::circuit_open));
+  for (const check_kind kind : {check_kind::renew, check_kind::leave}) {
+    BOOST_TEST((f.submit("a", 7, kind, 30s).stage == check_stage::waiting));
+  }
+}
+
 // A caller that asks for the impossible must not shut out the others: neither with what was sent,
 // ...
 BOOST_AUTO_TEST_CASE(deadlines_shorter_than_the_way_to_the_server_open_no_circuit) {

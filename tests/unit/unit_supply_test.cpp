@@ -303,6 +303,60 @@ BOOST_AUTO_TEST_CASE(what_goes_back_is_no_more_than_the_last_take_counted) {
   BOOST_TEST(s.give_up(start).units == 0);
 }
 
+// A check of cost 2 did not spend the one unit of the first take, so no further take came: with
+// costs of two and more, nothing was answered here, and the takes came on top.
+BOOST_AUTO_TEST_CASE(a_supply_serves_checks_that_cost_more_than_one) {
+  unit_supply s(in_windows);
+  s.heard(granted(1'000'000));
+  std::int64_t local = 0, takes = 0;
+  for (int i = 0; i < 100; ++i) {
+    const auto now = start + i * 10ms;
+    local += s.spend(5, now) ? 1 : 0;
+    takes += take(s, 1'000'000, now) > 0 ? 1 : 0;
+  }
+  BOOST_TEST(local == 99);
+  BOOST_TEST(takes < 30);
+}
+
+BOOST_AUTO_TEST_CASE(a_supply_takes_nothing_for_checks_that_cost_more_than_an_eighth_of_it) {
+  unit_supply s(in_windows);
+  s.heard(granted(1'000'000));
+  BOOST_TEST(take(s, 1'000'000, start) == 1);
+  for (int i = 0; i < 100; ++i) {
+    BOOST_TEST(!s.spend(9, start).has_value());
+    BOOST_TEST(s.begin_take(start) == 0);
+  }
+}
+
+// The answer to a take may be delivered after the reset that came behind it, and its units were
+// then spent: more passed than the limit.
+BOOST_AUTO_TEST_CASE(a_take_from_before_a_reset_brings_nothing) {
+  unit_supply s(in_windows);
+  s.heard(granted(100));
+  BOOST_TEST(s.begin_take(start) == 1);
+  s.forget(start);
+  s.taken(1, granted(99), start, start);
+  BOOST_TEST(!s.spend(1, start).has_value());
+  BOOST_TEST(take(s, 98, start + 2s) == 1);
+  BOOST_TEST(s.spend(1, start + 2s).has_value());
+}
+
+// If the server's clock was set forward, units of the old window were spent in the new one.
+BOOST_AUTO_TEST_CASE(units_do_not_go_over_into_the_next_window) {
+  unit_supply s(in_windows);
+  s.heard(granted(1'000'000));
+  unit_supply::time now = start;
+  for (int i = 0; i < 10; ++i) {
+    take(s, 1'000'000, now += 1ms);
+    spend_all(s, now);
+  }
+  BOOST_TEST(take(s, 1'000'000, now) == 64);
+  for (int i = 0; i < 32; ++i) s.spend(1, now);
+  BOOST_TEST(s.begin_take(now) == 32);
+  s.taken(32, granted(1'000'000, 19s), now, now);  // the window before ended after 10 s
+  BOOST_TEST(spend_all(s, now) == 32);
+}
+
 // In no window more passes than the limit, whatever the processes hold, lose and give back.
 BOOST_AUTO_TEST_CASE(a_fleet_passes_no_more_than_the_limit_in_each_window) {
   const std::uint64_t seed = weir::test::run_seed();
