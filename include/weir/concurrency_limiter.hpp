@@ -127,13 +127,15 @@ class [[nodiscard]] lease {
   }
 
   /// Emits `terminal` on the signal when the lease is lost, which cancels the operation that has
-  /// the signal's slot. Only the last call has an effect. Nothing is emitted after the lease is
-  /// released, destroyed or assigned to.
+  /// the signal's slot. Only the last call has an effect: it replaces the signal and the executor
+  /// of the call before. Nothing is emitted after the lease is released, destroyed or assigned to.
   ///
   /// `executor`: where the signal is emitted. The cancelled operation must run there (a strand, or
-  /// a context with one thread), and the lease must be released and then the signal destroyed
-  /// there, because one thread at a time may use a signal. Throws std::logic_error if this object
-  /// never had a lease.
+  /// a context with one thread). The lease must be released, or its signal replaced, and then the
+  /// signal destroyed there, because one thread at a time may use a signal. The executor's context
+  /// is kept busy until the signal is emitted or replaced, the lease ends, or the store closes.
+  ///
+  /// Throws std::logic_error if this object never had a lease.
   void cancel_when_lost(boost::asio::cancellation_signal& signal,
                         const boost::asio::any_io_executor& executor);
 
@@ -146,7 +148,7 @@ class [[nodiscard]] lease {
   std::shared_ptr<const detail::limiter_spec> core_;  // null: never had a lease, or moved from
   std::int64_t number_ = 0;
   weir::decision decision_;
-  std::shared_ptr<void> guard_;  // the signal may be emitted as long as this lives
+  std::weak_ptr<void> watch_;  // of cancel_when_lost(); expired: no signal is to be emitted
 };
 
 /// A gate: lets at most `limit` calls be in flight, over all processes that use it. A handle:

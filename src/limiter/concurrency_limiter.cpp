@@ -1,7 +1,9 @@
 #include "weir/concurrency_limiter.hpp"
 
-#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/execution/outstanding_work.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/prefer.hpp>
 #include <mutex>
 #include <stdexcept>
 
@@ -14,31 +16,56 @@ namespace asio = boost::asio;
 
 namespace {
 
-/// What cancel_when_lost() emits on. The lease owns it, and one pending lost() uses it.
-class loss_target {
+/// Waits for the loss of a lease and then emits the signal that cancel_when_lost() got last. The
+/// keeper owns it while it waits, and then the function that emits; the lease only refers to it.
+class loss_watch final : public detail::check_of<detail::watch_request> {
  public:
-  loss_target(asio::cancellation_signal& first, const asio::any_io_executor& where)
-      : executor_(where), signal_(&first) {}
+  loss_watch(const std::shared_ptr<const detail::limiter_spec>& core, std::int64_t lease)
+      : check_of(std::shared_ptr(core), {.asked = {lease}}) {}
 
-  /// False if a further lost() is needed.
-  bool replace(asio::cancellation_signal& other, const asio::any_io_executor& where) {
-    const std::lock_guard lock(mutex_);
-    if (is_used_up_ || executor_ != where) return false;
-    signal_ = &other;
-    return true;
+  static void start(std::shared_ptr<loss_watch> self) {
+    loss_watch& watch = *self;
+    watch.self_ = std::move(self);
+    start_check(watch);
   }
-  /// Called when lost() completes.
-  asio::cancellation_signal& use_up() {
+
+  /// Replaces the signal, which may be null, and its executor. False if the wait is over: then
+  /// nothing is emitted, and another watch is needed.
+  bool aim_at(asio::cancellation_signal* signal, asio::any_io_executor where) {
     const std::lock_guard lock(mutex_);
-    is_used_up_ = true;
-    return *signal_;
+    signal_ = is_over_ ? nullptr : signal;
+    if (!is_over_) executor_.swap(where);
+    return !is_over_;
+  }
+
+  void finish(detail::delivery how) override {
+    const std::shared_ptr<loss_watch> self = std::move(self_);
+    release_limiters();
+    asio::any_io_executor last;
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+    last.swap(executor_);
+    if (how == detail::delivery::discard || ec || signal_ == nullptr) return;
+    // Inside the lock: the executor is not used after aim_at() has replaced it.
+    asio::post(last, [self] {
+      if (asio::cancellation_signal* const signal = self->take_signal()) {
+        signal->emit(asio::cancellation_type::terminal);
+      }
+    });
   }
 
  private:
-  const asio::any_io_executor executor_;
+  asio::cancellation_signal* take_signal() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(signal_, nullptr);
+  }
+
+  std::shared_ptr<loss_watch> self_;  // until finish()
   std::mutex mutex_;
-  asio::cancellation_signal* signal_;
-  bool is_used_up_ = false;
+  // The mutex guards all members below.
+  asio::cancellation_signal* signal_ = nullptr;
+  asio::any_io_executor executor_;
+  bool is_over_ = false;
 };
 
 }  // namespace
@@ -61,14 +88,14 @@ lease::lease(lease&& other) noexcept
     : core_(std::move(other.core_)),
       number_(other.number_),
       decision_(std::exchange(other.decision_, {})),
-      guard_(std::move(other.guard_)) {}
+      watch_(std::move(other.watch_)) {}
 
 lease& lease::operator=(lease&& other) noexcept {
   lease moved(std::move(other));
   std::swap(core_, moved.core_);
   std::swap(number_, moved.number_);
   std::swap(decision_, moved.decision_);
-  std::swap(guard_, moved.guard_);
+  std::swap(watch_, moved.watch_);
   return *this;
 }
 
@@ -77,7 +104,10 @@ bool lease::is_held() const {
 }
 
 void lease::release() noexcept {
-  guard_.reset();
+  if (const auto watch = std::static_pointer_cast<loss_watch>(watch_.lock())) {
+    watch->aim_at(nullptr, {});
+  }
+  watch_.reset();
   if (core_ == nullptr) return;
   try {
     detail::impl_of(*core_).leases->release(core_, number_);
@@ -95,17 +125,15 @@ const std::shared_ptr<const detail::limiter_spec>& lease::holder() const {
 void lease::cancel_when_lost(asio::cancellation_signal& signal,
                              const asio::any_io_executor& executor) {
   holder();
-  // A lease may be held for days and each of its works may call this: one lost() serves them all.
-  const auto kept = std::static_pointer_cast<loss_target>(guard_);
-  if (kept != nullptr && kept->replace(signal, executor)) return;
-  const auto target = std::make_shared<loss_target>(signal, executor);
-  guard_ = target;
-  lost(asio::bind_executor(executor, [weak = std::weak_ptr(target)](error_code ec) {
-    const auto still = weak.lock();
-    if (still == nullptr) return;
-    asio::cancellation_signal& last = still->use_up();
-    if (!ec) last.emit(asio::cancellation_type::terminal);
-  }));
+  const asio::any_io_executor busy = asio::prefer(executor,
+                                                  asio::execution::outstanding_work.tracked);
+  // A lease may be held for days and each of its works may call this: one watch serves them all.
+  auto watch = std::static_pointer_cast<loss_watch>(watch_.lock());
+  if (watch != nullptr && watch->aim_at(&signal, busy)) return;
+  watch = std::make_shared<loss_watch>(core_, number_);
+  watch->aim_at(&signal, busy);
+  watch_ = watch;
+  loss_watch::start(std::move(watch));
 }
 
 concurrency_limiter::concurrency_limiter(const weir::store& store, std::string_view resource,

@@ -4,6 +4,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/test/unit_test.hpp>
 
 #include "memory_gate.hpp"
@@ -136,32 +137,125 @@ BOOST_AUTO_TEST_CASE(the_holder_is_told_through_its_cancellation_slot) {
   WEIR_TEST_ERROR(error_of([&] { std::rethrow_exception(ended); }), asio::error::operation_aborted);
 }
 
-// Each call added a wait for the loss, which ended with the lease.
+// Each call added a wait for the loss, which ended with the lease: if the executor was the same,
+// and later only if each was another one, such as a strand for each work.
 BOOST_AUTO_TEST_CASE(a_lease_waits_for_its_loss_once_however_often_it_is_to_tell) {
-  for (const bool is_lost : {false, true}) {
+  for (const bool has_strands : {false, true}) {
+    for (const bool is_lost : {false, true}) {
+      const auto g = gate(1, 100ms);
+      asio::io_context elsewhere;
+      const auto executor = [&]() -> asio::any_io_executor {
+        if (has_strands) return asio::make_strand(elsewhere);
+        return elsewhere.get_executor();
+      };
+      std::array<asio::cancellation_signal, 2> signals;
+      std::array<int, 2> emitted{};
+      for (const std::size_t i : {0u, 1u}) {
+        signals[i].slot().assign([&emitted, i](asio::cancellation_type) { ++emitted[i]; });
+      }
+      lease l = enter(g);
+      for (int i = 0; i < 100; ++i) {
+        for (auto& signal : signals) l.cancel_when_lost(signal, executor());
+      }
+      BOOST_TEST(elsewhere.poll() == 0u);
+      BOOST_TEST(!elsewhere.stopped());
+      if (!is_lost) {
+        l.release();
+        run_out(io);
+        BOOST_TEST(elsewhere.poll() == 0u);
+        BOOST_TEST(elsewhere.stopped());
+        BOOST_TEST((emitted == std::array{0, 0}));
+        continue;
+      }
+      now += 1h;
+      std::size_t ended = 0;
+      weir::test::run_until(io, [&] { return (ended = elsewhere.poll()) > 0; });
+      BOOST_TEST(ended == 1u);
+      BOOST_TEST(elsewhere.stopped());
+      BOOST_TEST((emitted == std::array{0, 1}));
+      // It is lost already: that is told at once, and once.
+      elsewhere.restart();
+      l.cancel_when_lost(signals[0], executor());
+      BOOST_TEST((emitted == std::array{0, 1}));  // not inside the call
+      BOOST_TEST(elsewhere.poll() == 1u);
+      BOOST_TEST((emitted == std::array{1, 1}));
+    }
+  }
+}
+
+// The wait for the loss stayed on the first executor: run() of its context did not return, and the
+// loss was told to a destroyed context.
+BOOST_AUTO_TEST_CASE(a_signal_that_has_moved_leaves_the_context_where_it_was) {
+  auto first = std::make_unique<asio::io_context>();
+  const auto g = gate(1, 100ms);
+  asio::cancellation_signal signal;
+  int emitted = 0;
+  signal.slot().assign([&](asio::cancellation_type) { ++emitted; });
+  lease l = enter(g);
+  l.cancel_when_lost(signal, first->get_executor());
+  l.cancel_when_lost(signal, io.get_executor());
+  first->poll();
+  BOOST_TEST_REQUIRE(first->stopped());
+  first.reset();
+  now += 1h;
+  weir::test::run_until(io, [&] { return emitted > 0; });
+  l.release();
+  run_out(io);
+  BOOST_TEST(emitted == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_on_its_way_is_told_to_the_last_signal_only) {
+  asio::io_context elsewhere;
+  for (asio::io_context* const to : {&elsewhere, &io}) {
     const auto g = gate(1, 100ms);
-    asio::io_context elsewhere;
     std::array<asio::cancellation_signal, 2> signals;
     std::array<int, 2> emitted{};
     for (const std::size_t i : {0u, 1u}) {
       signals[i].slot().assign([&emitted, i](asio::cancellation_type) { ++emitted[i]; });
     }
     lease l = enter(g);
-    for (int i = 0; i < 100; ++i) {
-      for (auto& signal : signals) l.cancel_when_lost(signal, elsewhere.get_executor());
-    }
-    is_lost ? void(now += 1h) : l.release();
-    std::size_t ended = 0;
-    weir::test::run_until(io, [&] { return (ended = elsewhere.poll()) > 0; });
-    BOOST_TEST(ended == 1u);
-    BOOST_TEST((emitted == std::array{0, is_lost ? 1 : 0}));
-    if (!is_lost) continue;
-    // It is lost already: that is told at once, and once.
-    elsewhere.restart();
     l.cancel_when_lost(signals[0], elsewhere.get_executor());
-    BOOST_TEST(elsewhere.poll() == 1u);
-    BOOST_TEST((emitted == std::array{1, 1}));
+    now += 1h;
+    weir::test::run_until(io, [&] { return !l.is_held(); });
+    l.cancel_when_lost(signals[1], to->get_executor());
+    elsewhere.restart();
+    weir::test::run_until(io, [&] { return elsewhere.poll(), emitted[1] > 0; });
+    l.release();
+    run_out(io);
+    BOOST_TEST(elsewhere.stopped());
+    BOOST_TEST((emitted == std::array{0, 1}));
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_closed_store_lets_go_of_the_executor_of_a_signal) {
+  const auto g = gate(1);
+  asio::io_context elsewhere;
+  asio::cancellation_signal signal;
+  bool emitted = false;
+  signal.slot().assign([&](asio::cancellation_type) { emitted = true; });
+  const lease held = [&] {
+    lease l = enter(g);
+    l.cancel_when_lost(signal, elsewhere.get_executor());
+    return l;
+  }();
+  store.close();
+  elsewhere.poll();
+  BOOST_TEST(elsewhere.stopped());
+  BOOST_TEST(!emitted);
+}
+
+// A strand uses its context when it is destroyed, and the lease kept the strand.
+BOOST_AUTO_TEST_CASE(a_lease_that_outlives_the_context_keeps_no_strand_of_it) {
+  asio::cancellation_signal signal;
+  lease l;
+  {
+    asio::io_context context;
+    const auto own = weir::make_memory_store(context.get_executor());
+    const weir::concurrency_limiter g(own, "gate", {.limit = 1});
+    l = weir::test::enter(context, g, "a");
+    l.cancel_when_lost(signal, asio::make_strand(context));
+  }
+  l.release();
 }
 
 BOOST_AUTO_TEST_CASE(a_released_lease_reports_no_loss) {
