@@ -33,6 +33,20 @@ BOOST_AUTO_TEST_CASE(a_full_memory_takes_no_more_until_a_minute_is_over) {
   BOOST_TEST(ids.contains(id(settled_ids::most), 1 + settled_ids::minute));
 }
 
+// Ids that were over stayed so long that 3,500 settlements a second filled the memory.
+BOOST_AUTO_TEST_CASE(at_the_rate_that_the_documents_name_every_id_is_remembered) {
+  constexpr std::int64_t rate = 3800, seconds = 200;
+  settled_ids ids;
+  std::int64_t forgotten = 0;
+  for (std::int64_t i = 0; i < rate * seconds; ++i) {
+    const auto id = 0x9e3779b97f4a7c15u * static_cast<std::uint64_t>(i + 1);
+    const std::int64_t now = 1 + i * 1'000'000 / rate;
+    ids.add(id, now);
+    if (!ids.contains(id, now)) ++forgotten;
+  }
+  BOOST_TEST(forgotten == 0);
+}
+
 BOOST_AUTO_TEST_CASE(there_is_one_for_the_process) {
   settled_ids::of_process().add(42);
   BOOST_TEST(settled_ids::of_process().contains(42));
