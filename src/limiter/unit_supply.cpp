@@ -59,9 +59,9 @@ void unit_supply::expire(time now) noexcept {
 std::optional<decision> unit_supply::spend(std::int64_t cost, time now) {
   was_used_ = true;
   expire(now);
+  is_too_large_ = cost > left_ && cost > std::max<std::int64_t>(1, rules_.most / 8);
   if (cost > left_) {
-    // Larger ones would have it hold units that small checks, however many, do not spend in time.
-    if (cost <= rules_.most / 8) short_of_ = std::max(short_of_, cost);
+    if (!is_too_large_) short_of_ = std::max(short_of_, cost);
     return std::nullopt;
   }
   left_ -= cost;
@@ -79,7 +79,7 @@ std::optional<decision> unit_supply::spend(std::int64_t cost, time now) {
 std::int64_t unit_supply::begin_take(time now) {
   expire(now);
   const std::int64_t short_of = std::exchange(short_of_, 0);
-  if (is_taking_ || (left_ > size_ / 2 && left_ >= short_of)) return 0;
+  if (is_taking_ || is_too_large_ || (left_ > size_ / 2 && left_ >= short_of)) return 0;
   if (left_ == 0 && remaining_ == 0) return 0;
   const std::int64_t half = remaining_ / 2 + remaining_ % 2;
   std::int64_t size = std::max(size_, short_of);

@@ -28,6 +28,8 @@ struct supply_rules {
 /// A *take* is a call to the store for more units. There is one at a time, for at most half of what
 /// the store has left, and only after an answer of the store has said that enough is left. So a
 /// take is hardly ever refused, and checks that come meanwhile can go to the store themselves.
+/// Checks that cost more than an eighth of `most` cause no take: small checks would not spend such
+/// a supply in time.
 class unit_supply {
  public:
   using time = std::chrono::steady_clock::time_point;
@@ -69,10 +71,11 @@ class unit_supply {
   std::int64_t left_ = 0;
   time until_{};
   std::int64_t size_ = 1;       // what the next take fills the supply up to
-  std::int64_t short_of_ = 0;   // the largest cost that it could not pay since the last take
+  std::int64_t short_of_ = 0;   // the largest cost that it could not pay since begin_take()
   std::int64_t remaining_ = 0;  // in the store, by its last answer
   bool is_taking_ = false;
-  bool is_void_ = false;  // the take under way brings no units
+  bool is_void_ = false;       // the take under way brings no units
+  bool is_too_large_ = false;  // the last check cost too much to take units for its sake
   bool was_used_ = false;
   // The last take:
   std::optional<time> began_;
