@@ -23,6 +23,11 @@ void finish_all(check_list&& done, error_code ec) {
   }
 }
 
+std::chrono::microseconds time_until(lease_schedule::time when) {
+  const auto left = std::chrono::duration_cast<std::chrono::microseconds>(when - now());
+  return std::max(left, std::chrono::microseconds{0});
+}
+
 }  // namespace
 
 /// A renewal. It has no caller and frees itself.
@@ -46,11 +51,19 @@ class lease_keeper::renew_call final : public check_of<renew_request> {
 /// Gives a lease back. It has no caller and frees itself.
 class lease_keeper::leave_call final : public check_of<leave_request> {
  public:
-  leave_call(const core_ptr& core, std::int64_t lease, short_text subject,
-             std::chrono::microseconds timeout)
-      : check_of(std::shared_ptr(core), {std::move(subject), timeout, {lease}}) {}
+  leave_call(const core_ptr& core, std::int64_t lease, short_text subject, time good_until)
+      : check_of(std::shared_ptr(core), {std::move(subject), time_until(good_until), {lease}}),
+        good_until_(good_until) {}
 
-  void finish(delivery) override { delete this; }
+  void finish(delivery how) override {
+    const std::unique_ptr<leave_call> self(this);
+    if (how == delivery::discard || !ec) return;
+    impl_of(*limiter).leases->on_leave_failed(limiter,
+                                              {asked.lease, std::move(subject), good_until_});
+  }
+
+ private:
+  const time good_until_;
 };
 
 void lease_keeper::add(const core_ptr& core, std::int64_t lease, short_text subject, time sent) {
@@ -70,15 +83,16 @@ void lease_keeper::release(const core_ptr& core, std::int64_t lease) {
   }
   finish_all(std::move(left->watchers), asio::error::operation_aborted);
   if (left->stands == lease_schedule::standing::gone) return;
-  // The leave may wait unsent until the lease would have lapsed by itself.
-  const auto time_left = std::chrono::duration_cast<std::chrono::microseconds>(left->good_until -
-                                                                               now());
-  start_check(*new leave_call(core, lease, std::move(left->subject),
-                              std::max(time_left, std::chrono::microseconds{0})));
+  leave(core, {lease, std::move(left->subject), left->good_until});
 }
 
 void lease_keeper::give_back(const core_ptr& core, std::int64_t lease, short_text subject) {
-  start_check(*new leave_call(core, lease, std::move(subject), length_));
+  leave(core, {lease, std::move(subject), now() + length_});
+}
+
+/// The leave may wait unsent until the lease would have lapsed by itself.
+void lease_keeper::leave(const core_ptr& core, lease_schedule::failed_leave what) {
+  start_check(*new leave_call(core, what.lease, std::move(what.subject), what.good_until));
 }
 
 bool lease_keeper::is_held(std::int64_t lease) {
@@ -139,13 +153,22 @@ void lease_keeper::on_renewed(const renew_call& c) {
   look_after(c.limiter, std::move(told));
 }
 
-/// Reports due losses, starts due renewals, and also tells the watchers in `told` of a loss.
+void lease_keeper::on_leave_failed(const core_ptr& core, lease_schedule::failed_leave leave) {
+  const std::lock_guard lock(mutex_);
+  if (alarm_.is_stopped()) return;
+  book_.leave_failed(std::move(leave), now());
+  arm(core);
+}
+
+/// Reports due losses, starts due renewals, repeats due leaves, and also tells the watchers in
+/// `told` of a loss.
 void lease_keeper::look_after(const core_ptr& core, check_list told) {
   struct renewal {
     std::int64_t lease;
     short_text subject;
   };
   std::vector<renewal> renewals;
+  std::vector<lease_schedule::failed_leave> leaves;
   {
     const std::lock_guard lock(mutex_);
     alarm_.rang();
@@ -158,6 +181,7 @@ void lease_keeper::look_after(const core_ptr& core, check_list told) {
         renewals.push_back({due->lease, e.subject});
       }
     }
+    while (auto due = book_.next_leave(now())) leaves.push_back(std::move(*due));
     arm(core);
   }
   finish_all(std::move(told), {});
@@ -165,6 +189,7 @@ void lease_keeper::look_after(const core_ptr& core, check_list told) {
     // A third of the lease duration: if no answer comes, there is time for another renewal.
     start_check(*new renew_call(core, r.lease, std::move(r.subject), length_ / 3));
   }
+  for (lease_schedule::failed_leave& l : leaves) leave(core, std::move(l));
 }
 
 /// Requires the mutex.

@@ -10,9 +10,9 @@
 
 namespace weir::detail {
 
-/// Renews the leases of one gate: a lease_schedule with one timer on the store's executor, and a
-/// mutex, because callers come from any thread. The mutex is not held while a store is called or a
-/// handler is handed over.
+/// Renews the leases of one gate and gives them back: a lease_schedule with one timer on the
+/// store's executor, and a mutex, because callers come from any thread. The mutex is not held while
+/// a store is called or a handler is handed over.
 ///
 /// The limiter owns it; each operation in progress holds `core` and so keeps it alive.
 class lease_keeper final {
@@ -35,8 +35,8 @@ class lease_keeper final {
   /// enter left this process.
   void add(const core_ptr& core, std::int64_t lease, short_text subject, time sent);
 
-  /// Ends the lease: its watchers get operation_aborted, and the store gets a leave. A second call
-  /// does nothing.
+  /// Ends the lease: its watchers get operation_aborted, and the store gets a leave, repeatedly
+  /// until it answers one without an error or the lease has lapsed. A second call does nothing.
   void release(const core_ptr& core, std::int64_t lease);
 
   /// Sends a leave for an enter whose answer is unknown, in case the store has let it in.
@@ -61,6 +61,8 @@ class lease_keeper final {
 
   check_list take_watchers();
   void on_renewed(const renew_call& c);
+  void on_leave_failed(const core_ptr& core, lease_schedule::failed_leave leave);
+  static void leave(const core_ptr& core, lease_schedule::failed_leave what);
   void look_after(const core_ptr& core, check_list told);
   void arm(const core_ptr& core);
 

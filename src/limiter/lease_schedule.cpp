@@ -57,4 +57,14 @@ bool lease_schedule::answered(number lease, outcome what, time sent, time now) {
   return false;
 }
 
+void lease_schedule::leave_failed(failed_leave leave, time now) {
+  const time again = now + length_ / 10;
+  if (again < leave.good_until) leaves_.emplace(again, std::move(leave));
+}
+
+std::optional<lease_schedule::failed_leave> lease_schedule::next_leave(time now) {
+  if (leaves_.empty() || leaves_.begin()->first > now) return std::nullopt;
+  return std::move(leaves_.extract(leaves_.begin()).mapped());
+}
+
 }  // namespace weir::detail

@@ -17,7 +17,8 @@ namespace weir::detail {
 /// A lease lasts its duration from before the enter, or the last confirmed renewal, left this
 /// process. The store counts from a later time, so it never gives a lease away that the holder
 /// still counts as held. The renewal is due at a third of the duration. A failed renewal is
-/// repeated after a tenth of the duration, as long as there is time.
+/// repeated after a tenth of the duration, as long as there is time; and so is a failed leave of a
+/// lease that was released.
 class lease_schedule {
  public:
   using time = std::chrono::steady_clock::time_point;
@@ -37,6 +38,12 @@ class lease_schedule {
     standing stands = standing::held;
     check_list watchers = {};  // finished when the lease is lost or released
   };
+  /// A leave that the store may not have carried out.
+  struct failed_leave {
+    number lease;
+    short_text subject;
+    time good_until;  // then the lease has lapsed
+  };
   struct event {
     number lease;
     bool lost;  ///< false: renew the lease, then call answered() with the outcome
@@ -49,8 +56,10 @@ class lease_schedule {
   /// Empty if the lease is unknown.
   std::optional<entry> remove(number lease);
 
-  /// When to call next(); time::max(): never.
-  time wakeup() const noexcept { return agenda_.next(); }
+  /// When to call next() and next_leave(); time::max(): never.
+  time wakeup() const noexcept {
+    return leaves_.empty() ? agenda_.next() : std::min(agenda_.next(), leaves_.begin()->first);
+  }
 
   /// The next due event; empty when no more are due.
   std::optional<event> next(time now);
@@ -58,6 +67,11 @@ class lease_schedule {
   /// Notes the outcome of a renewal. `sent` is a time before it left this process. True if the
   /// lease is lost by this outcome.
   bool answered(number lease, outcome what, time sent, time now);
+
+  void leave_failed(failed_leave leave, time now);
+
+  /// The next leave that is to be repeated; empty when no more are due.
+  std::optional<failed_leave> next_leave(time now);
 
   /// Calls f(entry) for each lease.
   template <class F>
@@ -70,7 +84,8 @@ class lease_schedule {
 
   const std::chrono::microseconds length_;
   std::map<number, entry> entries_;
-  agenda<entry> agenda_;  // the held leases
+  agenda<entry> agenda_;                      // the held leases
+  std::multimap<time, failed_leave> leaves_;  // by when they are due
 };
 
 }  // namespace weir::detail

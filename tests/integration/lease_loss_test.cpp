@@ -189,6 +189,23 @@ BOOST_AUTO_TEST_CASE(a_lease_counts_from_when_its_enter_was_sent) {
   BOOST_TEST(!watched.told());
 }
 
+// The lease would stay taken until it lapses, with nobody in it.
+BOOST_AUTO_TEST_CASE(a_leave_that_the_server_refuses_is_repeated) {
+  const auto g = gate(1, 30s);
+  lease l = enter(g);
+  client.must("ACL", "SETUSER", "default", "-zrem");
+  l.release();
+  poll_until([&] { return !client.must("ACL", "LOG").children.empty(); });
+  BOOST_TEST(inside() == 1);
+  client.must("ACL", "SETUSER", "default", "+zrem");
+  // A lapsed lease would not be removed by ZREM.
+  poll_until([&] {
+    return client.must("INFO", "commandstats").text.find("cmdstat_zrem:calls=1") !=
+           std::string::npos;
+  });
+  BOOST_TEST(inside() == 0);
+}
+
 // In the sleep of the machine, say: whatever comes back has to ask again.
 BOOST_AUTO_TEST_CASE(a_holder_that_overslept_learns_that_others_are_in) {
   const auto g = gate(1, 200ms);

@@ -124,6 +124,26 @@ BOOST_AUTO_TEST_CASE(a_lease_that_was_given_back_is_forgotten) {
   BOOST_TEST(sleeps());
 }
 
+BOOST_AUTO_TEST_CASE(a_failed_leave_is_repeated_until_its_lease_has_lapsed) {
+  book.leave_failed({7, short_text("a"), t0 + 10s}, t0);
+  BOOST_TEST(wakes_at(3s));
+  BOOST_TEST(!book.next_leave(t0 + 3s - 1us).has_value());
+  const auto again = book.next_leave(t0 + 3s);
+  BOOST_TEST_REQUIRE(again.has_value());
+  BOOST_TEST(again->lease == 7);
+  BOOST_TEST((again->subject.view() == "a"));
+  BOOST_TEST((again->good_until == t0 + 10s));
+  BOOST_TEST(sleeps());
+  add(8, -4s);
+  book.leave_failed({7, short_text("a"), t0 + 10s}, t0 + 4s);
+  BOOST_TEST(wakes_at(6s));
+  BOOST_TEST((due(6s) == events{8}));
+  BOOST_TEST(wakes_at(7s));
+  BOOST_TEST(book.next_leave(t0 + 7s).has_value());
+  book.leave_failed({7, short_text("a"), t0 + 10s}, t0 + 7s);  // lapses when it would be due
+  BOOST_TEST(wakes_at(26s));
+}
+
 BOOST_AUTO_TEST_CASE(many_are_due_in_their_order) {
   for (std::int64_t i = 1; i <= 100; ++i) add(i, std::chrono::seconds((i * 37) % 10));
   std::size_t renewed = 0;
