@@ -1,6 +1,7 @@
 #include "policy/lease_set.hpp"
 
 #include <algorithm>
+#include <string>
 
 #include "policy/lua_sources.hpp"
 
@@ -13,13 +14,25 @@ auto find(Leases& leases, std::int64_t base, std::int64_t number) {
       leases, [&](const lease_set::lease& l) { return l.number == number && l.base == base; });
 }
 
+std::string name_of(const lease_set::lease& l) {
+  return std::to_string(l.base) + ':' + std::to_string(l.number) + ':' + std::to_string(l.length);
+}
+
+/// The order of a sorted set of Redis, except among leases of one length.
+bool lapses_before(const lease_set::lease& a, const lease_set::lease& b) {
+  if (a.until != b.until) return a.until < b.until;
+  return a.length != b.length && name_of(a) < name_of(b);
+}
+
 }  // namespace
 
 /// Drops what has lapsed, and shortens what another clock has written.
 void lease_set::tidy(state& s, instant now) const {
   std::erase_if(s.leases, [&](const lease& l) { return l.until <= now; });
+  const auto last = std::ranges::max_element(s.leases, lapses_before);
+  if (last == s.leases.end() || last->until <= now + std::max(length_, last->length)) return;
   for (lease& l : s.leases) {
-    // As in the script, only leases that end beyond this gate's length: they are found fast.
+    // As in the script, which finds those beyond this gate's length fast.
     if (l.until > now + length_) l.until = std::min(l.until, now + l.length);
   }
 }

@@ -12,8 +12,12 @@ local act = tonumber(ARGV[first_arg + 2])
 local enters, leaves = 0, 2  -- as lease_set::act
 local name = ARGV[first_arg + 3] .. ':' .. ARGV[first_arg + 4] .. ':' .. ARGV[first_arg + 1]
 
--- When the lease at that place lapses: 0 if there is none, `foreign` if the key holds something
--- else.
+local function length_in(name)
+  return tonumber(string.match(name, ':(%d+)$')) or 0
+end
+
+-- When the lease at that place lapses, and its name: 0 if there is none, `foreign` if the key holds
+-- something else.
 local function lapse(key, place)
   local found = pcall('ZRANGE', key, place, place, 'WITHSCORES')
   if found.err then
@@ -24,12 +28,13 @@ local function lapse(key, place)
   local upto = tonumber(found[2])
   local ours = whole(upto) and upto > 0 and string.find(found[1], '^%d+:%d+:%d+$')
   if not ours then return foreign end
-  return upto
+  return upto, found[1]
 end
 
 local function check(key, checks, write, into, at)
   local first = lapse(key, '0')
-  local last = first > 0 and lapse(key, '-1') or first
+  local last, name_of_last = first
+  if first > 0 then last, name_of_last = lapse(key, '-1') end
   if refusal then return 0 end
   into[at], into[at + 1], into[at + 2], into[at + 3] = 0, 0, 0, 0
   if first == foreign or last == foreign then
@@ -39,11 +44,11 @@ local function check(key, checks, write, into, at)
 
   if write and first > 0 then
     if first <= clock then call('ZREMRANGEBYSCORE', key, '-inf', format('%d', clock)) end
-    if last > clock + length then
-      -- A gate with longer leases wrote it, or another clock.
+    if last > clock + length and last > clock + length_in(name_of_last) then
+      -- The clock was set back.
       local far = call('ZRANGEBYSCORE', key, format('(%d', clock + length), '+inf', 'WITHSCORES')
       for i = 1, #far, 2 do
-        local most = clock + (tonumber(string.match(far[i], ':(%d+)$')) or 0)
+        local most = clock + length_in(far[i])
         if tonumber(far[i + 1]) > most then call('ZADD', key, format('%d', most), far[i]) end
       end
       last = lapse(key, '-1')
