@@ -425,6 +425,8 @@ BOOST_AUTO_TEST_CASE(rules_follow_from_the_policy) {
   BOOST_TEST((bucket.pace == 35'714us));
   BOOST_TEST((rules(weir::gcra{weir::per_second(1), 60}, 60).life == 60s));
   BOOST_TEST((rules(weir::gcra{weir::per_second(1), 60}, 60).pace == 500ms));
+  // Rounded down to 0, it would be the rule of a window.
+  BOOST_TEST((rules(weir::gcra{{2'000'000, 1s}, 1}, 1).life == 1us));
 
   const auto refuses = [&](const weir::tiers& policies, std::int64_t most) {
     return weir::test::error_of([&] { supply_rules::of(policies, most); }) ==
