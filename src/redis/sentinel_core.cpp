@@ -169,7 +169,7 @@ void sentinel_core::on_reply(const reply_view& reply, time now) {
   last_reply_ = now;
   const question q = due_.front();
   due_.pop_front();
-  if (reply.is_error() && q != question::ping) return lost(meaning_of(reply));
+  if (reply.is_error()) return lost(meaning_of(reply));
   if (q == question::address) return on_address(reply, now);
   // The reply to SUBSCRIBE is a push.
   if (q == question::subscribe) lost(error::not_redis);
@@ -203,9 +203,17 @@ void sentinel_core::on_address(const reply_view& reply, time now) {
   const bool is_address = port != 0 && !nodes[1].text.empty() &&
                           nodes[1].text.size() <= longest_host;
   if (!is_address) return lost(error::master_unknown);
+  answer found{.host = std::string(nodes[1].text), .port = port};
+  std::string name = ' ' + found.host + ' ' + std::to_string(port);
   if (std::exchange(wanted_, false)) {
-    answer_.emplace(answer{.host = std::string(nodes[1].text), .port = port});
-    named_ = ' ' + answer_->host + ' ' + std::to_string(port);
+    answer_.emplace(std::move(found));
+    named_ = std::move(name);
+    names_another_ = false;
+  } else {
+    // Once is not enough: for some seconds after a failover, a Sentinel may not know of it yet.
+    const bool is_another = !named_.empty() && name != named_;
+    moved_ = moved_ || (is_another && names_another_);
+    names_another_ = is_another && !names_another_;
   }
   if (state_ != state::asking) return;
   state_ = state::watching;
@@ -252,8 +260,7 @@ void sentinel_core::on_time(time now) {
         const auto silence = now - std::max(last_reply_, waiting_since_);
         if (silence >= options_.silence_timeout) return lost(error::host_unreachable);
       } else if (now - last_reply_ >= options_.ping_interval) {
-        write_command(staged_, "PING");
-        expect(question::ping, now);
+        query(now);  // instead of a PING: the master may have moved unheard
       }
       return watch(now);
     case state::draining:

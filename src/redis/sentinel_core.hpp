@@ -64,8 +64,10 @@ class sentinel_core {
   /// Nobody wants the answer any more.
   void forget() noexcept { wanted_ = false; }
   std::optional<answer> take_answer();
-  /// True once after the Sentinel has announced a master that the last answer did not name. Not if
-  /// there was no answer yet, or if one is due, which names it.
+  /// True once after the Sentinel has announced a master that the last answer did not name, or has
+  /// named one in two replies in a row that no ask() waited for: the announcement may have come
+  /// while there was no connection. Not if there was no answer yet, or if one is due, which names
+  /// it.
   bool take_moved() noexcept { return std::exchange(moved_, false); }
   void stop();
 
@@ -82,7 +84,7 @@ class sentinel_core {
 
  private:
   static constexpr std::size_t read_size = 4 * 1024;
-  enum class question : std::uint8_t { hello, subscribe, address, ping };
+  enum class question : std::uint8_t { hello, subscribe, address };
 
   void start_opening(time now);
   void greet(time now);
@@ -118,7 +120,8 @@ class sentinel_core {
   bool wanted_ = false;    // an ask() waits
   std::size_t tries_ = 0;  // how many Sentinels may still be asked for it
   std::optional<answer> answer_;
-  std::string named_;  // the last answer, as an announcement ends: " 10.0.0.2 6379"
+  std::string named_;           // the last answer, as an announcement ends: " 10.0.0.2 6379"
+  bool names_another_ = false;  // the Sentinel in use named another one since
   bool moved_ = false;
   bool stopping_ = false;
 };

@@ -171,6 +171,21 @@ BOOST_AUTO_TEST_CASE(a_planned_failover_leaves_no_call_uncertain) {
   BOOST_TEST(used_at(group.master(), o) <= callers.counted + callers.uncertain);
 }
 
+// Nothing is announced then, and the old master stays one: the store counted there for ever.
+BOOST_AUTO_TEST_CASE(a_master_that_sentinels_were_told_to_replace_is_left) {
+  sentinel_group group({.replicas = 0, .sentinels = 1});
+  weir::test::redis_server other;
+  redis_options o = group.options();
+  o.ping_interval = 50ms;
+  const limiter l = on(o);
+  BOOST_TEST(record(l).used == 1);
+  weir::test::redis_client sentinel(group.sentinels[0]);
+  sentinel.must("SENTINEL", "REMOVE", "mymaster");
+  sentinel.must("SENTINEL", "MONITOR", "mymaster", "127.0.0.1", std::to_string(other.port()), "1");
+  poll_until([&] { return record(l).used == 1; });
+  BOOST_TEST(used_at(other, o) >= 1);
+}
+
 BOOST_AUTO_TEST_CASE(closing_ends_the_connection_to_the_sentinel_too) {
   sentinel_group group({.replicas = 0, .sentinels = 1});
   {

@@ -167,16 +167,54 @@ BOOST_AUTO_TEST_CASE(a_silent_sentinel_is_left) {
   BOOST_TEST(d.host == "s2");
 }
 
-BOOST_AUTO_TEST_CASE(a_sentinel_that_answers_pings_is_kept) {
+BOOST_AUTO_TEST_CASE(a_sentinel_that_answers_is_kept) {
   driver d;
   d.watch();
   for (const auto end = d.now + 1h; d.now < end;) {
     d.wait();
     if (d.writing.empty()) continue;
     d.written();
-    d.received("+PONG\r\n");
+    d.received(address("10.0.0.1", 6379));
   }
   BOOST_TEST(d.opens == 1);
+  BOOST_TEST(d.moves == 0);
+}
+
+// The failover was announced while the store was between two Sentinels: it stayed at the old
+// master for as long as that served.
+BOOST_AUTO_TEST_CASE(a_failover_that_was_announced_without_a_connection_is_noticed) {
+  driver d;
+  d.watch();
+  d.received_nothing();
+  d.wait();
+  BOOST_TEST(d.host == "s2");
+  d.opened(error{});
+  d.written();
+  d.received(sentinel_hello + subscribed + address("10.0.0.2", 6380));
+  BOOST_TEST(d.moves == 0);  // this Sentinel may be the one that does not know the master yet
+  while (d.writing.empty()) d.wait();
+  BOOST_TEST(d.writing.find("GET-MASTER-ADDR") != d.writing.npos);
+  d.written();
+  d.received(address("10.0.0.2", 6380));
+  BOOST_TEST(d.moves == 1);
+}
+
+// It leads to the old master, which the other Sentinels are about to make a replica.
+BOOST_AUTO_TEST_CASE(a_sentinel_that_names_another_master_once_moves_nobody) {
+  driver d;
+  d.watch();
+  d.received_nothing();
+  d.wait();
+  d.opened(error{});
+  d.written();
+  d.received(sentinel_hello + subscribed + address("10.0.0.2", 6380));
+  for (int i = 0; i < 3; ++i) {
+    while (d.writing.empty()) d.wait();
+    d.written();
+    d.received(address("10.0.0.1", 6379));
+  }
+  BOOST_TEST(d.moves == 0);
+  BOOST_TEST(d.opens == 2);
 }
 
 BOOST_AUTO_TEST_CASE(a_reply_that_is_not_due_ends_the_connection) {
