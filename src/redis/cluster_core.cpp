@@ -18,8 +18,6 @@ using detail::in_flight;
 
 namespace {
 
-/// While no node serves a slot: the ceiling of the last pause.
-constexpr std::chrono::milliseconds last_pause{400};
 /// A missing reply may mean that the node is no master any more.
 constexpr std::chrono::seconds trusted{1};
 
@@ -31,7 +29,7 @@ cluster_core::cluster_core(const redis_options& options, cluster_members::make_n
       members_(options.cluster_seeds, std::move(make)),
       search_(members_, options, seed),
       slots_(slot_count),
-      down_(first_pause, last_pause, seed) {}
+      random_(seed) {}
 
 // ---- new checks, and finished ones
 
@@ -117,15 +115,14 @@ void cluster_core::leave(const check& c) {
 }
 
 void cluster_core::finished(const check_list& done, time now) {
-  bool served = false, silent = false;
+  bool silent = false;
   for (const check& c : done) {
     if (is_stand_in(c)) continue;
-    served = served || !c.ec;
+    if (!c.ec) slots_[slot_of_routed(c)].downs = 0;
     silent = silent || c.ec == error::no_reply;
     leave(c);
     if (!held_.empty()) release(slot_of_routed(c), now);
   }
-  if (served) down_.reset();
   if (silent) search_.want(now, trusted);
   sweep();
 }

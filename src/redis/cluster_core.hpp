@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -81,8 +82,6 @@ class cluster_core {
 
  private:
   static constexpr index none = cluster_members::none;
-  /// While no node serves a slot: the ceiling of the first pause.
-  static constexpr std::chrono::milliseconds first_pause{25};
   using slot_number = std::uint16_t;
 
   struct slot {
@@ -90,6 +89,7 @@ class cluster_core {
     index seat = none;          // where its checks are, if pending > 0
     std::uint32_t pending = 0;  // checks at nodes
     std::uint32_t next_order = 0;
+    std::uint8_t downs = 0;  // pauses since a check was served: no node served the slot
   };
   struct held_slot {
     detail::check_list checks;  // sorted by in_flight::order
@@ -119,7 +119,7 @@ class cluster_core {
   bool may_ask(const detail::check& c, index at) const;
   void lost(index node, const connection_core::link_news& news, time now,
             std::vector<slot_number>& slots);
-  time pause_of_down(time now);
+  time pause_of_down(slot_number s, time now);
   template <class F>
   void pull(index from, const cluster_node::predicate& which, F&& keep);
   void pull(index from, const cluster_node::predicate& which);
@@ -137,7 +137,7 @@ class cluster_core {
   std::map<slot_number, held_slot> held_;
   boost::unordered_flat_map<slot_number, asking> asking_;
   detail::deadline_wheel wheel_;  // of held checks
-  detail::backoff down_;          // the pauses while no node serves a slot
+  std::minstd_rand random_;       // of the pauses while no node serves a slot
   std::size_t held_weight_ = 0;
   time next_release_ = time::max();
   bool must_sweep_ = false;

@@ -22,6 +22,9 @@ constexpr std::chrono::milliseconds pause_of_migration{25};
 /// at once, later MOVEDs after a pause that doubles. After a pause, the node would say ASK again.
 constexpr unsigned immediate_redirects = 2;
 constexpr std::chrono::milliseconds pause_of_redirect{10};
+/// While no node serves a slot: the ceiling of the first pause, and how often it doubles.
+constexpr std::chrono::milliseconds first_pause{25};
+constexpr std::uint8_t most_doublings = 4;
 
 }  // namespace
 
@@ -64,21 +67,28 @@ void cluster_core::lost(index node, const connection_core::link_news& news, time
   is_lasting_ = news.is_lasting;
   if (search_.failed(node, now)) round_failed();
   search_.want(now);
-  const auto asks_here = [&](const auto& entry) { return entry.second.node == node; };
-  if (std::none_of(asking_.begin(), asking_.end(), asks_here)) return;
-  const time later = pause_of_down(now);
+  std::map<slot_number, time> later;
+  for (const auto& [s, there] : asking_) {
+    if (there.node == node) later.emplace(s, pause_of_down(s, now));
+  }
+  if (later.empty()) return;
   const auto asks = [](const check& c) { return (flight_of(c).route & in_flight::asks) != 0; };
   pull(node, asks, [&](check& c) {
     --flight_of(c).redirects;  // no node has redirected it in vain
     c.ec = news.trouble;       // for the caller, if the deadline comes first
     slots.push_back(slot_of_routed(c));
-    hold(c, later);
+    hold(c, later.at(slots.back()));
   });
 }
 
-/// No check may be sent to a slot that no node serves before that.
-cluster_core::time cluster_core::pause_of_down(time now) {
-  return now + first_pause / 2 + down_.next();
+/// No check may be sent to a slot that no node serves before that. Each slot has pauses of its own:
+/// others may be served meanwhile, or many may be down at once.
+cluster_core::time cluster_core::pause_of_down(slot_number s, time now) {
+  std::uint8_t& before = slots_[s].downs;
+  const time::duration ceiling = first_pause * (1 << before);
+  before = std::min<std::uint8_t>(before + 1, most_doublings);
+  return now + first_pause / 2 +
+         time::duration(std::uniform_int_distribution<time::rep>(0, ceiling.count())(random_));
 }
 
 /// Takes unsent checks back from a node, and passes them to `keep`.
@@ -114,7 +124,7 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
   index& owner = slots_[s].owner;
   if (r.why.what == kind::moved && (owner == from || owner == none)) owner = to;
   if (r.why.what == kind::moved || r.why.what == kind::down) search_.want(now);
-  const time later = r.why.what == kind::down        ? pause_of_down(now)
+  const time later = r.why.what == kind::down        ? pause_of_down(s, now)
                      : r.why.what == kind::try_again ? now + pause_of_migration
                                                      : now;
   check_list asks;

@@ -180,6 +180,49 @@ BOOST_AUTO_TEST_CASE(a_cluster_is_not_idle_while_a_node_may_send_a_check_on) {
   BOOST_TEST(check.finished == 1);
 }
 
+// Each check that another node served took the pauses back to the first one, so a slot that no node
+// served was asked for 40 times a second.
+BOOST_AUTO_TEST_CASE(pauses_of_a_slot_that_is_down_grow_while_others_are_served) {
+  std::string other = "b0";
+  for (int i = 1; owner.view[slot_of_tag("r:" + other)] == from; ++i) {
+    other = "b" + std::to_string(i);
+  }
+  const fake_check& down = c.submit(one, "a");
+  const fake_check* served = &c.submit(one, other);
+  int asked = 0, answered = 0;
+  for (const moment end = c.now + 10s; c.now < end;) {
+    if (owner.refuses.empty()) {
+      ++asked;
+      owner.refuses = "CLUSTERDOWN Hash slot not served";
+    }
+    if (served->finished > 0) {
+      ++answered;
+      c.now += 5ms;  // the round trip
+      served = &c.submit(one, other);
+    }
+    if (!step_all(c) || c.core.wakeup() <= c.now) c.wait();
+  }
+  BOOST_TEST(down.finished == 0);
+  BOOST_TEST(answered > 500);
+  BOOST_TEST(asked > 20);
+  BOOST_TEST(asked < 100);
+  owner.refuses.clear();
+  end_well();
+}
+
+// The pauses of all slots were one row, so that the fifth slot began with the longest.
+BOOST_AUTO_TEST_CASE(many_slots_that_are_down_for_a_moment_pause_for_a_moment) {
+  for (int i = 0; i < 30; ++i) c.submit(one, "warm" + std::to_string(i));
+  calm_down(c);
+  owner.is_down = true;
+  for (int i = 0; i < 200; ++i) c.submit(one, "s" + std::to_string(i));
+  step_while_busy(c);
+  owner.is_down = false;
+  const moment begin = c.now;
+  end_well();
+  BOOST_TEST((c.now < begin + 40ms));
+}
+
 // A node that names itself cannot serve the slot at present, and knows no other that can.
 BOOST_AUTO_TEST_CASE(a_node_that_moves_a_check_to_itself_is_asked_again_later) {
   c.submit(one, "a");
