@@ -100,7 +100,7 @@ struct redis_options {
 
   /// The store gives up a connection if a reply is due and no whole reply comes for
   /// silence_timeout, and connects anew, so it notices a dead link in seconds. An idle connection
-  /// gets a PING after ping_interval. Each 10 ms to 24 h.
+  /// gets a PING after ping_interval; a Sentinel is asked where the master is. Each 10 ms to 24 h.
   std::chrono::milliseconds silence_timeout{2000};
   std::chrono::milliseconds ping_interval{3000};
 
