@@ -169,6 +169,29 @@ BOOST_AUTO_TEST_CASE(an_enter_whose_answer_was_lost_is_given_back_on_the_next_co
   BOOST_TEST(enter(g).allowed());
 }
 
+// The connection breaks while the leave is on its way, or its answer: the lease is given back on
+// the next one, although the first leave may have run.
+BOOST_AUTO_TEST_CASE(a_lease_whose_leave_was_cut_off_is_given_back_on_the_next_connection) {
+  using weir::test::way;
+  weir::test::fault_proxy proxy(io, server);
+  weir::redis_options o = options();
+  o.port = static_cast<std::uint16_t>(proxy.port());
+  const concurrency_limiter g(weir::make_redis_store(io.get_executor(), o), "gate",
+                              {.limit = 2, .lease_duration = 1h});
+  const lease stays = enter(g);
+  for (const way w : {way::requests, way::replies}) {
+    lease l = enter(g);
+    BOOST_TEST(inside() == 2);
+    const std::size_t resets = proxy.counts().of(weir::test::fault::kind::reset);
+    proxy.strike({.what = weir::test::fault::kind::reset, .way = w, .after = 1});
+    l.release();
+    poll_until([&] { return proxy.counts().of(weir::test::fault::kind::reset) > resets; });
+    poll_until([&] { return inside() == 1; });
+    proxy.lift();
+    BOOST_TEST(stays.is_held());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(together_with_limiters_it_is_one_step) {
   const weir::store s = open();
   const concurrency_limiter g(s, "gate", {.limit = 2, .lease_duration = 1h, .group = "partner"});

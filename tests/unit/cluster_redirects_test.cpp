@@ -223,6 +223,22 @@ BOOST_AUTO_TEST_CASE(many_slots_that_are_down_for_a_moment_pause_for_a_moment) {
   BOOST_TEST((c.now < begin + 40ms));
 }
 
+// Each call made the slot's pause longer, so that ten calls began with the longest.
+BOOST_AUTO_TEST_CASE(many_calls_to_a_slot_that_is_down_for_a_moment_pause_for_a_moment) {
+  const auto limiter = [](int i) {
+    return make_core("r" + std::to_string(i), plenty, {.group = "g"});
+  };
+  for (int i = 0; i < 10; ++i) c.submit(limiter(i), "warm");
+  calm_down(c);
+  for (simulated_node& n : c.servers) n.is_down = true;
+  for (int i = 0; i < 10; ++i) c.submit(limiter(i), "a");
+  step_while_busy(c);
+  for (simulated_node& n : c.servers) n.is_down = false;
+  const moment begin = c.now;
+  end_well();
+  BOOST_TEST((c.now < begin + 40ms));
+}
+
 // A node that names itself cannot serve the slot at present, and knows no other that can.
 BOOST_AUTO_TEST_CASE(a_node_that_moves_a_check_to_itself_is_asked_again_later) {
   c.submit(one, "a");
