@@ -58,7 +58,7 @@ class lease_keeper::leave_call final : public check_of<leave_request> {
   void finish(delivery how) override {
     const std::unique_ptr<leave_call> self(this);
     if (how == delivery::discard || !ec) return;
-    impl_of(*limiter).leases->on_leave_failed(limiter,
+    impl_of(*limiter).leases->on_leave_failed(limiter, ec,
                                               {asked.lease, std::move(subject), good_until_});
   }
 
@@ -153,10 +153,14 @@ void lease_keeper::on_renewed(const renew_call& c) {
   look_after(c.limiter, std::move(told));
 }
 
-void lease_keeper::on_leave_failed(const core_ptr& core, lease_schedule::failed_leave leave) {
+/// Repeats it at once if its connection was lost: then it waits for the next connection.
+void lease_keeper::on_leave_failed(const core_ptr& core, error_code ec,
+                                   lease_schedule::failed_leave what) {
+  const time t = now();
+  if (ec == error::outcome_unknown && t < what.good_until) return leave(core, std::move(what));
   const std::lock_guard lock(mutex_);
   if (alarm_.is_stopped()) return;
-  book_.leave_failed(std::move(leave), now());
+  book_.leave_failed(std::move(what), t);
   arm(core);
 }
 
