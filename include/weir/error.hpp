@@ -57,12 +57,14 @@ enum class error {
   /// the check was counted, and the deadline passed before limiter_options::replicas replicas had
   /// the count: a failover may forget it; treat it as counted
   not_replicated,
-  /// max_pending calls are pending; or the queue of acquire() is full, or it dropped this waiter
+  /// max_pending calls are pending; or the queue of acquire() is full, dropped this waiter, or has
+  /// no memory for it
   overloaded,
   /// redis_options::breaker_failures calls in a row got no answer; until one is answered, further
   /// calls fail at once
   circuit_open,
-  /// the memory store holds max_subjects subjects that still count, and this would be a new one
+  /// the memory store holds max_subjects subjects that still count, and this would be a new one; or
+  /// it has no memory for the check
   store_full,
   /// the memory store remembers max_settled settled decisions, or a Memcached value has no room for
   /// one more; this one was not settled

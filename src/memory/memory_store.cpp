@@ -5,6 +5,7 @@
 #include <boost/system/system_error.hpp>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,11 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     const phase now = phase_.load(std::memory_order_relaxed);
     flight_of(c).stage = detail::check_stage::done;
     if (now == phase::open || (now == phase::closed && detail::gives_back(c))) {
-      answer(c);
+      try {
+        answer(c);
+      } catch (const std::bad_alloc&) {
+        fail_without_memory(c);
+      }
     } else if (now == phase::closed) {
       c.ec = error::store_closed;
     } else {
@@ -76,6 +81,13 @@ class memory_store final : public detail::store_backend, public detail::shutdown
   static bool is_simple(detail::check_kind kind) noexcept {
     using enum detail::check_kind;
     return kind != acquire && kind != give_back && kind != settle && kind != lower;
+  }
+
+  /// For a check that found no memory. With one key, it has counted nothing. With several keys, it
+  /// may have counted in some of them.
+  static void fail_without_memory(detail::check& c) noexcept {
+    c.answer = {};
+    c.ec = detail::is_single(c) ? error::store_full : error::outcome_unknown;
   }
 
   void answer(detail::check& c) {

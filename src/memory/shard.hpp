@@ -115,7 +115,13 @@ class shard {
         unsettled = error::settlements_full;
         return;
       }
-      f(tiers, now, is_first);
+      try {
+        f(tiers, now, is_first);
+      } catch (...) {
+        // Nothing was settled, so the caller may repeat it. Several tiers may be settled in part.
+        if (is_first && tiers.size() == 1) forget(what.id);
+        throw;
+      }
     };
     const error_code ec = change_all(places, clock, settle);
     return ec ? ec : unsettled;
@@ -264,14 +270,25 @@ class shard {
       make_room_for_mark(now);
       if (!take_room_for_mark()) return false;
     }
-    settled_.add({what.id, until});
+    try {
+      settled_.add({what.id, until});
+    } catch (...) {
+      give_back_room_for_mark();
+      throw;
+    }
     return true;
+  }
+  void forget(std::uint64_t id) noexcept {
+    const std::size_t before = settled_.size();
+    settled_.erase(settled_mark::hash_of(id), [&](const settled_mark& m) { return m.id == id; });
+    if (settled_.size() < before) give_back_room_for_mark();
   }
   bool take_room_for_mark() noexcept {
     if (all_->settled.fetch_add(1, std::memory_order_relaxed) < all_->max_settled) return true;
-    all_->settled.fetch_sub(1, std::memory_order_relaxed);
+    give_back_room_for_mark();
     return false;
   }
+  void give_back_room_for_mark() noexcept { all_->settled.fetch_sub(1, std::memory_order_relaxed); }
 
   static constexpr policies::span least_memory = 60'000'000;      // covers repeated give-backs
   static constexpr policies::span step_of_a_moment = 60'000'000;  // see may_lower()
