@@ -8,13 +8,14 @@
 
 namespace weir::detail {
 
-/// The time of the given clock, or of the system's if it is empty; never before 1970, because
-/// policies have no negative times.
+/// The time of the given clock, or of the system's if it is empty. It lies between the first
+/// microsecond of 1970, because zero stands for no time in states, and the largest time that a
+/// state may hold, in the year 2255.
 inline policies::instant read_clock(const std::function<time_point()>& clock) {
   const time_point t = clock ? clock()
                              : std::chrono::time_point_cast<std::chrono::microseconds>(
                                    std::chrono::system_clock::now());
-  return std::max<policies::instant>(0, t.time_since_epoch().count());
+  return std::clamp<policies::instant>(t.time_since_epoch().count(), 1, policies::max_exact);
 }
 
 }  // namespace weir::detail

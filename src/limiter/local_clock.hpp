@@ -17,17 +17,14 @@ class clock_reader {
   explicit clock_reader(local_clock clock) noexcept : is_coarse_(clock == local_clock::coarse) {}
   explicit clock_reader(std::function<time_point()> clock) noexcept : clock_(std::move(clock)) {}
 
-  /// At most the largest time that a state may hold, in the year 2255.
-  policies::instant now() const {
-    return std::min(is_coarse_ ? last_tick() : read_clock(clock_), policies::max_exact);
-  }
+  policies::instant now() const { return is_coarse_ ? last_tick() : read_clock(clock_); }
 
  private:
   static policies::instant last_tick() noexcept {
     timespec t{};
     if (::clock_gettime(CLOCK_REALTIME_COARSE, &t) != 0) return read_clock({});
-    return std::max<policies::instant>(0,
-                                       policies::instant{t.tv_sec} * 1'000'000 + t.tv_nsec / 1000);
+    return std::clamp<policies::instant>(policies::instant{t.tv_sec} * 1'000'000 + t.tv_nsec / 1000,
+                                         1, policies::max_exact);
   }
 
   std::function<time_point()> clock_;

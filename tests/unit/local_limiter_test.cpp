@@ -291,13 +291,13 @@ BOOST_AUTO_TEST_CASE(one_word_decides_as_the_policy_does) {
       BOOST_TEST_REQUIRE(weir::detail::one_word::of(kernel).has_value());
       weir::local_limiter l(policy, clock);
       weir::policies::any_state state;
-      now = std::chrono::microseconds(random.between(0, 3));  // the clock's very beginning
+      now = std::chrono::microseconds(random.between(1, 3));  // the clock's very beginning
       std::visit(
           [&](const auto& k) {
             for (int i = 0; i < 50'000; ++i) {
               const std::int64_t far = random.between(0, 99) == 0 ? 100'000'000 : 400'000;
               now += std::chrono::microseconds(random.between(-far, far + 10'000));
-              now = std::max(now, std::chrono::microseconds(0));
+              now = std::max(now, std::chrono::microseconds(1));
               const std::int64_t cost = random.between(1, 4);
               auto& own = weir::policies::state_for(k, state);
               const weir::decision peeked = k.fetch(own, now.count(), cost);

@@ -324,7 +324,41 @@ BOOST_AUTO_TEST_CASE(a_clock_before_1970_is_read_as_1970) {
   now = -5s;
   const auto o = record(l, "a");
   BOOST_TEST(o.d.allowed);
-  BOOST_TEST((o.d.decided_at == weir::time_point{}));
+  BOOST_TEST((o.d.decided_at == weir::time_point{1us}));
+}
+
+// A state that was written at zero did not know that a reservation was ahead: the clock was read as
+// the time of the reservation, and one more passed than the limit.
+BOOST_AUTO_TEST_CASE(a_reservation_counts_if_the_clock_begins_at_zero) {
+  const weir::policy all[] = {weir::fixed_window{.limit = 2, .window = 10s},
+                              weir::sliding_log{.limit = 2, .window = 10s},
+                              weir::sliding_window{.limit = 2, .window = 10s},
+                              weir::token_bucket{.capacity = 2, .refill = {2, 10s}}};
+  for (std::size_t i = 0; i < std::size(all); ++i) {
+    BOOST_TEST_CONTEXT("policy " << i) {
+      now = 0s;
+      const weir::limiter l(store(), "r", all[i]);
+      BOOST_TEST(record(l, "a", 2).d.allowed);
+      weir::test::cancellable_crowd crowd;
+      l.acquire("a", {.max_wait = 1h}, crowd.caller());
+      run_ready();
+      const auto o = record(l, "a");
+      BOOST_TEST(!o.d.allowed);
+      BOOST_TEST((o.d.decided_at < weir::time_point{1s}));
+      crowd.cancel(0);
+      run_ready();
+    }
+  }
+}
+
+// Times overflowed.
+BOOST_AUTO_TEST_CASE(a_clock_after_2255_is_read_as_2255) {
+  now = std::chrono::microseconds::max();
+  const weir::limiter l(store(), "r", weir::token_bucket{.capacity = 2, .refill = {2, 10s}});
+  const auto o = record(l, "a", 2);
+  BOOST_TEST(o.d.allowed);
+  BOOST_TEST(o.d.decided_at.time_since_epoch().count() == (std::int64_t{1} << 53) - 1);
+  BOOST_TEST(!record(l, "a").d.allowed);
 }
 
 BOOST_AUTO_TEST_CASE(kinds_of_policies_and_resources_do_not_share_counts) {
