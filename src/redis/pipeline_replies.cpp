@@ -1,4 +1,5 @@
 // What a pipeline does with replies: checks are answered, come back, or go to another node.
+#include <new>
 #include <utility>
 
 #include "check/pending.hpp"
@@ -228,15 +229,20 @@ inline void pipeline::prefetch_calls() const noexcept {
 
 pipeline::stream_state pipeline::consume(reply_reader& reader, time now) {
   error_code ec;
-  while (const reply_view* reply = reader.next(ec)) {
-    if (reply->is_push()) continue;
-    if (calls_.empty()) return stream_state::broken;  // no reply is due
-    prefetch_calls();
-    const bool fits = answer(calls_.front(), *reply, now);
-    coalescer_.take_back(calls_);
-    // Replies may come before the write is reported done.
-    if (staged_ > calls_.size()) staged_ = calls_.size();
-    if (!fits) return stream_state::broken;
+  try {
+    while (const reply_view* reply = reader.next(ec)) {
+      if (reply->is_push()) continue;
+      if (calls_.empty()) return stream_state::broken;  // no reply is due
+      prefetch_calls();
+      const bool fits = answer(calls_.front(), *reply, now);
+      coalescer_.take_back(calls_);
+      // Replies may come before the write is reported done.
+      if (staged_ > calls_.size()) staged_ = calls_.size();
+      if (!fits) return stream_state::broken;
+    }
+  } catch (const std::bad_alloc&) {
+    // The call keeps its place without its reply, and would take the next call's.
+    return stream_state::broken;
   }
   if (ec) return stream_state::broken;
   return (blocked_ & unwelcome) != 0 && calls_.empty() ? stream_state::unwelcome

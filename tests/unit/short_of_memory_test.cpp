@@ -1,4 +1,5 @@
 // Calls in which one allocation fails. Replaces operator new.
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -7,7 +8,9 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "pipeline_fixture.hpp"
 #include "weir/weir.hpp"
 
 namespace {
@@ -180,6 +183,31 @@ BOOST_AUTO_TEST_CASE(a_settlement_that_found_no_memory_can_be_repeated) {
     const result second = w.call(settle);
     BOOST_TEST((first.answer.allowed != second.answer.allowed));
     BOOST_TEST(second.answer.used == 7);
+  });
+}
+
+// The call stayed first in line without its reply, and took the reply of the next call.
+BOOST_AUTO_TEST_CASE(a_reply_that_finds_no_memory_shifts_no_later_reply) {
+  for_each_allocation([&](long number) {
+    redis::test::connected_fixture f;
+    const auto& first = f.submit("a");
+    f.write();
+    const auto& second = f.submit("b");
+    f.write();
+    constexpr std::string_view full = "*4\r\n:5000000\r\n:4000000\r\n:3\r\n:0\r\n";
+    std::ranges::copy(full, f.reader.prepare(full.size()).begin());
+    f.reader.commit(full.size());
+    bool goes_on = true;
+    before_failure = number;
+    try {
+      goes_on = f.line.consume(f.reader, f.now) != redis::pipeline::stream_state::broken;
+    } catch (const std::bad_alloc&) {
+    }
+    before_failure = none;
+    f.line.take_done();
+    if (goes_on) f.answer(0);
+    BOOST_TEST(!first.answer.allowed);
+    BOOST_TEST(second.answer.allowed == goes_on);
   });
 }
 
