@@ -57,8 +57,7 @@ enum class error {
   /// the check was counted, and the deadline passed before limiter_options::replicas replicas had
   /// the count: a failover may forget it; treat it as counted
   not_replicated,
-  /// max_pending calls are pending; or the queue of acquire() is full, dropped this waiter, or has
-  /// no memory for it
+  /// max_pending calls are pending; or the queue of acquire() is full, or it dropped this waiter
   overloaded,
   /// redis_options::breaker_failures calls in a row got no answer; until one is answered, further
   /// calls fail at once

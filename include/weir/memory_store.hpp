@@ -28,11 +28,11 @@ struct memory_options {
   /// store has fewer if a shard would hold less than 1,024 subjects.
   std::size_t shards = 16;
 
-  /// The clock; the system's if not given. A time before 1970 is read as 1970, and one after 2255
-  /// as 2255, each to a microsecond. Only counts follow it: acquire(), leases and deadlines wait by
-  /// the steady clock. It may step backward: a policy then uses its state's own time
-  /// (docs/policies.md). Any thread that makes a check calls it, under a lock, so it must not use
-  /// the store or throw.
+  /// The clock; the system's if not given. A time before 1970 is read as the first microsecond of
+  /// 1970, and one after 2255 as the last time that a state can hold. Only counts follow it:
+  /// acquire(), leases and deadlines wait by the steady clock. It may step backward: a policy then
+  /// uses its state's own time (docs/policies.md). Any thread that makes a check calls it, under a
+  /// lock, so it must not use the store or throw.
   std::function<time_point()> clock = {};
 };
 

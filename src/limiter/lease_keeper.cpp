@@ -11,6 +11,8 @@ namespace asio = boost::asio;
 
 namespace {
 
+constexpr int most_losses = 3;
+
 lease_schedule::time now() { return std::chrono::steady_clock::now(); }
 
 /// Hands the handlers over to their own executors; none runs inside this call.
@@ -51,19 +53,22 @@ class lease_keeper::renew_call final : public check_of<renew_request> {
 /// Gives a lease back. It has no caller and frees itself.
 class lease_keeper::leave_call final : public check_of<leave_request> {
  public:
-  leave_call(const core_ptr& core, std::int64_t lease, short_text subject, time good_until)
-      : check_of(std::shared_ptr(core), {std::move(subject), time_until(good_until), {lease}}),
-        good_until_(good_until) {}
+  leave_call(const core_ptr& core, lease_schedule::failed_leave&& what)
+      : check_of(std::shared_ptr(core),
+                 {std::move(what.subject), time_until(what.good_until), {what.lease}}),
+        good_until_(what.good_until),
+        losses_(what.losses) {}
 
   void finish(delivery how) override {
     const std::unique_ptr<leave_call> self(this);
     if (how == delivery::discard || !ec) return;
-    impl_of(*limiter).leases->on_leave_failed(limiter, ec,
-                                              {asked.lease, std::move(subject), good_until_});
+    impl_of(*limiter).leases->on_leave_failed(
+        limiter, ec, {asked.lease, std::move(subject), good_until_, losses_});
   }
 
  private:
   const time good_until_;
+  const int losses_;
 };
 
 void lease_keeper::add(const core_ptr& core, std::int64_t lease, short_text subject, time sent) {
@@ -92,7 +97,7 @@ void lease_keeper::give_back(const core_ptr& core, std::int64_t lease, short_tex
 
 /// The leave may wait unsent until the lease would have lapsed by itself.
 void lease_keeper::leave(const core_ptr& core, lease_schedule::failed_leave what) {
-  start_check(*new leave_call(core, what.lease, std::move(what.subject), what.good_until));
+  start_check(*new leave_call(core, std::move(what)));
 }
 
 bool lease_keeper::is_held(std::int64_t lease) {
@@ -153,15 +158,21 @@ void lease_keeper::on_renewed(const renew_call& c) {
   look_after(c.limiter, std::move(told));
 }
 
-/// Repeats it at once if its connection was lost: then it waits for the next connection.
+/// Repeats the leave: at once if its connection was lost, because it waits for the next one then;
+/// else, or if it has lost several connections, later.
 void lease_keeper::on_leave_failed(const core_ptr& core, error_code ec,
                                    lease_schedule::failed_leave what) {
   const time t = now();
-  if (ec == error::outcome_unknown && t < what.good_until) return leave(core, std::move(what));
-  const std::lock_guard lock(mutex_);
-  if (alarm_.is_stopped()) return;
-  book_.leave_failed(std::move(what), t);
-  arm(core);
+  const bool is_lost = ec == error::outcome_unknown || ec == error::protocol_error;
+  {
+    const std::lock_guard lock(mutex_);
+    if (alarm_.is_stopped() || t >= what.good_until) return;
+    if (!is_lost || ++what.losses > most_losses) {
+      book_.leave_failed(std::move(what), t);
+      return arm(core);
+    }
+  }
+  leave(core, std::move(what));
 }
 
 /// Reports due losses, starts due renewals, repeats due leaves, and also tells the watchers in

@@ -59,7 +59,8 @@ bool lease_schedule::answered(number lease, outcome what, time sent, time now) {
 
 void lease_schedule::leave_failed(failed_leave leave, time now) {
   const time again = now + length_ / 10;
-  if (again < leave.good_until) leaves_.emplace(again, std::move(leave));
+  if (again < leave.good_until && leaves_.size() < most_leaves)
+    leaves_.emplace(again, std::move(leave));
 }
 
 std::optional<lease_schedule::failed_leave> lease_schedule::next_leave(time now) {

@@ -43,6 +43,7 @@ class lease_schedule {
     number lease;
     short_text subject;
     time good_until;  // then the lease has lapsed
+    int losses = 0;   // how often it was repeated because its connection was lost
   };
   struct event {
     number lease;
@@ -68,6 +69,7 @@ class lease_schedule {
   /// lease is lost by this outcome.
   bool answered(number lease, outcome what, time sent, time now);
 
+  /// Repeats the leave later, unless too many wait for that already.
   void leave_failed(failed_leave leave, time now);
 
   /// The next leave that is to be repeated; empty when no more are due.
@@ -80,6 +82,8 @@ class lease_schedule {
   }
 
  private:
+  static constexpr std::size_t most_leaves = 10'000;
+
   void schedule(entry& e, time when) { agenda_.put(e, std::min(when, e.good_until)); }
 
   const std::chrono::microseconds length_;

@@ -67,24 +67,19 @@ void cluster_core::lost(index node, const connection_core::link_news& news, time
   is_lasting_ = news.is_lasting;
   if (search_.failed(node, now)) round_failed();
   search_.want(now);
-  std::map<slot_number, time> later;
-  for (const auto& [s, there] : asking_) {
-    if (there.node == node) later.emplace(s, pause_of_down(s, now));
-  }
-  if (later.empty()) return;
   const auto asks = [](const check& c) { return (flight_of(c).route & in_flight::asks) != 0; };
   pull(node, asks, [&](check& c) {
     --flight_of(c).redirects;  // no node has redirected it in vain
     c.ec = news.trouble;       // for the caller, if the deadline comes first
     slots.push_back(slot_of_routed(c));
-    hold(c, later.at(slots.back()));
+    hold(c, pause_of_down(slots.back(), now));
   });
 }
 
 /// No check may be sent to a slot that no node serves before that. Each slot has pauses of its own:
 /// others may be served meanwhile, or many may be down at once.
 cluster_core::time cluster_core::pause_of_down(slot_number s, time now) {
-  // The calls that were under way together learn of it together.
+  // Calls that were under way together end together.
   const auto held = held_.find(s);
   if (held != held_.end() && held->second.not_before > now) return held->second.not_before;
   std::uint8_t& before = slots_[s].downs;

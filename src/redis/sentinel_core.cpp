@@ -117,6 +117,7 @@ void sentinel_core::try_next(error reason, time now) {
 /// Subscribes before it asks, so that a failover after the answer is heard.
 void sentinel_core::greet(time now) {
   state_ = state::asking;
+  another_since_.reset();
   reader_.clear();
   const redis_sentinel_options& o = options_.sentinel;
   const std::string_view name = options_.client_name;
@@ -208,12 +209,14 @@ void sentinel_core::on_address(const reply_view& reply, time now) {
   if (std::exchange(wanted_, false)) {
     answer_.emplace(std::move(found));
     named_ = std::move(name);
-    names_another_ = false;
-  } else {
-    // Once is not enough: for some seconds after a failover, a Sentinel may not know of it yet.
-    const bool is_another = !named_.empty() && name != named_;
-    moved_ = moved_ || (is_another && names_another_);
-    names_another_ = is_another && !names_another_;
+    another_since_.reset();
+  } else if (named_.empty() || name == named_) {
+    another_since_.reset();
+  } else if (!another_since_) {
+    another_since_ = now;  // not enough to move: this Sentinel may not know of a failover yet
+  } else if (now - *another_since_ >= sure_after) {
+    another_since_.reset();
+    moved_ = true;
   }
   if (state_ != state::asking) return;
   state_ = state::watching;

@@ -65,7 +65,7 @@ class sentinel_core {
   void forget() noexcept { wanted_ = false; }
   std::optional<answer> take_answer();
   /// True once after the Sentinel has announced a master that the last answer did not name, or has
-  /// named one in two replies in a row that no ask() waited for: the announcement may have come
+  /// named it for sure_after in replies that no ask() waited for: the announcement may have come
   /// while there was no connection. Not if there was no answer yet, or if one is due, which names
   /// it.
   bool take_moved() noexcept { return std::exchange(moved_, false); }
@@ -84,6 +84,7 @@ class sentinel_core {
 
  private:
   static constexpr std::size_t read_size = 4 * 1024;
+  static constexpr std::chrono::seconds sure_after{1};
   enum class question : std::uint8_t { hello, subscribe, address };
 
   void start_opening(time now);
@@ -120,8 +121,9 @@ class sentinel_core {
   bool wanted_ = false;    // an ask() waits
   std::size_t tries_ = 0;  // how many Sentinels may still be asked for it
   std::optional<answer> answer_;
-  std::string named_;           // the last answer, as an announcement ends: " 10.0.0.2 6379"
-  bool names_another_ = false;  // the Sentinel in use named another one since
+  std::string named_;  // the last answer, as an announcement ends: " 10.0.0.2 6379"
+  // The Sentinel in use names another one since then.
+  std::optional<time> another_since_;
   bool moved_ = false;
   bool stopping_ = false;
 };
