@@ -11,7 +11,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr int most_losses = 3;
+constexpr int most_losses = 3;  // a leave that costs more connections is repeated later
 
 lease_schedule::time now() { return std::chrono::steady_clock::now(); }
 

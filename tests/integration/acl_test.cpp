@@ -59,12 +59,16 @@ struct fixture {
   }
 
   void pass_through_gates(const weir::store& s, std::vector<weir::error_code>& told) {
-    // One lease has lapsed, and of the two gates one gives longer leases.
+    // One lease has lapsed, and one was given while the clock was ahead.
+    const std::string key = std::string(s.backend()->key_prefix()) + ":{gate:a}:c";
+    const auto ahead = std::chrono::system_clock::now().time_since_epoch() + 2h;
     admin.must("SELECT", 1);
-    admin.must("ZADD", std::string(s.backend()->key_prefix()) + ":{gate:a}:c", 1, "1:2:3");
+    admin.must("ZADD", key, 1, "1:2:3");
+    admin.must("ZADD", key, std::chrono::floor<std::chrono::microseconds>(ahead).count(),
+               "1:3:60000000");
     admin.must("SELECT", 0);
-    const weir::concurrency_limiter longer(s, "gate", {.limit = 3, .lease_duration = 1h});
-    const weir::concurrency_limiter gate(s, "gate", {.limit = 2, .lease_duration = 1min});
+    const weir::concurrency_limiter longer(s, "gate", {.limit = 4, .lease_duration = 1h});
+    const weir::concurrency_limiter gate(s, "gate", {.limit = 3, .lease_duration = 1min});
     const weir::lease held = weir::test::enter(io, longer, "a", told.emplace_back());
     for (int i = 0; i < 2; ++i) {  // and given back, without a caller that waits
       weir::test::enter(io, gate, "a", told.emplace_back()).release();
