@@ -11,8 +11,6 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr int most_losses = 3;  // a leave that costs more connections is repeated later
-
 lease_schedule::time now() { return std::chrono::steady_clock::now(); }
 
 /// Hands the handlers over to their own executors; none runs inside this call.
@@ -53,7 +51,7 @@ class lease_keeper::renew_call final : public check_of<renew_request> {
 /// Gives a lease back. It has no caller and frees itself.
 class lease_keeper::leave_call final : public check_of<leave_request> {
  public:
-  leave_call(const core_ptr& core, lease_schedule::failed_leave&& what)
+  leave_call(const core_ptr& core, lease_schedule::open_leave&& what)
       : check_of(std::shared_ptr(core),
                  {std::move(what.subject), time_until(what.good_until), {what.lease}}),
         good_until_(what.good_until),
@@ -96,7 +94,7 @@ void lease_keeper::give_back(const core_ptr& core, std::int64_t lease, short_tex
 }
 
 /// The leave may wait unsent until the lease would have lapsed by itself.
-void lease_keeper::leave(const core_ptr& core, lease_schedule::failed_leave what) {
+void lease_keeper::leave(const core_ptr& core, lease_schedule::open_leave what) {
   start_check(*new leave_call(core, std::move(what)));
 }
 
@@ -158,21 +156,17 @@ void lease_keeper::on_renewed(const renew_call& c) {
   look_after(c.limiter, std::move(told));
 }
 
-/// Repeats the leave: at once if its connection was lost, because it waits for the next one then;
-/// else, or if it has lost several connections, later.
 void lease_keeper::on_leave_failed(const core_ptr& core, error_code ec,
-                                   lease_schedule::failed_leave what) {
-  const time t = now();
-  const bool is_lost = ec == error::outcome_unknown || ec == error::protocol_error;
+                                   lease_schedule::open_leave what) {
+  const bool was_lost = ec == error::outcome_unknown || ec == error::protocol_error;
+  std::optional<lease_schedule::open_leave> again;
   {
     const std::lock_guard lock(mutex_);
-    if (alarm_.is_stopped() || t >= what.good_until) return;
-    if (!is_lost || ++what.losses > most_losses) {
-      book_.leave_failed(std::move(what), t);
-      return arm(core);
-    }
+    if (alarm_.is_stopped()) return;
+    again = book_.leave_failed(std::move(what), was_lost, now());
+    arm(core);
   }
-  leave(core, std::move(what));
+  if (again) leave(core, std::move(*again));
 }
 
 /// Reports due losses, starts due renewals, repeats due leaves, and also tells the watchers in
@@ -183,7 +177,7 @@ void lease_keeper::look_after(const core_ptr& core, check_list told) {
     short_text subject;
   };
   std::vector<renewal> renewals;
-  std::vector<lease_schedule::failed_leave> leaves;
+  std::vector<lease_schedule::open_leave> leaves;
   {
     const std::lock_guard lock(mutex_);
     alarm_.rang();
@@ -204,7 +198,7 @@ void lease_keeper::look_after(const core_ptr& core, check_list told) {
     // A third of the lease duration: if no answer comes, there is time for another renewal.
     start_check(*new renew_call(core, r.lease, std::move(r.subject), length_ / 3));
   }
-  for (lease_schedule::failed_leave& l : leaves) leave(core, std::move(l));
+  for (lease_schedule::open_leave& l : leaves) leave(core, std::move(l));
 }
 
 /// Requires the mutex.

@@ -57,13 +57,19 @@ bool lease_schedule::answered(number lease, outcome what, time sent, time now) {
   return false;
 }
 
-void lease_schedule::leave_failed(failed_leave leave, time now) {
+std::optional<lease_schedule::open_leave> lease_schedule::leave_failed(open_leave leave,
+                                                                       bool was_connection_lost,
+                                                                       time now) {
+  if (now >= leave.good_until) return std::nullopt;
+  if (was_connection_lost && leave.losses++ < most_losses) return leave;
   const time again = now + length_ / 10;
-  if (again < leave.good_until && leaves_.size() < most_leaves)
+  if (again < leave.good_until && leaves_.size() < most_leaves) {
     leaves_.emplace(again, std::move(leave));
+  }
+  return std::nullopt;
 }
 
-std::optional<lease_schedule::failed_leave> lease_schedule::next_leave(time now) {
+std::optional<lease_schedule::open_leave> lease_schedule::next_leave(time now) {
   if (leaves_.empty() || leaves_.begin()->first > now) return std::nullopt;
   return std::move(leaves_.extract(leaves_.begin()).mapped());
 }

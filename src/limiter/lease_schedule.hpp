@@ -17,12 +17,16 @@ namespace weir::detail {
 /// A lease lasts its duration from before the enter, or the last confirmed renewal, left this
 /// process. The store counts from a later time, so it never gives a lease away that the holder
 /// still counts as held. The renewal is due at a third of the duration. A failed renewal is
-/// repeated after a tenth of the duration, as long as there is time; and so is a failed leave of a
-/// lease that was released.
+/// repeated after a tenth of the duration, as long as there is time. So is a failed leave of a
+/// lease that was released; but if its connection was lost, it is repeated at once, most_losses
+/// times, because it waits for the next connection then.
 class lease_schedule {
  public:
   using time = std::chrono::steady_clock::time_point;
   using number = std::int64_t;
+
+  static constexpr int most_losses = 3;
+  static constexpr std::size_t most_leaves = 10'000;
 
   enum class standing : std::uint8_t {
     held,
@@ -38,12 +42,12 @@ class lease_schedule {
     standing stands = standing::held;
     check_list watchers = {};  // finished when the lease is lost or released
   };
-  /// A leave that the store may not have carried out.
-  struct failed_leave {
+  /// A leave that the store has not confirmed.
+  struct open_leave {
     number lease;
     short_text subject;
     time good_until;  // then the lease has lapsed
-    int losses = 0;   // how often it was repeated because its connection was lost
+    int losses = 0;   // how often its connection was lost
   };
   struct event {
     number lease;
@@ -69,11 +73,12 @@ class lease_schedule {
   /// lease is lost by this outcome.
   bool answered(number lease, outcome what, time sent, time now);
 
-  /// Repeats the leave later, unless too many wait for that already.
-  void leave_failed(failed_leave leave, time now);
+  /// Returns the leave if it is to be repeated at once. Else next_leave() returns it when it is
+  /// due, unless most_leaves wait for that already or the lease will have lapsed.
+  std::optional<open_leave> leave_failed(open_leave leave, bool was_connection_lost, time now);
 
   /// The next leave that is to be repeated; empty when no more are due.
-  std::optional<failed_leave> next_leave(time now);
+  std::optional<open_leave> next_leave(time now);
 
   /// Calls f(entry) for each lease.
   template <class F>
@@ -82,14 +87,12 @@ class lease_schedule {
   }
 
  private:
-  static constexpr std::size_t most_leaves = 10'000;
-
   void schedule(entry& e, time when) { agenda_.put(e, std::min(when, e.good_until)); }
 
   const std::chrono::microseconds length_;
   std::map<number, entry> entries_;
-  agenda<entry> agenda_;                      // the held leases
-  std::multimap<time, failed_leave> leaves_;  // by when they are due
+  agenda<entry> agenda_;                    // the held leases
+  std::multimap<time, open_leave> leaves_;  // by when they are due
 };
 
 }  // namespace weir::detail

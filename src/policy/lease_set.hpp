@@ -21,8 +21,9 @@ namespace weir::policies {
 /// A fetch answers whether one more could enter. No reservation can be made.
 ///
 /// The clock. A lease that ends further ahead than its own length was not written by this clock. If
-/// the last one does, all of them get that length from now on. Each lease knows its own, because
-/// gates of different lengths may share a subject while they are changed.
+/// the last one does, all that end beyond the asking gate's length get their own from now on. Each
+/// lease knows its own, because gates of different lengths may share a subject while they are
+/// changed.
 class lease_set {
  public:
   /// lease_set.lua has the same numbers.

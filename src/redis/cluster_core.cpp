@@ -118,7 +118,7 @@ void cluster_core::finished(const check_list& done, time now) {
   bool silent = false;
   for (const check& c : done) {
     if (is_stand_in(c)) continue;
-    if (!c.ec) slots_[slot_of_routed(c)].downs = 0;
+    if (!c.ec && !downs_.empty()) downs_.erase(slot_of_routed(c));
     silent = silent || c.ec == error::no_reply;
     leave(c);
     if (!held_.empty()) release(slot_of_routed(c), now);

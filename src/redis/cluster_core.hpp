@@ -89,7 +89,6 @@ class cluster_core {
     index seat = none;          // where its checks are, if pending > 0
     std::uint32_t pending = 0;  // checks at nodes
     std::uint32_t next_order = 0;
-    std::uint8_t downs = 0;  // pauses since a check was served: no node served the slot
   };
   struct held_slot {
     detail::check_list checks;  // sorted by in_flight::order
@@ -136,6 +135,8 @@ class cluster_core {
   std::vector<slot> slots_;
   std::map<slot_number, held_slot> held_;
   boost::unordered_flat_map<slot_number, asking> asking_;
+  // Of each slot that no node served lately: how many pauses it has had.
+  boost::unordered_flat_map<slot_number, std::uint8_t> downs_;
   detail::deadline_wheel wheel_;  // of held checks
   std::minstd_rand random_;       // of the pauses while no node serves a slot
   std::size_t held_weight_ = 0;

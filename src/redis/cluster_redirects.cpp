@@ -79,10 +79,10 @@ void cluster_core::lost(index node, const connection_core::link_news& news, time
 /// No check may be sent to a slot that no node serves before that. Each slot has pauses of its own:
 /// others may be served meanwhile, or many may be down at once.
 cluster_core::time cluster_core::pause_of_down(slot_number s, time now) {
-  // Calls that were under way together end together.
+  // Calls that were under way together share a pause.
   const auto held = held_.find(s);
   if (held != held_.end() && held->second.not_before > now) return held->second.not_before;
-  std::uint8_t& before = slots_[s].downs;
+  std::uint8_t& before = downs_[s];
   const time::duration ceiling = first_pause * (1 << before);
   before = std::min<std::uint8_t>(before + 1, most_doublings);
   return now + first_pause / 2 +

@@ -263,7 +263,7 @@ void sentinel_core::on_time(time now) {
         const auto silence = now - std::max(last_reply_, waiting_since_);
         if (silence >= options_.silence_timeout) return lost(error::host_unreachable);
       } else if (now - last_reply_ >= options_.ping_interval) {
-        query(now);  // instead of a PING: the master may have moved unheard
+        query(now);  // a PING would not tell that the master has moved
       }
       return watch(now);
     case state::draining:

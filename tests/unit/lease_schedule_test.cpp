@@ -26,6 +26,10 @@ struct fixture {
     while (const auto e = book.next(t0 + at)) all.push_back(e->lost ? -e->lease : e->lease);
     return all;
   }
+  /// For another reason than a lost connection. True if it is to be repeated at once.
+  bool fails(lease_schedule::open_leave leave, std::chrono::microseconds at) {
+    return book.leave_failed(std::move(leave), false, t0 + at).has_value();
+  }
   bool wakes_at(std::chrono::microseconds at) const { return book.wakeup() == t0 + at; }
   bool sleeps() const { return book.wakeup() == lease_schedule::time::max(); }
   using events = std::vector<std::int64_t>;
@@ -125,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_was_given_back_is_forgotten) {
 }
 
 BOOST_AUTO_TEST_CASE(a_failed_leave_is_repeated_until_its_lease_has_lapsed) {
-  book.leave_failed({7, short_text("a"), t0 + 10s}, t0);
+  BOOST_TEST(!fails({7, short_text("a"), t0 + 10s}, 0s));
   BOOST_TEST(wakes_at(3s));
   BOOST_TEST(!book.next_leave(t0 + 3s - 1us).has_value());
   const auto again = book.next_leave(t0 + 3s);
@@ -135,13 +139,35 @@ BOOST_AUTO_TEST_CASE(a_failed_leave_is_repeated_until_its_lease_has_lapsed) {
   BOOST_TEST((again->good_until == t0 + 10s));
   BOOST_TEST(sleeps());
   add(8, -4s);
-  book.leave_failed({7, short_text("a"), t0 + 10s}, t0 + 4s);
+  fails({7, short_text("a"), t0 + 10s}, 4s);
   BOOST_TEST(wakes_at(6s));
   BOOST_TEST((due(6s) == events{8}));
   BOOST_TEST(wakes_at(7s));
   BOOST_TEST(book.next_leave(t0 + 7s).has_value());
-  book.leave_failed({7, short_text("a"), t0 + 10s}, t0 + 7s);  // lapses when it would be due
+  fails({7, short_text("a"), t0 + 10s}, 7s);  // lapses when it would be due
   BOOST_TEST(wakes_at(26s));
+}
+
+BOOST_AUTO_TEST_CASE(a_leave_that_costs_one_connection_after_another_is_repeated_later) {
+  lease_schedule::open_leave leave{7, short_text("a"), t0 + 10s};
+  for (int i = 0; i < lease_schedule::most_losses; ++i) {
+    auto again = book.leave_failed(leave, true, t0);
+    BOOST_TEST_REQUIRE(again.has_value());
+    BOOST_TEST(sleeps());
+    leave = *std::move(again);
+  }
+  BOOST_TEST(!book.leave_failed(leave, true, t0).has_value());
+  BOOST_TEST(wakes_at(3s));
+  BOOST_TEST(!book.leave_failed({8, short_text("a"), t0}, true, t0).has_value());  // lapsed
+}
+
+BOOST_AUTO_TEST_CASE(the_leaves_that_wait_are_bounded) {
+  for (std::size_t i = 0; i <= lease_schedule::most_leaves; ++i) {
+    fails({static_cast<std::int64_t>(i), short_text("a"), t0 + 10s}, 0s);
+  }
+  std::size_t waited = 0;
+  while (book.next_leave(t0 + 3s)) ++waited;
+  BOOST_TEST(waited == lease_schedule::most_leaves);
 }
 
 BOOST_AUTO_TEST_CASE(many_are_due_in_their_order) {

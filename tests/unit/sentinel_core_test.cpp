@@ -217,6 +217,40 @@ BOOST_AUTO_TEST_CASE(a_sentinel_that_names_another_master_once_moves_nobody) {
   BOOST_TEST(d.opens == 2);
 }
 
+// Each of them may be the one that is late.
+BOOST_AUTO_TEST_CASE(two_sentinels_that_name_another_master_once_each_move_nobody) {
+  driver d;
+  d.watch();
+  for (const char* next : {"s2", "s3"}) {
+    d.received_nothing();
+    d.wait();
+    BOOST_TEST(d.host == next);
+    d.opened(error{});
+    d.written();
+    d.now += 2s;
+    d.received(sentinel_hello + subscribed + address("10.0.0.2", 6380));
+  }
+  BOOST_TEST(d.moves == 0);
+}
+
+// A Sentinel may be late for longer than a short ping_interval.
+BOOST_AUTO_TEST_CASE(a_master_is_left_when_another_was_named_for_a_second) {
+  weir::redis_options o = three_sentinels();
+  o.ping_interval = 10ms;
+  driver d(o);
+  d.watch();
+  std::optional<driver::moment> first;
+  while (d.moves == 0) {
+    d.wait();
+    if (d.writing.empty()) continue;
+    if (!first) first = d.now;
+    BOOST_TEST_REQUIRE((d.now <= *first + 2s));
+    d.written();
+    d.received(address("10.0.0.2", 6380));
+  }
+  BOOST_TEST((d.now >= *first + 1s));
+}
+
 BOOST_AUTO_TEST_CASE(a_reply_that_is_not_due_ends_the_connection) {
   driver d;
   d.watch();

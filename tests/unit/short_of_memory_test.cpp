@@ -56,15 +56,11 @@ class handler {
   handler(const handler& other) noexcept : handler(*other.result_) {}
   ~handler() { --result_->handlers; }
 
-  void operator()(error_code ec) const {
+  void operator()(error_code ec, const decision& d) const {
     ++result_->answers;
     result_->ec = ec;
-  }
-  void operator()(error_code ec, const decision& d) const {
-    (*this)(ec);
     result_->answer = d;
   }
-  void operator()(error_code ec, const lease& l) const { (*this)(ec, l.decision()); }
 
  private:
   result* result_;
@@ -122,44 +118,37 @@ void for_each_allocation(const std::function<void(long)>& test) {
   }
 }
 
-/// Makes `call` with each allocation failing, and then again in the same world. Either call ends
+const auto record = [](const limiter& l, handler h) { l.record("a", h); };
+
+/// Makes a record with each allocation failing, and then again in the same world. Either call ends
 /// once.
-template <class Limiter, class Call>
-void expect_one_end(const std::function<Limiter(const store&)>& make, Call&& call) {
+void expect_one_end(const tiers& policies, const limiter_options& options = {}) {
   for_each_allocation([&](long number) {
     world w;
-    const Limiter l = make(w.memory);
-    const result first = w.call_with_failure(number, [&](handler h) { call(l, h); });
+    const limiter l(w.memory, "r", policies, options);
+    const result first = w.call_with_failure(number, [&](handler h) { record(l, h); });
     BOOST_TEST(first.answers == (w.has_thrown ? 0 : 1));
     BOOST_TEST(first.handlers == 0);
-    const result second = w.call([&](handler h) { call(l, h); });
+    const result second = w.call([&](handler h) { record(l, h); });
     BOOST_TEST(second.answers == 1);
     BOOST_TEST(!second.ec, second.ec.message());
     BOOST_TEST(second.answer.allowed);
   });
 }
 
-template <class Call>
-void expect_one_end(const tiers& policies, const limiter_options& options, Call&& call) {
-  expect_one_end<limiter>([&](const store& s) { return limiter(s, "r", policies, options); },
-                          std::forward<Call>(call));
-}
-
 constexpr token_bucket bucket{.capacity = 10, .refill = per_second(1)};
 constexpr sliding_log log_of_a_minute{.limit = 10, .window = 1min};
-
-const auto record = [](const limiter& l, handler h) { l.record("a", h); };
 
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(short_of_memory_suite)
 
 BOOST_AUTO_TEST_CASE(a_record_that_finds_no_memory_ends) {
-  expect_one_end(tiers(bucket), {}, record);
-  expect_one_end(tiers(log_of_a_minute), {}, record);
-  expect_one_end(tiers(log_of_a_minute, bucket), {}, record);
-  expect_one_end(tiers(bucket), {.deny_cache_subjects = 8}, record);
-  expect_one_end(tiers(bucket), {.local_units = 5}, record);
+  expect_one_end(tiers(bucket));
+  expect_one_end(tiers(log_of_a_minute));
+  expect_one_end(tiers(log_of_a_minute, bucket));
+  expect_one_end(tiers(bucket), {.deny_cache_subjects = 8});
+  expect_one_end(tiers(bucket), {.local_units = 5});
 }
 
 BOOST_AUTO_TEST_CASE(a_record_without_memory_has_counted_nothing) {
