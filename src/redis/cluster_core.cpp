@@ -142,10 +142,18 @@ void cluster_core::hold(check& c, time not_before) {
   f.route &= static_cast<std::uint16_t>(~in_flight::asks);
   held_slot& h = held_[slot_of_routed(c)];
   h.not_before = std::max(h.not_before, not_before);
-  auto place = h.checks.end();
-  while (place != h.checks.begin()) {
-    const check& before = *std::prev(place);
-    if (static_cast<std::int32_t>(flight_of(before).order - f.order) <= 0) break;
+  const auto is_earlier = [&f](const check& other) {
+    return static_cast<std::int32_t>(flight_of(other).order - f.order) <= 0;
+  };
+  // From both ends at once: a new check belongs behind all others, one that comes back often belongs
+  // in front of thousands that were never sent.
+  auto first = h.checks.begin(), place = h.checks.end();
+  while (first != place && !is_earlier(*std::prev(place))) {
+    if (!is_earlier(*first)) {
+      place = first;
+      break;
+    }
+    ++first;
     --place;
   }
   h.checks.insert(place, c);
