@@ -14,7 +14,7 @@ inline constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max
 
 /// Where a decision came from.
 enum class source : std::uint8_t {
-  store,       ///< the store counted it
+  store,       ///< the store decided
   deny_cache,  ///< a refusal remembered in this process: limiter_options::deny_cache_subjects
   /// units that this process had taken from the store before: limiter_options::local_units
   local_units,

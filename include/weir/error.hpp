@@ -83,8 +83,10 @@ enum class error {
   out_of_memory,   ///< the server is at maxmemory and may not evict
   /// the server refuses writes because it cannot persist (MISCONF)
   server_misconfigured,
-  /// the key holds something that is not this policy's state; see also newer_state
+  /// the key holds something that is not this policy's state
   wrong_type,
+  /// the state is of a newer version of weir, which this one cannot read (also in Memcached)
+  newer_state,
   /// the server lost a script several times, right after it was loaded
   script_missing,
   server_error,  ///< any other error reply
@@ -97,14 +99,9 @@ enum class error {
   /// the slot of the check's keys is being moved to another node, and its keys were at both
   slot_migrating,
 
-  /// the server's certificate was not accepted, the server did not accept the client's, or the peer
-  /// did not speak TLS; nothing was counted
-  tls_failed,
-  /// the deadline passed, and the server had closed the connections without a reply; nothing was
-  /// counted
+  // No connection: the deadline passed, and this is what the last attempt met. Nothing was counted.
+  /// the server closed the connections without a reply
   closed_by_peer,
-
-  // No connection: the deadline passed, and this is what the last attempt met. Nothing was sent.
   /// the host's name has no address, or the name server did not answer in time
   host_not_found,
   /// no server listens at the address, or the Unix socket does not exist
@@ -113,20 +110,23 @@ enum class error {
   host_unreachable,
   /// the peer does not speak RESP
   not_redis,
+  /// no Sentinel could name the master
+  master_unknown,
 
-  // A store cannot use this kind of server. Every call gets this until an attempt to connect
-  // succeeds.
+  // A store cannot use this server. Every call gets this until an attempt to connect succeeds.
+  // Nothing was counted.
+  /// the server's certificate was not accepted, the server did not accept the client's, or the peer
+  /// did not speak TLS
+  tls_failed,
   /// the server is a node of a Redis Cluster, and the store's URL is not one of a cluster
   server_is_cluster,
   /// the URL is one of a Redis Cluster, and the server is not a node of one
   server_is_not_cluster,
   /// the server is a Sentinel, which keeps no data
   server_is_sentinel,
-  /// no Sentinel could name the master: the deadline passed, and nothing was sent
-  master_unknown,
 
-  /// the bytes received are not RESP, exceed a bound, or are no reply of the script: may have
-  /// counted
+  /// the bytes received are not the server's protocol (RESP, or memcached's meta protocol), exceed
+  /// a bound, or are no reply to what was sent: may have counted
   protocol_error,
 
   // A Memcached store. Nothing was counted.
@@ -136,8 +136,6 @@ enum class error {
   clock_skew,
   /// other processes changed the subject's state before each attempt of this call
   store_contention,
-  /// the state is of a newer version of weir, which this one cannot read (also in a Redis store)
-  newer_state,
   /// the subject's state would exceed memcached_options::max_value_size
   state_too_large,
   /// the peer does not speak memcached's meta protocol (memcached 1.6 or later)

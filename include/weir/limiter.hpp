@@ -60,7 +60,7 @@ joint_call join(std::span<const claim>);
 ///   `not_replicated`. These equal condition::may_have_counted; all others in this list equal
 ///   condition::not_counted;
 /// - the store's own bounds: `overloaded` (max_pending), `store_full` (a memory store has no room
-///   for a new subject), `store_closed`.
+///   for a new subject, or no memory), `store_closed`.
 ///
 /// **Cancellation.** A cancelled call ends with boost::asio::error::operation_aborted. `terminal`
 /// and `partial` cancel it at any stage; if the check was sent, it may have counted. `total`
@@ -80,7 +80,10 @@ class limiter {
   /// store share their counts. If their policies differ, a call through one may drop what the other
   /// has counted, even if it is refused: docs/policies.md describes plans that share a subject.
   ///
-  /// `options`: the group, the failure policy, cool-downs and waiting; see limiter_options.
+  /// `rule`, `rules`: the policy of each subject, or several as tiers; policy.hpp has their ranges.
+  ///
+  /// `store`: the limiter keeps a copy of this handle. `options`: the group, the failure policy,
+  /// cool-downs and waiting; see limiter_options.
   ///
   /// The limiter copies all texts, so those of the caller may be destroyed.
   ///
@@ -323,13 +326,13 @@ class limiter {
   /// cool_down() does. Call it for every response.
   ///
   /// The cool-down lasts until the time in Retry-After, or until the reset of a window with nothing
-  /// left. It lasts limiter_options::default_cool_down if the vendor refused the call and gave no
-  /// time, or zero. If the response asks for no cool-down, nothing is sent: the decision is then
-  /// `allowed`, and all its numbers are 0 and mean nothing.
+  /// left. If the vendor refused the call and gave no time, or a time of zero, it lasts
+  /// limiter_options::default_cool_down.
   ///
-  /// With limiter_options::sync_remaining_with, a response that asks for no cool-down and says how
-  /// much is left in the vendor's window lowers `remaining` here to that, in one atomic step. It
-  /// never raises `remaining`. This concerns the tiers with the limit that the vendor names, or all
+  /// If the response asks for no cool-down, nothing is sent: the decision is then `allowed`, and all
+  /// its numbers are 0 and mean nothing. But with limiter_options::sync_remaining_with, if it says
+  /// how much is left in the vendor's window, it lowers `remaining` here to that, in one atomic
+  /// step, and never raises it. This concerns the tiers with the limit that the vendor names, or all
   /// tiers if none has it. The decision is then allowed and describes the subject, unless nothing
   /// was sent because response_options::known_remaining is not above that number.
   ///

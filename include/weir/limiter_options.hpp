@@ -82,8 +82,8 @@ struct limiter_options {
   /// is cut to this.
   std::chrono::microseconds max_cool_down = std::chrono::hours{1};
 
-  /// The cool-down that on_response() starts when a vendor refuses a call and gives no time, or
-  /// zero. Above zero; max_cool_down bounds it, too. Checked only if `cool_downs` is set.
+  /// The cool-down that on_response() starts when a vendor refuses a call and gives no time, or a
+  /// time of zero. Above zero; max_cool_down bounds it, too. Checked only if `cool_downs` is set.
   std::chrono::microseconds default_cool_down = std::chrono::seconds{1};
 
   /// How on_response() reads the vendor's headers.

@@ -37,8 +37,8 @@ class local_limiter {
 
  public:
   explicit local_limiter(const Policy& rule, local_clock clock = local_clock::precise);
-  /// `clock`: read in each call, by the calling thread, and again if another thread was faster. It
-  /// may step backward.
+  /// `clock`: read in each call, by the calling thread, and again if another thread was faster;
+  /// sometimes under a lock, so it must not use this limiter. It may step backward.
   local_limiter(const Policy& rule, std::function<time_point()> clock);
   ~local_limiter();
   local_limiter(local_limiter&&) noexcept;

@@ -3,7 +3,6 @@
 #include <boost/system/result.hpp>
 
 #include <chrono>
-#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -27,6 +27,7 @@ class store_backend;
 /// docs/lifetime.md.
 class store {
  public:
+  /// For the functions that make stores.
   explicit store(std::shared_ptr<detail::store_backend> backend);
 
   /// The executor of completion handlers that have none of their own.
@@ -89,8 +90,8 @@ class store {
 /// memcached takes `timeout` and `prefix`. Percent-escapes are decoded in every part, but not in
 /// the hosts of memcached.
 ///
-/// **Errors.** Throws boost::system::system_error with `invalid_url`, `unsupported_scheme` or
-/// `invalid_tls_file`. The text repeats no part of the URL.
+/// **Errors.** Throws boost::system::system_error with `invalid_url`, `unsupported_scheme`,
+/// `invalid_tls_file`, or `invalid_options` (this OpenSSL offers no SHA-1 or MD5). The text repeats no part of the URL.
 ///
 /// **Thread safety.** Any thread may call it.
 ///

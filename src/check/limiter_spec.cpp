@@ -4,7 +4,6 @@
 #include <boost/endian/conversion.hpp>
 #include <boost/system/system_error.hpp>
 #include <charconv>
-#include <cstring>
 
 #include "policy/tier_set.hpp"
 

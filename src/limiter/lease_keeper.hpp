@@ -39,8 +39,8 @@ class lease_keeper final {
   /// until it answers one without an error or the lease has lapsed. A second call does nothing.
   void release(const core_ptr& core, std::int64_t lease);
 
-  /// Sends a leave for an enter whose answer is unknown, in case the store has let it in. Repeats
-  /// it as release() does.
+  /// Sends a leave for an enter whose answer is unknown, in case the store has given the lease.
+  /// Repeats it as release() does.
   void give_back(const core_ptr& core, std::int64_t lease, short_text subject);
 
   bool is_held(std::int64_t lease);

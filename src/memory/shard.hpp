@@ -294,8 +294,9 @@ class shard {
   static constexpr policies::span step_of_a_moment = 60'000'000;  // see may_lower()
   static constexpr policies::instant never = policies::max_exact;
 
-  // The hand sees 16 entries per 64 checks. A check that adds a subject counts as 12, that is, the
-  // hand sees three entries for each new one and always catches up.
+  // The hand sees 16 entries per 64 checks. A check that adds a subject counts as 12, and so does
+  // each key of a joint check that may add one: the hand sees three entries for each new one, and
+  // always catches up.
   static constexpr std::size_t batch = 16;
   static constexpr std::int32_t checks_per_batch = 64, weight_of_new = 12;
   static constexpr std::size_t batch_when_tight = 128;  // three quarters are in use
@@ -312,7 +313,7 @@ class shard {
     bool has_more = subjects_.tidy(now, looks, batch);
     has_more = tidy_marks(now, batch, batch) || has_more;
     has_more = tidy_elsewhere(now, batch, batch) || has_more;
-    until_tidy_ = has_more ? 1 : checks_per_batch;
+    until_tidy_ = has_more ? 1 : until_tidy_ + checks_per_batch;
   }
 
   /// Whether ends that lie far ahead of the clock may be lowered. Not while the clock is behind the

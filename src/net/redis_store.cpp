@@ -4,6 +4,7 @@
 #include "net/session.hpp"
 #include "net/tls.hpp"
 #include "redis/options_check.hpp"
+#include "redis/scripts.hpp"
 #include "weir/redis_store.hpp"
 
 namespace weir {
@@ -25,6 +26,7 @@ store make_redis_store(const boost::asio::any_io_executor& executor, redis_optio
     throw boost::system::system_error(make_error_code(error::invalid_options),
                                       "redis_options: " + fault);
   }
+  redis::scripts();  // makes them here, where a fault can be thrown
   net::tls_context tls = net::make_tls_context(options);
   if (!options.cluster_seeds.empty()) {
     return opened(

@@ -3,9 +3,8 @@
 #include <openssl/ssl.h>
 
 #include <boost/asio/ssl/context.hpp>
-#include <string>
-
 #include <memory>
+#include <string>
 
 #include "weir/redis_options.hpp"
 
@@ -20,8 +19,7 @@ using tls_context = std::shared_ptr<boost::asio::ssl::context>;
 tls_context make_tls_context(const redis_options& options);
 
 /// Makes the handshake on `connection` ask for `tls_server_name`, or `host` without one, and accept
-/// no other server. False if
-/// OpenSSL refuses that; the caller must not start the handshake then.
+/// no other server. False if OpenSSL refuses that; the caller must not start the handshake then.
 bool expect_server(SSL* connection, const redis_options& options, const std::string& host);
 
 }  // namespace weir::net

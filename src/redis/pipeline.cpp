@@ -1,6 +1,5 @@
 #include "redis/pipeline.hpp"
 
-#include <algorithm>
 #include <boost/asio/error.hpp>
 #include <utility>
 

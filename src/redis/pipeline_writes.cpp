@@ -1,5 +1,4 @@
 // What a pipeline writes: the calls of one write, and the commands of the connection itself.
-#include <algorithm>
 
 #include "check/pending.hpp"
 #include "redis/pipeline.hpp"

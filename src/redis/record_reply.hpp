@@ -1,11 +1,8 @@
 #pragma once
 
-#include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "policy/kernel.hpp"
 #include "redis/resp_reader.hpp"

@@ -3,10 +3,11 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
-#include <stdexcept>
+#include <boost/system/system_error.hpp>
 #include <utility>
 
 #include "policy/lua_sources.hpp"
+#include "weir/error.hpp"
 
 namespace weir::redis {
 namespace {
@@ -15,7 +16,8 @@ std::string sha1_hex(std::string_view text) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned size = 0;
   if (EVP_Digest(text.data(), text.size(), digest, &size, EVP_sha1(), nullptr) != 1) {
-    throw std::runtime_error("weir: OpenSSL cannot compute SHA-1, which names scripts in Redis");
+    throw boost::system::system_error(make_error_code(error::invalid_options),
+                                      "redis: this OpenSSL offers no SHA-1, which names scripts");
   }
   constexpr char digits[] = "0123456789abcdef";
   std::string hex;

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <map>
 #include <optional>
-#include <span>
 #include <utility>
 
 namespace weir::redis {

@@ -45,7 +45,8 @@ constexpr description describe(int value) noexcept {
               "the subject is empty or too long: pass a shorter identifier, such as a hash of it"};
     case error::invalid_cost:
       return {"invalid_cost", group::input,
-              "the cost is out of range: pass a whole number from 1 to 2^52 - 1"};
+              "the cost is out of range: pass a whole number from 1 (an actual cost: from 0) to "
+              "2^52 - 1"};
     case error::invalid_options:
       return {"invalid_options", group::input,
               "an option is out of range, or contradicts another one: choose one within the "
@@ -78,7 +79,7 @@ constexpr description describe(int value) noexcept {
     case error::timed_out:
       return {"timed_out", group::not_counted,
               "the deadline passed before the check was sent, and nothing was counted: check that "
-              "a Redis or Valkey server answers at the store's address, or allow more time"};
+              "the server answers at the store's address, or allow more time"};
     case error::no_reply:
       return {"no_reply", group::may_have_counted,
               "the check was sent, and its deadline passed before the reply came: it may have been "
@@ -102,8 +103,8 @@ constexpr description describe(int value) noexcept {
           "you call again, find out why it cannot be reached, or choose a failure policy"};
     case error::store_full:
       return {"store_full", group::not_counted,
-              "the in-memory store holds memory_options::max_subjects live subjects: raise that "
-              "bound, or use fewer distinct subjects"};
+              "the memory store holds max_subjects live subjects: raise that bound, or use fewer "
+              "distinct subjects; or this process has no memory for the check"};
     case error::settlements_full:
       return {"settlements_full", group::not_counted,
               "the store remembers as many settled decisions as it may "
@@ -207,8 +208,9 @@ constexpr description describe(int value) noexcept {
               "addresses and the master's name in their configuration"};
     case error::protocol_error:
       return {"protocol_error", group::may_have_counted,
-              "the server sent bytes that are not RESP, or exceeded a bound: check that host and "
-              "port name a Redis or Valkey server; the check may have been counted"};
+              "the server sent bytes that are not its protocol, exceed a bound or answer nothing: "
+              "check that host and port name a server of the right kind; the check may have been "
+              "counted"};
     case error::joint_not_supported:
       return {"joint_not_supported", group::input,
               "a Memcached store changes one key at a time, so it cannot ask several limiters "

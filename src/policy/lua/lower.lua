@@ -1,5 +1,4 @@
 -- Follows a kernel that has a limit: lowers what is left to the number that a vendor says is left.
-
 local function lower(key)
   if limit == no_limit then return end
   local remaining, state = cost, {}

@@ -11,8 +11,8 @@
 -- reservation. `clock` is always the server's time. With `write` the kernel makes the transition,
 -- else it only looks. It puts the state that it found into `into`, from `at` on, as whole numbers;
 -- the first is `foreign` if the key holds something else; the driver asks unreadable() what that
--- is. A write after 0 checks repairs the state:
--- one that lies far ahead of the clock, or a key without a TTL.
+-- is. A write after 0 checks repairs the state: one that lies far ahead of the clock, or a key
+-- without a TTL.
 --
 -- Whole numbers are formatted before redis.call gets them: it would write them as fractions, and
 -- takes twice as long. %d is exact up to 2^53 where a C long has 64 bits, and costs a tenth of a
