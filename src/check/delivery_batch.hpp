@@ -70,7 +70,8 @@ class delivery_batch {
     if (soon == done_.end() || ++soon == done_.end()) return;
     // A frame has the promise, the parameters and the variables before the operand of co_await. One
     // of usual size has most of its lines here; to fetch from any other address does no harm.
-    prefetch_lines(soon->asked_at - 9 * cache_line, 14);
+    constexpr std::size_t lines_before = 9, lines = 14;
+    prefetch_lines(soon->asked_at - lines_before * cache_line, lines);
   }
 
   /// False if there is no memory for that: this function then goes on. The rest is shared, because

@@ -14,9 +14,9 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 /// Bounds on give-backs that wait for a connection: how long each waits, and how many per process.
-/// The store keeps a give-back's marker for a minute, which must be longer than longest_patience,
-/// or a repeated give-back could be done twice.
-constexpr std::chrono::seconds shortest_patience{1}, longest_patience{30};
+constexpr std::chrono::seconds shortest_wait{1}, longest_wait{30};
+static_assert(longest_wait < std::chrono::microseconds(policies::shortest_marker_life),
+              "a repeated give-back could be done twice");
 constexpr int most_patient = 10'000;
 constexpr int most_attempts = 4;
 
@@ -68,8 +68,8 @@ class give_back final : public joint_check_of<give_back_request> {
       return;
     }
     // After reset_after no unit is in use any more, so there is nothing to give back.
-    timeout = std::clamp<std::chrono::microseconds>(asked.booked.reset_after, shortest_patience,
-                                                    longest_patience);
+    timeout = std::clamp<std::chrono::microseconds>(asked.booked.reset_after, shortest_wait,
+                                                    longest_wait);
     until_ = clock::now() + timeout;
   }
 

@@ -5,6 +5,7 @@
 #include <boost/system/system_error.hpp>
 #include <charconv>
 
+#include "policy/require_valid.hpp"
 #include "policy/tier_set.hpp"
 
 namespace weir::detail {
@@ -36,12 +37,10 @@ std::string checked_resource(std::string_view name) {
 }
 
 std::uint32_t checked_buckets(const limiter_options& options) {
-  const auto require = [](bool holds, const char* text) {
-    if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
-  };
-  require(options.subject_buckets <= 16'384, "subject_buckets: at most 16384");
-  require(options.subject_buckets == 0 || options.group.empty(),
-          "subject_buckets: must be 0 with a group, whose keys all have one hash tag");
+  policies::require_valid(options.subject_buckets <= 16'384, "subject_buckets: at most 16384");
+  policies::require_valid(
+      options.subject_buckets == 0 || options.group.empty(),
+      "subject_buckets: must be 0 with a group, whose keys all have one hash tag");
   return static_cast<std::uint32_t>(options.subject_buckets);
 }
 
@@ -95,7 +94,7 @@ limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_v
     : store(std::move(backend)),
       resource(checked_resource(name)),
       tiers(std::move(kernels)),
-      ceiling(max_units),
+      ceiling(policies::ceiling_of(tiers)),
       nominal_limit(unlimited),
       counts_refused(std::any_of(tiers.begin(), tiers.end(), policies::counts_refused)),
       has_cool_down(options.cool_downs),
@@ -123,7 +122,6 @@ limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_v
   }
   origin_ = resource_id = hashed(0xcbf29ce484222325u, key_head_ + bucket_end_);
   for (const policies::kernel& kernel : tiers) {
-    ceiling = std::min(ceiling, std::visit([](const auto& k) { return k.ceiling(); }, kernel));
     nominal_limit = std::min(nominal_limit,
                              std::visit([](const auto& k) { return k.limit(); }, kernel));
     key_tails_.push_back(tail_of_tier(kernel, key_tails_.size()));

@@ -1,42 +1,17 @@
 #pragma once
 
-#include <boost/endian/conversion.hpp>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
 
 #include "check/in_flight.hpp"
+#include "check/wyhash.hpp"
 
 namespace weir::detail {
 
 /// A hash of a subject. It has no secret: it is the same in every process, as receipts need it.
 inline std::uint64_t subject_hash(std::string_view subject) noexcept {
-  __extension__ using wide = unsigned __int128;
-  constexpr std::uint64_t first = 0xa0761d6478bd642fu, second = 0xe7037ed1a0b428dbu;
-  const auto folded = [](std::uint64_t a, std::uint64_t b) {
-    const auto product = static_cast<wide>(a) * b;
-    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
-  };
-  const auto* at = reinterpret_cast<const unsigned char*>(subject.data());
-  std::size_t left = subject.size();
-  std::uint64_t h = first;
-  for (; left > 16; left -= 16, at += 16) {
-    h = folded(boost::endian::load_little_u64(at) ^ second,
-               boost::endian::load_little_u64(at + 8) ^ h);
-  }
-  // The last 1 to 16 bytes, by two loads that may overlap.
-  std::uint64_t a = 0, b = 0;
-  if (left >= 8) {
-    a = boost::endian::load_little_u64(at);
-    b = boost::endian::load_little_u64(at + left - 8);
-  } else if (left >= 4) {
-    a = boost::endian::load_little_u32(at);
-    b = boost::endian::load_little_u32(at + left - 4);
-  } else if (left > 0) {
-    a = at[0];
-    b = std::uint64_t{at[left / 2]} << 8 | at[left - 1];
-  }
-  return folded(a ^ second, b ^ h) ^ subject.size();
+  return wyhash(subject, 0xa0761d6478bd642fu, 0xe7037ed1a0b428dbu) ^ subject.size();
 }
 
 /// Equality of two subjects, without a call for a short one.

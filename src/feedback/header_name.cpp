@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "text/ascii.hpp"
+
 namespace weir::feedback {
 namespace {
 
@@ -80,10 +82,6 @@ constexpr named_window windows[] = {
 
 constexpr std::size_t longest_name = 48;
 
-constexpr char lower(char c) noexcept {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
 /// Reads the rest of a name: "remaining", "remaining-minute", "tokens-remaining".
 header_meaning field_of(const family& from, std::string_view name) noexcept {
   for (const auto& [field, kind] : fields) {
@@ -106,7 +104,7 @@ header_meaning field_of(const family& from, std::string_view name) noexcept {
 header_meaning meaning_of(std::string_view name) noexcept {
   if (name.size() > longest_name) return {};
   std::array<char, longest_name> buffer;
-  std::ranges::transform(name, buffer.begin(), lower);
+  std::ranges::transform(name, buffer.begin(), text::lower);
   const std::string_view lowered{buffer.data(), name.size()};
 
   const auto exact = std::ranges::find(known_headers, lowered, &known_header::name);

@@ -1,54 +1,45 @@
 #include "limiter/limiter_impl.hpp"
 
-#include <boost/system/system_error.hpp>
-
 #include "check/random_number.hpp"
+#include "policy/require_valid.hpp"
 #include "weir/concurrency_limiter.hpp"
 
 namespace weir::detail {
 namespace {
 
+using policies::require_valid;
+
 void check_feedback_options(const limiter_options& options, bool counts_refused) {
-  const auto refuse = [](const char* text) {
-    throw boost::system::system_error(make_error_code(error::invalid_policy), text);
-  };
-  if (counts_refused) {
-    refuse(
-        "cool_downs: count_refused must be false, because a check that a cool-down refuses is not "
-        "counted");
-  }
-  if (options.max_cool_down < std::chrono::milliseconds{1} ||
-      options.max_cool_down.count() > policies::cool_down::longest_pause) {
-    refuse("cool_downs: max_cool_down must be between 1 ms and 31 days");
-  }
+  require_valid(!counts_refused,
+                "cool_downs: count_refused must be false, because a check that a cool-down refuses "
+                "is not counted");
+  require_valid(options.max_cool_down >= std::chrono::milliseconds{1} &&
+                    options.max_cool_down.count() <= policies::cool_down::longest_pause,
+                "cool_downs: max_cool_down must be between 1 ms and 31 days");
   // With zero, a vendor's 429 without a time would impose no cool-down.
-  if (options.default_cool_down.count() <= 0)
-    refuse("cool_downs: default_cool_down must be above zero");
+  require_valid(options.default_cool_down.count() > 0,
+                "cool_downs: default_cool_down must be above zero");
 }
 
 std::unique_ptr<deny_cache> make_deny_cache(const limiter_options& options, bool counts_refused) {
   if (options.deny_cache_subjects == 0) return nullptr;
-  const auto require = [](bool holds, const char* text) {
-    if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
-  };
-  require(!counts_refused, "deny cache: count_refused must be false, because each refusal counts");
-  require(options.deny_cache_subjects <= 10'000'000, "deny cache: at most 10^7 subjects");
-  require(options.deny_cache_duration >= std::chrono::milliseconds{1} &&
-              options.deny_cache_duration <= std::chrono::hours{1},
-          "deny cache: deny_cache_duration must be between 1 ms and 1 h");
+  require_valid(!counts_refused,
+                "deny cache: count_refused must be false, because each refusal counts");
+  require_valid(options.deny_cache_subjects <= 10'000'000, "deny cache: at most 10^7 subjects");
+  require_valid(options.deny_cache_duration >= std::chrono::milliseconds{1} &&
+                    options.deny_cache_duration <= std::chrono::hours{1},
+                "deny cache: deny_cache_duration must be between 1 ms and 1 h");
   return std::make_unique<deny_cache>(options.deny_cache_subjects, options.deny_cache_duration);
 }
 
 std::unique_ptr<local_units> make_local_units(const weir::tiers& rules,
                                               const limiter_options& options) {
   if (options.local_units == 0) return nullptr;
-  const auto require = [](bool holds, const char* text) {
-    if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
-  };
-  require(!options.cool_downs,
-          "local units: cool_downs must be false, because local units would pass in a cool-down");
-  require(options.local_units_subjects >= 1 && options.local_units_subjects <= 1'000'000,
-          "local units: local_units_subjects must be between 1 and 10^6");
+  require_valid(
+      !options.cool_downs,
+      "local units: cool_downs must be false, because local units would pass in a cool-down");
+  require_valid(options.local_units_subjects >= 1 && options.local_units_subjects <= 1'000'000,
+                "local units: local_units_subjects must be between 1 and 10^6");
   return std::make_unique<local_units>(supply_rules::of(rules, options.local_units),
                                        options.local_units_subjects);
 }
@@ -56,21 +47,17 @@ std::unique_ptr<local_units> make_local_units(const weir::tiers& rules,
 std::unique_ptr<local_fallback> make_fallback(const weir::tiers& rules,
                                               const limiter_options& options) {
   if (options.on_failure != on_failure::fallback) return nullptr;
-  const auto require = [](bool holds, const char* text) {
-    if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
-  };
-  require(options.process_count >= 1, "fallback: process_count must be at least 1");
-  require(options.max_fallback_subjects >= 1, "fallback: max_fallback_subjects must be at least 1");
+  require_valid(options.process_count >= 1, "fallback: process_count must be at least 1");
+  require_valid(options.max_fallback_subjects >= 1,
+                "fallback: max_fallback_subjects must be at least 1");
   return std::make_unique<local_fallback>(rules, options);
 }
 
 /// Makes the queue of acquire(), after checking the options that concern it.
 std::unique_ptr<waiting::acquire_queue> make_queue(const limiter_options& options) {
-  const auto require = [](bool holds, const char* text) {
-    if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
-  };
-  require(options.max_waiting >= 1, "waiting: max_waiting must be at least 1");
-  require(options.priority_aging.count() >= 0, "waiting: priority_aging must not be negative");
+  require_valid(options.max_waiting >= 1, "waiting: max_waiting must be at least 1");
+  require_valid(options.priority_aging.count() >= 0,
+                "waiting: priority_aging must not be negative");
   return std::make_unique<waiting::acquire_queue>(
       waiting::queue_rules{options.max_waiting, options.overflow, options.priority_aging});
 }
@@ -81,11 +68,10 @@ std::int64_t random_base() { return static_cast<std::int64_t>(random_number() >>
 policies::lease_set compile(const concurrency_options& options) {
   const auto require = [](const char* what, std::int64_t value, std::int64_t low,
                           std::int64_t high) {
-    if (value >= low && value <= high) return;
-    throw boost::system::system_error(make_error_code(error::invalid_policy),
-                                      "concurrency_limiter: " + std::string(what) +
-                                          " must be between " + std::to_string(low) + " and " +
-                                          std::to_string(high) + ", got " + std::to_string(value));
+    require_valid(value >= low && value <= high, "concurrency_limiter: " + std::string(what) +
+                                                     " must be between " + std::to_string(low) +
+                                                     " and " + std::to_string(high) + ", got " +
+                                                     std::to_string(value));
   };
   using policies::lease_set;
   require("limit", options.limit, 1, lease_set::most);

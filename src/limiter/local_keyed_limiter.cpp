@@ -1,6 +1,5 @@
 #include "weir/local_keyed_limiter.hpp"
 
-#include <algorithm>
 #include <boost/system/system_error.hpp>
 #include <string>
 #include <utility>
@@ -8,8 +7,9 @@
 
 #include "limiter/keyed_rules.hpp"
 #include "limiter/local_clock.hpp"
+#include "limiter/local_policy.hpp"
 #include "memory/keyed_table.hpp"
-#include "text/number_range.hpp"
+#include "text/option_range.hpp"
 
 namespace weir {
 namespace detail {
@@ -71,9 +71,7 @@ class keyed_limiter_of final : public keyed_limiter {
     if (key.empty() || key.size() > max_key_size) {
       throw boost::system::system_error(error::invalid_subject);
     }
-    if (cost >= 1 && cost <= ceiling_) return;
-    throw boost::system::system_error(cost < 1 || cost > max_units ? error::invalid_cost
-                                                                   : error::cost_exceeds_limit);
+    require_cost(cost, ceiling_);
   }
 
   memory::keyed_table<Rules> table_;
@@ -85,14 +83,14 @@ class keyed_limiter_of final : public keyed_limiter {
 class keyed_limiter_maker {
  public:
   keyed_limiter_maker(const tiers& policy, const local_keyed_options& options, clock_reader&& clock)
-      : kernels_(policies::compile(policy)), max_keys_(options.max_keys), clock_(std::move(clock)) {
+      : kernels_(policies::compile(policy)),
+        ceiling_(policies::ceiling_of(kernels_)),
+        max_keys_(options.max_keys),
+        clock_(std::move(clock)) {
     const text::number_range numbers[] = {{"max_keys", max_keys_, 1, 1'000'000'000}};
     if (const std::string fault = text::first_out_of_range(numbers); !fault.empty()) {
       throw boost::system::system_error(make_error_code(error::invalid_options),
                                         "local_keyed_options: " + fault);
-    }
-    for (const policies::kernel& kernel : kernels_) {
-      ceiling_ = std::min(ceiling_, std::visit([](const auto& k) { return k.ceiling(); }, kernel));
     }
   }
 
@@ -127,13 +125,10 @@ class keyed_limiter_maker {
   }
 
   std::vector<policies::kernel> kernels_;
-  policies::units ceiling_ = max_units;
+  policies::units ceiling_;
   std::size_t max_keys_;
   clock_reader clock_;
 };
-
-const tiers& as_tiers(const tiers& policy) { return policy; }
-tiers as_tiers(const policy& policy) { return tiers(policy); }
 
 }  // namespace
 }  // namespace detail

@@ -33,9 +33,9 @@ void settled_ids::add(std::uint64_t id, policies::instant now) {
   // Looks at so many entries per added id that expired ones leave soon after their end.
   ids_.tidy(now, 8, 8);
   if (memory::settled_mark* found = find(id)) {
-    found->until = now + minute;
+    found->until = now + policies::shortest_marker_life;
   } else if (ids_.size() < most) {
-    ids_.add({id, now + minute});
+    ids_.add({id, now + policies::shortest_marker_life});
   }
 }
 

@@ -14,7 +14,6 @@ namespace weir::detail {
 class settled_ids {
  public:
   static constexpr std::size_t most = 262'144;
-  static constexpr policies::span minute = 60'000'000;
 
   /// A child of fork() gets a new, empty object: a thread of the parent may have held the lock.
   static settled_ids& of_process();

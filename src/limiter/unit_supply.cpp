@@ -1,20 +1,15 @@
 #include "limiter/unit_supply.hpp"
 
 #include <algorithm>
-#include <boost/system/system_error.hpp>
 #include <utility>
 
 #include "policy/arithmetic.hpp"
-#include "weir/error.hpp"
+#include "policy/require_valid.hpp"
 
 namespace weir::detail {
 namespace {
 
 using std::chrono::microseconds;
-
-void require(bool holds, const char* text) {
-  if (!holds) throw boost::system::system_error(make_error_code(error::invalid_policy), text);
-}
 
 /// What the rules need to know of a policy.
 struct traits_of_policy {
@@ -34,11 +29,13 @@ struct traits_of_policy {
 
 supply_rules supply_rules::of(const tiers& policies, std::int64_t most) {
   const auto traits = std::visit([](const auto& p) { return traits_of_policy(p); }, policies[0]);
-  require(policies.size() == 1 && traits.limit > 0,
-          "local units: the policy must be one fixed_window, token_bucket or gcra, without "
-          "count_refused");
-  require(most >= 1 && most <= max_units && most <= traits.limit,
-          "local units: local_units must be between 1 and the policy's limit, or 0 for none");
+  policies::require_valid(
+      policies.size() == 1 && traits.limit > 0,
+      "local units: the policy must be one fixed_window, token_bucket or gcra, without "
+      "count_refused");
+  policies::require_valid(
+      most >= 1 && most <= max_units && most <= traits.limit,
+      "local units: local_units must be between 1 and the policy's limit, or 0 for none");
   microseconds life{0};
   if (traits.drain.count > 0) {
     const auto period = policies::wide{traits.drain.period.count()};

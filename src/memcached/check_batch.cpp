@@ -14,16 +14,15 @@ using detail::check;
 using detail::check_kind;
 using policies::instant;
 
-constexpr policies::span minute = 60'000'000;  // covers repeated give-backs
-
 bool settles(const check& c) {
   return c.kind == check_kind::settle || c.kind == check_kind::give_back;
 }
 
 /// Until when the id of a settlement is kept.
 instant remembered_until(const check& c, instant now) {
-  if (c.kind != check_kind::settle) return now + minute;
-  return std::max(detail::matters_until(detail::as<detail::settle_request>(c).about), now + minute);
+  if (c.kind != check_kind::settle) return now + policies::shortest_marker_life;
+  return std::max(detail::matters_until(detail::as<detail::settle_request>(c).about),
+                  now + policies::shortest_marker_life);
 }
 
 }  // namespace

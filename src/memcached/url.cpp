@@ -85,9 +85,8 @@ void read_query(std::string_view text, memcached_options& out) {
 
 bool is_memcached_url(std::string_view text) noexcept {
   return text.size() >= scheme.size() &&
-         std::equal(scheme.begin(), scheme.end(), text.begin(), [](char expected, char c) {
-           return expected == (c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
-         });
+         std::equal(scheme.begin(), scheme.end(), text.begin(),
+                    [](char expected, char c) { return expected == text::lower(c); });
 }
 
 memcached_options parse_url(std::string_view text) {

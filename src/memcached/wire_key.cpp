@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "memcached/digest.hpp"
+#include "text/ascii.hpp"
 
 namespace weir::memcached {
 namespace {
@@ -26,11 +27,7 @@ std::string wire_key(std::string_view key) {
     out += ':';
   }
   out += mark;
-  constexpr char digits[] = "0123456789abcdef";
-  for (const std::uint8_t byte : sha256(key)) {
-    out += digits[byte >> 4];
-    out += digits[byte & 15];
-  }
+  text::append_hex(out, sha256(key));
   return out;
 }
 

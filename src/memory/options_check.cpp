@@ -1,6 +1,6 @@
 #include "memory/options_check.hpp"
 
-#include "text/number_range.hpp"
+#include "text/option_range.hpp"
 
 namespace weir::memory {
 

@@ -260,7 +260,7 @@ class shard {
 
   /// Adds a marker; false if there is no room.
   bool remember(const settlement& what, policies::instant now) {
-    const policies::instant until = std::max(what.remember, now + least_memory);
+    const policies::instant until = std::max(what.remember, now + policies::shortest_marker_life);
     if (settled_mark* old = find_mark(what.id)) {
       old->until = until;
       return true;
@@ -290,7 +290,6 @@ class shard {
   }
   void give_back_room_for_mark() noexcept { all_->settled.fetch_sub(1, std::memory_order_relaxed); }
 
-  static constexpr policies::span least_memory = 60'000'000;      // covers repeated give-backs
   static constexpr policies::span step_of_a_moment = 60'000'000;  // see may_lower()
   static constexpr policies::instant never = policies::max_exact;
 
@@ -328,8 +327,9 @@ class shard {
   /// `is_full`: no marker stays longer than one that is made now.
   bool tidy_marks(policies::instant now, std::size_t look_at, std::size_t drop,
                   bool is_full = false) {
-    const policies::instant last = is_full && may_lower(now) ? now + horizon_ + least_memory
-                                                             : never;
+    const policies::instant last = is_full && may_lower(now)
+                                       ? now + horizon_ + policies::shortest_marker_life
+                                       : never;
     const std::size_t before = settled_.size();
     const bool has_more = settled_.tidy(
         now, look_at, drop, [&](settled_mark& m) { m.until = std::min(m.until, last); });

@@ -3,7 +3,7 @@
 #include <span>
 #include <string_view>
 
-#include "policy/arithmetic.hpp"
+#include "policy/reservation.hpp"
 #include "policy/script_arguments.hpp"
 
 namespace weir::policies {

@@ -1,8 +1,9 @@
 #include "policy/kernel.hpp"
 
-#include <boost/system/system_error.hpp>
 #include <string>
 #include <string_view>
+
+#include "policy/require_valid.hpp"
 
 namespace weir::policies {
 namespace {
@@ -12,13 +13,13 @@ constexpr span max_sliding_window = std::int64_t{1} << 48;
 // Up to three times the limit are summed up before what no longer matters is dropped.
 constexpr units max_count_refused_log = std::int64_t{1} << 50;
 
-[[noreturn]] void refuse(std::string_view policy, std::string_view rule, std::int64_t got) {
+void refuse(std::string_view policy, std::string_view rule, std::int64_t got) {
   std::string text(policy);
   text += ": ";
   text += rule;
   text += ", got ";
   text += std::to_string(got);
-  throw boost::system::system_error(make_error_code(error::invalid_policy), text);
+  require_valid(false, text);
 }
 
 std::string between(std::string_view what, std::int64_t low, std::int64_t high) {

@@ -125,6 +125,15 @@ using kernel = std::variant<meter, fixed_window, sliding_window, sliding_log, co
 kernel compile(const weir::policy& policy);
 std::vector<kernel> compile(const weir::tiers& tiers);
 
+/// The largest cost that all of them can ever allow.
+inline units ceiling_of(std::span<const kernel> kernels) noexcept {
+  units least = max_units;
+  for (const kernel& one : kernels) {
+    least = std::min(least, std::visit([](const auto& k) { return k.ceiling(); }, one));
+  }
+  return least;
+}
+
 /// True if a refused request counts: then the kernel cannot be one of several that pass all or
 /// nothing.
 inline bool counts_refused(const kernel& k) noexcept {

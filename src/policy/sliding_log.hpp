@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "policy/arithmetic.hpp"
+#include "policy/reservation.hpp"
 #include "policy/script_arguments.hpp"
 
 namespace weir::policies {

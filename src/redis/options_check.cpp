@@ -7,62 +7,30 @@
 
 #include "redis/sentinel_core.hpp"
 #include "text/ascii.hpp"
-#include "text/number_range.hpp"
+#include "text/option_range.hpp"
 
 namespace weir::redis {
 namespace {
 
-constexpr std::size_t max_host_length = 255;
-
 using std::chrono::microseconds;
+using text::in_us;
 
-// Far larger durations would overflow when added to a clock.
-constexpr microseconds longest = std::chrono::hours{24};
 // Half of the silence_timeout is the interval at which a connection is checked.
 constexpr microseconds shortest_silence = std::chrono::milliseconds{10};
 
-/// In hours, milliseconds or microseconds, as a user would write it: "10ms".
-std::string text_of(microseconds d) {
-  const std::int64_t us = d.count();
-  if (us == 0) return "0us";
-  if (us % 3'600'000'000 == 0) return std::to_string(us / 3'600'000'000) + "h";
-  if (us % 1000 == 0) return std::to_string(us / 1000) + "ms";
-  return std::to_string(us) + "us";
-}
-
-struct time_range {
-  const char* field;
-  microseconds value;
-  microseconds low;
-};
-
-std::string first_out_of_range(std::span<const time_range> options) {
-  for (const time_range& o : options) {
-    if (o.value >= o.low && o.value <= longest) continue;
-    return std::string(o.field) + " is not from " + text_of(o.low) + " to " + text_of(longest);
-  }
-  return {};
-}
-
-/// Clamps a duration that may be too long for microseconds.
-microseconds in_range(std::chrono::milliseconds d) {
-  const std::chrono::milliseconds most = std::chrono::hours{48};
-  return std::clamp(d, -most, most);
-}
-
 std::string fault_of_numbers(const redis_options& o) {
   constexpr microseconds one_ms = std::chrono::milliseconds{1};
-  const time_range times[] = {
+  const text::duration_range times[] = {
       {"timeout", o.timeout, microseconds{1}},
       {"spin_time", o.spin_time, microseconds{0}},
-      {"connect_timeout", in_range(o.connect_timeout), one_ms},
-      {"silence_timeout", in_range(o.silence_timeout), shortest_silence},
-      {"ping_interval", in_range(o.ping_interval), shortest_silence},
-      {"backoff_min", in_range(o.backoff_min), one_ms},
-      {"backoff_max", in_range(o.backoff_max), one_ms},
-      {"breaker_pause", in_range(o.breaker_pause), one_ms},
+      {"connect_timeout", in_us(o.connect_timeout), one_ms},
+      {"silence_timeout", in_us(o.silence_timeout), shortest_silence},
+      {"ping_interval", in_us(o.ping_interval), shortest_silence},
+      {"backoff_min", in_us(o.backoff_min), one_ms},
+      {"backoff_max", in_us(o.backoff_max), one_ms},
+      {"breaker_pause", in_us(o.breaker_pause), one_ms},
   };
-  if (std::string fault = first_out_of_range(times); !fault.empty()) return fault;
+  if (std::string fault = text::first_out_of_range(times); !fault.empty()) return fault;
   if (o.backoff_max < o.backoff_min) return "backoff_max is less than backoff_min";
   const text::number_range numbers[] = {
       {"port", o.unix_path.empty() ? o.port : std::uint16_t{1}, 1, 65'535},
@@ -73,19 +41,8 @@ std::string fault_of_numbers(const redis_options& o) {
   return text::first_out_of_range(numbers);
 }
 
-constexpr bool is_control_or_space(char c) noexcept { return text::is_control(c) || c == ' '; }
-
-/// Refuses a NUL, which would end a name early where it is checked or used.
-std::string fault_of_name(const std::string& name, const char* what) {
-  if (name.size() > max_host_length) return std::string(what) + " is longer than 255 characters";
-  if (std::ranges::any_of(name, is_control_or_space)) {
-    return std::string(what) + " contains a space or a control character";
-  }
-  return {};
-}
-
 std::string fault_of_host(const std::string& host) {
-  if (std::string fault = fault_of_name(host, "the host"); !fault.empty()) return fault;
+  if (std::string fault = text::fault_of_name(host, "the host"); !fault.empty()) return fault;
   if (host.find(',') != std::string::npos) {
     return "there is a ',' in the host: a store is one server, so name one host";
   }
@@ -130,7 +87,7 @@ std::string fault_of_tls(const redis_options& o) {
     if (std::ranges::any_of(*file, text::is_control))
       return "a file name contains a control character";
   }
-  return fault_of_name(o.tls_server_name, "tls_server_name");
+  return text::fault_of_name(o.tls_server_name, "tls_server_name");
 }
 
 std::string fault_of_sentinels(const redis_options& o) {
@@ -139,7 +96,7 @@ std::string fault_of_sentinels(const redis_options& o) {
   if (!o.unix_path.empty()) return "a Sentinel names TCP addresses: leave unix_path empty";
   if (std::string fault = fault_of_hosts(s.addresses, "Sentinel"); !fault.empty()) return fault;
   if (s.master.empty()) return "the name of the master is empty";
-  if (std::string fault = fault_of_name(s.master, "the name of the master"); !fault.empty()) {
+  if (std::string fault = text::fault_of_name(s.master, "the name of the master"); !fault.empty()) {
     return fault;
   }
   const std::string fault = fault_of_tls(link_to_sentinel(o));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "policy/lua_sources.hpp"
+#include "text/ascii.hpp"
 #include "weir/error.hpp"
 
 namespace weir::redis {
@@ -19,12 +20,8 @@ std::string sha1_hex(std::string_view text) {
     throw boost::system::system_error(make_error_code(error::invalid_options),
                                       "redis: this OpenSSL offers no SHA-1, which names scripts");
   }
-  constexpr char digits[] = "0123456789abcdef";
   std::string hex;
-  for (unsigned i = 0; i < size; ++i) {
-    hex += digits[digest[i] >> 4];
-    hex += digits[digest[i] & 15];
-  }
+  text::append_hex(hex, {digest, size});
   return hex;
 }
 

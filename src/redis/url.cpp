@@ -35,7 +35,7 @@ std::string decoded(urls::pct_string_view text) { return text.decode(); }
 std::string read_scheme(std::string_view url) {
   std::string scheme;
   for (char c : url.substr(0, url.find(':'))) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    c = text::lower(c);
     const bool letter = text::is_lower(c);
     const bool other = text::is_digit(c) || c == '+' || c == '-' || c == '.';
     if (!letter && (!other || scheme.empty())) return {};
@@ -110,99 +110,91 @@ std::string not_empty(std::string&& value, const char* name) {
   return std::move(value);
 }
 
-void read_query(const urls::url_view& url, scheme s, kind k, redis_options& out) {
-  enum name : unsigned {
-    timeout,
-    prefix,
-    client_name,
-    db,
-    sentinel_username,
-    sentinel_password,
-    sentinel_tls,
-    tls_ca_file,
-    tls_cert_file,
-    tls_key_file,
-    tls_server_name,
-    tls_verify,
-    count
-  };
-  static constexpr const char* names[count] = {"timeout",           "prefix",
-                                               "client_name",       "db",
-                                               "sentinel_username", "sentinel_password",
-                                               "sentinel_tls",      "tls_ca_file",
-                                               "tls_cert_file",     "tls_key_file",
-                                               "tls_server_name",   "tls_verify"};
-  bool seen[count] = {};
-  std::size_t place = 0;
+/// A query parameter, and which URLs may have it.
+struct parameter {
+  enum class place { any_url, unix_url, sentinel_url, tls_url };
 
-  for (const auto& parameter : url.encoded_params()) {
+  const char* name;
+  place where;
+  void (*set)(redis_options&, std::string&& value, const char* name);
+};
+
+using options = redis_options;
+using enum parameter::place;
+constexpr parameter parameters[] = {
+    {"timeout", any_url,
+     [](options& o, std::string&& v, const char*) { o.timeout = text::read_timeout(v); }},
+    {"prefix", any_url,
+     [](options& o, std::string&& v, const char*) { o.key_prefix = std::move(v); }},
+    {"client_name", any_url,
+     [](options& o, std::string&& v, const char*) { o.client_name = std::move(v); }},
+    {"db", unix_url,
+     [](options& o, std::string&& v, const char*) {
+       o.database = read_database(v, "the parameter db");
+     }},
+    {"sentinel_username", sentinel_url,
+     [](options& o, std::string&& v, const char*) { o.sentinel.username = std::move(v); }},
+    {"sentinel_password", sentinel_url,
+     [](options& o, std::string&& v, const char* name) {
+       o.sentinel.password = not_empty(std::move(v), name);
+     }},
+    {"sentinel_tls", sentinel_url,
+     [](options& o, std::string&& v, const char* name) { o.sentinel.tls = read_switch(v, name); }},
+    {"tls_ca_file", tls_url,
+     [](options& o, std::string&& v, const char* name) {
+       o.tls_ca_file = not_empty(std::move(v), name);
+     }},
+    {"tls_cert_file", tls_url,
+     [](options& o, std::string&& v, const char* name) {
+       o.tls_cert_file = not_empty(std::move(v), name);
+     }},
+    {"tls_key_file", tls_url,
+     [](options& o, std::string&& v, const char* name) {
+       o.tls_key_file = not_empty(std::move(v), name);
+     }},
+    {"tls_server_name", tls_url,
+     [](options& o, std::string&& v, const char* name) {
+       o.tls_server_name = not_empty(std::move(v), name);
+     }},
+    {"tls_verify", tls_url,
+     [](options& o, std::string&& v, const char* name) { o.tls_verify = read_switch(v, name); }},
+};
+
+bool may_have(scheme s, kind k, parameter::place where) {
+  return where == any_url || (where == unix_url && s == scheme::unix_socket) ||
+         (where == sentinel_url && k == kind::sentinel) ||
+         (where == tls_url && s == scheme::rediss);
+}
+
+[[noreturn]] void fail_misplaced(parameter::place where) {
+  fail(where == unix_url ? "the URL names its database in the path: write redis://host/2, not ?db=2"
+       : where == sentinel_url
+           ? "parameters of Sentinels need a URL that begins with redis-sentinel://"
+           : "TLS parameters need a URL that begins with rediss://");
+}
+
+void read_query(const urls::url_view& url, scheme s, kind k, redis_options& out) {
+  bool seen[std::size(parameters)] = {};
+  std::size_t place = 0;
+  for (const auto& given : url.encoded_params()) {
     ++place;
-    const std::string key = decoded(parameter.key);
-    const auto found = static_cast<unsigned>(std::ranges::find(names, key) - names);
+    const std::string key = decoded(given.key);
+    const auto* const found = std::ranges::find(parameters, key, &parameter::name);
     // The error gives the place, not the name, which may be the second half of a password.
-    if (found == count) {
-      fail("query parameter " + std::to_string(place) +
-           " is not one of timeout, prefix, client_name" +
-           (s == scheme::unix_socket ? ", db" : "") +
-           (k == kind::sentinel ? ", sentinel_username, sentinel_password, sentinel_tls" : "") +
-           (s == scheme::rediss
-                ? ", tls_ca_file, tls_cert_file, tls_key_file, tls_server_name, tls_verify"
-                : "") +
+    if (found == std::end(parameters)) {
+      std::string names;
+      for (const parameter& p : parameters) {
+        if (may_have(s, k, p.where)) names += (names.empty() ? "" : ", ") + std::string(p.name);
+      }
+      fail("query parameter " + std::to_string(place) + " is not one of " + names +
            " (a '?' in a password must be written %3F)");
     }
-    if (found == db && s != scheme::unix_socket) {
-      fail("the URL names its database in the path: write redis://host/2, not ?db=2");
+    if (!may_have(s, k, found->where)) fail_misplaced(found->where);
+    if (std::exchange(seen[found - parameters], true)) {
+      fail("the parameter " + key + " is given twice");
     }
-    if (found >= sentinel_username && found <= sentinel_tls && k != kind::sentinel) {
-      fail("parameters of Sentinels need a URL that begins with redis-sentinel://");
-    }
-    if (found >= tls_ca_file && s != scheme::rediss) {
-      fail("TLS parameters need a URL that begins with rediss://");
-    }
-    if (std::exchange(seen[found], true)) fail("the parameter " + key + " is given twice");
-    if (!parameter.has_value) fail("the parameter " + key + " has no value");
-
-    std::string value = decoded(parameter.value);
-    switch (static_cast<name>(found)) {
-      case timeout:
-        out.timeout = text::read_timeout(value);
-        break;
-      case prefix:
-        out.key_prefix = std::move(value);
-        break;
-      case client_name:
-        out.client_name = std::move(value);
-        break;
-      case db:
-        out.database = read_database(value, "the parameter db");
-        break;
-      case sentinel_username:
-        out.sentinel.username = std::move(value);
-        break;
-      case sentinel_password:
-        out.sentinel.password = not_empty(std::move(value), names[found]);
-        break;
-      case sentinel_tls:
-        out.sentinel.tls = read_switch(value, names[found]);
-        break;
-      case tls_ca_file:
-        out.tls_ca_file = not_empty(std::move(value), names[found]);
-        break;
-      case tls_cert_file:
-        out.tls_cert_file = not_empty(std::move(value), names[found]);
-        break;
-      case tls_key_file:
-        out.tls_key_file = not_empty(std::move(value), names[found]);
-        break;
-      case tls_server_name:
-        out.tls_server_name = not_empty(std::move(value), names[found]);
-        break;
-      case tls_verify:
-        out.tls_verify = read_switch(value, names[found]);
-        break;
-      case count:
-        break;
-    }
+    if (!given.has_value) fail("the parameter " + key + " has no value");
+    found->set(out, decoded(given.value), found->name);
   }
 }
 

@@ -15,10 +15,10 @@ BOOST_AUTO_TEST_CASE(an_id_is_remembered_for_a_minute) {
   ids.add(7, 100);
   BOOST_TEST(ids.contains(7, 100));
   BOOST_TEST(!ids.contains(8, 100));
-  BOOST_TEST(ids.contains(7, 100 + settled_ids::minute - 1));
-  BOOST_TEST(!ids.contains(7, 100 + settled_ids::minute));
+  BOOST_TEST(ids.contains(7, 100 + weir::policies::shortest_marker_life - 1));
+  BOOST_TEST(!ids.contains(7, 100 + weir::policies::shortest_marker_life));
   ids.add(7, 200);
-  BOOST_TEST(ids.contains(7, 199 + settled_ids::minute));
+  BOOST_TEST(ids.contains(7, 199 + weir::policies::shortest_marker_life));
 }
 
 BOOST_AUTO_TEST_CASE(a_full_memory_takes_no_more_until_a_minute_is_over) {
@@ -29,8 +29,8 @@ BOOST_AUTO_TEST_CASE(a_full_memory_takes_no_more_until_a_minute_is_over) {
   BOOST_TEST(ids.contains(id(0), 2));
   BOOST_TEST(ids.contains(id(settled_ids::most - 1), 2));
   BOOST_TEST(!ids.contains(id(settled_ids::most), 2));
-  ids.add(id(settled_ids::most), 1 + settled_ids::minute);
-  BOOST_TEST(ids.contains(id(settled_ids::most), 1 + settled_ids::minute));
+  ids.add(id(settled_ids::most), 1 + weir::policies::shortest_marker_life);
+  BOOST_TEST(ids.contains(id(settled_ids::most), 1 + weir::policies::shortest_marker_life));
 }
 
 // Ids that were over stayed so long that 3,500 settlements a second filled the memory.

@@ -1,0 +1,53 @@
+#include "text/option_range.hpp"
+
+#include <algorithm>
+
+#include "text/ascii.hpp"
+#include "text/duration_text.hpp"
+
+namespace weir::text {
+namespace {
+
+constexpr std::size_t max_name_length = 255;
+
+constexpr bool is_control_or_space(char c) noexcept { return is_control(c) || c == ' '; }
+
+std::string written(std::chrono::microseconds d) {
+  const scaled_duration scaled = scale(d);
+  return std::to_string(scaled.count) + scaled.unit;
+}
+
+}  // namespace
+
+std::chrono::microseconds in_us(std::chrono::milliseconds d) noexcept {
+  const std::chrono::milliseconds most = std::chrono::hours{48};
+  return std::clamp(d, -most, most);
+}
+
+std::string first_out_of_range(std::span<const number_range> options) {
+  for (const number_range& o : options) {
+    if (o.value >= o.low && o.value <= o.high) continue;
+    return std::string(o.field) + " is not from " + std::to_string(o.low) + " to " +
+           std::to_string(o.high);
+  }
+  return {};
+}
+
+std::string first_out_of_range(std::span<const duration_range> options) {
+  constexpr std::chrono::hours longest{24};
+  for (const duration_range& o : options) {
+    if (o.value >= o.low && o.value <= longest) continue;
+    return std::string(o.field) + " is not from " + written(o.low) + " to " + written(longest);
+  }
+  return {};
+}
+
+std::string fault_of_name(const std::string& name, const char* what) {
+  if (name.size() > max_name_length) return std::string(what) + " is longer than 255 characters";
+  if (std::ranges::any_of(name, is_control_or_space)) {
+    return std::string(what) + " contains a space or a control character";
+  }
+  return {};
+}
+
+}  // namespace weir::text
