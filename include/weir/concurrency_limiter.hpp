@@ -177,8 +177,8 @@ class [[nodiscard]] lease {
 class concurrency_limiter {
  public:
   /// `resource`: as for `limiter`, 1 to 1024 bytes of any value. The gate copies all texts, and
-  /// keeps a copy of the store's handle. `options`: the limit, the duration, and where the keys lie;
-  /// see concurrency_options.
+  /// keeps a copy of the store's handle. `options`: the limit, the duration, and where the keys
+  /// lie; see concurrency_options.
   ///
   /// Throws boost::system::system_error with `invalid_policy` (limit or lease_duration is out of
   /// range, or subject_buckets is above 16,384, or not 0 with a group) or `invalid_resource` (for

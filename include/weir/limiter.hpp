@@ -329,12 +329,12 @@ class limiter {
   /// left. If the vendor refused the call and gave no time, or a time of zero, it lasts
   /// limiter_options::default_cool_down.
   ///
-  /// If the response asks for no cool-down, nothing is sent: the decision is then `allowed`, and all
-  /// its numbers are 0 and mean nothing. But with limiter_options::sync_remaining_with, if it says
-  /// how much is left in the vendor's window, it lowers `remaining` here to that, in one atomic
-  /// step, and never raises it. This concerns the tiers with the limit that the vendor names, or all
-  /// tiers if none has it. The decision is then allowed and describes the subject, unless nothing
-  /// was sent because response_options::known_remaining is not above that number.
+  /// If the response asks for no cool-down, nothing is sent: the decision is then `allowed`, and
+  /// all its numbers are 0 and mean nothing. But with limiter_options::sync_remaining_with, if it
+  /// says how much is left in the vendor's window, it lowers `remaining` here to that, in one
+  /// atomic step, and never raises it. This concerns the tiers with the limit that the vendor
+  /// names, or all tiers if none has it. The decision is then allowed and describes the subject,
+  /// unless nothing was sent because response_options::known_remaining is not above that number.
   ///
   /// `subject`: as for record(). `status`, `headers`: of the HTTP response; this function reads
   /// them before it returns, by the clock of this process. `options`: see response_options.

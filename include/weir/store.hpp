@@ -91,7 +91,8 @@ class store {
 /// the hosts of memcached.
 ///
 /// **Errors.** Throws boost::system::system_error with `invalid_url`, `unsupported_scheme`,
-/// `invalid_tls_file`, or `invalid_options` (this OpenSSL offers no SHA-1 or MD5). The text repeats no part of the URL.
+/// `invalid_tls_file`, or `invalid_options` (this OpenSSL offers no SHA-1 or MD5). The
+/// text repeats no part of the URL.
 ///
 /// **Thread safety.** Any thread may call it.
 ///

@@ -1,9 +1,6 @@
 #pragma once
 
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/intrusive/set.hpp>
-#include <optional>
 
 #include "weir/detail/check.hpp"
 
@@ -41,48 +38,6 @@ class agenda {
 
  private:
   boost::intrusive::multiset<agenda_entry, boost::intrusive::constant_time_size<false>> entries_;
-};
-
-/// One timer for an agenda. The owner's mutex guards all calls.
-class alarm {
- public:
-  using time = check::steady_time;
-
-  /// Makes the timer. True if this call made it. An empty executor stops the alarm: the context is
-  /// gone.
-  bool start(const boost::asio::any_io_executor& executor) {
-    if (!executor) stop();
-    if (is_stopped_ || timer_) return false;
-    timer_.emplace(executor);
-    return true;
-  }
-
-  /// Calls `ring` at `when`, or at the time set before if that is earlier; time::max(): never.
-  /// `ring` keeps the owner alive, and calls rang() before it sets the alarm again.
-  template <class Ring>
-  void set(time when, Ring ring) {
-    if (!timer_ || (when >= set_to_ && when != time::max())) return;
-    set_to_ = when;
-    timer_->expires_at(when);
-    // A timer without a purpose would keep run() from returning.
-    if (when == time::max()) return;
-    timer_->async_wait([ring](error_code ec) {
-      if (!ec) ring();
-    });
-  }
-  void rang() noexcept { set_to_ = time::max(); }
-
-  /// Destroys the timer for good: the store closes, or the context is being destroyed.
-  void stop() noexcept {
-    is_stopped_ = true;
-    timer_.reset();
-  }
-  bool is_stopped() const noexcept { return is_stopped_; }
-
- private:
-  std::optional<boost::asio::steady_timer> timer_;
-  time set_to_ = time::max();
-  bool is_stopped_ = false;
 };
 
 }  // namespace weir::detail

@@ -100,6 +100,29 @@ void forget_local_answers(const check& c) {
   if (c.kind == check_kind::reset && !c.ec) forget_cool_down(c);
 }
 
+/// A store may lose the marker of a settlement; this process does not settle the decision again.
+void remember_settlement(const check& c) {
+  if (c.kind != check_kind::settle || !c.limiter->store->may_forget()) return;
+  if (const std::uint64_t id = as<settle_request>(c).once; id != 0) {
+    settled_ids::of_process().add(id);
+  }
+}
+
+/// Tells this process's waiters of a cool-down that the answer names, and spreads the retries of
+/// those who are refused by it.
+void note_cool_down(check& c, waiting::sleepers& sleepers) {
+  if (!c.answer.cooling_down) return;
+  if (c.further().empty() && c.kind != check_kind::acquire) {
+    const std::string_view subject = c.subject.view();
+    const auto& queue = impl_of(*c.limiter).queue;
+    if (queue->cool_down(c.limiter, subject, c.answer.retry_after))
+      sleepers.cool_down_began(*c.limiter, subject);
+  }
+  if (c.kind == check_kind::record && c.limiter->answers_locally) remember(c);
+  // cool_down() itself is answered with the exact time.
+  if (c.kind != check_kind::cool_down) c.answer.retry_after += jitter(c.answer.retry_after);
+}
+
 /// Prepares the result of a check that its store has finished. True if the check holds a
 /// reservation that is not due yet and no acquire_queue waits for it; `sleepers` must then hold it.
 bool conclude(check& c, waiting::sleepers& sleepers) {
@@ -114,27 +137,13 @@ bool conclude(check& c, waiting::sleepers& sleepers) {
   if (c.kind == check_kind::record && flight_of(c).from_queue) return false;
   apply_failure_policy(c);
   if (c.ec) return false;
-  if (c.kind == check_kind::settle && c.limiter->store->may_forget()) {
-    if (const std::uint64_t id = as<settle_request>(c).once; id != 0) {
-      settled_ids::of_process().add(id);
-    }
-  }
+  remember_settlement(c);
   sign(c);
   if (c.kind == check_kind::acquire && c.answer.allowed) {
     return c.answer.delay.count() > 0 && !flight_of(c).from_queue;
   }
-  if (c.answer.cooling_down && c.further().empty() && c.kind != check_kind::acquire) {
-    const std::string_view subject = c.subject.view();
-    const auto& queue = impl_of(*c.limiter).queue;
-    if (queue->cool_down(c.limiter, subject, c.answer.retry_after))
-      sleepers.cool_down_began(*c.limiter, subject);
-  }
-  if (c.kind == check_kind::record && c.limiter->answers_locally) remember(c);
-  if (c.kind == check_kind::cool_down) {
-    c.answer.clamped = as<cool_down_request>(c).was_clamped;
-  } else if (c.answer.cooling_down) {
-    c.answer.retry_after += jitter(c.answer.retry_after);
-  }
+  note_cool_down(c, sleepers);
+  if (c.kind == check_kind::cool_down) c.answer.clamped = as<cool_down_request>(c).was_clamped;
   return false;
 }
 

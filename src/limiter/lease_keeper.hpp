@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 
+#include "check/alarm.hpp"
 #include "check/random_number.hpp"
 #include "limiter/lease_schedule.hpp"
 #include "policy/lease_set.hpp"

@@ -4,8 +4,8 @@
 
 #include "check/limiter_spec.hpp"
 #include "limiter/deny_cache.hpp"
-#include "limiter/failure_policy.hpp"
 #include "limiter/lease_keeper.hpp"
+#include "limiter/local_fallback.hpp"
 #include "limiter/local_units.hpp"
 #include "waiting/acquire_queue.hpp"
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "check/agenda.hpp"
+#include "check/alarm.hpp"
 #include "limiter/unit_supply.hpp"
 #include "memory/key_hash.hpp"
 

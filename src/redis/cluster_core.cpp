@@ -145,8 +145,8 @@ void cluster_core::hold(check& c, time not_before) {
   const auto is_earlier = [&f](const check& other) {
     return static_cast<std::int32_t>(flight_of(other).order - f.order) <= 0;
   };
-  // From both ends at once: a new check belongs behind all others, one that comes back often belongs
-  // in front of thousands that were never sent.
+  // From both ends at once: a new check belongs behind all others, and one that comes back often
+  // belongs in front of thousands that were never sent.
   auto first = h.checks.begin(), place = h.checks.end();
   while (first != place && !is_earlier(*std::prev(place))) {
     if (!is_earlier(*first)) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "check/agenda.hpp"
+#include "check/alarm.hpp"
 #include "waiting/reservation_queue.hpp"
 #include "waiting/reservation_returns.hpp"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "check/jitter.hpp"
 #include "weir/decision.hpp"
 #include "weir/detail/check.hpp"
 #include "weir/detail/request.hpp"
@@ -33,6 +34,18 @@ inline decision with_whole_patience(decision d, const detail::acquire_request& c
   if (d.source == source::fallback) return d;
   d.retry_after = std::max(microseconds{1}, d.retry_after - (call.max_wait - sent.max_wait));
   return d;
+}
+
+/// Makes the answer of a reservation the refusal of a caller whose max_wait ends before a cool-down
+/// does, of which `left` is left. The refusal comes when `d.decided_at` says.
+inline void refuse_in_cool_down(decision& d, std::chrono::microseconds left,
+                                std::chrono::microseconds max_wait) {
+  d.allowed = false;
+  d.cooling_down = true;
+  d.remaining = 0;
+  d.delay = d.reset_after = {};
+  d.retry_after = std::max(std::chrono::microseconds{1}, left - max_wait);
+  d.retry_after += detail::jitter(d.retry_after);
 }
 
 }  // namespace weir::waiting

@@ -4,7 +4,6 @@
 #include <boost/asio/error.hpp>
 #include <utility>
 
-#include "check/jitter.hpp"
 #include "check/store_backend.hpp"
 
 namespace weir::waiting {
@@ -38,14 +37,8 @@ decision refusal_in_cool_down(const waiter& w, const reservation_request& reserv
   d.decided_at = reservation.reserved_time() -
                  std::chrono::floor<microseconds>(reservation.due() - reservation.postponed_by -
                                                   now);
-  d.allowed = false;
-  d.cooling_down = true;
-  d.remaining = 0;
-  d.delay = d.reset_after = {};
   d.receipt = {};
-  const auto pause = std::chrono::ceil<microseconds>(until - now);
-  d.retry_after = std::max(microseconds{1}, pause - w.request().max_wait);
-  d.retry_after += detail::jitter(d.retry_after);
+  refuse_in_cool_down(d, std::chrono::ceil<microseconds>(until - now), w.request().max_wait);
   return d;
 }
 

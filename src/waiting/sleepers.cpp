@@ -5,7 +5,6 @@
 #include <functional>
 
 #include "check/delivery_batch.hpp"
-#include "check/jitter.hpp"
 #include "check/limiter_spec.hpp"
 #include "check/store_backend.hpp"
 #include "waiting/patience.hpp"
@@ -186,13 +185,8 @@ void sleepers::refuse(sleeper& s, time now, time until) {
   return_reservation(c, {});
   decision& d = c.answer;
   d.decided_at += d.delay - std::chrono::floor<microseconds>(s.reserved - now);
-  d.allowed = false;
-  d.cooling_down = true;
-  d.remaining = 0;
-  d.delay = d.reset_after = {};
-  const auto pause = std::chrono::ceil<microseconds>(until - now);
-  d.retry_after = std::max(microseconds{1}, pause - detail::as<acquire_request>(c).max_wait);
-  d.retry_after += detail::jitter(d.retry_after);
+  refuse_in_cool_down(d, std::chrono::ceil<microseconds>(until - now),
+                      detail::as<acquire_request>(c).max_wait);
 }
 
 void sleepers::renew(sleeper& s, time now, results& out) {

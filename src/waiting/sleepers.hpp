@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "check/agenda.hpp"
+#include "check/alarm.hpp"
 #include "check/check_list.hpp"
 #include "check/detached_check.hpp"
 #include "waiting/reservation_returns.hpp"

@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <vector>
 
+#include "check/alarm.hpp"
 #include "support/run.hpp"
 
 namespace agenda_test {

@@ -1,12 +1,13 @@
 // What becomes of a call when the store cannot say: through a store that always fails.
 #include "limiter/failure_policy.hpp"
-#include "limiter/limiter_impl.hpp"
 
 #include <malloc.h>
 
 #include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include "limiter/limiter_impl.hpp"
+#include "limiter/local_fallback.hpp"
 #include "support/fake_check.hpp"
 #include "support/sanitized.hpp"
 

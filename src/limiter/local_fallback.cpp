@@ -1,0 +1,165 @@
+#include "limiter/local_fallback.hpp"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <new>
+#include <string>
+
+#include "check/clock.hpp"
+
+namespace weir::detail {
+namespace {
+
+/// retry_after of a refusal without the store: by then it may work again.
+constexpr std::chrono::seconds retry_without_store{1};
+
+constexpr auto the_clock = [] { return read_clock({}); };
+
+std::int64_t part_of(std::int64_t limit, std::int64_t processes) {
+  return limit == unlimited ? unlimited : std::max<std::int64_t>(1, limit / processes);
+}
+
+/// count / (period * processes): multiplies the period, or divides the count, to stay in range.
+rate part_of(rate r, std::int64_t processes) {
+  constexpr std::int64_t longest = std::int64_t{1} << 50;
+  if (r.count % processes == 0) return {r.count / processes, r.period};
+  if (r.period.count() <= longest / processes) return {r.count, r.period * processes};
+  return {std::max<std::int64_t>(1, r.count / processes), r.period};
+}
+
+struct sharer {
+  std::int64_t processes;
+
+  template <class Window>
+  weir::policy operator()(Window p) const {
+    p.limit = part_of(p.limit, processes);
+    return p;
+  }
+  weir::policy operator()(weir::token_bucket p) const {
+    p.capacity = part_of(p.capacity, processes);
+    p.refill = part_of(p.refill, processes);
+    return p;
+  }
+  weir::policy operator()(weir::gcra p) const {
+    p.burst = part_of(p.burst, processes);
+    p.rate = part_of(p.rate, processes);
+    return p;
+  }
+  weir::policy operator()(weir::leaky_bucket p) const {
+    p.capacity = part_of(p.capacity, processes);
+    p.leak = part_of(p.leak, processes);
+    return p;
+  }
+};
+
+/// The name under which a subject is counted: a long subject gets a digest, so that memory is
+/// bounded in bytes too.
+class counted_as {
+ public:
+  explicit counted_as(std::string_view subject) : key_(subject) {
+    if (subject.size() <= longest) return;
+    // 32 bytes of digest and the beginning of the subject: longer than any subject counted under
+    // its own name, so the two never collide.
+    auto* const digest = reinterpret_cast<unsigned char*>(text_.data());
+    if (EVP_Digest(subject.data(), subject.size(), digest, nullptr, EVP_sha256(), nullptr) != 1) {
+      throw std::bad_alloc();
+    }
+    subject.copy(text_.data() + digest_size, text_.size() - digest_size);
+    key_ = {text_.data(), text_.size()};
+  }
+  counted_as(const counted_as&) = delete;
+  counted_as& operator=(const counted_as&) = delete;
+
+  operator std::string_view() const noexcept { return key_; }
+
+ private:
+  static constexpr std::size_t longest = 64;
+  static constexpr std::size_t digest_size = 32;
+
+  std::array<char, longest + 1> text_;
+  std::string_view key_;
+};
+
+/// Each tier of a subject is a state of its own.
+std::size_t states_of(std::size_t subjects, std::size_t tiers) noexcept {
+  return std::min(subjects, std::numeric_limits<std::size_t>::max() / tiers) * tiers;
+}
+
+}  // namespace
+
+decision without_store(bool allowed) {
+  decision d;
+  d.allowed = allowed;
+  d.source = source::fallback;
+  d.decided_at = policies::to_time_point(the_clock());
+  if (!allowed) d.retry_after = retry_without_store;
+  return d;
+}
+
+weir::policy share_of(const weir::policy& policy, std::int64_t processes) {
+  return std::visit(sharer{std::max<std::int64_t>(1, processes)}, policy);
+}
+
+local_fallback::local_fallback(const weir::tiers& tiers, const limiter_options& options)
+    : subjects_(states_of(options.max_fallback_subjects, tiers.size())) {
+  for (const weir::policy& policy : tiers) {
+    tiers_.push_back(policies::compile(share_of(policy, options.process_count)));
+  }
+  ceiling_ = policies::ceiling_of(tiers_);
+}
+
+std::vector<memory::shard::place> local_fallback::places_of(std::string_view subject,
+                                                            std::int64_t cost) const {
+  std::vector<memory::shard::place> places;
+  const counted_as as(subject);
+  for (const policies::kernel& kernel : tiers_) {
+    // One byte in front tells the tiers apart. A single tier has none, because record() and fetch()
+    // use the bare subject then.
+    std::string key(tiers_.size() > 1 ? 1 : 0, static_cast<char>(places.size()));
+    places.push_back({&kernel, key.append(as), cost});
+  }
+  return places;
+}
+
+decision local_fallback::record(std::string_view subject, std::int64_t cost) {
+  // The cost fits the whole limit, but perhaps not this process's share of it.
+  if (cost > ceiling_) return without_store(false);
+  decision d;
+  const error_code ec = tiers_.size() == 1
+                            ? subjects_.record(tiers_.front(), counted_as(subject), the_clock, cost,
+                                               d)
+                            : subjects_.record_all(places_of(subject, cost), the_clock, d);
+  if (ec) return without_store(false);
+  d.source = source::fallback;
+  return d;
+}
+
+decision local_fallback::fetch(std::string_view subject, std::int64_t cost) {
+  if (cost > ceiling_) return without_store(false);
+  decision d = tiers_.size() == 1
+                   ? subjects_.fetch(tiers_.front(), counted_as(subject), the_clock, cost)
+                   : subjects_.fetch_all(places_of(subject, cost), the_clock);
+  d.source = source::fallback;
+  return d;
+}
+
+decision local_fallback::acquire(std::string_view subject, std::int64_t cost,
+                                 std::chrono::microseconds max_wait) {
+  if (cost > ceiling_) return without_store(false);
+  decision d;
+  if (subjects_.book_all(places_of(subject, cost), the_clock, max_wait.count(), d)) {
+    return without_store(false);
+  }
+  d.source = source::fallback;
+  return d;
+}
+
+void local_fallback::note_refusal(std::string_view subject, std::int64_t cost) {
+  // No reservation lies before now, so this one is refused. See policies::reserve_at.
+  acquire(subject, cost, std::chrono::microseconds{-1});
+}
+
+}  // namespace weir::detail
