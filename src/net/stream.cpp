@@ -1,5 +1,6 @@
 #include "net/stream.hpp"
 
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
@@ -91,6 +92,7 @@ void stream::connect_next() {
   error_code ignored;
   socket_->close(ignored);  // the socket of the previous address
   limit_address();
+  open_socket();
   socket_->async_connect(endpoints_[next_endpoint_++],
                          [this, alive = listener_.keep_alive()](error_code ec) {
                            address_timer_.cancel();
@@ -106,6 +108,16 @@ void stream::connect_next() {
                            if (tls_context_ != nullptr) return secure();
                            listener_.on_opened(error{});
                          });
+}
+
+/// Keeps the socket from programs that this process starts: the server would count the connection
+/// for as long as one of them runs, and each could use it. Asio does not set this flag. It must
+/// open the socket itself: a child of fork() that destroys an assigned one takes the parent's out
+/// of the epoll instance.
+void stream::open_socket() {
+  error_code ec;  // async_connect() tries again, and reports the error
+  socket_->open(endpoints_[next_endpoint_].protocol(), ec);
+  if (!ec) ::fcntl(socket_->native_handle(), F_SETFD, FD_CLOEXEC);
 }
 
 /// Limits the attempt at one address to an equal share of the time left, so that a silent address

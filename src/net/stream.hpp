@@ -59,6 +59,7 @@ class stream {
   using socket = boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, strand>;
   void look_up(const std::string& host, std::uint16_t port);
   void connect_next();
+  void open_socket();
   void limit_address();
   void set_tcp_options();
   void secure();

@@ -1,4 +1,5 @@
-// Several contexts, stop() and restart(), and fork(): see docs/lifetime.md.
+// Several contexts, stop() and restart(), fork() and exec(): see docs/lifetime.md.
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -215,6 +216,39 @@ BOOST_AUTO_TEST_CASE(a_child_that_destroys_what_it_inherited_disturbs_nobody) {
     BOOST_TEST(weir::test::fetch(*io, *gate, "a").used == 1);  // the child released nothing
     BOOST_TEST(connections() == connected);
   }
+}
+
+// The server counted the connection until the program ended, and the program could use it.
+BOOST_AUTO_TEST_CASE(a_program_that_is_started_does_not_get_the_connection) {
+  const std::string nobody = connections();
+  asio::io_context io;
+  weir::store store = open(io, false);
+  crowd c;
+  limiter(store, "r", one_a_day).record("a", c.caller());
+  weir::test::run_until_complete(io, c);
+  BOOST_TEST(c.allowed() == 1u);
+  int to_program[2], from_program[2];
+  BOOST_REQUIRE(::pipe2(to_program, O_CLOEXEC) == 0);
+  BOOST_REQUIRE(::pipe2(from_program, O_CLOEXEC) == 0);
+  const pid_t pid = ::fork();
+  BOOST_REQUIRE(pid >= 0);
+  if (pid == 0) {
+    ::dup2(to_program[0], STDIN_FILENO);
+    ::dup2(from_program[1], STDOUT_FILENO);
+    ::execlp("cat", "cat", nullptr);
+    ::_exit(1);
+  }
+  ::close(to_program[0]);
+  ::close(from_program[1]);
+  char echo = 0;
+  BOOST_TEST(::write(to_program[1], "x", 1) == 1);
+  BOOST_TEST(::read(from_program[0], &echo, 1) == 1);  // it runs
+  store.close();
+  weir::test::run_out(io);
+  BOOST_TEST(connections() == nobody);
+  ::close(to_program[1]);
+  ::close(from_program[0]);
+  BOOST_TEST(::waitpid(pid, nullptr, 0) == pid);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

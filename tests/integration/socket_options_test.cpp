@@ -1,5 +1,6 @@
-// What the kernel is asked to do for the connection: send at once, and notice a dead link by
-// itself.
+// What the kernel is asked to do for the connection: send at once, notice a dead link by itself,
+// and keep it from programs that this process starts.
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -60,6 +61,7 @@ void check_options_of(const redis_server& server, const weir::redis_options& o) 
   BOOST_TEST(option(fd, IPPROTO_TCP, TCP_KEEPINTVL) == 3);
   BOOST_TEST(option(fd, IPPROTO_TCP, TCP_KEEPCNT) == 3);
   BOOST_TEST(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT) == 10'000);
+  BOOST_TEST((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
 }
 
 }  // namespace
