@@ -26,7 +26,6 @@ bool lapses_before(const lease_set::lease& a, const lease_set::lease& b) {
 
 }  // namespace
 
-/// Drops what has lapsed, and shortens what another clock has written.
 void lease_set::tidy(state& s, instant now) const {
   std::erase_if(s.leases, [&](const lease& l) { return l.until <= now; });
   const auto last = std::ranges::max_element(s.leases, lapses_before);

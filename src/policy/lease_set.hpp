@@ -62,6 +62,8 @@ class lease_set {
   units ceiling() const noexcept { return max_units; }
   units limit() const noexcept { return limit_; }
 
+  /// Drops what has lapsed, and shortens what another clock has written.
+  void tidy(state& s, instant now) const;
   decision record(state& s, moment now, std::int64_t number) const;
   decision fetch(const state& s, moment now, std::int64_t number) const;
   instant matters_until(const state& s) const noexcept;
@@ -96,7 +98,6 @@ class lease_set {
   friend bool operator==(const lease_set&, const lease_set&) = default;
 
  private:
-  void tidy(state& s, instant now) const;
   summary summary_of(const state& s, instant now, std::int64_t number) const;
   bool passes(const summary& r) const noexcept;
   decision describe(const summary& r, instant now, bool allowed) const noexcept;

@@ -42,7 +42,9 @@ local function check(key, checks, write, into, at)
     return 0
   end
 
-  if write and first > 0 then
+  -- Also when all tiers are asked before the first writes: the reply is of that look. A fetch
+  -- changes nothing.
+  if first > 0 and (write or checks ~= look_only) then
     if first <= clock then call('ZREMRANGEBYSCORE', key, '-inf', format('%d', clock)) end
     if last > clock + length and last > clock + length_in(name_of_last) then
       -- The clock was set back.

@@ -119,11 +119,21 @@ decision record(const tier<State>& t, moment now, instant start) {
   });
 }
 
+/// An enter tells of a gate that is tidy, also if another tier refuses.
+template <class State>
+void tidy(const tier<State>& t, instant clock) {
+  with_state(t, [&]<class Kernel>(const Kernel& k, auto& s) {
+    if constexpr (requires { k.tidy(s, clock); }) k.tidy(s, clock);
+    return decision{};
+  });
+}
+
 template <class State>
 decision record_all(std::span<const tier<State>> tiers, moment now) {
   std::array<decision, max_tiers> each;
   bool allowed = true;
   for (std::size_t i = 0; i < tiers.size(); ++i) {
+    tidy(tiers[i], now.clock);
     each[i] = fetch(tiers[i], now);
     allowed = allowed && each[i].allowed;
   }

@@ -342,6 +342,42 @@ BOOST_FIXTURE_TEST_CASE(without_a_limit_the_largest_costs_pass_together, fixture
   }
 }
 
+// A clock that had been an hour ahead: an enter with limiters was told to come back in an hour, or
+// that the leases end then. Its own script call had shortened them.
+BOOST_FIXTURE_TEST_CASE(an_enter_with_others_knows_how_long_leases_last_at_most, fixture) {
+  constexpr std::int64_t length = 10'000'000;
+  int n = 0;
+  // The gate refuses; the other tier does; both let it in.
+  for (const auto& [gate, limit] : {std::pair{1, 9}, std::pair{9, 1}, std::pair{9, 9}}) {
+    model::tier_script asked;
+    asked.kernels = {policies::lease_set(gate, length, 11),
+                     policies::compile(fixed_window{.limit = limit, .window = 1s})};
+    asked.keys = {"gate" + std::to_string(++n), "window" + std::to_string(n)};
+    std::vector<any_state> states(2);
+    for (std::size_t i = 0; i < 2; ++i) {
+      std::visit([&](const auto& k) { policies::state_for(k, states[i]); }, asked.kernels[i]);
+    }
+    const auto decisions = [&](std::int64_t now, std::int64_t number) {
+      asked.costs = {number, 1};
+      std::vector<std::int64_t> arguments;
+      asked.append_constants(arguments);
+      script.set_clock(now);
+      const auto numbers = asked.run(client, script, arguments, 1, 1 + asked.width());
+      auto found = asked.restore(std::span(numbers).subspan(1));
+      return std::pair{policies::record_all<any_state>(asked.tiers(states), now),
+                       policies::record_all<any_replay>(asked.tiers(found), now)};
+    };
+    BOOST_TEST(decisions(t0, 2).first.allowed);
+    const auto [here, there] = decisions(t0 - 3'600'000'000, 3);
+    BOOST_TEST((here == there), test::text_of(here) << ", Lua: " << test::text_of(there));
+    for (const decision& d : {here, there}) {
+      BOOST_TEST(d.allowed == (gate > 1 && limit > 1));
+      if (gate == 1) BOOST_TEST(d.retry_after.count() == length);
+      BOOST_TEST(d.reset_after.count() == length);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(of_several_refusals_the_longest_counts_and_is_named) {
   const decision each[] = {allowed_with(0, 900), refused_for(20), refused_for(70), refused_for(60)};
   const decision d = policies::combined(each);
