@@ -102,7 +102,8 @@ class queue final : public expected_reservations::tier {
 };
 
 /// A returned reservation makes room, but no later request comes before the last kept reservation,
-/// which is known only by its bucket if the log has a resolution.
+/// which is known only by its bucket if the log has a resolution, and by the last one that the
+/// returned one found.
 class log final : public expected_reservations::tier {
  public:
   explicit log(const sliding_log& p)
@@ -122,7 +123,7 @@ class log final : public expected_reservations::tier {
   }
 
   void book(std::int64_t now, const reservation& b) override {
-    entries_.push_back({counts_from(b.turn), b.cost});
+    entries_.push_back({counts_from(b.turn), b.cost, last_});
     last_ = b.turn;
     while (!entries_.front().stands || entries_.front().from + window_ <= now) {
       entries_.pop_front();
@@ -140,7 +141,8 @@ class log final : public expected_reservations::tier {
                                        [](const entry& e) { return e.stands; });
     const bool nobody = standing == entries_.rend() || standing->from <= now;
     if (!nobody && standing->from == there->from) return;
-    last_ = nobody ? 0 : std::min(last_, standing->from - (resolution_ > 0 ? 1 : 0));
+    const std::int64_t bucket = nobody ? 0 : standing->from - (resolution_ > 0 ? 1 : 0);
+    last_ = std::min({last_, bucket, entries_[number - gone_].last_before});
     for (auto e = entries_.rbegin(); e != standing; ++e) e->is_there = false;
   }
 
@@ -148,6 +150,7 @@ class log final : public expected_reservations::tier {
   struct entry {
     std::int64_t from;
     std::int64_t cost;
+    std::int64_t last_before;
     bool stands = true;
     bool is_there = true;  // if not: those behind have left as well
   };
