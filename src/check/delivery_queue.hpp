@@ -22,12 +22,13 @@ class delivery_queue : public std::enable_shared_from_this<delivery_queue> {
  public:
   /// The call may free the check, and with it the last handle of the store.
   void add(const boost::asio::any_io_executor& executor, check& c) {
-    {
-      const std::lock_guard lock(mutex_);
-      ready_.push_back(c);
-      if (std::exchange(is_posted_, true)) return;
-    }
-    post(executor);
+    std::unique_lock lock(mutex_);
+    ready_.push_back(c);
+    if (std::exchange(is_posted_, true)) return;
+    // A function that runs already may take the check after the unlock: see above.
+    turn next(shared_from_this(), executor);
+    lock.unlock();
+    post(std::move(next));
   }
 
   /// Discards all checks: functions that are posted will not run.
@@ -44,22 +45,34 @@ class delivery_queue : public std::enable_shared_from_this<delivery_queue> {
   /// One function delivers at most so many checks. More would keep other work waiting.
   static constexpr int most = 64;
 
-  struct turn {
-    std::shared_ptr<delivery_queue> queue;
+  /// A function that is posted. If it is destroyed instead of run, because the post failed, the
+  /// next check that is added posts again.
+  class turn {
+   public:
+    turn(std::shared_ptr<delivery_queue> q, const boost::asio::any_io_executor& executor)
+        : executor(executor), queue_(std::move(q)) {}
+    turn(turn&&) noexcept = default;
+    turn& operator=(turn&&) = delete;
+    ~turn() {
+      if (queue_ != nullptr) queue_->not_posted();
+    }
+
+    void operator()() {
+      const std::shared_ptr<delivery_queue> queue = std::move(queue_);
+      queue->deliver(executor);
+    }
+
     boost::asio::any_io_executor executor;
 
-    void operator()() const { queue->deliver(executor); }
+   private:
+    std::shared_ptr<delivery_queue> queue_;
   };
 
-  void post(const boost::asio::any_io_executor& executor) {
-    try {
-      boost::asio::post(executor, turn{shared_from_this(), executor});
-    } catch (...) {
-      // The next check that is added posts again.
-      const std::lock_guard lock(mutex_);
-      is_posted_ = false;
-      throw;
-    }
+  static void post(turn&& next) { boost::asio::post(next.executor, std::move(next)); }
+
+  void not_posted() noexcept {
+    const std::lock_guard lock(mutex_);
+    is_posted_ = false;
   }
 
   void deliver(const boost::asio::any_io_executor& executor) {
@@ -82,7 +95,7 @@ class delivery_queue : public std::enable_shared_from_this<delivery_queue> {
 
   void post_or_put_back(const boost::asio::any_io_executor& executor, check_list& taken) {
     try {
-      post(executor);
+      post(turn(shared_from_this(), executor));
     } catch (...) {
       const std::lock_guard lock(mutex_);
       ready_.splice(ready_.begin(), taken);
