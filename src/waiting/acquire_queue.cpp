@@ -128,7 +128,7 @@ void acquire_queue::on_timer(const core_ptr& core) {
 
 void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> keep_alive) {
   // Reservations that were being given back before the close reach the store first.
-  returns_.send();
+  returns_.send(keep_alive);
   orders out;
   {
     const std::lock_guard lock(mutex_);

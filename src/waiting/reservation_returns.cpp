@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <utility>
 #include <vector>
 
 #include "check/detached_check.hpp"
@@ -16,7 +17,8 @@ struct reservation_returns::batch {
   std::mutex mutex;
   std::vector<check*> checks;
   std::vector<std::function<void()>> afterwards;
-  bool is_sent = false;
+  std::shared_ptr<void> keep_alive;
+  bool is_being_sent = false, is_sent = false;
 
   /// False if the batch was already sent.
   bool take(std::span<const check* const> booked, std::function<void()>& sent) {
@@ -27,12 +29,32 @@ struct reservation_returns::batch {
     return true;
   }
 
-  void send() {
-    std::vector<check*> all;
-    std::vector<std::function<void()>> then;
+  /// One thread at a time sends, and goes on with what comes meanwhile. With several threads, a
+  /// later batch would overtake an earlier one, and reach the store while reservations behind its
+  /// own still stand there.
+  void send(std::shared_ptr<void>&& keep) {
     {
       const std::lock_guard lock(mutex);
-      is_sent = true;
+      if (is_sent) return;
+      if (keep != nullptr) keep_alive = std::move(keep);
+      if (std::exchange(is_being_sent, true)) return;
+    }
+    while (send_some()) {
+    }
+  }
+
+  /// False if there is nothing more to send.
+  bool send_some() {
+    std::vector<check*> all;
+    std::vector<std::function<void()>> then;
+    std::shared_ptr<void> let_go;
+    {
+      const std::lock_guard lock(mutex);
+      is_sent = checks.empty() && afterwards.empty();
+      if (is_sent) {
+        let_go = std::move(keep_alive);  // released outside the mutex
+        return false;
+      }
       all.swap(checks);
       then.swap(afterwards);
     }
@@ -48,6 +70,7 @@ struct reservation_returns::batch {
       store->start(*c);
     }
     for (const auto& f : then) f();
+    return true;
   }
 
   // Checks are left only if the context shut down before the batch was sent.
@@ -63,16 +86,16 @@ void reservation_returns::add(const boost::asio::any_io_executor& executor,
   const auto fresh = std::make_shared<batch>();
   fresh->take(booked, sent);
   open_ = fresh;
-  boost::asio::post(executor, [fresh] { fresh->send(); });
+  boost::asio::post(executor, [fresh] { fresh->send(nullptr); });
 }
 
-void reservation_returns::send() {
+void reservation_returns::send(std::shared_ptr<void> keep_alive) {
   std::shared_ptr<batch> open;
   {
     const std::lock_guard lock(mutex_);
     open = open_.lock();
   }
-  if (open != nullptr) open->send();
+  if (open != nullptr) open->send(std::move(keep_alive));
 }
 
 }  // namespace weir::waiting

@@ -19,8 +19,9 @@ class reservation_returns {
   void add(const boost::asio::any_io_executor& executor,
            std::span<const detail::check* const> booked, std::function<void()> sent = {});
 
-  /// Sends the current batch now.
-  void send();
+  /// Sends the current batch now. If another thread is sending it, that thread goes on, and
+  /// `keep_alive`, which keeps a closing store alive, is kept until it has sent all.
+  void send(std::shared_ptr<void> keep_alive = nullptr);
 
  private:
   struct batch;

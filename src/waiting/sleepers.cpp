@@ -333,7 +333,7 @@ void sleepers::on_timer() {
 }
 
 void sleepers::close(const std::shared_ptr<void>& keep_alive) {
-  returns_.send();
+  returns_.send(keep_alive);
   std::vector<returned_reservation> reservations;
   check_list told;
   {
@@ -352,7 +352,7 @@ void sleepers::close(const std::shared_ptr<void>& keep_alive) {
     }
   }
   delivery_batch::post(executor_, std::move(told));
-  returns_.send();  // of a renewal that was answered meanwhile
+  returns_.send(keep_alive);  // of a renewal that was answered meanwhile
   give_back_and_tell(std::move(reservations));
 }
 

@@ -2,6 +2,9 @@
 // long.
 #include "waiting/acquire_queue.hpp"
 
+#include <array>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/test/unit_test.hpp>
 #include <memory>
 #include <string>
@@ -109,6 +112,42 @@ BOOST_AUTO_TEST_CASE(a_full_table_of_cool_downs_is_searched_once_a_second) {
     in_time = cooling_queue::clock::now() < begin + 1s;  // else the machine stood still: once more
   }
   BOOST_TEST(!is_remembered);
+}
+
+// Two threads of the store's context gave reservations back at a time. So the first one went back
+// while later ones stood behind it, and its hour stayed taken.
+BOOST_AUTO_TEST_CASE(reservations_that_go_back_meanwhile_go_after_the_later_ones) {
+  boost::asio::io_context io;
+  std::array<boost::asio::cancellation_signal, 3> signals;
+  const auto cancel = [&](std::size_t i) {
+    signals[i].emit(boost::asio::cancellation_type::terminal);
+  };
+  int returned = 0, aborted = 0;
+  const weir::store store(std::make_shared<weir::test::watched_store>(
+      weir::make_memory_store(io.get_executor()), [&](const weir::detail::check& c) {
+        if (c.kind != weir::detail::check_kind::give_back || ++returned != 1) return;
+        cancel(0);
+        io.poll();  // as another thread would
+      }));
+  const weir::limiter limiter{store, "r", weir::gcra{.rate = weir::per_hour(1), .burst = 1}};
+  limiter.record("a", [](error_code, const decision&) {});
+  for (auto& signal : signals) {
+    limiter.acquire(
+        "a", {.max_wait = 24h},
+        boost::asio::bind_cancellation_slot(signal.slot(), [&](error_code ec, const decision&) {
+          aborted += ec == boost::asio::error::operation_aborted;
+        }));
+  }
+  io.poll();
+  cancel(2);
+  cancel(1);
+  io.poll();
+  BOOST_TEST(aborted == 3);
+  BOOST_TEST(returned == 3);
+  decision left;
+  limiter.fetch("a", [&](error_code, const decision& d) { left = d; });
+  weir::test::run_out(io);
+  BOOST_TEST((left.reset_after <= 1h));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
