@@ -74,7 +74,7 @@ void acquire_queue::answered(reservation_request& request, delivery how) {
     entry.queue.answered(request, now, out);
     if (closed_) entry.queue.close(out);
     update(core, entry, out);
-    if (entries_.empty()) out.keep_alive = std::move(keep_alive_);
+    out.keep_alive = may_end() ? std::move(keep_alive_) : keep_alive_;
   }
   carry_out(core, out, how);
 }
@@ -127,8 +127,6 @@ void acquire_queue::on_timer(const core_ptr& core) {
 }
 
 void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> keep_alive) {
-  // Reservations that were being given back before the close reach the store first.
-  returns_.send(keep_alive);
   orders out;
   {
     const std::lock_guard lock(mutex_);
@@ -139,8 +137,10 @@ void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> keep_alive
       entry->queue.close(out);
       update(core, *entry, out);
     }
-    if (!entries_.empty()) keep_alive_ = std::move(keep_alive);
+    if (!may_end()) keep_alive_ = keep_alive;
   }
+  // Reservations that were being given back before the close reach the store first.
+  returns_.send();
   carry_out(core, out, delivery::post);
 }
 
@@ -186,8 +186,8 @@ bool acquire_queue::remember_cool_down(std::string_view subject, time until, tim
   return true;
 }
 
-/// Queues the requests to start, drops cancels of requests that were not started, and puts the
-/// subject at its new time in the agenda. Frees an idle subject: `entry` may be gone afterwards.
+/// Queues the requests to start and the reservations to give back, drops cancels of requests that
+/// were not started, and puts the subject at its new time in the agenda. Frees an idle subject: `entry` may be gone afterwards.
 void acquire_queue::update(const core_ptr& core, subject_entry& entry, orders& out) {
   for (request_ptr& request : out.starts) {
     request->self = request;
@@ -195,7 +195,15 @@ void acquire_queue::update(const core_ptr& core, subject_entry& entry, orders& o
     to_start_.push_back(std::move(request));
   }
   out.starts.clear();
-  if (!out.returns.empty() && !std::exchange(out.returns_are_known, true)) ++unsent_returns_;
+  if (!out.returns.empty()) {
+    // Under the mutex, so that no batch leaves between two reservations in the wrong order.
+    std::vector<const check*> reservations;
+    for (const request_ptr& request : out.returns) reservations.push_back(request.get());
+    returns_.add(core->store->get_executor(), reservations,
+                 [this, core] { returns_are_sent(core); });
+    ++unsent_returns_;
+    out.returns.clear();
+  }
   // The store does not know a request that was not started; submit() cancels it after the start.
   std::erase_if(out.cancels, [](const auto& wish) {
     const auto& [request, scope] = wish;
@@ -216,11 +224,6 @@ void acquire_queue::arm(const core_ptr& core) {
 
 void acquire_queue::carry_out(const core_ptr& core, orders& out, delivery how) {
   const auto executor = core->store->get_executor();
-  if (!out.returns.empty()) {
-    std::vector<const check*> reservations;
-    for (const request_ptr& request : out.returns) reservations.push_back(request.get());
-    returns_.add(executor, reservations, [this, core] { returns_are_sent(core); });
-  }
   std::vector<returned_reservation> closing;
   for (const auto& [reservation, caller] : out.closing)
     closing.push_back({reservation.get(), caller});
@@ -238,9 +241,11 @@ void acquire_queue::carry_out(const core_ptr& core, orders& out, delivery how) {
 }
 
 void acquire_queue::returns_are_sent(const core_ptr& core) {
+  std::shared_ptr<void> let_go;
   {
     const std::lock_guard lock(mutex_);
     --unsent_returns_;
+    if (may_end()) let_go = std::move(keep_alive_);
   }
   submit(core);
 }

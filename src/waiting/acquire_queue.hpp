@@ -68,6 +68,8 @@ class acquire_queue final {
   subject_entry& known_entry_of(const detail::check& c);
   void update(const core_ptr& core, subject_entry& entry, orders& out);
   void arm(const core_ptr& core);
+  /// No answer and no give-back is due.
+  bool may_end() const noexcept { return entries_.empty() && unsent_returns_ == 0; }
   void carry_out(const core_ptr& core, orders& out, detail::delivery how);
   void submit(const core_ptr& core);
   void returns_are_sent(const core_ptr& core);
@@ -88,9 +90,9 @@ class acquire_queue final {
   std::uint64_t arrivals_ = 0;
   std::vector<request_ptr> to_start_;
   bool is_submitting_ = false;
-  std::size_t unsent_returns_ = 0;  // batches; no request is started before they are sent
+  std::size_t unsent_returns_ = 0;  // calls of returns_.add(); no request starts before these
   bool closed_ = false;
-  std::shared_ptr<void> keep_alive_;  // keeps the closing store alive until the last answer
+  std::shared_ptr<void> keep_alive_;  // keeps the closing store until may_end()
 };
 
 }  // namespace weir::waiting

@@ -87,7 +87,6 @@ using reservations_by_cost = reservation_set<order::of_cost_and_time,
 /// What a reservation_queue tells its driver to do.
 struct orders {
   std::vector<request_ptr> returns;  // reservations to give back, before any start
-  bool returns_are_known = false;    // they are counted in acquire_queue::unsent_returns_
   std::vector<std::pair<request_ptr, detail::cancel_scope>> cancels;  // requests without a waiter
   std::vector<request_ptr> starts;                                    // in this order
   detail::check_list told;  // callers' checks with their results

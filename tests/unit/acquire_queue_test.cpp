@@ -150,6 +150,37 @@ BOOST_AUTO_TEST_CASE(reservations_that_go_back_meanwhile_go_after_the_later_ones
   BOOST_TEST((left.reset_after <= 1h));
 }
 
+// The store closed while another thread gave reservations back, and stopped before it had got all.
+BOOST_AUTO_TEST_CASE(a_closing_store_stays_until_it_has_all_reservations_back) {
+  boost::asio::io_context io;
+  std::array<boost::asio::cancellation_signal, 2> signals;
+  std::shared_ptr<void> keep_alive = std::make_shared<int>();
+  const std::weak_ptr<void> is_alive = keep_alive;
+  std::weak_ptr<const weir::detail::limiter_spec> core;
+  int returned = 0;
+  const weir::store store(std::make_shared<weir::test::watched_store>(
+      weir::make_memory_store(io.get_executor()), [&](const weir::detail::check& c) {
+        if (c.kind == weir::detail::check_kind::acquire) core = c.limiter;
+        if (c.kind != weir::detail::check_kind::give_back) return;
+        BOOST_TEST(!is_alive.expired());
+        if (++returned == 1) {  // as another thread would
+          weir::detail::impl_of(*core.lock()).queue->close(core.lock(), std::move(keep_alive));
+        }
+      }));
+  const weir::limiter limiter{store, "r", weir::gcra{.rate = weir::per_hour(1), .burst = 1}};
+  limiter.record("a", [](error_code, const decision&) {});
+  for (auto& signal : signals) {
+    limiter.acquire("a", {.max_wait = 24h},
+                    boost::asio::bind_cancellation_slot(signal.slot(),
+                                                        [](error_code, const decision&) {}));
+  }
+  io.poll();
+  for (auto& signal : signals) signal.emit(boost::asio::cancellation_type::terminal);
+  weir::test::run_out(io);
+  BOOST_TEST(returned == 2);
+  BOOST_TEST(is_alive.expired());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace acquire_queue_test
