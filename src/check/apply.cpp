@@ -41,15 +41,15 @@ void apply(check& c, std::span<const held_tier> tiers, policies::instant now, bo
     case check_kind::acquire: {
       auto& asked = as<acquire_request>(c);
       asked.found.clear();  // a store that repeats the step has written here before
-      c.answer = policies::book_all(tiers, now, asked.max_wait.count(), &asked.found);
-      asked.pause = std::chrono::microseconds(policies::pause_of(tiers, now));
+      c.answer = policies::reserve_all(tiers, now, asked.max_wait.count(), &asked.found);
+      asked.cool_down_left = std::chrono::microseconds(policies::cool_down_left(tiers, now));
       break;
     }
     case check_kind::give_back:
       if (is_first) policies::settle_all(tiers, now, tickets_of(c));
       break;
     case check_kind::settle:
-      is_first = is_first && as<settle_request>(c).once != 0;
+      is_first = is_first && as<settle_request>(c).id != 0;
       if (is_first) policies::settle_all(tiers, now, tickets_of(c));
       c.answer = policies::settled(tiers, now, is_first);
       break;

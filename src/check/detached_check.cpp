@@ -26,19 +26,19 @@ std::vector<term> copy_of(std::span<const term> terms) { return {terms.begin(), 
 
 class give_back final : public joint_check_of<give_back_request> {
  public:
-  give_back(const check& booked, check* told)
-      : give_back(booked.limiter,
-                  {{.subject = booked.subject,
-                    .asked = {.cost = as<acquire_request>(booked).cost,
-                              .booked = booked.answer,
-                              .found = as<acquire_request>(booked).found}},
-                   copy_of(booked.further())},
+  give_back(const check& reservation, check* told)
+      : give_back(reservation.limiter,
+                  {{.subject = reservation.subject,
+                    .asked = {.cost = as<acquire_request>(reservation).cost,
+                              .reservation = reservation.answer,
+                              .found = as<acquire_request>(reservation).found}},
+                   copy_of(reservation.further())},
                   told) {}
 
   give_back(const std::shared_ptr<const limiter_spec>& owner, arguments&& with, check* told)
       : joint_check_of(std::shared_ptr(owner), std::move(with)), caller_(told) {
     asked.id = std::max<std::uint64_t>(1, random_number());
-    flight_of(*this).unwanted = true;
+    flight_of(*this).is_detached = true;
     wait_for_connection();
   }
 
@@ -68,7 +68,7 @@ class give_back final : public joint_check_of<give_back_request> {
       return;
     }
     // After reset_after no unit is in use any more, so there is nothing to give back.
-    timeout = std::clamp<std::chrono::microseconds>(asked.booked.reset_after, shortest_wait,
+    timeout = std::clamp<std::chrono::microseconds>(asked.reservation.reset_after, shortest_wait,
                                                     longest_wait);
     until_ = clock::now() + timeout;
   }
@@ -99,7 +99,7 @@ class stand_in final : public joint_check_of<acquire_request> {
                          .asked = {.cost = as<acquire_request>(sent).cost,
                                    .max_wait = as<acquire_request>(sent).max_wait}},
                         copy_of(sent.further())}) {
-    flight_of(*this).unwanted = true;
+    flight_of(*this).is_detached = true;
   }
 
   void finish(delivery how) override {
@@ -115,18 +115,19 @@ class stand_in final : public joint_check_of<acquire_request> {
 
 check& stand_in_for(const check& sent) { return *new stand_in(sent); }
 
-check& make_give_back(const check& booked) { return *new give_back(booked, nullptr); }
+check& make_give_back(const check& reservation) { return *new give_back(reservation, nullptr); }
 
 check& make_give_back(const std::shared_ptr<const limiter_spec>& limiter, const short_text& subject,
                       const decision& counted, std::int64_t units) {
   return *new give_back(
-      limiter, {{.subject = subject, .asked = {.cost = units, .booked = counted}}, {}}, nullptr);
+      limiter, {{.subject = subject, .asked = {.cost = units, .reservation = counted}}, {}},
+      nullptr);
 }
 
 void give_back_and_tell(std::vector<returned_reservation> turns) {
   if (turns.empty()) return;
   const auto turn_of = [](const returned_reservation& t) {
-    return t.booked->answer.decided_at + t.booked->answer.delay;
+    return t.reservation->answer.decided_at + t.reservation->answer.delay;
   };
   std::stable_sort(turns.begin(), turns.end(),
                    [&](const returned_reservation& a, const returned_reservation& b) {
@@ -134,7 +135,7 @@ void give_back_and_tell(std::vector<returned_reservation> turns) {
                    });
   std::vector<check*> checks;
   for (const returned_reservation& t : turns) {
-    checks.push_back(new give_back(*t.booked, t.caller));
+    checks.push_back(new give_back(*t.reservation, t.caller));
   }
   const auto store = checks.front()->limiter->store;
   store->start_all(checks);

@@ -10,12 +10,12 @@ namespace weir::detail {
 
 // Detached checks have no caller. They free themselves when their store has finished them.
 
-/// Replaces a sent acquire whose caller has left. If the store answers that the reservation is
-/// booked, the replacement gives it back.
+/// Replaces a sent acquire whose caller has left. If the store answers with a reservation, the
+/// replacement gives it back.
 check& stand_in_for(const check& sent);
 
-/// Makes a check that gives back the units of `booked`. The caller of this function starts it.
-check& make_give_back(const check& booked);
+/// Makes a check that gives back the units of `reservation`. The caller of this function starts it.
+check& make_give_back(const check& reservation);
 /// The same for a part of what a record has counted.
 check& make_give_back(const std::shared_ptr<const limiter_spec>& limiter, const short_text& subject,
                       const decision& counted, std::int64_t units);
@@ -28,7 +28,7 @@ inline bool gives_back(const check& c) noexcept {
 /// A reservation to give back because the store closes, and the caller's check, which may be the
 /// same object.
 struct returned_reservation {
-  const check* booked;
+  const check* reservation;
   check* caller;
 };
 

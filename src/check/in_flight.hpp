@@ -32,9 +32,9 @@ struct in_flight {
   using time = std::chrono::steady_clock::time_point;
 
   check_stage stage = check_stage::idle;
-  bool unwanted = false;           // the caller is gone; its reservation is given back
+  bool is_detached = false;        // it has no caller: see detached_check.hpp
   bool left_early = false;         // cancelled before `sleepers` had it; guarded by their mutex
-  bool from_queue : 1 = false;     // made by a queue, which waits itself, or by local_units
+  bool is_internal : 1 = false;    // made by a queue, which waits itself, or by local_units
   bool replaces : 1 = false;       // asks for a reservation in place of one that goes back
   std::uint8_t resends : 7 = 0;    // how often it was sent again because the script was missing
   std::uint8_t came_back : 1 = 0;  // it was sent before and did not run

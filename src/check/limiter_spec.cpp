@@ -102,7 +102,7 @@ limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_v
       failure(options.on_failure),
       buckets(checked_buckets(options)),
       ends_in_tag_(options.group.empty()) {
-  can_book = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_book);
+  can_reserve = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_reserve);
   can_settle = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_settle);
   if (has_cool_down) tiers.emplace_back(policies::cool_down());
   append_escaped(key_head_, store->key_prefix(), "{}%");
@@ -204,10 +204,10 @@ std::int64_t number_for_kernel(const check& c) noexcept {
       return as<give_back_request>(c).cost;
     case check_kind::settle: {
       const settle_request& asked = as<settle_request>(c);
-      return asked.once == 0 ? 0 : asked.about.receipt.costs[0] - asked.actual_cost;
+      return asked.id == 0 ? 0 : asked.about.receipt.costs[0] - asked.actual_cost;
     }
     case check_kind::cool_down:
-      return as<cool_down_request>(c).pause.count();
+      return as<cool_down_request>(c).duration.count();
     case check_kind::lower:
       return as<lower_request>(c).remaining;
     case check_kind::enter:
@@ -226,7 +226,7 @@ std::int64_t number_for_kernel(const check& c) noexcept {
 std::int64_t number_for_kernel(const check& c, const term& t) noexcept {
   if (c.kind != check_kind::settle) return t.cost;
   const settle_request& asked = as<settle_request>(c);
-  if (asked.once == 0) return 0;
+  if (asked.id == 0) return 0;
   const auto place = static_cast<std::size_t>(&t - c.further().data());
   return asked.about.receipt.costs[1 + place] - t.cost;
 }
@@ -235,7 +235,7 @@ policies::kernel kernel_for(const check& c, const policies::kernel& own) {
   using policies::lease_set;
   switch (c.kind) {
     case check_kind::cool_down:  // `own` only reads the cool-down
-      return policies::cool_down(as<cool_down_request>(c).pause.count());
+      return policies::cool_down(as<cool_down_request>(c).duration.count());
     case check_kind::renew:
       return std::get<lease_set>(own).with(lease_set::act::renew);
     case check_kind::leave:
@@ -270,11 +270,11 @@ policies::tickets tickets_of(const check& c) {
   if (c.kind == check_kind::settle) return policies::tickets_of(as<settle_request>(c).about);
   if (c.kind != check_kind::give_back) return {};
   const give_back_request& asked = as<give_back_request>(c);
-  return policies::tickets_of(asked.booked, asked.found);
+  return policies::tickets_of(asked.reservation, asked.found);
 }
 
-std::uint64_t marker_of(const check& c) noexcept {
-  return c.kind == check_kind::settle ? as<settle_request>(c).once : as<give_back_request>(c).id;
+std::uint64_t settlement_id_of(const check& c) noexcept {
+  return c.kind == check_kind::settle ? as<settle_request>(c).id : as<give_back_request>(c).id;
 }
 
 std::string_view hash_tag(std::string_view key) noexcept {

@@ -98,7 +98,7 @@ struct limiter_spec {
   bool counts_refused;
   bool has_cool_down;    // limiter_options::cool_downs
   bool answers_locally;  // the limiter has a deny cache or local units
-  bool can_book;         // every kernel can make reservations: acquire()
+  bool can_reserve;      // every kernel can make reservations: acquire()
   bool can_settle;       // refund(), settle() and settle_all()
   on_failure failure;
   // limiter_options::subject_buckets; 0 also for a store whose calls do not depend on hash tags.
@@ -166,12 +166,12 @@ inline std::uint64_t origin_of(const check& c) noexcept {
 policies::tickets tickets_of(const check& c);
 
 /// The id under which a store remembers a settlement or give_back.
-std::uint64_t marker_of(const check& c) noexcept;
+std::uint64_t settlement_id_of(const check& c) noexcept;
 
 /// Until when the marker of the decision's receipt is kept: when its units have all ended, there is
 /// nothing to give back any more. As their state, it stays for the grace, because the clock may
 /// step back to a time at which there is.
-inline policies::instant matters_until(const decision& d) noexcept {
+inline policies::instant marker_needed_until(const decision& d) noexcept {
   return (d.decided_at + std::max(d.reset_after, std::chrono::microseconds{1}))
              .time_since_epoch()
              .count() +

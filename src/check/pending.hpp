@@ -30,7 +30,7 @@ inline bool is_urgent(const check& c) noexcept {
 /// True for a detached check that only waits for the outcome of an acquire that was sent and given
 /// up.
 inline bool is_stand_in(const check& c) noexcept {
-  return flight_of(c).unwanted && c.kind == check_kind::acquire;
+  return flight_of(c).is_detached && c.kind == check_kind::acquire;
 }
 
 /// The check's own timeout, or the usual one, which the store's options keep within the bounds.
@@ -43,7 +43,7 @@ inline std::chrono::microseconds timeout_of(const check& c,
 }
 
 /// True for a check that may wait although max_pending others do: leases would be lost, and
-/// give-backs, and what replaces them, are bounded by the booked reservations.
+/// give-backs, and what replaces them, are bounded by the reservations.
 inline bool is_beyond_bound(const check& c) noexcept {
   return is_urgent(c) || gives_back(c) || flight_of(c).replaces;
 }
@@ -57,7 +57,7 @@ inline error no_room_for(const check& c, std::size_t weight, std::size_t before,
   // With an open circuit, the failing store is the reason for too many pending checks.
   if (!fits) return breaker.is_open() ? error::circuit_open : error::overloaded;
   // These have no caller, and may wait for the next connection.
-  const bool has_no_caller = flight_of(c).unwanted || is_urgent(c);
+  const bool has_no_caller = flight_of(c).is_detached || is_urgent(c);
   if (!has_no_caller && !breaker.lets_through(now)) return error::circuit_open;
   return error{};
 }

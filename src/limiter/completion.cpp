@@ -63,7 +63,7 @@ void sign_plain(check& c, random_numbers& numbers) {
 
 /// Notes the store's answer to a record, for the next ones.
 void remember(const check& c) {
-  if (c.answer.source != source::store || !c.further().empty() || flight_of(c).from_queue) return;
+  if (c.answer.source != source::store || !c.further().empty() || flight_of(c).is_internal) return;
   const limiter_impl& own = impl_of(*c.limiter);
   if (own.local != nullptr) own.local->heard(c.subject.view(), c.answer);
   if (own.denials == nullptr || c.answer.allowed) return;
@@ -103,7 +103,7 @@ void forget_local_answers(const check& c) {
 /// A store may lose the marker of a settlement; this process does not settle the decision again.
 void remember_settlement(const check& c) {
   if (c.kind != check_kind::settle || !c.limiter->store->may_forget()) return;
-  if (const std::uint64_t id = as<settle_request>(c).once; id != 0) {
+  if (const std::uint64_t id = as<settle_request>(c).id; id != 0) {
     settled_ids::of_process().add(id);
   }
 }
@@ -132,15 +132,15 @@ bool conclude(check& c, waiting::sleepers& sleepers) {
     return false;
   }
   forget_local_answers(c);
-  if (flight_of(c).unwanted) return false;
+  if (flight_of(c).is_detached) return false;
   // A failed take of local units: the failure policy is for checks of callers.
-  if (c.kind == check_kind::record && flight_of(c).from_queue) return false;
+  if (c.kind == check_kind::record && flight_of(c).is_internal) return false;
   apply_failure_policy(c);
   if (c.ec) return false;
   remember_settlement(c);
   sign(c);
   if (c.kind == check_kind::acquire && c.answer.allowed) {
-    return c.answer.delay.count() > 0 && !flight_of(c).from_queue;
+    return c.answer.delay.count() > 0 && !flight_of(c).is_internal;
   }
   note_cool_down(c, sleepers);
   if (c.kind == check_kind::cool_down) c.answer.clamped = as<cool_down_request>(c).was_clamped;
@@ -177,9 +177,9 @@ void completion::complete(check_list&& done) {
       continue;
     }
     const bool sleeps = conclude(c, *sleepers_);
-    if (!sleeps && !flight_of(c).unwanted) continue;
+    if (!sleeps && !flight_of(c).is_detached) continue;
     flight_of(c).line.unlink();
-    if (flight_of(c).unwanted) {
+    if (flight_of(c).is_detached) {
       c.finish(delivery::post);  // a detached check: its give-back starts without delay
     } else if (sleepers_->add(c)) {
       has_sleepers = true;

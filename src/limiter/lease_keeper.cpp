@@ -71,7 +71,7 @@ class lease_keeper::leave_call final : public check_of<leave_request> {
 
 void lease_keeper::add(const core_ptr& core, std::int64_t lease, short_text subject, time sent) {
   const std::lock_guard lock(mutex_);
-  book_.add(lease, std::move(subject), sent);
+  schedule_.add(lease, std::move(subject), sent);
   arm(core);
 }
 
@@ -79,7 +79,7 @@ void lease_keeper::release(const core_ptr& core, std::int64_t lease) {
   std::optional<lease_schedule::entry> left;
   {
     const std::lock_guard lock(mutex_);
-    left = book_.remove(lease);
+    left = schedule_.remove(lease);
     if (!left) return;
     for (check& c : left->watchers) flight_of(c).stage = check_stage::done;
     arm(core);
@@ -100,7 +100,7 @@ void lease_keeper::leave(const core_ptr& core, lease_schedule::open_leave what) 
 
 bool lease_keeper::is_held(std::int64_t lease) {
   const std::lock_guard lock(mutex_);
-  const lease_schedule::entry* e = book_.find(lease);
+  const lease_schedule::entry* e = schedule_.find(lease);
   // The clock decides too: a stopped process may call this before its timer has run.
   return e != nullptr && e->stands == lease_schedule::standing::held && now() < e->good_until;
 }
@@ -108,7 +108,7 @@ bool lease_keeper::is_held(std::int64_t lease) {
 void lease_keeper::watch(check& c) {
   {
     const std::lock_guard lock(mutex_);
-    lease_schedule::entry* e = book_.find(as<watch_request>(c).lease);
+    lease_schedule::entry* e = schedule_.find(as<watch_request>(c).lease);
     const bool is_held = e != nullptr && e->stands == lease_schedule::standing::held;
     if (is_held && !alarm_.is_stopped()) {
       flight_of(c).stage = check_stage::waiting;
@@ -139,7 +139,7 @@ void lease_keeper::arm(const core_ptr& core) {
   // the caller. add() is false if the store has already told its limiters that it closes.
   const bool is_first = alarm_.start(core->store->get_executor());
   if (is_first && !core->store->limiters().add(core)) alarm_.stop();
-  alarm_.set(book_.wakeup(), [this, core] { look_after(core, {}); });
+  alarm_.set(schedule_.wakeup(), [this, core] { look_after(core, {}); });
 }
 
 void lease_keeper::on_renewed(const renew_call& c) {
@@ -150,7 +150,8 @@ void lease_keeper::on_renewed(const renew_call& c) {
     const std::lock_guard lock(mutex_);
     if (alarm_.is_stopped()) return;
     const std::int64_t lease = c.asked.lease;
-    if (book_.answered(lease, what, c.left_at(), now())) told.swap(book_.find(lease)->watchers);
+    if (schedule_.answered(lease, what, c.left_at(), now()))
+      told.swap(schedule_.find(lease)->watchers);
     for (check& w : told) flight_of(w).stage = check_stage::done;
   }
   look_after(c.limiter, std::move(told));
@@ -163,7 +164,7 @@ void lease_keeper::on_leave_failed(const core_ptr& core, error_code ec,
   {
     const std::lock_guard lock(mutex_);
     if (alarm_.is_stopped()) return;
-    again = book_.leave_failed(std::move(what), was_lost, now());
+    again = schedule_.leave_failed(std::move(what), was_lost, now());
     arm(core);
   }
   if (again) leave(core, std::move(*again));
@@ -181,8 +182,8 @@ void lease_keeper::look_after(const core_ptr& core, check_list told) {
   {
     const std::lock_guard lock(mutex_);
     alarm_.rang();
-    while (const auto due = book_.next(now())) {
-      lease_schedule::entry& e = *book_.find(due->lease);
+    while (const auto due = schedule_.next(now())) {
+      lease_schedule::entry& e = *schedule_.find(due->lease);
       if (due->lost) {
         for (check& c : e.watchers) flight_of(c).stage = check_stage::done;
         told.splice(told.end(), e.watchers);
@@ -190,7 +191,7 @@ void lease_keeper::look_after(const core_ptr& core, check_list told) {
         renewals.push_back({due->lease, e.subject});
       }
     }
-    while (auto due = book_.next_leave(now())) leaves.push_back(std::move(*due));
+    while (auto due = schedule_.next_leave(now())) leaves.push_back(std::move(*due));
     arm(core);
   }
   finish_all(std::move(told), {});
@@ -204,7 +205,7 @@ void lease_keeper::look_after(const core_ptr& core, check_list told) {
 /// Requires the mutex.
 check_list lease_keeper::take_watchers() {
   check_list all;
-  book_.for_each([&](lease_schedule::entry& e) {
+  schedule_.for_each([&](lease_schedule::entry& e) {
     for (check& c : e.watchers) flight_of(c).stage = check_stage::done;
     all.splice(all.end(), e.watchers);
   });

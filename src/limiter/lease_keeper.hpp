@@ -21,7 +21,7 @@ class lease_keeper final {
   using time = lease_schedule::time;
   using core_ptr = std::shared_ptr<const limiter_spec>;
 
-  explicit lease_keeper(std::chrono::microseconds length) : length_(length), book_(length) {}
+  explicit lease_keeper(std::chrono::microseconds length) : length_(length), schedule_(length) {}
 
   /// A number for the next lease. After fork(), parent and child share the gate but get different
   /// numbers.
@@ -73,7 +73,7 @@ class lease_keeper final {
 
   std::mutex mutex_;
   // The mutex guards all members below.
-  lease_schedule book_;
+  lease_schedule schedule_;
   alarm alarm_;  // stopped once the store closes or the context is gone
 };
 

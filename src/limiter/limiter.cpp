@@ -46,15 +46,15 @@ limiter::feedback_arguments limiter::arguments_after(std::string_view subject, i
   const time_point now = policies::to_time_point(detail::read_clock({}));
   const vendor_feedback said = read_feedback(status, headers, now, own.response_parsing);
   const auto asked = said.blocked_for.value_or(std::chrono::microseconds{0});
-  const auto pause = said.refused && asked.count() == 0 ? own.default_cool_down : asked;
+  const auto duration = said.refused && asked.count() == 0 ? own.default_cool_down : asked;
   const vendor_quota& quota = own.sync_remaining_with == vendor_count::tokens ? said.tokens
                                                                               : said.requests;
   const bool follows = own.sync_remaining_with != vendor_count::none && quota.remaining &&
                        *quota.remaining < options.known_remaining;
   detail::short_text name = detail::copy_of_subject(subject);
-  if (pause.count() > 0) {
+  if (duration.count() > 0) {
     return detail::arguments_of<detail::cool_down_request>{
-        std::move(name), options.timeout, {pause}};
+        std::move(name), options.timeout, {duration}};
   }
   // max_units lowers nothing, so nothing is sent.
   const std::int64_t left = follows ? std::min(*quota.remaining, max_units) : max_units;

@@ -14,7 +14,7 @@ void check_feedback_options(const limiter_options& options, bool counts_refused)
                 "cool_downs: count_refused must be false, because a check that a cool-down refuses "
                 "is not counted");
   require_valid(options.max_cool_down >= std::chrono::milliseconds{1} &&
-                    options.max_cool_down.count() <= policies::cool_down::longest_pause,
+                    options.max_cool_down.count() <= policies::cool_down::longest,
                 "cool_downs: max_cool_down must be between 1 ms and 31 days");
   // With zero, a vendor's 429 without a time would impose no cool-down.
   require_valid(options.default_cool_down.count() > 0,

@@ -150,7 +150,7 @@ decision local_fallback::acquire(std::string_view subject, std::int64_t cost,
                                  std::chrono::microseconds max_wait) {
   if (cost > ceiling_) return without_store(false);
   decision d;
-  if (subjects_.book_all(places_of(subject, cost), the_clock, max_wait.count(), d)) {
+  if (subjects_.reserve_all(places_of(subject, cost), the_clock, max_wait.count(), d)) {
     return without_store(false);
   }
   d.source = source::fallback;

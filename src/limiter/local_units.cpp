@@ -18,7 +18,7 @@ class local_units::take final : public check_of<record_request> {
  public:
   take(const core_ptr& core, const short_text& subject, std::int64_t units, time now)
       : check_of(std::shared_ptr(core), {subject, {}, {units}}), began_(now) {
-    flight_of(*this).from_queue = true;
+    flight_of(*this).is_internal = true;
   }
 
   time left_at() const noexcept { return std::max(began_, flight_of(*this).sent); }

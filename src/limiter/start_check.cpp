@@ -96,8 +96,8 @@ error validate_request(const check& c, std::int64_t cost) {
   for (const term& t : c.further()) {
     if (const error e = validate(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
   }
-  const auto can_book = [](const limiter_spec& l) { return l.can_book; };
-  if (c.kind == check_kind::acquire && !all_limiters(c, can_book)) return error::cannot_wait;
+  const auto can_reserve = [](const limiter_spec& l) { return l.can_reserve; };
+  if (c.kind == check_kind::acquire && !all_limiters(c, can_reserve)) return error::cannot_wait;
   return c.further().empty() ? error{} : validate_together(c);
 }
 
@@ -138,16 +138,16 @@ bool prepare(check& c) {
     case check_kind::cool_down: {
       cool_down_request& asked = as<cool_down_request>(c);
       const std::chrono::microseconds longest(impl_of(*c.limiter).max_cool_down);
-      asked.was_clamped = asked.pause > longest;
-      asked.pause = std::clamp(asked.pause, std::chrono::microseconds{0}, longest);
+      asked.was_clamped = asked.duration > longest;
+      asked.duration = std::clamp(asked.duration, std::chrono::microseconds{0}, longest);
       return false;
     }
     case check_kind::settle: {
       settle_request& asked = as<settle_request>(c);
-      asked.once = asked.about.receipt.id;
+      asked.id = asked.about.receipt.id;
       // A decision that this process has settled is not settled again, even if the store lost the
       // marker.
-      if (asked.once != 0 && settled_ids::of_process().contains(asked.once)) asked.once = 0;
+      if (asked.id != 0 && settled_ids::of_process().contains(asked.id)) asked.id = 0;
       return false;
     }
     case check_kind::lower:

@@ -21,7 +21,7 @@ bool settles(const check& c) {
 /// Until when the id of a settlement is kept.
 instant remembered_until(const check& c, instant now) {
   if (c.kind != check_kind::settle) return now + policies::shortest_marker_life;
-  return std::max(detail::matters_until(detail::as<detail::settle_request>(c).about),
+  return std::max(detail::marker_needed_until(detail::as<detail::settle_request>(c).about),
                   now + policies::shortest_marker_life);
 }
 
@@ -45,7 +45,7 @@ void check_batch::run_states(check& c, instant now) {
     c.ec = error::wrong_type;
     return;
   }
-  const std::uint64_t id = settles(c) ? detail::marker_of(c) : 0;
+  const std::uint64_t id = settles(c) ? detail::settlement_id_of(c) : 0;
   const bool is_first = id == 0 || !value_.is_settled(id, now);
   detail::apply(c, {tiers.data(), count}, now, is_first);
   if (id != 0 && is_first) value_.set_settled(id, remembered_until(c, now));

@@ -91,7 +91,7 @@ void pipeline::take_back(line& l) {
     check& c = *it++;
     flight_of(c).stage = check_stage::waiting;
     if (is_stand_in(c)) {
-      finish(c, error::store_contention);  // nothing was booked, so nothing has to be given back
+      finish(c, error::store_contention);  // nothing was reserved, so nothing has to be given back
     } else if (closed_ && !detail::gives_back(c)) {
       finish(c, error::store_closed);
     }
@@ -144,10 +144,10 @@ void pipeline::cancel(check& c, detail::cancel_scope scope) {
 }
 
 /// Ends a check early. A detached check takes the place of an acquire whose store is under way, and
-/// gives back what it may book.
+/// gives back what it may reserve.
 void pipeline::give_up(check& c) {
   if (c.kind == detail::check_kind::acquire && flight_of(c).stage != check_stage::waiting &&
-      !flight_of(c).unwanted) {
+      !flight_of(c).is_detached) {
     check& other = detail::stand_in_for(c);
     flight_of(other).stage = flight_of(c).stage;
     other.answer = c.answer;

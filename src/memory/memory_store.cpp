@@ -161,11 +161,11 @@ class memory_store final : public detail::store_backend, public detail::shutdown
         break;
       case detail::check_kind::settle: {
         const auto& request = detail::as<detail::settle_request>(c);
-        if (request.once == 0) {
+        if (request.id == 0) {
           home.look_at(asked, clock, apply);
         } else {
-          c.ec = home.settle_all(asked, clock, {request.once, detail::matters_until(request.about)},
-                                 apply);
+          c.ec = home.settle_all(asked, clock,
+                                 {request.id, detail::marker_needed_until(request.about)}, apply);
         }
         break;
       }

@@ -90,10 +90,10 @@ class shard {
 
   /// Reserves the first time at which all places allow the request.
   template <class Clock>
-  error_code book_all(std::span<const place> places, const Clock& clock, policies::span max_wait,
-                      decision& answer) {
+  error_code reserve_all(std::span<const place> places, const Clock& clock, policies::span max_wait,
+                         decision& answer) {
     return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
-      answer = policies::book_all(tiers, now, max_wait, nullptr);
+      answer = policies::reserve_all(tiers, now, max_wait, nullptr);
     });
   }
 

@@ -5,11 +5,11 @@
 namespace weir::policies {
 
 decision cool_down::record(state& s, moment now, units cost) const noexcept {
-  if (pause_ == 0) {
+  if (duration_ == 0) {
     if (!s.has_effect(now.clock)) s = {};
   } else {
-    const instant end = now.clock + pause_;
-    if (end > s.until || !s.has_effect(now.clock)) s = {end, pause_};
+    const instant end = now.clock + duration_;
+    if (end > s.until || !s.has_effect(now.clock)) s = {end, duration_};
   }
   return fetch(s, now, cost);
 }

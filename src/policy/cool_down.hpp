@@ -28,10 +28,10 @@ class cool_down {
     friend bool operator==(const state&, const state&) = default;
   };
 
-  static constexpr span longest_pause = span{31} * 24 * 3600 * 1'000'000;
+  static constexpr span longest = span{31} * 24 * 3600 * 1'000'000;
 
-  /// 0 <= pause <= longest_pause.
-  explicit cool_down(span pause = 0) noexcept : pause_(pause) {}
+  /// 0 <= duration <= longest.
+  explicit cool_down(span duration = 0) noexcept : duration_(duration) {}
 
   units ceiling() const noexcept { return max_units; }
   units limit() const noexcept { return unlimited; }
@@ -39,10 +39,10 @@ class cool_down {
   decision record(state& s, moment now, units cost) const noexcept;
   decision fetch(const state& s, moment now, units cost) const noexcept;
   instant matters_until(const state& s) const noexcept { return s.until; }
-  span reach() const noexcept { return pause_; }
+  span reach() const noexcept { return duration_; }
 
   // What it can do; see kernel.hpp.
-  static constexpr bool can_book = true;
+  static constexpr bool can_reserve = true;
   static constexpr bool can_settle = true;
   static constexpr bool can_mend = false;
   static constexpr bool tells_state = false;
@@ -66,14 +66,14 @@ class cool_down {
     return "local function give_back() end\nlocal charge, lower = give_back, give_back\n";
   }
   using replay = state;
-  script_arguments arguments(units) const noexcept { return {pause_}; }
+  script_arguments arguments(units) const noexcept { return {duration_}; }
   bool coalesces() const noexcept { return true; }
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
 
   friend bool operator==(const cool_down&, const cool_down&) = default;
 
  private:
-  span pause_;
+  span duration_;
 };
 
 }  // namespace weir::policies

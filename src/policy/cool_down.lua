@@ -5,7 +5,7 @@
 -- Constants the cool-down to impose (0 to look only)
 -- State     those two numbers
 
-local pause = tonumber(ARGV[first_arg])
+local duration = tonumber(ARGV[first_arg])
 
 local function check(key, checks, write, into, at)
   local upto, length = 0, 0
@@ -24,16 +24,16 @@ local function check(key, checks, write, into, at)
   -- It began while the clock was ahead (cool_down::state::has_effect).
   if upto - clock > 2 * length + 60000000 then
     upto = clock
-    if write and pause == 0 and checks > 0 then call('DEL', key) end
+    if write and duration == 0 and checks > 0 then call('DEL', key) end
   end
-  if not write or pause == 0 then
+  if not write or duration == 0 then
     if upto <= now then return checks end
     if write and call('PTTL', key) == -1 then call('PEXPIRE', key, ttl_of(upto)) end
     return 0, upto
   end
-  if clock + pause > upto then
-    local text = format('%016d%016d', clock + pause, pause)
-    call('SET', key, text, 'PX', ttl_of(clock + pause))
+  if clock + duration > upto then
+    local text = format('%016d%016d', clock + duration, duration)
+    call('SET', key, text, 'PX', ttl_of(clock + duration))
   elseif call('PTTL', key) == -1 then
     call('PEXPIRE', key, ttl_of(upto))
   end

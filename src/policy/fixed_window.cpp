@@ -20,7 +20,7 @@ instant fixed_window::passed(const state& s, instant clock) const noexcept {
   return std::max(clock, s.written > 0 ? s.written : s.start);
 }
 
-fixed_window::state fixed_window::settled(const state& s, instant clock) const noexcept {
+fixed_window::state fixed_window::seen_at(const state& s, instant clock) const noexcept {
   if (!is_far_ahead(s, clock)) return s;
   const span ahead = passed(s, clock) - clock;
   const instant start = begin_of_window(s.start - ahead);
@@ -66,7 +66,7 @@ decision fixed_window::describe(const state& s, instant at, units cost,
 }
 
 decision fixed_window::record(state& s, moment now, units cost) const noexcept {
-  s = settled(s, now.clock);
+  s = seen_at(s, now.clock);
   const instant has_passed = passed(s, now.clock);
   const instant at = std::max(now.when, has_passed);
   state next = current(s, at);
@@ -85,7 +85,7 @@ decision fixed_window::record(state& s, moment now, units cost) const noexcept {
 }
 
 decision fixed_window::fetch(const state& s, moment now, units cost) const noexcept {
-  const state seen = settled(s, now.clock);
+  const state seen = seen_at(s, now.clock);
   const instant at = std::max(now.when, passed(seen, now.clock));
   const state next = current(seen, at);
   return describe(next, at, cost, fits(next, at, cost));

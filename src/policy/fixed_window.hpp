@@ -45,7 +45,7 @@ class fixed_window {
   decision record(state& s, moment now, units cost) const noexcept;
   decision fetch(const state& s, moment now, units cost) const noexcept;
   /// Has a state far ahead of the clock begin anew by that, once and for all.
-  void mend(state& s, instant clock) const noexcept { s = settled(s, clock); }
+  void mend(state& s, instant clock) const noexcept { s = seen_at(s, clock); }
   bool is_far_ahead(const state& s, instant clock) const noexcept {
     return passed(s, clock) - clock > window_;
   }
@@ -62,7 +62,7 @@ class fixed_window {
   static bool is_empty(const state& s) noexcept { return !s.is_open(); }
 
   // What it can do; see kernel.hpp.
-  static constexpr bool can_book = true;
+  static constexpr bool can_reserve = true;
   static constexpr bool can_settle = true;
   static constexpr bool can_mend = true;
   static constexpr bool tells_state = true;
@@ -99,7 +99,7 @@ class fixed_window {
 
   instant begin_of_window(instant at) const noexcept;
   instant passed(const state& s, instant clock) const noexcept;
-  state settled(const state& s, instant clock) const noexcept;
+  state seen_at(const state& s, instant clock) const noexcept;
   state current(const state& s, instant at) const noexcept;
   bool holds(const state& s, instant at) const noexcept;
   state ahead_of(instant passed, const state& s) const noexcept;

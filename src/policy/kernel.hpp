@@ -26,7 +26,7 @@ namespace weir::policies {
 ///
 /// Constants name what only some kernels can do:
 ///
-///     can_book              counts a request at a later time than the clock's: acquire()
+///     can_reserve           counts a request at a later time than the clock's: acquire()
 ///     can_settle            gives back, charges and lowers what was counted
 ///     can_mend              rewrites a state that lies far ahead of the clock, and tells which do;
 ///                           otherwise it has a reach(): it writes no end further ahead than that
@@ -64,7 +64,7 @@ concept is_kernel =
       { K::restore(fields, replay) } -> std::same_as<bool>;
       requires K::script_constants > 0 && K::reply_width > 0 && !K::key_suffix.empty();
       // std::bool_constant: they are constants.
-      typename std::bool_constant<K::can_book && K::has_number>;
+      typename std::bool_constant<K::can_reserve && K::has_number>;
     } &&
     (!K::can_mend ||
      requires(const K& k, typename K::state& s, const typename K::state& seen, instant clock) {
@@ -160,8 +160,8 @@ inline bool has_number(const kernel& k) noexcept {
 }
 
 /// Whether it can count a request ahead of time.
-inline bool can_book(const kernel& k) noexcept {
-  return std::visit([](const auto& one) { return one.can_book; }, k);
+inline bool can_reserve(const kernel& k) noexcept {
+  return std::visit([](const auto& one) { return one.can_reserve; }, k);
 }
 
 /// Whether what it counted can be settled later.

@@ -70,7 +70,7 @@ class lease_set {
   span reach() const noexcept { return length_; }
 
   // What it can do; see kernel.hpp.
-  static constexpr bool can_book = false;
+  static constexpr bool can_reserve = false;
   static constexpr bool can_settle = false;
   static constexpr bool can_mend = false;
   static constexpr bool tells_state = false;

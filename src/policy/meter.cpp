@@ -85,7 +85,7 @@ meter::state meter::remembered(state s, instant clock) const noexcept {
   return s;
 }
 
-meter::state meter::settled(const state& s, instant clock) const noexcept {
+meter::state meter::seen_at(const state& s, instant clock) const noexcept {
   state seen = remembered(s, clock);
   if (!is_far_ahead(s, clock)) return seen;
   const span early = passed(s) - clock;
@@ -133,7 +133,7 @@ decision meter::describe(const verdict& v, const state& after) const noexcept {
 }
 
 decision meter::record_from(instant start, state& s, moment now, units cost) const noexcept {
-  state seen = settled(s, now.clock);
+  state seen = seen_at(s, now.clock);
   verdict v = judge(seen, now, cost);
   const bool waits = rounded_up(v.base) < start;
   if (waits) {
@@ -155,7 +155,7 @@ void meter::admit(state& s, const verdict& v, instant turn) const noexcept {
 }
 
 decision meter::fetch(const state& s, moment now, units cost) const noexcept {
-  const state seen = settled(s, now.clock);
+  const state seen = seen_at(s, now.clock);
   return describe(judge(seen, now, cost), seen);
 }
 

@@ -79,7 +79,7 @@ class meter {
   decision fetch(const state& s, moment now, units cost) const noexcept;
   /// Has a state far ahead of the clock begin anew by that, once and for all.
   void mend(state& s, instant clock) const noexcept {
-    if (is_far_ahead(s, clock)) s = settled(s, clock);
+    if (is_far_ahead(s, clock)) s = seen_at(s, clock);
   }
 
   bool is_far_ahead(const state& s, instant clock) const noexcept {
@@ -106,7 +106,7 @@ class meter {
   instant matters_until(const state& s) const noexcept { return std::max(rounded_up(s), s.until); }
 
   // What it can do; see kernel.hpp.
-  static constexpr bool can_book = true;
+  static constexpr bool can_reserve = true;
   static constexpr bool can_settle = true;
   static constexpr bool can_mend = true;
   static constexpr bool tells_state = true;
@@ -164,7 +164,7 @@ class meter {
   state minus(const state& a, const state& b) const noexcept;
   instant passed(const state& s) const noexcept;
   state remembered(state s, instant clock) const noexcept;
-  state settled(const state& s, instant clock) const noexcept;
+  state seen_at(const state& s, instant clock) const noexcept;
   void undo(state& s, const ticket& t, const state& step, instant has_passed) const noexcept;
   void release(state& s, const ticket& t, const state& step, instant has_passed) const noexcept;
   verdict judge(const state& s, moment now, units cost) const noexcept;

@@ -66,14 +66,14 @@ void meter::release(state& s, const ticket& t, const state& step,
 }
 
 void meter::charge(state& s, instant clock, units cost) const noexcept {
-  s = settled(s, clock);
+  s = seen_at(s, clock);
   verdict v = judge(s, clock, cost);
   if (v.next.whole >= v.passed + longest_debt) v.next = {v.passed + longest_debt};
   admit(s, v, difference(v.next, tolerance_));
 }
 
 void meter::lower(state& s, instant clock, units remaining) const noexcept {
-  const state seen = settled(s, clock);
+  const state seen = seen_at(s, clock);
   verdict v = judge(seen, clock, 1);
   const state left = time_of(remaining);
   v.next = minus(plus({v.passed}, tolerance_), left);

@@ -95,7 +95,7 @@ class sliding_log {
   static bool is_empty(const state& s) noexcept { return s.empty(); }
 
   // What it can do; see kernel.hpp.
-  static constexpr bool can_book = true;
+  static constexpr bool can_reserve = true;
   static constexpr bool can_settle = true;
   static constexpr bool can_mend = true;
   static constexpr bool tells_state = true;

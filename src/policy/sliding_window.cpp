@@ -41,7 +41,7 @@ sliding_window::times sliding_window::times_of(const state& s, moment now) const
   return t;
 }
 
-sliding_window::state sliding_window::settled(const state& s, instant clock) const noexcept {
+sliding_window::state sliding_window::seen_at(const state& s, instant clock) const noexcept {
   if (!is_far_ahead(s, clock)) return s;
   const span early = passed(s) - clock;
   const units all = std::min(
@@ -106,7 +106,7 @@ decision sliding_window::describe(const state& s, const times& t, units cost,
 }
 
 decision sliding_window::record(state& s, moment now, units cost) const noexcept {
-  s = settled(s, now.clock);
+  s = seen_at(s, now.clock);
   const times t = times_of(s, now);
   state next = current(s, t.turn);
   const bool allowed = t.at == t.turn && fits(next, t.turn, cost);
@@ -124,7 +124,7 @@ decision sliding_window::record(state& s, moment now, units cost) const noexcept
 }
 
 decision sliding_window::fetch(const state& s, moment now, units cost) const noexcept {
-  const state seen = settled(s, now.clock);
+  const state seen = seen_at(s, now.clock);
   const times t = times_of(seen, now);
   const state next = current(seen, t.turn);
   return describe(next, t, cost, t.at == t.turn && fits(next, t.turn, cost));

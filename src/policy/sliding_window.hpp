@@ -46,7 +46,7 @@ class sliding_window {
   decision record(state& s, moment now, units cost) const noexcept;
   decision fetch(const state& s, moment now, units cost) const noexcept;
   /// Has a state far ahead of the clock begin anew by that, once and for all.
-  void mend(state& s, instant clock) const noexcept { s = settled(s, clock); }
+  void mend(state& s, instant clock) const noexcept { s = seen_at(s, clock); }
   bool is_far_ahead(const state& s, instant clock) const noexcept {
     return passed(s) - clock > window_;
   }
@@ -66,7 +66,7 @@ class sliding_window {
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
 
   // What it can do; see kernel.hpp.
-  static constexpr bool can_book = true;
+  static constexpr bool can_reserve = true;
   static constexpr bool can_settle = true;
   static constexpr bool can_mend = true;
   static constexpr bool tells_state = true;
@@ -109,7 +109,7 @@ class sliding_window {
   static instant last_turn(const state& s) noexcept { return s.written > 0 ? s.start : 0; }
   times times_of(const state& s, moment now) const noexcept;
   void step_back(state& s, const ticket& t) const noexcept;
-  state settled(const state& s, instant now) const noexcept;
+  state seen_at(const state& s, instant now) const noexcept;
   state current(const state& s, instant at) const noexcept;
   units used(const state& s, instant at) const noexcept;
   bool fits(const state& s, instant at, units cost) const noexcept;

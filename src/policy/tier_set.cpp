@@ -219,8 +219,8 @@ decision reserve_at(std::span<const tier<State>> tiers, moment turn, span max_wa
 }
 
 template <class State>
-decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait,
-                  std::vector<std::int64_t>* found) {
+decision reserve_all(std::span<const tier<State>> tiers, instant now, span max_wait,
+                     std::vector<std::int64_t>* found) {
   instant turn = now;
   for (const tier<State>& t : tiers) turn = std::max(turn, own_turn(t, now, fetch(t, now)));
   const bool is_ahead = turn > now && turn - now <= max_wait;
@@ -229,7 +229,7 @@ decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait
 }
 
 template <class State>
-span pause_of(std::span<const tier<State>> tiers, instant clock) noexcept {
+span cool_down_left(std::span<const tier<State>> tiers, instant clock) noexcept {
   span left = 0;
   for (const tier<State>& t : tiers) {
     const auto* h = std::get_if<cool_down::state>(t.state);
@@ -325,10 +325,10 @@ template decision record_all(std::span<const tier<any_state>>, moment);
 template decision record_all(std::span<const tier<any_replay>>, moment);
 template decision fetch_all(std::span<const tier<any_state>>, moment);
 template decision fetch_all(std::span<const tier<any_replay>>, moment);
-template decision book_all(std::span<const tier<any_state>>, instant, span,
-                           std::vector<std::int64_t>*);
-template span pause_of(std::span<const tier<any_state>>, instant) noexcept;
-template span pause_of(std::span<const tier<any_replay>>, instant) noexcept;
+template decision reserve_all(std::span<const tier<any_state>>, instant, span,
+                              std::vector<std::int64_t>*);
+template span cool_down_left(std::span<const tier<any_state>>, instant) noexcept;
+template span cool_down_left(std::span<const tier<any_replay>>, instant) noexcept;
 template decision reserve_at(std::span<const tier<any_replay>>, moment, span);
 template decision settled(std::span<const tier<any_state>>, instant, bool);
 template decision settled(std::span<const tier<any_replay>>, instant, bool);

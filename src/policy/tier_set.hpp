@@ -43,12 +43,12 @@ decision fetch_all(std::span<const tier<State>> tiers, moment now);
 /// is the time until then. If refused, `retry_after` is when the same call would get the
 /// reservation, and `decided_at` is `now`, also if that is behind a state.
 template <class State>
-decision book_all(std::span<const tier<State>> tiers, instant now, span max_wait,
-                  std::vector<std::int64_t>* found = nullptr);
+decision reserve_all(std::span<const tier<State>> tiers, instant now, span max_wait,
+                     std::vector<std::int64_t>* found = nullptr);
 
 /// How much of a cool-down is left.
 template <class State>
-span pause_of(std::span<const tier<State>> tiers, instant clock) noexcept;
+span cool_down_left(std::span<const tier<State>> tiers, instant clock) noexcept;
 
 /// The decision on a request whose turn is known.
 template <class State>

@@ -331,7 +331,7 @@ call_list& coalescer::pack(detail::check_list& urgent, detail::check_list& line,
   while (!line.empty() && keys_ < limit) {
     check& c = line.front();
     // A give-back has no caller, so a late answer does not matter.
-    if (flight_of(c).deadline < q.reachable && !flight_of(c).unwanted) {
+    if (flight_of(c).deadline < q.reachable && !flight_of(c).is_detached) {
       passed.splice(passed.end(), line, line.begin());
       ++count;
       continue;

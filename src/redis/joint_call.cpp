@@ -78,7 +78,8 @@ void replay_reservations(const script_call& c, call_key& key, std::span<const st
       waiting.answer = policies::reserve_at(found.tiers(), {now, own[0]}, c.max_wait);
       auto& asked = detail::as<detail::acquire_request>(waiting);
       if (waiting.answer.allowed && own[0] > now) asked.found.assign(own.begin() + 1, own.end());
-      asked.pause = std::chrono::microseconds(policies::pause_of(found.tiers(), now));
+      asked.cool_down_left = std::chrono::microseconds(
+          policies::cool_down_left(found.tiers(), now));
     } else {
       waiting.ec = found.failure();
     }

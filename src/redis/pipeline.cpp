@@ -98,10 +98,10 @@ void pipeline::cancel(check& c, detail::cancel_scope scope) {
 }
 
 /// Ends a check early. A detached check takes the place of a sent acquire, and gives back what the
-/// store may have booked.
+/// store may have reserved.
 void pipeline::give_up(check& c) {
   if (c.kind == detail::check_kind::acquire && flight_of(c).stage != check_stage::waiting &&
-      !flight_of(c).unwanted) {
+      !flight_of(c).is_detached) {
     check& other = detail::stand_in_for(c);
     flight_of(other).stage = flight_of(c).stage;
     flight_of(other).position = flight_of(c).position;

@@ -59,7 +59,7 @@ void pipeline::hold_counted(script_call& c) {
   for (call_key& key : c.keys) {
     for (auto it = key.checks.begin(); it != key.checks.end();) {
       check& answered = *it++;
-      const bool has_caller = !flight_of(answered).unwanted;
+      const bool has_caller = !flight_of(answered).is_detached;
       if (!has_caller || !may_count(c.kind) || answered.ec || is_refusal(answered)) {
         finish(answered);
       } else {

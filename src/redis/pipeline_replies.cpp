@@ -51,7 +51,7 @@ void pipeline::put_back(script_call& c) {
       flight_of(waiting).stage = check_stage::waiting;
       flight_of(waiting).came_back = 1;
       if (is_stand_in(waiting)) {
-        finish(waiting);  // nothing was booked, so nothing has to be given back
+        finish(waiting);  // nothing was reserved, so nothing has to be given back
       } else if (closed_ && !detail::gives_back(waiting)) {
         finish(waiting, error::store_closed);
       }

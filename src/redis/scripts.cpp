@@ -71,7 +71,7 @@ std::string entry_of_all() {
 /// The entry is "false" for a kernel that lacks the script's capability.
 template <class Kernel>
 std::string entry_of_turns() {
-  if constexpr (Kernel::can_book) return entry_of_all<Kernel>();
+  if constexpr (Kernel::can_reserve) return entry_of_all<Kernel>();
   return "false,\n";
 }
 

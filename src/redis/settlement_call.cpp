@@ -17,7 +17,7 @@ settlement_terms settlement_terms_of(const detail::check& c) {
     terms.remember = policies::shortest_marker;  // outlasts the repetitions of a give-back
   } else if (c.kind == check_kind::settle) {
     const auto& asked = detail::as<detail::settle_request>(c);
-    if (asked.once != 0) terms.remember = detail::matters_until(asked.about);
+    if (asked.id != 0) terms.remember = detail::marker_needed_until(asked.about);
   }
   return terms;
 }
@@ -75,7 +75,7 @@ void write_settlement(std::string& out, const script_call& c, std::string& scrat
   if (has_marker) {
     const detail::check& one = c.keys.front().checks.front();
     scratch.clear();
-    one.limiter->append_marker(scratch, one.subject.view(), detail::marker_of(one));
+    one.limiter->append_marker(scratch, one.subject.view(), detail::settlement_id_of(one));
     writer.arg(scratch);
   }
   each_number(c, [&](std::int64_t value) { writer.arg(value); });

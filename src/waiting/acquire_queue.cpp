@@ -80,7 +80,7 @@ void acquire_queue::answered(reservation_request& request, delivery how) {
 }
 
 bool acquire_queue::cool_down(const core_ptr& core, std::string_view subject,
-                              std::chrono::microseconds pause) {
+                              std::chrono::microseconds left) {
   orders out;
   bool is_news = false;
   {
@@ -88,10 +88,10 @@ bool acquire_queue::cool_down(const core_ptr& core, std::string_view subject,
     start(core);
     if (alarm_.is_stopped()) return false;
     const time now = clock_now();
-    is_news = remember_cool_down(subject, now + pause, now);
+    is_news = remember_cool_down(subject, now + left, now);
     const auto found = entries_.find(subject);
     if (found == entries_.end()) return is_news;
-    found->second->queue.cool_down(now + pause, now, out);
+    found->second->queue.cool_down(now + left, now, out);
     update(core, *found->second, out);
   }
   carry_out(core, out, delivery::post);
@@ -138,6 +138,7 @@ void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> keep_alive
       update(core, *entry, out);
     }
     if (!may_end()) keep_alive_ = keep_alive;
+    out.keep_alive = std::move(keep_alive);
   }
   // Reservations that were being given back before the close reach the store first.
   returns_.send();
@@ -187,7 +188,8 @@ bool acquire_queue::remember_cool_down(std::string_view subject, time until, tim
 }
 
 /// Queues the requests to start and the reservations to give back, drops cancels of requests that
-/// were not started, and puts the subject at its new time in the agenda. Frees an idle subject: `entry` may be gone afterwards.
+/// were not started, and puts the subject at its new time in the agenda. Frees an idle subject:
+/// `entry` may be gone afterwards.
 void acquire_queue::update(const core_ptr& core, subject_entry& entry, orders& out) {
   for (request_ptr& request : out.starts) {
     request->self = request;
@@ -207,8 +209,8 @@ void acquire_queue::update(const core_ptr& core, subject_entry& entry, orders& o
   // The store does not know a request that was not started; submit() cancels it after the start.
   std::erase_if(out.cancels, [](const auto& wish) {
     const auto& [request, scope] = wish;
-    if (!request->is_started && request->unwanted_as != cancel_scope::any)
-      request->unwanted_as = scope;
+    if (!request->is_started && request->cancel_at_start != cancel_scope::any)
+      request->cancel_at_start = scope;
     return !request->is_started;
   });
   agenda_.put(entry, entry.queue.wakeup());
@@ -224,10 +226,14 @@ void acquire_queue::arm(const core_ptr& core) {
 
 void acquire_queue::carry_out(const core_ptr& core, orders& out, delivery how) {
   const auto executor = core->store->get_executor();
-  std::vector<returned_reservation> closing;
-  for (const auto& [reservation, caller] : out.closing)
-    closing.push_back({reservation.get(), caller});
-  give_back_and_tell(std::move(closing));
+  if (!out.closing.empty()) {
+    const auto give_back = [closing = std::move(out.closing)] {
+      std::vector<returned_reservation> all;
+      for (const auto& [reservation, caller] : closing) all.push_back({reservation.get(), caller});
+      give_back_and_tell(std::move(all));
+    };
+    returns_.close(give_back, out.keep_alive);
+  }
   for (const auto& [request, scope] : out.cancels) core->store->cancel(*request, scope);
   submit(core);
   const bool is_one = !out.told.empty() && std::next(out.told.begin()) == out.told.end();
@@ -251,9 +257,9 @@ void acquire_queue::returns_are_sent(const core_ptr& core) {
 }
 
 /// Starts the collected requests in the store. Reservations are given back first; otherwise the
-/// store would book new requests behind them. One thread at a time submits, which keeps the order
-/// and bounds the recursion: a memory store answers inside its start. After `most_rounds` rounds
-/// the store's executor continues, so that one caller of acquire() does not serve all others.
+/// store would place new ones behind them. One thread at a time submits, which keeps the order and
+/// bounds the recursion: a memory store answers inside its start. After `most_rounds` rounds the
+/// store's executor continues, so that one caller of acquire() does not serve all others.
 void acquire_queue::submit(const core_ptr& core) {
   std::vector<request_ptr> batch;
   {
@@ -273,7 +279,7 @@ void acquire_queue::submit(const core_ptr& core) {
       const std::lock_guard lock(mutex_);
       for (request_ptr& request : batch) {
         request->is_started = true;
-        if (request->unwanted_as) unwanted.push_back(std::move(request));
+        if (request->cancel_at_start) unwanted.push_back(std::move(request));
       }
       batch.clear();
       if (unsent_returns_ == 0 && rounds < most_rounds) batch.swap(to_start_);
@@ -281,7 +287,7 @@ void acquire_queue::submit(const core_ptr& core) {
       has_more = rounds == most_rounds && !to_start_.empty();
     }
     for (const request_ptr& request : unwanted)
-      core->store->cancel(*request, *request->unwanted_as);
+      core->store->cancel(*request, *request->cancel_at_start);
     unwanted.clear();
   }
   if (has_more) {

@@ -32,9 +32,9 @@ class acquire_queue final {
   /// The store has finished the request.
   void answered(reservation_request& request, detail::delivery how);
 
-  /// Notes a cool-down that the store reported; `pause` is the time left of it. True if this is
+  /// Notes a cool-down that the store reported; `left` is the time left of it. True if this is
   /// news: the queue knew of none, or of a shorter one.
-  bool cool_down(const core_ptr& core, std::string_view subject, std::chrono::microseconds pause);
+  bool cool_down(const core_ptr& core, std::string_view subject, std::chrono::microseconds left);
 
   /// Forgets the subject's cool-down, which a reset has ended. Waiters that it has postponed stay
   /// postponed.

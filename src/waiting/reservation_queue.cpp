@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// The decision that the waiter `w` gets for this reservation. It may have been booked for another
+/// The decision that the waiter `w` gets for this reservation. It may have been made for another
 /// waiter, so `decided_at` and `delay` are moved to the time at which `w` got a reservation.
 decision decision_for(const waiter& w, const reservation_request& reservation) {
   decision d = reservation.answer;
@@ -129,9 +129,9 @@ void reservation_queue::leave(check& c, cancel_scope scope, time now, orders& ou
   waiter& w = static_cast<waiter&>(*flight_of(c).queued);
   if (scope == cancel_scope::only_unsent && w.reservation != nullptr) {
     // Only the store knows whether the request was sent; if not, it answers operation_aborted.
-    // A booked reservation was sent.
-    if (w.reservation->is_booked) return;
-    w.reservation->is_unwanted = true;
+    // A request that has become a reservation was sent.
+    if (w.reservation->is_reserved) return;
+    w.reservation->is_cancelling = true;
     out.cancels.emplace_back(w.reservation, scope);
     return;
   }
@@ -197,7 +197,7 @@ void reservation_queue::exchange(waiter& a, waiter& b) noexcept {
 
 void reservation_queue::withdraw(waiter& w, orders& out) {
   if (w.reservation == nullptr) return;  // outside, or between a failed request and the next
-  if (!w.reservation->is_booked) {
+  if (!w.reservation->is_reserved) {
     w.reservation->owner = nullptr;
     out.cancels.emplace_back(w.reservation, cancel_scope::any);
     return;
@@ -214,8 +214,8 @@ void reservation_queue::withdraw(waiter& w, orders& out) {
 bool reservation_queue::take_over(waiter& from, waiter& newcomer, time now) {
   if (from.reservation == nullptr || from.cost() != newcomer.cost()) return false;
   reservation_request& request = *from.reservation;
-  if (request.is_unwanted) return false;
-  if (request.is_booked) {
+  if (request.is_cancelling) return false;
+  if (request.is_reserved) {
     if (request.due() > newcomer.latest) return false;
     newcomer.reserved_at = now;
     with_reservation_.insert(newcomer);
@@ -236,8 +236,8 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
     if (holds) out.returns.push_back(request.shared_from_this());
     return;
   }
-  if (request.asked.pause.count() > 0) {
-    const time until = now + request.asked.pause;
+  if (request.asked.cool_down_left.count() > 0) {
+    const time until = now + request.asked.cool_down_left;
     request.known_cool_down = std::max(request.known_cool_down, until);
     cool_down_until_ = std::max(cool_down_until_, until);
   }
@@ -246,7 +246,7 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
   } else if (!request.answer.allowed) {
     tell(*w, with_whole_patience(request.answer, w->request(), request.asked), out);
   } else {
-    request.is_booked = true;
+    request.is_reserved = true;
     request.due_at = now + request.answer.delay;
     keep_order(request, w->latest);
     request.number = ++reservations_made_;
@@ -274,7 +274,7 @@ void reservation_queue::keep_order(reservation_request& request, time latest) {
 
 void reservation_queue::take_failure(waiter& w, reservation_request& request, time now,
                                      orders& out) {
-  const bool is_cancelled = request.is_unwanted ||
+  const bool is_cancelled = request.is_cancelling ||
                             request.ec == boost::asio::error::operation_aborted;
   if (request.is_inherited && request.ec != boost::asio::error::operation_aborted) {
     // The failed request had the deadline of the dropped waiter; this waiter gets its own request.

@@ -45,7 +45,7 @@ class reservation_queue final {
   /// `arrival` grows with each call.
   void arrive(detail::check& c, std::uint64_t arrival, time now, orders& out);
   /// Cancels a waiter that has no result yet. With only_unsent, a waiter stays if its request was
-  /// sent or its reservation is booked.
+  /// sent or has become a reservation.
   void leave(detail::check& c, detail::cancel_scope scope, time now, orders& out);
   void answered(reservation_request& request, time now, orders& out);
   void on_time(time now, orders& out);

@@ -20,7 +20,7 @@ reservation_request::reservation_request(const check& caller, std::chrono::micro
                {caller.subject,
                 caller.timeout,
                 {.cost = detail::as<detail::acquire_request>(caller).cost, .max_wait = longest}}) {
-  flight_of(*this).from_queue = true;
+  flight_of(*this).is_internal = true;
 }
 
 void reservation_request::finish(delivery how) {

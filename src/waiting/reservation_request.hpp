@@ -13,8 +13,8 @@ namespace weir::waiting {
 
 class acquire_queue;
 
-/// A queue's request to the store for a reservation, made for one waiter. When the store has booked
-/// it, the object is the reservation, and may pass to another waiter.
+/// A queue's request to the store for a reservation, made for one waiter. When the store has made
+/// the reservation, the object is that, and may pass to another waiter.
 class reservation_request final : public detail::check_of<detail::acquire_request>,
                                   public std::enable_shared_from_this<reservation_request> {
  public:
@@ -31,10 +31,10 @@ class reservation_request final : public detail::check_of<detail::acquire_reques
   /// The reserved time by the store's clock, without the postponement for a cool-down.
   time_point reserved_time() const noexcept { return answer.decided_at + answer.delay; }
 
-  waiter* owner = nullptr;    // null: the waiter has left
-  bool is_inherited = false;  // taken over from a dropped waiter
-  bool is_unwanted = false;   // its cancellation is on the way to the store
-  bool is_booked = false;     // booked: it is a reservation
+  waiter* owner = nullptr;     // null: the waiter has left
+  bool is_inherited = false;   // taken over from a dropped waiter
+  bool is_cancelling = false;  // its cancellation is on the way to the store
+  bool is_reserved = false;    // it is a reservation
   // The end of the cool-down that its queue knew when it made the request, or that the answer named
   steady_time known_cool_down{};
   // Set for a reservation only:
@@ -47,7 +47,7 @@ class reservation_request final : public detail::check_of<detail::acquire_reques
   acquire_queue* queue = nullptr;
   std::shared_ptr<reservation_request> self;  // keeps it alive while the store has it
   bool is_started = false;
-  std::optional<detail::cancel_scope> unwanted_as;  // set if it was cancelled before its start
+  std::optional<detail::cancel_scope> cancel_at_start;  // set if it was cancelled before its start
 };
 
 using request_ptr = std::shared_ptr<reservation_request>;

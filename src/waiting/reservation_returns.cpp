@@ -17,14 +17,13 @@ struct reservation_returns::batch {
   std::mutex mutex;
   std::vector<check*> checks;
   std::vector<std::function<void()>> afterwards;
-  std::shared_ptr<void> keep_alive;
   bool is_being_sent = false, is_sent = false;
 
   /// False if the batch was already sent.
-  bool take(std::span<const check* const> booked, std::function<void()>& sent) {
+  bool take(std::span<const check* const> reservations, std::function<void()>& sent) {
     const std::lock_guard lock(mutex);
     if (is_sent) return false;
-    for (const check* c : booked) checks.push_back(&make_give_back(*c));
+    for (const check* c : reservations) checks.push_back(&make_give_back(*c));
     if (sent) afterwards.push_back(std::move(sent));
     return true;
   }
@@ -32,12 +31,10 @@ struct reservation_returns::batch {
   /// One thread at a time sends, and goes on with what comes meanwhile. With several threads, a
   /// later batch would overtake an earlier one, and reach the store while reservations behind its
   /// own still stand there.
-  void send(std::shared_ptr<void>&& keep) {
+  void send() {
     {
       const std::lock_guard lock(mutex);
-      if (is_sent) return;
-      if (keep != nullptr) keep_alive = std::move(keep);
-      if (std::exchange(is_being_sent, true)) return;
+      if (is_sent || std::exchange(is_being_sent, true)) return;
     }
     while (send_some()) {
     }
@@ -47,20 +44,16 @@ struct reservation_returns::batch {
   bool send_some() {
     std::vector<check*> all;
     std::vector<std::function<void()>> then;
-    std::shared_ptr<void> let_go;
     {
       const std::lock_guard lock(mutex);
       is_sent = checks.empty() && afterwards.empty();
-      if (is_sent) {
-        let_go = std::move(keep_alive);  // released outside the mutex
-        return false;
-      }
+      if (is_sent) return false;
       all.swap(checks);
       then.swap(afterwards);
     }
     const auto reserved_time = [](const check* c) {
-      const decision& booked = detail::as<detail::give_back_request>(*c).booked;
-      return booked.decided_at + booked.delay;
+      const decision& d = detail::as<detail::give_back_request>(*c).reservation;
+      return d.decided_at + d.delay;
     };
     std::stable_sort(all.begin(), all.end(), [&](const check* a, const check* b) {
       return reserved_time(a) > reserved_time(b);
@@ -80,22 +73,32 @@ struct reservation_returns::batch {
 };
 
 void reservation_returns::add(const boost::asio::any_io_executor& executor,
-                              std::span<const check* const> booked, std::function<void()> sent) {
+                              std::span<const check* const> reservations,
+                              std::function<void()> sent) {
   const std::lock_guard lock(mutex_);
-  if (const auto open = open_.lock(); open != nullptr && open->take(booked, sent)) return;
+  if (const auto open = open_.lock(); open != nullptr && open->take(reservations, sent)) return;
   const auto fresh = std::make_shared<batch>();
-  fresh->take(booked, sent);
+  fresh->take(reservations, sent);
   open_ = fresh;
-  boost::asio::post(executor, [fresh] { fresh->send(nullptr); });
+  boost::asio::post(executor, [fresh] { fresh->send(); });
 }
 
-void reservation_returns::send(std::shared_ptr<void> keep_alive) {
-  std::shared_ptr<batch> open;
-  {
-    const std::lock_guard lock(mutex_);
-    open = open_.lock();
+std::shared_ptr<reservation_returns::batch> reservation_returns::open_batch() {
+  const std::lock_guard lock(mutex_);
+  return open_.lock();
+}
+
+void reservation_returns::send() {
+  if (const auto open = open_batch()) open->send();
+}
+
+void reservation_returns::close(const std::function<void()>& last,
+                                const std::shared_ptr<void>& keep_alive) {
+  if (const auto open = open_batch()) {
+    std::function<void()> behind_it = [last, keep_alive] { last(); };
+    if (open->take({}, behind_it)) return open->send();
   }
-  if (open != nullptr) open->send(std::move(keep_alive));
+  last();
 }
 
 }  // namespace weir::waiting

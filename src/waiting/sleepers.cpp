@@ -54,9 +54,9 @@ bool from_fallback(const check& c) noexcept { return c.answer.source == source::
 
 /// The request for a new reservation in place of one that a cool-down covers. The mutex of the
 /// sleepers guards its members.
-class sleepers::renewal final : public detail::joint_check_of<acquire_request> {
+class sleepers::replacement final : public detail::joint_check_of<acquire_request> {
  public:
-  renewal(std::shared_ptr<sleepers> maker, sleeper& s, microseconds max_wait)
+  replacement(std::shared_ptr<sleepers> maker, sleeper& s, microseconds max_wait)
       : joint_check_of(
             std::shared_ptr(s.caller.limiter),
             {{.subject = s.caller.subject,
@@ -65,18 +65,18 @@ class sleepers::renewal final : public detail::joint_check_of<acquire_request> {
              {s.caller.further().begin(), s.caller.further().end()}}),
         owner(&s),
         maker_(std::move(maker)) {
-    flight_of(*this).from_queue = true;
+    flight_of(*this).is_internal = true;
     flight_of(*this).replaces = true;
   }
 
   void finish(delivery how) override {
-    const std::shared_ptr<renewal> last = std::move(self);
+    const std::shared_ptr<replacement> last = std::move(self);
     if (how == delivery::discard) return maker_->dropped(*this);
-    maker_->renewed(*this);
+    maker_->replaced(*this);
   }
 
-  sleeper* owner;                 // null: its caller has left
-  std::shared_ptr<renewal> self;  // keeps it alive while the store has it
+  sleeper* owner;                     // null: its caller has left
+  std::shared_ptr<replacement> self;  // keeps it alive while the store has it
 
  private:
   const std::shared_ptr<sleepers> maker_;
@@ -93,7 +93,8 @@ bool sleepers::sleeper::goes_before(const sleeper& other) const noexcept {
 
 void sleepers::sleeper::reserve(time now, const acquire_request& asked) noexcept {
   reserved = now + caller.answer.delay;
-  if (asked.pause.count() > 0) known_cool_down = std::max(known_cool_down, now + asked.pause);
+  if (asked.cool_down_left.count() > 0)
+    known_cool_down = std::max(known_cool_down, now + asked.cool_down_left);
 }
 
 bool sleepers::add(check& c) {
@@ -124,14 +125,14 @@ bool sleepers::add(check& c) {
 }
 
 void sleepers::cancel(check& c, cancel_scope scope) {
-  if (scope == cancel_scope::only_unsent) return;  // its reservation is booked
+  if (scope == cancel_scope::only_unsent) return;  // it has its reservation
   const std::lock_guard lock(mutex_);
   const auto found = sleepers_.find(&c);
   if (found == sleepers_.end()) {
     flight_of(c).left_early = true;
     return;
   }
-  const bool is_renewing = found->second.renewing != nullptr;
+  const bool is_renewing = found->second.replacing != nullptr;
   remove(found->second);
   arm();
   if (is_renewing) {
@@ -146,7 +147,7 @@ void sleepers::cancel(check& c, cancel_scope scope) {
 
 check& sleepers::remove(sleeper& s) {
   check& c = s.caller;
-  if (s.renewing != nullptr) s.renewing->owner = nullptr;
+  if (s.replacing != nullptr) s.replacing->owner = nullptr;
   for_each_cooled(c, [&](const limiter_spec& limiter, std::string_view subject) {
     by_cooled_.erase({{&limiter, hash_of(subject)}, &s});
   });
@@ -157,8 +158,8 @@ check& sleepers::remove(sleeper& s) {
 void sleepers::return_reservation(check& c, error_code why) {
   c.ec = why;
   if (from_fallback(c)) return;  // the fallback has no give-back
-  const check* const booked[] = {&c};
-  returns_.add(executor_, booked);
+  const check* const one[] = {&c};
+  returns_.add(executor_, one);
   c.answer.receipt = {};  // the whole reservation goes back: nothing is left to settle
 }
 
@@ -173,7 +174,7 @@ bool sleepers::obey_cool_downs(sleeper& s, time now, results& out) {
     refuse(s, now, until);
     out.done.push_back(remove(s));
   } else if (s.known_cool_down + same_end < until && !from_fallback(s.caller)) {
-    renew(s, now, out);
+    replace(s, now, out);
   } else {
     agenda_.put(s, until);
   }
@@ -189,39 +190,41 @@ void sleepers::refuse(sleeper& s, time now, time until) {
                       detail::as<acquire_request>(c).max_wait);
 }
 
-void sleepers::renew(sleeper& s, time now, results& out) {
+void sleepers::replace(sleeper& s, time now, results& out) {
   const auto whole = detail::as<acquire_request>(s.caller).max_wait;
-  auto made = std::make_shared<renewal>(shared_from_this(), s, patience_left(whole, s.latest, now));
-  s.renewing = made.get();
+  auto made = std::make_shared<replacement>(shared_from_this(), s,
+                                            patience_left(whole, s.latest, now));
+  s.replacing = made.get();
   s.known_cool_down = cool_down_of(s.caller);
   agenda_.put(s, time::max());
-  out.renewals.push_back(std::move(made));
-  ++renewals_;
+  out.replacements.push_back(std::move(made));
+  ++replacements_;
 }
 
 /// Gives the reservations back that are to be replaced, then requests the new ones: otherwise the
 /// store would place those behind the old ones. Delivers what is done.
 void sleepers::send(results& out) {
-  if (!out.renewals.empty()) {
+  if (!out.replacements.empty()) {
     std::vector<const check*> covered;
-    for (const auto& r : out.renewals) covered.push_back(&r->owner->caller);
-    returns_.add(executor_, covered,
-                 [self = shared_from_this(), renewals = out.renewals] { self->start(renewals); });
+    for (const auto& r : out.replacements) covered.push_back(&r->owner->caller);
+    returns_.add(executor_, covered, [self = shared_from_this(), replacements = out.replacements] {
+      self->start(replacements);
+    });
     // Nothing is left to settle for a caller that leaves meanwhile.
-    for (const auto& r : out.renewals) r->owner->caller.answer.receipt = {};
+    for (const auto& r : out.replacements) r->owner->caller.answer.receipt = {};
   }
   arm();
   delivery_batch::post(executor_, std::move(out.done));
 }
 
-void sleepers::start(const std::vector<std::shared_ptr<renewal>>& renewals) {
+void sleepers::start(const std::vector<std::shared_ptr<replacement>>& replacements) {
   std::vector<check*> wanted;
   std::shared_ptr<void> let_go;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& r : renewals) {
+    for (const auto& r : replacements) {
       if (r->owner == nullptr) {
-        let_go = count_off_renewal();
+        let_go = count_off_replacement();
       } else {
         r->self = r;
         wanted.push_back(r.get());
@@ -229,16 +232,16 @@ void sleepers::start(const std::vector<std::shared_ptr<renewal>>& renewals) {
     }
   }
   if (wanted.empty()) return;
-  const auto store = renewals.front()->limiter->store;
+  const auto store = replacements.front()->limiter->store;
   store->start_all(wanted);
 }
 
 /// The result is the caller's to release, outside the mutex.
-std::shared_ptr<void> sleepers::count_off_renewal() {
-  return --renewals_ == 0 ? std::move(keep_alive_) : nullptr;
+std::shared_ptr<void> sleepers::count_off_replacement() {
+  return --replacements_ == 0 ? std::move(keep_alive_) : nullptr;
 }
 
-void sleepers::renewed(renewal& r) {
+void sleepers::replaced(replacement& r) {
   std::shared_ptr<void> let_go;
   {
     const std::lock_guard lock(mutex_);
@@ -246,7 +249,7 @@ void sleepers::renewed(renewal& r) {
     take_answer(r, std::chrono::steady_clock::now(), out);
     send(out);
     if (!closed_) {
-      count_off_renewal();
+      count_off_replacement();
       return;
     }
   }
@@ -254,16 +257,16 @@ void sleepers::renewed(renewal& r) {
   returns_.send();
   // A closing store accepts give-backs until the last one is counted off.
   const std::lock_guard lock(mutex_);
-  let_go = count_off_renewal();
+  let_go = count_off_replacement();
 }
 
 /// Called when the context is being destroyed, before context_shut_down() or after it.
-void sleepers::dropped(renewal& r) noexcept {
+void sleepers::dropped(replacement& r) noexcept {
   const std::lock_guard lock(mutex_);
-  if (r.owner != nullptr) r.owner->renewing = nullptr;
+  if (r.owner != nullptr) r.owner->replacing = nullptr;
 }
 
-void sleepers::take_answer(renewal& r, time now, results& out) {
+void sleepers::take_answer(replacement& r, time now, results& out) {
   const bool is_reserved = !r.ec && r.answer.allowed;
   if (r.owner == nullptr) {
     if (is_reserved) return_reservation(r, {});
@@ -271,7 +274,7 @@ void sleepers::take_answer(renewal& r, time now, results& out) {
   }
   sleeper& s = *r.owner;
   check& c = s.caller;
-  s.renewing = nullptr;
+  s.replacing = nullptr;
   c.ec = r.ec;
   c.answer = r.answer;
   if (!is_reserved) {
@@ -301,7 +304,7 @@ void sleepers::cool_down_began(const limiter_spec& limiter, std::string_view sub
   std::vector<sleeper*> concerned;  // apart, because remove() erases from the set
   for (auto it = by_cooled_.lower_bound({key, nullptr}); it != by_cooled_.end(); ++it) {
     if (it->first != key) break;
-    if (it->second->renewing == nullptr) concerned.push_back(it->second);
+    if (it->second->replacing == nullptr) concerned.push_back(it->second);
   }
   // In the order of their reservations. The new ones keep it, because those behind a replaced one
   // are replaced, too.
@@ -311,7 +314,7 @@ void sleepers::cool_down_began(const limiter_spec& limiter, std::string_view sub
   results out;
   for (sleeper* s : concerned) {
     const bool stays = obey_cool_downs(*s, now, out);
-    if (stays && !out.renewals.empty() && !from_fallback(s->caller)) renew(*s, now, out);
+    if (stays && !out.replacements.empty() && !from_fallback(s->caller)) replace(*s, now, out);
   }
   send(out);
 }
@@ -333,14 +336,13 @@ void sleepers::on_timer() {
 }
 
 void sleepers::close(const std::shared_ptr<void>& keep_alive) {
-  returns_.send(keep_alive);
   std::vector<returned_reservation> reservations;
   check_list told;
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
     alarm_.stop();
-    if (renewals_ > 0) keep_alive_ = keep_alive;
+    if (replacements_ > 0) keep_alive_ = keep_alive;
     while (sleeper* s = agenda_.first_due(time::max())) {
       check& c = remove(*s);
       if (from_fallback(c)) {
@@ -352,8 +354,7 @@ void sleepers::close(const std::shared_ptr<void>& keep_alive) {
     }
   }
   delivery_batch::post(executor_, std::move(told));
-  returns_.send(keep_alive);  // of a renewal that was answered meanwhile
-  give_back_and_tell(std::move(reservations));
+  returns_.close([reservations] { give_back_and_tell(reservations); }, keep_alive);
 }
 
 void sleepers::give_back() {

@@ -52,7 +52,7 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
 
  private:
   using time = detail::check::steady_time;
-  class renewal;
+  class replacement;
 
   struct sleeper : detail::agenda_entry {
     sleeper(detail::check& c, std::uint64_t number, time now) noexcept;
@@ -67,7 +67,7 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
     // The end of the cool-down that was known when the reservation was requested, or that the
     // answer named
     time known_cool_down{};
-    renewal* renewing = nullptr;  // while it has no reservation: the request for a new one
+    replacement* replacing = nullptr;  // while it has no reservation: the request for a new one
   };
   /// A limiter with cool-downs, and the hash of a subject.
   using cooled = std::pair<const detail::limiter_spec*, std::size_t>;
@@ -75,20 +75,20 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   /// What follows from a change.
   struct results {
     detail::check_list done;
-    std::vector<std::shared_ptr<renewal>> renewals;
+    std::vector<std::shared_ptr<replacement>> replacements;
   };
 
   void return_reservation(detail::check& c, error_code why);
   detail::check& remove(sleeper& s);
   bool obey_cool_downs(sleeper& s, time now, results& out);
   void refuse(sleeper& s, time now, time until);
-  void renew(sleeper& s, time now, results& out);
-  void take_answer(renewal& r, time now, results& out);
+  void replace(sleeper& s, time now, results& out);
+  void take_answer(replacement& r, time now, results& out);
   void send(results& out);
-  void start(const std::vector<std::shared_ptr<renewal>>& renewals);
-  void renewed(renewal& r);
-  void dropped(renewal& r) noexcept;
-  std::shared_ptr<void> count_off_renewal();
+  void start(const std::vector<std::shared_ptr<replacement>>& replacements);
+  void replaced(replacement& r);
+  void dropped(replacement& r) noexcept;
+  std::shared_ptr<void> count_off_replacement();
   void arm();
   void on_timer();
 
@@ -104,7 +104,7 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   std::uint64_t arrivals_ = 0;
   bool closed_ = false;
   std::vector<detail::returned_reservation> added_after_close_;
-  std::size_t renewals_ = 0;          // those that have not ended
+  std::size_t replacements_ = 0;      // those that have not ended
   std::shared_ptr<void> keep_alive_;  // of a closing store, until the last of them has ended
 };
 

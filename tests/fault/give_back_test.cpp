@@ -20,7 +20,7 @@ using weir::test::run_until;
 using weir::test::run_until_complete;
 using weir::test::way;
 
-/// A unit passes each hour; turns are booked ahead for days.
+/// A unit passes each hour; turns are reserved ahead for days.
 const weir::policy policies[] = {
     weir::fixed_window{.limit = 1, .window = 1h},
     weir::sliding_log{.limit = 1, .window = 1h},
@@ -44,7 +44,7 @@ struct fixture : weir::test::proxied {
     void leave(std::size_t i) { signals[i].emit(asio::cancellation_type::terminal); }
   };
 
-  /// When a turn would be, if one more were booked: in hours from now, rounded up.
+  /// When a turn would be, if one more were reserved: in hours from now, rounded up.
   std::int64_t hours_booked(const limiter& l) {
     crowd c;
     l.record("a", c.caller());
@@ -64,7 +64,7 @@ struct fixture : weir::test::proxied {
 BOOST_FIXTURE_TEST_SUITE(give_back_suite, fixture)
 
 // The turn was told to go back while there was no connection, and that was forgotten after
-// `timeout`: it kept everybody out for as long as it had been booked.
+// `timeout`: it kept everybody out for as long as it had been reserved.
 BOOST_AUTO_TEST_CASE(a_reservation_cancelled_without_a_connection_goes_back_on_the_next) {
   options.timeout = 50ms;
   options.breaker_failures = 3;
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_reservation_cancelled_without_a_connection_goes_back_on_t
       record(l, "a");
       line waiting;
       for (int i = 0; i < 3; ++i) waiting.join(l);
-      // All three turns are booked once a fourth call has been answered.
+      // All three turns are reserved once a fourth call has been answered.
       fetch(l, "a");
       proxy.refuse(true);
       proxy.strike({.what = fault::kind::reset});
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_reservation_whose_give_back_is_cut_at_any_byte_goes_back_
   record(l, "a");
   line waiting;
   std::size_t next = 0;
-  // Two turns stay booked all the while.
+  // Two turns stay reserved all the while.
   for (int i = 0; i < 2; ++i) waiting.join(l);
   fetch(l, "a");
   BOOST_TEST(hours_booked(seen) == 3);

@@ -170,11 +170,11 @@ check_kind kind_of(std::uint8_t how, const weir::detail::limiter_spec& of) {
   if (of.resource == "gate") {
     return how % 3 == 0 ? check_kind::enter : how % 3 == 1 ? check_kind::renew : check_kind::leave;
   }
-  return how >= 250                  ? check_kind::reset
-         : how >= 230                ? check_kind::settle
-         : how >= 215 && of.can_book ? check_kind::acquire
-         : how >= 200                ? check_kind::fetch
-                                     : check_kind::record;
+  return how >= 250                     ? check_kind::reset
+         : how >= 230                   ? check_kind::settle
+         : how >= 215 && of.can_reserve ? check_kind::acquire
+         : how >= 200                   ? check_kind::fetch
+                                        : check_kind::record;
 }
 
 weir::redis_options options_of(std::uint8_t how) {
@@ -255,7 +255,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         }
         if (c.kind == check_kind::settle) {
           auto& asked = weir::detail::as<weir::detail::settle_request>(c);
-          asked.once = how;
+          asked.id = how;
           if (how >= 240) asked.actual_cost = 2 * asked.about.receipt.costs[0];  // charges it
         }
         d.submit(c);

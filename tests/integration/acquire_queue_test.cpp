@@ -277,7 +277,7 @@ BOOST_AUTO_TEST_CASE(a_sliding_window_refuses_at_once_what_will_not_pass_in_time
     BOOST_TEST(answer([&](auto h) { l.acquire("a", h); }).allowed);
     const decision refused = answer([&](auto h) { l.acquire("a", {.max_wait = 1h}, h); });
     BOOST_TEST((!refused.allowed && refused.retry_after > 11h));
-    // An hour before it would pass, it would be booked.
+    // An hour before it would pass, it would be reserved.
     const decision said = answer([&](auto h) { l.record("a", h); });
     BOOST_TEST(
         (refused.decided_at + refused.retry_after + 1h == said.decided_at + said.retry_after));

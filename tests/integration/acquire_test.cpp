@@ -282,7 +282,7 @@ BOOST_AUTO_TEST_CASE(several_limiters_are_waited_for_at_once) {
     BOOST_TEST(c.allowed() == 5u);
     for (std::size_t i = 1; i < 5; ++i)
       BOOST_TEST((reserved_time_of(c[i].d) - reserved_time_of(c[0].d) == 10ms * i));
-    // The total refuses, and the other has booked nothing.
+    // The total refuses, and the other has reserved nothing.
     const decision d = answer([&](auto h) {
       weir::acquire_all(total.on("all", 96), each.on("b"), weir::joint_options{.max_wait = 1h}, h);
     });

@@ -23,7 +23,7 @@ struct closing_fixture : fixture {
     return l;
   }
 
-  /// At the server: nothing but the one that passed is booked.
+  /// At the server: nothing but the one that passed is reserved.
   void nothing_is_booked() {
     crowd c;
     {
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(reservations_cancelled_right_before_the_close_go_back) {
   nothing_is_booked();
 }
 
-// Whether their turns are booked, the answers tell, which come after the close.
+// Whether their turns are reserved, the answers tell, which come after the close.
 BOOST_AUTO_TEST_CASE(reservations_on_their_way_from_the_store_go_back) {
   for (const bool several : {false, true}) {
     client.must("FLUSHALL");

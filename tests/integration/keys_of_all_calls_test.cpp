@@ -91,7 +91,7 @@ struct fixture : weir::test::server_fixture {
     then("all cancelled");
   }
 
-  /// What subject "b" has counted becomes less and more, also behind a turn that is booked.
+  /// What subject "b" has counted becomes less and more, also behind a turn that is reserved.
   void settle_each_way(const limiter& l, const look& then) {
     const decision first = record(l, "b", 1);
     const decision second = record(l, "b", 2), third = record(l, "b", 3), last = record(l, "b", 1);
@@ -103,9 +103,9 @@ struct fixture : weir::test::server_fixture {
     acquire(l, "b", 9, waiting);
     fetch(l, "b");
     BOOST_TEST(answer([&](auto h) { l.refund("b", first, h); }).allowed);
-    then("refund, a turn being booked");
+    then("refund, a turn being reserved");
     settle(l, second, 30);
-    then("settle upwards, a turn being booked");
+    then("settle upwards, a turn being reserved");
     cancel(waiting, 0);
     fetch(l, "b");
     then("cancelled in debt");
@@ -253,7 +253,7 @@ struct fixture : weir::test::server_fixture {
     }
   }
 
-  /// And one that lasts as long as what was counted, or booked: what the limiter says of itself,
+  /// And one that lasts as long as what was counted, or reserved: what the limiter says of itself,
   /// roughly.
   void the_count_outlasts(const limiter& l, const std::string& step) {
     BOOST_TEST_CONTEXT(step) {

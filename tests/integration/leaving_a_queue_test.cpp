@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_cancelled_anywhere_in_the_queue_is_told_so) {
       waiting.cancel(0, how);
       settle(l);
       for (const std::size_t i : {0u, 1u}) {
-        // With `total`, a reservation that is booked stands.
+        // With `total`, a reservation that was made stands.
         if (waiting.c[i].times == 0) BOOST_TEST((how == cancellation_type::total));
         if (waiting.c[i].times == 0) waiting.cancel(i);
       }

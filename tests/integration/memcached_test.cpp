@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(acquire_waits_for_its_turn) {
   run_until_complete(io, c);
   BOOST_TEST(c.allowed() == 6u);
   BOOST_TEST((std::chrono::steady_clock::now() - begin >= 99ms));
-  // A turn beyond max_wait is not booked.
+  // A turn beyond max_wait is not reserved.
   limiter slow(s, "slow", token_bucket{.capacity = 1, .refill = per_day(1)});
   BOOST_TEST(record(slow, "a").allowed);
   const decision far = answer([&](auto handler) { slow.acquire("a", {.max_wait = 1s}, handler); });
@@ -139,14 +139,14 @@ BOOST_AUTO_TEST_CASE(a_cancelled_reservation_is_given_back) {
   BOOST_TEST(record(l, "a").allowed);
   cancellable_crowd waiting;
   l.acquire("a", {.max_wait = 20s}, waiting.caller());
-  const auto is_booked = [&] {
+  const auto is_reserved = [&] {
     return answer([&](auto handler) { l.fetch("a", handler); }).retry_after > 6s;
   };
-  poll_until(is_booked);
+  poll_until(is_reserved);
   waiting.cancel_all();
   run_until_complete(io, waiting.c);
   WEIR_TEST_ERROR(waiting.c[0].ec, boost::asio::error::operation_aborted);
-  poll_until([&] { return !is_booked(); });
+  poll_until([&] { return !is_reserved(); });
 }
 
 BOOST_AUTO_TEST_CASE(cool_downs_hold_a_subject_back) {

@@ -23,7 +23,7 @@ using weir::test::crowd;
 struct change_ahead {
   const char* name;
   weir::policy before;
-  std::int64_t taken;  // at once, before any turn is booked
+  std::int64_t taken;  // at once, before any turn is reserved
   weir::policy after;
   std::vector<std::chrono::microseconds> turns;  // three by the old policy
   std::vector<std::chrono::microseconds> later;  // three by the new one
@@ -124,7 +124,7 @@ struct fixture : weir::test::server_fixture {
     BOOST_TEST(!c[0].ec.failed(), c[0].ec.message());
     return c[0].d;
   }
-  /// When the next would have its turn; nothing is booked.
+  /// When the next would have its turn; nothing is reserved.
   weir::time_point next_turn(const limiter& l) {
     crowd c;
     l.acquire("a", {.max_wait = 0s}, c.caller());
@@ -136,12 +136,12 @@ struct fixture : weir::test::server_fixture {
   /// Books turns, whose callers then sleep; when each of them is, counted from a time.
   std::vector<std::chrono::microseconds> book(const limiter& l, int turns, weir::time_point since,
                                               crowd& sleepers) {
-    std::vector<std::chrono::microseconds> booked;
+    std::vector<std::chrono::microseconds> reserved;
     for (int i = 0; i < turns; ++i) {
-      booked.push_back(next_turn(l) - since);
+      reserved.push_back(next_turn(l) - since);
       l.acquire("a", {.max_wait = 31 * 24h}, sleepers.caller());
     }
-    return booked;
+    return reserved;
   }
   /// How many pass, asked in turn through both.
   std::int64_t alternate(const limiter& a, const limiter& b, int times) {

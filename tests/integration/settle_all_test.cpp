@@ -147,9 +147,9 @@ BOOST_AUTO_TEST_CASE(a_cancelled_reservation_of_several_limiters_leaves_nothing_
                       weir::joint_options{.max_wait = 24h},
                       asio::bind_cancellation_slot(stop.slot(), c.caller()));
     // Until its turn has come, nothing else passes.
-    const auto until = [&](bool is_booked) {
+    const auto until = [&](bool is_reserved) {
       const auto holds = [&] {
-        return answer([&](auto caller) { requests.fetch("a", caller); }).allowed != is_booked;
+        return answer([&](auto caller) { requests.fetch("a", caller); }).allowed != is_reserved;
       };
       for (int i = 0; i < 100'000 && !holds(); ++i) continue;
       BOOST_REQUIRE(holds());

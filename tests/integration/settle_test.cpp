@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(reservations_that_nobody_used_leave_the_bucket_as_it_was) {
       l.acquire("a", {.cost = 400, .max_wait = 24h * 31},
                 asio::bind_cancellation_slot(s.slot(), c.caller()));
     }
-    // All have booked when so much is ahead; they leave in some order.
+    // All have reserved when so much is ahead; they leave in some order.
     const auto until = [&](auto&& holds) {
       for (int i = 0; i < 100'000 && !holds(fetch(l)); ++i) continue;
       BOOST_REQUIRE(holds(fetch(l)));

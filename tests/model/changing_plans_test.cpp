@@ -32,7 +32,7 @@ constexpr int steps_per_trace = 150;
 constexpr std::int64_t longest_wait = 2'678'400'000'000;  // 31 days
 
 struct tally {
-  int allowed = 0, refused = 0, booked = 0, given_back = 0, charged = 0, lowered = 0;
+  int allowed = 0, refused = 0, reserved = 0, given_back = 0, charged = 0, lowered = 0;
 };
 
 struct fixture {
@@ -61,21 +61,21 @@ class trace {
       clock_->advance();
       ask_by(f_.random.pick(plans_));
       // A policy that counts refused requests takes no reservations, and gives nothing back.
-      const bool can_book = !std::visit([](const auto& k) { return k.counts_refused(); },
-                                        asked_.kernels[0]);
+      const bool can_reserve = !std::visit([](const auto& k) { return k.counts_refused(); },
+                                           asked_.kernels[0]);
       switch (f_.random.between(0, 7)) {
         case 0:
           fetch();
           break;
         case 1:
         case 2:
-          can_book ? reserve() : record();
+          can_reserve ? reserve() : record();
           break;
         case 3:
-          can_book && !taken_.empty() ? give_back() : record();
+          can_reserve && !taken_.empty() ? give_back() : record();
           break;
         case 4:
-          if (can_book && f_.random.one_in(4)) {
+          if (can_reserve && f_.random.one_in(4)) {
             f_.random.one_in(2) ? charge() : lower();
             break;
           }
@@ -154,14 +154,14 @@ class trace {
     const auto numbers = asked_.run(f_.client, f_.turns, arguments, 1, 2 + asked_.width());
     auto found = asked_.restore(std::span(numbers).subspan(2));
     auto found_here = policies::found_in(asked_.tiers(states_), clock_->now());
-    const decision d = policies::book_all<any_state>(asked_.tiers(states_), clock_->now(),
-                                                     max_wait);
+    const decision d = policies::reserve_all<any_state>(asked_.tiers(states_), clock_->now(),
+                                                        max_wait);
     compare("a reservation", d,
             policies::reserve_at<any_replay>(asked_.tiers(found), moment(clock_->now(), numbers[1]),
                                              max_wait));
     if (!d.allowed) return;
     if (d.delay.count() == 0) found_here.clear();
-    total_.booked += d.delay.count() > 0;
+    total_.reserved += d.delay.count() > 0;
     taken_.push_back({plan_, d, asked_.costs[0], std::move(found_here)});
   }
 
@@ -231,10 +231,11 @@ void compare_all(fixture& f) {
     }
     trace(f, std::move(plans), total).run();
   }
-  BOOST_TEST_MESSAGE(total.allowed << " allowed, " << total.refused << " refused, " << total.booked
-                                   << " booked, " << total.given_back << " given back, "
-                                   << total.charged << " charged, " << total.lowered << " lowered");
-  for (const int count : {total.allowed, total.refused, total.booked, total.given_back}) {
+  BOOST_TEST_MESSAGE(total.allowed << " allowed, " << total.refused << " refused, "
+                                   << total.reserved << " reserved, " << total.given_back
+                                   << " given back, " << total.charged << " charged, "
+                                   << total.lowered << " lowered");
+  for (const int count : {total.allowed, total.refused, total.reserved, total.given_back}) {
     BOOST_TEST(count > traces);
   }
   BOOST_TEST(total.charged > 0);

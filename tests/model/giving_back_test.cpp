@@ -19,21 +19,21 @@ using policies::instant;
 void check_traces(limiters which, bool spaced, bool steps_back, std::uint32_t stream,
                   clock_read_late late = clock_read_late::never) {
   test::random_source random(test::run_seed(), stream);
-  std::int64_t taken = 0, booked = 0, returned = 0, came_back = 0, mixed = 0;
+  std::int64_t taken = 0, reserved = 0, returned = 0, came_back = 0, mixed = 0;
   for (int steps = 0; steps < steps_wanted / 4; steps += steps_per_trace) {
     trace t(random, which, spaced, steps_back, late);
     t.run();
     taken += t.taken;
-    booked += t.booked;
+    reserved += t.reserved;
     returned += t.returned;
     came_back += t.came_back;
     mixed += t.mixed;
   }
-  BOOST_TEST_MESSAGE(taken << " recorded, " << booked << " booked ahead, " << returned
+  BOOST_TEST_MESSAGE(taken << " recorded, " << reserved << " reserved ahead, " << returned
                            << " given back, of which " << came_back << " changed a state; " << mixed
                            << " tiers charged with them");
   BOOST_TEST(taken > steps_wanted / 80);
-  BOOST_TEST(booked > steps_wanted / 400);
+  BOOST_TEST(reserved > steps_wanted / 400);
   BOOST_TEST(came_back > steps_wanted / 200);
   BOOST_TEST(mixed > steps_wanted / 400);
 }

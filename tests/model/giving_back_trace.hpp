@@ -105,7 +105,7 @@ class trace {
     replay();
   }
 
-  std::int64_t taken = 0, booked = 0, returned = 0, came_back = 0, mixed = 0;
+  std::int64_t taken = 0, reserved = 0, returned = 0, came_back = 0, mixed = 0;
 
  private:
   struct shape {
@@ -179,12 +179,12 @@ class trace {
     if (reads_too_late(a)) return;
     const auto asked = a.tiers(states_, r.costs);
     r.found = policies::found_in(asked, now_);
-    r.said = policies::book_all<any_state>(asked, now_, random_.magnitude(50 * step_size_));
+    r.said = policies::reserve_all<any_state>(asked, now_, random_.magnitude(50 * step_size_));
     r.clock = now_;
     r.turn = now_ + r.said.delay.count();
     if (r.said.delay.count() == 0 || random_.one_in(5)) r.found.clear();
     if (!r.said.allowed) return;
-    booked += r.turn > r.clock;
+    reserved += r.turn > r.clock;
     all_.push_back(std::move(r));
   }
 

@@ -429,8 +429,8 @@ BOOST_AUTO_TEST_CASE(a_reservation_beside_a_tier_whose_time_is_ahead_says_its_ow
   }
   const std::int64_t ahead = 1'790'000'000'123'456, now = ahead - 3'600'000'000;
   BOOST_TEST(policies::record_all<any_state>({both.data(), 1}, ahead).allowed);
-  BOOST_TEST(policies::book_all<any_state>(both, now, 0).allowed);
-  const decision d = policies::book_all<any_state>(both, now, 1'000'000);
+  BOOST_TEST(policies::reserve_all<any_state>(both, now, 0).allowed);
+  const decision d = policies::reserve_all<any_state>(both, now, 1'000'000);
   BOOST_TEST(d.allowed);
   BOOST_TEST(d.remaining == 7);  // in the log
   BOOST_TEST(d.delay.count() == 100'000);

@@ -28,7 +28,7 @@ class kernel_subject {
   /// For a turn.
   decision acquire(std::int64_t now, std::int64_t max_wait, std::int64_t cost = 1) {
     const policies::tier<policies::any_state> only[] = {{&kernel_, &state_, cost}};
-    return policies::book_all<policies::any_state>(only, now, max_wait);
+    return policies::reserve_all<policies::any_state>(only, now, max_wait);
   }
   /// What a waiter keeps of its turn.
   struct turn {
@@ -39,7 +39,7 @@ class kernel_subject {
   turn book(std::int64_t now, std::int64_t max_wait, std::int64_t cost = 1) {
     const policies::tier<policies::any_state> only[] = {{&kernel_, &state_, cost}};
     auto found = policies::found_in(only, now);
-    const decision d = policies::book_all<policies::any_state>(only, now, max_wait);
+    const decision d = policies::reserve_all<policies::any_state>(only, now, max_wait);
     if (d.delay.count() == 0) found.clear();
     return {d, policies::tickets_of(d, std::move(found)), cost};
   }

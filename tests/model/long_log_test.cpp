@@ -66,7 +66,7 @@ class long_log {
     f_.turns.set_clock(now);
     const auto numbers = asked_.run(f_.client, f_.turns, arguments, 1, 2 + asked_.width());
     auto found = asked_.restore(std::span(numbers).subspan(2));
-    const decision d = policies::book_all<any_state>(asked_.tiers(states_), now, max_wait);
+    const decision d = policies::reserve_all<any_state>(asked_.tiers(states_), now, max_wait);
     compare(d, policies::reserve_at<any_replay>(asked_.tiers(found),
                                                 policies::moment(now, numbers[1]), max_wait));
     if (d.allowed) kept_.push_back({now + d.delay.count(), cost, d});

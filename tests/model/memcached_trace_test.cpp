@@ -65,7 +65,7 @@ struct fixture : model::twin_stores::fixture {
     } else if (chance < 9) {
       acquire(t, cost, span, cools);
     } else if (chance < 11) {
-      if (!t.booked.empty()) give_back(t, some_place(t));
+      if (!t.reserved.empty()) give_back(t, some_place(t));
     } else {
       const decision d = take(t, "record", cost, [&](const limiter& l, auto handler) {
         l.record(subject, {.cost = cost}, handler);
@@ -73,7 +73,7 @@ struct fixture : model::twin_stores::fixture {
       total.refused += d.allowed ? 0 : 1;
     }
     // The old ones have had their turns.
-    if (t.booked.size() > 20) t.booked.erase(t.booked.begin());
+    if (t.reserved.size() > 20) t.reserved.erase(t.reserved.begin());
   }
 
   twins next_twins(const tiers& rules, bool cools) {
@@ -112,7 +112,7 @@ struct fixture : model::twin_stores::fixture {
     total = {};
     const auto had_all = [&] {
       return total.refused > traces && total.settled > traces && total.at_once > traces &&
-             total.booked > traces / 4 && total.too_late > traces / 4 &&
+             total.reserved > traces / 4 && total.too_late > traces / 4 &&
              total.given_back > traces && total.came_back > traces / 8;
     };
     for (int i = 0; i < traces || (i < most_traces && !had_all());) {
@@ -136,7 +136,7 @@ struct fixture : model::twin_stores::fixture {
   void lines_of(const char* name) {
     test::reservation_ledger::totals sum;
     const auto had_all = [&] {
-      return sum.at_once > traces && sum.booked > traces && sum.refused > traces &&
+      return sum.at_once > traces && sum.reserved > traces && sum.refused > traces &&
              sum.given_back > traces;
     };
     for (int i = 0; i < traces / 2 || (i < most_traces && !had_all());) {
@@ -151,10 +151,10 @@ struct fixture : model::twin_stores::fixture {
                                            << test::text_of(p) << " from " << start) {
         for (int n = 0; n < steps; ++n) {
           advance();
-          std::erase_if(t.booked, [&](const reservation& r) { return r.turn() <= now; });
-          if (!t.booked.empty() && random.one_in(3)) {
+          std::erase_if(t.reserved, [&](const reservation& r) { return r.turn() <= now; });
+          if (!t.reserved.empty() && random.one_in(3)) {
             const std::size_t place = some_place(t);
-            ledger.give_back(now, t.booked[place].number);
+            ledger.give_back(now, t.reserved[place].number);
             give_back(t, place);
           } else {
             ask(t, ledger, span);
@@ -184,7 +184,7 @@ struct fixture : model::twin_stores::fixture {
     const decision& d = r.answer();
     const std::int64_t wait = d.allowed ? d.delay.count() : d.retry_after.count() + max_wait;
     r.number = ledger.ask({now, cost, max_wait, d.allowed, now + wait});
-    if (d.allowed) t.booked.push_back(std::move(r));
+    if (d.allowed) t.reserved.push_back(std::move(r));
   }
 };
 
@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(waiters_leave_as_in_memory) {
   for (const policy& p : policies) {
     total = {};
     const auto had_all = [&] {
-      return total.booked > traces / 2 && total.left > traces / 4 && total.came_back > traces / 4;
+      return total.reserved > traces / 2 && total.left > traces / 4 && total.came_back > traces / 4;
     };
     for (int i = 0; i < traces / 2 || (i < most_traces && !had_all()); ++i) {
       trace(tiers(p), 3, model::span_of(p), false);
@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(reservations_are_those_of_the_written_references) {
 BOOST_AUTO_TEST_CASE(tiers_and_cool_downs_decide_as_in_memory) {
   BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << test::run_seed());
   const auto had_all = [&] {
-    return total.refused > traces && total.cooling > 10 && total.booked > traces &&
+    return total.refused > traces && total.cooling > 10 && total.reserved > traces &&
            total.given_back > traces && total.came_back > traces / 2;
   };
   for (int i = 0; i < 2 * traces || (i < most_traces && !had_all());) {

@@ -259,7 +259,7 @@ class trace final {
   std::unique_ptr<queue_stage> stage_;
   std::unique_ptr<plain_queue> plain_;
   std::vector<bool> unwanted_;  // requests that were cancelled
-  std::int64_t last_ = 0;       // the last reservation booked
+  std::int64_t last_ = 0;       // the last reservation reserved
   int step_ = 0;
   tally* sum_ = nullptr;
 };

@@ -109,7 +109,7 @@ class turn_trace {
     for (const std::string& key : asked_.keys) f_.client.must("DEL", key);
   }
 
-  std::int64_t booked = 0, at_once = 0, refused = 0;
+  std::int64_t reserved = 0, at_once = 0, refused = 0;
 
  private:
   void add(const policies::kernel& k) {
@@ -174,11 +174,11 @@ class turn_trace {
       const auto there = asked_.tiers(found);
       const auto here = asked_.tiers(states_);
       auto found_here = policies::found_in(here, now_);
-      const decision d = policies::book_all<any_state>(here, now_, max_wait);
+      const decision d = policies::reserve_all<any_state>(here, now_, max_wait);
       compare(d, policies::reserve_at<any_replay>(there, moment(now_, fields[0]), max_wait));
       fields = fields.subspan(width);
       clock_->hear(d);
-      (d.allowed ? d.delay.count() > 0 ? booked : at_once : refused) += 1;
+      (d.allowed ? d.delay.count() > 0 ? reserved : at_once : refused) += 1;
       if (d.delay.count() == 0) found_here.clear();
       if (d.allowed) {
         taken_.push_back({now_ + d.delay.count(), d, asked_.costs, std::move(found_here)});
@@ -277,16 +277,16 @@ class turn_trace {
 };
 
 void compare_all(fixture& f, clock_goes clock, turns_are turns) {
-  std::int64_t booked = 0, at_once = 0, refused = 0;
-  for (int n = 0; booked + at_once + refused < steps_wanted; ++n) {
+  std::int64_t reserved = 0, at_once = 0, refused = 0;
+  for (int n = 0; reserved + at_once + refused < steps_wanted; ++n) {
     turn_trace trace(f, n, turns);
     trace.run(clock);
-    booked += trace.booked;
+    reserved += trace.reserved;
     at_once += trace.at_once;
     refused += trace.refused;
   }
-  BOOST_TEST_MESSAGE(booked << " booked, " << at_once << " at once, " << refused << " refused");
-  BOOST_TEST(booked > steps_wanted / 20);
+  BOOST_TEST_MESSAGE(reserved << " reserved, " << at_once << " at once, " << refused << " refused");
+  BOOST_TEST(reserved > steps_wanted / 20);
   BOOST_TEST(at_once > steps_wanted / 20);
   BOOST_TEST(refused > steps_wanted / 20);
 }

@@ -23,7 +23,7 @@ constexpr std::int64_t start = 1'790'000'000'000'000;
 
 enum class callers_come { at_once, one_by_one };
 
-/// When 10,000 requests go out, in order: each is booked behind those before it, and sent when its
+/// When 10,000 requests go out, in order: each is reserved behind those before, and sent when its
 /// caller wakes. Callers whose turns come at one time wake together.
 std::vector<std::int64_t> sends(const sliding_log& policy, callers_come how,
                                 test::random_source& random) {

@@ -44,11 +44,11 @@ struct fixture {
   decision reserve(const policy& p, std::int64_t now, std::int64_t max_wait) {
     return reserve(asked(p), now, max_wait).said;
   }
-  struct booked {
+  struct reserved {
     decision said;
     std::vector<std::int64_t> found;
   };
-  booked reserve(const model::tier_script& sent, std::int64_t now, std::int64_t max_wait) {
+  reserved reserve(const model::tier_script& sent, std::int64_t now, std::int64_t max_wait) {
     std::vector<std::int64_t> arguments{max_wait};
     sent.append_constants(arguments);
     turns.set_clock(now);
@@ -62,7 +62,7 @@ struct fixture {
   void give_back(const policy& p, std::int64_t now, const decision& said) {
     give_back(asked(p), now, {said, {}});
   }
-  void give_back(const model::tier_script& sent, std::int64_t now, const booked& one) {
+  void give_back(const model::tier_script& sent, std::int64_t now, const reserved& one) {
     const auto arguments = sent.settlement(0, policies::tickets_of(one.said, one.found));
     settlements.set_clock(now);
     sent.run(client, settlements, arguments, 1, 2 + sent.width());
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(reservations_ahead_that_a_shorter_plan_gives_back_leave_a_l
         BOOST_TEST(
             records.run({{policies::compile(minute)}, {1}, {"minute"}}, now, 1, random).size() > 0);
         record(longer, now, 3);
-        std::vector<booked> ahead;
+        std::vector<reserved> ahead;
         for (std::size_t i = 0; i < order.size(); ++i) {
           ahead.push_back(reserve(both, ++now, hour));
           BOOST_TEST(ahead.back().said.allowed);

@@ -32,7 +32,7 @@ inline constexpr std::chrono::microseconds longest_wait = 31 * 24h;
 struct tally {
   int calls = 0, refused = 0, settled = 0, cooling = 0, failed = 0;
   // reservations
-  int at_once = 0, booked = 0, too_late = 0, cannot = 0;
+  int at_once = 0, reserved = 0, too_late = 0, cannot = 0;
   int given_back = 0, came_back = 0;  // how many of the former another request can use
   int left = 0;                       // waiters that have left their lines
 };
@@ -40,8 +40,8 @@ struct tally {
 inline std::ostream& operator<<(std::ostream& out, const tally& t) {
   return out << t.calls << " calls, " << t.refused << " refused, " << t.settled << " settled, "
              << t.cooling << " during a cool-down, " << t.failed
-             << " failed alike; reservations: " << t.at_once << " at once, " << t.booked
-             << " booked, " << t.too_late << " beyond max_wait, " << t.cannot << " not possible, "
+             << " failed alike; reservations: " << t.at_once << " at once, " << t.reserved
+             << " reserved, " << t.too_late << " beyond max_wait, " << t.cannot << " not possible, "
              << t.given_back << " given back, of which " << t.came_back << " made room, and "
              << t.left << " waiters left";
 }
@@ -73,7 +73,7 @@ struct twins {
   const spec_ptr far_spec, near_spec;  // of equal limiters, for what no function of a limiter does
   decision kept, kept_near;            // of one request; only the receipts' ids differ
   std::int64_t kept_cost = 1;
-  std::vector<reservation> booked;  // in the order in which they were made
+  std::vector<reservation> reserved;  // in the order in which they were made
 };
 
 /// A memcached and a memory store under one clock.
@@ -169,15 +169,15 @@ struct fixture : test::limiter_fixture {
     BOOST_TEST(far.pause.count() == near.pause.count());
     if (r.far->ec) return r;
     const decision& d = r.answer();
-    (!d.allowed ? total.too_late : d.delay.count() > 0 ? total.booked : total.at_once) += 1;
+    (!d.allowed ? total.too_late : d.delay.count() > 0 ? total.reserved : total.at_once) += 1;
     return r;
   }
 
   /// Gives one back, as the line of a limiter does for a waiter that leaves.
   void give_back(twins& t, std::size_t place) {
     const decision before = look(t, "before one is given back");
-    const reservation r = std::move(t.booked[place]);
-    t.booked.erase(t.booked.begin() + static_cast<std::ptrdiff_t>(place));
+    const reservation r = std::move(t.reserved[place]);
+    t.reserved.erase(t.reserved.begin() + static_cast<std::ptrdiff_t>(place));
     for (test::fake_check* c : {r.far.get(), r.near.get()}) {
       detail::check& back = detail::make_give_back(*c);
       back.timeout = 50s;  // on a busy machine, too
@@ -191,7 +191,7 @@ struct fixture : test::limiter_fixture {
 
   /// The place of one to give back: one of the last, mostly.
   std::size_t some_place(const twins& t) {
-    const auto count = static_cast<std::int64_t>(t.booked.size());
+    const auto count = static_cast<std::int64_t>(t.reserved.size());
     return static_cast<std::size_t>(count - random.magnitude(count));
   }
 
@@ -219,7 +219,7 @@ struct fixture : test::limiter_fixture {
         l.acquire(subject, {.cost = cost, .max_wait = 0s, .timeout = 50s}, handler);
       });
     }
-    if (!t.far_spec->can_book) {
+    if (!t.far_spec->can_reserve) {
       total.cannot += 1;
       return;
     }
@@ -230,7 +230,7 @@ struct fixture : test::limiter_fixture {
     reservation r = reserve(t, possible, max_wait);
     if (!r.answer().allowed) return;
     const bool is_far_ahead = r.answer().delay > 2min;
-    t.booked.push_back(std::move(r));
+    t.reserved.push_back(std::move(r));
     if (is_far_ahead && !cools) leave_line(t, possible);
   }
 };

@@ -150,8 +150,8 @@ class simulated_fleet : simulation::crowd {
       const reservation_wire::line& line = found->second;
       const auto of_line = line.ledger.check(shape_.policies);
       const std::int64_t woken = check_waiters(subject, line);
-      // Nothing that was booked is forgotten, but by processes that died.
-      const std::int64_t lost = of_line.at_once + of_line.booked - of_line.given_back - woken;
+      // Nothing that was reserved is forgotten, but by processes that died.
+      const std::int64_t lost = of_line.at_once + of_line.reserved - of_line.given_back - woken;
       require(lost >= 0 && lost <= dead_[subject], std::to_string(lost) +
                                                        " turns neither used nor given back, " +
                                                        std::to_string(dead_[subject]) + " died");
@@ -232,7 +232,7 @@ void run_all(processes how) {
   BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << test::run_seed()) {
     const std::int64_t some = simulation::count_of_waiters() / 500;
     BOOST_TEST(total.at_once > some);
-    BOOST_TEST(total.booked > some);
+    BOOST_TEST(total.reserved > some);
     BOOST_TEST(total.refused > some);
     BOOST_TEST(total.given_back > some);
     BOOST_TEST((killed > 0) == (how == processes::die));

@@ -79,9 +79,9 @@ class simulated_run : simulation::crowd {
     book& b = books_[subject];
     const decision& d = c.answer;
     if (c.kind == detail::check_kind::give_back) {
-      const auto& returned = detail::as<detail::give_back_request>(c).booked;
+      const auto& returned = detail::as<detail::give_back_request>(c).reserved;
       const auto held = b.held.find(returned.receipt.id);
-      if (held == b.held.end()) throw std::runtime_error("given back twice, or never booked");
+      if (held == b.held.end()) throw std::runtime_error("given back twice, or never reserved");
       b.ledger.give_back(clock(), held->second);
       b.held.erase(held);
       return;
@@ -166,7 +166,7 @@ void run_all(who_leaves who) {
         BOOST_TEST_MESSAGE(s.name << ": " << sum.text());
         const std::int64_t some = simulation::count_of_waiters() / 50;
         BOOST_TEST(sum.at_once > some);
-        BOOST_TEST(sum.booked > some);
+        BOOST_TEST(sum.reserved > some);
         BOOST_TEST(sum.refused > some);
         BOOST_TEST((who == who_leaves::nobody) == (sum.given_back == 0));
       } catch (const std::exception& e) {

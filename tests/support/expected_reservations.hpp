@@ -19,7 +19,7 @@ class expected_reservations {
   expected_reservations(expected_reservations&&) noexcept;
 
   /// For a request made now. The two differ only where a bucket got back a reservation that others
-  /// were booked after; how many of its units can be used again is a bound, `latest`.
+  /// were reserved after; how many of its units can be used again is a bound, `latest`.
   struct turn {
     std::int64_t earliest;
     std::int64_t latest;

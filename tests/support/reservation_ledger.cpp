@@ -24,7 +24,7 @@ bool is_bucket(const policy& p) {
 
 reservation_ledger::totals& reservation_ledger::totals::operator+=(const totals& other) {
   at_once += other.at_once;
-  booked += other.booked;
+  reserved += other.reserved;
   refused += other.refused;
   given_back += other.given_back;
   overtook += other.overtook;
@@ -33,7 +33,7 @@ reservation_ledger::totals& reservation_ledger::totals::operator+=(const totals&
 }
 
 std::string reservation_ledger::totals::text() const {
-  return std::to_string(at_once) + " at once, " + std::to_string(booked) + " booked, " +
+  return std::to_string(at_once) + " at once, " + std::to_string(reserved) + " reserved, " +
          std::to_string(refused) + " refused, " + std::to_string(given_back) + " given back, " +
          std::to_string(overtook) + " overtook, " + std::to_string(kept) + " units kept";
 }
@@ -63,7 +63,7 @@ reservation_ledger::totals reservation_ledger::check(std::span<const policy> pol
     if (a.turn > t.latest) fail(e, "too late, could be +" + std::to_string(t.latest - a.at));
     if (a.allowed && a.turn - a.at > a.max_wait) fail(e, "would not have waited for so long");
     if (!a.allowed && a.turn - a.at <= a.max_wait) fail(e, "refused for nothing");
-    (a.allowed ? a.turn > a.at ? sum.booked : sum.at_once : sum.refused) += 1;
+    (a.allowed ? a.turn > a.at ? sum.reserved : sum.at_once : sum.refused) += 1;
     if (a.allowed) in_line[e.number] = expected.book(a.at, a.turn, a.cost);
   }
   sum.overtook = check_order(policies);

@@ -33,7 +33,7 @@ class reservation_ledger {
   std::size_t size() const noexcept { return asked_.size(); }
 
   struct totals {
-    std::int64_t at_once = 0, booked = 0, refused = 0, given_back = 0;
+    std::int64_t at_once = 0, reserved = 0, refused = 0, given_back = 0;
     std::int64_t overtook = 0;  // units that an earlier waiter had given back
     std::int64_t kept = 0;      // units that were not given back
 
@@ -43,8 +43,8 @@ class reservation_ledger {
 
   /// Reads it from the beginning. Throws, and says why, unless
   /// - each reservation has the time that it should have, see expected_reservations;
-  /// - exactly the requests are booked whose time lies within their max_wait;
-  /// - no reservation comes before one that was booked earlier and is kept; except in a bucket
+  /// - exactly the requests are reserved whose time lies within their max_wait;
+  /// - no reservation comes before one that was reserved earlier and is kept; except in a bucket
   ///   without a log beside it, into units that a waiter ahead of both has given back;
   /// - the kept reservations exceed no window.
   totals check(std::span<const policy> policies) const;

@@ -170,23 +170,25 @@ class reservation_wire::connection : public std::enable_shared_from_this<connect
     for (const std::string& word : words) writer.arg(word);
     const reply r = server_.read();
 
-    std::vector<std::pair<line*, std::size_t>> booked;
+    std::vector<std::pair<line*, std::size_t>> reserved;
     if (words.front() == "EVALSHA" && !r.is_error()) {
       std::vector<std::int64_t> numbers;
       for (const reply& child : r.children) numbers.push_back(child.integer);
       if (words[1] == redis::scripts()[redis::reservation].sha)
-        wire_.read_reservations(words, numbers, booked);
+        wire_.read_reservations(words, numbers, reserved);
       if (words[1] == redis::scripts()[redis::settlement].sha)
         wire_.read_return(words, numbers.at(0));
     }
     std::string bytes;
     append(bytes, r);
-    after_delay(down_, [self = shared_from_this(), bytes, booked] { self->answer(bytes, booked); });
+    after_delay(down_,
+                [self = shared_from_this(), bytes, reserved] { self->answer(bytes, reserved); });
   }
 
-  void answer(const std::string& bytes, const std::vector<std::pair<line*, std::size_t>>& booked) {
+  void answer(const std::string& bytes,
+              const std::vector<std::pair<line*, std::size_t>>& reserved) {
     const time now = std::chrono::steady_clock::now();
-    for (const auto& [line, number] : booked) line->answers.push_back({number_, number, now});
+    for (const auto& [line, number] : reserved) line->answers.push_back({number_, number, now});
     error_code gone;
     asio::write(socket_, asio::buffer(bytes), gone);
   }
@@ -245,7 +247,7 @@ reservation_wire::line& reservation_wire::line_of(const std::string& key,
 // policy/lua/reserve.lua.
 void reservation_wire::read_reservations(const command& words,
                                          const std::vector<std::int64_t>& reply,
-                                         std::vector<std::pair<line*, std::size_t>>& booked) {
+                                         std::vector<std::pair<line*, std::size_t>>& reserved) {
   const script_call asked(words);
   const limiter_rules* rules = nullptr;
   std::string name;
@@ -276,7 +278,7 @@ void reservation_wire::read_reservations(const command& words,
       const auto& b = d.receipt.buckets[0];
       holders_[name].by_turn_and_cost.emplace(std::pair(turn, cost),
                                               standing{number, {b.whole, b.part, b.returned}});
-      booked.emplace_back(&l, number);
+      reserved.emplace_back(&l, number);
     }
   }
 }
@@ -307,7 +309,7 @@ void reservation_wire::read_return(const command& words, std::int64_t now) {
   // Several may have the same turn and cost: only a bucket can tell them apart.
   auto [first, last] = held.equal_range({turn, cost});
   if (first == last)
-    throw std::runtime_error("reservation_wire: given back twice, or never booked");
+    throw std::runtime_error("reservation_wire: given back twice, or never reserved");
   const auto own = std::find_if(first, last, [&](const auto& h) { return h.second.left == left; });
   if (own == last) throw std::runtime_error("reservation_wire: given back with another receipt");
   l.ledger.give_back(now, own->second.number);

@@ -170,9 +170,9 @@ BOOST_AUTO_TEST_CASE(a_closing_store_stays_until_it_has_all_reservations_back) {
   const weir::limiter limiter{store, "r", weir::gcra{.rate = weir::per_hour(1), .burst = 1}};
   limiter.record("a", [](error_code, const decision&) {});
   for (auto& signal : signals) {
-    limiter.acquire("a", {.max_wait = 24h},
-                    boost::asio::bind_cancellation_slot(signal.slot(),
-                                                        [](error_code, const decision&) {}));
+    limiter.acquire(
+        "a", {.max_wait = 24h},
+        boost::asio::bind_cancellation_slot(signal.slot(), [](error_code, const decision&) {}));
   }
   io.poll();
   for (auto& signal : signals) signal.emit(boost::asio::cancellation_type::terminal);

@@ -28,7 +28,7 @@ weir::policies::kernel log_of(std::chrono::microseconds resolution) {
 instant book(const weir::policies::kernel& k, weir::policies::any_state& s, instant at,
              weir::policies::units cost) {
   const weir::policies::tier<weir::policies::any_state> one[] = {{&k, &s, cost}};
-  const weir::decision d = weir::policies::book_all<weir::policies::any_state>(
+  const weir::decision d = weir::policies::reserve_all<weir::policies::any_state>(
       one, at, std::chrono::microseconds(31 * 24h).count());
   BOOST_TEST(d.allowed);
   return (d.decided_at + d.delay).time_since_epoch().count();

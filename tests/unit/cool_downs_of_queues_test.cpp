@@ -19,7 +19,7 @@ BOOST_AUTO_TEST_SUITE(cool_downs_of_queues_suite)
 BOOST_AUTO_TEST_CASE(a_reservation_that_a_new_cool_down_covers_is_requested_anew) {
   queue_stage s({});
   for (int i = 0; i < 4; ++i) s.arrive();
-  s.book_all();
+  s.reserve_all();
   s.requested();
   s.cool_down(2500ms);
   // The first two take the reservations of the last two, which have to wait longer.
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_cool_down_beyond_ones_patience_is_a_refusal) {
   queue_stage s({});
   s.arrive(0, 2s);
   s.arrive(0, 20s);
-  s.book_all();
+  s.reserve_all();
   s.wait(500ms);
   s.cool_down(3s);
   WEIR_TEST_NUMBERS(s.told(), {0});
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_cool_down_beyond_ones_patience_is_a_refusal) {
 BOOST_AUTO_TEST_CASE(those_whom_a_cool_down_refuses_come_again_at_different_times) {
   queue_stage s({});
   for (int i = 0; i < 20; ++i) s.arrive(0, 20s);
-  s.book_all();
+  s.reserve_all();
   s.cool_down(1min);
   std::set<std::chrono::microseconds> times;
   for (std::size_t i = 0; i < 20; ++i) {

@@ -26,7 +26,7 @@ BOOST_AUTO_TEST_CASE(a_full_queue_refuses_a_new_waiter) {
   WEIR_TEST_NUMBERS(s.told(), {2});
   WEIR_TEST_ERROR(s.error_of(2), error::overloaded);
   WEIR_TEST_NUMBERS(s.requested(), {});
-  s.book_all();
+  s.reserve_all();
   s.wait(1s);
   s.told();
   s.arrive();
@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(dropping_the_oldest_gives_its_reservation_to_the_new_waiter
   queue_stage s({.max_waiting = 2, .overflow = on_overflow::drop_oldest});
   s.arrive(9);
   s.arrive();
-  s.book_all();
+  s.reserve_all();
   s.requested();
   s.wait(500ms);
   const auto later = s.clock();
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_from_outside_is_told_when_the_same_call_would_be_b
 BOOST_AUTO_TEST_CASE(the_lowest_priority_is_dropped_who_comes_included) {
   queue_stage s({.max_waiting = 3, .overflow = on_overflow::drop_lowest_priority});
   for (const int priority : {5, 1, 3}) s.arrive(priority);
-  s.book_all();
+  s.reserve_all();
   s.arrive(1);  // of equal ones, the last to come
   WEIR_TEST_NUMBERS(s.told(), {3});
   WEIR_TEST_ERROR(s.error_of(3), error::overloaded);

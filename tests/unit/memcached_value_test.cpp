@@ -61,24 +61,24 @@ BOOST_AUTO_TEST_CASE(reservations_in_bytes_are_as_in_memory) {
   int ahead = 0, returned = 0;
   for (const weir::policy& p : limits_of_three) {
     const core_ptr core = make_core("r", p);
-    if (!core->can_book) continue;
+    if (!core->can_reserve) continue;
     for (int trace = 0; trace < 20; ++trace) {
       weir::model::kernel_subject reference(p);
       item stored;
-      struct booked {
+      struct reserved {
         decision said;
         std::vector<std::int64_t> found;
         weir::model::kernel_subject::turn turn;
       };
-      std::vector<booked> all;
+      std::vector<reserved> all;
       std::int64_t at = now;
       for (int i = 0; i < 60; ++i) {
         at += random.magnitude(4'000'000);
         if (!all.empty() && random.one_in(3)) {
-          const booked last = random.one_in(2) ? all.back() : random.pick(all);
+          const reserved last = random.one_in(2) ? all.back() : random.pick(all);
           fake_check back(core, "a", last.turn.cost, check_kind::give_back);
           auto& asked = weir::detail::as<weir::detail::give_back_request>(back.check());
-          asked.booked = last.said;
+          asked.reserved = last.said;
           asked.found = last.found;
           asked.id = static_cast<std::uint64_t>(1000 * trace + i + 1);
           stored.run({&back}, at);
@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(a_shorter_plan_keeps_the_end_that_a_longer_plan_has_set) {
   weir::detail::settle_request late;
   late.about = refunded.record(brief, now + 1000);
   late.about.receipt.costs[0] = 1;
-  late.once = 77;
+  late.id = 77;
   fake_check too_late(brief, "a", 0, check_kind::settle);
   weir::detail::as<weir::detail::settle_request>(too_late.check()) = late;
   refunded.run({&too_late}, now + 5'000'000);
@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(a_shorter_plan_keeps_the_end_that_a_longer_plan_has_set) {
   weir::detail::settle_request asked;
   asked.about = emptied.record(core);
   asked.about.receipt.costs[0] = 1;
-  asked.once = 78;
+  asked.id = 78;
   fake_check refund(core, "a", 0, check_kind::settle);
   weir::detail::as<weir::detail::settle_request>(refund.check()) = asked;
   emptied.run({&refund});
@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(a_reservation_that_a_shorter_plan_gives_back_leaves_a_longe
     BOOST_TEST((acquire.answer.delay == 60s));
     fake_check back(brief, "a", 1, check_kind::give_back);
     auto& returned = weir::detail::as<weir::detail::give_back_request>(back.check());
-    returned.booked = acquire.answer;
+    returned.reserved = acquire.answer;
     returned.found = asked.found;
     returned.id = 1;
     stored.run({&back}, start + 5'000'000);
@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(a_settlement_is_done_once) {
   weir::detail::settle_request asked;
   asked.about = d;
   asked.about.receipt.costs[0] = 5;
-  asked.once = 77;
+  asked.id = 77;
   for (const bool first : {true, false}) {
     fake_check refund(core, "a", 0, check_kind::settle);
     weir::detail::as<weir::detail::settle_request>(refund.check()) = asked;

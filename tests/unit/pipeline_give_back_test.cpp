@@ -27,10 +27,10 @@ class returned_reservation {
   weir::detail::check& operator*() { return check_; }
 
  private:
-  static weir::detail::check& make(fake_check& booked) {
-    booked.answer.allowed = true;
-    booked.answer.delay = booked.answer.reset_after = 1ms;  // it comes soon
-    return weir::detail::make_give_back(booked);
+  static weir::detail::check& make(fake_check& reserved) {
+    reserved.answer.allowed = true;
+    reserved.answer.delay = reserved.answer.reset_after = 1ms;  // it comes soon
+    return weir::detail::make_give_back(reserved);
   }
 
   fake_check booked_;
@@ -54,7 +54,7 @@ struct give_back_fixture : connected_fixture {
 BOOST_AUTO_TEST_SUITE(pipeline_give_back_suite)
 
 // Each was refused as `overloaded`, and its turn kept everybody out, although what gives back is
-// bounded by what was booked.
+// bounded by what was reserved.
 BOOST_AUTO_TEST_CASE(a_full_line_turns_no_give_back_away) {
   fixture f({.max_pending = 2});
   returned_reservation turns[] = {returned_reservation(f.core), returned_reservation(f.core)};

@@ -80,7 +80,7 @@ class queue_stage {
     answer(which, d);
   }
   /// Everybody has a turn, a second apart, the first in a second.
-  void book_all() {
+  void reserve_all() {
     const std::size_t n = requests.size();
     for (std::size_t i = 0; i < n; ++i) book_in(i, 1s * (i + 1));
   }

@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(a_settlement_gives_back_what_was_taken_less_what_it_cost) {
   asked.about.receipt.costs[1] = 5;
   asked.actual_cost = 3;
   BOOST_TEST(numbers_of(c) == (numbers{0, 0}), boost::test_tools::per_element());  // only reads
-  asked.once = 1;
+  asked.id = 1;
   BOOST_TEST(numbers_of(c) == (numbers{4, -4}), boost::test_tools::per_element());
   BOOST_TEST(c.check().further()[0].cost == 9);  // what was asked stays
 }

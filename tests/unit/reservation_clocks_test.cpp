@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 using weir::decision;
 using weir::test::queue_stage;
 
-decision booked_at(weir::time_point clock, std::chrono::microseconds delay) {
+decision reserved_at(weir::time_point clock, std::chrono::microseconds delay) {
   decision d;
   d.allowed = true;
   d.decided_at = clock;
@@ -28,14 +28,14 @@ BOOST_AUTO_TEST_CASE(a_fallback_with_a_fast_clock_does_not_wait_for_a_reservatio
   s.arrive(0, 30s);
   s.book_in(0, 20s);
   s.arrive(0, 1s);
-  decision d = booked_at(s.clock() + 1h, 0s);
+  decision d = reserved_at(s.clock() + 1h, 0s);
   d.source = weir::source::fallback;
   s.answer(1, d);
   WEIR_TEST_NUMBERS(s.told(), {1});
   BOOST_TEST((s.answer_of(1).delay == 0s));
   // The store's order is kept behind it.
   s.arrive(0, 30s);
-  s.answer(2, booked_at(s.clock() + 1us, 20s - 1us));
+  s.answer(2, reserved_at(s.clock() + 1us, 20s - 1us));
   s.wait(20s);
   WEIR_TEST_NUMBERS(s.told(), {0, 2});
 }
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_new_server_with_a_fast_clock_makes_no_waiter_exceed_its_m
   s.book_in(0, 20s);
   s.arrive(0, 2s);
   s.wait(500ms);
-  s.answer(1, booked_at(s.clock() + 1h, 0s));
+  s.answer(1, reserved_at(s.clock() + 1h, 0s));
   s.wait(1500ms);
   WEIR_TEST_NUMBERS(s.told(), {1});
   BOOST_TEST((s.answer_of(1).delay == 1500ms));
@@ -61,9 +61,9 @@ BOOST_AUTO_TEST_CASE(a_bounded_due_time_does_not_let_a_later_reservation_come_fi
   s.arrive(0, 30s, 3);
   const auto begin = s.clock();
   s.wait(500ms);
-  s.answer(0, booked_at(begin, 1s));  // due at 1.5 s
-  s.answer(1, booked_at(begin + 500ms, 500ms));
-  s.answer(2, booked_at(begin + 500ms, 500ms));
+  s.answer(0, reserved_at(begin, 1s));  // due at 1.5 s
+  s.answer(1, reserved_at(begin + 500ms, 500ms));
+  s.answer(2, reserved_at(begin + 500ms, 500ms));
   s.wait(500ms);
   WEIR_TEST_NUMBERS(s.told(), {1});
   s.wait(500ms);

@@ -25,9 +25,9 @@ BOOST_AUTO_TEST_CASE(each_waiter_makes_a_request_at_once_and_is_told_when_its_re
   for (const auto& a : s.requests) {
     BOOST_TEST((a->kind == weir::detail::check_kind::acquire && a->asked.cost == 7 &&
                 a->asked.max_wait == 20s));
-    BOOST_TEST((flight_of(*a).from_queue == true));
+    BOOST_TEST((flight_of(*a).is_internal == true));
   }
-  s.book_all();
+  s.reserve_all();
   WEIR_TEST_NUMBERS(s.told(), {});
   const auto begin = s.clock();
   s.wait(1s - 1us);
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(what_the_store_says_at_once_is_told_at_once) {
 BOOST_AUTO_TEST_CASE(the_larger_priority_has_the_reservation_that_is_due) {
   queue_stage s({});
   for (const int priority : {0, 0, 5, -3, 2}) s.arrive(priority);
-  s.book_all();
+  s.reserve_all();
   const auto begin = s.clock();
   s.wait(10s);
   WEIR_TEST_NUMBERS(s.told(), {2, 4, 0, 1, 3});
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(no_waiter_is_made_to_wait_beyond_its_patience) {
   s.arrive(0, 1500ms);
   s.arrive(0, 10s);
   s.arrive(7, 10s);
-  s.book_all();
+  s.reserve_all();
   // The first would have to wait until 3 s.
   s.wait(1s);
   WEIR_TEST_NUMBERS(s.told(), {0});
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(reservations_of_different_costs_are_not_exchanged) {
   s.arrive(0, 10s, 1);
   s.arrive(9, 10s, 2);
   s.arrive(5, 10s, 1);
-  s.book_all();
+  s.reserve_all();
   s.wait(3s);
   WEIR_TEST_NUMBERS(s.told(), {2, 1, 0});
 }
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(extreme_priorities_are_in_order) {
   for (const auto p : {0, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()}) {
     s.arrive(p);
   }
-  s.book_all();
+  s.reserve_all();
   s.wait(3s);
   WEIR_TEST_NUMBERS(s.told(), {1, 0, 2});
 }
@@ -286,7 +286,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_is_to_be_asked_for_again_may_leave) {
 BOOST_AUTO_TEST_CASE(a_cancelled_waiter_gives_the_last_reservation_back) {
   queue_stage s({});
   for (int i = 0; i < 4; ++i) s.arrive();
-  s.book_all();
+  s.reserve_all();
   s.leave(1);
   WEIR_TEST_NUMBERS(s.told(), {1});
   WEIR_TEST_ERROR(s.error_of(1), aborted);
@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(no_reservation_of_another_cost_is_given_back) {
   queue_stage s({});
   s.arrive(0, 10s, 1);
   s.arrive(0, 10s, 2);
-  s.book_all();
+  s.reserve_all();
   s.leave(0);
   WEIR_TEST_NUMBERS(s.returned(), {0});
 }

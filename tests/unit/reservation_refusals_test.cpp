@@ -37,7 +37,7 @@ struct subject {
 
   subject(const subject&) = delete;
 
-  decision book(instant now) { return book_all<any_state>(tiers, now, max_wait); }
+  decision book(instant now) { return reserve_all<any_state>(tiers, now, max_wait); }
 
   const kernel rules;
   std::vector<any_state> states;

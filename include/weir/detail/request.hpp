@@ -56,7 +56,7 @@ struct acquire_request {
   std::int32_t priority = 0;              // the larger goes first
 
   // The store's answer, beside the decision:
-  std::chrono::microseconds pause{0};  // the rest of a cool-down at decision::decided_at
+  std::chrono::microseconds cool_down_left{0};  // at decision::decided_at
   // For a reservation that lies ahead: the states that the store found before it, in the form of a
   // script's reply.
   std::vector<std::int64_t> found = {};
@@ -66,7 +66,7 @@ struct acquire_request {
 struct give_back_request {
   static constexpr check_kind kind = check_kind::give_back;
   std::int64_t cost = 1;
-  decision booked = {};
+  decision reservation = {};
   std::vector<std::int64_t> found = {};  // acquire_request::found of the reservation
   std::uint64_t id = 0;                  // the store does it once for each id
 };
@@ -77,7 +77,7 @@ struct settle_request {
   std::int64_t actual_cost = 0;
   decision about = {};
   // The id under which the store does it once; start_check() sets it. 0: the store only reads.
-  std::uint64_t once = 0;
+  std::uint64_t id = 0;
 };
 
 /// Forgets the subject.
@@ -88,8 +88,8 @@ struct reset_request {
 /// Holds the subject back.
 struct cool_down_request {
   static constexpr check_kind kind = check_kind::cool_down;
-  std::chrono::microseconds pause{0};
-  bool was_clamped = false;  // start_check() cut the pause to max_cool_down
+  std::chrono::microseconds duration{0};
+  bool was_clamped = false;  // start_check() cut the duration to max_cool_down
 };
 
 /// Lowers what is left to what a vendor says is left.
