@@ -57,7 +57,7 @@ class memcached_store final : public detail::store_backend,
     if (!is_first) return;
     // Held here and by limiters that wait for an answer; its end lets the sessions stop.
     const std::shared_ptr<void> hold(nullptr, [self = shared_from_this()](void*) {
-      for (net::memcached_session& s : self->sessions_) s.may_stop();
+      for (net::memcached_session& s : self->sessions_) s.stop_when_idle();
     });
     close_limiters(hold);
     if (has_sink()) sink().close(hold);  // no sink: making the first handle failed

@@ -1,0 +1,298 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "check/check_list.hpp"
+#include "net/locator.hpp"
+#include "net/optional_mutex.hpp"
+#include "net/strand.hpp"
+#include "net/stream.hpp"
+#include "weir/redis_options.hpp"
+
+namespace weir::net {
+
+/// Drives a connection core with a stream and one timer: reports each event to the core, then
+/// starts the actions that the core names.
+///
+/// Stream and timer are used on a strand. A mutex guards the core, because callers come from any
+/// thread; it is held while checks are encoded or decoded, never during a handler or a system call.
+///
+/// `Owner` has the driver as a member, and provides:
+///
+///     std::shared_ptr<...> keep_alive();        each operation in progress holds the result
+///     void deliver(detail::check_list&& done);  any thread, without the mutex; may free the owner
+///     error before_open();                      on the strand; an error is the attempt's result
+///     void on_received(Core& core, time now, error e, std::size_t bytes);  under the mutex
+///     bool has_news(const Core& core);          under the mutex
+///     void on_news(bool stopped);               on the strand: news, or stopped for good
+template <class Owner, class Core>
+class connection_driver final : private stream::listener {
+ public:
+  using time = typename Core::time;
+
+  template <class... Arguments>
+  connection_driver(Owner& owner, const boost::asio::any_io_executor& executor, bool needs_mutex,
+                    Arguments&&... of_core)
+      : owner_(owner),
+        strand_(detail::direct_executor::of(executor)),
+        mutex_(needs_mutex),
+        core_(std::forward<Arguments>(of_core)...),
+        timer_(*strand_) {}
+
+  /// Called once, before wake(). The arguments are those of the stream.
+  void make_stream(const redis_options& options, tls_context tls, locator* where = nullptr) {
+    stream_.emplace(*strand_, options, std::move(tls), static_cast<listener&>(*this), where);
+  }
+  const strand& get_strand() const noexcept { return *strand_; }
+
+  // Any thread.
+
+  /// Lets the strand start what the core wants; first of all, to connect.
+  void wake();
+
+  /// Calls f(core, now) under the mutex; then wakes the strand and delivers, if there is need.
+  /// False if the context is gone: then f was not called.
+  template <class F>
+  bool call(F&& f) {
+    const time t = now();
+    mutex_.lock();  // by hand: std::unique_lock would cost every check some 20 instructions
+    if (context_gone_) {
+      mutex_.unlock();
+      return false;
+    }
+    try {
+      f(core_, t);
+    } catch (...) {  // out of memory
+      mutex_.unlock();
+      throw;
+    }
+    const bool wakes = !wake_posted_ && needs_strand(t);
+    if (wakes || core_.has_done()) {
+      follow(std::unique_lock(mutex_, std::adopt_lock), wakes);
+    } else {
+      mutex_.unlock();  // the common case
+    }
+    return true;
+  }
+
+  /// Calls f(core, now) under the mutex, and lets the strand do what follows. Runs no handler.
+  template <class F>
+  auto with_core(F&& f) {
+    std::unique_lock lock(mutex_);
+    const time t = now();
+    auto result = f(core_, t);
+    const bool wakes = needs_strand(t, core_.has_done());
+    // The caller holds the owner.
+    const bool is_there = !context_gone_;
+    lock.unlock();
+    if (wakes && is_there) wake();
+    return result;
+  }
+
+  /// False if the check is done already: then the owner has it.
+  bool cancel(detail::check& c, detail::cancel_scope scope) {
+    std::unique_lock lock(mutex_);
+    if (flight_of(c).stage == detail::check_stage::done) return false;
+    core_.cancel(c, scope);
+    const auto alive = owner_.keep_alive();  // as in follow()
+    detail::check_list done = core_.take_done();
+    const bool wakes = core_.is_closing() && needs_strand(now());  // it may have been the last one
+    lock.unlock();
+    if (wakes) wake();
+    if (!done.empty()) owner_.deliver(std::move(done));
+    return true;
+  }
+
+  /// Begins to close; give-backs are still taken, until stop_when_idle() and no check is pending.
+  /// False if it was closed before.
+  bool close() {
+    detail::check_list done;
+    {
+      const std::lock_guard lock(mutex_);
+      if (context_gone_ || !core_.close(now())) return false;
+      done = core_.take_done();
+    }
+    if (!done.empty()) owner_.deliver(std::move(done));
+    wake();  // the strand arms the timer that bounds the closing
+    return true;
+  }
+
+  void stop_when_idle() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (context_gone_) return;
+      core_.stop_when_idle();
+    }
+    wake();
+  }
+
+  /// See shutdown_listener::context_shut_down(). Returns the checks that are left.
+  detail::check_list context_shut_down() noexcept {
+    const std::lock_guard lock(mutex_);
+    context_gone_ = true;
+    detail::check_list dropped = core_.abandon();
+    timer_.reset();
+    stream_.reset();
+    strand_.reset();
+    return dropped;
+  }
+
+  // On the strand.
+
+  /// Reports an event with event(core, now), then starts the core's next actions.
+  template <class Event>
+  void drive(Event&& event);
+
+ private:
+  static time now() noexcept { return std::chrono::steady_clock::now(); }
+
+  std::shared_ptr<void> keep_alive() override { return owner_.keep_alive(); }
+  void on_opened(error e) override {
+    drive([e](Core& core, time t) { core.opened(e, t); });
+  }
+  void on_received(error e, std::size_t bytes) override {
+    drive([&](Core& core, time t) { owner_.on_received(core, t, e, bytes); });
+  }
+  void on_written(bool ok, std::size_t bytes) override {
+    drive([&](Core& core, time t) { core.written(ok, bytes, t); });
+  }
+
+  /// True if the strand must be woken: for the core's actions, an earlier timer, or `anyway`. Any
+  /// thread; requires the mutex.
+  bool needs_strand(time t, bool anyway = false) {
+    if (wake_posted_ || !(anyway || core_.has_actions(t) || core_.wakeup() < armed_)) return false;
+    wake_posted_ = true;
+    return true;
+  }
+
+  /// Ends a call under the mutex: wakes the strand, and hands on the checks that it has finished.
+  void follow(std::unique_lock<optional_mutex> lock, bool wakes) {
+    // After the unlock the checks may be freed, and with them the last handle of the owner.
+    const auto alive = owner_.keep_alive();
+    detail::check_list done = core_.take_done();
+    lock.unlock();
+    if (wakes) wake();
+    if (!done.empty()) owner_.deliver(std::move(done));
+  }
+
+  /// Wakes the strand behind the handlers that were just posted, because they often start further
+  /// checks. A check that woke it itself would wait until Asio has looked for events once more.
+  void expect_checks() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (context_gone_ || !needs_strand({}, true)) return;
+    }
+    wake();
+  }
+
+  /// How many bytes it has written at once, without a report to come.
+  std::size_t perform(const typename Core::actions& a, std::span<char> room) {
+    if (a.close) stream_->close();
+    if (a.open) open(a.elsewhere);
+    if (a.read) stream_->read(room);
+    const std::size_t at_once = !a.write.empty() && stream_->write(a.write) ? a.write.size() : 0;
+    stream_->poll_until(a.poll_until);
+    return at_once;
+  }
+
+  void open(bool elsewhere) {
+    const error e = owner_.before_open();
+    if (e == error{}) return stream_->open(elsewhere);
+    boost::asio::post(*strand_, [this, e, alive = owner_.keep_alive()] { on_opened(e); });
+  }
+
+  /// Reports a write that ended at once. The next one is posted, as after any other write: replies
+  /// that have come are read first.
+  void wrote_at_once(std::size_t bytes) {
+    std::unique_lock lock(mutex_);
+    const time t = now();
+    core_.written(true, bytes, t);
+    const bool wakes = needs_strand(t);
+    if (wakes || core_.has_done()) follow(std::move(lock), wakes);
+  }
+
+  void arm_timer(time when) {
+    timer_->expires_at(when);
+    timer_->async_wait([this, alive = owner_.keep_alive()](error_code ec) {
+      if (ec) return;
+      drive([this](Core& core, time t) {
+        armed_ = time::max();
+        core.on_time(t);
+      });
+    });
+  }
+
+  Owner& owner_;
+  std::optional<strand> strand_;
+
+  optional_mutex mutex_;
+  // Guarded by the mutex:
+  Core core_;
+  time armed_ = time::max();  // the expiry of the timer; time::max(): not armed
+  bool wake_posted_ = false;
+  bool context_gone_ = false;
+
+  // Used on the strand only:
+  std::optional<stream> stream_;
+  std::optional<timer> timer_;
+};
+
+template <class Owner, class Core>
+void connection_driver<Owner, Core>::wake() {
+  boost::asio::post(*strand_, [this, alive = owner_.keep_alive()] {
+    drive([](Core& core, time t) { core.woken(t); });
+  });
+}
+
+template <class Owner, class Core>
+template <class Event>
+void connection_driver<Owner, Core>::drive(Event&& event) {
+  for (bool first = true;; first = false) {
+    typename Core::actions a;
+    std::span<char> room;
+    time rearm = time::max();
+    bool stopped = false, closing = false, news = false;
+    detail::check_list done;
+    {
+      const std::lock_guard lock(mutex_);
+      const time t = now();
+      if (first) {
+        event(core_, t);
+        wake_posted_ = false;
+      }
+      a = core_.next(t);
+      if (a.read) room = core_.room();
+      if (core_.wakeup() < armed_) rearm = armed_ = core_.wakeup();
+      stopped = core_.current() == Core::state::stopped;
+      done = core_.take_done();
+      closing = core_.is_closing() && !done.empty();  // these may have been the last checks
+      news = stopped || owner_.has_news(core_);
+    }
+    if (stopped) {
+      timer_->cancel();
+    } else if (rearm != time::max()) {
+      arm_timer(rearm);
+    }
+    // I/O starts before the handlers are posted, so that handlers never delay it.
+    const std::size_t at_once = perform(a, room);
+    if (at_once > 0) wrote_at_once(at_once);
+    if (!done.empty()) {
+      owner_.deliver(std::move(done));
+      if (!stopped) expect_checks();
+    }
+    if (news) owner_.on_news(stopped);
+    if (at_once > 0) return;  // the strand was woken if there is more to do
+    // After a read or a write has started, nothing is left to do until it ends, or until a caller
+    // wakes the strand.
+    if (!closing && !a.open && !a.close) return;
+  }
+}
+
+}  // namespace weir::net
