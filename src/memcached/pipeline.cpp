@@ -1,11 +1,8 @@
 #include "memcached/pipeline.hpp"
 
 #include <algorithm>
-#include <boost/asio/error.hpp>
 #include <utility>
 
-#include "check/detached_check.hpp"
-#include "check/pending.hpp"
 #include "memcached/expiry.hpp"
 #include "memcached/meta_writer.hpp"
 #include "memcached/wire_key.hpp"
@@ -27,24 +24,11 @@ const std::string nothing;
 }  // namespace
 
 pipeline::pipeline(const options& o, std::uint32_t seed)
-    : options_(o),
+    : pending_checks(o),
+      options_(o),
       max_value_(o.max_value),
       guard_(o.max_clock_skew),
-      breaker_(o.breaker_failures, o.timeout, o.breaker_pause),
       random_(seed) {}
-
-void pipeline::finish(check& c) {
-  flight_of(c).line.unlink();
-  detail::deadline_wheel::remove(c);
-  flight_of(c).stage = check_stage::done;
-  if (c.ec) c.answer = {};  // an answer that was not stored
-  pending_ -= weight_of(c);
-  done_.push_back(c);
-}
-
-void pipeline::finish_all(check_list& list, error e) {
-  while (!list.empty()) finish(list.front(), e);
-}
 
 /// Calls f(line) for each, which may end it.
 template <class F>
@@ -89,12 +73,7 @@ void pipeline::sweep() {
 void pipeline::take_back(line& l) {
   for (auto it = l.sent.begin(); it != l.sent.end();) {
     check& c = *it++;
-    flight_of(c).stage = check_stage::waiting;
-    if (is_stand_in(c)) {
-      finish(c, error::store_contention);  // nothing was reserved, so nothing has to be given back
-    } else if (closed_ && !detail::gives_back(c)) {
-      finish(c, error::store_closed);
-    }
+    unsend(c);
   }
   l.waiting.splice(l.waiting.begin(), l.sent);
   l.value.clear();
@@ -113,12 +92,7 @@ void pipeline::pause(line& l, time now) {
 // ---- the checks
 
 void pipeline::submit(check& c, std::string_view key, time now) {
-  const std::size_t before = pending_, weight = weight_of(c);
-  pending_ += weight;
-  const bool is_last = closed_ && !ended_ && detail::gives_back(c);
-  if (refusal_ != error{} && !is_last) return finish(c, refusal_);
-  if (skewed_) return finish(c, error::clock_skew);
-  const error e = detail::no_room_for(c, weight, before, options_.max_pending, breaker_, now);
+  const error e = admit(c, now, skewed_ ? error::clock_skew : error{});
   if (e != error{}) return finish(c, e);
   sweep();
   auto found = lines_.find(key);
@@ -127,7 +101,6 @@ void pipeline::submit(check& c, std::string_view key, time now) {
     found->second.key = found->first;
   }
   line& l = found->second;
-  flight_of(c).deadline = now + timeout_of(c, options_.timeout);
   flight_of(c).stage = check_stage::waiting;
   flight_of(c).position = l.reads;
   is_urgent(c) ? l.waiting.push_front(c) : l.waiting.push_back(c);
@@ -135,50 +108,9 @@ void pipeline::submit(check& c, std::string_view key, time now) {
   if (l.at == phase::idle || (l.at == phase::ready && is_urgent(c))) make_ready(l);
 }
 
-void pipeline::cancel(check& c, detail::cancel_scope scope) {
-  if (flight_of(c).stage == check_stage::done) return;
-  if (scope == detail::cancel_scope::only_unsent && flight_of(c).stage != check_stage::waiting)
-    return;
-  c.ec = boost::asio::error::operation_aborted;
-  give_up(c);
-}
-
-/// Ends a check early. A detached check takes the place of an acquire whose store is under way, and
-/// gives back what it may reserve.
-void pipeline::give_up(check& c) {
-  if (c.kind == detail::check_kind::acquire && flight_of(c).stage != check_stage::waiting &&
-      !flight_of(c).is_detached) {
-    check& other = detail::stand_in_for(c);
-    flight_of(other).stage = flight_of(c).stage;
-    other.answer = c.answer;
-    detail::as<detail::acquire_request>(other).found = detail::as<detail::acquire_request>(c).found;
-    flight_of(c).line.swap_nodes(flight_of(other).line);
-    pending_ += weight_of(other);
-  }
-  finish(c);
-}
-
 void pipeline::expire(time now) {
-  wheel_.expire(now, [this, now](check& c) {
-    // Not a failure of the store: it has answered other checks since this one came.
-    const time since = flight_of(c).deadline - timeout_of(c, options_.timeout);
-    const bool never_asked = flight_of(c).stage == check_stage::waiting && calls_.empty() &&
-                             !writing_;
-    const bool says_nothing = connected_ && (never_asked || last_answer_ >= since);
-    if (!says_nothing) breaker_.failed(since, now);
-    end_late(c);
-  });
+  expire_checks(now, calls_.empty() && !writing_);
   if (connected_) end_pauses(now);
-}
-
-/// Ends a check whose deadline has passed.
-void pipeline::end_late(check& c) {
-  if (flight_of(c).stage != check_stage::waiting) {
-    c.ec = error::no_reply;
-  } else if (!c.ec) {  // else: it lost its swaps
-    c.ec = suspicion_ != error{} ? suspicion_ : error::timed_out;
-  }
-  give_up(c);
 }
 
 /// Goes on with the lines whose pause is over.
@@ -196,16 +128,13 @@ void pipeline::fail_waiting(error e) {
 // ---- the connection
 
 void pipeline::connected(std::size_t max_value) {
-  connected_ = true;
+  begin_connection();
   max_value_ = std::min(options_.max_value, max_value);
-  suspicion_ = {};
-  if (!closed_) refusal_ = {};
   ping_wanted_ = clock_wanted_ = served_ = false;
-  breaker_.succeeded();
 }
 
 void pipeline::refused(error reason) {
-  refusal_ = closed_ ? error::store_closed : reason;
+  refuse(reason);
   fail_waiting(reason);
 }
 
@@ -220,10 +149,7 @@ void pipeline::disconnected(error reason, std::size_t sent, time now) {
       if (in_write && c.end > sent) {
         take_back(*c.of);
       } else {
-        while (!c.of->sent.empty()) {
-          breaker_.failed(now, now);
-          finish(c.of->sent.front(), reason);
-        }
+        fail_sent(c.of->sent, reason, now);
       }
     }
     advance(*c.of);
@@ -318,18 +244,10 @@ void pipeline::write_done() noexcept {
 // ---- the end
 
 void pipeline::close() {
-  if (std::exchange(closed_, true)) return;
-  refusal_ = error::store_closed;
+  if (!begin_close()) return;
   each_line([this](line& l) {
-    for (auto it = l.waiting.begin(); it != l.waiting.end();) {
-      check& c = *it++;
-      if (!detail::gives_back(c)) finish(c, error::store_closed);
-    }
-    for (auto it = l.sent.begin(); it != l.sent.end();) {
-      check& c = *it++;
-      const bool stays = detail::gives_back(c) || c.kind == detail::check_kind::acquire;
-      if (!stays) finish(c, error::outcome_unknown);
-    }
+    close_unsent(l.waiting);
+    close_sent(l.sent);
   });
 }
 
@@ -338,12 +256,6 @@ void pipeline::end() {
   ended_ = true;
   refused(error::store_closed);
   each_line([this](line& l) { finish_all(l.sent, error::outcome_unknown); });
-}
-
-check_list pipeline::take_done() {
-  check_list taken;
-  taken.swap(done_);
-  return taken;
 }
 
 check_list pipeline::abandon() {

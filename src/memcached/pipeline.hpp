@@ -11,8 +11,7 @@
 
 #include "check/agenda.hpp"
 #include "check/check_list.hpp"
-#include "check/circuit_breaker.hpp"
-#include "check/deadline_wheel.hpp"
+#include "check/pending_checks.hpp"
 #include "memcached/check_batch.hpp"
 #include "memcached/clock_guard.hpp"
 #include "memcached/meta_reader.hpp"
@@ -35,10 +34,8 @@ namespace weir::memcached {
 /// for are answered. Deadlines and cancellation take a check out at any stage.
 ///
 /// The driver does the I/O, passes the times, serialises the calls, and delivers take_done().
-class pipeline {
+class pipeline : public detail::pending_checks {
  public:
-  using time = std::chrono::steady_clock::time_point;
-
   struct options {
     std::size_t max_pending = 100'000;
     std::size_t max_value = 1'000'000;
@@ -58,7 +55,6 @@ class pipeline {
   /// Takes over a check of the subject with this key (limiter_spec::append_subject_key()). Finishes
   /// it at once (into take_done()) if it cannot wait.
   void submit(detail::check& c, std::string_view key, time now);
-  void cancel(detail::check& c, detail::cancel_scope scope);
 
   // For the connection.
 
@@ -68,7 +64,6 @@ class pipeline {
   /// sent fail with `reason`; the others wait for the next connection.
   void disconnected(error reason, std::size_t sent, time now);
   void refused(error reason);
-  void suspect(error why) noexcept { suspicion_ = why; }
 
   /// The server's clock, told in a reply to a request of `waited` before. While it differs too much
   /// from `clock`, all checks fail with error::clock_skew.
@@ -95,18 +90,12 @@ class pipeline {
 
   void close();
   void end();
-  bool is_idle() const noexcept { return pending_ == 0 && done_.empty(); }
 
   // For the timer.
   time wakeup() const noexcept { return std::min(wheel_.next(), next_retry()); }
-  /// A lower bound of all deadlines.
-  time next_deadline() const noexcept { return wheel_.next(); }
   void expire(time now);
 
   // For results.
-  detail::check_list take_done();
-  bool has_done() const noexcept { return !done_.empty(); }
-  std::size_t pending() const noexcept { return pending_; }
   std::size_t replies_due() const noexcept { return calls_.size(); }
   std::size_t lines() const noexcept { return lines_.size(); }
   bool wants_write() const noexcept;
@@ -154,14 +143,6 @@ class pipeline {
     }
   };
 
-  void finish(detail::check& c);
-  void finish(detail::check& c, error e) {
-    c.ec = e;
-    finish(c);
-  }
-  void finish_all(detail::check_list& list, error e);
-  void give_up(detail::check& c);
-  void end_late(detail::check& c);
   void fail_waiting(error e);
   template <class F>
   void each_line(F&& f);
@@ -194,8 +175,6 @@ class pipeline {
   std::size_t max_value_;
   check_batch batch_;
   clock_guard guard_;
-  detail::deadline_wheel wheel_;
-  detail::circuit_breaker breaker_;
   std::minstd_rand random_;
 
   std::unordered_map<std::string, line, hash, std::equal_to<>> lines_;
@@ -207,21 +186,13 @@ class pipeline {
 
   std::deque<call> calls_;  // each is due a reply
   std::size_t staged_ = 0;  // how many at the end of calls_ are in the write in progress
-  detail::check_list done_;
   std::string out_;
 
-  std::size_t pending_ = 0;
-  time last_answer_ = time::min();  // the last answer that came within the timeout
-  bool connected_ = false;
   bool writing_ = false;
   bool ping_wanted_ = false;
   bool clock_wanted_ = false;
   bool served_ = false;
   bool skewed_ = false;
-  error suspicion_{};
-  error refusal_{};
-  bool closed_ = false;
-  bool ended_ = false;
 };
 
 }  // namespace weir::memcached

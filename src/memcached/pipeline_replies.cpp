@@ -31,10 +31,7 @@ pipeline::stream_state pipeline::consume(meta_reader& reader, time now, policies
 /// False if this cannot be the reply to the first call, or may have left the server out of step.
 bool pipeline::answer(const meta_reply& reply, time now, policies::instant clock) {
   const call c = calls_.front();
-  if (now - c.sent <= options_.timeout) {
-    last_answer_ = now;
-    breaker_.succeeded();
-  }
+  note_answer(c.sent, now);
   using kind = meta_reply::kind;
   switch (c.what) {
     case call::command::ping:
@@ -160,7 +157,7 @@ bool pipeline::answer_store(line& l, const meta_reply& reply, time now) {
   using kind = meta_reply::kind;
   switch (reply.what) {
     case kind::done:
-      while (!l.sent.empty()) finish(l.sent.front());
+      finish_all(l.sent);
       l.failures = 0;
       advance(l);
       return true;

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "check/check_list.hpp"
-#include "check/circuit_breaker.hpp"
-#include "check/deadline_wheel.hpp"
+#include "check/pending_checks.hpp"
 #include "redis/call_writer.hpp"
 #include "redis/coalescer.hpp"
 #include "redis/resp_reader.hpp"
@@ -38,10 +37,8 @@ namespace weir::redis {
 /// flight.
 ///
 /// The driver does the I/O, passes the time, serialises the calls, and delivers take_done().
-class pipeline {
+class pipeline : public detail::pending_checks {
  public:
-  using time = std::chrono::steady_clock::time_point;
-
   struct options {
     std::size_t max_pending = 100'000;
     std::size_t max_keys_per_call = 64;
@@ -55,9 +52,9 @@ class pipeline {
   };
 
   explicit pipeline(const options& o)
-      : options_(o),
+      : pending_checks(o),
+        options_(o),
         coalescer_(o.max_keys_per_call),
-        breaker_(o.breaker_failures, o.timeout, o.breaker_pause),
         window_(o.timeout, full_write()) {}
 
   // For callers.
@@ -69,7 +66,6 @@ class pipeline {
   /// has at most one of each. Its enter was answered or given up before, so it does not wait here,
   /// and if it was sent, it was sent earlier.
   void submit(detail::check& c, time now);
-  void cancel(detail::check& c, detail::cancel_scope scope);
 
   // For the connection.
 
@@ -86,10 +82,6 @@ class pipeline {
   /// Connecting failed for a lasting reason, such as a wrong password. Waiting checks, and new ones
   /// until the next connected(), fail with it.
   void refused(error reason);
-
-  /// The error of the last attempt to connect. Until connected(), a check gets it at its deadline
-  /// instead of timed_out. Zero: unknown.
-  void suspect(error why) noexcept { suspicion_ = why; }
 
   /// Encodes waiting checks, up to the bound of one write; `now` is their time of sending. Empty if
   /// no check waits, without a connection, during a write, or while send_window is full. The bytes
@@ -166,23 +158,15 @@ class pipeline {
   /// it still takes give-backs, and waits for their answers and for those of sent acquires.
   void close();
   void end();
-  /// True if no check is pending and take_done() is empty.
-  bool is_idle() const noexcept { return pending_ == 0 && done_.empty(); }
 
   // For the timer.
 
   /// When to call expire(); time::max(): never.
   time wakeup() const noexcept { return std::min(wheel_.next(), held_until_); }
-  /// A lower bound of all deadlines.
-  time next_deadline() const noexcept { return wheel_.next(); }
   void expire(time now);
 
   // For results.
 
-  detail::check_list take_done();
-  bool has_done() const noexcept { return !done_.empty(); }
-  /// In units of max_pending.
-  std::size_t pending() const noexcept { return pending_; }
   std::size_t replies_due() const noexcept { return calls_.size(); }
   bool wants_write() const noexcept {
     return connected_ && !writing_ && blocked_ == 0 &&
@@ -193,16 +177,9 @@ class pipeline {
   detail::check_list abandon();
 
  private:
-  void finish(detail::check& c);
-  void finish(detail::check& c, error e);
-  void give_up(detail::check& c);
-  void finish_each(detail::check_list& list);
-  void finish_all(detail::check_list& list);
-  void finish_all(detail::check_list& list, error e);
   bool held() const noexcept { return held_until_ != time::max(); }
   void enqueue(detail::check& c);
   void look_for_room(time deadline, time now);
-  void release(detail::check& c) noexcept;
   void put_back(script_call& c);
   void requeue(script_call& c);
   void wait_again(script_call& c);
@@ -215,7 +192,6 @@ class pipeline {
   void stage_wait(time now);
   void hold_counted(script_call& c);
   void confirmed(const script_call& wait, const reply_view& reply, time now);
-  void fail_counted(error e);
   void loaded(error e, time now);
   std::size_t full_write() const noexcept {
     return std::max(options_.max_keys_per_call, coalescer::max_keys_per_write);
@@ -223,18 +199,14 @@ class pipeline {
   bool has_waiting() const noexcept { return !waiting_.empty() || !again_.empty(); }
   call_list& pack(time now);
   void heard(const script_call& c, time now);
-  void succeeded(const script_call& c, time now);
   void prefetch_calls() const noexcept;
   bool answer(script_call& c, const reply_view& reply, time now);
   void send_again(script_call& c);
 
   options options_;
   coalescer coalescer_;
-  detail::deadline_wheel wheel_;
-  detail::circuit_breaker breaker_;
   send_window window_;
-  bool may_send_ = true;            // false: waiting checks have to wait for a reply
-  time last_answer_ = time::min();  // the last answer that came within the timeout
+  bool may_send_ = true;  // false: waiting checks have to wait for a reply
 
   detail::check_list urgent_;  // renewals and leaves: sent before all others
   detail::check_list waiting_;
@@ -245,7 +217,6 @@ class pipeline {
   // How many calls at the end of calls_ are in the write in progress.
   std::size_t staged_ = 0;
   detail::check_list counted_;  // answered, but not yet by the replicas
-  detail::check_list done_;
 
   std::string out_;
   call_writer writer_;
@@ -256,9 +227,7 @@ class pipeline {
   error load_failure_{};  // the server's error for the last load, or zero
   time no_loads_before_ = time::min();
 
-  std::size_t pending_ = 0;
   std::uint32_t next_order_ = 0;
-  bool connected_ = false;
   bool writing_ = false;
   static constexpr std::uint8_t wants_ping = 1, wants_map = 2, wants_wait = 4;
   std::uint8_t wanted_ = 0;  // the connection's own commands for the next write
@@ -268,10 +237,6 @@ class pipeline {
   bool served_ = false;
   // The server was loading or busy: nothing is written before this time. time::max(): no pause.
   time held_until_ = time::max();
-  error suspicion_{};  // if not zero, replaces timed_out; see suspect()
-  error refusal_{};    // if not zero, fails new checks; see refused()
-  bool closed_ = false;
-  bool ended_ = false;
 
   std::vector<redirected_checks> redirected_;
   std::optional<map_answer> map_;

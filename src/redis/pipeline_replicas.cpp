@@ -75,18 +75,13 @@ void pipeline::confirmed(const script_call& wait, const reply_view& reply, time 
   blocked_ &= static_cast<std::uint8_t>(~confirming);
   const bool is_number = reply.root().type == reply_type::integer;
   // The user may not run WAIT, or the master has become a replica.
-  if (!is_number) return fail_counted(error::not_replicated);
+  if (!is_number) return finish_all(counted_, error::not_replicated);
   if (reply.root().integer >= static_cast<std::int64_t>(options_.replicas)) {
     finish_all(counted_);
-    succeeded(wait, now);
+    note_answer(wait.sent, now);
   } else if (!counted_.empty()) {
     wanted_ |= wants_wait;
   }
-}
-
-void pipeline::fail_counted(error e) {
-  for (check& c : counted_) c.answer = {};
-  finish_all(counted_, e);
 }
 
 }  // namespace weir::redis

@@ -30,31 +30,13 @@ bool came_before(const check& a, const check& b) noexcept {
 
 }  // namespace
 
-/// finish_all(), without a call for each key of a reply.
-inline void pipeline::finish_each(check_list& list) {
-  for (check& c : list) {
-    detail::deadline_wheel::remove(c);
-    flight_of(c).stage = check_stage::done;
-    pending_ -= weight_of(c);
-  }
-  done_.splice(done_.end(), list);
-}
-
-/// Ends all checks of a list that hold their answers or errors.
-void pipeline::finish_all(check_list& list) { finish_each(list); }
-
 /// Makes the call's checks wait, as far as they still have to be sent.
 void pipeline::put_back(script_call& c) {
   for (call_key& key : c.keys) {
     for (auto it = key.checks.begin(); it != key.checks.end();) {
       check& waiting = *it++;
-      flight_of(waiting).stage = check_stage::waiting;
       flight_of(waiting).came_back = 1;
-      if (is_stand_in(waiting)) {
-        finish(waiting);  // nothing was reserved, so nothing has to be given back
-      } else if (closed_ && !detail::gives_back(waiting)) {
-        finish(waiting, error::store_closed);
-      }
+      unsend(waiting);
     }
   }
 }
@@ -137,19 +119,11 @@ void pipeline::loaded(error e, time now) {
   if (e != error{}) no_loads_before_ = now + load_pause;
 }
 
-/// Notes an answer, which may be an error, and closes the circuit if it came within the store's own
-/// timeout. The check's own deadline does not matter for that.
 void pipeline::heard(const script_call& c, time now) {
   if (!c.keys.empty()) window_.answered(c.weight(), c.sent, c.sent_alone, now);
   may_send_ = true;
   // With replicas, they decide whether the store is there.
-  if (options_.replicas == 0) succeeded(c, now);
-}
-
-void pipeline::succeeded(const script_call& c, time now) {
-  if (now - c.sent > options_.timeout) return;
-  last_answer_ = now;
-  breaker_.succeeded();
+  if (options_.replicas == 0) note_answer(c.sent, now);
 }
 
 /// Answers the call's checks. False if this cannot be the reply to the call: then no later reply
@@ -212,7 +186,7 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
     if (e != error{}) {
       finish_all(key.checks, e);
     } else {
-      finish_each(key.checks);
+      finish_all(key.checks);
     }
   }
   return e != error::protocol_error;

@@ -1,0 +1,116 @@
+#include "check/pending_checks.hpp"
+
+#include <boost/asio/error.hpp>
+#include <utility>
+
+#include "check/detached_check.hpp"
+
+namespace weir::detail {
+
+void pending_checks::cancel(check& c, cancel_scope scope) {
+  const check_stage stage = flight_of(c).stage;
+  if (stage == check_stage::done) return;
+  if (scope == cancel_scope::only_unsent && stage != check_stage::waiting) return;
+  c.ec = boost::asio::error::operation_aborted;
+  give_up(c);
+}
+
+void pending_checks::unsend(check& c) {
+  flight_of(c).stage = check_stage::waiting;
+  if (is_stand_in(c)) {
+    c.answer = {};  // nothing was reserved, so nothing has to be given back
+    finish(c);
+  } else if (closed_ && !gives_back(c)) {
+    finish(c, error::store_closed);
+  }
+}
+
+void pending_checks::finish(check& c) {
+  release(c);
+  flight_of(c).stage = check_stage::done;
+  if (c.ec) c.answer = {};
+  done_.push_back(c);
+}
+
+void pending_checks::finish(check& c, error e) {
+  c.ec = e;
+  finish(c);
+}
+
+void pending_checks::fail_sent(check_list& list, error reason, time now) {
+  while (!list.empty()) {
+    breaker_.failed(now, now);
+    finish(list.front(), reason);
+  }
+}
+
+/// Ends a check early. A detached check takes the place of a sent acquire, and gives back what the
+/// store may have reserved.
+void pending_checks::give_up(check& c) {
+  const in_flight& flight = flight_of(c);
+  if (c.kind == check_kind::acquire && flight.stage != check_stage::waiting && !flight.unwanted) {
+    check& other = stand_in_for(c);
+    flight_of(other).stage = flight.stage;
+    flight_of(other).position = flight.position;
+    flight_of(other).resends = flight.resends;
+    // There already if it waits for the server to store it, or for replicas.
+    other.answer = c.answer;
+    as<acquire_request>(other).found = as<acquire_request>(c).found;
+    flight_of(c).line.swap_nodes(flight_of(other).line);
+    pending_ += weight_of(other);
+    if (flight.stage == check_stage::counted) finish(other);
+  }
+  finish(c);
+}
+
+/// Ends a check whose deadline has passed.
+void pending_checks::end_late(check& c) {
+  if (flight_of(c).stage == check_stage::counted) {
+    c.ec = error::not_replicated;
+  } else if (flight_of(c).stage != check_stage::waiting) {
+    c.ec = error::no_reply;
+  } else if (!c.ec) {  // else: why it came back
+    c.ec = suspicion_ != error{} ? suspicion_ : error::timed_out;
+  }
+  give_up(c);
+}
+
+void pending_checks::expire_checks(time now, bool is_quiet) {
+  wheel_.expire(now, [this, now, is_quiet](check& c) {
+    const time since = flight_of(c).deadline - timeout_of(c, timeout_);
+    if (shows_failure(c, since, is_quiet)) breaker_.failed(since, now);
+    end_late(c);
+  });
+}
+
+/// True if the expiry of a check that came at `since` shows that the store has failed. A store that
+/// has answered other checks since then is slow; and a check may expire before an idle connection
+/// could take it.
+bool pending_checks::shows_failure(const check& c, time since, bool is_quiet) const noexcept {
+  const bool was_never_asked = flight_of(c).stage == check_stage::waiting && is_quiet;
+  return !connected_ || (!was_never_asked && last_answer_ < since);
+}
+
+void pending_checks::begin_connection() noexcept {
+  connected_ = true;
+  suspicion_ = {};
+  if (!closed_) refusal_ = {};
+  breaker_.succeeded();
+}
+
+bool pending_checks::begin_close() noexcept {
+  if (std::exchange(closed_, true)) return false;
+  refusal_ = error::store_closed;
+  return true;
+}
+
+void pending_checks::close_unsent(check_list& list) {
+  finish_if(list, error::store_closed, [](const check& c) { return !gives_back(c); });
+}
+
+void pending_checks::close_sent(check_list& list) {
+  finish_if(list, error::outcome_unknown,
+            [](const check& c) { return !gives_back(c) && c.kind != check_kind::acquire; });
+}
+
+}  // namespace weir::detail

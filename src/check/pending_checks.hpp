@@ -1,0 +1,145 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+#include "check/check_list.hpp"
+#include "check/circuit_breaker.hpp"
+#include "check/deadline_wheel.hpp"
+#include "check/pending.hpp"
+#include "weir/error.hpp"
+
+namespace weir::detail {
+
+/// The part of a pipeline that does not depend on what the server speaks: decides which checks may
+/// wait, keeps their deadlines and the circuit breaker, and ends them. In which list a check stands
+/// is the pipeline's own matter.
+class pending_checks {
+ public:
+  using time = std::chrono::steady_clock::time_point;
+
+  /// Ends a check with operation_aborted, unless it is done already or the scope forbids it.
+  void cancel(check& c, cancel_scope scope);
+
+  /// The error of the last attempt to connect. Until there is a connection, a check gets it at its
+  /// deadline instead of timed_out. Zero: unknown.
+  void suspect(error why) noexcept { suspicion_ = why; }
+
+  /// A lower bound of all deadlines.
+  time next_deadline() const noexcept { return wheel_.next(); }
+
+  check_list take_done() {
+    check_list taken;
+    taken.swap(done_);
+    return taken;
+  }
+  bool has_done() const noexcept { return !done_.empty(); }
+  /// In units of max_pending.
+  std::size_t pending() const noexcept { return pending_; }
+  /// True if no check is pending and take_done() is empty.
+  bool is_idle() const noexcept { return pending_ == 0 && done_.empty(); }
+
+ protected:
+  /// Takes the bounds from a pipeline's options.
+  template <class Options>
+  explicit pending_checks(const Options& o)
+      : max_pending_(o.max_pending),
+        timeout_(o.timeout),
+        breaker_(o.breaker_failures, o.timeout, o.breaker_pause) {}
+  ~pending_checks() = default;
+
+  // How a check begins.
+
+  /// Counts a new check and sets its deadline. Why it may not wait, in which case the caller
+  /// finishes it; zero: it may. `obstacle` is the pipeline's own reason.
+  error admit(check& c, time now, error obstacle = {}) {
+    const std::size_t before = pending_, weight = weight_of(c);
+    pending_ += weight;
+    flight_of(c).deadline = now + timeout_of(c, timeout_);
+    if (refuses(c)) return refusal_;
+    if (obstacle != error{}) return obstacle;
+    return no_room_for(c, weight, before, max_pending_, breaker_, now);
+  }
+  /// True if the check must fail with refusal_. A closed store still takes give-backs.
+  bool refuses(const check& c) const noexcept {
+    return refusal_ != error{} && !(closed_ && !ended_ && gives_back(c));
+  }
+  /// Makes a check wait that was sent and certainly did not run, or ends it if it must not be sent
+  /// any more.
+  void unsend(check& c);
+
+  // How a check ends.
+
+  /// Takes a check out of its list, the wheel and the count.
+  void release(check& c) noexcept {
+    flight_of(c).line.unlink();
+    deadline_wheel::remove(c);
+    pending_ -= weight_of(c);
+  }
+  /// Drops an answer that has an error: the server has not stored it, or too few replicas have it.
+  void finish(check& c);
+  void finish(check& c, error e);
+  /// Ends all checks of a list that hold their answers or errors.
+  void finish_all(check_list& list) {
+    for (check& c : list) {
+      deadline_wheel::remove(c);
+      flight_of(c).stage = check_stage::done;
+      pending_ -= weight_of(c);
+    }
+    done_.splice(done_.end(), list);
+  }
+  void finish_all(check_list& list, error e) {
+    while (!list.empty()) finish(list.front(), e);
+  }
+  template <class Predicate>
+  void finish_if(check_list& list, error e, Predicate&& ends) {
+    for (auto it = list.begin(); it != list.end();) {
+      check& c = *it++;
+      if (ends(c)) finish(c, e);
+    }
+  }
+  /// Ends checks whose connection was lost after they had been sent.
+  void fail_sent(check_list& list, error reason, time now);
+  void end_late(check& c);
+  /// Ends all checks whose deadlines have passed. `is_quiet`: no reply is due, and no write is
+  /// under way.
+  void expire_checks(time now, bool is_quiet);
+
+  // What happens to the connection and the store.
+
+  void begin_connection() noexcept;
+  /// Notes an answer, which may be an error, and closes the circuit if it came within the store's
+  /// own timeout. The check's own deadline does not matter for that.
+  void note_answer(time sent, time now) noexcept {
+    if (now - sent > timeout_) return;
+    last_answer_ = now;
+    breaker_.succeeded();
+  }
+  /// New checks fail with `reason` until the next connection.
+  void refuse(error reason) noexcept { refusal_ = closed_ ? error::store_closed : reason; }
+  /// False if it was closed before.
+  bool begin_close() noexcept;
+  /// Ends the unsent checks of a closed store, except give-backs.
+  void close_unsent(check_list& list);
+  /// Ends the sent checks of a closed store, except give-backs and acquires.
+  void close_sent(check_list& list);
+
+  std::size_t max_pending_;
+  std::chrono::microseconds timeout_;
+  deadline_wheel wheel_;
+  circuit_breaker breaker_;
+  check_list done_;
+  std::size_t pending_ = 0;
+  time last_answer_ = time::min();  // the last answer that came within the timeout
+  bool connected_ = false;
+  error suspicion_{};  // if not zero, replaces timed_out; see suspect()
+  error refusal_{};    // if not zero, fails new checks
+  bool closed_ = false;
+  bool ended_ = false;
+
+ private:
+  void give_up(check& c);
+  bool shows_failure(const check& c, time since, bool is_quiet) const noexcept;
+};
+
+}  // namespace weir::detail
