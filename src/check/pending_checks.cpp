@@ -48,7 +48,8 @@ void pending_checks::fail_sent(check_list& list, error reason, time now) {
 /// store may have reserved.
 void pending_checks::give_up(check& c) {
   const in_flight& flight = flight_of(c);
-  if (c.kind == check_kind::acquire && flight.stage != check_stage::waiting && !flight.unwanted) {
+  if (c.kind == check_kind::acquire && flight.stage != check_stage::waiting &&
+      !flight.is_detached) {
     check& other = stand_in_for(c);
     flight_of(other).stage = flight.stage;
     flight_of(other).position = flight.position;

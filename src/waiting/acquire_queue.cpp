@@ -270,7 +270,7 @@ void acquire_queue::submit(const core_ptr& core) {
   }
   std::vector<check*> checks;
   bool has_more = false;
-  std::vector<request_ptr> unwanted;
+  std::vector<request_ptr> cancelled;
   for (int rounds = 0; !batch.empty(); ++rounds) {
     checks.clear();
     for (const request_ptr& request : batch) checks.push_back(request.get());
@@ -279,16 +279,16 @@ void acquire_queue::submit(const core_ptr& core) {
       const std::lock_guard lock(mutex_);
       for (request_ptr& request : batch) {
         request->is_started = true;
-        if (request->cancel_at_start) unwanted.push_back(std::move(request));
+        if (request->cancel_at_start) cancelled.push_back(std::move(request));
       }
       batch.clear();
       if (unsent_returns_ == 0 && rounds < most_rounds) batch.swap(to_start_);
       is_submitting_ = !batch.empty();
       has_more = rounds == most_rounds && !to_start_.empty();
     }
-    for (const request_ptr& request : unwanted)
+    for (const request_ptr& request : cancelled)
       core->store->cancel(*request, *request->cancel_at_start);
-    unwanted.clear();
+    cancelled.clear();
   }
   if (has_more) {
     asio::post(core->store->get_executor(), [this, core] { submit(core); });
