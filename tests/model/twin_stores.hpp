@@ -151,7 +151,7 @@ struct fixture : test::limiter_fixture {
   reservation reserve(twins& t, std::int64_t cost, std::int64_t max_wait) {
     const auto question = [&](const twins::spec_ptr& spec) {
       auto c = std::make_unique<test::fake_check>(spec, subject, cost, detail::check_kind::acquire);
-      detail::flight_of(c->check()).from_queue = true;
+      detail::flight_of(c->check()).is_internal = true;
       detail::as<detail::acquire_request>(c->check()).max_wait = std::min(
           longest_wait, std::chrono::microseconds(max_wait));
       return c;
@@ -166,7 +166,7 @@ struct fixture : test::limiter_fixture {
     const auto& near = detail::as<detail::acquire_request>(r.near->check());
     // A state in there that was over may be gone at one of the stores.
     BOOST_TEST(far.found.size() == near.found.size());
-    BOOST_TEST(far.pause.count() == near.pause.count());
+    BOOST_TEST((far.cool_down_left == near.cool_down_left));
     if (r.far->ec) return r;
     const decision& d = r.answer();
     (!d.allowed ? total.too_late : d.delay.count() > 0 ? total.reserved : total.at_once) += 1;

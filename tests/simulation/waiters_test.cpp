@@ -79,7 +79,7 @@ class simulated_run : simulation::crowd {
     book& b = books_[subject];
     const decision& d = c.answer;
     if (c.kind == detail::check_kind::give_back) {
-      const auto& returned = detail::as<detail::give_back_request>(c).reserved;
+      const auto& returned = detail::as<detail::give_back_request>(c).reservation;
       const auto held = b.held.find(returned.receipt.id);
       if (held == b.held.end()) throw std::runtime_error("given back twice, or never reserved");
       b.ledger.give_back(clock(), held->second);

@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(
     d.allowed = true;
     d.decided_at = s.clock();
     d.delay = 5s;
-    s.requests[1]->asked.pause = 5s;
+    s.requests[1]->asked.cool_down_left = 5s;
     s.answer(1, d);
     if (priority == 0) s.leave(0);
     s.told();

@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(reservations_in_bytes_are_as_in_memory) {
           const reserved last = random.one_in(2) ? all.back() : random.pick(all);
           fake_check back(core, "a", last.turn.cost, check_kind::give_back);
           auto& asked = weir::detail::as<weir::detail::give_back_request>(back.check());
-          asked.reserved = last.said;
+          asked.reservation = last.said;
           asked.found = last.found;
           asked.id = static_cast<std::uint64_t>(1000 * trace + i + 1);
           stored.run({&back}, at);
@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(a_reservation_that_a_shorter_plan_gives_back_leaves_a_longe
     BOOST_TEST((acquire.answer.delay == 60s));
     fake_check back(brief, "a", 1, check_kind::give_back);
     auto& returned = weir::detail::as<weir::detail::give_back_request>(back.check());
-    returned.reserved = acquire.answer;
+    returned.reservation = acquire.answer;
     returned.found = asked.found;
     returned.id = 1;
     stored.run({&back}, start + 5'000'000);
@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(a_state_that_grows_too_large_is_an_error) {
   BOOST_TEST((stored.last == verdict::erase));
 
   fake_check settled(core, "a", 0, check_kind::settle);
-  weir::detail::as<weir::detail::settle_request>(settled.check()).once = 5;
+  weir::detail::as<weir::detail::settle_request>(settled.check()).id = 5;
   item small;
   small.record(core);
   small.run({&settled}, now, 10);

@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(nobody_asks_again_for_a_cool_down_that_the_request_knew) {
 
 BOOST_AUTO_TEST_CASE(a_reservation_whose_answer_named_the_cool_down_waits_for_its_end) {
   fake_check& c = with_reservation_in(1us, 3h);
-  as<acquire_request>(c).pause = 1h;
+  as<acquire_request>(c).cool_down_left = 1h;
   sleeping->add(c);
   cool_down(1h + 50ms);
   BOOST_TEST(store->requests.empty());
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(a_second_cool_down_keeps_the_order_of_those_who_wait_for_th
   sleeping = std::make_shared<weir::waiting::sleepers>(io.get_executor(), 100);
   for (int i = 0; i < 40; ++i) {
     fake_check& c = with_reservation_in(1h + i * 1ms, 9h + i * 1h);
-    as<acquire_request>(c).pause = 1h;
+    as<acquire_request>(c).cool_down_left = 1h;
     sleeping->add(c);
   }
   cool_down(1h + 80ms);
