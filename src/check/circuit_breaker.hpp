@@ -7,19 +7,19 @@
 namespace weir::detail {
 
 /// A circuit breaker (M. Nygard, Release It!, 2007). After `failures` in a row, the first of them
-/// at least `patience` old, the circuit opens: only one call per `pause` is let through. A success
+/// at least `timeout` old, the circuit opens: only one call per `pause` is let through. A success
 /// closes it.
 ///
-/// Without `patience`, a burst of calls with deadlines shorter than a round trip would open it for
+/// Without `timeout`, a burst of calls with deadlines shorter than a round trip would open it for
 /// all.
 class circuit_breaker {
  public:
   using time = std::chrono::steady_clock::time_point;
 
   /// With 0 failures it never opens.
-  circuit_breaker(std::size_t failures, std::chrono::microseconds patience,
+  circuit_breaker(std::size_t failures, std::chrono::microseconds timeout,
                   std::chrono::milliseconds pause)
-      : threshold_(failures), patience_(patience), pause_(pause) {}
+      : threshold_(failures), timeout_(timeout), pause_(pause) {}
 
   /// True if a call may go to the store now.
   bool lets_through(time now) noexcept {
@@ -41,14 +41,14 @@ class circuit_breaker {
     if (open_ || threshold_ == 0) return;
     silent_since_ = in_a_row_ == 0 ? since : std::min(silent_since_, since);
     ++in_a_row_;
-    if (in_a_row_ < threshold_ || now - silent_since_ < patience_) return;
+    if (in_a_row_ < threshold_ || now - silent_since_ < timeout_) return;
     open_ = true;
     next_probe_ = now + pause_;
   }
 
  private:
   std::size_t threshold_;
-  std::chrono::microseconds patience_;
+  std::chrono::microseconds timeout_;
   std::chrono::milliseconds pause_;
   std::size_t in_a_row_ = 0;
   time silent_since_{};  // when the first of these calls was made

@@ -18,11 +18,11 @@ void write_exists(std::string& out) {
 
 /// The `mode` in the reply to HELLO: "standalone", "cluster" or "sentinel"; empty if it is missing.
 std::string_view mode_of(const reply_view& hello) {
-  const auto nodes = hello.nodes();
-  for (std::size_t key = 1; key < nodes.size();) {
+  const auto values = hello.values();
+  for (std::size_t key = 1; key < values.size();) {
     const std::size_t value = hello.after(key);
-    if (value >= nodes.size()) break;
-    if (nodes[key].text == "mode") return nodes[value].text;
+    if (value >= values.size()) break;
+    if (values[key].text == "mode") return values[value].text;
     key = hello.after(value);
   }
   return {};
@@ -31,8 +31,8 @@ std::string_view mode_of(const reply_view& hello) {
 /// True for a reply to ROLE that is not a master's. Without the permission to ask, every server
 /// counts as a master: a replica then refuses the first write.
 bool is_replica(const reply_view& role) {
-  const auto nodes = role.nodes();
-  return !role.is_error() && (nodes.size() < 2 || nodes[1].text != "master");
+  const auto values = role.values();
+  return !role.is_error() && (values.size() < 2 || values[1].text != "master");
 }
 
 }  // namespace

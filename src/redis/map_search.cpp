@@ -50,7 +50,7 @@ bool map_search::ask_next(time now) {
   round_.pop_back();
   members_[next].is_asked = true;
   members_.link(next).ask_map();
-  wakeup_ = now + patience;
+  wakeup_ = now + next_node_after;
   return false;
 }
 

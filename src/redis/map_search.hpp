@@ -44,7 +44,7 @@ class map_search {
 
  private:
   /// How long an answer is awaited before the next node is asked as well.
-  static constexpr std::chrono::milliseconds patience{250};
+  static constexpr std::chrono::milliseconds next_node_after{250};
   static constexpr std::size_t most_of_a_kind = 4;
 
   void begin_round(time now);

@@ -54,7 +54,7 @@ void pipeline::look_for_room(time deadline, time now) {
 
 void pipeline::expire(time now) {
   expire_checks(now, calls_.empty() && !writing_);
-  if (now >= held_until_) held_until_ = time::max();
+  if (now >= paused_until_) paused_until_ = time::max();
 }
 
 void pipeline::connected(const script_set& known, std::chrono::microseconds round_trip) {
@@ -65,7 +65,7 @@ void pipeline::connected(const script_set& known, std::chrono::microseconds roun
   wanted_ &= wants_map;
   blocked_ &= redirects;
   served_ = false;
-  held_until_ = time::max();
+  paused_until_ = time::max();
   window_.reset(round_trip);
   may_send_ = true;
 }

@@ -162,7 +162,7 @@ class pipeline : public detail::pending_checks {
   // For the timer.
 
   /// When to call expire(); time::max(): never.
-  time wakeup() const noexcept { return std::min(wheel_.next(), held_until_); }
+  time wakeup() const noexcept { return std::min(wheel_.next(), paused_until_); }
   void expire(time now);
 
   // For results.
@@ -170,14 +170,14 @@ class pipeline : public detail::pending_checks {
   std::size_t replies_due() const noexcept { return calls_.size(); }
   bool wants_write() const noexcept {
     return connected_ && !writing_ && blocked_ == 0 &&
-           (wanted_ != 0 || (!held() && (!urgent_.empty() || (may_send_ && has_waiting()))));
+           (wanted_ != 0 || (!is_paused() && (!urgent_.empty() || (may_send_ && has_waiting()))));
   }
 
   /// Removes all checks, without results: the execution context is being destroyed.
   detail::check_list abandon();
 
  private:
-  bool held() const noexcept { return held_until_ != time::max(); }
+  bool is_paused() const noexcept { return paused_until_ != time::max(); }
   void enqueue(detail::check& c);
   void look_for_room(time deadline, time now);
   void put_back(script_call& c);
@@ -236,7 +236,7 @@ class pipeline : public detail::pending_checks {
   std::uint8_t blocked_ = 0;  // if not 0, nothing is written: why
   bool served_ = false;
   // The server was loading or busy: nothing is written before this time. time::max(): no pause.
-  time held_until_ = time::max();
+  time paused_until_ = time::max();
 
   std::vector<redirected_checks> redirected_;
   std::optional<map_answer> map_;

@@ -14,7 +14,7 @@ using detail::check_list;
 using detail::check_stage;
 
 constexpr std::uint8_t max_resends = 2;
-constexpr std::chrono::milliseconds hold{25};
+constexpr std::chrono::milliseconds pause_when_busy{25};
 constexpr std::chrono::seconds load_pause{1};  // after the server refused to load a script
 
 /// True if `a` was submitted before `b`; of checks in different slots of a cluster, either may come
@@ -162,7 +162,7 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
       if (e == error::read_only) {
         blocked_ |= unwelcome;
       } else {
-        held_until_ = now + hold;
+        paused_until_ = now + pause_when_busy;
       }
       for (call_key& key : c.keys) {
         for (check& waiting : key.checks) waiting.ec = e;

@@ -72,7 +72,7 @@ const std::string& pipeline::next_write(time now) {
     if ((wanted_ & wants_map) != 0) stage_own(script_call::command::slots, now);
     wanted_ = 0;
   }
-  if (!held()) {
+  if (!is_paused()) {
     call_list& packed = pack(now);
     while (!packed.empty()) {
       stage(packed.front(), now);

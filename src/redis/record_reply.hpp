@@ -48,25 +48,25 @@ bool read_found(const Kernel& kernel, const reply_view& reply, std::span<std::in
     const std::size_t keys = fields.size() / width;
     if (reply.root().type == reply_type::array &&
         reply.root().integer == static_cast<std::int64_t>(1 + keys) &&
-        reply.nodes()[1].type == reply_type::integer &&
-        reply.nodes()[2].type != reply_type::integer) {
-      std::span<const node> nodes = reply.nodes().subspan(1);
-      numbers[0] = nodes[0].integer;
-      nodes = nodes.subspan(1);
+        reply.values()[1].type == reply_type::integer &&
+        reply.values()[2].type != reply_type::integer) {
+      std::span<const reply_value> values = reply.values().subspan(1);
+      numbers[0] = values[0].integer;
+      values = values.subspan(1);
       while (!fields.empty()) {
-        std::string_view text = nodes[0].text;
-        if (nodes[0].type == reply_type::bulk_string) {
+        std::string_view text = values[0].text;
+        if (values[0].type == reply_type::bulk_string) {
           if (!take(text) || !text.empty()) return false;
-          nodes = nodes.subspan(1);
+          values = values.subspan(1);
           continue;
         }
-        if (nodes[0].type != reply_type::array || nodes[0].integer != width) return false;
-        nodes = nodes.subspan(1);
+        if (values[0].type != reply_type::array || values[0].integer != width) return false;
+        values = values.subspan(1);
         for (std::size_t i = 0; i < width; ++i) {
-          if (nodes[i].type != reply_type::integer) return false;
-          fields[i] = nodes[i].integer;
+          if (values[i].type != reply_type::integer) return false;
+          fields[i] = values[i].integer;
         }
-        nodes = nodes.subspan(width);
+        values = values.subspan(width);
         fields = fields.subspan(width);
       }
       return true;

@@ -44,19 +44,19 @@ inline scan scan_number(const char*& at, const char* end, std::uint64_t& number)
 }  // namespace
 
 bool reply_view::integers(std::span<std::int64_t> out) const noexcept {
-  // One node per element means that no element is an aggregate with children.
-  if (root().type != reply_type::array || nodes_.size() != out.size() + 1) return false;
+  // One value per element means that no element is an aggregate with children.
+  if (root().type != reply_type::array || values_.size() != out.size() + 1) return false;
   bool all = root().integer == static_cast<std::int64_t>(out.size());
   for (std::size_t i = 0; i != out.size(); ++i) {
-    all &= nodes_[i + 1].type == reply_type::integer;
-    out[i] = nodes_[i + 1].integer;
+    all &= values_[i + 1].type == reply_type::integer;
+    out[i] = values_[i + 1].integer;
   }
   return all;
 }
 
 std::size_t reply_view::after(std::size_t index) const noexcept {
   for (std::size_t open = 1; open != 0; ++index) {
-    const node& n = nodes_[index];
+    const reply_value& n = values_[index];
     if (n.type >= reply_type::array) open += static_cast<std::size_t>(n.integer);
     --open;
   }
@@ -103,7 +103,7 @@ reply_reader::outcome reply_reader::parse() {
   if (result == outcome::replied) {
     begin_ = pos_;
     in_reply_ = false;
-    view_.nodes_ = {nodes_.data(), count_};
+    view_.values_ = {values_.data(), count_};
   } else if (state_ == state::value) {
     work_ += static_cast<std::uint64_t>(end - at);  // an unfinished number, which is read again
   }
@@ -111,8 +111,8 @@ reply_reader::outcome reply_reader::parse() {
 }
 
 inline void reply_reader::add(reply_type type, std::int64_t integer, std::string_view text) {
-  if (count_ == nodes_.size()) nodes_.resize(std::max<std::size_t>(16, 2 * count_));
-  node& n = nodes_[count_++];
+  if (count_ == values_.size()) values_.resize(std::max<std::size_t>(16, 2 * count_));
+  reply_value& n = values_[count_++];
   n.type = type;
   n.integer = integer;
   n.text = text;
@@ -252,12 +252,12 @@ reply_reader::outcome reply_reader::open_aggregate(const char*& at, const char* 
     return close_value();
   }
   // Checked before any allocation or multiplication with it.
-  if (length > limits_.max_nodes) return broken("too many values");
+  if (length > limits_.max_values) return broken("too many values");
   const bool attribute = type_ == reply_type::attribute;
   const auto children = static_cast<std::size_t>(attribute || type_ == reply_type::map ? 2 * length
                                                                                        : length);
   announced_ += children;
-  if (announced_ > limits_.max_nodes) return broken("too many values");
+  if (announced_ > limits_.max_values) return broken("too many values");
   if (stack_.size() >= limits_.max_depth) return broken("nested too deep");
 
   if (!attribute) add(type_, static_cast<std::int64_t>(children));
@@ -332,7 +332,7 @@ reply_reader::outcome reply_reader::close_value() {
     stack_.pop_back();
     if (closed.attribute) {
       // An attribute is not a value: the value that it describes is still to come.
-      count_ = closed.first_node;
+      count_ = closed.first_value;
       return outcome::going;
     }
   }

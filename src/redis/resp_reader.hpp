@@ -30,7 +30,7 @@ enum class reply_type : std::uint8_t {
 };
 
 /// One value of a reply.
-struct node {
+struct reply_value {
   reply_type type{};
   /// The value of an integer; 0 or 1 for a boolean; the number of children of an aggregate (of a
   /// map: keys and values).
@@ -46,7 +46,7 @@ struct reply_limits {
   /// Bytes of one line of text (simple string, error, double, big number).
   std::size_t max_line = 64 * 1024;
   /// Values in one reply: its root, aggregates, the values in its attributes.
-  std::size_t max_nodes = 65'536;
+  std::size_t max_values = 65'536;
   /// Aggregates inside each other; an attribute is a level too.
   std::size_t max_depth = 8;
   /// All bytes of one reply, its attributes included.
@@ -57,8 +57,8 @@ struct reply_limits {
 /// reader, valid until the next call of `next`, `prepare` or `clear` there.
 class reply_view {
  public:
-  const node& root() const noexcept { return nodes_.front(); }
-  std::span<const node> nodes() const noexcept { return nodes_; }
+  const reply_value& root() const noexcept { return values_.front(); }
+  std::span<const reply_value> values() const noexcept { return values_; }
 
   /// An error reply (`-` or `!`). An error inside an aggregate (as EXEC gives) does not count.
   bool is_error() const noexcept {
@@ -70,12 +70,12 @@ class reply_view {
   /// false, `out` is unspecified.
   bool integers(std::span<std::int64_t> out) const noexcept;
 
-  /// The index of the first node behind the value at `index` and its children.
+  /// The index of the first value behind the value at `index` and its children.
   std::size_t after(std::size_t index) const noexcept;
 
  private:
   friend class reply_reader;
-  std::span<const node> nodes_;
+  std::span<const reply_value> values_;
 };
 
 /// Turns bytes into replies, RESP2 and RESP3, as they come: in one piece, many replies at once, or
@@ -102,7 +102,7 @@ class reply_view {
 ///
 /// Bounded: an announced length or count allocates nothing. If `next` is called until it returns
 /// null after every commit, and `prepare` asks for at most n bytes, the buffer stays below
-/// 2 * (max_reply_bytes + max_line + n) + 1 KiB, with at most max_nodes nodes (room for twice as
+/// 2 * (max_reply_bytes + max_line + n) + 1 KiB, with at most max_values values (room for twice as
 /// many).
 /// The memory of a rare large reply is freed after a number of small ones.
 ///
@@ -137,9 +137,9 @@ class reply_reader {
   /// Committed bytes that belong to no returned reply.
   std::size_t buffered() const noexcept { return end_ - begin_; }
 
-  /// Allocated bytes of buffer and nodes.
+  /// Allocated bytes of buffer and values.
   std::size_t memory() const noexcept {
-    return capacity_ + nodes_.capacity() * sizeof(node) + stack_.capacity() * sizeof(frame);
+    return capacity_ + values_.capacity() * sizeof(reply_value) + stack_.capacity() * sizeof(frame);
   }
 
   /// The total of bytes read or moved so far; tests use it to show that the work is linear.
@@ -150,8 +150,8 @@ class reply_reader {
   enum class state : std::uint8_t { value, line, bulk };
 
   struct frame {
-    std::size_t remaining;   // values still to come
-    std::size_t first_node;  // attribute: the index of its first node, to drop its nodes
+    std::size_t remaining;    // values still to come
+    std::size_t first_value;  // attribute: the index of its first value, to drop its values
     bool attribute;
   };
 
@@ -182,9 +182,9 @@ class reply_reader {
   std::size_t pos_ = 0;
   std::size_t end_ = 0;
 
-  // The reply being read. Its nodes' texts point into data_, and are moved along when that moves.
-  // Only the first count_ nodes are in use: growing rarely, and in steps, keeps adding one cheap.
-  std::vector<node> nodes_;
+  // The reply being read. Its values' texts point into data_, and are moved along when that moves.
+  // Only the first count_ values are in use: growing rarely, and in steps, keeps adding one cheap.
+  std::vector<reply_value> values_;
   std::size_t count_ = 0;
   std::vector<frame> stack_;
   std::size_t announced_ = 0;  // values that this reply has announced so far

@@ -1,4 +1,4 @@
-// The reader's memory: unread bytes and the nodes of a half-read reply, and when it is freed.
+// The reader's memory: unread bytes and the values of a half-read reply, and when it is freed.
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t min_capacity = 256;
 constexpr std::size_t keep_capacity = 64 * 1024;  // up to this size, memory is never freed
-constexpr std::size_t keep_nodes = 1024;
+constexpr std::size_t keep_values = 1024;
 constexpr unsigned calm_enough = 16;
 
 }  // namespace
@@ -48,7 +48,7 @@ void reply_reader::clear() noexcept {
     data_.reset();
     capacity_ = 0;
   }
-  if (nodes_.size() > keep_nodes) std::vector<node>().swap(nodes_);
+  if (values_.size() > keep_values) std::vector<reply_value>().swap(values_);
   in_reply_ = false;
   state_ = state::value;
   failure_ = nullptr;
@@ -59,7 +59,7 @@ void reply_reader::clear() noexcept {
 void reply_reader::shrink_if_calm(std::size_t at_least) {
   const std::size_t unread = end_ - begin_;
   const bool roomy = capacity_ > keep_capacity && peak_ + at_least <= capacity_ / 4;
-  const bool many = nodes_.size() > keep_nodes && count_ <= nodes_.size() / 4;
+  const bool many = values_.size() > keep_values && count_ <= values_.size() / 4;
   peak_ = unread;
   if (!roomy && !many) {
     calm_ = 0;
@@ -69,10 +69,10 @@ void reply_reader::shrink_if_calm(std::size_t at_least) {
   calm_ = 0;
   if (roomy) relocate(std::max(keep_capacity, 2 * (unread + at_least)));
   if (many) {
-    const auto used = nodes_.begin() + static_cast<std::ptrdiff_t>(count_);
-    std::vector<node> fewer(std::max(keep_nodes, 2 * count_));
-    std::copy(nodes_.begin(), used, fewer.begin());
-    nodes_.swap(fewer);
+    const auto used = values_.begin() + static_cast<std::ptrdiff_t>(count_);
+    std::vector<reply_value> fewer(std::max(keep_values, 2 * count_));
+    std::copy(values_.begin(), used, fewer.begin());
+    values_.swap(fewer);
   }
 }
 
@@ -86,7 +86,7 @@ void reply_reader::relocate(std::size_t capacity) {
   const std::size_t unread = end_ - begin_;
   if (unread != 0) std::memmove(to, from, unread);
   if (in_reply_) {
-    for (node& n : std::span(nodes_.data(), count_)) {
+    for (reply_value& n : std::span(values_.data(), count_)) {
       if (n.text.data() != nullptr) n.text = {to + (n.text.data() - from), n.text.size()};
     }
     work_ += count_;

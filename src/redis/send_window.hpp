@@ -19,7 +19,7 @@ namespace weir::redis {
 /// server, and a little more. That keeps a server busy, one that answers in bursts too.
 ///
 /// Answers that an idle server could have given so soon make the bound grow. So does, a little, the
-/// last answer that was due, if it took less than a quarter of the patience: the server has nothing
+/// last answer that was due, if it took less than a quarter of the timeout: the server has nothing
 /// left to do and waits for the client. A server that runs for a small part of the time needs this:
 /// most of its answers are slow, however little is under way. Such growth ends at a small bound: a
 /// server that becomes slow has to work through all that is under way.
@@ -38,9 +38,9 @@ class send_window {
   using time = std::chrono::steady_clock::time_point;
   using duration = std::chrono::microseconds;
 
-  /// `patience`: how long a call may take. `first`: the bound on a new connection.
-  send_window(duration patience, std::size_t first)
-      : patience_(std::max(patience, duration{1000})), first_(first) {
+  /// `timeout`: how long a call may take. `first`: the bound on a new connection.
+  send_window(duration timeout, std::size_t first)
+      : timeout_(std::max(timeout, duration{1000})), first_(first) {
     reset();
   }
 
@@ -49,7 +49,7 @@ class send_window {
   void reset(duration round_trip = {}) {
     bound_ = static_cast<double>(first_);
     due_ = in_stretch_ = 0;
-    round_trip_ = std::min(round_trip, patience_);
+    round_trip_ = std::min(round_trip, timeout_);
     stretch_start_ = idle_since_ = alone_at_ = cut_at_ = full_at_ = fast_at_ = {};
     drains_at_ = measured_at_ = {};
     measures_ = false;
@@ -94,8 +94,8 @@ class send_window {
       in_stretch_ += keys;
       bound_ = std::max(bound_, static_cast<double>(in_stretch_) * gain);
     } else if (full_at_ >= sent) {
-      const duration most = std::max(idle_answer(), patience_ * slow_answer / 100);
-      if (due_ == 0 && took <= patience_ * good_answer / 100) {
+      const duration most = std::max(idle_answer(), timeout_ * slow_answer / 100);
+      if (due_ == 0 && took <= timeout_ * good_answer / 100) {
         const double small = 8 * static_cast<double>(first_);
         bound_ = std::max(bound_, std::min(bound_ * slow_gain, small));
       } else if (took > most && sent >= cut_at_) {
@@ -138,7 +138,7 @@ class send_window {
  private:
   static constexpr double gain = 1.5;
   static constexpr double slow_gain = 1.3;
-  // In percent of `patience`. An answer in between changes nothing, so the bound comes to rest.
+  // In percent of `timeout`. An answer in between changes nothing, so the bound comes to rest.
   // These and the gains were chosen by the servers of unit.overload.
   static constexpr int good_answer = 25, slow_answer = 28;
   static constexpr duration pause{10'000};
@@ -163,14 +163,14 @@ class send_window {
   duration idle_answer() const noexcept { return round_trip_ + round_trip_ / 4 + pause; }
   /// How long a time is looked at.
   duration stretch() const noexcept {
-    return std::max(round_trip_ + round_trip_ / 4, std::min(idle_answer(), patience_ / 2));
+    return std::max(round_trip_ + round_trip_ / 4, std::min(idle_answer(), timeout_ / 2));
   }
 
   /// A server that does not run all the time lets some calls wait for it, so a longer way is
   /// learned within some ten seconds. `measured`: at once, because the line was held back for this
   /// call, or the bound is one.
   void learn_round_trip(duration took, bool measured, time now) noexcept {
-    const duration own = std::min(took, patience_);
+    const duration own = std::min(took, timeout_);
     const auto apart = std::min<duration>(std::chrono::duration_cast<duration>(now - alone_at_),
                                           a_while);
     const duration whole = measured ? a_while : 10 * a_while;
@@ -193,7 +193,7 @@ class send_window {
   /// Answer times from longer ago than a call may take are forgotten, all but a few: after a stall,
   /// its times would hold calls back for long.
   void note(duration took, time now) noexcept {
-    while (samples_ == most_samples || (samples_ > few && sample(0).at < now - patience_)) {
+    while (samples_ == most_samples || (samples_ > few && sample(0).at < now - timeout_)) {
       --counts_[sample(0).bucket];
       while (top_ > 0 && counts_[top_] == 0) --top_;
       first_sample_ = (first_sample_ + 1) % most_samples;
@@ -211,7 +211,7 @@ class send_window {
   };
   answer_time& sample(std::size_t i) noexcept { return last_[(first_sample_ + i) % most_samples]; }
 
-  duration patience_;
+  duration timeout_;
   std::size_t first_;
   double bound_ = 0;
   std::size_t due_ = 0;

@@ -37,7 +37,7 @@ redis_options link_to_sentinel(const redis_options& options) {
 sentinel_core::sentinel_core(const redis_options& options, std::uint32_t seed)
     : options_(options),
       backoff_(options.backoff_min, options.backoff_max, seed),
-      reader_({.max_bulk = 4096, .max_line = 4096, .max_nodes = 1024}) {}
+      reader_({.max_bulk = 4096, .max_line = 4096, .max_values = 1024}) {}
 
 void sentinel_core::ask(bool elsewhere, time now) {
   wanted_ = true;
@@ -177,14 +177,15 @@ void sentinel_core::on_reply(const reply_view& reply, time now) {
 }
 
 void sentinel_core::on_push(const reply_view& push) {
-  const auto nodes = push.nodes();
-  if (nodes.size() < 3) return;
-  if (nodes[1].text == "subscribe" && !due_.empty() && due_.front() == question::subscribe) {
+  const auto values = push.values();
+  if (values.size() < 3) return;
+  if (values[1].text == "subscribe" && !due_.empty() && due_.front() == question::subscribe) {
     due_.pop_front();
   }
-  if (nodes.size() != 4 || nodes[1].text != "message" || nodes[2].text != "+switch-master") return;
+  if (values.size() != 4 || values[1].text != "message" || values[2].text != "+switch-master")
+    return;
   // "mymaster 10.0.0.1 6379 10.0.0.2 6379"
-  const std::string_view text = nodes[3].text;
+  const std::string_view text = values[3].text;
   const bool is_ours = text.starts_with(options_.sentinel.master) &&
                        text.substr(options_.sentinel.master.size()).starts_with(' ');
   // The Sentinel that leads a failover names the new master before it announces it. An answer that
@@ -193,18 +194,18 @@ void sentinel_core::on_push(const reply_view& push) {
 }
 
 void sentinel_core::on_address(const reply_view& reply, time now) {
-  const auto nodes = reply.nodes();
+  const auto values = reply.values();
   std::uint16_t port = 0;
-  if (nodes.size() == 3) {
-    const std::string_view text = nodes[2].text;
+  if (values.size() == 3) {
+    const std::string_view text = values[2].text;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), port);
     if (code != std::errc{} || end != text.data() + text.size()) port = 0;
   }
   // Null if the Sentinel knows no master of this name.
-  const bool is_address = port != 0 && !nodes[1].text.empty() &&
-                          nodes[1].text.size() <= longest_host;
+  const bool is_address = port != 0 && !values[1].text.empty() &&
+                          values[1].text.size() <= longest_host;
   if (!is_address) return lost(error::master_unknown);
-  answer found{.host = std::string(nodes[1].text), .port = port};
+  answer found{.host = std::string(values[1].text), .port = port};
   std::string name = ' ' + found.host + ' ' + std::to_string(port);
   if (std::exchange(wanted_, false)) {
     answer_.emplace(std::move(found));

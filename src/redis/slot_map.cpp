@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t max_announced_host = 255;
 
-bool is_text(const node& n) noexcept {
+bool is_text(const reply_value& n) noexcept {
   return n.type == reply_type::bulk_string || n.type == reply_type::simple_string;
 }
 
@@ -22,19 +22,19 @@ bool is_host(std::string_view text) noexcept {
 
 /// The end of the value at `index` and its children; nothing if the reply ends before.
 std::optional<std::size_t> end_of(const reply_view& reply, std::size_t index) {
-  if (index >= reply.nodes().size()) return std::nullopt;
+  if (index >= reply.values().size()) return std::nullopt;
   return reply.after(index);
 }
 
 /// The value of "ip" among a node's further addresses, which a server tells if it prefers names.
 std::string_view ip_among(const reply_view& reply, std::size_t metadata) {
-  const auto nodes = reply.nodes();
+  const auto values = reply.values();
   const std::size_t end = reply.after(metadata);
   for (std::size_t key = metadata + 1; key + 1 < end;) {
     const std::size_t value = reply.after(key);
     if (value >= end) break;
-    if (is_text(nodes[key]) && nodes[key].text == "ip" && is_text(nodes[value])) {
-      return nodes[value].text;
+    if (is_text(values[key]) && values[key].text == "ip" && is_text(values[value])) {
+      return values[value].text;
     }
     key = reply.after(value);
   }
@@ -45,13 +45,13 @@ std::string_view ip_among(const reply_view& reply, std::size_t metadata) {
 /// not know where the node is.
 std::optional<redis_address> read_node(const reply_view& reply, std::size_t index,
                                        std::string_view asked) {
-  const auto nodes = reply.nodes();
-  if (nodes[index].type != reply_type::array || nodes[index].integer < 2) return std::nullopt;
+  const auto values = reply.values();
+  if (values[index].type != reply_type::array || values[index].integer < 2) return std::nullopt;
   const std::size_t end = reply.after(index);
-  const node& host = nodes[index + 1];
+  const reply_value& host = values[index + 1];
   const std::size_t port_at = reply.after(index + 1);
   if (port_at >= end) return std::nullopt;
-  const node& port = nodes[port_at];
+  const reply_value& port = values[port_at];
   if (port.type != reply_type::integer || port.integer < 0 || port.integer > 65'535) {
     return std::nullopt;
   }
@@ -75,20 +75,20 @@ std::optional<redis_address> read_node(const reply_view& reply, std::size_t inde
 }  // namespace
 
 std::unique_ptr<slot_map> read_slot_map(const reply_view& reply, std::string_view asked) {
-  const auto nodes = reply.nodes();
+  const auto values = reply.values();
   if (reply.root().type != reply_type::array) return nullptr;
   auto map = std::make_unique<slot_map>();
   map->owner.fill(slot_map::none);
   std::map<std::pair<std::string, std::uint16_t>, std::uint16_t> known;
-  for (std::size_t range = 1; range < nodes.size(); range = reply.after(range)) {
+  for (std::size_t range = 1; range < values.size(); range = reply.after(range)) {
     // [first slot, last slot, master, replicas...]
-    if (nodes[range].type != reply_type::array || nodes[range].integer < 3) return nullptr;
-    const node& first = nodes[range + 1];
+    if (values[range].type != reply_type::array || values[range].integer < 3) return nullptr;
+    const reply_value& first = values[range + 1];
     const auto last_at = end_of(reply, range + 1);
     const auto master_at = last_at ? end_of(reply, *last_at) : std::nullopt;
-    if (!master_at || *master_at >= nodes.size()) return nullptr;
-    const node& last = nodes[*last_at];
-    const auto is_slot = [](const node& n) {
+    if (!master_at || *master_at >= values.size()) return nullptr;
+    const reply_value& last = values[*last_at];
+    const auto is_slot = [](const reply_value& n) {
       return n.type == reply_type::integer && n.integer >= 0 &&
              n.integer < static_cast<std::int64_t>(slot_count);
     };

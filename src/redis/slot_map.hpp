@@ -25,7 +25,7 @@ struct slot_map {
 
 /// The bounds of a reply that may hold a slot map. Each slot may be a range of its own, and a range
 /// names its master and its replicas.
-inline constexpr reply_limits slot_map_limits{.max_nodes = 1024 * 1024,
+inline constexpr reply_limits slot_map_limits{.max_values = 1024 * 1024,
                                               .max_reply_bytes = 32 * 1024 * 1024};
 
 /// Reads the reply to CLUSTER SLOTS (Redis 3 to 8, Valkey). A node without an address of its own is

@@ -88,7 +88,7 @@ void reservation_queue::overflow(waiter& w, time now, orders& out) {
       w.stands = waiter::where::outside;
       ++outside_count_;
       outside_.insert(w);
-      outside_by_patience_.insert(w);
+      outside_by_latest_.insert(w);
       return;
   }
   tell(w, error::overloaded, out);
@@ -117,7 +117,7 @@ void reservation_queue::fill_up(time now, orders& out) {
       waiter& w = *outside_.begin();
       --outside_count_;
       w.by_rank.unlink();
-      w.by_patience.unlink();
+      w.by_latest.unlink();
       let_in(w);
       request_for(w, now, out);
     }
@@ -147,8 +147,8 @@ void reservation_queue::answered(reservation_request& request, time now, orders&
 }
 
 void reservation_queue::on_time(time now, orders& out) {
-  while (!outside_by_patience_.empty() && outside_by_patience_.begin()->latest <= now) {
-    tell(*outside_by_patience_.begin(), error::overloaded, out);
+  while (!outside_by_latest_.empty() && outside_by_latest_.begin()->latest <= now) {
+    tell(*outside_by_latest_.begin(), error::overloaded, out);
   }
   while (!to_repeat_.empty() && to_repeat_.front().repeat_at <= now) {
     waiter& w = to_repeat_.front();
@@ -176,7 +176,7 @@ void reservation_queue::close(orders& out) {
 reservation_queue::time reservation_queue::wakeup() const {
   time next = reservations_.empty() ? time::max() : reservations_.begin()->due();
   if (!to_repeat_.empty()) next = std::min(next, to_repeat_.front().repeat_at);
-  if (!outside_by_patience_.empty()) next = std::min(next, outside_by_patience_.begin()->latest);
+  if (!outside_by_latest_.empty()) next = std::min(next, outside_by_latest_.begin()->latest);
   return next;
 }
 
@@ -184,7 +184,7 @@ reservation_queue::time reservation_queue::wakeup() const {
 
 void reservation_queue::request_for(waiter& w, time now, orders& out) {
   out.starts.push_back(
-      reservation_request::make(w, patience_left(w.request().max_wait, w.latest, now)));
+      reservation_request::make(w, max_wait_left(w.request().max_wait, w.latest, now)));
   out.starts.back()->known_cool_down = cool_down_until_;
   ++pending_requests_;
 }
@@ -244,7 +244,7 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
   if (request.ec) {
     take_failure(*w, request, now, out);
   } else if (!request.answer.allowed) {
-    tell(*w, with_whole_patience(request.answer, w->request(), request.asked), out);
+    tell(*w, with_whole_max_wait(request.answer, w->request(), request.asked), out);
   } else {
     request.is_reserved = true;
     request.due_at = now + request.answer.delay;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "waiting/patience.hpp"
+#include "waiting/max_wait.hpp"
 #include "waiting/reservation_request.hpp"
 #include "weir/limiter_options.hpp"
 
@@ -89,7 +89,7 @@ class reservation_queue final {
   waiters_by_arrival inside_by_arrival_;
   std::size_t inside_count_ = 0;
   waiters_by_rank outside_;
-  waiters_by_patience outside_by_patience_;
+  waiters_by_latest outside_by_latest_;
   std::size_t outside_count_ = 0;
   std::size_t pending_requests_ = 0;
   reservations_by_time reservations_;

@@ -7,7 +7,7 @@
 #include "check/delivery_batch.hpp"
 #include "check/limiter_spec.hpp"
 #include "check/store_backend.hpp"
-#include "waiting/patience.hpp"
+#include "waiting/max_wait.hpp"
 
 namespace weir::waiting {
 
@@ -193,7 +193,7 @@ void sleepers::refuse(sleeper& s, time now, time until) {
 void sleepers::replace(sleeper& s, time now, results& out) {
   const auto whole = detail::as<acquire_request>(s.caller).max_wait;
   auto made = std::make_shared<replacement>(shared_from_this(), s,
-                                            patience_left(whole, s.latest, now));
+                                            max_wait_left(whole, s.latest, now));
   s.replacing = made.get();
   s.known_cool_down = cool_down_of(s.caller);
   agenda_.put(s, time::max());
@@ -279,7 +279,7 @@ void sleepers::take_answer(replacement& r, time now, results& out) {
   c.answer = r.answer;
   if (!is_reserved) {
     if (!c.ec) {
-      c.answer = with_whole_patience(c.answer, detail::as<acquire_request>(c), r.asked);
+      c.answer = with_whole_max_wait(c.answer, detail::as<acquire_request>(c), r.asked);
     }
     out.done.push_back(remove(s));
     return;

@@ -55,7 +55,7 @@ struct waiter : detail::queued_waiter {
   enum class where : std::uint8_t { arriving, outside, inside } stands = where::arriving;
 
   list_hook by_arrival, by_repeat;
-  set_hook by_rank, by_cost, by_patience;
+  set_hook by_rank, by_cost, by_latest;
 };
 
 namespace order {
@@ -63,7 +63,7 @@ namespace order {
 struct of_rank {
   bool operator()(const waiter& a, const waiter& b) const noexcept { return a.goes < b.goes; }
 };
-struct of_patience {
+struct of_latest {
   bool operator()(const waiter& a, const waiter& b) const noexcept { return a.latest < b.latest; }
 };
 /// By cost, then by rank. Also compares with a bare cost.
@@ -91,6 +91,6 @@ using waiters_by_arrival = waiter_list<&waiter::by_arrival>;
 using waiters_to_repeat = waiter_list<&waiter::by_repeat>;
 using waiters_by_rank = waiter_set<order::of_rank, &waiter::by_rank>;
 using waiters_by_cost = waiter_set<order::of_cost, &waiter::by_cost>;
-using waiters_by_patience = waiter_set<order::of_patience, &waiter::by_patience>;
+using waiters_by_latest = waiter_set<order::of_latest, &waiter::by_latest>;
 
 }  // namespace weir::waiting

@@ -16,7 +16,7 @@ struct outcome {
 
 std::string flatten(const weir::redis::reply_view& reply) {
   std::string out;
-  for (const auto& n : reply.nodes()) {
+  for (const auto& n : reply.values()) {
     out += std::to_string(static_cast<int>(n.type)) + ':' + std::to_string(n.integer) + ':';
     out.append(n.text);
     out += ';';
@@ -27,7 +27,7 @@ std::string flatten(const weir::redis::reply_view& reply) {
 outcome read(std::string_view bytes, std::size_t piece) {
   const weir::redis::reply_limits limits{.max_bulk = 4096,
                                          .max_line = 1024,
-                                         .max_nodes = 256,
+                                         .max_values = 256,
                                          .max_depth = 4,
                                          .max_reply_bytes = 16 * 1024};
   weir::redis::reply_reader reader(limits);

@@ -28,7 +28,7 @@ class command_reader {
     const redis::reply_view* read = reader_.next(ec);
     if (read == nullptr || read->root().type != redis::reply_type::array) return {};
     command words;
-    for (const redis::node& word : read->nodes().subspan(1)) words.emplace_back(word.text);
+    for (const redis::reply_value& word : read->values().subspan(1)) words.emplace_back(word.text);
     return words;
   }
 

@@ -55,14 +55,14 @@ int open_socket(const redis_server& server) {
 }
 
 reply own(const redis::reply_view& view, std::size_t& index) {
-  const redis::node& node = view.nodes()[index++];
-  reply out{node.type, node.integer, std::string(node.text), {}};
-  switch (node.type) {
+  const redis::reply_value& value = view.values()[index++];
+  reply out{value.type, value.integer, std::string(value.text), {}};
+  switch (value.type) {
     case redis::reply_type::array:
     case redis::reply_type::map:
     case redis::reply_type::set:
     case redis::reply_type::push:
-      for (std::int64_t i = 0; i < node.integer; ++i) out.children.push_back(own(view, index));
+      for (std::int64_t i = 0; i < value.integer; ++i) out.children.push_back(own(view, index));
       break;
     default:
       break;

@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(an_announced_size_allocates_nothing) {
 
 BOOST_AUTO_TEST_CASE(garbage_without_end_does_not_grow_the_buffer) {
   const reply_limits limits{
-      .max_bulk = 1000, .max_line = 1000, .max_nodes = 100, .max_reply_bytes = 2000};
+      .max_bulk = 1000, .max_line = 1000, .max_values = 100, .max_reply_bytes = 2000};
   for (const std::string& stream :
        {"+"s + std::string(100'000, 'a'), ":"s + std::string(100'000, '1'),
         std::string(100'000, '\0'),
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(garbage_without_end_does_not_grow_the_buffer) {
       most = std::max(most, reader.memory());
     }
     BOOST_TEST(seen.failed);
-    BOOST_TEST(most <= 2 * (2000 + 1000 + 100) + 1024 + 2 * 100 * sizeof(node) + 1024);
+    BOOST_TEST(most <= 2 * (2000 + 1000 + 100) + 1024 + 2 * 100 * sizeof(reply_value) + 1024);
   }
 }
 

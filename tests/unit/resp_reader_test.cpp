@@ -136,15 +136,15 @@ BOOST_AUTO_TEST_CASE(each_limit_holds_exactly) {
   BOOST_TEST(read_one("+abcd", {.max_line = 4}) == "");
   BOOST_TEST(read_one("+abcde", {.max_line = 4}) == "broken");
 
-  BOOST_TEST(read_one("*3\r\n:1\r\n:2\r\n:3\r\n", {.max_nodes = 4}) == "*3 :1 :2 :3");
-  BOOST_TEST(read_one("*4\r\n", {.max_nodes = 4}) == "broken");
-  BOOST_TEST(read_one("*2\r\n*1\r\n:1\r\n:2\r\n", {.max_nodes = 4}) == "*2 *1 :1 :2");
-  BOOST_TEST(read_one("*2\r\n*1\r\n:1\r\n*1\r\n", {.max_nodes = 4}) == "broken");
-  BOOST_TEST(read_one("%2\r\n", {.max_nodes = 4}) == "broken");
-  BOOST_TEST(read_one("|1\r\n+a\r\n+b\r\n*1\r\n:1\r\n", {.max_nodes = 4}) == "*1 :1");
-  BOOST_TEST(read_one("|1\r\n+a\r\n+b\r\n*2\r\n", {.max_nodes = 4}) == "broken");
+  BOOST_TEST(read_one("*3\r\n:1\r\n:2\r\n:3\r\n", {.max_values = 4}) == "*3 :1 :2 :3");
+  BOOST_TEST(read_one("*4\r\n", {.max_values = 4}) == "broken");
+  BOOST_TEST(read_one("*2\r\n*1\r\n:1\r\n:2\r\n", {.max_values = 4}) == "*2 *1 :1 :2");
+  BOOST_TEST(read_one("*2\r\n*1\r\n:1\r\n*1\r\n", {.max_values = 4}) == "broken");
+  BOOST_TEST(read_one("%2\r\n", {.max_values = 4}) == "broken");
+  BOOST_TEST(read_one("|1\r\n+a\r\n+b\r\n*1\r\n:1\r\n", {.max_values = 4}) == "*1 :1");
+  BOOST_TEST(read_one("|1\r\n+a\r\n+b\r\n*2\r\n", {.max_values = 4}) == "broken");
   // Per reply, not for all of them.
-  const transcript many = read_all(repeat("*3\r\n:1\r\n:2\r\n:3\r\n", 100), {.max_nodes = 4});
+  const transcript many = read_all(repeat("*3\r\n:1\r\n:2\r\n:3\r\n", 100), {.max_values = 4});
   BOOST_TEST(!many.failed);
   BOOST_TEST(many.replies.size() == 100U);
 
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(random_streams_are_read_the_same_in_any_pieces_within_bound
   const std::uint64_t seed = weir::test::run_seed();
   weir::test::random_source random(seed, 2);
   const reply_limits limits{
-      .max_bulk = 300, .max_line = 50, .max_nodes = 40, .max_depth = 3, .max_reply_bytes = 600};
+      .max_bulk = 300, .max_line = 50, .max_values = 40, .max_depth = 3, .max_reply_bytes = 600};
   constexpr std::string_view alphabet = "+-:$*_#,(!=%~>|;.?\r\n\r\n0123456789tfax\0\xff";
   const auto any_byte = [&] { return random.pick(alphabet); };
 
@@ -286,7 +286,8 @@ BOOST_AUTO_TEST_CASE(random_streams_are_read_the_same_in_any_pieces_within_bound
       feed(reader, std::string_view(stream).substr(at, n), seen,
            static_cast<std::size_t>(random.between(1, 64)));
       at += n;
-      BOOST_REQUIRE(reader.memory() <= 2 * (600 + 50 + 64) + 1024 + 2 * 40 * sizeof(node) + 1024);
+      BOOST_REQUIRE(reader.memory() <=
+                    2 * (600 + 50 + 64) + 1024 + 2 * 40 * sizeof(reply_value) + 1024);
     }
     BOOST_REQUIRE_MESSAGE(seen == whole, "WEIR_TEST_SEED=" << seed << ", round " << round << ": "
                                                            << seen << "\n instead of " << whole);

@@ -19,7 +19,7 @@ using namespace std::string_literals;
 inline std::string text_of(const reply_view& reply) {
   constexpr std::string_view marks = "+-:$_#,(!=*%~>|";
   std::string text;
-  for (const node& n : reply.nodes()) {
+  for (const reply_value& n : reply.values()) {
     if (!text.empty()) text += ' ';
     text += marks[static_cast<std::size_t>(n.type)];
     const bool counted = n.type == reply_type::integer || n.type == reply_type::boolean;

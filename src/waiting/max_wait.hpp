@@ -16,7 +16,7 @@ inline constexpr std::chrono::microseconds same_end = std::chrono::milliseconds{
 
 /// What is left of a `max_wait` that ends at `latest`, for another request. It is rounded down by
 /// at most 1/64 of max_wait, so that requests made together are equal and coalesce.
-inline std::chrono::microseconds patience_left(std::chrono::microseconds max_wait,
+inline std::chrono::microseconds max_wait_left(std::chrono::microseconds max_wait,
                                                detail::check::steady_time latest,
                                                detail::check::steady_time now) {
   using std::chrono::microseconds;
@@ -28,7 +28,7 @@ inline std::chrono::microseconds patience_left(std::chrono::microseconds max_wai
 
 /// The refusal of a request that carried less than the call's max_wait, for the caller, whose next
 /// call carries all of it. If a failure policy has refused, retry_after does not depend on that.
-inline decision with_whole_patience(decision d, const detail::acquire_request& call,
+inline decision with_whole_max_wait(decision d, const detail::acquire_request& call,
                                     const detail::acquire_request& sent) {
   using std::chrono::microseconds;
   if (d.source == source::fallback) return d;
