@@ -145,7 +145,7 @@ void cluster_session::open() {
   detail::shutdown_service::add(executor_, weak_from_this());
   std::unique_lock lock(mutex_);
   core_.open(current_time());
-  settle(lock);
+  follow(lock);
 }
 
 std::shared_ptr<detail::store_backend> cluster_session::waiting_for(
@@ -181,7 +181,7 @@ void cluster_session::start(check& c) {
     return c.finish(detail::delivery::discard);
   }
   const auto at = core_.submit(c, current_time());
-  settle(lock);
+  follow(lock);
   if (at != nullptr) at->start(c);
 }
 
@@ -197,7 +197,7 @@ void cluster_session::start_all(std::span<check* const> checks) {
   for (check* c : checks) {
     if (auto at = core_.submit(*c, t)) routed.emplace_back(std::move(at), c);
   }
-  settle(lock);
+  follow(lock);
   for (const auto& [at, c] : routed) at->start(*c);
 }
 
@@ -206,7 +206,7 @@ void cluster_session::cancel(check& c, cancel_scope scope) {
   if (context_gone_) return;
   const bool was_done = !core_.cancel(c, scope);
   const std::shared_ptr<cluster_session> self = shared_from_this();
-  settle(lock);
+  follow(lock);
   if (was_done) sink().cancel(c, scope);
 }
 
@@ -214,7 +214,7 @@ void cluster_session::close() {
   std::unique_lock lock(mutex_);
   if (context_gone_ || !core_.close(current_time())) return;
   const auto nodes = core_.links();
-  settle(lock);
+  follow(lock);
   replicated_.close();
   for (const auto& one : nodes) static_cast<node&>(*one).close();
   // See session::close().
@@ -228,7 +228,7 @@ void cluster_session::may_stop() {
   std::unique_lock lock(mutex_);
   if (context_gone_) return;
   may_stop_ = true;
-  settle(lock);
+  follow(lock);
 }
 
 void cluster_session::context_shut_down() noexcept {
@@ -256,7 +256,7 @@ void cluster_session::node_finished(check_list&& done) {
     return detail::discard(std::move(done));
   }
   core_.finished(done, current_time());
-  settle(lock);
+  follow(lock);
   sink().complete(std::move(done));
 }
 
@@ -264,19 +264,19 @@ void cluster_session::node_has_news(index i, const redis::cluster_node& link) {
   std::unique_lock lock(mutex_);
   if (context_gone_) return;
   core_.hear(i, link, current_time());
-  settle(lock);
+  follow(lock);
 }
 
 void cluster_session::node_ended(index i, const redis::cluster_node& link) {
   std::unique_lock lock(mutex_);
   if (context_gone_) return;
   core_.ended(i, link);
-  settle(lock);
+  follow(lock);
 }
 
-// ---- the timer
+// ---- what follows a call, and the timer
 
-void cluster_session::settle(std::unique_lock<optional_mutex>& lock) {
+void cluster_session::follow(std::unique_lock<optional_mutex>& lock) {
   check_list done = core_.take_done();
   std::vector<std::shared_ptr<redis::cluster_node>> stops;
   is_stopping_ = is_stopping_ || (may_stop_ && core_.is_idle());
@@ -311,7 +311,7 @@ void cluster_session::on_strand() {
   const bool ends = has_ended_;
   const bool rearm = next < armed_;
   if (rearm) armed_ = next;
-  settle(lock);
+  follow(lock);
   if (ends) {
     timer_->cancel();
   } else if (rearm) {

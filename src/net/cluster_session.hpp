@@ -58,7 +58,7 @@ class cluster_session final : public detail::store_backend,
 
   /// Ends a call under the mutex: delivers the checks that the core has finished, sets the timer,
   /// and stops the nodes if nothing is pending after a close.
-  void settle(std::unique_lock<optional_mutex>& lock);
+  void follow(std::unique_lock<optional_mutex>& lock);
   void may_stop();
   void wake_strand();
   void on_strand();

@@ -14,9 +14,9 @@ namespace weir::policies {
 /// a stretch of the log sums up to is one subtraction, so both "what has left" and "when has enough
 /// left" are binary searches. Requests of one time share an entry.
 ///
-/// With a resolution, a request is entered at the end of its bucket, or at the newest entry's time
+/// With a resolution, a request is entered at the end of its step, or at the newest entry's time
 /// if that is later: another resolution has written that one. A clock behind the newest entry's
-/// time (its bucket's beginning) is read as that time; behind by more than a window, the log
+/// time (its step's beginning) is read as that time; behind by more than a window, the log
 /// becomes one entry of now.
 ///
 /// Reservations. A reservation is entered at its turn, and nothing else passes before that: it
@@ -26,7 +26,7 @@ namespace weir::policies {
 ///
 /// What is given back leaves the log. If it was the newest entry, the entry before becomes the
 /// last, and the state keeps the time that had passed by then. With a resolution, an entry knows
-/// its turn only by its bucket's end; so the last turn is not later, either, than the one that the
+/// its turn only by its step's end; so the last turn is not later, either, than the one that the
 /// returned reservation found: else a request of now would count as a reservation for that end.
 ///
 /// With count_refused, an entry weighs no more than the limit, and entries that can no longer

@@ -83,7 +83,7 @@ local function write_head(key, written, base, last, pinned)
   end
 end
 
--- A request counts from its bucket's end.
+-- A request counts from its step's end.
 local function entry_time(time)
   return resolution == 0 and time or (floor(time / resolution) + 1) * resolution
 end
