@@ -116,7 +116,7 @@ enum class error {
   // A store cannot use this server. Every call gets this until an attempt to connect succeeds.
   // Nothing was counted.
   /// the server's certificate was not accepted, the server did not accept the client's, or the peer
-  /// did not speak TLS
+  /// did not speak TLS; or, at a call's deadline, a handshake did not end in time
   tls_failed,
   /// the server is a node of a Redis Cluster, and the store's URL is not one of a cluster
   server_is_cluster,

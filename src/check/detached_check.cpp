@@ -17,10 +17,10 @@ using clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds shortest_wait{1}, longest_wait{30};
 static_assert(longest_wait < std::chrono::microseconds(policies::shortest_marker_life),
               "a repeated give-back could be done twice");
-constexpr int most_patient = 10'000;
+constexpr int most_waiting = 10'000;
 constexpr int most_attempts = 4;
 
-std::atomic<int> patient{0};
+std::atomic<int> waiting_for_connection{0};
 
 std::vector<term> copy_of(std::span<const term> terms) { return {terms.begin(), terms.end()}; }
 
@@ -43,7 +43,7 @@ class give_back final : public joint_check_of<give_back_request> {
   }
 
   ~give_back() {
-    if (is_patient_) patient.fetch_sub(1, std::memory_order_relaxed);
+    if (waits_for_connection_) waiting_for_connection.fetch_sub(1, std::memory_order_relaxed);
   }
 
   void finish(delivery how) override {
@@ -62,9 +62,10 @@ class give_back final : public joint_check_of<give_back_request> {
  private:
   void wait_for_connection() {
     if (caller_ != nullptr) return;  // the store is closing and does not reconnect
-    is_patient_ = patient.fetch_add(1, std::memory_order_relaxed) < most_patient;
-    if (!is_patient_) {
-      patient.fetch_sub(1, std::memory_order_relaxed);
+    waits_for_connection_ = waiting_for_connection.fetch_add(1, std::memory_order_relaxed) <
+                            most_waiting;
+    if (!waits_for_connection_) {
+      waiting_for_connection.fetch_sub(1, std::memory_order_relaxed);
       return;
     }
     // After reset_after no unit is in use any more, so there is nothing to give back.
@@ -77,7 +78,7 @@ class give_back final : public joint_check_of<give_back_request> {
   /// its marker makes the repetition a no-op.
   bool may_try_again() {
     const bool was_sent = ec == error::outcome_unknown || ec == error::protocol_error;
-    if (!was_sent || !is_patient_ || ++attempts_ == most_attempts) return false;
+    if (!was_sent || !waits_for_connection_ || ++attempts_ == most_attempts) return false;
     timeout = std::chrono::duration_cast<std::chrono::microseconds>(until_ - clock::now());
     ec = {};
     flight_of(*this).stage = check_stage::idle;
@@ -85,7 +86,7 @@ class give_back final : public joint_check_of<give_back_request> {
     return timeout.count() > 0;
   }
 
-  bool is_patient_ = false;
+  bool waits_for_connection_ = false;
   int attempts_ = 0;
   clock::time_point until_{};
   check* const caller_;  // finished after this check; may be null

@@ -32,11 +32,12 @@ struct in_flight {
   using time = std::chrono::steady_clock::time_point;
 
   check_stage stage = check_stage::idle;
-  bool is_detached = false;        // it has no caller: see detached_check.hpp
-  bool left_early = false;         // cancelled before `sleepers` had it; guarded by their mutex
-  bool is_internal : 1 = false;    // made by a queue, which waits itself, or by local_units
-  bool replaces : 1 = false;       // asks for a reservation in place of one that goes back
-  std::uint8_t resends : 7 = 0;    // how often it was sent again because the script was missing
+  bool is_detached = false;      // it has no caller: see detached_check.hpp
+  bool left_early = false;       // cancelled before `sleepers` had it; guarded by their mutex
+  bool is_internal : 1 = false;  // made by a queue, which waits itself, or by local_units
+  bool replaces : 1 = false;     // asks for a reservation in place of one that goes back
+  std::uint8_t
+      resends : 7 = 0;  // how often it was sent again: a script was missing, or a swap lost
   std::uint8_t came_back : 1 = 0;  // it was sent before and did not run
   std::uint8_t : 0;                // other mutexes guard what follows
   // In a Redis Cluster, where these are guarded by the cluster's mutex; else 0:

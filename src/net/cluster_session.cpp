@@ -219,15 +219,15 @@ void cluster_session::close() {
   for (const auto& one : nodes) static_cast<node&>(*one).close();
   // See session::close().
   const std::shared_ptr<void> hold(nullptr,
-                                   [self = shared_from_this()](void*) { self->may_stop(); });
+                                   [self = shared_from_this()](void*) { self->stop_when_idle(); });
   close_limiters(hold);
   if (has_sink()) sink().close(hold);
 }
 
-void cluster_session::may_stop() {
+void cluster_session::stop_when_idle() {
   std::unique_lock lock(mutex_);
   if (context_gone_) return;
-  may_stop_ = true;
+  stops_when_idle_ = true;
   follow(lock);
 }
 
@@ -279,7 +279,7 @@ void cluster_session::node_ended(index i, const redis::cluster_node& link) {
 void cluster_session::follow(std::unique_lock<optional_mutex>& lock) {
   check_list done = core_.take_done();
   std::vector<std::shared_ptr<redis::cluster_node>> stops;
-  is_stopping_ = is_stopping_ || (may_stop_ && core_.is_idle());
+  is_stopping_ = is_stopping_ || (stops_when_idle_ && core_.is_idle());
   // A give-back may still be sent on to a node that had no connection.
   if (is_stopping_) stops = core_.links();
   const bool ends = is_stopping_ && !has_ended_ && !core_.has_links();

@@ -59,7 +59,7 @@ class cluster_session final : public detail::store_backend,
   /// Ends a call under the mutex: delivers the checks that the core has finished, sets the timer,
   /// and stops the nodes if nothing is pending after a close.
   void follow(std::unique_lock<optional_mutex>& lock);
-  void may_stop();
+  void stop_when_idle();
   void wake_strand();
   void on_strand();
 
@@ -74,7 +74,7 @@ class cluster_session final : public detail::store_backend,
   redis::cluster_core core_;
   time armed_ = time::max();  // the expiry of the timer; time::max(): not armed
   bool wake_posted_ = false;
-  bool may_stop_ = false;
+  bool stops_when_idle_ = false;
   bool is_stopping_ = false;  // the nodes stop as soon as nothing is pending there
   bool has_ended_ = false;    // all nodes have stopped
   bool context_gone_ = false;

@@ -36,7 +36,13 @@ struct reservation_returns::batch {
       const std::lock_guard lock(mutex);
       if (is_sent || std::exchange(is_being_sent, true)) return;
     }
-    while (send_some()) {
+    try {
+      while (send_some()) {
+      }
+    } catch (...) {  // out of memory
+      const std::lock_guard lock(mutex);
+      is_being_sent = false;
+      throw;
     }
   }
 

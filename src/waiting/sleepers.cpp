@@ -132,10 +132,10 @@ void sleepers::cancel(check& c, cancel_scope scope) {
     flight_of(c).left_early = true;
     return;
   }
-  const bool is_renewing = found->second.replacing != nullptr;
+  const bool is_replacing = found->second.replacing != nullptr;
   remove(found->second);
   arm();
-  if (is_renewing) {
+  if (is_replacing) {
     c.ec = asio::error::operation_aborted;  // a new reservation goes back when it comes
   } else {
     return_reservation(c, asio::error::operation_aborted);
@@ -254,10 +254,12 @@ void sleepers::replaced(replacement& r) {
     }
   }
   give_back();
-  returns_.send();
-  // A closing store accepts give-backs until the last one is counted off.
-  const std::lock_guard lock(mutex_);
-  let_go = count_off_replacement();
+  {
+    const std::lock_guard lock(mutex_);
+    let_go = count_off_replacement();
+  }
+  // Another thread may be sending the batch. A closing store stays until all of it is sent.
+  returns_.close([] {}, let_go);
 }
 
 /// Called when the context is being destroyed, before context_shut_down() or after it.

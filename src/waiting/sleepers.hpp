@@ -43,7 +43,8 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   void cool_down_began(const detail::limiter_spec& limiter, std::string_view subject);
 
   /// Called when the store closes: gives all reservations back. Later ones are kept for
-  /// give_back(). `keep_alive` is kept while new reservations are being requested.
+  /// give_back(). `keep_alive` is kept until new reservations that are being requested, and those
+  /// that go back, have reached the store.
   void close(const std::shared_ptr<void>& keep_alive);
   /// Gives back the reservations added after close(), the last one first.
   void give_back();

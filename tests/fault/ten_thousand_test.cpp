@@ -109,7 +109,7 @@ class lane {
     o.ping_interval = 20ms;
     o.breaker_failures = with_breaker ? 10 : 0;
     if (with_breaker)
-      o.timeout = 20ms;  // all calls have deadlines of their own; this is the circuit's patience
+      o.timeout = 20ms;  // all calls have deadlines of their own; this is the circuit's timeout
     o.breaker_pause = 2ms;
     return o;
   }

@@ -34,7 +34,7 @@ struct fixture : server_fixture {
   std::int64_t script_calls() { return runs_of("evalsha"); }
 };
 
-/// How many script calls book `n` equal reservations, all requested before the first write. Every
+/// How many script calls make `n` equal reservations, all requested before the first write. Every
 /// call but the last is full: a write takes whole calls as long as the send window holds at least
 /// one write, and no answer here is so late that the window would shrink.
 inline constexpr std::int64_t full_calls(std::int64_t n, std::int64_t tiers = 1) {

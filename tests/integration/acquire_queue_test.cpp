@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(a_full_queue_follows_its_overflow_option) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(outside_patience_ends_with_an_error) {
+BOOST_AUTO_TEST_CASE(outside_max_wait_ends_with_an_error) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r", one_a_day, {.max_waiting = 1, .overflow = on_overflow::block});
     answer([&](auto h) { l.acquire("a", h); });
@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(options_have_bounds) {
   WEIR_TEST_ERROR(with({.priority_aging = std::chrono::microseconds::max()}), weir::error_code());
 }
 
-// ---- patience
+// ---- max_wait
 
 // It heard when another's question was answered, 12 s later.
 BOOST_AUTO_TEST_CASE(a_short_deadline_is_kept_though_others_wait) {

@@ -29,7 +29,7 @@ using weir::test::redis_server;
 constexpr weir::limiter_options heeding{.cool_downs = true,
                                         .sync_remaining_with = weir::vendor_count::requests};
 
-/// Ten at once, and then within a month those turns that the tests book.
+/// Ten at once, and then within a month those turns that the tests reserve.
 std::vector<weir::test::named_policy> policies_of_ten() {
   auto all = weir::test::slow_policies(10);
   for (auto& [name, policy] : all) {

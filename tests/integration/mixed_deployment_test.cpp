@@ -133,7 +133,7 @@ struct fixture : weir::test::server_fixture {
     BOOST_TEST(!c[0].d.allowed);
     return c[0].d.decided_at + c[0].d.retry_after;
   }
-  /// Books turns, whose callers then sleep; when each of them is, counted from a time.
+  /// Reserves turns, whose callers then sleep; when each of them is, counted from a time.
   std::vector<std::chrono::microseconds> book(const limiter& l, int turns, weir::time_point since,
                                               crowd& sleepers) {
     std::vector<std::chrono::microseconds> reserved;

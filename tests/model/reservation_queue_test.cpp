@@ -38,7 +38,7 @@ std::string name_of(const error_code& ec) {
   return ec == error::no_reply ? no_reply : "timed out";
 }
 
-/// A trace of one queue, whose store books a reservation after the last one.
+/// A trace of one queue, whose store makes a reservation after the last one.
 class trace final {
  public:
   trace(test::random_source& random, int number) : random_(random), number_(number) {

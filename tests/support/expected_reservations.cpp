@@ -102,7 +102,7 @@ class queue final : public expected_reservations::tier {
 };
 
 /// A returned reservation makes room, but no later request comes before the last kept reservation,
-/// which is known only by its bucket if the log has a resolution, and by the last one that the
+/// which is known only by its step if the log has a resolution, and by the last one that the
 /// returned one found.
 class log final : public expected_reservations::tier {
  public:

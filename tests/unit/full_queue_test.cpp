@@ -116,9 +116,9 @@ BOOST_AUTO_TEST_CASE(a_question_that_may_be_cancelled_serves_nobody_else) {
   WEIR_TEST_NUMBERS(s.told(), {1});
 }
 
-// The store is asked with what is left of its patience; the same call would wait for all of it
+// The store is asked with what is left of its max_wait; the same call would wait for all of it
 // again.
-BOOST_AUTO_TEST_CASE(a_waiter_from_outside_is_told_when_the_same_call_would_be_booked) {
+BOOST_AUTO_TEST_CASE(a_waiter_from_outside_is_told_when_the_same_call_would_get_a_reservation) {
   queue_stage s({.max_waiting = 1, .overflow = on_overflow::block});
   s.arrive();
   s.arrive(0, 64s);

@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_left_to_do_when_the_last_sleeper_is_cancelled) {
   fake_check& second = with_reservation_in(25h);
   sleeping->add(first);
   sleeping->add(second);
-  sleeping->cancel(first, cancel_scope::only_unsent);  // its reservation is reserved
+  sleeping->cancel(first, cancel_scope::only_unsent);  // it has its reservation
   sleeping->cancel(first, cancel_scope::any);
   sleeping->cancel(second, cancel_scope::any);
   weir::test::run_out(io);
