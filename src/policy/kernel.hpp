@@ -30,8 +30,7 @@ namespace weir::policies {
 ///     can_settle            gives back, charges and lowers what was counted
 ///     can_mend              rewrites a state that lies far ahead of the clock, and tells which do;
 ///                           otherwise it has a reach(): it writes no end further ahead than that
-///     tells_state           fields() is what a give-back needs of the state that its reservation
-///                           found, at the places of the script's reply
+///     tells_state           fields() is what the script replies with
 ///     charges_without_limit endless() charges in its stead; otherwise charge() and lower() do
 ///     is_bucket             has a TAT, which a receipt carries; a request may have to wait until
 ///                           the bucket is empty

@@ -241,12 +241,6 @@ bool sliding_log::read_plain(std::string_view& text,
   return true;
 }
 
-std::array<std::int64_t, sliding_log::reply_width> sliding_log::fields(const state& s,
-                                                                       instant clock) const {
-  if (is_far_ahead(s, clock)) return fields(moved_to(s, clock), clock);
-  return {0, 0, 0, 0, s.ahead_.written, s.ahead_.turn};
-}
-
 bool sliding_log::restore(std::span<const std::int64_t> fields, replay& out) noexcept {
   out = {fields[0], fields[1], fields[2], fields[3], {fields[4], fields[5]}};
   return is_count(fields[0]) && is_instant(fields[1]) && is_count(fields[2]) &&

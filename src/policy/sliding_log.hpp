@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -24,10 +23,9 @@ namespace weir::policies {
 /// when it was written, which is a time that has passed. Entries that are in a window now are kept,
 /// though they will have left it by the last turn.
 ///
-/// What is given back leaves the log. If it was the newest entry, the entry before becomes the
-/// last, and the state keeps the time that had passed by then. With a resolution, an entry knows
-/// its turn only by its step's end; so the last turn is not later, either, than the one that the
-/// returned reservation found: else a request of now would count as a reservation for that end.
+/// What is given back leaves the log. If it was the newest entry, the entry before becomes the last
+/// (with a resolution, with its step's end as turn), and the state keeps the time that had passed
+/// by then.
 ///
 /// With count_refused, an entry weighs no more than the limit, and entries that can no longer
 /// matter (the newer ones alone fill the limit) are dropped: a flood cannot grow the log, and
@@ -98,7 +96,7 @@ class sliding_log {
   static constexpr bool can_reserve = true;
   static constexpr bool can_settle = true;
   static constexpr bool can_mend = true;
-  static constexpr bool tells_state = true;
+  static constexpr bool tells_state = false;
   static constexpr bool charges_without_limit = true;
   static constexpr bool is_bucket = false;
   static constexpr bool has_number = true;
@@ -120,9 +118,6 @@ class sliding_log {
   // A refused check that counts moves the time at which the next one would pass: each needs a look
   // of its own.
   bool coalesces() const noexcept { return !count_refused_; }
-  /// Of a reservation that is given back, only what was reserved before it is asked for: the sums
-  /// are left out.
-  std::array<std::int64_t, reply_width> fields(const state& s, instant clock) const;
   bool read_plain(std::string_view& text, std::span<std::int64_t> fields) const noexcept;
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
   decision record(replay& r, moment now, units cost) const noexcept;
@@ -149,7 +144,7 @@ class sliding_log {
   void append(state& s, instant at, units cost) const;
   void drop_before(state& s, std::size_t first) const;
   void drop_what_left(state& s, const times& t, std::size_t first, units cost) const;
-  void step_back(state& s, instant passed, const ticket& t) const;
+  void step_back(state& s, instant passed) const;
   static std::int64_t base_of(const state& s, std::size_t first) noexcept;
   instant passes_at(const state& s, std::size_t first, std::int64_t base,
                     units need) const noexcept;

@@ -21,20 +21,16 @@ void sliding_log::give_back(state& s, instant clock, const ticket& t, units cost
   if (back < weight) return;
   const bool is_newest = found + 1 == s.entries_.end();
   s.entries_.erase(found);
-  if (is_newest) step_back(s, has_passed, t);
+  if (is_newest) step_back(s, has_passed);
 }
 
 /// The newest entry has gone: the last turn is one before, and how far the time has come stays
 /// known.
-void sliding_log::step_back(state& s, instant passed, const ticket& t) const {
+void sliding_log::step_back(state& s, instant passed) const {
   if (s.ahead_.turn > passed && s.pinned_ > passed) return;
   instant newest = 0;
   if (!s.empty()) newest = s.entries_.back().time - (resolution_ > 0 ? 1 : 0);
-  instant last = std::min(s.ahead_.turn, newest);
-  // Whoever reserved later has left as well.
-  summary found;
-  if (!t.found.empty() && restore(t.found, found)) last = std::min(last, found.ahead.turn);
-  s.ahead_ = {passed, std::max(passed, last)};
+  s.ahead_ = {passed, std::max(passed, std::min(s.ahead_.turn, newest))};
   s.pinned_ = 0;
 }
 

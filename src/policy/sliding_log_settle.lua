@@ -124,8 +124,6 @@ local function give_back(key, ticket)
   if last <= passed or pinned <= passed then
     if newest > 0 and resolution > 0 then newest = newest - 1 end
     if last > newest then last = newest end
-    -- The last turn that the reservation found. Whoever reserved later has left as well.
-    if ticket[6] and last > ticket[6] then last = ticket[6] end
     if last < passed then last = passed end
     written, pinned = passed, 0
   end

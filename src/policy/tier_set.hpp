@@ -89,8 +89,7 @@ void each_ticket(const tickets& all, const Range& kernels, Projection&& kernel_o
   }
 }
 
-/// What a give-back needs of the states, at the places of the scripts' replies. Zeros elsewhere,
-/// and of a kernel that does not tell.
+/// The states, as the kernels' scripts would reply with them. Zeros of a kernel that does not tell.
 std::vector<std::int64_t> found_in(std::span<const tier<any_state>> tiers, instant clock);
 
 /// What is done to a counted request at one of its tiers. policy/lua/settle.lua has the same

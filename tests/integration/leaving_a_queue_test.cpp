@@ -50,29 +50,6 @@ BOOST_AUTO_TEST_CASE(a_waiter_cancelled_in_the_middle_lets_the_others_move_up) {
   });
 }
 
-// When the reservation had gone, the log took the call before it for a reservation at the end of
-// its step, and refused all others until then.
-BOOST_AUTO_TEST_CASE(a_waiter_that_leaves_a_log_with_a_resolution_keeps_nobody_out) {
-  memory_clock = [] { return weir::time_point(1'790'000'000s); };
-  on_both([&](const weir::store& store) {
-    const limiter l(store, "r", weir::sliding_log{.limit = 5, .window = 24h, .resolution = 24h});
-    BOOST_TEST(answer([&](auto h) { l.record("a", {.cost = 3}, h); }).allowed);
-    cancellable_crowd waiting;
-    l.acquire("a", {.cost = 3, .max_wait = 72h}, waiting.caller());
-    l.acquire("a", {.cost = 1, .max_wait = 72h}, waiting.caller());
-    settle(l);
-    BOOST_TEST(!answer([&](auto h) { l.fetch("a", h); }).allowed);
-    for (const std::size_t i : {1u, 0u}) {
-      waiting.cancel(i);
-      weir::test::run_until(io, [&] { return waiting.c[i].times == 1; });
-    }
-    const decision d = answer([&](auto h) { l.record("a", h); });
-    BOOST_TEST(d.allowed);
-    BOOST_TEST(d.used == 4);
-    BOOST_TEST(d.remaining == 1);
-  });
-}
-
 BOOST_AUTO_TEST_CASE(a_waiter_cancelled_anywhere_in_the_queue_is_told_so) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r", at_least_one_a_day,

@@ -102,8 +102,7 @@ class queue final : public expected_reservations::tier {
 };
 
 /// A returned reservation makes room, but no later request comes before the last kept reservation,
-/// which is known only by its step if the log has a resolution, and by the last one that the
-/// returned one found.
+/// which is known only by its step if the log has a resolution.
 class log final : public expected_reservations::tier {
  public:
   explicit log(const sliding_log& p)
@@ -123,7 +122,7 @@ class log final : public expected_reservations::tier {
   }
 
   void book(std::int64_t now, const reservation& b) override {
-    entries_.push_back({counts_from(b.turn), b.cost, last_});
+    entries_.push_back({counts_from(b.turn), b.cost});
     last_ = b.turn;
     while (!entries_.front().stands || entries_.front().from + window_ <= now) {
       entries_.pop_front();
@@ -141,8 +140,7 @@ class log final : public expected_reservations::tier {
                                        [](const entry& e) { return e.stands; });
     const bool nobody = standing == entries_.rend() || standing->from <= now;
     if (!nobody && standing->from == there->from) return;
-    const std::int64_t bucket = nobody ? 0 : standing->from - (resolution_ > 0 ? 1 : 0);
-    last_ = std::min({last_, bucket, entries_[number - gone_].last_before});
+    last_ = nobody ? 0 : std::min(last_, standing->from - (resolution_ > 0 ? 1 : 0));
     for (auto e = entries_.rbegin(); e != standing; ++e) e->is_there = false;
   }
 
@@ -150,7 +148,6 @@ class log final : public expected_reservations::tier {
   struct entry {
     std::int64_t from;
     std::int64_t cost;
-    std::int64_t last_before;
     bool stands = true;
     bool is_there = true;  // if not: those behind have left as well
   };
