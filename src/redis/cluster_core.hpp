@@ -135,7 +135,7 @@ class cluster_core {
   std::vector<slot> slots_;
   std::map<slot_number, held_slot> held_;
   boost::unordered_flat_map<slot_number, asking> asking_;
-  // Of each slot that no node served lately: how many pauses it has had.
+  // For each slot that had no node when a check was last sent to it: its number of pauses so far.
   boost::unordered_flat_map<slot_number, std::uint8_t> downs_;
   detail::deadline_wheel wheel_;  // of held checks
   std::minstd_rand random_;       // of the pauses while no node serves a slot
