@@ -13,7 +13,8 @@
 namespace weir::detail {
 
 // What local_keyed_limiter keeps for each key, and how a call changes it. A new key's state is
-// state_type{}, and stands for "nothing was counted".
+// state_type{}, and stands for "nothing was counted". local_limiter has one state, and uses
+// tier_rules, too.
 
 /// One kernel whose state fits one word. `Form` is bucket_word or window_word.
 template <class Form>
