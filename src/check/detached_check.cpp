@@ -135,6 +135,7 @@ void give_back_and_tell(std::vector<returned_reservation> turns) {
                      return turn_of(a) > turn_of(b);
                    });
   std::vector<check*> checks;
+  checks.reserve(turns.size());
   for (const returned_reservation& t : turns) {
     checks.push_back(new give_back(*t.reservation, t.caller));
   }

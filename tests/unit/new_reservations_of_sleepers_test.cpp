@@ -257,6 +257,18 @@ BOOST_AUTO_TEST_CASE(a_closing_store_is_kept_until_the_new_reservations_are_give
   }
 }
 
+// It stopped while another thread was sending what goes back, and so lost the last reservation.
+BOOST_AUTO_TEST_CASE(a_closing_store_is_kept_until_another_thread_has_given_all_back) {
+  for (int i = 0; i < 2; ++i) sleeping->add(with_reservation_in(1h, 9h));
+  cool_down(2h);
+  for (fake_check& c : checks) sleeping->cancel(c, cancel_scope::any);
+  int returned_at_stop = -1;
+  sleeping->close({nullptr, [&](void*) { returned_at_stop = store->returned; }});
+  store->meanwhile = [&] { book(1, 2h); };
+  book(0, 2h);
+  BOOST_TEST(returned_at_stop == 4);
+}
+
 // The store drops its checks before it tells the sleepers. They wrote into the freed request.
 BOOST_AUTO_TEST_CASE(the_store_may_drop_a_request_before_the_caller_is_dropped) {
   fake_check& c = with_reservation_in(1h, 9h);

@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -28,6 +29,7 @@ class counting_store final : public detail::store_backend {
       return;
     }
     returned += c.kind == detail::check_kind::give_back;
+    if (const auto act = std::exchange(meanwhile, nullptr)) act();
     c.finish(detail::delivery::discard);
   }
   void cancel(detail::check&, detail::cancel_scope) override {}
@@ -37,6 +39,7 @@ class counting_store final : public detail::store_backend {
 
   int returned = 0;
   std::vector<request> requests;
+  std::function<void()> meanwhile;  // what another thread does while the next reservation goes back
 
  private:
   asio::any_io_executor executor_;
