@@ -229,7 +229,7 @@ std::string_view hosts_in(std::string_view url) {
 /// Calls f(URL) with a well-formed URL without a fragment.
 template <class F>
 void with_parsed(std::string_view text, F&& f) {
-  const auto parsed = urls::parse_uri(urls::string_view{text.data(), text.size()});
+  const auto parsed = urls::parse_uri({text.data(), text.size()});
   // Boost 1.81 parses "host:12x" as port 12 and path "x".
   const bool glued_path = parsed && !parsed->encoded_path().empty() &&
                           !parsed->encoded_path().starts_with('/');
