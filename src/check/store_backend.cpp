@@ -1,5 +1,7 @@
 #include "check/store_backend.hpp"
 
+#include <boost/system/system_error.hpp>
+
 #include "check/limiter_spec.hpp"
 #include "weir/detail/check_operation.hpp"
 
@@ -10,17 +12,24 @@ store_executor executor_of(const limiter_spec& limiter) noexcept {
   return {store.get_executor(), store.usual_executor()};
 }
 
-void store_backend::attach(std::unique_ptr<completion_sink> sink) {
-  sink_ = std::move(sink);
-  const auto* const usual = get_executor().target<boost::asio::io_context::executor_type>();
+store_backend::store_backend(const boost::asio::any_io_executor& executor) : executor_(executor) {
+  if (!executor) {
+    throw boost::system::system_error(make_error_code(error::invalid_options),
+                                      "the store's executor is empty");
+  }
+  const auto* const usual = executor.target<boost::asio::io_context::executor_type>();
   if (usual != nullptr) usual_executor_.emplace(*usual);
 }
 
-void store_backend::close_limiters(const std::shared_ptr<void>& keep_alive) {
+void store_backend::tell_of_close(const std::shared_ptr<void>& keep_alive) {
   for (const auto& limiter : limiters_.close()) limiter->store_closes(limiter, keep_alive);
+  if (has_sink()) sink_->close(keep_alive);  // no sink: making the first handle failed
 }
 
-void store_backend::end_limiters() noexcept {
+void store_backend::tell_of_shutdown(check_list&& dropped) noexcept {
+  executor_ = {};
+  discard(std::move(dropped));
+  if (has_sink()) sink_->context_shut_down();
   // present() keeps all of them alive in the loop: dropping the handlers of one may drop the last
   // handle of another.
   for (const auto& limiter : limiters_.present()) limiter->context_shut_down();

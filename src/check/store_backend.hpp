@@ -6,7 +6,9 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
+#include "check/check_list.hpp"
 #include "check/completion_sink.hpp"
 #include "check/roster.hpp"
 #include "weir/detail/check.hpp"
@@ -16,6 +18,7 @@ namespace weir::detail {
 /// The interface of a store to limiters. Thread-safe.
 class store_backend {
  public:
+  explicit store_backend(const boost::asio::any_io_executor& executor);
   virtual ~store_backend() = default;
 
   /// Takes over a validated check. Must not finish it inside the call.
@@ -33,7 +36,7 @@ class store_backend {
   virtual void close() = 0;
 
   /// Empty once the context is destroyed.
-  virtual const boost::asio::any_io_executor& get_executor() const noexcept = 0;
+  const boost::asio::any_io_executor& get_executor() const noexcept { return executor_; }
   /// The same, if it is that of an io_context; else null. Only to compare with: it stays when the
   /// context is destroyed.
   const boost::asio::io_context::executor_type* usual_executor() const noexcept {
@@ -67,21 +70,23 @@ class store_backend {
   }
 
   /// Called once, by the store's first handle, before the first check.
-  void attach(std::unique_ptr<completion_sink> sink);
+  void attach(std::unique_ptr<completion_sink> sink) noexcept { sink_ = std::move(sink); }
   bool has_sink() const noexcept { return sink_ != nullptr; }
 
  protected:
   completion_sink& sink() noexcept { return *sink_; }
 
-  /// Closes the limiters. They keep copies of `keep_alive` while reservations may still have to go
-  /// back.
-  void close_limiters(const std::shared_ptr<void>& keep_alive);
-  void end_limiters() noexcept;
+  /// Tells limiters and sink that the store closes. They keep copies of `keep_alive` while
+  /// reservations may still have to go back.
+  void tell_of_close(const std::shared_ptr<void>& keep_alive);
+  /// Discards these checks, and tells limiters and sink that the context is being destroyed.
+  void tell_of_shutdown(check_list&& dropped) noexcept;
 
  private:
+  boost::asio::any_io_executor executor_;
+  std::optional<boost::asio::io_context::executor_type> usual_executor_;
   roster<const limiter_spec> limiters_;
   std::unique_ptr<completion_sink> sink_;
-  std::optional<boost::asio::io_context::executor_type> usual_executor_;
 };
 
 /// True if an error means that the store failed. False for a mistake in the call, a cancellation, a

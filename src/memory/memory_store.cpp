@@ -23,7 +23,7 @@ namespace {
 class memory_store final : public detail::store_backend, public detail::shutdown_listener {
  public:
   memory_store(const boost::asio::any_io_executor& executor, memory_options&& options)
-      : executor_(executor), clock_(std::move(options.clock)) {
+      : store_backend(executor), clock_(std::move(options.clock)) {
     // The bound is divided among the shards. A small store gets fewer, so that an uneven
     // distribution wastes less of it.
     constexpr std::size_t smallest_shard = 1024;
@@ -60,18 +60,14 @@ class memory_store final : public detail::store_backend, public detail::shutdown
   void close() override {
     phase was = phase::open;
     if (!phase_.compare_exchange_strong(was, phase::closed, std::memory_order_relaxed)) return;
-    close_limiters(nullptr);
-    sink().close(nullptr);
+    tell_of_close(nullptr);
   }
-  const boost::asio::any_io_executor& get_executor() const noexcept override { return executor_; }
   bool may_forget() const noexcept override { return false; }
   std::string_view key_prefix() const noexcept override { return "weir"; }
 
   void context_shut_down() noexcept override {
     phase_.store(phase::gone, std::memory_order_relaxed);
-    executor_ = {};
-    sink().context_shut_down();
-    end_limiters();
+    tell_of_shutdown({});
   }
 
  private:
@@ -175,7 +171,6 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     }
   }
 
-  boost::asio::any_io_executor executor_;
   std::function<time_point()> clock_;
   const memory::key_hash hash_;
   memory::shard_set all_;

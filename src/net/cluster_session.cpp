@@ -127,8 +127,8 @@ class cluster_session::node_sink final : public detail::completion_sink, public 
 
 cluster_session::cluster_session(const asio::any_io_executor& executor, redis_options&& options,
                                  tls_context tls, std::size_t replicas)
-    : options_(std::move(options)),
-      executor_(executor),
+    : store_backend(executor),
+      options_(std::move(options)),
       tls_(std::move(tls)),
       replicas_(replicas),
       mutex_(!options_.single_threaded),
@@ -142,7 +142,7 @@ cluster_session::cluster_session(const asio::any_io_executor& executor, redis_op
       timer_(*strand_) {}
 
 void cluster_session::open() {
-  detail::shutdown_service::add(executor_, weak_from_this());
+  detail::shutdown_service::add(get_executor(), weak_from_this());
   std::unique_lock lock(mutex_);
   core_.open(current_time());
   follow(lock);
@@ -154,14 +154,14 @@ std::shared_ptr<detail::store_backend> cluster_session::waiting_for(
   return replicated_.get(replicas, [&] {
     return beside(
         whole,
-        std::make_shared<cluster_session>(executor_, redis_options(options_), tls_, replicas),
+        std::make_shared<cluster_session>(get_executor(), redis_options(options_), tls_, replicas),
         std::move(sink));
   });
 }
 
 /// Requires the mutex.
 std::shared_ptr<redis::cluster_node> cluster_session::make_node(const redis_address& at, index i) {
-  const auto one = std::make_shared<session>(executor_, options_of_node(options_, at), tls_,
+  const auto one = std::make_shared<session>(get_executor(), options_of_node(options_, at), tls_,
                                              replicas_);
   const auto link = std::make_shared<node>(one);
   auto sink = std::make_unique<node_sink>(shared_from_this(), i, link);
@@ -220,8 +220,7 @@ void cluster_session::close() {
   // See session::close().
   const std::shared_ptr<void> hold(nullptr,
                                    [self = shared_from_this()](void*) { self->stop_when_idle(); });
-  close_limiters(hold);
-  if (has_sink()) sink().close(hold);
+  tell_of_close(hold);
 }
 
 void cluster_session::stop_when_idle() {
@@ -240,11 +239,8 @@ void cluster_session::context_shut_down() noexcept {
     dropped = core_.abandon(nodes);
     timer_.reset();
     strand_.reset();
-    executor_ = {};
   }
-  detail::discard(std::move(dropped));
-  sink().context_shut_down();
-  end_limiters();
+  tell_of_shutdown(std::move(dropped));
 }
 
 // ---- called by the nodes' sessions

@@ -36,7 +36,6 @@ class cluster_session final : public detail::store_backend,
   void start_all(std::span<detail::check* const> checks) override;
   void cancel(detail::check& c, detail::cancel_scope scope) override;
   void close() override;
-  const boost::asio::any_io_executor& get_executor() const noexcept override { return executor_; }
   bool has_hash_tags() const noexcept override { return true; }
   std::string_view key_prefix() const noexcept override { return options_.key_prefix; }
   std::shared_ptr<detail::store_backend> waiting_for(
@@ -64,7 +63,6 @@ class cluster_session final : public detail::store_backend,
   void on_strand();
 
   const redis_options options_;
-  boost::asio::any_io_executor executor_;
   const tls_context tls_;
   const std::size_t replicas_;
   replica_stores replicated_;

@@ -22,14 +22,14 @@ class memcached_store final : public detail::store_backend,
                               private net::memcached_session::owner {
  public:
   memcached_store(const boost::asio::any_io_executor& executor, memcached_options&& options)
-      : options_(std::move(options)), executor_(executor), ring_(options_.servers) {
+      : store_backend(executor), options_(std::move(options)), ring_(options_.servers) {
     for (const memcached_server& s : options_.servers) {
       sessions_.emplace_back(executor, options_, s, static_cast<owner&>(*this));
     }
   }
 
   void open() {
-    detail::shutdown_service::add(executor_, weak_from_this());
+    detail::shutdown_service::add(get_executor(), weak_from_this());
     for (net::memcached_session& s : sessions_) s.open();
   }
 
@@ -59,11 +59,9 @@ class memcached_store final : public detail::store_backend,
     const std::shared_ptr<void> hold(nullptr, [self = shared_from_this()](void*) {
       for (net::memcached_session& s : self->sessions_) s.stop_when_idle();
     });
-    close_limiters(hold);
-    if (has_sink()) sink().close(hold);  // no sink: making the first handle failed
+    tell_of_close(hold);
   }
 
-  const boost::asio::any_io_executor& get_executor() const noexcept override { return executor_; }
   std::string_view key_prefix() const noexcept override { return options_.key_prefix; }
 
  private:
@@ -83,14 +81,10 @@ class memcached_store final : public detail::store_backend,
       detail::check_list of_one = s.context_shut_down();
       dropped.splice(dropped.end(), of_one);
     }
-    executor_ = {};
-    detail::discard(std::move(dropped));
-    sink().context_shut_down();
-    end_limiters();
+    tell_of_shutdown(std::move(dropped));
   }
 
   const memcached_options options_;
-  boost::asio::any_io_executor executor_;
   const memcached::ketama ring_;
   std::deque<net::memcached_session> sessions_;
 };

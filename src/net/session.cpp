@@ -12,9 +12,9 @@ template class connection_driver<session, redis::connection_core>;
 
 session::session(const asio::any_io_executor& executor, redis_options&& options, tls_context tls,
                  std::size_t replicas)
-    : options_(std::move(options)),
+    : store_backend(executor),
+      options_(std::move(options)),
       tls_(std::move(tls)),
-      executor_(executor),
       driver_(*this, executor, !options_.single_threaded, options_, std::random_device{}(),
               replicas) {
   if (!options_.sentinel.addresses.empty()) {
@@ -25,7 +25,7 @@ session::session(const asio::any_io_executor& executor, redis_options&& options,
 }
 
 void session::open() {
-  detail::shutdown_service::add(executor_, weak_from_this());
+  detail::shutdown_service::add(get_executor(), weak_from_this());
   driver_.wake();
 }
 
@@ -33,9 +33,9 @@ std::shared_ptr<detail::store_backend> session::waiting_for(
     std::size_t replicas, const std::shared_ptr<detail::store_backend>& whole,
     std::unique_ptr<detail::completion_sink> sink) {
   return replicated_.get(replicas, [&] {
-    return beside(whole,
-                  std::make_shared<session>(executor_, redis_options(options_), tls_, replicas),
-                  std::move(sink));
+    return beside(
+        whole, std::make_shared<session>(get_executor(), redis_options(options_), tls_, replicas),
+        std::move(sink));
   });
 }
 
@@ -64,17 +64,13 @@ void session::close() {
   // Held here and by limiters that wait for an answer; its end lets the session stop.
   const std::shared_ptr<void> hold(
       nullptr, [self = shared_from_this()](void*) { self->driver_.stop_when_idle(); });
-  close_limiters(hold);
-  if (has_sink()) sink().close(hold);  // no sink: making the first handle failed
+  tell_of_close(hold);
 }
 
 void session::context_shut_down() noexcept {
   detail::check_list dropped = driver_.context_shut_down();
   watch_.reset();
-  executor_ = {};
-  detail::discard(std::move(dropped));
-  sink().context_shut_down();
-  end_limiters();
+  tell_of_shutdown(std::move(dropped));
 }
 
 // ---- called by the driver and the watch, on the strand

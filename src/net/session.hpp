@@ -49,7 +49,6 @@ class session final : public detail::store_backend,
   void start_all(std::span<detail::check* const> checks) override;
   void cancel(detail::check& c, detail::cancel_scope scope) override;
   void close() override;
-  const boost::asio::any_io_executor& get_executor() const noexcept override { return executor_; }
   bool has_hash_tags() const noexcept override { return true; }
   std::string_view key_prefix() const noexcept override { return options_.key_prefix; }
   std::shared_ptr<detail::store_backend> waiting_for(
@@ -77,7 +76,6 @@ class session final : public detail::store_backend,
   const tls_context tls_;
   replica_stores replicated_;
   cluster* cluster_ = nullptr;
-  boost::asio::any_io_executor executor_;
   std::unique_ptr<sentinel_watch> watch_;  // null without Sentinels; used on the strand only
   driver driver_;
 };

@@ -11,7 +11,6 @@ namespace {
 
 using detail::check;
 using detail::check_list;
-using detail::check_stage;
 
 constexpr std::uint8_t max_resends = 2;
 constexpr std::chrono::milliseconds pause_when_busy{25};

@@ -4,7 +4,6 @@
 
 namespace weir::waiting {
 
-using detail::check;
 using detail::delivery;
 
 std::shared_ptr<reservation_request> reservation_request::make(waiter& w,

@@ -17,15 +17,13 @@ namespace weir::test {
 /// A store that drops what it is asked: limiters need one for their keys' prefix.
 class null_store final : public detail::store_backend {
  public:
+  null_store() : store_backend(boost::asio::system_executor()) {}
+
   void start(detail::check& c) override { c.finish(detail::delivery::discard); }
   void cancel(detail::check&, detail::cancel_scope) override {}
   void close() override {}
-  const boost::asio::any_io_executor& get_executor() const noexcept override { return executor_; }
   bool has_hash_tags() const noexcept override { return true; }
   std::string_view key_prefix() const noexcept override { return "weir"; }
-
- private:
-  const boost::asio::any_io_executor executor_ = boost::asio::system_executor();
 };
 
 using core_ptr = std::shared_ptr<const detail::limiter_spec>;

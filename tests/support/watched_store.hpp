@@ -17,7 +17,9 @@ class watched_store final : public detail::store_backend {
   using watcher = std::function<void(const detail::check&)>;
 
   watched_store(const store& inner, watcher watch)
-      : inner_(inner.backend()), watch_(std::move(watch)) {}
+      : store_backend(inner.backend()->get_executor()),
+        inner_(inner.backend()),
+        watch_(std::move(watch)) {}
 
   void start(detail::check& c) override {
     // Nothing is left of these afterwards; of a line's question, the line itself keeps it.
@@ -33,9 +35,6 @@ class watched_store final : public detail::store_backend {
   void close() override { inner_->close(); }
   detail::roster<const detail::limiter_spec>& limiters() noexcept override {
     return inner_->limiters();
-  }
-  const boost::asio::any_io_executor& get_executor() const noexcept override {
-    return inner_->get_executor();
   }
   std::string_view key_prefix() const noexcept override { return inner_->key_prefix(); }
 

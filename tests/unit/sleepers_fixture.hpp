@@ -22,7 +22,7 @@ class counting_store final : public detail::store_backend {
     int returned_before;  // how many reservations had come back
   };
 
-  explicit counting_store(asio::io_context& io) : executor_(io.get_executor()) {}
+  explicit counting_store(asio::io_context& io) : store_backend(io.get_executor()) {}
   void start(detail::check& c) override {
     if (c.kind == detail::check_kind::acquire) {
       requests.push_back({&c, returned});
@@ -34,15 +34,11 @@ class counting_store final : public detail::store_backend {
   }
   void cancel(detail::check&, detail::cancel_scope) override {}
   void close() override {}
-  const asio::any_io_executor& get_executor() const noexcept override { return executor_; }
   std::string_view key_prefix() const noexcept override { return "weir"; }
 
   int returned = 0;
   std::vector<request> requests;
   std::function<void()> meanwhile;  // what another thread does while the next reservation goes back
-
- private:
-  asio::any_io_executor executor_;
 };
 
 /// Sleepers, two at most, and checks for them.
