@@ -208,7 +208,7 @@ void read(weir::time_point now) {
 }
 
 void refilling(int status, std::span<const weir::header_field> headers, weir::time_point now) {
-  weir::read_feedback(status, headers, now, {.retry_after_decides = true});
+  weir::read_feedback(status, headers, now, {.retry_after_decides = false});
 }
 
 asio::awaitable<void> hold_back(weir::store store, std::span<const weir::header_field> headers) {

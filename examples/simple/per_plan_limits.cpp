@@ -3,7 +3,8 @@
 // Each plan is a limiter. Both have the same resource name and the same kind of policy with the
 // same window, so they share one count: a customer that changes the plan keeps what it has used. If
 // plans should count apart, give them different resource names ("exports/free",
-// "exports/pro").
+// "exports/pro"). refund() and settle() need the limiter that made the decision: keep it with the
+// decision.
 //
 //     per_plan_limits [redis://127.0.0.1:6379]
 #include <boost/asio/awaitable.hpp>

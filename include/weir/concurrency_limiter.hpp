@@ -4,9 +4,11 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/deferred.hpp>
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -27,7 +29,7 @@ struct concurrency_options {
   std::chrono::microseconds lease_duration = std::chrono::seconds{30};
 
   /// As limiter_options::group, for enter() together with limiters of that group.
-  std::string_view group = {};
+  std::string group = {};
 
   /// As limiter_options::subject_buckets, for enter() together with limiters that have as many.
   std::size_t subject_buckets = 0;
@@ -41,8 +43,20 @@ struct enter_options {
 };
 
 // See decision.hpp.
-static_assert(std::is_trivially_destructible_v<concurrency_options> &&
-              std::is_trivially_destructible_v<enter_options>);
+static_assert(std::is_trivially_destructible_v<enter_options>);
+
+namespace detail {
+
+/// A claim, or several. A parameter of this kind is not deduced from `{}`, which is an
+/// enter_options.
+template <class T>
+concept claim_or_claims = std::same_as<T, claim> ||
+                          std::convertible_to<const T&, std::span<const claim>>;
+
+inline std::span<const claim> claims_in(const claim& one) noexcept { return {&one, 1}; }
+inline std::span<const claim> claims_in(std::span<const claim> all) noexcept { return all; }
+
+}  // namespace detail
 
 /// What concurrency_limiter::enter() gives: a lease, or the refusal. Movable, not copyable.
 ///
@@ -181,8 +195,8 @@ class concurrency_limiter {
   /// lie; see concurrency_options.
   ///
   /// Throws boost::system::system_error with `invalid_policy` (limit or lease_duration is out of
-  /// range, or subject_buckets is above 16,384, or not 0 with a group) or `invalid_resource` (for
-  /// the resource and for the group).
+  /// range, or subject_buckets is above 16,384, or not 0 with a group), `invalid_resource` (for the
+  /// resource and for the group) or `invalid_options` (the store was moved from).
   concurrency_limiter(const weir::store& store, std::string_view resource,
                       const concurrency_options& options);
 
@@ -215,7 +229,8 @@ class concurrency_limiter {
   /// The answer is as for record_all(), with the gate as the first limiter. What the limiters
   /// counted stays counted when the lease is given back. Their failure policies do not apply.
   ///
-  /// `also`: claims as for record_all(). `subject`, `options`: as for enter() without claims.
+  /// `also`: a claim as for record_all(), or several, in an object that converts to a std::span.
+  /// `subject`, `options`: as for enter() without claims.
   ///
   /// **Handler signature.** `void(error_code, lease)`.
   ///
@@ -227,22 +242,14 @@ class concurrency_limiter {
   ///
   ///     weir::lease lease = co_await gate.enter("account-42", per_second.on("account-42"));
   ///     if (!lease) log(lease.decision().tier == 0 ? "too many at once" : "too many a second");
-  template <class CompletionToken = boost::asio::deferred_t>
-  auto enter(std::string_view subject, std::span<const claim> also, enter_options options = {},
+  template <detail::claim_or_claims Claims, class CompletionToken = boost::asio::deferred_t>
+  auto enter(std::string_view subject, const Claims& also, enter_options options = {},
              CompletionToken&& token = CompletionToken()) const {
-    return initiate<CompletionToken>(token, ask_jointly(subject, also, options));
+    return initiate<CompletionToken>(token, ask_jointly(subject, detail::claims_in(also), options));
   }
-  template <class CompletionToken = boost::asio::deferred_t>
-  auto enter(std::string_view subject, const claim& also, enter_options options = {},
-             CompletionToken&& token = CompletionToken()) const {
-    return enter(subject, std::span(&also, 1), options, std::forward<CompletionToken>(token));
-  }
-  template <boost::asio::completion_token_for<void(error_code, lease)> CompletionToken>
-  auto enter(std::string_view subject, const claim& also, CompletionToken&& token) const {
-    return enter(subject, also, enter_options{}, std::forward<CompletionToken>(token));
-  }
-  template <boost::asio::completion_token_for<void(error_code, lease)> CompletionToken>
-  auto enter(std::string_view subject, std::span<const claim> also, CompletionToken&& token) const {
+  template <detail::claim_or_claims Claims,
+            boost::asio::completion_token_for<void(error_code, lease)> CompletionToken>
+  auto enter(std::string_view subject, const Claims& also, CompletionToken&& token) const {
     return enter(subject, also, enter_options{}, std::forward<CompletionToken>(token));
   }
 

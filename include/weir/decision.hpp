@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 #include <type_traits>
 
 namespace weir {
@@ -21,6 +22,21 @@ enum class source : std::uint8_t {
   /// the store failed, and the limiter's failure policy decided
   fallback,
 };
+
+/// The name of the enumerator, such as "store", for labels of metrics. Empty for other numbers.
+constexpr std::string_view name_of(source from) noexcept {
+  switch (from) {
+    case source::store:
+      return "store";
+    case source::deny_cache:
+      return "deny_cache";
+    case source::local_units:
+      return "local_units";
+    case source::fallback:
+      return "fallback";
+  }
+  return {};
+}
 
 /// A point on the store's clock.
 using time_point = std::chrono::sys_time<std::chrono::microseconds>;
@@ -74,7 +90,8 @@ struct decision {
   std::int64_t remaining = 0;
   /// Zero if allowed; otherwise the time until the same call would pass if no other comes.
   std::chrono::microseconds retry_after{0};
-  /// The time until no units are in use, if no more calls come.
+  /// The time until no units are in use, if no more calls come. Of several tiers, the longest;
+  /// `limit`, `used` and `remaining` are those of one tier.
   std::chrono::microseconds reset_after{0};
   /// acquire(): the time from `decided_at` until the reservation. record() and fetch(): with a
   /// leaky_bucket, the time until this request may go; otherwise zero.

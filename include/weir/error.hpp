@@ -28,7 +28,8 @@ enum class error {
   invalid_subject,
   /// the cost is below 1 (an actual cost: below 0) or above 2^52 - 1
   invalid_cost,
-  /// options of a store contradict each other or are out of range; or those of local_keyed_limiter
+  /// options of a store or of local_keyed_limiter contradict each other or are out of range; an
+  /// empty executor, or a store that was moved from
   invalid_options,
   /// a certificate or key file cannot be read or used
   invalid_tls_file,

@@ -52,10 +52,10 @@ enum class reset_unit : std::uint8_t {
 struct feedback_options {
   reset_unit reset = reset_unit::automatic;
 
-  /// If true, and a header says when to retry, that header alone decides. Otherwise the longest
-  /// time of any header counts. Set it for a vendor whose reset is the time until its limit is full
-  /// again (OpenAI, Groq), because a call would pass long before that.
-  bool retry_after_decides = false;
+  /// If true, and a header says when to retry, that header alone decides. If false, the longest
+  /// time of any header counts. Some vendors' reset is the time until their limit is full again
+  /// (OpenAI, Groq): a call passes long before that.
+  bool retry_after_decides = true;
 };
 
 /// The longest time that read_feedback() returns; a longer one is cut to this.

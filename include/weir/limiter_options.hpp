@@ -3,7 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <string>
 #include <type_traits>
 
 #include "weir/decision.hpp"
@@ -63,7 +63,7 @@ struct limiter_options {
   /// Redis Cluster and in one shard of a memory store. At most 1024 bytes. If empty, each subject
   /// of this limiter has a slot of its own, or see subject_buckets. A Memcached store asks no
   /// limiters together.
-  std::string_view group = {};
+  std::string group = {};
 
   /// How many hash tags the subjects share, 1 to 16,384; 0: each subject has a hash tag of its own.
   /// In a Redis Cluster, only checks of one hash tag can share a script call, so few tags make
@@ -87,7 +87,7 @@ struct limiter_options {
   std::chrono::microseconds default_cool_down = std::chrono::seconds{1};
 
   /// How on_response() reads the vendor's headers.
-  feedback_options response_parsing = {.retry_after_decides = true};
+  feedback_options response_parsing = {};
 
   /// The vendor's count to which on_response() lowers what remains here, for an allowance that
   /// others use up as well. It costs one call to the store for each response that names that count.
@@ -159,8 +159,8 @@ struct acquire_options {
   /// is over, unless on_failure decides (docs/waiting.md).
   std::chrono::microseconds timeout{0};
 
-  /// A larger priority goes first among the waiters of one limiter, its copies included, in this
-  /// process; see limiter::acquire().
+  /// A larger priority goes first among the waiters of one subject and cost that wait through this
+  /// limiter and its copies. docs/waiting.md says when it has no effect.
   std::int32_t priority = 0;
 };
 

@@ -25,7 +25,8 @@ namespace weir {
 /// - **Servers that fail.** Calls for a server that is away fail; its subjects do not move to
 ///   another one.
 ///
-/// **Errors.** Throws boost::system::system_error with `invalid_options`.
+/// **Errors.** Throws boost::system::system_error with `invalid_options`, also if the executor is
+/// empty or this OpenSSL offers no MD5 for several servers.
 ///
 /// **Thread safety.** Any thread may call it; the store is for any thread.
 ///

@@ -30,9 +30,10 @@ struct memory_options {
 
   /// The clock; the system's if not given. A time before 1970 is read as the first microsecond of
   /// 1970, and one after 2255 as the last time that a state can hold. Only counts follow it:
-  /// acquire(), leases and deadlines wait by the steady clock. It may step backward: a policy then
-  /// uses its state's own time (docs/policies.md). Any thread that makes a check calls it, under a
-  /// lock, so it must not use the store or throw.
+  /// acquire(), leases and deadlines wait by the steady clock. So move a test's clock on by each
+  /// `delay`; while it stands still, each reservation is further away than the one before. It may
+  /// step backward: a policy then uses its state's own time (docs/policies.md). Any thread that
+  /// makes a check calls it, under a lock, so it must not use the store or throw.
   std::function<time_point()> clock = {};
 };
 
@@ -43,7 +44,7 @@ struct memory_options {
 /// memory goes back to the allocator. A store that gets no checks drops nothing.
 ///
 /// **Errors.** Throws boost::system::system_error with `invalid_options` if a number is out of
-/// range.
+/// range or the executor is empty.
 ///
 /// **Thread safety.** Any thread may call it; the store is for any thread.
 ///

@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 #include <variant>
 
@@ -98,6 +99,10 @@ class tiers {
              (std::is_convertible_v<const Policies&, policy> && ...))
   explicit tiers(const Policies&... each)
       : policies_{policy(each)...}, size_(sizeof...(Policies)) {}
+
+  /// As many as a configuration names: throws boost::system::system_error with `invalid_policy`
+  /// unless there are 1 to max_size.
+  explicit tiers(std::span<const policy> each);
 
   const policy* begin() const noexcept { return policies_.data(); }
   const policy* end() const noexcept { return policies_.data() + size_; }

@@ -12,8 +12,8 @@ namespace weir {
 ///
 /// Returns at once, as open_store() does. It reads the TLS files now, and never again.
 ///
-/// **Errors.** Throws boost::system::system_error with `invalid_options` (also if this OpenSSL
-/// offers no SHA-1) or `invalid_tls_file`.
+/// **Errors.** Throws boost::system::system_error with `invalid_options` (also if the executor is
+/// empty or this OpenSSL offers no SHA-1) or `invalid_tls_file`.
 ///
 /// **Thread safety.** Any thread may call it; the store is for any thread, unless
 /// redis_options::single_threaded is set.

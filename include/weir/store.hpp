@@ -53,8 +53,8 @@ class store {
   /// destroyed.
   void close();
 
-  /// For limiters only.
-  const std::shared_ptr<detail::store_backend>& backend() const noexcept { return backend_; }
+  /// For limiters only. Throws `invalid_options` if this handle was moved from.
+  const std::shared_ptr<detail::store_backend>& backend() const;
 
  private:
   std::shared_ptr<detail::store_backend> backend_;
@@ -91,8 +91,8 @@ class store {
 /// the hosts of memcached.
 ///
 /// **Errors.** Throws boost::system::system_error with `invalid_url`, `unsupported_scheme`,
-/// `invalid_tls_file`, or `invalid_options` (this OpenSSL offers no SHA-1 or MD5). The
-/// text repeats no part of the URL.
+/// `invalid_tls_file`, or `invalid_options` (the executor is empty, or this OpenSSL offers no SHA-1
+/// or MD5). The text repeats no part of the URL.
 ///
 /// **Thread safety.** Any thread may call it.
 ///

@@ -11,7 +11,7 @@
 namespace weir::detail {
 namespace {
 
-constexpr std::size_t max_resource_size = 1024;
+constexpr std::size_t max_name_size = 1024;
 
 void append_escaped(std::string& out, std::string_view text, std::string_view special) {
   for (;;) {
@@ -27,11 +27,13 @@ void append_escaped(std::string& out, std::string_view text, std::string_view sp
   }
 }
 
-std::string checked_resource(std::string_view name) {
-  if (name.empty() || name.size() > max_resource_size) {
-    throw boost::system::system_error(
-        make_error_code(error::invalid_resource),
-        "the name has " + std::to_string(name.size()) + " bytes; it must have 1 to 1024");
+/// `what`: "resource" or "group".
+std::string checked_name(const char* what, std::string_view name) {
+  if (name.empty() || name.size() > max_name_size) {
+    throw boost::system::system_error(make_error_code(error::invalid_resource),
+                                      "the " + std::string(what) + " has " +
+                                          std::to_string(name.size()) +
+                                          " bytes; it must have 1 to 1024");
   }
   return std::string(name);
 }
@@ -92,7 +94,7 @@ limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_v
 limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_view name,
                            std::vector<policies::kernel> kernels, const limiter_options& options)
     : store(std::move(backend)),
-      resource(checked_resource(name)),
+      resource(checked_name("resource", name)),
       tiers(std::move(kernels)),
       ceiling(policies::ceiling_of(tiers)),
       nominal_limit(unlimited),
@@ -109,7 +111,7 @@ limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_v
   key_head_ += ":{";
   tag_begin_ = key_head_.size();
   if (!options.group.empty()) {
-    append_escaped(key_head_, checked_resource(options.group), "{}%");
+    append_escaped(key_head_, checked_name("group", options.group), "{}%");
     key_head_ += "}:";
   }
   append_escaped(key_head_, name, "{}%:");

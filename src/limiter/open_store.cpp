@@ -1,5 +1,7 @@
 #include "weir/store.hpp"
 
+#include <boost/system/system_error.hpp>
+
 #include "check/store_backend.hpp"
 #include "limiter/completion.hpp"
 #include "memcached/url.hpp"
@@ -20,6 +22,14 @@ boost::asio::any_io_executor store::get_executor() const noexcept {
 }
 
 void store::close() { backend_->close(); }
+
+const std::shared_ptr<detail::store_backend>& store::backend() const {
+  if (backend_ == nullptr) {
+    throw boost::system::system_error(make_error_code(error::invalid_options),
+                                      "the store was moved from");
+  }
+  return backend_;
+}
 
 store open_store(const boost::asio::any_io_executor& executor, std::string_view url) {
   if (memcached::is_memcached_url(url)) {

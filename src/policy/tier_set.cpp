@@ -3,6 +3,17 @@
 #include <algorithm>
 #include <array>
 
+#include "policy/require_valid.hpp"
+
+namespace weir {
+
+tiers::tiers(std::span<const policy> each) : size_(each.size()) {
+  policies::require_valid(size_ >= 1 && size_ <= max_size, "tiers: there must be 1 to 8 policies");
+  std::copy(each.begin(), each.end(), policies_.begin());
+}
+
+}  // namespace weir
+
 namespace weir::policies {
 namespace {
 
@@ -104,7 +115,8 @@ instant common_start(std::span<const tier<State>> tiers, std::span<const decisio
   std::size_t spaced = 0;
   for (std::size_t i = 0; i < tiers.size(); ++i) {
     if (!is_spaced(*tiers[i].rules)) continue;
-    start = std::max(start, (each[i].decided_at + each[i].delay).time_since_epoch().count());
+    const instant turn = (each[i].decided_at + each[i].delay).time_since_epoch().count();
+    start = std::max(start, turn);
     ++spaced;
   }
   return spaced > 1 ? start : 0;

@@ -39,7 +39,7 @@ constexpr description describe(int value) noexcept {
               "memory://"};
     case error::invalid_resource:
       return {"invalid_resource", group::input,
-              "the resource name is empty or too long: give the limiter a short name"};
+              "the name of the resource or group is empty or too long: choose a shorter one"};
     case error::invalid_subject:
       return {"invalid_subject", group::input,
               "the subject is empty or too long: pass a shorter identifier, such as a hash of it"};

@@ -192,6 +192,28 @@ BOOST_AUTO_TEST_CASE(a_lease_whose_leave_was_cut_off_is_given_back_on_the_next_c
   }
 }
 
+// The braces could have been claims: the call did not compile.
+BOOST_AUTO_TEST_CASE(options_and_claims_are_told_apart) {
+  const weir::store s = open();
+  const concurrency_limiter g(s, "gate", {.limit = 9, .lease_duration = 1h, .group = "partner"});
+  const weir::limiter l(s, "r", weir::fixed_window{.limit = 9, .window = 24h},
+                        {.group = "partner"});
+  weir::test::run(io, [&]() -> asio::awaitable<void> {
+    const auto token = asio::as_tuple(asio::deferred);
+    const std::vector claims{l.on("a")};
+    std::vector<lease> held;
+    held.push_back(co_await g.enter("a", {}));
+    held.push_back(co_await g.enter("a", {.timeout = 9s}));
+    held.push_back(co_await g.enter("a", l.on("a"), {.timeout = 9s}));
+    held.push_back(co_await g.enter("a", claims, {}));
+    held.push_back(std::get<1>(co_await g.enter("a", {}, token)));
+    held.push_back(std::get<1>(co_await g.enter("a", l.on("a"), token)));
+    held.push_back(std::get<1>(co_await g.enter("a", claims, {.timeout = 9s}, token)));
+    for (const lease& one : held) BOOST_TEST(one.is_held());
+    BOOST_TEST((co_await l.fetch("a")).used == 4);
+  });
+}
+
 BOOST_AUTO_TEST_CASE(together_with_limiters_it_is_one_step) {
   const weir::store s = open();
   const concurrency_limiter g(s, "gate", {.limit = 2, .lease_duration = 1h, .group = "partner"});
@@ -204,7 +226,7 @@ BOOST_AUTO_TEST_CASE(together_with_limiters_it_is_one_step) {
       {.group = "partner", .cool_downs = true});
   weir::test::run(io, [&]() -> asio::awaitable<void> {
     const std::array both{total.on("all"), each.on("a")};
-    lease one = co_await g.enter("a", both), two = co_await g.enter("a", both);
+    lease one = co_await g.enter("a", both), two = co_await g.enter("a", both, {});
     BOOST_TEST((one.is_held() && two.is_held()));
     const lease full = co_await g.enter("a", both);
     BOOST_TEST(!full);

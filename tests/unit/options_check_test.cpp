@@ -1,7 +1,7 @@
 // Numbers of a store's options that are out of range are turned away where they are given.
 #include "memory/options_check.hpp"
 #include "redis/options_check.hpp"
-#include "weir/redis_store.hpp"
+#include "weir/weir.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/system/system_error.hpp>
@@ -121,6 +121,25 @@ BOOST_AUTO_TEST_CASE(a_store_with_numbers_out_of_range_is_not_made) {
   BOOST_CHECK_EXCEPTION(weir::make_memory_store(io.get_executor(), {.shards = 0}),
                         boost::system::system_error, fails_as_told);
   BOOST_TEST(io.poll() == 0u);  // nothing was started
+}
+
+// They were read through a null pointer.
+BOOST_AUTO_TEST_CASE(an_empty_executor_or_store_is_refused) {
+  const auto is_refused = [](const boost::system::system_error& e) {
+    return e.code() == error::invalid_options;
+  };
+  for (const char* url : {"memory://", "redis://h", "redis-cluster://h", "memcached://h"}) {
+    BOOST_CHECK_EXCEPTION(weir::open_store({}, url), boost::system::system_error, is_refused);
+  }
+  boost::asio::io_context io;
+  weir::store store = weir::make_memory_store(io.get_executor());
+  const weir::store moved = std::move(store);
+  const weir::policy policy = weir::gcra{.rate = weir::per_second(1)};
+  BOOST_CHECK_EXCEPTION(weir::limiter(store, "r", policy), boost::system::system_error, is_refused);
+  BOOST_CHECK_EXCEPTION(weir::limiter(store, "r", policy, {.replicas = 1}),
+                        boost::system::system_error, is_refused);
+  BOOST_CHECK_EXCEPTION(weir::concurrency_limiter(store, "r", {}), boost::system::system_error,
+                        is_refused);
 }
 
 BOOST_AUTO_TEST_CASE(sentinels_without_an_address_or_a_master_are_refused) {

@@ -5,6 +5,8 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <limits>
+#include <span>
+#include <vector>
 
 #include "model/kernel_subject.hpp"
 #include "support/text.hpp"
@@ -217,6 +219,18 @@ BOOST_AUTO_TEST_CASE(unlimited_counts_never_refuses_and_saturates) {
       for (int i = 0; i < 5; ++i) BOOST_TEST(subject.record(t0 + 1'000'000, most).allowed);
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_list_of_tiers_has_one_to_eight) {
+  const std::vector<policy> nine(9, policy(gcra{.rate = per_second(1)}));
+  const auto is_refused = [](const boost::system::system_error& e) {
+    return e.code() == error::invalid_policy;
+  };
+  BOOST_CHECK_EXCEPTION(tiers{nine}, boost::system::system_error, is_refused);
+  BOOST_CHECK_EXCEPTION(tiers{std::span<const policy>{}}, boost::system::system_error, is_refused);
+  const tiers two{std::span(nine).first(2)};
+  BOOST_TEST(two.size() == 2u);
+  BOOST_TEST(two[1].index() == nine[1].index());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -127,8 +127,8 @@ class check_operation final : public Check {
   };
 
   check_operation(Handler&& handler, std::shared_ptr<const limiter_spec>&& of,
-                  typename Check::arguments&& asked, const store_executor& of_store)
-      : Check(std::move(of), std::move(asked)), handler_(std::move(handler)) {
+                  typename Check::arguments&& with, const store_executor& of_store)
+      : Check(std::move(of), std::move(with)), handler_(std::move(handler)) {
     const handler_executor executor = asio::get_associated_executor(handler_, of_store.any);
     this->at_store = is_same(executor, of_store);
     if (!this->at_store || !keeps_store_busy(Check::kind_of)) {
