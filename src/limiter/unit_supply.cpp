@@ -124,7 +124,8 @@ bool unit_supply::was_used() noexcept { return std::exchange(was_used_, false); 
 
 unit_supply::rest unit_supply::give_up(time now) {
   expire(now);
-  return {std::min(std::exchange(left_, 0), units_), answer_};
+  const std::int64_t all = std::exchange(left_, 0);
+  return {rules_.life.count() > 0 ? std::min(all, units_) : all, answer_};
 }
 
 }  // namespace weir::detail

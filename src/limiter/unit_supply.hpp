@@ -60,8 +60,9 @@ class unit_supply {
     std::int64_t units = 0;
     decision from = {};  // the answer of the last take
   };
-  /// Takes out all units. The result is what can be given back to the store: at most the units of
-  /// the last take, because each take has a receipt of its own.
+  /// Takes out all units. The result is what can be given back to the store: all of them to a
+  /// window, which the takes share; to a bucket at most the units of the last take, because each
+  /// take has a receipt of its own.
   rest give_up(time now);
 
  private:

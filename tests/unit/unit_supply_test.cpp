@@ -309,6 +309,18 @@ BOOST_AUTO_TEST_CASE(what_goes_back_is_no_more_than_the_last_take_counted) {
   BOOST_TEST(s.give_up(start).units == 0);
 }
 
+// Each pause between two bursts lost what was left when the last take came, until a daily window
+// ended: of 100,000 units, bursts of 20 got 77,000.
+BOOST_AUTO_TEST_CASE(a_window_gets_back_what_was_left_of_earlier_takes) {
+  unit_supply s(in_windows);
+  const unit_supply::time now = grow_and_spend_half(s);
+  BOOST_TEST(take(s, 1'000, now) == 32);
+  const unit_supply::rest rest = s.give_up(now);
+  BOOST_TEST(rest.units == 64);
+  BOOST_TEST(rest.from.receipt.id == 7u);
+  BOOST_TEST(!s.spend(1, now).has_value());
+}
+
 // A check of cost 2 did not spend the one unit of the first take, so no further take came: with
 // costs of two and more, nothing was answered here, and the takes came on top.
 BOOST_AUTO_TEST_CASE(a_supply_serves_checks_that_cost_more_than_one) {
