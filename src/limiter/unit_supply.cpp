@@ -66,7 +66,7 @@ std::optional<decision> unit_supply::spend(std::int64_t cost, time now) {
   const auto passed = std::chrono::floor<microseconds>(std::max(now - sent_, time::duration{}));
   d.source = source::local_units;
   d.used = std::max<std::int64_t>(0, d.used - left_);
-  if (d.remaining != unlimited) d.remaining += left_;
+  if (d.remaining != unlimited) d.remaining = std::min(d.remaining + left_, d.limit);
   d.reset_after = std::max(d.reset_after - passed, microseconds{0});
   d.decided_at += passed;
   d.receipt = {};

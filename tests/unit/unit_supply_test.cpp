@@ -216,6 +216,17 @@ BOOST_AUTO_TEST_CASE(units_of_a_bucket_end_with_its_drain_time) {
   BOOST_TEST(!s.spend(1, start + 4s).has_value());
 }
 
+// The bucket had drained while the process still held units: 1063 of 1000 were left.
+BOOST_AUTO_TEST_CASE(no_more_units_remain_than_the_limit) {
+  unit_supply s(in_bucket);
+  const unit_supply::time now = grow_and_spend_half(s);
+  BOOST_TEST(take(s, 1'000, now) == 32);
+  const auto d = s.spend(1, now);
+  BOOST_TEST_REQUIRE(d.has_value());
+  BOOST_TEST(d->remaining == 1'000);
+  BOOST_TEST(d->used == 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_supply_grows_with_demand_up_to_its_bound) {
   unit_supply s(in_windows);
   s.heard(granted(1'000'000));
