@@ -323,7 +323,12 @@ decision settled(std::span<const tier<State>> tiers, instant clock, bool done) {
   std::array<decision, max_tiers> each;
   for (std::size_t i = 0; i < tiers.size(); ++i) {
     each[i] = fetch(tier<State>{tiers[i].rules, tiers[i].state, 1}, clock);
-    // A settlement asks for nothing: the tier with the least left decides the numbers.
+    // A settlement asks for nothing: the tier with the least left decides the numbers. A cool-down
+    // has none but its end.
+    if (each[i].cooling_down && i > 0) {
+      each[i].limit = each[i - 1].limit;
+      each[i].used = each[i - 1].used;
+    }
     each[i].allowed = true;
     each[i].cooling_down = false;
     each[i].retry_after = each[i].delay = {};

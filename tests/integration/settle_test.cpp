@@ -367,6 +367,21 @@ BOOST_AUTO_TEST_CASE(it_can_be_awaited) {
   });
 }
 
+// During a cool-down, the answer said that nothing was used of no limit.
+BOOST_AUTO_TEST_CASE(the_answer_describes_the_subject_during_a_cool_down) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "r", weir::fixed_window{.limit = 10, .window = 24h},
+                    {.cool_downs = true});
+    const decision d = record(l, 4);
+    answer([&](auto caller) { l.cool_down("a", 1h, caller); });
+    const decision settled = settle(l, d, 3);
+    BOOST_TEST(settled.allowed);
+    BOOST_TEST(settled.limit == 10);
+    BOOST_TEST(settled.used == 3);
+    BOOST_TEST(settled.remaining == 0);
+  });
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace settle_test
