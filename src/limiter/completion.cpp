@@ -93,7 +93,9 @@ void forget_local_answers(const check& c) {
     if (!limiter.answers_locally) return;
     const limiter_impl& own = impl_of(limiter);
     if (own.denials != nullptr) own.denials->forget(subject, std::chrono::steady_clock::now());
-    if (own.local != nullptr && c.kind == check_kind::reset) own.local->forget(subject);
+    if (own.local != nullptr && c.kind == check_kind::reset && c.ec != condition::not_counted) {
+      own.local->forget(subject);
+    }
   };
   forget(*c.limiter, c.subject.view());
   for (const term& t : c.further()) forget(*t.limiter, t.subject.view());
