@@ -23,8 +23,8 @@ struct response {
 };
 
 /// When more is allowed. `reset_after` is the time until nothing is in use: for a window its end,
-/// for a bucket the time until it is full, long after the next call would pass. (Of several tiers,
-/// it is the longest of all: not the time for the tier whose numbers the decision has.)
+/// for a bucket the time until it is full, long after the next call would pass. (With several
+/// tiers, it is the longest of all: not the time for the tier whose numbers the decision has.)
 std::chrono::microseconds until_more(const weir::decision& d, bool is_bucket) {
   if (!d.allowed) return d.retry_after;
   // A bucket drains evenly: of all that is in use, the first unit.

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -29,7 +28,7 @@ struct concurrency_options {
   std::chrono::microseconds lease_duration = std::chrono::seconds{30};
 
   /// As limiter_options::group, for enter() together with limiters of that group.
-  std::string group = {};
+  std::string_view group = {};
 
   /// As limiter_options::subject_buckets, for enter() together with limiters that have as many.
   std::size_t subject_buckets = 0;
@@ -43,14 +42,15 @@ struct enter_options {
 };
 
 // See decision.hpp.
-static_assert(std::is_trivially_destructible_v<enter_options>);
+static_assert(std::is_trivially_destructible_v<concurrency_options> &&
+              std::is_trivially_destructible_v<enter_options>);
 
 namespace detail {
 
 /// A claim, or several. A parameter of this kind is not deduced from `{}`, which is an
 /// enter_options.
 template <class T>
-concept claim_or_claims = std::same_as<T, claim> ||
+concept claim_or_claims = std::convertible_to<const T&, const claim&> ||
                           std::convertible_to<const T&, std::span<const claim>>;
 
 inline std::span<const claim> claims_in(const claim& one) noexcept { return {&one, 1}; }
@@ -229,8 +229,8 @@ class concurrency_limiter {
   /// The answer is as for record_all(), with the gate as the first limiter. What the limiters
   /// counted stays counted when the lease is given back. Their failure policies do not apply.
   ///
-  /// `also`: a claim as for record_all(), or several, in an object that converts to a std::span.
-  /// `subject`, `options`: as for enter() without claims.
+  /// `also`: a claim as for record_all(), or several, in an object that converts to a std::span
+  /// (not in braces). `subject`, `options`: as for enter() without claims.
   ///
   /// **Handler signature.** `void(error_code, lease)`.
   ///

@@ -24,7 +24,7 @@ enum class source : std::uint8_t {
 };
 
 /// The name of the enumerator, such as "store", for labels of metrics. Empty for other numbers.
-constexpr std::string_view name_of(source from) noexcept {
+constexpr std::string_view to_string(source from) noexcept {
   switch (from) {
     case source::store:
       return "store";
@@ -90,8 +90,8 @@ struct decision {
   std::int64_t remaining = 0;
   /// Zero if allowed; otherwise the time until the same call would pass if no other comes.
   std::chrono::microseconds retry_after{0};
-  /// The time until no units are in use, if no more calls come. Of several tiers, the longest;
-  /// `limit`, `used` and `remaining` are those of one tier.
+  /// The time until no units are in use, if no more calls come. With several tiers, the longest of
+  /// all; `limit`, `used` and `remaining` are those of one tier.
   std::chrono::microseconds reset_after{0};
   /// acquire(): the time from `decided_at` until the reservation. record() and fetch(): with a
   /// leaky_bucket, the time until this request may go; otherwise zero.

@@ -65,7 +65,7 @@ joint_call join(std::span<const claim>);
 /// **Cancellation.** A cancelled call ends with boost::asio::error::operation_aborted. `terminal`
 /// and `partial` cancel it at any stage; if the check was sent, it may have counted. `total`
 /// cancels it only while the check is unsent. In a coroutine, cancel the coroutine or race the call
-/// with awaitable_operators, which take the token boost::asio::use_awaitable; with a callback, use
+/// with awaitable_operators and the token boost::asio::use_awaitable; with a callback, use
 /// boost::asio::bind_cancellation_slot. A deadline needs no cancellation: set `timeout`.
 ///
 /// **Thread safety.** Any thread may call any function, also on the same limiter at the same time.
@@ -298,8 +298,8 @@ class limiter {
   ///
   /// The decision describes the cool-down now, not the policy's counts: `limit` is unlimited and
   /// `used` is 0. If there is a cool-down, the decision is a refusal with `cooling_down`, and
-  /// `retry_after` has no jitter. After an error the cool-down may have
-  /// started; repeating the call does no harm.
+  /// `retry_after` has no jitter. After an error the cool-down may have started; repeating the call
+  /// does no harm.
   ///
   /// `subject`: as for record(). `duration`: microseconds, up to limiter_options::max_cool_down.
   /// `options.timeout`: as for record().
@@ -324,8 +324,8 @@ class limiter {
     return cool_down(subject, duration, cool_down_options{}, std::forward<CompletionToken>(token));
   }
 
-  /// Reads a vendor's response with read_feedback() and starts the cool-down that it asks for, with
-  /// the answer of cool_down(). Call it for every response.
+  /// Reads a vendor's response with read_feedback() and starts the cool-down that it asks for, and
+  /// answers as cool_down() does. Call it for every response.
   ///
   /// The cool-down lasts until the time in Retry-After, or until the reset of a window with nothing
   /// left. If the vendor refused the call and gave no time, or a time of zero, it lasts

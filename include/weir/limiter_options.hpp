@@ -3,7 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "weir/decision.hpp"
@@ -62,8 +62,8 @@ struct limiter_options {
   /// Limiters of one group can be asked together (record_all): their keys lie in one slot of a
   /// Redis Cluster and in one shard of a memory store. At most 1024 bytes. If empty, each subject
   /// of this limiter has a slot of its own, or see subject_buckets. A Memcached store asks no
-  /// limiters together.
-  std::string group = {};
+  /// limiters together. A view: the text has to live until the limiter's constructor has copied it.
+  std::string_view group = {};
 
   /// How many hash tags the subjects share, 1 to 16,384; 0: each subject has a hash tag of its own.
   /// In a Redis Cluster, only checks of one hash tag can share a script call, so few tags make

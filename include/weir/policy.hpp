@@ -100,8 +100,8 @@ class tiers {
   explicit tiers(const Policies&... each)
       : policies_{policy(each)...}, size_(sizeof...(Policies)) {}
 
-  /// As many as a configuration names: throws boost::system::system_error with `invalid_policy`
-  /// unless there are 1 to max_size.
+  /// For a number of policies that is known at run time. Throws boost::system::system_error with
+  /// `invalid_policy` unless there are 1 to max_size.
   explicit tiers(std::span<const policy> each);
 
   const policy* begin() const noexcept { return policies_.data(); }

@@ -22,7 +22,8 @@ class store_backend;
 /// **Object lifetime.** Stores, limiters, leases and the executor's context may be destroyed in any
 /// order. When the context is destroyed, the pending calls are destroyed with it: their handlers do
 /// not run. After that only destructors, moves, close() and lease::release() are allowed, and they
-/// do nothing else. A moved-from store, limiter or gate may only be destroyed or assigned to. While
+/// do nothing else. A moved-from store, limiter or gate may only be destroyed or assigned to; the
+/// constructor of a limiter or gate throws `invalid_options` for such a store. While
 /// one thread destroys a context, no other thread may use its stores, limiters and leases. See
 /// docs/lifetime.md.
 class store {

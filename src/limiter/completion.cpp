@@ -82,6 +82,11 @@ void forget_cool_down(const check& reset) {
   }
 }
 
+bool may_have_run(const check& c) {
+  const bool was_sent = flight_of(c).sent != check::steady_time{};
+  return !c.ec || (was_sent && c.ec != condition::not_counted);
+}
+
 /// Forgets the refusals of the subjects to which this check may have given units back, and the
 /// local units and the cool-down of a subject that it has reset.
 void forget_local_answers(const check& c) {
@@ -93,7 +98,7 @@ void forget_local_answers(const check& c) {
     if (!limiter.answers_locally) return;
     const limiter_impl& own = impl_of(limiter);
     if (own.denials != nullptr) own.denials->forget(subject, std::chrono::steady_clock::now());
-    if (own.local != nullptr && c.kind == check_kind::reset && c.ec != condition::not_counted) {
+    if (own.local != nullptr && c.kind == check_kind::reset && may_have_run(c)) {
       own.local->forget(subject);
     }
   };

@@ -46,7 +46,6 @@ std::unique_ptr<local_units> make_local_units(const weir::tiers& rules,
 
 std::unique_ptr<local_fallback> make_fallback(const weir::tiers& rules,
                                               const limiter_options& options) {
-  require_valid(options.on_failure <= on_failure::fallback, "on_failure is no such value");
   if (options.on_failure != on_failure::fallback) return nullptr;
   require_valid(options.process_count >= 1, "fallback: process_count must be at least 1");
   require_valid(options.max_fallback_subjects >= 1,
@@ -56,7 +55,6 @@ std::unique_ptr<local_fallback> make_fallback(const weir::tiers& rules,
 
 /// Makes the queue of acquire(), after checking the options that concern it.
 std::unique_ptr<waiting::acquire_queue> make_queue(const limiter_options& options) {
-  require_valid(options.overflow <= on_overflow::block, "waiting: overflow is no such value");
   require_valid(options.max_waiting >= 1, "waiting: max_waiting must be at least 1");
   require_valid(options.priority_aging.count() >= 0,
                 "waiting: priority_aging must not be negative");

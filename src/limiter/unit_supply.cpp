@@ -98,8 +98,10 @@ void unit_supply::taken(std::int64_t units, const decision& answer, time sent, t
   // The store decided at `sent` or later, so the units end here no later than there.
   const bool is_bucket = rules_.life.count() > 0;
   const time until = sent + (is_bucket ? rules_.life : answer.reset_after);
-  // If the store's clock was set forward, the next window has begun already.
-  if (!is_bucket && until > until_ + 2 * rules_.pace) left_ = 0;
+  // What is left of another window does not count in this one. The store's clock may have stepped,
+  // or another process has reset the subject.
+  const auto end = [](const decision& d) { return d.decided_at + d.reset_after; };
+  if (!is_bucket && end(answer) != end(answer_)) left_ = 0;
   left_ += units;
   units_ = units;
   sent_ = sent;

@@ -321,20 +321,20 @@ void lower_all(std::span<const tier<any_state>> tiers, instant clock) {
 template <class State>
 decision settled(std::span<const tier<State>> tiers, instant clock, bool done) {
   std::array<decision, max_tiers> each;
+  bool cools_down = false;
   for (std::size_t i = 0; i < tiers.size(); ++i) {
     each[i] = fetch(tier<State>{tiers[i].rules, tiers[i].state, 1}, clock);
     // A settlement asks for nothing: the tier with the least left decides the numbers. A cool-down
-    // has none but its end.
-    if (each[i].cooling_down && i > 0) {
-      each[i].limit = each[i - 1].limit;
-      each[i].used = each[i - 1].used;
-    }
+    // has no limit and no count.
+    cools_down = cools_down || each[i].cooling_down;
+    if (each[i].cooling_down) each[i].remaining = unlimited;
     each[i].allowed = true;
     each[i].cooling_down = false;
     each[i].retry_after = each[i].delay = {};
   }
   decision d = combined({each.data(), tiers.size()});
   d.allowed = done;
+  if (cools_down) d.remaining = 0;
   return d;
 }
 

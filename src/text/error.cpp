@@ -39,7 +39,7 @@ constexpr description describe(int value) noexcept {
               "memory://"};
     case error::invalid_resource:
       return {"invalid_resource", group::input,
-              "the name of the resource or group is empty or too long: choose a shorter one"};
+              "the name of the resource or of the group is out of range: give it 1 to 1024 bytes"};
     case error::invalid_subject:
       return {"invalid_subject", group::input,
               "the subject is empty or too long: pass a shorter identifier, such as a hash of it"};

@@ -129,13 +129,21 @@ BOOST_AUTO_TEST_CASE(local_units_are_spent_while_the_server_is_away) {
   BOOST_TEST(d.used == 1);  // a take that failed is not counted in this process's share
 }
 
-// A reset that the server had refused took the units of a whole window with it.
+// A reset that was cancelled unsent, or that the server had refused, took the units of a whole window with it.
 BOOST_AUTO_TEST_CASE(a_reset_that_did_not_run_leaves_the_units) {
   const limiter l = open_limiter(weir::fixed_window{.limit = 1'000'000, .window = 24h});
   for (int i = 0; i < 100; ++i) record(l);
   answer([&](auto caller) { l.fetch("a", caller); });  // behind a take that is on its way
-  client.must("ACL", "SETUSER", "default", "-unlink");
+  asio::cancellation_signal signal;
+  weir::error_code ended;
+  l.reset("a",
+          asio::bind_cancellation_slot(signal.slot(), [&](weir::error_code ec) { ended = ec; }));
+  signal.emit(asio::cancellation_type::total);  // it is unsent while the context does not run
+  weir::test::run_until(io, [&] { return !!ended; });
+  WEIR_TEST_ERROR(ended, asio::error::operation_aborted);
   BOOST_TEST_REQUIRE((record(l).source == source::local_units));
+
+  client.must("ACL", "SETUSER", "default", "-unlink");
   const auto reset = outcome_of([&](auto caller) { l.reset("a", caller); });
   WEIR_TEST_ERROR(reset.ec, error::permission_denied);
   BOOST_TEST((record(l).source == source::local_units));

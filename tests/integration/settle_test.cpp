@@ -370,7 +370,9 @@ BOOST_AUTO_TEST_CASE(it_can_be_awaited) {
 // During a cool-down, the answer said that nothing was used of no limit.
 BOOST_AUTO_TEST_CASE(the_answer_describes_the_subject_during_a_cool_down) {
   on_both([&](const weir::store& store) {
-    const limiter l(store, "r", weir::fixed_window{.limit = 10, .window = 24h},
+    const limiter l(store, "r",
+                    weir::tiers(weir::fixed_window{.limit = 10, .window = 24h},
+                                weir::token_bucket{.capacity = 99, .refill = weir::per_day(1)}),
                     {.cool_downs = true});
     const decision d = record(l, 4);
     answer([&](auto caller) { l.cool_down("a", 1h, caller); });

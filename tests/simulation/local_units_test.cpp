@@ -23,7 +23,8 @@ using namespace weir;
 namespace asio = boost::asio;
 using std::chrono::microseconds;
 
-constexpr std::int64_t ahead = 1'790'000'000'123'456;  // the store's clock, of the simulated one
+// How far the store's clock is ahead of the simulated one.
+constexpr std::int64_t ahead = 1'790'000'000'123'456;
 constexpr int fleets = test::is_sanitized ? 20 : 250;
 constexpr int steps = 2'000;
 
@@ -33,7 +34,9 @@ void require(bool holds, const char* what) {
 
 class fleet {
  public:
-  explicit fleet(test::random_source& random) : random_(random) {
+  /// `number`: every second fleet has a window, every fourth one that outlasts rest().
+  fleet(test::random_source& random, int number)
+      : random_(random), has_windows_(number % 2 == 0), has_long_window_(number % 4 == 0) {
     const weir::policy policy = draw_policy();
     for (std::int64_t i = 0; i < processes_; ++i) {
       limiters_.emplace_back(memory_, "r", policy,
@@ -69,9 +72,9 @@ class fleet {
     limit_ = 1 + random_.magnitude(5'000);
     most_ = std::min(limit_, random_.magnitude(1'000));
     processes_ = random_.between(1, 4);
-    const microseconds span(1'000 * random_.magnitude(5'000'000));
+    const microseconds span(1'000 * random_.magnitude(5'000'000) +
+                            (has_long_window_ ? 20'000'000 : 0));
     span_ = span.count();
-    has_windows_ = random_.one_in(2);
     if (has_windows_) {
       return fixed_window{.limit = limit_,
                           .window = span,
@@ -190,12 +193,12 @@ class fleet {
   }
 
   test::random_source& random_;
+  const bool has_windows_, has_long_window_;
   simulation::simulated_context context_;
   const store memory_ = make_memory_store(
       context_.io().get_executor(),
       {.clock = [] { return time_point(microseconds(ahead + simulation::now())); }});
   std::int64_t limit_ = 0, most_ = 0, processes_ = 0, span_ = 0;
-  bool has_windows_ = false;
   double units_per_us_ = 0;
   std::deque<limiter> limiters_;  // the last one has no local units
   std::deque<held> taken_;
@@ -215,7 +218,7 @@ BOOST_AUTO_TEST_CASE(no_more_passes_and_what_is_unused_comes_back) {
   BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << test::run_seed()) {
     for (int i = 0; i < fleets; ++i) {
       try {
-        fleet one(random);
+        fleet one(random, i);
         one.run();
         local += one.local();
         compared += one.compared();

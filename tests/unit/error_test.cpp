@@ -8,6 +8,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "weir/decision.hpp"
 #include "weir/error.hpp"
 
 namespace error_test {
@@ -161,6 +162,13 @@ BOOST_AUTO_TEST_CASE(numbers_that_are_no_error_have_a_text_and_no_condition) {
                  std::string::npos);
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(each_source_has_the_name_of_its_enumerator) {
+  BOOST_TEST(to_string(weir::source::store) == "store");
+  BOOST_TEST(to_string(weir::source::deny_cache) == "deny_cache");
+  BOOST_TEST(to_string(weir::source::local_units) == "local_units");
+  BOOST_TEST(to_string(weir::source::fallback) == "fallback");
 }
 
 BOOST_AUTO_TEST_CASE(each_error_has_the_name_of_its_enumerator) {

@@ -168,17 +168,19 @@ BOOST_AUTO_TEST_SUITE(feedback_properties_suite)
 BOOST_AUTO_TEST_CASE(nothing_is_negative_or_without_bound) {
   int blocked = 0;
   on_random_responses(1, [&](const random_response& response, random_source&) {
-    const vendor_feedback feedback = response.read();
-    BOOST_TEST(within_bounds(feedback.blocked_for));
-    BOOST_TEST(within_bounds(feedback.requests));
-    BOOST_TEST(within_bounds(feedback.tokens));
-    BOOST_TEST((feedback.source == weir::feedback_source::none) == !feedback.blocked_for);
-    if (response.status == 429) BOOST_TEST(feedback.refused);
-    for (const auto& quota : {feedback.requests, feedback.tokens}) {
-      if (quota.remaining == 0 && quota.reset_after)
-        BOOST_TEST((feedback.blocked_for >= quota.reset_after));
+    for (const bool decides : {false, true}) {
+      const vendor_feedback feedback = response.read({.retry_after_decides = decides});
+      BOOST_TEST(within_bounds(feedback.blocked_for));
+      BOOST_TEST(within_bounds(feedback.requests));
+      BOOST_TEST(within_bounds(feedback.tokens));
+      BOOST_TEST((feedback.source == weir::feedback_source::none) == !feedback.blocked_for);
+      if (response.status == 429) BOOST_TEST(feedback.refused);
+      for (const auto& quota : {feedback.requests, feedback.tokens}) {
+        if (quota.remaining == 0 && quota.reset_after && !decides)
+          BOOST_TEST((feedback.blocked_for >= quota.reset_after));
+      }
+      if (feedback.blocked_for) ++blocked;
     }
-    if (feedback.blocked_for) ++blocked;
   });
   BOOST_TEST(blocked > rounds / 10);  // these responses do say something
 }

@@ -332,6 +332,17 @@ BOOST_AUTO_TEST_CASE(a_window_gets_back_what_was_left_of_earlier_takes) {
   BOOST_TEST(!s.spend(1, now).has_value());
 }
 
+// The server's clock had stepped into the next window, which ends a little later. Units that the
+// window before had counted went back to it, and took away what other processes had counted there.
+BOOST_AUTO_TEST_CASE(a_window_gets_nothing_back_that_another_one_counted) {
+  unit_supply s(in_windows);
+  const unit_supply::time now = grow_and_spend_half(s);
+  const std::int64_t units = s.begin_take(now);
+  s.taken(units, granted(1'000, 10s + 1ms), now, now);
+  BOOST_TEST(units == 32);
+  BOOST_TEST(s.give_up(now).units == units);
+}
+
 // A check of cost 2 did not spend the one unit of the first take, so no further take came: with
 // costs of two and more, nothing was answered here, and the takes came on top.
 BOOST_AUTO_TEST_CASE(a_supply_serves_checks_that_cost_more_than_one) {
