@@ -1,4 +1,6 @@
 // Local units on a real server that counts its script calls: several stores act as processes.
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/test/unit_test.hpp>
