@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(local_units_are_spent_while_the_server_is_away) {
   BOOST_TEST(d.used == 1);  // a take that failed is not counted in this process's share
 }
 
-// A reset that was cancelled unsent, or that the server had refused, took the units of a whole window with it.
+// A reset that was cancelled unsent, or that the server had refused, dropped the units of a window.
 BOOST_AUTO_TEST_CASE(a_reset_that_did_not_run_leaves_the_units) {
   const limiter l = open_limiter(weir::fixed_window{.limit = 1'000'000, .window = 24h});
   for (int i = 0; i < 100; ++i) record(l);
