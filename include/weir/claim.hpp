@@ -1,6 +1,8 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <type_traits>
 
@@ -16,5 +18,18 @@ struct claim {
   std::int64_t cost;
 };
 static_assert(std::is_trivially_destructible_v<claim>);
+
+namespace detail {
+
+/// A claim, or several. A parameter of such a type is not deduced from `{}`, which may then stand
+/// for the options behind it.
+template <class T>
+concept claim_or_claims = std::convertible_to<const T&, const claim&> ||
+                          std::convertible_to<const T&, std::span<const claim>>;
+
+inline std::span<const claim> claims_in(const claim& one) noexcept { return {&one, 1}; }
+inline std::span<const claim> claims_in(std::span<const claim> all) noexcept { return all; }
+
+}  // namespace detail
 
 }  // namespace weir

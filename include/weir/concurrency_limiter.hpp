@@ -4,13 +4,13 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/deferred.hpp>
 #include <chrono>
-#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
 #include <type_traits>
 
+#include "weir/claim.hpp"
 #include "weir/decision.hpp"
 #include "weir/detail/enter_operation.hpp"
 #include "weir/limiter.hpp"
@@ -44,19 +44,6 @@ struct enter_options {
 // See decision.hpp.
 static_assert(std::is_trivially_destructible_v<concurrency_options> &&
               std::is_trivially_destructible_v<enter_options>);
-
-namespace detail {
-
-/// A claim, or several. A parameter of this kind is not deduced from `{}`, which is an
-/// enter_options.
-template <class T>
-concept claim_or_claims = std::convertible_to<const T&, const claim&> ||
-                          std::convertible_to<const T&, std::span<const claim>>;
-
-inline std::span<const claim> claims_in(const claim& one) noexcept { return {&one, 1}; }
-inline std::span<const claim> claims_in(std::span<const claim> all) noexcept { return all; }
-
-}  // namespace detail
 
 /// What concurrency_limiter::enter() gives: a lease, or the refusal. Movable, not copyable.
 ///

@@ -215,7 +215,7 @@ class limiter {
   /// The answer's `allowed` is true if this call settled the decision. It is false, and nothing has
   /// changed, if the decision was settled before or took nothing: it was refused, made without the
   /// store, or made with count_refused. `limit`, `used`, `remaining` and `reset_after` describe the
-  /// subject now.
+  /// subject now; in a cool-down, `remaining` is 0.
   ///
   /// After an error the call may be repeated, also if condition::may_have_counted: the store
   /// remembers what was settled for as long as a refund could give anything back, and for a minute

@@ -1,5 +1,6 @@
 #include "policy/kernel.hpp"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -111,3 +112,14 @@ std::vector<kernel> compile(const weir::tiers& tiers) {
 }
 
 }  // namespace weir::policies
+
+namespace weir {
+
+tiers::tiers(std::span<const policy> each) : size_(each.size()) {
+  policies::require_valid(size_ >= 1 && size_ <= max_size,
+                          "tiers: there must be 1 to " + std::to_string(max_size) +
+                              " policies, got " + std::to_string(size_));
+  std::copy(each.begin(), each.end(), policies_.begin());
+}
+
+}  // namespace weir

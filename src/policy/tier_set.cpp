@@ -3,17 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "policy/require_valid.hpp"
-
-namespace weir {
-
-tiers::tiers(std::span<const policy> each) : size_(each.size()) {
-  policies::require_valid(size_ >= 1 && size_ <= max_size, "tiers: there must be 1 to 8 policies");
-  std::copy(each.begin(), each.end(), policies_.begin());
-}
-
-}  // namespace weir
-
 namespace weir::policies {
 namespace {
 

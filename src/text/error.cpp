@@ -49,8 +49,8 @@ constexpr description describe(int value) noexcept {
               "2^52 - 1"};
     case error::invalid_options:
       return {"invalid_options", group::input,
-              "an option is out of range, or contradicts another one: choose one within the "
-              "documented bounds"};
+              "an option is out of range or contradicts another one, or an executor or store is "
+              "empty: give what the documentation names"};
     case error::invalid_tls_file:
       return {"invalid_tls_file", group::input,
               "a TLS file cannot be used: give PEM files that this process may read, and a key "
