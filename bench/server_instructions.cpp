@@ -138,18 +138,20 @@ class program {
     const std::string sha = server_.command("SCRIPT", "LOAD", usual_script);
     for (const std::size_t keys : {std::size_t{1}, std::size_t{64}}) {
       if (quick_ && keys > 1) break;
-      const std::vector<std::string> busy{"10000000", "1000", "1"},
-          much{"10000000", "1000", "9000000"};
-      send(sha, much, "usual", 1);
-      measure(
-          "usual", "busy", keys, [&] { send(sha, busy, "usual", keys); }, rounds_of(keys));
-      measure(
-          "usual", "refused", keys, [&] { send(sha, much, "usual", keys); }, rounds_of(keys));
+      const auto use = [&](const char* capacity, const char* rate, const char* cost,
+                           std::size_t at_once) {
+        send(sha, {capacity, rate, cost}, "usual", at_once);
+      };
+      const auto take = [&] { use("10000000", "1000", "1", keys); };
+      const int rounds = rounds_of(keys);
+      use("10000000", "1000", "9000000", 1);
+      print("usual", "busy", keys, count(take, rounds), rounds);
+      const auto ask_too_much = [&] { use("10000000", "1000", "9000000", keys); };
+      print("usual", "refused", keys, count(ask_too_much, rounds), rounds);
       server_.command("FLUSHALL");
-      measure("usual", "new", keys, [&] { send(sha, busy, "usual", keys); });
-      const std::vector<std::string> idle{"1000", "1000000", "1"};
-      measure(
-          "usual", "idle", keys, [&] { send(sha, idle, "usual", keys); }, rounds_of(keys));
+      print("usual", "new", keys, count(take, 1), 1);
+      const auto take_of_full = [&] { use("1000", "1000000", "1", keys); };
+      print("usual", "idle", keys, count(take_of_full, rounds), rounds);
     }
   }
 
@@ -190,12 +192,24 @@ class program {
     std::this_thread::sleep_for(3s);
     check();
     std::this_thread::sleep_for(3500ms);
-    measure_hold("sliding_log", "one_leaves", largest(log, true), check, 1);
+    print_hold("sliding_log", "one_leaves", largest(log, true), count(check, 1), 1);
+  }
+
+  static constexpr std::chrono::microseconds grid{policies::grid};
+
+  /// Does it again if a line of the grid went by meanwhile: behind it, checks renew TTLs.
+  template <class F>
+  static void between_grid_lines(F&& fill_and_count) {
+    for (int attempts = 1;; ++attempts) {
+      const auto line = std::chrono::system_clock::now().time_since_epoch() / grid;
+      fill_and_count();
+      if (std::chrono::system_clock::now().time_since_epoch() / grid == line) return;
+      if (attempts == 10) throw std::runtime_error("too slow to count between two grid lines");
+    }
   }
 
   /// Returns at a time with at least that much left until TTLs are renewed.
   static void leave_to_grid_line(std::chrono::microseconds least) {
-    constexpr std::chrono::microseconds grid{policies::grid};
     const auto now = std::chrono::system_clock::now();
     const auto left = grid - now.time_since_epoch() % grid;
     if (left < least) std::this_thread::sleep_until(now + left);
@@ -206,18 +220,24 @@ class program {
             const std::vector<policies::kernel>& brief, std::int64_t taken) {
     const std::size_t small = largest(kernels, false), large = largest(kernels, true);
     server_.command("FLUSHALL");
-    measure_hold(
-        name, "new", small, [&] { send_call(kernels, small); }, 1);
-    send_call(kernels, large, taken);
-    measure_hold(
-        name, "busy", large, [&] { send_call(kernels, large); }, rounds_of(large));
-    server_.command("FLUSHALL");
+    print_hold(name, "new", small, count([&] { send_call(kernels, small); }, 1), 1);
+    std::uint64_t total = 0;
+    const int rounds = rounds_of(large);
+    between_grid_lines([&] {
+      server_.command("FLUSHALL");
+      send_call(kernels, small);
+      send_call(kernels, large, taken);
+      total = count([&] { send_call(kernels, large); }, rounds);
+    });
+    print_hold(name, "busy", large, total, rounds);
     const bool is_bucket = brief.size() == 1 && std::holds_alternative<policies::meter>(brief[0]);
     const std::size_t idle = is_bucket ? large : small;
-    leave_to_grid_line(4s);
-    send_call(brief, idle);
-    measure_hold(
-        name, "idle", idle, [&] { send_call(brief, idle); }, 1);
+    between_grid_lines([&] {
+      server_.command("FLUSHALL");
+      send_call(brief, idle);
+      total = count([&] { send_call(brief, idle); }, 1);
+    });
+    print_hold(name, "idle", idle, total, 1);
   }
 
   /// How many subjects the largest call has, when the server has said that keys are in use, and
@@ -274,10 +294,8 @@ class program {
     server_.call(out, due);
   }
 
-  template <class F>
-  void measure_hold(const std::string& name, const char* traffic, std::size_t subjects, F&& checks,
-                    int rounds) {
-    const std::uint64_t total = count(checks, rounds);
+  static void print_hold(const std::string& name, const char* traffic, std::size_t subjects,
+                         std::uint64_t total, int rounds) {
     std::cout << "hold " << name << ' ' << traffic << ' ' << subjects << ' '
               << total / calls_of(subjects) / static_cast<std::uint64_t>(rounds) << std::endl;
   }
@@ -287,30 +305,38 @@ class program {
   void row(const std::string& name, const std::string& suffix, const policies::kernel& kernel,
            const policies::kernel& brief, std::int64_t taken, std::int64_t limit,
            std::int64_t too_much) {
-    const auto& script = redis::scripts()[kernel.index()];
+    const std::string& sha = redis::scripts()[kernel.index()].sha;
     for (const std::size_t keys : {std::size_t{1}, std::size_t{64}}) {
-      server_.command("FLUSHALL");
-      if (!quick_) {
-        leave_to_grid_line(4s);
-        send(script.sha, constants(brief, 1), suffix, 1);
-        measure(
-            name, "idle", keys, [&] { send(script.sha, constants(brief, 1), suffix, keys); },
-            rounds_of(keys));
-        server_.command("FLUSHALL");
-        measure(name, "new", keys, [&] { send(script.sha, constants(kernel, 1), suffix, keys); });
-        server_.command("FLUSHALL");
-      }
-      send(script.sha, constants(kernel, taken), suffix, 1);
-      send(script.sha, constants(kernel, 1), suffix, 1);
+      const auto check = [&](std::int64_t cost) {
+        send(sha, constants(kernel, cost), suffix, keys);
+      };
+      const auto fill = [&](std::int64_t cost) { send(sha, constants(kernel, cost), suffix, 1); };
       const int rounds = rounds_of(keys);
-      measure(
-          name, "busy", keys, [&] { send(script.sha, constants(kernel, 1), suffix, keys); },
-          rounds);
-      const std::int64_t rest = limit - taken - 1 - rounds;
-      if (limit > 0) send(script.sha, constants(kernel, rest), suffix, 1);
-      measure(
-          name, "refused", keys,
-          [&] { send(script.sha, constants(kernel, too_much), suffix, keys); }, rounds);
+      std::uint64_t busy = 0, refused = 0;
+      if (!quick_) {
+        const auto use = [&](std::size_t at_once) {
+          send(sha, constants(brief, 1), suffix, at_once);
+        };
+        std::uint64_t idle = 0;
+        between_grid_lines([&] {
+          server_.command("FLUSHALL");
+          use(1);
+          idle = count([&] { use(keys); }, rounds);
+        });
+        print(name, "idle", keys, idle, rounds);
+        server_.command("FLUSHALL");
+        print(name, "new", keys, count([&] { check(1); }, 1), 1);
+      }
+      between_grid_lines([&] {
+        server_.command("FLUSHALL");
+        fill(taken);
+        fill(1);
+        busy = count([&] { check(1); }, rounds);
+        if (limit > 0) fill(limit - taken - 1 - rounds);
+        refused = count([&] { check(too_much); }, rounds);
+      });
+      print(name, "busy", keys, busy, rounds);
+      print(name, "refused", keys, refused, rounds);
     }
   }
 
@@ -352,10 +378,8 @@ class program {
     }
   }
 
-  template <class F>
-  void measure(const std::string& name, const char* traffic, std::size_t keys, F&& checks,
-               int rounds = 1) {
-    const std::uint64_t total = count(checks, rounds);
+  static void print(const std::string& name, const char* traffic, std::size_t keys,
+                    std::uint64_t total, int rounds) {
     std::cout << name << ' ' << traffic << ' ' << keys << ' '
               << total / key_count / static_cast<std::uint64_t>(rounds) << std::endl;
   }
