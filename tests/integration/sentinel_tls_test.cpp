@@ -67,6 +67,15 @@ struct fixture : weir::test::limiter_fixture {
   outcome record(const limiter& l) {
     return outcome_of([&](auto caller) { l.record("a", caller); });
   }
+  /// Why no Sentinel could be asked. A call gets it at its deadline, if an attempt ended before.
+  weir::error_code trouble(redis_options o) {
+    o.timeout = 300ms;
+    const limiter l = on(o);
+    for (;;) {
+      const weir::error_code ec = record(l).ec;
+      if (ec != error::timed_out) return ec;
+    }
+  }
   /// Again while a call was written to a server that was dying, which has counted nothing.
   std::int64_t used_after(const limiter& l) {
     for (;;) {
@@ -93,12 +102,10 @@ BOOST_AUTO_TEST_CASE(a_failover_is_followed_and_each_certificate_is_checked) {
   WEIR_TEST_ERROR(record(on(o)).ec, error::tls_failed);
   o = options();
   o.sentinel.tls_ca_file = of_servers.file();
-  o.timeout = 300ms;
-  WEIR_TEST_ERROR(record(on(o)).ec, error::tls_failed);
+  WEIR_TEST_ERROR(trouble(o), error::tls_failed);
   o = options();
   o.sentinel.password = "p1";
-  o.timeout = 300ms;
-  WEIR_TEST_ERROR(record(on(o)).ec, error::authentication_failed);
+  WEIR_TEST_ERROR(trouble(o), error::authentication_failed);
 
   redis_server& old = group.master();
   redis_client last(old);
