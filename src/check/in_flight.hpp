@@ -16,8 +16,7 @@ namespace weir::detail {
 enum class check_stage : std::uint8_t {
   idle,     ///< no store has it yet
   waiting,  ///< in the store's line; nothing sent
-  staged,   ///< encoded, in the write that is under way
-  written,  ///< sent; its reply is due
+  sent,     ///< in the write that is under way, or in an earlier one; its reply is due
   counted,  ///< answered, if enough replicas have its count, too
   done,     ///< answered, failed or cancelled; about to be delivered
 };
@@ -46,8 +45,8 @@ struct in_flight {
   std::uint16_t route = 0;                        // the slot of its keys, and these flags:
   static constexpr std::uint16_t asks = 0x4000;   // it is sent behind ASKING, alone
   static constexpr std::uint16_t alone = 0x8000;  // its script call has no other check
-  // Its index among the checks of one script call. With memcached: how many requests for the value
-  // of its subject were sent before it came.
+  // Its index among the checks of one key in a script call. With memcached: how many requests for
+  // the value of its subject were sent before it came.
   std::uint32_t position = 0;
   // Its rank among the checks of a pipeline; in a Redis Cluster, among those of its slot.
   std::uint32_t order = 0;

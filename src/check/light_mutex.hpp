@@ -6,8 +6,8 @@ namespace weir::detail {
 
 /// A mutex for what every check passes. Locking it while it is free is one atomic instruction,
 /// inline, and so is unlocking it: a third of the instructions of std::mutex, in a tenth of its
-/// size. Who finds it locked sleeps, as with std::mutex. The algorithm is the third mutex of
-/// Ulrich Drepper, "Futexes Are Tricky".
+/// size. A thread that finds it locked sleeps, as with std::mutex. The algorithm is the third mutex
+/// of Ulrich Drepper, "Futexes Are Tricky".
 class light_mutex {
  public:
   light_mutex() noexcept = default;

@@ -56,8 +56,8 @@ class store_backend {
   /// The prefix of every key.
   virtual std::string_view key_prefix() const noexcept = 0;
 
-  /// The limiters that have waiters or leases, or know of a cool-down. The store tells them that it
-  /// closes, or that its context is being destroyed.
+  /// The limiters that have waiters, leases or local units, or know of a cool-down. The store tells
+  /// them that it closes, or that its context is being destroyed.
   virtual roster<const limiter_spec>& limiters() noexcept { return limiters_; }
 
   /// This store, with connections of its own, on which a call is answered only when so many

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <variant>
 
 #include "policy/kernel.hpp"

@@ -1,10 +1,10 @@
 #include "memcached/connection_core.hpp"
 
-#include <charconv>
+#include <algorithm>
 #include <optional>
-#include <utility>
 
 #include "memcached/meta_writer.hpp"
+#include "text/number.hpp"
 
 namespace weir::memcached {
 namespace {
@@ -21,11 +21,8 @@ pipeline::options pipeline_options(const memcached_options& o) {
 /// The number behind a name in a line of stats; nothing if the line has another name.
 std::optional<std::int64_t> number_of(std::string_view line, std::string_view name) {
   if (!line.starts_with(name) || !line.substr(name.size()).starts_with(' ')) return {};
-  line.remove_prefix(name.size() + 1);
-  std::int64_t value = 0;
-  const auto [stop, code] = std::from_chars(line.data(), line.data() + line.size(), value);
-  if (code != std::errc{} || stop != line.data() + line.size() || value < 0) return {};
-  return value;
+  const auto value = text::read_number<std::int64_t>(line.substr(name.size() + 1));
+  return value >= 0 ? value : std::nullopt;
 }
 
 /// The largest value that fits an item, with its key and the server's own data.

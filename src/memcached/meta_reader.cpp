@@ -1,8 +1,9 @@
 #include "memcached/meta_reader.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
+
+#include "text/number.hpp"
 
 namespace weir::memcached {
 namespace {
@@ -36,9 +37,9 @@ std::string_view take_word(std::string_view& text) {
 }
 
 bool read_number(std::string_view text, std::uint64_t& out) {
-  const char* const end = text.data() + text.size();
-  const auto [stop, code] = std::from_chars(text.data(), end, out);
-  return code == std::errc{} && stop == end;
+  const auto number = text::read_number<std::uint64_t>(text);
+  if (number) out = *number;
+  return number.has_value();
 }
 
 }  // namespace

@@ -42,12 +42,11 @@ void pipeline::each_line(F&& f) {
 
 // ---- the lines
 
-void pipeline::make_ready(line& l, bool first) {
+void pipeline::make_ready(line& l) {
   l.at = phase::ready;
   l.place.unlink();
   const bool urgent = !l.waiting.empty() && is_urgent(l.waiting.front());
-  line_list& list = urgent ? urgent_ : ready_;
-  first ? list.push_front(l) : list.push_back(l);
+  (urgent ? urgent_ : ready_).push_back(l);
 }
 
 /// Goes on with a line that has no request under way; ends it if it has no checks.
@@ -232,11 +231,6 @@ const std::string& pipeline::next_write(time now) {
 }
 
 void pipeline::write_done() noexcept {
-  auto it = calls_.rbegin();
-  for (std::size_t i = 0; i < staged_; ++i, ++it) {
-    if (it->what != call::command::store) continue;
-    for (check& c : it->of->sent) flight_of(c).stage = check_stage::written;
-  }
   staged_ = 0;
   writing_ = false;
 }

@@ -147,7 +147,7 @@ class pipeline : public detail::pending_checks {
   template <class F>
   void each_line(F&& f);
 
-  void make_ready(line& l, bool first = false);
+  void make_ready(line& l);
   void advance(line& l);
   void pause(line& l, time now);
   void take_back(line& l);

@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <charconv>
 
 #include "check/pending.hpp"
 #include "memcached/pipeline.hpp"
+#include "text/number.hpp"
 
 namespace weir::memcached {
 namespace {
@@ -55,14 +55,11 @@ bool pipeline::answer(const meta_reply& reply, time now, policies::instant clock
 bool pipeline::answer_clock(const meta_reply& reply, time now, policies::instant clock) {
   constexpr std::string_view name = "time ";
   if (!reply.text.starts_with(name)) return true;
-  std::int64_t seconds = 0;
-  const char* const end = reply.text.data() + reply.text.size();
-  const auto [stop, code] = std::from_chars(reply.text.data() + name.size(), end, seconds);
-  if (code != std::errc{} || stop != end || !policies::is_instant(seconds) ||
-      seconds > policies::max_exact / 1'000'000) {
+  const auto seconds = text::read_number<std::int64_t>(reply.text.substr(name.size()));
+  if (!seconds || !policies::is_instant(*seconds) || *seconds > policies::max_exact / 1'000'000) {
     return false;
   }
-  compare_clock(seconds, clock,
+  compare_clock(*seconds, clock,
                 std::chrono::duration_cast<std::chrono::microseconds>(now - calls_.front().sent),
                 now);
   return true;
@@ -134,7 +131,7 @@ bool pipeline::answer_get(line& l, const meta_reply& reply, time now, policies::
     }
     l.waiting.pop_front();
     l.sent.push_back(c);
-    flight_of(c).stage = check_stage::staged;
+    flight_of(c).stage = check_stage::sent;
     flight_of(c).sent = now;
   }
   l.waiting.splice(l.waiting.begin(), later.urgent);

@@ -73,12 +73,6 @@ class memory_store final : public detail::store_backend, public detail::shutdown
  private:
   enum class phase : std::uint8_t { open, closed, gone };  // gone: the context is destroyed
 
-  /// True if shard has a faster function for a check of this kind with one key.
-  static bool is_simple(detail::check_kind kind) noexcept {
-    using enum detail::check_kind;
-    return kind != acquire && kind != give_back && kind != settle && kind != lower;
-  }
-
   /// For a check that found no memory. With one key, it has counted nothing. With several keys, it
   /// may have counted in some of them.
   static void fail_without_memory(detail::check& c) noexcept {
@@ -95,42 +89,37 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     const std::uint64_t hash = hash_(c.limiter->tag_of(key));
     memory::shard& home = *all_.shards[hash & (all_.shards.size() - 1)];
     const auto clock = [this] { return detail::read_clock(clock_); };
+    const policies::kernel& kernel = c.limiter->tiers.front();
+    // As its own kernel says: of a gate, or of a cool-down.
+    const auto record_as = [&](const policies::kernel& own) {
+      c.ec = home.record(detail::kernel_for(c, own), key, clock, detail::number_for_kernel(c),
+                         c.answer);
+    };
+    if (detail::is_single(c)) {
+      switch (c.kind) {
+        case detail::check_kind::record:
+          c.ec = home.record(kernel, key, clock, detail::as<detail::record_request>(c).cost,
+                             c.answer);
+          return;
+        case detail::check_kind::fetch:
+          c.answer = home.fetch(kernel, key, clock, detail::as<detail::fetch_request>(c).cost);
+          return;
+        case detail::check_kind::reset:
+          return home.reset(key);
+        case detail::check_kind::enter:
+        case detail::check_kind::renew:
+        case detail::check_kind::leave:
+          return record_as(kernel);
+        default:
+          break;
+      }
+    }
     if (c.kind == detail::check_kind::cool_down) {
       key.clear();
       c.limiter->append_key(key, c.subject.view(), c.limiter->tiers.size() - 1);
-      const policies::kernel& own = c.limiter->tiers.back();
-      c.ec = home.record(detail::kernel_for(c, own), key, clock, detail::number_for_kernel(c),
-                         c.answer);
-      return;
+      return record_as(c.limiter->tiers.back());
     }
-    if (!is_simple(c.kind) || !detail::is_single(c)) return answer_together(c, home);
-
-    const policies::kernel& kernel = c.limiter->tiers.front();
-    switch (c.kind) {
-      case detail::check_kind::record:
-        c.ec = home.record(kernel, key, clock, detail::as<detail::record_request>(c).cost,
-                           c.answer);
-        break;
-      case detail::check_kind::fetch:
-        c.answer = home.fetch(kernel, key, clock, detail::as<detail::fetch_request>(c).cost);
-        break;
-      case detail::check_kind::reset:
-        home.reset(key);
-        break;
-      case detail::check_kind::enter:
-      case detail::check_kind::renew:
-      case detail::check_kind::leave:
-        c.ec = home.record(detail::kernel_for(c, kernel), key, clock, detail::number_for_kernel(c),
-                           c.answer);
-        break;
-      case detail::check_kind::cool_down:
-      case detail::check_kind::acquire:
-      case detail::check_kind::give_back:
-      case detail::check_kind::settle:
-      case detail::check_kind::lower:
-      case detail::check_kind::watch:
-        break;
-    }
+    answer_together(c, home);
   }
 
   void answer_together(detail::check& c, memory::shard& home) {
@@ -187,6 +176,10 @@ store make_memory_store(const boost::asio::any_io_executor& executor, memory_opt
   auto made = std::make_shared<memory_store>(executor, std::move(options));
   detail::shutdown_service::add(executor, made);
   return store(std::move(made));
+}
+
+store make_memory_store(const boost::asio::any_io_executor& executor) {
+  return make_memory_store(executor, memory_options{});
 }
 
 }  // namespace weir

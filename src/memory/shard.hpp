@@ -310,8 +310,8 @@ class shard {
   void tidy(policies::instant now) {
     const std::size_t looks = subjects_.size() <= max_ - max_ / 4 ? batch : batch_when_tight;
     bool has_more = subjects_.tidy(now, looks, batch);
-    has_more = tidy_marks(now, batch, batch) || has_more;
-    has_more = tidy_elsewhere(now, batch, batch) || has_more;
+    has_more = tidy_marks(now, batch) || has_more;
+    has_more = tidy_elsewhere(now) || has_more;
     until_tidy_ = has_more ? 1 : until_tidy_ + checks_per_batch;
   }
 
@@ -325,14 +325,13 @@ class shard {
   }
 
   /// `is_full`: no marker stays longer than one that is made now.
-  bool tidy_marks(policies::instant now, std::size_t look_at, std::size_t drop,
-                  bool is_full = false) {
+  bool tidy_marks(policies::instant now, std::size_t look_at, bool is_full = false) {
     const policies::instant last = is_full && may_lower(now)
                                        ? now + horizon_ + policies::shortest_marker_life
                                        : never;
     const std::size_t before = settled_.size();
     const bool has_more = settled_.tidy(
-        now, look_at, drop, [&](settled_mark& m) { m.until = std::min(m.until, last); });
+        now, look_at, look_at, [&](settled_mark& m) { m.until = std::min(m.until, last); });
     if (const std::size_t gone = before - settled_.size(); gone > 0) {
       all_->settled.fetch_sub(gone, std::memory_order_relaxed);
     }
@@ -341,16 +340,15 @@ class shard {
 
   /// Tidies the next shard if its lock is free. It must not wait for that lock while it holds its
   /// own: two shards could deadlock.
-  bool tidy_elsewhere(policies::instant now, std::size_t look_at, std::size_t drop,
-                      bool is_full_of_marks = false) {
+  bool tidy_elsewhere(policies::instant now, bool is_full_of_marks = false) {
     if (all_ == nullptr || all_->shards.size() < 2) return false;
     if (next_ >= all_->shards.size()) next_ = 0;
     shard& other = *all_->shards[next_];
     bool has_more = false;
     if (&other != this) {
       if (const std::unique_lock lock(other.mutex_, std::try_to_lock); lock) {
-        const bool more_subjects = other.subjects_.tidy(now, look_at, drop);
-        has_more = other.tidy_marks(now, look_at, drop, is_full_of_marks) || more_subjects;
+        const bool more_subjects = other.subjects_.tidy(now, batch, batch);
+        has_more = other.tidy_marks(now, batch, is_full_of_marks) || more_subjects;
       }
     }
     if (!has_more) ++next_;
@@ -365,10 +363,8 @@ class shard {
     return subjects_.size() + wanted <= max_;
   }
   void make_room_for_mark(policies::instant now) {
-    tidy_marks(now, looks_when_full, looks_when_full, true);
-    for (std::size_t i = 0; i < all_->shards.size(); ++i) {
-      tidy_elsewhere(now, batch, batch, true);
-    }
+    tidy_marks(now, looks_when_full, true);
+    for (std::size_t i = 0; i < all_->shards.size(); ++i) tidy_elsewhere(now, true);
   }
 
   detail::light_mutex mutex_;

@@ -41,34 +41,21 @@ class cluster_session::node final : public redis::cluster_node {
     });
   }
   void resume(check_list&& checks) override {
-    session_->with_core([&](redis::connection_core& core, time) {
-      core.resume(std::move(checks));
-      return 0;
-    });
+    session_->with_core(
+        [&](redis::connection_core& core, time) { core.resume(std::move(checks)); });
   }
   void take_redirected(std::vector<redis::pipeline::redirected_checks>& out) override {
-    session_->with_core([&](redis::connection_core& core, time) {
-      core.take_redirected(out);
-      return 0;
-    });
+    session_->with_core([&](redis::connection_core& core, time) { core.take_redirected(out); });
   }
   void proceed() override {
-    session_->with_core([](redis::connection_core& core, time) {
-      core.proceed();
-      return 0;
-    });
+    session_->with_core([](redis::connection_core& core, time) { core.proceed(); });
   }
   void take_unsent(const predicate& elsewhere, check_list& out) override {
-    session_->with_core([&](redis::connection_core& core, time) {
-      core.take_unsent(elsewhere, out);
-      return 0;
-    });
+    session_->with_core(
+        [&](redis::connection_core& core, time) { core.take_unsent(elsewhere, out); });
   }
   void ask_map() override {
-    session_->with_core([](redis::connection_core& core, time) {
-      core.ask_map();
-      return 0;
-    });
+    session_->with_core([](redis::connection_core& core, time) { core.ask_map(); });
   }
   std::optional<redis::pipeline::map_answer> take_map() override {
     return session_->with_core([](redis::connection_core& core, time) { return core.take_map(); });
@@ -85,10 +72,7 @@ class cluster_session::node final : public redis::cluster_node {
     session_->with_core([](redis::connection_core& core, time t) { return core.close(t); });
   }
   void stop_when_idle() {
-    session_->with_core([](redis::connection_core& core, time) {
-      core.stop_when_idle();
-      return 0;
-    });
+    session_->with_core([](redis::connection_core& core, time) { core.stop_when_idle(); });
   }
 
  private:

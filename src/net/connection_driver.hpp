@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "check/check_list.hpp"
@@ -87,13 +88,21 @@ class connection_driver final : private stream::listener {
   auto with_core(F&& f) {
     std::unique_lock lock(mutex_);
     const time t = now();
-    auto result = f(core_, t);
-    const bool wakes = needs_strand(t, core_.has_done());
-    // The caller holds the owner.
-    const bool is_there = !context_gone_;
-    lock.unlock();
-    if (wakes && is_there) wake();
-    return result;
+    const auto follow_up = [&] {
+      const bool wakes = needs_strand(t, core_.has_done());
+      // The caller holds the owner.
+      const bool is_there = !context_gone_;
+      lock.unlock();
+      if (wakes && is_there) wake();
+    };
+    if constexpr (std::is_void_v<decltype(f(core_, t))>) {
+      f(core_, t);
+      follow_up();
+    } else {
+      auto result = f(core_, t);
+      follow_up();
+      return result;
+    }
   }
 
   /// False if the check is done already: then the owner has it.

@@ -14,7 +14,7 @@ local function give_back(key, ticket)
   if turn >= start and turn < start + window then
     count = count > cost and count - cost or 0
     if count == 0 and ahead then
-      -- Nobody is left in the last window: the window before it is the last.
+      -- Nothing is left in the last window: the window before it is the last.
       if before > 0 then
         start, count, before, count_before = before, count_before, 0, 0
       elseif ticket[1] and ticket[1] < start then

@@ -62,7 +62,7 @@ local function check(key, checks, write, into, at)
     last = 0
   else
     inside = call('ZCOUNT', key, format('(%d', clock), '+inf')
-    -- Those who are one too many leave first.
+    -- Leases beyond the limit have to end first.
     if inside >= limit then room = lapse(key, format('%d', -limit)) end
     own = tonumber(call('ZSCORE', key, name) or 0)
     if own <= clock then own = 0 end

@@ -40,8 +40,7 @@ class meter {
     std::int64_t part = 0;
     reservations_ahead ahead = {};
     span returned = 0;  // what was given back of requests that others stood behind
-    // If anything was: until then that is remembered. No receipt knows a later TAT
-    instant until = 0;
+    instant until = 0;  // until when that must be remembered: no receipt has a later TAT
     friend bool operator==(const state&, const state&) = default;
   };
 

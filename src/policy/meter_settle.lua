@@ -60,7 +60,7 @@ local function give_back(key, ticket)
     if not later(tat, part, rest, rest_part) then return end
     tat, part = rest, rest_part
   elseif not ticket.spaced then
-    -- Any other: the part on which nobody stands.
+    -- Any other: the part that no later request needs.
     if later(left, left_part, tat + since, part) then return end
     local back, back_part = left - since - math.max(passed, last_turn), left_part
     if back < 0 or back == 0 and back_part == 0 then return end

@@ -23,8 +23,7 @@ struct reservations_ahead {
 
 /// What is known, at one tier, of a counted request that is to be given back.
 struct ticket {
-  instant turn;     // when it may go
-  instant counted;  // when all but a leaky bucket counted it: then, or before
+  instant counted;  // when all but a leaky bucket counted it: when it may go, or before
   // What the request left behind in a bucket; nothing is known if `whole` is 0
   receipt::bucket left = {};
   /// For a reservation ahead: the state that it found, as restore() takes it. Else empty.

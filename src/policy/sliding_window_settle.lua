@@ -22,7 +22,7 @@ local function give_back(key, ticket)
   if ticket.counted == turn then at_last = at_last > cost and at_last - cost or 0 end
 
   if turn > passed then
-    -- If nobody is left at the last turn, the last is one before (sliding_window::step_back).
+    -- If nothing is left at the last turn, the last is one before (sliding_window::step_back).
     local found, found_current, found_previous, found_written, found_at_last =
       ticket[1], ticket[2], ticket[3], ticket[4], ticket[5]
     local found_start = found and aligned(found)

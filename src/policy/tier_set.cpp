@@ -123,10 +123,10 @@ decision record(const tier<State>& t, moment now, instant start) {
 /// An enter tells of a gate that is tidy, also if another tier refuses.
 template <class State>
 void tidy(const tier<State>& t, instant clock) {
-  with_state(t, [&]<class Kernel>(const Kernel& k, auto& s) {
-    if constexpr (requires { k.tidy(s, clock); }) k.tidy(s, clock);
-    return decision{};
-  });
+  if constexpr (std::is_same_v<State, any_state>) {
+    const auto* gate = std::get_if<lease_set>(t.rules);
+    if (gate != nullptr) gate->tidy(std::get<lease_set::state>(*t.state), clock);
+  }
 }
 
 template <class State>
@@ -242,7 +242,7 @@ span cool_down_left(std::span<const tier<State>> tiers, instant clock) noexcept 
 tickets tickets_of(const decision& d, std::vector<std::int64_t> found) {
   const instant turn = (d.decided_at + d.delay).time_since_epoch().count();
   const instant counted = d.receipt.counted_at > 0 ? d.receipt.counted_at : turn;
-  return {turn, counted, d.receipt.buckets, std::move(found)};
+  return {counted, d.receipt.buckets, std::move(found)};
 }
 
 std::vector<std::int64_t> found_in(std::span<const tier<any_state>> tiers, instant clock) {

@@ -56,7 +56,6 @@ decision reserve_at(std::span<const tier<State>> tiers, moment turn, span max_wa
 
 /// What is known of a counted request at all of its tiers.
 struct tickets {
-  instant turn = 0;     // as in ticket
   instant counted = 0;  // as in ticket
   std::array<receipt::bucket, 4> buckets{};
   /// For a reservation ahead: the reply_width numbers of each tier's state before it. Else empty.
@@ -74,7 +73,7 @@ void each_ticket(const tickets& all, const Range& kernels, Projection&& kernel_o
   for (const auto& one : kernels) {
     std::visit(
         [&]<class Kernel>(const Kernel& k) {
-          ticket t{all.turn, all.counted};
+          ticket t{all.counted};
           if (Kernel::is_bucket && bucket < all.buckets.size()) {
             t.left = all.buckets[bucket++];
           }

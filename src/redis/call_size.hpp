@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <type_traits>
 #include <variant>
 
 #include "redis/record_reply.hpp"

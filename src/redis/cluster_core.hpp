@@ -2,7 +2,6 @@
 
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <boost/unordered/unordered_flat_set.hpp>
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>

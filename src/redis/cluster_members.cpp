@@ -60,7 +60,6 @@ std::vector<std::shared_ptr<cluster_node>> cluster_members::release() {
   std::vector<std::shared_ptr<cluster_node>> links;
   for (member& m : all_) {
     if (m.link != nullptr) links.push_back(std::move(m.link));
-    m.link.reset();
     m.is_ready = false;
   }
   return links;

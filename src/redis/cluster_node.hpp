@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -10,7 +9,8 @@
 namespace weir::redis {
 
 /// A node of a Redis Cluster as cluster_core sees it: a connection with its pipeline. No call runs
-/// handlers, or calls the cluster.
+/// handlers. start() may end the check at once, and then calls the cluster, so it must be called
+/// without the cluster's mutex; no other call does that.
 class cluster_node {
  public:
   using predicate = std::function<bool(const detail::check&)>;

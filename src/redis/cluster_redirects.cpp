@@ -182,7 +182,7 @@ bool cluster_core::may_ask(const check& c, index at) const {
 
 void cluster_core::map_came(pipeline::map_answer& a, index from, time now) {
   if (a.map != nullptr) {
-    search_.found(from, now);
+    search_.found(now);
     return apply(*a.map, now);
   }
   trouble_ = a.failure != error{} ? a.failure : error::cluster_down;

@@ -306,7 +306,7 @@ inline void coalescer::put(check& c, bool alone, bool is_like) {
 
 call_list& coalescer::pack(detail::check_list& line) {
   detail::check_list none, passed_over;
-  return pack(none, line, {.keys = std::max(size_.most(), max_keys_per_write)}, passed_over);
+  return pack(none, line, {.keys = full_write()}, passed_over);
 }
 
 call_list& coalescer::pack(detail::check_list& urgent, detail::check_list& line, const quota& q,
@@ -314,7 +314,7 @@ call_list& coalescer::pack(detail::check_list& urgent, detail::check_list& line,
   // Up to this many checks are cheap enough to be examined again by the next write.
   constexpr std::size_t many = 1000;
   begin();
-  const std::size_t most = std::max(size_.most(), max_keys_per_write);
+  const std::size_t most = full_write();
   const auto has_one = [](const detail::check_list& l) {
     return !l.empty() && std::next(l.begin()) == l.end();
   };

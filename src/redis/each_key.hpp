@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdint>
-
 #include "check/limiter_spec.hpp"
 #include "check/subject_hash.hpp"
 

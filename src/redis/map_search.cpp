@@ -54,8 +54,7 @@ bool map_search::ask_next(time now) {
   return false;
 }
 
-void map_search::found(index from, time now) {
-  members_[from].is_asked = false;
+void map_search::found(time now) {
   for (index i = 0; i < members_.size(); ++i) members_[i].is_asked = false;
   round_.clear();
   is_asking_ = false;

@@ -30,8 +30,8 @@ class map_search {
   void want(time now) { want(now, shortest_interval); }
   /// As above, unless the last map is not that old yet.
   void want(time now, std::chrono::milliseconds age);
-  /// This node has sent a map.
-  void found(index from, time now);
+  /// A node has sent a map.
+  void found(time now);
   /// This node will not answer: there is no connection, or it has none. True if that ends a round.
   bool failed(index from, time now);
   /// True if that ends a round.

@@ -27,7 +27,7 @@ void pipeline::resume(check_list&& checks) {
     enqueue(c);
     if (refuses(c)) finish(c, refusal_);
   }
-  if (!may_send_ && window_.room(full_write()) > 0) may_send_ = true;
+  if (!may_send_ && window_.room(coalescer_.full_write()) > 0) may_send_ = true;
 }
 
 void pipeline::take_redirected(std::vector<redirected_checks>& out) {
@@ -49,7 +49,8 @@ void pipeline::submit(check& c, time now) {
 
 /// All waiting checks had to wait for a reply: a new one, with that deadline, may find room.
 void pipeline::look_for_room(time deadline, time now) {
-  if (window_.room(full_write()) > 0) may_send_ = deadline >= now + window_.expected(pending_);
+  if (window_.room(coalescer_.full_write()) > 0)
+    may_send_ = deadline >= now + window_.expected(pending_);
 }
 
 void pipeline::expire(time now) {

@@ -22,10 +22,10 @@ namespace weir::redis {
 
 /// The life of checks on one multiplexed connection, without sockets, clocks or locks:
 ///
-///     waiting --> staged --> written --> done        submit, next_write, write_done, consume
-///                               +--> counted --> done   if replicas must have the count
+///     waiting --> sent --> done               submit, next_write, consume
+///                   +--> counted --> done     if replicas must have the count
 ///
-/// waiting: not sent yet. staged: encoded in the write in progress. written: sent, a reply is due.
+/// waiting: not sent yet. sent: encoded in the write in progress, or in one before; a reply is due.
 /// counted: answered, but not yet by the replicas.
 /// Deadlines and cancellation take a check out at any stage; its place in the call stays, so that
 /// later replies still reach their own checks. A check whose script certainly did not run (no such
@@ -55,7 +55,7 @@ class pipeline : public detail::pending_checks {
       : pending_checks(o),
         options_(o),
         coalescer_(o.max_keys_per_call),
-        window_(o.timeout, full_write()) {}
+        window_(o.timeout, coalescer_.full_write()) {}
 
   // For callers.
 
@@ -193,13 +193,11 @@ class pipeline : public detail::pending_checks {
   void hold_counted(script_call& c);
   void confirmed(const script_call& wait, const reply_view& reply, time now);
   void loaded(error e, time now);
-  std::size_t full_write() const noexcept {
-    return std::max(options_.max_keys_per_call, coalescer::max_keys_per_write);
-  }
   bool has_waiting() const noexcept { return !waiting_.empty() || !again_.empty(); }
   call_list& pack(time now);
   void heard(const script_call& c, time now);
   void prefetch_calls() const noexcept;
+  void answer_own(const script_call& c, const reply_view& reply, time now);
   bool answer(script_call& c, const reply_view& reply, time now);
   void send_again(script_call& c);
 
@@ -212,7 +210,7 @@ class pipeline : public detail::pending_checks {
   detail::check_list waiting_;
   detail::check_list again_;        // sent before but not run: sent first
   detail::check_list passed_over_;  // too late to be answered in time: never sent
-  // The staged and written calls, oldest first. Each is due one reply.
+  // The sent calls, oldest first. Each is due one reply.
   call_list calls_;
   // How many calls at the end of calls_ are in the write in progress.
   std::size_t staged_ = 0;

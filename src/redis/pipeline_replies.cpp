@@ -63,7 +63,6 @@ void pipeline::requeue(script_call& c) {
 
 /// Gives the call's checks to the cluster if the node wants that. False if it answers otherwise.
 bool pipeline::redirect(script_call& c, const reply_view& reply, error e) {
-  if (c.what != script_call::command::request || !reply.is_error()) return false;
   redirection why = read_redirection(reply.root().text);
   if (why.what == redirection::kind::none) return false;
   // Redis 6.2 says ASK if it lacks any of the keys; later versions, if it lacks all of them.
@@ -125,24 +124,34 @@ void pipeline::heard(const script_call& c, time now) {
   if (options_.replicas == 0) note_answer(c.sent, now);
 }
 
+/// Handles the reply to a command of the connection itself.
+void pipeline::answer_own(const script_call& c, const reply_view& reply, time now) {
+  const error e = reply.is_error() ? classify_error(reply.root().text) : error{};
+  switch (c.what) {
+    case script_call::command::load:
+      return loaded(e, now);
+    case script_call::command::wait:
+      return confirmed(c, reply, now);
+    case script_call::command::slots:
+      map_.emplace(map_answer{reply.is_error() ? nullptr : read_slot_map(reply, options_.host), e});
+      return;
+    case script_call::command::ping:
+    case script_call::command::asking:
+    case script_call::command::request:
+      return;
+  }
+}
+
 /// Answers the call's checks. False if this cannot be the reply to the call: then no later reply
 /// can be matched to its call either.
 bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
   heard(c, now);
+  if (c.what != script_call::command::request) {
+    answer_own(c, reply, now);
+    return true;
+  }
   error e = read_reply(c, reply, numbers_);
-  if (c.what == script_call::command::load) {
-    loaded(e, now);
-    return true;
-  }
-  if (c.what == script_call::command::wait) {
-    confirmed(c, reply, now);
-    return true;
-  }
-  if (c.what == script_call::command::slots) {
-    map_.emplace(map_answer{reply.is_error() ? nullptr : read_slot_map(reply, options_.host), e});
-    return true;
-  }
-  if (e != error{} && options_.in_cluster && redirect(c, reply, e)) return true;
+  if (options_.in_cluster && reply.is_error() && redirect(c, reply, e)) return true;
   switch (e) {
     case error::script_missing:
       // Not if the script was loaded again after this call was sent.
@@ -174,7 +183,7 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
     default:
       break;
   }
-  if (e == error{} && c.what == script_call::command::request) {
+  if (e == error{}) {
     served_ = true;
     if (options_.replicas != 0) {
       hold_counted(c);

@@ -54,7 +54,7 @@ void pipeline::stage(script_call& c, time now) {
   c.sent_alone = window_.sent(c.weight(), now);
   for (call_key& key : c.keys) {
     for (check& waiting : key.checks) {
-      flight_of(waiting).stage = check_stage::staged;
+      flight_of(waiting).stage = check_stage::sent;
       flight_of(waiting).sent = now;
       waiting.ec = {};
     }
@@ -80,7 +80,7 @@ const std::string& pipeline::next_write(time now) {
     }
     waiting_.swap(again_);  // checks that come back before the next write go first in it
     // With no call in flight, no reply will come that could set this later.
-    may_send_ = window_.is_idle() || (!out_.empty() && window_.room(full_write()) > 0);
+    may_send_ = window_.is_idle() || (!out_.empty() && window_.room(coalescer_.full_write()) > 0);
   }
   if (options_.replicas != 0) stage_wait(now);
   writing_ = !out_.empty();
@@ -91,7 +91,7 @@ const std::string& pipeline::next_write(time now) {
 call_list& pipeline::pack(time now) {
   again_.splice(again_.end(), waiting_);
   // A closing connection sends all give-backs.
-  const coalescer::quota q{.keys = window_.room(full_write()),
+  const coalescer::quota q{.keys = window_.room(coalescer_.full_write()),
                            .reachable = closed_ ? time::min() : now + window_.expected(pending_)};
   call_list& calls = coalescer_.pack(urgent_, again_, q, passed_over_);
   if (!calls.empty() || !window_.is_idle()) return calls;
@@ -100,12 +100,6 @@ call_list& pipeline::pack(time now) {
 }
 
 void pipeline::write_done() {
-  auto it = calls_.rbegin();
-  for (std::size_t i = 0; i < staged_; ++i, ++it) {
-    for (call_key& key : it->keys) {
-      for (check& waiting : key.checks) flight_of(waiting).stage = check_stage::written;
-    }
-  }
   staged_ = 0;
   writing_ = false;
 }

@@ -138,8 +138,8 @@ void write_wait(std::string& out, std::size_t replicas, std::chrono::millisecond
 void write_asking(std::string& out);
 void write_cluster_slots(std::string& out);
 
-/// Writes the answers, or a key's own error, to the checks that are still pending; unlinks none.
-/// Returns the server's error for the whole call, or zero.
+/// Reads the reply to a request: writes the answers, or a key's own error, to the checks that are
+/// still pending; unlinks none. Returns the server's error for the whole call, or zero.
 error read_reply(script_call& c, const reply_view& reply, std::vector<std::int64_t>& scratch);
 
 }  // namespace weir::redis

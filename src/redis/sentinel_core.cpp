@@ -1,10 +1,10 @@
 #include "redis/sentinel_core.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include "redis/error_reply.hpp"
 #include "redis/resp_writer.hpp"
+#include "text/number.hpp"
 
 namespace weir::redis {
 namespace {
@@ -196,11 +196,7 @@ void sentinel_core::on_push(const reply_view& push) {
 void sentinel_core::on_address(const reply_view& reply, time now) {
   const auto values = reply.values();
   std::uint16_t port = 0;
-  if (values.size() == 3) {
-    const std::string_view text = values[2].text;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), port);
-    if (code != std::errc{} || end != text.data() + text.size()) port = 0;
-  }
+  if (values.size() == 3) port = text::read_number<std::uint16_t>(values[2].text).value_or(0);
   // Null if the Sentinel knows no master of this name.
   const bool is_address = port != 0 && !values[1].text.empty() &&
                           values[1].text.size() <= longest_host;

@@ -31,9 +31,8 @@ template <class F>
 void each_number(const script_call& c, F&& f) {
   using policies::settle_act;
   const settlement_terms& terms = *c.settling;
-  for (const std::int64_t value : {terms.remember, terms.tickets.turn, terms.tickets.counted}) {
-    f(value);
-  }
+  f(terms.remember);
+  f(terms.tickets.counted);
   f(static_cast<std::int64_t>(c.tiers.size()));
   std::size_t i = 0;
   policies::each_ticket(

@@ -1,10 +1,11 @@
 #include "redis/slot_map.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <utility>
+
+#include "text/number.hpp"
 
 namespace weir::redis {
 namespace {
@@ -121,10 +122,8 @@ std::optional<redis_address> read_target(std::string_view text) {
   if (colon == text.npos) return std::nullopt;
   redis_address to{std::string(text.substr(0, colon)), 0};
   if (to.host == "?") to.host.clear();
-  const std::string_view digits = text.substr(colon + 1);
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, code] = std::from_chars(digits.data(), end, to.port);
-  if (code != std::errc{} || stop != end || to.port == 0 || !is_host(to.host)) return std::nullopt;
+  to.port = text::read_number<std::uint16_t>(text.substr(colon + 1)).value_or(0);
+  if (to.port == 0 || !is_host(to.host)) return std::nullopt;
   return to;
 }
 

@@ -12,6 +12,7 @@
 
 #include "redis/options_check.hpp"
 #include "text/ascii.hpp"
+#include "text/number.hpp"
 #include "text/url_text.hpp"
 #include "weir/error.hpp"
 

@@ -3,6 +3,7 @@
 #include <boost/system/system_error.hpp>
 
 #include "text/duration_text.hpp"
+#include "text/number.hpp"
 
 namespace weir::text {
 namespace {

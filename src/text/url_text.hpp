@@ -1,9 +1,7 @@
 #pragma once
 
-#include <charconv>
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,16 +11,6 @@ namespace weir::text {
 
 /// Throws boost::system::system_error with `code`, and with `what` behind "store URL: ".
 [[noreturn]] void fail_url(error code, const std::string& what);
-
-/// Digits only, no sign, no overflow.
-template <class Number>
-std::optional<Number> read_number(std::string_view text) noexcept {
-  Number value{};
-  const char* const end = text.data() + text.size();
-  const auto [stop, code] = std::from_chars(text.data(), end, value);
-  if (code != std::errc{} || stop != end) return std::nullopt;
-  return value;
-}
 
 /// A port and the value of a store URL's `timeout`. They throw as fail_url() does, with
 /// error::invalid_url.

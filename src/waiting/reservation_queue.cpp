@@ -43,7 +43,7 @@ decision refusal_in_cool_down(const waiter& w, const reservation_request& reserv
 }
 
 /// True for a store failure that may pass and counted nothing: the request is worth repeating.
-bool is_passing(const error_code& ec) {
+bool is_worth_repeating(const error_code& ec) {
   if (!detail::is_store_failure(ec) || ec != condition::not_counted) return false;
   for (const error lasting :
        {error::overloaded, error::store_full, error::authentication_failed,
@@ -280,7 +280,8 @@ void reservation_queue::take_failure(waiter& w, reservation_request& request, ti
     // The failed request had the deadline of the dropped waiter; this waiter gets its own request.
     request.owner = nullptr;
     request_for(w, now, out);
-  } else if (!is_cancelled && is_passing(request.ec) && now + rules_.retry_interval <= w.latest) {
+  } else if (!is_cancelled && is_worth_repeating(request.ec) &&
+             now + rules_.retry_interval <= w.latest) {
     request.owner = nullptr;
     w.reservation.reset();
     w.repeat_at = now + rules_.retry_interval;

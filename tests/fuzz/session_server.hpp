@@ -86,7 +86,7 @@ struct server {
     const bool settles = script == settlement;
     const bool remembers = settles && words[at] != "0";
     if (remembers) --keys;
-    at += script == reservation ? 1 : settles ? 3 : 0;
+    at += script == reservation ? 1 : settles ? 2 : 0;
     const std::size_t tiers = std::stoul(words[at++]);
     std::size_t width = 0;
     for (std::size_t t = 0; t < tiers; ++t) {

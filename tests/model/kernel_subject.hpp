@@ -35,6 +35,8 @@ class kernel_subject {
     decision said;
     policies::tickets known;
     std::int64_t cost;
+
+    std::int64_t when() const { return (said.decided_at + said.delay).time_since_epoch().count(); }
   };
   turn book(std::int64_t now, std::int64_t max_wait, std::int64_t cost = 1) {
     const policies::tier<policies::any_state> only[] = {{&kernel_, &state_, cost}};

@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(
       while (!waiting.empty()) {
         now += random.between(0, 100);
         // No request passes before one that stays.
-        const std::int64_t last = waiting.back().known.turn;
+        const std::int64_t last = waiting.back().when();
         const decision d = subject.fetch(now);
         if (last > now) BOOST_TEST(!d.allowed);
         if (last > now) BOOST_TEST(now + d.retry_after.count() >= last);
@@ -185,8 +185,8 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_leaves_from_the_middle_lets_no_other_overtake
     for (int step = 0; step < 200; ++step) {
       if (random.one_in(2)) now += random.between(0, p.window.count());
       for (std::size_t i = waiting.size(); i-- > 0;) {
-        if (waiting[i].known.turn > now) continue;
-        went.push_back({waiting[i].known.turn, waiting[i].cost});
+        if (waiting[i].when() > now) continue;
+        went.push_back({waiting[i].when(), waiting[i].cost});
         waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(i));
       }
       const std::int64_t cost = random.between(1, p.limit);

@@ -41,7 +41,7 @@ struct tier_script {
   /// What the script of settlements takes. `costs` are what policies::settle_all() takes.
   std::vector<std::int64_t> settlement(std::int64_t remember,
                                        const policies::tickets& known) const {
-    std::vector<std::int64_t> to{remember, known.turn, known.counted,
+    std::vector<std::int64_t> to{remember, known.counted,
                                  static_cast<std::int64_t>(kernels.size())};
     std::size_t i = 0;
     policies::each_ticket(known, kernels, std::identity(),
@@ -62,7 +62,7 @@ struct tier_script {
 
   /// To lower what is left to `costs`.
   std::vector<std::int64_t> lowering() const {
-    std::vector<std::int64_t> to{0, 0, 0, static_cast<std::int64_t>(kernels.size())};
+    std::vector<std::int64_t> to{0, 0, static_cast<std::int64_t>(kernels.size())};
     for (std::size_t i = 0; i < kernels.size(); ++i) {
       to.push_back(number_of(kernels[i]));
       to.push_back(static_cast<std::int64_t>(policies::settle_act::lower));

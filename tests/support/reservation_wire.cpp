@@ -276,25 +276,26 @@ void reservation_wire::read_reservations(const command& words,
       const std::size_t number = l.ledger.ask({now, cost, max_wait, allowed, turn});
       if (!allowed) continue;
       const auto& b = d.receipt.buckets[0];
-      holders_[name].by_turn_and_cost.emplace(std::pair(turn, cost),
+      const std::int64_t counted = d.receipt.counted_at > 0 ? d.receipt.counted_at : turn;
+      holders_[name].by_time_and_cost.emplace(std::pair(counted, cost),
                                               standing{number, {b.whole, b.part, b.returned}});
       reserved.emplace_back(&l, number);
     }
   }
 }
 
-// Its turn; when it was counted; then as above, but for each tier what is done, too, and behind its
-// constants what is known of the request. See settle.lua.
+// When it was counted; then as above, but for each tier what is done, too, and behind its constants
+// what is known of the request. See settle.lua.
 void reservation_wire::read_return(const command& words, std::int64_t now) {
   const script_call asked(words);
   const limiter_rules* rules = nullptr;
   std::string name;
   line& l = line_of(asked.keys.front(), rules, name);
   ++l.calls;
-  const std::int64_t turn = number(asked.arguments.at(1));
-  const std::int64_t cost = cost_among(asked.arguments, 6, rules->kernels.front());
+  const std::int64_t counted = number(asked.arguments.at(1));
+  const std::int64_t cost = cost_among(asked.arguments, 5, rules->kernels.front());
   // What it left behind in the first bucket.
-  std::size_t place = 4;
+  std::size_t place = 3;
   std::array<std::int64_t, 3> left{};
   for (const policies::kernel& k : rules->kernels) {
     place += 2 + constants_of(k);
@@ -305,9 +306,9 @@ void reservation_wire::read_return(const command& words, std::int64_t now) {
     }
     place += 1 + static_cast<std::size_t>(number(asked.arguments.at(place)));
   }
-  auto& held = holders_[name].by_turn_and_cost;
-  // Several may have the same turn and cost: only a bucket can tell them apart.
-  auto [first, last] = held.equal_range({turn, cost});
+  auto& held = holders_[name].by_time_and_cost;
+  // Several may have the same time and cost: only a bucket can tell them apart.
+  auto [first, last] = held.equal_range({counted, cost});
   if (first == last)
     throw std::runtime_error("reservation_wire: given back twice, or never reserved");
   const auto own = std::find_if(first, last, [&](const auto& h) { return h.second.left == left; });

@@ -73,7 +73,7 @@ class reservation_wire {
     std::array<std::int64_t, 3> left;  // in the first bucket: TAT (whole, part), returned
   };
   struct holder {  // of a line's turns
-    std::multimap<std::pair<std::int64_t, std::int64_t>, standing> by_turn_and_cost;
+    std::multimap<std::pair<std::int64_t, std::int64_t>, standing> by_time_and_cost;
   };
 
   void accept();

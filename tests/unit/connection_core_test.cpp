@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_read_error_during_a_write_waits_to_learn_what_was_sent) {
   d.core.received(false, 0, d.now);
   BOOST_TEST((d.core.current() == state::draining));
   BOOST_TEST(d.core.next(d.now).close);
-  BOOST_TEST((second.stage == check_stage::staged));
+  BOOST_TEST((second.stage == check_stage::sent));
   d.written(false, 5);
   BOOST_TEST(done_with(first, error::outcome_unknown));
   BOOST_TEST((second.stage == check_stage::waiting));
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(a_greeting_answered_before_it_is_reported_written_is_comple
   BOOST_TEST((d.core.current() == state::ready));
   BOOST_TEST(d.writing->find("EXISTS") != std::string::npos);
   d.write_succeeds();
-  BOOST_TEST((c.stage == check_stage::staged));
+  BOOST_TEST((c.stage == check_stage::sent));
   d.write_succeeds();
   d.received(one_admitted);
   BOOST_TEST(done_with(c, {}));

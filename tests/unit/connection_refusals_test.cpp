@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_by_the_server_is_the_callers_answer) {
   d.wait();
   d.become_ready();  // the password was put right on the server
   auto& later = d.submit("c");
-  BOOST_TEST((later.stage == check_stage::staged));
+  BOOST_TEST((later.stage == check_stage::sent));
 }
 
 BOOST_AUTO_TEST_CASE(a_refusal_after_a_lost_connection_is_the_callers_answer_too) {
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_server_without_hello_is_greeted_again) {
   d.write_succeeds();
   d.received(script_replies);
   BOOST_TEST((d.core.current() == state::ready));
-  BOOST_TEST((c.stage == check_stage::staged));
+  BOOST_TEST((c.stage == check_stage::sent));
 }
 
 // A server that answers all of the greeting before it has taken it got bytes of freed memory.
@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(a_deadline_names_the_suspicion) {
         BOOST_TEST(done_with(hasty, told));
         BOOST_TEST((hasty.ec == weir::condition::not_counted));
         d.become_ready();
-        BOOST_TEST((c.stage == check_stage::staged));
+        BOOST_TEST((c.stage == check_stage::sent));
       }
     }
   }
@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(garbage_in_the_greeting_is_no_connection_and_counts_nothing
   BOOST_TEST(done_with(hasty, error::not_redis));
   while (!d.opening) d.wait();
   d.become_ready();
-  BOOST_TEST((patient.stage == check_stage::staged));
+  BOOST_TEST((patient.stage == check_stage::sent));
 }
 
 BOOST_AUTO_TEST_CASE(garbage_later_fails_what_was_sent_and_reconnects) {
@@ -326,7 +326,7 @@ BOOST_AUTO_TEST_CASE(a_replica_far_away_is_left_after_one_round_trip) {
   d.wait();
   d.become_ready();
   BOOST_TEST(d.elsewhere);
-  for (const auto& c : d.checks) BOOST_TEST((c.stage == check_stage::staged));
+  for (const auto& c : d.checks) BOOST_TEST((c.stage == check_stage::sent));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

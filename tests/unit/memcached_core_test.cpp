@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(a_cas_number_is_not_used_on_another_connection) {
   one.serve();
   one.submit(checks.add(limit_3, "b"));  // its write is under way
   one.receive();                         // so the swap of "a" waits for its end
-  BOOST_TEST((decided.stage == weir::detail::check_stage::staged));
+  BOOST_TEST((decided.stage == weir::detail::check_stage::sent));
   one.cut();
   server.restart();
   two.settle();

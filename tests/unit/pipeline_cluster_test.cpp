@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(unsent_checks_of_a_slot_are_taken_out_in_order) {
   const std::string next = write();
   BOOST_TEST(count_of(next, "weir:{r:a}:f") == 0u);
   BOOST_TEST(count_of(next, "weir:{r:b}:f") == 1u);
-  BOOST_TEST((stays.stage == check_stage::written));
+  BOOST_TEST((stays.stage == check_stage::sent));
   out.clear();
 }
 
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_written_until_the_cluster_knows_of_a_check_that_
   BOOST_TEST(taken().empty());
   line.proceed();
   BOOST_TEST(count_of(write(), "EVALSHA") == 1u);
-  for (const fake_check* c : {&first, &later}) BOOST_TEST((c->stage == check_stage::written));
+  for (const fake_check* c : {&first, &later}) BOOST_TEST((c->stage == check_stage::sent));
 }
 
 // It would be sent again while a later check of its key is sent to another node.

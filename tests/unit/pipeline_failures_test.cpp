@@ -177,7 +177,7 @@ BOOST_FIXTURE_TEST_CASE(a_reply_of_another_shape_breaks_the_stream, connected_fi
     write();
     BOOST_TEST(!feed(shape + std::string("*4\r\n:5000000\r\n:4000000\r\n:1\r\n:0\r\n")));
     BOOST_TEST(done_with(c, error::protocol_error));
-    BOOST_TEST((next.stage == check_stage::written));
+    BOOST_TEST((next.stage == check_stage::sent));
     line.disconnected(error::protocol_error, 0, now);
     BOOST_TEST(done_with(next, error::protocol_error));
     line.take_done();

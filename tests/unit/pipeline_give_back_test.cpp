@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(a_give_back_is_sent_however_late_its_answer_will_be) {
   const std::string out = f.write();
   BOOST_TEST(count_of(out, "{r:hasty") == 0u);
   BOOST_TEST(count_of(out, "{r:turn}") >= 1u);
-  BOOST_TEST((flight_of(*turn).stage == check_stage::written));
+  BOOST_TEST((flight_of(*turn).stage == check_stage::sent));
   f.answer_all();
   BOOST_TEST((flight_of(*turn).stage == check_stage::done));
   // One that can wait goes out when the slow server has room for it.

@@ -26,9 +26,9 @@ BOOST_FIXTURE_TEST_CASE(nothing_is_written_before_the_connection_is_up, fixture)
   BOOST_TEST((c.stage == check_stage::waiting));
   line.connected();
   BOOST_TEST(!line.next_write().empty());
-  BOOST_TEST((c.stage == check_stage::staged));
+  BOOST_TEST((c.stage == check_stage::sent));
   line.write_done();
-  BOOST_TEST((c.stage == check_stage::written));
+  BOOST_TEST((c.stage == check_stage::sent));
 }
 
 BOOST_FIXTURE_TEST_CASE(one_check_is_one_script_call, connected_fixture) {
@@ -86,7 +86,7 @@ BOOST_FIXTURE_TEST_CASE(a_cancelled_call_keeps_its_replys_place, connected_fixtu
   line.cancel(first, cancel_scope::any);
   BOOST_TEST(line.replies_due() == 2u);
   BOOST_TEST(answer(0));
-  BOOST_TEST((second.stage == check_stage::written));
+  BOOST_TEST((second.stage == check_stage::sent));
   BOOST_TEST(answer(2));
   BOOST_TEST(second.answer.used == 3);
 }
@@ -104,7 +104,7 @@ BOOST_FIXTURE_TEST_CASE(total_cancellation_leaves_alone_what_was_sent, connected
   auto& c = submit("a");
   line.next_write();
   line.cancel(c, cancel_scope::only_unsent);
-  BOOST_TEST((c.stage == check_stage::staged));
+  BOOST_TEST((c.stage == check_stage::sent));
   line.write_done();
   line.cancel(c, cancel_scope::only_unsent);
   BOOST_TEST(answer(0));
@@ -250,7 +250,7 @@ BOOST_FIXTURE_TEST_CASE(a_ping_takes_a_place_and_nobody_waits_for_it, connected_
   auto& c = submit("a");
   write();
   BOOST_TEST(feed("+PONG\r\n"));
-  BOOST_TEST((c.stage == check_stage::written));
+  BOOST_TEST((c.stage == check_stage::sent));
   BOOST_TEST(answer(0));
   BOOST_TEST(done_with(c, {}));
 }

@@ -43,11 +43,11 @@ BOOST_AUTO_TEST_CASE(renewals_and_leaves_go_before_twenty_thousand_calls_that_wa
   auto& renewal = f.of_lease(1, check_kind::renew);
   auto& leave = f.of_lease(2, check_kind::leave);
   const std::string out = f.write();
-  BOOST_TEST((renewal.stage == check_stage::written));
-  BOOST_TEST((leave.stage == check_stage::written));
+  BOOST_TEST((renewal.stage == check_stage::sent));
+  BOOST_TEST((leave.stage == check_stage::sent));
   BOOST_TEST(out.find("{gate:s}") < out.find("{r:s0}"));
   // The write is filled up with these
-  BOOST_TEST((f.checks.front().stage == check_stage::written));
+  BOOST_TEST((f.checks.front().stage == check_stage::sent));
   BOOST_TEST(f.answer_gate());
   BOOST_TEST(f.answer_gate());
   BOOST_TEST(done_with(renewal, {}));
@@ -71,14 +71,14 @@ BOOST_AUTO_TEST_CASE(a_renewal_does_not_wait_for_the_connection_to_run_empty) {
   BOOST_TEST_REQUIRE(f.write().empty());
   auto& renewal = f.of_lease(1, check_kind::renew);
   BOOST_TEST(!f.write().empty());
-  BOOST_TEST((renewal.stage == check_stage::written));
+  BOOST_TEST((renewal.stage == check_stage::sent));
   BOOST_TEST((held.stage == check_stage::waiting));
   f.now += 100ms;
   BOOST_TEST(f.answer(0));  // the call that was due before
   BOOST_TEST(f.answer_gate());
   BOOST_TEST(done_with(renewal, {}));
   BOOST_TEST(!f.write().empty());
-  BOOST_TEST((held.stage == check_stage::written));
+  BOOST_TEST((held.stage == check_stage::sent));
 }
 
 BOOST_AUTO_TEST_CASE(a_full_line_turns_no_renewal_away) {
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_leave_stays_behind_its_own_enter) {
     }
     BOOST_TEST(count_of(f.write(), "EVALSHA") == 1u);
     if (!cut) BOOST_TEST(f.answer_gate());
-    BOOST_TEST((leave.stage == check_stage::written));
+    BOOST_TEST((leave.stage == check_stage::sent));
     BOOST_TEST(f.answer_gate());
     BOOST_TEST(done_with(leave, {}));
   }
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(renewals_leave_in_their_own_order) {
   f.of_lease(299, check_kind::leave);
   const std::string second = f.write();
   BOOST_TEST(count_of(second, "{gate:s}") == 45u);
-  BOOST_TEST((f.checks[299].stage == check_stage::written));
+  BOOST_TEST((f.checks[299].stage == check_stage::sent));
   BOOST_TEST(second.find("{gate:s}") < second.find("{r:a}"));
 }
 

@@ -217,7 +217,9 @@ class stage : public driver {
     std::vector<std::pair<std::string, std::vector<fate*>>> calls;
     bool carries = false;
     for (asked_check& a : asked_) {
-      if (a.check->stage != detail::check_stage::staged || a.finished()) continue;
+      const bool left_before = a.real.where == fate::place::write ||
+                               a.real.where == fate::place::server;
+      if (a.check->stage != detail::check_stage::sent || a.finished() || left_before) continue;
       carries = true;
       a.real.where = fate::place::write;
       a.real.was_written = true;

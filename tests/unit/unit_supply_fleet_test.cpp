@@ -36,8 +36,8 @@ struct simulated_store {
     std::visit(
         [&]<class Kernel>(const Kernel& k) {
           if constexpr (Kernel::can_settle) {
-            k.give_back(weir::policies::state_for(k, state), clock,
-                        {all.turn, all.counted, all.buckets[0]}, rest.units);
+            k.give_back(weir::policies::state_for(k, state), clock, {all.counted, all.buckets[0]},
+                        rest.units);
           }
         },
         kernel);

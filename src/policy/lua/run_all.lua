@@ -58,7 +58,7 @@ for first = 1, #KEYS, tiers do
     if refusal then return refusal end
   elseif wanted ~= look_only then
     for t = 1, tiers do
-      -- Who lets checks pass that another refuses has nothing to write.
+      -- A tier that allows checks which another one refuses has nothing to write.
       if pass > 0 or passes[t] == 0 then check[t](KEYS[first + t - 1], pass, true, scratch, 1) end
       if refusal then return refusal end
     end

@@ -2,13 +2,12 @@
 -- only looks. It does so once, and at all tiers; at none if a key holds something else.
 --
 -- KEYS   one for each tier; then the marker of the settlement, unless it may be repeated
--- ARGV   the time until which the marker must exist (or no_marker); the time of the
---        reservation; the time at which all buckets but leaky ones counted the request; the number
---        of tiers; for each tier its kernel's number (see kernel_at), the act (see below), its
---        constants (to charge: those of a policy without a limit), and, to give back, how many
---        numbers are known of the request there, and these: what the request left behind in a
---        bucket (TAT whole and part, sum of what had been given back), and, for a reservation, the
---        state that the reservation found
+-- ARGV   the time until which the marker must exist (or no_marker); the time at which all buckets
+--        but leaky ones counted the request; the number of tiers; for each tier its kernel's number
+--        (see kernel_at), the act (see below), its constants (to charge: those of a policy without
+--        a limit), and, to give back, how many numbers are known of the request there, and these:
+--        what the request left behind in a bucket (TAT whole and part, sum of what had been given
+--        back), and, for a reservation, the state that the reservation found
 -- Reply  now; `done`, or not_done (it had been done before, or could not be); for each tier the
 --        state after it
 
@@ -17,15 +16,15 @@ local looks, gives_back, charges, lowers = '0', '1', '2', '3'
 -- As in policy/script_arguments.hpp.
 local no_marker, not_done, done = 0, 0, 1
 
-local remember, turn, counted = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local tiers, place, at = {}, 5, 3
-for t = 1, tonumber(ARGV[4]) do
+local remember, counted = tonumber(ARGV[1]), tonumber(ARGV[2])
+local tiers, place, at = {}, 4, 3
+for t = 1, tonumber(ARGV[3]) do
   local kernel, spaced = kernel_at(place)
   local tier = {key = KEYS[t], act = ARGV[place + 1], at = at}
   tier.give_back, tier.check, tier.lower, tier.charge = kernel.make(place + 2)
   place, at = place + 2 + kernel.constants, at + kernel.width
   if tier.act == gives_back then
-    local ticket = {turn = turn, counted = counted, spaced = spaced}
+    local ticket = {counted = counted, spaced = spaced}
     local numbers = tonumber(ARGV[place])
     for i = 1, numbers do ticket[i] = tonumber(ARGV[place + i]) end
     place, tier.ticket = place + 1 + numbers, ticket
