@@ -64,8 +64,10 @@ asio::awaitable<void> leases(weir::store store) {
 
 asio::awaitable<void> outcomes(weir::limiter limiter) {
   auto [ec, d] = co_await limiter.record("account-42", asio::as_tuple(asio::deferred));
-  if (!ec)
-    d.allowed ? send() : come_back_after(d.retry_after);
+  if (!ec && d.allowed)
+    send();
+  else if (!ec)
+    come_back_after(d.retry_after);
   else if (ec == weir::condition::invalid_input)
     fix_the_call();  // retrying is pointless
   else if (ec == weir::condition::not_counted)
@@ -167,9 +169,10 @@ asio::awaitable<void> signal(weir::concurrency_limiter gate, std::string account
   asio::cancellation_signal stop;
   weir::lease lease = co_await gate.enter(account);
   if (!lease) co_return;
-  auto strand = co_await asio::this_coro::executor;
-  lease.cancel_when_lost(stop, strand);
-  co_await asio::co_spawn(strand, send_request(account),
+  // This coroutine was spawned on a strand, or on a context with one thread.
+  auto executor = co_await asio::this_coro::executor;
+  lease.cancel_when_lost(stop, executor);
+  co_await asio::co_spawn(executor, send_request(account),
                           asio::bind_cancellation_slot(stop.slot(), asio::use_awaitable));
 }
 
@@ -182,6 +185,11 @@ asio::awaitable<void> with_limiters(weir::concurrency_limiter gate, weir::limite
 }  // namespace concurrency
 
 namespace lifetime {
+
+asio::awaitable<void> options_in_braces() {
+  const auto executor = co_await asio::this_coro::executor;
+  weir::store store = weir::make_redis_store(executor, {.host = "cache", .tls = true});
+}
 
 void start() {
   asio::io_context context;
@@ -208,7 +216,8 @@ void read(weir::time_point now) {
 }
 
 void refilling(int status, std::span<const weir::header_field> headers, weir::time_point now) {
-  weir::read_feedback(status, headers, now, {.retry_after_decides = false});
+  auto said = weir::read_feedback(status, headers, now, {.retry_after_decides = false});
+  static_cast<void>(said);
 }
 
 asio::awaitable<void> hold_back(weir::store store, std::span<const weir::header_field> headers) {

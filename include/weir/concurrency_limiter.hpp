@@ -34,7 +34,7 @@ struct concurrency_options {
   std::size_t subject_buckets = 0;
 };
 
-/// Options of one enter().
+/// Options of one enter() or fetch() of a gate.
 struct enter_options {
   /// As record_options::timeout: the deadline from now, with the time before sending. Zero: the
   /// store's default.
@@ -75,17 +75,20 @@ class [[nodiscard]] lease {
   /// Whether enter() gave a lease. It stays true when the lease is lost or given back. A moved-from
   /// object has none.
   bool allowed() const noexcept { return decision_.allowed; }
-  explicit operator bool() const noexcept { return allowed(); }
+  /// Whether this object has a lease: enter() gave one, and it was not given back. Of losses,
+  /// is_held() knows.
+  explicit operator bool() const noexcept { return core_ != nullptr && !released_; }
 
   /// The answer to enter(). `limit`: the gate's limit. `used`: the existing leases, the new one
   /// included. `retry_after`, if refused: when the next lease would lapse if none were given back.
   /// `reset_after`: when all of them would. For enter() with claims, see that function.
-  const weir::decision& decision() const noexcept { return decision_; }
+  const weir::decision& decision() const& noexcept { return decision_; }
+  weir::decision decision() && noexcept { return decision_; }
 
   /// Whether this object holds its lease now, as far as this process knows: the lease was given, is
   /// not lost, not given back, and has not lapsed by the steady clock. Ask it right before an
   /// action that needs the lease.
-  bool is_held() const;
+  [[nodiscard]] bool is_held() const noexcept;
 
   /// Gives the lease back, and does not wait for the store. May be called again, and then does
   /// nothing.
@@ -148,6 +151,7 @@ class [[nodiscard]] lease {
 
   std::shared_ptr<const detail::limiter_spec> core_;  // null: never had a lease, or moved from
   std::int64_t number_ = 0;
+  bool released_ = false;
   weir::decision decision_;
   std::weak_ptr<void> watch_;  // of cancel_when_lost(); expired: no signal is to be emitted
 };
@@ -177,6 +181,8 @@ class [[nodiscard]] lease {
 /// as for `limiter`.
 class concurrency_limiter {
  public:
+  using executor_type = boost::asio::any_io_executor;
+
   /// `resource`: as for `limiter`, 1 to 1024 bytes of any value. The gate copies all texts, and
   /// keeps a copy of the store's handle. `options`: the limit, the duration, and where the keys
   /// lie; see concurrency_options.
@@ -192,8 +198,8 @@ class concurrency_limiter {
   /// `subject`: the account or client whose leases are counted; 1 to 65,536 bytes of any value.
   /// `options.timeout`: the deadline in microseconds from now; see enter_options.
   ///
-  /// **Handler signature.** `void(error_code, lease)`. A full gate is not an error: the lease is
-  /// then false.
+  /// **Handler signature.** `void(error_code, lease)`. A full gate is not an error: the object then
+  /// has no lease.
   ///
   /// **Errors.** `invalid_subject`, operation_aborted, and the store errors of `limiter`.
   ///
@@ -217,7 +223,8 @@ class concurrency_limiter {
   /// counted stays counted when the lease is given back. Their failure policies do not apply.
   ///
   /// `also`: a claim as for record_all(), or several, in an object that converts to a std::span
-  /// (not in braces). `subject`, `options`: as for enter() without claims.
+  /// (not in braces). Without any, the call is enter() without claims. `subject`, `options`: as
+  /// there.
   ///
   /// **Handler signature.** `void(error_code, lease)`.
   ///
@@ -243,7 +250,7 @@ class concurrency_limiter {
   /// Answers how many leases exist (`used`) and whether one more would be given, and changes
   /// nothing.
   ///
-  /// `subject`, `options.timeout`: as for enter(). `options.cost` is ignored.
+  /// `subject`, `options`: as for enter().
   ///
   /// **Handler signature.** `void(error_code, decision)`.
   ///
@@ -251,7 +258,7 @@ class concurrency_limiter {
   ///
   /// **Cancellation**, **thread safety** and **object lifetime** are as for `limiter`.
   template <class CompletionToken = boost::asio::deferred_t>
-  auto fetch(std::string_view subject, fetch_options options = {},
+  auto fetch(std::string_view subject, enter_options options = {},
              CompletionToken&& token = CompletionToken()) const {
     return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
         detail::check_initiation{core_}, token,
@@ -260,14 +267,14 @@ class concurrency_limiter {
   }
   template <boost::asio::completion_token_for<void(error_code, weir::decision)> CompletionToken>
   auto fetch(std::string_view subject, CompletionToken&& token) const {
-    return fetch(subject, fetch_options{}, std::forward<CompletionToken>(token));
+    return fetch(subject, enter_options{}, std::forward<CompletionToken>(token));
   }
 
   /// The resource that the constructor got. The view is valid while this gate or a copy exists.
   std::string_view resource() const noexcept;
 
   /// The store's executor; see limiter::get_executor().
-  boost::asio::any_io_executor get_executor() const noexcept;
+  executor_type get_executor() const noexcept;
 
  private:
   using arguments = detail::arguments_of<detail::enter_request>;

@@ -24,7 +24,7 @@ enum class source : std::uint8_t {
 };
 
 /// The name of the enumerator, such as "store", for labels of metrics. Empty for other numbers.
-constexpr std::string_view to_string(source from) noexcept {
+[[nodiscard]] constexpr std::string_view to_string(source from) noexcept {
   switch (from) {
     case source::store:
       return "store";
@@ -70,6 +70,9 @@ struct receipt {
 
 /// The answer to one check. All durations count from `decided_at`. None is negative, and each is
 /// rounded up to a whole microsecond, so that a caller that waits that long is never early.
+///
+/// If on_failure::open or closed has made it, no count is known: `used`, `remaining` and
+/// `reset_after` then mean nothing.
 struct decision {
   bool allowed = false;
   /// The call was refused because of a cool-down: see limiter::cool_down().
@@ -96,12 +99,12 @@ struct decision {
   /// acquire(): the time from `decided_at` until the reservation. record() and fetch(): with a
   /// leaky_bucket, the time until this request may go; otherwise zero.
   std::chrono::microseconds delay{0};
-  /// The store's clock at the decision.
+  /// The store's clock at the decision; with source::fallback, this process's.
   time_point decided_at{};
   /// For refund(), settle() and settle_all().
   weir::receipt receipt{};
 
-  explicit operator bool() const noexcept { return allowed; }
+  constexpr explicit operator bool() const noexcept { return allowed; }
   friend bool operator==(const decision&, const decision&) = default;
 };
 

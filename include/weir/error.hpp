@@ -13,8 +13,8 @@ using boost::system::error_code;
 /// everywhere in Asio. A refusal is not an error: it is a `decision` whose `allowed` is false.
 enum class error {
   // Mistakes in the call or the configuration. Nothing was sent.
-  /// a number of a policy, of a gate or of limiter_options is out of range; the text names the
-  /// bound
+  /// a number of a policy, of a gate or of limiter_options is out of range, two options contradict
+  /// each other, or the store cannot do what one asks; the text names them
   invalid_policy = 1,
   /// rate text does not parse
   invalid_rate,
@@ -146,7 +146,9 @@ enum class error {
 /// What a caller can ask about an error: `if (ec == weir::condition::may_have_counted) ...`.
 enum class condition {
   invalid_input = 1,  ///< a mistake in the call or the configuration: do not retry
-  /// the request did not change the state: a retry cannot count twice
+  /// the request did not change the state: a retry cannot count twice. Of a waiter that was dropped
+  /// (overloaded) or that store::close() has ended (store_closed): its reservation is given back as
+  /// far as possible (docs/waiting.md)
   not_counted,
   /// the check was sent and not answered: a retry could count twice
   may_have_counted,
@@ -158,7 +160,7 @@ const boost::system::error_category& condition_category() noexcept;
 /// A short name for the label of a metric: that of the enumerator, such as "timed_out", or
 /// "cancelled" (operation_aborted), "other" (an error that is not this library's) or "success".
 /// Later versions keep these names, while the numbers may change.
-std::string_view name_of(const error_code& ec) noexcept;
+[[nodiscard]] std::string_view name_of(const error_code& ec) noexcept;
 
 inline error_code make_error_code(error e) noexcept {
   return error_code(static_cast<int>(e), error_category());

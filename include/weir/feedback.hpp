@@ -106,8 +106,9 @@ static_assert(std::is_trivially_destructible_v<vendor_feedback>);
 ///
 /// It allocates nothing, throws nothing whatever the headers hold, and takes time in proportion to
 /// their length. It is a pure function: any number of threads may call it.
-vendor_feedback read_feedback(int status, std::span<const header_field> headers, time_point now,
-                              const feedback_options& options = {}) noexcept;
+[[nodiscard]] vendor_feedback read_feedback(int status, std::span<const header_field> headers,
+                                            time_point now,
+                                            const feedback_options& options = {}) noexcept;
 
 /// What limiter::on_response() accepts as a response: the messages of Boost.Beast. This header does
 /// not include Beast.

@@ -75,6 +75,8 @@ joint_call join(std::span<const claim>);
 /// only be moved or destroyed.
 class limiter {
  public:
+  using executor_type = boost::asio::any_io_executor;
+
   /// `resource`: the name of the API that is limited; 1 to 1024 bytes of any value. Limiters with
   /// the same resource, kind of policy (and position among the tiers), group, subject_buckets and
   /// store share their counts. If their policies differ, a call through one may drop what the other
@@ -88,7 +90,8 @@ class limiter {
   /// The limiter copies all texts, so those of the caller may be destroyed.
   ///
   /// Throws boost::system::system_error with `invalid_policy` (a number of the policy or of the
-  /// options is out of range), `invalid_resource` (for the resource and for the group) or
+  /// options is out of range, two options contradict each other, or the store cannot do what one
+  /// asks), `invalid_resource` (for the resource and for the group) or
   /// `invalid_options` (the store was moved from).
   limiter(const weir::store& store, std::string_view resource, const weir::policy& rule,
           const limiter_options& options = {});
@@ -411,7 +414,7 @@ class limiter {
 
   /// This limiter, a subject and a cost, for record_all(), settle_all() and the like. The claim
   /// holds a pointer to the limiter and a view of the subject: use it in one call only.
-  claim on(std::string_view subject, std::int64_t cost = 1) const noexcept {
+  [[nodiscard]] claim on(std::string_view subject, std::int64_t cost = 1) const noexcept {
     return {this, subject, cost};
   }
 
@@ -419,7 +422,7 @@ class limiter {
   std::string_view resource() const noexcept;
 
   /// The store's executor, where handlers without an executor of their own run.
-  boost::asio::any_io_executor get_executor() const noexcept;
+  executor_type get_executor() const noexcept;
 
  private:
   using feedback_arguments = std::variant<detail::arguments_of<detail::cool_down_request>,

@@ -51,9 +51,9 @@ struct limiter_options {
   weir::on_failure on_failure = weir::on_failure::raise;
 
   /// on_failure::fallback: how many processes share the limit, at least 1. Each process counts
-  /// limit / process_count (also of capacity, burst and rate), and at least one unit. With 1, each
-  /// process allows the whole limit. Checked only with on_failure::fallback.
-  std::int64_t process_count = 1;
+  /// limit / process_count (also of capacity, burst and rate), and at least one unit. There is no
+  /// default: with 0, a limiter with on_failure::fallback throws `invalid_policy`.
+  std::int64_t process_count = 0;
 
   /// on_failure::fallback: how many subjects a process remembers, at least 1. It refuses further
   /// subjects until some no longer matter. Checked only with on_failure::fallback.
@@ -61,8 +61,9 @@ struct limiter_options {
 
   /// Limiters of one group can be asked together (record_all): their keys lie in one slot of a
   /// Redis Cluster and in one shard of a memory store. At most 1024 bytes. If empty, each subject
-  /// of this limiter has a slot of its own, or see subject_buckets. A Memcached store asks no
-  /// limiters together. A view: the text has to live until the limiter's constructor has copied it.
+  /// of this limiter has a slot of its own, or see subject_buckets. In a Memcached store, calls of
+  /// several limiters get error::joint_not_supported. A view: the text has to live until the
+  /// limiter's constructor has copied it.
   std::string_view group = {};
 
   /// How many hash tags the subjects share, 1 to 16,384; 0: each subject has a hash tag of its own.
@@ -97,10 +98,10 @@ struct limiter_options {
   /// power of two; 0 for none, at most 10^7. A record() that was refused before is refused again
   /// without a call to the store, until its retry_after is over, or deny_cache_duration; `source`
   /// is then deny_cache, `used` and `remaining` are those of the first refusal. A refund(),
-  /// settle() or reset() through this limiter makes the process ask again. The process notices one
-  /// from elsewhere at the end of that time. The fuller the table is, the more subjects find no
-  /// place in it, for which the process asks the store: let it be twice as large as needed. Not
-  /// allowed with count_refused. See docs/local_answers.md.
+  /// settle() or reset() through this limiter makes the process ask again; after one through
+  /// another limiter, the process asks again at the end of that time. A subject for which the table
+  /// has no place is not remembered, so choose twice the number of subjects that are refused at one
+  /// time. Not allowed with count_refused. See docs/local_answers.md.
   std::size_t deny_cache_subjects = 0;
   /// How long a refusal is remembered at most: 1 ms to 1 h.
   std::chrono::microseconds deny_cache_duration = std::chrono::seconds{1};
@@ -128,7 +129,8 @@ struct limiter_options {
   std::chrono::microseconds priority_aging = std::chrono::seconds{1};
 
   /// How many replicas must have a count before the call is answered: 0 (the master alone decides)
-  /// to 100. Only a Redis store has replicas, on one master, with Sentinels or in a Redis Cluster.
+  /// to 100. Only a Redis store has replicas, on one master, with Sentinels or in a Redis Cluster;
+  /// with another store, the limiter's constructor throws `invalid_policy`.
   /// A failover to such a replica forgets no answered call. Each call that counts then takes one
   /// more round trip, from the master to its replicas, and ends with error::not_replicated if its
   /// deadline passes before that. Refusals and fetch() do not wait. The limiters of one store with
@@ -188,8 +190,8 @@ struct cool_down_options {
 /// Options of one on_response().
 struct response_options {
   std::chrono::microseconds timeout{0};
-  /// With limiter_options::sync_remaining_with: the `remaining` of this call's decision. If the
-  /// vendor says no less, nothing is sent.
+  /// With limiter_options::sync_remaining_with: the `remaining` of the decision that allowed the
+  /// request. If the vendor's number is not below it, nothing is sent.
   std::int64_t known_remaining = unlimited;
 };
 

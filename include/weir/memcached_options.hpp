@@ -80,6 +80,6 @@ struct memcached_options {
 ///
 /// **Errors.** Throws boost::system::system_error with `invalid_url`, also for another scheme. The
 /// text repeats no part of the URL.
-memcached_options parse_memcached_url(std::string_view url);
+[[nodiscard]] memcached_options parse_memcached_url(std::string_view url);
 
 }  // namespace weir

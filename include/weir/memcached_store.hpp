@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "weir/memcached_options.hpp"
 #include "weir/store.hpp"
 
@@ -32,7 +34,20 @@ namespace weir {
 ///
 /// **Object lifetime.** The store copies the options. Store and execution context may be destroyed
 /// in any order: see store.
-store make_memcached_store(const boost::asio::any_io_executor& executor,
-                           memcached_options options = {});
+///
+/// In a coroutine, take the executor in a statement of its own. g++ 12 destroys the strings of
+/// options twice if the expression has a co_await:
+///
+///     const auto executor = co_await asio::this_coro::executor;
+///     weir::store store = weir::make_memcached_store(executor, {.servers = {{"cache"}}});
+[[nodiscard]] store make_memcached_store(const boost::asio::any_io_executor& executor,
+                                         memcached_options options);
+[[nodiscard]] store make_memcached_store(const boost::asio::any_io_executor& executor);
+
+/// The same on a context's own executor.
+template <detail::execution_context Context>
+[[nodiscard]] store make_memcached_store(Context& context, memcached_options options = {}) {
+  return make_memcached_store(context.get_executor(), std::move(options));
+}
 
 }  // namespace weir

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <utility>
 
 #include "weir/decision.hpp"
 #include "weir/store.hpp"
@@ -50,6 +51,20 @@ struct memory_options {
 ///
 /// **Object lifetime.** The store copies the options. Store and execution context may be destroyed
 /// in any order: see store.
-store make_memory_store(const boost::asio::any_io_executor& executor, memory_options options = {});
+///
+/// In a coroutine, take the executor in a statement of its own. g++ 12 destroys the strings of
+/// options twice if the expression has a co_await:
+///
+///     const auto executor = co_await asio::this_coro::executor;
+///     weir::store store = weir::make_memory_store(executor, {.shards = 64});
+[[nodiscard]] store make_memory_store(const boost::asio::any_io_executor& executor,
+                                      memory_options options);
+[[nodiscard]] store make_memory_store(const boost::asio::any_io_executor& executor);
+
+/// The same on a context's own executor.
+template <detail::execution_context Context>
+[[nodiscard]] store make_memory_store(Context& context, memory_options options = {}) {
+  return make_memory_store(context.get_executor(), std::move(options));
+}
 
 }  // namespace weir

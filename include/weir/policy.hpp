@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -30,6 +31,8 @@ struct fixed_window {
   weir::anchor anchor = weir::anchor::first_request;
   std::chrono::microseconds offset{0};  ///< anchor::epoch only: 0 <= offset < window
   bool count_refused = false;           ///< refused requests take units, too
+
+  friend bool operator==(const fixed_window&, const fixed_window&) = default;
 };
 
 /// Keeps every allowed request; one made at t counts while now - t < window. Exact in every window
@@ -43,6 +46,8 @@ struct sliding_log {
   std::chrono::microseconds resolution{0};  ///< 0 for exact; else at most the window
   /// As in fixed_window; the limit is then at most 2^50.
   bool count_refused = false;
+
+  friend bool operator==(const sliding_log&, const sliding_log&) = default;
 };
 
 /// Keeps two counters aligned to the epoch, and weights the previous one by the part of its window
@@ -54,6 +59,8 @@ struct sliding_window {
   std::int64_t limit = 0;
   std::chrono::microseconds window{0};  ///< above 0, at most 2^48 us (8.9 years)
   bool count_refused = false;           ///< as in fixed_window
+
+  friend bool operator==(const sliding_window&, const sliding_window&) = default;
 };
 
 /// Starts full, refills continuously, and takes the cost if that many units are there: bursts up to
@@ -61,6 +68,8 @@ struct sliding_window {
 struct token_bucket {
   std::int64_t capacity = 0;  ///< 1 to max_units
   rate refill;
+
+  friend bool operator==(const token_bucket&, const token_bucket&) = default;
 };
 
 /// The generic cell rate algorithm (ITU-T I.371), in its virtual scheduling form. Answers as
@@ -68,6 +77,8 @@ struct token_bucket {
 struct gcra {
   weir::rate rate;
   std::int64_t burst = 1;  ///< 1 to max_units
+
+  friend bool operator==(const gcra&, const gcra&) = default;
 };
 
 /// A bucket that drains at `leak`: allowed if level + cost <= capacity. `decision.delay` is how
@@ -76,10 +87,14 @@ struct gcra {
 struct leaky_bucket {
   std::int64_t capacity = 0;  ///< 1 to max_units
   rate leak;
+
+  friend bool operator==(const leaky_bucket&, const leaky_bucket&) = default;
 };
 
-/// Any policy. The constructor of a limiter throws boost::system::system_error with
-/// error::invalid_policy if the policy cannot be represented exactly; the text names the bound.
+/// Any policy. Two are equal if all their numbers are: per_second(1) is not per_minute(60).
+///
+/// The constructor of a limiter throws boost::system::system_error with error::invalid_policy if
+/// the policy cannot be represented exactly; the text names the bound.
 using policy = std::variant<fixed_window, sliding_log, sliding_window, token_bucket, gcra,
                             leaky_bucket>;
 
@@ -108,6 +123,8 @@ class tiers {
   const policy* end() const noexcept { return policies_.data() + size_; }
   std::size_t size() const noexcept { return size_; }
   const policy& operator[](std::size_t i) const noexcept { return policies_[i]; }
+
+  friend bool operator==(const tiers& a, const tiers& b) { return std::ranges::equal(a, b); }
 
  private:
   std::array<policy, max_size> policies_;

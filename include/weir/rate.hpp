@@ -25,10 +25,10 @@ struct rate {
   /// all in lower case. Spaces around the parts are allowed. Both numbers are whole and above 0: "3
   /// per 2s", not "1.5/s". Throws boost::system::system_error with error::invalid_rate; the text
   /// says where the parser stopped and what it expected.
-  static rate parse(std::string_view text);
+  [[nodiscard]] static rate parse(std::string_view text);
 
   /// As parse(), without exceptions.
-  static boost::system::result<rate> try_parse(std::string_view text) noexcept;
+  [[nodiscard]] static boost::system::result<rate> try_parse(std::string_view text) noexcept;
 
   friend constexpr bool operator==(const rate&, const rate&) = default;
 };

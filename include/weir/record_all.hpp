@@ -12,10 +12,7 @@
 
 namespace weir {
 
-/// Options of all functions below. A timeout of zero is the store's default. A braced list alone,
-/// such as `{.timeout = 100ms}`, works with a span of claims and with two claims; for record_all(),
-/// acquire_all() and fetch_all() also with three. With other numbers of claims, write
-/// `weir::joint_options{.timeout = 100ms}`.
+/// Options of all calls below.
 struct joint_options {
   std::chrono::microseconds timeout{0};  ///< as record_options::timeout
   /// acquire_all() only: how far ahead the caller accepts a reservation, as
@@ -25,7 +22,7 @@ struct joint_options {
 
 namespace detail {
 
-/// What the claims of a call come to.
+/// The limiters, subjects and costs of a joint call, copied from its claims.
 struct joint_call {
   std::shared_ptr<const limiter_spec> core;
   short_text subject;
@@ -53,22 +50,30 @@ auto initiate_call(joint_call&& call, Request&& asked, joint_options options,
                                   std::move(call.further)});
 }
 
-template <class Request, class CompletionToken>
-auto initiate_joint(std::span<const claim> claims, joint_options options,
+/// Starts a call that asks all limiters the same.
+template <class Request>
+struct joint_start {
+  template <class CompletionToken>
+  static auto start(std::span<const claim> claims, joint_options options,
                     std::remove_reference_t<CompletionToken>& token) {
-  joint_call call = join(claims);
-  Request asked{.cost = call.cost};
-  if constexpr (Request::kind == check_kind::acquire) asked.max_wait = options.max_wait;
-  return initiate_call<CompletionToken>(std::move(call), std::move(asked), options, token);
-}
+    joint_call call = join(claims);
+    Request asked{.cost = call.cost};
+    if constexpr (Request::kind == check_kind::acquire) asked.max_wait = options.max_wait;
+    return initiate_call<CompletionToken>(std::move(call), std::move(asked), options, token);
+  }
+};
 
-template <class CompletionToken>
-auto initiate_settlement(const decision& d, std::span<const claim> claims, settle_how how,
-                         joint_options options, std::remove_reference_t<CompletionToken>& token) {
-  joint_call call = join_settlement(claims, how);
-  settle_request asked{call.cost, d};
-  return initiate_call<CompletionToken>(std::move(call), std::move(asked), options, token);
-}
+/// Starts the settlement of a decision.
+template <settle_how How>
+struct settlement_start {
+  template <class CompletionToken>
+  static auto start(const decision& d, std::span<const claim> claims, joint_options options,
+                    std::remove_reference_t<CompletionToken>& token) {
+    joint_call call = join_settlement(claims, How);
+    return initiate_call<CompletionToken>(std::move(call), settle_request{call.cost, d}, options,
+                                          token);
+  }
+};
 
 template <class T>
 inline constexpr bool is_claim = std::is_same_v<std::remove_cvref_t<T>, claim>;
@@ -113,23 +118,50 @@ auto take_apart(Start&& start, Args&&... args) {
   }
 }
 
-template <class Request, class... Args>
-auto initiate_variadic(Args&&... args) {
-  return take_apart(
-      []<class Token>(std::span<const claim> claims, joint_options options, auto& token) {
-        return initiate_joint<Request, Token>(claims, options, token);
-      },
-      std::forward<Args>(args)...);
-}
+/// The forms that the calls below have. `Before`: what stands before the claims.
+template <class Start, class... Before>
+struct joint_function {
+  template <class... Args>
+  auto operator()(Before... before, const claim& first, Args&&... more) const {
+    return take_apart(
+        [&]<class Token>(std::span<const claim> claims, joint_options options, auto& token) {
+          return Start::template start<Token>(before..., claims, options, token);
+        },
+        first, std::forward<Args>(more)...);
+  }
 
-template <class... Args>
-auto initiate_variadic_settlement(const decision& d, settle_how how, Args&&... args) {
-  return take_apart(
-      [&d, how]<class Token>(std::span<const claim> claims, joint_options options, auto& token) {
-        return initiate_settlement<Token>(d, claims, how, options, token);
-      },
-      std::forward<Args>(args)...);
-}
+  template <class Token = boost::asio::deferred_t>
+  auto operator()(Before... before, std::span<const claim> claims, joint_options options = {},
+                  Token&& token = Token()) const {
+    return Start::template start<Token>(before..., claims, options, token);
+  }
+  template <boost::asio::completion_token_for<void(error_code, decision)> Token>
+  auto operator()(Before... before, std::span<const claim> claims, Token&& token) const {
+    return Start::template start<Token>(before..., claims, {}, token);
+  }
+
+  // Options in braces have no type, so the first form cannot take them.
+  template <class Token = boost::asio::deferred_t>
+  auto operator()(Before... before, const claim& a, joint_options options,
+                  Token&& token = Token()) const {
+    return Start::template start<Token>(before..., std::array{a}, options, token);
+  }
+  template <class Token = boost::asio::deferred_t>
+  auto operator()(Before... before, const claim& a, const claim& b, joint_options options,
+                  Token&& token = Token()) const {
+    return Start::template start<Token>(before..., std::array{a, b}, options, token);
+  }
+  template <class Token = boost::asio::deferred_t>
+  auto operator()(Before... before, const claim& a, const claim& b, const claim& c,
+                  joint_options options, Token&& token = Token()) const {
+    return Start::template start<Token>(before..., std::array{a, b, c}, options, token);
+  }
+  template <class Token = boost::asio::deferred_t>
+  auto operator()(Before... before, const claim& a, const claim& b, const claim& c, const claim& d,
+                  joint_options options, Token&& token = Token()) const {
+    return Start::template start<Token>(before..., std::array{a, b, c, d}, options, token);
+  }
+};
 
 }  // namespace detail
 
@@ -144,7 +176,11 @@ auto initiate_variadic_settlement(const decision& d, settle_how how, Args&&... a
 /// If the store fails, the strictest of the limiters' failure policies applies: raise, closed,
 /// fallback, open, in this order.
 ///
-/// The arguments are claims, then optionally joint_options, then optionally a completion token.
+/// The arguments are claims, or one std::span of claims, then optionally joint_options, then
+/// optionally a completion token. Options in braces, such as `{.timeout = 100ms}`, work behind a
+/// span and behind up to four claims. An empty span: throws std::invalid_argument, here and in the
+/// calls below. These calls are function objects, so name them with their namespace.
+///
 /// Each claim is `limiter.on(subject, cost)`: subject 1 to 65,536 bytes, cost 1 to max_units. The
 /// limiters must be of one store and one `group` (or the same resource, subject and
 /// subject_buckets), so that a Redis Cluster can route their keys. They have at most 16 tiers
@@ -166,35 +202,7 @@ auto initiate_variadic_settlement(const decision& d, settle_how how, Args&&... a
 ///     weir::limiter consumers{store, "consumers", each, {.group = "partner"}};
 ///     weir::decision d = co_await weir::record_all(partner.on("all"), consumers.on(account));
 ///     if (!d.allowed) log(d.tier == 0 ? "partner exhausted" : "account exhausted");
-template <class... Args>
-auto record_all(const claim& first, Args&&... more) {
-  return detail::initiate_variadic<detail::record_request>(first, std::forward<Args>(more)...);
-}
-// A braced list of options has no type, so the function above cannot take it.
-template <class CompletionToken = boost::asio::deferred_t>
-auto record_all(const claim& a, const claim& b, joint_options options,
-                CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint<detail::record_request, CompletionToken>(std::array{a, b}, options,
-                                                                         token);
-}
-template <class CompletionToken = boost::asio::deferred_t>
-auto record_all(const claim& a, const claim& b, const claim& c, joint_options options,
-                CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint<detail::record_request, CompletionToken>(std::array{a, b, c},
-                                                                         options, token);
-}
-template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
-auto record_all(std::span<const claim> claims, CompletionToken&& token) {
-  return detail::initiate_joint<detail::record_request, CompletionToken>(claims, {}, token);
-}
-
-/// The same for a number of claims known at run time. Throws std::invalid_argument if `claims` is
-/// empty, as this overload of each function below does.
-template <class CompletionToken = boost::asio::deferred_t>
-auto record_all(std::span<const claim> claims, joint_options options = {},
-                CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint<detail::record_request, CompletionToken>(claims, options, token);
-}
+inline constexpr detail::joint_function<detail::joint_start<detail::record_request>> record_all{};
 
 /// Makes a reservation in all limiters, at one time that fits all of them, and completes when that
 /// time has come. With a single claim this is limiter::acquire() with a priority of 0; the text
@@ -223,32 +231,7 @@ auto record_all(std::span<const claim> claims, joint_options options = {},
 /// nothing once the reservation is made.
 ///
 /// **Thread safety** is as for `limiter`. **Object lifetime** is as for record_all().
-template <class... Args>
-auto acquire_all(const claim& first, Args&&... more) {
-  return detail::initiate_variadic<detail::acquire_request>(first, std::forward<Args>(more)...);
-}
-// A braced list of options has no type, so the function above cannot take it.
-template <class CompletionToken = boost::asio::deferred_t>
-auto acquire_all(const claim& a, const claim& b, joint_options options,
-                 CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint<detail::acquire_request, CompletionToken>(std::array{a, b}, options,
-                                                                          token);
-}
-template <class CompletionToken = boost::asio::deferred_t>
-auto acquire_all(const claim& a, const claim& b, const claim& c, joint_options options,
-                 CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint<detail::acquire_request, CompletionToken>(std::array{a, b, c},
-                                                                          options, token);
-}
-template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
-auto acquire_all(std::span<const claim> claims, CompletionToken&& token) {
-  return detail::initiate_joint<detail::acquire_request, CompletionToken>(claims, {}, token);
-}
-template <class CompletionToken = boost::asio::deferred_t>
-auto acquire_all(std::span<const claim> claims, joint_options options = {},
-                 CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint<detail::acquire_request, CompletionToken>(claims, options, token);
-}
+inline constexpr detail::joint_function<detail::joint_start<detail::acquire_request>> acquire_all{};
 
 /// Answers what record_all() would answer now, and counts nothing; see limiter::fetch().
 ///
@@ -262,32 +245,7 @@ auto acquire_all(std::span<const claim> claims, joint_options options = {},
 ///
 /// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
 /// record_all().
-template <class... Args>
-auto fetch_all(const claim& first, Args&&... more) {
-  return detail::initiate_variadic<detail::fetch_request>(first, std::forward<Args>(more)...);
-}
-// A braced list of options has no type, so the function above cannot take it.
-template <class CompletionToken = boost::asio::deferred_t>
-auto fetch_all(const claim& a, const claim& b, joint_options options,
-               CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint<detail::fetch_request, CompletionToken>(std::array{a, b}, options,
-                                                                        token);
-}
-template <class CompletionToken = boost::asio::deferred_t>
-auto fetch_all(const claim& a, const claim& b, const claim& c, joint_options options,
-               CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint<detail::fetch_request, CompletionToken>(std::array{a, b, c},
-                                                                        options, token);
-}
-template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
-auto fetch_all(std::span<const claim> claims, CompletionToken&& token) {
-  return detail::initiate_joint<detail::fetch_request, CompletionToken>(claims, {}, token);
-}
-template <class CompletionToken = boost::asio::deferred_t>
-auto fetch_all(std::span<const claim> claims, joint_options options = {},
-               CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_joint<detail::fetch_request, CompletionToken>(claims, options, token);
-}
+inline constexpr detail::joint_function<detail::joint_start<detail::fetch_request>> fetch_all{};
 
 /// Corrects a decision of several limiters to what the call really cost, once: for each limiter its
 /// own actual cost, such as the requests and the tokens of one call.
@@ -321,31 +279,12 @@ auto fetch_all(std::span<const claim> claims, joint_options options = {},
 /// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
 /// record_all().
 ///
-///     decision d = co_await record_all(requests.on(account), tokens.on(account, 4000));
+///     decision d = co_await weir::record_all(requests.on(account), tokens.on(account, 4000));
 ///     ...
-///     co_await settle_all(d, requests.on(account), tokens.on(account, used));
-template <class... Args>
-auto settle_all(const decision& d, const claim& first, Args&&... more) {
-  return detail::initiate_variadic_settlement(d, detail::settle_how::actual_costs, first,
-                                              std::forward<Args>(more)...);
-}
-template <class CompletionToken = boost::asio::deferred_t>
-auto settle_all(const decision& d, std::span<const claim> claims, joint_options options = {},
-                CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_settlement<CompletionToken>(d, claims, detail::settle_how::actual_costs,
-                                                      options, token);
-}
-template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
-auto settle_all(const decision& d, std::span<const claim> claims, CompletionToken&& token) {
-  return detail::initiate_settlement<CompletionToken>(d, claims, detail::settle_how::actual_costs,
-                                                      {}, token);
-}
-template <class CompletionToken = boost::asio::deferred_t>
-auto settle_all(const decision& d, const claim& a, const claim& b, joint_options options,
-                CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_settlement<CompletionToken>(
-      d, std::array{a, b}, detail::settle_how::actual_costs, options, token);
-}
+///     co_await weir::settle_all(d, requests.on(account), tokens.on(account, used));
+inline constexpr detail::joint_function<detail::settlement_start<detail::settle_how::actual_costs>,
+                                        const decision&>
+    settle_all{};
 
 /// Gives back what a decision of several limiters took, in each of them: settle_all() with actual
 /// costs of zero. The costs of the claims are ignored: `tokens.on(account)` is enough.
@@ -360,28 +299,9 @@ auto settle_all(const decision& d, const claim& a, const claim& b, joint_options
 ///
 /// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
 /// record_all().
-template <class... Args>
-auto refund_all(const decision& d, const claim& first, Args&&... more) {
-  return detail::initiate_variadic_settlement(d, detail::settle_how::refund, first,
-                                              std::forward<Args>(more)...);
-}
-template <class CompletionToken = boost::asio::deferred_t>
-auto refund_all(const decision& d, std::span<const claim> claims, joint_options options = {},
-                CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_settlement<CompletionToken>(d, claims, detail::settle_how::refund,
-                                                      options, token);
-}
-template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
-auto refund_all(const decision& d, std::span<const claim> claims, CompletionToken&& token) {
-  return detail::initiate_settlement<CompletionToken>(d, claims, detail::settle_how::refund, {},
-                                                      token);
-}
-template <class CompletionToken = boost::asio::deferred_t>
-auto refund_all(const decision& d, const claim& a, const claim& b, joint_options options,
-                CompletionToken&& token = CompletionToken()) {
-  return detail::initiate_settlement<CompletionToken>(d, std::array{a, b},
-                                                      detail::settle_how::refund, options, token);
-}
+inline constexpr detail::joint_function<detail::settlement_start<detail::settle_how::refund>,
+                                        const decision&>
+    refund_all{};
 
 static_assert(std::is_trivially_destructible_v<joint_options>);
 

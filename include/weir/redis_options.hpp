@@ -143,6 +143,6 @@ struct redis_options {
 /// redis-sentinel://, rediss-sentinel:// or unix://. It opens no file.
 ///
 /// **Errors.** Throws boost::system::system_error with `invalid_url` or `unsupported_scheme`.
-redis_options parse_redis_url(std::string_view url);
+[[nodiscard]] redis_options parse_redis_url(std::string_view url);
 
 }  // namespace weir

@@ -1,16 +1,24 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/execution_context.hpp>
 #include <memory>
 #include <string_view>
+#include <type_traits>
 
 #include "weir/error.hpp"
 
 namespace weir {
 
 namespace detail {
+
 class store_backend;
-}
+
+/// An io_context, a thread_pool and the like.
+template <class T>
+concept execution_context = std::is_convertible_v<T&, boost::asio::execution_context&>;
+
+}  // namespace detail
 
 /// A handle to the place where the counts live. Copies share one store; it closes when its last
 /// copy is gone. Limiters, leases and pending calls hold copies. A Redis or Memcached store keeps
@@ -28,11 +36,13 @@ class store_backend;
 /// docs/lifetime.md.
 class store {
  public:
+  using executor_type = boost::asio::any_io_executor;
+
   /// For the functions that make stores.
   explicit store(std::shared_ptr<detail::store_backend> backend);
 
   /// The executor of completion handlers that have none of their own.
-  boost::asio::any_io_executor get_executor() const noexcept;
+  executor_type get_executor() const noexcept;
 
   /// Ends every call and lets `io_context::run()` return. A second call does nothing.
   ///
@@ -48,7 +58,7 @@ class store {
   /// The connection closes when every reservation and lease on its way back has been answered, or
   /// that `timeout` has passed. The context has to run until then.
   ///
-  /// **Errors.** None.
+  /// **Errors.** None, but std::bad_alloc.
   ///
   /// **Thread safety** is as for the class. **Object lifetime.** Does nothing after the context is
   /// destroyed.
@@ -101,6 +111,12 @@ class store {
 /// context may be destroyed before or after the store: see store.
 ///
 ///     weir::store store = weir::open_store(context.get_executor(), "redis://127.0.0.1:6379");
-store open_store(const boost::asio::any_io_executor& executor, std::string_view url);
+[[nodiscard]] store open_store(const boost::asio::any_io_executor& executor, std::string_view url);
+
+/// The same on a context's own executor.
+template <detail::execution_context Context>
+[[nodiscard]] store open_store(Context& context, std::string_view url) {
+  return open_store(context.get_executor(), url);
+}
 
 }  // namespace weir

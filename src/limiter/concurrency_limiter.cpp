@@ -87,6 +87,7 @@ lease::lease(detail::entered&& in, const error_code& ec, const weir::decision& a
 lease::lease(lease&& other) noexcept
     : core_(std::move(other.core_)),
       number_(other.number_),
+      released_(std::exchange(other.released_, false)),
       decision_(std::exchange(other.decision_, {})),
       watch_(std::move(other.watch_)) {}
 
@@ -94,12 +95,13 @@ lease& lease::operator=(lease&& other) noexcept {
   lease moved(std::move(other));
   std::swap(core_, moved.core_);
   std::swap(number_, moved.number_);
+  std::swap(released_, moved.released_);
   std::swap(decision_, moved.decision_);
   std::swap(watch_, moved.watch_);
   return *this;
 }
 
-bool lease::is_held() const {
+bool lease::is_held() const noexcept {
   return core_ != nullptr && detail::impl_of(*core_).leases->is_held(number_);
 }
 
@@ -109,6 +111,7 @@ void lease::release() noexcept {
   }
   watch_.reset();
   if (core_ == nullptr) return;
+  released_ = true;
   try {
     detail::impl_of(*core_).leases->release(core_, number_);
   } catch (const std::exception&) {

@@ -98,7 +98,7 @@ void lease_keeper::leave(const core_ptr& core, lease_schedule::open_leave what) 
   start_check(*new leave_call(core, std::move(what)));
 }
 
-bool lease_keeper::is_held(std::int64_t lease) {
+bool lease_keeper::is_held(std::int64_t lease) noexcept {
   const std::lock_guard lock(mutex_);
   const lease_schedule::entry* e = schedule_.find(lease);
   // The clock decides too: a stopped process may call this before its timer has run.

@@ -44,7 +44,7 @@ class lease_keeper final {
   /// Repeats it as release() does.
   void give_back(const core_ptr& core, std::int64_t lease, short_text subject);
 
-  bool is_held(std::int64_t lease);
+  bool is_held(std::int64_t lease) noexcept;
 
   /// Finishes the check without an error when its lease is lost, and with operation_aborted when
   /// the lease is released.

@@ -47,7 +47,8 @@ std::unique_ptr<local_units> make_local_units(const weir::tiers& rules,
 std::unique_ptr<local_fallback> make_fallback(const weir::tiers& rules,
                                               const limiter_options& options) {
   if (options.on_failure != on_failure::fallback) return nullptr;
-  require_valid(options.process_count >= 1, "fallback: process_count must be at least 1");
+  require_valid(options.process_count >= 1,
+                "fallback: set process_count to the number of processes, at least 1");
   require_valid(options.max_fallback_subjects >= 1,
                 "fallback: max_fallback_subjects must be at least 1");
   return std::make_unique<local_fallback>(rules, options);

@@ -105,4 +105,8 @@ store make_memcached_store(const boost::asio::any_io_executor& executor,
   return handle;
 }
 
+store make_memcached_store(const boost::asio::any_io_executor& executor) {
+  return make_memcached_store(executor, memcached_options{});
+}
+
 }  // namespace weir

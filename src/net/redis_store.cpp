@@ -35,4 +35,8 @@ store make_redis_store(const boost::asio::any_io_executor& executor, redis_optio
   return opened(std::make_shared<net::session>(executor, std::move(options), std::move(tls)));
 }
 
+store make_redis_store(const boost::asio::any_io_executor& executor) {
+  return make_redis_store(executor, redis_options{});
+}
+
 }  // namespace weir

@@ -253,8 +253,11 @@ const char* condition_text_of(int value) noexcept {
   return "unknown condition number: the condition was not made by this version of weir";
 }
 
+// Categories of one id are equal, also if a program and its plugin each hold a copy of the library.
 class error_category_type final : public boost::system::error_category {
  public:
+  constexpr error_category_type() noexcept : error_category(0x7f51'9c0e'62d8'a3b1u) {}
+
   const char* name() const noexcept override { return "weir"; }
 
   std::string message(int value) const override { return describe(value).text; }
@@ -281,6 +284,8 @@ class error_category_type final : public boost::system::error_category {
 
 class condition_category_type final : public boost::system::error_category {
  public:
+  constexpr condition_category_type() noexcept : error_category(0x7f51'9c0e'62d8'a3b2u) {}
+
   const char* name() const noexcept override { return "weir.condition"; }
 
   std::string message(int value) const override { return condition_text_of(value); }

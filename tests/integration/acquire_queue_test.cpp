@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(different_costs_pass_at_once_while_there_is_room) {
 
 BOOST_AUTO_TEST_CASE(no_time_out_goes_past_a_fallback) {
   const limiter l(open(false), "r", sliding_window{.limit = 4, .window = 1h},
-                  {.on_failure = weir::on_failure::fallback});
+                  {.on_failure = weir::on_failure::fallback, .process_count = 1});
   server.kill();
   crowd c;
   for (int i = 0; i < 6; ++i) {

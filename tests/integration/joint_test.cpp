@@ -1,6 +1,7 @@
 // Several limits at once, the same on every store: tiers of one limiter, and several limiters in
 // one record_all.
 #include <array>
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_future.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -230,6 +231,31 @@ BOOST_AUTO_TEST_CASE(coroutines_futures_and_options) {
   auto future = weir::record_all(a.on("x"), b.on("x"), weir::joint_options{}, asio::use_future);
   weir::test::run_until(io, [&] { return future.wait_for(0s) == std::future_status::ready; });
   BOOST_TEST(future.get().remaining == 0);
+}
+
+// They did for two claims, and for three in some of the calls.
+BOOST_AUTO_TEST_CASE(options_in_braces_go_with_any_form_of_claims) {
+  const weir::store s = open("memory");
+  std::vector<limiter> l;
+  for (const char* name : {"a", "b", "c", "d"})
+    l.emplace_back(s, name, window(9), weir::limiter_options{.group = "g"});
+  const auto on = [&](std::size_t i) { return l[i].on("x"); };
+  const std::vector all{on(0), on(1), on(2), on(3)};
+  weir::test::run(io, [&]() -> asio::awaitable<void> {
+    const auto token = asio::as_tuple(asio::deferred);
+    const decision one = co_await weir::record_all(on(0), {.timeout = 9s});
+    const decision two = co_await weir::acquire_all(on(0), on(1), {.max_wait = 0s});
+    const decision three = co_await weir::record_all(on(0), on(1), on(2), {.timeout = 9s});
+    const auto [ec, four] = co_await weir::record_all(on(0), on(1), on(2), on(3), {}, token);
+    const decision listed = co_await weir::record_all(all, {.timeout = 9s});
+    BOOST_TEST((co_await weir::fetch_all(on(0), {.timeout = 9s})).used == 5);
+    BOOST_TEST((co_await weir::settle_all(one, on(0), {.timeout = 9s})).allowed);
+    BOOST_TEST((co_await weir::refund_all(two, on(0), on(1), {.timeout = 9s})).allowed);
+    BOOST_TEST((co_await weir::refund_all(three, on(0), on(1), on(2), {.timeout = 9s})).allowed);
+    BOOST_TEST((co_await weir::refund_all(four, all, {.timeout = 9s})).allowed);
+    BOOST_TEST((co_await weir::refund_all(listed, on(0), on(1), on(2), on(3), {})).allowed);
+    BOOST_TEST((co_await weir::fetch_all(on(0), {.timeout = 9s})).used == 1);
+  });
 }
 
 BOOST_AUTO_TEST_CASE(keys_of_a_group_share_one_hash_tag_and_each_has_a_ttl) {

@@ -116,9 +116,10 @@ BOOST_AUTO_TEST_CASE(a_process_that_ends_gives_its_units_back) {
 BOOST_AUTO_TEST_CASE(local_units_are_spent_while_the_server_is_away) {
   weir::redis_options options = weir::test::patient_options(server);
   options.timeout = 2s;  // of a take
-  const limiter l(make_redis_store(io.get_executor(), options), "r",
-                  weir::fixed_window{.limit = 1'000'000, .window = 24h},
-                  {.on_failure = weir::on_failure::fallback, .local_units = most});
+  const limiter l(
+      make_redis_store(io.get_executor(), options), "r",
+      weir::fixed_window{.limit = 1'000'000, .window = 24h},
+      {.on_failure = weir::on_failure::fallback, .process_count = 1, .local_units = most});
   for (int i = 0; i < 1000; ++i) record(l, 50s);
   answer([&](auto caller) { l.fetch("a", caller); });  // behind a take that is on its way
   server.kill();

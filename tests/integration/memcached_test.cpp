@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(joint_calls_are_refused) {
   limiter one(s, "one", fixed_window{.limit = 10, .window = 24h}, {.group = "g"});
   limiter two(s, "two", fixed_window{.limit = 10, .window = 24h}, {.group = "g"});
   const outcome o = outcome_of(
-      [&](auto handler) { record_all(one.on("a"), two.on("b"), handler); });
+      [&](auto handler) { weir::record_all(one.on("a"), two.on("b"), handler); });
   WEIR_TEST_ERROR(o.ec, error::joint_not_supported);
   BOOST_TEST((o.ec == condition::invalid_input));
   BOOST_TEST(record(one, "a").used == 1);

@@ -41,16 +41,16 @@ struct settle_all_fixture : server_fixture {
     });
   }
   decision record(const claim& a, const claim& b) {
-    return answer([&](auto caller) { record_all(a, b, caller); });
+    return answer([&](auto caller) { weir::record_all(a, b, caller); });
   }
   outcome ask_to_settle(const decision& d, const claim& a, const claim& b) {
-    return outcome_of([&](auto caller) { settle_all(d, a, b, caller); });
+    return outcome_of([&](auto caller) { weir::settle_all(d, a, b, caller); });
   }
   decision settle(const decision& d, const claim& a, const claim& b) {
-    return answer([&](auto caller) { settle_all(d, a, b, caller); });
+    return answer([&](auto caller) { weir::settle_all(d, a, b, caller); });
   }
   decision refund(const decision& d, const claim& a, const claim& b) {
-    return answer([&](auto caller) { refund_all(d, a, b, caller); });
+    return answer([&](auto caller) { weir::refund_all(d, a, b, caller); });
   }
   std::int64_t used(const limiter& l, std::string_view subject = "a") {
     return answer([&](auto caller) { l.fetch(subject, caller); }).used;

@@ -52,7 +52,7 @@ struct fixture {
     return record(weir::make_redis_store(io.get_executor(), o));
   }
   weir::error_code construction(const weir::redis_options& o) {
-    return error_of([&] { weir::make_redis_store(io.get_executor(), o); });
+    return error_of([&] { (void)weir::make_redis_store(io.get_executor(), o); });
   }
 };
 
@@ -315,7 +315,7 @@ BOOST_AUTO_TEST_CASE(options_and_files_that_cannot_work_are_refused_at_once) {
   for (const auto& o : unusable) {
     BOOST_TEST_CONTEXT(o.tls_ca_file << " " << o.tls_cert_file << " " << o.tls_key_file) {
       try {
-        weir::make_redis_store(io.get_executor(), o);
+        (void)weir::make_redis_store(io.get_executor(), o);
         BOOST_ERROR("nothing was thrown");
       } catch (const boost::system::system_error& e) {
         WEIR_TEST_ERROR(e.code(), error::invalid_tls_file);
@@ -329,9 +329,10 @@ BOOST_AUTO_TEST_CASE(options_and_files_that_cannot_work_are_refused_at_once) {
       }
     }
   }
-  WEIR_TEST_ERROR(
-      error_of([&] { weir::open_store(io.get_executor(), "rediss://h?tls_ca_file=" + missing); }),
-      error::invalid_tls_file);
+  WEIR_TEST_ERROR(error_of([&] {
+                    (void)weir::open_store(io.get_executor(), "rediss://h?tls_ca_file=" + missing);
+                  }),
+                  error::invalid_tls_file);
 
   const weir::redis_options contradictory[] = {
       with([&](auto& o) { o.tls = false, o.tls_ca_file = ca.file(); }),

@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(the_strictest_failure_policy_decides) {
   server.kill();
   const auto with = [&](const char* name, on_failure f) {
     return limiter(store, name, sliding_window{.limit = 1, .window = 1h},
-                   {.on_failure = f, .group = "g"});
+                   {.on_failure = f, .process_count = 1, .group = "g"});
   };
   const limiter open_one = with("open", on_failure::open);
   const limiter raising = with("raising", on_failure::raise);
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(the_strictest_failure_policy_decides) {
 BOOST_AUTO_TEST_CASE(a_fallback_counts_in_all_of_them) {
   const weir::store store = open(false);
   server.kill();
-  const limiter_options local{.on_failure = on_failure::fallback, .group = "g"};
+  const limiter_options local{.on_failure = on_failure::fallback, .process_count = 1, .group = "g"};
   const limiter windows(store, "windows", sliding_window{.limit = 100, .window = 1h}, local);
   const limiter buckets(store, "buckets", leaky_bucket{.capacity = 5, .leak = {1, 20ms}}, local);
   procession p;

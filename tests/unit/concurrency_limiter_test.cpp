@@ -66,6 +66,20 @@ BOOST_AUTO_TEST_CASE(so_many_get_in_and_no_more) {
   BOOST_TEST(enter(same).allowed());
 }
 
+BOOST_AUTO_TEST_CASE(an_object_whose_lease_went_back_has_none) {
+  lease l = enter(gate(1));
+  lease other = std::move(l);
+  BOOST_TEST((other && !l && !l.allowed()));
+  other.release();
+  BOOST_TEST((!other && other.allowed()));
+  lease last = std::move(other);
+  BOOST_TEST((!last && last.allowed()));
+  last = enter(gate(1));
+  BOOST_TEST((last && last.is_held()));
+  // The answer may outlive a temporary.
+  static_assert(std::is_same_v<decltype(std::declval<lease>().decision()), decision>);
+}
+
 BOOST_AUTO_TEST_CASE(a_place_is_given_back_once) {
   const auto g = gate(3);
   lease a = enter(g), b = enter(g);

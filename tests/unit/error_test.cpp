@@ -100,6 +100,22 @@ BOOST_AUTO_TEST_CASE(the_categories_have_names_and_are_two) {
   BOOST_TEST((weir::error_category() != weir::condition_category()));
 }
 
+// A program and its plugin may each hold a copy of the library. They compared addresses, so no
+// condition held for an error of the other copy.
+BOOST_AUTO_TEST_CASE(errors_of_another_copy_of_the_library_meet_the_conditions) {
+  struct copy final : boost::system::error_category {
+    copy() : error_category(0x7f51'9c0e'62d8'a3b1u) {}
+    const char* name() const noexcept override { return "weir"; }
+    std::string message(int) const override { return {}; }
+  };
+  const copy other;
+  BOOST_TEST((other == weir::error_category()));
+  const error_code ec(static_cast<int>(error::timed_out), other);
+  BOOST_TEST((ec == condition::not_counted));
+  BOOST_TEST((ec == error::timed_out));
+  BOOST_TEST(weir::name_of(ec) == "timed_out");
+}
+
 BOOST_AUTO_TEST_CASE(enumerators_convert) {
   const error_code code = error::overloaded;
   BOOST_TEST((code.category() == weir::error_category()));

@@ -54,8 +54,8 @@ BOOST_AUTO_TEST_SUITE(failure_policy_suite)
 BOOST_AUTO_TEST_CASE(the_fallback_remembers_subjects_however_many_tiers_they_have) {
   const weir::tiers three{ten_a_day, weir::fixed_window{.limit = 100, .window = 48h},
                           weir::fixed_window{.limit = 1000, .window = 96h}};
-  const auto core = core_with(three,
-                              {.on_failure = on_failure::fallback, .max_fallback_subjects = 2});
+  const auto core = core_with(
+      three, {.on_failure = on_failure::fallback, .process_count = 1, .max_fallback_subjects = 2});
   BOOST_TEST(fail(core, error::timed_out, "a").answer.allowed);
   BOOST_TEST(fail(core, error::timed_out, "b").answer.allowed);
   BOOST_TEST(!fail(core, error::timed_out, "c").answer.allowed);
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(open_allows_and_closed_refuses_and_both_say_so) {
 
 BOOST_AUTO_TEST_CASE(mistakes_in_the_call_and_cancellation_are_always_errors) {
   for (const auto policy : {on_failure::open, on_failure::closed, on_failure::fallback}) {
-    const auto core = core_with(ten_a_day, {.on_failure = policy});
+    const auto core = core_with(ten_a_day, {.on_failure = policy, .process_count = 1});
     for (const error e : {error::invalid_subject, error::invalid_cost, error::cost_exceeds_limit,
                           error::store_closed, error::overloaded}) {
       BOOST_TEST((fail(core, e).ec == e));
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(the_fallback_counts_with_its_share_of_the_limit) {
 
 // They were counted apart, each up to the limit.
 BOOST_AUTO_TEST_CASE(the_fallback_counts_reservations_and_records_together) {
-  const auto core = core_with(ten_a_day, {.on_failure = on_failure::fallback});
+  const auto core = core_with(ten_a_day, {.on_failure = on_failure::fallback, .process_count = 1});
   const auto ask = [&](check_kind kind) {
     return fail(core, error::timed_out, "s", 1, kind).answer.allowed;
   };
@@ -154,8 +154,9 @@ BOOST_AUTO_TEST_CASE(a_cost_beyond_the_share_is_refused_and_no_error) {
 }
 
 BOOST_AUTO_TEST_CASE(the_fallback_remembers_a_bounded_number_of_subjects) {
-  const auto core = core_with(ten_a_day,
-                              {.on_failure = on_failure::fallback, .max_fallback_subjects = 3});
+  const auto core = core_with(
+      ten_a_day,
+      {.on_failure = on_failure::fallback, .process_count = 1, .max_fallback_subjects = 3});
   for (const char* s : {"a", "b", "c"}) BOOST_TEST(fail(core, error::timed_out, s).answer.allowed);
   const auto one_too_many = fail(core, error::timed_out, "d").answer;
   BOOST_TEST(!one_too_many.allowed);
@@ -167,7 +168,7 @@ BOOST_AUTO_TEST_CASE(the_fallback_remembers_a_bounded_number_of_subjects) {
 BOOST_AUTO_TEST_CASE(the_fallback_keeps_no_long_subjects_and_tells_them_apart) {
   const std::string head(60'000, 'x');
   for (const bool tiered : {false, true}) {
-    const weir::limiter_options o{.on_failure = on_failure::fallback};
+    const weir::limiter_options o{.on_failure = on_failure::fallback, .process_count = 1};
     const auto core = std::make_shared<weir::detail::limiter_impl>(
         std::make_shared<weir::test::null_store>(), "r",
         tiered ? weir::tiers(ten_a_day, ten_a_day) : weir::tiers(ten_a_day), o);
@@ -195,7 +196,8 @@ BOOST_AUTO_TEST_CASE(the_fallback_keeps_no_long_subjects_and_tells_them_apart) {
 // 1,260,972 calls were admitted in 4 s where 100 a second were allowed.
 BOOST_AUTO_TEST_CASE(a_process_that_floods_itself_is_told_so_whatever_its_failure_policy) {
   for (const auto policy : {on_failure::open, on_failure::closed, on_failure::fallback}) {
-    const auto core = core_with(ten_a_day, {.on_failure = policy, .group = "g"});
+    const auto core = core_with(ten_a_day,
+                                {.on_failure = policy, .process_count = 1, .group = "g"});
     for (const auto kind : {check_kind::record, check_kind::fetch, check_kind::acquire}) {
       const auto got = fail(core, error::overloaded, "s", 1, kind);
       BOOST_TEST((got.ec == error::overloaded));
@@ -245,7 +247,7 @@ BOOST_AUTO_TEST_CASE(shares_of_every_policy_keep_burst_and_rate_in_proportion) {
 BOOST_AUTO_TEST_CASE(together_the_strictest_failure_policy_decides) {
   const weir::policy two = weir::fixed_window{.limit = 2, .window = 24h};
   const auto make = [&](on_failure f, const weir::tiers& tiers, bool feedback = false) {
-    limiter_options o{.on_failure = f};
+    limiter_options o{.on_failure = f, .process_count = 1};
     o.group = "g";
     o.cool_downs = feedback;
     return std::make_shared<const weir::detail::limiter_impl>(
@@ -291,7 +293,7 @@ BOOST_AUTO_TEST_CASE(together_the_strictest_failure_policy_decides) {
 // The bucket refused in one look, and allowed in the next, a microsecond later.
 BOOST_AUTO_TEST_CASE(together_nothing_passes_that_only_one_of_them_has_counted) {
   const auto make = [](const weir::policy& p) {
-    return core_with(p, {.on_failure = on_failure::fallback, .group = "g"});
+    return core_with(p, {.on_failure = on_failure::fallback, .process_count = 1, .group = "g"});
   };
   const auto window = make(weir::sliding_window{.limit = 1'000'000, .window = 24h});
   const auto bucket = make(weir::leaky_bucket{.capacity = 10, .leak = {1, 50us}});
@@ -318,9 +320,13 @@ BOOST_AUTO_TEST_CASE(a_share_of_no_processes_is_refused) {
         boost::system::system_error);
     BOOST_CHECK_NO_THROW(core_with(ten_a_day, {.process_count = processes}));
   }
-  BOOST_CHECK_THROW(
-      core_with(ten_a_day, {.on_failure = on_failure::fallback, .max_fallback_subjects = 0}),
-      boost::system::system_error);
+  // A number that nobody set is no number: the default is 0.
+  BOOST_CHECK_THROW(core_with(ten_a_day, {.on_failure = on_failure::fallback}),
+                    boost::system::system_error);
+  BOOST_CHECK_THROW(core_with(ten_a_day, {.on_failure = on_failure::fallback,
+                                          .process_count = 1,
+                                          .max_fallback_subjects = 0}),
+                    boost::system::system_error);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

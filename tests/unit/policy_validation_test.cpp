@@ -221,6 +221,15 @@ BOOST_AUTO_TEST_CASE(unlimited_counts_never_refuses_and_saturates) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(policies_are_equal_if_their_numbers_are) {
+  const policy one = gcra{.rate = per_second(1), .burst = 2};
+  BOOST_TEST((one == policy(gcra{.rate = per_second(1), .burst = 2})));
+  BOOST_TEST((one != policy(gcra{.rate = per_second(1), .burst = 3})));
+  BOOST_TEST((one != policy(token_bucket{.capacity = 2, .refill = per_second(1)})));
+  BOOST_TEST((tiers{one, one} == tiers{one, one}));
+  BOOST_TEST((tiers{one, one} != tiers{one}));
+}
+
 BOOST_AUTO_TEST_CASE(a_list_of_tiers_has_one_to_eight) {
   const std::vector<policy> nine(9, policy(gcra{.rate = per_second(1)}));
   const auto is_refused = [](const boost::system::system_error& e) {

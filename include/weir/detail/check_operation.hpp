@@ -73,10 +73,14 @@ class check_operation final : public Check {
     if (!of_store.any) return;  // the context of the store is gone: nobody can be told
     auto slot = asio::get_associated_cancellation_slot(handler);
     void* const room = allocate(handler);
-    // Nothing below throws: handlers and executors move without throwing.
+    // Handlers and executors move without throwing.
     auto* const op = ::new (room)
         check_operation(std::move(handler), std::move(limiter), std::move(asked), of_store);
-    if (slot.is_connected()) slot.template emplace<canceller>(op);
+    if (slot.is_connected()) {
+      owner freed_if_it_throws(op);  // the slot may have no memory
+      slot.template emplace<canceller>(op);
+      freed_if_it_throws.op = nullptr;
+    }
     start_check(*op);
   }
 

@@ -85,7 +85,7 @@ struct reset_request {
   static constexpr check_kind kind = check_kind::reset;
 };
 
-/// Holds the subject back.
+/// Starts a cool-down of the subject.
 struct cool_down_request {
   static constexpr check_kind kind = check_kind::cool_down;
   std::chrono::microseconds duration{0};
