@@ -27,6 +27,29 @@ instant remembered_until(const check& c, instant now) {
 
 }  // namespace
 
+/// The time by which the check is decided. A state that is further ahead than its policy looks back
+/// would move to now, as that of a clock that was set back. But here another process, whose clock
+/// is ahead, may have written it, and for that one the moved state would soon be over: with the two
+/// of them in turn, any number would pass. So as far as their clocks may differ, the state's own
+/// time counts.
+instant check_batch::clock_for(std::span<const detail::held_tier> tiers,
+                               instant now) const noexcept {
+  instant latest = now;
+  for (const detail::held_tier& t : tiers) {
+    std::visit(
+        [&]<class Kernel>(const Kernel& k) {
+          if constexpr (Kernel::can_mend) {
+            const auto& state = policies::state_for(k, *t.state);
+            const instant own = k.own_time(state);
+            if (own - now <= clocks_differ_ && k.is_far_ahead(state, now))
+              latest = std::max(latest, own);
+          }
+        },
+        *t.rules);
+  }
+  return latest;
+}
+
 /// Calls apply() with the states of the check's tiers.
 void check_batch::run_states(check& c, instant now) {
   std::array<detail::held_tier, policies::max_tiers> tiers;
@@ -45,6 +68,7 @@ void check_batch::run_states(check& c, instant now) {
     c.ec = error::wrong_type;
     return;
   }
+  now = clock_for({tiers.data(), count}, now);
   const std::uint64_t id = settles(c) ? detail::settlement_id_of(c) : 0;
   const bool is_first = id == 0 || !value_.is_settled(id, now);
   detail::apply(c, {tiers.data(), count}, now, is_first);

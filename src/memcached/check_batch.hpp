@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "check/apply.hpp"
 #include "check/check_list.hpp"
 #include "memcached/subject_value.hpp"
 
@@ -26,6 +28,10 @@ class check_batch {
     policies::instant ends = 0;
   };
 
+  /// `clocks_differ`: how far the clock of another process may be ahead of the caller's.
+  explicit check_batch(policies::span clocks_differ = 0) noexcept
+      : clocks_differ_(clocks_differ) {}
+
   /// `found`: the item's value, empty if there is no item. `is_oversized`: it was too long to be
   /// read, and this is its first byte. `max_value`: the most bytes of the new one, which is written
   /// into `out`.
@@ -35,7 +41,10 @@ class check_batch {
  private:
   void run_one(detail::check& c, policies::instant now);
   void run_states(detail::check& c, policies::instant now);
+  policies::instant clock_for(std::span<const detail::held_tier> tiers,
+                              policies::instant now) const noexcept;
 
+  const policies::span clocks_differ_;
   subject_value value_;
   error unreadable_{};
   bool erases_unread_ = false;

@@ -17,6 +17,13 @@ class clock_guard {
   /// `most`: the largest difference; 0: any.
   explicit clock_guard(std::chrono::microseconds most) noexcept : most_(most.count()) {}
 
+  /// How far the clocks of two clients may differ if neither is found to differ from the server's
+  /// by more than `most`; 0 if they are not compared.
+  static policies::span most_between_clients(std::chrono::microseconds most) noexcept {
+    constexpr std::chrono::seconds unnoticed{4};
+    return most.count() > 0 ? 2 * (most + unnoticed).count() : 0;
+  }
+
   bool is_needed() const noexcept { return most_ > 0; }
 
   /// The server told `seconds` in a reply that came now, `clock` by the caller's clock, to a

@@ -27,6 +27,7 @@ pipeline::pipeline(const options& o, std::uint32_t seed)
     : pending_checks(o),
       options_(o),
       max_value_(o.max_value),
+      batch_(clock_guard::most_between_clients(o.max_clock_skew)),
       guard_(o.max_clock_skew),
       random_(seed) {}
 

@@ -49,6 +49,7 @@ class fixed_window {
   bool is_far_ahead(const state& s, instant clock) const noexcept {
     return passed(s, clock) - clock > window_;
   }
+  instant own_time(const state& s) const noexcept { return passed(s, 0); }
   /// Takes back what a request counted, if the state still knows its window.
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
 

@@ -71,6 +71,8 @@ concept is_kernel =
        k.mend(s, clock);
        // Whether the state lies further ahead of the clock than the policy looks back.
        { k.is_far_ahead(seen, clock) } noexcept -> std::same_as<bool>;
+       // A time that had certainly passed when it was written.
+       { k.own_time(seen) } noexcept -> std::same_as<instant>;
      }) &&
     (K::can_mend ||
      requires(const K& k) {

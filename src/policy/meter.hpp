@@ -84,6 +84,7 @@ class meter {
   bool is_far_ahead(const state& s, instant clock) const noexcept {
     return passed(s) - clock > tolerance_.whole;
   }
+  instant own_time(const state& s) const noexcept { return passed(s); }
 
   /// Takes back a request. If nothing was counted after it, it is undone. Else a leaky bucket gives
   /// nothing back, because a later request waits for this one to end; and the others as much as

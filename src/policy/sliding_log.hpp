@@ -81,6 +81,7 @@ class sliding_log {
   bool is_far_ahead(const state& s, instant clock) const noexcept {
     return times_of(s, clock).passed - clock > window_;
   }
+  instant own_time(const state& s) const noexcept { return times_of(s, 0).passed; }
   /// Takes the request out of its entry: one addition for each entry behind it.
   void give_back(state& s, instant clock, const ticket& t, units cost) const;
 

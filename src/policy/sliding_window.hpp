@@ -50,6 +50,7 @@ class sliding_window {
   bool is_far_ahead(const state& s, instant clock) const noexcept {
     return passed(s) - clock > window_;
   }
+  instant own_time(const state& s) const noexcept { return passed(s); }
   /// The same without its limit: what it counts is charged, whatever the limit says.
   sliding_window endless() const noexcept;
   /// An empty state keeps the time that had passed when it was emptied.
