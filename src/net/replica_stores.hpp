@@ -71,6 +71,7 @@ replica_stores::handle beside(const replica_stores::handle& whole,
     ~both() { made->close(); }
   };
   made->attach(std::move(sink));
+  made->share_cooled_with(*whole);
   replica_stores::handle opened(std::make_shared<both>(whole, made), made.get());
   made->open();
   return opened;

@@ -224,6 +224,35 @@ BOOST_FIXTURE_TEST_CASE(the_connection_ends_with_its_last_limiter_and_with_the_s
   poll_until([&] { return connections_of(admin) == 0; });
 }
 
+// Each number of replicas has a store of its own, and a reset told the limiters of its own alone:
+// another one refused its callers until the end of a cool-down that was over.
+BOOST_FIXTURE_TEST_CASE(a_reset_ends_the_cool_down_for_limiters_with_other_replicas,
+                        proxied_replica) {
+  const auto store = open(master);
+  for (const std::size_t waits_for : {0u, 1u}) {
+    BOOST_TEST_CONTEXT(waits_for << " replicas") {
+      const std::string name = "r" + std::to_string(waits_for);
+      const weir::leaky_bucket ten_a_second{.capacity = 10, .leak = weir::per_second(10)};
+      const auto make = [&](const std::string& resource, std::size_t replicas) {
+        return limiter(store, resource, ten_a_second,
+                       {.group = "g", .cool_downs = true, .replicas = replicas});
+      };
+      const limiter l = make(name, waits_for), same = make(name, 1 - waits_for);
+      const limiter other = make("other", waits_for);
+      BOOST_TEST(!outcome_of([&](auto h) { l.cool_down("a", 30s, h); }).ec.failed());
+      BOOST_TEST(!outcome_of([&](auto h) { same.reset("a", h); }).ec.failed());
+      // The second one waits for a tenth of a second, in this process.
+      for (int i = 0; i < 2; ++i) {
+        const outcome o = outcome_of([&](auto h) {
+          weir::acquire_all(l.on("a"), other.on("a"), {.max_wait = 5s}, h);
+        });
+        BOOST_TEST(!o.ec.failed());
+        BOOST_TEST(o.d.allowed);
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_store_closes_when_its_last_handle_is_gone) {
   redis_server server;
   {
