@@ -212,7 +212,7 @@ class turn_trace {
   /// One of the last, mostly: the others no longer matter.
   void give_back() {
     const std::int64_t last = static_cast<std::int64_t>(taken_.size()) - 1;
-    const auto chosen = taken_.begin() + last - f_.random.magnitude(last + 1) + 1;
+    const auto chosen = taken_.begin() + (last + 1 - f_.random.magnitude(last + 1));
     const request r = *chosen;
     taken_.erase(chosen);
     const policies::tickets known = policies::tickets_of(r.said, r.found);
