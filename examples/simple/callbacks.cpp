@@ -20,7 +20,8 @@ namespace {
 class client {
  public:
   explicit client(const weir::store& store)
-      : limiter_(store, "callbacks-example", weir::fixed_window{.limit = 2, .window = 1min}) {}
+      : store_(store),
+        limiter_(store, "callbacks-example", weir::fixed_window{.limit = 2, .window = 1min}) {}
 
   void start() {
     // The callback is never called inside record() or reset() themselves: no lock held here can be
@@ -33,8 +34,6 @@ class client {
 
   int allowed() const { return allowed_; }
   int refused() const { return refused_; }
-  /// True after the third decision, and after an error.
-  bool done() const { return done_; }
 
  private:
   void check() {
@@ -46,37 +45,31 @@ class client {
     // Three outcomes: an error says nothing about the limit.
     if (ec) {
       std::cout << "error: " << ec.message() << "\n";
-      done_ = true;
+      store_.close();
       return;
     }
     std::cout << (d.allowed ? "allowed" : "refused") << ", " << d.remaining << " left\n";
     ++(d.allowed ? allowed_ : refused_);
-    done_ = allowed_ + refused_ == 3;
-    if (!done_) check();
+    if (allowed_ + refused_ < 3) {
+      check();
+    } else {
+      store_.close();  // lets run() return
+    }
   }
 
+  weir::store store_;
   weir::limiter limiter_;
   int allowed_ = 0;
   int refused_ = 0;
-  bool done_ = false;
 };
 
 }  // namespace
 
 int main(int argc, char** argv) try {
   asio::io_context context;
-  weir::store store = weir::open_store(context.get_executor(), examples::store_url(argc, argv));
-  client c(store);
+  client c(weir::open_store(context, examples::store_url(argc, argv)));
   c.start();
-
-  // An open connection keeps run() busy. Here the store lives longer than the work, so run until
-  // the work is done, ...
-  while (!c.done() && context.run_one() > 0) {
-  }
-  // ... then close.
-  store.close();
-  context.run();
-
+  context.run();  // until the client has closed its store
   expect(c.allowed() == 2 && c.refused() == 1, "two pass, the third does not");
 } catch (const std::exception& e) {
   return examples::failed(e);

@@ -6,7 +6,7 @@
 // or lost its data), the call is cancelled. If the call throws, its exception comes out at once,
 // and the lease is given back.
 //
-//     at_most_so_many_at_once [redis://127.0.0.1:6379]
+//     calls_in_flight [redis://127.0.0.1:6379]
 #include <algorithm>
 #include <boost/asio/experimental/parallel_group.hpp>
 #include <exception>

@@ -5,7 +5,7 @@
 // From then on the limiter refuses every caller of that account, in every process, until the second
 // is over.
 //
-//     held_back_by_the_vendor [redis://127.0.0.1:6379]
+//     cool_down [redis://127.0.0.1:6379]
 #include <vector>
 
 #include "../example.hpp"
@@ -35,14 +35,14 @@ struct vendor {
 
 struct tally {
   int done = 0;
-  int held = 0;
+  int cooling_down = 0;
 };
 
 asio::awaitable<void> call_vendor(weir::limiter limiter, vendor& api, tally& t) {
   for (;;) {
     const weir::decision d = co_await limiter.record("our-account");
     if (!d.allowed) {
-      if (d.cooling_down) ++t.held;
+      if (d.cooling_down) ++t.cooling_down;
       // It has random jitter, so that the callers do not return together.
       co_await sleep_for(d.retry_after);
       continue;
@@ -79,10 +79,10 @@ asio::awaitable<void> example(weir::store store) {
   }
   while (t.done < 21) co_await sleep_for(50ms);
 
-  std::cout << t.done << " calls done, " << t.held << " times told to wait, " << api.calls - t.done
+  std::cout << t.done << " calls done, " << t.cooling_down << " times told to wait, " << api.calls - t.done
             << " turned away by the vendor\n";
   expect(api.calls == 22, "the vendor turned away one call only");
-  expect(t.held >= 1, "the others were told by the limiter");
+  expect(t.cooling_down >= 1, "the others were told by the limiter");
 }
 
 }  // namespace
