@@ -79,8 +79,8 @@ asio::awaitable<void> example(weir::store store) {
   }
   while (t.done < 21) co_await sleep_for(50ms);
 
-  std::cout << t.done << " calls done, " << t.cooling_down << " times told to wait, " << api.calls - t.done
-            << " turned away by the vendor\n";
+  std::cout << t.done << " calls done, " << t.cooling_down << " times told to wait, "
+            << api.calls - t.done << " turned away by the vendor\n";
   expect(api.calls == 22, "the vendor turned away one call only");
   expect(t.cooling_down >= 1, "the others were told by the limiter");
 }

@@ -62,9 +62,9 @@ struct memcached_options {
 
   /// How far this process's clock may be from a server's: 1 s to 24 h, or 0 to not check. Beyond
   /// it, calls for that server get error::clock_skew. The server tells whole seconds, and its clock
-  /// may lag by two more: a difference is found for certain if it exceeds this by 4 s.
-  /// With 0, a limit does not hold among processes whose clocks differ by more than its policy looks
-  /// back (docs/memcached.md).
+  /// may lag by two more: a difference is found for certain if it exceeds this by 4 s. With 0, a
+  /// limit does not hold among processes whose clocks differ by more than its policy looks back
+  /// (docs/memcached.md).
   std::chrono::milliseconds max_clock_skew{2000};
   /// How often the store asks a server for its clock, besides at connecting: 100 ms to 24 h. While
   /// the clocks differ too much, it asks every second, or more often if this is shorter.

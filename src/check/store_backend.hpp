@@ -92,8 +92,8 @@ class store_backend {
   boost::asio::any_io_executor executor_;
   std::optional<boost::asio::io_context::executor_type> usual_executor_;
   roster<const limiter_spec> limiters_;
-  std::shared_ptr<roster<const limiter_spec>> cooled_ =
-      std::make_shared<roster<const limiter_spec>>();
+  std::shared_ptr<roster<const limiter_spec>>
+      cooled_ = std::make_shared<roster<const limiter_spec>>();
   std::unique_ptr<completion_sink> sink_;
 };
 

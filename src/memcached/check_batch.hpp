@@ -29,8 +29,7 @@ class check_batch {
   };
 
   /// `clocks_differ`: how far the clock of another process may be ahead of the caller's.
-  explicit check_batch(policies::span clocks_differ = 0) noexcept
-      : clocks_differ_(clocks_differ) {}
+  explicit check_batch(policies::span clocks_differ = 0) noexcept : clocks_differ_(clocks_differ) {}
 
   /// `found`: the item's value, empty if there is no item. `is_oversized`: it was too long to be
   /// read, and this is its first byte. `max_value`: the most bytes of the new one, which is written

@@ -243,9 +243,8 @@ BOOST_FIXTURE_TEST_CASE(a_reset_ends_the_cool_down_for_limiters_with_other_repli
       BOOST_TEST(!outcome_of([&](auto h) { same.reset("a", h); }).ec.failed());
       // The second one waits for a tenth of a second, in this process.
       for (int i = 0; i < 2; ++i) {
-        const outcome o = outcome_of([&](auto h) {
-          weir::acquire_all(l.on("a"), other.on("a"), {.max_wait = 5s}, h);
-        });
+        const outcome o = outcome_of(
+            [&](auto h) { weir::acquire_all(l.on("a"), other.on("a"), {.max_wait = 5s}, h); });
         BOOST_TEST(!o.ec.failed());
         BOOST_TEST(o.d.allowed);
       }
