@@ -72,7 +72,8 @@ void check_batch::run_states(check& c, instant now) {
   const std::uint64_t id = settles(c) ? detail::settlement_id_of(c) : 0;
   const bool is_first = id == 0 || !value_.is_settled(id, now);
   detail::apply(c, {tiers.data(), count}, now, is_first);
-  if (id != 0 && is_first) value_.set_settled(id, remembered_until(c, now));
+  // For a process whose clock is behind, a refund can give something back for longer.
+  if (id != 0 && is_first) value_.set_settled(id, remembered_until(c, now) + clocks_differ_);
   for (std::size_t i = 0; i < count; ++i) {
     std::visit(
         [&](const auto& k) {
