@@ -75,8 +75,8 @@ class [[nodiscard]] lease {
   /// Whether enter() gave a lease. It stays true when the lease is lost or given back. A moved-from
   /// object has none.
   bool allowed() const noexcept { return decision_.allowed; }
-  /// Whether this object has a lease: enter() gave one, and it was not given back. Of losses,
-  /// is_held() knows.
+  /// Whether this object has a lease: enter() gave one, and it was not given back. It may be lost:
+  /// see is_held().
   explicit operator bool() const noexcept { return core_ != nullptr && !released_; }
 
   /// The answer to enter(). `limit`: the gate's limit. `used`: the existing leases, the new one

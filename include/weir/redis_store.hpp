@@ -23,7 +23,7 @@ namespace weir {
 /// **Object lifetime.** The store copies the options. Store and execution context may be destroyed
 /// in any order: see store.
 ///
-/// In a coroutine, take the executor in a statement of its own. g++ 12 destroys the strings of
+/// In a coroutine, take the executor in a statement of its own. g++ 12 destroys members of the
 /// options twice if the expression has a co_await:
 ///
 ///     const auto executor = co_await asio::this_coro::executor;

@@ -90,7 +90,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     memory::shard& home = *all_.shards[hash & (all_.shards.size() - 1)];
     const auto clock = [this] { return detail::read_clock(clock_); };
     const policies::kernel& kernel = c.limiter->tiers.front();
-    // As its own kernel says: of a gate, or of a cool-down.
+    // Calls of a gate, and cool-downs, are records of a kernel that is made for the check.
     const auto record_as = [&](const policies::kernel& own) {
       c.ec = home.record(detail::kernel_for(c, own), key, clock, detail::number_for_kernel(c),
                          c.answer);
