@@ -25,6 +25,14 @@ instant remembered_until(const check& c, instant now) {
                   now + policies::shortest_marker_life);
 }
 
+/// Lets cool-downs end as much later. 0: there has been none.
+void move_cool_downs(std::span<const detail::held_tier> tiers, policies::span by) noexcept {
+  for (const detail::held_tier& t : tiers) {
+    auto* const one = std::get_if<policies::cool_down::state>(t.state);
+    if (one != nullptr && one->until != 0) one->until += by;
+  }
+}
+
 }  // namespace
 
 /// The time by which the check is decided. A state that is further ahead than its policy looks back
@@ -68,10 +76,15 @@ void check_batch::run_states(check& c, instant now) {
     c.ec = error::wrong_type;
     return;
   }
-  now = clock_for({tiers.data(), count}, now);
+  const std::span<const detail::held_tier> held(tiers.data(), count);
+  const policies::span ahead = clock_for(held, now) - now;
+  now += ahead;
   const std::uint64_t id = settles(c) ? detail::settlement_id_of(c) : 0;
   const bool is_first = id == 0 || !value_.is_settled(id, now);
-  detail::apply(c, {tiers.data(), count}, now, is_first);
+  // A cool-down goes by the caller's own clock.
+  if (ahead > 0) move_cool_downs(held, ahead);
+  detail::apply(c, held, now, is_first);
+  if (ahead > 0) move_cool_downs(held, -ahead);
   // For a process whose clock is behind, a refund can give something back for longer.
   if (id != 0 && is_first) value_.set_settled(id, remembered_until(c, now) + clocks_differ_);
   for (std::size_t i = 0; i < count; ++i) {

@@ -71,10 +71,9 @@ struct fixture : weir::test::limiter_fixture {
   weir::error_code trouble(redis_options o) {
     o.timeout = 300ms;
     const limiter l = on(o);
-    for (;;) {
-      const weir::error_code ec = record(l).ec;
-      if (ec != error::timed_out) return ec;
-    }
+    weir::error_code ec = error::timed_out;
+    for (int i = 0; ec == error::timed_out && i < 100; ++i) ec = record(l).ec;
+    return ec;
   }
   /// Again while a call was written to a server that was dying, which has counted nothing.
   std::int64_t used_after(const limiter& l) {

@@ -23,13 +23,14 @@ struct memcached_item {
   verdict last{};
   std::int64_t ends = 0;
   std::size_t covered = 0;
+  std::int64_t clocks_differ = 0;
 
   /// Runs checks together.
   void run(std::vector<fake_check*> checks, std::int64_t at = now, std::size_t most = roomy) {
     detail::check_list list;
     for (fake_check* c : checks) list.push_back(c->check());
     std::string out;
-    memcached::check_batch batch;
+    memcached::check_batch batch(clocks_differ);
     const auto r = batch.run(list, bytes, false, at, most, out);
     last = r.what;
     ends = r.ends;
