@@ -21,6 +21,7 @@ class coalescer {
   /// because the script searches it separately. With a bound, the server works while the next write
   /// is prepared; with everything in one write, server and client wait for each other in turn.
   static constexpr std::size_t max_keys_per_write = 256;
+  /// That, or the keys of one call if these are more.
   std::size_t full_write() const noexcept { return std::max(size_.most(), max_keys_per_write); }
 
   /// How many of the waiting checks may leave.

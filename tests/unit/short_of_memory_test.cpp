@@ -1,5 +1,7 @@
 // Calls in which one allocation fails. Replaces operator new.
 #include <algorithm>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -9,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "pipeline_fixture.hpp"
 #include "weir/weir.hpp"
@@ -18,6 +21,7 @@ namespace {
 constexpr long none = -1;
 long before_failure = none;  // so many allocations succeed before one fails
 bool has_failed = false;
+bool next_aligned_fails = false;  // of Asio's own memory, such as a cancellation slot's
 
 }  // namespace
 
@@ -31,6 +35,12 @@ void* operator new(std::size_t size) {
   throw std::bad_alloc{};
 }
 void* operator new[](std::size_t size) { return operator new(size); }
+extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
+  if (std::exchange(next_aligned_fails, false)) return nullptr;
+  void* memory = nullptr;
+  return ::posix_memalign(&memory, std::max(alignment, sizeof(void*)), size) == 0 ? memory
+                                                                                  : nullptr;
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
@@ -198,6 +208,24 @@ BOOST_AUTO_TEST_CASE(a_reply_that_finds_no_memory_shifts_no_later_reply) {
     BOOST_TEST(!first.answer.allowed);
     BOOST_TEST(second.answer.allowed == goes_on);
   });
+}
+
+// The operation stayed for ever, and kept its handler's context busy.
+BOOST_AUTO_TEST_CASE(a_slot_without_memory_leaves_no_operation) {
+  world w;
+  const limiter l(w.memory, "r", bucket);
+  asio::cancellation_signal stop;
+  const auto record_until_stop = [&](handler h) {
+    l.record("a", asio::bind_cancellation_slot(stop.slot(), h));
+  };
+  next_aligned_fails = true;
+  const result first = w.call(record_until_stop);
+  BOOST_TEST(w.has_thrown);
+  BOOST_TEST(first.answers == 0);
+  BOOST_TEST(first.handlers == 0);
+  const result second = w.call(record_until_stop);
+  BOOST_TEST(second.answers == 1);
+  BOOST_TEST(second.answer.remaining == 9);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
