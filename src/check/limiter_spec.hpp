@@ -132,6 +132,13 @@ policies::kernel kernel_for(const check& c, const policies::kernel& own);
 /// of other tiers.
 std::int64_t left_in(const limiter_spec& limiter, const lower_request& asked, std::size_t tier);
 
+/// Calls f(limiter, subject) for each limiter of a check, its own first.
+template <class F>
+void for_each_limiter(const check& c, F&& f) {
+  f(*c.limiter, c.subject.view());
+  for (const term& t : c.further()) f(*t.limiter, t.subject.view());
+}
+
 /// Calls f(limiter, subject, number, tier) for each key that a check touches, with the number that
 /// the tier's kernel gets.
 template <class F>

@@ -94,16 +94,14 @@ void forget_local_answers(const check& c) {
       c.kind != check_kind::reset) {
     return;
   }
-  const auto forget = [&](const limiter_spec& limiter, std::string_view subject) {
+  for_each_limiter(c, [&](const limiter_spec& limiter, std::string_view subject) {
     if (!limiter.answers_locally) return;
     const limiter_impl& own = impl_of(limiter);
     if (own.denials != nullptr) own.denials->forget(subject, std::chrono::steady_clock::now());
     if (own.local != nullptr && c.kind == check_kind::reset && may_have_run(c)) {
       own.local->forget(subject);
     }
-  };
-  forget(*c.limiter, c.subject.view());
-  for (const term& t : c.further()) forget(*t.limiter, t.subject.view());
+  });
   if (c.kind == check_kind::reset && !c.ec) forget_cool_down(c);
 }
 

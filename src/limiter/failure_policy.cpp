@@ -98,9 +98,9 @@ decision from_local_share(const check& c) {
 
 on_failure failure_policy_of(const check& c) {
   on_failure strictest = c.limiter->failure;
-  for (const term& t : c.further()) {
-    if (strictness(t.limiter->failure) > strictness(strictest)) strictest = t.limiter->failure;
-  }
+  for_each_limiter(c, [&](const limiter_spec& limiter, std::string_view) {
+    if (strictness(limiter.failure) > strictness(strictest)) strictest = limiter.failure;
+  });
   return strictest;
 }
 

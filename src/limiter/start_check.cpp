@@ -21,12 +21,12 @@ error validate(const limiter_spec& limiter, std::string_view subject, std::int64
 
 /// Validates a joint check: all keys in one slot, no key twice, no limiter with count_refused.
 error validate_together(const check& c) {
-  bool fits = !c.limiter->counts_refused;
-  std::size_t tiers = c.limiter->tiers.size();
-  for (const term& t : c.further()) {
-    fits = fits && t.limiter->store == c.limiter->store && !t.limiter->counts_refused;
-    tiers += t.limiter->tiers.size();
-  }
+  bool fits = true;
+  std::size_t tiers = 0;
+  for_each_limiter(c, [&](const limiter_spec& limiter, std::string_view) {
+    fits = fits && limiter.store == c.limiter->store && !limiter.counts_refused;
+    tiers += limiter.tiers.size();
+  });
   if (!fits || tiers > policies::max_tiers) return error::cannot_combine;
   std::vector<std::string> keys;
   for_each_tier(c, [&](const limiter_spec& limiter, std::string_view subject, std::int64_t,
@@ -56,9 +56,9 @@ bool lowers_nothing(const limiter_spec& limiter, const lower_request& asked) {
 /// True if `holds` is true for every limiter of the check.
 template <class F>
 bool all_limiters(const check& c, F&& holds) {
-  const auto further = c.further();
-  return holds(*c.limiter) && std::all_of(further.begin(), further.end(),
-                                          [&](const term& t) { return holds(*t.limiter); });
+  bool all = true;
+  for_each_limiter(c, [&](const limiter_spec& l, std::string_view) { all = all && holds(l); });
+  return all;
 }
 
 /// The queue of an acquire of one limiter; null for other checks. acquire_all waits in `sleepers`.

@@ -12,7 +12,7 @@
 namespace weir::memcached {
 
 /// All that memcached keeps of one subject, in one value: the states of all its tiers, its
-/// cool-down, and the ids of the decisions that were settled. docs/compatibility.md has the format.
+/// cool-down, and the ids of the decisions that were settled. docs/formats.md has the format.
 class subject_value {
  public:
   /// The first byte of every value. A change of the format or of a state's numbers needs the next

@@ -8,7 +8,7 @@
 
 namespace weir::policies {
 
-// The states as rows of numbers, for a store that keeps them as bytes. docs/compatibility.md has
+// The states as rows of numbers, for a store that keeps them as bytes. docs/formats.md has
 // the rows: a change here is a new format of every such store.
 
 /// Appends the numbers of a state. A store without a state appends nothing.

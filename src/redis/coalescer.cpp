@@ -10,6 +10,8 @@ namespace weir::redis {
 
 using detail::check;
 using detail::check_kind;
+using detail::for_each_limiter;
+using detail::limiter_spec;
 
 std::size_t coalescer::hash::operator()(const group_id& g) const noexcept {
   std::size_t seed = 0;
@@ -35,10 +37,14 @@ bool has_room_for_turn(const script_call& c) {
 /// checks use the whole quota: equal ones share a key, so their calls have no such fixed size.
 std::size_t whole_calls(std::size_t quota, const check& c) {
   if (c.kind != check_kind::acquire) return quota;
-  std::size_t tiers = c.limiter->tiers.size();
-  for (const detail::term& t : c.further()) tiers += t.limiter->tiers.size();
+  std::size_t tiers = 0;
+  for_each_limiter(c, [&](const limiter_spec& l, std::string_view) { tiers += l.tiers.size(); });
   const std::size_t in_call = std::max(tiers, max_turns_per_call - max_turns_per_call % tiers);
   return quota < in_call ? quota : quota - quota % in_call;
+}
+
+key_table::id id_of(const limiter_spec& limiter, std::string_view subject) {
+  return {limiter.resource_id, subject, detail::subject_hash(subject)};
 }
 
 bool merges(const check& c) {
@@ -239,27 +245,27 @@ void coalescer::add_joint(check& c) {
   std::size_t before = 0, known = 0;
   const place* first = nullptr;
   bool together = true;
-  const auto look = [&](const detail::limiter_spec& limiter, std::string_view subject) {
-    const place* const found = last_place_.find(
-        {limiter.resource_id, subject, detail::subject_hash(subject)});
+  const auto look = [&](const limiter_spec& limiter, std::string_view subject) {
+    const place* const found = last_place_.find(id_of(limiter, subject));
     if (found == nullptr) return;
     ++known;
     before = std::max(before, found->call->number);
     if (first == nullptr) first = found;
     together = together && *first == *found;
   };
-  look(*c.limiter, c.subject.view());
-  for (const detail::term& t : c.further()) look(*t.limiter, t.subject.view());
+  for_each_limiter(c, look);
   if (known == 1 + c.further().size() && together && join_last(c, *first)) return;
 
   script_call& target = call_for(c, before);
-  const place here{&target, target.keys.size()};
-  const auto put = [&](const detail::limiter_spec& limiter, std::string_view subject) {
-    last_place_.at({limiter.resource_id, subject, detail::subject_hash(subject)}) = here;
-  };
-  put(*c.limiter, c.subject.view());
-  for (const detail::term& t : c.further()) put(*t.limiter, t.subject.view());
+  note_place(c, {&target, target.keys.size()});
   append(target, c);
+}
+
+/// Notes where the last check of each of its keys is.
+void coalescer::note_place(const check& c, const place& here) {
+  for_each_limiter(c, [&](const limiter_spec& limiter, std::string_view subject) {
+    last_place_.at(id_of(limiter, subject)) = here;
+  });
 }
 
 /// In a Redis Cluster: the check gets a call that takes no other. Later checks of its keys go
@@ -269,11 +275,7 @@ void coalescer::add_alone(check& c) {
   script_call& own = open_call(c);
   own.one_check = true;
   own.asks = (flight_of(c).route & detail::in_flight::asks) != 0;
-  const auto put = [&](const detail::limiter_spec& limiter, std::string_view subject) {
-    last_place_.at({limiter.resource_id, subject, detail::subject_hash(subject)}) = {&own, 0};
-  };
-  put(*c.limiter, c.subject.view());
-  for (const detail::term& t : c.further()) put(*t.limiter, t.subject.view());
+  note_place(c, {&own, 0});
   append(own, c);
 }
 

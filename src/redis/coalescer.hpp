@@ -66,6 +66,7 @@ class coalescer {
   void add_to_key(detail::check& c, bool is_like);
   void add_joint(detail::check& c);
   void add_alone(detail::check& c);
+  void note_place(const detail::check& c, const place& here);
   bool join_last(detail::check& c, const place& last);
   script_call& call_for(const detail::check& c, std::size_t not_before);
   static bool has_room(const script_call& c) noexcept;

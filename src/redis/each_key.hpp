@@ -9,10 +9,9 @@ namespace weir::redis {
 /// server share one of these.
 template <class F>
 void each_key(const detail::check& c, F&& f) {
-  f(c.limiter->resource_id ^ detail::subject_hash(c));
-  for (const detail::term& t : c.further()) {
-    f(t.limiter->resource_id ^ detail::subject_hash(t.subject.view()));
-  }
+  detail::for_each_limiter(c, [&](const detail::limiter_spec& limiter, std::string_view subject) {
+    f(limiter.resource_id ^ detail::subject_hash(subject));
+  });
 }
 
 }  // namespace weir::redis

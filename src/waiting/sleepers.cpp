@@ -18,6 +18,7 @@ using detail::check;
 using detail::check_list;
 using detail::delivery;
 using detail::delivery_batch;
+using detail::for_each_limiter;
 using detail::limiter_spec;
 using detail::returned_reservation;
 using detail::term;
@@ -29,10 +30,9 @@ using std::chrono::microseconds;
 /// Calls f(limiter, subject) for each limiter of the check that has cool-downs.
 template <class F>
 void for_each_cooled(const check& c, F&& f) {
-  if (c.limiter->has_cool_down) f(*c.limiter, c.subject.view());
-  for (const term& t : c.further()) {
-    if (t.limiter->has_cool_down) f(*t.limiter, t.subject.view());
-  }
+  for_each_limiter(c, [&](const limiter_spec& limiter, std::string_view subject) {
+    if (limiter.has_cool_down) f(limiter, subject);
+  });
 }
 
 std::size_t hash_of(std::string_view subject) noexcept {

@@ -75,11 +75,15 @@ struct server {
   bool is_asked_for_scripts() const {
     return !due.empty() && due.front()[0] == "SCRIPT" && due.front()[1] == "EXISTS";
   }
+  static std::size_t script_of(const std::vector<std::string>& words) {
+    std::size_t script = 0;
+    while (weir::redis::scripts()[script].sha != words[1]) ++script;
+    return script;
+  }
   /// What a script answers after its time; each of the numbers in a state is `value`.
   static std::vector<int> numbers_in_reply(const std::vector<std::string>& words, int value) {
     using namespace weir::redis;
-    std::size_t script = 0;
-    while (scripts()[script].sha != words[1]) ++script;
+    const std::size_t script = script_of(words);
     std::size_t keys = std::stoul(words[2]);
     if (script < all_or_nothing) return std::vector<int>(keys * reply_widths[script], value);
     std::size_t at = 3 + keys;
@@ -125,9 +129,16 @@ struct server {
     if (words[0] == "SCRIPT") return "$1\r\na\r\n";
     if (words[0] != "EVALSHA") return "+OK\r\n";
     const std::vector<int> numbers = numbers_in_reply(words, value);
-    std::string reply = "*" + std::to_string(1 + numbers.size()) +
+    // A script with a common path has an array for each key.
+    const std::size_t script = script_of(words);
+    const bool nests = script < plain_sizes.size() && plain_sizes[script] > 0;
+    const std::size_t width = nests ? reply_widths[script] : 1;
+    std::string reply = "*" + std::to_string(1 + numbers.size() / width) +
                         "\r\n:" + std::to_string(server_time) + "\r\n";
-    for (const int n : numbers) reply += ":" + std::to_string(n) + "\r\n";
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (nests && i % width == 0) reply += "*" + std::to_string(width) + "\r\n";
+      reply += ":" + std::to_string(numbers[i]) + "\r\n";
+    }
     return reply;
   }
   static std::string bulk(std::string_view text) {
@@ -158,10 +169,7 @@ struct server {
   /// a text or the numbers of each key.
   std::string answer_plain(weir::fuzz::input& in) {
     if (due.empty()) return {};
-    std::size_t script = 0;
-    if (due.front()[0] == "EVALSHA") {
-      while (weir::redis::scripts()[script].sha != due.front()[1]) ++script;
-    }
+    const std::size_t script = due.front()[0] == "EVALSHA" ? script_of(due.front()) : 0;
     if (due.front()[0] != "EVALSHA" || script >= plain_sizes.size() || plain_sizes[script] == 0) {
       return answer(true, 0);
     }

@@ -20,7 +20,7 @@ using weir::test::crowd;
 using weir::test::outcome;
 
 struct fixture : weir::test::server_fixture {
-  /// What docs/compatibility.md says of the keys of later versions: an odd number of bytes.
+  /// What docs/formats.md says of the keys of later versions: an odd number of bytes.
   static constexpr const char* later = "weir/2:a state that this version cannot read";
 
   /// Gives the key a state of the future, of the same type. Returns what is there now.

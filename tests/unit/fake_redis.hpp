@@ -17,6 +17,7 @@
 #include "redis/scripts.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
+#include "window_reply.hpp"
 
 namespace weir::redis::test {
 
@@ -171,7 +172,7 @@ class fake_redis {
     }
     BOOST_TEST_REQUIRE(name == "EVALSHA");
     if (!loaded_.contains(words[1])) return "-NOSCRIPT No matching script.\r\n";
-    return run(subjects, rules);
+    return run(subjects, rules, words[1] == scripts()[all_or_nothing].sha);
   }
 
   std::string hello(const command& words) {
@@ -261,20 +262,15 @@ class fake_redis {
     return subjects;
   }
 
-  std::string run(const std::vector<subject>& subjects, const std::vector<rule>& rules) {
-    std::string numbers;
-    std::size_t size = 1;
+  std::string run(const std::vector<subject>& subjects, const std::vector<rule>& rules,
+                  bool joint) {
+    std::vector<found_window> found;
     for (const subject& s : subjects) {
       bool foreign = false;
       for (const std::string& key : s.keys) {
         const bool here = foreign_keys.contains(key);
         const std::int64_t count = counts[key];
-        numbers += ":" +
-                   std::to_string(here        ? -1
-                                  : count > 0 ? now
-                                              : 0) +
-                   "\r\n:" + std::to_string(here ? 0 : count) + "\r\n:0\r\n";
-        size += 3;
+        found.push_back({here ? -1 : count > 0 ? now : 0, here ? 0 : count});
         foreign = foreign || here;
       }
       for (fate* f : s.whose) {
@@ -286,7 +282,7 @@ class fake_redis {
         f->right = check(s, rules);
       }
     }
-    return "*" + std::to_string(size) + "\r\n:" + std::to_string(now) + "\r\n" + numbers;
+    return joint ? joint_window_reply(found, now) : window_reply(found, now);
   }
 
   /// Counts once, in all of the keys or in none, unless it is only looked at. All windows end at

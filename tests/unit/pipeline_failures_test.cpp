@@ -142,7 +142,7 @@ BOOST_FIXTURE_TEST_CASE(a_replica_makes_for_a_new_connection_once_no_reply_is_du
   line.connected();
   const std::string out = write();
   BOOST_TEST((out.find("weir:{r:a}:f") < out.find("weir:{r:b}:f")));
-  feed("*7\r\n:5000000\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n");
+  feed(window_reply({{}, {}}));
   BOOST_TEST((last_state == stream_state::good));
 }
 
@@ -160,7 +160,7 @@ BOOST_FIXTURE_TEST_CASE(a_foreign_value_fails_only_its_own_key, connected_fixtur
   auto& bad = submit("a");
   auto& good = submit("b");
   write();
-  BOOST_TEST(feed("*7\r\n:5000000\r\n:-1\r\n:0\r\n:0\r\n:4000000\r\n:1\r\n:0\r\n"));
+  BOOST_TEST(feed(window_reply({{-1, 0}, {4'000'000, 1}})));
   BOOST_TEST(done_with(bad, error::wrong_type));
   BOOST_TEST(good.answer.used == 2);
 }
@@ -170,12 +170,13 @@ BOOST_FIXTURE_TEST_CASE(a_foreign_value_fails_only_its_own_key, connected_fixtur
 BOOST_FIXTURE_TEST_CASE(a_reply_of_another_shape_breaks_the_stream, connected_fixture) {
   for (const char* shape :
        {"+OK\r\n", "$-1\r\n", "*0\r\n", "*2\r\n:1\r\n:2\r\n", ":1\r\n",
-        "*4\r\n:-5\r\n:1\r\n:1\r\n:0\r\n", "*4\r\n:5\r\n$1\r\na\r\n:1\r\n:0\r\n"}) {
+        "*2\r\n:-5\r\n*3\r\n:1\r\n:1\r\n:0\r\n", "*4\r\n:5\r\n:1\r\n:1\r\n:0\r\n",
+        "*2\r\n:5\r\n*3\r\n$1\r\na\r\n:1\r\n:0\r\n"}) {
     auto& c = submit("a");
     write();
     auto& next = submit("b");
     write();
-    BOOST_TEST(!feed(shape + std::string("*4\r\n:5000000\r\n:4000000\r\n:1\r\n:0\r\n")));
+    BOOST_TEST(!feed(shape + window_reply({{4'000'000, 1}})));
     BOOST_TEST(done_with(c, error::protocol_error));
     BOOST_TEST((next.stage == check_stage::sent));
     line.disconnected(error::protocol_error, 0, now);

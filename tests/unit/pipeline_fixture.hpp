@@ -8,6 +8,7 @@
 
 #include "redis/pipeline.hpp"
 #include "support/fake_check.hpp"
+#include "window_reply.hpp"
 
 namespace weir::redis::test {
 
@@ -63,9 +64,7 @@ struct fixture {
   void answer_all() {
     while (line.replies_due() > 0) feed("-ERR whatever\r\n");
   }
-  bool answer(std::int64_t count) {
-    return feed("*4\r\n:5000000\r\n:4000000\r\n:" + std::to_string(count) + "\r\n:0\r\n");
-  }
+  bool answer(std::int64_t count) { return feed(window_reply({{4'000'000, count}})); }
 };
 
 struct connected_fixture : fixture {

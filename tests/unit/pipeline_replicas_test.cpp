@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(missing_replicas_open_the_circuit_and_their_return_closes_i
   f.submit("a");
   f.submit("b");
   f.write();
-  BOOST_TEST(f.feed("*7\r\n:5000000\r\n:4000000\r\n:0\r\n:0\r\n:4000000\r\n:0\r\n:0\r\n"));
+  BOOST_TEST(f.feed(window_reply({{4'000'000, 0}, {4'000'000, 0}})));
   f.line.expire(f.now += 10ms);
   f.line.take_done();
   BOOST_TEST(done_with(a, error::not_replicated));

@@ -29,7 +29,7 @@ BOOST_FIXTURE_TEST_CASE(a_missing_script_is_loaded_and_only_its_checks_are_sent_
   BOOST_TEST((out.find("LOAD") < out.find("EVALSHA")));
   BOOST_TEST((out.find("weir:{r:a}:f") < out.find("weir:{r:b}:f")));
   BOOST_TEST(feed("$40\r\n" + std::string(40, 'a') + "\r\n"));
-  BOOST_TEST(feed("*7\r\n:5000000\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n"));
+  BOOST_TEST(feed(window_reply({{}, {}})));
   BOOST_TEST(done_with(checks[0], {}));
   BOOST_TEST(done_with(checks[1], {}));
   submit("c");

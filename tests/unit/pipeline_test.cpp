@@ -188,7 +188,7 @@ BOOST_FIXTURE_TEST_CASE(the_deadline_of_a_sent_check_says_that_it_may_have_count
   BOOST_TEST(done_with(c, error::no_reply));
   BOOST_TEST((c.ec == weir::condition::may_have_counted));
   line.take_done();
-  BOOST_TEST(feed("*7\r\n:5000000\r\n:0\r\n:0\r\n:0\r\n:4000000\r\n:1\r\n:0\r\n"));
+  BOOST_TEST(feed(window_reply({{}, {4'000'000, 1}})));
   BOOST_TEST(other.answer.used == 2);
 }
 
@@ -289,8 +289,7 @@ BOOST_AUTO_TEST_CASE(coalesced_equals_one_by_one) {
         f.line.cancel(f.checks[static_cast<std::size_t>(i)], cancel_scope::any);
       }
       f.line.take_done();
-      f.feed("*4\r\n:5000000\r\n:" + std::to_string(before.start) +
-             "\r\n:" + std::to_string(before.count) + "\r\n:0\r\n");
+      f.feed(window_reply({{before.start, before.count}}));
       for (std::size_t i = 0; i < dropped.size(); ++i) {
         if (!dropped[i]) BOOST_TEST_REQUIRE((f.checks[i].answer == expected[i]));
       }

@@ -10,6 +10,7 @@
 
 #include "redis/connection_core.hpp"
 #include "support/fake_check.hpp"
+#include "window_reply.hpp"
 
 namespace weir::redis::test {
 
@@ -28,7 +29,7 @@ inline std::string exists_reply(int each) {
 }
 inline const std::string script_replies = exists_reply(1);
 
-inline const std::string one_admitted = "*4\r\n:5000000\r\n:0\r\n:0\r\n:0\r\n";
+inline const std::string one_admitted = window_reply({{}});
 
 /// Plays the driver: keeps what the core asked for, and reports what the test says became of it.
 struct driver {

@@ -15,6 +15,7 @@
 
 #include "pipeline_fixture.hpp"
 #include "weir/weir.hpp"
+#include "window_reply.hpp"
 
 namespace {
 
@@ -193,7 +194,7 @@ BOOST_AUTO_TEST_CASE(a_reply_that_finds_no_memory_shifts_no_later_reply) {
     f.write();
     const auto& second = f.submit("b");
     f.write();
-    constexpr std::string_view full = "*4\r\n:5000000\r\n:4000000\r\n:3\r\n:0\r\n";
+    const std::string full = redis::test::window_reply({{4'000'000, 3}});
     std::ranges::copy(full, f.reader.prepare(full.size()).begin());
     f.reader.commit(full.size());
     bool goes_on = true;

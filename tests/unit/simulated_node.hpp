@@ -17,6 +17,7 @@
 #include "redis/slot.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
+#include "window_reply.hpp"
 
 namespace weir::redis::test {
 
@@ -174,14 +175,15 @@ class simulated_node {
     deed& d = all.at(cost);
     ++d.executed;
     ++executed;
-    r.bytes = "*" + std::to_string(1 + 3 * keys.size()) + "\r\n:5000000\r\n";
+    std::vector<found_window> found;
     for (const std::string& key : keys) {
       std::int64_t& count = counts[key];
-      r.bytes += ":" + std::string(count > 0 ? "5000000" : "0") + "\r\n:" + std::to_string(count) +
-                 "\r\n:0\r\n";
+      found.push_back({count > 0 ? 5'000'000 : 0, count});
       count += cost;
       d.right = count;
     }
+    const bool joint = words[1] == scripts()[all_or_nothing].sha;
+    r.bytes = joint ? joint_window_reply(found) : window_reply(found);
   }
 
   weir::test::command_reader reader_;

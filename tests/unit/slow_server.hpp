@@ -11,6 +11,7 @@
 #include "redis/pipeline.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
+#include "window_reply.hpp"
 
 namespace weir::redis::test {
 
@@ -174,8 +175,7 @@ class slow_server_stage {
   }
 
   void add_reply(std::size_t keys) {
-    std::string reply = "*" + std::to_string(1 + 3 * keys) + "\r\n:5000000\r\n";
-    for (std::size_t i = 0; i < keys; ++i) reply += ":0\r\n:0\r\n:0\r\n";
+    const std::string reply = window_reply(std::vector<found_window>(keys));
     const auto room = reader_.prepare(reply.size());
     std::copy(reply.begin(), reply.end(), room.begin());
     reader_.commit(reply.size());

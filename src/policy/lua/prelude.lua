@@ -53,7 +53,7 @@ local no_limit = 9007199254740991
 local look_only = 0
 
 -- What the driver replies in place of `foreign`: `newer` if the key's string, first element or
--- first member says that a later version wrote it (docs/compatibility.md).
+-- first member says that a later version wrote it (docs/formats.md).
 local function unreadable(key)
   local text = pcall('GET', key)
   if type(text) == 'table' then text = pcall('LINDEX', key, '0') end
