@@ -60,9 +60,11 @@ class pending_checks {
     if (obstacle != error{}) return obstacle;
     return no_room_for(c, weight, before, max_pending_, breaker_, now);
   }
-  /// True if the check must fail with refusal_. A closed store still takes give-backs.
+  /// True if the check must fail with refusal_. A closed store still takes give-backs, and those of
+  /// reservations wait for the next connection within their own deadlines, whatever the reason.
   bool refuses(const check& c) const noexcept {
-    return refusal_ != error{} && !(closed_ && !ended_ && gives_back(c));
+    if (refusal_ == error{}) return false;
+    return ended_ || !(closed_ ? gives_back(c) : c.kind == check_kind::give_back);
   }
   /// Makes a check wait that was sent and certainly did not run, or ends it if it must not be sent
   /// any more.

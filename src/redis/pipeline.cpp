@@ -73,11 +73,12 @@ void pipeline::connected(const script_set& known, std::chrono::microseconds roun
 
 void pipeline::refused(error reason) {
   refuse(reason);
-  finish_all(urgent_, reason);
-  finish_all(again_, reason);
-  finish_all(waiting_, reason);
-  finish_all(passed_over_, reason);
-  for (redirected_checks& r : redirected_) finish_all(r.checks, reason);
+  // A closing store waits for no other connection.
+  const auto ends = [this](const check& c) { return closed_ || refuses(c); };
+  for (check_list* list : {&urgent_, &again_, &waiting_, &passed_over_}) {
+    finish_if(*list, reason, ends);
+  }
+  for (redirected_checks& r : redirected_) finish_if(r.checks, reason, ends);
 }
 
 void pipeline::disconnected(error reason, std::size_t sent, time now) {

@@ -80,7 +80,7 @@ class pipeline : public detail::pending_checks {
   void disconnected(error reason, std::size_t sent, time now);
 
   /// Connecting failed for a lasting reason, such as a wrong password. Waiting checks, and new ones
-  /// until the next connected(), fail with it.
+  /// until the next connected(), fail with it; give-backs of reservations go on waiting.
   void refused(error reason);
 
   /// Encodes waiting checks, up to the bound of one write; `now` is their time of sending. Empty if

@@ -106,6 +106,46 @@ BOOST_AUTO_TEST_CASE(a_give_back_waits_while_the_circuit_is_open) {
   f.answer_all();
 }
 
+// A server whose certificate had expired, or that refused the login, had them dropped: one that
+// waited already, and one that came meanwhile. Their turns kept everybody out, also when the server
+// was back.
+BOOST_AUTO_TEST_CASE(a_give_back_waits_while_the_server_refuses_the_store) {
+  for (const error why : {error::tls_failed, error::authentication_failed}) {
+    fixture f;
+    returned_reservation turns[] = {returned_reservation(f.core), returned_reservation(f.core)};
+    auto& waiting = f.submit("a");
+    f.line.submit(*turns[0], f.now);
+    f.line.refused(why);
+    f.line.submit(*turns[1], f.now);
+    f.line.refused(why);
+    BOOST_TEST(done_with(waiting, why));
+    BOOST_TEST(done_with(f.submit("a"), why));
+    for (returned_reservation& t : turns) {
+      BOOST_TEST((flight_of(*t).stage == check_stage::waiting));
+    }
+    f.line.take_done();
+    f.line.connected();
+    BOOST_TEST(count_of(f.write(), "{r:turn}") >= 2u);
+    f.answer_all();
+    for (returned_reservation& t : turns) BOOST_TEST((flight_of(*t).stage == check_stage::done));
+  }
+}
+
+// They do not wait for ever: each has its own deadline, and a store that closes waits for none.
+BOOST_AUTO_TEST_CASE(a_give_back_that_no_server_takes_ends) {
+  fixture f;
+  returned_reservation late(f.core), closed(f.core);
+  f.line.refused(error::authentication_failed);
+  f.line.submit(*late, f.now);
+  f.line.expire(f.now += 1s);
+  BOOST_TEST((flight_of(*late).stage == check_stage::done));
+  f.line.submit(*closed, f.now);
+  f.line.close();
+  f.line.refused(error::authentication_failed);
+  BOOST_TEST((flight_of(*closed).stage == check_stage::done));
+  f.line.take_done().clear();
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace pipeline_give_back_test
