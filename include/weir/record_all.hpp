@@ -264,9 +264,10 @@ inline constexpr detail::joint_function<detail::joint_start<detail::fetch_reques
 /// docs/settling.md names two exceptions: a foreign entry in the middle of a log, and a command
 /// that the server's ACL forbids.
 ///
-/// `d`: a decision of record_all() or acquire_all(). `claims`: the same limiters (or equal ones in
-/// another process) and subjects in the same order, four at most; each cost is the actual cost, 0
-/// to max_units. Then optionally joint_options and a completion token.
+/// `d`: a decision of record_all() or acquire_all(), or of a lease that entered with claims; the
+/// gate is none of them. `claims`: the same limiters (or equal ones in another process) and
+/// subjects in the same order, four at most; each cost is the actual cost, 0 to max_units. Then
+/// optionally joint_options and a completion token.
 ///
 /// **Handler signature.** `void(error_code, decision)`.
 ///

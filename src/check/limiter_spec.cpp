@@ -4,6 +4,7 @@
 #include <boost/endian/conversion.hpp>
 #include <boost/system/system_error.hpp>
 #include <charconv>
+#include <optional>
 
 #include "policy/require_valid.hpp"
 #include "policy/tier_set.hpp"
@@ -258,14 +259,15 @@ std::int64_t left_in(const limiter_spec& limiter, const lower_request& asked, st
 }
 
 std::uint64_t origin_of_joint(const check& c) noexcept {
-  std::uint64_t origin = c.limiter->origin_of(subject_hash(c));
-  for (const term& t : c.further()) {
-    const std::uint64_t next = t.limiter->origin_of(subject_hash(t.subject.view()));
+  std::optional<std::uint64_t> origin;
+  for_each_limiter(c, [&](const limiter_spec& limiter, std::string_view subject) {
+    if (c.kind == check_kind::enter && !limiter.can_settle) return;  // the gate
+    const std::uint64_t next = limiter.origin_of(subject_hash(subject));
     char bytes[sizeof next];
     for (char& byte : bytes) byte = static_cast<char>(next >> 8 * (&byte - bytes));
-    origin = hashed(origin, {bytes, sizeof bytes});
-  }
-  return origin;
+    origin = origin ? hashed(*origin, {bytes, sizeof bytes}) : next;
+  });
+  return *origin;
 }
 
 policies::tickets tickets_of(const check& c) {

@@ -164,7 +164,8 @@ void for_each_tier(const check& c, F&& f) {
 
 std::uint64_t origin_of_joint(const check& c) noexcept;
 
-/// receipt::origin: a hash of the check's limiters, with their policies and subjects, in order.
+/// receipt::origin: a hash of the check's limiters, with their policies and subjects, in order. The
+/// gate of an enter is left out.
 inline std::uint64_t origin_of(const check& c) noexcept {
   return c.further().empty() ? c.limiter->origin_of(subject_hash(c)) : origin_of_joint(c);
 }

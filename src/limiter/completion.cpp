@@ -13,39 +13,31 @@
 namespace weir::detail {
 namespace {
 
-/// True if all further limiters of the check can settle; notes their costs.
-bool sign_further(check& c) {
-  const auto further = c.further();
-  const auto can_settle = [](const term& t) { return t.limiter->can_settle; };
-  if (further.size() >= receipt::most_limiters ||
-      !std::all_of(further.begin(), further.end(), can_settle)) {
-    return false;
-  }
-  for (std::size_t i = 0; i < further.size(); ++i) {
-    c.answer.receipt.costs[1 + i] = further[i].cost;
-  }
-  return true;
+/// True for a decision of the store that took units. An empty one is not allowed.
+bool took_units(const check& c) { return c.answer.allowed && c.answer.source == source::store; }
+
+void write_receipt(check& c, std::uint64_t number, std::uint64_t origin) {
+  c.answer.receipt.id = std::max<std::uint64_t>(1, number);  // 0: no receipt
+  c.answer.receipt.origin = origin;
 }
 
-/// True for a decision that took units and can be settled. An empty one is not allowed.
-bool can_settle(const check& c) {
-  return c.answer.allowed && c.answer.source == source::store && c.limiter->can_settle;
-}
-
-void write_receipt(check& c, std::uint64_t number, std::uint64_t origin, std::int64_t cost) {
-  receipt& r = c.answer.receipt;
-  r.id = std::max<std::uint64_t>(1, number);  // 0: no receipt
-  r.origin = origin;
-  r.costs[0] = cost;
-}
-
-/// Writes the receipt of a decision.
+/// Writes the receipt of a decision. A gate takes no units: that of an enter is for its claims.
 void sign(check& c) {
-  const bool counts = c.kind == check_kind::record || c.kind == check_kind::acquire;
-  if (!counts || !can_settle(c) || (!c.further().empty() && !sign_further(c))) return;
-  write_receipt(
-      c, random_number(), origin_of(c),
-      c.kind == check_kind::record ? as<record_request>(c).cost : as<acquire_request>(c).cost);
+  const bool enters = c.kind == check_kind::enter;
+  const auto further = c.further();
+  const bool counts = c.kind == check_kind::record || c.kind == check_kind::acquire ||
+                      (enters && !further.empty());
+  if (!counts || !took_units(c)) return;
+  const auto can_settle = [](const term& t) { return t.limiter->can_settle; };
+  auto cost = c.answer.receipt.costs.begin();
+  const auto room = static_cast<std::size_t>(c.answer.receipt.costs.end() - cost);
+  if ((enters ? 0 : 1) + further.size() > room || (!enters && !c.limiter->can_settle) ||
+      !std::all_of(further.begin(), further.end(), can_settle)) {
+    return;
+  }
+  if (!enters) *cost++ = number_for_kernel(c);
+  for (const term& t : further) *cost++ = t.cost;
+  write_receipt(c, random_number(), origin_of(c));
 }
 
 /// True for the common case: an answered record of one limiter. Only its receipt is missing.
@@ -56,9 +48,9 @@ bool is_plain(const check& c) {
 
 /// sign() for such a check.
 void sign_plain(check& c, random_numbers& numbers) {
-  if (!can_settle(c)) return;
-  write_receipt(c, numbers.next(), c.limiter->origin_of(subject_hash(c)),
-                as<record_request>(c).cost);
+  if (!took_units(c) || !c.limiter->can_settle) return;
+  write_receipt(c, numbers.next(), c.limiter->origin_of(subject_hash(c)));
+  c.answer.receipt.costs[0] = as<record_request>(c).cost;
 }
 
 /// Notes the store's answer to a record, for the next ones.

@@ -27,18 +27,20 @@ struct settle_all_fixture : server_fixture {
   /// Each policy beside each: 10 requests, and 1,000 tokens.
   template <class F>
   void with_each(F&& f) {
-    on_both([&](const store& store) {
-      int n = 0;
-      for (const policy& p : a_day(10)) {
-        for (const policy& q : a_day(1000)) {
-          BOOST_TEST_CONTEXT("policies " << p.index() << " and " << q.index()) {
-            const std::string number = std::to_string(n++);
-            f(limiter(store, "requests" + number, p, together),
-              limiter(store, "tokens" + number, q, together));
-          }
+    on_both([&](const store& store) { with_each_in(store, f); });
+  }
+  template <class F>
+  void with_each_in(const store& store, F&& f) {
+    int n = 0;
+    for (const policy& p : a_day(10)) {
+      for (const policy& q : a_day(1000)) {
+        BOOST_TEST_CONTEXT("policies " << p.index() << " and " << q.index()) {
+          const std::string number = std::to_string(n++);
+          f(limiter(store, "requests" + number, p, together),
+            limiter(store, "tokens" + number, q, together));
         }
       }
-    });
+    }
   }
   decision record(const claim& a, const claim& b) {
     return answer([&](auto caller) { weir::record_all(a, b, caller); });

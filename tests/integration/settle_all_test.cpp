@@ -7,6 +7,7 @@
 #include <span>
 
 #include "settle_all_fixture.hpp"
+#include "support/leases.hpp"
 
 namespace settle_all_test {
 namespace {
@@ -180,6 +181,35 @@ BOOST_AUTO_TEST_CASE(limiters_with_tiers_and_cool_downs_are_settled_together) {
     BOOST_TEST(used(requests) == 1);
     BOOST_TEST(used(tokens) == 990);
     BOOST_TEST(record(requests.on("a", 9), tokens.on("a", 10)).allowed);
+  });
+}
+
+// Nothing of it could be given back, and no document said so.
+BOOST_AUTO_TEST_CASE(what_an_enter_has_counted_can_be_settled) {
+  on_both([&](const weir::store& store) {
+    const weir::concurrency_limiter gate(store, "gate", {.limit = 100, .group = "model"});
+    with_each_in(store, [&](const limiter& requests, const limiter& tokens) {
+      const std::array claims{requests.on("a"), tokens.on("a", 100)};
+      const weir::lease first = weir::test::enter_with(io, gate, "a", claims);
+      const weir::lease both = weir::test::enter_with(io, gate, "a", claims);
+      const weir::lease one = weir::test::enter_with(io, gate, "a",
+                                                     std::array{tokens.on("a", 400)});
+      BOOST_TEST_REQUIRE((first && both && one));
+      BOOST_TEST(used(tokens) == 600);
+      BOOST_TEST(settle(both.decision(), requests.on("a", 3), tokens.on("a", 50)).allowed);
+      BOOST_TEST(!refund(both.decision(), requests.on("a"), tokens.on("a")).allowed);
+      BOOST_TEST(used(requests) == 4);
+      BOOST_TEST(used(tokens) == 550);
+      const decision alone = answer(
+          [&](auto caller) { tokens.settle("a", one.decision(), 30, caller); });
+      BOOST_TEST(alone.allowed);
+      BOOST_TEST(used(tokens) == 180);
+      BOOST_TEST((both.is_held() && one.is_held()));
+      BOOST_TEST((ask_to_settle(one.decision(), requests.on("a"), tokens.on("a")).ec ==
+                  error::cannot_settle));
+      const weir::lease plain = weir::test::enter(io, gate, "a");
+      BOOST_TEST(plain.decision().receipt.id == 0u);
+    });
   });
 }
 

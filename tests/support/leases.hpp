@@ -3,6 +3,8 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/test/unit_test.hpp>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "support/run.hpp"
@@ -28,6 +30,18 @@ inline lease enter(asio::io_context& io, const concurrency_limiter& gate,
   lease l = enter(io, gate, subject, ec);
   BOOST_TEST(!ec.failed(), ec.message());
   return l;
+}
+
+/// Counts the claims, too.
+inline lease enter_with(asio::io_context& io, const concurrency_limiter& gate,
+                        std::string_view subject, std::span<const claim> also) {
+  std::optional<lease> got;
+  gate.enter(subject, also, [&](error_code e, lease l) {
+    BOOST_TEST(!e.failed(), e.message());
+    got = std::move(l);
+  });
+  run_until(io, [&] { return got.has_value(); });
+  return std::move(*got);
 }
 
 inline decision fetch(asio::io_context& io, const concurrency_limiter& gate,
