@@ -5,10 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
 namespace weir {
+
+enum class error : std::int16_t;  // weir/error.hpp
 
 /// Means "no limit" where a policy takes one: the policy refuses nothing, and counts.
 inline constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
@@ -49,7 +52,7 @@ struct receipt {
 
   /// The number of this decision; 0 if it took nothing.
   std::uint64_t id = 0;
-  /// A hash of its limiters, their policies and subjects, in order.
+  /// A hash of its limiters, their policies and subjects, in order. A gate is not among them.
   std::uint64_t origin = 0;
   /// The units that each of its limiters took.
   std::array<std::int64_t, most_limiters> costs{};
@@ -85,6 +88,9 @@ struct decision {
   /// `cooling_down`, no policy has refused: it is then the last position of the limiter that cools
   /// down.
   std::int16_t tier = -1;
+  /// With source::fallback: why the store did not decide, as in on_failure::raise; otherwise
+  /// error{}, which is zero. name_of(failure) is a label for metrics.
+  error failure{};
   /// The policy's limit, capacity or burst; weir::unlimited if there is none.
   std::int64_t limit = 0;
   /// Units in use after this decision, rounded up where the policy has fractions.
@@ -107,6 +113,11 @@ struct decision {
   constexpr explicit operator bool() const noexcept { return allowed; }
   friend bool operator==(const decision&, const decision&) = default;
 };
+
+/// For logs, in words and pairs of name and value, such as "refused limit=20 used=20 remaining=0
+/// retry_after=50ms reset_after=200ms". It leaves out what says nothing: the store as the source, a
+/// tier of -1, a delay or retry_after of zero. Later versions may add pairs.
+[[nodiscard]] std::string to_string(const decision& d);
 
 // g++ 12 destroys some temporaries twice inside a co_await expression; a trivial destructor makes
 // that harmless.

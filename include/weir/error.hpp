@@ -2,6 +2,7 @@
 
 #include <boost/system/error_code.hpp>
 #include <boost/system/error_condition.hpp>
+#include <cstdint>
 #include <string_view>
 
 namespace weir {
@@ -11,7 +12,7 @@ using boost::system::error_code;
 /// Every failure that this library reports itself; docs/errors.md says what to do about each. One
 /// exception: a cancelled call completes with `boost::asio::error::operation_aborted`, as
 /// everywhere in Asio. A refusal is not an error: it is a `decision` whose `allowed` is false.
-enum class error {
+enum class error : std::int16_t {
   // Mistakes in the call or the configuration. Nothing was sent.
   /// a number of a policy, of a gate or of limiter_options is out of range, two options contradict
   /// each other, or the store cannot do what one asks; the text names them

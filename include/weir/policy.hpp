@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <variant>
 
@@ -130,6 +131,12 @@ class tiers {
   std::array<policy, max_size> policies_;
   std::size_t size_;
 };
+
+/// The policy as it is written in C++, for logs: "token_bucket{.capacity = 20, .refill = 100/s}".
+/// Members with their usual values are left out.
+[[nodiscard]] std::string to_string(const policy& p);
+/// The same for several: "tiers{gcra{...}, fixed_window{...}}".
+[[nodiscard]] std::string to_string(const tiers& all);
 
 // See decision.hpp.
 static_assert(std::is_trivially_destructible_v<tiers>);

@@ -17,6 +17,7 @@ void make_empty(decision& d) noexcept {
   d.allowed = d.cooling_down = d.clamped = false;
   d.source = source::store;
   d.tier = -1;
+  d.failure = error{};
   d.limit = d.used = d.remaining = 0;
   d.retry_after = d.reset_after = d.delay = std::chrono::microseconds{0};
   d.decided_at = {};

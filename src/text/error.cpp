@@ -20,7 +20,8 @@ struct description {
 // The switches below have no default, so that the compiler reports a missing enumerator.
 
 constexpr description describe(int value) noexcept {
-  switch (static_cast<error>(value)) {
+  const auto narrow = static_cast<std::int16_t>(value);
+  switch (narrow == value ? static_cast<error>(narrow) : error{}) {
     case error::invalid_policy:
       return {"invalid_policy", group::input,
               "a value of the policy or limiter is out of range, or contradicts another one: "

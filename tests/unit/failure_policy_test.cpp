@@ -65,6 +65,17 @@ BOOST_AUTO_TEST_CASE(the_fallback_remembers_subjects_however_many_tiers_they_hav
 BOOST_AUTO_TEST_CASE(raise_leaves_the_error) {
   const auto core = core_with(ten_a_day, {});
   BOOST_TEST((fail(core, error::timed_out).ec == error::timed_out));
+  BOOST_TEST((fail(core, error::timed_out).answer.failure == error{}));
+}
+
+// Alerts on what is wrong with a store saw nothing of limiters with a policy.
+BOOST_AUTO_TEST_CASE(a_decision_without_the_store_names_the_failure) {
+  for (const auto policy : {on_failure::open, on_failure::closed, on_failure::fallback}) {
+    const auto core = core_with(ten_a_day, {.on_failure = policy, .process_count = 1});
+    const outcome o = fail(core, error::authentication_failed);
+    BOOST_TEST((o.answer.failure == error::authentication_failed));
+    BOOST_TEST((o.answer.source == weir::source::fallback));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(open_allows_and_closed_refuses_and_both_say_so) {

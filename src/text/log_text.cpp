@@ -1,0 +1,107 @@
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "text/duration_text.hpp"
+#include "weir/error.hpp"
+#include "weir/policy.hpp"
+
+namespace weir {
+namespace {
+
+std::string units_text(std::int64_t n) { return n == unlimited ? "unlimited" : std::to_string(n); }
+
+std::string duration_text(std::chrono::microseconds d) {
+  const auto [count, unit] = text::scale(d);
+  return std::to_string(count) + unit;
+}
+
+/// Builds "name{.member = value, ...}".
+class initializer {
+ public:
+  explicit initializer(std::string_view name) : out_(std::string(name) + '{') {}
+
+  initializer& member(std::string_view name, std::string_view value) {
+    if (out_.back() != '{') out_ += ", ";
+    out_.append(".").append(name).append(" = ").append(value);
+    return *this;
+  }
+  initializer& if_set(std::string_view name, std::chrono::microseconds value) {
+    return value.count() == 0 ? *this : member(name, duration_text(value));
+  }
+  initializer& if_set(std::string_view name, bool value) {
+    return value ? member(name, "true") : *this;
+  }
+  std::string done() && { return std::move(out_) + '}'; }
+
+ private:
+  std::string out_;
+};
+
+std::string text_of(const fixed_window& p) {
+  initializer text("fixed_window");
+  text.member("limit", units_text(p.limit)).member("window", duration_text(p.window));
+  if (p.anchor == anchor::epoch) text.member("anchor", "epoch");
+  text.if_set("offset", p.offset).if_set("count_refused", p.count_refused);
+  return std::move(text).done();
+}
+std::string text_of(const sliding_log& p) {
+  initializer text("sliding_log");
+  text.member("limit", units_text(p.limit)).member("window", duration_text(p.window));
+  text.if_set("resolution", p.resolution).if_set("count_refused", p.count_refused);
+  return std::move(text).done();
+}
+std::string text_of(const sliding_window& p) {
+  initializer text("sliding_window");
+  text.member("limit", units_text(p.limit)).member("window", duration_text(p.window));
+  text.if_set("count_refused", p.count_refused);
+  return std::move(text).done();
+}
+std::string text_of(const token_bucket& p) {
+  initializer text("token_bucket");
+  text.member("capacity", units_text(p.capacity)).member("refill", to_string(p.refill));
+  return std::move(text).done();
+}
+std::string text_of(const gcra& p) {
+  initializer text("gcra");
+  text.member("rate", to_string(p.rate)).member("burst", units_text(p.burst));
+  return std::move(text).done();
+}
+std::string text_of(const leaky_bucket& p) {
+  initializer text("leaky_bucket");
+  text.member("capacity", units_text(p.capacity)).member("leak", to_string(p.leak));
+  return std::move(text).done();
+}
+
+}  // namespace
+
+std::string to_string(const policy& p) {
+  return std::visit([](const auto& one) { return text_of(one); }, p);
+}
+
+std::string to_string(const tiers& all) {
+  std::string text("tiers{");
+  for (const policy& p : all) text.append(&p == all.begin() ? "" : ", ").append(to_string(p));
+  return text + '}';
+}
+
+std::string to_string(const decision& d) {
+  std::string text(d.allowed ? "allowed" : "refused");
+  const auto add = [&](std::string_view name, std::string_view value) {
+    text.append(" ").append(name).append("=").append(value);
+  };
+  if (d.source != source::store) add("source", to_string(d.source));
+  if (d.failure != error{}) add("failure", name_of(d.failure));
+  if (d.cooling_down) add("cooling_down", "true");
+  if (d.clamped) add("clamped", "true");
+  if (d.tier >= 0) add("tier", std::to_string(d.tier));
+  add("limit", units_text(d.limit));
+  add("used", std::to_string(d.used));
+  add("remaining", units_text(d.remaining));
+  if (d.retry_after.count() != 0) add("retry_after", duration_text(d.retry_after));
+  add("reset_after", duration_text(d.reset_after));
+  if (d.delay.count() != 0) add("delay", duration_text(d.delay));
+  return text;
+}
+
+}  // namespace weir

@@ -1,0 +1,76 @@
+// Policies and decisions as texts for logs.
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+
+#include "weir/weir.hpp"
+
+namespace log_text_test {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace weir;
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(log_text_suite)
+
+BOOST_AUTO_TEST_CASE(a_policy_reads_as_in_a_program) {
+  BOOST_TEST(to_string(token_bucket{.capacity = 20, .refill = per_second(100)}) ==
+             "token_bucket{.capacity = 20, .refill = 100/s}");
+  BOOST_TEST(to_string(gcra{.rate = {10, 5s}, .burst = 3}) ==
+             "gcra{.rate = 10 per 5s, .burst = 3}");
+  BOOST_TEST(to_string(leaky_bucket{.capacity = 5, .leak = per_day(1)}) ==
+             "leaky_bucket{.capacity = 5, .leak = 1/day}");
+  BOOST_TEST(to_string(sliding_window{.limit = unlimited, .window = 90s}) ==
+             "sliding_window{.limit = unlimited, .window = 90s}");
+  BOOST_TEST(to_string(fixed_window{.limit = 5, .window = 24h}) ==
+             "fixed_window{.limit = 5, .window = 1d}");
+}
+
+BOOST_AUTO_TEST_CASE(a_policy_names_the_members_that_differ_from_the_usual) {
+  BOOST_TEST(to_string(fixed_window{.limit = 5,
+                                    .window = 24h,
+                                    .anchor = anchor::epoch,
+                                    .offset = 1500ms,
+                                    .count_refused = true}) ==
+             "fixed_window{.limit = 5, .window = 1d, .anchor = epoch, .offset = 1500ms, "
+             ".count_refused = true}");
+  BOOST_TEST(to_string(sliding_log{
+                 .limit = 5, .window = 1h, .resolution = 250us, .count_refused = true}) ==
+             "sliding_log{.limit = 5, .window = 1h, .resolution = 250us, .count_refused = true}");
+  BOOST_TEST(to_string(sliding_window{.limit = 1, .window = 1us, .count_refused = true}) ==
+             "sliding_window{.limit = 1, .window = 1us, .count_refused = true}");
+}
+
+BOOST_AUTO_TEST_CASE(tiers_name_each_policy) {
+  const tiers two(gcra{.rate = per_second(1)}, fixed_window{.limit = 2, .window = 1min});
+  BOOST_TEST(to_string(two) ==
+             "tiers{gcra{.rate = 1/s, .burst = 1}, fixed_window{.limit = 2, .window = 1min}}");
+}
+
+BOOST_AUTO_TEST_CASE(a_decision_tells_its_numbers) {
+  decision d{.allowed = true, .limit = 20, .used = 3, .remaining = 17, .reset_after = 30ms};
+  BOOST_TEST(to_string(d) == "allowed limit=20 used=3 remaining=17 reset_after=30ms");
+  d = {.limit = unlimited, .remaining = unlimited};
+  BOOST_TEST(to_string(d) == "refused limit=unlimited used=0 remaining=unlimited reset_after=0us");
+}
+
+BOOST_AUTO_TEST_CASE(a_decision_tells_what_is_not_usual) {
+  const decision d{.allowed = false,
+                   .cooling_down = true,
+                   .clamped = true,
+                   .source = source::fallback,
+                   .tier = 2,
+                   .failure = error::no_reply,
+                   .limit = 1,
+                   .retry_after = 1500us,
+                   .reset_after = 2s,
+                   .delay = 1s};
+  BOOST_TEST(to_string(d) ==
+             "refused source=fallback failure=no_reply cooling_down=true clamped=true tier=2 "
+             "limit=1 used=0 remaining=0 retry_after=1500us reset_after=2s delay=1s");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace log_text_test
