@@ -183,9 +183,9 @@ class limiter {
     return acquire(subject, acquire_options{}, std::forward<CompletionToken>(token));
   }
 
-  /// Answers what record() would answer now, and counts nothing. `allowed`, `retry_after` and
-  /// `delay` are those of such a record(); `used`, `remaining` and `reset_after` describe the
-  /// subject as it is.
+  /// Answers what the store would answer to a record() now, and counts nothing. `allowed`,
+  /// `retry_after` and `delay` are those of such a record(); `used`, `remaining` and `reset_after`
+  /// describe the subject as it is. A deny cache or local units may answer a record() otherwise.
   ///
   /// `subject`, `options`: as for record().
   ///

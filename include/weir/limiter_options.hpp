@@ -92,6 +92,7 @@ struct limiter_options {
 
   /// The vendor's count to which on_response() lowers what remains here, for an allowance that
   /// others use up as well. It costs one call to the store for each response that names that count.
+  /// Needs `cool_downs`.
   vendor_count sync_remaining_with = vendor_count::none;
 
   /// The deny cache: how many refused subjects this process remembers, rounded up to 8 times a
@@ -162,7 +163,8 @@ struct acquire_options {
   std::chrono::microseconds timeout{0};
 
   /// A larger priority goes first among the waiters of one subject and cost that wait through this
-  /// limiter and its copies. docs/waiting.md says when it has no effect.
+  /// limiter and its copies. It has no effect once the queue is as long as max_wait: then bound the
+  /// queue, with max_waiting and on_overflow::drop_lowest_priority (docs/waiting.md).
   std::int32_t priority = 0;
 };
 

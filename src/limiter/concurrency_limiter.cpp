@@ -140,8 +140,11 @@ void lease::cancel_when_lost(asio::cancellation_signal& signal,
 }
 
 concurrency_limiter::concurrency_limiter(const weir::store& store, std::string_view resource,
-                                         const concurrency_options& options)
-    : core_(std::make_shared<detail::limiter_impl>(store.backend(), resource, options)) {}
+                                         const concurrency_options& options) try
+    : core_(std::make_shared<detail::limiter_impl>(store.backend(), resource, options)) {
+} catch (const boost::system::system_error& e) {
+  detail::rethrow_with_name(e, resource);
+}
 
 std::string_view concurrency_limiter::resource() const noexcept { return core_->resource; }
 

@@ -29,9 +29,12 @@ limiter::limiter(const weir::store& store, std::string_view resource, const weir
     : limiter(store, resource, weir::tiers(policy), options) {}
 
 limiter::limiter(const weir::store& store, std::string_view resource, const weir::tiers& tiers,
-                 const limiter_options& options)
+                 const limiter_options& options) try
     : core_(std::make_shared<detail::limiter_impl>(backend_for(store, options.replicas), resource,
-                                                   tiers, options)) {}
+                                                   tiers, options)) {
+} catch (const boost::system::system_error& e) {
+  detail::rethrow_with_name(e, resource);
+}
 
 std::string_view limiter::resource() const noexcept { return core_->resource; }
 

@@ -2,6 +2,7 @@
 
 #include "check/random_number.hpp"
 #include "policy/require_valid.hpp"
+#include "text/quoted.hpp"
 #include "weir/concurrency_limiter.hpp"
 
 namespace weir::detail {
@@ -95,6 +96,8 @@ limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_v
       local(make_local_units(rules, options)),
       queue(make_queue(options)) {
   if (has_cool_down) check_feedback_options(options, counts_refused);
+  require_valid(has_cool_down || sync_remaining_with == vendor_count::none,
+                "sync_remaining_with: needs cool_downs");
 }
 
 limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_view name,
@@ -102,6 +105,14 @@ limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_v
     : limiter_spec(std::move(backend), name, {policies::kernel(compile(options))},
                    {.group = options.group, .subject_buckets = options.subject_buckets}),
       leases(std::make_unique<lease_keeper>(options.lease_duration)) {}
+
+void rethrow_with_name(const boost::system::system_error& e, std::string_view resource) {
+  std::string text = e.what();
+  // Boost has added this to the text.
+  const std::string general = ": " + e.code().what();
+  if (text.ends_with(general)) text.resize(text.size() - general.size());
+  throw boost::system::system_error(e.code(), "limiter " + text::quoted(resource) + ": " + text);
+}
 
 void limiter_impl::store_closes(const std::shared_ptr<const limiter_spec>& self,
                                 const std::shared_ptr<void>& keep_alive) const {

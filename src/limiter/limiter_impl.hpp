@@ -1,6 +1,8 @@
 #pragma once
 
+#include <boost/system/system_error.hpp>
 #include <memory>
+#include <string_view>
 
 #include "check/limiter_spec.hpp"
 #include "limiter/deny_cache.hpp"
@@ -38,6 +40,11 @@ struct limiter_impl final : limiter_spec {
   std::unique_ptr<lease_keeper> leases;           // set for a gate only
   std::unique_ptr<waiting::acquire_queue> queue;  // for acquire(); null for a gate
 };
+
+/// Throws the error again, of a limiter's constructor, with the resource's name in its text: a
+/// service may make many limiters from one file.
+[[noreturn]] void rethrow_with_name(const boost::system::system_error& e,
+                                    std::string_view resource);
 
 /// The cast is safe: every limiter_spec of a user's limiter is a limiter_impl.
 inline const limiter_impl& impl_of(const limiter_spec& limiter) noexcept {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "text/duration_text.hpp"
+#include "text/quoted.hpp"
 
 namespace weir {
 namespace {
@@ -23,35 +24,13 @@ std::optional<rate> read_rate(text::text_reader& reader) noexcept {
   return rate{*count, *period};
 }
 
-/// Quotes, escapes and cuts a text for an error message, because it may come from any source.
-std::string quoted(std::string_view text) {
-  constexpr std::size_t longest = 60;
-  constexpr char hex[] = "0123456789abcdef";
-  std::string out = "\"";
-  std::size_t length = 0;  // where a cut splits no escape
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool plain = byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\';
-    const std::size_t width = plain ? 1 : (byte >= 0x20 && byte < 0x7f) ? 2 : 4;
-    if (length + width > longest) return out + "...\"";
-    length += width;
-    if (width == 4) {
-      out += {'\\', 'x', hex[byte >> 4], hex[byte & 15]};
-    } else {
-      if (width == 2) out += '\\';
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
 }  // namespace
 
 rate rate::parse(std::string_view text) {
   text::text_reader reader{text};
   if (const auto parsed = read_rate(reader)) return *parsed;
   throw boost::system::system_error(make_error_code(error::invalid_rate),
-                                    "rate " + quoted(text) + ", at character " +
+                                    "rate " + text::quoted(text) + ", at character " +
                                         std::to_string(reader.position() + 1) + ": expected " +
                                         reader.expected());
 }

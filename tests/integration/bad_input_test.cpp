@@ -124,10 +124,15 @@ BOOST_AUTO_TEST_CASE(impossible_policies_are_refused_with_the_bound_in_the_text)
       {weir::leaky_bucket{.capacity = 1, .leak = {1, -1s}}, "period (us) must be between 1"}};
   for (const auto& [policy, says] : cases) {
     try {
-      const weir::limiter l(s, "r", policy);
+      const weir::limiter l(s, "vendor \"3\"", policy);
       BOOST_ERROR("nothing was thrown where the text should have said: " << says);
     } catch (const boost::system::system_error& e) {
       WEIR_TEST_ERROR(e.code(), error::invalid_policy);
+      BOOST_TEST(std::string_view(e.what()).starts_with("limiter \"vendor \\\"3\\\"\": "));
+      // Boost's general text stands once.
+      const std::string general = ": " + e.code().what();
+      BOOST_TEST(std::string_view(e.what()).find(general) ==
+                 std::string_view(e.what()).size() - general.size());
       BOOST_TEST(std::string(e.what()).find(says) != std::string::npos,
                  "\"" << e.what() << "\" does not say: " << says);
     }

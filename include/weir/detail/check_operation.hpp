@@ -183,7 +183,7 @@ class check_operation final : public Check {
       Handler handler(std::move(op->handler_));
       const error_code result = op->ec;
       const decision answer = op->answer;
-      const std::optional<work> keep_alive(std::move(op->work_));
+      [[maybe_unused]] const std::optional<work> keep_alive(std::move(op->work_));
       destroy(op, handler);
       call(std::move(handler), result, answer);
     }
