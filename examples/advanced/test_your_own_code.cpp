@@ -1,6 +1,6 @@
-// Testing your own code, without a server, without a mock and without waiting: a memory store with
-// a clock that the test moves. Its policies are the same state machines that the scripts in Redis
-// are held equal to.
+// Testing your own code, without a server and without a mock: a memory store with a clock that the
+// test moves, so that record() needs no waiting. (acquire() waits in real time.) Its policies are
+// the same state machines that the scripts in Redis are held equal to.
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>

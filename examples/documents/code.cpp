@@ -9,6 +9,7 @@
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
@@ -16,6 +17,7 @@
 #include <exception>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <weir/feedback.hpp>
@@ -115,7 +117,36 @@ asio::awaitable<void> acquire(weir::limiter partner) {
   co_await send_request();                               // the reserved time has come
 }
 
+asio::awaitable<void> several_limits(weir::limiter per_customer, weir::limiter in_total,
+                                     std::string customer) {
+  const weir::decision own = co_await per_customer.acquire(customer, {.max_wait = 2s});
+  if (!own.allowed) co_return report_busy(own.retry_after);
+  const weir::decision all = co_await in_total.acquire("all", {.max_wait = 2s, .priority = 1});
+  if (!all.allowed) {
+    co_await per_customer.refund(customer, own);
+    co_return report_busy(all.retry_after);
+  }
+}
+
+asio::awaitable<void> cancelled(weir::limiter partner, asio::steady_timer& stop) {
+  const auto first = co_await (partner.acquire("account-42", asio::use_awaitable) ||
+                               stop.async_wait(asio::use_awaitable));
+  if (first.index() == 1) co_return;  // stopped: the reservation has gone back
+}
+
 }  // namespace waiting
+
+namespace in_memory {
+
+void serve();
+
+void without_a_store(std::string_view address) {
+  weir::local_limiter all{weir::token_bucket{.capacity = 20, .refill = weir::per_second(100)}};
+  weir::local_keyed_limiter each{weir::gcra{.rate = weir::per_second(5), .burst = 10}};
+  if (all.allowed() && each.allowed(address)) serve();
+}
+
+}  // namespace in_memory
 
 namespace settling {
 
@@ -180,6 +211,7 @@ asio::awaitable<void> with_limiters(weir::concurrency_limiter gate, weir::limite
                                     weir::limiter per_day, std::string account) {
   const std::array limits{per_second.on(account), per_day.on("all")};
   weir::lease lease = co_await gate.enter(account, limits);  // one claim needs no array
+  co_await weir::settle_all(lease.decision(), per_second.on(account), per_day.on("all", 3));
 }
 
 }  // namespace concurrency

@@ -8,6 +8,7 @@
 //
 //     calls_in_flight [redis://127.0.0.1:6379]
 #include <algorithm>
+#include <boost/asio/deferred.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
 #include <exception>
 #include <stdexcept>
