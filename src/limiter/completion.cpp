@@ -46,8 +46,8 @@ bool is_plain(const check& c) {
          !c.limiter->answers_locally;
 }
 
-/// sign() for such a check.
-void sign_plain(check& c, random_numbers& numbers) {
+/// sign() for such a check; inline, because nearly every check gets here.
+inline void sign_plain(check& c, random_numbers& numbers) {
   if (!took_units(c) || !c.limiter->can_settle) return;
   write_receipt(c, numbers.next(), c.limiter->origin_of(subject_hash(c)));
   c.answer.receipt.costs[0] = as<record_request>(c).cost;

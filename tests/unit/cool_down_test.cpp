@@ -252,6 +252,14 @@ BOOST_AUTO_TEST_CASE(options_that_cannot_be_are_refused_at_construction) {
   for (const microseconds pause : {1us, microseconds(24h * 31), microseconds::max()}) {
     BOOST_TEST(!usual(pause).failed());
   }
+  const auto sync = [&](bool feedback) {
+    return weir::test::error_of([&] {
+      limiter(store, "vendor", ten,
+              {.cool_downs = feedback, .sync_remaining_with = weir::vendor_count::tokens});
+    });
+  };
+  BOOST_TEST(!sync(true).failed());
+  WEIR_TEST_ERROR(sync(false), error::invalid_policy);
 }
 
 // A clock that was decades ahead for a moment must not hold back for decades.
