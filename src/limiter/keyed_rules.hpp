@@ -16,39 +16,7 @@ namespace weir::detail {
 // state_type{}, and stands for "nothing was counted". local_limiter has one state, and uses
 // tier_rules, too.
 
-/// One kernel whose state fits one word. `Form` is bucket_word or window_word.
-template <class Form>
-class word_rules {
- public:
-  using state_type = std::uint64_t;
-
-  explicit word_rules(const Form& form) noexcept : form_(form) {}
-
-  bool allowed(state_type& word, policies::instant now, policies::units cost) const noexcept {
-    return form_.record(word, now, cost);
-  }
-  decision record(state_type& word, policies::instant now, policies::units cost) const noexcept {
-    auto state = form_.unpack(word);
-    const decision d = form_.rules().record(state, now, cost);
-    word = form_.pack(state);
-    return d;
-  }
-  decision fetch(const state_type& word, policies::instant now,
-                 policies::units cost) const noexcept {
-    return form_.rules().fetch(form_.unpack(word), now, cost);
-  }
-  policies::instant matters_until(const state_type& word) const noexcept {
-    return form_.rules().matters_until(form_.unpack(word));
-  }
-  bool is_far_ahead(const state_type& word, policies::instant now) const noexcept {
-    return form_.rules().is_far_ahead(form_.unpack(word), now);
-  }
-
- private:
-  Form form_;
-};
-
-/// Any other kernel.
+/// One kernel. If its state fits one word, word_rules (one_word.hpp) serves instead.
 template <class Kernel>
 class kernel_rules {
  public:

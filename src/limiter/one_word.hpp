@@ -94,6 +94,38 @@ class window_word {
   unsigned count_bits_;
 };
 
+/// One kernel whose state fits one word. `Form` is bucket_word or window_word.
+template <class Form>
+class word_rules {
+ public:
+  using state_type = std::uint64_t;
+
+  explicit word_rules(const Form& form) noexcept : form_(form) {}
+
+  bool allowed(state_type& word, policies::instant now, policies::units cost) const noexcept {
+    return form_.record(word, now, cost);
+  }
+  decision record(state_type& word, policies::instant now, policies::units cost) const noexcept {
+    auto state = form_.unpack(word);
+    const decision d = form_.rules().record(state, now, cost);
+    word = form_.pack(state);
+    return d;
+  }
+  decision fetch(const state_type& word, policies::instant now,
+                 policies::units cost) const noexcept {
+    return form_.rules().fetch(form_.unpack(word), now, cost);
+  }
+  policies::instant matters_until(const state_type& word) const noexcept {
+    return form_.rules().matters_until(form_.unpack(word));
+  }
+  bool is_far_ahead(const state_type& word, policies::instant now) const noexcept {
+    return form_.rules().is_far_ahead(form_.unpack(word), now);
+  }
+
+ private:
+  Form form_;
+};
+
 /// One kernel whose state fits one atomic word: no lock.
 ///
 /// A call loads the word first and reads the clock after that. A thread that read the clock first
@@ -101,72 +133,69 @@ class window_word {
 /// take its own old time for that of a clock that was set back, and move the state to it.
 class one_word {
  private:
-  /// f(form, word, now) changes the word, and says what comes of that. If another thread was
+  /// f(rules, word, now) changes the word, and says what comes of that. If another thread was
   /// faster, f is asked again, at a time of its own. The word guards nothing else, so its order
   /// with other memory does not matter.
   template <class Clock, class F>
   auto change(const Clock& clock, F&& f) {
     return std::visit(
-        [&](const auto& form) {
+        [&](const auto& rules) {
           std::uint64_t seen = word_.load(std::memory_order_relaxed);
           while (true) {
             std::uint64_t next = seen;
-            auto result = f(form, next, clock());
+            auto result = f(rules, next, clock());
             if (next == seen ||
                 word_.compare_exchange_weak(seen, next, std::memory_order_relaxed)) {
               return result;
             }
           }
         },
-        form_);
+        rules_);
   }
 
  public:
   /// Nothing if the kernel's state does not fit.
   static std::optional<one_word> of(const policies::kernel& k) noexcept {
     if (const auto* bucket = std::get_if<policies::meter>(&k)) {
-      if (const auto form = bucket_word::of(*bucket)) return one_word(*form);
+      if (const auto form = bucket_word::of(*bucket)) return one_word(word_rules(*form));
     }
     if (const auto* window = std::get_if<policies::fixed_window>(&k)) {
-      if (const auto form = window_word::of(*window)) return one_word(*form);
+      if (const auto form = window_word::of(*window)) return one_word(word_rules(*form));
     }
     return {};
   }
 
   template <class Clock>
   bool allowed(const Clock& clock, policies::units cost) {
-    return change(clock, [&](const auto& form, std::uint64_t& word, policies::instant now) {
-      return form.record(word, now, cost);
+    return change(clock, [&](const auto& rules, std::uint64_t& word, policies::instant now) {
+      return rules.allowed(word, now, cost);
     });
   }
   template <class Clock>
   decision record(const Clock& clock, policies::units cost) {
-    return change(clock, [&](const auto& form, std::uint64_t& word, policies::instant now) {
-      auto state = form.unpack(word);
-      const decision d = form.rules().record(state, now, cost);
-      word = form.pack(state);
-      return d;
+    return change(clock, [&](const auto& rules, std::uint64_t& word, policies::instant now) {
+      return rules.record(word, now, cost);
     });
   }
   template <class Clock>
   decision fetch(const Clock& clock, policies::units cost) const {
     return std::visit(
-        [&](const auto& form) {
-          const auto state = form.unpack(word_.load(std::memory_order_relaxed));
-          return form.rules().fetch(state, clock(), cost);
+        [&](const auto& rules) {
+          const std::uint64_t word = word_.load(std::memory_order_relaxed);
+          return rules.fetch(word, clock(), cost);
         },
-        form_);
+        rules_);
   }
   void reset() noexcept { word_.store(0, std::memory_order_relaxed); }
 
   // Only before it is shared.
-  one_word(one_word&& other) noexcept : form_(other.form_), word_(other.word_.load()) {}
+  one_word(one_word&& other) noexcept : rules_(other.rules_), word_(other.word_.load()) {}
 
  private:
-  using any_form = std::variant<bucket_word, window_word>;
-  explicit one_word(const any_form& form) noexcept : form_(form) {}
+  using any_rules = std::variant<word_rules<bucket_word>, word_rules<window_word>>;
+  explicit one_word(const any_rules& rules) noexcept : rules_(rules) {}
 
-  any_form form_;
+  any_rules rules_;
   std::atomic<std::uint64_t> word_{0};
 };
 

@@ -1,10 +1,9 @@
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <string>
 
 #include "weir/error.hpp"
+#include "weir/redis_options.hpp"
 
 namespace weir::net {
 
@@ -12,12 +11,8 @@ namespace weir::net {
 /// the stream's strand.
 class locator {
  public:
-  struct address {
-    std::string host;
-    std::uint16_t port = 0;
-  };
   /// Zero and the address, or why there is none.
-  using report = std::function<void(error, const address&)>;
+  using report = std::function<void(error, const redis_address&)>;
 
   /// Reports exactly once, never inside the call. `elsewhere`: the last address has not served. One
   /// ask() at a time. The report must not own this object.

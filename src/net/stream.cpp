@@ -67,7 +67,7 @@ void stream::open(bool elsewhere) {
     return connect_next();
   }
   if (locator_ == nullptr) return look_up(options_.host, options_.port);
-  locator_->ask(elsewhere, [this](error e, const locator::address& found) {
+  locator_->ask(elsewhere, [this](error e, const redis_address& found) {
     if (e != error{}) met_ = e;
     if (closed_ || e != error{}) return listener_.on_opened(met_);
     look_up(found.host, found.port);

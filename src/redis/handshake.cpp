@@ -37,6 +37,18 @@ bool is_replica(const reply_view& role) {
 
 }  // namespace
 
+void write_hello(std::string& out, const redis_credentials& login, std::string_view client_name) {
+  const bool authenticates = !login.password.empty();
+  command_writer writer(out);
+  writer.begin(2 + (authenticates ? 3 : 0) + (client_name.empty() ? 0 : 2));
+  writer.arg("HELLO").arg("3");
+  if (authenticates) {
+    const bool is_named = !login.username.empty();
+    writer.arg("AUTH").arg(is_named ? login.username : "default").arg(login.password);
+  }
+  if (!client_name.empty()) writer.arg("SETNAME").arg(client_name);
+}
+
 handshake::handshake(const redis_options& options)
     : handshake(options, {options.username, options.password}) {}
 
@@ -62,19 +74,11 @@ void handshake::begin(round r) {
     expected_ = asks_role ? 2 : 1;
     return;
   }
-  command_writer writer(output);
-  const bool authenticates = !login_.password.empty();
-  const std::string_view user = login_.username.empty() ? std::string_view("default")
-                                                        : login_.username;
-
   if (r == round::resp3) {
-    writer.begin(2 + (authenticates ? 3 : 0) + (options_.client_name.empty() ? 0 : 2));
-    writer.arg("HELLO").arg("3");
-    if (authenticates) writer.arg("AUTH").arg(user).arg(login_.password);
-    if (!options_.client_name.empty()) writer.arg("SETNAME").arg(options_.client_name);
+    write_hello(output, login_, options_.client_name);
     ++expected_;
   } else {
-    if (authenticates) {
+    if (!login_.password.empty()) {
       // Servers older than ACLs take no user name.
       if (login_.username.empty()) {
         write_command(output, "AUTH", login_.password);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 
 #include "redis/resp_reader.hpp"
 #include "redis/scripts.hpp"
@@ -9,6 +10,9 @@
 #include "weir/redis_options.hpp"
 
 namespace weir::redis {
+
+/// Appends HELLO 3, with AUTH if there is a password, and SETNAME if there is a name.
+void write_hello(std::string& out, const redis_credentials& login, std::string_view client_name);
 
 /// The first commands on a new connection, one pipeline per round: HELLO 3 with AUTH and SETNAME,
 /// SELECT, CLIENT SETINFO (which may fail); the same in RESP2 if the server or proxy does not know

@@ -1,7 +1,6 @@
 #include "redis/options_check.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <span>
 
@@ -12,30 +11,10 @@
 namespace weir::redis {
 namespace {
 
-using std::chrono::microseconds;
-using text::in_us;
-
-// Half of the silence_timeout is the interval at which a connection is checked.
-constexpr microseconds shortest_silence = std::chrono::milliseconds{10};
-
 std::string fault_of_numbers(const redis_options& o) {
-  constexpr microseconds one_ms = std::chrono::milliseconds{1};
-  const text::duration_range times[] = {
-      {"timeout", o.timeout, microseconds{1}},
-      {"spin_time", o.spin_time, microseconds{0}},
-      {"connect_timeout", in_us(o.connect_timeout), one_ms},
-      {"silence_timeout", in_us(o.silence_timeout), shortest_silence},
-      {"ping_interval", in_us(o.ping_interval), shortest_silence},
-      {"backoff_min", in_us(o.backoff_min), one_ms},
-      {"backoff_max", in_us(o.backoff_max), one_ms},
-      {"breaker_pause", in_us(o.breaker_pause), one_ms},
-  };
-  if (std::string fault = text::first_out_of_range(times); !fault.empty()) return fault;
-  if (o.backoff_max < o.backoff_min) return "backoff_max is less than backoff_min";
+  if (std::string fault = text::fault_of_connection(o); !fault.empty()) return fault;
   const text::number_range numbers[] = {
       {"port", o.unix_path.empty() ? o.port : std::uint16_t{1}, 1, 65'535},
-      {"breaker_failures", o.breaker_failures, 0, 1'000'000'000},
-      {"max_pending", o.max_pending, 1, 1'000'000'000},
       {"max_keys_per_call", o.max_keys_per_call, 1, 1000},
   };
   return text::first_out_of_range(numbers);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "redis/error_reply.hpp"
+#include "redis/handshake.hpp"
 #include "redis/resp_writer.hpp"
 #include "text/number.hpp"
 
@@ -120,15 +121,7 @@ void sentinel_core::greet(time now) {
   another_since_.reset();
   reader_.clear();
   const redis_sentinel_options& o = options_.sentinel;
-  const std::string_view name = options_.client_name;
-  const bool authenticates = !o.password.empty();
-  command_writer writer(staged_);
-  writer.begin(2 + (authenticates ? 3 : 0) + (name.empty() ? 0 : 2));
-  writer.arg("HELLO").arg("3");
-  if (authenticates) {
-    writer.arg("AUTH").arg(o.username.empty() ? "default" : o.username).arg(o.password);
-  }
-  if (!name.empty()) writer.arg("SETNAME").arg(name);
+  write_hello(staged_, {o.username, o.password}, options_.client_name);
   expect(question::hello, now);
   write_command(staged_, "SUBSCRIBE", "+switch-master");
   expect(question::subscribe, now);

@@ -30,6 +30,32 @@ std::chrono::microseconds in_us(std::chrono::milliseconds d) noexcept;
 std::string first_out_of_range(std::span<const number_range> options);
 std::string first_out_of_range(std::span<const duration_range> options);
 
+/// The same for the options that every connection to a server has.
+template <class Options>
+std::string fault_of_connection(const Options& o) {
+  using std::chrono::microseconds;
+  constexpr microseconds one_ms = std::chrono::milliseconds{1};
+  // Half of the silence_timeout is the interval at which a connection is checked.
+  constexpr microseconds shortest_silence = 10 * one_ms;
+  const duration_range times[] = {
+      {"timeout", o.timeout, microseconds{1}},
+      {"spin_time", o.spin_time, microseconds{0}},
+      {"connect_timeout", in_us(o.connect_timeout), one_ms},
+      {"silence_timeout", in_us(o.silence_timeout), shortest_silence},
+      {"ping_interval", in_us(o.ping_interval), shortest_silence},
+      {"backoff_min", in_us(o.backoff_min), one_ms},
+      {"backoff_max", in_us(o.backoff_max), one_ms},
+      {"breaker_pause", in_us(o.breaker_pause), one_ms},
+  };
+  if (std::string fault = first_out_of_range(times); !fault.empty()) return fault;
+  if (o.backoff_max < o.backoff_min) return "backoff_max is less than backoff_min";
+  const number_range numbers[] = {
+      {"breaker_failures", o.breaker_failures, 0, 1'000'000'000},
+      {"max_pending", o.max_pending, 1, 1'000'000'000},
+  };
+  return first_out_of_range(numbers);
+}
+
 /// The error text for a host or a similar name; empty if it is good. Refuses a NUL, which would end
 /// a name early where it is checked or used.
 std::string fault_of_name(const std::string& name, const char* what);
