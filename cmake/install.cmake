@@ -9,9 +9,11 @@ install(TARGETS weir EXPORT weirTargets
   RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/weir" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILES_MATCHING PATTERN "*.hpp")
-# The headers refer to the documents.
-install(FILES README.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+# The headers refer to the documents, and these to the examples. CMAKE_INSTALL_DOCDIR would be the
+# folder of a project that this one is a part of.
+set(weir_doc_dir "${CMAKE_INSTALL_DATAROOTDIR}/doc/weir")
+install(FILES README.md CONTRIBUTING.md LICENSE DESTINATION "${weir_doc_dir}")
+install(DIRECTORY docs examples DESTINATION "${weir_doc_dir}")
 install(EXPORT weirTargets NAMESPACE weir:: DESTINATION "${weir_cmake_dir}")
 
 configure_package_config_file(cmake/weirConfig.cmake.in "${PROJECT_BINARY_DIR}/weirConfig.cmake"

@@ -49,9 +49,8 @@ function(weir_precompiled target library header)
 endfunction()
 
 # weir_example_target(<target>): a program that a user could have written, with public headers only.
+# Nothing is precompiled for it, so that it compiles by itself when a user copies it.
 function(weir_example_target target)
   weir_target(${target})
   target_compile_options(${target} PRIVATE ${WEIR_WAITING_FLAGS})
-  weir_precompiled(${target} weir::weir "${PROJECT_SOURCE_DIR}/examples/precompiled.hpp"
-    ${WEIR_WAITING_FLAGS})
 endfunction()

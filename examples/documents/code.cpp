@@ -129,9 +129,11 @@ asio::awaitable<void> several_limits(weir::limiter per_customer, weir::limiter i
 }
 
 asio::awaitable<void> cancelled(weir::limiter partner, asio::steady_timer& stop) {
-  const auto first = co_await (partner.acquire("account-42", asio::use_awaitable) ||
-                               stop.async_wait(asio::use_awaitable));
-  if (first.index() == 1) co_return;  // stopped: the reservation has gone back
+  auto race = asio::experimental::make_parallel_group(partner.acquire("account-42", asio::deferred),
+                                                      stop.async_wait(asio::deferred));
+  auto [order, ec, d, stopped] = co_await std::move(race).async_wait(
+      asio::experimental::wait_for_one(), asio::deferred);
+  if (ec == asio::error::operation_aborted) co_return;  // stopped: the reservation goes back
 }
 
 }  // namespace waiting
@@ -143,7 +145,7 @@ void serve();
 void without_a_store(std::string_view address) {
   weir::local_limiter all{weir::token_bucket{.capacity = 20, .refill = weir::per_second(100)}};
   weir::local_keyed_limiter each{weir::gcra{.rate = weir::per_second(5), .burst = 10}};
-  if (all.allowed() && each.allowed(address)) serve();
+  if (each.allowed(address) && all.allowed()) serve();
 }
 
 }  // namespace in_memory

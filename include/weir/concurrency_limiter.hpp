@@ -221,8 +221,8 @@ class concurrency_limiter {
   ///
   /// The answer is as for record_all(), with the gate as the first limiter. What the limiters
   /// counted stays counted when the lease is given back; settle_all() and refund_all() with
-  /// lease::decision() and the same claims correct it (of one claim, limiter::settle() and refund()
-  /// too). Their failure policies do not apply.
+  /// lease::decision() and the same claims correct it, if they are four at most (of one claim,
+  /// limiter::settle() and refund() too). Their failure policies do not apply.
   ///
   /// `also`: a claim as for record_all(), or several, in an object that converts to a std::span
   /// (not in braces). Without any, the call is enter() without claims. `subject`, `options`: as

@@ -132,8 +132,8 @@ class tiers {
   std::size_t size_;
 };
 
-/// The policy as it is written in C++, for logs: "token_bucket{.capacity = 20, .refill = 100/s}".
-/// Members with their usual values are left out.
+/// For logs, much as in C++: "token_bucket{.capacity = 20, .refill = 100/s}". An anchor, offset,
+/// resolution or count_refused with its usual value is left out.
 [[nodiscard]] std::string to_string(const policy& p);
 /// The same for several: "tiers{gcra{...}, fixed_window{...}}".
 [[nodiscard]] std::string to_string(const tiers& all);

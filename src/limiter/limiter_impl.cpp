@@ -111,7 +111,9 @@ void rethrow_with_name(const boost::system::system_error& e, std::string_view re
   // Boost has added this to the text.
   const std::string general = ": " + e.code().what();
   if (text.ends_with(general)) text.resize(text.size() - general.size());
-  throw boost::system::system_error(e.code(), "limiter " + text::quoted(resource) + ": " + text);
+  constexpr std::size_t longest = 400;
+  throw boost::system::system_error(e.code(),
+                                    "resource " + text::quoted(resource, longest) + ": " + text);
 }
 
 void limiter_impl::store_closes(const std::shared_ptr<const limiter_spec>& self,

@@ -6,9 +6,9 @@
 
 namespace weir::text {
 
-/// Quotes, escapes and cuts a text for an error message, because it may come from any source.
-inline std::string quoted(std::string_view text) {
-  constexpr std::size_t longest = 60;
+/// Quotes and escapes a text for an error message, because it may come from any source, and cuts it
+/// to `longest` characters.
+inline std::string quoted(std::string_view text, std::size_t longest = 60) {
   constexpr char hex[] = "0123456789abcdef";
   std::string out = "\"";
   std::size_t length = 0;  // where a cut splits no escape

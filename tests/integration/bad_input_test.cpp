@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(impossible_policies_are_refused_with_the_bound_in_the_text)
       BOOST_ERROR("nothing was thrown where the text should have said: " << says);
     } catch (const boost::system::system_error& e) {
       WEIR_TEST_ERROR(e.code(), error::invalid_policy);
-      BOOST_TEST(std::string_view(e.what()).starts_with("limiter \"vendor \\\"3\\\"\": "));
+      BOOST_TEST(std::string_view(e.what()).starts_with("resource \"vendor \\\"3\\\"\": "));
       // Boost's general text stands once.
       const std::string general = ": " + e.code().what();
       BOOST_TEST(std::string_view(e.what()).find(general) ==
