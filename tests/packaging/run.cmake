@@ -16,6 +16,9 @@ endfunction()
 if(way STREQUAL "install")
   file(REMOVE_RECURSE "${prefix}")
   run("${CMAKE_COMMAND}" --install "${weir_binary_dir}" --prefix "${prefix}")
+  # The links of the installed documents lead to files that are installed, too.
+  set(documents "${prefix}/share/doc/weir")
+  run("${CMAKE_COMMAND}" -P "${documents}/examples/documents/check.cmake" "${documents}")
   return()
 endif()
 

@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(every_condition_has_a_message) {
 }
 
 BOOST_AUTO_TEST_CASE(numbers_that_are_no_error_have_a_text_and_no_condition) {
-  for (const int value : {-1, 0, last_value + 1, 1'000'000}) {
+  for (const int value : {-1, 0, last_value + 1, 65'536 + 1, 1'000'000}) {
     BOOST_TEST_CONTEXT("value " << value) {
       const error_code code = code_of(value);
       BOOST_TEST(code.message().find("unknown") != std::string::npos);
