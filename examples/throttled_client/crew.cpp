@@ -1,5 +1,6 @@
 #include "crew.hpp"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <boost/asio/as_tuple.hpp>
@@ -12,6 +13,7 @@
 #include <exception>
 #include <iostream>
 #include <optional>
+#include <utility>
 
 #include "throttled_client.hpp"
 #include "vendor.hpp"
@@ -77,16 +79,19 @@ class crew {
   asio::awaitable<void> command() {
     asio::posix::stream_descriptor input(context_, ::dup(STDIN_FILENO));
     std::string lines;
-    const auto next_line = [&] {
-      return asio::async_read_until(input, asio::dynamic_buffer(lines), '\n',
-                                    asio::as_tuple(asio::use_awaitable));
+    // Empty at the end of the input.
+    const auto next_line = [&]() -> asio::awaitable<std::string> {
+      const auto [end, size] = co_await asio::async_read_until(
+          input, asio::dynamic_buffer(lines), '\n', asio::as_tuple(asio::use_awaitable));
+      if (end) co_return "";
+      std::string line = lines.substr(0, size - 1);
+      lines.erase(0, size);
+      co_return line;
     };
 
     if (work_.with_weir) co_await client_->connect(work_.callers);
     std::cout << "ready" << std::endl;
-    const auto [end, size] = co_await next_line();
-    if (end) co_return;
-    lines.erase(0, size);
+    if (co_await next_line() != "go") co_return;
     for (int i = 0; i < work_.callers; ++i) {
       ++busy_;
       const auto caller_left = [this](std::exception_ptr e) {
@@ -99,7 +104,10 @@ class crew {
         asio::co_spawn(context_, make_calls_as_we_like(), caller_left);
       }
     }
-    co_await next_line();
+    if (co_await next_line() == "stop when you hold a lease") {
+      stop_at_next_call_ = true;
+      co_await next_line();
+    }
     over_ = true;
     while (busy_ > 0) co_await all_left_.async_wait(asio::as_tuple(asio::use_awaitable));
   }
@@ -156,6 +164,11 @@ class crew {
     const auto text = [](vendor_time t) { return std::to_string(t.time_since_epoch().count()); };
     request.set(asked_header, text(vendor_clock::now()));
     if (heard_) request.set(heard_header, text(*heard_));
+    // The client calls this while it holds a lease, before its last look at it.
+    if (std::exchange(stop_at_next_call_, false)) {
+      std::cout << "stopping" << std::endl;
+      ::raise(SIGSTOP);
+    }
   }
   void paused() {
     ++report_.paused;
@@ -173,6 +186,7 @@ class crew {
   asio::steady_timer all_left_{context_, asio::steady_timer::time_point::max()};
   int busy_ = 0;
   bool over_ = false;
+  bool stop_at_next_call_ = false;
   std::optional<vendor_time> heard_;
   crew_report report_;
   std::exception_ptr failure_;

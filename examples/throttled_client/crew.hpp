@@ -35,8 +35,9 @@ std::istream& operator>>(std::istream& in, crew_report& r);
 
 /// Runs the callers of one process; each makes one call after the other. Writes "ready" to the
 /// standard output when all connections are open, and begins at the line "go" on the standard
-/// input. Ends at the next line, or the end of the input: writes "done" and the callers' report.
-/// Errors of calls go to the standard error.
+/// input. After the line "stop when you hold a lease", writes "stopping" and stops itself with a
+/// SIGSTOP at its next call. Ends at any other line, or the end of the input: writes "done" and the
+/// callers' report. Errors of calls go to the standard error.
 int run_crew(const job& work);
 
 }  // namespace throttled

@@ -38,6 +38,16 @@ crew_report last_words(child_process& process) {
   throw std::runtime_error("process " + std::to_string(process.pid()) + ": " + line.str());
 }
 
+/// For longer than its leases last.
+void stop_for_a_while(child_process& process) {
+  process.write_line("stop when you hold a lease");
+  if (const auto line = process.read_line(patience); line != "stopping") {
+    throw std::runtime_error(line);
+  }
+  std::this_thread::sleep_for(4s);
+  process.signal(SIGCONT);
+}
+
 int run(const options& opts) {
   const vendor_limits limits;
   const std::chrono::seconds measured{opts.seconds};
@@ -71,15 +81,13 @@ int run(const options& opts) {
   }
   if (opts.stop_one) {
     std::this_thread::sleep_until(half);
-    processes.back().signal(SIGSTOP);
-    std::this_thread::sleep_for(4s);
-    processes.back().signal(SIGCONT);
+    stop_for_a_while(processes.back());
   }
   const vendor_report seen = server.report(measured + patience);
 
   std::vector<std::optional<crew_report>> reports;
   for (auto& p : processes) {
-    if (p.pid() >= 0) p.write_line("stop");
+    if (p.pid() >= 0) p.write_line("end");
   }
   for (auto& p : processes) {
     reports.push_back(p.pid() >= 0 ? std::optional(last_words(p)) : std::nullopt);
