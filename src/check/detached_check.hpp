@@ -25,8 +25,8 @@ inline bool gives_back(const check& c) noexcept {
   return c.kind == check_kind::give_back || c.kind == check_kind::leave;
 }
 
-/// A reservation to give back because the store closes, and the caller's check, which may be the
-/// same object.
+/// A reservation to give back because the store closes, and the caller's check: null if there is
+/// none, or the same object.
 struct returned_reservation {
   const check* reservation;
   check* caller;

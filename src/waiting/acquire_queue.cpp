@@ -209,12 +209,7 @@ void acquire_queue::update(const core_ptr& core, subject_entry& entry, orders& o
     out.returns.clear();
   }
   // The store does not know a request that was not started; submit() cancels it after the start.
-  std::erase_if(out.cancels, [](const auto& wish) {
-    const auto& [request, scope] = wish;
-    if (!request->is_started && request->cancel_at_start != cancel_scope::any)
-      request->cancel_at_start = scope;
-    return !request->is_started;
-  });
+  std::erase_if(out.cancels, [](const request_ptr& request) { return !request->is_started; });
   agenda_.put(entry, entry.queue.wakeup());
   arm(core);
   if (entry.queue.is_idle()) entries_.erase(entry.subject.view());
@@ -236,7 +231,9 @@ void acquire_queue::carry_out(const core_ptr& core, orders& out, delivery how) {
     };
     returns_.close(give_back, out.keep_alive);
   }
-  for (const auto& [request, scope] : out.cancels) core->store->cancel(*request, scope);
+  for (const request_ptr& request : out.cancels) {
+    core->store->cancel(*request, cancel_scope::only_unsent);
+  }
   submit(core);
   const bool is_one = !out.told.empty() && std::next(out.told.begin()) == out.told.end();
   if (is_one && how == delivery::dispatch) {
@@ -281,15 +278,16 @@ void acquire_queue::submit(const core_ptr& core) {
       const std::lock_guard lock(mutex_);
       for (request_ptr& request : batch) {
         request->is_started = true;
-        if (request->cancel_at_start) cancelled.push_back(std::move(request));
+        if (request->is_cancelled) cancelled.push_back(std::move(request));
       }
       batch.clear();
       if (unsent_returns_ == 0 && rounds < most_rounds) batch.swap(to_start_);
       is_submitting_ = !batch.empty();
       has_more = rounds == most_rounds && !to_start_.empty();
     }
-    for (const request_ptr& request : cancelled)
-      core->store->cancel(*request, *request->cancel_at_start);
+    for (const request_ptr& request : cancelled) {
+      core->store->cancel(*request, cancel_scope::only_unsent);
+    }
     cancelled.clear();
   }
   if (has_more) {

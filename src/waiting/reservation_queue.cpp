@@ -69,7 +69,7 @@ void reservation_queue::arrive(check& c, std::uint64_t arrival, time now, orders
   } else {
     overflow(w, now, out);
   }
-  fill_up(now, out);
+  conclude(now, out);
 }
 
 void reservation_queue::overflow(waiter& w, time now, orders& out) {
@@ -109,9 +109,13 @@ void reservation_queue::let_in(waiter& w) {
   inside_by_arrival_.push_back(w);
 }
 
-/// Moves waiters from outside to inside while there is room, and completes due reservations, which
-/// makes more room.
-void reservation_queue::fill_up(time now, orders& out) {
+/// The end of each event. Moves waiters from outside to inside while there is room, and completes
+/// due reservations, which makes more room.
+///
+/// Then gives reservations back: at once if the event has made a request, which has to come after
+/// them, else when no answer is due. The store takes a reservation back whole only if none stands
+/// behind it, and a cancelled request may still become one.
+void reservation_queue::conclude(time now, orders& out) {
   do {
     while (inside_count_ < rules_.max_waiting && outside_count_ > 0) {
       waiter& w = *outside_.begin();
@@ -123,6 +127,7 @@ void reservation_queue::fill_up(time now, orders& out) {
     }
     complete_due(now, out);
   } while (inside_count_ < rules_.max_waiting && outside_count_ > 0);
+  if (!out.starts.empty() || pending_requests_ == 0) out.returns.swap(returns_);
 }
 
 void reservation_queue::leave(check& c, cancel_scope scope, time now, orders& out) {
@@ -131,19 +136,17 @@ void reservation_queue::leave(check& c, cancel_scope scope, time now, orders& ou
     // Only the store knows whether the request was sent; if not, it answers operation_aborted.
     // A request that has become a reservation was sent.
     if (w.reservation->is_reserved) return;
-    w.reservation->is_cancelling = true;
-    out.cancels.emplace_back(w.reservation, scope);
-    return;
+    return cancel_request(w, out);
   }
   withdraw(w, out);
   tell(w, boost::asio::error::operation_aborted, out);
-  fill_up(now, out);
+  conclude(now, out);
 }
 
 void reservation_queue::answered(reservation_request& request, time now, orders& out) {
   --pending_requests_;
   take_answer(request, now, out);
-  fill_up(now, out);
+  conclude(now, out);
 }
 
 void reservation_queue::on_time(time now, orders& out) {
@@ -155,21 +158,25 @@ void reservation_queue::on_time(time now, orders& out) {
     to_repeat_.pop_front();
     request_for(w, now, out);
   }
-  fill_up(now, out);
+  conclude(now, out);
 }
 
 void reservation_queue::close(orders& out) {
   while (!outside_.empty()) tell(*outside_.begin(), error::store_closed, out);
-  while (pending_requests_ == 0 && !inside_.empty()) {
+  if (pending_requests_ > 0) return;
+  for (request_ptr& reservation : out.returns) {
+    out.closing.emplace_back(std::move(reservation), nullptr);
+  }
+  out.returns.clear();
+  while (!inside_.empty()) {
     waiter& w = *inside_.begin();
     check& c = *w.caller;
-    const std::size_t before = out.returns.size();
     withdraw(w, out);
     tell(w, error::store_closed, out);
-    if (out.returns.size() == before) continue;  // the store holds no reservation for this waiter
+    if (returns_.empty()) continue;  // the store holds no reservation for this waiter
     flight_of(c).line.unlink();
-    out.closing.emplace_back(std::move(out.returns.back()), &c);
-    out.returns.pop_back();
+    out.closing.emplace_back(std::move(returns_.back()), &c);
+    returns_.pop_back();
   }
 }
 
@@ -199,8 +206,7 @@ void reservation_queue::withdraw(waiter& w, orders& out) {
   if (w.reservation == nullptr) return;  // outside, or between a failed request and the next
   if (!w.reservation->is_reserved) {
     w.reservation->owner = nullptr;
-    out.cancels.emplace_back(w.reservation, cancel_scope::any);
-    return;
+    return cancel_request(w, out);
   }
   const auto of_this_cost = reservations_by_cost_.upper_bound(w.cost(), order::of_cost_and_time());
   reservation_request& last = *std::prev(of_this_cost);
@@ -208,13 +214,18 @@ void reservation_queue::withdraw(waiter& w, orders& out) {
   last.by_time.unlink();
   last.by_cost.unlink();
   // The fallback keeps its reservation: it has no give-back.
-  if (last.answer.source != source::fallback) out.returns.push_back(w.reservation);
+  if (last.answer.source != source::fallback) returns_.push_back(w.reservation);
+}
+
+void reservation_queue::cancel_request(waiter& w, orders& out) {
+  w.reservation->is_cancelled = true;
+  out.cancels.push_back(w.reservation);
 }
 
 bool reservation_queue::take_over(waiter& from, waiter& newcomer, time now) {
   if (from.reservation == nullptr || from.cost() != newcomer.cost()) return false;
   reservation_request& request = *from.reservation;
-  if (request.is_cancelling) return false;
+  if (request.is_cancelled) return false;
   if (request.is_reserved) {
     if (request.due() > newcomer.latest) return false;
     newcomer.reserved_at = now;
@@ -233,7 +244,7 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
   if (w == nullptr) {
     const bool holds = !request.ec && request.answer.allowed &&
                        request.answer.source != source::fallback;
-    if (holds) out.returns.push_back(request.shared_from_this());
+    if (holds) returns_.push_back(request.shared_from_this());
     return;
   }
   if (request.asked.cool_down_left.count() > 0) {
@@ -274,7 +285,7 @@ void reservation_queue::keep_order(reservation_request& request, time latest) {
 
 void reservation_queue::take_failure(waiter& w, reservation_request& request, time now,
                                      orders& out) {
-  const bool is_cancelled = request.is_cancelling ||
+  const bool is_cancelled = request.is_cancelled ||
                             request.ec == boost::asio::error::operation_aborted;
   if (request.is_inherited && request.ec != boost::asio::error::operation_aborted) {
     // The failed request had the deadline of the dropped waiter; this waiter gets its own request.
@@ -294,7 +305,7 @@ void reservation_queue::take_failure(waiter& w, reservation_request& request, ti
 void reservation_queue::cool_down(time until, time now, orders& out) {
   cool_down_until_ = std::max(cool_down_until_, until);
   postpone(now, out);
-  fill_up(now, out);
+  conclude(now, out);
 }
 
 /// Moves reservations inside the cool-down behind it. If its end is beyond the waiter's max_wait,
@@ -335,7 +346,7 @@ void reservation_queue::request_again(reservation_request& reservation, time now
   reservation.by_cost.unlink();
   reservation.owner = nullptr;
   w.by_cost.unlink();
-  out.returns.push_back(std::move(w.reservation));
+  returns_.push_back(std::move(w.reservation));
   request_for(w, now, out);
   flight_of(*w.reservation).replaces = true;
 }

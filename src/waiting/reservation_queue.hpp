@@ -69,9 +69,10 @@ class reservation_queue final {
   void let_in(waiter& w);
   void overflow(waiter& w, time now, orders& out);
   void replace(waiter& dropped, waiter& newcomer, time now, orders& out);
-  void fill_up(time now, orders& out);
+  void conclude(time now, orders& out);
   void request_for(waiter& w, time now, orders& out);
   void withdraw(waiter& w, orders& out);
+  void cancel_request(waiter& w, orders& out);
   bool take_over(waiter& from, waiter& newcomer, time now);
   void take_answer(reservation_request& request, time now, orders& out);
   void keep_order(reservation_request& request, time latest);
@@ -104,6 +105,7 @@ class reservation_queue final {
   last_reservation last_of_store_, last_of_fallback_;
   time cool_down_until_{};
   waiters_to_repeat to_repeat_;
+  std::vector<request_ptr> returns_;  // reservations to give back
 };
 
 }  // namespace weir::waiting

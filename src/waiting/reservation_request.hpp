@@ -2,7 +2,6 @@
 
 #include <boost/intrusive/set.hpp>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -31,10 +30,10 @@ class reservation_request final : public detail::check_of<detail::acquire_reques
   /// The reserved time by the store's clock, without the postponement for a cool-down.
   time_point reserved_time() const noexcept { return answer.decided_at + answer.delay; }
 
-  waiter* owner = nullptr;     // null: the waiter has left
-  bool is_inherited = false;   // taken over from a dropped waiter
-  bool is_cancelling = false;  // its cancellation is on the way to the store
-  bool is_reserved = false;    // it is a reservation
+  waiter* owner = nullptr;    // null: the waiter has left
+  bool is_inherited = false;  // taken over from a dropped waiter
+  bool is_cancelled = false;  // if it is not sent yet, the store drops it
+  bool is_reserved = false;   // it is a reservation
   // The end of the cool-down that its queue knew when it made the request, or that the answer named
   steady_time known_cool_down{};
   // Set for a reservation only:
@@ -47,7 +46,6 @@ class reservation_request final : public detail::check_of<detail::acquire_reques
   acquire_queue* queue = nullptr;
   std::shared_ptr<reservation_request> self;  // keeps it alive while the store has it
   bool is_started = false;
-  std::optional<detail::cancel_scope> cancel_at_start;  // set if it was cancelled before its start
 };
 
 using request_ptr = std::shared_ptr<reservation_request>;
@@ -87,10 +85,10 @@ using reservations_by_cost = reservation_set<order::of_cost_and_time,
 /// What a reservation_queue tells its driver to do.
 struct orders {
   std::vector<request_ptr> returns;  // reservations to give back, before any start
-  std::vector<std::pair<request_ptr, detail::cancel_scope>> cancels;  // requests without a waiter
-  std::vector<request_ptr> starts;                                    // in this order
-  detail::check_list told;  // callers' checks with their results
-  // Reservations to give back, each with the caller's check that ends after it.
+  std::vector<request_ptr> cancels;  // requests that the store drops if they are unsent
+  std::vector<request_ptr> starts;   // in this order
+  detail::check_list told;           // callers' checks with their results
+  // Reservations to give back, each with the caller's check that ends after it, if it has one.
   std::vector<std::pair<request_ptr, detail::check*>> closing;
   std::shared_ptr<void> keep_alive;  // released when all orders are carried out
 };

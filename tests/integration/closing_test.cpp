@@ -61,6 +61,27 @@ BOOST_AUTO_TEST_CASE(sleepers_are_told_of_the_close_and_their_reservations_go_ba
   }
 }
 
+// What cancelled waiters held went back before what the others got from answers that came later.
+BOOST_AUTO_TEST_CASE(a_close_with_answers_on_the_way_leaves_nothing_counted) {
+  for (int moment = 0; moment < 20; ++moment) {
+    const std::string name = "r" + std::to_string(moment);
+    store s = open(false);
+    const limiter l(s, name, one_a_day);
+    BOOST_TEST(answer([&](auto h) { l.record("a", h); }).allowed);
+    cancellable_crowd waiting;
+    for (int i = 0; i < 25; ++i) l.acquire("a", patiently, waiting.caller());
+    io.restart();
+    for (int i = 0; i < moment; ++i) io.poll_one();
+    for (std::size_t i = 0; i < 25; i += 2) waiting.cancel(i);
+    s.close();
+    run_out(io);
+    BOOST_TEST(waiting.c.answered() == 25u);
+    const limiter again(open(false), name, one_a_day);
+    const decision left = answer([&](auto h) { again.fetch("a", h); });
+    BOOST_TEST((left.reset_after <= 24h), "after " << moment << " handlers: " << to_string(left));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(sleepers_of_several_limiters_are_told_of_the_close) {
   for (const bool in_memory : {true, false}) {
     crowd c;

@@ -75,6 +75,28 @@ BOOST_AUTO_TEST_CASE(a_waiter_cancelled_anywhere_in_the_queue_is_told_so) {
   });
 }
 
+// Those that had reservations gave them back at once, while the requests of others were on the way.
+// So their units stayed counted, here up to 200 hours.
+BOOST_AUTO_TEST_CASE(waiters_that_are_all_cancelled_leave_nothing_counted) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "r", weir::gcra{.rate = weir::per_hour(1), .burst = 1});
+    for (int moment = 0; moment < 30; ++moment) {
+      const std::string subject = std::to_string(moment);
+      BOOST_TEST(answer([&](auto h) { l.record(subject, h); }).allowed);
+      cancellable_crowd waiting;
+      for (int i = 0; i < 200; ++i) l.acquire(subject, patiently, waiting.caller());
+      io.restart();
+      for (int i = 0; i < moment; ++i) io.poll_one();
+      waiting.cancel_all();
+      weir::test::run_until_complete(io, waiting.c);
+      decision left;
+      for (int i = 0; i < 5; ++i) left = answer([&](auto h) { l.fetch(subject, h); });
+      BOOST_TEST((left.reset_after <= 1h),
+                 "cancelled after " << moment << " handlers: " << weir::to_string(left));
+    }
+  });
+}
+
 BOOST_AUTO_TEST_CASE(a_context_may_end_while_a_waiter_is_in_the_queue) {
   for (const bool in_memory : {true, false}) {
     for (const weir::policy& policy : {weir::policy(at_least_one_a_day), weir::policy(one_a_day)}) {

@@ -66,7 +66,7 @@ class plain_queue final {
     if (only_unsent && c.ask != none) {
       if (requests_[index(c.ask)].is_turn) return;
       requests_[index(c.ask)].is_unwanted = true;
-      cancelled.push_back(std::to_string(c.ask) + " if unsent");
+      cancelled.push_back(std::to_string(c.ask));
       return;
     }
     withdraw(who);
@@ -169,7 +169,8 @@ class plain_queue final {
     if (own == none) return;
     if (!requests_[index(own)].is_turn) {
       requests_[index(own)].whom = none;
-      cancelled.push_back(std::to_string(own) + " anyhow");
+      requests_[index(own)].is_unwanted = true;
+      cancelled.push_back(std::to_string(own));
       return;
     }
     // The last reservation of that cost goes back, and its waiter takes this one.
@@ -180,7 +181,7 @@ class plain_queue final {
     }
     exchange(own, last);
     requests_[index(last)].is_turn = false;
-    if (requests_[index(last)].from_store) returned.push_back(std::to_string(last));
+    if (requests_[index(last)].from_store) goes_back_.push_back(std::to_string(last));
   }
 
   bool take_over(std::int64_t from, std::int64_t newcomer) {
@@ -203,7 +204,7 @@ class plain_queue final {
     const std::int64_t who = a.whom;
     const bool from_store = d.source == source::store;
     if (who == none) {
-      if (failure.empty() && d.allowed && from_store) returned.push_back(std::to_string(which));
+      if (failure.empty() && d.allowed && from_store) goes_back_.push_back(std::to_string(which));
     } else if (a.is_inherited && !failure.empty() && failure != "aborted") {
       at(who).ask = none;
       come_in(who);
@@ -273,7 +274,7 @@ class plain_queue final {
     const std::int64_t who = a.whom;
     a.is_turn = false;
     a.whom = none;
-    returned.push_back(std::to_string(turn));
+    goes_back_.push_back(std::to_string(turn));
     come_in(who);
   }
 
@@ -337,6 +338,12 @@ class plain_queue final {
       go_on();
       again = count_inside() < most_ && first([](const caller& c) { return !c.is_inside; }) != none;
     }
+    // What goes back goes before what is asked for, and after what may come back yet.
+    const bool may_come_back = std::any_of(requests_.begin(), requests_.end(),
+                                           [](const ask& a) { return a.is_out; });
+    if (asked.empty() && may_come_back) return;
+    returned.insert(returned.end(), goes_back_.begin(), goes_back_.end());
+    goes_back_.clear();
   }
 
   const std::size_t most_;
@@ -345,6 +352,7 @@ class plain_queue final {
   std::int64_t held_until_ = 0;
   std::vector<caller> callers_;
   std::vector<ask> requests_;
+  std::vector<std::string> goes_back_;
   std::int64_t answers_ = 0;
 };
 

@@ -208,8 +208,7 @@ class trace final {
     unwanted_.resize(stage_->requests.size());
     for (const std::size_t a : stage_->cancelled()) {
       unwanted_[a] = true;
-      cancelled.push_back(std::to_string(a) +
-                          (stage_->last_scope == cancel_scope::any ? " anyhow" : " if unsent"));
+      cancelled.push_back(std::to_string(a));
     }
     for (const std::size_t a : stage_->returned()) returned.push_back(std::to_string(a));
     sum_->asked += asked.size();

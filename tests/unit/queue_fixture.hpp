@@ -119,7 +119,6 @@ class queue_stage {
   /// Which requests were cancelled, and which turns given back, since then.
   numbers cancelled() { return std::exchange(cancelled_, {}); }
   numbers returned() { return std::exchange(returned_, {}); }
-  detail::cancel_scope last_scope{};
 
   const decision& answer_of(std::size_t who) const { return callers.at(who).answer; }
   error_code error_of(std::size_t who) const { return callers.at(who).ec; }
@@ -150,10 +149,7 @@ class queue_stage {
       requested_.push_back(a->owner == nullptr ? nobody : number_of(*a->owner->caller));
       requests.push_back(std::move(a));
     }
-    for (const auto& [a, scope] : out.cancels) {
-      cancelled_.push_back(number_of(a));
-      last_scope = scope;
-    }
+    for (const auto& a : out.cancels) cancelled_.push_back(number_of(a));
     for (const auto& a : out.returns) returned_.push_back(number_of(a));
     while (!out.told.empty()) {
       detail::check& c = out.told.front();
