@@ -31,6 +31,10 @@ local function lapse(key, place)
   return upto, found[1]
 end
 
+local function remove_lapsed(key)
+  call('ZREMRANGEBYSCORE', key, '-inf', format('%d', clock))
+end
+
 local function check(key, checks, write, into, at)
   local first = lapse(key, '0')
   local last, name_of_last = first
@@ -42,10 +46,13 @@ local function check(key, checks, write, into, at)
     return 0
   end
 
+  -- A cluster's node that gives its slot away runs no command on a key that it does not have: if
+  -- all have lapsed, they go behind the lease that is added.
+  local replaces = act == enters and first > 0 and last <= clock
   -- Also when all tiers are asked before the first writes: the reply is of that look. A fetch
   -- changes nothing.
   if first > 0 and (write or checks ~= look_only) then
-    if first <= clock then call('ZREMRANGEBYSCORE', key, '-inf', format('%d', clock)) end
+    if first <= clock and not replaces then remove_lapsed(key) end
     if last > clock + length and last > clock + length_in(name_of_last) then
       -- The clock was set back.
       local far = call('ZRANGEBYSCORE', key, format('(%d', clock + length), '+inf', 'WITHSCORES')
@@ -76,8 +83,10 @@ local function check(key, checks, write, into, at)
   if pass and checks > 0 then
     if act == leaves then
       call('ZREM', key, name)
+      if inside == 1 then upto = 0 end  -- the key is gone
     else
       call('ZADD', key, format('%d', clock + length), name)
+      if replaces then remove_lapsed(key) end
       if clock + length > upto then upto = clock + length end
     end
   end

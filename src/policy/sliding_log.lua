@@ -83,6 +83,12 @@ local function write_head(key, written, base, last, pinned)
   end
 end
 
+-- Makes these the whole log. The key is there all the time: a cluster's node that gives its slot
+-- away runs no command on a key that it does not have.
+local function replace(key, head, newest)
+  if call('RPUSH', key, head, newest) > 2 then call('LTRIM', key, -2, -1) end
+end
+
 -- A request counts from its step's end.
 local function entry_time(time)
   return resolution == 0 and time or (floor(time / resolution) + 1) * resolution
@@ -165,10 +171,8 @@ local function check(key, checks, write, into, at)
     -- Behind by more than a window: all of the log becomes one entry of now.
     if moved and #head == 1 then
       last, passed, written, pinned, moved, time = 0, clock, 0, 0, false, now
-      if write then
-        call('DEL', key)
-        head = {}
-      end
+      steps, given = nil, 0
+      if write then write_head(key, 0, 0, 0, 0) end
     elseif moved then
       steps, given, carry = nil, 0, 0
       local own_end = newest + window
@@ -183,11 +187,10 @@ local function check(key, checks, write, into, at)
         -- What a longer window has set stays.
         local ttl = longest_ttl(key, newest + window)
         if tonumber(ttl) <= tonumber(ttl_on_grid(own_end)) then ttl = ttl_of(newest + window) end
-        call('DEL', key)
         width = 0
         local head = struct.pack('<dd', 0, 0)
         if written > 0 then head = struct.pack('<dddd', written, 0, last, last) end
-        call('RPUSH', key, head, struct.pack('<dd', newest, total))
+        replace(key, head, struct.pack('<dd', newest, total))
         call('PEXPIRE', key, ttl)
       end
       if not alive then sum = 0 end
@@ -250,10 +253,9 @@ local function check(key, checks, write, into, at)
           call('RPUSH', key, struct.pack('<dd', stamp, (total + carry) % modulus))
         end
       else
-        if #head > 0 then call('DEL', key) end
         base, head_base, total, first = 0, 0, weight, 0
         steps, given = nil, 0
-        call('RPUSH', key, struct.pack('<dd', 0, 0), struct.pack('<dd', stamp, total))
+        replace(key, struct.pack('<dd', 0, 0), struct.pack('<dd', stamp, total))
         written, width = 0, 0
       end
       if count_refused and sum > limit then

@@ -139,6 +139,62 @@ BOOST_AUTO_TEST_CASE(leases_are_renewed_and_given_back_where_their_slot_is) {
   });
 }
 
+// A node that gives a slot away runs no command on a key that it does not have, not even in a
+// script that has deleted the key a moment ago.
+BOOST_AUTO_TEST_CASE(no_script_loses_its_key_on_a_slot_that_moves) {
+  const auto store = open();
+  const weir::limiter log(store, "log", weir::sliding_log{.limit = 3, .window = 100ms});
+  const weir::limiter ahead(store, "ahead", weir::sliding_log{.limit = 3, .window = 100ms});
+  const weir::limiter empty(store, "empty", weir::sliding_log{.limit = 3, .window = 100ms});
+  const weir::limiter tiered(
+      store, "tiered",
+      weir::tiers(fixture::plenty(), weir::sliding_log{.limit = 3, .window = 100ms}));
+  const weir::concurrency_limiter gate(store, "gate", {.limit = 1, .lease_duration = 6s});
+  const auto run_on_owner = [&](std::uint16_t slot, auto... command) {
+    redis_client(cluster.node(cluster.owner_of(slot))).must(command...);
+  };
+  const std::vector<std::uint16_t> slots = {slot_of("log", "a"), slot_of("ahead", "a"),
+                                            slot_of("empty", "a"), slot_of("gate", "a"),
+                                            slot_of("tiered", "a")};
+  const char* const log_of =
+      "return redis.call('RPUSH', KEYS[1], struct.pack('<dd', 0, 0), "
+      "struct.pack('<dd', tonumber(ARGV[1]), 1))";
+  const char* const empty_log =
+      "return redis.call('RPUSH', KEYS[1], "
+      "struct.pack('<dddd', tonumber(ARGV[1]), 0, tonumber(ARGV[1]), 0))";
+  const char* const far_ahead = "5000000000000000";
+  // What has left the window, or lapsed, is replaced; and so is what a wrong clock has written.
+  BOOST_TEST(answer([&](auto h) { log.record("a", h); }).allowed);
+  BOOST_TEST(answer([&](auto h) { tiered.record("a", h); }).allowed);
+  run_on_owner(slots[1], "EVAL", log_of, "1", "weir:{ahead:a}:l", far_ahead);
+  run_on_owner(slots[2], "EVAL", empty_log, "1", "weir:{empty:a}:l", far_ahead);
+  run_on_owner(slots[3], "ZADD", "weir:{gate:a}:c", "1", "1:1:1");
+  run_for(150ms);
+  std::vector<std::size_t> owners;
+  for (const std::uint16_t slot : slots) {
+    owners.push_back(cluster.owner_of(slot));
+    cluster.begin_move(slot, owners.back(), (owners.back() + 1) % 3);
+  }
+  for (const auto* l : {&log, &ahead, &empty, &tiered}) {
+    BOOST_TEST_CONTEXT(l->resource()) {
+      for (int i = 0; i < 2; ++i) {
+        const auto o = outcome_of([&](auto h) { l->acquire("a", {.max_wait = 1s}, h); });
+        WEIR_TEST_ERROR(o.ec, weir::error_code());
+        BOOST_TEST(o.d.allowed);
+      }
+    }
+  }
+  weir::test::run(io, [&]() -> weir::test::asio::awaitable<void> {
+    auto lease = co_await gate.enter("a", weir::test::asio::use_awaitable);
+    BOOST_TEST(static_cast<bool>(lease));
+    const auto other = co_await gate.enter("a", weir::test::asio::use_awaitable);
+    BOOST_TEST(!other);
+  });
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    cluster.end_move(slots[i], owners[i], (owners[i] + 1) % 3);
+  }
+}
+
 // A reservation goes back also if its slot has moved since: close() ends soon, and run() returns.
 BOOST_AUTO_TEST_CASE(a_store_that_closes_gives_reservations_back) {
   const weir::gcra slow{.rate = weir::per_second(1), .burst = 1};
