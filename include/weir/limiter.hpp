@@ -163,9 +163,9 @@ class limiter {
   ///
   /// **Cancellation.** `terminal` and `partial` end the waiter at any stage and give its
   /// reservation back: all of it if it is the last one, otherwise as much as leaves the other
-  /// reservations unchanged. If the store's answer is still on its way, the reservation goes back
-  /// when the answer comes. `total` cancels the waiter only while its request to the store is
-  /// unsent. store::close() ends every waiter, too.
+  /// reservations unchanged. While answers for the subject are on their way, it goes back when the
+  /// last of them has come, or before the next request. `total` cancels the waiter only while its
+  /// request to the store is unsent. store::close() ends every waiter, too.
   ///
   /// **Thread safety** and **object lifetime** are as for the class.
   ///

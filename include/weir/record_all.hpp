@@ -224,11 +224,10 @@ inline constexpr detail::joint_function<detail::joint_start<detail::record_reque
 ///
 /// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, `cannot_combine`,
 /// `joint_not_supported`, `cannot_wait` (a limiter has count_refused), `overloaded` (also if
-/// 100,000 callers of this store wait already; the reservation is given back), operation_aborted,
-/// and the store errors of `limiter`.
+/// 100,000 callers of this store wait already), operation_aborted, and the store errors of
+/// `limiter`.
 ///
-/// **Cancellation.** As for limiter::acquire(): the reservation is given back. `total` cancels
-/// nothing once the reservation is made.
+/// **Cancellation.** As for limiter::acquire().
 ///
 /// **Thread safety** is as for `limiter`. **Object lifetime** is as for record_all().
 inline constexpr detail::joint_function<detail::joint_start<detail::acquire_request>> acquire_all{};

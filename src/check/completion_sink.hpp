@@ -6,8 +6,8 @@
 
 namespace weir::detail {
 
-/// Receives the checks that a store has finished. The rest (failure policies, retry jitter,
-/// sleeping until a reservation is due) is hidden from the store. Thread-safe.
+/// Receives the checks that a store has finished. The rest (failure policies, retry jitter, the
+/// waiting of acquire_all) is hidden from the store. Thread-safe.
 class completion_sink {
  public:
   virtual ~completion_sink() = default;
@@ -17,11 +17,14 @@ class completion_sink {
   virtual void complete(check& c) = 0;
   virtual void complete(check_list&& done) = 0;
 
-  /// Cancels a check that was handed over.
+  /// Takes over a validated acquire_all, which waits here. It is not finished inside the call,
+  /// unless the context is gone.
+  virtual void wait(check& c) = 0;
+  /// Cancels such a check, if it is not finished yet.
   virtual void cancel(check& c, cancel_scope scope) = 0;
 
-  /// Called when the store closes: ends sleeping checks and gives their reservations back. Keeps
-  /// `keep_alive` while one of them may still get another.
+  /// Called when the store closes: ends all waiting and gives the reservations back. Keeps
+  /// `keep_alive` until the last one has been started in the store.
   virtual void close(const std::shared_ptr<void>& keep_alive) = 0;
   /// See shutdown_listener::context_shut_down().
   virtual void context_shut_down() noexcept = 0;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "check/limiter_spec.hpp"
 #include "check/random_number.hpp"
@@ -101,6 +102,7 @@ class stand_in final : public joint_check_of<acquire_request> {
                                    .max_wait = as<acquire_request>(sent).max_wait}},
                         copy_of(sent.further())}) {
     flight_of(*this).is_detached = true;
+    flight_of(*this).is_stand_in = true;
   }
 
   void finish(delivery how) override {
@@ -116,31 +118,15 @@ class stand_in final : public joint_check_of<acquire_request> {
 
 check& stand_in_for(const check& sent) { return *new stand_in(sent); }
 
-check& make_give_back(const check& reservation) { return *new give_back(reservation, nullptr); }
+check& make_give_back(const check& reservation, check* told) {
+  return *new give_back(reservation, told);
+}
 
 check& make_give_back(const std::shared_ptr<const limiter_spec>& limiter, const short_text& subject,
                       const decision& counted, std::int64_t units) {
   return *new give_back(
       limiter, {{.subject = subject, .asked = {.cost = units, .reservation = counted}}, {}},
       nullptr);
-}
-
-void give_back_and_tell(std::vector<returned_reservation> turns) {
-  if (turns.empty()) return;
-  const auto turn_of = [](const returned_reservation& t) {
-    return t.reservation->answer.decided_at + t.reservation->answer.delay;
-  };
-  std::stable_sort(turns.begin(), turns.end(),
-                   [&](const returned_reservation& a, const returned_reservation& b) {
-                     return turn_of(a) > turn_of(b);
-                   });
-  std::vector<check*> checks;
-  checks.reserve(turns.size());
-  for (const returned_reservation& t : turns) {
-    checks.push_back(new give_back(*t.reservation, t.caller));
-  }
-  const auto store = checks.front()->limiter->store;
-  store->start_all(checks);
 }
 
 }  // namespace weir::detail

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "weir/detail/check.hpp"
 
@@ -10,12 +9,14 @@ namespace weir::detail {
 
 // Detached checks have no caller. They free themselves when their store has finished them.
 
-/// Replaces a sent acquire whose caller has left. If the store answers with a reservation, the
+/// Replaces a sent acquire whose deadline has passed. If the store answers with a reservation, the
 /// replacement gives it back.
 check& stand_in_for(const check& sent);
 
 /// Makes a check that gives back the units of `reservation`. The caller of this function starts it.
-check& make_give_back(const check& reservation);
+/// With `told`, because the store closes: that check then gets store_closed, or outcome_unknown if
+/// the give-back failed. It may be the reservation itself.
+check& make_give_back(const check& reservation, check* told = nullptr);
 /// The same for a part of what a record has counted.
 check& make_give_back(const std::shared_ptr<const limiter_spec>& limiter, const short_text& subject,
                       const decision& counted, std::int64_t units);
@@ -24,16 +25,5 @@ check& make_give_back(const std::shared_ptr<const limiter_spec>& limiter, const 
 inline bool gives_back(const check& c) noexcept {
   return c.kind == check_kind::give_back || c.kind == check_kind::leave;
 }
-
-/// A reservation to give back because the store closes, and the caller's check: null if there is
-/// none, or the same object.
-struct returned_reservation {
-  const check* reservation;
-  check* caller;
-};
-
-/// Gives reservations of one store back, the last one first. Each caller then gets store_closed, or
-/// outcome_unknown if the give-back failed.
-void give_back_and_tell(std::vector<returned_reservation> turns);
 
 }  // namespace weir::detail

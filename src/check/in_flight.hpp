@@ -31,8 +31,8 @@ struct in_flight {
   using time = std::chrono::steady_clock::time_point;
 
   check_stage stage = check_stage::idle;
-  bool is_detached = false;      // it has no caller: see detached_check.hpp
-  bool left_early = false;       // cancelled before `sleepers` had it; guarded by their mutex
+  bool is_detached = false;      // it has no caller, or that has left: see detached_check.hpp
+  bool is_stand_in = false;      // takes the place of a check that has ended
   bool is_internal : 1 = false;  // made by a queue, which waits itself, or by local_units
   bool replaces : 1 = false;     // asks for a reservation in place of one that goes back
   std::uint8_t

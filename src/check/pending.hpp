@@ -27,9 +27,8 @@ inline bool is_urgent(const check& c) noexcept {
   return c.kind == check_kind::renew || c.kind == check_kind::leave;
 }
 
-/// True for a detached check that only waits for the outcome of an acquire that was sent and given
-/// up.
-inline bool is_stand_in(const check& c) noexcept {
+/// True for a sent acquire without a caller, or its stand-in. Only its outcome matters.
+inline bool is_given_up(const check& c) noexcept {
   return flight_of(c).is_detached && c.kind == check_kind::acquire;
 }
 

@@ -10,14 +10,25 @@ namespace weir::detail {
 void pending_checks::cancel(check& c, cancel_scope scope) {
   const check_stage stage = flight_of(c).stage;
   if (stage == check_stage::done) return;
-  if (scope == cancel_scope::only_unsent && stage != check_stage::waiting) return;
+  if (stage != check_stage::waiting) {
+    if (scope == cancel_scope::only_unsent) return;
+    if (c.kind == check_kind::acquire) return detach(c);
+  }
   c.ec = boost::asio::error::operation_aborted;
-  give_up(c);
+  finish(c);
+}
+
+/// The store may reserve something for a sent acquire. Its queue waits for the answer, without a
+/// deadline, and gives that back. It waits for no replicas.
+void pending_checks::detach(check& c) {
+  flight_of(c).is_detached = true;
+  deadline_wheel::remove(c);
+  if (flight_of(c).stage == check_stage::counted) finish(c);
 }
 
 void pending_checks::unsend(check& c) {
   flight_of(c).stage = check_stage::waiting;
-  if (is_stand_in(c)) {
+  if (is_given_up(c)) {
     c.answer = {};  // nothing was reserved, so nothing has to be given back
     finish(c);
   } else if (closed_ && !gives_back(c)) {
@@ -44,12 +55,18 @@ void pending_checks::fail_sent(check_list& list, error reason, time now) {
   }
 }
 
-/// Ends a check early. A detached check takes the place of a sent acquire, and gives back what the
-/// store may have reserved.
-void pending_checks::give_up(check& c) {
+/// Ends a check whose deadline has passed. A detached check takes the place of a sent acquire, and
+/// gives back what the store may have reserved.
+void pending_checks::end_late(check& c) {
   const in_flight& flight = flight_of(c);
-  if (c.kind == check_kind::acquire && flight.stage != check_stage::waiting &&
-      !flight.is_detached) {
+  if (flight.stage == check_stage::counted) {
+    c.ec = error::not_replicated;
+  } else if (flight.stage != check_stage::waiting) {
+    c.ec = error::no_reply;
+  } else if (!c.ec) {  // else: why it came back
+    c.ec = suspicion_ != error{} ? suspicion_ : error::timed_out;
+  }
+  if (c.kind == check_kind::acquire && flight.stage != check_stage::waiting) {
     check& other = stand_in_for(c);
     flight_of(other).stage = flight.stage;
     flight_of(other).position = flight.position;
@@ -62,18 +79,6 @@ void pending_checks::give_up(check& c) {
     if (flight.stage == check_stage::counted) finish(other);
   }
   finish(c);
-}
-
-/// Ends a check whose deadline has passed.
-void pending_checks::end_late(check& c) {
-  if (flight_of(c).stage == check_stage::counted) {
-    c.ec = error::not_replicated;
-  } else if (flight_of(c).stage != check_stage::waiting) {
-    c.ec = error::no_reply;
-  } else if (!c.ec) {  // else: why it came back
-    c.ec = suspicion_ != error{} ? suspicion_ : error::timed_out;
-  }
-  give_up(c);
 }
 
 void pending_checks::expire_checks(time now, bool is_quiet) {

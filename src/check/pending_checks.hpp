@@ -18,7 +18,8 @@ class pending_checks {
  public:
   using time = std::chrono::steady_clock::time_point;
 
-  /// Ends a check with operation_aborted, unless it is done already or the scope forbids it.
+  /// Ends a check with operation_aborted, unless it is done already or the scope forbids it. An
+  /// acquire that was sent is detached instead, and ends with its answer.
   void cancel(check& c, cancel_scope scope);
 
   /// The error of the last attempt to connect. Until there is a connection, a check gets it at its
@@ -140,7 +141,7 @@ class pending_checks {
   bool ended_ = false;
 
  private:
-  void give_up(check& c);
+  void detach(check& c);
   bool shows_failure(const check& c, time since, bool is_quiet) const noexcept;
 };
 

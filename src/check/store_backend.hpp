@@ -53,6 +53,10 @@ class store_backend {
   /// Finishes a check that its limiter has answered, as if this store had.
   void finish_answered(check& c) { sink_->complete(c); }
 
+  /// Takes over or cancels an acquire_all: see completion_sink.
+  void wait(check& c) { sink_->wait(c); }
+  void cancel_waiting(check& c, cancel_scope scope) { sink_->cancel(c, scope); }
+
   /// The prefix of every key.
   virtual std::string_view key_prefix() const noexcept = 0;
 

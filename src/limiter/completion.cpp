@@ -120,28 +120,30 @@ void note_cool_down(check& c, waiting::sleepers& sleepers) {
   if (c.kind != check_kind::cool_down) c.answer.retry_after += jitter(c.answer.retry_after);
 }
 
-/// Prepares the result of a check that its store has finished. True if the check holds a
-/// reservation that is not due yet and no acquire_queue waits for it; `sleepers` must then hold it.
-bool conclude(check& c, waiting::sleepers& sleepers) {
+/// Prepares the result of a check that its store has finished.
+void conclude(check& c, waiting::sleepers& sleepers) {
   if (c.kind == check_kind::record && !c.ec && !c.answer.cooling_down) {
     if (c.limiter->answers_locally) remember(c);
-    sign(c);
-    return false;
+    return sign(c);
   }
   forget_local_answers(c);
-  if (flight_of(c).is_detached) return false;
+  if (flight_of(c).is_detached) return;
   // A failed take of local units: the failure policy is for checks of callers.
-  if (c.kind == check_kind::record && flight_of(c).is_internal) return false;
+  if (c.kind == check_kind::record && flight_of(c).is_internal) return;
   apply_failure_policy(c);
-  if (c.ec) return false;
+  if (c.ec) return;
   remember_settlement(c);
   sign(c);
-  if (c.kind == check_kind::acquire && c.answer.allowed) {
-    return c.answer.delay.count() > 0 && !flight_of(c).is_internal;
-  }
   note_cool_down(c, sleepers);
   if (c.kind == check_kind::cool_down) c.answer.clamped = as<cool_down_request>(c).was_clamped;
-  return false;
+}
+
+/// The same for a check among others. A detached one is finished without delay.
+void conclude_in_list(check& c, waiting::sleepers& sleepers) {
+  conclude(c, sleepers);
+  if (!flight_of(c).is_detached) return;
+  flight_of(c).line.unlink();
+  c.finish(delivery::post);
 }
 
 }  // namespace
@@ -155,40 +157,32 @@ void completion::complete(check& c) {
   if (is_plain(c)) {
     random_numbers numbers;
     sign_plain(c, numbers);
-  } else if (conclude(c, *sleepers_)) {
-    // A sleeping check may end in another thread and free the store with this object: keep a copy.
-    const auto sleepers = sleepers_;
-    if (sleepers->add(c)) return sleepers->give_back();
+  } else {
+    conclude(c, *sleepers_);
   }
   if (c.at_store) return ready_->add(executor_, c);
   c.finish(delivery::post);
 }
 
 void completion::complete(check_list&& done) {
-  bool has_sleepers = false;
   random_numbers numbers;
   for (auto it = done.begin(); it != done.end();) {
     check& c = *it++;
     if (is_plain(c)) {
       sign_plain(c, numbers);
-      continue;
-    }
-    const bool sleeps = conclude(c, *sleepers_);
-    if (!sleeps && !flight_of(c).is_detached) continue;
-    flight_of(c).line.unlink();
-    if (flight_of(c).is_detached) {
-      c.finish(delivery::post);  // a detached check: its give-back starts without delay
-    } else if (sleepers_->add(c)) {
-      has_sleepers = true;
     } else {
-      done.push_front(c);
+      conclude_in_list(c, *sleepers_);
     }
   }
-  if (has_sleepers) sleepers_->give_back();
   delivery_batch::post(executor_, std::move(done));
 }
 
-void completion::cancel(check& c, cancel_scope scope) { sleepers_->cancel(c, scope); }
+// Another thread may finish the check meanwhile, and free the store with this object.
+void completion::wait(check& c) { std::shared_ptr(sleepers_)->arrive(c); }
+
+void completion::cancel(check& c, cancel_scope scope) {
+  std::shared_ptr(sleepers_)->cancel(c, scope);
+}
 
 void completion::close(const std::shared_ptr<void>& keep_alive) { sleepers_->close(keep_alive); }
 

@@ -11,14 +11,14 @@ namespace weir::detail {
 class delivery_queue;
 
 /// Finishes every check that comes from a store: applies the failure policy, writes the receipt,
-/// adds retry jitter in a cool-down, and lets a check of acquire_all sleep until its reservation
-/// is due.
+/// and adds retry jitter in a cool-down. Owns the waiters of acquire_all.
 class completion final : public completion_sink {
  public:
   explicit completion(const boost::asio::any_io_executor& executor);
 
   void complete(check& c) override;
   void complete(check_list&& done) override;
+  void wait(check& c) override;
   void cancel(check& c, cancel_scope scope) override;
   void close(const std::shared_ptr<void>& keep_alive) override;
   void context_shut_down() noexcept override;

@@ -61,12 +61,6 @@ bool all_limiters(const check& c, F&& holds) {
   return all;
 }
 
-/// The queue of an acquire of one limiter; null for other checks. acquire_all waits in `sleepers`.
-waiting::acquire_queue* queue_of(const check& c) {
-  const bool is_in_line = c.kind == check_kind::acquire && c.further().empty();
-  return is_in_line ? impl_of(*c.limiter).queue.get() : nullptr;
-}
-
 error validate_settlement(const check& c) {
   const settle_request& asked = as<settle_request>(c);
   const auto validate_term = [](const limiter_spec& l, std::string_view subject,
@@ -202,7 +196,10 @@ void start_or_answer(check& c) {
   if (c.kind == check_kind::watch) return impl_of(*c.limiter).leases->watch(c);
   if (const error e = validate(c); e != error{}) c.ec = e;
   if (c.ec || prepare(c)) return answer_here(c);
-  if (waiting::acquire_queue* queue = queue_of(c)) return queue->arrive(c);
+  if (c.kind == check_kind::acquire && c.further().empty()) {
+    return impl_of(*c.limiter).queue->arrive(c);
+  }
+  if (c.kind == check_kind::acquire) return c.limiter->store->wait(c);
   if (c.kind == check_kind::record && c.further().empty() && c.limiter->answers_locally) {
     return start_or_answer(c);
   }
@@ -221,7 +218,10 @@ void start_check(check& c) {
 
 void cancel_check(check& c, cancel_scope scope) {
   if (c.kind == check_kind::watch) return impl_of(*c.limiter).leases->unwatch(c);
-  if (waiting::acquire_queue* queue = queue_of(c)) return queue->cancel(c, scope);
+  if (c.kind == check_kind::acquire && c.further().empty()) {
+    return impl_of(*c.limiter).queue->cancel(c, scope);
+  }
+  if (c.kind == check_kind::acquire) return c.limiter->store->cancel_waiting(c, scope);
   c.limiter->store->cancel(c, scope);
 }
 

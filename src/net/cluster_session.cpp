@@ -33,11 +33,9 @@ class cluster_session::node final : public redis::cluster_node {
 
   void start(check& c) override { session_->start(c); }
 
-  bool cancel(check& c, cancel_scope scope) override {
-    return session_->with_core([&](redis::connection_core& core, time) {
-      if (flight_of(c).stage == detail::check_stage::done) return false;
-      core.cancel(c, scope);
-      return true;
+  void cancel(check& c, cancel_scope scope) override {
+    session_->with_core([&](redis::connection_core& core, time) {
+      if (flight_of(c).stage != detail::check_stage::done) core.cancel(c, scope);
     });
   }
   void resume(check_list&& checks) override {
@@ -99,6 +97,7 @@ class cluster_session::node_sink final : public detail::completion_sink, public 
     if (const auto link = link_.lock()) whole_->node_ended(index_, *link);
   }
   // The cluster's own sink does these.
+  void wait(check&) override {}
   void cancel(check&, cancel_scope) override {}
   void close(const std::shared_ptr<void>&) override {}
   void context_shut_down() noexcept override {}
@@ -188,10 +187,9 @@ void cluster_session::start_all(std::span<check* const> checks) {
 void cluster_session::cancel(check& c, cancel_scope scope) {
   std::unique_lock lock(mutex_);
   if (context_gone_) return;
-  const bool was_done = !core_.cancel(c, scope);
+  core_.cancel(c, scope);
   const std::shared_ptr<cluster_session> self = shared_from_this();
   follow(lock);
-  if (was_done) sink().cancel(c, scope);
 }
 
 void cluster_session::close() {

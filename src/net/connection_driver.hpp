@@ -105,10 +105,9 @@ class connection_driver final : private stream::listener {
     }
   }
 
-  /// False if the check is done already: then the owner has it.
-  bool cancel(detail::check& c, detail::cancel_scope scope) {
+  void cancel(detail::check& c, detail::cancel_scope scope) {
     std::unique_lock lock(mutex_);
-    if (flight_of(c).stage == detail::check_stage::done) return false;
+    if (flight_of(c).stage == detail::check_stage::done) return;
     core_.cancel(c, scope);
     const auto alive = owner_.keep_alive();  // as in follow()
     detail::check_list done = core_.take_done();
@@ -116,7 +115,6 @@ class connection_driver final : private stream::listener {
     lock.unlock();
     if (wakes) wake();
     if (!done.empty()) owner_.deliver(std::move(done));
-    return true;
   }
 
   /// Begins to close; give-backs are still taken, until stop_when_idle() and no check is pending.

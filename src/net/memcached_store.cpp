@@ -47,8 +47,8 @@ class memcached_store final : public detail::store_backend,
   void cancel(detail::check& c, detail::cancel_scope scope) override {
     thread_local std::string key;
     const std::shared_ptr<void> alive = hold();
-    const bool is_joint = !c.further().empty();  // done at once: the sink has it
-    if (is_joint || !session_of(c, key).cancel(c, scope)) sink().cancel(c, scope);
+    const bool is_joint = !c.further().empty();  // done at once
+    if (!is_joint) session_of(c, key).cancel(c, scope);
   }
 
   void close() override {

@@ -54,9 +54,7 @@ void session::start_all(std::span<check* const> checks) {
   for (check* c : checks) c->finish(detail::delivery::discard);
 }
 
-void session::cancel(check& c, detail::cancel_scope scope) {
-  if (!driver_.cancel(c, scope)) sink().cancel(c, scope);
-}
+void session::cancel(check& c, detail::cancel_scope scope) { driver_.cancel(c, scope); }
 
 void session::close() {
   if (!driver_.close()) return;

@@ -89,16 +89,14 @@ cluster_core::index cluster_core::node_of(const check& c) const {
   return found == asking_.end() ? none : found->second.node;
 }
 
-bool cluster_core::cancel(check& c, detail::cancel_scope scope) {
+void cluster_core::cancel(check& c, detail::cancel_scope scope) {
   if (flight_of(c).is_held != 0) {
     unhold(c);
     c.ec = boost::asio::error::operation_aborted;
-    finish(c, error{});
-    return true;
+    return finish(c, error{});
   }
   const index i = node_of(c);
-  if (i == none || members_[i].link == nullptr) return false;
-  return members_[i].link->cancel(c, scope);
+  if (i != none && members_[i].link != nullptr) members_[i].link->cancel(c, scope);
 }
 
 /// The check is at its node no more.
@@ -117,7 +115,7 @@ void cluster_core::leave(const check& c) {
 void cluster_core::finished(const check_list& done, time now) {
   bool silent = false;
   for (const check& c : done) {
-    if (is_stand_in(c)) continue;
+    if (flight_of(c).is_stand_in) continue;  // the node counts it, the cluster does not
     if (!c.ec && !downs_.empty()) downs_.erase(slot_of_routed(c));
     silent = silent || c.ec == error::no_reply;
     leave(c);

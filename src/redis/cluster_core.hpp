@@ -47,8 +47,8 @@ class cluster_core {
 
   /// Routes a new check. The caller starts it at that node; null: it is held, or finished.
   std::shared_ptr<cluster_node> submit(detail::check& c, time now);
-  /// False if the check was finished before.
-  bool cancel(detail::check& c, detail::cancel_scope scope);
+  /// Does nothing if the check was finished before.
+  void cancel(detail::check& c, detail::cancel_scope scope);
   /// Counts checks that nodes have finished.
   void finished(const detail::check_list& done, time now);
   /// A node has redirected checks, a map, or news of its connection.

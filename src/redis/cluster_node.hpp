@@ -19,8 +19,8 @@ class cluster_node {
 
   /// Takes over a check that cluster_core::submit() has routed here.
   virtual void start(detail::check& c) = 0;
-  /// False if the check was finished before.
-  virtual bool cancel(detail::check& c, detail::cancel_scope scope) = 0;
+  /// Does nothing if the check was finished before.
+  virtual void cancel(detail::check& c, detail::cancel_scope scope) = 0;
 
   // See pipeline.
   virtual void resume(detail::check_list&& checks) = 0;

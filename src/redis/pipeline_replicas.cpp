@@ -53,8 +53,8 @@ void pipeline::stage_wait(time now) {
   blocked_ |= confirming;
 }
 
-/// Ends the checks of an answered call that wait for no replica, and keeps the others. A stand-in
-/// for a caller that has left gives back at once.
+/// Ends the checks of an answered call that wait for no replica, and keeps the others. The
+/// reservation of a caller that has left goes back, so replicas do not matter.
 void pipeline::hold_counted(script_call& c) {
   for (call_key& key : c.keys) {
     for (auto it = key.checks.begin(); it != key.checks.end();) {

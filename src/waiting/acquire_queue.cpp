@@ -16,7 +16,6 @@ using detail::check;
 using detail::check_list;
 using detail::delivery;
 using detail::delivery_batch;
-using detail::returned_reservation;
 
 namespace {
 
@@ -140,8 +139,6 @@ void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> keep_alive
     if (!may_end()) keep_alive_ = keep_alive;
     out.keep_alive = std::move(keep_alive);
   }
-  // Reservations that were being given back before the close reach the store first.
-  returns_.send();
   carry_out(core, out, delivery::post);
 }
 
@@ -201,18 +198,25 @@ void acquire_queue::update(const core_ptr& core, subject_entry& entry, orders& o
   out.starts.clear();
   if (!out.returns.empty()) {
     // Under the mutex, so that no batch leaves between two reservations in the wrong order.
-    std::vector<const check*> reservations;
-    for (const request_ptr& request : out.returns) reservations.push_back(request.get());
-    returns_.add(core->store->get_executor(), reservations,
+    std::vector<check*> give_backs;
+    for (const auto& [reservation, caller] : out.returns) {
+      give_backs.push_back(&make_give_back(*reservation, caller));
+    }
+    returns_.add(core->store->get_executor(), std::move(give_backs),
                  [this, core] { returns_are_sent(core); });
     ++unsent_returns_;
     out.returns.clear();
   }
   // The store does not know a request that was not started; submit() cancels it after the start.
-  std::erase_if(out.cancels, [](const request_ptr& request) { return !request->is_started; });
+  std::erase_if(out.cancels, [](const auto& cancel) { return !cancel.first->is_started; });
   agenda_.put(entry, entry.queue.wakeup());
   arm(core);
   if (entry.queue.is_idle()) entries_.erase(entry.subject.view());
+}
+
+std::vector<request_ptr> acquire_queue::take_to_start() {
+  for (const request_ptr& request : to_start_) known_entry_of(*request).queue.started();
+  return std::exchange(to_start_, {});
 }
 
 void acquire_queue::arm(const core_ptr& core) {
@@ -223,17 +227,7 @@ void acquire_queue::arm(const core_ptr& core) {
 
 void acquire_queue::carry_out(const core_ptr& core, orders& out, delivery how) {
   const auto executor = core->store->get_executor();
-  if (!out.closing.empty()) {
-    const auto give_back = [closing = std::move(out.closing)] {
-      std::vector<returned_reservation> all;
-      for (const auto& [reservation, caller] : closing) all.push_back({reservation.get(), caller});
-      give_back_and_tell(std::move(all));
-    };
-    returns_.close(give_back, out.keep_alive);
-  }
-  for (const request_ptr& request : out.cancels) {
-    core->store->cancel(*request, cancel_scope::only_unsent);
-  }
+  for (const auto& [request, scope] : out.cancels) core->store->cancel(*request, scope);
   submit(core);
   const bool is_one = !out.told.empty() && std::next(out.told.begin()) == out.told.end();
   if (is_one && how == delivery::dispatch) {
@@ -265,11 +259,11 @@ void acquire_queue::submit(const core_ptr& core) {
     const std::lock_guard lock(mutex_);
     if (is_submitting_ || unsent_returns_ > 0 || to_start_.empty()) return;
     is_submitting_ = true;
-    batch.swap(to_start_);
+    batch = take_to_start();
   }
   std::vector<check*> checks;
   bool has_more = false;
-  std::vector<request_ptr> cancelled;
+  std::vector<std::pair<request_ptr, cancel_scope>> cancelled;
   for (int rounds = 0; !batch.empty(); ++rounds) {
     checks.clear();
     for (const request_ptr& request : batch) checks.push_back(request.get());
@@ -278,16 +272,14 @@ void acquire_queue::submit(const core_ptr& core) {
       const std::lock_guard lock(mutex_);
       for (request_ptr& request : batch) {
         request->is_started = true;
-        if (request->is_cancelled) cancelled.push_back(std::move(request));
+        if (request->cancelled) cancelled.emplace_back(request, *request->cancelled);
       }
       batch.clear();
-      if (unsent_returns_ == 0 && rounds < most_rounds) batch.swap(to_start_);
+      if (unsent_returns_ == 0 && rounds < most_rounds) batch = take_to_start();
       is_submitting_ = !batch.empty();
       has_more = rounds == most_rounds && !to_start_.empty();
     }
-    for (const request_ptr& request : cancelled) {
-      core->store->cancel(*request, cancel_scope::only_unsent);
-    }
+    for (const auto& [request, scope] : cancelled) core->store->cancel(*request, scope);
     cancelled.clear();
   }
   if (has_more) {
@@ -301,17 +293,16 @@ std::size_t acquire_queue::subjects() const {
 }
 
 void acquire_queue::context_shut_down() noexcept {
-  check_list dropped;
-  std::shared_ptr<void> keep_alive;
+  orders out;  // the last reservation may hold the limiter, and so this object
   {
     const std::lock_guard lock(mutex_);
     alarm_.stop();
-    keep_alive = std::move(keep_alive_);
+    out.keep_alive = std::move(keep_alive_);
     for (const request_ptr& request : to_start_) request->self.reset();
     to_start_.clear();
-    for (auto& [subject, entry] : entries_) entry->queue.abandon(dropped);
+    for (auto& [subject, entry] : entries_) entry->queue.abandon(out);
   }
-  discard(std::move(dropped));
+  discard(std::move(out.told));
 }
 
 }  // namespace weir::waiting

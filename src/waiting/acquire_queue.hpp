@@ -67,6 +67,7 @@ class acquire_queue final {
   subject_entry& entry_of(const detail::check& c);
   subject_entry& known_entry_of(const detail::check& c);
   void update(const core_ptr& core, subject_entry& entry, orders& out);
+  std::vector<request_ptr> take_to_start();
   void arm(const core_ptr& core);
   /// No answer and no give-back is due.
   bool may_end() const noexcept { return entries_.empty() && unsent_returns_ == 0; }

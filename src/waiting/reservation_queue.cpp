@@ -112,7 +112,7 @@ void reservation_queue::let_in(waiter& w) {
 /// The end of each event. Moves waiters from outside to inside while there is room, and completes
 /// due reservations, which makes more room.
 ///
-/// Then gives reservations back: at once if the event has made a request, which has to come after
+/// Then gives reservations back: at once if a request is to be started, which has to come after
 /// them, else when no answer is due. The store takes a reservation back whole only if none stands
 /// behind it, and a cancelled request may still become one.
 void reservation_queue::conclude(time now, orders& out) {
@@ -127,7 +127,11 @@ void reservation_queue::conclude(time now, orders& out) {
     }
     complete_due(now, out);
   } while (inside_count_ < rules_.max_waiting && outside_count_ > 0);
-  if (!out.starts.empty() || pending_requests_ == 0) out.returns.swap(returns_);
+  if (unstarted_requests_ == 0 && pending_requests_ > 0) return;
+  for (request_ptr& reservation : returns_) {
+    out.returns.emplace_back(std::move(reservation), nullptr);
+  }
+  returns_.clear();
 }
 
 void reservation_queue::leave(check& c, cancel_scope scope, time now, orders& out) {
@@ -136,7 +140,7 @@ void reservation_queue::leave(check& c, cancel_scope scope, time now, orders& ou
     // Only the store knows whether the request was sent; if not, it answers operation_aborted.
     // A request that has become a reservation was sent.
     if (w.reservation->is_reserved) return;
-    return cancel_request(w, out);
+    return cancel_request(w, scope, out);
   }
   withdraw(w, out);
   tell(w, boost::asio::error::operation_aborted, out);
@@ -164,10 +168,6 @@ void reservation_queue::on_time(time now, orders& out) {
 void reservation_queue::close(orders& out) {
   while (!outside_.empty()) tell(*outside_.begin(), error::store_closed, out);
   if (pending_requests_ > 0) return;
-  for (request_ptr& reservation : out.returns) {
-    out.closing.emplace_back(std::move(reservation), nullptr);
-  }
-  out.returns.clear();
   while (!inside_.empty()) {
     waiter& w = *inside_.begin();
     check& c = *w.caller;
@@ -175,7 +175,7 @@ void reservation_queue::close(orders& out) {
     tell(w, error::store_closed, out);
     if (returns_.empty()) continue;  // the store holds no reservation for this waiter
     flight_of(c).line.unlink();
-    out.closing.emplace_back(std::move(returns_.back()), &c);
+    out.returns.emplace_back(std::move(returns_.back()), &c);
     returns_.pop_back();
   }
 }
@@ -194,6 +194,7 @@ void reservation_queue::request_for(waiter& w, time now, orders& out) {
       reservation_request::make(w, max_wait_left(w.request().max_wait, w.latest, now)));
   out.starts.back()->known_cool_down = cool_down_until_;
   ++pending_requests_;
+  ++unstarted_requests_;
 }
 
 void reservation_queue::exchange(waiter& a, waiter& b) noexcept {
@@ -206,7 +207,7 @@ void reservation_queue::withdraw(waiter& w, orders& out) {
   if (w.reservation == nullptr) return;  // outside, or between a failed request and the next
   if (!w.reservation->is_reserved) {
     w.reservation->owner = nullptr;
-    return cancel_request(w, out);
+    return cancel_request(w, cancel_scope::any, out);
   }
   const auto of_this_cost = reservations_by_cost_.upper_bound(w.cost(), order::of_cost_and_time());
   reservation_request& last = *std::prev(of_this_cost);
@@ -217,15 +218,15 @@ void reservation_queue::withdraw(waiter& w, orders& out) {
   if (last.answer.source != source::fallback) returns_.push_back(w.reservation);
 }
 
-void reservation_queue::cancel_request(waiter& w, orders& out) {
-  w.reservation->is_cancelled = true;
-  out.cancels.push_back(w.reservation);
+void reservation_queue::cancel_request(waiter& w, cancel_scope scope, orders& out) {
+  w.reservation->cancelled = scope;
+  out.cancels.emplace_back(w.reservation, scope);
 }
 
 bool reservation_queue::take_over(waiter& from, waiter& newcomer, time now) {
   if (from.reservation == nullptr || from.cost() != newcomer.cost()) return false;
   reservation_request& request = *from.reservation;
-  if (request.is_cancelled) return false;
+  if (request.cancelled) return false;
   if (request.is_reserved) {
     if (request.due() > newcomer.latest) return false;
     newcomer.reserved_at = now;
@@ -285,7 +286,7 @@ void reservation_queue::keep_order(reservation_request& request, time latest) {
 
 void reservation_queue::take_failure(waiter& w, reservation_request& request, time now,
                                      orders& out) {
-  const bool is_cancelled = request.is_cancelled ||
+  const bool is_cancelled = request.cancelled ||
                             request.ec == boost::asio::error::operation_aborted;
   if (request.is_inherited && request.ec != boost::asio::error::operation_aborted) {
     // The failed request had the deadline of the dropped waiter; this waiter gets its own request.
@@ -387,11 +388,13 @@ void reservation_queue::finish(waiter& w, orders& out) {
   delete &w;
 }
 
-void reservation_queue::abandon(check_list& dropped) {
-  orders out;
+void reservation_queue::abandon(orders& out) {
   while (!inside_.empty()) finish(*inside_.begin(), out);
   while (!outside_.empty()) finish(*outside_.begin(), out);
-  dropped.splice(dropped.end(), out.told);
+  for (request_ptr& reservation : returns_) {
+    out.returns.emplace_back(std::move(reservation), nullptr);
+  }
+  returns_.clear();
 }
 
 }  // namespace weir::waiting

@@ -29,8 +29,9 @@ struct queue_rules {
 ///
 /// A request that failed because the store is unreachable is repeated until max_wait has passed.
 ///
-/// The driver serialises all calls, calls on_time() at wakeup(), and calls answered() once for each
-/// started request when the store has finished it.
+/// The driver serialises all calls, calls on_time() at wakeup(), and for each request of
+/// orders::starts calls started() once, before the store can know of it, and answered() once, when
+/// the store has finished it.
 class reservation_queue final {
  public:
   using time = detail::check::steady_time;
@@ -47,6 +48,7 @@ class reservation_queue final {
   /// Cancels a waiter that has no result yet. With only_unsent, a waiter stays if its request was
   /// sent or has become a reservation.
   void leave(detail::check& c, detail::cancel_scope scope, time now, orders& out);
+  void started() noexcept { --unstarted_requests_; }
   void answered(reservation_request& request, time now, orders& out);
   void on_time(time now, orders& out);
   /// Applies a cool-down that lasts until `until`.
@@ -62,8 +64,9 @@ class reservation_queue final {
   time wakeup() const;
   /// True if the queue has no waiter and no pending request.
   bool is_idle() const noexcept { return inside_count_ + outside_count_ + pending_requests_ == 0; }
-  /// Moves all waiters' checks to `dropped`, without a result.
-  void abandon(detail::check_list& dropped);
+  /// Moves all waiters' checks to `out.told`, without a result, and all reservations to
+  /// `out.returns`.
+  void abandon(orders& out);
 
  private:
   void let_in(waiter& w);
@@ -72,7 +75,7 @@ class reservation_queue final {
   void conclude(time now, orders& out);
   void request_for(waiter& w, time now, orders& out);
   void withdraw(waiter& w, orders& out);
-  void cancel_request(waiter& w, orders& out);
+  void cancel_request(waiter& w, detail::cancel_scope scope, orders& out);
   bool take_over(waiter& from, waiter& newcomer, time now);
   void take_answer(reservation_request& request, time now, orders& out);
   void keep_order(reservation_request& request, time latest);
@@ -93,6 +96,7 @@ class reservation_queue final {
   waiters_by_latest outside_by_latest_;
   std::size_t outside_count_ = 0;
   std::size_t pending_requests_ = 0;
+  std::size_t unstarted_requests_ = 0;  // of these
   reservations_by_time reservations_;
   reservations_by_cost reservations_by_cost_;
   waiters_by_cost with_reservation_;

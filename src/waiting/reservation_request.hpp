@@ -2,6 +2,7 @@
 
 #include <boost/intrusive/set.hpp>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -32,8 +33,8 @@ class reservation_request final : public detail::check_of<detail::acquire_reques
 
   waiter* owner = nullptr;    // null: the waiter has left
   bool is_inherited = false;  // taken over from a dropped waiter
-  bool is_cancelled = false;  // if it is not sent yet, the store drops it
   bool is_reserved = false;   // it is a reservation
+  std::optional<detail::cancel_scope> cancelled;
   // The end of the cool-down that its queue knew when it made the request, or that the answer named
   steady_time known_cool_down{};
   // Set for a reservation only:
@@ -84,12 +85,12 @@ using reservations_by_cost = reservation_set<order::of_cost_and_time,
 
 /// What a reservation_queue tells its driver to do.
 struct orders {
-  std::vector<request_ptr> returns;  // reservations to give back, before any start
-  std::vector<request_ptr> cancels;  // requests that the store drops if they are unsent
+  // Reservations to give back, before any start. At a close, each with the caller's check that ends
+  // after it.
+  std::vector<std::pair<request_ptr, detail::check*>> returns;
+  std::vector<std::pair<request_ptr, detail::cancel_scope>> cancels;
   std::vector<request_ptr> starts;   // in this order
   detail::check_list told;           // callers' checks with their results
-  // Reservations to give back, each with the caller's check that ends after it, if it has one.
-  std::vector<std::pair<request_ptr, detail::check*>> closing;
   std::shared_ptr<void> keep_alive;  // released when all orders are carried out
 };
 

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "check/detached_check.hpp"
 #include "check/limiter_spec.hpp"
 
 namespace weir::waiting {
@@ -20,10 +19,11 @@ struct reservation_returns::batch {
   bool is_being_sent = false, is_sent = false;
 
   /// False if the batch was already sent.
-  bool take(std::span<const check* const> reservations, std::function<void()>& sent) {
+  bool take(std::vector<check*>& give_backs, std::function<void()>& sent) {
     const std::lock_guard lock(mutex);
     if (is_sent) return false;
-    for (const check* c : reservations) checks.push_back(&make_give_back(*c));
+    checks.insert(checks.end(), give_backs.begin(), give_backs.end());
+    give_backs.clear();
     if (sent) afterwards.push_back(std::move(sent));
     return true;
   }
@@ -64,9 +64,9 @@ struct reservation_returns::batch {
     std::stable_sort(all.begin(), all.end(), [&](const check* a, const check* b) {
       return reserved_time(a) > reserved_time(b);
     });
-    for (check* c : all) {
-      const auto store = c->limiter->store;
-      store->start(*c);
+    if (!all.empty()) {
+      const auto store = all.front()->limiter->store;
+      store->start_all(all);
     }
     for (const auto& f : then) f();
     return true;
@@ -79,32 +79,24 @@ struct reservation_returns::batch {
 };
 
 void reservation_returns::add(const boost::asio::any_io_executor& executor,
-                              std::span<const check* const> reservations,
-                              std::function<void()> sent) {
+                              std::vector<check*>&& give_backs, std::function<void()> sent) {
   const std::lock_guard lock(mutex_);
-  if (const auto open = open_.lock(); open != nullptr && open->take(reservations, sent)) return;
+  if (const auto open = open_.lock(); open != nullptr && open->take(give_backs, sent)) return;
   const auto fresh = std::make_shared<batch>();
-  fresh->take(reservations, sent);
+  fresh->take(give_backs, sent);
   open_ = fresh;
   boost::asio::post(executor, [fresh] { fresh->send(); });
 }
 
-std::shared_ptr<reservation_returns::batch> reservation_returns::open_batch() {
-  const std::lock_guard lock(mutex_);
-  return open_.lock();
-}
-
-void reservation_returns::send() {
-  if (const auto open = open_batch()) open->send();
-}
-
-void reservation_returns::close(const std::function<void()>& last,
-                                const std::shared_ptr<void>& keep_alive) {
-  if (const auto open = open_batch()) {
-    std::function<void()> behind_it = [last, keep_alive] { last(); };
-    if (open->take({}, behind_it)) return open->send();
+void reservation_returns::send_before(std::function<void()> next) {
+  std::shared_ptr<batch> open;
+  {
+    const std::lock_guard lock(mutex_);
+    open = open_.lock();
   }
-  last();
+  std::vector<check*> none;
+  if (open != nullptr && open->take(none, next)) return open->send();
+  next();
 }
 
 }  // namespace weir::waiting

@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <span>
+#include <vector>
 
 #include "weir/detail/check.hpp"
 
@@ -14,22 +14,18 @@ namespace weir::waiting {
 /// store takes back only units on which no later reservation stands. Thread-safe.
 class reservation_returns {
  public:
-  /// Gives these back with the current batch, which `executor` sends. `sent` is called after the
-  /// batch was started in the store, but not if the context shuts down before.
-  void add(const boost::asio::any_io_executor& executor,
-           std::span<const detail::check* const> reservations, std::function<void()> sent = {});
+  /// Starts these give-backs, all of one store, with the current batch, which `executor` sends.
+  /// `sent` is called after the batch was started in the store, but not if the context shuts down
+  /// before.
+  void add(const boost::asio::any_io_executor& executor, std::vector<detail::check*>&& give_backs,
+           std::function<void()> sent = {});
 
-  /// Sends the current batch now. If another thread is sending it, that thread goes on.
-  void send();
-
-  /// The same, and then calls `last`, which gives back what is left when the store closes. Keeps
-  /// `keep_alive`, which keeps the closing store, until all is sent.
-  void close(const std::function<void()>& last, const std::shared_ptr<void>& keep_alive);
+  /// Sends the current batch now, and then calls `next`. If another thread is sending it, that
+  /// thread goes on.
+  void send_before(std::function<void()> next);
 
  private:
   struct batch;
-
-  std::shared_ptr<batch> open_batch();
 
   std::mutex mutex_;
   std::weak_ptr<batch> open_;  // owned by the posted function that will send it

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <boost/asio/error.hpp>
 #include <functional>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "check/delivery_batch.hpp"
+#include "check/detached_check.hpp"
 #include "check/limiter_spec.hpp"
 #include "check/store_backend.hpp"
 #include "waiting/max_wait.hpp"
@@ -20,7 +24,6 @@ using detail::delivery;
 using detail::delivery_batch;
 using detail::for_each_limiter;
 using detail::limiter_spec;
-using detail::returned_reservation;
 using detail::term;
 
 namespace {
@@ -48,15 +51,20 @@ check::steady_time cool_down_of(const check& c) {
   return until;
 }
 
+std::size_t tag_of(const check& c) {
+  std::string key;
+  c.limiter->append_key(key, c.subject.view(), 0);
+  return hash_of(detail::hash_tag(key));
+}
+
 bool from_fallback(const check& c) noexcept { return c.answer.source == source::fallback; }
 
 }  // namespace
 
-/// The request for a new reservation in place of one that a cool-down covers. The mutex of the
-/// sleepers guards its members.
-class sleepers::replacement final : public detail::joint_check_of<acquire_request> {
+/// A request to the store for a reservation. The mutex of the sleepers guards its members.
+class sleepers::request final : public detail::joint_check_of<acquire_request> {
  public:
-  replacement(std::shared_ptr<sleepers> maker, sleeper& s, microseconds max_wait)
+  request(std::shared_ptr<sleepers> maker, sleeper& s, microseconds max_wait)
       : joint_check_of(
             std::shared_ptr(s.caller.limiter),
             {{.subject = s.caller.subject,
@@ -64,28 +72,27 @@ class sleepers::replacement final : public detail::joint_check_of<acquire_reques
               .asked = {.cost = detail::as<acquire_request>(s.caller).cost, .max_wait = max_wait}},
              {s.caller.further().begin(), s.caller.further().end()}}),
         owner(&s),
+        stands_in(s.stands_in),
         maker_(std::move(maker)) {
     flight_of(*this).is_internal = true;
-    flight_of(*this).replaces = true;
   }
 
   void finish(delivery how) override {
-    const std::shared_ptr<replacement> last = std::move(self);
+    const request_ptr last = std::move(self);
     if (how == delivery::discard) return maker_->dropped(*this);
-    maker_->replaced(*this);
+    maker_->answered(*this);
   }
 
-  sleeper* owner;                     // null: its caller has left
-  std::shared_ptr<replacement> self;  // keeps it alive while the store has it
+  sleeper* owner;  // null: its caller has left
+  line& stands_in;
+  bool is_first = true;     // no reservation of its caller went back
+  bool is_started = false;  // the store knows it
+  std::optional<cancel_scope> cancelled;
+  request_ptr self;  // keeps it alive while the store has it
 
  private:
   const std::shared_ptr<sleepers> maker_;
 };
-
-sleepers::sleeper::sleeper(check& c, std::uint64_t number, time now) noexcept
-    : caller(c), arrival(number), latest(now + detail::as<acquire_request>(c).max_wait) {
-  reserve(now, detail::as<acquire_request>(c));
-}
 
 bool sleepers::sleeper::goes_before(const sleeper& other) const noexcept {
   return reserved != other.reserved ? reserved < other.reserved : arrival < other.arrival;
@@ -97,69 +104,239 @@ void sleepers::sleeper::reserve(time now, const acquire_request& asked) noexcept
     known_cool_down = std::max(known_cool_down, now + asked.cool_down_left);
 }
 
-bool sleepers::add(check& c) {
-  const std::lock_guard lock(mutex_);
-  if (closed_ && !flight_of(c).left_early) {
-    if (from_fallback(c)) {
-      c.ec = error::store_closed;
-      return false;
-    }
-    added_after_close_.push_back({&c, &c});
-    return true;
-  }
-  if (flight_of(c).left_early || sleepers_.size() >= max_sleepers_) {
-    return_reservation(c, flight_of(c).left_early ? error_code(asio::error::operation_aborted)
-                                                  : error::overloaded);
-    return false;
-  }
-  const time now = std::chrono::steady_clock::now();
-  sleeper& s = sleepers_.try_emplace(&c, c, ++arrivals_, now).first->second;
-  for_each_cooled(c, [&](const limiter_spec& limiter, std::string_view subject) {
-    by_cooled_.insert({{&limiter, hash_of(subject)}, &s});
-  });
-  agenda_.put(s, s.reserved);
+// ---- callers and the store, on any thread
+
+void sleepers::arrive(check& c) {
   results out;
-  obey_cool_downs(s, now, out);  // one may have begun since the store's answer
-  send(out);
-  return true;
+  bool is_late = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_late = !executor_;
+    if (!is_late) {
+      if (closed_ || sleepers_.size() >= max_sleepers_) {
+        c.ec = closed_ ? error::store_closed : error::overloaded;
+        out.done.push_back(c);
+      } else {
+        sleeper& s = add(c);
+        make_request(s, detail::as<acquire_request>(c).max_wait, out);
+      }
+      conclude(out);
+    }
+  }
+  if (is_late) return c.finish(delivery::discard);
+  if (out.starts.empty()) return;
+  // Behind what another thread may be giving back.
+  returns_.send_before(
+      [self = shared_from_this(), starts = std::move(out.starts)] { self->start(starts); });
 }
 
 void sleepers::cancel(check& c, cancel_scope scope) {
-  if (scope == cancel_scope::only_unsent) return;  // it has its reservation
-  const std::lock_guard lock(mutex_);
-  const auto found = sleepers_.find(&c);
-  if (found == sleepers_.end()) {
-    flight_of(c).left_early = true;
-    return;
+  request_ptr pending;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = sleepers_.find(&c);
+    if (found == sleepers_.end()) return;  // the result is on its way to the caller
+    pending = found->second.pending;
+    if (scope == cancel_scope::only_unsent) {
+      if (pending == nullptr || !pending->is_first) return;  // it got a reservation
+    } else {
+      results out;
+      if (pending == nullptr) give_back(c, found->second.stands_in);
+      out.done.push_back(remove(found->second, out));
+      c.ec = asio::error::operation_aborted;
+      c.answer = {};
+      conclude(out);
+    }
+    if (pending == nullptr) return;
+    pending->cancelled = scope;
+    if (!pending->is_started) return;  // start() cancels it
   }
-  const bool is_replacing = found->second.replacing != nullptr;
-  remove(found->second);
-  arm();
-  if (is_replacing) {
-    c.ec = asio::error::operation_aborted;  // a new reservation goes back when it comes
-  } else {
-    return_reservation(c, asio::error::operation_aborted);
-  }
-  check_list done;
-  done.push_back(c);
-  delivery_batch::post(executor_, std::move(done));
+  const auto store = pending->limiter->store;
+  store->cancel(*pending, scope);
 }
 
-check& sleepers::remove(sleeper& s) {
+void sleepers::start(const std::vector<request_ptr>& requests) {
+  std::vector<check*> wanted;
+  {
+    const std::lock_guard lock(mutex_);
+    results out;
+    for (const request_ptr& r : requests) {
+      --r->stands_in.unstarted_requests;
+      if (r->owner == nullptr) {
+        count_off(*r, out);
+      } else {
+        r->self = r;
+        wanted.push_back(r.get());
+      }
+    }
+    conclude(out);
+  }
+  if (wanted.empty()) return;
+  const auto store = requests.front()->limiter->store;
+  store->start_all(wanted);
+  std::vector<std::pair<request_ptr, cancel_scope>> cancelled;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const request_ptr& r : requests) {
+      r->is_started = true;
+      if (r->cancelled) cancelled.emplace_back(r, *r->cancelled);
+    }
+  }
+  for (const auto& [r, scope] : cancelled) store->cancel(*r, scope);
+}
+
+void sleepers::answered(request& r) {
+  const std::lock_guard lock(mutex_);
+  results out;
+  take_answer(r, std::chrono::steady_clock::now(), out);
+  count_off(r, out);
+  conclude(out);
+}
+
+/// Called when the context is being destroyed, before context_shut_down() or after it.
+void sleepers::dropped(request& r) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (r.owner != nullptr) r.owner->pending = nullptr;
+}
+
+void sleepers::cool_down_began(const limiter_spec& limiter, std::string_view subject) {
+  const std::lock_guard lock(mutex_);
+  const cooled key{&limiter, hash_of(subject)};
+  std::vector<sleeper*> concerned;  // apart, because remove() erases from the set
+  for (auto it = by_cooled_.lower_bound({key, nullptr}); it != by_cooled_.end(); ++it) {
+    if (it->first != key) break;
+    if (it->second->pending == nullptr) concerned.push_back(it->second);
+  }
+  // In the order of their reservations. The new ones keep it, because those behind a replaced one
+  // are replaced, too.
+  std::sort(concerned.begin(), concerned.end(),
+            [](const sleeper* a, const sleeper* b) { return a->goes_before(*b); });
+  const time now = std::chrono::steady_clock::now();
+  results out;
+  for (sleeper* s : concerned) {
+    const bool stays = obey_cool_downs(*s, now, out);
+    if (stays && !out.starts.empty() && !from_fallback(s->caller)) replace(*s, now, out);
+  }
+  conclude(out);
+}
+
+void sleepers::on_timer() {
+  const std::lock_guard lock(mutex_);
+  alarm_.rang();
+  const time now = std::chrono::steady_clock::now();
+  results out;
+  while (sleeper* s = agenda_.first_due(now)) {
+    if (obey_cool_downs(*s, now, out)) out.done.push_back(remove(*s, out));
+  }
+  conclude(out);
+}
+
+void sleepers::close(const std::shared_ptr<void>& keep_alive) {
+  const std::lock_guard lock(mutex_);
+  if (!executor_) return;
+  closed_ = true;
+  keep_alive_ = keep_alive;
+  alarm_.stop();
+  results out;
+  for (auto& [tag, l] : lines_) out.lines.push_back(&l);
+  conclude(out);
+}
+
+void sleepers::context_shut_down() noexcept {
+  check_list dropped;
+  std::vector<check*> give_backs;
+  std::shared_ptr<void> let_go;
+  {
+    const std::lock_guard lock(mutex_);
+    results out;
+    while (!sleepers_.empty()) dropped.push_back(remove(sleepers_.begin()->second, out));
+    for (auto& [tag, l] : lines_) {
+      give_backs.insert(give_backs.end(), l.give_backs.begin(), l.give_backs.end());
+      l.give_backs.clear();
+    }
+    let_go = std::move(keep_alive_);
+    alarm_.stop();
+    executor_ = {};
+  }
+  discard(std::move(dropped));
+  for (check* c : give_backs) c->finish(delivery::discard);
+}
+
+// ---- under the mutex
+
+sleepers::sleeper& sleepers::add(check& c) {
+  const std::size_t tag = tag_of(c);
+  line& l = lines_.try_emplace(tag, tag).first->second;
+  sleeper& s = sleepers_.try_emplace(&c, c, ++arrivals_, l).first->second;
+  l.members.insert(&s);
+  for_each_cooled(c, [&](const limiter_spec& limiter, std::string_view subject) {
+    by_cooled_.insert({{&limiter, hash_of(subject)}, &s});
+  });
+  return s;
+}
+
+/// The result is to be finished.
+check& sleepers::remove(sleeper& s, results& out) {
   check& c = s.caller;
-  if (s.replacing != nullptr) s.replacing->owner = nullptr;
+  if (s.pending != nullptr) s.pending->owner = nullptr;
   for_each_cooled(c, [&](const limiter_spec& limiter, std::string_view subject) {
     by_cooled_.erase({{&limiter, hash_of(subject)}, &s});
   });
+  s.stands_in.members.erase(&s);
+  out.lines.push_back(&s.stands_in);
   sleepers_.erase(&c);
   return c;
 }
 
-void sleepers::return_reservation(check& c, error_code why) {
-  c.ec = why;
+void sleepers::make_request(sleeper& s, microseconds max_wait, results& out) {
+  out.starts.push_back(std::make_shared<request>(shared_from_this(), s, max_wait));
+  s.pending = out.starts.back();
+  ++pending_requests_;
+  ++s.stands_in.pending_requests;
+  ++s.stands_in.unstarted_requests;
+  out.lines.push_back(&s.stands_in);
+}
+
+void sleepers::count_off(request& r, results& out) {
+  --pending_requests_;
+  --r.stands_in.pending_requests;
+  out.lines.push_back(&r.stands_in);
+}
+
+void sleepers::take_answer(request& r, time now, results& out) {
+  const bool is_reserved = !r.ec && r.answer.allowed;
+  if (r.owner == nullptr) {
+    if (is_reserved) give_back(r, r.stands_in);
+    return;
+  }
+  sleeper& s = *r.owner;
+  check& c = s.caller;
+  s.pending = nullptr;
+  c.ec = r.ec;
+  c.answer = r.answer;
+  if (!is_reserved) {
+    if (!c.ec) {
+      c.answer = with_whole_max_wait(c.answer, detail::as<acquire_request>(c), r.asked);
+    }
+    out.done.push_back(remove(s, out));
+    return;
+  }
+  detail::as<acquire_request>(c).found = std::move(r.asked.found);
+  s.reserve(now, r.asked);
+  if (r.is_first) {
+    s.latest = now + r.asked.max_wait;
+    if (r.answer.delay.count() == 0) {
+      out.done.push_back(remove(s, out));
+      return;
+    }
+  }
+  agenda_.put(s, s.reserved);
+  if (!closed_) obey_cool_downs(s, now, out);  // one may have begun since the store's answer
+}
+
+void sleepers::give_back(check& c, line& l) {
   if (from_fallback(c)) return;  // the fallback has no give-back
-  const check* const one[] = {&c};
-  returns_.add(executor_, one);
+  l.give_backs.push_back(&detail::make_give_back(c));
   c.answer.receipt = {};  // the whole reservation goes back: nothing is left to settle
 }
 
@@ -172,7 +349,7 @@ bool sleepers::obey_cool_downs(sleeper& s, time now, results& out) {
   if (until <= now || until <= s.due) return true;
   if (until > s.latest) {
     refuse(s, now, until);
-    out.done.push_back(remove(s));
+    out.done.push_back(remove(s, out));
   } else if (s.known_cool_down + same_end < until && !from_fallback(s.caller)) {
     replace(s, now, out);
   } else {
@@ -183,7 +360,7 @@ bool sleepers::obey_cool_downs(sleeper& s, time now, results& out) {
 
 void sleepers::refuse(sleeper& s, time now, time until) {
   check& c = s.caller;
-  return_reservation(c, {});
+  give_back(c, s.stands_in);
   decision& d = c.answer;
   d.decided_at += d.delay - std::chrono::floor<microseconds>(s.reserved - now);
   refuse_in_cool_down(d, std::chrono::ceil<microseconds>(until - now),
@@ -191,196 +368,59 @@ void sleepers::refuse(sleeper& s, time now, time until) {
 }
 
 void sleepers::replace(sleeper& s, time now, results& out) {
-  const auto whole = detail::as<acquire_request>(s.caller).max_wait;
-  auto made = std::make_shared<replacement>(shared_from_this(), s,
-                                            max_wait_left(whole, s.latest, now));
-  s.replacing = made.get();
+  give_back(s.caller, s.stands_in);
+  make_request(s, max_wait_left(detail::as<acquire_request>(s.caller).max_wait, s.latest, now),
+               out);
+  s.pending->is_first = false;
+  flight_of(*s.pending).replaces = true;
   s.known_cool_down = cool_down_of(s.caller);
   agenda_.put(s, time::max());
-  out.replacements.push_back(std::move(made));
-  ++replacements_;
 }
 
-/// Gives the reservations back that are to be replaced, then requests the new ones: otherwise the
-/// store would place those behind the old ones. Delivers what is done.
-void sleepers::send(results& out) {
-  if (!out.replacements.empty()) {
-    std::vector<const check*> covered;
-    for (const auto& r : out.replacements) covered.push_back(&r->owner->caller);
-    returns_.add(executor_, covered, [self = shared_from_this(), replacements = out.replacements] {
-      self->start(replacements);
-    });
-    // Nothing is left to settle for a caller that leaves meanwhile.
-    for (const auto& r : out.replacements) r->owner->caller.answer.receipt = {};
+/// When the store closes and no answer is due: each caller is told when its reservation has gone
+/// back.
+void sleepers::end_all(line& l, results& out) {
+  while (!l.members.empty()) {
+    check& c = remove(**l.members.begin(), out);
+    if (from_fallback(c)) {
+      c.ec = error::store_closed;
+      out.done.push_back(c);
+    } else {
+      l.give_backs.push_back(&detail::make_give_back(c, &c));
+    }
   }
+}
+
+/// The end of each event. Gives the reservations of a line back: at once if a request is to be
+/// started, which has to come after them, else when no answer is due: see reservation_queue.
+void sleepers::conclude(results& out) {
+  std::vector<check*> give_backs;
+  std::set<line*> changed(out.lines.begin(), out.lines.end());
+  for (line* const l : changed) {
+    const bool is_quiet = l->pending_requests == 0;
+    if (!is_quiet && l->unstarted_requests == 0) continue;
+    if (closed_ && is_quiet) end_all(*l, out);
+    give_backs.insert(give_backs.end(), l->give_backs.begin(), l->give_backs.end());
+    l->give_backs.clear();
+    if (is_quiet && l->members.empty()) lines_.erase(l->tag);
+  }
+  std::function<void()> then;
+  if (closed_ && pending_requests_ == 0) {
+    then = [keep = std::move(keep_alive_)] {};
+  } else if (!give_backs.empty() && !out.starts.empty()) {
+    then = [self = shared_from_this(), starts = std::exchange(out.starts, {})] {
+      self->start(starts);
+    };
+  }
+  if (!give_backs.empty() || then) returns_.add(executor_, std::move(give_backs), std::move(then));
   arm();
+  for (check& c : out.done) flight_of(c).stage = detail::check_stage::done;
   delivery_batch::post(executor_, std::move(out.done));
-}
-
-void sleepers::start(const std::vector<std::shared_ptr<replacement>>& replacements) {
-  std::vector<check*> wanted;
-  std::shared_ptr<void> let_go;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& r : replacements) {
-      if (r->owner == nullptr) {
-        let_go = count_off_replacement();
-      } else {
-        r->self = r;
-        wanted.push_back(r.get());
-      }
-    }
-  }
-  if (wanted.empty()) return;
-  const auto store = replacements.front()->limiter->store;
-  store->start_all(wanted);
-}
-
-/// The result is the caller's to release, outside the mutex.
-std::shared_ptr<void> sleepers::count_off_replacement() {
-  return --replacements_ == 0 ? std::move(keep_alive_) : nullptr;
-}
-
-void sleepers::replaced(replacement& r) {
-  std::shared_ptr<void> let_go;
-  {
-    const std::lock_guard lock(mutex_);
-    results out;
-    take_answer(r, std::chrono::steady_clock::now(), out);
-    send(out);
-    if (!closed_) {
-      count_off_replacement();
-      return;
-    }
-  }
-  give_back();
-  {
-    const std::lock_guard lock(mutex_);
-    let_go = count_off_replacement();
-  }
-  // Another thread may be sending the batch. A closing store stays until all of it is sent.
-  returns_.close([] {}, let_go);
-}
-
-/// Called when the context is being destroyed, before context_shut_down() or after it.
-void sleepers::dropped(replacement& r) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (r.owner != nullptr) r.owner->replacing = nullptr;
-}
-
-void sleepers::take_answer(replacement& r, time now, results& out) {
-  const bool is_reserved = !r.ec && r.answer.allowed;
-  if (r.owner == nullptr) {
-    if (is_reserved) return_reservation(r, {});
-    return;
-  }
-  sleeper& s = *r.owner;
-  check& c = s.caller;
-  s.replacing = nullptr;
-  c.ec = r.ec;
-  c.answer = r.answer;
-  if (!is_reserved) {
-    if (!c.ec) {
-      c.answer = with_whole_max_wait(c.answer, detail::as<acquire_request>(c), r.asked);
-    }
-    out.done.push_back(remove(s));
-    return;
-  }
-  detail::as<acquire_request>(c).found = std::move(r.asked.found);
-  s.reserve(now, r.asked);
-  if (closed_ && from_fallback(c)) {
-    c.ec = error::store_closed;
-    out.done.push_back(remove(s));
-  } else if (closed_) {
-    remove(s);
-    added_after_close_.push_back({&c, &c});
-  } else {
-    agenda_.put(s, s.reserved);
-    obey_cool_downs(s, now, out);
-  }
-}
-
-void sleepers::cool_down_began(const limiter_spec& limiter, std::string_view subject) {
-  const std::lock_guard lock(mutex_);
-  const cooled key{&limiter, hash_of(subject)};
-  std::vector<sleeper*> concerned;  // apart, because remove() erases from the set
-  for (auto it = by_cooled_.lower_bound({key, nullptr}); it != by_cooled_.end(); ++it) {
-    if (it->first != key) break;
-    if (it->second->replacing == nullptr) concerned.push_back(it->second);
-  }
-  // In the order of their reservations. The new ones keep it, because those behind a replaced one
-  // are replaced, too.
-  std::sort(concerned.begin(), concerned.end(),
-            [](const sleeper* a, const sleeper* b) { return a->goes_before(*b); });
-  const time now = std::chrono::steady_clock::now();
-  results out;
-  for (sleeper* s : concerned) {
-    const bool stays = obey_cool_downs(*s, now, out);
-    if (stays && !out.replacements.empty() && !from_fallback(s->caller)) replace(*s, now, out);
-  }
-  send(out);
 }
 
 void sleepers::arm() {
   alarm_.start(executor_);
   alarm_.set(agenda_.next(), [self = shared_from_this()] { self->on_timer(); });
-}
-
-void sleepers::on_timer() {
-  const std::lock_guard lock(mutex_);
-  alarm_.rang();
-  const time now = std::chrono::steady_clock::now();
-  results out;
-  while (sleeper* s = agenda_.first_due(now)) {
-    if (obey_cool_downs(*s, now, out)) out.done.push_back(remove(*s));
-  }
-  send(out);
-}
-
-void sleepers::close(const std::shared_ptr<void>& keep_alive) {
-  std::vector<returned_reservation> reservations;
-  check_list told;
-  {
-    const std::lock_guard lock(mutex_);
-    closed_ = true;
-    alarm_.stop();
-    if (replacements_ > 0) keep_alive_ = keep_alive;
-    while (sleeper* s = agenda_.first_due(time::max())) {
-      check& c = remove(*s);
-      if (from_fallback(c)) {
-        c.ec = error::store_closed;
-        told.push_back(c);
-      } else {
-        reservations.push_back({&c, &c});
-      }
-    }
-  }
-  delivery_batch::post(executor_, std::move(told));
-  returns_.close([reservations] { give_back_and_tell(reservations); }, keep_alive);
-}
-
-void sleepers::give_back() {
-  std::vector<returned_reservation> reservations;
-  {
-    const std::lock_guard lock(mutex_);
-    reservations.swap(added_after_close_);
-  }
-  give_back_and_tell(std::move(reservations));
-}
-
-void sleepers::context_shut_down() noexcept {
-  check_list dropped;
-  std::shared_ptr<void> let_go;
-  {
-    const std::lock_guard lock(mutex_);
-    while (!sleepers_.empty()) dropped.push_back(remove(sleepers_.begin()->second));
-    let_go = std::move(keep_alive_);
-    for (const returned_reservation& t : added_after_close_) dropped.push_back(*t.caller);
-    added_after_close_.clear();
-    alarm_.stop();
-    executor_ = {};
-  }
-  discard(std::move(dropped));
 }
 
 }  // namespace weir::waiting

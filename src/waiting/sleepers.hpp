@@ -12,29 +12,27 @@
 #include "check/agenda.hpp"
 #include "check/alarm.hpp"
 #include "check/check_list.hpp"
-#include "check/detached_check.hpp"
 #include "waiting/reservation_returns.hpp"
 
 namespace weir::waiting {
 
-/// Holds the checks of acquire_all until their reservations are due; acquire() waits in an
-/// acquire_queue instead. One timer serves all checks. A cancelled check gives its reservation
-/// back. A reservation that a new cool-down covers goes back, too, and the store is asked for a new
-/// one: see reservation_queue. So do those behind it, which keeps the order. Thread-safe.
+/// Runs acquire_all for one store; acquire() waits in an acquire_queue instead. Makes a request to
+/// the store for each check, and holds the check until its reservation is due. One timer serves all
+/// checks.
+///
+/// The reservation of a cancelled check goes back. A reservation that a new cool-down covers goes
+/// back, too, and the store is asked for a new one: see reservation_queue. So do those behind it,
+/// which keeps the order. Thread-safe.
 class sleepers final : public std::enable_shared_from_this<sleepers> {
  public:
   explicit sleepers(const boost::asio::any_io_executor& executor,
                     std::size_t max_sleepers = 100'000)
       : executor_(executor), max_sleepers_(max_sleepers) {}
 
-  /// Takes over a check that the store has answered with a reservation, due after answer.delay.
-  /// False if the caller has cancelled it, if max_sleepers checks sleep, or if the store is closing
-  /// and the fallback made the reservation: then the check has its error, the reservation goes
-  /// back, and the caller of this function finishes the check.
-  bool add(detail::check& c);
-
-  /// For a check that the store has finished: sleeping, on its way to add(), or on its way to its
-  /// caller.
+  /// Takes over a validated check. Never finishes it inside the call.
+  void arrive(detail::check& c);
+  /// Cancels a check, unless its result is on the way to its caller. With only_unsent, the check
+  /// stays if its request was sent.
   void cancel(detail::check& c, detail::cancel_scope scope);
 
   /// Called when the limiter knows of a new or longer cool-down: see limiter_spec::cool_down_until.
@@ -42,56 +40,73 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   /// caller's max_wait, the caller is refused and its reservation goes back.
   void cool_down_began(const detail::limiter_spec& limiter, std::string_view subject);
 
-  /// Called when the store closes: gives all reservations back. Later ones are kept for
-  /// give_back(). `keep_alive` is kept until new reservations that are being requested, and those
-  /// that go back, have reached the store.
+  /// Called when the store closes: ends all waiting and gives the reservations back, when no answer
+  /// is due. Keeps `keep_alive` until then.
   void close(const std::shared_ptr<void>& keep_alive);
-  /// Gives back the reservations added after close(), the last one first.
-  void give_back();
   /// See shutdown_listener::context_shut_down().
   void context_shut_down() noexcept;
 
  private:
   using time = detail::check::steady_time;
-  class replacement;
+  class request;
+  using request_ptr = std::shared_ptr<request>;
+  struct sleeper;
+
+  /// The checks with keys in one slot: what one of them reserves may stand behind the reservation
+  /// of another.
+  struct line {
+    explicit line(std::size_t hash) noexcept : tag(hash) {}
+
+    const std::size_t tag;  // the hash of the keys' hash tag
+    std::size_t pending_requests = 0;
+    std::size_t unstarted_requests = 0;      // of these
+    std::vector<detail::check*> give_backs;  // not started yet
+    std::set<sleeper*> members;
+  };
 
   struct sleeper : detail::agenda_entry {
-    sleeper(detail::check& c, std::uint64_t number, time now) noexcept;
+    sleeper(detail::check& c, std::uint64_t number, line& its) noexcept
+        : caller(c), arrival(number), stands_in(its) {}
     /// Notes the reservation that the caller has got by this request.
     void reserve(time now, const detail::acquire_request& asked) noexcept;
     bool goes_before(const sleeper& other) const noexcept;
 
     detail::check& caller;
     const std::uint64_t arrival;  // unique
-    const time latest;            // the end of max_wait
+    time latest{};                // the end of max_wait, counted from the first answer
     time reserved{};              // when the reservation is due; agenda_entry::due may be postponed
-    // The end of the cool-down that was known when the reservation was requested, or that the
+    // The end of the cool-down that was known when the reservation was requested again, or that the
     // answer named
     time known_cool_down{};
-    replacement* replacing = nullptr;  // while it has no reservation: the request for a new one
+    request_ptr pending;  // while the caller has no reservation
+    line& stands_in;
   };
   /// A limiter with cool-downs, and the hash of a subject.
   using cooled = std::pair<const detail::limiter_spec*, std::size_t>;
 
-  /// What follows from a change.
+  /// What follows from an event.
   struct results {
     detail::check_list done;
-    std::vector<std::shared_ptr<replacement>> replacements;
+    std::vector<request_ptr> starts;
+    std::vector<line*> lines;  // in which something has changed
   };
 
-  void return_reservation(detail::check& c, error_code why);
-  detail::check& remove(sleeper& s);
+  sleeper& add(detail::check& c);
+  detail::check& remove(sleeper& s, results& out);
+  void make_request(sleeper& s, std::chrono::microseconds max_wait, results& out);
+  void give_back(detail::check& c, line& l);
   bool obey_cool_downs(sleeper& s, time now, results& out);
   void refuse(sleeper& s, time now, time until);
   void replace(sleeper& s, time now, results& out);
-  void take_answer(replacement& r, time now, results& out);
-  void send(results& out);
-  void start(const std::vector<std::shared_ptr<replacement>>& replacements);
-  void replaced(replacement& r);
-  void dropped(replacement& r) noexcept;
-  std::shared_ptr<void> count_off_replacement();
-  void arm();
+  void start(const std::vector<request_ptr>& requests);
+  void answered(request& r);
+  void dropped(request& r) noexcept;
   void on_timer();
+  void count_off(request& r, results& out);
+  void take_answer(request& r, time now, results& out);
+  void end_all(line& l, results& out);
+  void conclude(results& out);
+  void arm();
 
   boost::asio::any_io_executor executor_;
   const std::size_t max_sleepers_;
@@ -103,10 +118,10 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   detail::agenda<sleeper> agenda_;
   detail::alarm alarm_;
   std::uint64_t arrivals_ = 0;
+  std::map<std::size_t, line> lines_;  // by tag; each has a member or a pending request
+  std::size_t pending_requests_ = 0;
   bool closed_ = false;
-  std::vector<detail::returned_reservation> added_after_close_;
-  std::size_t replacements_ = 0;      // those that have not ended
-  std::shared_ptr<void> keep_alive_;  // of a closing store, until the last of them has ended
+  std::shared_ptr<void> keep_alive_;  // of a closing store
 };
 
 }  // namespace weir::waiting

@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(sleepers_are_told_of_the_close_and_their_reservations_go_ba
   }
 }
 
-// What cancelled waiters held went back before what the others got from answers that came later.
+// When what cancelled waiters held went back before the last answers had come, it stayed counted.
 BOOST_AUTO_TEST_CASE(a_close_with_answers_on_the_way_leaves_nothing_counted) {
   for (int moment = 0; moment < 20; ++moment) {
     const std::string name = "r" + std::to_string(moment);

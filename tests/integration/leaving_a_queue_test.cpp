@@ -75,26 +75,100 @@ BOOST_AUTO_TEST_CASE(a_waiter_cancelled_anywhere_in_the_queue_is_told_so) {
   });
 }
 
-// Those that had reservations gave them back at once, while the requests of others were on the way.
-// So their units stayed counted, here up to 200 hours.
+// When those with reservations gave them back at once, while the requests of others were on the
+// way, up to 200 hours stayed counted.
 BOOST_AUTO_TEST_CASE(waiters_that_are_all_cancelled_leave_nothing_counted) {
-  on_both([&](const weir::store& store) {
-    const limiter l(store, "r", weir::gcra{.rate = weir::per_hour(1), .burst = 1});
+  const weir::store store = open(false);
+  const weir::gcra one_an_hour{.rate = weir::per_hour(1), .burst = 1};
+  const weir::limiter_options in_one_slot{.group = "all"};
+  const limiter a(store, "a", one_an_hour, in_one_slot), b(store, "b", one_an_hour, in_one_slot);
+  for (const bool together : {false, true}) {
     for (int moment = 0; moment < 30; ++moment) {
-      const std::string subject = std::to_string(moment);
-      BOOST_TEST(answer([&](auto h) { l.record(subject, h); }).allowed);
+      const std::string subject = std::to_string(moment) + (together ? " of both" : "");
+      for (const limiter* l : {&a, &b}) {
+        BOOST_TEST(answer([&](auto h) { l->record(subject, h); }).allowed);
+      }
       cancellable_crowd waiting;
-      for (int i = 0; i < 200; ++i) l.acquire(subject, patiently, waiting.caller());
+      for (int i = 0; i < 200; ++i) {
+        if (together) {
+          weir::acquire_all(a.on(subject), b.on(subject), {.max_wait = patiently.max_wait},
+                            waiting.caller());
+        } else {
+          a.acquire(subject, patiently, waiting.caller());
+        }
+      }
       io.restart();
       for (int i = 0; i < moment; ++i) io.poll_one();
       waiting.cancel_all();
       weir::test::run_until_complete(io, waiting.c);
       decision left;
-      for (int i = 0; i < 5; ++i) left = answer([&](auto h) { l.fetch(subject, h); });
+      for (int i = 0; i < 5; ++i) left = answer([&](auto h) { a.fetch(subject, h); });
       BOOST_TEST((left.reset_after <= 1h),
                  "cancelled after " << moment << " handlers: " << weir::to_string(left));
     }
+  }
+}
+
+// A request that waits until a reservation has gone back is not on the way: when the others waited
+// for its answer, it was placed behind them.
+BOOST_AUTO_TEST_CASE(waiters_that_are_cancelled_beside_a_new_one_leave_nothing_counted) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "beside", weir::gcra{.rate = weir::per_hour(1), .burst = 1});
+    BOOST_TEST(answer([&](auto h) { l.record("a", h); }).allowed);
+    cancellable_crowd waiting, newcomer;
+    for (int i = 0; i < 50; ++i) l.acquire("a", patiently, waiting.caller());
+    settle(l);
+    waiting.cancel(0);
+    l.acquire("a", patiently, newcomer.caller());
+    waiting.cancel_all();
+    weir::test::run_until_complete(io, waiting.c);
+    settle(l);
+    const decision left = answer([&](auto h) { l.fetch("a", h); });
+    BOOST_TEST((left.reset_after <= 2h), weir::to_string(left));
+    newcomer.cancel_all();
+    weir::test::run_until_complete(io, newcomer.c);
   });
+}
+
+// They were sent again, for nobody, and the new waiter was placed behind what they reserved.
+BOOST_AUTO_TEST_CASE(requests_of_cancelled_waiters_are_not_sent_again) {
+  const limiter l(open(false), "again", weir::gcra{.rate = weir::per_hour(1), .burst = 1});
+  BOOST_TEST(answer([&](auto h) { l.acquire("a", h); }).allowed);
+  client.must("SCRIPT", "FLUSH");
+  server.pause();
+  cancellable_crowd waiting, newcomer;
+  for (int i = 0; i < 50; ++i) l.acquire("a", patiently, waiting.caller());
+  run_ready();
+  waiting.cancel_all();
+  l.acquire("a", patiently, newcomer.caller());
+  weir::test::run_until_complete(io, waiting.c);
+  server.resume();
+  settle(l);
+  const decision left = answer([&](auto h) { l.fetch("a", h); });
+  BOOST_TEST((left.reset_after <= 2h), weir::to_string(left));
+  newcomer.cancel_all();
+  weir::test::run_until_complete(io, newcomer.c);
+}
+
+// The requests of those that had left took the units of the fallback.
+BOOST_AUTO_TEST_CASE(cancelled_waiters_take_nothing_from_the_fallback) {
+  weir::redis_options options = weir::test::patient_options(server);
+  options.timeout = 100ms;
+  const limiter l(weir::make_redis_store(io.get_executor(), options), "fallback",
+                  weir::gcra{.rate = weir::per_hour(1), .burst = 1},
+                  {.on_failure = weir::on_failure::fallback, .process_count = 1});
+  BOOST_TEST(answer([&](auto h) { l.fetch("a", h); }).allowed);
+  server.pause();
+  cancellable_crowd waiting;
+  for (int i = 0; i < 20; ++i) l.acquire("a", patiently, waiting.caller());
+  run_ready();
+  waiting.cancel_all();
+  weir::test::run_until_complete(io, waiting.c);
+  const decision d = answer([&](auto h) { l.acquire("a", h); });
+  BOOST_TEST((d.allowed && d.source == weir::source::fallback), weir::to_string(d));
+  const decision left = answer([&](auto h) { l.fetch("a", h); });
+  BOOST_TEST((left.reset_after <= 1h), weir::to_string(left));
+  server.resume();
 }
 
 BOOST_AUTO_TEST_CASE(a_context_may_end_while_a_waiter_is_in_the_queue) {
@@ -113,6 +187,41 @@ BOOST_AUTO_TEST_CASE(a_context_may_end_while_a_waiter_is_in_the_queue) {
       l.fetch("a", c.caller());
       weir::test::run_until(ends, [&] { return c.answered() == 2; });
     }
+  }
+}
+
+// The queue, a reservation that it was to give back, and their limiter kept each other alive.
+BOOST_AUTO_TEST_CASE(nothing_is_left_of_a_context_that_ends_before_a_reservation_has_gone_back) {
+  for (const bool together : {false, true}) {
+    std::weak_ptr<void> backend;
+    {
+      asio::io_context ends;
+      const weir::store store = weir::make_redis_store(ends.get_executor(),
+                                                       weir::test::patient_options(server));
+      backend = store.backend();
+      const weir::limiter_options in_one_slot{.group = "ends"};
+      const limiter a(store, "a", one_a_day, in_one_slot), b(store, "b", one_a_day, in_one_slot);
+      const auto acquire = [&](auto handler) {
+        if (!together) return a.acquire("a", patiently, handler);
+        weir::acquire_all(a.on("a"), b.on("a"), {.max_wait = patiently.max_wait}, handler);
+      };
+      crowd c;
+      acquire(c.caller());
+      weir::test::run_until_complete(ends, c);
+      cancellable_crowd waiting;
+      acquire(waiting.caller());
+      a.fetch("a", c.caller());
+      weir::test::run_until_complete(ends, c);
+      server.pause();
+      acquire(waiting.caller());
+      ends.restart();
+      ends.poll();
+      waiting.cancel_all();
+      weir::test::run_until_complete(ends, waiting.c);
+    }
+    server.resume();
+    BOOST_TEST(backend.expired());
+    client.must("FLUSHALL");
   }
 }
 

@@ -30,7 +30,7 @@ class plain_queue final {
   struct ask {
     std::int64_t cost, patience;
     std::int64_t whom;  // a caller, or none
-    bool is_inherited = false, is_out = true, is_unwanted = false;
+    bool is_inherited = false, is_started = false, is_out = true, is_unwanted = false;
     bool is_turn = false, from_store = true;
     std::int64_t due = 0, heard_as = 0, told_at = 0, put_off = 0;  // of a turn
     std::int64_t held_until = 0;  // what was known of a cool-down when it was made
@@ -72,6 +72,10 @@ class plain_queue final {
     withdraw(who);
     tell(who, "aborted");
     settle();
+  }
+
+  void start_all() {
+    for (ask& a : requests_) a.is_started = true;
   }
 
   void answer(std::int64_t which, const std::string& failure, const decision& d) {
@@ -338,10 +342,12 @@ class plain_queue final {
       go_on();
       again = count_inside() < most_ && first([](const caller& c) { return !c.is_inside; }) != none;
     }
-    // What goes back goes before what is asked for, and after what may come back yet.
-    const bool may_come_back = std::any_of(requests_.begin(), requests_.end(),
-                                           [](const ask& a) { return a.is_out; });
-    if (asked.empty() && may_come_back) return;
+    // What goes back goes before what is asked for next, and else after what may come back yet.
+    const auto any = [this](auto&& which) {
+      return std::any_of(requests_.begin(), requests_.end(), which);
+    };
+    const bool may_come_back = any([](const ask& a) { return a.is_out; });
+    if (may_come_back && !any([](const ask& a) { return !a.is_started; })) return;
     returned.insert(returned.end(), goes_back_.begin(), goes_back_.end());
     goes_back_.clear();
   }

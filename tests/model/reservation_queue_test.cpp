@@ -112,6 +112,14 @@ class trace final {
     } else {
       cool_down();
     }
+    // Requests may wait before they are started.
+    stage_->store_is_busy = random_.one_in(4);
+    if (comes_to_an_end || !stage_->store_is_busy) start_requests();
+  }
+
+  void start_requests() {
+    stage_->start_requests();
+    plain_->start_all();
   }
 
   void cool_down() {
@@ -146,7 +154,7 @@ class trace final {
   void answer() {
     std::vector<std::size_t> out;
     for (std::size_t i = 0; i < plain_->requests().size(); ++i) {
-      if (plain_->requests()[i].is_out) out.push_back(i);
+      if (plain_->requests()[i].is_out && plain_->requests()[i].is_started) out.push_back(i);
     }
     if (out.empty()) return;
     // Answers come in order, but for those that were cancelled or late.
@@ -222,6 +230,7 @@ class trace final {
     check(after + ", asked", asked, plain_->asked);
     check(after + ", cancelled", cancelled, plain_->cancelled);
     check(after + ", returned", returned, plain_->returned);
+    if (!stage_->store_is_busy) plain_->start_all();
     if (plain_->count_inside() > manner_.max_waiting) fail("too many are inside");
   }
 

@@ -103,7 +103,7 @@ const weir::policy bucket = weir::token_bucket{.capacity = 10, .refill = weir::p
 class lost_node final : public weir::redis::cluster_node {
  public:
   void start(weir::detail::check&) override {}
-  bool cancel(weir::detail::check&, weir::detail::cancel_scope) override { return false; }
+  void cancel(weir::detail::check&, weir::detail::cancel_scope) override {}
   void resume(weir::detail::check_list&&) override {}
   void take_redirected(std::vector<weir::redis::pipeline::redirected_checks>&) override {}
   void proceed() override {}

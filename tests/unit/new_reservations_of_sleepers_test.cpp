@@ -60,8 +60,6 @@ BOOST_FIXTURE_TEST_SUITE(new_reservations_of_sleepers_suite, fixture)
 BOOST_AUTO_TEST_CASE(the_old_reservations_go_back_before_new_ones_are_requested) {
   fake_check& first = with_reservation_in(10min, 3h);
   fake_check& behind = with_reservation_in(2h, 5h);
-  BOOST_TEST(sleeping->add(behind));
-  BOOST_TEST(sleeping->add(first));
   cool_down(1h);
   // That of `behind` as well, though it lies behind the cool-down: `first` would lose its place.
   BOOST_TEST_REQUIRE(store->requests.size() == 2u);
@@ -72,17 +70,16 @@ BOOST_AUTO_TEST_CASE(the_old_reservations_go_back_before_new_ones_are_requested)
 
   book(0, 90min);
   book(1, 3h);
+  BOOST_TEST((first.answer.delay == 90min));
+  BOOST_TEST((behind.answer.delay == 3h));
   for (fake_check& c : checks) sleeping->cancel(c, cancel_scope::any);
   weir::test::run_out(io);
   BOOST_TEST(store->returned == 4);
-  BOOST_TEST((first.answer.delay == 90min));
-  BOOST_TEST((behind.answer.delay == 3h));
 }
 
 // The store's answers about one cool-down differ a little, and another process may have ended it.
 BOOST_AUTO_TEST_CASE(nobody_asks_again_for_a_cool_down_that_the_request_knew) {
   fake_check& c = with_reservation_in(1us, 3h);
-  sleeping->add(c);
   cool_down(1h);
   BOOST_TEST_REQUIRE(store->requests.size() == 1u);
   book(0, 1us);
@@ -94,9 +91,7 @@ BOOST_AUTO_TEST_CASE(nobody_asks_again_for_a_cool_down_that_the_request_knew) {
 }
 
 BOOST_AUTO_TEST_CASE(a_reservation_whose_answer_named_the_cool_down_waits_for_its_end) {
-  fake_check& c = with_reservation_in(1us, 3h);
-  as<acquire_request>(c).cool_down_left = 1h;
-  sleeping->add(c);
+  fake_check& c = with_reservation_in(1us, 3h, 1h);
   cool_down(1h + 50ms);
   BOOST_TEST(store->requests.empty());
   BOOST_TEST(c.finished == 0);
@@ -105,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_reservation_whose_answer_named_the_cool_down_waits_for_it
 }
 
 BOOST_AUTO_TEST_CASE(a_longer_cool_down_replaces_the_new_reservation_too) {
-  sleeping->add(with_reservation_in(1h, 9h));
+  with_reservation_in(1h, 9h);
   cool_down(2h);
   book(0, 2h);
   cool_down(3h);
@@ -118,7 +113,6 @@ BOOST_AUTO_TEST_CASE(a_longer_cool_down_replaces_the_new_reservation_too) {
 
 BOOST_AUTO_TEST_CASE(who_is_cancelled_meanwhile_is_told_at_once_and_the_new_reservation_goes_back) {
   fake_check& c = with_reservation_in(1h, 9h);
-  sleeping->add(c);
   cool_down(2h);
   sleeping->cancel(c, cancel_scope::only_unsent);
   run_ready();
@@ -135,7 +129,6 @@ BOOST_AUTO_TEST_CASE(who_is_cancelled_meanwhile_is_told_at_once_and_the_new_rese
 
 BOOST_AUTO_TEST_CASE(who_is_cancelled_before_the_request_has_left_asks_for_nothing) {
   fake_check& c = with_reservation_in(1h, 9h);
-  sleeping->add(c);
   weir::detail::impl_of(*core).queue->cool_down(core, "a", 2h);
   sleeping->cool_down_began(*core, "a");
   sleeping->cancel(c, cancel_scope::any);
@@ -147,7 +140,6 @@ BOOST_AUTO_TEST_CASE(who_is_cancelled_before_the_request_has_left_asks_for_nothi
 
 BOOST_AUTO_TEST_CASE(a_failed_request_ends_the_call_with_its_error) {
   fake_check& c = with_reservation_in(1h, 9h);
-  sleeping->add(c);
   cool_down(2h);
   answer(0, error::no_reply);
   weir::test::run_out(io);
@@ -159,7 +151,6 @@ BOOST_AUTO_TEST_CASE(a_failed_request_ends_the_call_with_its_error) {
 // The request carried what was left of max_wait, and the next call carries all of it.
 BOOST_AUTO_TEST_CASE(a_refusal_takes_the_spent_part_of_max_wait_off_retry_after) {
   fake_check& c = with_reservation_in(1h, 9h);
-  sleeping->add(c);
   cool_down(2h);
   refuse(7h, 150min, weir::source::store);
   BOOST_TEST(c.finished == 1);
@@ -169,7 +160,6 @@ BOOST_AUTO_TEST_CASE(a_refusal_takes_the_spent_part_of_max_wait_off_retry_after)
 // It was a microsecond: the caller came back at once to a store that was down.
 BOOST_AUTO_TEST_CASE(a_refusal_by_a_failure_policy_keeps_its_retry_after) {
   fake_check& c = with_reservation_in(1h, 9h);
-  sleeping->add(c);
   cool_down(2h);
   refuse(7h, 1s, weir::source::fallback);
   BOOST_TEST(c.finished == 1);
@@ -179,7 +169,6 @@ BOOST_AUTO_TEST_CASE(a_refusal_by_a_failure_policy_keeps_its_retry_after) {
 // Each request took a 64th off max_wait, until the caller was refused.
 BOOST_AUTO_TEST_CASE(max_wait_does_not_shrink_with_each_new_reservation) {
   fake_check& c = with_reservation_in(1h, 64h);
-  sleeping->add(c);
   for (std::size_t i = 0; i < 70; ++i) {
     cool_down(2h + i * 1s);
     BOOST_TEST_REQUIRE(store->requests.size() == i + 1);
@@ -194,9 +183,7 @@ BOOST_AUTO_TEST_CASE(max_wait_does_not_shrink_with_each_new_reservation) {
 BOOST_AUTO_TEST_CASE(a_second_cool_down_keeps_the_order_of_those_who_wait_for_the_first_to_end) {
   sleeping = std::make_shared<weir::waiting::sleepers>(io.get_executor(), 100);
   for (int i = 0; i < 40; ++i) {
-    fake_check& c = with_reservation_in(1h + i * 1ms, 9h + i * 1h);
-    as<acquire_request>(c).cool_down_left = 1h;
-    sleeping->add(c);
+    with_reservation_in(1h + i * 1ms, 9h + i * 1h, 1h);
   }
   cool_down(1h + 80ms);
   BOOST_TEST(store->requests.empty());
@@ -212,7 +199,7 @@ BOOST_AUTO_TEST_CASE(a_second_cool_down_keeps_the_order_of_those_who_wait_for_th
 
 // As many as the store may have pending, and more, sleep; all of them failed with `overloaded`.
 BOOST_AUTO_TEST_CASE(the_bound_of_pending_calls_does_not_concern_them) {
-  sleeping->add(with_reservation_in(1h, 9h));
+  with_reservation_in(1h, 9h);
   cool_down(2h);
   weir::detail::circuit_breaker breaker(5, 1s, 1s);
   const auto refusal_of = [&](check& c) {
@@ -227,8 +214,6 @@ BOOST_AUTO_TEST_CASE(the_bound_of_pending_calls_does_not_concern_them) {
 // It could be settled, though all of it had gone back.
 BOOST_AUTO_TEST_CASE(who_is_cancelled_meanwhile_has_nothing_to_settle) {
   fake_check& c = with_reservation_in(1h, 9h);
-  c.answer.receipt.id = 7;
-  sleeping->add(c);
   cool_down(2h);
   sleeping->cancel(c, cancel_scope::any);
   run_ready();
@@ -240,7 +225,6 @@ BOOST_AUTO_TEST_CASE(a_closing_store_is_kept_until_the_new_reservations_are_give
   for (const bool has_left : {false, true}) {
     const int before = store->returned;
     fake_check& c = with_reservation_in(1h, 9h);
-    sleeping->add(c);
     cool_down(2h + (has_left ? 2h : 0h));
     const auto request = store->requests.size() - 1;
     if (has_left) sleeping->cancel(c, cancel_scope::any);
@@ -259,20 +243,19 @@ BOOST_AUTO_TEST_CASE(a_closing_store_is_kept_until_the_new_reservations_are_give
 
 // It stopped while another thread was sending what goes back, and so lost the last reservation.
 BOOST_AUTO_TEST_CASE(a_closing_store_is_kept_until_another_thread_has_given_all_back) {
-  for (int i = 0; i < 2; ++i) sleeping->add(with_reservation_in(1h, 9h));
-  cool_down(2h);
+  for (int i = 0; i < 2; ++i) with_reservation_in(1h, 9h);
   for (fake_check& c : checks) sleeping->cancel(c, cancel_scope::any);
   int returned_at_stop = -1;
-  sleeping->close({nullptr, [&](void*) { returned_at_stop = store->returned; }});
-  store->meanwhile = [&] { book(1, 2h); };
-  book(0, 2h);
-  BOOST_TEST(returned_at_stop == 4);
+  store->meanwhile = [&] {
+    sleeping->close({nullptr, [&](void*) { returned_at_stop = store->returned; }});
+  };
+  run_ready();
+  BOOST_TEST(returned_at_stop == 2);
 }
 
 // The store drops its checks before it tells the sleepers. They wrote into the freed request.
 BOOST_AUTO_TEST_CASE(the_store_may_drop_a_request_before_the_caller_is_dropped) {
   fake_check& c = with_reservation_in(1h, 9h);
-  sleeping->add(c);
   cool_down(2h);
   store->requests[0].asked->finish(delivery::discard);
   sleeping->context_shut_down();
@@ -282,7 +265,6 @@ BOOST_AUTO_TEST_CASE(the_store_may_drop_a_request_before_the_caller_is_dropped) 
 BOOST_AUTO_TEST_CASE(a_caller_that_waits_for_a_new_reservation_is_dropped_when_the_context_ends) {
   for (const bool was_sent : {false, true}) {
     fake_check& c = with_reservation_in(1h, 9h);
-    sleeping->add(c);
     weir::detail::impl_of(*core).queue->cool_down(core, "a", was_sent ? 4h : 2h);
     sleeping->cool_down_began(*core, "a");
     if (was_sent) run_ready();

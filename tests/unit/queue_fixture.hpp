@@ -37,9 +37,9 @@ class queue_stage {
         core_(make_core("r", token_bucket{100, per_second(1)})) {}
 
   ~queue_stage() {
-    detail::check_list rest;
+    waiting::orders rest;
     queue->abandon(rest);
-    rest.clear();
+    rest.told.clear();
   }
 
   std::size_t arrive(std::int32_t priority = 0, std::chrono::microseconds max_wait = 10s,
@@ -59,6 +59,12 @@ class queue_stage {
     waiting::orders out;
     queue->leave(callers[who], scope, now, out);
     note(out);
+  }
+
+  /// While the store is busy, requests are made, but not started.
+  bool store_is_busy = false;
+  void start_requests() {
+    for (; unstarted_ > 0; --unstarted_) queue->started();
   }
 
   /// The store is done with an ask.
@@ -148,9 +154,11 @@ class queue_stage {
     for (auto& a : out.starts) {
       requested_.push_back(a->owner == nullptr ? nobody : number_of(*a->owner->caller));
       requests.push_back(std::move(a));
+      ++unstarted_;
     }
-    for (const auto& a : out.cancels) cancelled_.push_back(number_of(a));
-    for (const auto& a : out.returns) returned_.push_back(number_of(a));
+    if (!store_is_busy) start_requests();
+    for (const auto& [a, scope] : out.cancels) cancelled_.push_back(number_of(a));
+    for (const auto& [a, caller] : out.returns) returned_.push_back(number_of(a));
     while (!out.told.empty()) {
       detail::check& c = out.told.front();
       out.told.pop_front();
@@ -160,6 +168,7 @@ class queue_stage {
   }
 
   core_ptr core_;
+  int unstarted_ = 0;
   numbers told_, requested_, cancelled_, returned_;
 };
 

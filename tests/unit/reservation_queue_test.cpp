@@ -339,7 +339,7 @@ BOOST_AUTO_TEST_CASE(leaving_while_the_store_is_asked) {
   BOOST_TEST(s.queue->is_idle());
 }
 
-// The first two went back while the third was not there yet, and so stayed counted.
+// When the first two went back while the third was not there yet, they stayed counted.
 BOOST_AUTO_TEST_CASE(what_cancelled_waiters_hold_goes_back_when_no_answer_is_due) {
   queue_stage s({});
   for (int i = 0; i < 4; ++i) s.arrive();
@@ -352,6 +352,17 @@ BOOST_AUTO_TEST_CASE(what_cancelled_waiters_hold_goes_back_when_no_answer_is_due
   s.book_in(3, 4s);
   WEIR_TEST_NUMBERS(s.returned(), {1, 0, 2, 3});
   BOOST_TEST(s.queue->is_idle());
+}
+
+// When the first waited for an answer, the request left before it, and was placed behind it.
+BOOST_AUTO_TEST_CASE(what_cancelled_waiters_hold_goes_back_before_an_unstarted_request) {
+  queue_stage s({});
+  s.arrive();
+  s.book_in(0, 1s);
+  s.store_is_busy = true;
+  s.arrive();
+  s.leave(0);
+  WEIR_TEST_NUMBERS(s.returned(), {0});
 }
 
 BOOST_AUTO_TEST_CASE(what_cancelled_waiters_hold_goes_back_before_a_new_request) {

@@ -38,10 +38,8 @@ class simulated_link final : public cluster_node {
   }
 
   void start(detail::check& c) override { core.submit(c, now_); }
-  bool cancel(detail::check& c, detail::cancel_scope scope) override {
-    if (flight_of(c).stage == detail::check_stage::done) return false;
-    core.cancel(c, scope);
-    return true;
+  void cancel(detail::check& c, detail::cancel_scope scope) override {
+    if (flight_of(c).stage != detail::check_stage::done) core.cancel(c, scope);
   }
   void resume(detail::check_list&& checks) override { core.resume(std::move(checks)); }
   void take_redirected(std::vector<pipeline::redirected_checks>& out) override {

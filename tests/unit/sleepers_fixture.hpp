@@ -14,7 +14,8 @@
 
 namespace weir::test {
 
-/// Counts the reservations that come back, and keeps requests for new ones, which the test answers.
+/// Counts the reservations that come back, and keeps requests for reservations, which the test
+/// answers.
 class counting_store final : public detail::store_backend {
  public:
   struct request {
@@ -56,12 +57,24 @@ struct sleepers_stage {
     c.answer.decided_at = time_point(std::chrono::seconds{1'000'000});
     c.answer.delay = delay;
   }
-  /// `max_wait`: none with zero.
-  fake_check& with_reservation_in(std::chrono::microseconds delay,
-                                  std::chrono::microseconds max_wait = {}) {
-    fake_check& c = checks.emplace_back(core, "a", 1, detail::check_kind::acquire);
+  fake_check& arrive(std::chrono::microseconds max_wait = {}, const char* subject = "a") {
+    fake_check& c = checks.emplace_back(core, subject, 1, detail::check_kind::acquire);
     detail::as<detail::acquire_request>(c).max_wait = max_wait;
-    reserve(c, delay);
+    sleeping->arrive(c);
+    return c;
+  }
+  /// A check that has arrived, and whose request is answered: with a reservation, and the cool-down
+  /// that is left.
+  fake_check& with_reservation_in(std::chrono::microseconds delay,
+                                  std::chrono::microseconds max_wait = {},
+                                  std::chrono::microseconds cool_down_left = {}) {
+    fake_check& c = arrive(max_wait);
+    detail::check& request = *store->requests.back().asked;
+    store->requests.pop_back();
+    reserve(request, delay);
+    request.answer.receipt.id = 7;
+    detail::as<detail::acquire_request>(request).cool_down_left = cool_down_left;
+    request.finish(detail::delivery::post);
     return c;
   }
 };
