@@ -227,7 +227,8 @@ inline constexpr detail::joint_function<detail::joint_start<detail::record_reque
 /// 100,000 callers of this store wait already), operation_aborted, and the store errors of
 /// `limiter`.
 ///
-/// **Cancellation.** As for limiter::acquire().
+/// **Cancellation.** As for limiter::acquire(), but while answers for any callers with keys of the
+/// same hash tag are on their way. `total` cancels nothing once a reservation was made.
 ///
 /// **Thread safety** is as for `limiter`. **Object lifetime** is as for record_all().
 inline constexpr detail::joint_function<detail::joint_start<detail::acquire_request>> acquire_all{};

@@ -7,7 +7,8 @@
 
 namespace weir::detail {
 
-// Detached checks have no caller. They free themselves when their store has finished them.
+// Detached checks have no caller. Those made here free themselves when their store has finished
+// them.
 
 /// Replaces a sent acquire whose deadline has passed. If the store answers with a reservation, the
 /// replacement gives it back.

@@ -29,7 +29,7 @@ void pending_checks::detach(check& c) {
 void pending_checks::unsend(check& c) {
   flight_of(c).stage = check_stage::waiting;
   if (is_given_up(c)) {
-    c.answer = {};  // nothing was reserved, so nothing has to be given back
+    c.ec = boost::asio::error::operation_aborted;  // nothing was reserved
     finish(c);
   } else if (closed_ && !gives_back(c)) {
     finish(c, error::store_closed);

@@ -172,7 +172,10 @@ local function check(key, checks, write, into, at)
     if moved and #head == 1 then
       last, passed, written, pinned, moved, time = 0, clock, 0, 0, false, now
       steps, given = nil, 0
-      if write then write_head(key, 0, 0, 0, 0) end
+      if write then
+        write_head(key, 0, 0, 0, 0)
+        call('PEXPIRE', key, ttl_of(clock))
+      end
     elseif moved then
       steps, given, carry = nil, 0, 0
       local own_end = newest + window

@@ -1,6 +1,7 @@
 #include "waiting/acquire_queue.hpp"
 
 #include <algorithm>
+#include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <utility>
 
@@ -68,12 +69,7 @@ void acquire_queue::answered(reservation_request& request, delivery how) {
   {
     const std::lock_guard lock(mutex_);
     if (alarm_.is_stopped()) return;
-    subject_entry& entry = known_entry_of(request);
-    const time now = clock_now();
-    entry.queue.answered(request, now, out);
-    if (closed_) entry.queue.close(out);
-    update(core, entry, out);
-    out.keep_alive = may_end() ? std::move(keep_alive_) : keep_alive_;
+    take_answer(core, request, out);
   }
   carry_out(core, out, how);
 }
@@ -214,9 +210,29 @@ void acquire_queue::update(const core_ptr& core, subject_entry& entry, orders& o
   if (entry.queue.is_idle()) entries_.erase(entry.subject.view());
 }
 
-std::vector<request_ptr> acquire_queue::take_to_start() {
-  for (const request_ptr& request : to_start_) known_entry_of(*request).queue.started();
-  return std::exchange(to_start_, {});
+void acquire_queue::take_answer(const core_ptr& core, reservation_request& request, orders& out) {
+  subject_entry& entry = known_entry_of(request);
+  const time now = clock_now();
+  entry.queue.answered(request, now, out);
+  if (closed_) entry.queue.close(out);
+  update(core, entry, out);
+  out.keep_alive = may_end() ? std::move(keep_alive_) : keep_alive_;
+}
+
+/// The requests to start. Those that were cancelled meanwhile end here.
+std::vector<request_ptr> acquire_queue::take_to_start(const core_ptr& core, orders& out) {
+  std::vector<request_ptr> taken;
+  for (request_ptr& request : std::exchange(to_start_, {})) {
+    known_entry_of(*request).queue.started();
+    if (request->cancelled) {
+      request->self.reset();
+      request->ec = asio::error::operation_aborted;
+      take_answer(core, *request, out);
+    } else {
+      taken.push_back(std::move(request));
+    }
+  }
+  return taken;
 }
 
 void acquire_queue::arm(const core_ptr& core) {
@@ -254,12 +270,13 @@ void acquire_queue::returns_are_sent(const core_ptr& core) {
 /// bounds the recursion: a memory store answers inside its start. After `most_rounds` rounds the
 /// store's executor continues, so that one caller of acquire() does not serve all others.
 void acquire_queue::submit(const core_ptr& core) {
+  orders out;
   std::vector<request_ptr> batch;
   {
     const std::lock_guard lock(mutex_);
     if (is_submitting_ || unsent_returns_ > 0 || to_start_.empty()) return;
-    is_submitting_ = true;
-    batch = take_to_start();
+    batch = take_to_start(core, out);
+    is_submitting_ = !batch.empty();
   }
   std::vector<check*> checks;
   bool has_more = false;
@@ -275,13 +292,14 @@ void acquire_queue::submit(const core_ptr& core) {
         if (request->cancelled) cancelled.emplace_back(request, *request->cancelled);
       }
       batch.clear();
-      if (unsent_returns_ == 0 && rounds < most_rounds) batch = take_to_start();
+      if (unsent_returns_ == 0 && rounds < most_rounds) batch = take_to_start(core, out);
       is_submitting_ = !batch.empty();
       has_more = rounds == most_rounds && !to_start_.empty();
     }
     for (const auto& [request, scope] : cancelled) core->store->cancel(*request, scope);
     cancelled.clear();
   }
+  delivery_batch::post(core->store->get_executor(), std::move(out.told));
   if (has_more) {
     asio::post(core->store->get_executor(), [this, core] { submit(core); });
   }

@@ -67,7 +67,8 @@ class acquire_queue final {
   subject_entry& entry_of(const detail::check& c);
   subject_entry& known_entry_of(const detail::check& c);
   void update(const core_ptr& core, subject_entry& entry, orders& out);
-  std::vector<request_ptr> take_to_start();
+  void take_answer(const core_ptr& core, reservation_request& request, orders& out);
+  std::vector<request_ptr> take_to_start(const core_ptr& core, orders& out);
   void arm(const core_ptr& core);
   /// No answer and no give-back is due.
   bool may_end() const noexcept { return entries_.empty() && unsent_returns_ == 0; }

@@ -24,7 +24,7 @@ struct reservation_returns::batch {
     if (is_sent) return false;
     checks.insert(checks.end(), give_backs.begin(), give_backs.end());
     give_backs.clear();
-    if (sent) afterwards.push_back(std::move(sent));
+    afterwards.push_back(std::move(sent));
     return true;
   }
 
@@ -86,17 +86,6 @@ void reservation_returns::add(const boost::asio::any_io_executor& executor,
   fresh->take(give_backs, sent);
   open_ = fresh;
   boost::asio::post(executor, [fresh] { fresh->send(); });
-}
-
-void reservation_returns::send_before(std::function<void()> next) {
-  std::shared_ptr<batch> open;
-  {
-    const std::lock_guard lock(mutex_);
-    open = open_.lock();
-  }
-  std::vector<check*> none;
-  if (open != nullptr && open->take(none, next)) return open->send();
-  next();
 }
 
 }  // namespace weir::waiting

@@ -18,11 +18,7 @@ class reservation_returns {
   /// `sent` is called after the batch was started in the store, but not if the context shuts down
   /// before.
   void add(const boost::asio::any_io_executor& executor, std::vector<detail::check*>&& give_backs,
-           std::function<void()> sent = {});
-
-  /// Sends the current batch now, and then calls `next`. If another thread is sending it, that
-  /// thread goes on.
-  void send_before(std::function<void()> next);
+           std::function<void()> sent);
 
  private:
   struct batch;

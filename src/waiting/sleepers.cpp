@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -72,7 +71,7 @@ class sleepers::request final : public detail::joint_check_of<acquire_request> {
               .asked = {.cost = detail::as<acquire_request>(s.caller).cost, .max_wait = max_wait}},
              {s.caller.further().begin(), s.caller.further().end()}}),
         owner(&s),
-        stands_in(s.stands_in),
+        group(s.group),
         maker_(std::move(maker)) {
     flight_of(*this).is_internal = true;
   }
@@ -84,7 +83,7 @@ class sleepers::request final : public detail::joint_check_of<acquire_request> {
   }
 
   sleeper* owner;  // null: its caller has left
-  line& stands_in;
+  tag_group& group;
   bool is_first = true;     // no reservation of its caller went back
   bool is_started = false;  // the store knows it
   std::optional<cancel_scope> cancelled;
@@ -107,27 +106,23 @@ void sleepers::sleeper::reserve(time now, const acquire_request& asked) noexcept
 // ---- callers and the store, on any thread
 
 void sleepers::arrive(check& c) {
-  results out;
   bool is_late = false;
   {
     const std::lock_guard lock(mutex_);
     is_late = !executor_;
     if (!is_late) {
+      results out;
       if (closed_ || sleepers_.size() >= max_sleepers_) {
         c.ec = closed_ ? error::store_closed : error::overloaded;
         out.done.push_back(c);
       } else {
-        sleeper& s = add(c);
-        make_request(s, detail::as<acquire_request>(c).max_wait, out);
+        make_request(add(c), detail::as<acquire_request>(c).max_wait, out);
       }
       conclude(out);
     }
   }
   if (is_late) return c.finish(delivery::discard);
-  if (out.starts.empty()) return;
-  // Behind what another thread may be giving back.
-  returns_.send_before(
-      [self = shared_from_this(), starts = std::move(out.starts)] { self->start(starts); });
+  submit();
 }
 
 void sleepers::cancel(check& c, cancel_scope scope) {
@@ -141,7 +136,7 @@ void sleepers::cancel(check& c, cancel_scope scope) {
       if (pending == nullptr || !pending->is_first) return;  // it got a reservation
     } else {
       results out;
-      if (pending == nullptr) give_back(c, found->second.stands_in);
+      if (pending == nullptr) give_back(c, found->second.group);
       out.done.push_back(remove(found->second, out));
       c.ec = asio::error::operation_aborted;
       c.answer = {};
@@ -155,42 +150,57 @@ void sleepers::cancel(check& c, cancel_scope scope) {
   store->cancel(*pending, scope);
 }
 
-void sleepers::start(const std::vector<request_ptr>& requests) {
-  std::vector<check*> wanted;
+/// Starts the collected requests in the store, behind what goes back. One thread at a time submits,
+/// which keeps the order and bounds the recursion: a memory store answers inside its start.
+void sleepers::submit() {
+  std::vector<request_ptr> batch;
   {
     const std::lock_guard lock(mutex_);
+    if (is_submitting_ || unsent_returns_ > 0 || to_start_.empty()) return;
     results out;
-    for (const request_ptr& r : requests) {
-      --r->stands_in.unstarted_requests;
-      if (r->owner == nullptr) {
-        count_off(*r, out);
-      } else {
-        r->self = r;
-        wanted.push_back(r.get());
-      }
-    }
+    batch = take_to_start(out);
+    is_submitting_ = !batch.empty();
     conclude(out);
   }
-  if (wanted.empty()) return;
-  const auto store = requests.front()->limiter->store;
-  store->start_all(wanted);
-  std::vector<std::pair<request_ptr, cancel_scope>> cancelled;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const request_ptr& r : requests) {
-      r->is_started = true;
-      if (r->cancelled) cancelled.emplace_back(r, *r->cancelled);
+  while (!batch.empty()) {
+    std::vector<check*> checks;
+    for (const request_ptr& r : batch) checks.push_back(r.get());
+    const auto store = checks.front()->limiter->store;
+    store->start_all(checks);
+    std::vector<std::pair<request_ptr, cancel_scope>> cancelled;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const request_ptr& r : batch) {
+        r->is_started = true;
+        if (r->cancelled) cancelled.emplace_back(r, *r->cancelled);
+      }
+      batch.clear();
+      results out;
+      if (unsent_returns_ == 0) batch = take_to_start(out);
+      is_submitting_ = !batch.empty();
+      conclude(out);
     }
+    for (const auto& [r, scope] : cancelled) store->cancel(*r, scope);
   }
-  for (const auto& [r, scope] : cancelled) store->cancel(*r, scope);
 }
 
 void sleepers::answered(request& r) {
-  const std::lock_guard lock(mutex_);
-  results out;
-  take_answer(r, std::chrono::steady_clock::now(), out);
-  count_off(r, out);
-  conclude(out);
+  {
+    const std::lock_guard lock(mutex_);
+    results out;
+    take_answer(r, std::chrono::steady_clock::now(), out);
+    count_off(r, out);
+    conclude(out);
+  }
+  submit();
+}
+
+void sleepers::returns_are_sent() {
+  {
+    const std::lock_guard lock(mutex_);
+    --unsent_returns_;
+  }
+  submit();
 }
 
 /// Called when the context is being destroyed, before context_shut_down() or after it.
@@ -213,9 +223,10 @@ void sleepers::cool_down_began(const limiter_spec& limiter, std::string_view sub
             [](const sleeper* a, const sleeper* b) { return a->goes_before(*b); });
   const time now = std::chrono::steady_clock::now();
   results out;
+  const std::size_t before = pending_requests_;
   for (sleeper* s : concerned) {
     const bool stays = obey_cool_downs(*s, now, out);
-    if (stays && !out.starts.empty() && !from_fallback(s->caller)) replace(*s, now, out);
+    if (stays && pending_requests_ > before && !from_fallback(s->caller)) replace(*s, now, out);
   }
   conclude(out);
 }
@@ -238,11 +249,12 @@ void sleepers::close(const std::shared_ptr<void>& keep_alive) {
   keep_alive_ = keep_alive;
   alarm_.stop();
   results out;
-  for (auto& [tag, l] : lines_) out.lines.push_back(&l);
+  for (auto& [tag, l] : groups_) out.groups.push_back(&l);
   conclude(out);
 }
 
 void sleepers::context_shut_down() noexcept {
+  std::vector<request_ptr> unstarted;
   check_list dropped;
   std::vector<check*> give_backs;
   std::shared_ptr<void> let_go;
@@ -250,10 +262,11 @@ void sleepers::context_shut_down() noexcept {
     const std::lock_guard lock(mutex_);
     results out;
     while (!sleepers_.empty()) dropped.push_back(remove(sleepers_.begin()->second, out));
-    for (auto& [tag, l] : lines_) {
+    for (auto& [tag, l] : groups_) {
       give_backs.insert(give_backs.end(), l.give_backs.begin(), l.give_backs.end());
       l.give_backs.clear();
     }
+    unstarted.swap(to_start_);
     let_go = std::move(keep_alive_);
     alarm_.stop();
     executor_ = {};
@@ -266,7 +279,7 @@ void sleepers::context_shut_down() noexcept {
 
 sleepers::sleeper& sleepers::add(check& c) {
   const std::size_t tag = tag_of(c);
-  line& l = lines_.try_emplace(tag, tag).first->second;
+  tag_group& l = groups_.try_emplace(tag, tag).first->second;
   sleeper& s = sleepers_.try_emplace(&c, c, ++arrivals_, l).first->second;
   l.members.insert(&s);
   for_each_cooled(c, [&](const limiter_spec& limiter, std::string_view subject) {
@@ -282,31 +295,51 @@ check& sleepers::remove(sleeper& s, results& out) {
   for_each_cooled(c, [&](const limiter_spec& limiter, std::string_view subject) {
     by_cooled_.erase({{&limiter, hash_of(subject)}, &s});
   });
-  s.stands_in.members.erase(&s);
-  out.lines.push_back(&s.stands_in);
+  s.group.members.erase(&s);
+  out.groups.push_back(&s.group);
   sleepers_.erase(&c);
   return c;
 }
 
 void sleepers::make_request(sleeper& s, microseconds max_wait, results& out) {
-  out.starts.push_back(std::make_shared<request>(shared_from_this(), s, max_wait));
-  s.pending = out.starts.back();
+  to_start_.push_back(std::make_shared<request>(shared_from_this(), s, max_wait));
+  s.pending = to_start_.back();
   ++pending_requests_;
-  ++s.stands_in.pending_requests;
-  ++s.stands_in.unstarted_requests;
-  out.lines.push_back(&s.stands_in);
+  ++s.group.pending_requests;
+  ++s.group.unstarted_requests;
+  out.groups.push_back(&s.group);
+}
+
+/// The requests to start. Those that were cancelled meanwhile end here.
+std::vector<sleepers::request_ptr> sleepers::take_to_start(results& out) {
+  std::vector<request_ptr> taken;
+  for (request_ptr& r : std::exchange(to_start_, {})) {
+    --r->group.unstarted_requests;
+    if (!r->cancelled) {
+      r->self = r;
+      taken.push_back(std::move(r));
+      continue;
+    }
+    if (r->owner != nullptr) {
+      check& c = remove(*r->owner, out);
+      c.ec = asio::error::operation_aborted;
+      out.done.push_back(c);
+    }
+    count_off(*r, out);
+  }
+  return taken;
 }
 
 void sleepers::count_off(request& r, results& out) {
   --pending_requests_;
-  --r.stands_in.pending_requests;
-  out.lines.push_back(&r.stands_in);
+  --r.group.pending_requests;
+  out.groups.push_back(&r.group);
 }
 
 void sleepers::take_answer(request& r, time now, results& out) {
   const bool is_reserved = !r.ec && r.answer.allowed;
   if (r.owner == nullptr) {
-    if (is_reserved) give_back(r, r.stands_in);
+    if (is_reserved) give_back(r, r.group);
     return;
   }
   sleeper& s = *r.owner;
@@ -334,7 +367,7 @@ void sleepers::take_answer(request& r, time now, results& out) {
   if (!closed_) obey_cool_downs(s, now, out);  // one may have begun since the store's answer
 }
 
-void sleepers::give_back(check& c, line& l) {
+void sleepers::give_back(check& c, tag_group& l) {
   if (from_fallback(c)) return;  // the fallback has no give-back
   l.give_backs.push_back(&detail::make_give_back(c));
   c.answer.receipt = {};  // the whole reservation goes back: nothing is left to settle
@@ -360,7 +393,7 @@ bool sleepers::obey_cool_downs(sleeper& s, time now, results& out) {
 
 void sleepers::refuse(sleeper& s, time now, time until) {
   check& c = s.caller;
-  give_back(c, s.stands_in);
+  give_back(c, s.group);
   decision& d = c.answer;
   d.decided_at += d.delay - std::chrono::floor<microseconds>(s.reserved - now);
   refuse_in_cool_down(d, std::chrono::ceil<microseconds>(until - now),
@@ -368,7 +401,7 @@ void sleepers::refuse(sleeper& s, time now, time until) {
 }
 
 void sleepers::replace(sleeper& s, time now, results& out) {
-  give_back(s.caller, s.stands_in);
+  give_back(s.caller, s.group);
   make_request(s, max_wait_left(detail::as<acquire_request>(s.caller).max_wait, s.latest, now),
                out);
   s.pending->is_first = false;
@@ -379,11 +412,12 @@ void sleepers::replace(sleeper& s, time now, results& out) {
 
 /// When the store closes and no answer is due: each caller is told when its reservation has gone
 /// back.
-void sleepers::end_all(line& l, results& out) {
+void sleepers::end_all(tag_group& l, results& out) {
   while (!l.members.empty()) {
     check& c = remove(**l.members.begin(), out);
     if (from_fallback(c)) {
       c.ec = error::store_closed;
+      c.answer = {};
       out.done.push_back(c);
     } else {
       l.give_backs.push_back(&detail::make_give_back(c, &c));
@@ -391,28 +425,26 @@ void sleepers::end_all(line& l, results& out) {
   }
 }
 
-/// The end of each event. Gives the reservations of a line back: at once if a request is to be
+/// The end of each event. Gives the reservations of a group back: at once if a request is to be
 /// started, which has to come after them, else when no answer is due: see reservation_queue.
 void sleepers::conclude(results& out) {
   std::vector<check*> give_backs;
-  std::set<line*> changed(out.lines.begin(), out.lines.end());
-  for (line* const l : changed) {
+  std::set<tag_group*> changed(out.groups.begin(), out.groups.end());
+  for (tag_group* const l : changed) {
     const bool is_quiet = l->pending_requests == 0;
     if (!is_quiet && l->unstarted_requests == 0) continue;
     if (closed_ && is_quiet) end_all(*l, out);
     give_backs.insert(give_backs.end(), l->give_backs.begin(), l->give_backs.end());
     l->give_backs.clear();
-    if (is_quiet && l->members.empty()) lines_.erase(l->tag);
+    if (is_quiet && l->members.empty()) groups_.erase(l->tag);
   }
-  std::function<void()> then;
-  if (closed_ && pending_requests_ == 0) {
-    then = [keep = std::move(keep_alive_)] {};
-  } else if (!give_backs.empty() && !out.starts.empty()) {
-    then = [self = shared_from_this(), starts = std::exchange(out.starts, {})] {
-      self->start(starts);
-    };
+  std::shared_ptr<void> keep;
+  if (closed_ && pending_requests_ == 0) keep = std::move(keep_alive_);
+  if (!give_backs.empty() || keep.use_count() > 0) {
+    ++unsent_returns_;
+    returns_.add(executor_, std::move(give_backs),
+                 [self = shared_from_this(), keep] { self->returns_are_sent(); });
   }
-  if (!give_backs.empty() || then) returns_.add(executor_, std::move(give_backs), std::move(then));
   arm();
   for (check& c : out.done) flight_of(c).stage = detail::check_stage::done;
   delivery_batch::post(executor_, std::move(out.done));

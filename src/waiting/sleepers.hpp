@@ -29,7 +29,7 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
                     std::size_t max_sleepers = 100'000)
       : executor_(executor), max_sleepers_(max_sleepers) {}
 
-  /// Takes over a validated check. Never finishes it inside the call.
+  /// Takes over a validated check. Does not finish it inside the call, unless the context is gone.
   void arrive(detail::check& c);
   /// Cancels a check, unless its result is on the way to its caller. With only_unsent, the check
   /// stays if its request was sent.
@@ -52,12 +52,12 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   using request_ptr = std::shared_ptr<request>;
   struct sleeper;
 
-  /// The checks with keys in one slot: what one of them reserves may stand behind the reservation
-  /// of another.
-  struct line {
-    explicit line(std::size_t hash) noexcept : tag(hash) {}
+  /// The checks whose keys have one hash tag: what one of them reserves may stand behind the
+  /// reservation of another.
+  struct tag_group {
+    explicit tag_group(std::size_t hash) noexcept : tag(hash) {}
 
-    const std::size_t tag;  // the hash of the keys' hash tag
+    const std::size_t tag;  // its hash
     std::size_t pending_requests = 0;
     std::size_t unstarted_requests = 0;      // of these
     std::vector<detail::check*> give_backs;  // not started yet
@@ -65,8 +65,8 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   };
 
   struct sleeper : detail::agenda_entry {
-    sleeper(detail::check& c, std::uint64_t number, line& its) noexcept
-        : caller(c), arrival(number), stands_in(its) {}
+    sleeper(detail::check& c, std::uint64_t number, tag_group& its) noexcept
+        : caller(c), arrival(number), group(its) {}
     /// Notes the reservation that the caller has got by this request.
     void reserve(time now, const detail::acquire_request& asked) noexcept;
     bool goes_before(const sleeper& other) const noexcept;
@@ -79,7 +79,7 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
     // answer named
     time known_cool_down{};
     request_ptr pending;  // while the caller has no reservation
-    line& stands_in;
+    tag_group& group;
   };
   /// A limiter with cool-downs, and the hash of a subject.
   using cooled = std::pair<const detail::limiter_spec*, std::size_t>;
@@ -87,24 +87,25 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   /// What follows from an event.
   struct results {
     detail::check_list done;
-    std::vector<request_ptr> starts;
-    std::vector<line*> lines;  // in which something has changed
+    std::vector<tag_group*> groups;  // in which something has changed
   };
 
   sleeper& add(detail::check& c);
   detail::check& remove(sleeper& s, results& out);
   void make_request(sleeper& s, std::chrono::microseconds max_wait, results& out);
-  void give_back(detail::check& c, line& l);
+  void give_back(detail::check& c, tag_group& l);
   bool obey_cool_downs(sleeper& s, time now, results& out);
   void refuse(sleeper& s, time now, time until);
   void replace(sleeper& s, time now, results& out);
-  void start(const std::vector<request_ptr>& requests);
+  void submit();
   void answered(request& r);
+  void returns_are_sent();
   void dropped(request& r) noexcept;
   void on_timer();
+  std::vector<request_ptr> take_to_start(results& out);
   void count_off(request& r, results& out);
   void take_answer(request& r, time now, results& out);
-  void end_all(line& l, results& out);
+  void end_all(tag_group& l, results& out);
   void conclude(results& out);
   void arm();
 
@@ -118,8 +119,11 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   detail::agenda<sleeper> agenda_;
   detail::alarm alarm_;
   std::uint64_t arrivals_ = 0;
-  std::map<std::size_t, line> lines_;  // by tag; each has a member or a pending request
+  std::map<std::size_t, tag_group> groups_;  // by tag; each has a member or a pending request
   std::size_t pending_requests_ = 0;
+  std::vector<request_ptr> to_start_;
+  bool is_submitting_ = false;
+  std::size_t unsent_returns_ = 0;  // calls of returns_.add(); no request starts before these
   bool closed_ = false;
   std::shared_ptr<void> keep_alive_;  // of a closing store
 };

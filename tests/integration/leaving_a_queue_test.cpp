@@ -130,6 +130,32 @@ BOOST_AUTO_TEST_CASE(waiters_that_are_cancelled_beside_a_new_one_leave_nothing_c
   });
 }
 
+// It was started all the same, and the memory store placed the next waiter behind it.
+BOOST_AUTO_TEST_CASE(a_waiter_cancelled_before_its_request_starts_reserves_nothing) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "unstarted", weir::gcra{.rate = weir::per_hour(1), .burst = 1});
+    for (const auto how : {cancellation_type::terminal, cancellation_type::total}) {
+      const std::string subject = how == cancellation_type::total ? "total" : "terminal";
+      BOOST_TEST(answer([&](auto h) { l.record(subject, h); }).allowed);
+      cancellable_crowd waiting, newcomer;
+      l.acquire(subject, patiently, waiting.caller());
+      settle(l);
+      waiting.cancel(0);
+      // This request waits until the reservation has gone back.
+      l.acquire(subject, patiently, waiting.caller());
+      waiting.cancel(1, how);
+      l.acquire(subject, patiently, newcomer.caller());
+      weir::test::run_until_complete(io, waiting.c);
+      for (const outcome& o : waiting.c) WEIR_TEST_ERROR(o.ec, aborted);
+      settle(l);
+      const decision left = answer([&](auto h) { l.fetch(subject, h); });
+      BOOST_TEST((left.reset_after <= 2h), weir::to_string(left));
+      newcomer.cancel_all();
+      weir::test::run_until_complete(io, newcomer.c);
+    }
+  });
+}
+
 // They were sent again, for nobody, and the new waiter was placed behind what they reserved.
 BOOST_AUTO_TEST_CASE(requests_of_cancelled_waiters_are_not_sent_again) {
   const limiter l(open(false), "again", weir::gcra{.rate = weir::per_hour(1), .burst = 1});

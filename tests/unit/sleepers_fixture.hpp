@@ -68,7 +68,11 @@ struct sleepers_stage {
   fake_check& with_reservation_in(std::chrono::microseconds delay,
                                   std::chrono::microseconds max_wait = {},
                                   std::chrono::microseconds cool_down_left = {}) {
+    const std::size_t before = store->requests.size();
     fake_check& c = arrive(max_wait);
+    // The request may wait until reservations have gone back.
+    if (store->requests.size() == before)
+      run_until(io, [&] { return store->requests.size() > before; });
     detail::check& request = *store->requests.back().asked;
     store->requests.pop_back();
     reserve(request, delay);
