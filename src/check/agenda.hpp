@@ -23,7 +23,7 @@ class agenda {
   /// Adds the entry or moves it; time::max() takes it out.
   void put(Entry& e, time due) {
     if (e.due == due) return;
-    e.unlink();
+    e.agenda_entry::unlink();
     e.due = due;
     if (due != time::max()) entries_.insert(e);
   }

@@ -26,7 +26,7 @@ class alarm {
   /// `ring` keeps the owner alive, and calls rang() before it sets the alarm again.
   template <class Ring>
   void set(time when, Ring ring) {
-    if (!timer_ || (when >= set_to_ && when != time::max())) return;
+    if (!timer_ || when == set_to_ || (when > set_to_ && when != time::max())) return;
     set_to_ = when;
     timer_->expires_at(when);
     // A timer without a purpose would keep run() from returning.

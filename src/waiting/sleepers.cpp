@@ -21,49 +21,23 @@ using detail::check;
 using detail::check_list;
 using detail::delivery;
 using detail::delivery_batch;
-using detail::for_each_limiter;
-using detail::limiter_spec;
-using detail::term;
 
 namespace {
 
 using std::chrono::microseconds;
 
-/// Calls f(limiter, subject) for each limiter of the check that has cool-downs.
-template <class F>
-void for_each_cooled(const check& c, F&& f) {
-  for_each_limiter(c, [&](const limiter_spec& limiter, std::string_view subject) {
-    if (limiter.has_cool_down) f(limiter, subject);
-  });
-}
-
-std::size_t hash_of(std::string_view subject) noexcept {
-  return std::hash<std::string_view>{}(subject);
-}
-
-/// The end of the last cool-down that is known of the check's limiters; zero: none.
-check::steady_time cool_down_of(const check& c) {
-  check::steady_time until{};
-  for_each_cooled(c, [&](const limiter_spec& limiter, std::string_view subject) {
-    until = std::max(until, limiter.cool_down_until(subject));
-  });
-  return until;
-}
-
 std::size_t tag_of(const check& c) {
   std::string key;
   c.limiter->append_key(key, c.subject.view(), 0);
-  return hash_of(detail::hash_tag(key));
+  return std::hash<std::string_view>{}(detail::hash_tag(key));
 }
-
-bool from_fallback(const check& c) noexcept { return c.answer.source == source::fallback; }
 
 }  // namespace
 
 /// A request to the store for a reservation. The mutex of the sleepers guards its members.
 class sleepers::request final : public detail::joint_check_of<acquire_request> {
  public:
-  request(std::shared_ptr<sleepers> maker, sleeper& s, microseconds max_wait)
+  request(std::shared_ptr<sleepers> maker, sleeper& s, microseconds max_wait, bool first)
       : joint_check_of(
             std::shared_ptr(s.caller.limiter),
             {{.subject = s.caller.subject,
@@ -72,8 +46,10 @@ class sleepers::request final : public detail::joint_check_of<acquire_request> {
              {s.caller.further().begin(), s.caller.further().end()}}),
         owner(&s),
         group(s.group),
+        is_first(first),
         maker_(std::move(maker)) {
     flight_of(*this).is_internal = true;
+    flight_of(*this).replaces = !first;
   }
 
   void finish(delivery how) override {
@@ -84,7 +60,7 @@ class sleepers::request final : public detail::joint_check_of<acquire_request> {
 
   sleeper* owner;  // null: its caller has left
   tag_group& group;
-  bool is_first = true;     // no reservation of its caller went back
+  const bool is_first;      // no reservation of its caller went back
   bool is_started = false;  // the store knows it
   std::optional<cancel_scope> cancelled;
   request_ptr self;  // keeps it alive while the store has it
@@ -116,7 +92,7 @@ void sleepers::arrive(check& c) {
         c.ec = closed_ ? error::store_closed : error::overloaded;
         out.done.push_back(c);
       } else {
-        make_request(add(c), detail::as<acquire_request>(c).max_wait, out);
+        make_request(add(c), detail::as<acquire_request>(c).max_wait, true, out);
       }
       conclude(out);
     }
@@ -209,28 +185,6 @@ void sleepers::dropped(request& r) noexcept {
   if (r.owner != nullptr) r.owner->pending = nullptr;
 }
 
-void sleepers::cool_down_began(const limiter_spec& limiter, std::string_view subject) {
-  const std::lock_guard lock(mutex_);
-  const cooled key{&limiter, hash_of(subject)};
-  std::vector<sleeper*> concerned;  // apart, because remove() erases from the set
-  for (auto it = by_cooled_.lower_bound({key, nullptr}); it != by_cooled_.end(); ++it) {
-    if (it->first != key) break;
-    if (it->second->pending == nullptr) concerned.push_back(it->second);
-  }
-  // In the order of their reservations. The new ones keep it, because those behind a replaced one
-  // are replaced, too.
-  std::sort(concerned.begin(), concerned.end(),
-            [](const sleeper* a, const sleeper* b) { return a->goes_before(*b); });
-  const time now = std::chrono::steady_clock::now();
-  results out;
-  const std::size_t before = pending_requests_;
-  for (sleeper* s : concerned) {
-    const bool stays = obey_cool_downs(*s, now, out);
-    if (stays && pending_requests_ > before && !from_fallback(s->caller)) replace(*s, now, out);
-  }
-  conclude(out);
-}
-
 void sleepers::on_timer() {
   const std::lock_guard lock(mutex_);
   alarm_.rang();
@@ -249,7 +203,7 @@ void sleepers::close(const std::shared_ptr<void>& keep_alive) {
   keep_alive_ = keep_alive;
   alarm_.stop();
   results out;
-  for (auto& [tag, l] : groups_) out.groups.push_back(&l);
+  for (auto& [tag, g] : groups_) out.groups.push_back(&g);
   conclude(out);
 }
 
@@ -262,9 +216,9 @@ void sleepers::context_shut_down() noexcept {
     const std::lock_guard lock(mutex_);
     results out;
     while (!sleepers_.empty()) dropped.push_back(remove(sleepers_.begin()->second, out));
-    for (auto& [tag, l] : groups_) {
-      give_backs.insert(give_backs.end(), l.give_backs.begin(), l.give_backs.end());
-      l.give_backs.clear();
+    for (auto& [tag, g] : groups_) {
+      give_backs.insert(give_backs.end(), g.give_backs.begin(), g.give_backs.end());
+      g.give_backs.clear();
     }
     unstarted.swap(to_start_);
     let_go = std::move(keep_alive_);
@@ -279,12 +233,10 @@ void sleepers::context_shut_down() noexcept {
 
 sleepers::sleeper& sleepers::add(check& c) {
   const std::size_t tag = tag_of(c);
-  tag_group& l = groups_.try_emplace(tag, tag).first->second;
-  sleeper& s = sleepers_.try_emplace(&c, c, ++arrivals_, l).first->second;
-  l.members.insert(&s);
-  for_each_cooled(c, [&](const limiter_spec& limiter, std::string_view subject) {
-    by_cooled_.insert({{&limiter, hash_of(subject)}, &s});
-  });
+  tag_group& g = groups_.try_emplace(tag, tag).first->second;
+  sleeper& s = sleepers_.try_emplace(&c, c, ++arrivals_, g).first->second;
+  g.members.push_back(s);
+  enter_by_cooled(s);
   return s;
 }
 
@@ -292,17 +244,14 @@ sleepers::sleeper& sleepers::add(check& c) {
 check& sleepers::remove(sleeper& s, results& out) {
   check& c = s.caller;
   if (s.pending != nullptr) s.pending->owner = nullptr;
-  for_each_cooled(c, [&](const limiter_spec& limiter, std::string_view subject) {
-    by_cooled_.erase({{&limiter, hash_of(subject)}, &s});
-  });
-  s.group.members.erase(&s);
+  leave_by_cooled(s);
   out.groups.push_back(&s.group);
   sleepers_.erase(&c);
   return c;
 }
 
-void sleepers::make_request(sleeper& s, microseconds max_wait, results& out) {
-  to_start_.push_back(std::make_shared<request>(shared_from_this(), s, max_wait));
+void sleepers::make_request(sleeper& s, microseconds max_wait, bool is_first, results& out) {
+  to_start_.push_back(std::make_shared<request>(shared_from_this(), s, max_wait, is_first));
   s.pending = to_start_.back();
   ++pending_requests_;
   ++s.group.pending_requests;
@@ -367,60 +316,23 @@ void sleepers::take_answer(request& r, time now, results& out) {
   if (!closed_) obey_cool_downs(s, now, out);  // one may have begun since the store's answer
 }
 
-void sleepers::give_back(check& c, tag_group& l) {
+void sleepers::give_back(check& c, tag_group& g) {
   if (from_fallback(c)) return;  // the fallback has no give-back
-  l.give_backs.push_back(&detail::make_give_back(c));
+  g.give_backs.push_back(&detail::make_give_back(c));
   c.answer.receipt = {};  // the whole reservation goes back: nothing is left to settle
-}
-
-/// For a check whose reservation lies in a known cool-down. If all such checks went at its end,
-/// more would pass there than the policies allow. So each gets another reservation. One that was
-/// requested with the cool-down known, or made by the fallback, is only postponed to the end. True
-/// if the reservation stays as it is.
-bool sleepers::obey_cool_downs(sleeper& s, time now, results& out) {
-  const time until = cool_down_of(s.caller);
-  if (until <= now || until <= s.due) return true;
-  if (until > s.latest) {
-    refuse(s, now, until);
-    out.done.push_back(remove(s, out));
-  } else if (s.known_cool_down + same_end < until && !from_fallback(s.caller)) {
-    replace(s, now, out);
-  } else {
-    agenda_.put(s, until);
-  }
-  return false;
-}
-
-void sleepers::refuse(sleeper& s, time now, time until) {
-  check& c = s.caller;
-  give_back(c, s.group);
-  decision& d = c.answer;
-  d.decided_at += d.delay - std::chrono::floor<microseconds>(s.reserved - now);
-  refuse_in_cool_down(d, std::chrono::ceil<microseconds>(until - now),
-                      detail::as<acquire_request>(c).max_wait);
-}
-
-void sleepers::replace(sleeper& s, time now, results& out) {
-  give_back(s.caller, s.group);
-  make_request(s, max_wait_left(detail::as<acquire_request>(s.caller).max_wait, s.latest, now),
-               out);
-  s.pending->is_first = false;
-  flight_of(*s.pending).replaces = true;
-  s.known_cool_down = cool_down_of(s.caller);
-  agenda_.put(s, time::max());
 }
 
 /// When the store closes and no answer is due: each caller is told when its reservation has gone
 /// back.
-void sleepers::end_all(tag_group& l, results& out) {
-  while (!l.members.empty()) {
-    check& c = remove(**l.members.begin(), out);
+void sleepers::end_all(tag_group& g, results& out) {
+  while (!g.members.empty()) {
+    check& c = remove(static_cast<sleeper&>(g.members.front()), out);
     if (from_fallback(c)) {
       c.ec = error::store_closed;
       c.answer = {};
       out.done.push_back(c);
     } else {
-      l.give_backs.push_back(&detail::make_give_back(c, &c));
+      g.give_backs.push_back(&detail::make_give_back(c, &c));
     }
   }
 }
@@ -429,14 +341,16 @@ void sleepers::end_all(tag_group& l, results& out) {
 /// started, which has to come after them, else when no answer is due: see reservation_queue.
 void sleepers::conclude(results& out) {
   std::vector<check*> give_backs;
-  std::set<tag_group*> changed(out.groups.begin(), out.groups.end());
-  for (tag_group* const l : changed) {
-    const bool is_quiet = l->pending_requests == 0;
-    if (!is_quiet && l->unstarted_requests == 0) continue;
-    if (closed_ && is_quiet) end_all(*l, out);
-    give_backs.insert(give_backs.end(), l->give_backs.begin(), l->give_backs.end());
-    l->give_backs.clear();
-    if (is_quiet && l->members.empty()) groups_.erase(l->tag);
+  std::vector<tag_group*> changed = std::move(out.groups);
+  std::sort(changed.begin(), changed.end());
+  changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
+  for (tag_group* const g : changed) {
+    const bool is_quiet = g->pending_requests == 0;
+    if (!is_quiet && g->unstarted_requests == 0) continue;
+    if (closed_ && is_quiet) end_all(*g, out);
+    give_backs.insert(give_backs.end(), g->give_backs.begin(), g->give_backs.end());
+    g->give_backs.clear();
+    if (is_quiet && g->members.empty()) groups_.erase(g->tag);
   }
   std::shared_ptr<void> keep;
   if (closed_ && pending_requests_ == 0) keep = std::move(keep_alive_);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/intrusive/list.hpp>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -50,7 +51,9 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   using time = detail::check::steady_time;
   class request;
   using request_ptr = std::shared_ptr<request>;
-  struct sleeper;
+
+  struct group_member : boost::intrusive::list_base_hook<
+                            boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {};
 
   /// The checks whose keys have one hash tag: what one of them reserves may stand behind the
   /// reservation of another.
@@ -61,10 +64,10 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
     std::size_t pending_requests = 0;
     std::size_t unstarted_requests = 0;      // of these
     std::vector<detail::check*> give_backs;  // not started yet
-    std::set<sleeper*> members;
+    boost::intrusive::list<group_member, boost::intrusive::constant_time_size<false>> members;
   };
 
-  struct sleeper : detail::agenda_entry {
+  struct sleeper : detail::agenda_entry, group_member {
     sleeper(detail::check& c, std::uint64_t number, tag_group& its) noexcept
         : caller(c), arrival(number), group(its) {}
     /// Notes the reservation that the caller has got by this request.
@@ -90,10 +93,15 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
     std::vector<tag_group*> groups;  // in which something has changed
   };
 
+  static bool from_fallback(const detail::check& c) noexcept {
+    return c.answer.source == source::fallback;
+  }
   sleeper& add(detail::check& c);
   detail::check& remove(sleeper& s, results& out);
-  void make_request(sleeper& s, std::chrono::microseconds max_wait, results& out);
-  void give_back(detail::check& c, tag_group& l);
+  void enter_by_cooled(sleeper& s);
+  void leave_by_cooled(sleeper& s);
+  void make_request(sleeper& s, std::chrono::microseconds max_wait, bool is_first, results& out);
+  void give_back(detail::check& c, tag_group& g);
   bool obey_cool_downs(sleeper& s, time now, results& out);
   void refuse(sleeper& s, time now, time until);
   void replace(sleeper& s, time now, results& out);
@@ -105,7 +113,7 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   std::vector<request_ptr> take_to_start(results& out);
   void count_off(request& r, results& out);
   void take_answer(request& r, time now, results& out);
-  void end_all(tag_group& l, results& out);
+  void end_all(tag_group& g, results& out);
   void conclude(results& out);
   void arm();
 

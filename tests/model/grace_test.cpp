@@ -61,6 +61,10 @@ class both {
   }
 
   std::int64_t ttl() { return settlements_.requested_ttl("k").value_or(-1); }
+  std::int64_t ttl_at(std::int64_t now) {
+    settlements_.set_clock(now);
+    return ttl();
+  }
 
  private:
   test::redis_server server_{{.unix_socket = true}};
@@ -129,6 +133,18 @@ BOOST_AUTO_TEST_CASE(what_a_refund_emptied_stays_for_two_seconds) {
       if (is_bucket) BOOST_TEST((back.retry_after == 1s));
     }
   }
+}
+
+// The key was removed, and begun anew. Now that it stays, it must not keep its end.
+BOOST_AUTO_TEST_CASE(an_emptied_log_of_a_clock_that_was_ahead_ends_by_the_present_clock) {
+  both subject(sliding_log{1, 1h});
+  const std::int64_t ahead = t0 + 365 * 24 * hour;
+  const decision d = subject.record(ahead);
+  subject.refund(ahead + 1000, d);
+  BOOST_TEST(subject.ttl_at(t0) > hour / 1000);
+  BOOST_TEST(subject.record(t0).allowed);
+  BOOST_TEST(subject.ttl_at(t0) >= hour / 1000);
+  BOOST_TEST(subject.ttl_at(t0) <= hour / 1000 + 2001);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -13,6 +13,10 @@ using weir::detail::cancel_scope;
 using weir::test::fake_check;
 
 struct fixture : weir::test::sleepers_stage {
+  void cancel_all() {
+    for (fake_check& c : checks) sleeping->cancel(c, cancel_scope::any);
+    weir::test::run_out(io);
+  }
   /// Answers a request with a reservation.
   void answer(std::size_t request, std::chrono::microseconds delay) {
     weir::detail::check& c = *store->requests[request].asked;
@@ -71,9 +75,7 @@ BOOST_AUTO_TEST_CASE(a_check_cancelled_before_the_answer_gives_its_reservation_b
 BOOST_AUTO_TEST_CASE(what_cancelled_checks_hold_goes_back_when_no_answer_is_due) {
   fake_check& first = with_reservation_in(1h);
   fake_check& second = arrive(24h);
-  sleeping->cancel(first, cancel_scope::any);
-  sleeping->cancel(second, cancel_scope::any);
-  weir::test::run_out(io);
+  cancel_all();
   BOOST_TEST((first.finished == 1 && second.finished == 1));
   BOOST_TEST(store->returned == 0);
   answer(0, 2h);
@@ -95,11 +97,9 @@ BOOST_AUTO_TEST_CASE(what_cancelled_checks_hold_goes_back_before_a_new_request) 
 
 // In a cluster, the other answer may come from a node that is silent. It held all of them back.
 BOOST_AUTO_TEST_CASE(an_answer_that_is_due_elsewhere_holds_nothing_back) {
-  fake_check& here = with_reservation_in(1h);
-  fake_check& elsewhere = arrive(24h, "b");
-  sleeping->cancel(here, cancel_scope::any);
-  sleeping->cancel(elsewhere, cancel_scope::any);
-  weir::test::run_out(io);
+  with_reservation_in(1h);
+  arrive(24h, "b");
+  cancel_all();
   BOOST_TEST(store->returned == 1);
   answer(0, 0s);
   weir::test::run_out(io);
