@@ -21,6 +21,7 @@ local window, limit = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])
 local resolution, count_refused = tonumber(ARGV[first_arg + 2]), ARGV[first_arg + 3] == '1'
 local cost = tonumber(ARGV[first_arg + 4])
 local modulus = 4503599627370496
+local zeros = struct.pack('<dd', 0, 0)
 
 -- Whether an entry was met that is none of ours: the ends are looked at by each check, the middle
 -- only as it is read.
@@ -75,18 +76,18 @@ end
 
 local function write_head(key, written, base, last, pinned)
   if steps then
-    call('LSET', key, 0, struct.pack('<ddddd', written, base, last, pinned, given) .. steps)
+    call('LSET', key, '0', struct.pack('<ddddd', written, base, last, pinned, given) .. steps)
   elseif written > 0 then
-    call('LSET', key, 0, struct.pack('<dddd', written, base, last, pinned))
+    call('LSET', key, '0', struct.pack('<dddd', written, base, last, pinned))
   else
-    call('LSET', key, 0, struct.pack('<dd', 0, base))
+    call('LSET', key, '0', struct.pack('<dd', 0, base))
   end
 end
 
 -- Makes these the whole log. The key is there all the time: a cluster's node that gives its slot
 -- away runs no command on a key that it does not have.
 local function replace(key, head, newest)
-  if call('RPUSH', key, head, newest) > 2 then call('LTRIM', key, -2, -1) end
+  if call('RPUSH', key, head, newest) > 2 then call('LTRIM', key, '-2', '-1') end
 end
 
 -- A request counts from its step's end.
@@ -126,9 +127,10 @@ local function check(key, checks, write, into, at)
   local head_base = 0
   local ignored, oldest, oldest_total
   local carry = 0  -- what the newest entry's total has too much
+  local lone = false  -- the log is one entry behind a head of zeros
   steps, given = nil, 0
 
-  local head = pcall('LRANGE', key, 0, 1)
+  local head = pcall('LRANGE', key, '0', '1')
   if refused(head) then return 0 end
   local width = #head > 0 and #head[1] or 0
   local ours = not head.err and (#head == 0 or (#head == 1 or #head[2] == 16) and
@@ -140,7 +142,8 @@ local function check(key, checks, write, into, at)
   end
   if ours and #head == 2 then
     oldest, oldest_total = struct.unpack('<dd', head[2])
-    local tail = call('LINDEX', key, -1)
+    local tail = call('LINDEX', key, '-1')
+    lone = tail == head[2] and head[1] == zeros
     if #tail == 16 then newest, total = struct.unpack('<dd', tail) end
     ours = #tail == 16 and whole(oldest) and whole(oldest_total) and whole(newest) and whole(total)
     if ours and steps then
@@ -190,8 +193,8 @@ local function check(key, checks, write, into, at)
         -- What a longer window has set stays.
         local ttl = longest_ttl(key, newest + window)
         if tonumber(ttl) <= tonumber(ttl_on_grid(own_end)) then ttl = ttl_of(newest + window) end
-        width = 0
-        local head = struct.pack('<dd', 0, 0)
+        width, lone = 0, false
+        local head = zeros
         if written > 0 then head = struct.pack('<dddd', written, 0, last, last) end
         replace(key, head, struct.pack('<dd', newest, total))
         call('PEXPIRE', key, ttl)
@@ -245,20 +248,24 @@ local function check(key, checks, write, into, at)
       if strange then return not_ours(into, at) end
       if kept then
         if left > 0 then
-          call('LTRIM', key, left, -1)
+          call('LTRIM', key, left, '-1')
           written, width, trimmed = 0, 0, true
         end
         if alive then first = first - left else first, base = call('LLEN', key) - 1, total end
         total = (total + weight) % modulus
         if newest == stamp then
-          call('LSET', key, -1, struct.pack('<dd', stamp, (total + carry) % modulus))
+          call('LSET', key, '-1', struct.pack('<dd', stamp, (total + carry) % modulus))
         else
           call('RPUSH', key, struct.pack('<dd', stamp, (total + carry) % modulus))
         end
       else
         base, head_base, total, first = 0, 0, weight, 0
         steps, given = nil, 0
-        replace(key, struct.pack('<dd', 0, 0), struct.pack('<dd', stamp, total))
+        if lone then
+          call('LSET', key, '1', struct.pack('<dd', stamp, total))
+        else
+          replace(key, zeros, struct.pack('<dd', stamp, total))
+        end
         written, width = 0, 0
       end
       if count_refused and sum > limit then
@@ -271,7 +278,7 @@ local function check(key, checks, write, into, at)
           ignored, oldest_total = entry(key, keep + 1)
         end
         if keep > 0 then
-          call('LTRIM', key, keep, -1)
+          call('LTRIM', key, keep, '-1')
           head_base, written, width, trimmed, first = base, 0, 0, true, 0
         end
         sum = (whole_sum - base) % modulus
@@ -283,7 +290,7 @@ local function check(key, checks, write, into, at)
         -- What is to be subtracted from the base on stays; steps up to it are done with.
         has_other_head = true
         local step
-        given, step = given_at(struct.unpack('<d', call('LINDEX', key, 0)))
+        given, step = given_at(struct.unpack('<d', call('LINDEX', key, '0')))
         steps = string.sub(steps, step * 24 + 1)
         if steps == '' then
           base, head_base = (base + given) % modulus, (head_base + given) % modulus

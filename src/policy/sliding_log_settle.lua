@@ -71,7 +71,7 @@ local function give_back(key, ticket)
   if refusal or state[1] == foreign then return end
   local stamp, length = entry_time(ticket.counted), call('LLEN', key)
   if length < 2 then return end
-  local head = call('LINDEX', key, 0)
+  local head = call('LINDEX', key, '0')
   local written, head_base, last, pinned = read_head(head)
   local newest = entry(key, -1)
   local passed = written
