@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <boost/endian/conversion.hpp>
+#include <charconv>
 #include <numeric>
+#include <string>
 #include <string_view>
 
 #include "policy/lua_sources.hpp"
@@ -28,6 +30,27 @@ std::int64_t sixteen_digits(const char* at) noexcept {
   std::uint64_t first = 0, last = 0;
   if (!eight(at, first) || !eight(at + 8, last)) return -1;
   return static_cast<std::int64_t>(first * 100'000'000 + last);
+}
+
+/// Takes a number, 0 or more, from the front of the text.
+bool take_number(std::string_view& text, std::int64_t& number) noexcept {
+  const char* const end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, number);
+  text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
+  return problem == std::errc() && number >= 0;
+}
+
+/// Takes "whole" or "whole/part", and the space before the next.
+bool take_parts(std::string_view& text, std::int64_t& whole, std::int64_t& part) noexcept {
+  if (!take_number(text, whole)) return false;
+  if (text.starts_with('/')) {
+    text.remove_prefix(1);
+    if (!take_number(text, part)) return false;
+  }
+  if (text.empty()) return true;
+  if (!text.starts_with(' ')) return false;
+  text.remove_prefix(1);
+  return !text.empty();
 }
 
 }  // namespace
@@ -166,21 +189,26 @@ script_arguments meter::arguments(units cost) const noexcept {
   return {tolerance_.whole, tolerance_.part, parts_, step.whole, step.part};
 }
 
-std::string_view meter::record_script() noexcept { return lua::meter_record_lua; }
+std::string_view meter::record_script() {
+  static const std::string both = std::string(lua::meter_record_lua) +
+                                  std::string(lua::meter_parts_record_lua);
+  return both;
+}
 
 script_arguments meter::record_arguments(units cost) const noexcept {
   const state step = time_of(cost);
   if (parts_ == 1) return {{step.whole, step.whole, tolerance_.whole}, 1};
-  return {0, tolerance_.whole, tolerance_.part, parts_, step.whole, step.part};
+  return {{0, tolerance_.whole, tolerance_.part, parts_, step.whole, step.part}, 1};
 }
 
-bool meter::read_plain(std::string_view& text, std::span<std::int64_t> fields) noexcept {
+bool meter::read_plain(std::string_view& text, std::span<std::int64_t> fields) const noexcept {
+  const auto all = fields.first<reply_width>();
+  std::fill(all.begin(), all.end(), 0);
+  if (parts_ > 1) return take_parts(text, fields[0], fields[1]);
   constexpr std::size_t width = 16;
   if (text.size() < width) return false;
   const std::string_view own = text.substr(0, width);
   text.remove_prefix(own.size());
-  const auto all = fields.first<reply_width>();
-  std::fill(all.begin(), all.end(), 0);
   fields[0] = sixteen_digits(own.data());
   // All zeros stand for no key.
   if (fields[0] == 0 || (own.front() != '0' && is_instant(fields[0]))) return true;

@@ -117,18 +117,19 @@ class meter {
   static constexpr bool has_common_path = true;
   bool counts_refused() const noexcept { return false; }
 
-  // Its other half is meter.lua, with meter_record.lua for plain states, and meter_settle.lua.
+  // Its other half is meter.lua, with meter_record.lua for plain states, or meter_parts_record.lua
+  // if T is not whole microseconds, and meter_settle.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 5;
   static constexpr std::string_view key_suffix = "m";
   static std::string_view script() noexcept;
-  static std::string_view record_script() noexcept;
+  static std::string_view record_script();
   static std::string_view settle_script() noexcept;
   using replay = state;
   script_arguments arguments(units cost) const noexcept;
   script_arguments record_arguments(units cost) const noexcept;
   bool coalesces() const noexcept { return true; }
-  static bool read_plain(std::string_view& text, std::span<std::int64_t> fields) noexcept;
+  bool read_plain(std::string_view& text, std::span<std::int64_t> fields) const noexcept;
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
   /// What the script would reply with.
   std::array<std::int64_t, reply_width> fields(const state& s, instant clock) const noexcept;

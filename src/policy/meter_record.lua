@@ -2,19 +2,18 @@
 -- from 2001 to 2255 has, or nothing, of a rate whose unit is a whole number of microseconds. A
 -- refused check writes nothing. Keys in other states are left to the full kernel, each on its own.
 --
--- ARGV   cost * T; the same and burst * T, packed as little-endian doubles; or 0 and the constants
---        of meter.lua: then all keys are left to it. Then the counts, as run_rare.lua describes
---        them
+-- ARGV   cost * T; the same and burst * T, packed as little-endian doubles; or 0 and what
+--        meter_parts_record.lua takes. Then the counts, as run_rare.lua describes them
 -- Reply  the clock's two numbers, each with a space behind it, and of each key the sixteen
 --        characters that it held: zeros if there was none, dashes if it holds something else. Or
 --        that of run_rare.lua
 
-local first_arg, rare, found, step, burst = 2
+local first_arg, rare, found, constants = 1
 local step_text = ARGV[1]
 if step_text ~= '0' then
   local pcall, tonumber, keys, counted = redis.pcall, tonumber, KEYS, ARGV[3]
   local find, n = string.find, #keys
-  step, burst = struct.unpack('<dd', ARGV[2])
+  local step, burst = struct.unpack('<dd', ARGV[2])
   -- No plain TAT lies further ahead than twice the burst, unless the clock was set back.
   local last, far = clock + burst - step, clock + burst + burst
   -- With several keys, comparing texts of one length finds the TATs that a single check passes:
@@ -111,7 +110,5 @@ if step_text ~= '0' then
     found[1] = time[1] .. ' ' .. time[2] .. ' ' .. found[1]
     return n == 1 and found[1] or table.concat(found)
   end
-  first_arg = 1
+  constants = {burst, '0', '1', step_text, '0'}
 end
-local counts, before = ARGV, rare and 2 or 6
-local ARGV = rare and {burst, '0', '1', step_text, '0'} or ARGV

@@ -49,6 +49,8 @@ class call_size {
     std::size_t keys, log_keys;
   };
   static constexpr bound common_path{script_call::usual_keys, 20}, full_kernel{15, 10};
+  /// Buckets whose unit is not a whole number of microseconds.
+  static constexpr bound in_parts{40, 40};
   /// Several tiers: each key is looked at, and then written to.
   static constexpr bound joint{12, 6};
 
@@ -60,19 +62,20 @@ class call_size {
     });
     const auto most_of = [&](const bound& b) { return has_log ? b.log_keys : b.keys; };
     if (c.tiers.size() > 1) return most_of(joint);
-    const bool is_plain = std::visit([](const auto& k) { return takes_common_path(k); },
-                                     c.tiers.front().kernel);
-    const std::size_t most = most_of(is_plain ? common_path : full_kernel);
+    const std::size_t most = most_of(
+        std::visit([](const auto& k) { return bound_of(k); }, c.tiers.front().kernel));
     return costly_ > most_costly ? std::min(most, unknown_keys) : most;
   }
 
   template <class Kernel>
-  static bool takes_common_path(const Kernel& kernel) noexcept {
-    if constexpr (Kernel::has_common_path) {
+  static bound bound_of(const Kernel& kernel) noexcept {
+    if constexpr (Kernel::is_bucket) {
+      return kernel.has_whole_units() ? common_path : in_parts;
+    } else if constexpr (Kernel::has_common_path) {
       const policies::script_arguments arguments = kernel.record_arguments(1);
-      return arguments.values().front() != 0;
+      return arguments.values().front() != 0 ? common_path : full_kernel;
     } else {
-      return false;
+      return full_kernel;
     }
   }
 

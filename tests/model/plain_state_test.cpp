@@ -5,125 +5,20 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <map>
-#include <sstream>
 
+#include "model/own_script.hpp"
 #include "model/policy_shapes.hpp"
-#include "policy/kernel.hpp"
-#include "redis/record_reply.hpp"
-#include "redis/scripts.hpp"
 #include "support/random_source.hpp"
-#include "support/redis_server.hpp"
-#include "support/script_harness.hpp"
 #include "support/text.hpp"
 
 namespace plain_state_test {
 namespace {
 
 using namespace weir;
+using model::own_script;
 using namespace std::chrono_literals;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
-
-/// One policy's own script, under a clock of the test's own or the server's.
-class own_script {
- public:
-  own_script(test::redis_client& client, const policy& p)
-      : client_(client),
-        kernel_(policies::compile(p)),
-        harness_(client, redis::scripts()[kernel_.index()].text) {}
-
-  /// What becomes of the last check of each key; empty if it holds something else.
-  std::vector<std::optional<decision>> record(const std::vector<std::string>& keys,
-                                              std::int64_t now,
-                                              std::vector<std::int64_t> counts = {},
-                                              std::int64_t cost = 1) {
-    harness_.set_clock(now);
-    return std::visit(
-        [&]<class Kernel>(const Kernel& kernel) {
-          const auto constants = redis::record_arguments(kernel, cost);
-          harness_.send_run(keys, constants, counts);
-          counts.resize(keys.size(), 1);
-          std::vector<std::int64_t> numbers(1 + keys.size() * Kernel::reply_width);
-          const redis::reply_view& reply = client_.read_view();
-          if (!redis::read_found(kernel, reply, numbers)) {
-            throw std::runtime_error("the script answers " + std::string(reply.root().text));
-          }
-          std::vector<std::optional<decision>> answers(keys.size());
-          std::span<const std::int64_t> fields(numbers);
-          fields = fields.subspan(1);
-          for (std::size_t i = 0; i < keys.size();
-               ++i, fields = fields.subspan(Kernel::reply_width)) {
-            typename Kernel::replay state;
-            if (!Kernel::restore(fields.first(Kernel::reply_width), state)) continue;
-            if (counts[i] == 0) answers[i] = kernel.fetch(state, now, cost);
-            for (std::int64_t n = 0; n < counts[i]; ++n) {
-              answers[i] = kernel.record(state, now, cost);
-            }
-          }
-          return answers;
-        },
-        kernel_);
-  }
-  decision record(std::int64_t now, std::int64_t cost = 1) {
-    return record({"k"}, now, {}, cost).front().value();
-  }
-  decision fetch(std::int64_t now) { return record({"k"}, now, {0}).front().value(); }
-
-  policies::script_arguments constants(std::int64_t cost = 1) const {
-    return std::visit([&](const auto& k) { return redis::record_arguments(k, cost); }, kernel_);
-  }
-  const std::string& sha() const { return redis::scripts()[kernel_.index()].sha; }
-  const std::string& text() const { return redis::scripts()[kernel_.index()].text; }
-
- private:
-  test::redis_client& client_;
-  policies::kernel kernel_;
-  test::script_harness harness_;
-};
-
-struct fixture {
-  test::redis_server server{{.unix_socket = true}};
-  test::redis_client client{server};
-
-  std::int64_t ttl_end(const std::string& key) {
-    BOOST_TEST(client.must("PTTL", key).integer > 0);
-    const test::reply end = client.must("HGET", "test:ttl", key);
-    BOOST_TEST_REQUIRE(!end.is_null());
-    return std::stoll(end.text);
-  }
-
-  /// How often each command has run since the last call of this.
-  std::map<std::string, int> commands() {
-    std::istringstream lines(client.must("INFO", "commandstats").text);
-    client.must("CONFIG", "RESETSTAT");
-    std::map<std::string, int> counts;
-    for (std::string line; std::getline(lines, line);) {
-      const auto name = line.find("cmdstat_");
-      const auto calls = line.find(":calls=");
-      if (name == line.npos || calls == line.npos) continue;
-      counts[line.substr(8, calls - 8)] = std::stoi(line.substr(calls + 7));
-    }
-    for (const char* own : {"info", "config|resetstat", "config", "evalsha", "time"}) {
-      counts.erase(own);
-    }
-    return counts;
-  }
-
-  /// The production script, under the server's clock; the reply is not looked at.
-  void call(own_script& script, const std::vector<std::string>& keys) {
-    send(script, keys);
-    const test::reply r = client.read();
-    BOOST_TEST_REQUIRE(!r.is_error(), r.text);
-  }
-  void send(own_script& script, const std::vector<std::string>& keys, std::int64_t cost = 1) {
-    auto writer = client.writer();
-    const auto constants = script.constants(cost);
-    writer.begin(3 + keys.size() + constants.count());
-    writer.arg("EVALSHA").arg(script.sha()).arg(static_cast<std::int64_t>(keys.size()));
-    for (const std::string& key : keys) writer.arg(key);
-    constants.each([&](const auto& argument) { writer.arg(argument); });
-  }
-};
 
 std::vector<std::string> names(int count) {
   std::vector<std::string> keys;
@@ -149,6 +44,7 @@ struct shape {
 const shape shapes[] = {
     {token_bucket{2, per_hour(2)}, "get", "mget", "incrby"},
     {gcra{per_hour(2), 2}, "get", "mget", "incrby"},
+    {token_bucket{2, {7, 4h}}, "get", "mget", "setrange"},
     {fixed_window{2, 1h}, "get", "mget", "setrange"},
     {fixed_window{2, 1h, anchor::epoch, 7s}, "get", "mget", "setrange"},
     {sliding_window{2, 1h}, "get", "mget", "setrange"},
@@ -158,7 +54,7 @@ const shape shapes[] = {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(plain_state_suite, fixture)
+BOOST_FIXTURE_TEST_SUITE(plain_state_suite, model::script_fixture)
 
 BOOST_AUTO_TEST_CASE(a_refused_check_reads_and_writes_nothing) {
   for (const shape& s : shapes) {
@@ -218,6 +114,56 @@ BOOST_AUTO_TEST_CASE(an_admitted_check_of_a_busy_key_writes_once_and_leaves_the_
   all = commands();
   BOOST_TEST(all["incrby"] == 5);
   BOOST_TEST(all["pexpire"] == 1);
+}
+
+// The full kernel answered all checks of such rates, for more than the usual script's instructions.
+BOOST_AUTO_TEST_CASE(a_rate_in_parts_of_a_microsecond_takes_a_common_path_of_its_own) {
+  own_script script(client, token_bucket{1000, per_second(300)});  // a unit takes 3,333 1/3 us
+  const std::int64_t line = (t0 / policies::grid + 1) * policies::grid;
+  const auto keys = names(64);
+  commands();
+  script.record(keys, line);
+  command_counts all = commands();
+  const command_counts of_new{{"mget", 1}, {"set", 64}, {"pexpire", 64}};
+  for (const auto& [name, count] : of_new) BOOST_TEST(all[name] == count, text_of(all));
+  BOOST_TEST(client.must("GET", keys[0]).text == std::to_string(line + 3333) + "/1");
+
+  script.record(keys, line + 1);
+  all = commands();
+  BOOST_TEST(all["setrange"] == 64, text_of(all));
+  BOOST_TEST(all["pexpire"] == 0);
+  // Whole microseconds are a shorter text.
+  script.record(keys, line + 2);
+  all = commands();
+  BOOST_TEST(all["set"] == 64, text_of(all));
+  BOOST_TEST(all["pexpire"] == 0);
+  BOOST_TEST(client.must("GET", keys[0]).text == std::to_string(line + 10'000));
+  commands();
+
+  // Several checks of a key are one write; a TTL is renewed behind a line, and once.
+  for (int i = 0; i < 3; ++i) {
+    const auto answers = script.record(keys, line + policies::grid + i,
+                                       std::vector<std::int64_t>(64, 2));
+    BOOST_TEST(answers[0]->used == 2 * i + 2);
+  }
+  all = commands();
+  BOOST_TEST(all["set"] + all["setrange"] == 3 * 64, text_of(all));
+  BOOST_TEST(all["pexpire"] == 64, text_of(all));
+  BOOST_TEST(all["get"] == 0, text_of(all));
+
+  // A server without memory refuses the write, and says so.
+  script.record(keys, line + policies::grid + 10);
+  const std::string state = client.must("GET", keys[0]).text;
+  client.must("SCRIPT", "LOAD", script.text());
+  client.must("CONFIG", "SET", "maxmemory", "1");
+  for (const auto& some : {std::vector{keys[0]}, keys, {"a new one"}}) {
+    send(script, some);
+    const test::reply refused = client.read();
+    BOOST_TEST(refused.is_error());
+    BOOST_TEST(refused.text.rfind("OOM", 0) == 0u, refused.text);
+  }
+  client.must("CONFIG", "SET", "maxmemory", "0");
+  BOOST_TEST(client.must("GET", keys[0]).text == state);
 }
 
 BOOST_AUTO_TEST_CASE(buckets_that_are_full_again_all_get_the_same_text) {
@@ -389,6 +335,8 @@ BOOST_AUTO_TEST_CASE(a_fetch_tells_another_type_from_an_absent_key_and_makes_non
 BOOST_AUTO_TEST_CASE(numbers_that_are_no_state_are_told_whether_a_check_passes_or_not) {
   own_script roomy(client, token_bucket{3, per_second(1000)});
   own_script tight(client, token_bucket{1, per_second(1000)});
+  own_script roomy_in_parts(client, token_bucket{3, {7, 3s}});
+  own_script tight_in_parts(client, token_bucket{1, {7, 3s}});
   const std::string ahead = std::to_string(t0 + 1000);
   const std::string strange[] = {"0",
                                  "-1",
@@ -403,10 +351,16 @@ BOOST_AUTO_TEST_CASE(numbers_that_are_no_state_are_told_whether_a_check_passes_o
                                  ahead + ".0",
                                  "0x1p50",
                                  "1790000000124e3",
+                                 ahead + "/",
+                                 ahead + "/1 ",
+                                 ahead + "/-1",
+                                 ahead + "/1/1",
+                                 ahead + ".0/1",
+                                 "/1",
                                  ahead.substr(1) + "."};
   for (const std::string& text : strange) {
     BOOST_TEST_CONTEXT("'" << text << "'") {
-      for (own_script* script : {&roomy, &tight}) {
+      for (own_script* script : {&roomy, &tight, &roomy_in_parts, &tight_in_parts}) {
         for (const auto& keys : {std::vector<std::string>{"k"}, {"before", "k"}}) {
           client.must("SET", "k", text);
           client.must("DEL", "before");

@@ -20,6 +20,7 @@ local function intercept(run)
       return real.call('HMGET', 'test:clock', 's', 'us')
     elseif name == 'SET' then
       local key, value, px, ttl, more = ...
+      if px == 'KEEPTTL' then return run(name, ...) end
       if px == 'NX' and ttl == 'PX' then
         keep_ttl(key, more)
         return run('SET', key, value, 'NX', 'PX', 1000000000)

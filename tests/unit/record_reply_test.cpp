@@ -82,6 +82,40 @@ BOOST_AUTO_TEST_CASE(another_reply_is_refused) {
   BOOST_TEST(found(":1\r\n", 1).empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_bucket_in_parts_of_a_microsecond_has_numbers_of_any_length) {
+  const policies::meter in_parts(7, 3'000'000, 10, false);
+  const auto with = [&](const std::string& text, std::size_t keys) {
+    return found_by(in_parts, bulk("1790000000 5 " + text), keys);
+  };
+  const numbers three{1'790'000'000'000'005,
+                      1'790'000'000'123'456,
+                      6,
+                      0,
+                      0,
+                      0,
+                      0,
+                      0,
+                      0,
+                      0,
+                      0,
+                      1'790'000'000'123'457,
+                      0,
+                      0,
+                      0,
+                      0};
+  BOOST_TEST(with("1790000000123456/6 0 1790000000123457", 3) == three);
+  const numbers one{1'790'000'000'000'005, 1'790'000'000'123'456, 6, 0, 0, 0};
+  BOOST_TEST(found_by(in_parts, "*2\r\n:1790000000000005\r\n" + bulk("1790000000123456/6"), 1) ==
+             one);
+  BOOST_TEST(with("0", 2).empty());
+  BOOST_TEST(with("0 0", 1).empty());
+  for (const char* text :
+       {"", " ", "0 ", "/6", "-5", "1790000000123456/", "1790000000123456/x", "1790000000123456/-6",
+        "1790000000123456/6x", "99999999999999999999", "1790000000123456/99999999999999999999"}) {
+    BOOST_TEST(with(text, 1).empty(), text);
+  }
+}
+
 // Bytes that came in between made a number of a window that was none. The caller was told that its
 // key holds something else and that it was not counted, but it was.
 BOOST_AUTO_TEST_CASE(a_damaged_number_is_no_foreign_key) {
