@@ -46,7 +46,8 @@ struct options {
   std::string server_pid;  // or several, with commas between them
   std::string policy = "token_bucket";
   std::int64_t limit = 1'000'000;
-  std::int64_t period_us = 1'000'000;  // of one unit, or of the window
+  std::int64_t period_us = 1'000'000;  // of so many units, or of the window
+  std::int64_t units = 1;
   std::int64_t keys = 100'000;         // 1: all callers check one key
   std::int64_t callers = 1;
   std::int64_t threads = 0;  // of a pool; 0: one thread runs an io_context
@@ -73,6 +74,7 @@ void options::read(int count, char** words) {
                                                           {"subject_buckets", &subject_buckets},
                                                           {"limit", &limit},
                                                           {"period_us", &period_us},
+                                                          {"units", &units},
                                                           {"keys", &keys},
                                                           {"callers", &callers},
                                                           {"threads", &threads},
@@ -102,7 +104,7 @@ void options::read(int count, char** words) {
 
 weir::policy policy_of(const options& o) {
   const std::chrono::microseconds period(o.period_us);
-  const weir::rate rate = weir::every(period);
+  const weir::rate rate{o.units, period};
   if (o.policy == "token_bucket") return weir::token_bucket{.capacity = o.limit, .refill = rate};
   if (o.policy == "gcra") return weir::gcra{.rate = rate, .burst = o.limit};
   if (o.policy == "leaky_bucket") return weir::leaky_bucket{.capacity = o.limit, .leak = rate};

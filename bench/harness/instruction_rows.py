@@ -39,7 +39,7 @@ def rows(machine):
         name = f"server instructions, {policy}, {traffic}, keys to a script: {keys}"
         yield Row(f"{name}: usual token bucket", count, server["usual", traffic, keys],
                   "instructions", less_is_better=True)
-        if traffic == "busy":
+        if traffic == "busy" and policy in SERVER_TARGETS:
             yield Row(f"{name}: target", count, SERVER_TARGETS[policy][keys], "instructions",
                       floor=1, less_is_better=True)
     for _, policy, traffic, keys, count in (line for line in lines if line[0] == "hold"):

@@ -48,7 +48,7 @@ def row(runs, name, ours, theirs, figure="checks_per_s", **options):
 def usual_bucket(server, work, key="usual:" + RANDOM):
     """The command of the usual token bucket, with the same capacity and refill."""
     sha = server.load("usual_token_bucket")
-    return ["EVALSHA", sha, 1, key, work.limit, 1e6 / work.period_us, 1]
+    return ["EVALSHA", sha, 1, key, work.limit, 1e6 * work.units / work.period_us, 1]
 
 
 def lean_gcra(server, work, cost=1):
@@ -81,7 +81,7 @@ def prepare(machine, server, group, traffic, work, lean, usual=None):
     if traffic == "idle":
         group.before_each = clear_and_fill
     else:
-        for name in ("ours", "lean") + (("usual",) if usual else ()):
+        for name in ("ours",) + (("lean",) if lean else ()) + (("usual",) if usual else ()):
             fill(name)
 
 
@@ -153,6 +153,23 @@ def boost_redis(machine, traffic):
         yield row(runs, f"{name}: {theirs}", f"ours {n}", f"boost {n}", floor=3.5)
         yield row(runs, f"{name}, client CPU: {theirs}", f"ours {n}", f"boost {n}", "client_us",
                   floor=0.5, less_is_better=True)
+
+
+def rate_in_parts(machine):
+    """A bucket whose unit is not a whole number of microseconds."""
+    keys = 1000 if machine.quick else 100_000
+    work = Workload("token_bucket", 10_000_000, 3_000_000, keys, fill_cost=200_000, units=7)
+    with Server(machine) as server:
+        usual = usual_bucket(server, work)
+        group = Group(machine, server)
+        prepare(machine, server, group, "busy", work, None, usual)
+        group.add("usual", clients.RedisBenchmark(machine, server, usual, keys).run)
+        group.add_weir("ours", work, 1024)
+        group.add_weir("single", work, 1024, keys_per_call=1)
+        runs = group.measure()
+    name = "token_bucket, 7 units in 3 s, busy keys, 1,024 callers"
+    yield row(runs, f"{name}: {USUAL}", "ours", "usual")
+    yield row(runs, f"{name}, one key to a script: {USUAL}", "single", "usual")
 
 
 def hot_key(machine):
@@ -253,6 +270,7 @@ def all_rows(machine):
     yield "idle keys", lambda: distinct_keys(machine, "idle")
     yield "Boost.Redis, busy keys", lambda: boost_redis(machine, "busy")
     yield "Boost.Redis, idle keys", lambda: boost_redis(machine, "idle")
+    yield "rate in parts of a microsecond", lambda: rate_in_parts(machine)
     yield "hot key", lambda: hot_key(machine)
     yield "one caller", lambda: one_caller(machine)
     yield "windows", lambda: windows(machine)
