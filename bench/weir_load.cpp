@@ -48,7 +48,7 @@ struct options {
   std::int64_t limit = 1'000'000;
   std::int64_t period_us = 1'000'000;  // of so many units, or of the window
   std::int64_t units = 1;
-  std::int64_t keys = 100'000;         // 1: all callers check one key
+  std::int64_t keys = 100'000;  // 1: all callers check one key
   std::int64_t callers = 1;
   std::int64_t threads = 0;  // of a pool; 0: one thread runs an io_context
   std::int64_t spin_us = 0;  // the store's spin_time

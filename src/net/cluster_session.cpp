@@ -40,7 +40,7 @@ class cluster_session::node final : public redis::cluster_node {
   }
   void resume(check_list&& checks) override {
     session_->with_core(
-        [&](redis::connection_core& core, time) { core.resume(std::move(checks)); });
+        [&](redis::connection_core& core, time now) { core.resume(std::move(checks), now); });
   }
   void take_redirected(std::vector<redis::pipeline::redirected_checks>& out) override {
     session_->with_core([&](redis::connection_core& core, time) { core.take_redirected(out); });

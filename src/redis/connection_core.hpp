@@ -26,7 +26,7 @@ class connection_core final
   void submit(detail::check& c, time now) { pipeline_.submit(c, now); }
 
   // For a Redis Cluster; see pipeline.
-  void resume(detail::check_list&& checks) { pipeline_.resume(std::move(checks)); }
+  void resume(detail::check_list&& checks, time now) { pipeline_.resume(std::move(checks), now); }
   void take_redirected(std::vector<pipeline::redirected_checks>& out) {
     pipeline_.take_redirected(out);
   }

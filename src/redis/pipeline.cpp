@@ -18,14 +18,18 @@ inline void pipeline::enqueue(check& c) {
   wheel_.add(c);
 }
 
-void pipeline::resume(check_list&& checks) {
+void pipeline::resume(check_list&& checks, time now) {
   while (!checks.empty()) {
     check& c = checks.front();
     checks.pop_front();
     pending_ += weight_of(c);
     flight_of(c).came_back = 0;  // not to this line
     enqueue(c);
-    if (refuses(c)) finish(c, refusal_);
+    if (refuses(c)) {
+      finish(c, refusal_);
+    } else if (comes_back_too_late(c, is_paused() ? paused_until_ : now)) {
+      passed_over_.splice(passed_over_.end(), waiting_, std::prev(waiting_.end()));
+    }
   }
   if (!may_send_ && window_.room(coalescer_.full_write()) > 0) may_send_ = true;
 }

@@ -128,7 +128,7 @@ class pipeline : public detail::pending_checks {
   };
 
   /// Takes over checks that wait already, with their deadlines, however many are pending.
-  void resume(detail::check_list&& checks);
+  void resume(detail::check_list&& checks, time now);
   /// Moves redirected checks out. They keep their order. Since the first one came, or another check
   /// came back, nothing is written: unsent checks could overtake checks that the cluster holds. The
   /// cluster takes those with take_unsent(), and then calls proceed().
@@ -182,6 +182,7 @@ class pipeline : public detail::pending_checks {
   void look_for_room(time deadline, time now);
   void put_back(script_call& c);
   void requeue(script_call& c);
+  bool comes_back_too_late(const detail::check& c, time next) const noexcept;
   void wait_again(script_call& c);
   bool redirect(script_call& c, const reply_view& reply, error e);
   void hand_over(script_call& c, redirection&& why);
@@ -209,7 +210,7 @@ class pipeline : public detail::pending_checks {
   detail::check_list urgent_;  // renewals and leaves: sent before all others
   detail::check_list waiting_;
   detail::check_list again_;        // sent before but not run: sent first
-  detail::check_list passed_over_;  // too late to be answered in time: never sent
+  detail::check_list passed_over_;  // too late to be answered in time: not sent any more
   // The sent calls, oldest first. Each is due one reply.
   call_list calls_;
   // How many calls at the end of calls_ are in the write in progress.

@@ -135,6 +135,9 @@ class send_window {
     return duration(static_cast<duration::rep>(end_of_bucket(i) * part));
   }
 
+  /// How long the idle server takes for an answer at the most.
+  duration idle_answer() const noexcept { return round_trip_ + round_trip_ / 4 + pause; }
+
  private:
   static constexpr double gain = 1.5;
   static constexpr double slow_gain = 1.3;
@@ -159,8 +162,6 @@ class send_window {
     return std::ldexp(5 + static_cast<double>(i % 4), static_cast<int>(i / 4)) / 4;
   }
 
-  /// How long the idle server takes for an answer at the most.
-  duration idle_answer() const noexcept { return round_trip_ + round_trip_ / 4 + pause; }
   /// How long a time is looked at.
   duration stretch() const noexcept {
     return std::max(round_trip_ + round_trip_ / 4, std::min(idle_answer(), timeout_ / 2));

@@ -86,7 +86,7 @@ struct driver {
       if (asks) flight_of(c).route |= weir::detail::in_flight::asks;
     }
     core.proceed();
-    core.resume(std::move(held));
+    core.resume(std::move(held), now);
   }
   void collect() {
     auto done = core.take_done();

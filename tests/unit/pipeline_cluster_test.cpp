@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(a_check_goes_on_at_another_node_with_its_deadline) {
   redirected all = taken();
   node_fixture other;
   other.now = now + 3s;
-  other.line.resume(std::move(all[0].checks));
+  other.line.resume(std::move(all[0].checks), other.now);
   BOOST_TEST((c.deadline == deadline));
   BOOST_TEST(other.line.pending() == 1u);
   BOOST_TEST(count_of(other.write(), "weir:{r:a}:f") == 1u);
@@ -328,7 +328,7 @@ BOOST_AUTO_TEST_CASE(a_check_that_did_not_run_goes_to_the_cluster) {
       BOOST_TEST(f.line.pending() == 0u);
       // The pause of a node that is loading or busy holds for what comes back to it, too.
       const bool pauses = reason == error::server_loading || reason == error::server_busy;
-      f.line.resume(std::move(all[0].checks));
+      f.line.resume(std::move(all[0].checks), f.now);
       BOOST_TEST(f.line.wants_write() == !reason);
       if (!pauses) continue;
       BOOST_TEST((f.line.wakeup() <= f.now + 25ms));
@@ -337,6 +337,22 @@ BOOST_AUTO_TEST_CASE(a_check_that_did_not_run_goes_to_the_cluster) {
       BOOST_TEST(f.line.wants_write());
     }
   }
+}
+
+// Its deadline came before the answer, so it ended with no_reply, as if it could have counted.
+BOOST_AUTO_TEST_CASE(a_check_of_a_moving_slot_is_not_sent_again_right_before_its_deadline) {
+  auto& c = route("a");
+  write();
+  feed("-TRYAGAIN Multiple keys request during rehashing of slot\r\n");
+  redirected all = taken();
+  line.proceed();
+  now = c.deadline - 1ms;
+  line.resume(std::move(all[0].checks), now);
+  BOOST_TEST(write().empty());
+  BOOST_TEST(!line.wants_write());
+  now = c.deadline;
+  line.expire(now);
+  BOOST_TEST(done_with(c, error::slot_migrating));
 }
 
 BOOST_AUTO_TEST_CASE(a_node_is_asked_for_the_slot_map) {
