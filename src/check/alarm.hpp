@@ -13,13 +13,17 @@ class alarm {
  public:
   using time = check::steady_time;
 
-  /// Makes the timer. True if this call made it. An empty executor stops the alarm: the context is
-  /// gone.
-  bool start(const boost::asio::any_io_executor& executor) {
+  /// Makes the timer, if there is none. An empty executor stops the alarm: the context is gone.
+  ///
+  /// Before that, calls add(), which registers the owner with what stops the alarm; if that returns
+  /// false, the alarm is stopped. add() may throw, and an owner that is not registered must have no
+  /// timer: nothing would destroy it before its context.
+  template <class Add>
+  void start(const boost::asio::any_io_executor& executor, Add&& add) {
     if (!executor) stop();
-    if (is_stopped_ || timer_) return false;
+    if (is_stopped_ || timer_) return;
+    if (!add()) return stop();
     timer_.emplace(executor);
-    return true;
   }
 
   /// Calls `ring` at `when`, or at the time set before if that is earlier; time::max(): never.

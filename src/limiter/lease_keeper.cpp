@@ -137,8 +137,7 @@ void lease_keeper::unwatch(check& c) {
 void lease_keeper::arm(const core_ptr& core) {
   // The executor is empty if the store's context was destroyed while the answer was on its way to
   // the caller. add() is false if the store has already told its limiters that it closes.
-  const bool is_first = alarm_.start(core->store->get_executor());
-  if (is_first && !core->store->limiters().add(core)) alarm_.stop();
+  alarm_.start(core->store->get_executor(), [&] { return core->store->limiters().add(core); });
   alarm_.set(schedule_.wakeup(), [this, core] { look_after(core, {}); });
 }
 

@@ -146,8 +146,8 @@ local_units::entry* local_units::entry_of(const check& c, time now) {
   }
   // The executor is empty if the store's context was destroyed. add() is false if the store has
   // already told its limiters that it closes.
-  const bool is_first = alarm_.start(c.limiter->store->get_executor());
-  if (is_first && !c.limiter->store->limiters().add(c.limiter)) alarm_.stop();
+  alarm_.start(c.limiter->store->get_executor(),
+               [&] { return c.limiter->store->limiters().add(c.limiter); });
   if (alarm_.is_stopped()) return nullptr;
   auto made = std::make_unique<entry>(c.subject, rules_);
   entry& e = *made;

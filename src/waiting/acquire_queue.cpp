@@ -143,9 +143,11 @@ void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> keep_alive
 /// Before the first waiter or cool-down: from then on, the store tells the limiter when it closes,
 /// and a reset finds the limiter.
 void acquire_queue::start(const core_ptr& core) {
-  if (!alarm_.start(core->store->get_executor())) return;
-  core->store->limiters().add(core);
-  if (core->has_cool_down) core->store->cooled().add(core);
+  alarm_.start(core->store->get_executor(), [&] {
+    core->store->limiters().add(core);
+    if (core->has_cool_down) core->store->cooled().add(core);
+    return true;  // also while the store closes: the store refuses the requests
+  });
 }
 
 acquire_queue::subject_entry& acquire_queue::entry_of(const check& c) {

@@ -1,133 +1,23 @@
-// Calls in which one allocation fails. Replaces operator new.
+// Calls in which one allocation fails.
 #include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
-#include <cstdlib>
-#include <functional>
-#include <new>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "check/store_backend.hpp"
 #include "pipeline_fixture.hpp"
-#include "weir/weir.hpp"
+#include "scarce_memory.hpp"
 #include "window_reply.hpp"
 
 namespace {
 
-constexpr long none = -1;
-long before_failure = none;  // so many allocations succeed before one fails
-bool has_failed = false;
-bool next_aligned_fails = false;  // of Asio's own memory, such as a cancellation slot's
-
-}  // namespace
-
-// The arrays' too: a sanitizer brings its own, which do not call the others.
-void* operator new(std::size_t size) {
-  if (before_failure != none && before_failure-- == 0) {
-    has_failed = true;
-    throw std::bad_alloc{};
-  }
-  if (void* const memory = std::malloc(size != 0 ? size : 1)) return memory;
-  throw std::bad_alloc{};
-}
-void* operator new[](std::size_t size) { return operator new(size); }
-extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
-  if (std::exchange(next_aligned_fails, false)) return nullptr;
-  void* memory = nullptr;
-  return ::posix_memalign(&memory, std::max(alignment, sizeof(void*)), size) == 0 ? memory
-                                                                                  : nullptr;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-
-namespace {
-
-namespace asio = boost::asio;
-using namespace weir;
 using namespace std::chrono_literals;
-
-/// What a call has led to.
-struct result {
-  int answers = 0;
-  int handlers = 0;  // that exist
-  error_code ec;
-  decision answer;
-};
-
-class handler {
- public:
-  explicit handler(result& r) noexcept : result_(&r) { ++result_->handlers; }
-  handler(const handler& other) noexcept : handler(*other.result_) {}
-  ~handler() { --result_->handlers; }
-
-  void operator()(error_code ec, const decision& d) const {
-    ++result_->answers;
-    result_->ec = ec;
-    result_->answer = d;
-  }
-
- private:
-  result* result_;
-};
-
-/// A store in memory, and what one test does with it.
-class world {
- public:
-  asio::io_context io;
-  store memory = make_memory_store(io.get_executor());
-
-  /// Makes the call, in which the allocation with this number fails.
-  template <class Call>
-  result call_with_failure(long number, Call&& call) {
-    result r;
-    before_failure = number;
-    try {
-      call(handler(r));
-    } catch (const std::bad_alloc&) {
-      has_thrown = true;
-    }
-    poll();
-    before_failure = none;
-    poll();
-    return r;
-  }
-
-  template <class Call>
-  result call(Call&& call) {
-    return call_with_failure(none, std::forward<Call>(call));
-  }
-
-  bool has_thrown = false;
-
- private:
-  void poll() {
-    io.restart();
-    for (bool again = true; again;) {
-      again = false;
-      try {
-        io.poll();
-      } catch (const std::bad_alloc&) {
-        again = true;
-      }
-    }
-  }
-};
-
-/// Calls test(number) with 0, 1, 2 and so on, until a call needs no further allocation.
-void for_each_allocation(const std::function<void(long)>& test) {
-  for (long number = 0;; ++number) {
-    has_failed = false;
-    BOOST_TEST_CONTEXT("allocation " << number) { test(number); }
-    if (!has_failed) return;
-  }
-}
 
 const auto record = [](const limiter& l, handler h) { l.record("a", h); };
 
@@ -160,6 +50,24 @@ BOOST_AUTO_TEST_CASE(a_record_that_finds_no_memory_ends) {
   expect_one_end(tiers(log_of_a_minute, bucket));
   expect_one_end(tiers(bucket), {.deny_cache_subjects = 8});
   expect_one_end(tiers(bucket), {.local_units = 5});
+}
+
+// The limiter had a timer, but its store did not know of it: nobody destroyed the timer before its
+// context.
+BOOST_AUTO_TEST_CASE(a_limiter_that_found_no_memory_is_registered_before_it_has_a_timer) {
+  const auto expect_registered = [](const limiter_options& options, const auto& call) {
+    for_each_allocation([&](long number) {
+      std::optional<limiter> l;  // outlives the context
+      world w;
+      l.emplace(w.memory, "r", bucket, options);
+      const auto call_it = [&](handler h) { call(*l, h); };
+      w.call_with_failure(number, call_it);
+      w.call(call_it);
+      BOOST_TEST(!w.memory.backend()->limiters().present().empty());
+    });
+  };
+  expect_registered({.local_units = 5}, record);
+  expect_registered({}, [](const limiter& l, handler h) { l.acquire("a", h); });
 }
 
 BOOST_AUTO_TEST_CASE(a_record_without_memory_has_counted_nothing) {
@@ -198,12 +106,9 @@ BOOST_AUTO_TEST_CASE(a_reply_that_finds_no_memory_shifts_no_later_reply) {
     std::ranges::copy(full, f.reader.prepare(full.size()).begin());
     f.reader.commit(full.size());
     bool goes_on = true;
-    before_failure = number;
-    try {
+    throws_with_failure(number, [&] {
       goes_on = f.line.consume(f.reader, f.now) != redis::pipeline::stream_state::broken;
-    } catch (const std::bad_alloc&) {
-    }
-    before_failure = none;
+    });
     f.line.take_done();
     if (goes_on) f.answer(0);
     BOOST_TEST(!first.answer.allowed);
