@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <new>
 
 #include "check/pending.hpp"
 #include "memcached/pipeline.hpp"
@@ -20,10 +21,15 @@ error meaning_of(std::string_view server_error) {
 
 pipeline::stream_state pipeline::consume(meta_reader& reader, time now, policies::instant clock) {
   error_code ec;
-  while (const meta_reply* reply = reader.next(ec)) {
-    if (calls_.empty() || !answer(*reply, now, clock)) return stream_state::broken;
-    // Replies may come before the write is reported done.
-    staged_ = std::min(staged_, calls_.size());
+  try {
+    while (const meta_reply* reply = reader.next(ec)) {
+      if (calls_.empty() || !answer(*reply, now, clock)) return stream_state::broken;
+      // Replies may come before the write is reported done.
+      staged_ = std::min(staged_, calls_.size());
+    }
+  } catch (const std::bad_alloc&) {
+    // The call keeps its place without its reply, and would take the next call's.
+    return stream_state::broken;
   }
   return ec ? stream_state::broken : stream_state::good;
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "check/store_backend.hpp"
+#include "memcached/pipeline.hpp"
 #include "pipeline_fixture.hpp"
 #include "scarce_memory.hpp"
 #include "window_reply.hpp"
@@ -113,6 +114,37 @@ BOOST_AUTO_TEST_CASE(a_reply_that_finds_no_memory_shifts_no_later_reply) {
     if (goes_on) f.answer(0);
     BOOST_TEST(!first.answer.allowed);
     BOOST_TEST(second.answer.allowed == goes_on);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_reply_of_memcached_that_finds_no_memory_shifts_no_later_reply) {
+  using memcached::pipeline;
+  const auto core = test::make_core("r", log_of_a_minute);
+  for_each_allocation([&](long number) {
+    const pipeline::time now{1000h};
+    pipeline line({.max_clock_skew = 0s}, 1);
+    memcached::meta_reader reader(1000);
+    test::fake_check first(core, "a"), second(core, "b");
+    const auto receive = [&](std::string_view reply) {
+      std::ranges::copy(reply, reader.prepare(reply.size()).begin());
+      reader.commit(reply.size());
+    };
+    const auto consume = [&] {
+      return line.consume(reader, now, 1'790'000'000'000'000) != pipeline::stream_state::broken;
+    };
+    line.connected(1000);
+    line.submit(first, "a", now);
+    line.submit(second, "b", now);
+    line.next_write(now);
+    line.write_done();
+    bool goes_on = true;
+    receive("EN\r\n");
+    throws_with_failure(number, [&] { goes_on = consume(); });
+    receive("SERVER_ERROR\r\n");
+    if (goes_on) consume();
+    BOOST_TEST(!first.ec, first.ec.message());
+    BOOST_TEST(second.ec.failed() == goes_on);
+    line.abandon().clear();
   });
 }
 
