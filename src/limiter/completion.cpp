@@ -1,6 +1,7 @@
 #include "limiter/completion.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "check/delivery_batch.hpp"
 #include "check/delivery_queue.hpp"
@@ -120,8 +121,8 @@ void note_cool_down(check& c, waiting::sleepers& sleepers) {
   if (c.kind != check_kind::cool_down) c.answer.retry_after += jitter(c.answer.retry_after);
 }
 
-/// Prepares the result of a check that its store has finished.
-void conclude(check& c, waiting::sleepers& sleepers) {
+/// Adds to the store's answer or error what the caller's result has beyond it.
+void decorate(check& c, waiting::sleepers& sleepers) {
   if (c.kind == check_kind::record && !c.ec && !c.answer.cooling_down) {
     if (c.limiter->answers_locally) remember(c);
     return sign(c);
@@ -134,8 +135,17 @@ void conclude(check& c, waiting::sleepers& sleepers) {
   if (c.ec) return;
   remember_settlement(c);
   sign(c);
-  note_cool_down(c, sleepers);
   if (c.kind == check_kind::cool_down) c.answer.clamped = as<cool_down_request>(c).was_clamped;
+  note_cool_down(c, sleepers);
+}
+
+/// Prepares the result of a check that its store has finished. Without memory, the check ends with
+/// the store's own answer or error: an exception would leave the check without an owner.
+void conclude(check& c, waiting::sleepers& sleepers) {
+  try {
+    decorate(c, sleepers);
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 /// The same for a check among others. A detached one is finished without delay.

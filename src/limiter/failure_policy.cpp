@@ -110,15 +110,14 @@ void apply_failure_policy(check& c) {
   if (!c.ec || !decides || !is_store_failure(c.ec)) return;
   const on_failure policy = failure_policy_of(c);
   if (policy == on_failure::raise) return;
-  const auto failure = static_cast<error>(c.ec.value());
-  c.ec = {};
   if (policy == on_failure::fallback) {
     c.answer = c.further().empty() ? from_local_share(c) : from_local_shares(c);
   } else {
     c.answer = without_store(policy == on_failure::open);
     c.answer.limit = c.limiter->nominal_limit;
   }
-  c.answer.failure = failure;
+  c.answer.failure = static_cast<error>(c.ec.value());
+  c.ec = {};  // last: without memory for a decision, the error stays
 }
 
 }  // namespace weir::detail

@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "check/store_backend.hpp"
+#include "limiter/completion.hpp"
+#include "limiter/limiter_impl.hpp"
 #include "memcached/pipeline.hpp"
 #include "pipeline_fixture.hpp"
 #include "scarce_memory.hpp"
@@ -80,6 +82,48 @@ BOOST_AUTO_TEST_CASE(a_record_without_memory_has_counted_nothing) {
     const result seen = w.call([&](handler h) { l.fetch("a", h); });
     BOOST_TEST(seen.answer.used == (r.answer.allowed ? 1 : 0));
   });
+}
+
+// The deny cache found no memory for a long name: the call threw, and its handler was never freed.
+BOOST_AUTO_TEST_CASE(a_refusal_that_cannot_be_remembered_is_answered) {
+  for_each_allocation([&](long number) {
+    world w;
+    const limiter l(w.memory, "r", token_bucket{1, per_second(1)}, {.deny_cache_subjects = 8});
+    const auto ask = [&](handler h) { l.record("a subject with a long name", h); };
+    w.call(ask);
+    const result r = w.call_with_failure(number, ask);
+    BOOST_TEST(r.answers == (w.has_thrown ? 0 : 1));
+    BOOST_TEST(r.handlers == 0);
+    BOOST_TEST(!r.answer.allowed);
+    if (r.answers == 1 && !r.ec) BOOST_TEST(r.answer.retry_after.count() > 0);
+  });
+}
+
+// One answer that found no memory took the others of its reply along: no call ended.
+BOOST_AUTO_TEST_CASE(an_answer_that_finds_no_memory_keeps_no_other_from_its_caller) {
+  const auto play = [](const limiter_options& options, const auto& end) {
+    for_each_allocation([&](long number) {
+      asio::io_context io;
+      detail::completion sink(io.get_executor());
+      const auto core = std::make_shared<detail::limiter_impl>(
+          std::make_shared<test::null_store>(), "r", tiers(log_of_a_minute), options);
+      test::fake_check first(core, "a subject with a long name"), second(core, "b");
+      detail::check_list done;
+      for (test::fake_check* c : {&first, &second}) {
+        end(*c);
+        done.push_back(*c);
+      }
+      BOOST_TEST(!throws_with_failure(number, [&] { sink.complete(std::move(done)); }));
+      io.poll();
+      for (const test::fake_check* c : {&first, &second}) {
+        BOOST_TEST(c->finished == 1);
+        BOOST_TEST((c->ec.failed() || c->answer.allowed || c->answer.retry_after.count() > 0));
+      }
+    });
+  };
+  play({.deny_cache_subjects = 8}, [](test::fake_check& c) { c.answer.retry_after = 1s; });
+  play({.on_failure = on_failure::fallback, .process_count = 1},
+       [](test::fake_check& c) { c.ec = error::connection_refused; });
 }
 
 BOOST_AUTO_TEST_CASE(a_settlement_that_found_no_memory_can_be_repeated) {
