@@ -1,6 +1,7 @@
 // The way of a check from its limiter into the store, the queue of acquire(), or an answer made in
 // this process.
 #include <algorithm>
+#include <new>
 
 #include "check/jitter.hpp"
 #include "limiter/limiter_impl.hpp"
@@ -194,8 +195,14 @@ void start_or_answer(check& c) {
 /// Starts any check but a plain record. The common case then saves no registers for this function.
 [[gnu::noinline]] void start_other(check& c) {
   if (c.kind == check_kind::watch) return impl_of(*c.limiter).leases->watch(c);
-  if (const error e = validate(c); e != error{}) c.ec = e;
-  if (c.ec || prepare(c)) return answer_here(c);
+  bool has_answer = true;
+  try {
+    if (const error e = validate(c); e != error{}) c.ec = e;
+    has_answer = c.ec || prepare(c);
+  } catch (const std::bad_alloc&) {
+    c.ec = error::store_full;  // nobody would own the check after an exception
+  }
+  if (has_answer) return answer_here(c);
   if (c.kind == check_kind::acquire && c.further().empty()) {
     return impl_of(*c.limiter).queue->arrive(c);
   }

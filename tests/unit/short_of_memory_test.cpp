@@ -126,6 +126,21 @@ BOOST_AUTO_TEST_CASE(an_answer_that_finds_no_memory_keeps_no_other_from_its_call
        [](test::fake_check& c) { c.ec = error::connection_refused; });
 }
 
+// Nothing owned the operation while its keys were compared.
+BOOST_AUTO_TEST_CASE(a_joint_check_that_finds_no_memory_ends) {
+  for_each_allocation([&](long number) {
+    world w;
+    const limiter one(w.memory, "one", bucket, {.group = "g"});
+    const limiter two(w.memory, "two", bucket, {.group = "g"});
+    const auto ask = [&](handler h) { record_all(one.on("a"), two.on("a"), h); };
+    const result first = w.call_with_failure(number, ask);
+    BOOST_TEST(first.answers == (w.has_thrown ? 0 : 1));
+    BOOST_TEST(first.handlers == 0);
+    const result second = w.call(ask);
+    BOOST_TEST(second.answer.allowed);
+  });
+}
+
 BOOST_AUTO_TEST_CASE(a_settlement_that_found_no_memory_can_be_repeated) {
   for_each_allocation([&](long number) {
     world w;
