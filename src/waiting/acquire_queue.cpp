@@ -284,11 +284,18 @@ void acquire_queue::submit(const core_ptr& core) {
   bool has_more = false;
   std::vector<std::pair<request_ptr, cancel_scope>> cancelled;
   for (int rounds = 0; !batch.empty(); ++rounds) {
-    checks.clear();
-    for (const request_ptr& request : batch) checks.push_back(request.get());
-    core->store->start_all(checks);
+    try {
+      checks.clear();
+      for (const request_ptr& request : batch) checks.push_back(request.get());
+      core->store->start_all(checks);
+    } catch (...) {  // out of memory: this thread submits no more
+      const std::lock_guard lock(mutex_);
+      is_submitting_ = false;
+      throw;
+    }
     {
       const std::lock_guard lock(mutex_);
+      is_submitting_ = false;  // until there is another batch; to make one may throw
       for (request_ptr& request : batch) {
         request->is_started = true;
         if (request->cancelled) cancelled.emplace_back(request, *request->cancelled);

@@ -64,11 +64,19 @@ struct reservation_returns::batch {
     std::stable_sort(all.begin(), all.end(), [&](const check* a, const check* b) {
       return reserved_time(a) > reserved_time(b);
     });
+    const auto go_on = [&then] {
+      for (const auto& f : then) f();
+    };
     if (!all.empty()) {
       const auto store = all.front()->limiter->store;
-      store->start_all(all);
+      try {
+        store->start_all(all);
+      } catch (...) {  // out of memory: what waits for these must not wait for ever
+        go_on();
+        throw;
+      }
     }
-    for (const auto& f : then) f();
+    go_on();
     return true;
   }
 

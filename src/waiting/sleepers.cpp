@@ -135,17 +135,24 @@ void sleepers::submit() {
     if (is_submitting_ || unsent_returns_ > 0 || to_start_.empty()) return;
     results out;
     batch = take_to_start(out);
-    is_submitting_ = !batch.empty();
     conclude(out);
+    is_submitting_ = !batch.empty();
   }
   while (!batch.empty()) {
-    std::vector<check*> checks;
-    for (const request_ptr& r : batch) checks.push_back(r.get());
-    const auto store = checks.front()->limiter->store;
-    store->start_all(checks);
+    const auto store = batch.front()->limiter->store;
+    try {
+      std::vector<check*> checks;
+      for (const request_ptr& r : batch) checks.push_back(r.get());
+      store->start_all(checks);
+    } catch (...) {  // out of memory: this thread submits no more
+      const std::lock_guard lock(mutex_);
+      is_submitting_ = false;
+      throw;
+    }
     std::vector<std::pair<request_ptr, cancel_scope>> cancelled;
     {
       const std::lock_guard lock(mutex_);
+      is_submitting_ = false;  // until there is another batch; to make one may throw
       for (const request_ptr& r : batch) {
         r->is_started = true;
         if (r->cancelled) cancelled.emplace_back(r, *r->cancelled);
@@ -153,8 +160,8 @@ void sleepers::submit() {
       batch.clear();
       results out;
       if (unsent_returns_ == 0) batch = take_to_start(out);
-      is_submitting_ = !batch.empty();
       conclude(out);
+      is_submitting_ = !batch.empty();
     }
     for (const auto& [r, scope] : cancelled) store->cancel(*r, scope);
   }

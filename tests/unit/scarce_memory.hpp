@@ -114,7 +114,7 @@ class world {
 };
 
 /// Calls test(number) with 0, 1, 2 and so on, until a call needs no further allocation.
-void for_each_allocation(const std::function<void(long)>& test) {
+inline void for_each_allocation(const std::function<void(long)>& test) {
   for (long number = 0;; ++number) {
     has_failed = false;
     BOOST_TEST_CONTEXT("allocation " << number) { test(number); }
