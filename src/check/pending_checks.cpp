@@ -1,6 +1,7 @@
 #include "check/pending_checks.hpp"
 
 #include <boost/asio/error.hpp>
+#include <new>
 #include <utility>
 
 #include "check/detached_check.hpp"
@@ -55,8 +56,23 @@ void pending_checks::fail_sent(check_list& list, error reason, time now) {
   }
 }
 
-/// Ends a check whose deadline has passed. A detached check takes the place of a sent acquire, and
-/// gives back what the store may have reserved.
+/// Leaves a detached check in the place of a sent acquire. It gives back what the store may have
+/// reserved.
+void pending_checks::leave_stand_in(check& c) {
+  const in_flight& flight = flight_of(c);
+  check& other = stand_in_for(c);  // may throw: nothing has changed before it, nothing throws after
+  flight_of(other).stage = flight.stage;
+  flight_of(other).position = flight.position;
+  flight_of(other).resends = flight.resends;
+  // There already if it waits for the server to store it, or for replicas.
+  other.answer = c.answer;
+  as<acquire_request>(other).found = std::move(as<acquire_request>(c).found);
+  flight_of(c).line.swap_nodes(flight_of(other).line);
+  pending_ += weight_of(other);
+  if (flight.stage == check_stage::counted) finish(other);
+}
+
+/// Ends a check whose deadline has passed.
 void pending_checks::end_late(check& c) {
   const in_flight& flight = flight_of(c);
   if (flight.stage == check_stage::counted) {
@@ -67,16 +83,11 @@ void pending_checks::end_late(check& c) {
     c.ec = suspicion_ != error{} ? suspicion_ : error::timed_out;
   }
   if (c.kind == check_kind::acquire && flight.stage != check_stage::waiting) {
-    check& other = stand_in_for(c);
-    flight_of(other).stage = flight.stage;
-    flight_of(other).position = flight.position;
-    flight_of(other).resends = flight.resends;
-    // There already if it waits for the server to store it, or for replicas.
-    other.answer = c.answer;
-    as<acquire_request>(other).found = as<acquire_request>(c).found;
-    flight_of(c).line.swap_nodes(flight_of(other).line);
-    pending_ += weight_of(other);
-    if (flight.stage == check_stage::counted) finish(other);
+    try {
+      leave_stand_in(c);
+    } catch (const std::bad_alloc&) {
+      // Nothing gives the reservation back. The checks that expire with this one still end.
+    }
   }
   finish(c);
 }

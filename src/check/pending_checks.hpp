@@ -142,6 +142,7 @@ class pending_checks {
 
  private:
   void detach(check& c);
+  void leave_stand_in(check& c);
   bool shows_failure(const check& c, time since, bool is_quiet) const noexcept;
 };
 

@@ -55,7 +55,8 @@ class connection_driver final : private stream::listener {
 
   // Any thread.
 
-  /// Lets the strand start what the core wants; first of all, to connect.
+  /// Lets the strand start what the core wants; first of all, to connect. The caller holds the
+  /// owner.
   void wake();
 
   /// Calls f(core, now) under the mutex; then wakes the strand and delivers, if there is need.
@@ -253,9 +254,15 @@ class connection_driver final : private stream::listener {
 
 template <class Owner, class Core>
 void connection_driver<Owner, Core>::wake() {
-  boost::asio::post(*strand_, [this, alive = owner_.keep_alive()] {
-    drive([](Core& core, time t) { core.woken(t); });
-  });
+  try {
+    boost::asio::post(*strand_, [this, alive = owner_.keep_alive()] {
+      drive([](Core& core, time t) { core.woken(t); });
+    });
+  } catch (...) {  // out of memory: the next call posts it; the caller still holds the owner
+    const std::lock_guard lock(mutex_);
+    wake_posted_ = false;
+    throw;
+  }
 }
 
 template <class Owner, class Core>
@@ -271,8 +278,8 @@ void connection_driver<Owner, Core>::drive(Event&& event) {
       const std::lock_guard lock(mutex_);
       const time t = now();
       if (first) {
+        wake_posted_ = false;  // first: the event may throw
         event(core_, t);
-        wake_posted_ = false;
       }
       a = core_.next(t);
       if (a.read) room = core_.room();
