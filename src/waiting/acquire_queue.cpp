@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
+#include <new>
 #include <utility>
 
 #include "check/delivery_batch.hpp"
@@ -15,6 +16,7 @@ namespace asio = boost::asio;
 using detail::cancel_scope;
 using detail::check;
 using detail::check_list;
+using detail::check_stage;
 using detail::delivery;
 using detail::delivery_batch;
 
@@ -35,14 +37,23 @@ void acquire_queue::arrive(check& c) {
   bool is_late = false;
   {
     const std::lock_guard lock(mutex_);
-    start(core);
-    is_late = alarm_.is_stopped();
-    if (!is_late) {
-      subject_entry& entry = entry_of(c);
-      const time now = clock_now();
-      entry.queue.arrive(c, ++arrivals_, now, out);
-      update(core, entry, out);
+    subject_entry* entry = nullptr;
+    try {
+      start(core);
+      is_late = alarm_.is_stopped();
+      if (!is_late) {
+        entry = &entry_of(c);
+        entry->queue.arrive(c, ++arrivals_, clock_now(), out);
+      }
+    } catch (const std::bad_alloc&) {
+      // An exception would leave a check that the queue does not have without an owner.
+      if (flight_of(c).queued == nullptr && flight_of(c).stage != check_stage::done) {
+        c.ec = error::store_full;
+        flight_of(c).stage = check_stage::done;
+        out.told.push_back(c);
+      }
     }
+    if (entry != nullptr) update(core, *entry, out);
   }
   if (is_late) return c.finish(delivery::discard);
   carry_out(core, out, delivery::post);

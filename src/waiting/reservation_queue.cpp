@@ -63,11 +63,12 @@ void reservation_queue::arrive(check& c, std::uint64_t arrival, time now, orders
   auto& w = *new waiter(c, rank(now, arrival, asked.priority, rules_.priority_aging),
                         now + asked.max_wait);
   flight_of(c).queued = &w;
-  if (inside_count_ < rules_.max_waiting) {
-    let_in(w);
-    request_for(w, now, out);
-  } else {
-    overflow(w, now, out);
+  try {
+    inside_count_ < rules_.max_waiting ? enter(w, now, out) : overflow(w, now, out);
+  } catch (...) {  // out of memory
+    flight_of(c).queued = nullptr;
+    delete &w;
+    throw;
   }
   conclude(now, out);
 }
@@ -98,11 +99,16 @@ void reservation_queue::replace(waiter& dropped, waiter& newcomer, time now, ord
   const bool is_taken_over = take_over(dropped, newcomer, now);
   if (!is_taken_over) withdraw(dropped, out);
   tell(dropped, error::overloaded, out);
-  let_in(newcomer);
-  if (!is_taken_over) request_for(newcomer, now, out);
+  is_taken_over ? let_in(newcomer) : enter(newcomer, now, out);
 }
 
-void reservation_queue::let_in(waiter& w) {
+/// The request is first, because it may throw.
+void reservation_queue::enter(waiter& w, time now, orders& out) {
+  request_for(w, now, out);
+  let_in(w);
+}
+
+void reservation_queue::let_in(waiter& w) noexcept {
   w.stands = waiter::where::inside;
   ++inside_count_;
   inside_.insert(w);
@@ -119,11 +125,11 @@ void reservation_queue::conclude(time now, orders& out) {
   do {
     while (inside_count_ < rules_.max_waiting && outside_count_ > 0) {
       waiter& w = *outside_.begin();
+      request_for(w, now, out);  // first, because it may throw
       --outside_count_;
       w.by_rank.unlink();
       w.by_latest.unlink();
       let_in(w);
-      request_for(w, now, out);
     }
     complete_due(now, out);
   } while (inside_count_ < rules_.max_waiting && outside_count_ > 0);
@@ -192,7 +198,8 @@ reservation_queue::time reservation_queue::wakeup() const {
 void reservation_queue::request_for(waiter& w, time now, orders& out) {
   out.starts.push_back(
       reservation_request::make(w, max_wait_left(w.request().max_wait, w.latest, now)));
-  out.starts.back()->known_cool_down = cool_down_until_;
+  w.reservation = out.starts.back();
+  w.reservation->known_cool_down = cool_down_until_;
   ++pending_requests_;
   ++unstarted_requests_;
 }

@@ -43,7 +43,8 @@ class reservation_queue final {
   reservation_queue(const reservation_queue&) = delete;
   reservation_queue& operator=(const reservation_queue&) = delete;
 
-  /// `arrival` grows with each call.
+  /// `arrival` grows with each call. If it throws with `queued` of the check null, and the check is
+  /// not done, the queue does not have it.
   void arrive(detail::check& c, std::uint64_t arrival, time now, orders& out);
   /// Cancels a waiter that has no result yet. With only_unsent, a waiter stays if its request was
   /// sent or has become a reservation.
@@ -69,7 +70,8 @@ class reservation_queue final {
   void abandon(orders& out);
 
  private:
-  void let_in(waiter& w);
+  void let_in(waiter& w) noexcept;
+  void enter(waiter& w, time now, orders& out);
   void overflow(waiter& w, time now, orders& out);
   void replace(waiter& dropped, waiter& newcomer, time now, orders& out);
   void conclude(time now, orders& out);

@@ -10,7 +10,6 @@ std::shared_ptr<reservation_request> reservation_request::make(waiter& w,
                                                                std::chrono::microseconds max_wait) {
   auto made = std::make_shared<reservation_request>(*w.caller, max_wait);
   made->owner = &w;
-  w.reservation = made;
   return made;
 }
 

@@ -1,12 +1,15 @@
 // Calls that wait, and a store that finds no memory.
 #include <boost/test/unit_test.hpp>
+#include <iterator>
 #include <memory>
 #include <utility>
 
 #include "check/detached_check.hpp"
+#include "limiter/limiter_impl.hpp"
 #include "scarce_memory.hpp"
 #include "support/fake_check.hpp"
 #include "support/watched_store.hpp"
+#include "waiting/reservation_queue.hpp"
 #include "waiting/reservation_returns.hpp"
 
 namespace {
@@ -23,18 +26,22 @@ struct throwing_world : world {
   })};
 };
 
-/// Drops what it is asked, and throws.
-class throwing_store final : public detail::store_backend {
+/// Drops what it is asked, and may throw.
+class dropping_store final : public detail::store_backend {
  public:
-  using store_backend::store_backend;
+  dropping_store(asio::io_context& io, bool throws)
+      : store_backend(io.get_executor()), throws_(throws) {}
 
   void start(detail::check& c) override {
     c.finish(detail::delivery::discard);
-    throw std::bad_alloc();
+    if (throws_) throw std::bad_alloc();
   }
   void cancel(detail::check&, detail::cancel_scope) override {}
   void close() override {}
   std::string_view key_prefix() const noexcept override { return "weir"; }
+
+ private:
+  const bool throws_;
 };
 
 }  // namespace
@@ -63,11 +70,54 @@ BOOST_AUTO_TEST_CASE(joint_requests_are_started_after_the_store_has_thrown) {
   BOOST_TEST(w.call(acquire).answer.allowed);
 }
 
+// The waiter kept its place for ever, without a request.
+BOOST_AUTO_TEST_CASE(a_waiter_that_finds_no_memory_leaves_no_place_taken) {
+  const auto core = test::make_core("r", bucket);
+  for (const on_overflow how : {on_overflow::refuse_new, on_overflow::drop_oldest}) {
+    for_each_allocation([&](long number) {
+      waiting::reservation_queue queue({.max_waiting = 1, .overflow = how, .priority_aging = {}});
+      test::fake_check first(core, "a subject with a long name", 1, check_kind::acquire);
+      test::fake_check second(core, "a subject with a long name", 1, check_kind::acquire);
+      waiting::orders out;
+      const auto arrive = [&](test::fake_check& c) { queue.arrive(c, 1, {}, out); };
+      // The first one is dropped for the second one.
+      if (how == on_overflow::drop_oldest) {
+        arrive(first);
+        detail::as<detail::acquire_request>(second).max_wait = std::chrono::seconds{1};
+      }
+      const bool has_thrown = throws_with_failure(number, [&] { arrive(second); });
+      BOOST_TEST((second.queued == nullptr) == has_thrown);
+      std::size_t waiters = 0;
+      for (const auto* c : {&first, &second}) waiters += c->queued != nullptr;
+      BOOST_TEST(waiters == (has_thrown && first.queued == nullptr ? 0 : 1));
+      out.told.clear();
+      queue.abandon(out);
+      BOOST_TEST(std::distance(out.told.begin(), out.told.end()) ==
+                 static_cast<std::ptrdiff_t>(waiters));
+      out.told.clear();
+    });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_acquire_that_finds_no_memory_for_its_waiter_ends) {
+  for_each_allocation([&](long number) {
+    asio::io_context io;
+    const auto core = std::make_shared<detail::limiter_impl>(
+        std::make_shared<dropping_store>(io, false), "r", tiers(bucket), limiter_options{});
+    test::fake_check c(core, "a subject with a long name", 1, check_kind::acquire);
+    throws_with_failure(number, [&] { core->queue->arrive(c); });
+    io.poll();
+    BOOST_TEST((c.queued != nullptr || test::done_with(c, error::store_full)));
+    BOOST_TEST(c.finished == (c.queued != nullptr ? 0 : 1));
+    core->queue->context_shut_down();
+  });
+}
+
 // Requests that had to come behind the reservations were never started.
 BOOST_AUTO_TEST_CASE(what_follows_reservations_that_go_back_follows_although_the_store_throws) {
   asio::io_context io;
   const auto core = std::make_shared<detail::limiter_spec>(
-      std::make_shared<throwing_store>(io.get_executor()), "r", tiers(bucket), limiter_options{});
+      std::make_shared<dropping_store>(io, true), "r", tiers(bucket), limiter_options{});
   const test::fake_check reservation(core, "a", 1, check_kind::acquire);
   waiting::reservation_returns returns;
   int sent = 0;
