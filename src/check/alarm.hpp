@@ -31,13 +31,14 @@ class alarm {
   template <class Ring>
   void set(time when, Ring ring) {
     if (!timer_ || when == set_to_ || (when > set_to_ && when != time::max())) return;
-    set_to_ = when;
+    set_to_ = time::max();  // async_wait() may throw: then a later call sets the timer
     timer_->expires_at(when);
     // A timer without a purpose would keep run() from returning.
     if (when == time::max()) return;
     timer_->async_wait([ring](error_code ec) {
       if (!ec) ring();
     });
+    set_to_ = when;
   }
   void rang() noexcept { set_to_ = time::max(); }
 

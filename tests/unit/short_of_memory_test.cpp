@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "check/alarm.hpp"
 #include "check/store_backend.hpp"
 #include "limiter/completion.hpp"
 #include "limiter/limiter_impl.hpp"
@@ -71,6 +72,20 @@ BOOST_AUTO_TEST_CASE(a_limiter_that_found_no_memory_is_registered_before_it_has_
   };
   expect_registered({.local_units = 5}, record);
   expect_registered({}, [](const limiter& l, handler h) { l.acquire("a", h); });
+}
+
+// The alarm took the time for set, and ignored it from then on.
+BOOST_AUTO_TEST_CASE(an_alarm_that_found_no_memory_can_be_set_again) {
+  asio::io_context io;
+  detail::alarm bell;
+  int rings = 0;
+  const auto set = [&] { bell.set({}, [&rings] { ++rings; }); };
+  bell.start(io.get_executor(), [] { return true; });
+  next_aligned_fails = true;
+  BOOST_CHECK_THROW(set(), std::bad_alloc);
+  set();
+  io.poll();
+  BOOST_TEST(rings == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_record_without_memory_has_counted_nothing) {
