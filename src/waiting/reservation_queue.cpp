@@ -64,7 +64,11 @@ void reservation_queue::arrive(check& c, std::uint64_t arrival, time now, orders
                         now + asked.max_wait);
   flight_of(c).queued = &w;
   try {
-    inside_count_ < rules_.max_waiting ? enter(w, now, out) : overflow(w, now, out);
+    if (inside_count_ < rules_.max_waiting) {
+      enter(w, now, out);
+    } else {
+      overflow(w, now, out);
+    }
   } catch (...) {  // out of memory
     flight_of(c).queued = nullptr;
     delete &w;
@@ -99,7 +103,11 @@ void reservation_queue::replace(waiter& dropped, waiter& newcomer, time now, ord
   const bool is_taken_over = take_over(dropped, newcomer, now);
   if (!is_taken_over) withdraw(dropped, out);
   tell(dropped, error::overloaded, out);
-  is_taken_over ? let_in(newcomer) : enter(newcomer, now, out);
+  if (is_taken_over) {
+    let_in(newcomer);
+  } else {
+    enter(newcomer, now, out);
+  }
 }
 
 /// The request is first, because it may throw.
