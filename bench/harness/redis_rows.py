@@ -156,7 +156,7 @@ def boost_redis(machine, traffic):
 
 
 def rate_in_parts(machine):
-    """A bucket whose unit is not a whole number of microseconds."""
+    """A bucket whose T, the time of one unit, is not a whole number of microseconds."""
     keys = 1000 if machine.quick else 100_000
     work = Workload("token_bucket", 10_000_000, 3_000_000, keys, fill_cost=200_000, units=7)
     with Server(machine) as server:

@@ -76,11 +76,19 @@ local function check(key, checks, write, into, at)
     if admitted > checks then admitted = checks end
     next = next + admitted * step
   else
+    -- `size` checks at once, which cost `by`: twice as many after each success, one after none.
+    local size, by, by_part = 1, step, step_part
     while admitted < checks do
-      local n, p = next + step, next_part + step_part
+      local n, p = next + by, next_part + by_part
       if p >= parts then n, p = n + 1, p - parts end
-      if n > last or n == last and p > burst_part then break end
-      next, next_part, admitted = n, p, admitted + 1
+      if admitted + size > checks or n > last or n == last and p > burst_part then
+        if size == 1 then break end
+        size, by, by_part = 1, step, step_part
+      else
+        next, next_part, admitted = n, p, admitted + size
+        size, by, by_part = 2 * size, 2 * by, 2 * by_part
+        if by_part >= parts then by, by_part = by + 1, by_part - parts end
+      end
     end
   end
   local turn

@@ -1,4 +1,4 @@
--- The common path of meter.lua for rates whose unit is not a whole number of microseconds (3 per
+-- The common path of meter.lua for rates whose T is not a whole number of microseconds (3 per
 -- second): checks of keys that hold a TAT, "whole/part" or sixteen digits, or nothing. It follows
 -- meter_record.lua, which leaves such rates to it. A refused check writes nothing. Keys in other
 -- states are left to the full kernel, each on its own.
@@ -34,7 +34,8 @@ if step_text == '0' then
       end
     end
     local checks = counted and tonumber(ARGV[i + 2] or 1) or 1
-    -- Further ahead, the clock was set back. A key of another type looks like none until a write.
+    -- Further ahead, the clock was set back. MGET shows a key of another type as none, and only a
+    -- write finds out: a look at an absent key is left to the full kernel.
     if tat and part < parts and (tat < last or tat == last and part <= burst_part) and
        (stored or checks > 0) then
       local next, next_part, ends, text = tat, part, tat
@@ -44,12 +45,21 @@ if step_text == '0' then
         if not counted then text = full_text end
       end
       done = true
-      local passes = false
+      -- `size` checks at once, which cost `by`: twice as many after each success, one after none.
+      local passes, size, by, by_part = false, 1, step, step_part
       while checks > 0 do
-        local sum, sum_part = next + step, next_part + step_part
+        local sum, sum_part = next + by, next_part + by_part
         if sum_part >= parts then sum, sum_part = sum + 1, sum_part - parts end
-        if sum > last or sum == last and sum_part > burst_part then break end
-        next, next_part, checks, passes = sum, sum_part, checks - 1, true
+        if size > checks or sum > last or sum == last and sum_part > burst_part then
+          if size == 1 then break end
+          size, by, by_part = 1, step, step_part
+        else
+          next, next_part, checks, passes = sum, sum_part, checks - size, true
+          if checks > 0 then
+            size, by, by_part = 2 * size, 2 * by, 2 * by_part
+            if by_part >= parts then by, by_part = by + 1, by_part - parts end
+          end
+        end
       end
       if passes then
         if not text then

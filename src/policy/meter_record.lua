@@ -1,5 +1,5 @@
 -- The common path of meter.lua: checks of keys that hold one number of sixteen digits, as any time
--- from 2001 to 2255 has, or nothing, of a rate whose unit is a whole number of microseconds. A
+-- from 2001 to 2255 has, or nothing, of a rate whose T is a whole number of microseconds. A
 -- refused check writes nothing. Keys in other states are left to the full kernel, each on its own.
 --
 -- ARGV   cost * T; the same and burst * T, packed as little-endian doubles; or 0 and what

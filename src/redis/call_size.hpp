@@ -49,7 +49,7 @@ class call_size {
     std::size_t keys, log_keys;
   };
   static constexpr bound common_path{script_call::usual_keys, 20}, full_kernel{15, 10};
-  /// Buckets whose unit is not a whole number of microseconds.
+  /// Buckets whose T is not a whole number of microseconds.
   static constexpr bound in_parts{40, 40};
   /// Several tiers: each key is looked at, and then written to.
   static constexpr bound joint{12, 6};

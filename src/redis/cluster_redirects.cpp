@@ -141,10 +141,7 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
     if (asked && r.why.what != kind::moved && r.why.what != kind::ask) --f.redirects;
     if (r.why.what == kind::try_again) {
       // Its call had other keys, too. Alone, a check of one key is not told so again.
-      if (detail::is_single(c) && (f.route & in_flight::alone) == 0) {
-        not_before = now;
-        c.ec = {};  // sent again however little time is left
-      }
+      if (detail::is_single(c) && (f.route & in_flight::alone) == 0) not_before = now;
       f.route |= in_flight::alone;
     }
     const bool asks_now = r.why.what == kind::ask && may_ask(c, to);

@@ -27,7 +27,7 @@ void pipeline::resume(check_list&& checks, time now) {
     enqueue(c);
     if (refuses(c)) {
       finish(c, refusal_);
-    } else if (comes_back_too_late(c, is_paused() ? paused_until_ : now)) {
+    } else if (!is_paused() && comes_back_too_late(c, now)) {
       passed_over_.splice(passed_over_.end(), waiting_, std::prev(waiting_.end()));
     }
   }
@@ -59,7 +59,7 @@ void pipeline::look_for_room(time deadline, time now) {
 
 void pipeline::expire(time now) {
   expire_checks(now, calls_.empty() && !writing_);
-  if (now >= paused_until_) paused_until_ = time::max();
+  if (now >= paused_until_) end_pause(now);
 }
 
 void pipeline::connected(const script_set& known, std::chrono::microseconds round_trip) {

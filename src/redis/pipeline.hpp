@@ -134,10 +134,11 @@ class pipeline : public detail::pending_checks {
   /// cluster takes those with take_unsent(), and then calls proceed().
   void take_redirected(std::vector<redirected_checks>& out);
   void proceed() noexcept { blocked_ &= static_cast<std::uint8_t>(~redirects); }
-  /// Moves the checks out that are not sent and for which `elsewhere` is true, in their order.
+  /// Moves the checks out that are not sent and for which `elsewhere` is true; those that were
+  /// passed over come last.
   template <class Predicate>
   void take_unsent(Predicate&& elsewhere, detail::check_list& out) {
-    for (detail::check_list* list : {&urgent_, &again_, &waiting_}) {
+    for (detail::check_list* list : {&urgent_, &again_, &waiting_, &passed_over_}) {
       for (auto it = list->begin(); it != list->end();) {
         detail::check& c = *it++;
         if (!elsewhere(std::as_const(c))) continue;
@@ -182,7 +183,8 @@ class pipeline : public detail::pending_checks {
   void look_for_room(time deadline, time now);
   void put_back(script_call& c);
   void requeue(script_call& c);
-  bool comes_back_too_late(const detail::check& c, time next) const noexcept;
+  bool comes_back_too_late(const detail::check& c, time now) const noexcept;
+  void end_pause(time now);
   void wait_again(script_call& c);
   bool redirect(script_call& c, const reply_view& reply, error e);
   void hand_over(script_call& c, redirection&& why);

@@ -58,22 +58,29 @@ void pipeline::requeue(script_call& c) {
     (urgent ? urgent_ : back).splice((urgent ? urgent_ : back).end(), key.checks);
   }
   back.sort(came_before);
-  for (auto it = back.begin(); is_paused() && it != back.end();) {
-    const auto one = it++;
-    if (comes_back_too_late(*one, paused_until_)) {
-      passed_over_.splice(passed_over_.end(), back, one);
-    }
-  }
   again_.merge(back, came_before);
 }
 
-/// True for a check that the server has sent back with an error, if it would be sent again at
-/// `next`, and probably answered after its deadline. It waits for that unsent, and ends with the
-/// server's reason: sent, it would end with no_reply, though another refusal is on its way.
-/// Give-backs and urgent checks may be late.
-bool pipeline::comes_back_too_late(const check& c, time next) const noexcept {
+/// True for a check that came back with an error and, sent now, would probably be answered after
+/// its deadline. It waits for that unsent, and ends with the error: sent, it would end with
+/// no_reply, though another refusal is on its way. Give-backs and urgent checks may be late.
+bool pipeline::comes_back_too_late(const check& c, time now) const noexcept {
   const detail::in_flight& f = flight_of(c);
-  return c.ec && f.deadline < next + window_.idle_answer() && !f.is_detached && !is_urgent(c);
+  if (!c.ec || f.deadline >= now + window_.idle_answer()) return false;
+  // The keys of a single check were together all the time: only its call had others, too.
+  const bool passes_alone = c.ec == error::slot_migrating && detail::is_single(c);
+  return !passes_alone && !f.is_detached && !is_urgent(c);
+}
+
+/// Nothing was written during the pause.
+void pipeline::end_pause(time now) {
+  paused_until_ = time::max();
+  for (check_list* list : {&again_, &waiting_}) {
+    for (auto it = list->begin(); it != list->end();) {
+      const auto one = it++;
+      if (comes_back_too_late(*one, now)) passed_over_.splice(passed_over_.end(), *list, one);
+    }
+  }
 }
 
 /// Gives the call's checks to the cluster if the node wants that. False if it answers otherwise.

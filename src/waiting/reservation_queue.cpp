@@ -227,10 +227,10 @@ void reservation_queue::withdraw(waiter& w, orders& out) {
   const auto of_this_cost = reservations_by_cost_.upper_bound(w.cost(), order::of_cost_and_time());
   reservation_request& last = *std::prev(of_this_cost);
   if (last.owner != &w) exchange(w, *last.owner);
+  // The fallback keeps its reservation: it has no give-back. First, because it may throw.
+  if (last.answer.source != source::fallback) returns_.push_back(w.reservation);
   last.by_time.unlink();
   last.by_cost.unlink();
-  // The fallback keeps its reservation: it has no give-back.
-  if (last.answer.source != source::fallback) returns_.push_back(w.reservation);
 }
 
 void reservation_queue::cancel_request(waiter& w, cancel_scope scope, orders& out) {
