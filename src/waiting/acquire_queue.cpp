@@ -200,7 +200,6 @@ bool acquire_queue::remember_cool_down(std::string_view subject, time until, tim
 /// `entry` may be gone afterwards.
 void acquire_queue::update(const core_ptr& core, subject_entry& entry, orders& out) {
   for (request_ptr& request : out.starts) {
-    request->self = request;
     request->queue = this;
     to_start_.push_back(std::move(request));
   }
@@ -238,7 +237,6 @@ std::vector<request_ptr> acquire_queue::take_to_start(const core_ptr& core, orde
   for (request_ptr& request : std::exchange(to_start_, {})) {
     known_entry_of(*request).queue.started();
     if (request->cancelled) {
-      request->self.reset();
       request->ec = asio::error::operation_aborted;
       take_answer(core, *request, out);
     } else {
@@ -298,6 +296,7 @@ void acquire_queue::submit(const core_ptr& core) {
     try {
       checks.clear();
       for (const request_ptr& request : batch) checks.push_back(request.get());
+      for (const request_ptr& request : batch) request->self = request;
       core->store->start_all(checks);
     } catch (...) {  // out of memory: this thread submits no more
       const std::lock_guard lock(mutex_);
@@ -336,7 +335,6 @@ void acquire_queue::context_shut_down() noexcept {
     const std::lock_guard lock(mutex_);
     alarm_.stop();
     out.keep_alive = std::move(keep_alive_);
-    for (const request_ptr& request : to_start_) request->self.reset();
     to_start_.clear();
     for (auto& [subject, entry] : entries_) entry->queue.abandon(out);
   }

@@ -143,6 +143,7 @@ void sleepers::submit() {
     try {
       std::vector<check*> checks;
       for (const request_ptr& r : batch) checks.push_back(r.get());
+      for (const request_ptr& r : batch) r->self = r;
       store->start_all(checks);
     } catch (...) {  // out of memory: this thread submits no more
       const std::lock_guard lock(mutex_);
@@ -272,7 +273,6 @@ std::vector<sleepers::request_ptr> sleepers::take_to_start(results& out) {
   for (request_ptr& r : std::exchange(to_start_, {})) {
     --r->group.unstarted_requests;
     if (!r->cancelled) {
-      r->self = r;
       taken.push_back(std::move(r));
       continue;
     }

@@ -5,6 +5,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
+#include <deque>
 #include <functional>
 #include <new>
 #include <utility>
@@ -30,6 +31,7 @@ void* operator new(std::size_t size) {
   throw std::bad_alloc{};
 }
 void* operator new[](std::size_t size) { return operator new(size); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return std::malloc(size); }
 extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
   if (std::exchange(next_aligned_fails, false)) return nullptr;
   void* memory = nullptr;
@@ -72,6 +74,8 @@ class handler {
 
 /// A store in memory, and what one test does with it.
 class world {
+  std::deque<result> results_;  // handlers refer to them, up to the end of the context
+
  public:
   asio::io_context io;
   store memory = make_memory_store(io.get_executor());
@@ -79,7 +83,7 @@ class world {
   /// Makes the call, in which the allocation with this number fails.
   template <class Call>
   result call_with_failure(long number, Call&& call) {
-    result r;
+    result& r = results_.emplace_back();
     before_failure = number;
     try {
       call(handler(r));
