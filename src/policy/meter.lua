@@ -76,7 +76,8 @@ local function check(key, checks, write, into, at)
     if admitted > checks then admitted = checks end
     next = next + admitted * step
   else
-    -- `size` checks at once, which cost `by`: twice as many after each success, one after none.
+    -- `size` checks at once, which cost `by`; after each success twice as many, after a failure one
+    -- again.
     local size, by, by_part = 1, step, step_part
     while admitted < checks do
       local n, p = next + by, next_part + by_part

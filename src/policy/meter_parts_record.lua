@@ -45,7 +45,8 @@ if step_text == '0' then
         if not counted then text = full_text end
       end
       done = true
-      -- `size` checks at once, which cost `by`: twice as many after each success, one after none.
+      -- As in meter.lua: `size` checks at once, which cost `by`; after each success twice as many,
+      -- after a failure one again.
       local passes, size, by, by_part = false, 1, step, step_part
       while checks > 0 do
         local sum, sum_part = next + by, next_part + by_part

@@ -72,7 +72,8 @@ bool pipeline::comes_back_too_late(const check& c, time now) const noexcept {
   return !passes_alone && !f.is_detached && !is_urgent(c);
 }
 
-/// Nothing was written during the pause.
+/// Checks that came back during the pause, or before it, and have too little time left by now, are
+/// not sent again.
 void pipeline::end_pause(time now) {
   paused_until_ = time::max();
   for (check_list* list : {&again_, &waiting_}) {

@@ -84,8 +84,8 @@ BOOST_AUTO_TEST_CASE(an_event_that_throws_leaves_later_ones_their_wake_up) {
   BOOST_TEST(f.times_woken() == 1);
 }
 
-// Of the two allocations, the first fails. If the second one fails, which posts the strand itself,
-// Asio's strand runs nothing any more.
+// To post to a strand, Asio allocates twice: for the function, and to have the strand run. Here the
+// first allocation fails. After a failure of the second one, Asio's strand runs nothing any more.
 BOOST_AUTO_TEST_CASE(a_wake_up_that_finds_no_memory_is_posted_by_the_next_call) {
   driver_fixture f;
   bool has_thrown = false;
