@@ -1,5 +1,7 @@
 #include "policy/cool_down.hpp"
 
+#include <charconv>
+
 #include "policy/lua_sources.hpp"
 
 namespace weir::policies {
@@ -28,6 +30,25 @@ decision cool_down::fetch(const state& s, moment now, units) const noexcept {
 }
 
 std::string_view cool_down::script() noexcept { return lua::cool_down_lua; }
+
+std::string_view cool_down::joint_script() noexcept { return lua::cool_down_joint_lua; }
+
+std::optional<joint_constants> cool_down::joint_arguments(units) const noexcept {
+  if (duration_ > 0) return {};
+  return joint_constants{};
+}
+
+bool cool_down::read_plain(std::string_view& text, std::span<std::int64_t> fields) noexcept {
+  constexpr std::size_t digits = 16;
+  for (std::int64_t& field : fields.first<reply_width>()) {
+    if (text.size() < digits) return false;
+    const char* const end = text.data() + digits;
+    field = -1;  // from_chars() reads a sign, which no key has
+    if (std::from_chars(text.data(), end, field).ptr != end || field < 0) return false;
+    text.remove_prefix(digits);
+  }
+  return true;
+}
 
 bool cool_down::restore(std::span<const std::int64_t> fields, replay& out) noexcept {
   out = {fields[0], fields[1]};

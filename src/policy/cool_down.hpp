@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -51,6 +52,7 @@ class cool_down {
   static constexpr bool has_number = false;
   static constexpr bool has_window = false;
   static constexpr bool has_common_path = false;
+  static constexpr bool has_joint_path = true;
   bool counts_refused() const noexcept { return false; }
 
   // Its other half is cool_down.lua.
@@ -58,6 +60,7 @@ class cool_down {
   static constexpr std::size_t reply_width = 2;
   static constexpr std::string_view key_suffix = "h";
   static std::string_view script() noexcept;
+  static std::string_view joint_script() noexcept;
   /// It counts nothing.
   void give_back(state&, instant, const ticket&, units) const noexcept {}
   void charge(state&, instant, units) const noexcept {}
@@ -67,7 +70,9 @@ class cool_down {
   }
   using replay = state;
   script_arguments arguments(units) const noexcept { return {duration_}; }
+  std::optional<joint_constants> joint_arguments(units cost) const noexcept;
   bool coalesces() const noexcept { return true; }
+  static bool read_plain(std::string_view& text, std::span<std::int64_t> fields) noexcept;
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
 
   friend bool operator==(const cool_down&, const cool_down&) = default;

@@ -104,6 +104,13 @@ script_arguments fixed_window::record_arguments(units cost) const noexcept {
   return {0, window_, limit_, offset_, count_refused_ ? 1 : 0, cost};
 }
 
+std::string_view fixed_window::joint_script() noexcept { return lua::fixed_window_joint_lua; }
+
+std::optional<joint_constants> fixed_window::joint_arguments(units cost) const noexcept {
+  if (count_refused_ || limit_ == no_limit) return {};
+  return joint_constants{cost, window_, limit_, offset_};
+}
+
 bool fixed_window::read_plain(std::string_view& text, std::span<std::int64_t> fields) noexcept {
   // The last is the line of the grid until which the key stays.
   return take_doubles(text, 3, 2, fields);

@@ -72,6 +72,7 @@ class fixed_window {
   static constexpr bool has_number = true;
   static constexpr bool has_window = true;
   static constexpr bool has_common_path = true;
+  static constexpr bool has_joint_path = true;
   bool counts_refused() const noexcept { return count_refused_; }
 
   // Its other half is fixed_window.lua, with fixed_window_record.lua for plain states, and
@@ -80,10 +81,12 @@ class fixed_window {
   static constexpr std::size_t reply_width = 3;
   static constexpr std::string_view key_suffix = "f";
   static std::string_view script() noexcept;
+  static std::string_view joint_script() noexcept;
   static std::string_view record_script() noexcept;
   static std::string_view settle_script() noexcept;
   using replay = state;
   script_arguments arguments(units cost) const noexcept;
+  std::optional<joint_constants> joint_arguments(units cost) const noexcept;
   script_arguments record_arguments(units cost) const noexcept;
   std::array<std::int64_t, reply_width> fields(const state& s, instant) const noexcept {
     return {s.start, s.count, s.written};

@@ -4,6 +4,7 @@
 #include <array>
 #include <concepts>
 #include <new>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -40,6 +41,9 @@ namespace weir::policies {
 ///     has_common_path       its own script begins with a short path for plain states, which
 ///                           answers with what the key holds. read_plain() takes one key's state
 ///                           from the front of that text, and gives the fields for restore()
+///     has_joint_path        has a part in the common path of the script of several kernels, and
+///                           read_plain() for what it answers with. joint_arguments() is what the
+///                           part takes, or nothing if the policy needs the full kernel
 template <class K>
 concept is_kernel =
     requires(const K& k, typename K::state& state, const typename K::state& seen,
@@ -105,6 +109,12 @@ concept is_kernel =
      requires(const K& k, units cost, std::string_view& text, std::span<std::int64_t> fields) {
        { K::record_script() } -> std::same_as<std::string_view>;
        { k.record_arguments(cost) } -> std::same_as<script_arguments>;
+       { k.read_plain(text, fields) } -> std::same_as<bool>;
+     }) &&
+    (!K::has_joint_path ||
+     requires(const K& k, units cost, std::string_view& text, std::span<std::int64_t> fields) {
+       { K::joint_script() } -> std::same_as<std::string_view>;
+       { k.joint_arguments(cost) } -> std::same_as<std::optional<joint_constants>>;
        { k.read_plain(text, fields) } -> std::same_as<bool>;
      }) &&
     (!K::is_bucket || requires(const K& k, typename K::state& s, moment now, units cost) {

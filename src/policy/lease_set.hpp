@@ -79,6 +79,7 @@ class lease_set {
   static constexpr bool has_number = true;
   static constexpr bool has_window = false;
   static constexpr bool has_common_path = false;
+  static constexpr bool has_joint_path = false;
   bool counts_refused() const noexcept { return false; }
 
   // Its other half is lease_set.lua.

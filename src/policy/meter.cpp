@@ -201,6 +201,13 @@ script_arguments meter::record_arguments(units cost) const noexcept {
   return {{0, tolerance_.whole, tolerance_.part, parts_, step.whole, step.part}, 1};
 }
 
+std::string_view meter::joint_script() noexcept { return lua::meter_joint_lua; }
+
+std::optional<joint_constants> meter::joint_arguments(units cost) const noexcept {
+  if (parts_ > 1) return {};
+  return joint_constants{time_of(cost).whole, tolerance_.whole};
+}
+
 bool meter::read_plain(std::string_view& text, std::span<std::int64_t> fields) const noexcept {
   const auto all = fields.first<reply_width>();
   std::fill(all.begin(), all.end(), 0);

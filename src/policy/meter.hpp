@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 
 #include "policy/reservation.hpp"
@@ -115,6 +116,7 @@ class meter {
   static constexpr bool has_number = true;
   static constexpr bool has_window = false;
   static constexpr bool has_common_path = true;
+  static constexpr bool has_joint_path = true;
   bool counts_refused() const noexcept { return false; }
 
   // Its other half is meter.lua, with meter_record.lua for plain states, or meter_parts_record.lua
@@ -123,10 +125,12 @@ class meter {
   static constexpr std::size_t reply_width = 5;
   static constexpr std::string_view key_suffix = "m";
   static std::string_view script() noexcept;
+  static std::string_view joint_script() noexcept;
   static std::string_view record_script();
   static std::string_view settle_script() noexcept;
   using replay = state;
   script_arguments arguments(units cost) const noexcept;
+  std::optional<joint_constants> joint_arguments(units cost) const noexcept;
   script_arguments record_arguments(units cost) const noexcept;
   bool coalesces() const noexcept { return true; }
   bool read_plain(std::string_view& text, std::span<std::int64_t> fields) const noexcept;

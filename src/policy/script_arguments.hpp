@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <boost/container/static_vector.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -39,9 +40,21 @@ constexpr std::int64_t kernel_number(std::size_t index, bool is_spaced) noexcept
   return is_spaced ? -number : number;
 }
 
+/// Appends the number as a little-endian double: scripts take some of their numbers so, in one
+/// argument, because a server needs thousands of instructions for each argument and number in text.
+template <class Out>
+void pack_number(Out& to, std::int64_t number) {
+  auto bits = std::bit_cast<std::uint64_t>(static_cast<double>(number));
+  for (std::size_t byte = 0; byte < sizeof(bits); ++byte, bits >>= 8) {
+    to.push_back(static_cast<char>(bits & 255));
+  }
+}
+
+/// What a kernel's part takes in the common path of several kernels.
+using joint_constants = std::array<std::int64_t, 4>;
+
 /// The numbers a script takes before its per-key arguments: the policy's constants, then the cost.
-/// A common path takes some of them packed: one argument of little-endian doubles, because a server
-/// needs thousands of instructions for each argument and number in text.
+/// A common path takes some of them packed.
 class script_arguments {
  public:
   script_arguments(std::initializer_list<std::int64_t> values)
@@ -62,15 +75,9 @@ class script_arguments {
   void each(F&& f) const {
     for (std::size_t i = 0; i < plain_; ++i) f(values_[i]);
     if (plain_ == size_) return;
-    std::array<char, most * sizeof(double)> bytes;
-    auto out = bytes.begin();
-    for (std::size_t i = plain_; i < size_; ++i) {
-      auto bits = std::bit_cast<std::uint64_t>(static_cast<double>(values_[i]));
-      for (std::size_t byte = 0; byte < sizeof(bits); ++byte, bits >>= 8) {
-        *out++ = static_cast<char>(bits & 255);
-      }
-    }
-    f(std::string_view(bytes.data(), (size_ - plain_) * sizeof(double)));
+    boost::container::static_vector<char, most * sizeof(double)> bytes;
+    for (std::size_t i = plain_; i < size_; ++i) pack_number(bytes, values_[i]);
+    f(std::string_view(bytes.data(), bytes.size()));
   }
 
  private:

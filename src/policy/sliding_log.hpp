@@ -103,6 +103,7 @@ class sliding_log {
   static constexpr bool has_number = true;
   static constexpr bool has_window = true;
   static constexpr bool has_common_path = true;
+  static constexpr bool has_joint_path = false;
   bool counts_refused() const noexcept { return count_refused_; }
 
   // Its other half is sliding_log.lua, with sliding_log_record.lua for plain states, and

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -76,6 +77,7 @@ class sliding_window {
   static constexpr bool has_number = true;
   static constexpr bool has_window = true;
   static constexpr bool has_common_path = true;
+  static constexpr bool has_joint_path = true;
   bool counts_refused() const noexcept { return count_refused_; }
 
   // Its other half is sliding_window.lua, with sliding_window_record.lua for plain states, and
@@ -84,10 +86,12 @@ class sliding_window {
   static constexpr std::size_t reply_width = 5;
   static constexpr std::string_view key_suffix = "w";
   static std::string_view script() noexcept;
+  static std::string_view joint_script() noexcept;
   static std::string_view record_script() noexcept;
   static std::string_view settle_script() noexcept;
   using replay = state;
   script_arguments arguments(units cost) const noexcept;
+  std::optional<joint_constants> joint_arguments(units cost) const noexcept;
   script_arguments record_arguments(units cost) const noexcept;
   std::array<std::int64_t, reply_width> fields(const state& s, instant) const noexcept {
     return {s.start, s.current, s.previous, s.written, s.at_last};

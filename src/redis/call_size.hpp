@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <variant>
 
+#include "redis/joint_call.hpp"
 #include "redis/record_reply.hpp"
 #include "redis/script_call.hpp"
 
@@ -52,7 +53,7 @@ class call_size {
   /// Buckets whose T is not a whole number of microseconds.
   static constexpr bound in_parts{40, 40};
   /// Several tiers: each key is looked at, and then written to.
-  static constexpr bound joint{12, 6};
+  static constexpr bound joint_common_path{24, 24}, joint{12, 6};
 
   std::size_t usual_keys(const script_call& c) const noexcept {
     using enum detail::check_kind;
@@ -61,7 +62,9 @@ class call_size {
       return std::holds_alternative<policies::sliding_log>(t.kernel);
     });
     const auto most_of = [&](const bound& b) { return has_log ? b.log_keys : b.keys; };
-    if (c.tiers.size() > 1) return most_of(joint);
+    if (c.tiers.size() > 1) {
+      return most_of(takes_common_path(c.tiers) ? joint_common_path : joint);
+    }
     const std::size_t most = most_of(
         std::visit([](const auto& k) { return bound_of(k); }, c.tiers.front().kernel));
     return costly_ > most_costly ? std::min(most, unknown_keys) : most;

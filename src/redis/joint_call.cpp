@@ -1,6 +1,10 @@
 #include "redis/joint_call.hpp"
 
+#include <algorithm>
+#include <optional>
+
 #include "redis/call_parts.hpp"
+#include "redis/record_reply.hpp"
 #include "redis/scripts.hpp"
 
 namespace weir::redis {
@@ -28,6 +32,37 @@ std::int64_t number_of(const policies::kernel& kernel) {
 
 namespace {
 
+std::optional<policies::joint_constants> joint_constants_of(const call_tier& t) {
+  return std::visit(
+      [&]<class Kernel>(const Kernel& k) -> std::optional<policies::joint_constants> {
+        if constexpr (Kernel::has_joint_path) return k.joint_arguments(t.cost);
+        return {};
+      },
+      t.kernel);
+}
+
+}  // namespace
+
+bool takes_common_path(std::span<const call_tier> tiers) {
+  // Of several queues, one may delay what the others count.
+  std::size_t queues = 0;
+  for (const call_tier& t : tiers) {
+    if (policies::is_spaced(t.kernel) && ++queues > 1) return false;
+    if (!joint_constants_of(t)) return false;
+  }
+  return true;
+}
+
+void pack_constants(std::string& to, std::span<const call_tier> tiers) {
+  for (const call_tier& t : tiers) {
+    policies::pack_number(to, policies::kernel_number(t.kernel.index(), false));
+    for (const std::int64_t value : *joint_constants_of(t)) policies::pack_number(to, value);
+  }
+}
+
+namespace {
+
+/// What full kernels take before the counts.
 std::size_t constants_of(const script_call& c) {
   std::size_t count = 1 + c.tiers.size();
   if (c.kind == check_kind::acquire) count += 1;
@@ -38,7 +73,6 @@ std::size_t constants_of(const script_call& c) {
   return count;
 }
 
-/// Writes the arguments before the counts.
 void write_constants(command_writer& writer, const script_call& c) {
   if (c.kind == check_kind::acquire) writer.arg(c.max_wait);
   writer.arg(static_cast<std::int64_t>(c.tiers.size()));
@@ -92,18 +126,44 @@ void write_joint_call(std::string& out, const script_call& c, std::string& scrat
   command_writer writer(out);
   const std::size_t keys = c.keys.size() * c.tiers.size();
   const std::size_t counts = counts_in(c);
-  writer.begin(3 + keys + constants_of(c) + counts);
+  const bool is_common = c.script() == all_or_nothing && takes_common_path(c.tiers);
+  writer.begin(3 + keys + (is_common ? 1 : constants_of(c)) + counts);
   writer.arg("EVALSHA").arg(scripts()[c.script()].sha).arg(static_cast<std::int64_t>(keys));
   write_keys(out, c, scratch);
-  write_constants(writer, c);
+  if (is_common) {
+    scratch.clear();
+    pack_constants(scratch, c.tiers);
+    writer.arg(scratch);
+  } else {
+    write_constants(writer, c);
+  }
   write_counts(writer, c, counts);
+}
+
+bool read_plain_tiers(std::span<const call_tier> tiers, std::string_view& text,
+                      std::span<std::int64_t> fields) {
+  return std::ranges::all_of(tiers, [&](const call_tier& t) {
+    return std::visit(
+        [&]<class Kernel>(const Kernel& k) {
+          const auto own = fields.first(Kernel::reply_width);
+          fields = fields.subspan(Kernel::reply_width);
+          if constexpr (Kernel::has_joint_path) return k.read_plain(text, own);
+          return false;
+        },
+        t.kernel);
+  });
 }
 
 bool read_joint_states(script_call& c, const reply_view& reply,
                        std::vector<std::int64_t>& numbers) {
   const std::size_t width = reply_width(c);
   numbers.resize(1 + c.keys.size() * width);
-  if (!reply.integers(numbers) || !policies::is_instant(numbers[0])) return false;
+  const auto read_plain = [&](std::string_view& text, std::span<std::int64_t> fields) {
+    return read_plain_tiers(c.tiers, text, fields);
+  };
+  if (!read_found(reply, width, numbers, read_plain) || !policies::is_instant(numbers[0])) {
+    return false;
+  }
   auto fields = std::span<const std::int64_t>(numbers).subspan(1);
   for (call_key& key : c.keys) {
     replay(c, key, fields.first(width), numbers[0]);

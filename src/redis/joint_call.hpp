@@ -3,6 +3,7 @@
 #include <array>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "redis/script_call.hpp"
@@ -33,6 +34,15 @@ class found_states {
 
 /// The number by which a script of several kernels knows this one.
 std::int64_t number_of(const policies::kernel& kernel);
+
+/// Whether the script of all_or_nothing has a common path for checks with these tiers; then it
+/// takes their constants packed, in one argument.
+bool takes_common_path(std::span<const call_tier> tiers);
+void pack_constants(std::string& to, std::span<const call_tier> tiers);
+
+/// Takes what the common path says of one check from the front of its text. False if it is none.
+bool read_plain_tiers(std::span<const call_tier> tiers, std::string_view& text,
+                      std::span<std::int64_t> fields);
 
 void write_joint_call(std::string& out, const script_call& c, std::string& scratch);
 

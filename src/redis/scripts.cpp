@@ -95,17 +95,55 @@ std::string entry_of_settling() {
   }
 }
 
-/// A script: the table of the kernels, then a driver.
+/// The table of the kernels, then a driver.
 template <class... Entries>
-std::string text_of_table(std::string_view driver, const Entries&... entries) {
-  std::string text(policies::lua::start_lua);
-  text += policies::lua::prelude_lua;
+std::string table_of(std::string_view driver, const Entries&... entries) {
+  std::string text(policies::lua::prelude_lua);
   text += "local kernels = {\n";
   (text.append(entries), ...);
   text += "}\n";
   text += policies::lua::kernel_at_lua;
   text += driver;
   return text;
+}
+
+template <class... Entries>
+std::string text_of_table(std::string_view driver, const Entries&... entries) {
+  return std::string(policies::lua::start_lua) + table_of(driver, entries...);
+}
+
+/// What stands behind this line of a kernel's part, up to the next line that begins with "@".
+std::string_view section_of(std::string_view part, std::string_view line) {
+  part.remove_prefix(part.find(line) + line.size());
+  return part.substr(0, part.find('@'));
+}
+
+template <class Kernel>
+std::string branch_of_joint(std::size_t index, std::string_view line) {
+  std::string text;
+  if constexpr (Kernel::has_joint_path) {
+    text = "if kind == " + std::to_string(policies::kernel_number(index, false)) + " then\n";
+    text += section_of(Kernel::joint_script(), line);
+    text += "end\n";
+  }
+  return text;
+}
+
+/// The script of several kernels: the full ones, as a function, then a driver with the parts of the
+/// common path.
+template <class... Kernels>
+std::string text_of_joint() {
+  std::string driver(policies::lua::record_all_lua);
+  for (const std::string_view line : {"@look\n", "@write\n", "@constants\n"}) {
+    std::string branches;
+    std::size_t index = 0;
+    (branches.append(branch_of_joint<Kernels>(index++, line)), ...);
+    driver.replace(driver.find(line), line.size(), branches);
+  }
+  std::string text(policies::lua::start_lua);
+  text += "local function full_kernels(ARGV)\n";
+  text += table_of(policies::lua::run_all_lua, entry_of_all<Kernels>()...);
+  return text + "end\n" + driver;
 }
 
 script named(std::string text) {
@@ -116,8 +154,7 @@ script named(std::string text) {
 
 template <class... Kernels>
 std::array<script, script_count> make_scripts(const std::variant<Kernels...>*) {
-  return {named(text_of_one<Kernels>())...,
-          named(text_of_table(policies::lua::run_all_lua, entry_of_all<Kernels>()...)),
+  return {named(text_of_one<Kernels>())..., named(text_of_joint<Kernels...>()),
           named(text_of_table(policies::lua::reserve_lua, entry_of_turns<Kernels>()...)),
           named(text_of_table(policies::lua::settle_lua, entry_of_settling<Kernels>()...))};
 }

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <string>
 #include <utility>
@@ -80,6 +82,44 @@ struct server {
     while (weir::redis::scripts()[script].sha != words[1]) ++script;
     return script;
   }
+  /// The kernels of a call of several that takes the common path; none for any other call.
+  static std::vector<std::size_t> packed_kinds(const std::vector<std::string>& words) {
+    std::vector<std::size_t> kinds;
+    if (words[0] != "EVALSHA" || script_of(words) != weir::redis::all_or_nothing) return kinds;
+    const std::string& packed = words[3 + std::stoul(words[2])];
+    constexpr std::size_t tier = 5 * sizeof(double);
+    for (std::size_t i = 0; i + tier <= packed.size(); i += tier) {
+      double number = 0;
+      std::memcpy(&number, packed.data() + i, sizeof number);
+      kinds.push_back(static_cast<std::size_t>(number) - 1);
+    }
+    return kinds;
+  }
+  /// The sizes of what a common path says of one check; none if there is no common path.
+  static std::vector<std::size_t> plain_sizes_of(const std::vector<std::string>& words) {
+    if (words[0] != "EVALSHA") return {};
+    const std::size_t script = script_of(words);
+    if (script < plain_sizes.size() && plain_sizes[script] > 0) return {plain_sizes[script]};
+    std::vector<std::size_t> sizes;
+    for (const std::size_t kind : packed_kinds(words)) {
+      // A cool-down is two numbers of sixteen digits.
+      if (plain_sizes[kind] == 0) sizes.push_back(16);
+      sizes.push_back(std::max<std::size_t>(16, plain_sizes[kind]));
+    }
+    return sizes;
+  }
+  /// How many numbers the states of one check have if a full kernel answers: 0 if the script has no
+  /// array for each check.
+  static std::size_t nested_width(const std::vector<std::string>& words,
+                                  const std::vector<int>& numbers) {
+    const std::size_t script = script_of(words);
+    if (script < plain_sizes.size()) return plain_sizes[script] > 0 ? reply_widths[script] : 0;
+    if (script != weir::redis::all_or_nothing) return 0;
+    const std::string& first = words[3 + std::stoul(words[2])];
+    const std::size_t kinds = packed_kinds(words).size();
+    const std::size_t tiers = kinds > 0 ? kinds : std::stoul(first);
+    return numbers.size() * tiers / std::stoul(words[2]);
+  }
   /// What a script answers after its time; each of the numbers in a state is `value`.
   static std::vector<int> numbers_in_reply(const std::vector<std::string>& words, int value) {
     using namespace weir::redis;
@@ -91,9 +131,12 @@ struct server {
     const bool remembers = settles && words[at] != "0";
     if (remembers) --keys;
     at += script == reservation ? 1 : settles ? 2 : 0;
-    const std::size_t tiers = std::stoul(words[at++]);
+    const std::vector<std::size_t> kinds = packed_kinds(words);
+    const std::size_t tiers = kinds.empty() ? std::stoul(words[at]) : kinds.size();
+    ++at;
     std::size_t width = 0;
-    for (std::size_t t = 0; t < tiers; ++t) {
+    for (const std::size_t kind : kinds) width += reply_widths[kind];
+    for (std::size_t t = 0; kinds.empty() && t < tiers; ++t) {
       const auto one = static_cast<std::size_t>(std::abs(std::stol(words[at]))) - 1;
       width += reply_widths[one];
       const bool gives_back = settles && words[++at] == act_of_giving_back;
@@ -130,13 +173,11 @@ struct server {
     if (words[0] != "EVALSHA") return "+OK\r\n";
     const std::vector<int> numbers = numbers_in_reply(words, value);
     // A script with a common path has an array for each key.
-    const std::size_t script = script_of(words);
-    const bool nests = script < plain_sizes.size() && plain_sizes[script] > 0;
-    const std::size_t width = nests ? reply_widths[script] : 1;
-    std::string reply = "*" + std::to_string(1 + numbers.size() / width) +
+    const std::size_t width = nested_width(words, numbers);
+    std::string reply = "*" + std::to_string(1 + numbers.size() / std::max<std::size_t>(1, width)) +
                         "\r\n:" + std::to_string(server_time) + "\r\n";
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-      if (nests && i % width == 0) reply += "*" + std::to_string(width) + "\r\n";
+      if (width > 0 && i % width == 0) reply += "*" + std::to_string(width) + "\r\n";
       reply += ":" + std::to_string(numbers[i]) + "\r\n";
     }
     return reply;
@@ -169,27 +210,32 @@ struct server {
   /// a text or the numbers of each key.
   std::string answer_plain(weir::fuzz::input& in) {
     if (due.empty()) return {};
-    const std::size_t script = due.front()[0] == "EVALSHA" ? script_of(due.front()) : 0;
-    if (due.front()[0] != "EVALSHA" || script >= plain_sizes.size() || plain_sizes[script] == 0) {
-      return answer(true, 0);
-    }
-    const std::size_t keys = std::stoul(due.front()[2]);
+    const std::vector<std::size_t> sizes = plain_sizes_of(due.front());
+    if (sizes.empty()) return answer(true, 0);
+    const std::vector<int> numbers = numbers_in_reply(due.front(), 0);
+    const std::size_t state = nested_width(due.front(), numbers);
+    const std::size_t checks = numbers.size() / state;
     due.pop_front();
+    const auto texts_of_check = [&] {
+      std::string all;
+      for (const std::size_t size : sizes) all += plain_text(in, size);
+      return all;
+    };
     const std::uint8_t form = in.byte();
     if (form % 2 == 0) {
       std::string text = form % 16 == 2 ? "5 1000000 " : form % 16 == 4 ? "5 0" : "5 0 ";
-      for (std::size_t i = 0; i < keys; ++i) text += plain_text(in, plain_sizes[script]);
+      for (std::size_t i = 0; i < checks; ++i) text += texts_of_check();
       return bulk(text);
     }
-    std::string reply = "*" + std::to_string(1 + keys) + "\r\n";
+    std::string reply = "*" + std::to_string(1 + checks) + "\r\n";
     reply += form % 16 == 3 ? bulk("5000000") : ":" + std::to_string(server_time) + "\r\n";
-    for (std::size_t i = 0; i < keys; ++i) {
+    for (std::size_t i = 0; i < checks; ++i) {
       const std::uint8_t which = in.byte();
       if (which % 2 == 0) {
-        reply += bulk(plain_text(in, plain_sizes[script]));
+        reply += bulk(texts_of_check());
         continue;
       }
-      const std::size_t width = reply_widths[script] + (which % 16 == 1 ? 1 : 0);
+      const std::size_t width = state + (which % 16 == 1 ? 1 : 0);
       reply += "*" + std::to_string(width) + "\r\n";
       for (std::size_t n = 0; n < width; ++n) {
         reply += ":" + std::to_string(static_cast<int>(in.byte()) - 1) + "\r\n";

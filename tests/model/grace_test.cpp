@@ -34,10 +34,8 @@ class both {
   }
 
   decision record(std::int64_t now) {
-    std::vector<std::int64_t> arguments;
-    asked_.append_constants(arguments);
     checks_.set_clock(now);
-    const auto numbers = asked_.run(client_, checks_, arguments, 1, 1 + asked_.width());
+    const auto numbers = asked_.check(client_, checks_, 1, false);
     auto found = asked_.restore(std::span(numbers).subspan(1));
     const decision d = policies::record_all<any_state>(asked_.tiers(states_), now);
     BOOST_TEST((d == policies::record_all<any_replay>(asked_.tiers(found), now)));

@@ -209,10 +209,8 @@ class joint_trace {
   }
 
   std::vector<any_replay> ask_server(std::int64_t checks) {
-    std::vector<std::int64_t> arguments;
-    asked_.append_constants(arguments);
     script_.set_clock(clock_->now());
-    const auto numbers = asked_.run(client_, script_, arguments, checks, 1 + asked_.width());
+    const auto numbers = asked_.check(client_, script_, checks, random_.one_in(3));
     return asked_.restore(std::span(numbers).subspan(1));
   }
 
@@ -359,10 +357,8 @@ BOOST_FIXTURE_TEST_CASE(an_enter_with_others_knows_how_long_leases_last_at_most,
     }
     const auto decisions = [&](std::int64_t now, std::int64_t number) {
       asked.costs = {number, 1};
-      std::vector<std::int64_t> arguments;
-      asked.append_constants(arguments);
       script.set_clock(now);
-      const auto numbers = asked.run(client, script, arguments, 1, 1 + asked.width());
+      const auto numbers = asked.check(client, script, 1, false);
       auto found = asked.restore(std::span(numbers).subspan(1));
       return std::pair{policies::record_all<any_state>(asked.tiers(states), now),
                        policies::record_all<any_replay>(asked.tiers(found), now)};

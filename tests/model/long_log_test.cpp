@@ -47,10 +47,8 @@ class long_log {
 
   decision record(std::int64_t now, std::int64_t cost) {
     asked_.costs[0] = cost;
-    std::vector<std::int64_t> arguments;
-    asked_.append_constants(arguments);
     f_.checks.set_clock(now);
-    const auto numbers = asked_.run(f_.client, f_.checks, arguments, 1, 1 + asked_.width());
+    const auto numbers = asked_.check(f_.client, f_.checks, 1, false);
     auto found = asked_.restore(std::span(numbers).subspan(1));
     const decision d = policies::record_all<any_state>(asked_.tiers(states_), now);
     compare(d, policies::record_all<any_replay>(asked_.tiers(found), now));

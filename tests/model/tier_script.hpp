@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "policy/tier_set.hpp"
+#include "redis/joint_call.hpp"
+#include "redis/record_reply.hpp"
 #include "support/redis_client.hpp"
 #include "support/script_harness.hpp"
 
@@ -94,6 +96,33 @@ struct tier_script {
     std::vector<std::int64_t> found(numbers);
     const redis::reply_view& reply = client.read_view();
     if (!reply.integers(found)) {
+      throw std::runtime_error("the script answers " + std::string(reply.root().text));
+    }
+    return found;
+  }
+
+  /// What the script of all_or_nothing found: the time, and width() numbers. It takes the common
+  /// path, if there is one for these kernels and `full` is not set.
+  std::vector<std::int64_t> check(test::redis_client& client, test::script_harness& script,
+                                  std::int64_t checks, bool full) const {
+    std::vector<redis::call_tier> asked;
+    for (std::size_t i = 0; i < kernels.size(); ++i) asked.push_back({kernels[i], costs[i]});
+    const std::int64_t counts[] = {checks};
+    if (!full && redis::takes_common_path(asked)) {
+      std::string packed;
+      redis::pack_constants(packed, asked);
+      script.send_run(keys, packed, counts);
+    } else {
+      std::vector<std::int64_t> arguments;
+      append_constants(arguments);
+      script.send_run(keys, arguments, counts);
+    }
+    std::vector<std::int64_t> found(1 + width());
+    const redis::reply_view& reply = client.read_view();
+    const auto read_plain = [&](std::string_view& text, std::span<std::int64_t> fields) {
+      return redis::read_plain_tiers(asked, text, fields);
+    };
+    if (!redis::read_found(reply, width(), found, read_plain)) {
       throw std::runtime_error("the script answers " + std::string(reply.root().text));
     }
     return found;

@@ -88,6 +88,16 @@ void script_harness::send_run(std::span<const std::string> keys,
   for (const std::int64_t count : counts) writer.arg(count);
 }
 
+void script_harness::send_run(std::span<const std::string> keys, std::string_view packed,
+                              std::span<const std::int64_t> counts) {
+  auto writer = client_.writer();
+  writer.begin(4 + keys.size() + counts.size());
+  writer.arg("EVALSHA").arg(sha_).arg(static_cast<std::int64_t>(keys.size()));
+  for (const std::string& key : keys) writer.arg(key);
+  writer.arg(packed);
+  for (const std::int64_t count : counts) writer.arg(count);
+}
+
 void script_harness::send_requested_end(std::string_view key) {
   client_.send("HGET", "test:ttl", key);
 }

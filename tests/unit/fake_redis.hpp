@@ -1,9 +1,7 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <boost/test/unit_test.hpp>
-#include <cstring>
 #include <deque>
 #include <functional>
 #include <map>
@@ -231,20 +229,24 @@ class fake_redis {
     std::size_t at = 3 + keys;
     const auto number = [&] { return std::stoll(words[at++]); };
     const bool joint = words[1] == scripts()[all_or_nothing].sha;
-    rules.resize(joint ? static_cast<std::size_t>(number()) : 1);
-    for (rule& r : rules) {
-      if (!joint && words[at] != "0") {
-        // Cost, window, limit, offset of the common path.
-        std::array<double, 4> packed;
-        BOOST_TEST_REQUIRE(words[at].size() == sizeof packed);
-        std::memcpy(packed.data(), words[at++].data(), sizeof packed);
-        r = {static_cast<std::int64_t>(packed[2]), static_cast<std::int64_t>(packed[0])};
-        continue;
+    const std::string& packed = words[at];
+    const std::size_t number_in_front = joint ? sizeof(double) : 0;
+    if (packed.size() > 2) {
+      const std::size_t tier = 4 * sizeof(double) + number_in_front;
+      BOOST_TEST_REQUIRE(packed.size() % tier == 0);
+      for (std::size_t i = number_in_front; i < packed.size(); i += tier) {
+        const auto own = packed_window(std::string_view(packed).substr(i));
+        rules.push_back({own[2], own[0]});
       }
-      at += 2;  // the kernel's number, or 0; the window
-      r.limit = number();
-      at += 2;  // the offset; whether refused checks count
-      r.cost = number();
+      ++at;
+    } else {
+      rules.resize(joint ? static_cast<std::size_t>(number()) : 1);
+      for (rule& r : rules) {
+        at += 2;  // the kernel's number, or 0; the window
+        r.limit = number();
+        at += 2;  // the offset; whether refused checks count
+        r.cost = number();
+      }
     }
     std::vector<subject> subjects;
     for (std::size_t key = 3; key < 3 + keys; key += rules.size()) {
@@ -282,7 +284,7 @@ class fake_redis {
         f->right = check(s, rules);
       }
     }
-    return joint ? joint_window_reply(found, now) : window_reply(found, now);
+    return joint ? joint_window_reply(found, rules.size(), now) : window_reply(found, now);
   }
 
   /// Counts once, in all of the keys or in none, unless it is only looked at. All windows end at

@@ -4,7 +4,6 @@
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <set>
@@ -79,13 +78,10 @@ class simulated_node {
     const std::size_t keys = std::stoul(words[2]);
     std::size_t at = 3 + keys;
     std::vector<std::string> names(words.begin() + 3, words.begin() + static_cast<long>(at));
-    if (words[1] != scripts()[all_or_nothing].sha && words[at] != "0") {
-      std::array<double, 4> packed;
-      BOOST_TEST_REQUIRE(words[at].size() == sizeof packed);
-      std::memcpy(packed.data(), words[at].data(), sizeof packed);
-      return {names, static_cast<std::int64_t>(packed[0])};
-    }
-    return {names, std::stoll(words[at + 6])};
+    const std::string_view packed(words[at]);
+    const bool joint = words[1] == scripts()[all_or_nothing].sha;
+    BOOST_TEST_REQUIRE(packed.size() >= sizeof(double));
+    return {names, packed_window(packed.substr(joint ? sizeof(double) : 0))[0]};
   }
 
  private:
@@ -183,7 +179,7 @@ class simulated_node {
       d.right = count;
     }
     const bool joint = words[1] == scripts()[all_or_nothing].sha;
-    r.bytes = joint ? joint_window_reply(found) : window_reply(found);
+    r.bytes = joint ? joint_window_reply(found, keys.size()) : window_reply(found);
   }
 
   weir::test::command_reader reader_;

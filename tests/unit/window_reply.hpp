@@ -1,7 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weir::redis::test {
@@ -25,13 +28,27 @@ inline std::string window_reply(const std::vector<found_window>& keys,
   return reply;
 }
 
-/// The reply of the script of joint checks.
-inline std::string joint_window_reply(const std::vector<found_window>& keys,
+/// The reply of the script of joint checks with so many keys each.
+inline std::string joint_window_reply(const std::vector<found_window>& keys, std::size_t each,
                                       std::int64_t now = 5'000'000) {
-  std::string reply = "*" + std::to_string(1 + 3 * keys.size()) + "\r\n:" + std::to_string(now) +
+  std::string reply = "*" + std::to_string(1 + keys.size() / each) + "\r\n:" + std::to_string(now) +
                       "\r\n";
-  for (const found_window& w : keys) reply += to_reply(w);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (i % each == 0) reply += "*" + std::to_string(3 * each) + "\r\n";
+    reply += to_reply(keys[i]);
+  }
   return reply;
+}
+
+/// Cost, window, limit and offset, as a common path takes them.
+inline std::array<std::int64_t, 4> packed_window(std::string_view packed) {
+  std::array<std::int64_t, 4> numbers{};
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    double number = 0;
+    std::memcpy(&number, packed.data() + i * sizeof number, sizeof number);
+    numbers[i] = static_cast<std::int64_t>(number);
+  }
+  return numbers;
 }
 
 }  // namespace weir::redis::test

@@ -1,10 +1,10 @@
--- The driver of several kernels: it answers checks of several keys each, at one instant. A check
--- passes at all its keys or counts nothing.
+-- Answers checks of several keys each by their kernels. A check passes at all its keys or counts
+-- nothing. With prelude.lua and the kernels before it, this is the body of full_kernels(ARGV).
 --
--- KEYS   for each check one per tier
--- ARGV   the number of tiers; for each tier its kernel's number (see kernel_at) and its constants;
---        then for each check the number of equal ones (1 if left out, or look_only)
--- Reply  now; then for each check and each tier the state before
+-- ARGV     the number of tiers; for each tier its kernel's number (see kernel_at) and its constants
+-- Returns  where in ARGV the next argument is, and run(first, wanted): answers so many equal checks
+--          (or look_only), whose first key is KEYS[first]. It returns the states of all tiers
+--          before them, and perhaps an error
 
 local tiers = tonumber(ARGV[1])
 local check, width, spaced, place, queues = {}, {}, {}, 2, 0
@@ -16,7 +16,7 @@ for t = 1, tiers do
   place = place + 1 + kernel.constants
 end
 
-local scratch, at = {}, 2
+local scratch = {}
 
 -- A request that one leaky bucket delays is counted by the others from then on: else what comes
 -- behind it there would go out together with it. So each of equal checks has a delay of its own.
@@ -41,27 +41,26 @@ local function one_by_one(first, wanted)
   return done
 end
 
-for first = 1, #KEYS, tiers do
-  local wanted = tonumber(ARGV[place] or 1)
-  place = place + 1
+local function run(first, wanted)
+  local state, at = {}, 1
   local pass, passes = wanted, {}
   for t = 1, tiers do
-    local n = check[t](KEYS[first + t - 1], wanted, false, reply, at)
-    if refusal then return refusal end
-    if reply[at] == foreign then reply[at] = unreadable(KEYS[first + t - 1]) end
+    local n = check[t](KEYS[first + t - 1], wanted, false, state, at)
+    if refusal then return state, refusal end
+    if state[at] == foreign then state[at] = unreadable(KEYS[first + t - 1]) end
     if n < pass then pass = n end
     passes[t] = n
     at = at + width[t]
   end
   if pass > 0 and queues > 1 then
     one_by_one(first, wanted)
-    if refusal then return refusal end
   elseif wanted ~= look_only then
     for t = 1, tiers do
       -- A tier that allows checks which another one refuses has nothing to write.
       if pass > 0 or passes[t] == 0 then check[t](KEYS[first + t - 1], pass, true, scratch, 1) end
-      if refusal then return refusal end
+      if refusal then break end
     end
   end
+  return state, refusal
 end
-return reply
+return place, run

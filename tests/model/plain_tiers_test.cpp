@@ -1,0 +1,310 @@
+// The common path of checks with several keys: it answers and counts as the full kernels do,
+// whatever the keys hold, and writes only what a check changes.
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "model/own_script.hpp"
+#include "policy/tier_set.hpp"
+#include "redis/joint_call.hpp"
+#include "redis/record_reply.hpp"
+#include "support/random_source.hpp"
+#include "support/text.hpp"
+
+namespace plain_tiers_test {
+namespace {
+
+using namespace weir;
+using namespace std::chrono_literals;
+using key_list = std::vector<std::string>;
+using number_list = std::vector<std::int64_t>;
+
+constexpr std::int64_t t0 = 1'790'000'000'123'456;
+
+enum class path { common, full };
+
+struct fixture : model::script_fixture {
+  test::script_harness script{client, redis::scripts()[redis::all_or_nothing].text};
+
+  /// What the script finds, by check; `keys` has one per tier for each. Empty after an error.
+  std::vector<number_list> check(const std::vector<redis::call_tier>& tiers, const key_list& keys,
+                                 std::int64_t now, const number_list& counts, path which) {
+    script.set_clock(now);
+    if (which == path::common) {
+      BOOST_TEST_REQUIRE(redis::takes_common_path(tiers));
+      std::string packed;
+      redis::pack_constants(packed, tiers);
+      script.send_run(keys, packed, counts);
+    } else {
+      number_list arguments{static_cast<std::int64_t>(tiers.size())};
+      for (const redis::call_tier& t : tiers) {
+        arguments.push_back(redis::number_of(t.kernel));
+        const auto own = std::visit([&](const auto& k) { return k.arguments(t.cost); }, t.kernel);
+        arguments.insert(arguments.end(), own.values().begin(), own.values().end());
+      }
+      script.send_run(keys, arguments, counts);
+    }
+    std::size_t width = 0;
+    for (const redis::call_tier& t : tiers) {
+      width += std::visit([]<class K>(const K&) { return K::reply_width; }, t.kernel);
+    }
+    const std::size_t checks = keys.size() / tiers.size();
+    number_list numbers(1 + checks * width);
+    const redis::reply_view& reply = client.read_view();
+    const auto read_plain = [&](std::string_view& text, std::span<std::int64_t> fields) {
+      return redis::read_plain_tiers(tiers, text, fields);
+    };
+    if (!redis::read_found(reply, width, numbers, read_plain)) {
+      throw std::runtime_error("the script answers " + std::string(reply.root().text));
+    }
+    BOOST_TEST(numbers[0] == now);
+    std::vector<number_list> found;
+    for (auto at = numbers.begin() + 1; at != numbers.end(); at += static_cast<long>(width)) {
+      found.emplace_back(at, at + static_cast<long>(width));
+    }
+    return found;
+  }
+};
+
+std::vector<redis::call_tier> of(std::initializer_list<policies::kernel> kernels) {
+  std::vector<redis::call_tier> tiers;
+  for (const policies::kernel& k : kernels) tiers.push_back({k, 1});
+  return tiers;
+}
+
+std::string doubles(std::initializer_list<double> values) {
+  std::string text;
+  for (const double v : values) text.append(reinterpret_cast<const char*>(&v), sizeof v);
+  return text;
+}
+
+/// What becomes of the checks, by what the script found of each.
+std::string answers(const std::vector<redis::call_tier>& tiers,
+                    const std::vector<number_list>& found, std::int64_t now,
+                    const number_list& counts) {
+  std::string text;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    std::vector<policies::any_replay> states(tiers.size());
+    std::vector<policies::tier<policies::any_replay>> asked;
+    std::span<const std::int64_t> fields(found[i]);
+    bool is_ours = true;
+    for (std::size_t t = 0; t < tiers.size(); ++t) {
+      std::visit(
+          [&]<class K>(const K&) {
+            auto& state = states[t].emplace<typename K::replay>();
+            is_ours = K::restore(fields.first(K::reply_width), state) && is_ours;
+            fields = fields.subspan(K::reply_width);
+          },
+          tiers[t].kernel);
+      asked.push_back({&tiers[t].kernel, &states[t], tiers[t].cost});
+    }
+    text += "\n    check " + std::to_string(i) + ": ";
+    if (!is_ours) text += "something else";
+    const std::span<const policies::tier<policies::any_replay>> all(asked);
+    const std::int64_t count = i < counts.size() ? counts[i] : 1;
+    if (is_ours && count == 0) text += test::text_of(policies::fetch_all(all, now));
+    for (std::int64_t n = 0; is_ours && n < count; ++n) {
+      text += test::text_of(policies::record_all(all, now)) + "; ";
+    }
+  }
+  return text;
+}
+
+/// A kernel that has a part in the common path.
+policies::kernel any_kernel(test::random_source& random) {
+  const std::int64_t limit = random.magnitude(5);
+  const std::chrono::microseconds window(1'000 * random.magnitude(60'000'000));
+  switch (random.between(0, 4)) {
+    case 0:
+      return policies::compile(token_bucket{limit, every(window)});
+    case 1:
+      return policies::compile(leaky_bucket{limit, every(window)});
+    case 2:
+      return policies::compile(random.one_in(2)
+                                   ? fixed_window{limit, window}
+                                   : fixed_window{limit, window, anchor::epoch, window / 3});
+    case 3:
+      return policies::compile(sliding_window{limit, window});
+    default:
+      return policies::cool_down();
+  }
+}
+
+/// A time that may be a state's.
+std::int64_t near(test::random_source& random, std::int64_t now) {
+  const std::int64_t away = random.magnitude(100'000'000'000);
+  return random.one_in(2) ? now + away : now - away;
+}
+
+/// Puts the same into both keys: nothing, another type, a state of any kind, or stray text.
+void fill(test::redis_client& client, test::random_source& random, std::int64_t now,
+          const std::string& a, const std::string& b) {
+  client.must("DEL", a, b);
+  const auto time = static_cast<double>(near(random, now));
+  const auto count = static_cast<double>(random.between(0, 4));
+  const auto line = static_cast<double>(near(random, now) / policies::grid * policies::grid);
+  const auto other = static_cast<double>(near(random, now));
+  const std::string bucket = std::to_string(near(random, now));
+  const auto set = [&](const std::string& text) {
+    client.must("SET", a, text);
+    client.must("SET", b, text);
+  };
+  switch (random.between(0, 11)) {
+    case 0:
+      client.must("HSET", a, "field", "1");
+      client.must("HSET", b, "field", "1");
+      return;
+    case 1:
+      return set(doubles({time, count, line}));
+    case 2:
+      return set(doubles({time, count, time, line, count}));  // opened ahead
+    case 3:
+      return set(doubles({time, count, count, line}));
+    case 4:
+      return set(doubles({time, count, count, other, count}));
+    case 5:
+      return set(bucket);
+    case 6:
+      return set(bucket + "/0@" + std::to_string(now) + ">" + bucket + "-0+0");
+    case 7:
+      return set(bucket + std::to_string(1'000'000'000'000'000 + random.magnitude(60'000'000)));
+    case 8:
+      return set(random.one_in(2) ? "1.7900000002e15" : "1789999999      x");
+    case 9:
+      return set(doubles({time + 0.5, count, line}));
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(plain_tiers_suite, fixture)
+
+BOOST_AUTO_TEST_CASE(both_paths_find_and_leave_the_same_whatever_the_keys_hold) {
+  test::random_source random{test::run_seed(), 7100};
+  std::int64_t alike = 0, counted = 0;
+  for (int n = 0; n < 4'000; ++n) {
+    std::vector<redis::call_tier> tiers;
+    const auto width = static_cast<std::size_t>(random.between(1, 3));
+    while (tiers.size() < width) tiers.push_back({any_kernel(random), 1});
+    for (redis::call_tier& t : tiers) {
+      const auto most = std::visit([](const auto& k) { return k.ceiling(); }, t.kernel);
+      if (random.one_in(3)) t.cost = random.between(1, std::min<std::int64_t>(most, 3));
+    }
+    if (!redis::takes_common_path(tiers)) continue;  // several queues
+    // Some checks have their first key in common.
+    key_list keys[2];
+    number_list counts;
+    const std::int64_t checks = random.between(1, 4);
+    for (std::int64_t c = 0; c < checks; ++c) {
+      for (std::size_t t = 0; t < width; ++t) {
+        const bool shared = t == 0 && random.one_in(2);
+        const std::string name = (shared ? "all" : std::to_string(c)) + std::to_string(t);
+        keys[0].push_back("a" + name);
+        keys[1].push_back("b" + name);
+      }
+      counts.push_back(random.one_in(2) ? 1 : random.between(0, 3));
+    }
+    if (random.one_in(3)) counts.assign(random.one_in(2) ? 0 : 1, 1);
+    for (std::size_t i = 0; i < keys[0].size(); ++i) {
+      fill(client, random, t0, keys[0][i], keys[1][i]);
+    }
+    for (std::int64_t now = t0; now < t0 + 3; ++now) {
+      const number_list looks(counts.size(), 0);
+      const auto found = check(tiers, keys[0], now, counts, path::common);
+      const std::string common = answers(tiers, found, now, counts);
+      const std::string full = answers(tiers, check(tiers, keys[1], now, counts, path::full), now,
+                                       counts);
+      // A fetch by the full kernels tells what is there now.
+      const auto left = check(tiers, keys[0], now, looks, path::full);
+      const std::string after = answers(tiers, left, now, looks);
+      const std::string expected = answers(tiers, check(tiers, keys[1], now, looks, path::full),
+                                           now, looks);
+      if (common != full || after != expected) {
+        throw std::runtime_error("WEIR_TEST_SEED=" + std::to_string(test::run_seed()) + " call " +
+                                 std::to_string(n) + "\n  common:" + common + "\n  full:" + full +
+                                 "\n  after the common:" + after +
+                                 "\n  after the full:" + expected);
+      }
+      ++alike;
+      counted += left != found ? 1 : 0;
+    }
+    client.must("FLUSHALL");
+  }
+  BOOST_TEST(alike > 10'000);
+  BOOST_TEST(counted > 1'000);
+}
+
+BOOST_AUTO_TEST_CASE(a_check_reads_each_key_and_writes_once_what_it_changes) {
+  const auto tiers = of({policies::compile(token_bucket{2, every(1ms)}),
+                         policies::compile(fixed_window{2, 1h}),
+                         policies::compile(sliding_window{2, 1h}), policies::cool_down()});
+  const key_list keys{"a", "b", "c", "d"};
+  check(tiers, keys, t0, {}, path::common);
+  commands();
+  check(tiers, keys, t0 + 1, {}, path::common);
+  auto counts = commands();
+  // The clock and the TTLs of the test, in front of the real commands.
+  for (const char* own : {"hset", "hmget"}) counts.erase(own);
+  const std::map<std::string, int> admitted{{"get", 4}, {"incrby", 1}, {"setrange", 2}};
+  BOOST_TEST((counts == admitted));
+  check(tiers, keys, t0 + 2, {}, path::common);
+  counts = commands();
+  for (const char* own : {"hset", "hmget"}) counts.erase(own);
+  const std::map<std::string, int> refused{{"get", 4}};
+  BOOST_TEST((counts == refused));
+}
+
+// The first check is left to the full kernels, because one of its keys has a reservation ahead, and
+// takes the last unit of the key that both have.
+BOOST_AUTO_TEST_CASE(checks_that_share_a_key_are_answered_in_order_on_either_path) {
+  const auto tiers = of(
+      {policies::compile(fixed_window{1, 1h}), policies::compile(token_bucket{3, per_hour(3)})});
+  client.must(
+      "SET", "one",
+      std::to_string(t0) + "/0@" + std::to_string(t0 - 1) + ">" + std::to_string(t0) + "-0+0");
+  const key_list keys{"total", "one", "total", "two"};
+  const auto found = check(tiers, keys, t0, {}, path::common);
+  BOOST_TEST(found[0][1] == 0);  // the count of the window before
+  BOOST_TEST(found[1][1] == 1);  // which the first check has taken
+  BOOST_TEST(client.must("EXISTS", "two").integer == 0);
+  BOOST_TEST(client.must("GET", "one").text != std::to_string(t0));
+}
+
+BOOST_AUTO_TEST_CASE(a_key_of_another_type_lets_nothing_be_counted_beside_it) {
+  const auto tiers = of({policies::compile(fixed_window{1, 1h}),
+                         policies::compile(token_bucket{3, per_hour(3)}), policies::cool_down()});
+  for (const std::string other : {"a", "b", "c"}) {
+    client.must("FLUSHALL");
+    client.must("SADD", other, "member");
+    const auto found = check(tiers, {"a", "b", "c", "d", "e", "f"}, t0, {}, path::common);
+    const std::size_t first_field = other == "a" ? 0 : other == "b" ? 3 : 8;
+    BOOST_TEST(found[0][first_field] == policies::foreign);
+    for (const char* key : {"a", "b", "c"}) {
+      BOOST_TEST(client.must("EXISTS", key).integer == (key == other));
+    }
+    BOOST_TEST(client.must("EXISTS", "d", "e").integer == 2);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(policies_without_a_part_take_the_full_kernels) {
+  const policies::kernel bucket = policies::compile(token_bucket{3, per_hour(3)});
+  const policies::kernel queue = policies::compile(leaky_bucket{3, per_hour(3)});
+  BOOST_TEST(redis::takes_common_path(of({bucket, queue})));
+  BOOST_TEST(!redis::takes_common_path(of({queue, queue})));
+  for (const policy& p : {policy(token_bucket{3, {7, 3s}}), policy(sliding_log{3, 1h}),
+                          policy(fixed_window{.limit = unlimited, .window = 1h}),
+                          policy(sliding_window{.limit = unlimited, .window = 1h})}) {
+    BOOST_TEST(!redis::takes_common_path(of({bucket, policies::compile(p)})), test::text_of(p));
+  }
+  BOOST_TEST(!redis::takes_common_path(of({bucket, policies::cool_down(1'000'000)})));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace plain_tiers_test
