@@ -4,8 +4,8 @@
 //   client_instructions SOCKET TRAFFIC CHECKS
 //
 // TRAFFIC: `distinct` (a key for each caller), `single` (the same, with one key to a script call),
-// `hot` (one key for all), `lone` (one caller), `pool` (the same on a thread_pool), or `memory`
-// (distinct keys in a memory store; SOCKET is not used). It prints the traffic, the checks that
+// `tiers` (distinct, and a second tier), `hot` (one key for all), `lone` (one caller), `pool` (the
+// same on a thread_pool), or `memory` (distinct keys in a memory store; SOCKET is not used). It prints the traffic, the checks that
 // were measured, and per check: heap allocations; and how often each system call was made.
 // Under callgrind with --toggle-collect=measured, the total is that of the measured checks, but not
 // of `pool`, whose thread cannot be stopped between these and the ones before.
@@ -105,8 +105,7 @@ class program {
         executor_(traffic == "pool" ? asio::any_io_executor(pool_.get_executor())
                                     : context_.get_executor()),
         store_(open(socket, traffic)),
-        limiter_(store_, "partner-api",
-                 weir::token_bucket{.capacity = 1'000'000'000, .refill = weir::per_second(1000)}) {}
+        limiter_(store_, "partner-api", rules(traffic)) {}
 
   void run(std::string_view traffic, std::uint64_t checks) {
     for (std::size_t i = 0; i < callers_; ++i) {
@@ -138,6 +137,12 @@ class program {
   }
 
  private:
+  static weir::tiers rules(std::string_view traffic) {
+    const weir::token_bucket bucket{.capacity = 1'000'000'000, .refill = weir::per_second(1000)};
+    if (traffic != "tiers") return weir::tiers(bucket);
+    return weir::tiers(bucket, weir::fixed_window{1'000'000'000, std::chrono::hours{24}});
+  }
+
   weir::store open(const std::string& socket, std::string_view traffic) {
     if (traffic == "memory") return weir::make_memory_store(executor_);
     weir::redis_options o;

@@ -59,7 +59,8 @@ full_row() {
   counted="$(instructions "$1" "$2")" || return 1
   row "$1" "$(($2 * 10))" "$counted"
 }
-{ full_row distinct 20480 && full_row single 20480 && full_row hot 40960 && full_row lone 2000 &&
+{ full_row distinct 20480 && full_row single 20480 && full_row tiers 20480 &&
+  full_row hot 40960 && full_row lone 2000 &&
   row pool 20000 - && full_row memory 40960; } |
   tee "$build/bench/client_instructions.log" |
   awk -v check="$check" -v kind="$kind" -v bounds=bench/client_instructions.txt '
@@ -87,4 +88,4 @@ full_row() {
           polls[$1] + 0.1 >"/dev/stderr"
         failed = 1
       } }
-    END { exit failed || NR != 6 }'
+    END { exit failed || NR != 7 }'

@@ -27,6 +27,7 @@
 
 #include "policy/kernel.hpp"
 #include "redis/call_size.hpp"
+#include "redis/joint_call.hpp"
 #include "redis/record_reply.hpp"
 #include "redis/resp_reader.hpp"
 #include "redis/resp_writer.hpp"
@@ -139,13 +140,14 @@ class program {
     row("sliding_log", "l", policies::compile(sliding_log{1000, 1h}),
         policies::compile(sliding_log{1000, 1ms}), 500, 1000, 1);
     server_.command("SCRIPT", "LOAD", redis::scripts()[redis::all_or_nothing].text);
+    joint_rows();
     holds();
     const std::string sha = server_.command("SCRIPT", "LOAD", usual_script);
     for (const std::size_t keys : {std::size_t{1}, std::size_t{64}}) {
       if (quick_ && keys > 1) break;
       const auto use = [&](const char* capacity, const char* rate, const char* cost,
                            std::size_t at_once) {
-        send(sha, {capacity, rate, cost}, "usual", at_once);
+        send(sha, {capacity, rate, cost}, {"usual"}, at_once);
       };
       const auto take = [&] { use("10000000", "1000", "1", keys); };
       const int rounds = rounds_of(keys);
@@ -161,6 +163,57 @@ class program {
   }
 
  private:
+  /// Checks that have two keys each.
+  void joint_rows() {
+    const auto usual = [&](const char* name, std::vector<std::string> constants) {
+      std::ifstream file("bench/scripts/" + std::string(name) + ".lua");
+      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      const std::string sha = server_.command("SCRIPT", "LOAD", text);
+      const auto take = [&](const std::string& cost) {
+        constants[2] = cost;
+        send(sha, constants, {"a", "b"}, 1);
+      };
+      take("9000");
+      print(name, "busy", 1, count([&] { take("1"); }, 1), 1);
+      print(name, "refused", 1, count([&] { take("9000"); }, 1), 1);
+    };
+    joint_row("token_bucket,fixed_window",
+              policies::compile(tiers{token_bucket{10'000, every(1s)}, fixed_window{10'000, 1h}}),
+              policies::compile(tiers{token_bucket{1000, every(1us)}, fixed_window{10'000, 1ms}}));
+    usual("usual_tiers", {"10000", "1", "1", "10000", "3600000"});
+    joint_row("token_bucket,cool_downs",
+              {policies::compile(token_bucket{10'000, every(1s)}), policies::cool_down()},
+              {policies::compile(token_bucket{1000, every(1us)}), policies::cool_down()});
+    usual("usual_cool_down", {"10000", "1", "1"});
+  }
+
+  void joint_row(const std::string& name, const std::vector<policies::kernel>& kernels,
+                 const std::vector<policies::kernel>& brief) {
+    for (const std::size_t checks : {std::size_t{1}, largest(kernels, true)}) {
+      const int rounds = rounds_of(checks);
+      if (!quick_) {
+        std::uint64_t idle = 0;
+        between_grid_lines([&] {
+          server_.command("FLUSHALL");
+          send_call(brief, 1);
+          idle = count([&] { send_call(brief, checks); }, rounds);
+        });
+        print(name, "idle", checks, idle, rounds);
+        server_.command("FLUSHALL");
+        print(name, "new", checks, count([&] { send_call(kernels, checks); }, 1), 1);
+      }
+      std::uint64_t busy = 0, refused = 0;
+      between_grid_lines([&] {
+        server_.command("FLUSHALL");
+        send_call(kernels, 1, 500);
+        busy = count([&] { send_call(kernels, checks); }, rounds);
+        refused = count([&] { send_call(kernels, checks, 9'900); }, rounds);
+      });
+      print(name, "busy", checks, busy, rounds);
+      print(name, "refused", checks, refused, rounds);
+    }
+  }
+
   /// How long the largest call of each kind holds the server.
   void holds() {
     const auto alone = [](const policy& p) { return std::vector{policies::compile(p)}; };
@@ -274,8 +327,16 @@ class program {
     if (is_single) {
       arguments = constants(kernels.front(), cost);
     } else {
-      arguments.push_back(std::to_string(kernels.size()));
-      for (const policies::kernel& k : kernels) {
+      std::vector<redis::call_tier> tiers;
+      for (const policies::kernel& k : kernels) tiers.push_back({k, cost});
+      if (redis::takes_common_path(tiers)) {
+        redis::pack_constants(arguments.emplace_back(), tiers);
+        tiers.clear();
+      } else {
+        arguments.push_back(std::to_string(kernels.size()));
+      }
+      for (const redis::call_tier& t : tiers) {
+        const policies::kernel& k = t.kernel;
         arguments.push_back(std::to_string(policies::kernel_number(k.index(), false)));
         const auto own = std::visit([&](const auto& one) { return one.arguments(cost); }, k);
         for (const std::int64_t value : own.values()) arguments.push_back(std::to_string(value));
@@ -313,14 +374,14 @@ class program {
     const std::string& sha = redis::scripts()[kernel.index()].sha;
     for (const std::size_t keys : {std::size_t{1}, std::size_t{64}}) {
       const auto check = [&](std::int64_t cost) {
-        send(sha, constants(kernel, cost), suffix, keys);
+        send(sha, constants(kernel, cost), {suffix}, keys);
       };
-      const auto fill = [&](std::int64_t cost) { send(sha, constants(kernel, cost), suffix, 1); };
+      const auto fill = [&](std::int64_t cost) { send(sha, constants(kernel, cost), {suffix}, 1); };
       const int rounds = rounds_of(keys);
       std::uint64_t busy = 0, refused = 0;
       if (!quick_) {
         const auto use = [&](std::size_t at_once) {
-          send(sha, constants(brief, 1), suffix, at_once);
+          send(sha, constants(brief, 1), {suffix}, at_once);
         };
         std::uint64_t idle = 0;
         between_grid_lines([&] {
@@ -362,20 +423,24 @@ class program {
     return texts;
   }
 
-  /// One check of every key, so many keys to a script, 32 scripts to a write.
+  /// One check of every subject, so many to a script, 32 scripts to a write. A check has a key for
+  /// each suffix.
   void send(const std::string& sha, const std::vector<std::string>& arguments,
-            const std::string& suffix, std::size_t keys) {
+            const std::vector<std::string>& suffixes, std::size_t checks) {
     std::string out;
     std::size_t due = 0;
-    for (std::size_t first = 0; first < key_count; first += keys) {
+    for (std::size_t first = 0; first < key_count; first += checks) {
       redis::command_writer writer(out);
+      const std::size_t keys = checks * suffixes.size();
       writer.begin(3 + keys + arguments.size());
       writer.arg("EVALSHA").arg(sha).arg(static_cast<std::int64_t>(keys));
-      for (std::size_t i = first; i < first + keys; ++i) {
-        writer.arg("weir:{partner-api:account-" + std::to_string(1000 + i) + "}:" + suffix);
+      for (std::size_t i = first; i < first + checks; ++i) {
+        for (const std::string& suffix : suffixes) {
+          writer.arg("weir:{partner-api:account-" + std::to_string(1000 + i) + "}:" + suffix);
+        }
       }
       for (const std::string& argument : arguments) writer.arg(argument);
-      if (++due == 32 || first + keys == key_count) {
+      if (++due == 32 || first + checks == key_count) {
         server_.call(out, due);
         out.clear();
         due = 0;

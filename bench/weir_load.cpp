@@ -48,6 +48,8 @@ struct options {
   std::int64_t limit = 1'000'000;
   std::int64_t period_us = 1'000'000;  // of so many units, or of the window
   std::int64_t units = 1;
+  std::int64_t per_day = 0;  // the limit of a second tier, a fixed_window; 0: there is none
+  std::int64_t cool_downs = 0;
   std::int64_t keys = 100'000;  // 1: all callers check one key
   std::int64_t callers = 1;
   std::int64_t threads = 0;  // of a pool; 0: one thread runs an io_context
@@ -75,6 +77,8 @@ void options::read(int count, char** words) {
                                                           {"limit", &limit},
                                                           {"period_us", &period_us},
                                                           {"units", &units},
+                                                          {"per_day", &per_day},
+                                                          {"cool_downs", &cool_downs},
                                                           {"keys", &keys},
                                                           {"callers", &callers},
                                                           {"threads", &threads},
@@ -112,6 +116,11 @@ weir::policy policy_of(const options& o) {
   if (o.policy == "sliding_window") return weir::sliding_window{.limit = o.limit, .window = period};
   if (o.policy == "sliding_log") return weir::sliding_log{.limit = o.limit, .window = period};
   throw std::invalid_argument("no such policy: " + o.policy);
+}
+
+weir::tiers tiers_of(const options& o) {
+  if (o.per_day == 0) return weir::tiers(policy_of(o));
+  return weir::tiers(policy_of(o), weir::fixed_window{o.per_day, std::chrono::hours(24)});
 }
 
 /// 12 digits, as redis-benchmark writes them.
@@ -161,8 +170,9 @@ class load {
   explicit load(const options& o)
       : options_(o),
         store_(weir::make_redis_store(workers_.get_executor(), store_options(o))),
-        limiter_(store_, "bench", policy_of(o),
+        limiter_(store_, "bench", tiers_of(o),
                  {.subject_buckets = static_cast<std::size_t>(o.subject_buckets),
+                  .cool_downs = o.cool_downs != 0,
                   .local_units = o.local_units}) {
     std::istringstream pids(o.server_pid);
     for (std::string pid; std::getline(pids, pid, ',');) servers_.push_back(std::stoi(pid));

@@ -11,17 +11,18 @@ RANDOM = "__rand_int__"  # a random number of 12 digits, as redis-benchmark writ
 class Workload:
     """A policy, as weir_load takes it, and how many keys it is checked on."""
 
-    def __init__(self, policy, limit, period_us, keys, fill_cost=None, units=1):
+    def __init__(self, policy, limit, period_us, keys, fill_cost=None, units=1, options=()):
         self.policy = policy
         self.limit = limit
         self.period_us = period_us  # of a window, or of so many units of a bucket
         self.units = units
         self.keys = keys
         self.fill_cost = fill_cost  # None: the keys are not there at the beginning
+        self.options = options  # further ones of weir_load
 
     def words(self):
         return [f"--policy={self.policy}", f"--limit={self.limit}", f"--period_us={self.period_us}",
-                f"--units={self.units}", f"--keys={self.keys}"]
+                f"--units={self.units}", f"--keys={self.keys}", *self.options]
 
 
 def weir(

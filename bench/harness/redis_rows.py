@@ -172,6 +172,30 @@ def rate_in_parts(machine):
     yield row(runs, f"{name}, one key to a script: {USUAL}", "single", "usual")
 
 
+def several_keys(machine):
+    """A bucket with a window of a day as a second tier, and one with cool-downs, of which there are
+    none: each check has two keys."""
+    keys = 1000 if machine.quick else 100_000
+    day = ("--per_day=1000000000",)
+    for policies, options, script, key, more in (
+            ("token_bucket and fixed_window", day, "usual_tiers", "day:", (10**9, 24 * 3600_000)),
+            ("token_bucket with cool_downs", ("--cool_downs=1",), "usual_cool_down", "until:", ())):
+        work = Workload("token_bucket", 10_000_000, 1_000_000, keys, 86_400, options=options)
+        with Server(machine) as server:
+            bucket_only = usual_bucket(server, work)
+            usual = ["EVALSHA", server.load(script), 2, bucket_only[3], key + RANDOM,
+                     *bucket_only[4:], *more]
+            group = Group(machine, server)
+            prepare(machine, server, group, "busy", work, None, usual)
+            group.add("usual", clients.RedisBenchmark(machine, server, usual, keys).run)
+            group.add_weir("ours", work, 1024)
+            group.add_weir("single", work, 1024, keys_per_call=1)
+            runs = group.measure()
+        name = f"{policies}, busy keys, 1,024 callers"
+        yield row(runs, f"{name}: {USUAL}", "ours", "usual")
+        yield row(runs, f"{name}, one check to a script: {USUAL}", "single", "usual")
+
+
 def hot_key(machine):
     work = bucket("token_bucket", "hot", 1)
     with Server(machine) as server:
@@ -271,6 +295,7 @@ def all_rows(machine):
     yield "Boost.Redis, busy keys", lambda: boost_redis(machine, "busy")
     yield "Boost.Redis, idle keys", lambda: boost_redis(machine, "idle")
     yield "rate in parts of a microsecond", lambda: rate_in_parts(machine)
+    yield "several keys", lambda: several_keys(machine)
     yield "hot key", lambda: hot_key(machine)
     yield "one caller", lambda: one_caller(machine)
     yield "windows", lambda: windows(machine)

@@ -43,8 +43,8 @@ bool cool_down::read_plain(std::string_view& text, std::span<std::int64_t> field
   for (std::int64_t& field : fields.first<reply_width>()) {
     if (text.size() < digits) return false;
     const char* const end = text.data() + digits;
-    field = -1;  // from_chars() reads a sign, which no key has
-    if (std::from_chars(text.data(), end, field).ptr != end || field < 0) return false;
+    const bool has_sign = text.front() == '-';  // which from_chars() would read
+    if (has_sign || std::from_chars(text.data(), end, field).ptr != end) return false;
     text.remove_prefix(digits);
   }
   return true;

@@ -8,8 +8,13 @@ elseif #stored == 32 and find(stored, '^%d+$') then
   local upto, length = tonumber(string.sub(stored, 1, 16)), tonumber(string.sub(stored, 17))
   -- Else it began while the clock was ahead (cool_down::state::has_effect), and is to be forgotten.
   if upto >= 1 and upto <= exact and length <= exact and upto - clock <= 2 * length + 60000000 then
-    -- One without a TTL is to be given one.
-    if upto <= clock then room = exact elseif pcall('PTTL', keys[i]) ~= -1 then room = 0 end
+    if upto <= clock then
+      room = exact
+    else
+      -- One without a TTL is to be given one.
+      local left = tonumber(pcall('PTTL', keys[i]))
+      if left and left ~= -1 then room = 0 end
+    end
   end
 end
 @write

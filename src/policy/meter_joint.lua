@@ -10,10 +10,10 @@ if not stored then
 elseif #stored == 16 and find(stored, '^[1-9]%d+$') then
   tat = tonumber(stored)
 else
-  tat = exact
+  tat = nil
 end
 -- No plain TAT lies further ahead than twice the burst, unless the clock was set back.
-if tat - full <= full - clock then
+if tat and tat - full <= full - clock then
   local start = tat < clock and clock or tat
   room = (full - start) / step
   room = room - room % 1

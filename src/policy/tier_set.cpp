@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/container/static_vector.hpp>
 
 namespace weir::policies {
 namespace {
+
+/// One of each tier.
+using decisions = boost::container::static_vector<decision, max_tiers>;
 
 template <class State, class F>
 decision with_state(const tier<State>& t, F&& f) {
@@ -131,26 +135,25 @@ void tidy(const tier<State>& t, instant clock) {
 
 template <class State>
 decision record_all(std::span<const tier<State>> tiers, moment now) {
-  std::array<decision, max_tiers> each;
+  decisions each;
   bool allowed = true;
-  for (std::size_t i = 0; i < tiers.size(); ++i) {
-    tidy(tiers[i], now.clock);
-    each[i] = fetch(tiers[i], now);
-    allowed = allowed && each[i].allowed;
+  for (const tier<State>& t : tiers) {
+    tidy(t, now.clock);
+    allowed = each.emplace_back(fetch(t, now)).allowed && allowed;
   }
-  const instant start = allowed ? common_start(tiers, {each.data(), tiers.size()}) : 0;
+  const instant start = allowed ? common_start<State>(tiers, each) : 0;
   for (std::size_t i = 0; i < tiers.size(); ++i) {
     // A tier that refuses is recorded in any case: that mends a state far ahead of the clock.
     if (allowed || !each[i].allowed) each[i] = record(tiers[i], now, start);
   }
-  return answer(tiers, {each.data(), tiers.size()});
+  return answer<State>(tiers, each);
 }
 
 template <class State>
 decision fetch_all(std::span<const tier<State>> tiers, moment now) {
-  std::array<decision, max_tiers> each;
-  for (std::size_t i = 0; i < tiers.size(); ++i) each[i] = fetch(tiers[i], now);
-  return answer(tiers, {each.data(), tiers.size()});
+  decisions each;
+  for (const tier<State>& t : tiers) each.push_back(fetch(t, now));
+  return answer<State>(tiers, each);
 }
 
 /// The first time at which this tier alone would allow the request without a delay. `d`: its
@@ -173,17 +176,16 @@ instant own_turn(const tier<State>& t, instant now, decision d) {
 /// refuses, too. So `tier` is the last one to let it go.
 template <class State>
 decision refusal_of_turn(std::span<const tier<State>> tiers, instant now) {
-  std::array<decision, max_tiers> each;
-  for (std::size_t i = 0; i < tiers.size(); ++i) {
-    decision& d = each[i];
-    d = fetch(tiers[i], now);
-    const instant turn = own_turn(tiers[i], now, d);
+  decisions each;
+  for (const tier<State>& t : tiers) {
+    decision& d = each.emplace_back(fetch(t, now));
+    const instant turn = own_turn(t, now, d);
     if (turn == now) continue;
     d.allowed = false;
     d.delay = {};
     d.retry_after = to_time_point(turn) - d.decided_at;
   }
-  return answer(tiers, {each.data(), tiers.size()});
+  return answer<State>(tiers, each);
 }
 
 template <class State>
@@ -309,19 +311,19 @@ void lower_all(std::span<const tier<any_state>> tiers, instant clock) {
 
 template <class State>
 decision settled(std::span<const tier<State>> tiers, instant clock, bool done) {
-  std::array<decision, max_tiers> each;
+  decisions each;
   bool cools_down = false;
-  for (std::size_t i = 0; i < tiers.size(); ++i) {
-    each[i] = fetch(tier<State>{tiers[i].rules, tiers[i].state, 1}, clock);
+  for (const tier<State>& t : tiers) {
+    decision& one = each.emplace_back(fetch(tier<State>{t.rules, t.state, 1}, clock));
     // A settlement asks for nothing: the tier with the least left decides the numbers. A cool-down
     // has no limit and no count.
-    cools_down = cools_down || each[i].cooling_down;
-    if (each[i].cooling_down) each[i].remaining = unlimited;
-    each[i].allowed = true;
-    each[i].cooling_down = false;
-    each[i].retry_after = each[i].delay = {};
+    cools_down = cools_down || one.cooling_down;
+    if (one.cooling_down) one.remaining = unlimited;
+    one.allowed = true;
+    one.cooling_down = false;
+    one.retry_after = one.delay = {};
   }
-  decision d = combined({each.data(), tiers.size()});
+  decision d = combined(each);
   d.allowed = done;
   if (cools_down) d.remaining = 0;
   return d;

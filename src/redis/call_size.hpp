@@ -14,8 +14,9 @@ namespace weir::redis {
 /// what one usual token-bucket script takes (docs/performance.md: measurements and exceptions).
 ///
 /// New keys of buckets and windows are costly, and so are windows that have ended: the key's TTL is
-/// set as well. The server's answers tell which keys were: calls are small until few of the keys
-/// that were answered lately were costly. Logs are not counted; their calls are always small.
+/// set as well. So are the keys of a check with several, of which one is in no plain state. The
+/// server's answers tell which keys were: calls are small until few of the keys that were answered
+/// lately were costly. Logs are not counted; their calls are always small.
 class call_size {
  public:
   /// `most`: what the user allows. Above 64, all calls grow in proportion.
@@ -63,7 +64,8 @@ class call_size {
     });
     const auto most_of = [&](const bound& b) { return has_log ? b.log_keys : b.keys; };
     if (c.tiers.size() > 1) {
-      return most_of(takes_common_path(c.tiers) ? joint_common_path : joint);
+      const bool is_common = costly_ <= most_costly && takes_common_path(c.tiers);
+      return most_of(is_common ? joint_common_path : joint);
     }
     const std::size_t most = most_of(
         std::visit([](const auto& k) { return bound_of(k); }, c.tiers.front().kernel));

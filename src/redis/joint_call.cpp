@@ -11,18 +11,18 @@ namespace weir::redis {
 
 using detail::check_kind;
 
-found_states::found_states(const script_call& c, std::span<const std::int64_t> fields)
-    : count_(c.tiers.size()) {
-  for (std::size_t i = 0; i < count_; ++i) {
+found_states::found_states(const script_call& c, std::span<const std::int64_t> fields) {
+  for (const call_tier& t : c.tiers) {
     std::visit(
         [&]<class Kernel>(const Kernel&) {
-          auto& state = states_[i].template emplace<typename Kernel::replay>();
+          using replay = typename Kernel::replay;
+          auto& state = std::get<replay>(states_.emplace_back(std::in_place_type<replay>));
           const bool is_read = Kernel::restore(fields.first(Kernel::reply_width), state);
           if (!is_read && failure_ != error::newer_state) failure_ = unreadable(fields[0]);
           fields = fields.subspan(Kernel::reply_width);
         },
-        c.tiers[i].kernel);
-    tiers_[i] = {&c.tiers[i].kernel, &states_[i], c.tiers[i].cost};
+        t.kernel);
+    tiers_.push_back({&t.kernel, &states_.back(), t.cost});
   }
 }
 
@@ -56,7 +56,9 @@ bool takes_common_path(std::span<const call_tier> tiers) {
 void pack_constants(std::string& to, std::span<const call_tier> tiers) {
   for (const call_tier& t : tiers) {
     policies::pack_number(to, policies::kernel_number(t.kernel.index(), false));
-    for (const std::int64_t value : *joint_constants_of(t)) policies::pack_number(to, value);
+    // Named: a temporary would be gone before the first value is read.
+    const std::optional<policies::joint_constants> constants = joint_constants_of(t);
+    for (const std::int64_t value : *constants) policies::pack_number(to, value);
   }
 }
 
@@ -101,6 +103,13 @@ void replay(const script_call& c, call_key& key, std::span<const std::int64_t> f
     return;
   }
   each_place(key, [&](decision& d) { d = policies::record_all<policies::any_replay>(asked, now); });
+}
+
+/// How many keys belong to checks that the full kernels have answered, in a reply that is an array:
+/// they have an array for each check, and the common path a text.
+std::size_t answered_in_full(const script_call& c, const reply_view& reply, std::size_t width) {
+  const std::size_t others = 2 + c.keys.size();  // the outer array, the time, one for each check
+  return (reply.values().size() - others) / width * c.tiers.size();
 }
 
 void replay_reservations(const script_call& c, call_key& key, std::span<const std::int64_t> fields,
@@ -163,6 +172,10 @@ bool read_joint_states(script_call& c, const reply_view& reply,
   };
   if (!read_found(reply, width, numbers, read_plain) || !policies::is_instant(numbers[0])) {
     return false;
+  }
+  if (takes_common_path(c.tiers)) {
+    c.answered_keys = c.keys.size() * c.tiers.size();
+    if (reply.root().type == reply_type::array) c.costly_keys = answered_in_full(c, reply, width);
   }
   auto fields = std::span<const std::int64_t>(numbers).subspan(1);
   for (call_key& key : c.keys) {

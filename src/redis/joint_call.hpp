@@ -1,6 +1,6 @@
 #pragma once
 
-#include <array>
+#include <boost/container/static_vector.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,13 +23,12 @@ class found_states {
 
   /// Zero if all keys held states that the kernels can have made; else wrong_type or newer_state.
   error failure() const noexcept { return failure_; }
-  std::span<const tier> tiers() const noexcept { return {tiers_.data(), count_}; }
+  std::span<const tier> tiers() const noexcept { return tiers_; }
 
  private:
-  std::size_t count_;
   error failure_{};
-  std::array<policies::any_replay, policies::max_tiers> states_;
-  std::array<tier, policies::max_tiers> tiers_;
+  boost::container::static_vector<policies::any_replay, policies::max_tiers> states_;
+  boost::container::static_vector<tier, policies::max_tiers> tiers_;
 };
 
 /// The number by which a script of several kernels knows this one.

@@ -292,6 +292,17 @@ BOOST_AUTO_TEST_CASE(a_key_of_another_type_lets_nothing_be_counted_beside_it) {
   }
 }
 
+// From the year 2112 on, a text of another length was taken for a time which a large bucket can have.
+BOOST_AUTO_TEST_CASE(a_text_that_is_no_number_is_no_time_however_late_it_is) {
+  const auto tiers = of({policies::compile(token_bucket{151'169'228'688, every(12'688us)}),
+                         policies::compile(fixed_window{3, 1h})});
+  client.must("SET", "a", std::string(24, 'x'));
+  const auto found = check(tiers, {"a", "b", "c", "d"}, 6'756'294'357'637'297, {}, path::common);
+  BOOST_TEST(found[0][0] == policies::foreign);
+  BOOST_TEST(client.must("EXISTS", "b").integer == 0);
+  BOOST_TEST(client.must("EXISTS", "c", "d").integer == 2);
+}
+
 BOOST_AUTO_TEST_CASE(policies_without_a_part_take_the_full_kernels) {
   const policies::kernel bucket = policies::compile(token_bucket{3, per_hour(3)});
   const policies::kernel queue = policies::compile(leaky_bucket{3, per_hour(3)});

@@ -28,15 +28,18 @@ std::string doubles(std::initializer_list<double> values) {
   return text;
 }
 
-/// A call for so many keys, after the server has answered with the clock and `found`.
-redis::script_call answered(const policy& p, std::size_t keys, const std::string& found) {
+std::string bulk(const std::string& text) {
+  return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+}
+
+/// A call for so many checks, after the server's reply.
+redis::script_call replied(const std::vector<policies::kernel>& tiers, std::size_t checks,
+                           const std::string& bytes) {
   redis::script_call c;
   c.what = redis::script_call::command::request;
   c.kind = detail::check_kind::record;
-  c.tiers.push_back({policies::compile(p), 1});
-  c.keys.resize(keys);
-  const std::string text = "1790000000 0 " + found;
-  const std::string bytes = "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+  for (const policies::kernel& k : tiers) c.tiers.push_back({k, 1});
+  c.keys.resize(checks);
   redis::reply_reader reader;
   bytes.copy(reader.prepare(bytes.size()).data(), bytes.size());
   reader.commit(bytes.size());
@@ -46,6 +49,11 @@ redis::script_call answered(const policy& p, std::size_t keys, const std::string
   std::vector<std::int64_t> scratch;
   BOOST_TEST((redis::read_reply(c, *reply, scratch) == error{}));
   return c;
+}
+
+/// The same, where the reply is the clock and `found`.
+redis::script_call answered(const policy& p, std::size_t keys, const std::string& found) {
+  return replied({policies::compile(p)}, keys, bulk("1790000000 0 " + found));
 }
 
 }  // namespace
@@ -64,6 +72,30 @@ BOOST_AUTO_TEST_CASE(an_answer_tells_how_many_keys_were_costly) {
                                doubles({open, 1, line, ended, 1, line, 0, 0, 0}));
   BOOST_TEST(window.answered_keys == 3u);
   BOOST_TEST(window.costly_keys == 2u);  // the new one, and the one that has ended
+}
+
+// A call of 24 keys, of which one check each has a reservation ahead, held the server twice as long
+// as one of plain keys.
+BOOST_AUTO_TEST_CASE(of_checks_with_several_keys_those_are_costly_that_full_kernels_have_answered) {
+  const auto two = policies::compile(tiers{token_bucket{9, per_second(1)}, fixed_window{9, 10s}});
+  const std::string plain = std::to_string(now) + std::string(24, '\0');
+  const auto common = replied(two, 2, bulk("1790000000 0 " + plain + plain));
+  BOOST_TEST(common.answered_keys == 4u);
+  BOOST_TEST(common.costly_keys == 0u);
+  const std::string states = "*8\r\n" + [] {
+    std::string zeros;
+    for (int i = 0; i < 8; ++i) zeros += ":0\r\n";
+    return zeros;
+  }();
+  const auto mixed = replied(
+      two, 3, "*4\r\n:" + std::to_string(now) + "\r\n" + bulk(plain) + states + states);
+  BOOST_TEST(mixed.answered_keys == 6u);
+  BOOST_TEST(mixed.costly_keys == 4u);
+  // Policies that always take the full kernels tell nothing of the keys.
+  const auto full = replied(
+      policies::compile(tiers{token_bucket{9, {7, 3s}}, fixed_window{9, 10s}}), 1,
+      "*2\r\n:" + std::to_string(now) + "\r\n" + states);
+  BOOST_TEST(full.answered_keys == 0u);
 }
 
 // The text is too short.
