@@ -5,8 +5,9 @@
 //
 // TRAFFIC: `distinct` (a key for each caller), `single` (the same, with one key to a script call),
 // `tiers` (distinct, and a second tier), `hot` (one key for all), `lone` (one caller), `pool` (the
-// same on a thread_pool), or `memory` (distinct keys in a memory store; SOCKET is not used). It prints the traffic, the checks that
-// were measured, and per check: heap allocations; and how often each system call was made.
+// same on a thread_pool), or `memory` (distinct keys in a memory store; SOCKET is not used). It
+// prints the traffic, the checks that were measured, and per check: heap allocations; and how often
+// each system call was made.
 // Under callgrind with --toggle-collect=measured, the total is that of the measured checks, but not
 // of `pool`, whose thread cannot be stopped between these and the ones before.
 

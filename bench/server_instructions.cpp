@@ -9,10 +9,6 @@
 // keys a script call has, and the instructions per check. Lines that begin with "hold" have, in
 // place of the last, those of the largest call that a store sends.
 
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -29,9 +25,9 @@
 #include "redis/call_size.hpp"
 #include "redis/joint_call.hpp"
 #include "redis/record_reply.hpp"
-#include "redis/resp_reader.hpp"
 #include "redis/resp_writer.hpp"
 #include "redis/scripts.hpp"
+#include "support/counted_server.hpp"
 
 namespace {
 
@@ -62,60 +58,10 @@ end
 return reply
 )";
 
-class connection {
- public:
-  explicit connection(const std::string& path) : socket_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path.copy(static_cast<char*>(address.sun_path), sizeof(address.sun_path) - 1);
-    if (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-      throw std::runtime_error("cannot connect to " + path);
-    }
-  }
-  connection(const connection&) = delete;
-  connection& operator=(const connection&) = delete;
-  ~connection() { ::close(socket_); }
-
-  /// Sends these commands in one go and reads as many replies; throws at an error reply.
-  void call(const std::string& commands, std::size_t replies) {
-    for (std::size_t sent = 0; sent < commands.size();) {
-      const ssize_t n = ::write(socket_, commands.data() + sent, commands.size() - sent);
-      if (n <= 0) throw std::runtime_error("the server has gone");
-      sent += static_cast<std::size_t>(n);
-    }
-    while (replies > 0) {
-      error_code ec;
-      const redis::reply_view* reply = reader_.next(ec);
-      if (reply == nullptr) {
-        const std::span<char> room = reader_.prepare(64 * 1024);
-        const ssize_t n = ::read(socket_, room.data(), room.size());
-        if (ec || n <= 0) throw std::runtime_error("the server has gone");
-        reader_.commit(static_cast<std::size_t>(n));
-        continue;
-      }
-      if (reply->is_error()) throw std::runtime_error(std::string(reply->root().text));
-      last_ = std::string(reply->root().text);
-      --replies;
-    }
-  }
-  template <class... Words>
-  std::string command(const Words&... words) {
-    std::string out;
-    redis::write_command(out, words...);
-    call(out, 1);
-    return last_;
-  }
-
- private:
-  int socket_;
-  redis::reply_reader reader_;
-  std::string last_;
-};
-
 class program {
  public:
   program(const std::string& socket, std::string pid, std::filesystem::path directory, bool quick)
-      : server_(socket), pid_(std::move(pid)), directory_(std::move(directory)), quick_(quick) {}
+      : server_(socket, std::move(pid), std::move(directory)), quick_(quick) {}
 
   void run() {
     // What the collector of garbage costs depends on how many scripts there are: as in a process
@@ -152,13 +98,13 @@ class program {
       const auto take = [&] { use("10000000", "1000", "1", keys); };
       const int rounds = rounds_of(keys);
       use("10000000", "1000", "9000000", 1);
-      print("usual", "busy", keys, count(take, rounds), rounds);
+      print("usual", "busy", keys, server_.count(take, rounds), rounds);
       const auto ask_too_much = [&] { use("10000000", "1000", "9000000", keys); };
-      print("usual", "refused", keys, count(ask_too_much, rounds), rounds);
+      print("usual", "refused", keys, server_.count(ask_too_much, rounds), rounds);
       server_.command("FLUSHALL");
-      print("usual", "new", keys, count(take, 1), 1);
+      print("usual", "new", keys, server_.count(take, 1), 1);
       const auto take_of_full = [&] { use("1000", "1000000", "1", keys); };
-      print("usual", "idle", keys, count(take_of_full, rounds), rounds);
+      print("usual", "idle", keys, server_.count(take_of_full, rounds), rounds);
     }
   }
 
@@ -174,8 +120,8 @@ class program {
         send(sha, constants, {"a", "b"}, 1);
       };
       take("9000");
-      print(name, "busy", 1, count([&] { take("1"); }, 1), 1);
-      print(name, "refused", 1, count([&] { take("9000"); }, 1), 1);
+      print(name, "busy", 1, server_.count([&] { take("1"); }, 1), 1);
+      print(name, "refused", 1, server_.count([&] { take("9000"); }, 1), 1);
     };
     joint_row("token_bucket,fixed_window",
               policies::compile(tiers{token_bucket{10'000, every(1s)}, fixed_window{10'000, 1h}}),
@@ -196,18 +142,18 @@ class program {
         between_grid_lines([&] {
           server_.command("FLUSHALL");
           send_call(brief, 1);
-          idle = count([&] { send_call(brief, checks); }, rounds);
+          idle = server_.count([&] { send_call(brief, checks); }, rounds);
         });
         print(name, "idle", checks, idle, rounds);
         server_.command("FLUSHALL");
-        print(name, "new", checks, count([&] { send_call(kernels, checks); }, 1), 1);
+        print(name, "new", checks, server_.count([&] { send_call(kernels, checks); }, 1), 1);
       }
       std::uint64_t busy = 0, refused = 0;
       between_grid_lines([&] {
         server_.command("FLUSHALL");
         send_call(kernels, 1, 500);
-        busy = count([&] { send_call(kernels, checks); }, rounds);
-        refused = count([&] { send_call(kernels, checks, 9'900); }, rounds);
+        busy = server_.count([&] { send_call(kernels, checks); }, rounds);
+        refused = server_.count([&] { send_call(kernels, checks, 9'900); }, rounds);
       });
       print(name, "busy", checks, busy, rounds);
       print(name, "refused", checks, refused, rounds);
@@ -250,7 +196,7 @@ class program {
     std::this_thread::sleep_for(3s);
     check();
     std::this_thread::sleep_for(3500ms);
-    print_hold("sliding_log", "one_leaves", largest(log, true), count(check, 1), 1);
+    print_hold("sliding_log", "one_leaves", largest(log, true), server_.count(check, 1), 1);
   }
 
   static constexpr std::chrono::microseconds grid{policies::grid};
@@ -278,14 +224,14 @@ class program {
             const std::vector<policies::kernel>& brief, std::int64_t taken) {
     const std::size_t small = largest(kernels, false), large = largest(kernels, true);
     server_.command("FLUSHALL");
-    print_hold(name, "new", small, count([&] { send_call(kernels, small); }, 1), 1);
+    print_hold(name, "new", small, server_.count([&] { send_call(kernels, small); }, 1), 1);
     std::uint64_t total = 0;
     const int rounds = rounds_of(large);
     between_grid_lines([&] {
       server_.command("FLUSHALL");
       send_call(kernels, small);
       send_call(kernels, large, taken);
-      total = count([&] { send_call(kernels, large); }, rounds);
+      total = server_.count([&] { send_call(kernels, large); }, rounds);
     });
     print_hold(name, "busy", large, total, rounds);
     const bool is_bucket = brief.size() == 1 && std::holds_alternative<policies::meter>(brief[0]);
@@ -293,7 +239,7 @@ class program {
     between_grid_lines([&] {
       server_.command("FLUSHALL");
       send_call(brief, idle);
-      total = count([&] { send_call(brief, idle); }, 1);
+      total = server_.count([&] { send_call(brief, idle); }, 1);
     });
     print_hold(name, "idle", idle, total, 1);
   }
@@ -387,19 +333,19 @@ class program {
         between_grid_lines([&] {
           server_.command("FLUSHALL");
           use(1);
-          idle = count([&] { use(keys); }, rounds);
+          idle = server_.count([&] { use(keys); }, rounds);
         });
         print(name, "idle", keys, idle, rounds);
         server_.command("FLUSHALL");
-        print(name, "new", keys, count([&] { check(1); }, 1), 1);
+        print(name, "new", keys, server_.count([&] { check(1); }, 1), 1);
       }
       between_grid_lines([&] {
         server_.command("FLUSHALL");
         fill(taken);
         fill(1);
-        busy = count([&] { check(1); }, rounds);
+        busy = server_.count([&] { check(1); }, rounds);
         if (limit > 0) fill(limit - taken - 1 - rounds);
-        refused = count([&] { check(too_much); }, rounds);
+        refused = server_.count([&] { check(too_much); }, rounds);
       });
       print(name, "busy", keys, busy, rounds);
       print(name, "refused", keys, refused, rounds);
@@ -454,33 +400,7 @@ class program {
               << total / key_count / static_cast<std::uint64_t>(rounds) << std::endl;
   }
 
-  /// The server's instructions.
-  template <class F>
-  std::uint64_t count(F&& checks, int rounds) {
-    control("zero");
-    for (int i = 0; i < rounds; ++i) checks();
-    control("dump");
-    std::uint64_t total = 0;
-    for (const auto& file : std::filesystem::directory_iterator(directory_)) {
-      if (file.path().filename().string().rfind("callgrind.", 0) != 0) continue;
-      std::ifstream lines(file.path());
-      for (std::string line; std::getline(lines, line);) {
-        if (line.rfind("totals: ", 0) == 0) total += std::stoull(line.substr(8));
-      }
-      std::filesystem::remove(file.path());
-    }
-    if (total == 0) throw std::runtime_error("callgrind has dumped nothing");
-    return total;
-  }
-
-  void control(const std::string& what) const {
-    const std::string command = "vgdb --pid=" + pid_ + " " + what + " >/dev/null 2>&1";
-    if (std::system(command.c_str()) != 0) throw std::runtime_error("failed: " + command);
-  }
-
-  connection server_;
-  std::string pid_;
-  std::filesystem::path directory_;
+  bench::counted_server server_;
   bool quick_;
 };
 

@@ -89,18 +89,20 @@ done
         print ""
       }
       print ""
-      print "| checks with two keys | keys are | 1 check to a script | beside the usual | 12 checks |"
+      print "| checks with two keys | keys are | 1 to a script | beside the usual | 12 |"
       print "|---|---|---|---|---|"
       usual_of["token_bucket,fixed_window"] = "usual_tiers"
       usual_of["token_bucket,cool_downs"] = "usual_cool_down"
       for (i = 1; i <= rows; ++i) {
         split(order[i], name, SUBSEP)
-        if (most_checks[name[1]] == 64) continue
+        checks = most_checks[name[1]]
+        if (checks == 64) continue
         own = count[name[1], name[2], 1]
         usual = count[usual_of[name[1]], name[2], 1]
         printf "| %s | %s | %d |", name[1], name[2], own
         if (usual > 0) printf " %.2f x |", usual / own; else printf " |"
-        if (most_checks[name[1]] > 1) printf " %d |\n", count[name[1], name[2], most_checks[name[1]]]; else print " |"
+        if (checks > 1) printf " %d |", count[name[1], name[2], checks]; else printf " |"
+        print ""
       }
       print ""
       print "| policy | busy | new | idle |"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/policy_shapes.hpp"
+#include "model/record_scripts.hpp"
 #include "model/reference.hpp"
 #include "model/tier_script.hpp"
 #include "model/trace_clock.hpp"
@@ -122,6 +123,7 @@ class joint_trace {
             std::to_string(checks) + "\n  plain: " + test::text_of(plain) +
             "\n  C++:   " + test::text_of(here) + "\n  Lua:   " + test::text_of(there));
       }
+      if (random_.one_in(20)) model::require_ttls(client_, asked_, states_);
       clock_->hear(plain);
       (plain.allowed ? allowed : refused) += 1;
       if (plain.cooling_down) ++held;
