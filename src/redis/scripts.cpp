@@ -2,7 +2,6 @@
 
 #include <openssl/evp.h>
 
-#include <algorithm>
 #include <boost/system/system_error.hpp>
 #include <utility>
 
@@ -23,18 +22,6 @@ std::string sha1_hex(std::string_view text) {
   std::string hex;
   text::append_hex(hex, {digest, size});
   return hex;
-}
-
-/// The text without comments and indentation.
-std::string compact(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
-    line.remove_prefix(std::min(line.size(), line.find_first_not_of(' ')));
-    if (!line.empty() && !line.starts_with("--")) out.append(line) += '\n';
-  }
-  return out;
 }
 
 std::string number(std::size_t n) { return std::to_string(n); }
@@ -147,7 +134,6 @@ std::string text_of_joint() {
 }
 
 script named(std::string text) {
-  text = compact(text);
   std::string sha = sha1_hex(text);
   return {std::move(text), std::move(sha)};
 }

@@ -9,11 +9,12 @@
 --   look       `stored` is what the key holds. Sets `room` to how many equal checks the key lets
 --              pass: perhaps more than are asked for, or fewer than none. Leaves it nil if the
 --              state is not plain, or `stored` is no text. For an absent key, sets found[i]
---   write      counts `n` checks, which pass, in `key`, and sets `failed` if that is an error
+--   write      counts `n` checks, which pass, in `key`. Sets `failed` if that is an error, and
+--              `line` if the key has to stay longer than before: to a line of the grid
 --   constants  sets `own` to what the full kernel takes
 --
--- A part's constants are constant[p + 1] to constant[p + 4]; what it looks up is kept for its write
--- in seen[p + 1] to seen[p + 4].
+-- A part's constants are constant[p + 1] to constant[p + 4]. It keeps in seen[p + 1] to seen[p + 4]
+-- what its write needs, and may find there what it left at the check before.
 --
 -- KEYS   for each check one per tier
 -- ARGV   for each tier its kernel's number and four constants of its part, all packed as
