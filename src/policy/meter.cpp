@@ -50,7 +50,7 @@ bool take_parts(std::string_view& text, std::int64_t& whole, std::int64_t& part)
   if (text.empty()) return true;
   if (!text.starts_with(' ')) return false;
   text.remove_prefix(1);
-  return !text.empty();
+  return true;
 }
 
 }  // namespace
@@ -204,8 +204,8 @@ script_arguments meter::record_arguments(units cost) const noexcept {
 std::string_view meter::joint_script() noexcept { return lua::meter_joint_lua; }
 
 std::optional<joint_constants> meter::joint_arguments(units cost) const noexcept {
-  if (parts_ > 1) return {};
-  return joint_constants{time_of(cost).whole, tolerance_.whole};
+  const state step = time_of(cost);
+  return joint_constants{step.whole, tolerance_.whole, parts_, step.part, tolerance_.part};
 }
 
 bool meter::read_plain(std::string_view& text, std::span<std::int64_t> fields) const noexcept {

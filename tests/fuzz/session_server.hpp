@@ -87,7 +87,7 @@ struct server {
     std::vector<std::size_t> kinds;
     if (words[0] != "EVALSHA" || script_of(words) != weir::redis::all_or_nothing) return kinds;
     const std::string& packed = words[3 + std::stoul(words[2])];
-    constexpr std::size_t tier = 5 * sizeof(double);
+    constexpr std::size_t tier = 6 * sizeof(double);
     for (std::size_t i = 0; i + tier <= packed.size(); i += tier) {
       double number = 0;
       std::memcpy(&number, packed.data() + i, sizeof number);

@@ -118,9 +118,11 @@ std::string answers(const std::vector<redis::call_tier>& tiers,
 policies::kernel any_kernel(test::random_source& random) {
   const std::int64_t limit = random.magnitude(5);
   const std::chrono::microseconds window(1'000 * random.magnitude(60'000'000));
-  switch (random.between(0, 4)) {
+  switch (random.between(0, 5)) {
     case 0:
       return policies::compile(token_bucket{limit, every(window)});
+    case 4:
+      return policies::compile(token_bucket{limit, {7, 3 * window}});
     case 1:
       return policies::compile(leaky_bucket{limit, every(window)});
     case 2:
@@ -176,6 +178,8 @@ void fill(test::redis_client& client, test::random_source& random, std::int64_t 
       return set(random.one_in(2) ? "1.7900000002e15" : "1789999999      x");
     case 9:
       return set(doubles({time + 0.5, count, line}));
+    case 10:
+      return set(bucket + "/" + std::to_string(random.between(0, 8)));
     default:
       return;
   }
@@ -308,9 +312,9 @@ BOOST_AUTO_TEST_CASE(policies_without_a_part_take_the_full_kernels) {
   const policies::kernel queue = policies::compile(leaky_bucket{3, per_hour(3)});
   BOOST_TEST(redis::takes_common_path(of({bucket, queue})));
   BOOST_TEST(!redis::takes_common_path(of({queue, queue})));
-  for (const policy& p : {policy(token_bucket{3, {7, 3s}}), policy(sliding_log{3, 1h}),
-                          policy(fixed_window{.limit = unlimited, .window = 1h}),
-                          policy(sliding_window{.limit = unlimited, .window = 1h})}) {
+  for (const policy& p :
+       {policy(sliding_log{3, 1h}), policy(fixed_window{.limit = unlimited, .window = 1h}),
+        policy(sliding_window{.limit = unlimited, .window = 1h})}) {
     BOOST_TEST(!redis::takes_common_path(of({bucket, policies::compile(p)})), test::text_of(p));
   }
   BOOST_TEST(!redis::takes_common_path(of({bucket, policies::cool_down(1'000'000)})));

@@ -232,7 +232,7 @@ class fake_redis {
     const std::string& packed = words[at];
     const std::size_t number_in_front = joint ? sizeof(double) : 0;
     if (packed.size() > 2) {
-      const std::size_t tier = 4 * sizeof(double) + number_in_front;
+      const std::size_t tier = (joint ? 5 : 4) * sizeof(double) + number_in_front;
       BOOST_TEST_REQUIRE(packed.size() % tier == 0);
       for (std::size_t i = number_in_front; i < packed.size(); i += tier) {
         const auto own = packed_window(std::string_view(packed).substr(i));

@@ -13,11 +13,11 @@
 --              `line` if the key has to stay longer than before: to a line of the grid
 --   constants  sets `own` to what the full kernel takes
 --
--- A part's constants are constant[p + 1] to constant[p + 4]. It keeps in seen[p + 1] to seen[p + 4]
+-- A part's constants are constant[p + 1] to constant[p + 5]. It keeps in seen[p + 1] to seen[p + 4]
 -- what its write needs, and may find there what it left at the check before.
 --
 -- KEYS   for each check one per tier
--- ARGV   for each tier its kernel's number and four constants of its part, all packed as
+-- ARGV   for each tier its kernel's number and five constants of its part, all packed as
 --        little-endian doubles, or what full_kernels() takes: then it takes all checks. Then for
 --        each check the number of equal ones (1 if left out, or look_only)
 -- Reply  the clock's two numbers, each with a space behind it, and what each key held, or the text
@@ -27,22 +27,22 @@
 local pcall, read, pack = redis.pcall, struct.unpack, struct.pack
 local find, format = string.find, string.format
 local keys, keys_of_all, next_count, exact = KEYS, #KEYS, 2, 9007199254740991
-local tiers, constant, run = #ARGV[1] / 40
+local tiers, constant, run = #ARGV[1] / 48
 if tiers < 1 then
   tiers = tonumber(ARGV[1])
   next_count, run = full_kernels(ARGV)
 else
-  constant = {read('<' .. string.rep('d', 5 * tiers), ARGV[1])}
+  constant = {read('<' .. string.rep('d', 6 * tiers), ARGV[1])}
 end
 -- The line of the grid until which the last key was made to stay, and its expiry as text.
-local found, seen, states, last_line, expiry = {}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+local found, seen, states, last_line, expiry = {}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 for first = 1, keys_of_all, tiers do
   local checks = tonumber(ARGV[next_count] or 1)
   local pass = constant and checks
   next_count = next_count + 1
   for t = 1, constant and tiers or 0 do
-    local i, p, room = first + t - 1, 5 * t - 4
+    local i, p, room = first + t - 1, 6 * t - 5
     local kind = constant[p]
     -- Not by one MGET for all: checks before this one may have keys of it.
     local stored = pcall('GET', keys[i])
@@ -56,7 +56,7 @@ for first = 1, keys_of_all, tiers do
   end
   if pass and pass > 0 then
     for t = 1, tiers do
-      local key, p, n = keys[first + t - 1], 5 * t - 4, pass
+      local key, p, n = keys[first + t - 1], 6 * t - 5, pass
       local kind, line, failed = constant[p]
       @write
       if failed then return failed end
@@ -68,7 +68,7 @@ for first = 1, keys_of_all, tiers do
   elseif not pass then
     if not run then
       local all, unused = {tiers}
-      for p = 1, 5 * tiers, 5 do
+      for p = 1, 6 * tiers, 6 do
         local kind, own = constant[p]
         @constants
         all[#all + 1] = kind
