@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "policy/kernel.hpp"
+#include "redis/joint_call.hpp"
 #include "redis/record_reply.hpp"
 
 namespace record_reply_test {
@@ -114,6 +115,25 @@ BOOST_AUTO_TEST_CASE(a_bucket_in_parts_of_a_microsecond_has_numbers_of_any_lengt
                            "1790000000123456/-6", "1790000000123456/6x", "99999999999999999999",
                            "1790000000123456/99999999999999999999"}) {
     BOOST_TEST(with(text, 1).empty(), text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_for_several_keys_holds_the_text_of_each) {
+  const redis::call_tier tiers[] = {{bucket, 1}, {policies::cool_down(), 1}};
+  const auto read = [&](std::string_view text) {
+    numbers fields(policies::meter::reply_width + policies::cool_down::reply_width);
+    const bool is_read = redis::read_plain_tiers(tiers, text, fields);
+    return is_read && text.empty() ? fields : numbers{};
+  };
+  const std::string tat = "1790000000123456";
+  const numbers both{1'790'000'000'123'456, 0, 0, 0, 0, 1'790'000'000'000'000, 1'000'000};
+  BOOST_TEST(read(tat + "1790000000000000" + "0000000001000000") == both);
+  const numbers no_cool_down{1'790'000'000'123'456, 0, 0, 0, 0, 0, 0};
+  BOOST_TEST(read(tat + std::string(32, '0')) == no_cool_down);
+  for (const char* text : {"", "1790000000000000", "179000000000000000000000010000000",
+                           "1790000000000000-000000000000000", "1790000000000000x000000001000000",
+                           "1790000000000000000000000100000 "}) {
+    BOOST_TEST(read(tat + text).empty(), text);
   }
 }
 
