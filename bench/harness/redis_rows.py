@@ -155,45 +155,45 @@ def boost_redis(machine, traffic):
                   floor=0.5, less_is_better=True)
 
 
+def busy_buckets(machine, name, single, work, usual_of):
+    """Buckets beside the usual script, whose command is usual_of(server)."""
+    with Server(machine) as server:
+        usual = usual_of(server)
+        group = Group(machine, server)
+        prepare(machine, server, group, "busy", work, None, usual)
+        group.add("usual", clients.RedisBenchmark(machine, server, usual, work.keys).run)
+        group.add_weir("ours", work, 1024)
+        group.add_weir("single", work, 1024, keys_per_call=1)
+        runs = group.measure()
+    name += ", busy keys, 1,024 callers"
+    yield row(runs, f"{name}: {USUAL}", "ours", "usual")
+    yield row(runs, f"{name}, {single}: {USUAL}", "single", "usual")
+
+
 def rate_in_parts(machine):
     """A bucket whose T, the time of one unit, is not a whole number of microseconds."""
     keys = 1000 if machine.quick else 100_000
     work = Workload("token_bucket", 10_000_000, 3_000_000, keys, fill_cost=200_000, units=7)
-    with Server(machine) as server:
-        usual = usual_bucket(server, work)
-        group = Group(machine, server)
-        prepare(machine, server, group, "busy", work, None, usual)
-        group.add("usual", clients.RedisBenchmark(machine, server, usual, keys).run)
-        group.add_weir("ours", work, 1024)
-        group.add_weir("single", work, 1024, keys_per_call=1)
-        runs = group.measure()
-    name = "token_bucket, 7 units in 3 s, busy keys, 1,024 callers"
-    yield row(runs, f"{name}: {USUAL}", "ours", "usual")
-    yield row(runs, f"{name}, one key to a script: {USUAL}", "single", "usual")
+    yield from busy_buckets(machine, "token_bucket, 7 units in 3 s", "one key to a script", work,
+                            lambda server: usual_bucket(server, work))
 
 
 def several_keys(machine):
     """A bucket with a window of a day as a second tier, and one with cool-downs, of which there are
     none: each check has two keys."""
     keys = 1000 if machine.quick else 100_000
-    day = ("--per_day=1000000000",)
-    for policies, options, script, key, more in (
-            ("token_bucket and fixed_window", day, "usual_tiers", "day:", (10**9, 24 * 3600_000)),
-            ("token_bucket with cool_downs", ("--cool_downs=1",), "usual_cool_down", "until:", ())):
-        work = Workload("token_bucket", 10_000_000, 1_000_000, keys, 86_400, options=options)
-        with Server(machine) as server:
+    for name, option, script, key, more in (
+            ("token_bucket and fixed_window", "--per_day=1000000000", "usual_tiers", "day:",
+             (10**9, 24 * 3600_000)),
+            ("token_bucket with cool_downs", "--cool_downs=1", "usual_cool_down", "until:", ())):
+        work = Workload("token_bucket", 10_000_000, 1_000_000, keys, 86_400, options=(option,))
+
+        def usual(server):
             bucket_only = usual_bucket(server, work)
-            usual = ["EVALSHA", server.load(script), 2, bucket_only[3], key + RANDOM,
-                     *bucket_only[4:], *more]
-            group = Group(machine, server)
-            prepare(machine, server, group, "busy", work, None, usual)
-            group.add("usual", clients.RedisBenchmark(machine, server, usual, keys).run)
-            group.add_weir("ours", work, 1024)
-            group.add_weir("single", work, 1024, keys_per_call=1)
-            runs = group.measure()
-        name = f"{policies}, busy keys, 1,024 callers"
-        yield row(runs, f"{name}: {USUAL}", "ours", "usual")
-        yield row(runs, f"{name}, one check to a script: {USUAL}", "single", "usual")
+            return ["EVALSHA", server.load(script), 2, bucket_only[3], key + RANDOM,
+                    *bucket_only[4:], *more]
+
+        yield from busy_buckets(machine, name, "one check to a script", work, usual)
 
 
 def hot_key(machine):
