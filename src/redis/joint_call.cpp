@@ -44,8 +44,8 @@ std::optional<policies::joint_constants> joint_constants_of(const call_tier& t) 
 }  // namespace
 
 bool takes_common_path(std::span<const call_tier> tiers) {
-  // If one of two leaky buckets delays a request, the other has to count it at that later time: only
-  // the full kernels do.
+  // If one of two leaky buckets delays a request, the other has to count it at that later time.
+  // Only the full kernels do so.
   std::size_t queues = 0;
   for (const call_tier& t : tiers) {
     if (policies::is_spaced(t.kernel) && ++queues > 1) return false;
