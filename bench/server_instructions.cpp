@@ -85,7 +85,6 @@ class program {
         policies::compile(sliding_window{10'000, 1ms}), 5000, 10'000, 1);
     row("sliding_log", "l", policies::compile(sliding_log{1000, 1h}),
         policies::compile(sliding_log{1000, 1ms}), 500, 1000, 1);
-    server_.command("SCRIPT", "LOAD", redis::scripts()[redis::all_or_nothing].text);
     joint_rows();
     holds();
     const std::string sha = server_.command("SCRIPT", "LOAD", usual_script);
@@ -135,6 +134,7 @@ class program {
 
   void joint_row(const std::string& name, const std::vector<policies::kernel>& kernels,
                  const std::vector<policies::kernel>& brief) {
+    server_.command("SCRIPT", "LOAD", redis::scripts()[redis::script_of(tiers_of(kernels))].text);
     for (const std::size_t checks : {std::size_t{1}, largest(kernels, true)}) {
       const int rounds = rounds_of(checks);
       if (!quick_) {
@@ -256,6 +256,12 @@ class program {
     return size.most_keys(call) / kernels.size();
   }
 
+  static std::vector<redis::call_tier> tiers_of(const std::vector<policies::kernel>& kernels,
+                                                std::int64_t cost = 1) {
+    std::vector<redis::call_tier> tiers;
+    for (const policies::kernel& k : kernels) tiers.push_back({k, cost});
+    return tiers;
+  }
   static std::size_t calls_of(std::size_t subjects) {
     return (key_count + subjects - 1) / subjects;
   }
@@ -268,13 +274,12 @@ class program {
              "}:" + std::visit([](const auto& one) { return std::string(one.key_suffix); }, k) +
              (tier > 0 ? std::to_string(tier) : "");
     };
-    const bool is_single = kernels.size() == 1;
+    std::vector<redis::call_tier> tiers = tiers_of(kernels, cost);
+    const std::size_t script = redis::script_of(tiers);
     std::vector<std::string> arguments;
-    if (is_single) {
-      arguments = constants(kernels.front(), cost);
+    if (script != redis::all_or_nothing) {
+      arguments = constants(tiers);
     } else {
-      std::vector<redis::call_tier> tiers;
-      for (const policies::kernel& k : kernels) tiers.push_back({k, cost});
       if (redis::takes_common_path(tiers)) {
         redis::pack_constants(arguments.emplace_back(), tiers);
         tiers.clear();
@@ -288,17 +293,20 @@ class program {
         for (const std::int64_t value : own.values()) arguments.push_back(std::to_string(value));
       }
     }
-    const std::string&
-        sha = redis::scripts()[is_single ? kernels.front().index() : redis::all_or_nothing].sha;
     std::string out;
     std::size_t due = 0;
     for (std::size_t first = 0; first < key_count; first += subjects) {
       redis::command_writer writer(out);
       const std::size_t keys = subjects * kernels.size();
       writer.begin(3 + keys + arguments.size());
-      writer.arg("EVALSHA").arg(sha).arg(static_cast<std::int64_t>(keys));
-      for (std::size_t i = first; i < first + subjects; ++i) {
-        for (std::size_t t = 0; t < kernels.size(); ++t) writer.arg(key_of(i, kernels[t], t));
+      writer.arg("EVALSHA").arg(redis::scripts()[script].sha);
+      writer.arg(static_cast<std::int64_t>(keys));
+      // With cool-downs, their keys come last.
+      const std::size_t width = script < redis::with_cool_downs ? kernels.size() : 1;
+      for (std::size_t t = 0; t < kernels.size(); t += width) {
+        for (std::size_t i = first; i < first + subjects; ++i) {
+          for (std::size_t k = t; k < t + width; ++k) writer.arg(key_of(i, kernels[k], k));
+        }
       }
       for (const std::string& argument : arguments) writer.arg(argument);
       ++due;
@@ -356,10 +364,11 @@ class program {
   static int rounds_of(std::size_t keys) { return keys == 1 ? 1 : 8; }
 
   static std::vector<std::string> constants(const policies::kernel& kernel, std::int64_t cost) {
-    const auto values = std::visit([&](const auto& k) { return redis::record_arguments(k, cost); },
-                                   kernel);
+    return constants(std::vector{redis::call_tier{kernel, cost}});
+  }
+  static std::vector<std::string> constants(const std::vector<redis::call_tier>& tiers) {
     std::vector<std::string> texts;
-    values.each([&](const auto& argument) {
+    redis::each_argument(tiers, [&](const auto& argument) {
       if constexpr (std::is_integral_v<std::decay_t<decltype(argument)>>) {
         texts.push_back(std::to_string(argument));
       } else {

@@ -3,7 +3,7 @@
 
 @look
 if not stored then
-  found[i], room = string.rep('0', 32), exact
+  found[i], room = '00000000000000000000000000000000', exact
 elseif #stored == 32 and find(stored, '^%d+$') then
   local upto, length = tonumber(string.sub(stored, 1, 16)), tonumber(string.sub(stored, 17))
   -- Else it began while the clock was ahead (cool_down::state::has_effect), and is to be forgotten.

@@ -18,13 +18,7 @@ if ARGV[1] ~= '0' then
   if last < -1 then last = -1 end
   -- A window that began later is open; of several checks, the general form decides.
   local open_after = counted and exact or last
-  if n == 1 then
-    found = ARGV
-    found[1] = pcall('GET', keys[1])
-  else
-    found = pcall('MGET', unpack(keys))
-    if found.err then return found end
-  end
+  @read
   for i = 1, n do
     local stored, start, count, kept, done = found[i], -1
     if not stored then

@@ -9,12 +9,12 @@ local step, full, parts = constant[p + 1], clock + constant[p + 2], constant[p +
 local tat, part = 0, 0
 if stored then
   if #stored == 16 then
-    tat = tonumber(find(stored, '^[1-9]%d+$') and stored)
+    tat = find(stored, '^[1-9]%d+$') and stored
   else
     -- An error, and any other text, gives no number.
     tat, part = string.match(#stored > 16 and stored or '', '^([1-9]%d+)/(%d+)$')
-    tat, part = tonumber(tat), tonumber(part)
   end
+  if tat then tat, part = tat + 0, part + 0 end  -- cheaper than tonumber()
 end
 if parts == 1 then
   if not stored then found[i] = '0000000000000000' end
@@ -42,7 +42,7 @@ if constant[p + 3] == 1 then
   -- Checks whose keys have equal steps share the text.
   if grown ~= seen[p + 3] then seen[p + 3], seen[p + 4] = grown, format('%d', grown) end
   local sum = pcall('INCRBY', key, seen[p + 4])
-  if not tonumber(sum) then
+  if sum ~= seen[p + 1] + grown then
     failed = sum
   elseif sum % grid < grown then
     line = sum - sum % grid + grid

@@ -16,22 +16,17 @@ if step_text == '0' then
   -- What keys share: the next TAT of full buckets, and when a key expires whose TAT has crossed the
   -- last line of the grid.
   local full_text, last_line, expiry
-  if n == 1 then
-    found = {pcall('GET', keys[1])}
-  else
-    found = pcall('MGET', unpack(keys))
-    if found.err then return found end
-  end
+  @read
   for i = 1, n do
     local stored, tat, part, done = found[i], 0, 0
     if stored then
       if #stored == 16 then
-        tat = tonumber(match(stored, '^[1-9]%d+$'))
+        tat = match(stored, '^[1-9]%d+$')
       else
         -- An error, and any other text, gives no number.
         tat, part = match(#stored > 16 and stored or '', '^([1-9]%d+)/(%d+)$')
-        tat, part = tonumber(tat), tonumber(part)
       end
+      if tat then tat, part = tat + 0, part + 0 end  -- cheaper than tonumber()
     end
     local checks = counted and tonumber(ARGV[i + 2] or 1) or 1
     -- Further ahead, the clock was set back. MGET shows a key of another type as none, and only a

@@ -20,12 +20,8 @@ if step_text ~= '0' then
   -- those from `low`, which is the clock, to `high`, and those below `low`, whose buckets are full
   -- again. That is cheaper than to make numbers of the texts. With empty texts, it finds none.
   local low, high = '', ''
-  if n == 1 then
-    found = ARGV
-    found[1] = pcall('GET', keys[1])
-  else
-    found = pcall('MGET', unpack(keys))
-    if found.err then return found end
+  @read
+  if n > 1 then
     if clock <= last then low, high = string.format('%d', clock), string.format('%d', last) end
     if #low ~= 16 or #high ~= 16 then low, high = '', '' end
   end

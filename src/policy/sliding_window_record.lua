@@ -21,13 +21,7 @@ if ARGV[1] ~= '0' then
   if most > limit then most = limit end
   -- Several checks are left to the general form.
   local this_begin = counted and exact or begin
-  if n == 1 then
-    found = ARGV
-    found[1] = pcall('GET', keys[1])
-  else
-    found = pcall('MGET', unpack(keys))
-    if found.err then return found end
-  end
+  @read
   for i = 1, n do
     local stored, start, current, previous, kept, done = found[i], -1
     if not stored then

@@ -5,10 +5,19 @@
 namespace weir::redis {
 namespace {
 
-/// Writes the keys of a call of one limiter with one tier.
-void write_single_keys(std::string& out, const script_call& c, std::string& scratch) {
+/// Writes the keys of one tier in a call of one limiter.
+void write_tier(std::string& out, const script_call& c, std::size_t tier, std::string& scratch) {
   const detail::limiter_spec& limiter = *c.keys.front().checks.front().limiter;
-  similar_arguments keys(out, limiter.key_head(), limiter.key_tail(), c.keys.size() - 1);
+  if (!similar_arguments::fits(limiter.key_head(), limiter.key_tail(tier))) {
+    command_writer writer(out);
+    for (const call_key& key : c.keys) {
+      scratch.clear();
+      limiter.append_key(scratch, key.checks.front().subject.view(), tier);
+      writer.arg(scratch);
+    }
+    return;
+  }
+  similar_arguments keys(out, limiter.key_head(), limiter.key_tail(tier), c.keys.size() - 1);
   const bool has_buckets = limiter.buckets > 0;
   for (const call_key& key : c.keys) {
     const std::string_view subject = key.checks.front().subject.view();
@@ -23,16 +32,14 @@ void write_single_keys(std::string& out, const script_call& c, std::string& scra
   keys.end();
 }
 
-bool has_similar_keys(const script_call& c) {
-  const detail::check& first = c.keys.front().checks.front();
-  return detail::is_single(first) &&
-         similar_arguments::fits(first.limiter->key_head(), first.limiter->key_tail());
-}
-
 }  // namespace
 
 void write_keys(std::string& out, const script_call& c, std::string& scratch) {
-  if (has_similar_keys(c)) return write_single_keys(out, c, scratch);
+  if (c.is_beside_cool_downs()) {
+    for (std::size_t tier = 0; tier < c.tiers.size(); ++tier) write_tier(out, c, tier, scratch);
+    return;
+  }
+  if (detail::is_single(c.keys.front().checks.front())) return write_tier(out, c, 0, scratch);
   command_writer writer(out);
   for (const call_key& key : c.keys) {
     detail::for_each_tier(key.checks.front(),

@@ -65,7 +65,8 @@ class call_size {
     const auto most_of = [&](const bound& b) { return has_log ? b.log_keys : b.keys; };
     if (c.tiers.size() > 1) {
       const bool is_common = costly_ <= most_costly && takes_common_path(c.tiers);
-      return most_of(is_common ? joint_common_path : joint);
+      if (!is_common) return most_of(joint);
+      return most_of(c.is_beside_cool_downs() ? common_path : joint_common_path);
     }
     const std::size_t most = most_of(
         std::visit([](const auto& k) { return bound_of(k); }, c.tiers.front().kernel));

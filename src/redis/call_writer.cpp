@@ -2,7 +2,6 @@
 
 #include "redis/call_parts.hpp"
 #include "redis/joint_call.hpp"
-#include "redis/record_reply.hpp"
 #include "redis/settlement_call.hpp"
 
 namespace weir::redis {
@@ -33,17 +32,24 @@ void call_writer::write_plain(std::string& out, const script_call& c) {
 
 const call_writer::frame& call_writer::frame_of(const script_call& c, std::size_t counts) {
   const call_tier& tier = c.tiers.front();
-  const std::size_t keys = c.keys.size();
-  if (last_.keys == keys && last_.counts == counts && last_.tier == tier) return last_;
+  const std::size_t keys = c.keys.size() * c.tiers.size();
+  const std::size_t script = c.script();
+  if (last_.keys == keys && last_.counts == counts && last_.tier == tier &&
+      last_.script == script) {
+    return last_;
+  }
   last_.tier.reset();  // until it is whole
   last_.head.clear();
   last_.constants.clear();
-  const policies::script_arguments constants = std::visit(
-      [&](const auto& k) { return record_arguments(k, tier.cost); }, tier.kernel);
   command_writer head(last_.head), tail(last_.constants);
-  head.begin(3 + keys + constants.count() + counts);
-  head.arg("EVALSHA").arg(scripts()[c.script()].sha).arg(static_cast<std::int64_t>(keys));
-  constants.each([&](const auto& argument) { tail.arg(argument); });
+  std::size_t constants = 0;
+  each_argument(c.tiers, [&](const auto& argument) {
+    tail.arg(argument);
+    ++constants;
+  });
+  head.begin(3 + keys + constants + counts);
+  head.arg("EVALSHA").arg(scripts()[script].sha).arg(static_cast<std::int64_t>(keys));
+  last_.script = script;
   last_.keys = keys;
   last_.counts = counts;
   last_.tier = tier;

@@ -20,6 +20,7 @@ class call_writer {
   /// on their keys.
   struct frame {
     std::optional<call_tier> tier;     // none: there is no frame yet
+    std::size_t script = 0;            // its index
     std::size_t keys = 0, counts = 0;  // how many
     std::string head;
     std::string constants;

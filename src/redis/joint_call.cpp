@@ -54,6 +54,15 @@ bool takes_common_path(std::span<const call_tier> tiers) {
   return true;
 }
 
+std::size_t script_of(std::span<const call_tier> tiers) noexcept {
+  if (tiers.size() == 1) return tiers[0].kernel.index();
+  constexpr std::size_t kernels = script_count - with_cool_downs;
+  const bool may_cool_down = tiers.size() == 2 && tiers[0].kernel.index() < kernels &&
+                             tiers[1].kernel == policies::kernel(policies::cool_down());
+  return may_cool_down && takes_common_path(tiers) ? with_cool_downs + tiers[0].kernel.index()
+                                                   : all_or_nothing;
+}
+
 void pack_constants(std::string& to, std::span<const call_tier> tiers) {
   for (const call_tier& t : tiers) {
     policies::pack_number(to, policies::kernel_number(t.kernel.index(), false));
@@ -164,12 +173,21 @@ bool read_plain_tiers(std::span<const call_tier> tiers, std::string_view& text,
   });
 }
 
+bool read_beside_cool_down(std::span<const call_tier> tiers, std::string_view& text,
+                           std::span<std::int64_t> fields) {
+  std::ranges::fill(fields, 0);
+  if (!read_plain_tiers(tiers.first(1), text, fields)) return false;
+  if (text.empty()) return true;
+  return read_plain_tiers(tiers.last(1), text, fields.last(policies::cool_down::reply_width));
+}
+
 bool read_joint_states(script_call& c, const reply_view& reply,
                        std::vector<std::int64_t>& numbers) {
   const std::size_t width = reply_width(c);
   numbers.resize(1 + c.keys.size() * width);
   const auto read_plain = [&](std::string_view& text, std::span<std::int64_t> fields) {
-    return read_plain_tiers(c.tiers, text, fields);
+    if (!c.is_beside_cool_downs()) return read_plain_tiers(c.tiers, text, fields);
+    return read_beside_cool_down(c.tiers, text, fields);
   };
   if (!read_found(reply, width, numbers, read_plain) || !policies::is_instant(numbers[0])) {
     return false;

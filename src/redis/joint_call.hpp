@@ -4,8 +4,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
+#include "redis/record_reply.hpp"
 #include "redis/script_call.hpp"
 
 /// Calls to the scripts of several kernels: checks that touch several keys and pass all or nothing,
@@ -39,13 +41,40 @@ std::int64_t number_of(const policies::kernel& kernel);
 bool takes_common_path(std::span<const call_tier> tiers);
 void pack_constants(std::string& to, std::span<const call_tier> tiers);
 
+/// The index in scripts() of the one that answers checks with these tiers.
+std::size_t script_of(std::span<const call_tier> tiers) noexcept;
+
+/// Calls f with each argument of that script before the counts, if it belongs to the first kernel.
+template <class F>
+void each_argument(std::span<const call_tier> tiers, F&& f) {
+  const policies::script_arguments own = std::visit(
+      [&](const auto& k) { return record_arguments(k, tiers[0].cost); }, tiers[0].kernel);
+  if (tiers.size() == 1) return own.each(f);
+  // With cool-downs, the last one has more numbers behind the kernel's.
+  std::string further;
+  pack_constants(further, tiers);
+  own.each([&]<class T>(const T& argument) {
+    if constexpr (std::is_same_v<T, std::string_view>) {
+      f(std::string(argument) + further);
+    } else {
+      f(argument);
+    }
+  });
+}
+
 /// Takes what the common path says of one check from the front of its text. False if it is none.
 bool read_plain_tiers(std::span<const call_tier> tiers, std::string_view& text,
                       std::span<std::int64_t> fields);
 
+/// The same of a check that a cool-down may refuse, if that text is all of it: nothing is said of a
+/// cool-down that is not there.
+bool read_beside_cool_down(std::span<const call_tier> tiers, std::string_view& text,
+                           std::span<std::int64_t> fields);
+
 void write_joint_call(std::string& out, const script_call& c, std::string& scratch);
 
-/// Reads the reply of all_or_nothing. False if it is none.
+/// Reads the reply of all_or_nothing, or the array by which a script answers checks that a
+/// cool-down may refuse. False if it is none.
 bool read_joint_states(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers);
 
 /// Reads reservations: the script replies with the time of each place. False if it is no such

@@ -58,6 +58,19 @@ bool read_states(const Kernel& kernel, script_call& c, const reply_view& reply,
   return true;
 }
 
+/// What an answer by one kernel alone lacks if a cool-down could have refused the check.
+void complete_beside_cool_down(script_call& c) {
+  for (call_key& key : c.keys) {
+    for (detail::check& waiting : key.checks) {
+      decision& d = waiting.answer;
+      if (d.allowed) d.receipt.counted_at = d.decided_at.time_since_epoch().count();
+    }
+  }
+  // Keys that are new, or full again, are cheap beside a call's whole bound.
+  c.answered_keys = c.keys.size() * c.tiers.size();
+  c.costly_keys = 0;
+}
+
 bool read_answers(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
   switch (c.script()) {
     case settlement:
@@ -69,11 +82,20 @@ bool read_answers(script_call& c, const reply_view& reply, std::vector<std::int6
     default:
       break;
   }
-  return std::visit([&](const auto& k) { return read_states(k, c, reply, numbers); },
-                    c.tiers.front().kernel);
+  const bool is_single = c.tiers.size() == 1;
+  // One text for all checks: there is no cool-down, so that the first kernel alone decides.
+  if (!is_single && reply.root().type != reply_type::bulk_string) {
+    return read_joint_states(c, reply, numbers);
+  }
+  const bool is_read = std::visit([&](const auto& k) { return read_states(k, c, reply, numbers); },
+                                  c.tiers.front().kernel);
+  if (is_read && !is_single) complete_beside_cool_down(c);
+  return is_read;
 }
 
 }  // namespace
+
+std::size_t script_call::script_of_several() const noexcept { return script_of(tiers); }
 
 void write_load(std::string& out, std::size_t script) {
   write_command(out, "SCRIPT", "LOAD", scripts()[script].text);

@@ -117,8 +117,17 @@ struct script_call : call_notes {
   std::size_t script() const noexcept {
     if (is_request(detail::check_kind::acquire)) return reservation;
     if (settles()) return settlement;
-    return tiers.size() == 1 ? tiers.front().kernel.index() : all_or_nothing;
+    return tiers.size() == 1 ? tiers.front().kernel.index() : script_of_several();
   }
+
+  /// True if it runs one kernel's script for checks that a cool-down may refuse. Then the keys of
+  /// the cool-downs stand behind all others.
+  bool is_beside_cool_downs() const noexcept {
+    return tiers.size() == 2 && script() >= with_cool_downs;
+  }
+
+ private:
+  std::size_t script_of_several() const noexcept;
 };
 
 /// Calls are made for one write, wait for their replies, and are used again: their list moves

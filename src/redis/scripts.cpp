@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 
 #include <boost/system/system_error.hpp>
+#include <type_traits>
 #include <utility>
 
 #include "policy/lua_sources.hpp"
@@ -26,11 +27,21 @@ std::string sha1_hex(std::string_view text) {
 
 std::string number(std::size_t n) { return std::to_string(n); }
 
+/// The common path of a kernel's own script, which reads its keys with that piece.
+std::string common_path(std::string_view script, std::string_view reading) {
+  constexpr std::string_view line = "@read\n";
+  std::string text(script);
+  for (std::size_t at = 0; (at = text.find(line, at)) != text.npos; at += reading.size()) {
+    text.replace(at, line.size(), reading);
+  }
+  return text;
+}
+
 template <class Kernel>
 std::string text_of_one() {
   std::string text(policies::lua::start_lua);
   if constexpr (Kernel::has_common_path) {
-    text += Kernel::record_script();
+    text += common_path(Kernel::record_script(), policies::lua::read_keys_lua);
     text += policies::lua::prelude_lua;
     text += Kernel::script();
     text += policies::lua::run_rare_lua;
@@ -116,21 +127,51 @@ std::string branch_of_joint(std::size_t index, std::string_view line) {
   return text;
 }
 
-/// The script of several kernels: the full ones, as a function, then a driver with the parts of the
-/// common path.
-template <class... Kernels>
-std::string text_of_joint() {
+/// What answers checks of several keys: the full kernels, as a function, then a driver with the
+/// parts of the common path. Of all kernels, or of one and cool-downs.
+template <class Only, class... Kernels>
+std::string joint_driver(const std::variant<Kernels...>*) {
+  const auto has = []<class K>(std::type_identity<K>) {
+    return std::is_void_v<Only> || std::is_same_v<K, Only> ||
+           std::is_same_v<K, policies::cool_down>;
+  };
   std::string driver(policies::lua::record_all_lua);
   for (const std::string_view line : {"@look\n", "@write\n", "@constants\n"}) {
     std::string branches;
     std::size_t index = 0;
-    (branches.append(branch_of_joint<Kernels>(index++, line)), ...);
+    const auto add = [&]<class K>(std::type_identity<K> kernel) {
+      if (has(kernel)) branches += branch_of_joint<K>(index, line);
+      ++index;
+    };
+    (add(std::type_identity<Kernels>()), ...);
     driver.replace(driver.find(line), line.size(), branches);
   }
+  const auto entry = [&]<class K>(std::type_identity<K> kernel) {
+    return has(kernel) ? entry_of_all<K>() : std::string("false,\n");
+  };
+  return "local function full_kernels(ARGV)\n" +
+         table_of(policies::lua::run_all_lua, entry(std::type_identity<Kernels>())...) + "end\n" +
+         driver;
+}
+
+constexpr const policies::kernel* all_kernels = nullptr;
+
+std::string text_of_joint() {
   std::string text(policies::lua::start_lua);
-  text += "local function full_kernels(ARGV)\n";
-  text += table_of(policies::lua::run_all_lua, entry_of_all<Kernels>()...);
-  return text + "end\n" + driver;
+  text += joint_driver<void>(all_kernels);
+  text += policies::lua::reply_all_lua;
+  return text;
+}
+
+/// The script of one kernel's checks that a cool-down may refuse.
+template <class Kernel>
+std::string text_with_cool_downs() {
+  std::string text(policies::lua::start_lua);
+  text += common_path(Kernel::record_script(), policies::lua::read_beside_cool_downs_lua);
+  text += "local function answer_all(KEYS, ARGV)\n" + joint_driver<Kernel>(all_kernels);
+  text += "return found, states\nend\n";
+  text += policies::lua::run_left_lua;
+  return text;
 }
 
 script named(std::string text) {
@@ -138,17 +179,22 @@ script named(std::string text) {
   return {std::move(text), std::move(sha)};
 }
 
-template <class... Kernels>
-std::array<script, script_count> make_scripts(const std::variant<Kernels...>*) {
-  return {named(text_of_one<Kernels>())..., named(text_of_joint<Kernels...>()),
-          named(text_of_table(policies::lua::reserve_lua, entry_of_turns<Kernels>()...)),
-          named(text_of_table(policies::lua::settle_lua, entry_of_settling<Kernels>()...))};
+template <class... Kernels, std::size_t... WithCoolDowns>
+std::array<script, script_count> make_scripts(const std::variant<Kernels...>*,
+                                              std::index_sequence<WithCoolDowns...>) {
+  return {
+      named(text_of_one<Kernels>())..., named(text_of_joint()),
+      named(text_of_table(policies::lua::reserve_lua, entry_of_turns<Kernels>()...)),
+      named(text_of_table(policies::lua::settle_lua, entry_of_settling<Kernels>()...)),
+      named(
+          text_with_cool_downs<std::variant_alternative_t<WithCoolDowns, policies::kernel>>())...};
 }
 
 }  // namespace
 
 const std::array<script, script_count>& scripts() {
-  static const auto all = make_scripts(static_cast<const policies::kernel*>(nullptr));
+  static const auto all = make_scripts(all_kernels,
+                                       std::make_index_sequence<script_count - with_cool_downs>());
   return all;
 }
 

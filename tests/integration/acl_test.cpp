@@ -194,6 +194,16 @@ struct fixture {
       log.refund("a", first, c.caller());
       finish(c);
     }
+    // Before its cool-down, and in it.
+    const weir::limiter cools(s, "cools", policies[0].policy, {.cool_downs = true});
+    for (int i = 0; i < 2; ++i) {
+      crowd c;
+      for (const char* subject : {"a", "b"}) cools.record(subject, c.caller());
+      finish(c);
+      crowd pause;
+      cools.cool_down("a", 1h, pause.caller());
+      finish(pause);
+    }
     crowd c;
     weir::limiter(s, "gcra", policies[0].policy).reset("a", c.caller());
     finish(c);

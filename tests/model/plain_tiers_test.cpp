@@ -1,11 +1,15 @@
-// The common path of checks with several keys: it answers and counts as the full kernels do,
-// whatever the keys hold, and writes only what a check changes.
+// The common path of checks with several keys, and that of checks that a cool-down may refuse: they
+// answer and count as the full kernels do, whatever the keys hold, and write only what a check
+// changes.
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "model/own_script.hpp"
@@ -29,15 +33,37 @@ enum class path { common, full };
 
 struct fixture : model::script_fixture {
   test::script_harness script{client, redis::scripts()[redis::all_or_nothing].text};
+  std::deque<test::script_harness> beside_cool_downs;  // by kernel
+
+  fixture() {
+    for (std::size_t i = redis::with_cool_downs; i < redis::script_count; ++i) {
+      beside_cool_downs.emplace_back(client, redis::scripts()[i].text);
+    }
+  }
 
   /// What the script finds, by check; `keys` has one per tier for each. Empty after an error.
   std::vector<number_list> check(const std::vector<redis::call_tier>& tiers, const key_list& keys,
                                  std::int64_t now, const number_list& counts, path which) {
     script.set_clock(now);
-    if (which == path::common) {
+    const std::size_t own = redis::script_of(tiers);
+    const bool is_beside = which == path::common && own >= redis::with_cool_downs;
+    if (is_beside) {
+      key_list by_tier, arguments;
+      for (std::size_t t = 0; t < 2; ++t) {
+        for (std::size_t i = t; i < keys.size(); i += 2) by_tier.push_back(keys[i]);
+      }
+      redis::each_argument(tiers, [&]<class T>(const T& argument) {
+        if constexpr (std::is_integral_v<T>) {
+          arguments.push_back(std::to_string(argument));
+        } else {
+          arguments.emplace_back(argument);
+        }
+      });
+      beside_cool_downs[own - redis::with_cool_downs].send_run(by_tier, arguments, counts);
+    } else if (which == path::common) {
       BOOST_TEST_REQUIRE(redis::takes_common_path(tiers));
-      std::string packed;
-      redis::pack_constants(packed, tiers);
+      key_list packed(1);
+      redis::pack_constants(packed[0], tiers);
       script.send_run(keys, packed, counts);
     } else {
       number_list arguments{static_cast<std::int64_t>(tiers.size())};
@@ -56,7 +82,12 @@ struct fixture : model::script_fixture {
     number_list numbers(1 + checks * width);
     const redis::reply_view& reply = client.read_view();
     const auto read_plain = [&](std::string_view& text, std::span<std::int64_t> fields) {
-      return redis::read_plain_tiers(tiers, text, fields);
+      if (!is_beside) return redis::read_plain_tiers(tiers, text, fields);
+      if (reply.root().type != redis::reply_type::bulk_string) {
+        return redis::read_beside_cool_down(tiers, text, fields);
+      }
+      std::ranges::fill(fields, 0);
+      return redis::read_plain_tiers(std::span(tiers).first(1), text, fields);
     };
     if (!redis::read_found(reply, width, numbers, read_plain)) {
       throw std::runtime_error("the script answers " + std::string(reply.root().text));
@@ -173,6 +204,7 @@ void fill(test::redis_client& client, test::random_source& random, std::int64_t 
     case 6:
       return set(bucket + "/0@" + std::to_string(now) + ">" + bucket + "-0+0");
     case 7:
+    case 11:
       return set(bucket + std::to_string(1'000'000'000'000'000 + random.magnitude(60'000'000)));
     case 8:
       return set(random.one_in(2) ? "1.7900000002e15" : "1789999999      x");
@@ -196,18 +228,20 @@ BOOST_AUTO_TEST_CASE(both_paths_find_and_leave_the_same_whatever_the_keys_hold) 
     std::vector<redis::call_tier> tiers;
     const auto width = static_cast<std::size_t>(random.between(1, 3));
     while (tiers.size() < width) tiers.push_back({any_kernel(random), 1});
+    if (width == 2 && random.one_in(2)) tiers[1].kernel = policies::cool_down();
     for (redis::call_tier& t : tiers) {
       const auto most = std::visit([](const auto& k) { return k.ceiling(); }, t.kernel);
       if (random.one_in(3)) t.cost = random.between(1, std::min<std::int64_t>(most, 3));
     }
     if (!redis::takes_common_path(tiers)) continue;  // several queues
-    // Some checks have their first key in common.
+    // Some checks have their first key in common, but no two of one limiter.
+    const bool may_share = redis::script_of(tiers) == redis::all_or_nothing;
     key_list keys[2];
     number_list counts;
     const std::int64_t checks = random.between(1, 4);
     for (std::int64_t c = 0; c < checks; ++c) {
       for (std::size_t t = 0; t < width; ++t) {
-        const bool shared = t == 0 && random.one_in(2);
+        const bool shared = may_share && t == 0 && random.one_in(2);
         const std::string name = (shared ? "all" : std::to_string(c)) + std::to_string(t);
         keys[0].push_back("a" + name);
         keys[1].push_back("b" + name);
@@ -264,6 +298,45 @@ BOOST_AUTO_TEST_CASE(a_check_reads_each_key_and_writes_once_what_it_changes) {
   BOOST_TEST((counts == refused));
 }
 
+// Of all checks together: whether one of their cool-downs is there.
+BOOST_AUTO_TEST_CASE(of_absent_cool_downs_a_check_only_asks_whether_they_are_there) {
+  const std::string cool_down = std::to_string(t0 + 9'000'000) + "0000000010000000";
+  for (const policy& p : {policy(token_bucket{2, every(1ms)}), policy(token_bucket{2, {7, 9ms}}),
+                          policy(fixed_window{2, 1h}), policy(sliding_window{2, 1h})}) {
+    client.must("FLUSHALL");
+    const auto tiers = of({policies::compile(p), policies::cool_down()});
+    BOOST_TEST_REQUIRE(redis::script_of(tiers) >= redis::with_cool_downs);
+    const key_list keys{"a", "ac", "b", "bc", "c", "cc"};
+    const auto used = [&] {
+      auto counts = commands();
+      for (const char* own : {"hset", "hmget", "hget"}) counts.erase(own);
+      return counts;
+    };
+    check(tiers, keys, t0, {}, path::common);
+    used();
+    check(tiers, keys, t0 + 1, {}, path::common);
+    const char* const write = std::holds_alternative<token_bucket>(p) &&
+                                      std::get<token_bucket>(p).refill.count == 1
+                                  ? "incrby"
+                                  : "setrange";
+    const std::map<std::string, int> admitted{{"mget", 1}, {"exists", 1}, {write, 3}};
+    BOOST_TEST((used() == admitted), test::text_of(p));
+    check(tiers, keys, t0 + 2, {}, path::common);
+    const std::map<std::string, int> refused{{"mget", 1}, {"exists", 1}};
+    BOOST_TEST((used() == refused), test::text_of(p));
+    // Only the check whose cool-down is there takes the common path of several keys.
+    client.must("SET", "bc", cool_down, "PX", 60'000);
+    client.must("DEL", "a", "b", "c");
+    used();
+    check(tiers, keys, t0 + 3, {}, path::common);
+    auto beside = used();
+    const std::map<std::string, int> cooling{{"mget", 2}, {"exists", 1}, {"get", 2}, {"pttl", 1}};
+    for (const auto& [name, count] : cooling) BOOST_TEST(beside[name] == count, name);
+    BOOST_TEST(client.must("EXISTS", "a", "c").integer == 2);
+    BOOST_TEST(client.must("EXISTS", "b").integer == 0);
+  }
+}
+
 // The first check is left to the full kernels, because one of its keys has a reservation ahead, and
 // takes the last unit of the key that both have.
 BOOST_AUTO_TEST_CASE(checks_that_share_a_key_are_answered_in_order_on_either_path) {
@@ -293,6 +366,26 @@ BOOST_AUTO_TEST_CASE(a_key_of_another_type_lets_nothing_be_counted_beside_it) {
       BOOST_TEST(client.must("EXISTS", key).integer == (key == other));
     }
     BOOST_TEST(client.must("EXISTS", "d", "e").integer == 2);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_key_of_another_type_is_told_beside_a_cool_down) {
+  const auto tiers = of({policies::compile(token_bucket{3, per_hour(3)}), policies::cool_down()});
+  for (const std::string other : {"a", "ac"}) {
+    client.must("FLUSHALL");
+    client.must("SADD", other, "member");
+    // Also while another one's cool-down is there.
+    for (const bool cools : {false, true}) {
+      if (cools)
+        client.must("SET", "bc", std::to_string(t0 + 9) + "0000000000000010", "PX", 60'000);
+      const auto found = check(tiers, {"a", "ac", "b", "bc", "c", "cc"}, t0, {}, path::common);
+      BOOST_TEST(found[0][other == "a" ? 0 : 5] == policies::foreign);
+      BOOST_TEST(found[1][5] == (cools ? t0 + 9 : 0));
+      for (const char* key : {"a", "ac"}) {
+        BOOST_TEST(client.must("EXISTS", key).integer == (key == other));
+      }
+      BOOST_TEST(client.must("EXISTS", "b", "c").integer == 2);
+    }
   }
 }
 

@@ -109,8 +109,8 @@ struct tier_script {
     for (std::size_t i = 0; i < kernels.size(); ++i) asked.push_back({kernels[i], costs[i]});
     const std::int64_t counts[] = {checks};
     if (!full && redis::takes_common_path(asked)) {
-      std::string packed;
-      redis::pack_constants(packed, asked);
+      std::string packed[1];
+      redis::pack_constants(packed[0], asked);
       script.send_run(keys, packed, counts);
     } else {
       std::vector<std::int64_t> arguments;

@@ -88,13 +88,14 @@ void script_harness::send_run(std::span<const std::string> keys,
   for (const std::int64_t count : counts) writer.arg(count);
 }
 
-void script_harness::send_run(std::span<const std::string> keys, std::string_view packed,
+void script_harness::send_run(std::span<const std::string> keys,
+                              std::span<const std::string> arguments,
                               std::span<const std::int64_t> counts) {
   auto writer = client_.writer();
-  writer.begin(4 + keys.size() + counts.size());
+  writer.begin(3 + keys.size() + arguments.size() + counts.size());
   writer.arg("EVALSHA").arg(sha_).arg(static_cast<std::int64_t>(keys.size()));
   for (const std::string& key : keys) writer.arg(key);
-  writer.arg(packed);
+  for (const std::string& argument : arguments) writer.arg(argument);
   for (const std::int64_t count : counts) writer.arg(count);
 }
 

@@ -33,7 +33,7 @@ class script_harness {
                 std::span<const std::int64_t> counts);
   void send_run(std::span<const std::string> keys, const policies::script_arguments& arguments,
                 std::span<const std::int64_t> counts);
-  void send_run(std::span<const std::string> keys, std::string_view packed,
+  void send_run(std::span<const std::string> keys, std::span<const std::string> arguments,
                 std::span<const std::int64_t> counts);
   /// When the TTL ends, in microseconds; null if there is none.
   void send_requested_end(std::string_view key);

@@ -98,6 +98,27 @@ BOOST_AUTO_TEST_CASE(of_checks_with_several_keys_those_are_costly_that_full_kern
   BOOST_TEST(full.answered_keys == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(a_check_that_a_cool_down_refuses_is_not_costly) {
+  const std::vector<policies::kernel> tiers{policies::compile(token_bucket{9, per_second(1)}),
+                                            policies::cool_down()};
+  const std::string bucket = std::to_string(now);
+  const auto none = replied(tiers, 3, bulk("1790000000 0 " + bucket + bucket + bucket));
+  BOOST_TEST(none.answered_keys == 6u);
+  BOOST_TEST(none.costly_keys == 0u);
+  const std::string states = "*7\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n";
+  const auto mixed = replied(tiers, 3,
+                             "*4\r\n:" + std::to_string(now) + "\r\n" + bulk(bucket) +
+                                 bulk(bucket + bucket + "0000000001000000") + states);
+  BOOST_TEST(mixed.answered_keys == 6u);
+  BOOST_TEST(mixed.costly_keys == 2u);
+  redis::call_size size(64);
+  const auto at_most = [&] { return size.most_keys(none) / 2; };
+  size.answered(128, 0);
+  BOOST_TEST(at_most() == 32u);
+  size.answered(128, 128);
+  BOOST_TEST(at_most() == 6u);
+}
+
 // The text is too short.
 BOOST_AUTO_TEST_CASE(what_is_no_answer_says_nothing) {
   redis::script_call c;

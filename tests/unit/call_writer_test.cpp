@@ -45,7 +45,9 @@ BOOST_AUTO_TEST_CASE(each_call_is_written_as_if_it_were_the_first) {
       test::make_core("f", sliding_window{9, 1h}),
       test::make_core("g", sliding_log{9, 1h}),
       test::make_core("h", sliding_log{9, 1h, 1min}),
-      test::make_core("i", tiers{token_bucket{9, per_second(1)}, fixed_window{9, 1h}})};
+      test::make_core("i", tiers{token_bucket{9, per_second(1)}, fixed_window{9, 1h}}),
+      test::make_core("a", token_bucket{9, per_second(1)}, {.cool_downs = true}),
+      test::make_core(std::string(99, 'j'), sliding_window{9, 1h}, {.cool_downs = true})};
   redis::call_writer writer;
   std::set<std::string> all;
   for (int round = 0; round < 2000; ++round) {
@@ -75,6 +77,33 @@ BOOST_AUTO_TEST_CASE(each_call_is_written_as_if_it_were_the_first) {
     line.clear();
   }
   BOOST_TEST(all.size() > 500u);
+}
+
+BOOST_AUTO_TEST_CASE(the_keys_of_cool_downs_stand_behind_all_others) {
+  // The second resource is too long for keys that are written as similar ones.
+  for (const std::string& resource : {std::string("r"), std::string(99, 'r')}) {
+    const auto limiter = test::make_core(resource, token_bucket{9, per_second(1)},
+                                         {.cool_downs = true});
+    std::deque<fake_check> checks;
+    detail::check_list line;
+    std::vector<std::string> expected;
+    for (const std::size_t tier : {0u, 1u}) {
+      for (const char* subject : {"one", "{two}", "three"}) {
+        if (tier == 0) line.push_back(checks.emplace_back(limiter, subject, 1, check_kind::record));
+        limiter->append_key(expected.emplace_back(), subject, tier);
+      }
+    }
+    redis::coalescer packer(64);
+    redis::call_writer writer;
+    test::command_reader reader;
+    reader.feed(written_by(writer, packer.pack(line).front()));
+    const auto words = reader.next();
+    BOOST_TEST_REQUIRE(words.has_value());
+    BOOST_TEST((*words)[2] == "6");
+    BOOST_TEST(std::vector<std::string>(words->begin() + 3, words->begin() + 9) == expected,
+               boost::test_tools::per_element());
+    line.clear();
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -137,6 +137,23 @@ BOOST_AUTO_TEST_CASE(an_answer_for_several_keys_holds_the_text_of_each) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_cool_down_that_is_not_there_has_no_text) {
+  const redis::call_tier tiers[] = {{bucket, 1}, {policies::cool_down(), 1}};
+  const auto read = [&](std::string_view text) {
+    numbers fields(policies::meter::reply_width + policies::cool_down::reply_width, 77);
+    const bool is_read = redis::read_beside_cool_down(tiers, text, fields);
+    return is_read && text.empty() ? fields : numbers{};
+  };
+  const std::string tat = "1790000000123456";
+  const numbers none{1'790'000'000'123'456, 0, 0, 0, 0, 0, 0};
+  BOOST_TEST(read(tat) == none);
+  const numbers both{1'790'000'000'123'456, 0, 0, 0, 0, 1'790'000'000'000'000, 1'000'000};
+  BOOST_TEST(read(tat + "17900000000000000000000001000000") == both);
+  for (const char* text : {"", "1790000000", "17900000001234560"}) {
+    BOOST_TEST(read(text).empty(), text);
+  }
+}
+
 // Bytes that came in between made a number of a window that was none. The caller was told that its
 // key holds something else and that it was not counted, but it was.
 BOOST_AUTO_TEST_CASE(a_damaged_number_is_no_foreign_key) {

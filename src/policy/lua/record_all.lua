@@ -20,9 +20,9 @@
 -- ARGV   for each tier its kernel's number and five constants of its part, all packed as
 --        little-endian doubles, or what full_kernels() takes: then it takes all checks. Then for
 --        each check the number of equal ones (1 if left out, or look_only)
--- Reply  the clock's two numbers, each with a space behind it, and what each key held, or the text
---        that stands for nothing. If full_kernels() has taken checks: now; then for each check that
---        text, or an array: the states of its tiers
+--
+-- Leaves in `found` what each key held, or the text that stands for nothing. If full_kernels() has
+-- taken checks, `states` has for each of them, by its first key, the states of its tiers.
 
 local pcall, read, pack = redis.pcall, struct.unpack, struct.pack
 local find, format = string.find, string.format
@@ -82,13 +82,3 @@ for first = 1, keys_of_all, tiers do
     if failed then return failed end
   end
 end
-
-if not states then
-  found[1] = time[1] .. ' ' .. time[2] .. ' ' .. found[1]
-  return table.concat(found)
-end
-local reply = {clock}
-for first = 1, keys_of_all, tiers do
-  reply[#reply + 1] = states[first] or table.concat(found, '', first, first + tiers - 1)
-end
-return reply

@@ -1,0 +1,30 @@
+-- The driver of checks that a cool-down may refuse. The common path of their kernel before it has
+-- left those in `rare` to answer_all(), which is record_all.lua for that kernel and cool-downs.
+--
+-- KEYS    one per subject, then the cool-down of each, in the same order
+-- counts  from `before` on, as for run_rare.lua. The argument in front of them is packed, and ends
+--         with the constants that record_all.lua takes
+-- Reply   now; then for each check the text that the common path has found, or what record_all.lua
+--         says of it: a text, or an array
+
+local n = #KEYS / 2
+local keys, arguments = {}, {string.sub(counts[before], -96)}
+for i = 1, n do
+  if rare[i] then
+    keys[#keys + 1] = KEYS[i]
+    keys[#keys + 1] = KEYS[n + i]
+    arguments[#arguments + 1] = counts[before + i] or '1'
+  end
+end
+local found_left, states = answer_all(keys, arguments)
+if found_left.err then return found_left end
+local reply, first = {clock}, 1
+for i = 1, n do
+  if rare[i] then
+    reply[i + 1] = states and states[first] or found_left[first] .. found_left[first + 1]
+    first = first + 2
+  else
+    reply[i + 1] = found[i]
+  end
+end
+return reply
