@@ -4,10 +4,10 @@
 //   client_instructions SOCKET TRAFFIC CHECKS
 //
 // TRAFFIC: `distinct` (a key for each caller), `single` (the same, with one key to a script call),
-// `tiers` (distinct, and a second tier), `hot` (one key for all), `lone` (one caller), `pool` (the
-// same on a thread_pool), or `memory` (distinct keys in a memory store; SOCKET is not used). It
-// prints the traffic, the checks that were measured, and per check: heap allocations; and how often
-// each system call was made.
+// `tiers` (distinct, and a second tier), `cool_downs` (distinct, of a limiter that has them), `hot`
+// (one key for all), `lone` (one caller), `pool` (the same on a thread_pool), or `memory` (distinct
+// keys in a memory store; SOCKET is not used). It prints the traffic, the checks that were
+// measured, and per check: heap allocations; and how often each system call was made.
 // Under callgrind with --toggle-collect=measured, the total is that of the measured checks, but not
 // of `pool`, whose thread cannot be stopped between these and the ones before.
 
@@ -106,7 +106,7 @@ class program {
         executor_(traffic == "pool" ? asio::any_io_executor(pool_.get_executor())
                                     : context_.get_executor()),
         store_(open(socket, traffic)),
-        limiter_(store_, "partner-api", rules(traffic)) {}
+        limiter_(store_, "partner-api", rules(traffic), {.cool_downs = traffic == "cool_downs"}) {}
 
   void run(std::string_view traffic, std::uint64_t checks) {
     for (std::size_t i = 0; i < callers_; ++i) {

@@ -157,6 +157,15 @@ class program {
       });
       print(name, "busy", checks, busy, rounds);
       print(name, "refused", checks, refused, rounds);
+      if (kernels.back() != policies::kernel(policies::cool_down())) continue;
+      // Each refused by a cool-down of its own.
+      for (std::size_t i = 0; i < key_count; ++i) {
+        const std::string far = "9000000000000000";
+        server_.command("SET", key_of(i, kernels.back(), 1), far + far, "PX", "3600000");
+      }
+      const std::uint64_t cooling = server_.count([&] { send_call(kernels, checks); }, rounds);
+      print(name, "cooling", checks, cooling, rounds);
+      if (checks > 1) print_hold(name, "cooling", checks, cooling, rounds);
     }
   }
 
@@ -184,6 +193,9 @@ class program {
     hold("tiers,bucket_and_log",
          policies::compile(tiers{token_bucket{10'000, every(1s)}, sliding_log{1000, 1h}}),
          policies::compile(tiers{token_bucket{1000, every(1us)}, sliding_log{1000, 1ms}}), 500);
+    hold("token_bucket,cool_downs",
+         {policies::compile(token_bucket{10'000, every(1s)}), policies::cool_down()},
+         {policies::compile(token_bucket{1000, every(1us)}), policies::cool_down()}, 500);
     if (quick_) return;
     // The log has two entries. The older one has left when the third check comes: the entries are
     // 3 s apart, and a window has 6 s. That check's window, too, ends before the next grid line, so
@@ -266,14 +278,15 @@ class program {
     return (key_count + subjects - 1) / subjects;
   }
 
+  static std::string key_of(std::size_t subject, const policies::kernel& k, std::size_t tier) {
+    return "weir:{partner-api:account-" + std::to_string(1000 + subject) +
+           "}:" + std::visit([](const auto& one) { return std::string(one.key_suffix); }, k) +
+           (tier > 0 ? std::to_string(tier) : "");
+  }
+
   /// One check of every subject, so many to a script.
   void send_call(const std::vector<policies::kernel>& kernels, std::size_t subjects,
                  std::int64_t cost = 1) {
-    const auto key_of = [](std::size_t subject, const policies::kernel& k, std::size_t tier) {
-      return "weir:{partner-api:account-" + std::to_string(1000 + subject) +
-             "}:" + std::visit([](const auto& one) { return std::string(one.key_suffix); }, k) +
-             (tier > 0 ? std::to_string(tier) : "");
-    };
     std::vector<redis::call_tier> tiers = tiers_of(kernels, cost);
     const std::size_t script = redis::script_of(tiers);
     std::vector<std::string> arguments;

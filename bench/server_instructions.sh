@@ -61,7 +61,8 @@ done
       }
       for (row in hold) {
         split(row, name, SUBSEP)
-        usual = count["usual", name[2] == "one_leaves" ? "busy" : name[2], 1]
+        kind = name[2] == "one_leaves" || name[2] == "cooling" ? "busy" : name[2]
+        usual = count["usual", kind, 1]
         ratio[row] = hold[row] / usual
         if (check && ratio[row] > 12) {
           printf "%s, %s: a call of %d holds the server for %.1f usual scripts\n", \
@@ -89,7 +90,7 @@ done
         print ""
       }
       print ""
-      print "| checks with two keys | keys are | 1 to a script | beside the usual | 12 |"
+      print "| checks with two keys | keys are | 1 to a script | beside the usual | in a full call |"
       print "|---|---|---|---|---|"
       usual_of["token_bucket,fixed_window"] = "usual_tiers"
       usual_of["token_bucket,cool_downs"] = "usual_cool_down"
@@ -98,10 +99,11 @@ done
         checks = most_checks[name[1]]
         if (checks == 64) continue
         own = count[name[1], name[2], 1]
-        usual = count[usual_of[name[1]], name[2], 1]
+        kind = name[2] == "cooling" ? "refused" : name[2]
+        usual = count[usual_of[name[1]], kind, 1]
         printf "| %s | %s | %d |", name[1], name[2], own
         if (usual > 0) printf " %.2f x |", usual / own; else printf " |"
-        if (checks > 1) printf " %d |", count[name[1], name[2], checks]; else printf " |"
+        if (checks > 1) printf " %d: %d |", checks, count[name[1], name[2], checks]; else printf " |"
         print ""
       }
       print ""

@@ -5,15 +5,14 @@
 if not stored then
   found[i], room = '00000000000000000000000000000000', exact
 elseif #stored == 32 and find(stored, '^%d+$') then
-  local upto, length = tonumber(string.sub(stored, 1, 16)), tonumber(string.sub(stored, 17))
+  local upto, length = string.sub(stored, 1, 16) + 0, string.sub(stored, 17) + 0
   -- Else it began while the clock was ahead (cool_down::state::has_effect), and is to be forgotten.
   if upto >= 1 and upto <= exact and length <= exact and upto - clock <= 2 * length + 60000000 then
     if upto <= clock then
       room = exact
     else
       -- One without a TTL is to be given one.
-      local left = tonumber(pcall('PTTL', keys[i]))
-      if left and left ~= -1 then room = 0 end
+      if pcall('PTTL', keys[i]) ~= -1 then room = 0 end
     end
   end
 end

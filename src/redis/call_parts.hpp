@@ -8,8 +8,8 @@
 /// What the encodings of all script calls share.
 namespace weir::redis {
 
-/// Writes the keys of the call's checks, in their order. If a cool-down may refuse them, the keys of
-/// the cool-downs come behind all others.
+/// Writes the keys of the call's checks, in their order; the keys of cool-downs behind all others,
+/// if the call has a script for checks that a cool-down may refuse.
 void write_keys(std::string& out, const script_call& c, std::string& scratch);
 
 /// How many numbers a script tells of the states of one check's keys.

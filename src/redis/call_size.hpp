@@ -53,6 +53,8 @@ class call_size {
   static constexpr bound common_path{script_call::usual_keys, 20}, full_kernel{15, 10};
   /// Buckets whose T is not a whole number of microseconds.
   static constexpr bound in_parts{40, 40};
+  /// Half of them are cool-downs: a check is far cheaper where there is none.
+  static constexpr bound beside_cool_downs{40, 40};
   /// Several tiers: each key is looked at, and then written to.
   static constexpr bound joint_common_path{24, 24}, joint{12, 6};
 
@@ -66,7 +68,7 @@ class call_size {
     if (c.tiers.size() > 1) {
       const bool is_common = costly_ <= most_costly && takes_common_path(c.tiers);
       if (!is_common) return most_of(joint);
-      return most_of(c.is_beside_cool_downs() ? common_path : joint_common_path);
+      return most_of(c.is_beside_cool_downs() ? beside_cool_downs : joint_common_path);
     }
     const std::size_t most = most_of(
         std::visit([](const auto& k) { return bound_of(k); }, c.tiers.front().kernel));

@@ -158,7 +158,7 @@ constexpr const policies::kernel* all_kernels = nullptr;
 
 std::string text_of_joint() {
   std::string text(policies::lua::start_lua);
-  text += joint_driver<void>(all_kernels);
+  text += "local held = {}\n" + joint_driver<void>(all_kernels);
   text += policies::lua::reply_all_lua;
   return text;
 }
@@ -168,7 +168,7 @@ template <class Kernel>
 std::string text_with_cool_downs() {
   std::string text(policies::lua::start_lua);
   text += common_path(Kernel::record_script(), policies::lua::read_beside_cool_downs_lua);
-  text += "local function answer_all(KEYS, ARGV)\n" + joint_driver<Kernel>(all_kernels);
+  text += "local function answer_all(KEYS, ARGV, held)\n" + joint_driver<Kernel>(all_kernels);
   text += "return found, states\nend\n";
   text += policies::lua::run_left_lua;
   return text;

@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(a_check_that_a_cool_down_refuses_is_not_costly) {
   redis::call_size size(64);
   const auto at_most = [&] { return size.most_keys(none) / 2; };
   size.answered(128, 0);
-  BOOST_TEST(at_most() == 32u);
+  BOOST_TEST(at_most() == 20u);
   size.answered(128, 128);
   BOOST_TEST(at_most() == 6u);
 }

@@ -8,15 +8,16 @@
 --         says of it: a text, or an array
 
 local n = #KEYS / 2
-local keys, arguments = {}, {string.sub(counts[before], -96)}
+local keys, held, arguments, last = {}, {}, {string.sub(counts[before], -96)}, 0
 for i = 1, n do
   if rare[i] then
-    keys[#keys + 1] = KEYS[i]
-    keys[#keys + 1] = KEYS[n + i]
-    arguments[#arguments + 1] = counts[before + i] or '1'
+    keys[last + 1], keys[last + 2] = KEYS[i], KEYS[n + i]
+    held[last + 1], held[last + 2] = found[n + i], found[2 * n + i]
+    arguments[last / 2 + 2] = counts[before + i] or '1'
+    last = last + 2
   end
 end
-local found_left, states = answer_all(keys, arguments)
+local found_left, states = answer_all(keys, arguments, held)
 if found_left.err then return found_left end
 local reply, first = {clock}, 1
 for i = 1, n do
