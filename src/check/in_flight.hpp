@@ -45,6 +45,10 @@ struct in_flight {
   std::uint16_t route = 0;                        // the slot of its keys, and these flags:
   static constexpr std::uint16_t asks = 0x4000;   // it is sent behind ASKING, alone
   static constexpr std::uint16_t alone = 0x8000;  // its script call has no other check
+  std::uint16_t slot() const noexcept { return route & (asks - 1); }
+  bool is_asking() const noexcept { return (route & asks) != 0; }
+  bool is_alone() const noexcept { return (route & alone) != 0; }
+  bool has_own_call() const noexcept { return route >= asks; }  // a node has asked for that
   // Its index among the checks of one key in a script call. With memcached: how many requests for
   // the value of its subject were sent before it came.
   std::uint32_t position = 0;

@@ -16,6 +16,8 @@ using detail::check_list;
 using detail::check_stage;
 using detail::in_flight;
 
+static_assert(slot_count == in_flight::asks);  // the flags of a route lie above the slot
+
 namespace {
 
 /// A missing reply may mean that the node is no master any more.
@@ -32,10 +34,6 @@ cluster_core::cluster_core(const redis_options& options, cluster_members::make_n
       random_(seed) {}
 
 // ---- new checks, and finished ones
-
-cluster_core::slot_number cluster_core::slot_of_routed(const check& c) noexcept {
-  return flight_of(c).route & (slot_count - 1);
-}
 
 void cluster_core::finish(check& c, error e) {
   if (e != error{}) c.ec = e;
@@ -77,14 +75,14 @@ void cluster_core::hold_new(check& c, time now) {
                     is_beyond_bound(c);
   if (!fits) return finish(c, error::overloaded);
   flight_of(c).deadline = now + timeout_of(c, options_.timeout);
-  const slot_number s = slot_of_routed(c);
+  const slot_number s = flight_of(c).slot();
   hold(c, time::min());
   if (slots_[s].owner == none) search_.want(now);
 }
 
 cluster_core::index cluster_core::node_of(const check& c) const {
-  const slot_number s = slot_of_routed(c);
-  if ((flight_of(c).route & in_flight::asks) == 0) return slots_[s].seat;
+  const slot_number s = flight_of(c).slot();
+  if (!flight_of(c).is_asking()) return slots_[s].seat;
   const auto found = asking_.find(s);
   return found == asking_.end() ? none : found->second.node;
 }
@@ -101,9 +99,9 @@ void cluster_core::cancel(check& c, detail::cancel_scope scope) {
 
 /// The check is at its node no more.
 void cluster_core::leave(const check& c) {
-  const slot_number s = slot_of_routed(c);
+  const slot_number s = flight_of(c).slot();
   const index i = node_of(c);
-  if ((flight_of(c).route & in_flight::asks) != 0) {
+  if (flight_of(c).is_asking()) {
     const auto found = asking_.find(s);
     if (--found->second.pending == 0) asking_.erase(found);
   }
@@ -116,10 +114,10 @@ void cluster_core::finished(const check_list& done, time now) {
   bool silent = false;
   for (const check& c : done) {
     if (flight_of(c).is_stand_in) continue;  // the node counts it, the cluster does not
-    if (!c.ec && !downs_.empty()) downs_.erase(slot_of_routed(c));
+    if (!c.ec && !downs_.empty()) downs_.erase(flight_of(c).slot());
     silent = silent || c.ec == error::no_reply;
     leave(c);
-    if (!held_.empty()) release(slot_of_routed(c), now);
+    if (!held_.empty()) release(flight_of(c).slot(), now);
   }
   if (silent) search_.want(now, trusted);
   sweep();
@@ -138,7 +136,7 @@ void cluster_core::hold(check& c, time not_before) {
   f.stage = check_stage::waiting;
   f.is_held = 1;
   f.route &= static_cast<std::uint16_t>(~in_flight::asks);
-  held_slot& h = held_[slot_of_routed(c)];
+  held_slot& h = held_[flight_of(c).slot()];
   h.not_before = std::max(h.not_before, not_before);
   const auto is_earlier = [&f](const check& other) {
     return static_cast<std::int32_t>(flight_of(other).order - f.order) <= 0;
@@ -209,7 +207,7 @@ void cluster_core::arrive(check_list& checks, index at) {
     return;
   }
   for (check& c : checks) {
-    ++slots_[slot_of_routed(c)].pending;
+    ++slots_[flight_of(c).slot()].pending;
     ++members_[at].pending;
   }
   members_.link(at).resume(std::move(checks));
@@ -247,7 +245,7 @@ cluster_core::time cluster_core::wakeup() const noexcept {
 
 void cluster_core::on_time(time now) {
   wheel_.expire(now, [this, now](check& c) {
-    const slot_number s = slot_of_routed(c);
+    const slot_number s = flight_of(c).slot();
     unhold(c);
     if (!c.ec) {
       c.ec = !has_map_ && trouble_ != error{}      ? trouble_

@@ -103,7 +103,6 @@ class cluster_core {
     std::uint32_t pending = 0;
   };
 
-  static slot_number slot_of_routed(const detail::check& c) noexcept;
   void finish(detail::check& c, error e);
   void finish_held(error e, bool all);
   void hold_new(detail::check& c, time now);

@@ -42,16 +42,16 @@ void cluster_core::hear(index node, const cluster_node& link, time now) {
   members_[node].link->take_redirected(redirected_);
   for (pipeline::redirected_checks& r : redirected_) {
     if (r.checks.empty()) continue;
-    slots.push_back(slot_of_routed(r.checks.front()));
+    slots.push_back(flight_of(r.checks.front()).slot());
     redirect(r, node, now);
   }
   if (!held_.empty()) {
-    pull(node, [this](const check& c) { return held_.contains(slot_of_routed(c)); });
+    pull(node, [this](const check& c) { return held_.contains(flight_of(c).slot()); });
     for (const slot_number s : slots) {
       // Back from a node that was sent ASKING: the others are where they were.
       const slot& at = slots_[s];
       if (at.pending == 0 || at.seat == node || !held_.contains(s)) continue;
-      pull(at.seat, [s](const check& c) { return slot_of_routed(c) == s; });
+      pull(at.seat, [s](const check& c) { return flight_of(c).slot() == s; });
     }
     release_due(now);  // the first pull() may have taken the last checks of other held slots
   }
@@ -67,11 +67,11 @@ void cluster_core::lost(index node, const connection_core::link_news& news, time
   is_lasting_ = news.is_lasting;
   if (search_.failed(node, now)) round_failed();
   search_.want(now);
-  const auto asks = [](const check& c) { return (flight_of(c).route & in_flight::asks) != 0; };
+  const auto asks = [](const check& c) { return flight_of(c).is_asking(); };
   pull(node, asks, [&](check& c) {
     --flight_of(c).redirects;  // no node has redirected it in vain
     c.ec = news.trouble;       // for the caller, if the deadline comes first
-    slots.push_back(slot_of_routed(c));
+    slots.push_back(flight_of(c).slot());
     hold(c, pause_of_down(slots.back(), now));
   });
 }
@@ -109,7 +109,7 @@ void cluster_core::pull(index from, const cluster_node::predicate& which) {
 /// Moves on checks of one slot that a node did not run.
 void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now) {
   using kind = redirection::kind;
-  const slot_number s = slot_of_routed(r.checks.front());
+  const slot_number s = flight_of(r.checks.front()).slot();
   index to = none;
   if (r.why.what == kind::moved || r.why.what == kind::ask) {
     redis_address address = std::move(r.why.to);
@@ -137,11 +137,11 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
       continue;
     }
     // If the importing node does not run it, ASK has not moved it on.
-    const bool asked = (f.route & in_flight::asks) != 0;
+    const bool asked = f.is_asking();
     if (asked && r.why.what != kind::moved && r.why.what != kind::ask) --f.redirects;
     if (r.why.what == kind::try_again) {
       // Its call had other keys, too. Alone, a check of one key is not told so again.
-      if (detail::is_single(c) && (f.route & in_flight::alone) == 0) not_before = now;
+      if (detail::is_single(c) && !f.is_alone()) not_before = now;
       f.route |= in_flight::alone;
     }
     const bool asks_now = r.why.what == kind::ask && may_ask(c, to);
@@ -170,7 +170,7 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
 /// False if a held check has one of its keys, and must not be overtaken, or if checks of the slot
 /// ask at another node.
 bool cluster_core::may_ask(const check& c, index at) const {
-  const slot_number s = slot_of_routed(c);
+  const slot_number s = flight_of(c).slot();
   if (const auto held = held_.find(s); held != held_.end()) {
     bool meets = false;
     each_key(c, [&](std::uint64_t key) { meets = meets || held->second.keys.contains(key); });
@@ -211,7 +211,7 @@ void cluster_core::apply(const slot_map& map, time now) {
   }
   for (index i = 0; i < moves.size(); ++i) {
     if (!moves[i]) continue;
-    pull(i, [this](const check& c) { return held_.contains(slot_of_routed(c)); });
+    pull(i, [this](const check& c) { return held_.contains(flight_of(c).slot()); });
   }
   release_due(now);
   must_sweep_ = true;

@@ -68,11 +68,6 @@ bool merges(const check& c) {
   return std::visit([](const auto& k) { return k.coalesces(); }, c.limiter->tiers.front());
 }
 
-/// True for a check that a node of a Redis Cluster has asked to send in a certain way.
-bool must_be_alone(const check& c) noexcept {
-  return flight_of(c).route >= detail::in_flight::asks;
-}
-
 std::int64_t max_wait_of(const check& c) {
   return c.kind == check_kind::acquire ? detail::as<detail::acquire_request>(c).max_wait.count()
                                        : 0;
@@ -216,7 +211,7 @@ void coalescer::join_run(detail::check_list& line, check::steady_time reachable)
 
 /// Adds a check whose key has to be looked for. `is_like`: recent::is_like() is true of it.
 void coalescer::add_to_key(check& c, bool is_like) {
-  if (!is_like && must_be_alone(c)) return add_alone(c);
+  if (!is_like && flight_of(c).has_own_call()) return add_alone(c);
   const std::string_view subject = c.subject.view();
   place& here = last_place_.at({c.limiter->resource_id, subject, subject_hash(c)});
   if (here.call == nullptr || !join_last(c, here)) {
@@ -239,7 +234,7 @@ void coalescer::add_to_key(check& c, bool is_like) {
 }
 
 void coalescer::add_joint(check& c) {
-  if (must_be_alone(c)) return add_alone(c);
+  if (flight_of(c).has_own_call()) return add_alone(c);
   recent_.call = nullptr;
   // It must come after the last call on each of its keys.
   std::size_t before = 0, known = 0;
@@ -274,7 +269,7 @@ void coalescer::add_alone(check& c) {
   recent_.call = nullptr;
   script_call& own = open_call(c);
   own.one_check = true;
-  own.asks = (flight_of(c).route & detail::in_flight::asks) != 0;
+  own.asks = flight_of(c).is_asking();
   note_place(c, {&own, 0});
   append(own, c);
 }
@@ -297,7 +292,7 @@ void coalescer::begin() {
 inline void coalescer::put(check& c, bool alone, bool is_like) {
   if (alone) {
     script_call& call = open_call(c);
-    call.asks = (flight_of(c).route & detail::in_flight::asks) != 0;
+    call.asks = flight_of(c).is_asking();
     append(call, c);
   } else if (c.further().empty()) {
     add_to_key(c, is_like);

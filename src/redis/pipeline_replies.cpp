@@ -19,10 +19,9 @@ constexpr std::chrono::seconds load_pause{1};  // after the server refused to lo
 /// True if `a` was submitted before `b`; of checks in different slots of a cluster, either may come
 /// first.
 bool came_before(const check& a, const check& b) noexcept {
-  constexpr std::uint16_t slot = 0x3fff;
   const auto& x = flight_of(a);
   const auto& y = flight_of(b);
-  if ((x.route & slot) != (y.route & slot)) return (x.route & slot) < (y.route & slot);
+  if (x.slot() != y.slot()) return x.slot() < y.slot();
   // The ranks may have come around.
   return static_cast<std::int32_t>(x.order - y.order) < 0;
 }

@@ -21,8 +21,22 @@ namespace {
 
 namespace urls = boost::urls;
 
-enum class scheme { redis, rediss, unix_socket };
 using kind = decltype(store_url::kind);
+
+/// What a URL's scheme says.
+struct form {
+  std::string_view scheme;
+  kind names;
+  bool tls = false;
+};
+
+constexpr form forms[] = {{"redis", kind::redis},
+                          {"rediss", kind::redis, true},
+                          {"redis-cluster", kind::cluster},
+                          {"rediss-cluster", kind::cluster, true},
+                          {"redis-sentinel", kind::sentinel},
+                          {"rediss-sentinel", kind::sentinel, true},
+                          {"unix", kind::unix_socket}};
 
 constexpr std::size_t max_url_length = 4096;
 constexpr std::size_t max_socket_path_length = sizeof(sockaddr_un::sun_path) - 1;
@@ -161,10 +175,9 @@ constexpr parameter parameters[] = {
      [](options& o, std::string&& v, const char* name) { o.tls_verify = read_switch(v, name); }},
 };
 
-bool may_have(scheme s, kind k, parameter::place where) {
-  return where == any_url || (where == unix_url && s == scheme::unix_socket) ||
-         (where == sentinel_url && k == kind::sentinel) ||
-         (where == tls_url && s == scheme::rediss);
+bool may_have(const form& f, parameter::place where) {
+  return where == any_url || (where == unix_url && f.names == kind::unix_socket) ||
+         (where == sentinel_url && f.names == kind::sentinel) || (where == tls_url && f.tls);
 }
 
 [[noreturn]] void fail_misplaced(parameter::place where) {
@@ -174,7 +187,7 @@ bool may_have(scheme s, kind k, parameter::place where) {
            : "TLS parameters need a URL that begins with rediss://");
 }
 
-void read_query(const urls::url_view& url, scheme s, kind k, redis_options& out) {
+void read_query(const urls::url_view& url, const form& f, redis_options& out) {
   bool seen[std::size(parameters)] = {};
   std::size_t place = 0;
   for (const auto& given : url.encoded_params()) {
@@ -185,12 +198,12 @@ void read_query(const urls::url_view& url, scheme s, kind k, redis_options& out)
     if (found == std::end(parameters)) {
       std::string names;
       for (const parameter& p : parameters) {
-        if (may_have(s, k, p.where)) names += (names.empty() ? "" : ", ") + std::string(p.name);
+        if (may_have(f, p.where)) names += (names.empty() ? "" : ", ") + std::string(p.name);
       }
       fail("query parameter " + std::to_string(place) + " is not one of " + names +
            " (a '?' in a password must be written %3F)");
     }
-    if (!may_have(s, k, found->where)) fail_misplaced(found->where);
+    if (!may_have(f, found->where)) fail_misplaced(found->where);
     if (std::exchange(seen[found - parameters], true)) {
       fail("the parameter " + key + " is given twice");
     }
@@ -245,19 +258,19 @@ void with_parsed(std::string_view text, F&& f) {
 }
 
 /// The parts of every URL but memory://.
-void read_parts(const urls::url_view& url, scheme s, kind k, redis_options& out) {
+void read_parts(const urls::url_view& url, const form& f, redis_options& out) {
   read_user_info(url, out);
-  if (s == scheme::unix_socket) {
+  if (f.names == kind::unix_socket) {
     read_socket_path(url, out);
   } else {
     redis_address at = read_host(url);
     out.host = std::move(at.host);
     out.port = at.port;
-    read_path(url, k, out);
+    read_path(url, f.names, out);
   }
-  out.tls = s == scheme::rediss;
-  out.sentinel.tls = out.tls && k == kind::sentinel;
-  read_query(url, s, k, out);
+  out.tls = f.tls;
+  out.sentinel.tls = f.tls && f.names == kind::sentinel;
+  read_query(url, f, out);
 }
 
 void check(const redis_options& options) {
@@ -265,8 +278,8 @@ void check(const redis_options& options) {
 }
 
 /// Reads the URL once for each host, as if that were the only one. Returns the hosts.
-std::vector<redis_address> read_hosts(std::string_view text, scheme s, kind k, redis_options& out) {
-  const std::uint16_t default_port = k == kind::sentinel ? 26379 : 6379;
+std::vector<redis_address> read_hosts(std::string_view text, const form& f, redis_options& out) {
+  const std::uint16_t default_port = f.names == kind::sentinel ? 26379 : 6379;
   const std::string_view hosts = hosts_in(text);
   const auto begin = static_cast<std::size_t>(hosts.data() - text.data());
   const std::string before(text.substr(0, begin)), behind(text.substr(begin + hosts.size()));
@@ -276,7 +289,7 @@ std::vector<redis_address> read_hosts(std::string_view text, scheme s, kind k, r
     if (found.size() == max_hosts) fail("it names more than 64 hosts");
     with_parsed(before + std::string(hosts.substr(at, end - at)) + behind,
                 [&](const urls::url_view& url) {
-                  if (found.empty()) read_parts(url, s, k, out);
+                  if (found.empty()) read_parts(url, f, out);
                   found.push_back(read_host(url, default_port));
                 });
     at = end + 1;
@@ -286,14 +299,14 @@ std::vector<redis_address> read_hosts(std::string_view text, scheme s, kind k, r
   return found;
 }
 
-void read_cluster(std::string_view text, scheme s, redis_options& out) {
-  out.cluster_seeds = read_hosts(text, s, kind::cluster, out);
+void read_cluster(std::string_view text, const form& f, redis_options& out) {
+  out.cluster_seeds = read_hosts(text, f, out);
   if (out.database != 0) fail("a Redis Cluster has one database: leave the path empty");
 }
 
 /// With TLS, the same files serve the connections to the Sentinels.
-void read_sentinels(std::string_view text, scheme s, redis_options& out) {
-  out.sentinel.addresses = read_hosts(text, s, kind::sentinel, out);
+void read_sentinels(std::string_view text, const form& f, redis_options& out) {
+  out.sentinel.addresses = read_hosts(text, f, out);
   if (!out.sentinel.tls) return;
   out.sentinel.tls_ca_file = out.tls_ca_file;
   out.sentinel.tls_cert_file = out.tls_cert_file;
@@ -315,42 +328,32 @@ store_url parse_store_url(std::string_view text) {
   }
 
   store_url result{};
-  scheme s{};
   if (name == "memory") {
-    result.kind = store_url::kind::memory;
+    result.kind = kind::memory;
     if (text.size() != std::string_view{"memory://"}.size()) {
       fail("memory:// takes no further text");
     }
     return result;
   }
-  result.kind = name.ends_with("-cluster")    ? kind::cluster
-                : name.ends_with("-sentinel") ? kind::sentinel
-                : name == "unix"              ? kind::unix_socket
-                                              : kind::redis;
-  if (name == "redis" || name == "redis-cluster" || name == "redis-sentinel") {
-    s = scheme::redis;
-  } else if (name == "rediss" || name == "rediss-cluster" || name == "rediss-sentinel") {
-    s = scheme::rediss;
-  } else if (name == "unix") {
-    s = scheme::unix_socket;
-  } else {
+  const form* const f = std::ranges::find(forms, name, &form::scheme);
+  if (f == std::end(forms)) {
     // The error does not show the scheme: in "password://@host" it is a password.
     text::fail_url(error::unsupported_scheme, "its scheme is unknown");
   }
-  if (result.kind == kind::cluster) {
-    read_cluster(text, s, result.redis);
-  } else if (result.kind == kind::sentinel) {
-    read_sentinels(text, s, result.redis);
+  result.kind = f->names;
+  if (f->names == kind::cluster) {
+    read_cluster(text, *f, result.redis);
+  } else if (f->names == kind::sentinel) {
+    read_sentinels(text, *f, result.redis);
   } else {
-    if (s != scheme::unix_socket && hosts_in(text).find(',') != text.npos) {
+    if (f->names == kind::redis && hosts_in(text).find(',') != text.npos) {
       fail(
           "there is a ',' in the host: a store is one server, so name one host (which may have "
           "several addresses), or write redis-cluster:// or redis-sentinel://; in a password, '/', "
           "'?' and '#' must be "
           "written %2F, %3F and %23");
     }
-    with_parsed(text,
-                [&](const urls::url_view& url) { read_parts(url, s, result.kind, result.redis); });
+    with_parsed(text, [&](const urls::url_view& url) { read_parts(url, *f, result.redis); });
   }
   check(result.redis);
   return result;
