@@ -381,7 +381,8 @@ class program {
   }
   static std::vector<std::string> constants(const std::vector<redis::call_tier>& tiers) {
     std::vector<std::string> texts;
-    redis::each_argument(tiers, [&](const auto& argument) {
+    std::string scratch;
+    redis::each_argument(tiers, scratch, [&](const auto& argument) {
       if constexpr (std::is_integral_v<std::decay_t<decltype(argument)>>) {
         texts.push_back(std::to_string(argument));
       } else {

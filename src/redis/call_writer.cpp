@@ -43,7 +43,7 @@ const call_writer::frame& call_writer::frame_of(const script_call& c, std::size_
   last_.constants.clear();
   command_writer head(last_.head), tail(last_.constants);
   std::size_t constants = 0;
-  each_argument(c.tiers, [&](const auto& argument) {
+  each_argument(c.tiers, scratch_, [&](const auto& argument) {
     tail.arg(argument);
     ++constants;
   });

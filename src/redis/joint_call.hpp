@@ -46,16 +46,16 @@ std::size_t script_of(std::span<const call_tier> tiers) noexcept;
 
 /// Calls f with each argument of that script before the counts, if it belongs to the first kernel.
 template <class F>
-void each_argument(std::span<const call_tier> tiers, F&& f) {
+void each_argument(std::span<const call_tier> tiers, std::string& scratch, F&& f) {
   const policies::script_arguments own = std::visit(
       [&](const auto& k) { return record_arguments(k, tiers[0].cost); }, tiers[0].kernel);
   if (tiers.size() == 1) return own.each(f);
   // With cool-downs, the last one has more numbers behind the kernel's.
-  std::string further;
-  pack_constants(further, tiers);
   own.each([&]<class T>(const T& argument) {
     if constexpr (std::is_same_v<T, std::string_view>) {
-      f(std::string(argument) + further);
+      scratch = argument;
+      pack_constants(scratch, tiers);
+      f(std::string_view(scratch));
     } else {
       f(argument);
     }

@@ -52,7 +52,8 @@ struct fixture : model::script_fixture {
       for (std::size_t t = 0; t < 2; ++t) {
         for (std::size_t i = t; i < keys.size(); i += 2) by_tier.push_back(keys[i]);
       }
-      redis::each_argument(tiers, [&]<class T>(const T& argument) {
+      std::string scratch;
+      redis::each_argument(tiers, scratch, [&]<class T>(const T& argument) {
         if constexpr (std::is_integral_v<T>) {
           arguments.push_back(std::to_string(argument));
         } else {
