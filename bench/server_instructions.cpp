@@ -260,11 +260,12 @@ class program {
   /// before that.
   static std::size_t largest(const std::vector<policies::kernel>& kernels, bool in_use) {
     redis::call_size size(redis::script_call::usual_keys);
-    if (in_use) size.answered(1000, 0);
     redis::script_call call;
     call.what = redis::script_call::command::request;
     call.kind = detail::check_kind::record;
     for (const policies::kernel& k : kernels) call.tiers.push_back({k, 1});
+    if (in_use) call.answered_keys = 1000;
+    size.answered(call);
     return size.most_keys(call) / kernels.size();
   }
 

@@ -3,6 +3,7 @@
 -- meter_record.lua, which leaves such rates to it. A refused check writes nothing. Keys in other
 -- states are left to the full kernel, each on its own.
 --
+-- @read   see lua/read_keys.lua
 -- ARGV   0; the constants of meter.lua, packed as little-endian doubles. Then the counts, as
 --        run_rare.lua describes them
 -- Reply  the clock's two numbers, and what each key held: 0 if there was none. A space stands

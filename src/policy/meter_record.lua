@@ -2,6 +2,7 @@
 -- from 2001 to 2255 has, or nothing, of a rate whose T is a whole number of microseconds. A
 -- refused check writes nothing. Keys in other states are left to the full kernel, each on its own.
 --
+-- @read   see lua/read_keys.lua
 -- ARGV   cost * T; the same and burst * T, packed as little-endian doubles; or 0 and what
 --        meter_parts_record.lua takes. Then the counts, as run_rare.lua describes them
 -- Reply  the clock's two numbers, each with a space behind it, and of each key the sixteen

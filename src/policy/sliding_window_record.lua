@@ -2,6 +2,7 @@
 -- ahead, or nothing, under a policy that has a limit and does not count refused checks. A refused
 -- check writes nothing. Keys in other states are left to the full kernel, each on its own.
 --
+-- @read   see lua/read_keys.lua
 -- ARGV   cost, window, limit, packed as little-endian doubles; or 0 and the constants of
 --        sliding_window.lua: then all keys are left to it. Then the counts, as run_rare.lua
 --        describes them

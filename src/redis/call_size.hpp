@@ -25,12 +25,12 @@ class call_size {
   /// What the user allows.
   std::size_t most() const noexcept { return most_; }
 
-  /// Notes the answer to a call: how many keys it had, and how many of them were costly. No keys:
-  /// nothing is known.
-  void answered(std::size_t keys, std::size_t costly) noexcept {
-    if (keys == 0) return;
-    const double part = static_cast<double>(costly) / static_cast<double>(keys);
-    costly_ += (part - costly_) * std::min(1.0, static_cast<double>(keys) / memory);
+  /// Notes the answer to a call.
+  void answered(const script_call& c) noexcept {
+    if (c.answered_keys == 0) return;
+    const auto keys = static_cast<double>(c.answered_keys);
+    double& known = costly_of(c);
+    known += (static_cast<double>(c.costly_keys) / keys - known) * std::min(1.0, keys / memory);
   }
 
   /// The most keys in the call; each tier counts.
@@ -53,10 +53,14 @@ class call_size {
   static constexpr bound common_path{script_call::usual_keys, 20}, full_kernel{15, 10};
   /// Buckets whose T is not a whole number of microseconds.
   static constexpr bound in_parts{40, 40};
-  /// Half of them are cool-downs: a check is far cheaper where there is none.
-  static constexpr bound beside_cool_downs{40, 40};
+  /// Half of the keys are cool-downs. A check that finds one costs three times as much as others.
+  static constexpr bound beside_cool_downs{32, 32};
   /// Several tiers: each key is looked at, and then written to.
   static constexpr bound joint_common_path{24, 24}, joint{12, 6};
+
+  /// What is costly differs between checks of one key and of several.
+  double& costly_of(const script_call& c) noexcept { return costly_[c.tiers.size() > 1]; }
+  double costly_of(const script_call& c) const noexcept { return costly_[c.tiers.size() > 1]; }
 
   std::size_t usual_keys(const script_call& c) const noexcept {
     using enum detail::check_kind;
@@ -66,13 +70,13 @@ class call_size {
     });
     const auto most_of = [&](const bound& b) { return has_log ? b.log_keys : b.keys; };
     if (c.tiers.size() > 1) {
-      const bool is_common = costly_ <= most_costly && takes_common_path(c.tiers);
+      const bool is_common = costly_of(c) <= most_costly && takes_common_path(c.tiers);
       if (!is_common) return most_of(joint);
       return most_of(c.is_beside_cool_downs() ? beside_cool_downs : joint_common_path);
     }
     const std::size_t most = most_of(
         std::visit([](const auto& k) { return bound_of(k); }, c.tiers.front().kernel));
-    return costly_ > most_costly ? std::min(most, unknown_keys) : most;
+    return costly_of(c) > most_costly ? std::min(most, unknown_keys) : most;
   }
 
   template <class Kernel>
@@ -88,7 +92,7 @@ class call_size {
   }
 
   std::size_t most_;
-  double costly_ = 1;  // the part of the keys answered lately that were costly
+  double costly_[2] = {1, 1};  // the part of the keys answered lately that were costly
 };
 
 }  // namespace weir::redis

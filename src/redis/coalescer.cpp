@@ -275,7 +275,7 @@ void coalescer::add_alone(check& c) {
 }
 
 void coalescer::take_back(call_list& from) {
-  size_.answered(from.front().answered_keys, from.front().costly_keys);
+  size_.answered(from.front());
   if (spare_.size() == most_spare) return from.pop_front();
   from.front().renew();
   spare_.splice(spare_.begin(), from, from.begin());

@@ -56,8 +56,8 @@ bool takes_common_path(std::span<const call_tier> tiers) {
 
 std::size_t script_of(std::span<const call_tier> tiers) noexcept {
   if (tiers.size() == 1) return tiers[0].kernel.index();
-  constexpr std::size_t kernels = script_count - with_cool_downs;
-  const bool may_cool_down = tiers.size() == 2 && tiers[0].kernel.index() < kernels &&
+  const bool may_cool_down = tiers.size() == 2 &&
+                             tiers[0].kernel.index() < kernels_with_cool_downs &&
                              tiers[1].kernel == policies::kernel(policies::cool_down());
   return may_cool_down && takes_common_path(tiers) ? with_cool_downs + tiers[0].kernel.index()
                                                    : all_or_nothing;
@@ -185,9 +185,10 @@ bool read_joint_states(script_call& c, const reply_view& reply,
                        std::vector<std::int64_t>& numbers) {
   const std::size_t width = reply_width(c);
   numbers.resize(1 + c.keys.size() * width);
+  const bool is_beside = c.is_beside_cool_downs();
   const auto read_plain = [&](std::string_view& text, std::span<std::int64_t> fields) {
-    if (!c.is_beside_cool_downs()) return read_plain_tiers(c.tiers, text, fields);
-    return read_beside_cool_down(c.tiers, text, fields);
+    return is_beside ? read_beside_cool_down(c.tiers, text, fields)
+                     : read_plain_tiers(c.tiers, text, fields);
   };
   if (!read_found(reply, width, numbers, read_plain) || !policies::is_instant(numbers[0])) {
     return false;

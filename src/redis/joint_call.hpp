@@ -44,7 +44,7 @@ void pack_constants(std::string& to, std::span<const call_tier> tiers);
 /// The index in scripts() of the one that answers checks with these tiers.
 std::size_t script_of(std::span<const call_tier> tiers) noexcept;
 
-/// Calls f with each argument of that script before the counts, if it belongs to the first kernel.
+/// Calls f with each argument of that script before the counts; not for all_or_nothing.
 template <class F>
 void each_argument(std::span<const call_tier> tiers, std::string& scratch, F&& f) {
   const policies::script_arguments own = std::visit(
@@ -66,8 +66,8 @@ void each_argument(std::span<const call_tier> tiers, std::string& scratch, F&& f
 bool read_plain_tiers(std::span<const call_tier> tiers, std::string_view& text,
                       std::span<std::int64_t> fields);
 
-/// The same of a check that a cool-down may refuse, if that text is all of it: nothing is said of a
-/// cool-down that is not there.
+/// The same for a check that a cool-down may refuse, of a reply that has a text for each check. The
+/// text ends behind the kernel's state if there is no cool-down.
 bool read_beside_cool_down(std::span<const call_tier> tiers, std::string_view& text,
                            std::span<std::int64_t> fields);
 

@@ -58,7 +58,8 @@ bool read_states(const Kernel& kernel, script_call& c, const reply_view& reply,
   return true;
 }
 
-/// What an answer by one kernel alone lacks if a cool-down could have refused the check.
+/// Adds to decisions of one kernel alone what policies::record_all() says beside it: when the tiers
+/// counted.
 void complete_beside_cool_down(script_call& c) {
   for (call_key& key : c.keys) {
     for (detail::check& waiting : key.checks) {
@@ -66,7 +67,7 @@ void complete_beside_cool_down(script_call& c) {
       if (d.allowed) d.receipt.counted_at = d.decided_at.time_since_epoch().count();
     }
   }
-  // Keys that are new, or full again, are cheap beside a call's whole bound.
+  // Not those that are new, or have ended: a call takes few enough of any.
   c.answered_keys = c.keys.size() * c.tiers.size();
   c.costly_keys = 0;
 }

@@ -128,7 +128,7 @@ std::string branch_of_joint(std::size_t index, std::string_view line) {
 }
 
 /// What answers checks of several keys: the full kernels, as a function, then a driver with the
-/// parts of the common path. Of all kernels, or of one and cool-downs.
+/// parts of the common path. It knows all kernels (`Only` is void), or `Only` and cool-downs.
 template <class Only, class... Kernels>
 std::string joint_driver(const std::variant<Kernels...>*) {
   const auto has = []<class K>(std::type_identity<K>) {
@@ -166,6 +166,7 @@ std::string text_of_joint() {
 /// The script of one kernel's checks that a cool-down may refuse.
 template <class Kernel>
 std::string text_with_cool_downs() {
+  static_assert(Kernel::has_common_path && Kernel::has_joint_path);
   std::string text(policies::lua::start_lua);
   text += common_path(Kernel::record_script(), policies::lua::read_beside_cool_downs_lua);
   text += "local function answer_all(KEYS, ARGV, held)\n" + joint_driver<Kernel>(all_kernels);
@@ -194,7 +195,7 @@ std::array<script, script_count> make_scripts(const std::variant<Kernels...>*,
 
 const std::array<script, script_count>& scripts() {
   static const auto all = make_scripts(all_kernels,
-                                       std::make_index_sequence<script_count - with_cool_downs>());
+                                       std::make_index_sequence<kernels_with_cool_downs>());
   return all;
 }
 

@@ -24,7 +24,8 @@ inline constexpr std::size_t all_or_nothing = std::variant_size_v<policies::kern
 inline constexpr std::size_t reservation = all_or_nothing + 1;
 inline constexpr std::size_t settlement = reservation + 1;
 inline constexpr std::size_t with_cool_downs = settlement + 1;
-inline constexpr std::size_t script_count = with_cool_downs + 3;
+inline constexpr std::size_t kernels_with_cool_downs = 3;
+inline constexpr std::size_t script_count = with_cool_downs + kernels_with_cool_downs;
 
 const std::array<script, script_count>& scripts();
 

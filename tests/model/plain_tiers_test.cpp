@@ -206,7 +206,11 @@ void fill(test::redis_client& client, test::random_source& random, std::int64_t 
       return set(bucket + "/0@" + std::to_string(now) + ">" + bucket + "-0+0");
     case 7:
     case 11:
-      return set(bucket + std::to_string(1'000'000'000'000'000 + random.magnitude(60'000'000)));
+      set(bucket + std::to_string(1'000'000'000'000'000 + random.magnitude(60'000'000)));
+      if (random.one_in(2)) return;
+      client.must("PEXPIRE", a, 60'000);
+      client.must("PEXPIRE", b, 60'000);
+      return;
     case 8:
       return set(random.one_in(2) ? "1.7900000002e15" : "1789999999      x");
     case 9:
@@ -299,8 +303,8 @@ BOOST_AUTO_TEST_CASE(a_check_reads_each_key_and_writes_once_what_it_changes) {
   BOOST_TEST((counts == refused));
 }
 
-// Of all checks together: whether one of their cool-downs is there.
-BOOST_AUTO_TEST_CASE(of_absent_cool_downs_a_check_only_asks_whether_they_are_there) {
+// EXISTS tells it of all cool-downs of a call.
+BOOST_AUTO_TEST_CASE(checks_only_ask_whether_one_of_their_cool_downs_is_there) {
   const std::string cool_down = std::to_string(t0 + 9'000'000) + "0000000010000000";
   for (const policy& p : {policy(token_bucket{2, every(1ms)}), policy(token_bucket{2, {7, 9ms}}),
                           policy(fixed_window{2, 1h}), policy(sliding_window{2, 1h})}) {
@@ -377,8 +381,9 @@ BOOST_AUTO_TEST_CASE(a_key_of_another_type_is_told_beside_a_cool_down) {
     client.must("SADD", other, "member");
     // Also while another one's cool-down is there.
     for (const bool cools : {false, true}) {
-      if (cools)
+      if (cools) {
         client.must("SET", "bc", std::to_string(t0 + 9) + "0000000000000010", "PX", 60'000);
+      }
       const auto found = check(tiers, {"a", "ac", "b", "bc", "c", "cc"}, t0, {}, path::common);
       BOOST_TEST(found[0][other == "a" ? 0 : 5] == policies::foreign);
       BOOST_TEST(found[1][5] == (cools ? t0 + 9 : 0));
@@ -386,6 +391,27 @@ BOOST_AUTO_TEST_CASE(a_key_of_another_type_is_told_beside_a_cool_down) {
         BOOST_TEST(client.must("EXISTS", key).integer == (key == other));
       }
       BOOST_TEST(client.must("EXISTS", "b", "c").integer == 2);
+    }
+  }
+}
+
+// Without MGET, keys looked new; and a failed INCRBY must not look like a number.
+BOOST_AUTO_TEST_CASE(a_command_that_is_denied_ends_the_call_with_its_error) {
+  const policies::kernel bucket = policies::compile(token_bucket{3, per_hour(3)});
+  for (const auto& tiers : {of({bucket, policies::cool_down()}),
+                            of({bucket, policies::compile(fixed_window{3, 1h})})}) {
+    const bool is_beside = redis::script_of(tiers) != redis::all_or_nothing;
+    for (const std::string command : {is_beside ? "mget" : "get", "incrby"}) {
+      client.must("FLUSHALL");
+      client.must("ACL", "SETUSER", "default", "-" + command);
+      BOOST_CHECK_EXCEPTION(check(tiers, {"a", "b", "c", "d"}, t0, {}, path::common),
+                            std::runtime_error, [&](const std::runtime_error& e) {
+                              // Not Lua's own error, such as that a table is no number.
+                              const std::string_view text(e.what());
+                              return text.find("attempt to") == text.npos;
+                            });
+      client.must("ACL", "SETUSER", "default", "+" + command);
+      BOOST_TEST(client.must("EXISTS", "a", "b", "c", "d").integer == 0);
     }
   }
 }

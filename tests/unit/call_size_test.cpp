@@ -102,21 +102,44 @@ BOOST_AUTO_TEST_CASE(a_check_that_a_cool_down_refuses_is_not_costly) {
   const std::vector<policies::kernel> tiers{policies::compile(token_bucket{9, per_second(1)}),
                                             policies::cool_down()};
   const std::string bucket = std::to_string(now);
-  const auto none = replied(tiers, 3, bulk("1790000000 0 " + bucket + bucket + bucket));
+  // New, full again, and in use: the first two are not dear either, beside the whole call's bound.
+  const std::string full = std::to_string(now - 1);
+  auto none = replied(tiers, 3, bulk("1790000000 0 0000000000000000" + full + bucket));
   BOOST_TEST(none.answered_keys == 6u);
   BOOST_TEST(none.costly_keys == 0u);
   const std::string states = "*7\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n";
-  const auto mixed = replied(tiers, 3,
-                             "*4\r\n:" + std::to_string(now) + "\r\n" + bulk(bucket) +
-                                 bulk(bucket + bucket + "0000000001000000") + states);
+  auto mixed = replied(tiers, 3,
+                       "*4\r\n:" + std::to_string(now) + "\r\n" + bulk(bucket) +
+                           bulk(bucket + bucket + "0000000001000000") + states);
   BOOST_TEST(mixed.answered_keys == 6u);
   BOOST_TEST(mixed.costly_keys == 2u);
+
   redis::call_size size(64);
   const auto at_most = [&] { return size.most_keys(none) / 2; };
-  size.answered(128, 0);
-  BOOST_TEST(at_most() == 20u);
-  size.answered(128, 128);
   BOOST_TEST(at_most() == 6u);
+  none.answered_keys = 128;
+  size.answered(none);
+  BOOST_TEST(at_most() == 16u);
+  mixed.answered_keys = mixed.costly_keys = 128;
+  size.answered(mixed);
+  BOOST_TEST(at_most() == 6u);
+}
+
+// Few calls of a limiter with cool-downs let those of others carry 64 new keys.
+BOOST_AUTO_TEST_CASE(checks_of_one_key_and_of_several_know_nothing_of_each_other) {
+  redis::call_size size(64);
+  auto single = answered(token_bucket{9, per_second(1)}, 1, std::to_string(now));
+  auto several = replied({policies::compile(token_bucket{9, per_second(1)}), policies::cool_down()},
+                         1, bulk("1790000000 0 " + std::to_string(now)));
+  single.answered_keys = several.answered_keys = 128;
+  size.answered(several);
+  BOOST_TEST(size.most_keys(single) == 32u);
+  size.answered(single);
+  BOOST_TEST(size.most_keys(single) == 64u);
+  several.costly_keys = 128;
+  size.answered(several);
+  BOOST_TEST(size.most_keys(several) == 12u);
+  BOOST_TEST(size.most_keys(single) == 64u);
 }
 
 // The text is too short.

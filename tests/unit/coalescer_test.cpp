@@ -47,8 +47,9 @@ struct fixture {
                                        std::move(further)));
   }
   /// The server answers a call of so many keys.
-  void answer(std::size_t keys, std::size_t costly) {
+  void answer(std::size_t keys, std::size_t costly, std::size_t tiers = 1) {
     call_list one(1);
+    one.front().tiers.assign(tiers, {weir::policies::cool_down(), 1});
     one.front().answered_keys = keys;
     one.front().costly_keys = costly;
     packer.take_back(one);
@@ -217,13 +218,14 @@ BOOST_AUTO_TEST_CASE(keys_that_cost_more_travel_in_smaller_calls) {
   const core_ptr two = weir::test::make_core(
       "t", weir::tiers{weir::token_bucket{9, weir::per_second(1)},
                        weir::fixed_window{.limit = 9, .window = 10s}});
+  answer(128, 0, 2);
   BOOST_TEST(most(two) == 12u);
   const core_ptr with_log = weir::test::make_core(
       "tl", weir::tiers{weir::token_bucket{9, weir::per_second(1)},
                         weir::sliding_log{.limit = 9, .window = 10s}});
   BOOST_TEST(most(with_log) == 3u);
-  answer(24, 24);
-  answer(24, 24);
+  answer(24, 24, 2);
+  answer(24, 24, 2);
   BOOST_TEST(most(two) == 6u);
 }
 

@@ -1,7 +1,9 @@
--- Like read_keys.lua, for checks that a cool-down may refuse: behind their own keys in KEYS come
--- those of the cool-downs, in the same order. Where a cool-down is there, `found` gets an empty
--- text, which no state is: so the common path leaves that check to run_left.lua. What the check's
--- two keys hold is then at found[n + i] and found[2 * n + i].
+-- Stands in place of "@read" in a common path, for checks that a cool-down may refuse. KEYS has one
+-- key per subject, then the cool-down of each, in the same order. The common path's packed argument
+-- is longer, and run_left.lua comes in place of run_rare.lua.
+--
+-- The checks whose cool-down is there are left to run_left.lua: `found` gets an empty text for
+-- them, which is no state. What their two keys hold is then at found[n + i] and found[2 * n + i].
 
 n = n / 2
 found = pcall('MGET', unpack(keys, 1, n))
@@ -14,7 +16,8 @@ if there ~= 0 then
     if cool_downs[i] then texts = texts + 1 end
   end
   for i = 1, n do
-    -- MGET says of a key of another type that it holds nothing.
+    -- MGET says of a key of another type that it holds nothing. If there is one, any key that seems
+    -- to hold nothing may be it.
     if cool_downs[i] or texts < there then
       found[n + i], found[2 * n + i], found[i] = found[i], cool_downs[i], ''
     end

@@ -20,7 +20,7 @@
 -- ARGV   for each tier its kernel's number and five constants of its part, all packed as
 --        little-endian doubles, or what full_kernels() takes: then it takes all checks. Then for
 --        each check the number of equal ones (1 if left out, or look_only)
--- held   the texts in keys that have been read
+-- held   held[i] is the text of KEYS[i], if it has been read
 --
 -- Leaves in `found` what each key held, or the text that stands for nothing. If full_kernels() has
 -- taken checks, `states` has for each of them, by its first key, the states of its tiers.
@@ -45,7 +45,7 @@ for first = 1, keys_of_all, tiers do
   for t = 1, constant and tiers or 0 do
     local i, p, room = first + t - 1, 6 * t - 5
     local kind = constant[p]
-    -- Not by one MGET for all: checks before this one may have keys of it.
+    -- Not by one MGET for all, unless no two checks have a key in common.
     local stored = held[i] or pcall('GET', keys[i])
     found[i] = stored
     @look

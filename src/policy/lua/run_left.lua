@@ -2,8 +2,8 @@
 -- left those in `rare` to answer_all(), which is record_all.lua for that kernel and cool-downs.
 --
 -- KEYS    one per subject, then the cool-down of each, in the same order
--- counts  from `before` on, as for run_rare.lua. The argument in front of them is packed, and ends
---         with the constants that record_all.lua takes
+-- counts  from `before` on, as for run_rare.lua. The argument in front of them is packed. Its last
+--         96 bytes are what record_all.lua takes: two tiers of six doubles
 -- Reply   now; then for each check the text that the common path has found, or what record_all.lua
 --         says of it: a text, or an array
 
