@@ -67,7 +67,7 @@ void complete_beside_cool_down(script_call& c) {
       if (d.allowed) d.receipt.counted_at = d.decided_at.time_since_epoch().count();
     }
   }
-  // Not those that are new, or have ended: a call takes few enough of any.
+  // Even if all keys are new, or have ended, such a call is not large.
   c.answered_keys = c.keys.size() * c.tiers.size();
   c.costly_keys = 0;
 }
