@@ -6,6 +6,8 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <deque>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -174,6 +176,49 @@ std::int64_t near(test::random_source& random, std::int64_t now) {
   return random.one_in(2) ? now + away : now - away;
 }
 
+/// Texts that are nearly a state: of a state's length or form, numbers to Lua alone, or too large.
+std::string any_text(test::random_source& random, const std::string& bucket) {
+  const std::string digits(400, '9');
+  const auto of_length = [&](char c) {
+    return std::string(static_cast<std::size_t>(random.between(2, 5) * 8), c);
+  };
+  switch (random.between(0, 11)) {
+    case 0:
+      return {};
+    case 1:
+      return of_length('\0');
+    case 2:
+      return of_length('-');
+    case 3:
+      return of_length(random.one_in(2) ? '0' : '9');
+    case 4:
+      return "0x1234567890abcd";
+    case 5:
+      return "+" + bucket.substr(1);
+    case 6:
+      return random.one_in(2) ? bucket + " " : " " + bucket;
+    case 7:
+      return random.one_in(2) ? digits : bucket + "/" + digits;
+    case 8:
+      return random.one_in(2) ? "9007199254740993" : "9007199254740992/1";
+    case 9:
+      return std::string("weir/2 0123456789abcdef012345678").substr(0, random.one_in(2) ? 16 : 32);
+    case 10:
+      return random.one_in(2) ? bucket + "-000000000000001" : bucket.substr(0, 8) + of_length('.');
+    default:
+      return random.one_in(2) ? "inf" : "nan";
+  }
+}
+
+/// A double that is no time and no count.
+double odd_number(test::random_source& random) {
+  using limits = std::numeric_limits<double>;
+  const double all[] = {-0.0,  limits::infinity(),   limits::quiet_NaN(),
+                        1e300, limits::denorm_min(), -1,
+                        0.5,   9007199254740992};
+  return all[random.between(0, std::size(all) - 1)];
+}
+
 /// Puts the same into both keys: nothing, another type, a state of any kind, or stray text.
 void fill(test::redis_client& client, test::random_source& random, std::int64_t now,
           const std::string& a, const std::string& b) {
@@ -215,6 +260,14 @@ void fill(test::redis_client& client, test::random_source& random, std::int64_t 
       return set(random.one_in(2) ? "1.7900000002e15" : "1789999999      x");
     case 9:
       return set(doubles({time + 0.5, count, line}));
+    case 12:
+      return set(any_text(random, bucket));
+    case 13:
+      return set(random.one_in(2) ? doubles({time, odd_number(random), line})
+                                  : doubles({time, count, odd_number(random), line}));
+    case 14:
+      return set(random.one_in(2) ? doubles({odd_number(random), count, line})
+                                  : doubles({time, count, count, odd_number(random)}));
     case 10:
       return set(bucket + "/" + std::to_string(random.between(0, 8)));
     default:
