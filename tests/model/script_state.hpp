@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -12,6 +11,7 @@
 #include "policy/kernel.hpp"
 #include "redis/record_reply.hpp"
 #include "redis/scripts.hpp"
+#include "support/doubles.hpp"
 #include "support/redis_server.hpp"
 #include "support/script_harness.hpp"
 #include "support/text.hpp"
@@ -134,14 +134,6 @@ class script_subject {
   test::script_harness harness_;
 };
 
-inline std::string doubles(std::initializer_list<double> values) {
-  std::string out;
-  for (const double value : values) {
-    char bytes[sizeof(value)];
-    std::memcpy(bytes, &value, sizeof(value));
-    out.append(bytes, sizeof(value));
-  }
-  return out;
-}
+using test::doubles;
 
 }  // namespace weir::model::script_state

@@ -2,31 +2,22 @@
 
 #include "redis/call_size.hpp"
 
-#include <array>
-#include <bit>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <string>
 
 #include "policy/kernel.hpp"
 #include "redis/script_call.hpp"
+#include "support/doubles.hpp"
 
 namespace call_size_test {
 namespace {
 
 using namespace weir;
 using namespace std::chrono_literals;
+using test::doubles;
 
 constexpr std::int64_t now = 1'790'000'000'000'000;
-
-std::string doubles(std::initializer_list<double> values) {
-  std::string text;
-  for (const double v : values) {
-    const auto bytes = std::bit_cast<std::array<char, sizeof v>>(v);
-    text.append(bytes.data(), bytes.size());
-  }
-  return text;
-}
 
 std::string bulk(const std::string& text) {
   return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";

@@ -1,8 +1,6 @@
 // The reply to checks that a cool-down could have refused: if none is there, one text answers for
 // all of them, and the policy decides as it does beside a cool-down.
 
-#include <array>
-#include <bit>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <deque>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "redis/coalescer.hpp"
+#include "support/doubles.hpp"
 #include "support/fake_check.hpp"
 #include "support/text.hpp"
 
@@ -19,21 +18,13 @@ namespace {
 using namespace weir;
 using namespace std::chrono_literals;
 using detail::check_kind;
+using test::doubles;
 using test::fake_check;
 
 constexpr std::int64_t now = 1'790'000'000'000'000;
 
 std::string bulk(const std::string& text) {
   return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
-}
-
-std::string doubles(std::initializer_list<double> values) {
-  std::string text;
-  for (const double v : values) {
-    const auto bytes = std::bit_cast<std::array<char, sizeof v>>(v);
-    text.append(bytes.data(), bytes.size());
-  }
-  return text;
 }
 
 /// The answers to three checks, two of them of one subject, after this reply.

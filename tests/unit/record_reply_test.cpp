@@ -12,6 +12,7 @@
 #include "policy/kernel.hpp"
 #include "redis/joint_call.hpp"
 #include "redis/record_reply.hpp"
+#include "support/doubles.hpp"
 
 namespace record_reply_test {
 namespace {
@@ -35,16 +36,6 @@ numbers found_by(const Kernel& kernel, const std::string& bytes, std::size_t key
   return all;
 }
 numbers found(const std::string& bytes, std::size_t keys) { return found_by(bucket, bytes, keys); }
-
-/// As the scripts store them.
-std::string stored(std::initializer_list<double> values) {
-  std::string text;
-  for (const double v : values) {
-    const auto bytes = std::bit_cast<std::array<char, sizeof v>>(v);
-    text.append(bytes.data(), bytes.size());
-  }
-  return text;
-}
 
 std::string bulk(const std::string& text) {
   return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
@@ -162,16 +153,16 @@ BOOST_AUTO_TEST_CASE(a_damaged_number_is_no_foreign_key) {
     return found_by(window, bulk("1790000000 5 " + key), 1);
   };
   const numbers open{1'790'000'000'000'005, 1'790'000'000'000'000, 2, 0};
-  BOOST_TEST(with(stored({1.79e15, 2, 1.79e15})) == open);
+  BOOST_TEST(with(test::doubles({1.79e15, 2, 1.79e15})) == open);
   const numbers other{1'790'000'000'000'005, -1, 0, 0};
   BOOST_TEST(with(std::string(24, '-')) == other);
-  BOOST_TEST(with(stored({1.79e15, 2}) + std::string("\0\0+stray", 8)).empty());
+  BOOST_TEST(with(test::doubles({1.79e15, 2}) + std::string("\0\0+stray", 8)).empty());
   for (const double bad : {-1.0, 0.5, 1e300, std::nan(""), std::ldexp(1, 53)}) {
-    BOOST_TEST(with(stored({bad, 2, 1.79e15})).empty());
-    BOOST_TEST(with(stored({1.79e15, bad, 1.79e15})).empty());
-    BOOST_TEST(with(stored({1.79e15, 2, bad})).empty());
+    BOOST_TEST(with(test::doubles({bad, 2, 1.79e15})).empty());
+    BOOST_TEST(with(test::doubles({1.79e15, bad, 1.79e15})).empty());
+    BOOST_TEST(with(test::doubles({1.79e15, 2, bad})).empty());
   }
-  BOOST_TEST(with(stored({1.79e15, 2})).empty());
+  BOOST_TEST(with(test::doubles({1.79e15, 2})).empty());
   // And of a bucket.
   BOOST_TEST(found(bulk("1790000000 5 1790000000+stray"), 1).empty());
   const numbers not_ours{1'790'000'000'000'005, -1, 0, 0, 0, 0};
