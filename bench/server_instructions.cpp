@@ -66,7 +66,7 @@ class program {
   void run() {
     // What the collector of garbage costs depends on how many scripts there are: as in a process
     // that uses all policies.
-    for (std::size_t i = 0; i < redis::all_or_nothing; ++i) {
+    for (std::size_t i = 0; i < redis::full_kernels; ++i) {
       server_.command("SCRIPT", "LOAD", redis::scripts()[i].text);
     }
     // Long enough that nothing ends meanwhile; `idle` has ended when it is used again.
@@ -135,7 +135,7 @@ class program {
   /// A check moves the TAT by little, so that it hardly ever crosses a line of the grid.
   void joint_row(const std::string& name, const std::vector<policies::kernel>& kernels,
                  const std::vector<policies::kernel>& brief) {
-    server_.command("SCRIPT", "LOAD", redis::scripts()[redis::script_of(tiers_of(kernels))].text);
+    load(kernels);
     for (const std::size_t checks : {std::size_t{1}, largest(kernels, true)}) {
       const int rounds = rounds_of(checks);
       if (!quick_) {
@@ -236,6 +236,7 @@ class program {
   void hold(const std::string& name, const std::vector<policies::kernel>& kernels,
             const std::vector<policies::kernel>& brief, std::int64_t taken) {
     const std::size_t small = largest(kernels, false), large = largest(kernels, true);
+    load(kernels);
     server_.command("FLUSHALL");
     print_hold(name, "new", small, server_.count([&] { send_call(kernels, small); }, 1), 1);
     std::uint64_t total = 0;
@@ -265,6 +266,7 @@ class program {
     call.what = redis::script_call::command::request;
     call.kind = detail::check_kind::record;
     for (const policies::kernel& k : kernels) call.tiers.push_back({k, 1});
+    call.script = redis::script_of(call);
     if (in_use) call.answered_keys = 1000;
     size.answered(call);
     return size.most_keys(call) / kernels.size();
@@ -286,21 +288,22 @@ class program {
            (tier > 0 ? std::to_string(tier) : "");
   }
 
+  void load(const std::vector<policies::kernel>& kernels) {
+    server_.command("SCRIPT", "LOAD", redis::scripts()[redis::script_of(tiers_of(kernels))].text);
+  }
+
   /// One check of every subject, so many to a script.
   void send_call(const std::vector<policies::kernel>& kernels, std::size_t subjects,
                  std::int64_t cost = 1) {
-    std::vector<redis::call_tier> tiers = tiers_of(kernels, cost);
+    const std::vector<redis::call_tier> tiers = tiers_of(kernels, cost);
     const std::size_t script = redis::script_of(tiers);
     std::vector<std::string> arguments;
-    if (script != redis::all_or_nothing) {
-      arguments = constants(tiers);
+    if (tiers.size() == 1) {
+      arguments = constants(kernels.front(), cost);
+    } else if (script != redis::full_kernels) {
+      redis::pack_constants(arguments.emplace_back(), tiers, false);
     } else {
-      if (redis::takes_common_path(tiers)) {
-        redis::pack_constants(arguments.emplace_back(), tiers);
-        tiers.clear();
-      } else {
-        arguments.push_back(std::to_string(kernels.size()));
-      }
+      arguments.push_back(std::to_string(kernels.size()));
       for (const redis::call_tier& t : tiers) {
         const policies::kernel& k = t.kernel;
         arguments.push_back(std::to_string(policies::kernel_number(k.index(), false)));
@@ -316,11 +319,9 @@ class program {
       writer.begin(3 + keys + arguments.size());
       writer.arg("EVALSHA").arg(redis::scripts()[script].sha);
       writer.arg(static_cast<std::int64_t>(keys));
-      // With cool-downs, their keys come last.
-      const std::size_t width = script < redis::with_cool_downs ? kernels.size() : 1;
-      for (std::size_t t = 0; t < kernels.size(); t += width) {
+      for (std::size_t t = 0; t < kernels.size(); ++t) {
         for (std::size_t i = first; i < first + subjects; ++i) {
-          for (std::size_t k = t; k < t + width; ++k) writer.arg(key_of(i, kernels[k], k));
+          writer.arg(key_of(i, kernels[t], t));
         }
       }
       for (const std::string& argument : arguments) writer.arg(argument);
@@ -379,18 +380,15 @@ class program {
   static int rounds_of(std::size_t keys) { return keys == 1 ? 1 : 8; }
 
   static std::vector<std::string> constants(const policies::kernel& kernel, std::int64_t cost) {
-    return constants(std::vector{redis::call_tier{kernel, cost}});
-  }
-  static std::vector<std::string> constants(const std::vector<redis::call_tier>& tiers) {
     std::vector<std::string> texts;
-    std::string scratch;
-    redis::each_argument(tiers, scratch, [&](const auto& argument) {
+    const auto add = [&](const auto& argument) {
       if constexpr (std::is_integral_v<std::decay_t<decltype(argument)>>) {
         texts.push_back(std::to_string(argument));
       } else {
         texts.emplace_back(argument);
       }
-    });
+    };
+    std::visit([&](const auto& k) { redis::record_arguments(k, cost).each(add); }, kernel);
     return texts;
   }
 

@@ -81,7 +81,7 @@ class fixed_window {
   static constexpr std::size_t reply_width = 3;
   static constexpr std::string_view key_suffix = "f";
   static std::string_view script() noexcept;
-  static std::string_view joint_script() noexcept;
+  std::string_view joint_script() const noexcept;
   static std::string_view record_script() noexcept;
   static std::string_view settle_script() noexcept;
   using replay = state;

@@ -41,7 +41,7 @@ namespace weir::policies {
 ///     has_common_path       its own script begins with a short path for plain states, which
 ///                           answers with what the key holds. read_plain() takes one key's state
 ///                           from the front of that text, and gives the fields for restore()
-///     has_joint_path        has a part in the common path of the script of several kernels, and
+///     has_joint_path        has a part in the common path of checks with several keys, and
 ///                           read_plain() for what it answers with. joint_arguments() is what the
 ///                           part takes, or nothing if the policy needs the full kernel
 template <class K>
@@ -113,7 +113,7 @@ concept is_kernel =
      }) &&
     (!K::has_joint_path ||
      requires(const K& k, units cost, std::string_view& text, std::span<std::int64_t> fields) {
-       { K::joint_script() } -> std::same_as<std::string_view>;
+       { k.joint_script() } noexcept -> std::same_as<std::string_view>;
        { k.joint_arguments(cost) } -> std::same_as<std::optional<joint_constants>>;
        { k.read_plain(text, fields) } -> std::same_as<bool>;
      }) &&

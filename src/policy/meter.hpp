@@ -125,7 +125,7 @@ class meter {
   static constexpr std::size_t reply_width = 5;
   static constexpr std::string_view key_suffix = "m";
   static std::string_view script() noexcept;
-  static std::string_view joint_script() noexcept;
+  std::string_view joint_script() const noexcept;
   static std::string_view record_script();
   static std::string_view settle_script() noexcept;
   using replay = state;

@@ -51,7 +51,7 @@ void pack_number(Out& to, std::int64_t number) {
 }
 
 /// What a kernel's part takes in the common path of several kernels.
-using joint_constants = std::array<std::int64_t, 5>;
+using joint_constants = boost::container::static_vector<std::int64_t, 5>;
 
 /// The numbers a script takes before its per-key arguments: the policy's constants, then the cost.
 /// A common path takes some of them packed.

@@ -32,32 +32,49 @@ void write_tier(std::string& out, const script_call& c, std::size_t tier, std::s
   keys.end();
 }
 
-}  // namespace
+constexpr std::size_t all_tiers = static_cast<std::size_t>(-1);
 
-void write_keys(std::string& out, const script_call& c, std::string& scratch) {
-  if (c.is_beside_cool_downs()) {
-    for (std::size_t tier = 0; tier < c.tiers.size(); ++tier) write_tier(out, c, tier, scratch);
-    return;
-  }
-  if (detail::is_single(c.keys.front().checks.front())) return write_tier(out, c, 0, scratch);
+/// Writes the keys of one tier, or of all, check by check. `tier` counts those of all limiters.
+void write_by_check(std::string& out, const script_call& c, std::size_t tier,
+                    std::string& scratch) {
   command_writer writer(out);
   for (const call_key& key : c.keys) {
+    std::size_t number = 0;
     detail::for_each_tier(key.checks.front(),
                           [&](const detail::limiter_spec& limiter, std::string_view subject,
-                              std::int64_t, std::size_t tier) {
+                              std::int64_t, std::size_t tier_of_limiter) {
+                            if (tier != all_tiers && number++ != tier) return;
                             scratch.clear();
-                            limiter.append_key(scratch, subject, tier);
+                            limiter.append_key(scratch, subject, tier_of_limiter);
                             writer.arg(scratch);
                           });
   }
 }
 
-std::size_t reply_width(const script_call& c) {
-  std::size_t width = 0;
-  for (const call_tier& t : c.tiers) {
-    width += std::visit([](const auto& k) { return std::decay_t<decltype(k)>::reply_width; },
-                        t.kernel);
+}  // namespace
+
+void write_keys(std::string& out, const script_call& c, std::string& scratch) {
+  const detail::check& first = c.keys.front().checks.front();
+  if (detail::is_single(first)) return write_tier(out, c, 0, scratch);
+  if (c.script != full_kernels && c.script < first_common_path) {
+    return write_by_check(out, c, all_tiers, scratch);
   }
+  for (std::size_t tier = 0; tier < c.tiers.size(); ++tier) {
+    if (first.further().empty()) {
+      write_tier(out, c, tier, scratch);
+    } else {
+      write_by_check(out, c, tier, scratch);
+    }
+  }
+}
+
+std::size_t reply_width(const call_tier& t) noexcept {
+  return std::visit([]<class Kernel>(const Kernel&) { return Kernel::reply_width; }, t.kernel);
+}
+
+std::size_t reply_width(std::span<const call_tier> tiers) noexcept {
+  std::size_t width = 0;
+  for (const call_tier& t : tiers) width += reply_width(t);
   return width;
 }
 

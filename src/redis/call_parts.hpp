@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "redis/resp_writer.hpp"
@@ -8,12 +9,13 @@
 /// What the encodings of all script calls share.
 namespace weir::redis {
 
-/// Writes the keys of the call's checks, in their order; the keys of cool-downs behind all others,
-/// if the call has a script for checks that a cool-down may refuse.
+/// Writes the keys of the call's checks: for the scripts of record and fetch with several tiers,
+/// tier by tier; for others check by check.
 void write_keys(std::string& out, const script_call& c, std::string& scratch);
 
-/// How many numbers a script tells of the states of one check's keys.
-std::size_t reply_width(const script_call& c);
+/// How many numbers a script tells of the state of one key, or of the keys of one check.
+std::size_t reply_width(const call_tier& t) noexcept;
+std::size_t reply_width(std::span<const call_tier> tiers) noexcept;
 
 /// The number of counts in the call: trailing counts of 1 are left out.
 std::size_t counts_in(const script_call& c);

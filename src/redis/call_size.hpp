@@ -53,10 +53,8 @@ class call_size {
   static constexpr bound common_path{script_call::usual_keys, 20}, full_kernel{15, 10};
   /// Buckets whose T is not a whole number of microseconds.
   static constexpr bound in_parts{40, 40};
-  /// Half of the keys are cool-downs. A check that finds one costs three times as much as others.
-  static constexpr bound beside_cool_downs{32, 32};
-  /// Several tiers: each key is looked at, and then written to.
-  static constexpr bound joint_common_path{24, 24}, joint{12, 6};
+  /// Several tiers. With a log they have no common path.
+  static constexpr bound joint_common_path{32, 0}, joint{12, 6};
 
   /// What is costly differs between checks of one key and of several.
   double& costly_of(const script_call& c) noexcept { return costly_[c.tiers.size() > 1]; }
@@ -70,9 +68,8 @@ class call_size {
     });
     const auto most_of = [&](const bound& b) { return has_log ? b.log_keys : b.keys; };
     if (c.tiers.size() > 1) {
-      const bool is_common = costly_of(c) <= most_costly && takes_common_path(c.tiers);
-      if (!is_common) return most_of(joint);
-      return most_of(c.is_beside_cool_downs() ? beside_cool_downs : joint_common_path);
+      const bool is_common = costly_of(c) <= most_costly && c.script >= first_common_path;
+      return most_of(is_common ? joint_common_path : joint);
     }
     const std::size_t most = most_of(
         std::visit([](const auto& k) { return bound_of(k); }, c.tiers.front().kernel));

@@ -1,25 +1,36 @@
 #include "redis/call_writer.hpp"
 
+#include <algorithm>
+
 #include "redis/call_parts.hpp"
 #include "redis/joint_call.hpp"
 #include "redis/settlement_call.hpp"
 
 namespace weir::redis {
+namespace {
+
+/// True if two checks of the call may have a key in common. Only those of several limiters can: the
+/// keys of one limiter differ by subject.
+bool may_share(const script_call& c) {
+  return c.keys.size() > 1 && !c.keys.front().checks.front().further().empty();
+}
+
+}  // namespace
 
 void call_writer::write(std::string& out, const script_call& c) {
   if (c.kind == detail::check_kind::reset) return write_reset(out, c);
-  switch (c.script()) {
+  switch (c.script) {
     case settlement:
       return write_settlement(out, c, scratch_);
     case reservation:
-    case all_or_nothing:
+    case full_kernels:
       return write_joint_call(out, c, scratch_);
     default:
-      return write_plain(out, c);
+      return write_framed(out, c);
   }
 }
 
-void call_writer::write_plain(std::string& out, const script_call& c) {
+void call_writer::write_framed(std::string& out, const script_call& c) {
   const std::size_t counts = counts_in(c);
   const frame& around = frame_of(c, counts);
   out += around.head;
@@ -31,28 +42,35 @@ void call_writer::write_plain(std::string& out, const script_call& c) {
 }
 
 const call_writer::frame& call_writer::frame_of(const script_call& c, std::size_t counts) {
-  const call_tier& tier = c.tiers.front();
   const std::size_t keys = c.keys.size() * c.tiers.size();
-  const std::size_t script = c.script();
-  if (last_.keys == keys && last_.counts == counts && last_.tier == tier &&
-      last_.script == script) {
+  const bool may_share_keys = may_share(c);
+  if (last_.keys == keys && last_.counts == counts && last_.may_share_keys == may_share_keys &&
+      std::ranges::equal(last_.tiers, c.tiers)) {
     return last_;
   }
-  last_.tier.reset();  // until it is whole
+  last_.tiers.clear();  // until it is whole
   last_.head.clear();
   last_.constants.clear();
   command_writer head(last_.head), tail(last_.constants);
   std::size_t constants = 0;
-  each_argument(c.tiers, scratch_, [&](const auto& argument) {
+  const auto add = [&](const auto& argument) {
     tail.arg(argument);
     ++constants;
-  });
+  };
+  if (c.tiers.size() == 1) {
+    const call_tier& only = c.tiers.front();
+    std::visit([&](const auto& k) { record_arguments(k, only.cost).each(add); }, only.kernel);
+  } else {
+    scratch_.clear();
+    pack_constants(scratch_, c.tiers, may_share_keys);
+    add(std::string_view(scratch_));
+  }
   head.begin(3 + keys + constants + counts);
-  head.arg("EVALSHA").arg(scripts()[script].sha).arg(static_cast<std::int64_t>(keys));
-  last_.script = script;
+  head.arg("EVALSHA").arg(scripts()[c.script].sha).arg(static_cast<std::int64_t>(keys));
   last_.keys = keys;
   last_.counts = counts;
-  last_.tier = tier;
+  last_.may_share_keys = may_share_keys;
+  last_.tiers.assign(c.tiers.begin(), c.tiers.end());
   return last_;
 }
 

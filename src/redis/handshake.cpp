@@ -8,12 +8,12 @@
 namespace weir::redis {
 namespace {
 
-/// Asks for all scripts, because it is not known yet which ones this process will use; each sha has
-/// only 40 bytes.
-void write_exists(std::string& out) {
+/// Asks for all that there are, because it is not known yet which ones this process will use; each
+/// sha has only 40 bytes.
+void write_exists(std::string& out, std::span<const script> all) {
   command_writer writer(out);
-  writer.begin(2 + script_count).arg("SCRIPT").arg("EXISTS");
-  for (const script& s : scripts()) writer.arg(s.sha);
+  writer.begin(2 + all.size()).arg("SCRIPT").arg("EXISTS");
+  for (const script& s : all) writer.arg(s.sha);
 }
 
 /// The `mode` in the reply to HELLO: "standalone", "cluster" or "sentinel"; empty if it is missing.
@@ -70,7 +70,8 @@ void handshake::begin(round r) {
   if (r == round::scripts) {
     const bool asks_role = !options_.sentinel.addresses.empty();
     if (asks_role) write_command(output, "ROLE");
-    write_exists(output);
+    asked_scripts_ = scripts().size();
+    write_exists(output, scripts().first(asked_scripts_));
     expected_ = asks_role ? 2 : 1;
     return;
   }
@@ -115,9 +116,9 @@ bool handshake::read_known_scripts(const reply_view& reply) {
     known_scripts_.set();
     return true;
   }
-  std::array<std::int64_t, script_count> found{};
-  if (!reply.integers(found)) return true;
-  for (std::size_t i = 0; i < script_count; ++i) known_scripts_[i] = found[i] == 1;
+  std::array<std::int64_t, most_scripts> found{};
+  if (!reply.integers(std::span(found).first(asked_scripts_))) return true;
+  for (std::size_t i = 0; i < asked_scripts_; ++i) known_scripts_[i] = found[i] == 1;
   return true;
 }
 

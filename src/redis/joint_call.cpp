@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <type_traits>
 
 #include "redis/call_parts.hpp"
 #include "redis/record_reply.hpp"
@@ -43,29 +44,37 @@ std::optional<policies::joint_constants> joint_constants_of(const call_tier& t) 
 
 }  // namespace
 
-bool takes_common_path(std::span<const call_tier> tiers) {
+script_tiers script_tiers_of(std::span<const call_tier> tiers) noexcept {
   // If one of two leaky buckets delays a request, the other has to count it at that later time.
   // Only the full kernels do so.
   std::size_t queues = 0;
+  script_tiers found;
   for (const call_tier& t : tiers) {
-    if (policies::is_spaced(t.kernel) && ++queues > 1) return false;
-    if (!joint_constants_of(t)) return false;
+    if (policies::is_spaced(t.kernel) && ++queues > 1) return {};
+    if (!joint_constants_of(t)) return {};
+    const std::string_view part = std::visit(
+        []<class Kernel>(const Kernel& k) -> std::string_view {
+          if constexpr (Kernel::has_joint_path) return k.joint_script();
+          return {};
+        },
+        t.kernel);
+    found.push_back({part, t.kernel.index()});
   }
-  return true;
+  return found;
 }
 
 std::size_t script_of(std::span<const call_tier> tiers) noexcept {
-  if (tiers.size() == 1) return tiers[0].kernel.index();
-  const bool may_cool_down = tiers.size() == 2 &&
-                             tiers[0].kernel.index() < kernels_with_cool_downs &&
-                             tiers[1].kernel == policies::kernel(policies::cool_down());
-  return may_cool_down && takes_common_path(tiers) ? with_cool_downs + tiers[0].kernel.index()
-                                                   : all_or_nothing;
+  return tiers.size() == 1 ? tiers[0].kernel.index() : script_for(script_tiers_of(tiers));
 }
 
-void pack_constants(std::string& to, std::span<const call_tier> tiers) {
+std::size_t script_of(const script_call& c) noexcept {
+  if (c.kind == check_kind::acquire) return reservation;
+  return script_call::settles(c.kind) ? settlement : script_of(c.tiers);
+}
+
+void pack_constants(std::string& to, std::span<const call_tier> tiers, bool may_share_keys) {
+  policies::pack_number(to, may_share_keys ? 1 : 0);
   for (const call_tier& t : tiers) {
-    policies::pack_number(to, policies::kernel_number(t.kernel.index(), false));
     // Named: a temporary would be gone before the first value is read.
     const std::optional<policies::joint_constants> constants = joint_constants_of(t);
     for (const std::int64_t value : *constants) policies::pack_number(to, value);
@@ -145,55 +154,69 @@ void write_joint_call(std::string& out, const script_call& c, std::string& scrat
   command_writer writer(out);
   const std::size_t keys = c.keys.size() * c.tiers.size();
   const std::size_t counts = counts_in(c);
-  const bool is_common = c.script() == all_or_nothing && takes_common_path(c.tiers);
-  writer.begin(3 + keys + (is_common ? 1 : constants_of(c)) + counts);
-  writer.arg("EVALSHA").arg(scripts()[c.script()].sha).arg(static_cast<std::int64_t>(keys));
+  writer.begin(3 + keys + constants_of(c) + counts);
+  writer.arg("EVALSHA").arg(scripts()[c.script].sha).arg(static_cast<std::int64_t>(keys));
   write_keys(out, c, scratch);
-  if (is_common) {
-    scratch.clear();
-    pack_constants(scratch, c.tiers);
-    writer.arg(scratch);
-  } else {
-    write_constants(writer, c);
-  }
+  write_constants(writer, c);
   write_counts(writer, c, counts);
 }
 
-bool read_plain_tiers(std::span<const call_tier> tiers, std::string_view& text,
-                      std::span<std::int64_t> fields) {
+namespace {
+
+/// Takes what a common path says of one key from the front of its text. False if it is none.
+bool read_plain(const call_tier& t, std::string_view& text, std::span<std::int64_t> fields) {
+  return std::visit(
+      [&]<class Kernel>(const Kernel& k) {
+        // Cool-downs at the end have no text if there is none.
+        if constexpr (std::is_same_v<Kernel, policies::cool_down>) {
+          if (text.empty()) return std::ranges::fill(fields, 0), true;
+        }
+        if constexpr (Kernel::has_joint_path) return k.read_plain(text, fields);
+        return false;
+      },
+      t.kernel);
+}
+
+/// Reads the states of one check.
+bool read_plain(std::span<const call_tier> tiers, std::string_view& text,
+                std::span<std::int64_t> fields) {
   return std::ranges::all_of(tiers, [&](const call_tier& t) {
-    return std::visit(
-        [&]<class Kernel>(const Kernel& k) {
-          const auto own = fields.first(Kernel::reply_width);
-          fields = fields.subspan(Kernel::reply_width);
-          if constexpr (Kernel::has_joint_path) return k.read_plain(text, own);
-          return false;
-        },
-        t.kernel);
+    const auto own = fields.first(reply_width(t));
+    fields = fields.subspan(own.size());
+    return read_plain(t, text, own);
   });
 }
 
-bool read_beside_cool_down(std::span<const call_tier> tiers, std::string_view& text,
-                           std::span<std::int64_t> fields) {
-  std::ranges::fill(fields, 0);
-  if (!read_plain_tiers(tiers.first(1), text, fields)) return false;
-  if (text.empty()) return true;
-  return read_plain_tiers(tiers.last(1), text, fields.last(policies::cool_down::reply_width));
+}  // namespace
+
+bool read_found_tiers(std::span<const call_tier> tiers, const reply_view& reply,
+                      std::span<std::int64_t> numbers) {
+  const std::size_t width = reply_width(tiers);
+  if (reply.root().type != reply_type::bulk_string) {
+    return read_mixed(reply, width, numbers,
+                      [&](std::string_view& text, std::span<std::int64_t> fields) {
+                        return read_plain(tiers, text, fields);
+                      });
+  }
+  std::string_view text = reply.root().text;
+  numbers[0] = take_time(text);
+  std::size_t first = 1;
+  for (const call_tier& t : tiers) {
+    const std::size_t own = reply_width(t);
+    for (std::size_t at = first; at < numbers.size(); at += width) {
+      if (!read_plain(t, text, numbers.subspan(at, own))) return false;
+    }
+    first += own;
+  }
+  return text.empty();
 }
 
 bool read_joint_states(script_call& c, const reply_view& reply,
                        std::vector<std::int64_t>& numbers) {
-  const std::size_t width = reply_width(c);
+  const std::size_t width = reply_width(c.tiers);
   numbers.resize(1 + c.keys.size() * width);
-  const bool is_beside = c.is_beside_cool_downs();
-  const auto read_plain = [&](std::string_view& text, std::span<std::int64_t> fields) {
-    return is_beside ? read_beside_cool_down(c.tiers, text, fields)
-                     : read_plain_tiers(c.tiers, text, fields);
-  };
-  if (!read_found(reply, width, numbers, read_plain) || !policies::is_instant(numbers[0])) {
-    return false;
-  }
-  if (takes_common_path(c.tiers)) {
+  if (!read_found_tiers(c.tiers, reply, numbers) || !policies::is_instant(numbers[0])) return false;
+  if (c.script >= first_common_path) {
     c.answered_keys = c.keys.size() * c.tiers.size();
     if (reply.root().type == reply_type::array) c.costly_keys = answered_in_full(c, reply, width);
   }
@@ -207,7 +230,7 @@ bool read_joint_states(script_call& c, const reply_view& reply,
 
 bool read_reservations(script_call& c, const reply_view& reply,
                        std::vector<std::int64_t>& numbers) {
-  const std::size_t width = 1 + reply_width(c);
+  const std::size_t width = 1 + reply_width(c.tiers);
   std::size_t places = 0;
   for (const call_key& key : c.keys) places += key.count;
   numbers.resize(1 + places * width);

@@ -4,13 +4,12 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "redis/record_reply.hpp"
 #include "redis/script_call.hpp"
 
-/// Calls to the scripts of several kernels: checks that touch several keys and pass all or nothing,
+/// Calls to the scripts for several tiers: checks that touch several keys and pass all or nothing,
 /// and reservations.
 namespace weir::redis {
 
@@ -36,45 +35,30 @@ class found_states {
 /// The number by which a script of several kernels knows this one.
 std::int64_t number_of(const policies::kernel& kernel);
 
-/// Whether the script of all_or_nothing has a common path for checks with these tiers; then it
-/// takes their constants packed, in one argument.
-bool takes_common_path(std::span<const call_tier> tiers);
-void pack_constants(std::string& to, std::span<const call_tier> tiers);
+/// What a script with a common path is made of, for checks with these tiers; nothing if only the
+/// full kernels can answer them.
+using script_tiers = boost::container::static_vector<script_tier, policies::max_tiers>;
+script_tiers script_tiers_of(std::span<const call_tier> tiers) noexcept;
 
-/// The index in scripts() of the one that answers checks with these tiers.
+/// The index in scripts() of the one that answers record and fetch with these tiers: a kernel's
+/// own; of several, one with a common path, or full_kernels.
 std::size_t script_of(std::span<const call_tier> tiers) noexcept;
 
-/// Calls f with each argument of that script before the counts; not for all_or_nothing.
-template <class F>
-void each_argument(std::span<const call_tier> tiers, std::string& scratch, F&& f) {
-  const policies::script_arguments own = std::visit(
-      [&](const auto& k) { return record_arguments(k, tiers[0].cost); }, tiers[0].kernel);
-  if (tiers.size() == 1) return own.each(f);
-  // With cool-downs, the last one has more numbers behind the kernel's.
-  own.each([&]<class T>(const T& argument) {
-    if constexpr (std::is_same_v<T, std::string_view>) {
-      scratch = argument;
-      pack_constants(scratch, tiers);
-      f(std::string_view(scratch));
-    } else {
-      f(argument);
-    }
-  });
-}
+/// The same of any request but a reset.
+std::size_t script_of(const script_call& c) noexcept;
 
-/// Takes what the common path says of one check from the front of its text. False if it is none.
-bool read_plain_tiers(std::span<const call_tier> tiers, std::string_view& text,
-                      std::span<std::int64_t> fields);
+/// Appends what a script with a common path takes before the counts, in one argument.
+void pack_constants(std::string& to, std::span<const call_tier> tiers, bool may_share_keys);
 
-/// The same for a check that a cool-down may refuse, of a reply that has a text for each check. The
-/// text ends behind the kernel's state if there is no cool-down.
-bool read_beside_cool_down(std::span<const call_tier> tiers, std::string_view& text,
-                           std::span<std::int64_t> fields);
+/// Reads the reply of a script for several tiers. `numbers`, which has room for one and for the
+/// fields of all tiers of each check, then holds the clock's time and these. False if it is none.
+bool read_found_tiers(std::span<const call_tier> tiers, const reply_view& reply,
+                      std::span<std::int64_t> numbers);
 
+/// Writes a call of full kernels: to full_kernels, or for reservations.
 void write_joint_call(std::string& out, const script_call& c, std::string& scratch);
 
-/// Reads the reply of all_or_nothing, or the array by which a script answers checks that a
-/// cool-down may refuse. False if it is none.
+/// Reads the reply of a script for several tiers. False if it is none.
 bool read_joint_states(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers);
 
 /// Reads reservations: the script replies with the time of each place. False if it is no such

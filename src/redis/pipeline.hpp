@@ -224,7 +224,7 @@ class pipeline : public detail::pending_checks {
   std::vector<std::int64_t> numbers_;
 
   script_set known_scripts_;  // scripts that the server has, or that are being loaded
-  std::array<std::uint32_t, script_count> loads_{};  // loads sent so far, per script
+  std::array<std::uint32_t, most_scripts> loads_{};  // loads sent so far, per script
   error load_failure_{};  // the server's error for the last load, or zero
   time no_loads_before_ = time::min();
 

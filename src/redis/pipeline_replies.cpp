@@ -177,7 +177,7 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
   switch (e) {
     case error::script_missing:
       // Not if the script was loaded again after this call was sent.
-      if (c.loads == loads_[c.script()]) known_scripts_.reset(c.script());
+      if (c.loads == loads_[c.script]) known_scripts_.reset(c.script);
       if (load_failure_ != error{}) {
         e = load_failure_;
         break;

@@ -44,8 +44,8 @@ void pipeline::stage_load(std::size_t script, time now) {
 
 void pipeline::stage(script_call& c, time now) {
   if (!c.is_request(detail::check_kind::reset)) {
-    stage_load(c.script(), now);
-    c.loads = loads_[c.script()];
+    stage_load(c.script, now);
+    c.loads = loads_[c.script];
   }
   if (c.asks) stage_own(script_call::command::asking, now);
   writer_.write(out_, c);

@@ -24,7 +24,8 @@ policies::script_arguments record_arguments(const Kernel& kernel, std::int64_t c
 std::int64_t take_time(std::string_view& text) noexcept;
 
 /// Reads a common path's reply in which full kernels have answered for some checks: an array of the
-/// clock's time and, for each check, the common path's text or an array of `width` fields.
+/// clock's time and, for each check of one tier or several, the common path's text or an array of
+/// `width` fields.
 template <class ReadPlain>
 bool read_mixed(const reply_view& reply, std::size_t width, std::span<std::int64_t> numbers,
                 const ReadPlain& read_plain) {
@@ -57,34 +58,27 @@ bool read_mixed(const reply_view& reply, std::size_t width, std::span<std::int64
   return true;
 }
 
-/// Reads the reply of a script with a common path. `numbers`, which has room for one and `width`
-/// for each check, then holds the clock's time and each check's fields. A common path that has
-/// answered for all checks replies with a text; `read_plain(text, fields)` takes one check from its
-/// front, and is false if that is none.
-template <class ReadPlain>
-bool read_found(const reply_view& reply, std::size_t width, std::span<std::int64_t> numbers,
-                const ReadPlain& read_plain) {
-  if (reply.root().type != reply_type::bulk_string) {
-    return read_mixed(reply, width, numbers, read_plain);
-  }
-  std::string_view text = reply.root().text;
-  numbers[0] = take_time(text);
-  for (auto fields = numbers.subspan(1); !fields.empty(); fields = fields.subspan(width)) {
-    if (!read_plain(text, fields.first(width))) return false;
-  }
-  return text.empty();
-}
-
-/// Reads the reply of the kernel's own script.
+/// Reads the reply of the kernel's own script. `numbers`, which has room for one and for the fields
+/// of each key, then holds the clock's time and these. A common path that has answered for all keys
+/// replies with a text.
 template <class Kernel>
 bool read_found(const Kernel& kernel, const reply_view& reply, std::span<std::int64_t> numbers) {
-  if constexpr (Kernel::has_common_path) {
-    return read_found(reply, Kernel::reply_width, numbers,
-                      [&](std::string_view& text, std::span<std::int64_t> fields) {
-                        return kernel.read_plain(text, fields);
-                      });
-  } else {
+  if constexpr (!Kernel::has_common_path) {
     return reply.integers(numbers);
+  } else {
+    const auto read_plain = [&](std::string_view& text, std::span<std::int64_t> fields) {
+      return kernel.read_plain(text, fields);
+    };
+    constexpr std::size_t width = Kernel::reply_width;
+    if (reply.root().type != reply_type::bulk_string) {
+      return read_mixed(reply, width, numbers, read_plain);
+    }
+    std::string_view text = reply.root().text;
+    numbers[0] = take_time(text);
+    for (auto fields = numbers.subspan(1); !fields.empty(); fields = fields.subspan(width)) {
+      if (!read_plain(text, fields.first(width))) return false;
+    }
+    return text.empty();
   }
 }
 

@@ -58,45 +58,41 @@ bool read_states(const Kernel& kernel, script_call& c, const reply_view& reply,
   return true;
 }
 
-/// Adds to decisions of one kernel alone what policies::record_all() says beside it: when the tiers
-/// counted.
-void complete_beside_cool_down(script_call& c) {
+/// Reads the reply for a limiter with one policy and `cool_downs` if no check has a cool-down: the
+/// first kernel alone decides, with half the instructions of read_joint_states(). False for any
+/// other reply.
+bool read_without_cool_down(script_call& c, const reply_view& reply,
+                            std::vector<std::int64_t>& numbers) {
+  if (c.tiers.size() != 2 || c.tiers[1].kernel != policies::kernel(policies::cool_down()) ||
+      reply.root().type != reply_type::bulk_string) {
+    return false;
+  }
+  const bool is_read = std::visit([&](const auto& k) { return read_states(k, c, reply, numbers); },
+                                  c.tiers.front().kernel);
+  if (!is_read) return false;
+  // What policies::record_all() says beside it: when the tiers counted.
   for (call_key& key : c.keys) {
     for (detail::check& waiting : key.checks) {
       decision& d = waiting.answer;
       if (d.allowed) d.receipt.counted_at = d.decided_at.time_since_epoch().count();
     }
   }
-  // Even if all keys are new, or have ended, such a call is not large.
   c.answered_keys = c.keys.size() * c.tiers.size();
-  c.costly_keys = 0;
+  c.costly_keys = 0;  // for calls of several tiers, only those that full kernels have answered
+  return true;
 }
 
 bool read_answers(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
-  switch (c.script()) {
-    case settlement:
-      return read_settlement(c, reply, numbers);
-    case reservation:
-      return read_reservations(c, reply, numbers);
-    case all_or_nothing:
-      return read_joint_states(c, reply, numbers);
-    default:
-      break;
+  if (c.script == settlement) return read_settlement(c, reply, numbers);
+  if (c.script == reservation) return read_reservations(c, reply, numbers);
+  if (c.tiers.size() > 1) {
+    return read_without_cool_down(c, reply, numbers) || read_joint_states(c, reply, numbers);
   }
-  const bool is_single = c.tiers.size() == 1;
-  // One text for all checks: there is no cool-down, so that the first kernel alone decides.
-  if (!is_single && reply.root().type != reply_type::bulk_string) {
-    return read_joint_states(c, reply, numbers);
-  }
-  const bool is_read = std::visit([&](const auto& k) { return read_states(k, c, reply, numbers); },
-                                  c.tiers.front().kernel);
-  if (is_read && !is_single) complete_beside_cool_down(c);
-  return is_read;
+  return std::visit([&](const auto& k) { return read_states(k, c, reply, numbers); },
+                    c.tiers.front().kernel);
 }
 
 }  // namespace
-
-std::size_t script_call::script_of_several() const noexcept { return script_of(tiers); }
 
 void write_load(std::string& out, std::size_t script) {
   write_command(out, "SCRIPT", "LOAD", scripts()[script].text);

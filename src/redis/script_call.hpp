@@ -60,6 +60,7 @@ struct call_notes {
   bool sent_alone = false;    // no other call was in flight
   bool one_check = false;     // takes no other check
   bool asks = false;          // goes right behind ASKING
+  std::size_t script = 0;     // of a request, but a reset: the index in scripts()
   std::uint32_t loads = 0;    // how often its script had been loaded before this call
   std::size_t places = 0;     // the sum of all counts
   std::int64_t max_wait = 0;  // acquire: microseconds
@@ -112,22 +113,6 @@ struct script_call : call_notes {
   std::size_t weight() const noexcept {
     return tiers.size() * (is_request(detail::check_kind::acquire) ? places : keys.size());
   }
-
-  /// The index in scripts() of the script it runs.
-  std::size_t script() const noexcept {
-    if (is_request(detail::check_kind::acquire)) return reservation;
-    if (settles()) return settlement;
-    return tiers.size() == 1 ? tiers.front().kernel.index() : script_of_several();
-  }
-
-  /// True if it runs one kernel's script for checks that a cool-down may refuse. Then the keys of
-  /// the cool-downs stand behind all others.
-  bool is_beside_cool_downs() const noexcept {
-    return tiers.size() == 2 && script() >= with_cool_downs;
-  }
-
- private:
-  std::size_t script_of_several() const noexcept;
 };
 
 /// Calls are made for one write, wait for their replies, and are used again: their list moves

@@ -2,12 +2,19 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <boost/container/static_vector.hpp>
 #include <boost/system/system_error.hpp>
+#include <initializer_list>
+#include <mutex>
 #include <type_traits>
 #include <utility>
 
 #include "policy/lua_sources.hpp"
 #include "text/ascii.hpp"
+#include "text/replace_all.hpp"
 #include "weir/error.hpp"
 
 namespace weir::redis {
@@ -27,21 +34,12 @@ std::string sha1_hex(std::string_view text) {
 
 std::string number(std::size_t n) { return std::to_string(n); }
 
-/// The common path of a kernel's own script, which reads its keys with that piece.
-std::string common_path(std::string_view script, std::string_view reading) {
-  constexpr std::string_view line = "@read\n";
-  std::string text(script);
-  for (std::size_t at = 0; (at = text.find(line, at)) != text.npos; at += reading.size()) {
-    text.replace(at, line.size(), reading);
-  }
-  return text;
-}
-
 template <class Kernel>
 std::string text_of_one() {
   std::string text(policies::lua::start_lua);
   if constexpr (Kernel::has_common_path) {
-    text += common_path(Kernel::record_script(), policies::lua::read_keys_lua);
+    text += Kernel::record_script();
+    text::replace_all(text, "@read\n", policies::lua::read_keys_lua);
     text += policies::lua::prelude_lua;
     text += Kernel::script();
     text += policies::lua::run_rare_lua;
@@ -94,85 +92,36 @@ std::string entry_of_settling() {
 }
 
 /// The table of the kernels, then a driver.
-template <class... Entries>
-std::string table_of(std::string_view driver, const Entries&... entries) {
+std::string table_of(std::string_view driver, std::span<const std::string> entries) {
   std::string text(policies::lua::prelude_lua);
   text += "local kernels = {\n";
-  (text.append(entries), ...);
+  for (const std::string& entry : entries) text += entry;
   text += "}\n";
   text += policies::lua::kernel_at_lua;
   text += driver;
   return text;
 }
 
-template <class... Entries>
-std::string text_of_table(std::string_view driver, const Entries&... entries) {
-  return std::string(policies::lua::start_lua) + table_of(driver, entries...);
+std::string text_of_table(std::string_view driver, std::initializer_list<std::string> entries) {
+  return std::string(policies::lua::start_lua) + table_of(driver, {entries.begin(), entries.end()});
 }
 
-/// What stands behind this line of a kernel's part, up to the next line that begins with "@".
-std::string_view section_of(std::string_view part, std::string_view line) {
-  part.remove_prefix(part.find(line) + line.size());
-  return part.substr(0, part.find('@'));
-}
-
-template <class Kernel>
-std::string branch_of_joint(std::size_t index, std::string_view line) {
-  std::string text;
-  if constexpr (Kernel::has_joint_path) {
-    text = "if kind == " + std::to_string(policies::kernel_number(index, false)) + " then\n";
-    text += section_of(Kernel::joint_script(), line);
-    text += "end\n";
-  }
-  return text;
-}
-
-/// What answers checks of several keys: the full kernels, as a function, then a driver with the
-/// parts of the common path. It knows all kernels (`Only` is void), or `Only` and cool-downs.
-template <class Only, class... Kernels>
-std::string joint_driver(const std::variant<Kernels...>*) {
-  const auto has = []<class K>(std::type_identity<K>) {
-    return std::is_void_v<Only> || std::is_same_v<K, Only> ||
-           std::is_same_v<K, policies::cool_down>;
+/// The function full_kernels() (run_all.lua) with the kernels of these tiers; with all if there are
+/// none.
+template <class... Kernels>
+std::string text_of_full_kernels(std::span<const script_tier> tiers,
+                                 const std::variant<Kernels...>*) {
+  std::size_t index = 0;
+  const auto entry = [&]<class K>(std::type_identity<K>) {
+    const bool has = tiers.empty() ||
+                     std::ranges::count(tiers, index, &script_tier::kernel_index) > 0;
+    ++index;
+    return has ? entry_of_all<K>() : std::string("false,\n");
   };
-  std::string driver(policies::lua::record_all_lua);
-  for (const std::string_view line : {"@look\n", "@write\n", "@constants\n"}) {
-    std::string branches;
-    std::size_t index = 0;
-    const auto add = [&]<class K>(std::type_identity<K> kernel) {
-      if (has(kernel)) branches += branch_of_joint<K>(index, line);
-      ++index;
-    };
-    (add(std::type_identity<Kernels>()), ...);
-    driver.replace(driver.find(line), line.size(), branches);
-  }
-  const auto entry = [&]<class K>(std::type_identity<K> kernel) {
-    return has(kernel) ? entry_of_all<K>() : std::string("false,\n");
-  };
-  return "local function full_kernels(ARGV)\n" +
-         table_of(policies::lua::run_all_lua, entry(std::type_identity<Kernels>())...) + "end\n" +
-         driver;
-}
-
-constexpr const policies::kernel* all_kernels = nullptr;
-
-std::string text_of_joint() {
-  std::string text(policies::lua::start_lua);
-  text += "local held = {}\n" + joint_driver<void>(all_kernels);
-  text += policies::lua::reply_all_lua;
-  return text;
-}
-
-/// The script of one kernel's checks that a cool-down may refuse.
-template <class Kernel>
-std::string text_with_cool_downs() {
-  static_assert(Kernel::has_common_path && Kernel::has_joint_path);
-  std::string text(policies::lua::start_lua);
-  text += common_path(Kernel::record_script(), policies::lua::read_beside_cool_downs_lua);
-  text += "local function answer_all(KEYS, ARGV, held)\n" + joint_driver<Kernel>(all_kernels);
-  text += "return found, states\nend\n";
-  text += policies::lua::run_left_lua;
-  return text;
+  // A braced list is evaluated in order, as `index` needs it.
+  const std::string entries[] = {entry(std::type_identity<Kernels>())...};
+  return "local function full_kernels(ARGV)\n" + table_of(policies::lua::run_all_lua, entries) +
+         "end\n";
 }
 
 script named(std::string text) {
@@ -180,23 +129,83 @@ script named(std::string text) {
   return {std::move(text), std::move(sha)};
 }
 
-template <class... Kernels, std::size_t... WithCoolDowns>
-std::array<script, script_count> make_scripts(const std::variant<Kernels...>*,
-                                              std::index_sequence<WithCoolDowns...>) {
-  return {
-      named(text_of_one<Kernels>())..., named(text_of_joint()),
-      named(text_of_table(policies::lua::reserve_lua, entry_of_turns<Kernels>()...)),
-      named(text_of_table(policies::lua::settle_lua, entry_of_settling<Kernels>()...)),
-      named(
-          text_with_cool_downs<std::variant_alternative_t<WithCoolDowns, policies::kernel>>())...};
+constexpr const policies::kernel* all_kernels = nullptr;
+
+/// All scripts, in memory that does not move.
+class script_list {
+ public:
+  script_list() { add_first(all_kernels); }
+
+  std::span<const script> made() const noexcept {
+    return std::span(scripts_).first(count_.load(std::memory_order_acquire));
+  }
+
+  std::span<const script_tier> tiers_of(std::size_t index) const noexcept { return tiers_[index]; }
+
+  std::size_t index_of(std::span<const script_tier> tiers) {
+    if (tiers.empty() || tiers.size() > most_script_tiers) return full_kernels;
+    std::size_t count = made().size(), index = find(tiers, count);
+    if (index < count) return index;
+    const std::scoped_lock lock(mutex_);
+    count = made().size();
+    index = find(tiers, count);
+    if (index < count) return index;
+    if (count == scripts_.size()) return full_kernels;
+    tiers_[count].assign(tiers.begin(), tiers.end());
+    scripts_[count] = make_script(tiers);
+    count_.store(count + 1, std::memory_order_release);
+    return count;
+  }
+
+ private:
+  template <class... Kernels>
+  void add_first(const std::variant<Kernels...>*) {
+    std::size_t count = 0;
+    const auto add = [&](std::string text) { scripts_[count++] = named(std::move(text)); };
+    (add(text_of_one<Kernels>()), ...);
+    scripts_[count++] = make_script({});
+    add(text_of_table(policies::lua::reserve_lua, {entry_of_turns<Kernels>()...}));
+    add(text_of_table(policies::lua::settle_lua, {entry_of_settling<Kernels>()...}));
+    count_ = count;
+  }
+
+  /// `count` if it is not among so many.
+  std::size_t find(std::span<const script_tier> tiers, std::size_t count) const noexcept {
+    std::size_t index = first_common_path;
+    while (index < count && !std::ranges::equal(tiers_[index], tiers)) ++index;
+    return index;
+  }
+
+  std::mutex mutex_;  // held while a script is added
+  std::array<script, most_scripts> scripts_;
+  std::array<boost::container::static_vector<script_tier, most_script_tiers>, most_scripts> tiers_;
+  std::atomic<std::size_t> count_{0};
+};
+
+script_list& all_scripts() {
+  static script_list all;
+  return all;
 }
 
 }  // namespace
 
-const std::array<script, script_count>& scripts() {
-  static const auto all = make_scripts(all_kernels,
-                                       std::make_index_sequence<kernels_with_cool_downs>());
-  return all;
+std::span<const script> scripts() { return all_scripts().made(); }
+
+script make_script(std::span<const script_tier> tiers) {
+  std::string text(policies::lua::start_lua);
+  text += text_of_full_kernels(tiers, all_kernels);
+  text += tiers.empty() ? std::string(policies::lua::run_each_lua) : common_path_of(tiers);
+  return named(std::move(text));
+}
+
+std::span<const script_tier> tiers_of_script(std::size_t index) noexcept {
+  return all_scripts().tiers_of(index);
+}
+
+std::size_t script_for(std::span<const script_tier> tiers) noexcept try {
+  return all_scripts().index_of(tiers);
+} catch (...) {  // no memory, or no SHA-1
+  return full_kernels;
 }
 
 }  // namespace weir::redis

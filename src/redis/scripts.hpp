@@ -1,12 +1,13 @@
 #pragma once
 
-#include <array>
 #include <bitset>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <variant>
 
 #include "policy/kernel.hpp"
+#include "redis/script_template.hpp"
 
 namespace weir::redis {
 
@@ -16,20 +17,38 @@ struct script {
   std::string sha;  // lower-case hexadecimal SHA-1, the server's name for it
 };
 
-/// The scripts: one per kernel, in the order of the variant; one for checks with several keys that
-/// pass all or nothing; one that makes reservations; one that gives back or charges; one for each
-/// of the first three kernels, for checks that a cool-down may refuse.
-/// The set is fixed, so that the server's script cache does not grow with the policies in use.
-inline constexpr std::size_t all_or_nothing = std::variant_size_v<policies::kernel>;
-inline constexpr std::size_t reservation = all_or_nothing + 1;
+/// The scripts: one per kernel, in the order of the variant; that of the full kernels for checks
+/// with several keys; one that makes reservations; one that gives back or charges. Behind them
+/// stand those with a common path for checks with several keys, one for each list of kernels, in
+/// the order of their first use.
+inline constexpr std::size_t full_kernels = std::variant_size_v<policies::kernel>;
+inline constexpr std::size_t reservation = full_kernels + 1;
 inline constexpr std::size_t settlement = reservation + 1;
-inline constexpr std::size_t with_cool_downs = settlement + 1;
-inline constexpr std::size_t kernels_with_cool_downs = 3;
-inline constexpr std::size_t script_count = with_cool_downs + kernels_with_cool_downs;
+inline constexpr std::size_t first_common_path = settlement + 1;
 
-const std::array<script, script_count>& scripts();
+/// So 55 lists of kernels. Each script takes 12 to 24 KB of the server's memory, and a connection
+/// asks for all that there are.
+inline constexpr std::size_t most_scripts = 64;
+
+/// Those that this process has made so far. The first call makes the first ones, and may throw.
+/// Elements stay where they are. Any thread may call this.
+std::span<const script> scripts();
+
+/// The script with a common path for these tiers; that of the full kernels if there are none.
+script make_script(std::span<const script_tier> tiers);
+
+/// A tier has up to 12 local names, the rest of the script 40, and Lua allows 200 in a function.
+inline constexpr std::size_t most_script_tiers = 8;
+
+/// The index of the script with a common path for these tiers. It is made now, if this is its first
+/// use. full_kernels if there are no tiers or too many, too many scripts, or no memory. Any thread
+/// may call this.
+std::size_t script_for(std::span<const script_tier> tiers) noexcept;
+
+/// The tiers of that script, for tests: none if script_for() has not made it.
+std::span<const script_tier> tiers_of_script(std::size_t index) noexcept;
 
 /// A subset of scripts(), by index.
-using script_set = std::bitset<script_count>;
+using script_set = std::bitset<most_scripts>;
 
 }  // namespace weir::redis

@@ -81,7 +81,7 @@ void write_settlement(std::string& out, const script_call& c, std::string& scrat
 }
 
 bool read_settlement(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
-  numbers.resize(2 + reply_width(c));
+  numbers.resize(2 + reply_width(c.tiers));
   if (!reply.integers(numbers) || !policies::is_instant(numbers[0])) return false;
   if (numbers[1] != policies::not_done && numbers[1] != policies::done) return false;
   const bool remembered = c.settling->remember != policies::no_marker ||

@@ -18,7 +18,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using weir::detail::check_kind;
-using weir::fuzz::known_scripts;
 using weir::fuzz::require;
 using weir::fuzz::server;
 using weir::redis::connection_core;
@@ -292,7 +291,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         }
         break;
       case 6:
-        d.receive(d.peer.is_asked_for_scripts() ? known_scripts(1) : hello_replies);
+        d.receive(d.peer.is_asked_for_scripts() ? server::known_scripts(d.peer.due.front(), 1)
+                                                : hello_replies);
         break;
       case 7:
       case 8:

@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <string>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "redis/resp_writer.hpp"
 #include "redis/scripts.hpp"
 #include "support/command_reader.hpp"
+#include "support/script_names.hpp"
 
 namespace weir::fuzz {
 
@@ -23,7 +23,7 @@ using kernel = weir::policies::kernel;
 
 inline constexpr auto reply_widths = []<std::size_t... I>(std::index_sequence<I...>) {
   return std::array{std::variant_alternative_t<I, kernel>::reply_width...};
-}(std::make_index_sequence<weir::redis::all_or_nothing>());
+}(std::make_index_sequence<weir::redis::full_kernels>());
 
 /// How many bytes a common path replies for a key; 0 for a kernel that has none.
 template <class Kernel>
@@ -39,10 +39,10 @@ inline constexpr std::size_t plain_size<weir::policies::sliding_log> = 24;
 
 inline constexpr auto plain_sizes = []<std::size_t... I>(std::index_sequence<I...>) {
   return std::array{plain_size<std::variant_alternative_t<I, kernel>>...};
-}(std::make_index_sequence<weir::redis::all_or_nothing>());
+}(std::make_index_sequence<weir::redis::full_kernels>());
 static_assert([]<std::size_t... I>(std::index_sequence<I...>) {
   return ((std::variant_alternative_t<I, kernel>::has_common_path == (plain_sizes[I] > 0)) && ...);
-}(std::make_index_sequence<weir::redis::all_or_nothing>()));
+}(std::make_index_sequence<weir::redis::full_kernels>()));
 
 inline constexpr int server_time = 5'000'000;
 
@@ -51,15 +51,7 @@ inline const std::string act_of_giving_back = std::to_string(
 
 inline constexpr auto script_constants = []<std::size_t... I>(std::index_sequence<I...>) {
   return std::array{std::variant_alternative_t<I, kernel>::script_constants...};
-}(std::make_index_sequence<weir::redis::all_or_nothing>());
-
-/// To SCRIPT EXISTS: the server has all of them (1) or none (0).
-inline std::string known_scripts(int each) {
-  std::string all = "*" + std::to_string(weir::redis::script_count) + "\r\n";
-  for (std::size_t i = 0; i < weir::redis::script_count; ++i)
-    all += ":" + std::to_string(each) + "\r\n";
-  return all;
-}
+}(std::make_index_sequence<weir::redis::full_kernels>());
 
 /// Knows what is due, and what a reply to it looks like.
 struct server {
@@ -78,20 +70,20 @@ struct server {
     return !due.empty() && due.front()[0] == "SCRIPT" && due.front()[1] == "EXISTS";
   }
   static std::size_t script_of(const std::vector<std::string>& words) {
-    std::size_t script = 0;
-    while (weir::redis::scripts()[script].sha != words[1]) ++script;
-    return script;
+    return weir::test::script_index(words[1]);
   }
-  /// The kernels of a call of several that takes the common path; none for any other call.
-  static std::vector<std::size_t> packed_kinds(const std::vector<std::string>& words) {
+  /// To SCRIPT EXISTS: the server has all of them (1) or none (0).
+  static std::string known_scripts(const std::vector<std::string>& words, int each) {
+    std::string all = "*" + std::to_string(words.size() - 2) + "\r\n";
+    for (std::size_t i = 2; i < words.size(); ++i) all += ":" + std::to_string(each) + "\r\n";
+    return all;
+  }
+  /// The kernels of a call of several tiers with a common path; none for any other call.
+  static std::vector<std::size_t> kernels_of(const std::vector<std::string>& words) {
     std::vector<std::size_t> kinds;
-    if (words[0] != "EVALSHA" || script_of(words) != weir::redis::all_or_nothing) return kinds;
-    const std::string& packed = words[3 + std::stoul(words[2])];
-    constexpr std::size_t tier = 6 * sizeof(double);
-    for (std::size_t i = 0; i + tier <= packed.size(); i += tier) {
-      double number = 0;
-      std::memcpy(&number, packed.data() + i, sizeof number);
-      kinds.push_back(static_cast<std::size_t>(number) - 1);
+    if (words[0] != "EVALSHA") return kinds;
+    for (const auto& tier : weir::redis::tiers_of_script(script_of(words))) {
+      kinds.push_back(tier.kernel_index);
     }
     return kinds;
   }
@@ -101,7 +93,7 @@ struct server {
     const std::size_t script = script_of(words);
     if (script < plain_sizes.size() && plain_sizes[script] > 0) return {plain_sizes[script]};
     std::vector<std::size_t> sizes;
-    for (const std::size_t kind : packed_kinds(words)) {
+    for (const std::size_t kind : kernels_of(words)) {
       // A cool-down is two numbers of sixteen digits.
       if (plain_sizes[kind] == 0) sizes.push_back(16);
       sizes.push_back(std::max<std::size_t>(16, plain_sizes[kind]));
@@ -114,9 +106,9 @@ struct server {
                                   const std::vector<int>& numbers) {
     const std::size_t script = script_of(words);
     if (script < plain_sizes.size()) return plain_sizes[script] > 0 ? reply_widths[script] : 0;
-    if (script != weir::redis::all_or_nothing) return 0;
+    if (!weir::test::is_for_several(words[1])) return 0;
     const std::string& first = words[3 + std::stoul(words[2])];
-    const std::size_t kinds = packed_kinds(words).size();
+    const std::size_t kinds = kernels_of(words).size();
     const std::size_t tiers = kinds > 0 ? kinds : std::stoul(first);
     return numbers.size() * tiers / std::stoul(words[2]);
   }
@@ -125,13 +117,13 @@ struct server {
     using namespace weir::redis;
     const std::size_t script = script_of(words);
     std::size_t keys = std::stoul(words[2]);
-    if (script < all_or_nothing) return std::vector<int>(keys * reply_widths[script], value);
+    if (script < full_kernels) return std::vector<int>(keys * reply_widths[script], value);
     std::size_t at = 3 + keys;
     const bool settles = script == settlement;
     const bool remembers = settles && words[at] != "0";
     if (remembers) --keys;
     at += script == reservation ? 1 : settles ? 2 : 0;
-    const std::vector<std::size_t> kinds = packed_kinds(words);
+    const std::vector<std::size_t> kinds = kernels_of(words);
     const std::size_t tiers = kinds.empty() ? std::stoul(words[at]) : kinds.size();
     ++at;
     std::size_t width = 0;
@@ -168,7 +160,7 @@ struct server {
     }
     if (words[0] == "UNLINK") return ":1\r\n";
     if (words[0] == "WAIT") return value == 1 ? ":0\r\n" : ":1\r\n";
-    if (words[0] == "SCRIPT" && words[1] == "EXISTS") return known_scripts(0);
+    if (words[0] == "SCRIPT" && words[1] == "EXISTS") return known_scripts(words, 0);
     if (words[0] == "SCRIPT") return "$1\r\na\r\n";
     if (words[0] != "EVALSHA") return "+OK\r\n";
     const std::vector<int> numbers = numbers_in_reply(words, value);
@@ -224,7 +216,9 @@ struct server {
     const std::uint8_t form = in.byte();
     if (form % 2 == 0) {
       std::string text = form % 16 == 2 ? "5 1000000 " : form % 16 == 4 ? "5 0" : "5 0 ";
-      for (std::size_t i = 0; i < checks; ++i) text += texts_of_check();
+      for (const std::size_t size : sizes) {
+        for (std::size_t i = 0; i < checks; ++i) text += plain_text(in, size);
+      }
       return bulk(text);
     }
     std::string reply = "*" + std::to_string(1 + checks) + "\r\n";

@@ -104,8 +104,8 @@ class impostor {
     } else if (name == "CLIENT") {
       p.out += "+OK\r\n";
     } else if (name == "SCRIPT") {
-      p.out += "*" + std::to_string(weir::redis::script_count) + "\r\n";
-      for (std::size_t i = 0; i < weir::redis::script_count; ++i) p.out += ":1\r\n";
+      p.out += "*" + std::to_string(weir::redis::scripts().size()) + "\r\n";
+      for (std::size_t i = 0; i < weir::redis::scripts().size(); ++i) p.out += ":1\r\n";
     } else if (manner_ == manner::drips) {
       p.out += "$1000000\r\n";
       drip(p);

@@ -35,7 +35,7 @@ class both {
 
   decision record(std::int64_t now) {
     checks_.set_clock(now);
-    const auto numbers = asked_.check(client_, checks_, 1, false);
+    const auto numbers = asked_.check(checks_, 1, false);
     auto found = asked_.restore(std::span(numbers).subspan(1));
     const decision d = policies::record_all<any_state>(asked_.tiers(states_), now);
     BOOST_TEST((d == policies::record_all<any_replay>(asked_.tiers(found), now)));
@@ -67,7 +67,7 @@ class both {
  private:
   test::redis_server server_{{.unix_socket = true}};
   test::redis_client client_{server_};
-  test::script_harness checks_{client_, redis::scripts()[redis::all_or_nothing].text};
+  model::joint_scripts checks_{client_};
   test::script_harness settlements_{client_, redis::scripts()[redis::settlement].text};
   std::string text_;
   model::tier_script asked_;

@@ -1,5 +1,5 @@
-// Several policies at once: the plainest way to do it, the kernels in C++ and the script of all
-// kernels in a real server agree on every decision; and what one refuses, none counts.
+// Several policies at once: the plainest way to do it, the kernels in C++ and the scripts for
+// several tiers in a real server agree on every decision; and what one refuses, none counts.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -66,7 +66,7 @@ class plain_hold final : public model::reference {
 /// One subject of several policies, three times over. A hold may stand behind each.
 class joint_trace {
  public:
-  joint_trace(test::random_source& random, test::redis_client& client, test::script_harness& script,
+  joint_trace(test::random_source& random, test::redis_client& client, model::joint_scripts& script,
               test::script_harness& script_of_hold, int number)
       : random_(random),
         client_(client),
@@ -212,13 +212,13 @@ class joint_trace {
 
   std::vector<any_replay> ask_server(std::int64_t checks) {
     script_.set_clock(clock_->now());
-    const auto numbers = asked_.check(client_, script_, checks, random_.one_in(3));
+    const auto numbers = asked_.check(script_, checks, random_.one_in(3));
     return asked_.restore(std::span(numbers).subspan(1));
   }
 
   test::random_source& random_;
   test::redis_client& client_;
-  test::script_harness& script_;
+  model::joint_scripts& script_;
   test::script_harness& script_of_hold_;
   const std::string name_;
   std::int64_t span_ = 1;
@@ -248,7 +248,7 @@ decision refused_for(std::int64_t retry) {
 struct fixture {
   test::redis_server server{{.unix_socket = true}};
   test::redis_client client{server};
-  test::script_harness script{client, redis::scripts()[redis::all_or_nothing].text};
+  model::joint_scripts script{client};
   test::script_harness script_of_hold{
       client, redis::scripts()[policies::kernel(policies::cool_down()).index()].text};
   test::random_source random{test::run_seed(), 700};
@@ -360,7 +360,7 @@ BOOST_FIXTURE_TEST_CASE(an_enter_with_others_knows_how_long_leases_last_at_most,
     const auto decisions = [&](std::int64_t now, std::int64_t number) {
       asked.costs = {number, 1};
       script.set_clock(now);
-      const auto numbers = asked.check(client, script, 1, false);
+      const auto numbers = asked.check(script, 1, false);
       auto found = asked.restore(std::span(numbers).subspan(1));
       return std::pair{policies::record_all<any_state>(asked.tiers(states), now),
                        policies::record_all<any_replay>(asked.tiers(found), now)};

@@ -28,7 +28,7 @@ constexpr std::int64_t t0 = 1'790'000'000'123'456;
 struct fixture {
   test::redis_server server{{.unix_socket = true}};
   test::redis_client client{server};
-  test::script_harness checks{client, redis::scripts()[redis::all_or_nothing].text};
+  model::joint_scripts checks{client};
   test::script_harness turns{client, redis::scripts()[redis::reservation].text};
   test::script_harness settlements{client, redis::scripts()[redis::settlement].text};
   test::random_source random{test::run_seed(), 980};
@@ -48,7 +48,7 @@ class long_log {
   decision record(std::int64_t now, std::int64_t cost) {
     asked_.costs[0] = cost;
     f_.checks.set_clock(now);
-    const auto numbers = asked_.check(f_.client, f_.checks, 1, false);
+    const auto numbers = asked_.check(f_.checks, 1, false);
     auto found = asked_.restore(std::span(numbers).subspan(1));
     const decision d = policies::record_all<any_state>(asked_.tiers(states_), now);
     compare(d, policies::record_all<any_replay>(asked_.tiers(found), now));

@@ -1,22 +1,19 @@
-// The common path of checks with several keys, and that of checks that a cool-down may refuse: they
-// answer and count as the full kernels do, whatever the keys hold, and write only what a check
-// changes.
+// The common path of checks with several keys: it answers and counts as the full kernels do,
+// whatever the keys hold, and writes only what a check changes.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
-#include <deque>
 #include <map>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "model/any_keys.hpp"
+#include "model/joint_scripts.hpp"
 #include "model/own_script.hpp"
 #include "policy/tier_set.hpp"
 #include "redis/joint_call.hpp"
-#include "redis/record_reply.hpp"
 #include "support/random_source.hpp"
 #include "support/text.hpp"
 
@@ -33,71 +30,22 @@ constexpr std::int64_t t0 = 1'790'000'000'123'456;
 enum class path { common, full };
 
 struct fixture : model::script_fixture {
-  test::script_harness script{client, redis::scripts()[redis::all_or_nothing].text};
-  std::deque<test::script_harness> beside_cool_downs;  // by kernel
+  model::joint_scripts scripts{client};
 
-  fixture() {
-    for (std::size_t i = redis::with_cool_downs; i < redis::script_count; ++i) {
-      beside_cool_downs.emplace_back(client, redis::scripts()[i].text);
-    }
-  }
-
-  /// What the script finds, by check; `keys` has one per tier for each. Empty after an error.
+  /// What the script finds, by check; `keys` has one per tier for each. Throws after an error.
   std::vector<number_list> check(const std::vector<redis::call_tier>& tiers, const key_list& keys,
-                                 std::int64_t now, const number_list& counts, path which) {
-    script.set_clock(now);
-    const std::size_t own = redis::script_of(tiers);
-    const bool is_beside = which == path::common && own >= redis::with_cool_downs;
-    if (is_beside) {
-      key_list by_tier, arguments;
-      for (std::size_t t = 0; t < 2; ++t) {
-        for (std::size_t i = t; i < keys.size(); i += 2) by_tier.push_back(keys[i]);
-      }
-      std::string scratch;
-      redis::each_argument(tiers, scratch, [&]<class T>(const T& argument) {
-        if constexpr (std::is_integral_v<T>) {
-          arguments.push_back(std::to_string(argument));
-        } else {
-          arguments.emplace_back(argument);
-        }
-      });
-      beside_cool_downs[own - redis::with_cool_downs].send_run(by_tier, arguments, counts);
-    } else if (which == path::common) {
-      BOOST_TEST_REQUIRE(redis::takes_common_path(tiers));
-      key_list packed(1);
-      redis::pack_constants(packed[0], tiers);
-      script.send_run(keys, packed, counts);
-    } else {
-      number_list arguments{static_cast<std::int64_t>(tiers.size())};
-      for (const redis::call_tier& t : tiers) {
-        arguments.push_back(redis::number_of(t.kernel));
-        const auto own = std::visit([&](const auto& k) { return k.arguments(t.cost); }, t.kernel);
-        arguments.insert(arguments.end(), own.values().begin(), own.values().end());
-      }
-      script.send_run(keys, arguments, counts);
-    }
-    std::size_t width = 0;
-    for (const redis::call_tier& t : tiers) {
-      width += std::visit([]<class K>(const K&) { return K::reply_width; }, t.kernel);
-    }
-    const std::size_t checks = keys.size() / tiers.size();
-    number_list numbers(1 + checks * width);
-    const redis::reply_view& reply = client.read_view();
-    const auto read_plain = [&](std::string_view& text, std::span<std::int64_t> fields) {
-      if (!is_beside) return redis::read_plain_tiers(tiers, text, fields);
-      if (reply.root().type != redis::reply_type::bulk_string) {
-        return redis::read_beside_cool_down(tiers, text, fields);
-      }
-      std::ranges::fill(fields, 0);
-      return redis::read_plain_tiers(std::span(tiers).first(1), text, fields);
-    };
-    if (!redis::read_found(reply, width, numbers, read_plain)) {
-      throw std::runtime_error("the script answers " + std::string(reply.root().text));
-    }
+                                 std::int64_t now, const number_list& counts, path which,
+                                 bool may_share_keys = false) {
+    if (which == path::common) BOOST_TEST_REQUIRE(!redis::script_tiers_of(tiers).empty());
+    scripts.set_clock(now);
+    const number_list numbers = scripts.run(tiers, keys, counts, which == path::full,
+                                            may_share_keys);
     BOOST_TEST(numbers[0] == now);
+    const std::size_t checks = keys.size() / tiers.size();
+    const auto width = static_cast<long>((numbers.size() - 1) / checks);
     std::vector<number_list> found;
-    for (auto at = numbers.begin() + 1; at != numbers.end(); at += static_cast<long>(width)) {
-      found.emplace_back(at, at + static_cast<long>(width));
+    for (auto at = numbers.begin() + 1; at != numbers.end(); at += width) {
+      found.emplace_back(at, at + width);
     }
     return found;
   }
@@ -157,9 +105,8 @@ BOOST_AUTO_TEST_CASE(both_paths_find_and_leave_the_same_whatever_the_keys_hold) 
       const auto most = std::visit([](const auto& k) { return k.ceiling(); }, t.kernel);
       if (random.one_in(3)) t.cost = random.between(1, std::min<std::int64_t>(most, 3));
     }
-    if (!redis::takes_common_path(tiers)) continue;  // several queues
-    // Some checks have their first key in common, but no two of one limiter.
-    const bool may_share = redis::script_of(tiers) == redis::all_or_nothing;
+    if (redis::script_tiers_of(tiers).empty()) continue;  // several queues
+    const bool may_share = random.one_in(2);  // some checks have their first key in common
     key_list keys[2];
     number_list counts;
     const std::int64_t checks = random.between(1, 4);
@@ -178,7 +125,7 @@ BOOST_AUTO_TEST_CASE(both_paths_find_and_leave_the_same_whatever_the_keys_hold) 
     }
     for (std::int64_t now = t0; now < t0 + 3; ++now) {
       const number_list looks(counts.size(), 0);
-      const auto found = check(tiers, keys[0], now, counts, path::common);
+      const auto found = check(tiers, keys[0], now, counts, path::common, may_share);
       const std::string common = answers(tiers, found, now, counts);
       const std::string full = answers(tiers, check(tiers, keys[1], now, counts, path::full), now,
                                        counts);
@@ -202,63 +149,40 @@ BOOST_AUTO_TEST_CASE(both_paths_find_and_leave_the_same_whatever_the_keys_hold) 
   BOOST_TEST(counted > 2'000);
 }
 
-BOOST_AUTO_TEST_CASE(a_check_reads_each_key_and_writes_once_what_it_changes) {
+BOOST_AUTO_TEST_CASE(checks_read_their_keys_together_and_write_once_what_they_change) {
+  const std::string cool_down = std::to_string(t0 + 9'000'000) + "0000000010000000";
   const auto tiers = of({policies::compile(token_bucket{2, every(1ms)}),
+                         policies::compile(token_bucket{2, {7, 9ms}}),
                          policies::compile(fixed_window{2, 1h}),
                          policies::compile(sliding_window{2, 1h}), policies::cool_down()});
-  const key_list keys{"a", "b", "c", "d"};
-  check(tiers, keys, t0, {}, path::common);
-  commands();
-  check(tiers, keys, t0 + 1, {}, path::common);
-  auto counts = commands();
-  // The clock and the TTLs of the test, in front of the real commands.
-  for (const char* own : {"hset", "hmget"}) counts.erase(own);
-  const std::map<std::string, int> admitted{{"get", 4}, {"incrby", 1}, {"setrange", 2}};
-  BOOST_TEST((counts == admitted));
-  check(tiers, keys, t0 + 2, {}, path::common);
-  counts = commands();
-  for (const char* own : {"hset", "hmget"}) counts.erase(own);
-  const std::map<std::string, int> refused{{"get", 4}};
-  BOOST_TEST((counts == refused));
-}
-
-// EXISTS tells it of all cool-downs of a call.
-BOOST_AUTO_TEST_CASE(checks_only_ask_whether_one_of_their_cool_downs_is_there) {
-  const std::string cool_down = std::to_string(t0 + 9'000'000) + "0000000010000000";
-  for (const policy& p : {policy(token_bucket{2, every(1ms)}), policy(token_bucket{2, {7, 9ms}}),
-                          policy(fixed_window{2, 1h}), policy(sliding_window{2, 1h})}) {
-    client.must("FLUSHALL");
-    const auto tiers = of({policies::compile(p), policies::cool_down()});
-    BOOST_TEST_REQUIRE(redis::script_of(tiers) >= redis::with_cool_downs);
-    const key_list keys{"a", "ac", "b", "bc", "c", "cc"};
-    const auto used = [&] {
-      auto counts = commands();
-      for (const char* own : {"hset", "hmget", "hget"}) counts.erase(own);
-      return counts;
-    };
-    check(tiers, keys, t0, {}, path::common);
-    used();
-    check(tiers, keys, t0 + 1, {}, path::common);
-    const char* const write = std::holds_alternative<token_bucket>(p) &&
-                                      std::get<token_bucket>(p).refill.count == 1
-                                  ? "incrby"
-                                  : "setrange";
-    const std::map<std::string, int> admitted{{"mget", 1}, {"exists", 1}, {write, 3}};
-    BOOST_TEST((used() == admitted), test::text_of(p));
-    check(tiers, keys, t0 + 2, {}, path::common);
-    const std::map<std::string, int> refused{{"mget", 1}, {"exists", 1}};
-    BOOST_TEST((used() == refused), test::text_of(p));
-    // Only the check whose cool-down is there takes the common path of several keys.
-    client.must("SET", "bc", cool_down, "PX", 60'000);
-    client.must("DEL", "a", "b", "c");
-    used();
-    check(tiers, keys, t0 + 3, {}, path::common);
-    auto beside = used();
-    const std::map<std::string, int> cooling{{"mget", 2}, {"exists", 1}, {"get", 1}, {"pttl", 1}};
-    for (const auto& [name, count] : cooling) BOOST_TEST(beside[name] == count, name);
-    BOOST_TEST(client.must("EXISTS", "a", "c").integer == 2);
-    BOOST_TEST(client.must("EXISTS", "b").integer == 0);
-  }
+  const key_list keys{"a1", "a2", "a3", "a4", "ac", "b1", "b2", "b3", "b4", "bc"};
+  const auto used = [&](std::int64_t now, bool may_share_keys) {
+    commands();
+    check(tiers, keys, now, {}, path::common, may_share_keys);
+    auto counts = commands();
+    // The clock and the TTLs of the test, in front of the real commands.
+    for (const char* own : {"hset", "hmget", "hget"}) counts.erase(own);
+    return counts;
+  };
+  using counts = std::map<std::string, int>;
+  // New keys, of which one EXISTS tells, and cool-downs, of which another one does.
+  auto written = used(t0, false);
+  BOOST_TEST(written["mget"] == 1);
+  BOOST_TEST(written["exists"] == 2);
+  BOOST_TEST(written["get"] == 0);
+  const counts admitted{{"mget", 1}, {"exists", 1}, {"incrby", 2}, {"setrange", 6}};
+  BOOST_TEST((used(t0 + 1, false) == admitted));
+  const counts refused{{"mget", 1}, {"exists", 1}};
+  BOOST_TEST((used(t0 + 2, false) == refused));
+  const counts one_by_one{{"get", 10}};
+  BOOST_TEST((used(t0 + 2, true) == one_by_one));
+  // A cool-down refuses its check, and no other.
+  client.must("DEL", "a1", "a2", "a3", "a4", "b1", "b2", "b3", "b4");
+  client.must("SET", "bc", cool_down, "PX", 60'000);
+  const auto cooling = used(t0 + 3, false);
+  BOOST_TEST(cooling.at("pttl") == 1);
+  BOOST_TEST(client.must("EXISTS", "a1", "a2", "a3", "a4").integer == 4);
+  BOOST_TEST(client.must("EXISTS", "b1", "b2", "b3", "b4").integer == 0);
 }
 
 // The first check is left to the full kernels, because one of its keys has a reservation ahead, and
@@ -270,7 +194,7 @@ BOOST_AUTO_TEST_CASE(checks_that_share_a_key_are_answered_in_order_on_either_pat
       "SET", "one",
       std::to_string(t0) + "/0@" + std::to_string(t0 - 1) + ">" + std::to_string(t0) + "-0+0");
   const key_list keys{"total", "one", "total", "two"};
-  const auto found = check(tiers, keys, t0, {}, path::common);
+  const auto found = check(tiers, keys, t0, {}, path::common, true);
   BOOST_TEST(found[0][1] == 0);  // the count of the window before
   BOOST_TEST(found[1][1] == 1);  // which the first check has taken
   BOOST_TEST(client.must("EXISTS", "two").integer == 0);
@@ -319,8 +243,7 @@ BOOST_AUTO_TEST_CASE(a_command_that_is_denied_ends_the_call_with_its_error) {
   const policies::kernel bucket = policies::compile(token_bucket{3, per_hour(3)});
   for (const auto& tiers : {of({bucket, policies::cool_down()}),
                             of({bucket, policies::compile(fixed_window{3, 1h})})}) {
-    const bool is_beside = redis::script_of(tiers) != redis::all_or_nothing;
-    for (const std::string command : {is_beside ? "mget" : "get", "incrby"}) {
+    for (const std::string command : {"mget", "incrby"}) {
       client.must("FLUSHALL");
       client.must("ACL", "SETUSER", "default", "-" + command);
       BOOST_CHECK_EXCEPTION(check(tiers, {"a", "b", "c", "d"}, t0, {}, path::common),
@@ -349,14 +272,62 @@ BOOST_AUTO_TEST_CASE(a_text_that_is_no_number_is_no_time_however_late_it_is) {
 BOOST_AUTO_TEST_CASE(policies_without_a_part_take_the_full_kernels) {
   const policies::kernel bucket = policies::compile(token_bucket{3, per_hour(3)});
   const policies::kernel queue = policies::compile(leaky_bucket{3, per_hour(3)});
-  BOOST_TEST(redis::takes_common_path(of({bucket, queue})));
-  BOOST_TEST(!redis::takes_common_path(of({queue, queue})));
+  BOOST_TEST(!redis::script_tiers_of(of({bucket, queue})).empty());
+  BOOST_TEST(redis::script_tiers_of(of({queue, queue})).empty());
   for (const policy& p :
        {policy(sliding_log{3, 1h}), policy(fixed_window{.limit = unlimited, .window = 1h}),
         policy(sliding_window{.limit = unlimited, .window = 1h})}) {
-    BOOST_TEST(!redis::takes_common_path(of({bucket, policies::compile(p)})), test::text_of(p));
+    BOOST_TEST(redis::script_tiers_of(of({bucket, policies::compile(p)})).empty(),
+               test::text_of(p));
   }
-  BOOST_TEST(!redis::takes_common_path(of({bucket, policies::cool_down(1'000'000)})));
+  BOOST_TEST(redis::script_tiers_of(of({bucket, policies::cool_down(1'000'000)})).empty());
+}
+
+// Lua allows 200 local names in a function, and a script has some for each tier.
+BOOST_AUTO_TEST_CASE(the_most_tiers_fit_into_one_script) {
+  for (const policy& p : {policy(token_bucket{2, every(1h)}), policy(token_bucket{2, {7, 9h}}),
+                          policy(fixed_window{2, 1h}), policy(sliding_window{2, 1h})}) {
+    std::vector<redis::call_tier> tiers(redis::most_script_tiers, {policies::compile(p), 1});
+    key_list keys;
+    for (std::size_t i = 0; i < tiers.size(); ++i) keys.push_back(std::to_string(i));
+    const auto found = check(tiers, keys, t0, {2}, path::common);
+    BOOST_TEST(answers(tiers, check(tiers, keys, t0, {0}, path::full), t0, {0}) !=
+               answers(tiers, found, t0, {0}));
+    // What the last one refuses, none of the others counts.
+    client.must("DEL", "0", "1", "2", "3", "4", "5", "6");
+    check(tiers, keys, t0, {1}, path::common);
+    BOOST_TEST(client.must("EXISTS", "0", "1", "2", "3", "4", "5", "6").integer == 0,
+               test::text_of(p));
+    BOOST_TEST((redis::script_of(tiers) >= redis::first_common_path));
+    tiers.push_back(tiers.front());
+    BOOST_TEST(redis::script_of(tiers) == redis::full_kernels);
+    client.must("FLUSHALL");
+  }
+}
+
+// Else the server's script cache would grow with whatever limiters there are.
+BOOST_AUTO_TEST_CASE(a_process_makes_few_scripts_and_then_leaves_all_to_the_full_kernels) {
+  const policies::kernel kernels[] = {policies::compile(token_bucket{2, every(1h)}),
+                                      policies::compile(fixed_window{2, 1h}),
+                                      policies::compile(sliding_window{2, 1h})};
+  std::map<std::vector<std::size_t>, std::size_t> scripts;
+  std::size_t in_full = 0;
+  for (int round = 0; round < 2; ++round) {
+    for (std::size_t n = 0; n < 81; ++n) {
+      const std::vector<std::size_t> which{n % 3, n / 3 % 3, n / 9 % 3, n / 27};
+      std::vector<redis::call_tier> tiers;
+      for (const std::size_t k : which) tiers.push_back({kernels[k], 1});
+      const std::size_t script = redis::script_of(tiers);
+      BOOST_TEST_REQUIRE(script < redis::scripts().size());
+      BOOST_TEST(scripts.try_emplace(which, script).first->second == script);
+      const auto made = redis::tiers_of_script(script);
+      BOOST_TEST(made.size() == (script == redis::full_kernels ? 0u : 4u));
+      for (std::size_t t = 0; t < made.size(); ++t) BOOST_TEST(made[t].kernel_index == which[t]);
+      in_full += script == redis::full_kernels ? 1 : 0;
+    }
+  }
+  BOOST_TEST(redis::scripts().size() == redis::most_scripts);
+  BOOST_TEST(in_full > 0u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

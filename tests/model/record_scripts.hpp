@@ -15,12 +15,12 @@
 
 namespace weir::model {
 
-/// The scripts that a plain record may run: that of several kernels, or, of a single one, its own
+/// The scripts that a plain record may run: those of several kernels, or, of a single one, its own
 /// with the common path, in turn at random.
 class record_scripts {
  public:
-  explicit record_scripts(test::redis_client& client) : client_(client) {
-    for (std::size_t i = 0; i <= redis::all_or_nothing; ++i) {
+  explicit record_scripts(test::redis_client& client) : client_(client), joint_(client) {
+    for (std::size_t i = 0; i < redis::full_kernels; ++i) {
       scripts_.emplace_back(client, redis::scripts()[i].text);
     }
   }
@@ -28,12 +28,12 @@ class record_scripts {
   /// The time, and what the script found: 1 + asked.width() numbers.
   std::vector<std::int64_t> run(const tier_script& asked, std::int64_t now, std::int64_t checks,
                                 test::random_source& random) {
-    // The script of several kernels counts nothing that is refused.
+    // The scripts of several kernels count nothing that is refused.
     const bool counts_refused = std::visit([](const auto& k) { return k.counts_refused(); },
                                            asked.kernels[0]);
     if (asked.kernels.size() > 1 || (!counts_refused && random.one_in(3))) {
-      scripts_.back().set_clock(now);
-      return asked.check(client_, scripts_.back(), checks, random.one_in(3));
+      joint_.set_clock(now);
+      return asked.check(joint_, checks, random.one_in(3));
     }
     return std::visit(
         [&]<class Kernel>(const Kernel& kernel) {
@@ -54,7 +54,8 @@ class record_scripts {
 
  private:
   test::redis_client& client_;
-  std::deque<test::script_harness> scripts_;
+  joint_scripts joint_;
+  std::deque<test::script_harness> scripts_;  // by kernel
 };
 
 /// Whatever has written them: each key that is there has a TTL that ends no earlier than the grace

@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "model/joint_scripts.hpp"
 #include "policy/tier_set.hpp"
 #include "redis/joint_call.hpp"
-#include "redis/record_reply.hpp"
 #include "support/redis_client.hpp"
 #include "support/script_harness.hpp"
 
 namespace weir::model {
 
-/// Some kernels that are asked together, as the scripts of all kernels know them.
+/// Some kernels that are asked together, as the scripts for several tiers take them.
 struct tier_script {
   std::vector<policies::kernel> kernels;
   std::vector<std::int64_t> costs;
@@ -35,8 +35,8 @@ struct tier_script {
   void append_constants(std::vector<std::int64_t>& to) const {
     to.push_back(static_cast<std::int64_t>(kernels.size()));
     for (std::size_t i = 0; i < kernels.size(); ++i) {
-      to.push_back(number_of(kernels[i]));
-      append_constants(to, kernels[i], costs[i]);
+      to.push_back(redis::number_of(kernels[i]));
+      model::append_constants(to, kernels[i], costs[i]);
     }
   }
 
@@ -46,19 +46,19 @@ struct tier_script {
     std::vector<std::int64_t> to{remember, known.counted,
                                  static_cast<std::int64_t>(kernels.size())};
     std::size_t i = 0;
-    policies::each_ticket(known, kernels, std::identity(),
-                          [&](const auto&, const policies::ticket& t) {
-                            const policies::kernel& kernel = kernels[i];
-                            const std::int64_t cost = costs[i++];
-                            to.push_back(number_of(kernel));
-                            to.push_back(static_cast<std::int64_t>(policies::act_of(cost)));
-                            // Endless ones for the script only.
-                            append_constants(to, cost < 0 ? policies::charging(kernel) : kernel,
-                                             std::max<std::int64_t>(1, std::abs(cost)));
-                            if (cost <= 0) return;
-                            to.push_back(static_cast<std::int64_t>(t.numbers()));
-                            t.each_number([&](std::int64_t value) { to.push_back(value); });
-                          });
+    policies::each_ticket(
+        known, kernels, std::identity(), [&](const auto&, const policies::ticket& t) {
+          const policies::kernel& kernel = kernels[i];
+          const std::int64_t cost = costs[i++];
+          to.push_back(redis::number_of(kernel));
+          to.push_back(static_cast<std::int64_t>(policies::act_of(cost)));
+          // Endless ones for the script only.
+          model::append_constants(to, cost < 0 ? policies::charging(kernel) : kernel,
+                                  std::max<std::int64_t>(1, std::abs(cost)));
+          if (cost <= 0) return;
+          to.push_back(static_cast<std::int64_t>(t.numbers()));
+          t.each_number([&](std::int64_t value) { to.push_back(value); });
+        });
     return to;
   }
 
@@ -66,9 +66,9 @@ struct tier_script {
   std::vector<std::int64_t> lowering() const {
     std::vector<std::int64_t> to{0, 0, static_cast<std::int64_t>(kernels.size())};
     for (std::size_t i = 0; i < kernels.size(); ++i) {
-      to.push_back(number_of(kernels[i]));
+      to.push_back(redis::number_of(kernels[i]));
       to.push_back(static_cast<std::int64_t>(policies::settle_act::lower));
-      append_constants(to, kernels[i], costs[i]);
+      model::append_constants(to, kernels[i], costs[i]);
     }
     return to;
   }
@@ -101,31 +101,13 @@ struct tier_script {
     return found;
   }
 
-  /// What the script of all_or_nothing found: the time, and width() numbers. It takes the common
-  /// path, if there is one for these kernels and `full` is not set.
-  std::vector<std::int64_t> check(test::redis_client& client, test::script_harness& script,
-                                  std::int64_t checks, bool full) const {
+  /// What a script of several tiers found: the time, and width() numbers. It takes the common path,
+  /// if there is one for these kernels and `full` is not set.
+  std::vector<std::int64_t> check(joint_scripts& scripts, std::int64_t checks, bool full) const {
     std::vector<redis::call_tier> asked;
     for (std::size_t i = 0; i < kernels.size(); ++i) asked.push_back({kernels[i], costs[i]});
     const std::int64_t counts[] = {checks};
-    if (!full && redis::takes_common_path(asked)) {
-      std::string packed[1];
-      redis::pack_constants(packed[0], asked);
-      script.send_run(keys, packed, counts);
-    } else {
-      std::vector<std::int64_t> arguments;
-      append_constants(arguments);
-      script.send_run(keys, arguments, counts);
-    }
-    std::vector<std::int64_t> found(1 + width());
-    const redis::reply_view& reply = client.read_view();
-    const auto read_plain = [&](std::string_view& text, std::span<std::int64_t> fields) {
-      return redis::read_plain_tiers(asked, text, fields);
-    };
-    if (!redis::read_found(reply, width(), found, read_plain)) {
-      throw std::runtime_error("the script answers " + std::string(reply.root().text));
-    }
-    return found;
+    return scripts.run(asked, keys, counts, full);
   }
 
   template <class State>
@@ -135,23 +117,6 @@ struct tier_script {
       all.push_back({&kernels[i], &states[i], costs[i]});
     }
     return all;
-  }
-
- private:
-  static std::int64_t number_of(const policies::kernel& kernel) {
-    const auto* m = std::get_if<policies::meter>(&kernel);
-    const auto number = static_cast<std::int64_t>(kernel.index()) + 1;
-    return m != nullptr && m->is_spaced() ? -number : number;
-  }
-  static void append_constants(std::vector<std::int64_t>& to, const policies::kernel& kernel,
-                               std::int64_t cost) {
-    std::visit(
-        [&]<class K>(const K& k) {
-          const auto more = k.arguments(cost);
-          BOOST_TEST_REQUIRE(more.values().size() == K::script_constants);
-          to.insert(to.end(), more.values().begin(), more.values().end());
-        },
-        kernel);
   }
 };
 

@@ -30,6 +30,7 @@ redis::script_call replied(const std::vector<policies::kernel>& tiers, std::size
   c.what = redis::script_call::command::request;
   c.kind = detail::check_kind::record;
   for (const policies::kernel& k : tiers) c.tiers.push_back({k, 1});
+  c.script = redis::script_of(c);
   c.keys.resize(checks);
   redis::reply_reader reader;
   bytes.copy(reader.prepare(bytes.size()).data(), bytes.size());
@@ -65,12 +66,12 @@ BOOST_AUTO_TEST_CASE(an_answer_tells_how_many_keys_were_costly) {
   BOOST_TEST(window.costly_keys == 2u);  // the new one, and the one that has ended
 }
 
-// A call of 24 keys, of which one check each has a reservation ahead, held the server twice as long
-// as one of plain keys.
+// With one reservation ahead in each check, a call of 24 keys held the server twice as long as one
+// of plain keys.
 BOOST_AUTO_TEST_CASE(of_checks_with_several_keys_those_are_costly_that_full_kernels_have_answered) {
   const auto two = policies::compile(tiers{token_bucket{9, per_second(1)}, fixed_window{9, 10s}});
-  const std::string plain = std::to_string(now) + std::string(24, '\0');
-  const auto common = replied(two, 2, bulk("1790000000 0 " + plain + plain));
+  const std::string tat = std::to_string(now), window(24, '\0'), plain = tat + window;
+  const auto common = replied(two, 2, bulk("1790000000 0 " + tat + tat + window + window));
   BOOST_TEST(common.answered_keys == 4u);
   BOOST_TEST(common.costly_keys == 0u);
   const std::string states = "*8\r\n" + [] {

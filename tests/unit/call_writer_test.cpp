@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(each_call_is_written_as_if_it_were_the_first) {
   BOOST_TEST(all.size() > 500u);
 }
 
-BOOST_AUTO_TEST_CASE(the_keys_of_cool_downs_stand_behind_all_others) {
+BOOST_AUTO_TEST_CASE(the_keys_of_each_tier_stand_together) {
   // The second resource is too long for keys that are written as similar ones.
   for (const std::string& resource : {std::string("r"), std::string(99, 'r')}) {
     const auto limiter = test::make_core(resource, token_bucket{9, per_second(1)},

@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_greeting_answered_before_it_is_reported_written_is_comple
   d.received(hello_replies);
   d.write_succeeds();
   BOOST_TEST(d.writing->find("EXISTS") != std::string::npos);
-  d.received(script_replies);
+  d.received(script_replies());
   BOOST_TEST((d.core.current() == state::ready));
   BOOST_TEST(d.writing->find("EXISTS") != std::string::npos);
   d.write_succeeds();
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(a_greeting_that_is_answered_and_never_taken_ends_the_connec
   d.opened(error{});
   d.received(hello_replies);
   d.write_succeeds();
-  d.received(script_replies);
+  d.received(script_replies());
   BOOST_TEST_REQUIRE((d.core.current() == state::ready));
   const moment answered = d.now;
   while (d.core.current() == state::ready && d.now - answered < 1min) d.wait();

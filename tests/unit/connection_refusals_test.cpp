@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(a_server_without_hello_is_greeted_again) {
   for (std::size_t i = 0; i < 2; ++i) known += "+ok\r\n";
   d.received(known);
   d.write_succeeds();
-  d.received(script_replies);
+  d.received(script_replies());
   BOOST_TEST((d.core.current() == state::ready));
   BOOST_TEST((c.stage == check_stage::sent));
 }

@@ -15,6 +15,7 @@
 #include "redis/scripts.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
+#include "support/script_names.hpp"
 #include "window_reply.hpp"
 
 namespace weir::redis::test {
@@ -170,7 +171,7 @@ class fake_redis {
     }
     BOOST_TEST_REQUIRE(name == "EVALSHA");
     if (!loaded_.contains(words[1])) return "-NOSCRIPT No matching script.\r\n";
-    return run(subjects, rules, words[1] == scripts()[all_or_nothing].sha);
+    return run(subjects, rules, weir::test::is_for_several(words[1]));
   }
 
   std::string hello(const command& words) {
@@ -199,7 +200,7 @@ class fake_redis {
   }
 
   std::string load(const std::string& text) {
-    const auto& all = scripts();
+    const auto all = scripts();
     const auto script = std::find_if(all.begin(), all.end(),
                                      [&](const redis::script& s) { return s.text == text; });
     BOOST_TEST_REQUIRE((script != all.end()));
@@ -228,13 +229,14 @@ class fake_redis {
     const std::size_t keys = std::stoul(words[2]);
     std::size_t at = 3 + keys;
     const auto number = [&] { return std::stoll(words[at++]); };
-    const bool joint = words[1] == scripts()[all_or_nothing].sha;
+    const bool joint = weir::test::is_for_several(words[1]);
     const std::string& packed = words[at];
-    const std::size_t number_in_front = joint ? sizeof(double) : 0;
     if (packed.size() > 2) {
-      const std::size_t tier = (joint ? 5 : 4) * sizeof(double) + number_in_front;
-      BOOST_TEST_REQUIRE(packed.size() % tier == 0);
-      for (std::size_t i = number_in_front; i < packed.size(); i += tier) {
+      // In front of several tiers: whether checks may share keys.
+      const std::size_t front = joint ? sizeof(double) : 0;
+      const std::size_t tier = 4 * sizeof(double);
+      BOOST_TEST_REQUIRE((packed.size() - front) % tier == 0);
+      for (std::size_t i = front; i < packed.size(); i += tier) {
         const auto own = packed_window(std::string_view(packed).substr(i));
         rules.push_back({own[2], own[0]});
       }
@@ -249,13 +251,15 @@ class fake_redis {
       }
     }
     std::vector<subject> subjects;
-    for (std::size_t key = 3; key < 3 + keys; key += rules.size()) {
+    const std::size_t checks = keys / rules.size();
+    for (std::size_t check = 0; check < checks; ++check) {
       subject& s = subjects.emplace_back();
       s.count = at < words.size() ? number() : 1;
       std::string name = s.count == 0 ? "f" : "r";
       for (std::size_t i = 0; i < rules.size(); ++i) {
-        s.keys.push_back(words[key + i]);
-        name += ' ' + words[key + i] + '=' + std::to_string(rules[i].cost);
+        const std::string& key = words[3 + i * checks + check];
+        s.keys.push_back(key);
+        name += ' ' + key + '=' + std::to_string(rules[i].cost);
       }
       s.whose = travellers(name);
       // A caller that left after the write began still counts.

@@ -109,39 +109,42 @@ BOOST_AUTO_TEST_CASE(a_bucket_in_parts_of_a_microsecond_has_numbers_of_any_lengt
   }
 }
 
-BOOST_AUTO_TEST_CASE(an_answer_for_several_keys_holds_the_text_of_each) {
+BOOST_AUTO_TEST_CASE(an_answer_for_several_keys_holds_the_texts_tier_by_tier) {
   const redis::call_tier tiers[] = {{bucket, 1}, {policies::cool_down(), 1}};
-  const auto read = [&](std::string_view text) {
-    numbers fields(policies::meter::reply_width + policies::cool_down::reply_width);
-    const bool is_read = redis::read_plain_tiers(tiers, text, fields);
-    return is_read && text.empty() ? fields : numbers{};
+  constexpr std::size_t width = policies::meter::reply_width + policies::cool_down::reply_width;
+  const auto read = [&](const std::string& bytes, std::size_t checks) {
+    numbers all(1 + checks * width, 77);
+    redis::reply_reader reader;
+    bytes.copy(reader.prepare(bytes.size()).data(), bytes.size());
+    reader.commit(bytes.size());
+    error_code ec;
+    if (!redis::read_found_tiers(tiers, *reader.next(ec), all)) all.clear();
+    return all;
   };
-  const std::string tat = "1790000000123456";
-  const numbers both{1'790'000'000'123'456, 0, 0, 0, 0, 1'790'000'000'000'000, 1'000'000};
-  BOOST_TEST(read(tat + "1790000000000000" + "0000000001000000") == both);
-  const numbers no_cool_down{1'790'000'000'123'456, 0, 0, 0, 0, 0, 0};
-  BOOST_TEST(read(tat + std::string(32, '0')) == no_cool_down);
-  for (const char* text : {"", "1790000000000000", "179000000000000000000000010000000",
-                           "1790000000000000-000000000000000", "1790000000000000x000000001000000",
-                           "1790000000000000000000000100000 "}) {
-    BOOST_TEST(read(tat + text).empty(), text);
-  }
-}
-
-BOOST_AUTO_TEST_CASE(a_cool_down_that_is_not_there_has_no_text) {
-  const redis::call_tier tiers[] = {{bucket, 1}, {policies::cool_down(), 1}};
-  const auto read = [&](std::string_view text) {
-    numbers fields(policies::meter::reply_width + policies::cool_down::reply_width, 77);
-    const bool is_read = redis::read_beside_cool_down(tiers, text, fields);
-    return is_read && text.empty() ? fields : numbers{};
+  constexpr std::int64_t now = 1'790'000'000'000'005, tat = 1'790'000'000'123'456;
+  const std::string time = "1790000000 5 ", of_tat = std::to_string(tat);
+  const std::string over = "17900000000000000000000001000000", none(32, '0');
+  const numbers first{tat, 0, 0, 0, 0, tat - 123'456, 1'000'000}, second{tat + 1, 0, 0, 0, 0, 0, 0};
+  const auto after = [](std::int64_t time, std::initializer_list<numbers> states) {
+    numbers all{time};
+    for (const numbers& s : states) all.insert(all.end(), s.begin(), s.end());
+    return all;
   };
-  const std::string tat = "1790000000123456";
-  const numbers none{1'790'000'000'123'456, 0, 0, 0, 0, 0, 0};
-  BOOST_TEST(read(tat) == none);
-  const numbers both{1'790'000'000'123'456, 0, 0, 0, 0, 1'790'000'000'000'000, 1'000'000};
-  BOOST_TEST(read(tat + "17900000000000000000000001000000") == both);
-  for (const char* text : {"", "1790000000", "17900000001234560"}) {
-    BOOST_TEST(read(text).empty(), text);
+  const std::string tats = of_tat + "1790000000123457";
+  BOOST_TEST(read(bulk(time + of_tat + over), 1) == after(now, {first}));
+  BOOST_TEST(read(bulk(time + tats + over + none), 2) == after(now, {first, second}));
+  // Cool-downs at the end have no text if there is none.
+  const numbers calm{tat, 0, 0, 0, 0, 0, 0};
+  BOOST_TEST(read(bulk(time + tats), 2) == after(now, {calm, second}));
+  const std::string mixed = "*3\r\n:" + std::to_string(now) + "\r\n" + bulk(of_tat) +
+                            "*7\r\n:1790000000123457\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n";
+  BOOST_TEST(read(mixed, 2) == after(now, {calm, second}));
+  BOOST_TEST(read(bulk(time), 1).empty());
+  for (const char* text :
+       {"1790000000000000", "179000000000000000000000010000000", "1790000000000000-000000000000000",
+        "1790000000000000x000000001000000", "1790000000000000000000000100000 "}) {
+    BOOST_TEST(read(bulk(time + of_tat + text), 1).empty(), text);
+    BOOST_TEST(read(bulk(time + tats + over + text), 2).empty(), text);
   }
 }
 

@@ -23,11 +23,11 @@ inline const std::string hello_replies = "%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n";
 
 /// To SCRIPT EXISTS: the server has them all, or has none.
 inline std::string exists_reply(int each) {
-  std::string all = "*" + std::to_string(script_count) + "\r\n";
-  for (std::size_t i = 0; i < script_count; ++i) all += ":" + std::to_string(each) + "\r\n";
+  std::string all = "*" + std::to_string(scripts().size()) + "\r\n";
+  for (std::size_t i = 0; i < scripts().size(); ++i) all += ":" + std::to_string(each) + "\r\n";
   return all;
 }
-inline const std::string script_replies = exists_reply(1);
+inline std::string script_replies() { return exists_reply(1); }
 
 inline const std::string one_admitted = window_reply({{}});
 
@@ -149,7 +149,7 @@ struct driver {
   void greet_back() {
     received(hello_replies);
     write_succeeds();
-    received(script_replies);
+    received(script_replies());
   }
   /// What a server says that is loading its data: HELLO it answers.
   void plead_loading() {

@@ -16,6 +16,7 @@
 #include "redis/slot.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
+#include "support/script_names.hpp"
 #include "window_reply.hpp"
 
 namespace weir::redis::test {
@@ -79,7 +80,7 @@ class simulated_node {
     std::size_t at = 3 + keys;
     std::vector<std::string> names(words.begin() + 3, words.begin() + static_cast<long>(at));
     const std::string_view packed(words[at]);
-    const bool joint = words[1] == scripts()[all_or_nothing].sha;
+    const bool joint = weir::test::is_for_several(words[1]);
     BOOST_TEST_REQUIRE(packed.size() >= sizeof(double));
     return {names, packed_window(packed.substr(joint ? sizeof(double) : 0))[0]};
   }
@@ -178,7 +179,7 @@ class simulated_node {
       count += cost;
       d.right = count;
     }
-    const bool joint = words[1] == scripts()[all_or_nothing].sha;
+    const bool joint = weir::test::is_for_several(words[1]);
     r.bytes = joint ? joint_window_reply(found, keys.size()) : window_reply(found);
   }
 

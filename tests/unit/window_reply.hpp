@@ -28,7 +28,7 @@ inline std::string window_reply(const std::vector<found_window>& keys,
   return reply;
 }
 
-/// The reply of the script of joint checks with so many keys each.
+/// The reply of full kernels to checks with so many keys each.
 inline std::string joint_window_reply(const std::vector<found_window>& keys, std::size_t each,
                                       std::int64_t now = 5'000'000) {
   std::string reply = "*" + std::to_string(1 + keys.size() / each) + "\r\n:" + std::to_string(now) +

@@ -1,6 +1,6 @@
--- Comes before the kernels, behind start.lua and, in the scripts that have one, the common path.
--- One kernel or all of them follow, then a driver. The drivers describe KEYS and ARGV; each
--- kernel's file describes its constants, which the kernel reads from ARGV[first_arg] on.
+-- Comes before the kernels, behind start.lua and, in a script of one kernel, its common path. One
+-- kernel or several follow, then a driver. The drivers describe KEYS and ARGV; each kernel's file
+-- describes its constants, which the kernel reads from ARGV[first_arg] on.
 --
 -- A kernel answers equal checks of one key:
 --

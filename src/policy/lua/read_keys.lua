@@ -1,5 +1,5 @@
 -- What the keys hold. A common path has this in place of "@read": `keys` are KEYS, and `n` is their
--- number. read_beside_cool_downs.lua stands there for checks that a cool-down may refuse.
+-- number.
 
 if n == 1 then
   found = ARGV

@@ -1,85 +1,130 @@
--- The driver of checks that have several keys each and pass all or nothing: it answers them at one
--- instant, one after the other. They take the common path if their kernels have a part in it, and
--- all their keys hold a plain state or nothing; a refused check writes nothing there. If one of its
--- keys is in another state, the full kernels (run_all.lua) take the whole check, and no other.
+-- The script of checks that have several keys each and pass all or nothing, for one list of
+-- kernels. It answers all checks of a call at one instant, one after the other. Mostly, all keys of
+-- a check hold a plain state or nothing; a refused check then writes nothing. If one of its keys is
+-- in another state, the full kernels (run_all.lua) take that check, and the others go on here.
 --
--- In place of each line that begins with @ stands `if kind == ... then`, and what a kernel's part
--- (meter_joint.lua and others) has behind the same line, for each kernel that has a part:
+-- This is a template (src/redis/script_template.cpp). The lines between "@each" and "@end" are
+-- repeated for each tier; those with "@write" only if the tier's part writes. In these lines, @nth
+-- stands for the tier's number, counted from 1; @kernel for its kernel's (see kernel_at.lua); @key
+-- for the index among KEYS of its key for check `i`. A name that ends with an underscore gets the
+-- tier's number behind it. The following lines become what the kernel's part (meter_joint.lua and
+-- others) has behind the same line:
 --
---   look       `stored` is what the key holds. Sets `room` to how many equal checks the key lets
---              pass: perhaps more than are asked for, or fewer than none. Leaves it nil if the
---              state is not plain, or `stored` is no text. For an absent key, sets found[i]
---   write      counts `n` checks, which pass, in `key`. Sets `failed` if that is an error, and
---              `line` if the key has to stay longer than before: to a line of the grid
---   constants  sets `own` to what the full kernel takes
+--   @constants  the names of its constants, with a comma behind each
+--   @start      once in a call
+--   @look       `stored` is what the key holds, or an error, which is a table. Sets `room` to how
+--               many equal checks the key lets pass: perhaps more than are asked for, or fewer than
+--               none, or not a whole number. Leaves it nil if the state is not plain. For an absent
+--               key, sets found[@key] to the text that stands for nothing
+--   @write      counts `pass` checks in `key`. Sets `failed` if that is an error, and `line` if the
+--               key has to stay longer than before: to a line of the grid
+--   @full       sets `arguments` to what the full kernel takes
 --
--- A part's constants are constant[p + 1] to constant[p + 5]. It keeps in seen[p + 1] to seen[p + 4]
--- what its write needs, and may find there what it left at the check before.
+-- Everywhere, @tiers is the number of tiers; @shown the same without the cool-downs at the end, but
+-- 1 at least; @format what unpacks the constants.
 --
--- KEYS   for each check one per tier
--- ARGV   for each tier its kernel's number and five constants of its part, all packed as
---        little-endian doubles, or what full_kernels() takes: then it takes all checks. Then for
---        each check the number of equal ones (1 if left out, or look_only)
--- held   held[i] is the text of KEYS[i], if it has been read
---
--- Leaves in `found` what each key held, or the text that stands for nothing. If full_kernels() has
--- taken checks, `states` has for each of them, by its first key, the states of its tiers.
+-- KEYS   one per check for the first tier, in the same order one for the second, and so on
+-- ARGV   1 if checks may have a key in common, else 0, and for each tier its constants, all packed
+--        as little-endian doubles. Then for each check the number of equal ones (1 if left out, or
+--        look_only)
+-- Reply  the clock's two numbers, each with a space behind it, and what each key held, or the text
+--        that stands for nothing; nothing of the cool-downs at the end if none of them is there. If
+--        full_kernels() has taken checks: now; then for each check what its keys held, or an array
+--        of the states of its tiers
 
-local pcall, read, pack = redis.pcall, struct.unpack, struct.pack
-local find, format = string.find, string.format
-local keys, keys_of_all, next_count, exact = KEYS, #KEYS, 2, 9007199254740991
-local tiers, constant, run = #ARGV[1] / 48
-if tiers < 1 then
-  tiers = tonumber(ARGV[1])
-  next_count, run = full_kernels(ARGV)
-else
-  constant = {read('<' .. string.rep('d', 6 * tiers), ARGV[1])}
-end
+local call, pcall, read, pack = redis.call, redis.pcall, struct.unpack, struct.pack
+local find, format, exact = string.find, string.format, 9007199254740991
+local keys, counted = KEYS, ARGV[2]
+local n, shown = #keys / @tiers, @shown
+-- A name has to follow the last comma: it gets the position behind the numbers.
+local may_share_keys,
+@each
+@constants
+@end
+      position = read('@format', ARGV[1])
+@each
+@start
+@end
+local found, states, run
 -- The line of the grid until which the last key was made to stay, and its expiry as text.
-local found, seen, states, last_line, expiry = {}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+local last_line, expiry
 
-for first = 1, keys_of_all, tiers do
-  local checks = tonumber(ARGV[next_count] or 1)
-  local pass = constant and checks
-  next_count = next_count + 1
-  for t = 1, constant and tiers or 0 do
-    local i, p, room = first + t - 1, 6 * t - 5
-    local kind = constant[p]
-    -- Not by one MGET for all, unless no two checks have a key in common.
-    local stored = held[i] or pcall('GET', keys[i])
-    found[i] = stored
-    @look
-    if not room then
-      pass = nil
-      break
+if may_share_keys == 0 then
+  found = pcall('MGET', unpack(keys, 1, shown * n))
+  if found.err then return found end
+  -- MGET says of a key of another type that it holds nothing. EXISTS counts the keys that are
+  -- there; if it is not allowed, each is read.
+  local absent, count = nil, 0
+  for k = 1, shown * n do
+    if not found[k] then
+      absent, count = absent or {}, count + 1
+      absent[count] = keys[k]
     end
-    if room < pass then pass = room end
   end
+  local hides_some = absent and pcall('EXISTS', unpack(absent)) ~= 0
+  if shown < @tiers and pcall('EXISTS', unpack(keys, shown * n + 1)) ~= 0 then
+    shown, hides_some = @tiers, true
+  end
+  if hides_some then
+    for k = 1, shown * n do found[k] = found[k] or pcall('GET', keys[k]) end
+  end
+else
+  found, shown = {}, @tiers
+end
+
+for i = 1, n do
+  if may_share_keys == 1 then
+    -- The check sees what the one before it has counted.
+    for k = i, #keys, n do found[k] = pcall('GET', keys[k]) end
+  end
+  local checks = counted and tonumber(ARGV[i + 1] or 1) or 1
+  local pass, stored, room, key, line, failed = checks
+  @each
+  stored, room = found[@key], nil
+  @look
+  if not room then
+    pass = nil
+  elseif pass and room < pass then
+    pass = room - room % 1
+  end
+  @end
   if pass and pass > 0 then
-    for t = 1, tiers do
-      local key, p, n = keys[first + t - 1], 6 * t - 5, pass
-      local kind, line, failed = constant[p]
-      @write
-      if failed then return failed end
-      if line then
-        if line ~= last_line then last_line, expiry = line, format('%d', (line + grace) / 1000) end
-        redis.call('PEXPIREAT', key, expiry)
-      end
+    @each
+    key, line, failed = keys[@key], nil, nil
+    @write
+    if failed then return failed end
+    if line then
+      if line ~= last_line then last_line, expiry = line, format('%d', (line + grace) / 1000) end
+      call('PEXPIREAT', key, expiry)
     end
+    @end
   elseif not pass then
     if not run then
-      local all, unused = {tiers}
-      for p = 1, 6 * tiers, 6 do
-        local kind, own = constant[p]
-        @constants
-        all[#all + 1] = kind
-        for j = 1, #own do all[#all + 1] = own[j] end
-      end
-      unused, run = full_kernels(all)
+      local all, arguments, behind = {@tiers}
+      @each
+      @full
+      all[#all + 1] = @kernel
+      for j = 1, #arguments do all[#all + 1] = arguments[j] end
+      @end
+      behind, run = full_kernels(all)
     end
     states = states or {}
-    local failed
-    states[first], failed = run(first, checks)
+    states[i], failed = run(i, checks)
     if failed then return failed end
   end
 end
+
+if not states then
+  found[1] = time[1] .. ' ' .. time[2] .. ' ' .. found[1]
+  return table.concat(found, '', 1, shown * n)
+end
+local reply = {clock}
+for i = 1, n do
+  local text = states[i]
+  if not text then
+    text = found[i]
+    for k = n + i, shown * n, n do text = text .. found[k] end
+  end
+  reply[i + 1] = text
+end
+return reply

@@ -1,12 +1,14 @@
 -- Answers checks of several keys each by their kernels. A check passes at all its keys or counts
 -- nothing. With prelude.lua and the kernels before it, this is the body of full_kernels(ARGV).
 --
+-- KEYS     one per check for the first tier, in the same order one for the second, and so on
 -- ARGV     the number of tiers; for each tier its kernel's number (see kernel_at) and its constants
 -- Returns  where in ARGV the next argument is, and run(first, wanted): answers so many equal checks
 --          (or look_only), whose first key is KEYS[first]. It returns the states of all tiers
 --          before them, and perhaps an error
 
 local tiers = tonumber(ARGV[1])
+local n = #KEYS / tiers
 local check, width, spaced, place, queues = {}, {}, {}, 2, 0
 for t = 1, tiers do
   local kernel
@@ -17,6 +19,7 @@ for t = 1, tiers do
 end
 
 local scratch = {}
+local function key_of(first, t) return KEYS[first + (t - 1) * n] end
 
 -- A request that one leaky bucket delays is counted by the others from then on: else what comes
 -- behind it there would go out together with it. So each of equal checks has a delay of its own.
@@ -25,14 +28,14 @@ local function one_by_one(first, wanted)
   while done < wanted do
     local start, empty = clock, {}
     for t = 1, tiers do
-      local n, _, ends = check[t](KEYS[first + t - 1], 1, false, scratch, 1)
-      if refusal or n == 0 then return done end
+      local passes, _, ends = check[t](key_of(first, t), 1, false, scratch, 1)
+      if refusal or passes == 0 then return done end
       empty[t] = ends
       if spaced[t] and ends > start then start = ends end
     end
     for t = 1, tiers do
       if spaced[t] and empty[t] < start then now = start end
-      check[t](KEYS[first + t - 1], 1, true, scratch, 1)
+      check[t](key_of(first, t), 1, true, scratch, 1)
       now = clock
       if refusal then return done end
     end
@@ -45,11 +48,11 @@ local function run(first, wanted)
   local state, at = {}, 1
   local pass, passes = wanted, {}
   for t = 1, tiers do
-    local n = check[t](KEYS[first + t - 1], wanted, false, state, at)
+    local key = key_of(first, t)
+    passes[t] = check[t](key, wanted, false, state, at)
     if refusal then return state, refusal end
-    if state[at] == foreign then state[at] = unreadable(KEYS[first + t - 1]) end
-    if n < pass then pass = n end
-    passes[t] = n
+    if state[at] == foreign then state[at] = unreadable(key) end
+    if passes[t] < pass then pass = passes[t] end
     at = at + width[t]
   end
   if pass > 0 and queues > 1 then
@@ -57,7 +60,9 @@ local function run(first, wanted)
   elseif wanted ~= look_only then
     for t = 1, tiers do
       -- A tier that allows checks which another one refuses has nothing to write.
-      if pass > 0 or passes[t] == 0 then check[t](KEYS[first + t - 1], pass, true, scratch, 1) end
+      if pass > 0 or passes[t] == 0 then
+        check[t](key_of(first, t), pass, true, scratch, 1)
+      end
       if refusal then break end
     end
   end

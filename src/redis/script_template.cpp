@@ -1,0 +1,73 @@
+#include "redis/script_template.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "policy/kernel.hpp"
+#include "policy/lua_sources.hpp"
+#include "text/replace_all.hpp"
+
+namespace weir::redis {
+namespace {
+
+using text::replace_all;
+
+/// What stands behind this line of a kernel's part, up to the next line that begins with "@".
+std::string_view section_of(std::string_view part, std::string_view line) {
+  assert(part.find(line) != part.npos);
+  // The rest begins with the end of that line, so an empty section ends at once.
+  part.remove_prefix(part.find(line) + line.size());
+  return part.substr(0, part.find("\n@"));
+}
+
+/// Text that is repeated for each tier, as that tier has it.
+std::string text_for(std::span<const script_tier> tiers, std::size_t index, std::string_view text) {
+  const script_tier& tier = tiers[index];
+  const std::string number = std::to_string(index + 1);
+  std::string own(text);
+  for (const std::string_view line : {"@constants", "@start", "@look", "@write", "@full"}) {
+    replace_all(own, line, section_of(tier.part, line));
+  }
+  replace_all(own, "@kernel", std::to_string(policies::kernel_number(tier.kernel_index, false)));
+  replace_all(own, "@key", index == 0 ? "i" : std::to_string(index) + " * n + i");
+  replace_all(own, "@nth", number);
+  for (std::size_t at = 0; (at = own.find('_', at)) != own.npos; ++at) {
+    const bool ends_name = own.find_first_of("abcdefghijklmnopqrstuvwxyz_", at + 1) != at + 1;
+    if (ends_name) own.insert(at + 1, number);
+  }
+  return own;
+}
+
+}  // namespace
+
+std::string common_path_of(std::span<const script_tier> tiers) {
+  constexpr std::string_view each = "@each\n", end = "@end\n";
+  std::string text;
+  std::string_view rest = policies::lua::record_all_lua;
+  for (std::size_t at = 0; (at = rest.find(each)) != rest.npos;) {
+    text += rest.substr(0, at);
+    rest.remove_prefix(at + each.size());
+    const std::string_view repeated = rest.substr(0, rest.find(end));
+    rest.remove_prefix(repeated.size() + end.size());
+    const bool writes = repeated.find("@write") != repeated.npos;
+    for (std::size_t index = 0; index < tiers.size(); ++index) {
+      if (writes && section_of(tiers[index].part, "@write").empty()) continue;
+      text += text_for(tiers, index, repeated);
+    }
+  }
+  text += rest;
+
+  std::size_t numbers = 1;
+  for (const script_tier& t : tiers) {
+    numbers += static_cast<std::size_t>(std::ranges::count(section_of(t.part, "@constants"), ','));
+  }
+  const std::size_t cool_down = policies::kernel(policies::cool_down()).index();
+  std::size_t shown = tiers.size();
+  while (shown > 1 && tiers[shown - 1].kernel_index == cool_down) --shown;
+  replace_all(text, "@format", "<" + std::string(numbers, 'd'));
+  replace_all(text, "@tiers", std::to_string(tiers.size()));
+  replace_all(text, "@shown", std::to_string(shown));
+  return text;
+}
+
+}  // namespace weir::redis

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+#include "redis/scripts.hpp"
+
+namespace weir::test {
+
+/// The index of the script with that name; the number of scripts if there is none.
+inline std::size_t script_index(std::string_view sha) {
+  const auto all = redis::scripts();
+  return static_cast<std::size_t>(std::ranges::find(all, sha, &redis::script::sha) - all.begin());
+}
+
+/// True for those that answer checks with several keys.
+inline bool is_for_several(std::string_view sha) {
+  const std::size_t index = script_index(sha);
+  return index == redis::full_kernels || index >= redis::first_common_path;
+}
+
+}  // namespace weir::test
