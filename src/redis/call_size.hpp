@@ -53,8 +53,9 @@ class call_size {
   static constexpr bound common_path{script_call::usual_keys, 20}, full_kernel{15, 10};
   /// Buckets whose T is not a whole number of microseconds.
   static constexpr bound in_parts{40, 40};
-  /// Several tiers. With a log they have no common path.
-  static constexpr bound joint_common_path{32, 0}, joint{12, 6};
+  /// Several tiers: without a common path, and with one, where cool-downs do not count.
+  static constexpr bound joint{12, 6};
+  static constexpr std::size_t joint_common_path = 28;
 
   /// What is costly differs between checks of one key and of several.
   double& costly_of(const script_call& c) noexcept { return costly_[c.tiers.size() > 1]; }
@@ -69,11 +70,19 @@ class call_size {
     const auto most_of = [&](const bound& b) { return has_log ? b.log_keys : b.keys; };
     if (c.tiers.size() > 1) {
       const bool is_common = costly_of(c) <= most_costly && c.script >= first_common_path;
-      return most_of(is_common ? joint_common_path : joint);
+      return is_common ? joint_common_path / written_tiers(c) * c.tiers.size() : most_of(joint);
     }
     const std::size_t most = most_of(
         std::visit([](const auto& k) { return bound_of(k); }, c.tiers.front().kernel));
     return costly_of(c) > most_costly ? std::min(most, unknown_keys) : most;
+  }
+
+  /// A check only looks at cool-downs.
+  static std::size_t written_tiers(const script_call& c) noexcept {
+    const auto cool_downs = std::count_if(c.tiers.begin(), c.tiers.end(), [](const call_tier& t) {
+      return std::holds_alternative<policies::cool_down>(t.kernel);
+    });
+    return std::max<std::size_t>(1, c.tiers.size() - static_cast<std::size_t>(cool_downs));
   }
 
   template <class Kernel>

@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_check_that_a_cool_down_refuses_is_not_costly) {
   BOOST_TEST(at_most() == 6u);
   none.answered_keys = 128;
   size.answered(none);
-  BOOST_TEST(at_most() == 16u);
+  BOOST_TEST(at_most() == 28u);
   mixed.answered_keys = mixed.costly_keys = 128;
   size.answered(mixed);
   BOOST_TEST(at_most() == 6u);

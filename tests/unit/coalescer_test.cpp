@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(keys_that_cost_more_travel_in_smaller_calls) {
       "t", weir::tiers{weir::token_bucket{9, weir::per_second(1)},
                        weir::fixed_window{.limit = 9, .window = 10s}});
   answer(128, 0, 2);
-  BOOST_TEST(most(two) == 16u);
+  BOOST_TEST(most(two) == 14u);
   const core_ptr with_log = weir::test::make_core(
       "tl", weir::tiers{weir::token_bucket{9, weir::per_second(1)},
                         weir::sliding_log{.limit = 9, .window = 10s}});
