@@ -24,6 +24,7 @@ if start_ >= 0 and start_ <= clock + window_ and start_ % 1 == 0 and
   end
   room = (limit_ - count_) / cost_
 end
+@refused
 @write
 count_ = count_ + pass * cost_
 local ends, text = start_ + window_

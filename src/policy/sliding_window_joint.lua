@@ -34,6 +34,7 @@ if start_ >= 0 and start_ < begin_ + 2 * window_ and start_ % 1 == 0 and
     room = (limit_ - weight - current_) / cost_
   end
 end
+@refused
 @write
 current_ = current_ + pass * cost_
 local ends, text = start_ - start_ % window_ + 2 * window_

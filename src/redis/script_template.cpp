@@ -25,7 +25,8 @@ std::string text_for(std::span<const script_tier> tiers, std::size_t index, std:
   const script_tier& tier = tiers[index];
   const std::string number = std::to_string(index + 1);
   std::string own(text);
-  for (const std::string_view line : {"@constants", "@start", "@look", "@write", "@full"}) {
+  for (const std::string_view line :
+       {"@constants", "@start", "@look", "@refused", "@write", "@full"}) {
     replace_all(own, line, section_of(tier.part, line));
   }
   replace_all(own, "@kernel", std::to_string(policies::kernel_number(tier.kernel_index, false)));

@@ -238,6 +238,29 @@ BOOST_AUTO_TEST_CASE(a_key_of_another_type_is_told_beside_a_cool_down) {
   }
 }
 
+// Among several checks, a bucket's text is compared before anything knows that it is a number.
+BOOST_AUTO_TEST_CASE(a_text_among_those_of_times_is_told_whether_its_check_passes_or_not) {
+  const auto tiers = of(
+      {policies::compile(token_bucket{3, per_hour(3)}), policies::compile(fixed_window{1, 1h})});
+  const key_list keys{"a", "aw", "b", "bw"};
+  const std::string later = std::to_string(t0 + 1'000'000'000);
+  for (const std::string& text : {later.substr(0, 9) + "+stray!", later.substr(0, 13) + "e00",
+                                  later.substr(0, 10) + '\0' + later.substr(11)}) {
+    for (const bool is_full : {false, true}) {
+      client.must("FLUSHALL");
+      if (is_full) check({tiers[1]}, {"aw"}, t0, {}, path::full);
+      const std::string window = client.must("GET", "aw").text;
+      client.must("SET", "a", text);
+      const auto found = check(tiers, keys, t0, {}, path::common);
+      BOOST_TEST(found[0][0] == policies::foreign);
+      BOOST_TEST(client.must("GET", "a").text == text);
+      BOOST_TEST(client.must("GET", "aw").text == window);
+      BOOST_TEST(found[1][0] == 0);
+      BOOST_TEST(client.must("EXISTS", "b", "bw").integer == 2);
+    }
+  }
+}
+
 // Without MGET, keys looked new; and a failed INCRBY must not look like a number.
 BOOST_AUTO_TEST_CASE(a_command_that_is_denied_ends_the_call_with_its_error) {
   const policies::kernel bucket = policies::compile(token_bucket{3, per_hour(3)});

@@ -16,8 +16,10 @@
 --               many equal checks the key lets pass: perhaps more than are asked for, or fewer than
 --               none, or not a whole number. Leaves it nil if the state is not plain. For an absent
 --               key, sets found[@key] to the text that stands for nothing
+--   @refused    if no check passes. Sets `pass` to nil if the state is not plain after all
 --   @write      counts `pass` checks in `key`. Sets `failed` if that is an error, and `line` if the
---               key has to stay longer than before: to a line of the grid
+--               key has to stay longer than before: to a line of the grid. The first tier's may set
+--               `pass` to nil, having written nothing, if the state is not plain after all
 --   @full       sets `arguments` to what the full kernel takes
 --
 -- Everywhere, @tiers is the number of tiers; @shown the same without the cool-downs at the end, but
@@ -33,7 +35,7 @@
 --        of the states of its tiers
 
 local call, pcall, read, pack = redis.call, redis.pcall, struct.unpack, struct.pack
-local find, format, exact = string.find, string.format, 9007199254740991
+local find, format, tonumber, exact = string.find, string.format, tonumber, 9007199254740991
 local keys, counted = KEYS, ARGV[2]
 local n, shown = #keys / @tiers, @shown
 -- A name has to follow the last comma: it gets the position behind the numbers.
@@ -88,17 +90,24 @@ for i = 1, n do
     pass = room - room % 1
   end
   @end
-  if pass and pass > 0 then
+  if pass and pass < 1 then
     @each
-    key, line, failed = keys[@key], nil, nil
-    @write
-    if failed then return failed end
-    if line then
-      if line ~= last_line then last_line, expiry = line, format('%d', (line + grace) / 1000) end
-      call('PEXPIREAT', key, expiry)
+    @refused
+    @end
+  elseif pass then
+    @each
+    if pass then
+      key, line, failed = keys[@key], nil, nil
+      @write
+      if failed then return failed end
+      if line then
+        if line ~= last_line then last_line, expiry = line, format('%d', (line + grace) / 1000) end
+        call('PEXPIREAT', key, expiry)
+      end
     end
     @end
-  elseif not pass then
+  end
+  if not pass then
     if not run then
       local all, arguments, behind = {@tiers}
       @each
