@@ -289,7 +289,8 @@ class program {
   }
 
   void load(const std::vector<policies::kernel>& kernels) {
-    server_.command("SCRIPT", "LOAD", redis::scripts()[redis::script_of(tiers_of(kernels))].text);
+    const std::size_t script = redis::script_of(tiers_of(kernels));  // makes it
+    server_.command("SCRIPT", "LOAD", redis::scripts()[script].text);
   }
 
   /// One check of every subject, so many to a script.

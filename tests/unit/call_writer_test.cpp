@@ -4,6 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <cstring>
 #include <deque>
 #include <set>
 #include <string>
@@ -103,6 +104,50 @@ BOOST_AUTO_TEST_CASE(the_keys_of_each_tier_stand_together) {
     BOOST_TEST(std::vector<std::string>(words->begin() + 3, words->begin() + 9) == expected,
                boost::test_tools::per_element());
     line.clear();
+  }
+}
+
+// All consumers and the total: the script has to see what the check before has counted.
+BOOST_AUTO_TEST_CASE(calls_of_several_limiters_say_that_their_checks_may_share_keys) {
+  const auto total = test::make_core("total", token_bucket{9, per_second(1)});
+  const auto each = test::make_core("each", fixed_window{9, 1h});
+  const auto alone = test::make_core("alone",
+                                     tiers{token_bucket{9, per_second(1)}, fixed_window{9, 1h}});
+  for (const bool is_joint : {true, false}) {
+    for (const std::size_t count : {1u, 2u}) {
+      std::deque<fake_check> checks;
+      detail::check_list line;
+      std::vector<std::string> expected;
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::string subject = "account-" + std::to_string(i);
+        std::vector<detail::term> further;
+        if (is_joint) further.push_back({each, detail::short_text(subject), 1});
+        line.push_back(checks.emplace_back(is_joint ? total : alone, is_joint ? "all" : subject, 1,
+                                           check_kind::record, 500ms, std::move(further)));
+        if (is_joint) total->append_key(expected.emplace_back(), "all", 0);
+      }
+      for (std::size_t i = 0; is_joint && i < count; ++i) {
+        each->append_key(expected.emplace_back(), "account-" + std::to_string(i), 0);
+      }
+      redis::coalescer packer(64);
+      redis::call_writer writer;
+      test::command_reader reader;
+      const redis::call_list& calls = packer.pack(line);
+      BOOST_TEST_REQUIRE(calls.size() == 1u);
+      reader.feed(written_by(writer, calls.front()));
+      const auto words = reader.next();
+      BOOST_TEST_REQUIRE(words.has_value());
+      const auto keys = static_cast<long>(2 * count);
+      double may_share_keys = 77;
+      std::memcpy(&may_share_keys, (*words)[3 + 2 * count].data(), sizeof may_share_keys);
+      BOOST_TEST(may_share_keys == (is_joint && count > 1 ? 1.0 : 0.0));
+      if (is_joint) {
+        BOOST_TEST(
+            std::vector<std::string>(words->begin() + 3, words->begin() + 3 + keys) == expected,
+            boost::test_tools::per_element());
+      }
+      line.clear();
+    }
   }
 }
 
