@@ -203,7 +203,9 @@ bool read_found_tiers(std::span<const call_tier> tiers, const reply_view& reply,
   std::size_t first = 1;
   for (const call_tier& t : tiers) {
     const std::size_t own = reply_width(t);
+    const bool is_left_out = text.empty();
     for (std::size_t at = first; at < numbers.size(); at += width) {
+      if (text.empty() != is_left_out) return false;
       if (!read_plain(t, text, numbers.subspan(at, own))) return false;
     }
     first += own;

@@ -140,6 +140,8 @@ BOOST_AUTO_TEST_CASE(an_answer_for_several_keys_holds_the_texts_tier_by_tier) {
                             "*7\r\n:1790000000123457\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n";
   BOOST_TEST(read(mixed, 2) == after(now, {calm, second}));
   BOOST_TEST(read(bulk(time), 1).empty());
+  // All of them, or none.
+  BOOST_TEST(read(bulk(time + tats + over), 2).empty());
   for (const char* text :
        {"1790000000000000", "179000000000000000000000010000000", "1790000000000000-000000000000000",
         "1790000000000000x000000001000000", "1790000000000000000000000100000 "}) {
