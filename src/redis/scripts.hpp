@@ -26,12 +26,13 @@ inline constexpr std::size_t reservation = full_kernels + 1;
 inline constexpr std::size_t settlement = reservation + 1;
 inline constexpr std::size_t first_common_path = settlement + 1;
 
-/// So 55 lists of kernels. Each script takes 12 to 24 KB of the server's memory, and a connection
-/// asks for all that there are.
+/// So 55 lists of kernels. Each script has 11 to 30 KB, and a connection asks for all that there
+/// are.
 inline constexpr std::size_t most_scripts = 64;
 
-/// Those that this process has made so far. The first call makes the first ones, and may throw.
-/// Elements stay where they are. Any thread may call this.
+/// Those that this process has made so far; a list that was taken before does not have the ones
+/// that script_for() makes. The first call makes the first ones, and may throw. Elements stay where
+/// they are. Any thread may call this.
 std::span<const script> scripts();
 
 /// The script with a common path for these tiers; that of the full kernels if there are none.
