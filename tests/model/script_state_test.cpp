@@ -91,6 +91,21 @@ BOOST_AUTO_TEST_CASE(a_key_without_a_ttl_is_repaired_when_its_end_crosses_a_line
   }
 }
 
+// The common path went by the head, which said that the key stays for longer than the TTL that the
+// full kernel had set.
+BOOST_AUTO_TEST_CASE(a_log_that_lost_its_ttl_stays_as_long_as_its_later_entries_matter) {
+  script_subject subject(*this, sliding_log{1, 10s});
+  const std::int64_t t = (t0 / policies::grid + 1) * policies::grid + 6'100'000;
+  BOOST_TEST(subject.record("k", t).allowed);
+  BOOST_TEST(client.must("PERSIST", "k").integer == 1);
+  subject.forget_ttl("k");
+  // The full kernel answers, because the clock is behind.
+  BOOST_TEST(!subject.record("k", t - 1).allowed);
+  BOOST_TEST(client.must("PTTL", "k").integer > 0);
+  BOOST_TEST(subject.record("k", t + 10'000'000).allowed);
+  BOOST_TEST(subject.requested_ttl("k").value() * 1000 >= 10'000'000 + policies::grace);
+}
+
 BOOST_AUTO_TEST_CASE(a_refused_check_and_a_fetch_change_nothing) {
   for (const policy& p : all_policies) {
     BOOST_TEST_CONTEXT(test::text_of(p)) {
