@@ -233,6 +233,13 @@ script_arguments sliding_log::record_arguments(units cost) const noexcept {
   return {0, window_, limit_, resolution_, count_refused_ ? 1 : 0, cost};
 }
 
+std::string_view sliding_log::joint_script() const noexcept { return lua::sliding_log_joint_lua; }
+
+std::optional<joint_constants> sliding_log::joint_arguments(units cost) const noexcept {
+  if (count_refused_ || limit_ == no_limit) return {};
+  return joint_constants{cost, window_, limit_, resolution_};
+}
+
 bool sliding_log::read_plain(std::string_view& text,
                              std::span<std::int64_t> fields) const noexcept {
   // The sum, the newest entry's time, and that of the entry that has to leave.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -103,20 +104,22 @@ class sliding_log {
   static constexpr bool has_number = true;
   static constexpr bool has_window = true;
   static constexpr bool has_common_path = true;
-  static constexpr bool has_joint_path = false;
+  static constexpr bool has_joint_path = true;
   bool counts_refused() const noexcept { return count_refused_; }
 
-  // Its other half is sliding_log.lua, with sliding_log_record.lua for plain states, and
-  // sliding_log_settle.lua.
+  // Its other half is sliding_log.lua, with sliding_log_record.lua and sliding_log_joint.lua for
+  // plain states, and sliding_log_settle.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 6;
   static constexpr std::string_view key_suffix = "l";
   static std::string_view script() noexcept;
   static std::string_view record_script() noexcept;
   static std::string_view settle_script() noexcept;
+  std::string_view joint_script() const noexcept;
   using replay = summary;
   script_arguments arguments(units cost) const noexcept;
   script_arguments record_arguments(units cost) const noexcept;
+  std::optional<joint_constants> joint_arguments(units cost) const noexcept;
   // A refused check that counts moves the time at which the next one would pass: each needs a look
   // of its own.
   bool coalesces() const noexcept { return !count_refused_; }

@@ -16,7 +16,7 @@ namespace weir::redis {
 /// New keys of buckets and windows are costly, and so are windows that have ended: the key's TTL is
 /// set as well. So are the keys of a check with several, of which one is in no plain state. The
 /// server's answers tell which keys were: calls are small until few of the keys that were answered
-/// lately were costly. Logs are not counted; their calls are always small.
+/// lately were costly. Calls of logs alone are always small, and tell nothing.
 class call_size {
  public:
   /// `most`: what the user allows. Above 64, all calls grow in proportion.
@@ -54,8 +54,7 @@ class call_size {
   /// Buckets whose T is not a whole number of microseconds.
   static constexpr bound in_parts{40, 40};
   /// Several tiers: without a common path, and with one, where cool-downs do not count.
-  static constexpr bound joint{12, 6};
-  static constexpr std::size_t joint_common_path = 28;
+  static constexpr bound joint{12, 6}, joint_common_path{28, 18};
 
   /// What is costly differs between checks of one key and of several.
   double& costly_of(const script_call& c) noexcept { return costly_[c.tiers.size() > 1]; }
@@ -64,17 +63,21 @@ class call_size {
   std::size_t usual_keys(const script_call& c) const noexcept {
     using enum detail::check_kind;
     if (c.kind != record && c.kind != fetch) return script_call::usual_keys;
-    const bool has_log = std::any_of(c.tiers.begin(), c.tiers.end(), [](const call_tier& t) {
-      return std::holds_alternative<policies::sliding_log>(t.kernel);
-    });
+    const bool has_log = std::any_of(c.tiers.begin(), c.tiers.end(),
+                                     [](const call_tier& t) { return is_log(t.kernel); });
     const auto most_of = [&](const bound& b) { return has_log ? b.log_keys : b.keys; };
     if (c.tiers.size() > 1) {
       const bool is_common = costly_of(c) <= most_costly && c.script >= first_common_path;
-      return is_common ? joint_common_path / written_tiers(c) * c.tiers.size() : most_of(joint);
+      if (!is_common) return most_of(joint);
+      return most_of(joint_common_path) / written_tiers(c) * c.tiers.size();
     }
     const std::size_t most = most_of(
         std::visit([](const auto& k) { return bound_of(k); }, c.tiers.front().kernel));
     return costly_of(c) > most_costly ? std::min(most, unknown_keys) : most;
+  }
+
+  static bool is_log(const policies::kernel& k) noexcept {
+    return std::holds_alternative<policies::sliding_log>(k);
   }
 
   /// A check only looks at cool-downs.

@@ -20,6 +20,15 @@ std::string_view section_of(std::string_view part, std::string_view line) {
   return part.substr(0, part.find("\n@"));
 }
 
+bool reads_itself(std::string_view part) { return part.find("@reads_itself") != part.npos; }
+
+/// Whether a tier with this part has the repeated text.
+bool has(std::string_view part, std::string_view text) {
+  const auto needs = [&](std::string_view line) { return text.find(line) != text.npos; };
+  return (!needs("@write") || !section_of(part, "@write").empty()) &&
+         (!needs("@get") || !reads_itself(part));
+}
+
 /// Text that is repeated for each tier, as that tier has it.
 std::string text_for(std::span<const script_tier> tiers, std::size_t index, std::string_view text) {
   const script_tier& tier = tiers[index];
@@ -29,6 +38,7 @@ std::string text_for(std::span<const script_tier> tiers, std::size_t index, std:
        {"@constants", "@start", "@look", "@refused", "@write", "@full"}) {
     replace_all(own, line, section_of(tier.part, line));
   }
+  replace_all(own, "@get", "pcall('GET', keys[@key])");
   replace_all(own, "@kernel", std::to_string(policies::kernel_number(tier.kernel_index, false)));
   replace_all(own, "@key", index == 0 ? "i" : std::to_string(index) + " * n + i");
   replace_all(own, "@nth", number);
@@ -41,6 +51,15 @@ std::string text_for(std::span<const script_tier> tiers, std::size_t index, std:
 
 }  // namespace
 
+std::string common_path_of(std::string_view record_script, std::string_view part) {
+  std::string text(record_script);
+  for (const std::string_view line : {"@start", "@look", "@write"}) {
+    replace_all(text, line, section_of(part, line));
+  }
+  replace_all(text, "@key", "i");
+  return text;
+}
+
 std::string common_path_of(std::span<const script_tier> tiers) {
   constexpr std::string_view each = "@each\n", end = "@end\n";
   std::string text;
@@ -50,10 +69,8 @@ std::string common_path_of(std::span<const script_tier> tiers) {
     rest.remove_prefix(at + each.size());
     const std::string_view repeated = rest.substr(0, rest.find(end));
     rest.remove_prefix(repeated.size() + end.size());
-    const bool writes = repeated.find("@write") != repeated.npos;
     for (std::size_t index = 0; index < tiers.size(); ++index) {
-      if (writes && section_of(tiers[index].part, "@write").empty()) continue;
-      text += text_for(tiers, index, repeated);
+      if (has(tiers[index].part, repeated)) text += text_for(tiers, index, repeated);
     }
   }
   text += rest;
@@ -65,6 +82,8 @@ std::string common_path_of(std::span<const script_tier> tiers) {
   const std::size_t cool_down = policies::kernel(policies::cool_down()).index();
   std::size_t shown = tiers.size();
   while (shown > 1 && tiers[shown - 1].kernel_index == cool_down) --shown;
+  const bool some_read = std::ranges::any_of(tiers, reads_itself, &script_tier::part);
+  replace_all(text, "@some_read", some_read ? "true" : "false");
   replace_all(text, "@format", "<" + std::string(numbers, 'd'));
   replace_all(text, "@tiers", std::to_string(tiers.size()));
   replace_all(text, "@shown", std::to_string(shown));

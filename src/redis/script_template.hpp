@@ -20,6 +20,10 @@ struct script_tier {
   }
 };
 
+/// The kernel's own script with "@start", "@look" and "@write" replaced by what its part has behind
+/// these lines.
+std::string common_path_of(std::string_view record_script, std::string_view part);
+
 /// The template for checks that have a key for each of these tiers.
 std::string common_path_of(std::span<const script_tier> tiers);
 

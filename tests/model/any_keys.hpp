@@ -1,10 +1,13 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "policy/kernel.hpp"
 #include "support/doubles.hpp"
@@ -18,7 +21,7 @@ namespace weir::model {
 inline policies::kernel any_kernel(test::random_source& random) {
   const std::int64_t limit = random.magnitude(5);
   const std::chrono::microseconds window(1'000 * random.magnitude(60'000'000));
-  switch (random.between(0, 5)) {
+  switch (random.between(0, 7)) {
     case 0:
       return policies::compile(token_bucket{limit, every(window)});
     case 4:
@@ -31,6 +34,10 @@ inline policies::kernel any_kernel(test::random_source& random) {
                                    : fixed_window{limit, window, anchor::epoch, window / 3});
     case 3:
       return policies::compile(sliding_window{limit, window});
+    case 5:
+      return policies::compile(sliding_log{limit, window});
+    case 6:
+      return policies::compile(sliding_log{limit, window, window / random.between(1, 9)});
     default:
       return policies::cool_down();
   }
@@ -85,6 +92,61 @@ inline double odd_number(test::random_source& random) {
   return all[random.between(0, std::size(all) - 1)];
 }
 
+/// Puts the same log into both keys: with any kind of head, of times near the clock's, and now and
+/// then with something stray at one of its ends.
+inline void fill_log(test::redis_client& client, test::random_source& random, std::int64_t now,
+                     const std::string& a, const std::string& b) {
+  constexpr double modulus = 4503599627370496;
+  const std::int64_t reach = random.one_in(3) ? 100'000'000'000 : 1'000;
+  std::set<double> times;
+  for (std::int64_t n = random.between(1, 8); n > 0; --n) {
+    times.insert(static_cast<double>(now - random.magnitude(reach)));
+  }
+  if (random.one_in(8)) times.insert(static_cast<double>(near(random, now)));
+  // Other numbers pass for a total if all else is right.
+  const double odd = random.one_in(2) ? 0.5 : std::numeric_limits<double>::quiet_NaN();
+  const double base = random.one_in(3) ? 0 : modulus - static_cast<double>(random.between(1, 9));
+  const auto line = static_cast<double>(near(random, now) / policies::grid * policies::grid);
+  std::vector<std::array<double, 2>> entries;
+  for (double total = base; const double time : times) {
+    total += static_cast<double>(random.between(1, 3));
+    if (total >= modulus) total -= modulus;
+    entries.push_back({time, total});
+  }
+  // It may be outdated if there is no other entry.
+  const auto [oldest, oldest_total] = entries.front();
+  const bool is_lone = entries.size() == 1;
+  std::string head;
+  switch (random.between(0, 7)) {
+    case 0:
+      head = test::doubles({0, base});
+      break;
+    case 1:  // a reservation ahead
+      head = test::doubles({entries.back()[0] - 1, base, entries.back()[0], 0});
+      break;
+    case 2:
+      head = random.one_in(2) ? test::doubles({0, odd})
+                              : test::doubles({0, odd, oldest, oldest_total, line});
+      break;
+    case 3:
+      head = any_text(random, "1790000000123456");
+      if (head == std::string(40, '\0')) head.clear();  // it would say that the oldest is of 1970
+      break;
+    default:
+      head = test::doubles({0, base, oldest, is_lone ? base : oldest_total, line});
+  }
+  if (random.one_in(16)) entries.back()[0] = odd_number(random);
+  if (random.one_in(16)) entries.back()[1] = odd;
+  std::vector<std::string> elements{head};
+  for (const auto& [time, total] : entries) elements.push_back(test::doubles({time, total}));
+  if (random.one_in(16)) elements.back() = any_text(random, "1790000000123456");
+  if (random.one_in(16)) elements.resize(1);
+  for (const std::string& text : elements) {
+    client.must("RPUSH", a, text);
+    client.must("RPUSH", b, text);
+  }
+}
+
 /// Puts the same into both keys: nothing, another type, a state of any kind, or stray text.
 inline void fill(test::redis_client& client, test::random_source& random, std::int64_t now,
                  const std::string& a, const std::string& b) {
@@ -99,6 +161,11 @@ inline void fill(test::redis_client& client, test::random_source& random, std::i
     client.must("SET", b, text);
   };
   switch (random.between(0, 24)) {
+    case 15:
+    case 16:
+    case 17:
+    case 18:
+      return fill_log(client, random, now, a, b);
     case 0:
       client.must("HSET", a, "field", "1");
       client.must("HSET", b, "field", "1");

@@ -185,6 +185,33 @@ BOOST_AUTO_TEST_CASE(checks_read_their_keys_together_and_write_once_what_they_ch
   BOOST_TEST(client.must("EXISTS", "b1", "b2", "b3", "b4").integer == 0);
 }
 
+// Logs are no strings: each is looked at on its own.
+BOOST_AUTO_TEST_CASE(checks_with_a_log_read_its_ends_and_add_to_it) {
+  const auto tiers = of({policies::compile(sliding_log{2, 1h}),
+                         policies::compile(token_bucket{3, every(1ms)}), policies::cool_down()});
+  const key_list keys{"a1", "a2", "ac", "b1", "b2", "bc"};
+  const auto used = [&](std::int64_t now) {
+    commands();
+    check(tiers, keys, now, {}, path::common);
+    auto counts = commands();
+    for (const char* own : {"hset", "hmget", "hget", "pexpire", "script|load"}) counts.erase(own);
+    return counts;
+  };
+  using counts = std::map<std::string, int>;
+  const counts fresh{{"exists", 1}, {"lindex", 2}, {"get", 2}, {"rpush", 2}, {"incrby", 2}};
+  BOOST_TEST((used(t0) == fresh));
+  const counts second{{"exists", 1}, {"lindex", 4}, {"get", 2}, {"rpush", 2}, {"incrby", 2}};
+  BOOST_TEST((used(t0 + 1) == second));
+  const counts refused{{"exists", 1}, {"lindex", 4}, {"get", 2}};
+  BOOST_TEST((used(t0 + 2) == refused));
+  // A cool-down refuses its check, and the log's answer is there all the same.
+  client.must("SET", "bc", std::to_string(t0 + 9'000'000) + "0000000010000000", "PX", 60'000);
+  const auto found = check(tiers, keys, t0 + 3, {}, path::common);
+  BOOST_TEST(found[0][0] == 2);
+  BOOST_TEST(found[1][0] == 2);
+  BOOST_TEST(found[1][11] == t0 + 9'000'000);
+}
+
 // The first check is left to the full kernels, because one of its keys has a reservation ahead, and
 // takes the last unit of the key that both have.
 BOOST_AUTO_TEST_CASE(checks_that_share_a_key_are_answered_in_order_on_either_path) {
@@ -297,9 +324,9 @@ BOOST_AUTO_TEST_CASE(policies_without_a_part_take_the_full_kernels) {
   const policies::kernel queue = policies::compile(leaky_bucket{3, per_hour(3)});
   BOOST_TEST(!redis::script_tiers_of(of({bucket, queue})).empty());
   BOOST_TEST(redis::script_tiers_of(of({queue, queue})).empty());
-  for (const policy& p :
-       {policy(sliding_log{3, 1h}), policy(fixed_window{.limit = unlimited, .window = 1h}),
-        policy(sliding_window{.limit = unlimited, .window = 1h})}) {
+  for (const policy& p : {policy(sliding_log{.limit = 3, .window = 1h, .count_refused = true}),
+                          policy(fixed_window{.limit = unlimited, .window = 1h}),
+                          policy(sliding_window{.limit = unlimited, .window = 1h})}) {
     BOOST_TEST(redis::script_tiers_of(of({bucket, policies::compile(p)})).empty(),
                test::text_of(p));
   }
@@ -308,8 +335,9 @@ BOOST_AUTO_TEST_CASE(policies_without_a_part_take_the_full_kernels) {
 
 // Lua allows 200 local names in a function, and a script has some for each tier.
 BOOST_AUTO_TEST_CASE(the_most_tiers_fit_into_one_script) {
-  for (const policy& p : {policy(token_bucket{2, every(1h)}), policy(token_bucket{2, {7, 9h}}),
-                          policy(fixed_window{2, 1h}), policy(sliding_window{2, 1h})}) {
+  for (const policy& p :
+       {policy(token_bucket{2, every(1h)}), policy(token_bucket{2, {7, 9h}}),
+        policy(fixed_window{2, 1h}), policy(sliding_window{2, 1h}), policy(sliding_log{2, 1h})}) {
     std::vector<redis::call_tier> tiers(redis::most_script_tiers, {policies::compile(p), 1});
     key_list keys;
     for (std::size_t i = 0; i < tiers.size(); ++i) keys.push_back(std::to_string(i));

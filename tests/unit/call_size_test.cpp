@@ -117,6 +117,21 @@ BOOST_AUTO_TEST_CASE(a_check_that_a_cool_down_refuses_is_not_costly) {
   BOOST_TEST(at_most() == 6u);
 }
 
+BOOST_AUTO_TEST_CASE(a_call_of_checks_with_a_log_has_18_logs_or_9_beside_another_tier) {
+  const policies::kernel log = policies::compile(sliding_log{9, 10s});
+  const policies::kernel bucket = policies::compile(token_bucket{9, per_second(1)});
+  redis::call_size size(64);
+  auto cooled = replied({log, policies::cool_down()}, 1,
+                        bulk("1790000000 0 " + doubles({0, 0, 0})));
+  BOOST_TEST(size.most_keys(cooled) == 6u);
+  cooled.answered_keys = 128;
+  size.answered(cooled);
+  BOOST_TEST(size.most_keys(cooled) / 2 == 18u);
+  const auto two = replied({bucket, log}, 1,
+                           bulk("1790000000 0 " + std::to_string(now) + doubles({0, 0, 0})));
+  BOOST_TEST(size.most_keys(two) / 2 == 9u);
+}
+
 // Few calls of a limiter with cool-downs let those of others carry 64 new keys.
 BOOST_AUTO_TEST_CASE(checks_of_one_key_and_of_several_know_nothing_of_each_other) {
   redis::call_size size(64);

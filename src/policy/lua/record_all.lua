@@ -4,18 +4,20 @@
 -- in another state, the full kernels (run_all.lua) take that check, and the others go on here.
 --
 -- This is a template (src/redis/script_template.cpp). The lines between "@each" and "@end" are
--- repeated for each tier; those with "@write" only if the tier's part writes. In these lines, @nth
--- stands for the tier's number, counted from 1; @kernel for its kernel's (see kernel_at.lua); @key
--- for the index among KEYS of its key for check `i`. A name that ends with an underscore gets the
--- tier's number behind it. The following lines become what the kernel's part (meter_joint.lua and
--- others) has behind the same line:
+-- repeated for each tier; those with "@write" only if the tier's part writes; those with "@get" not
+-- if it has a line "@reads_itself". In these lines, @nth stands for the tier's number, counted from
+-- 1; @kernel for its kernel's (see kernel_at.lua); @key for the index among KEYS of its key for
+-- check `i`; @get for a call that reads it. A name that ends with an underscore gets the tier's
+-- number behind it. The following lines become what the kernel's part (meter_joint.lua and others)
+-- has behind the same line:
 --
 --   @constants  the names of its constants, with a comma behind each
 --   @start      once in a call
 --   @look       `stored` is what the key holds, or an error, which is a table. Sets `room` to how
 --               many equal checks the key lets pass: perhaps more than are asked for, or fewer than
 --               none, or not a whole number. Leaves it nil if the state is not plain. For an absent
---               key, sets found[@key] to the text that stands for nothing
+--               key, sets found[@key] to the text that stands for nothing. A part that reads its
+--               key itself gets no `stored`, and sets found[@key] for each plain state
 --   @refused    if no check passes. Sets `pass` to nil if the state is not plain after all
 --   @write      counts `pass` checks in `key`. Sets `failed` if that is an error, and `line` if the
 --               key has to stay longer than before: to a line of the grid. The first tier's may set
@@ -23,7 +25,7 @@
 --   @full       sets `arguments` to what the full kernel takes
 --
 -- Everywhere, @tiers is the number of tiers; @shown the same without the cool-downs at the end, but
--- 1 at least; @format what unpacks the constants.
+-- 1 at least; @some_read whether a part reads its keys itself; @format what unpacks the constants.
 --
 -- KEYS   one per check for the first tier, in the same order one for the second, and so on
 -- ARGV   1 if checks may have a key in common, else 0, and for each tier its constants, all packed
@@ -47,37 +49,41 @@ local may_share_keys,
 @each
 @start
 @end
-local found, states, run
+local found, states, run, hides_some
 -- The line of the grid until which the last key was made to stay, and its expiry as text.
 local last_line, expiry
 
-if may_share_keys == 0 then
-  found = pcall('MGET', unpack(keys, 1, shown * n))
+if may_share_keys == 1 then
+  shown = @tiers
+elseif shown < @tiers and pcall('EXISTS', unpack(keys, shown * n + 1)) ~= 0 then
+  shown, hides_some = @tiers, true
+end
+-- If checks may share keys, each has to see what the one before it has counted.
+local row_by_row = may_share_keys == 1 or @some_read
+if row_by_row then
+  found = {}
+else
+  found = pcall('MGET', unpack(keys, 1, @shown * n))
   if found.err then return found end
   -- MGET says of a key of another type that it holds nothing. EXISTS counts the keys that are
   -- there; if it is not allowed, each is read.
   local absent, count = nil, 0
-  for k = 1, shown * n do
+  for k = 1, @shown * n do
     if not found[k] then
       absent, count = absent or {}, count + 1
       absent[count] = keys[k]
     end
   end
-  local hides_some = absent and pcall('EXISTS', unpack(absent)) ~= 0
-  if shown < @tiers and pcall('EXISTS', unpack(keys, shown * n + 1)) ~= 0 then
-    shown, hides_some = @tiers, true
-  end
-  if hides_some then
+  if hides_some or absent and pcall('EXISTS', unpack(absent)) ~= 0 then
     for k = 1, shown * n do found[k] = found[k] or pcall('GET', keys[k]) end
   end
-else
-  found, shown = {}, @tiers
 end
 
 for i = 1, n do
-  if may_share_keys == 1 then
-    -- The check sees what the one before it has counted.
-    for k = i, #keys, n do found[k] = pcall('GET', keys[k]) end
+  if row_by_row then
+    @each
+    if @nth <= shown then found[@key] = @get end
+    @end
   end
   local checks = counted and tonumber(ARGV[i + 1] or 1) or 1
   local pass, stored, room, key, line, failed = checks
