@@ -25,6 +25,17 @@ class call_size {
   /// What the user allows.
   std::size_t most() const noexcept { return most_; }
 
+  /// What a reservation costs the server at one tier; a call takes 28 of it. The script looks for
+  /// each reservation on its own, and in a log at many entries.
+  static std::size_t turn_cost(const policies::kernel& k) noexcept {
+    if (is_log(k)) return 8;
+    return std::holds_alternative<policies::sliding_window>(k) ? 3 : 2;
+  }
+  /// The most reservations in a call whose tiers cost so much together.
+  static std::size_t most_turns(std::size_t cost) noexcept {
+    return std::max<std::size_t>(1, 28 / cost);
+  }
+
   /// Notes the answer to a call.
   void answered(const script_call& c) noexcept {
     if (c.answered_keys == 0) return;

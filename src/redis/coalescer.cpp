@@ -25,11 +25,11 @@ std::size_t coalescer::hash::operator()(const group_id& g) const noexcept {
 
 namespace {
 
-// The script searches each reservation separately, so more of them would block the server for long.
-constexpr std::size_t max_turns_per_call = 64;
-
 bool has_room_for_turn(const script_call& c) {
-  return c.kind != check_kind::acquire || (c.places + 1) * c.tiers.size() <= max_turns_per_call;
+  if (c.kind != check_kind::acquire) return true;
+  std::size_t cost = 0;
+  for (const call_tier& t : c.tiers) cost += call_size::turn_cost(t.kernel);
+  return c.places < call_size::most_turns(cost);
 }
 
 /// The quota, lowered to a multiple of what one call takes of reservations like `c`, if it is at
@@ -37,9 +37,12 @@ bool has_room_for_turn(const script_call& c) {
 /// checks use the whole quota: equal ones share a key, so their calls have no such fixed size.
 std::size_t whole_calls(std::size_t quota, const check& c) {
   if (c.kind != check_kind::acquire) return quota;
-  std::size_t tiers = 0;
-  for_each_limiter(c, [&](const limiter_spec& l, std::string_view) { tiers += l.tiers.size(); });
-  const std::size_t in_call = std::max(tiers, max_turns_per_call - max_turns_per_call % tiers);
+  std::size_t tiers = 0, cost = 0;
+  for_each_limiter(c, [&](const limiter_spec& l, std::string_view) {
+    tiers += l.tiers.size();
+    for (const policies::kernel& k : l.tiers) cost += call_size::turn_cost(k);
+  });
+  const std::size_t in_call = tiers * call_size::most_turns(cost);
   return quota < in_call ? quota : quota - quota % in_call;
 }
 

@@ -37,8 +37,7 @@ struct fixture : server_fixture {
 /// How many script calls make `n` equal reservations, all requested before the first write. Every
 /// call but the last is full: a write takes whole calls as long as the send window holds at least
 /// one write, and no answer here is so late that the window would shrink.
-inline constexpr std::int64_t full_calls(std::int64_t n, std::int64_t tiers = 1) {
-  const std::int64_t in_call = 64 / tiers;
+inline constexpr std::int64_t full_calls(std::int64_t n, std::int64_t in_call) {
   return (n + in_call - 1) / in_call;
 }
 
