@@ -22,19 +22,14 @@
 #include <vector>
 
 #include "policy/kernel.hpp"
-#include "redis/call_size.hpp"
-#include "redis/joint_call.hpp"
-#include "redis/record_reply.hpp"
-#include "redis/resp_writer.hpp"
 #include "redis/scripts.hpp"
 #include "support/counted_server.hpp"
+#include "support/script_calls.hpp"
 
 namespace {
 
 using namespace weir;
 using namespace std::chrono_literals;
-
-constexpr std::size_t key_count = 512;
 
 /// What most users run for a token bucket: its script, and the same for several keys.
 constexpr std::string_view usual_script = R"(
@@ -92,7 +87,7 @@ class program {
       if (quick_ && keys > 1) break;
       const auto use = [&](const char* capacity, const char* rate, const char* cost,
                            std::size_t at_once) {
-        send(sha, {capacity, rate, cost}, {"usual"}, at_once);
+        bench::send(server_, sha, {capacity, rate, cost}, {"usual"}, at_once);
       };
       const auto take = [&] { use("10000000", "1000", "1", keys); };
       const int rounds = rounds_of(keys);
@@ -116,7 +111,7 @@ class program {
       const std::string sha = server_.command("SCRIPT", "LOAD", text);
       const auto take = [&](const std::string& cost) {
         constants[2] = cost;
-        send(sha, constants, {"a", "b"}, 1);
+        bench::send(server_, sha, constants, {"a", "b"}, 1);
       };
       take("9000");
       print(name, "busy", 1, server_.count([&] { take("1"); }, 1), 1);
@@ -130,41 +125,49 @@ class program {
               {policies::compile(token_bucket{10'000, every(10ms)}), policies::cool_down()},
               {policies::compile(token_bucket{1000, every(1us)}), policies::cool_down()});
     usual("usual_cool_down", {"10000", "1", "1"});
+    joint_row("sliding_log,cool_downs",
+              {policies::compile(sliding_log{10'000, 1h}), policies::cool_down()},
+              {policies::compile(sliding_log{10'000, 1ms}), policies::cool_down()});
+    joint_row("token_bucket,sliding_log",
+              policies::compile(tiers{token_bucket{10'000, every(10ms)}, sliding_log{10'000, 1h}}),
+              policies::compile(tiers{token_bucket{1000, every(1us)}, sliding_log{10'000, 1ms}}));
   }
 
   /// A check moves the TAT by little, so that it hardly ever crosses a line of the grid.
   void joint_row(const std::string& name, const std::vector<policies::kernel>& kernels,
                  const std::vector<policies::kernel>& brief) {
-    load(kernels);
-    for (const std::size_t checks : {std::size_t{1}, largest(kernels, true)}) {
+    bench::load_script(server_, kernels);
+    for (const std::size_t checks : {std::size_t{1}, bench::largest_call(kernels, true)}) {
       const int rounds = rounds_of(checks);
       if (!quick_) {
         std::uint64_t idle = 0;
         between_grid_lines([&] {
           server_.command("FLUSHALL");
-          send_call(brief, 1);
-          idle = server_.count([&] { send_call(brief, checks); }, rounds);
+          bench::send_call(server_, brief, 1);
+          idle = server_.count([&] { bench::send_call(server_, brief, checks); }, rounds);
         });
         print(name, "idle", checks, idle, rounds);
         server_.command("FLUSHALL");
-        print(name, "new", checks, server_.count([&] { send_call(kernels, checks); }, 1), 1);
+        print(name, "new", checks,
+              server_.count([&] { bench::send_call(server_, kernels, checks); }, 1), 1);
       }
       std::uint64_t busy = 0, refused = 0;
       between_grid_lines([&] {
         server_.command("FLUSHALL");
-        send_call(kernels, 1, 5000);
-        busy = server_.count([&] { send_call(kernels, checks); }, rounds);
-        refused = server_.count([&] { send_call(kernels, checks, 9'900); }, rounds);
+        bench::send_call(server_, kernels, 1, 5000);
+        busy = server_.count([&] { bench::send_call(server_, kernels, checks); }, rounds);
+        refused = server_.count([&] { bench::send_call(server_, kernels, checks, 9'900); }, rounds);
       });
       print(name, "busy", checks, busy, rounds);
       print(name, "refused", checks, refused, rounds);
       if (kernels.back() != policies::kernel(policies::cool_down())) continue;
       // Each refused by a cool-down of its own.
-      for (std::size_t i = 0; i < key_count; ++i) {
+      for (std::size_t i = 0; i < bench::subject_count; ++i) {
         const std::string far = "9000000000000000";
-        server_.command("SET", key_of(i, kernels.back(), 1), far + far, "PX", "3600000");
+        server_.command("SET", bench::key_of(i, kernels.back(), 1), far + far, "PX", "3600000");
       }
-      const std::uint64_t cooling = server_.count([&] { send_call(kernels, checks); }, rounds);
+      const std::uint64_t cooling = server_.count(
+          [&] { bench::send_call(server_, kernels, checks); }, rounds);
       print(name, "cooling", checks, cooling, rounds);
       if (checks > 1) print_hold(name, "cooling", checks, cooling, rounds);
     }
@@ -197,19 +200,51 @@ class program {
     hold("token_bucket,cool_downs",
          {policies::compile(token_bucket{10'000, every(10ms)}), policies::cool_down()},
          {policies::compile(token_bucket{1000, every(1us)}), policies::cool_down()}, 5000);
+    hold("sliding_log,cool_downs",
+         {policies::compile(sliding_log{1000, 1h}), policies::cool_down()},
+         {policies::compile(sliding_log{1000, 1ms}), policies::cool_down()}, 500);
+    hold_reservations("acquire,token_bucket", alone(token_bucket{1000, every(1s)}));
+    hold_reservations("acquire,fixed_window", alone(fixed_window{1000, 1h}));
+    hold_reservations("acquire,sliding_window", alone(sliding_window{1000, 1h}));
+    hold_reservations("acquire,sliding_log", alone(sliding_log{1000, 1h}));
+    hold_reservations("acquire,token_bucket,cool_downs",
+                      {policies::compile(token_bucket{1000, every(1s)}), policies::cool_down()});
     if (quick_) return;
-    // The log has two entries. The older one has left when the third check comes: the entries are
-    // 3 s apart, and a window has 6 s. That check's window, too, ends before the next grid line, so
-    // no TTL is renewed.
-    const auto log = alone(sliding_log{1000, 6s});
+    const policies::kernel log = policies::compile(sliding_log{1000, 6s});
+    one_leaves("sliding_log", {log});
+    one_leaves("sliding_log,cool_downs", {log, policies::cool_down()});
+  }
+
+  /// The log has two entries. The older one has left when the third check comes: the entries are
+  /// 3 s apart, and a window has 6 s. That check's window, too, ends before the next grid line, so
+  /// no TTL is renewed.
+  void one_leaves(const std::string& name, const std::vector<policies::kernel>& kernels) {
     server_.command("FLUSHALL");
     leave_to_grid_line(14s);
-    const auto check = [&] { send_call(log, largest(log, true)); };
+    const std::size_t subjects = bench::largest_call(kernels, true);
+    const auto check = [&] { bench::send_call(server_, kernels, subjects); };
     check();
     std::this_thread::sleep_for(3s);
     check();
     std::this_thread::sleep_for(3500ms);
-    print_hold("sliding_log", "one_leaves", largest(log, true), server_.count(check, 1), 1);
+    print_hold(name, "one_leaves", subjects, server_.count(check, 1), 1);
+  }
+
+  /// `reserved`: the reservations lie ahead. All kernels have a limit of 1000.
+  void hold_reservations(const std::string& name, const std::vector<policies::kernel>& kernels) {
+    const std::size_t turns = bench::most_turns(kernels);
+    const auto reserve = [&](const char* traffic, std::int64_t cost) {
+      const auto send = [&] { bench::send_reservations(server_, kernels, cost); };
+      print_hold(name, traffic, turns, server_.count(send, 1), 1);
+    };
+    server_.command("SCRIPT", "LOAD", redis::scripts()[redis::reservation].text);
+    bench::load_script(server_, kernels);
+    server_.command("FLUSHALL");
+    reserve("new", 1);
+    bench::send_call(server_, kernels, 1, 500);
+    reserve("busy", 1);
+    bench::send_call(server_, kernels, 1, 480);
+    reserve("reserved", 30);
   }
 
   static constexpr std::chrono::microseconds grid{policies::grid};
@@ -235,106 +270,36 @@ class program {
   /// `taken` makes a key busy.
   void hold(const std::string& name, const std::vector<policies::kernel>& kernels,
             const std::vector<policies::kernel>& brief, std::int64_t taken) {
-    const std::size_t small = largest(kernels, false), large = largest(kernels, true);
-    load(kernels);
+    const std::size_t small = bench::largest_call(kernels, false),
+                      large = bench::largest_call(kernels, true);
+    bench::load_script(server_, kernels);
     server_.command("FLUSHALL");
-    print_hold(name, "new", small, server_.count([&] { send_call(kernels, small); }, 1), 1);
+    print_hold(name, "new", small,
+               server_.count([&] { bench::send_call(server_, kernels, small); }, 1), 1);
     std::uint64_t total = 0;
     const int rounds = rounds_of(large);
     between_grid_lines([&] {
       server_.command("FLUSHALL");
-      send_call(kernels, small);
-      send_call(kernels, large, taken);
-      total = server_.count([&] { send_call(kernels, large); }, rounds);
+      bench::send_call(server_, kernels, small);
+      bench::send_call(server_, kernels, large, taken);
+      total = server_.count([&] { bench::send_call(server_, kernels, large); }, rounds);
     });
     print_hold(name, "busy", large, total, rounds);
     const bool is_bucket = brief.size() == 1 && std::holds_alternative<policies::meter>(brief[0]);
     const std::size_t idle = is_bucket ? large : small;
     between_grid_lines([&] {
       server_.command("FLUSHALL");
-      send_call(brief, idle);
-      total = server_.count([&] { send_call(brief, idle); }, 1);
+      bench::send_call(server_, brief, idle);
+      total = server_.count([&] { bench::send_call(server_, brief, idle); }, 1);
     });
     print_hold(name, "idle", idle, total, 1);
-  }
-
-  /// How many subjects the largest call has, when the server has said that keys are in use, and
-  /// before that.
-  static std::size_t largest(const std::vector<policies::kernel>& kernels, bool in_use) {
-    redis::call_size size(redis::script_call::usual_keys);
-    redis::script_call call;
-    call.what = redis::script_call::command::request;
-    call.kind = detail::check_kind::record;
-    for (const policies::kernel& k : kernels) call.tiers.push_back({k, 1});
-    call.script = redis::script_of(call);
-    if (in_use) call.answered_keys = 1000;
-    size.answered(call);
-    return size.most_keys(call) / kernels.size();
-  }
-
-  static std::vector<redis::call_tier> tiers_of(const std::vector<policies::kernel>& kernels,
-                                                std::int64_t cost = 1) {
-    std::vector<redis::call_tier> tiers;
-    for (const policies::kernel& k : kernels) tiers.push_back({k, cost});
-    return tiers;
-  }
-  static std::size_t calls_of(std::size_t subjects) {
-    return (key_count + subjects - 1) / subjects;
-  }
-
-  static std::string key_of(std::size_t subject, const policies::kernel& k, std::size_t tier) {
-    return "weir:{partner-api:account-" + std::to_string(1000 + subject) +
-           "}:" + std::visit([](const auto& one) { return std::string(one.key_suffix); }, k) +
-           (tier > 0 ? std::to_string(tier) : "");
-  }
-
-  void load(const std::vector<policies::kernel>& kernels) {
-    const std::size_t script = redis::script_of(tiers_of(kernels));  // makes it
-    server_.command("SCRIPT", "LOAD", redis::scripts()[script].text);
-  }
-
-  /// One check of every subject, so many to a script.
-  void send_call(const std::vector<policies::kernel>& kernels, std::size_t subjects,
-                 std::int64_t cost = 1) {
-    const std::vector<redis::call_tier> tiers = tiers_of(kernels, cost);
-    const std::size_t script = redis::script_of(tiers);
-    std::vector<std::string> arguments;
-    if (tiers.size() == 1) {
-      arguments = constants(kernels.front(), cost);
-    } else if (script != redis::full_kernels) {
-      redis::pack_constants(arguments.emplace_back(), tiers, false);
-    } else {
-      arguments.push_back(std::to_string(kernels.size()));
-      for (const redis::call_tier& t : tiers) {
-        const policies::kernel& k = t.kernel;
-        arguments.push_back(std::to_string(policies::kernel_number(k.index(), false)));
-        const auto own = std::visit([&](const auto& one) { return one.arguments(cost); }, k);
-        for (const std::int64_t value : own.values()) arguments.push_back(std::to_string(value));
-      }
-    }
-    std::string out;
-    std::size_t due = 0;
-    for (std::size_t first = 0; first < key_count; first += subjects) {
-      redis::command_writer writer(out);
-      const std::size_t keys = subjects * kernels.size();
-      writer.begin(3 + keys + arguments.size());
-      writer.arg("EVALSHA").arg(redis::scripts()[script].sha);
-      writer.arg(static_cast<std::int64_t>(keys));
-      for (std::size_t t = 0; t < kernels.size(); ++t) {
-        for (std::size_t i = first; i < first + subjects; ++i) {
-          writer.arg(key_of(i, kernels[t], t));
-        }
-      }
-      for (const std::string& argument : arguments) writer.arg(argument);
-      ++due;
-    }
-    server_.call(out, due);
   }
 
   static void print_hold(const std::string& name, const char* traffic, std::size_t subjects,
                          std::uint64_t total, int rounds) {
     std::cout << "hold " << name << ' ' << traffic << ' ' << subjects << ' '
-              << total / calls_of(subjects) / static_cast<std::uint64_t>(rounds) << std::endl;
+              << total / bench::calls_of(subjects) / static_cast<std::uint64_t>(rounds)
+              << std::endl;
   }
 
   /// `taken` makes a key busy; then it is filled up to the `limit`, unless that is 0, and a check
@@ -345,14 +310,16 @@ class program {
     const std::string& sha = redis::scripts()[kernel.index()].sha;
     for (const std::size_t keys : {std::size_t{1}, std::size_t{64}}) {
       const auto check = [&](std::int64_t cost) {
-        send(sha, constants(kernel, cost), {suffix}, keys);
+        bench::send(server_, sha, bench::constants(kernel, cost), {suffix}, keys);
       };
-      const auto fill = [&](std::int64_t cost) { send(sha, constants(kernel, cost), {suffix}, 1); };
+      const auto fill = [&](std::int64_t cost) {
+        bench::send(server_, sha, bench::constants(kernel, cost), {suffix}, 1);
+      };
       const int rounds = rounds_of(keys);
       std::uint64_t busy = 0, refused = 0;
       if (!quick_) {
         const auto use = [&](std::size_t at_once) {
-          send(sha, constants(brief, 1), {suffix}, at_once);
+          bench::send(server_, sha, bench::constants(brief, 1), {suffix}, at_once);
         };
         std::uint64_t idle = 0;
         between_grid_lines([&] {
@@ -380,48 +347,10 @@ class program {
   /// Lua collects garbage in some large script calls and not in others: several are averaged.
   static int rounds_of(std::size_t keys) { return keys == 1 ? 1 : 8; }
 
-  static std::vector<std::string> constants(const policies::kernel& kernel, std::int64_t cost) {
-    std::vector<std::string> texts;
-    const auto add = [&](const auto& argument) {
-      if constexpr (std::is_integral_v<std::decay_t<decltype(argument)>>) {
-        texts.push_back(std::to_string(argument));
-      } else {
-        texts.emplace_back(argument);
-      }
-    };
-    std::visit([&](const auto& k) { redis::record_arguments(k, cost).each(add); }, kernel);
-    return texts;
-  }
-
-  /// One check of every subject, so many to a script, 32 scripts to a write. A check has a key for
-  /// each suffix.
-  void send(const std::string& sha, const std::vector<std::string>& arguments,
-            const std::vector<std::string>& suffixes, std::size_t checks) {
-    std::string out;
-    std::size_t due = 0;
-    for (std::size_t first = 0; first < key_count; first += checks) {
-      redis::command_writer writer(out);
-      const std::size_t keys = checks * suffixes.size();
-      writer.begin(3 + keys + arguments.size());
-      writer.arg("EVALSHA").arg(sha).arg(static_cast<std::int64_t>(keys));
-      for (std::size_t i = first; i < first + checks; ++i) {
-        for (const std::string& suffix : suffixes) {
-          writer.arg("weir:{partner-api:account-" + std::to_string(1000 + i) + "}:" + suffix);
-        }
-      }
-      for (const std::string& argument : arguments) writer.arg(argument);
-      if (++due == 32 || first + checks == key_count) {
-        server_.call(out, due);
-        out.clear();
-        due = 0;
-      }
-    }
-  }
-
   static void print(const std::string& name, const char* traffic, std::size_t keys,
                     std::uint64_t total, int rounds) {
     std::cout << name << ' ' << traffic << ' ' << keys << ' '
-              << total / key_count / static_cast<std::uint64_t>(rounds) << std::endl;
+              << total / bench::subject_count / static_cast<std::uint64_t>(rounds) << std::endl;
   }
 
   bench::counted_server server_;

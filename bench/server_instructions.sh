@@ -61,7 +61,7 @@ done
       }
       for (row in hold) {
         split(row, name, SUBSEP)
-        kind = name[2] == "one_leaves" || name[2] == "cooling" ? "busy" : name[2]
+        kind = name[2] == "new" || name[2] == "idle" ? name[2] : "busy"
         usual = count["usual", kind, 1]
         ratio[row] = hold[row] / usual
         if (check && ratio[row] > 12) {
@@ -114,11 +114,17 @@ done
         printf "| %s |", holder[i]
         for (t = 1; t <= traffics; ++t) {
           row = holder[i] SUBSEP traffic[t]
-          printf " %d: %.1f x |", subjects[row], ratio[row]
+          if (row in hold) printf " %d: %.1f x |", subjects[row], ratio[row]; else printf " |"
         }
         print ""
       }
-      row = "sliding_log" SUBSEP "one_leaves"
-      printf "A log out of which one entry leaves: %d: %.1f x\n", subjects[row], ratio[row]
+      others = split("one_leaves cooling reserved", traffic, " ")
+      for (i = 1; i <= holders; ++i) {
+        for (t = 1; t <= others; ++t) {
+          row = holder[i] SUBSEP traffic[t]
+          if (!(row in hold)) continue
+          printf "%s, %s: %d: %.1f x\n", holder[i], traffic[t], subjects[row], ratio[row]
+        }
+      }
       exit failed
     }'

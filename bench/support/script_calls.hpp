@@ -1,0 +1,168 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "policy/kernel.hpp"
+#include "redis/call_size.hpp"
+#include "redis/joint_call.hpp"
+#include "redis/record_reply.hpp"
+#include "redis/resp_writer.hpp"
+#include "redis/scripts.hpp"
+#include "support/counted_server.hpp"
+
+/// What the library sends for checks of many subjects, in script calls of a given size.
+namespace weir::bench {
+
+/// Each is checked once.
+inline constexpr std::size_t subject_count = 512;
+
+inline std::vector<redis::call_tier> tiers_of(const std::vector<policies::kernel>& kernels,
+                                              std::int64_t cost = 1) {
+  std::vector<redis::call_tier> tiers;
+  for (const policies::kernel& k : kernels) tiers.push_back({k, cost});
+  return tiers;
+}
+
+/// How many subjects the largest call has, when the server has said that keys are in use, and
+/// before that.
+inline std::size_t largest_call(const std::vector<policies::kernel>& kernels, bool in_use) {
+  redis::call_size size(redis::script_call::usual_keys);
+  redis::script_call call;
+  call.what = redis::script_call::command::request;
+  call.kind = detail::check_kind::record;
+  for (const policies::kernel& k : kernels) call.tiers.push_back({k, 1});
+  call.script = redis::script_of(call);
+  if (in_use) call.answered_keys = 1000;
+  size.answered(call);
+  return size.most_keys(call) / kernels.size();
+}
+
+inline std::size_t calls_of(std::size_t subjects) {
+  return (subject_count + subjects - 1) / subjects;
+}
+
+inline std::string key_of(std::size_t subject, const policies::kernel& k, std::size_t tier) {
+  return "weir:{partner-api:account-" + std::to_string(1000 + subject) +
+         "}:" + std::visit([](const auto& one) { return std::string(one.key_suffix); }, k) +
+         (tier > 0 ? std::to_string(tier) : "");
+}
+
+/// What the script takes of a policy alone.
+inline std::vector<std::string> constants(const policies::kernel& kernel, std::int64_t cost) {
+  std::vector<std::string> texts;
+  const auto add = [&](const auto& argument) {
+    if constexpr (std::is_integral_v<std::decay_t<decltype(argument)>>) {
+      texts.push_back(std::to_string(argument));
+    } else {
+      texts.emplace_back(argument);
+    }
+  };
+  std::visit([&](const auto& k) { redis::record_arguments(k, cost).each(add); }, kernel);
+  return texts;
+}
+
+inline void load_script(counted_server& server, const std::vector<policies::kernel>& kernels) {
+  const std::size_t script = redis::script_of(tiers_of(kernels));  // makes it
+  server.command("SCRIPT", "LOAD", redis::scripts()[script].text);
+}
+
+/// What full kernels take of their policies.
+inline void append_full_constants(std::vector<std::string>& to,
+                                  const std::vector<redis::call_tier>& tiers) {
+  to.push_back(std::to_string(tiers.size()));
+  for (const redis::call_tier& t : tiers) {
+    to.push_back(std::to_string(redis::number_of(t.kernel)));
+    const auto own = std::visit([&](const auto& one) { return one.arguments(t.cost); }, t.kernel);
+    for (const std::int64_t value : own.values()) to.push_back(std::to_string(value));
+  }
+}
+
+/// One check of every subject, so many to a script.
+inline void send_call(counted_server& server, const std::vector<policies::kernel>& kernels,
+                      std::size_t subjects, std::int64_t cost = 1) {
+  const std::vector<redis::call_tier> tiers = tiers_of(kernels, cost);
+  const std::size_t script = redis::script_of(tiers);
+  std::vector<std::string> arguments;
+  if (tiers.size() == 1) {
+    arguments = constants(kernels.front(), cost);
+  } else if (script != redis::full_kernels) {
+    redis::pack_constants(arguments.emplace_back(), tiers, false);
+  } else {
+    append_full_constants(arguments, tiers);
+  }
+  std::string out;
+  std::size_t due = 0;
+  for (std::size_t first = 0; first < subject_count; first += subjects) {
+    redis::command_writer writer(out);
+    const std::size_t keys = subjects * kernels.size();
+    writer.begin(3 + keys + arguments.size());
+    writer.arg("EVALSHA").arg(redis::scripts()[script].sha);
+    writer.arg(static_cast<std::int64_t>(keys));
+    for (std::size_t t = 0; t < kernels.size(); ++t) {
+      for (std::size_t i = first; i < first + subjects; ++i) writer.arg(key_of(i, kernels[t], t));
+    }
+    for (const std::string& argument : arguments) writer.arg(argument);
+    ++due;
+  }
+  server.call(out, due);
+}
+
+/// How many reservations a call has.
+inline std::size_t most_turns(const std::vector<policies::kernel>& kernels) {
+  std::size_t cost = 0;
+  for (const policies::kernel& k : kernels) cost += redis::call_size::turn_cost(k);
+  return redis::call_size::most_turns(cost);
+}
+
+/// One reservation for every subject, so many to a script.
+inline void send_reservations(counted_server& server, const std::vector<policies::kernel>& kernels,
+                              std::int64_t cost) {
+  const std::size_t subjects = most_turns(kernels), keys = subjects * kernels.size();
+  std::vector<std::string> arguments{"4000000000"};  // the longest wait
+  append_full_constants(arguments, tiers_of(kernels, cost));
+  std::string out;
+  for (std::size_t first = 0; first < subject_count; first += subjects) {
+    redis::command_writer writer(out);
+    writer.begin(3 + keys + arguments.size());
+    writer.arg("EVALSHA").arg(redis::scripts()[redis::reservation].sha);
+    writer.arg(static_cast<std::int64_t>(keys));
+    for (std::size_t i = first; i < first + subjects; ++i) {
+      for (std::size_t t = 0; t < kernels.size(); ++t) writer.arg(key_of(i, kernels[t], t));
+    }
+    for (const std::string& argument : arguments) writer.arg(argument);
+  }
+  server.call(out, calls_of(subjects));
+}
+
+/// One check of every subject, so many to a script, 32 scripts to a write. A check has a key for
+/// each suffix.
+inline void send(counted_server& server, const std::string& sha,
+                 const std::vector<std::string>& arguments,
+                 const std::vector<std::string>& suffixes, std::size_t checks) {
+  std::string out;
+  std::size_t due = 0;
+  for (std::size_t first = 0; first < subject_count; first += checks) {
+    redis::command_writer writer(out);
+    const std::size_t keys = checks * suffixes.size();
+    writer.begin(3 + keys + arguments.size());
+    writer.arg("EVALSHA").arg(sha).arg(static_cast<std::int64_t>(keys));
+    for (std::size_t i = first; i < first + checks; ++i) {
+      for (const std::string& suffix : suffixes) {
+        writer.arg("weir:{partner-api:account-" + std::to_string(1000 + i) + "}:" + suffix);
+      }
+    }
+    for (const std::string& argument : arguments) writer.arg(argument);
+    if (++due == 32 || first + checks == subject_count) {
+      server.call(out, due);
+      out.clear();
+      due = 0;
+    }
+  }
+}
+
+}  // namespace weir::bench
