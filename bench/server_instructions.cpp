@@ -347,10 +347,11 @@ class program {
   /// Lua collects garbage in some large script calls and not in others: several are averaged.
   static int rounds_of(std::size_t keys) { return keys == 1 ? 1 : 8; }
 
-  static void print(const std::string& name, const char* traffic, std::size_t keys,
+  static void print(const std::string& name, const char* traffic, std::size_t in_call,
                     std::uint64_t total, int rounds) {
-    std::cout << name << ' ' << traffic << ' ' << keys << ' '
-              << total / bench::subject_count / static_cast<std::uint64_t>(rounds) << std::endl;
+    const std::size_t checks = bench::calls_of(in_call) * in_call;
+    std::cout << name << ' ' << traffic << ' ' << in_call << ' '
+              << total / checks / static_cast<std::uint64_t>(rounds) << std::endl;
   }
 
   bench::counted_server server_;

@@ -18,7 +18,7 @@
 /// What the library sends for checks of many subjects, in script calls of a given size.
 namespace weir::bench {
 
-/// Each is checked once.
+/// Each is checked once, as far as whole calls go.
 inline constexpr std::size_t subject_count = 512;
 
 inline std::vector<redis::call_tier> tiers_of(const std::vector<policies::kernel>& kernels,
@@ -28,8 +28,7 @@ inline std::vector<redis::call_tier> tiers_of(const std::vector<policies::kernel
   return tiers;
 }
 
-/// How many subjects the largest call has, when the server has said that keys are in use, and
-/// before that.
+/// How many subjects the largest call has; `in_use`: the server has answered that its keys are.
 inline std::size_t largest_call(const std::vector<policies::kernel>& kernels, bool in_use) {
   redis::call_size size(redis::script_call::usual_keys);
   redis::script_call call;
@@ -42,9 +41,7 @@ inline std::size_t largest_call(const std::vector<policies::kernel>& kernels, bo
   return size.most_keys(call) / kernels.size();
 }
 
-inline std::size_t calls_of(std::size_t subjects) {
-  return (subject_count + subjects - 1) / subjects;
-}
+inline std::size_t calls_of(std::size_t subjects) { return subject_count / subjects; }
 
 inline std::string key_of(std::size_t subject, const policies::kernel& k, std::size_t tier) {
   return "weir:{partner-api:account-" + std::to_string(1000 + subject) +
@@ -96,8 +93,7 @@ inline void send_call(counted_server& server, const std::vector<policies::kernel
     append_full_constants(arguments, tiers);
   }
   std::string out;
-  std::size_t due = 0;
-  for (std::size_t first = 0; first < subject_count; first += subjects) {
+  for (std::size_t first = 0; first + subjects <= subject_count; first += subjects) {
     redis::command_writer writer(out);
     const std::size_t keys = subjects * kernels.size();
     writer.begin(3 + keys + arguments.size());
@@ -107,16 +103,15 @@ inline void send_call(counted_server& server, const std::vector<policies::kernel
       for (std::size_t i = first; i < first + subjects; ++i) writer.arg(key_of(i, kernels[t], t));
     }
     for (const std::string& argument : arguments) writer.arg(argument);
-    ++due;
   }
-  server.call(out, due);
+  server.call(out, calls_of(subjects));
 }
 
 /// How many reservations a call has.
 inline std::size_t most_turns(const std::vector<policies::kernel>& kernels) {
-  std::size_t cost = 0;
-  for (const policies::kernel& k : kernels) cost += redis::call_size::turn_cost(k);
-  return redis::call_size::most_turns(cost);
+  std::size_t weight = 0;
+  for (const policies::kernel& k : kernels) weight += redis::call_size::turn_weight(k);
+  return redis::call_size::most_turns(weight);
 }
 
 /// One reservation for every subject, so many to a script.
@@ -126,7 +121,7 @@ inline void send_reservations(counted_server& server, const std::vector<policies
   std::vector<std::string> arguments{"4000000000"};  // the longest wait
   append_full_constants(arguments, tiers_of(kernels, cost));
   std::string out;
-  for (std::size_t first = 0; first < subject_count; first += subjects) {
+  for (std::size_t first = 0; first + subjects <= subject_count; first += subjects) {
     redis::command_writer writer(out);
     writer.begin(3 + keys + arguments.size());
     writer.arg("EVALSHA").arg(redis::scripts()[redis::reservation].sha);
@@ -146,7 +141,7 @@ inline void send(counted_server& server, const std::string& sha,
                  const std::vector<std::string>& suffixes, std::size_t checks) {
   std::string out;
   std::size_t due = 0;
-  for (std::size_t first = 0; first < subject_count; first += checks) {
+  for (std::size_t first = 0; first + checks <= subject_count; first += checks) {
     redis::command_writer writer(out);
     const std::size_t keys = checks * suffixes.size();
     writer.begin(3 + keys + arguments.size());
@@ -157,12 +152,12 @@ inline void send(counted_server& server, const std::string& sha,
       }
     }
     for (const std::string& argument : arguments) writer.arg(argument);
-    if (++due == 32 || first + checks == subject_count) {
-      server.call(out, due);
-      out.clear();
-      due = 0;
-    }
+    if (++due < 32) continue;
+    server.call(out, due);
+    out.clear();
+    due = 0;
   }
+  server.call(out, due);
 }
 
 }  // namespace weir::bench

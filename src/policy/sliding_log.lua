@@ -305,7 +305,7 @@ local function check(key, checks, write, into, at)
       call('PEXPIRE', key, ttl)
     end
   elseif write and call('PTTL', key) == -1 then
-    -- The common path's head may say that the key stays for longer.
+    -- A head of 40 bytes may promise a longer TTL, and the common path would not renew this one.
     if width == 40 then write_head(key, 0, head_base, 0, 0) end
     call('PEXPIRE', key, ttl_of(#head == 2 and newest + window or last))
   end

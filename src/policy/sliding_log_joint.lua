@@ -6,11 +6,13 @@
 -- and the time of the entry that has to leave for the first refused check to pass (0 if none was
 -- refused, or there is none).
 --
--- Of one key, `left_` is how many entries leave (-1: all); `kept_` until when the key stays (-1: a
--- head of 16 bytes does not say it); base_, oldest_ and oldest_total_ are what the head says, or
--- what it is to say when those have left; `usual_` is true if nothing else of the head changes.
+-- Its names for a key: `left_` is how many entries have left the window (-1: all). `base_`,
+-- `oldest_` and `oldest_total_` are the base and the oldest entry that has not left. `kept_` is
+-- until when the key stays (-1: the head does not say). `usual_` tells the usual case: a single
+-- check, at most one entry has left, the TTL lasts, and a refused check passes when the oldest
+-- entry leaves.
 
-@reads_itself
+@reads_key
 @constants
 cost_, window_, limit_, resolution_,
 @start
@@ -34,7 +36,7 @@ do
           oldest_, oldest_total_ = read('<dd', first)
         end
       end
-      -- Mostly no more leave, the TTL lasts, and the oldest entry is enough if one has to leave.
+      -- The usual case.
       if oldest_ > left_at_ and newest_ > oldest_ and newest_ < stamp_ and kept_ >= ends_ and
          checks == 1 and oldest_ % 1 == 0 and newest_ % 1 == 0 then
         local sum = (total_ - base_) % modulus_
@@ -58,7 +60,8 @@ do
     if not head_ then
       newest_, kept_, plain = 0, 0, true
     elseif newest_ then
-      -- Bytes of another program are read as numbers, too. Hardly ever are they whole, and times.
+      -- Another program's bytes are read as numbers, too, but they are hardly ever whole ones in
+      -- the range of times.
       plain = newest_ >= oldest_ and newest_ <= stamp_ and oldest_ >= 0 and newest_ % 1 == 0 and
               oldest_ % 1 == 0 and base_ >= 0 and base_ % 1 == 0 and total_ >= 0 and
               total_ % 1 == 0 and base_ + total_ <= exact
@@ -94,7 +97,8 @@ do
           local reached = ((oldest_ == newest_ and total_ or oldest_total_) - base_) % modulus_
           passes = oldest_
           if reached < need then
-            -- It is not the oldest alone. Mostly all weigh the same; else the log is halved.
+            -- More than the oldest has to leave. The first guess is that all entries weigh the
+            -- same; then the search halves what is left.
             local low, high, probes = left_ + 1, call('LLEN', key) - 1, 0
             local at = low + math.ceil((need - reached) / reached)
             passes = newest_

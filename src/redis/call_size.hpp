@@ -16,24 +16,25 @@ namespace weir::redis {
 /// New keys of buckets and windows are costly, and so are windows that have ended: the key's TTL is
 /// set as well. So are the keys of a check with several, of which one is in no plain state. The
 /// server's answers tell which keys were: calls are small until few of the keys that were answered
-/// lately were costly. Calls of logs alone are always small, and tell nothing.
+/// lately were costly. Calls of logs alone are always small, and their answers tell nothing.
 class call_size {
  public:
-  /// `most`: what the user allows. Above 64, all calls grow in proportion.
+  /// `most`: what the user allows. Above 64, all calls but those of reservations grow in
+  /// proportion.
   explicit call_size(std::size_t most) : most_(most) {}
 
   /// What the user allows.
   std::size_t most() const noexcept { return most_; }
 
-  /// What a reservation costs the server at one tier; a call takes 28 of it. The script looks for
-  /// each reservation on its own, and in a log at many entries.
-  static std::size_t turn_cost(const policies::kernel& k) noexcept {
+  /// The weight of one reservation at one tier. A call takes reservations up to a weight of 28, but
+  /// at least one: the script looks for each on its own, and in a log at many entries.
+  static std::size_t turn_weight(const policies::kernel& k) noexcept {
     if (is_log(k)) return 8;
     return std::holds_alternative<policies::sliding_window>(k) ? 3 : 2;
   }
-  /// The most reservations in a call whose tiers cost so much together.
-  static std::size_t most_turns(std::size_t cost) noexcept {
-    return std::max<std::size_t>(1, 28 / cost);
+  /// The most reservations in a call, each of this weight at all its tiers together.
+  static std::size_t most_turns(std::size_t weight) noexcept {
+    return std::max<std::size_t>(1, 28 / weight);
   }
 
   /// Notes the answer to a call.
@@ -46,7 +47,7 @@ class call_size {
 
   /// The most keys in the call; each tier counts.
   std::size_t most_keys(const script_call& c) const noexcept {
-    if (most_ <= joint.log_keys) return most_;  // the smallest bound
+    if (most_ <= joint.keys_with_log) return most_;  // the smallest bound
     const std::size_t usual = usual_keys(c);
     return most_ <= usual ? most_ : std::max(usual, most_ * usual / script_call::usual_keys);
   }
@@ -57,14 +58,14 @@ class call_size {
   /// With more costly keys, a call of 64 would hold the server for too long.
   static constexpr double most_costly = 0.2;
   static constexpr std::size_t unknown_keys = 32;
-  /// The most keys in a call of one kind of script, and the most keys of logs.
+  /// The most keys in a call of one kind of script, and the most if a tier is a log.
   struct bound {
-    std::size_t keys, log_keys;
+    std::size_t keys, keys_with_log;
   };
   static constexpr bound common_path{script_call::usual_keys, 20}, full_kernel{15, 10};
   /// Buckets whose T is not a whole number of microseconds.
   static constexpr bound in_parts{40, 40};
-  /// Several tiers: without a common path, and with one, where cool-downs do not count.
+  /// Several tiers: without a common path, and with one; there, keys of cool-downs do not count.
   static constexpr bound joint{12, 6}, joint_common_path{28, 18};
 
   /// What is costly differs between checks of one key and of several.
@@ -76,7 +77,7 @@ class call_size {
     if (c.kind != record && c.kind != fetch) return script_call::usual_keys;
     const bool has_log = std::any_of(c.tiers.begin(), c.tiers.end(),
                                      [](const call_tier& t) { return is_log(t.kernel); });
-    const auto most_of = [&](const bound& b) { return has_log ? b.log_keys : b.keys; };
+    const auto most_of = [&](const bound& b) { return has_log ? b.keys_with_log : b.keys; };
     if (c.tiers.size() > 1) {
       const bool is_common = costly_of(c) <= most_costly && c.script >= first_common_path;
       if (!is_common) return most_of(joint);

@@ -27,9 +27,9 @@ namespace {
 
 bool has_room_for_turn(const script_call& c) {
   if (c.kind != check_kind::acquire) return true;
-  std::size_t cost = 0;
-  for (const call_tier& t : c.tiers) cost += call_size::turn_cost(t.kernel);
-  return c.places < call_size::most_turns(cost);
+  std::size_t weight = 0;
+  for (const call_tier& t : c.tiers) weight += call_size::turn_weight(t.kernel);
+  return c.places < call_size::most_turns(weight);
 }
 
 /// The quota, lowered to a multiple of what one call takes of reservations like `c`, if it is at
@@ -37,12 +37,12 @@ bool has_room_for_turn(const script_call& c) {
 /// checks use the whole quota: equal ones share a key, so their calls have no such fixed size.
 std::size_t whole_calls(std::size_t quota, const check& c) {
   if (c.kind != check_kind::acquire) return quota;
-  std::size_t tiers = 0, cost = 0;
+  std::size_t tiers = 0, weight = 0;
   for_each_limiter(c, [&](const limiter_spec& l, std::string_view) {
     tiers += l.tiers.size();
-    for (const policies::kernel& k : l.tiers) cost += call_size::turn_cost(k);
+    for (const policies::kernel& k : l.tiers) weight += call_size::turn_weight(k);
   });
-  const std::size_t in_call = tiers * call_size::most_turns(cost);
+  const std::size_t in_call = tiers * call_size::most_turns(weight);
   return quota < in_call ? quota : quota - quota % in_call;
 }
 

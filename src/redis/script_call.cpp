@@ -14,12 +14,17 @@ using detail::check_kind;
 
 namespace {
 
+/// Whether what the script found of a key says if it was costly. A log's summary does not.
+template <class Kernel>
+constexpr bool tells_cost = Kernel::is_bucket ||
+                            std::is_same_v<typename Kernel::replay, typename Kernel::state>;
+
 /// True if the key cost the server more than one that is in use; see call_size.
 template <class Kernel>
 bool is_costly(const Kernel& kernel, const typename Kernel::replay& found, policies::instant now) {
   if constexpr (Kernel::is_bucket) {
     return found == typename Kernel::state{};
-  } else if constexpr (std::is_same_v<typename Kernel::replay, typename Kernel::state>) {
+  } else if constexpr (tells_cost<Kernel>) {
     return kernel.matters_until(found) <= now;
   } else {
     return false;
@@ -54,7 +59,7 @@ bool read_states(const Kernel& kernel, script_call& c, const reply_view& reply,
     replay(kernel, c, c.keys[i], fields.first(width), numbers[0]);
     fields = fields.subspan(width);
   }
-  c.answered_keys = c.keys.size();
+  if constexpr (tells_cost<Kernel>) c.answered_keys = c.keys.size();
   return true;
 }
 

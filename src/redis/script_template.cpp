@@ -20,13 +20,13 @@ std::string_view section_of(std::string_view part, std::string_view line) {
   return part.substr(0, part.find("\n@"));
 }
 
-bool reads_itself(std::string_view part) { return part.find("@reads_itself") != part.npos; }
+bool reads_key(std::string_view part) { return part.find("@reads_key") != part.npos; }
 
 /// Whether a tier with this part has the repeated text.
 bool has(std::string_view part, std::string_view text) {
   const auto needs = [&](std::string_view line) { return text.find(line) != text.npos; };
   return (!needs("@write") || !section_of(part, "@write").empty()) &&
-         (!needs("@get") || !reads_itself(part));
+         (!needs("@get") || !reads_key(part));
 }
 
 /// Text that is repeated for each tier, as that tier has it.
@@ -82,8 +82,8 @@ std::string common_path_of(std::span<const script_tier> tiers) {
   const std::size_t cool_down = policies::kernel(policies::cool_down()).index();
   std::size_t shown = tiers.size();
   while (shown > 1 && tiers[shown - 1].kernel_index == cool_down) --shown;
-  const bool some_read = std::ranges::any_of(tiers, reads_itself, &script_tier::part);
-  replace_all(text, "@some_read", some_read ? "true" : "false");
+  const bool some_read = std::ranges::any_of(tiers, reads_key, &script_tier::part);
+  replace_all(text, "@some_read_keys", some_read ? "true" : "false");
   replace_all(text, "@format", "<" + std::string(numbers, 'd'));
   replace_all(text, "@tiers", std::to_string(tiers.size()));
   replace_all(text, "@shown", std::to_string(shown));

@@ -92,8 +92,8 @@ inline double odd_number(test::random_source& random) {
   return all[random.between(0, std::size(all) - 1)];
 }
 
-/// Puts the same log into both keys: with any kind of head, of times near the clock's, and now and
-/// then with something stray at one of its ends.
+/// Puts the same log into both keys. The head is of any kind, the times are near the clock's, and
+/// now and then one of the log's ends holds stray bytes.
 inline void fill_log(test::redis_client& client, test::random_source& random, std::int64_t now,
                      const std::string& a, const std::string& b) {
   constexpr double modulus = 4503599627370496;
@@ -103,7 +103,7 @@ inline void fill_log(test::redis_client& client, test::random_source& random, st
     times.insert(static_cast<double>(now - random.magnitude(reach)));
   }
   if (random.one_in(8)) times.insert(static_cast<double>(near(random, now)));
-  // Other numbers pass for a total if all else is right.
+  // A stray whole number cannot be told from a total.
   const double odd = random.one_in(2) ? 0.5 : std::numeric_limits<double>::quiet_NaN();
   const double base = random.one_in(3) ? 0 : modulus - static_cast<double>(random.between(1, 9));
   const auto line = static_cast<double>(near(random, now) / policies::grid * policies::grid);
@@ -113,7 +113,7 @@ inline void fill_log(test::redis_client& client, test::random_source& random, st
     if (total >= modulus) total -= modulus;
     entries.push_back({time, total});
   }
-  // It may be outdated if there is no other entry.
+  // If the log has one entry, the head's copy of its total may be outdated.
   const auto [oldest, oldest_total] = entries.front();
   const bool is_lone = entries.size() == 1;
   std::string head;

@@ -91,8 +91,7 @@ BOOST_AUTO_TEST_CASE(a_key_without_a_ttl_is_repaired_when_its_end_crosses_a_line
   }
 }
 
-// The common path went by the head, which said that the key stays for longer than the TTL that the
-// full kernel had set.
+// The full kernel set a shorter TTL than the head promised, so the common path did not renew it.
 BOOST_AUTO_TEST_CASE(a_log_that_lost_its_ttl_stays_as_long_as_its_later_entries_matter) {
   script_subject subject(*this, sliding_log{1, 10s});
   const std::int64_t t = (t0 / policies::grid + 1) * policies::grid + 6'100'000;

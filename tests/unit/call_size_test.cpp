@@ -117,6 +117,12 @@ BOOST_AUTO_TEST_CASE(a_check_that_a_cool_down_refuses_is_not_costly) {
   BOOST_TEST(at_most() == 6u);
 }
 
+// Ten calls of logs let the next one carry 64 new buckets.
+BOOST_AUTO_TEST_CASE(answers_of_logs_alone_say_nothing_of_other_keys) {
+  const auto logs = answered(sliding_log{9, 10s}, 2, doubles({0, 0, 0}) + doubles({1, now, 0}));
+  BOOST_TEST(logs.answered_keys == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(a_call_of_checks_with_a_log_has_18_logs_or_9_beside_another_tier) {
   const policies::kernel log = policies::compile(sliding_log{9, 10s});
   const policies::kernel bucket = policies::compile(token_bucket{9, per_second(1)});

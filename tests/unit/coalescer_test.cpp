@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(reservations_of_many_subjects_do_not_hold_up_the_server_tog
   BOOST_TEST(packer.pack(line).size() == 50u);
 }
 
-// Equal turns of one subject were free: one write took 64 times as many as it should have.
+// Equal turns of one subject were free: one write took far more of them than its quota.
 BOOST_AUTO_TEST_CASE(equal_reservations_are_work_each_and_count_in_the_quota) {
   const core_ptr bucket = weir::test::make_core("b", weir::token_bucket{9, weir::per_second(1)});
   const core_ptr two = weir::test::make_core(

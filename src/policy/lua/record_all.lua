@@ -3,13 +3,14 @@
 -- a check hold a plain state or nothing; a refused check then writes nothing. If one of its keys is
 -- in another state, the full kernels (run_all.lua) take that check, and the others go on here.
 --
--- This is a template (src/redis/script_template.cpp). The lines between "@each" and "@end" are
--- repeated for each tier; those with "@write" only if the tier's part writes; those with "@get" not
--- if it has a line "@reads_itself". In these lines, @nth stands for the tier's number, counted from
--- 1; @kernel for its kernel's (see kernel_at.lua); @key for the index among KEYS of its key for
--- check `i`; @get for a call that reads it. A name that ends with an underscore gets the tier's
--- number behind it. The following lines become what the kernel's part (meter_joint.lua and others)
--- has behind the same line:
+-- This is a template (src/redis/script_template.cpp). Each block between "@each" and "@end" is
+-- repeated for each tier. A block that contains "@write" is left out for a tier whose part does not
+-- write, and one that contains "@get" for a tier whose part reads its key itself, as its line
+-- "@reads_key" says. In a block, @nth stands for the tier's number, counted from 1; @kernel for its
+-- kernel's (see kernel_at.lua); @key for the index among KEYS of its key for check `i`; @get for a
+-- call that reads it. A name that ends with an underscore gets the tier's number behind it. The
+-- following lines become what the kernel's part (meter_joint.lua and others) has behind the same
+-- line:
 --
 --   @constants  the names of its constants, with a comma behind each
 --   @start      once in a call
@@ -25,7 +26,7 @@
 --   @full       sets `arguments` to what the full kernel takes
 --
 -- Everywhere, @tiers is the number of tiers; @shown the same without the cool-downs at the end, but
--- 1 at least; @some_read whether a part reads its keys itself; @format what unpacks the constants.
+-- 1 at least; @some_read_keys whether a part does so itself; @format what unpacks the constants.
 --
 -- KEYS   one per check for the first tier, in the same order one for the second, and so on
 -- ARGV   1 if checks may have a key in common, else 0, and for each tier its constants, all packed
@@ -49,18 +50,18 @@ local may_share_keys,
 @each
 @start
 @end
-local found, states, run, hides_some
+local found, states, run, read_absent
 -- The line of the grid until which the last key was made to stay, and its expiry as text.
 local last_line, expiry
 
 if may_share_keys == 1 then
   shown = @tiers
 elseif shown < @tiers and pcall('EXISTS', unpack(keys, shown * n + 1)) ~= 0 then
-  shown, hides_some = @tiers, true
+  shown, read_absent = @tiers, true
 end
 -- If checks may share keys, each has to see what the one before it has counted.
-local row_by_row = may_share_keys == 1 or @some_read
-if row_by_row then
+local check_by_check = may_share_keys == 1 or @some_read_keys
+if check_by_check then
   found = {}
 else
   found = pcall('MGET', unpack(keys, 1, @shown * n))
@@ -74,13 +75,13 @@ else
       absent[count] = keys[k]
     end
   end
-  if hides_some or absent and pcall('EXISTS', unpack(absent)) ~= 0 then
+  if read_absent or absent and pcall('EXISTS', unpack(absent)) ~= 0 then
     for k = 1, shown * n do found[k] = found[k] or pcall('GET', keys[k]) end
   end
 end
 
 for i = 1, n do
-  if row_by_row then
+  if check_by_check then
     @each
     if @nth <= shown then found[@key] = @get end
     @end
