@@ -62,7 +62,7 @@ class call_size {
   struct bound {
     std::size_t keys, keys_with_log;
   };
-  static constexpr bound common_path{script_call::usual_keys, 20}, full_kernel{15, 10};
+  static constexpr bound common_path{script_call::usual_keys, 18}, full_kernel{15, 10};
   /// Buckets whose T is not a whole number of microseconds.
   static constexpr bound in_parts{40, 40};
   /// Several tiers: without a common path, and with one; there, keys of cool-downs do not count.
