@@ -26,8 +26,8 @@ inline constexpr std::size_t reservation = full_kernels + 1;
 inline constexpr std::size_t settlement = reservation + 1;
 inline constexpr std::size_t first_common_path = settlement + 1;
 
-/// So 55 lists of kernels. Each script has 11 to 30 KB, and a connection asks for all that there
-/// are.
+/// So 55 lists of kernels. Each script has 11 to 30 KB, or 57 for 8 logs, and a connection asks for
+/// all that there are.
 inline constexpr std::size_t most_scripts = 64;
 
 /// Those that this process has made so far; a list that was taken before does not have the ones
@@ -38,7 +38,7 @@ std::span<const script> scripts();
 /// The script with a common path for these tiers; that of the full kernels if there are none.
 script make_script(std::span<const script_tier> tiers);
 
-/// A tier has up to 12 local names, the rest of the script 40, and Lua allows 200 in a function.
+/// A tier has up to 16 local names, the rest of the script 40, and Lua allows 200 in a function.
 inline constexpr std::size_t most_script_tiers = 8;
 
 /// The index of the script with a common path for these tiers. It is made now, if this is its first

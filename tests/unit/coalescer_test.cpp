@@ -297,7 +297,7 @@ BOOST_AUTO_TEST_CASE(equal_reservations_are_work_each_and_count_in_the_quota) {
   line.clear();
 }
 
-// A quota of 130 made calls of 64, 64 and 2 reservations, when 64 were the most.
+// A quota that was no multiple of a full call made a call for the rest, of as few as 2.
 BOOST_AUTO_TEST_CASE(the_rest_of_a_quota_does_not_make_a_small_call) {
   const weir::policy bucket = weir::token_bucket{9, weir::per_second(1)};
   const core_ptr one = weir::test::make_core("b", bucket);
