@@ -37,9 +37,6 @@ class cluster_core {
   using time = pipeline::time;
   using index = cluster_members::index;
 
-  /// The most nodes that send a check on to another.
-  static constexpr unsigned max_redirects = 5;
-
   cluster_core(const redis_options& options, cluster_members::make_node make, std::uint32_t seed);
 
   /// Asks for the first map.

@@ -22,9 +22,15 @@ constexpr std::chrono::milliseconds pause_of_migration{25};
 /// at once, later MOVEDs after a pause that doubles. After a pause, the node would say ASK again.
 constexpr unsigned immediate_redirects = 2;
 constexpr std::chrono::milliseconds pause_of_redirect{10};
+constexpr unsigned most_redirect_doublings = 5;
 /// While no node serves a slot: the ceiling of the first pause, and how often it doubles.
 constexpr std::chrono::milliseconds first_pause{25};
 constexpr std::uint8_t most_doublings = 4;
+
+cluster_core::time::duration pause_after_redirects(unsigned count) {
+  return pause_of_redirect *
+         (1 << std::min(count - immediate_redirects - 1, most_redirect_doublings));
+}
 
 }  // namespace
 
@@ -144,14 +150,15 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
       if (detail::is_single(c) && !f.is_alone()) not_before = now;
       f.route |= in_flight::alone;
     }
-    const bool asks_now = r.why.what == kind::ask && may_ask(c, to);
-    if (r.why.what == kind::moved || asks_now) {
-      if (++f.redirects > max_redirects) {
-        finish(c, error::too_many_redirects);
-        continue;
-      }
-      if (r.why.what == kind::moved && f.redirects > immediate_redirects) {
-        not_before = now + pause_of_redirect * (1 << (f.redirects - immediate_redirects - 1));
+    // From the node that ASK named, a second ASK is no better than MOVED: nodes could send a check
+    // round without a pause.
+    const bool moves = r.why.what == kind::moved || (r.why.what == kind::ask && asked);
+    const bool asks_now = !moves && r.why.what == kind::ask && may_ask(c, to);
+    if (moves || asks_now) {
+      if (f.redirects < in_flight::most_redirects) ++f.redirects;
+      if (f.redirects > immediate_redirects) {
+        c.ec = error::too_many_redirects;  // for the caller, if the deadline comes first
+        if (moves) not_before = now + pause_after_redirects(f.redirects);
       }
     }
     if (asks_now) {

@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(nodes_that_name_each_other_for_a_moment) {
 }
 
 BOOST_AUTO_TEST_CASE(nodes_that_never_agree_end_the_call) {
-  const weir::limiter l(open(), "r", plenty());
+  const weir::limiter l(open(500ms), "r", plenty());
   BOOST_TEST(counted(l, "a") == 0);
   const std::uint16_t slot = slot_of("r", "a");
   const std::size_t from = cluster.owner_of(slot), to = (from + 1) % 3;

@@ -254,6 +254,7 @@ BOOST_AUTO_TEST_CASE(a_check_with_one_key_that_has_to_try_again_does_so_at_once)
 
 BOOST_AUTO_TEST_CASE(nodes_that_never_agree_end_a_check) {
   simulated_cluster c(1);
+  c.options.timeout = 1s;
   const std::uint16_t slot = slot_of_tag("r:a");
   const int owner = c.servers[0].view[slot];
   c.servers[static_cast<std::size_t>(owner)].view[slot] = 4;
