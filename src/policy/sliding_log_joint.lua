@@ -38,7 +38,7 @@ do
       end
       -- The usual case.
       if oldest_ > left_at_ and newest_ > oldest_ and newest_ < stamp_ and kept_ >= ends_ and
-         checks == 1 and oldest_ % 1 == 0 and newest_ % 1 == 0 then
+         checks == 1 and oldest_ % 1 == 0 and newest_ % 1 == 0 and base_ % 1 == 0 then
         local sum = (total_ - base_) % modulus_
         local need = sum + cost_ - limit_
         if need <= 0 and sum % 1 == 0 then

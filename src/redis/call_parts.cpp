@@ -56,7 +56,9 @@ void write_by_check(std::string& out, const script_call& c, std::size_t tier,
 void write_keys(std::string& out, const script_call& c, std::string& scratch) {
   const detail::check& first = c.keys.front().checks.front();
   if (detail::is_single(first)) return write_tier(out, c, 0, scratch);
-  if (c.script != full_kernels && c.script < first_common_path) {
+  const bool is_by_tier = c.script == full_kernels || c.script == reservation ||
+                          c.script >= first_common_path;
+  if (!is_by_tier) {
     return write_by_check(out, c, all_tiers, scratch);
   }
   for (std::size_t tier = 0; tier < c.tiers.size(); ++tier) {

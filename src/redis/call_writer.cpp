@@ -44,7 +44,8 @@ void call_writer::write_framed(std::string& out, const script_call& c) {
 const call_writer::frame& call_writer::frame_of(const script_call& c, std::size_t counts) {
   const std::size_t keys = c.keys.size() * c.tiers.size();
   const bool may_share_keys = may_share(c);
-  if (last_.keys == keys && last_.counts == counts && last_.may_share_keys == may_share_keys &&
+  if (last_.keys == keys && last_.counts == counts && last_.script == c.script &&
+      last_.max_wait == c.max_wait && last_.may_share_keys == may_share_keys &&
       std::ranges::equal(last_.tiers, c.tiers)) {
     return last_;
   }
@@ -57,18 +58,22 @@ const call_writer::frame& call_writer::frame_of(const script_call& c, std::size_
     tail.arg(argument);
     ++constants;
   };
-  if (c.tiers.size() == 1) {
+  const bool reserves = c.kind == detail::check_kind::acquire;
+  if (c.tiers.size() == 1 && !reserves) {
     const call_tier& only = c.tiers.front();
     std::visit([&](const auto& k) { record_arguments(k, only.cost).each(add); }, only.kernel);
   } else {
     scratch_.clear();
-    pack_constants(scratch_, c.tiers, may_share_keys);
+    pack_constants(scratch_, c.tiers, may_share_keys,
+                   reserves ? std::optional(c.max_wait) : std::nullopt);
     add(std::string_view(scratch_));
   }
   head.begin(3 + keys + constants + counts);
   head.arg("EVALSHA").arg(scripts()[c.script].sha).arg(static_cast<std::int64_t>(keys));
   last_.keys = keys;
   last_.counts = counts;
+  last_.script = c.script;
+  last_.max_wait = c.max_wait;
   last_.may_share_keys = may_share_keys;
   last_.tiers.assign(c.tiers.begin(), c.tiers.end());
   return last_;

@@ -15,13 +15,15 @@ class call_writer {
   void write(std::string& out, const script_call& c);
 
  private:
-  /// What stands around the keys in a call, but for reservations, settlements and full kernels. It
-  /// is the same for calls of one limiter and cost with as many keys and counts, and small calls
-  /// would spend more on it than on their keys.
+  /// What stands around the keys in a call, but for settlements and full kernels. It is the same
+  /// for calls of one limiter and cost with as many keys and counts, and small calls would spend
+  /// more on it than on their keys.
   struct frame {
     std::vector<call_tier> tiers;      // none: there is no frame yet
     std::size_t keys = 0, counts = 0;  // how many
-    bool may_share_keys = false;       // of several tiers, see record_all.lua
+    std::size_t script = 0;
+    std::int64_t max_wait = 0;
+    bool may_share_keys = false;  // of several tiers, see record_all.lua
     std::string head;
     std::string constants;
   };

@@ -44,13 +44,14 @@ std::optional<policies::joint_constants> joint_constants_of(const call_tier& t) 
 
 }  // namespace
 
-script_tiers script_tiers_of(std::span<const call_tier> tiers) noexcept {
-  // If one of two leaky buckets delays a request, the other has to count it at that later time.
-  // Only the full kernels do so.
+script_tiers script_tiers_of(std::span<const call_tier> tiers, script_task task) noexcept {
+  // If one of two leaky buckets delays a request, the other has to count it at that later time; and
+  // so has the bucket itself for a reservation. Only the full kernels do so.
+  const std::size_t most_queues = task == script_task::record ? 1 : 0;
   std::size_t queues = 0;
   script_tiers found;
   for (const call_tier& t : tiers) {
-    if (policies::is_spaced(t.kernel) && ++queues > 1) return {};
+    if (policies::is_spaced(t.kernel) && ++queues > most_queues) return {};
     if (!joint_constants_of(t)) return {};
     const std::string_view part = std::visit(
         []<class Kernel>(const Kernel& k) -> std::string_view {
@@ -64,16 +65,21 @@ script_tiers script_tiers_of(std::span<const call_tier> tiers) noexcept {
 }
 
 std::size_t script_of(std::span<const call_tier> tiers) noexcept {
-  return tiers.size() == 1 ? tiers[0].kernel.index() : script_for(script_tiers_of(tiers));
+  if (tiers.size() == 1) return tiers[0].kernel.index();
+  return script_for(script_tiers_of(tiers, script_task::record), script_task::record);
 }
 
 std::size_t script_of(const script_call& c) noexcept {
-  if (c.kind == check_kind::acquire) return reservation;
+  if (c.kind == check_kind::acquire) {
+    return script_for(script_tiers_of(c.tiers, script_task::reserve), script_task::reserve);
+  }
   return script_call::settles(c.kind) ? settlement : script_of(c.tiers);
 }
 
-void pack_constants(std::string& to, std::span<const call_tier> tiers, bool may_share_keys) {
+void pack_constants(std::string& to, std::span<const call_tier> tiers, bool may_share_keys,
+                    std::optional<std::int64_t> max_wait) {
   policies::pack_number(to, may_share_keys ? 1 : 0);
+  if (max_wait) policies::pack_number(to, *max_wait);
   for (const call_tier& t : tiers) {
     // Named: a temporary would be gone before the first value is read.
     const std::optional<policies::joint_constants> constants = joint_constants_of(t);
@@ -95,7 +101,6 @@ std::size_t constants_of(const script_call& c) {
 }
 
 void write_constants(command_writer& writer, const script_call& c) {
-  if (c.kind == check_kind::acquire) writer.arg(c.max_wait);
   writer.arg(static_cast<std::int64_t>(c.tiers.size()));
   for (const call_tier& t : c.tiers) {
     writer.arg(number_of(t.kernel));
@@ -107,6 +112,7 @@ void write_constants(command_writer& writer, const script_call& c) {
         },
         t.kernel);
   }
+  if (c.kind == check_kind::acquire) writer.arg(c.max_wait);
 }
 
 /// Runs the kernels on the states that the script found, once per place.
@@ -129,6 +135,14 @@ void replay(const script_call& c, call_key& key, std::span<const std::int64_t> f
 std::size_t answered_in_full(const script_call& c, const reply_view& reply, std::size_t width) {
   const std::size_t others = 2 + c.keys.size();  // the outer array, the time, one for each check
   return (reply.values().size() - others) / width * c.tiers.size();
+}
+
+/// Runs the kernels once per place: the requests went out at once, none has to wait.
+void replay_at_once(const script_call& c, call_key& key, std::span<const std::int64_t> fields,
+                    policies::instant now) {
+  const found_states found(c, fields);
+  if (found.failure() != error{}) return answer_unreadable(key, found.failure());
+  each_place(key, [&](decision& d) { d = policies::reserve_at(found.tiers(), now, c.max_wait); });
 }
 
 void replay_reservations(const script_call& c, call_key& key, std::span<const std::int64_t> fields,
@@ -187,20 +201,13 @@ bool read_plain(std::span<const call_tier> tiers, std::string_view& text,
   });
 }
 
-}  // namespace
-
-bool read_found_tiers(std::span<const call_tier> tiers, const reply_view& reply,
-                      std::span<std::int64_t> numbers) {
-  const std::size_t width = reply_width(tiers);
-  if (reply.root().type != reply_type::bulk_string) {
-    return read_mixed(reply, width, numbers,
-                      [&](std::string_view& text, std::span<std::int64_t> fields) {
-                        return read_plain(tiers, text, fields);
-                      });
-  }
-  std::string_view text = reply.root().text;
+/// Reads what a common path says that has answered for all checks: the time, and the states tier by
+/// tier. `gap` numbers before those of each check stay as they are.
+bool read_plain_reply(std::span<const call_tier> tiers, std::string_view text,
+                      std::span<std::int64_t> numbers, std::size_t gap) {
+  const std::size_t width = gap + reply_width(tiers);
   numbers[0] = take_time(text);
-  std::size_t first = 1;
+  std::size_t first = 1 + gap;
   for (const call_tier& t : tiers) {
     const std::size_t own = reply_width(t);
     const bool is_left_out = text.empty();
@@ -211,6 +218,19 @@ bool read_found_tiers(std::span<const call_tier> tiers, const reply_view& reply,
     first += own;
   }
   return text.empty();
+}
+
+}  // namespace
+
+bool read_found_tiers(std::span<const call_tier> tiers, const reply_view& reply,
+                      std::span<std::int64_t> numbers) {
+  if (reply.root().type == reply_type::bulk_string) {
+    return read_plain_reply(tiers, reply.root().text, numbers, 0);
+  }
+  return read_mixed(reply, reply_width(tiers), numbers,
+                    [&](std::string_view& text, std::span<std::int64_t> fields) {
+                      return read_plain(tiers, text, fields);
+                    });
 }
 
 bool read_joint_states(script_call& c, const reply_view& reply,
@@ -230,21 +250,81 @@ bool read_joint_states(script_call& c, const reply_view& reply,
   return true;
 }
 
+namespace {
+
+/// Moves the integers of one array to the end of `numbers`. False if there are others.
+bool append_integers(std::span<const reply_value>& values, std::size_t count,
+                     std::vector<std::int64_t>& numbers) {
+  if (values[0].type != reply_type::array ||
+      values[0].integer != static_cast<std::int64_t>(count)) {
+    return false;
+  }
+  for (const reply_value& v : values.subspan(1, count)) {
+    if (v.type != reply_type::integer) return false;
+    numbers.push_back(v.integer);
+  }
+  values = values.subspan(1 + count);
+  return true;
+}
+
+/// True if `count` turns, each with fields behind it, are times from `now` on.
+bool are_turns(std::span<const std::int64_t> numbers, std::size_t width, std::int64_t now) {
+  for (std::size_t i = 0; i < numbers.size(); i += 1 + width) {
+    if (!policies::is_instant(numbers[i]) || numbers[i] < now) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool read_found_turns(std::span<const call_tier> tiers, std::span<const call_key> keys,
+                      const reply_view& reply, std::vector<std::int64_t>& numbers) {
+  const std::size_t width = reply_width(tiers);
+  if (reply.root().type == reply_type::bulk_string) {
+    numbers.assign(1 + keys.size() * (1 + width), at_once);
+    return read_plain_reply(tiers, reply.root().text, numbers, 1) &&
+           policies::is_instant(numbers[0]);
+  }
+  std::span<const reply_value> values = reply.values();
+  if (values[0].type != reply_type::array ||
+      values[0].integer != static_cast<std::int64_t>(1 + keys.size()) ||
+      values[1].type != reply_type::integer || !policies::is_instant(values[1].integer)) {
+    return false;
+  }
+  numbers.assign(1, values[1].integer);
+  values = values.subspan(2);
+  for (const call_key& key : keys) {
+    const std::size_t first = numbers.size();
+    if (values[0].type == reply_type::bulk_string) {
+      std::string_view text = values[0].text;
+      values = values.subspan(1);
+      numbers.resize(first + 1 + width);
+      numbers[first] = at_once;
+      if (!read_plain(tiers, text, std::span(numbers).subspan(first + 1)) || !text.empty()) {
+        return false;
+      }
+    } else if (!append_integers(values, key.count * (1 + width), numbers) ||
+               !are_turns(std::span(numbers).subspan(first), width, numbers[0])) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool read_reservations(script_call& c, const reply_view& reply,
                        std::vector<std::int64_t>& numbers) {
-  const std::size_t width = 1 + reply_width(c.tiers);
-  std::size_t places = 0;
-  for (const call_key& key : c.keys) places += key.count;
-  numbers.resize(1 + places * width);
-  if (!reply.integers(numbers) || !policies::is_instant(numbers[0])) return false;
+  if (!read_found_turns(c.tiers, c.keys, reply, numbers)) return false;
+  const std::size_t width = reply_width(c.tiers);
   auto fields = std::span<const std::int64_t>(numbers).subspan(1);
-  for (std::size_t i = 0; i < places; ++i) {
-    const std::int64_t turn = fields[i * width];
-    if (!policies::is_instant(turn) || turn < numbers[0]) return false;
-  }
   for (call_key& key : c.keys) {
-    replay_reservations(c, key, fields.first(key.count * width), width, numbers[0]);
-    fields = fields.subspan(key.count * width);
+    const bool is_at_once = fields[0] == at_once;
+    const auto own = fields.first((is_at_once ? 1 : key.count) * (1 + width));
+    fields = fields.subspan(own.size());
+    if (is_at_once) {
+      replay_at_once(c, key, own.subspan(1), numbers[0]);
+    } else {
+      replay_reservations(c, key, own, 1 + width, numbers[0]);
+    }
   }
   return true;
 }

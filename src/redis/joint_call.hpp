@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/container/static_vector.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,10 +36,10 @@ class found_states {
 /// The number by which a script of several kernels knows this one.
 std::int64_t number_of(const policies::kernel& kernel);
 
-/// What a script with a common path is made of, for checks with these tiers; nothing if only the
-/// full kernels can answer them.
+/// What a script with a common path is made of, for checks or reservations with these tiers;
+/// nothing if only the full kernels can answer them.
 using script_tiers = boost::container::static_vector<script_tier, policies::max_tiers>;
-script_tiers script_tiers_of(std::span<const call_tier> tiers) noexcept;
+script_tiers script_tiers_of(std::span<const call_tier> tiers, script_task task) noexcept;
 
 /// The index in scripts() of the one that answers record and fetch with these tiers: a kernel's
 /// own; of several, one with a common path, or full_kernels.
@@ -47,22 +48,32 @@ std::size_t script_of(std::span<const call_tier> tiers) noexcept;
 /// The same of any request but a reset.
 std::size_t script_of(const script_call& c) noexcept;
 
-/// Appends what a script with a common path takes before the counts, in one argument.
-void pack_constants(std::string& to, std::span<const call_tier> tiers, bool may_share_keys);
+/// Appends what a script with a common path takes before the counts, in one argument. A script that
+/// reserves takes the longest wait.
+void pack_constants(std::string& to, std::span<const call_tier> tiers, bool may_share_keys,
+                    std::optional<std::int64_t> max_wait = {});
 
 /// Reads the reply of a script for several tiers. `numbers`, which has room for one and for the
 /// fields of all tiers of each check, then holds the clock's time and these. False if it is none.
 bool read_found_tiers(std::span<const call_tier> tiers, const reply_view& reply,
                       std::span<std::int64_t> numbers);
 
-/// Writes a call of full kernels: to full_kernels, or for reservations.
+/// In place of a reservation's time: all equal checks were counted now, one behind the other.
+inline constexpr std::int64_t at_once = -1;
+
+/// Reads the reply of a script that reserves, for checks with the counts of `keys`. `numbers` then
+/// holds the clock's time and for each key either at_once and the fields of all tiers, or, for each
+/// equal check, its turn and the fields before it. False if it is none.
+bool read_found_turns(std::span<const call_tier> tiers, std::span<const call_key> keys,
+                      const reply_view& reply, std::vector<std::int64_t>& numbers);
+
+/// Writes a call of full kernels: to full_kernels, or to `reservation`.
 void write_joint_call(std::string& out, const script_call& c, std::string& scratch);
 
 /// Reads the reply of a script for several tiers. False if it is none.
 bool read_joint_states(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers);
 
-/// Reads reservations: the script replies with the time of each place. False if it is no such
-/// reply.
+/// Reads the reply of a script that reserves. False if it is none.
 bool read_reservations(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers);
 
 }  // namespace weir::redis

@@ -89,7 +89,7 @@ bool read_without_cool_down(script_call& c, const reply_view& reply,
 
 bool read_answers(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers) {
   if (c.script == settlement) return read_settlement(c, reply, numbers);
-  if (c.script == reservation) return read_reservations(c, reply, numbers);
+  if (c.kind == check_kind::acquire) return read_reservations(c, reply, numbers);
   if (c.tiers.size() > 1) {
     return read_without_cool_down(c, reply, numbers) || read_joint_states(c, reply, numbers);
   }

@@ -49,6 +49,16 @@ std::string text_for(std::span<const script_tier> tiers, std::size_t index, std:
   return own;
 }
 
+/// Leaves out the lines for reservations, or only the word by which they begin.
+void choose_lines(std::string& text, script_task task) {
+  constexpr std::string_view word = "@reserving ";
+  for (std::size_t at = 0; (at = text.find(word, at)) != text.npos;) {
+    const std::size_t size = task == script_task::reserve ? word.size()
+                                                          : text.find('\n', at) + 1 - at;
+    text.erase(at, size);
+  }
+}
+
 }  // namespace
 
 std::string common_path_of(std::string_view record_script, std::string_view part) {
@@ -60,7 +70,7 @@ std::string common_path_of(std::string_view record_script, std::string_view part
   return text;
 }
 
-std::string common_path_of(std::span<const script_tier> tiers) {
+std::string common_path_of(std::span<const script_tier> tiers, script_task task) {
   constexpr std::string_view each = "@each\n", end = "@end\n";
   std::string text;
   std::string_view rest = policies::lua::record_all_lua;
@@ -75,7 +85,9 @@ std::string common_path_of(std::span<const script_tier> tiers) {
   }
   text += rest;
 
-  std::size_t numbers = 1;
+  choose_lines(text, task);
+
+  std::size_t numbers = task == script_task::reserve ? 2 : 1;
   for (const script_tier& t : tiers) {
     numbers += static_cast<std::size_t>(std::ranges::count(section_of(t.part, "@constants"), ','));
   }

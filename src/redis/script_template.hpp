@@ -5,9 +5,11 @@
 #include <string>
 #include <string_view>
 
-/// Scripts for several keys are made from a template: policy/lua/record_all.lua, which says what
+/// Scripts for several keys, and for reservations, are made from a template: policy/lua/record_all.lua, which says what
 /// its lines mean.
 namespace weir::redis {
+
+enum class script_task : bool { record, reserve };
 
 /// One tier of such a script.
 struct script_tier {
@@ -25,6 +27,6 @@ struct script_tier {
 std::string common_path_of(std::string_view record_script, std::string_view part);
 
 /// The template for checks that have a key for each of these tiers.
-std::string common_path_of(std::span<const script_tier> tiers);
+std::string common_path_of(std::span<const script_tier> tiers, script_task task);
 
 }  // namespace weir::redis

@@ -71,12 +71,6 @@ std::string entry_of_all() {
 
 /// The entry is "false" for a kernel that lacks the script's capability.
 template <class Kernel>
-std::string entry_of_turns() {
-  if constexpr (Kernel::can_reserve) return entry_of_all<Kernel>();
-  return "false,\n";
-}
-
-template <class Kernel>
 std::string entry_of_settling() {
   if constexpr (Kernel::can_settle) {
     std::string text("{constants = " + number(Kernel::script_constants) +
@@ -111,22 +105,23 @@ std::string text_of_table(std::string_view driver, std::initializer_list<std::st
   return std::string(policies::lua::start_lua) + table_of(driver, {entries.begin(), entries.end()});
 }
 
-/// The function full_kernels() (run_all.lua) with the kernels of these tiers; with all if there are
-/// none.
+/// The function full_kernels() with the kernels of these tiers; with all if there are none.
 template <class... Kernels>
-std::string text_of_full_kernels(std::span<const script_tier> tiers,
+std::string text_of_full_kernels(std::span<const script_tier> tiers, script_task task,
                                  const std::variant<Kernels...>*) {
   std::size_t index = 0;
   const auto entry = [&]<class K>(std::type_identity<K>) {
     const bool has = tiers.empty() ||
                      std::ranges::count(tiers, index, &script_tier::kernel_index) > 0;
     ++index;
-    return has ? entry_of_all<K>() : std::string("false,\n");
+    const bool can = K::can_reserve || task == script_task::record;
+    return has && can ? entry_of_all<K>() : std::string("false,\n");
   };
   // A braced list is evaluated in order, as `index` needs it.
   const std::string entries[] = {entry(std::type_identity<Kernels>())...};
-  return "local function full_kernels(ARGV)\n" + table_of(policies::lua::run_all_lua, entries) +
-         "end\n";
+  std::string driver(policies::lua::full_kernels_lua);
+  driver += task == script_task::record ? policies::lua::run_all_lua : policies::lua::reserve_lua;
+  return "local function full_kernels(ARGV)\n" + table_of(driver, entries) + "end\n";
 }
 
 script named(std::string text) {
@@ -135,6 +130,10 @@ script named(std::string text) {
 }
 
 constexpr const policies::kernel* all_kernels = nullptr;
+
+constexpr std::size_t without_common_path(script_task task) noexcept {
+  return task == script_task::record ? full_kernels : reservation;
+}
 
 /// All scripts, in memory that does not move.
 class script_list {
@@ -146,18 +145,20 @@ class script_list {
   }
 
   std::span<const script_tier> tiers_of(std::size_t index) const noexcept { return tiers_[index]; }
+  script_task task_of(std::size_t index) const noexcept { return tasks_[index]; }
 
-  std::size_t index_of(std::span<const script_tier> tiers) {
-    if (tiers.empty() || tiers.size() > most_script_tiers) return full_kernels;
-    std::size_t count = made().size(), index = find(tiers, count);
+  std::size_t index_of(std::span<const script_tier> tiers, script_task task) {
+    if (tiers.empty() || tiers.size() > most_script_tiers) return without_common_path(task);
+    std::size_t count = made().size(), index = find(tiers, task, count);
     if (index < count) return index;
     const std::scoped_lock lock(mutex_);
     count = made().size();
-    index = find(tiers, count);
+    index = find(tiers, task, count);
     if (index < count) return index;
-    if (count == scripts_.size()) return full_kernels;
+    if (count == scripts_.size()) return without_common_path(task);
     tiers_[count].assign(tiers.begin(), tiers.end());
-    scripts_[count] = make_script(tiers);
+    tasks_[count] = task;
+    scripts_[count] = make_script(tiers, task);
     count_.store(count + 1, std::memory_order_release);
     return count;
   }
@@ -168,22 +169,28 @@ class script_list {
     std::size_t count = 0;
     const auto add = [&](std::string text) { scripts_[count++] = named(std::move(text)); };
     (add(text_of_one<Kernels>()), ...);
-    scripts_[count++] = make_script({});
-    add(text_of_table(policies::lua::reserve_lua, {entry_of_turns<Kernels>()...}));
+    for (const script_task task : {script_task::record, script_task::reserve}) {
+      tasks_[count] = task;
+      scripts_[count++] = make_script({}, task);
+    }
     add(text_of_table(policies::lua::settle_lua, {entry_of_settling<Kernels>()...}));
     count_ = count;
   }
 
   /// `count` if it is not among so many.
-  std::size_t find(std::span<const script_tier> tiers, std::size_t count) const noexcept {
+  std::size_t find(std::span<const script_tier> tiers, script_task task,
+                   std::size_t count) const noexcept {
     std::size_t index = first_common_path;
-    while (index < count && !std::ranges::equal(tiers_[index], tiers)) ++index;
+    while (index < count && (tasks_[index] != task || !std::ranges::equal(tiers_[index], tiers))) {
+      ++index;
+    }
     return index;
   }
 
   std::mutex mutex_;  // held while a script is added
   std::array<script, most_scripts> scripts_;
   std::array<boost::container::static_vector<script_tier, most_script_tiers>, most_scripts> tiers_;
+  std::array<script_task, most_scripts> tasks_{};
   std::atomic<std::size_t> count_{0};
 };
 
@@ -196,21 +203,23 @@ script_list& all_scripts() {
 
 std::span<const script> scripts() { return all_scripts().made(); }
 
-script make_script(std::span<const script_tier> tiers) {
+script make_script(std::span<const script_tier> tiers, script_task task) {
   std::string text(policies::lua::start_lua);
-  text += text_of_full_kernels(tiers, all_kernels);
-  text += tiers.empty() ? std::string(policies::lua::run_each_lua) : common_path_of(tiers);
+  text += text_of_full_kernels(tiers, task, all_kernels);
+  text += tiers.empty() ? std::string(policies::lua::run_each_lua) : common_path_of(tiers, task);
   return named(std::move(text));
 }
+
+script_task task_of_script(std::size_t index) noexcept { return all_scripts().task_of(index); }
 
 std::span<const script_tier> tiers_of_script(std::size_t index) noexcept {
   return all_scripts().tiers_of(index);
 }
 
-std::size_t script_for(std::span<const script_tier> tiers) noexcept try {
-  return all_scripts().index_of(tiers);
+std::size_t script_for(std::span<const script_tier> tiers, script_task task) noexcept try {
+  return all_scripts().index_of(tiers, task);
 } catch (...) {  // no memory, or no SHA-1
-  return full_kernels;
+  return without_common_path(task);
 }
 
 }  // namespace weir::redis

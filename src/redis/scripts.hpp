@@ -18,17 +18,17 @@ struct script {
 };
 
 /// The scripts: one per kernel, in the order of the variant; that of the full kernels for checks
-/// with several keys; one that makes reservations; one that gives back or charges. Behind them
-/// stand those with a common path for checks with several keys, one for each list of kernels, in
-/// the order of their first use.
+/// with several keys; the same for reservations; one that gives back or charges. Behind them stand
+/// those with a common path for checks with several keys, and for reservations: one for each list
+/// of kernels, in the order of their first use.
 inline constexpr std::size_t full_kernels = std::variant_size_v<policies::kernel>;
 inline constexpr std::size_t reservation = full_kernels + 1;
 inline constexpr std::size_t settlement = reservation + 1;
 inline constexpr std::size_t first_common_path = settlement + 1;
 
-/// So 55 lists of kernels. Each script has 11 to 30 KB, or 57 for 8 logs, and a connection asks for
-/// all that there are.
-inline constexpr std::size_t most_scripts = 64;
+/// So 87 with a common path. Each script has 11 to 30 KB, or 57 for 8 logs, and a connection asks
+/// for all that there are.
+inline constexpr std::size_t most_scripts = 96;
 
 /// Those that this process has made so far; a list that was taken before does not have the ones
 /// that script_for() makes. The first call makes the first ones, and may throw. Elements stay where
@@ -36,17 +36,18 @@ inline constexpr std::size_t most_scripts = 64;
 std::span<const script> scripts();
 
 /// The script with a common path for these tiers; that of the full kernels if there are none.
-script make_script(std::span<const script_tier> tiers);
+script make_script(std::span<const script_tier> tiers, script_task task);
 
 /// A tier has up to 16 local names, the rest of the script 40, and Lua allows 200 in a function.
 inline constexpr std::size_t most_script_tiers = 8;
 
 /// The index of the script with a common path for these tiers. It is made now, if this is its first
-/// use. full_kernels if there are no tiers or too many, too many scripts, or no memory. Any thread
-/// may call this.
-std::size_t script_for(std::span<const script_tier> tiers) noexcept;
+/// use. full_kernels or `reservation` if there are no tiers or too many, too many scripts, or no
+/// memory. Any thread may call this.
+std::size_t script_for(std::span<const script_tier> tiers, script_task task) noexcept;
 
-/// The tiers of that script, for tests: none if script_for() has not made it.
+/// What a script does, and the tiers that script_for() has made it for: for tests.
+script_task task_of_script(std::size_t index) noexcept;
 std::span<const script_tier> tiers_of_script(std::size_t index) noexcept;
 
 /// A subset of scripts(), by index.

@@ -100,29 +100,23 @@ struct server {
     }
     return sizes;
   }
-  /// How many numbers the states of one check have if a full kernel answers: 0 if the script has no
-  /// array for each check.
-  static std::size_t nested_width(const std::vector<std::string>& words,
-                                  const std::vector<int>& numbers) {
-    const std::size_t script = script_of(words);
-    if (script < plain_sizes.size()) return plain_sizes[script] > 0 ? reply_widths[script] : 0;
-    if (!weir::test::is_for_several(words[1])) return 0;
-    const std::string& first = words[3 + std::stoul(words[2])];
-    const std::size_t kinds = kernels_of(words).size();
-    const std::size_t tiers = kinds > 0 ? kinds : std::stoul(first);
-    return numbers.size() * tiers / std::stoul(words[2]);
-  }
-  /// What a script answers after its time; each of the numbers in a state is `value`.
-  static std::vector<int> numbers_in_reply(const std::vector<std::string>& words, int value) {
+  /// What a script answers after its time, by check; each of the numbers in a state is `value`.
+  struct found {
+    std::vector<std::vector<int>> checks;
+    bool is_nested = true;  // an array for each check; else all in one
+  };
+  static found found_by(const std::vector<std::string>& words, int value) {
     using namespace weir::redis;
     const std::size_t script = script_of(words);
     std::size_t keys = std::stoul(words[2]);
-    if (script < full_kernels) return std::vector<int>(keys * reply_widths[script], value);
+    if (script < full_kernels) {
+      return {{keys, std::vector<int>(reply_widths[script], value)}, plain_sizes[script] > 0};
+    }
     std::size_t at = 3 + keys;
     const bool settles = script == settlement;
     const bool remembers = settles && words[at] != "0";
     if (remembers) --keys;
-    at += script == reservation ? 1 : settles ? 2 : 0;
+    if (settles) at += 2;
     const std::vector<std::size_t> kinds = kernels_of(words);
     const std::size_t tiers = kinds.empty() ? std::stoul(words[at]) : kinds.size();
     ++at;
@@ -135,20 +129,24 @@ struct server {
       at += 1 + script_constants[one];
       if (gives_back) at += 1 + std::stoul(words[at]);  // what is known of the request there
     }
-    std::vector<int> numbers;
-    const auto add_state = [&] { numbers.insert(numbers.end(), width, value); };
-    if (settles) numbers.push_back(value & 1);
+    if (settles) {
+      std::vector<int> numbers(1 + keys / tiers * width, value);
+      numbers[0] = value & 1;
+      return {{numbers}, false};
+    }
+    const bool reserves = task_of_script(script) == script_task::reserve;
+    if (script == reservation) ++at;
+    found all;
     for (std::size_t first = 0; first < keys; first += tiers) {
       // Equal checks come together, and each reservation has an answer.
-      const std::size_t places = script == reservation && at < words.size()
-                                     ? std::stoul(words[at++])
-                                     : 1;
+      const std::size_t places = reserves && at < words.size() ? std::stoul(words[at++]) : 1;
+      std::vector<int>& numbers = all.checks.emplace_back();
       for (std::size_t i = 0; i < places; ++i) {
-        if (script == reservation) numbers.push_back(server_time + static_cast<int>(i) * 1000);
-        add_state();
+        if (reserves) numbers.push_back(server_time + static_cast<int>(i) * 1000);
+        numbers.insert(numbers.end(), width, value);
       }
     }
-    return numbers;
+    return all;
   }
   /// `value`: each of the numbers in the state.
   std::string answer(bool knows_hello, int value) {
@@ -163,14 +161,14 @@ struct server {
     if (words[0] == "SCRIPT" && words[1] == "EXISTS") return known_scripts(words, 0);
     if (words[0] == "SCRIPT") return "$1\r\na\r\n";
     if (words[0] != "EVALSHA") return "+OK\r\n";
-    const std::vector<int> numbers = numbers_in_reply(words, value);
-    // A script with a common path has an array for each key.
-    const std::size_t width = nested_width(words, numbers);
-    std::string reply = "*" + std::to_string(1 + numbers.size() / std::max<std::size_t>(1, width)) +
-                        "\r\n:" + std::to_string(server_time) + "\r\n";
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-      if (width > 0 && i % width == 0) reply += "*" + std::to_string(width) + "\r\n";
-      reply += ":" + std::to_string(numbers[i]) + "\r\n";
+    const found all = found_by(words, value);
+    std::size_t count = 1;
+    for (const auto& numbers : all.checks) count += all.is_nested ? 1 : numbers.size();
+    std::string reply = "*" + std::to_string(count) + "\r\n:" + std::to_string(server_time) +
+                        "\r\n";
+    for (const auto& numbers : all.checks) {
+      if (all.is_nested) reply += "*" + std::to_string(numbers.size()) + "\r\n";
+      for (const int number : numbers) reply += ":" + std::to_string(number) + "\r\n";
     }
     return reply;
   }
@@ -204,9 +202,7 @@ struct server {
     if (due.empty()) return {};
     const std::vector<std::size_t> sizes = plain_sizes_of(due.front());
     if (sizes.empty()) return answer(true, 0);
-    const std::vector<int> numbers = numbers_in_reply(due.front(), 0);
-    const std::size_t state = nested_width(due.front(), numbers);
-    const std::size_t checks = numbers.size() / state;
+    const auto checks = found_by(due.front(), 0).checks;
     due.pop_front();
     const auto texts_of_check = [&] {
       std::string all;
@@ -217,19 +213,19 @@ struct server {
     if (form % 2 == 0) {
       std::string text = form % 16 == 2 ? "5 1000000 " : form % 16 == 4 ? "5 0" : "5 0 ";
       for (const std::size_t size : sizes) {
-        for (std::size_t i = 0; i < checks; ++i) text += plain_text(in, size);
+        for (std::size_t i = 0; i < checks.size(); ++i) text += plain_text(in, size);
       }
       return bulk(text);
     }
-    std::string reply = "*" + std::to_string(1 + checks) + "\r\n";
+    std::string reply = "*" + std::to_string(1 + checks.size()) + "\r\n";
     reply += form % 16 == 3 ? bulk("5000000") : ":" + std::to_string(server_time) + "\r\n";
-    for (std::size_t i = 0; i < checks; ++i) {
+    for (const auto& numbers : checks) {
       const std::uint8_t which = in.byte();
       if (which % 2 == 0) {
         reply += bulk(texts_of_check());
         continue;
       }
-      const std::size_t width = state + (which % 16 == 1 ? 1 : 0);
+      const std::size_t width = numbers.size() + (which % 16 == 1 ? 1 : 0);
       reply += "*" + std::to_string(width) + "\r\n";
       for (std::size_t n = 0; n < width; ++n) {
         reply += ":" + std::to_string(static_cast<int>(in.byte()) - 1) + "\r\n";

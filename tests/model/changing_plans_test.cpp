@@ -38,7 +38,7 @@ struct tally {
 struct fixture {
   test::redis_server server{{.unix_socket = true}};
   test::redis_client client{server};
-  test::script_harness turns{client, redis::scripts()[redis::reservation].text};
+  model::joint_scripts turns{client};
   test::script_harness settlements{client, redis::scripts()[redis::settlement].text};
   model::record_scripts records{client};
   test::random_source random{test::run_seed(), 1300};
@@ -148,17 +148,11 @@ class trace {
 
   void reserve() {
     const std::int64_t max_wait = f_.random.magnitude(longest_wait);
-    std::vector<std::int64_t> arguments{max_wait};
-    asked_.append_constants(arguments);
-    f_.turns.set_clock(clock_->now());
-    const auto numbers = asked_.run(f_.client, f_.turns, arguments, 1, 2 + asked_.width());
-    auto found = asked_.restore(std::span(numbers).subspan(2));
+    const auto there = asked_.reserve(f_.turns, clock_->now(), 1, max_wait, f_.random.one_in(3));
     auto found_here = policies::found_in(asked_.tiers(states_), clock_->now());
     const decision d = policies::reserve_all<any_state>(asked_.tiers(states_), clock_->now(),
                                                         max_wait);
-    compare("a reservation", d,
-            policies::reserve_at<any_replay>(asked_.tiers(found), moment(clock_->now(), numbers[1]),
-                                             max_wait));
+    compare("a reservation", d, there[0].said);
     if (!d.allowed) return;
     if (d.delay.count() == 0) found_here.clear();
     total_.reserved += d.delay.count() > 0;

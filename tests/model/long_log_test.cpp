@@ -29,7 +29,6 @@ struct fixture {
   test::redis_server server{{.unix_socket = true}};
   test::redis_client client{server};
   model::joint_scripts checks{client};
-  test::script_harness turns{client, redis::scripts()[redis::reservation].text};
   test::script_harness settlements{client, redis::scripts()[redis::settlement].text};
   test::random_source random{test::run_seed(), 980};
 };
@@ -59,14 +58,9 @@ class long_log {
   decision book(std::int64_t now, std::int64_t cost) {
     asked_.costs[0] = cost;
     const std::int64_t max_wait = 10 * window_;
-    std::vector<std::int64_t> arguments{max_wait};
-    asked_.append_constants(arguments);
-    f_.turns.set_clock(now);
-    const auto numbers = asked_.run(f_.client, f_.turns, arguments, 1, 2 + asked_.width());
-    auto found = asked_.restore(std::span(numbers).subspan(2));
+    const auto there = asked_.reserve(f_.checks, now, 1, max_wait, f_.random.one_in(3));
     const decision d = policies::reserve_all<any_state>(asked_.tiers(states_), now, max_wait);
-    compare(d, policies::reserve_at<any_replay>(asked_.tiers(found),
-                                                policies::moment(now, numbers[1]), max_wait));
+    compare(d, there[0].said);
     if (d.allowed) kept_.push_back({now + d.delay.count(), cost, d});
     return d;
   }

@@ -35,7 +35,7 @@ constexpr std::int64_t steps_per_trace = 300;
 struct fixture {
   test::redis_server server{{.unix_socket = true}};
   test::redis_client client{server};
-  test::script_harness turns{client, redis::scripts()[redis::reservation].text};
+  model::joint_scripts turns{client};
   model::record_scripts checks{client};
   test::script_harness holds{
       client, redis::scripts()[policies::kernel(policies::cool_down()).index()].text};
@@ -161,22 +161,12 @@ class turn_trace {
     const std::int64_t checks = f_.random.one_in(3) ? f_.random.between(2, 6) : 1;
     const std::int64_t max_wait = f_.random.one_in(4) ? f_.random.between(0, 3)
                                                       : f_.random.magnitude(20 * span_);
-    std::vector<std::int64_t> arguments{max_wait};
-    asked_.append_constants(arguments);
-    f_.turns.set_clock(now_);
-    const std::size_t width = 1 + asked_.width();
-    const auto numbers = asked_.run(f_.client, f_.turns, arguments, checks,
-                                    1 + static_cast<std::size_t>(checks) * width);
-    std::span<const std::int64_t> fields(numbers);
-    fields = fields.subspan(1);
-    for (std::int64_t i = 0; i < checks; ++i) {
-      auto found = asked_.restore(fields.subspan(1));
-      const auto there = asked_.tiers(found);
+    for (const auto& there :
+         asked_.reserve(f_.turns, now_, checks, max_wait, f_.random.one_in(3))) {
       const auto here = asked_.tiers(states_);
       auto found_here = policies::found_in(here, now_);
       const decision d = policies::reserve_all<any_state>(here, now_, max_wait);
-      compare(d, policies::reserve_at<any_replay>(there, moment(now_, fields[0]), max_wait));
-      fields = fields.subspan(width);
+      compare(d, there.said);
       clock_->hear(d);
       (d.allowed ? d.delay.count() > 0 ? reserved : at_once : refused) += 1;
       if (d.delay.count() == 0) found_here.clear();

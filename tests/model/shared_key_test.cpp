@@ -29,7 +29,7 @@ struct fixture {
   test::redis_client client{server};
   test::random_source random{test::run_seed(), 1210};
   model::record_scripts records{client};
-  test::script_harness turns{client, redis::scripts()[redis::reservation].text};
+  model::joint_scripts turns{client};
   test::script_harness settlements{client, redis::scripts()[redis::settlement].text};
 
   static model::tier_script asked(const policy& p) { return {{policies::compile(p)}, {1}, {"k"}}; }
@@ -44,20 +44,9 @@ struct fixture {
   decision reserve(const policy& p, std::int64_t now, std::int64_t max_wait) {
     return reserve(asked(p), now, max_wait).said;
   }
-  struct reserved {
-    decision said;
-    std::vector<std::int64_t> found;
-  };
+  using reserved = model::tier_script::reserved;
   reserved reserve(const model::tier_script& sent, std::int64_t now, std::int64_t max_wait) {
-    std::vector<std::int64_t> arguments{max_wait};
-    sent.append_constants(arguments);
-    turns.set_clock(now);
-    const auto numbers = sent.run(client, turns, arguments, 1, 2 + sent.width());
-    const auto fields = std::span(numbers).subspan(2);
-    auto found = sent.restore(fields);
-    return {policies::reserve_at<any_replay>(sent.tiers(found), policies::moment(now, numbers[1]),
-                                             max_wait),
-            {fields.begin(), fields.end()}};
+    return sent.reserve(turns, now, 1, max_wait, random.one_in(3))[0];
   }
   void give_back(const policy& p, std::int64_t now, const decision& said) {
     give_back(asked(p), now, {said, {}});

@@ -101,13 +101,45 @@ struct tier_script {
     return found;
   }
 
+  std::vector<redis::call_tier> call_tiers() const {
+    std::vector<redis::call_tier> asked;
+    for (std::size_t i = 0; i < kernels.size(); ++i) asked.push_back({kernels[i], costs[i]});
+    return asked;
+  }
+
+  /// One of equal requests for a reservation: what the client makes of it, and, if it lies ahead,
+  /// the states before it.
+  struct reserved {
+    decision said;
+    std::vector<std::int64_t> found;
+  };
+  /// Asks for so many reservations, on the common path if there is one and `full` is not set.
+  std::vector<reserved> reserve(joint_scripts& scripts, std::int64_t now, std::int64_t checks,
+                                std::int64_t max_wait, bool full) const {
+    const std::int64_t counts[] = {checks};
+    scripts.set_clock(now);
+    const auto numbers = scripts.reserve(call_tiers(), keys, counts, max_wait, full);
+    BOOST_TEST_REQUIRE(numbers[0] == now);
+    auto fields = std::span(numbers).subspan(1);
+    const bool at_once = fields[0] == redis::at_once;
+    std::vector<policies::any_replay> states;
+    std::vector<reserved> all;
+    for (std::int64_t i = 0; i < checks; ++i) {
+      if (i == 0 || !at_once) states = restore(fields.subspan(1));
+      const policies::moment turn(now, at_once ? now : fields[0]);
+      reserved one{policies::reserve_at<policies::any_replay>(tiers(states), turn, max_wait), {}};
+      if (turn.when > now) one.found.assign(fields.begin() + 1, fields.begin() + 1 + width());
+      all.push_back(std::move(one));
+      if (!at_once) fields = fields.subspan(1 + width());
+    }
+    return all;
+  }
+
   /// What a script of several tiers found: the time, and width() numbers. It takes the common path,
   /// if there is one for these kernels and `full` is not set.
   std::vector<std::int64_t> check(joint_scripts& scripts, std::int64_t checks, bool full) const {
-    std::vector<redis::call_tier> asked;
-    for (std::size_t i = 0; i < kernels.size(); ++i) asked.push_back({kernels[i], costs[i]});
     const std::int64_t counts[] = {checks};
-    return scripts.run(asked, keys, counts, full);
+    return scripts.run(call_tiers(), keys, counts, full);
   }
 
   template <class State>

@@ -8,14 +8,17 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <stdexcept>
 #include <utility>
 
 #include "policy/tier_set.hpp"
-#include "redis/scripts.hpp"
+#include "redis/call_parts.hpp"
+#include "redis/joint_call.hpp"
 #include "support/command_reader.hpp"
 #include "support/redis_client.hpp"
+#include "support/script_names.hpp"
 
 namespace weir::test {
 
@@ -60,6 +63,12 @@ void append(std::string& out, const reply& r) {
 
 std::int64_t number(const std::string& text) { return std::stoll(text); }
 
+double double_at(const std::string& packed, std::size_t index) {
+  double value = 0;
+  std::memcpy(&value, packed.data() + index * sizeof value, sizeof value);
+  return value;
+}
+
 /// What a script was asked, taken apart.
 struct script_call {
   std::vector<std::string> keys;
@@ -91,37 +100,63 @@ std::int64_t cost_among(const std::vector<std::string>& arguments, std::size_t p
       kernel);
 }
 
+std::vector<redis::call_tier> tiers_of(const std::vector<policies::kernel>& kernels,
+                                       std::int64_t cost) {
+  std::vector<redis::call_tier> tiers;
+  for (const policies::kernel& k : kernels) tiers.push_back({k, cost});
+  return tiers;
+}
+
 std::size_t constants_of(const policies::kernel& kernel) {
   return std::visit([]<class K>(const K&) { return K::script_constants; }, kernel);
 }
 
-std::size_t width_of(const std::vector<policies::kernel>& kernels) {
-  std::size_t width = 0;
-  for (const policies::kernel& k : kernels) {
-    width += std::visit([]<class K>(const K&) { return K::reply_width; }, k);
+/// As the common path of a script gets it.
+std::int64_t cost_in(const std::string& packed, std::int64_t max_wait,
+                     const std::vector<policies::kernel>& kernels) {
+  const auto ceiling = std::visit([](const auto& k) { return k.ceiling(); }, kernels.front());
+  for (std::int64_t cost = 1; cost <= ceiling; ++cost) {
+    std::string own;
+    redis::pack_constants(own, tiers_of(kernels, cost), false, max_wait);
+    if (own == packed) return cost;
   }
-  return width;
+  throw std::runtime_error("reservation_wire: constants of another policy");
 }
 
-/// What the client will make of a turn.
-decision decision_on(const std::vector<policies::kernel>& kernels, std::int64_t cost,
-                     std::span<const std::int64_t> fields, policies::moment turn,
-                     std::int64_t max_wait) {
-  std::vector<policies::any_replay> states(kernels.size());
+/// What the client will make of the turns of equal checks: `numbers` are as read_found_turns() says
+/// of one key, and move on behind them.
+std::vector<decision> decisions_on(const std::vector<redis::call_tier>& asked, std::size_t count,
+                                   std::span<const std::int64_t>& numbers, std::int64_t now,
+                                   std::int64_t max_wait) {
+  std::vector<policies::any_replay> states(asked.size());
   std::vector<policies::tier<policies::any_replay>> tiers;
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
-    std::visit(
-        [&]<class K>(const K&) {
-          auto& state = states[i].emplace<typename K::replay>();
-          if (!K::restore(fields.first(K::reply_width), state)) {
-            throw std::runtime_error("reservation_wire: a state of another kind");
-          }
-          fields = fields.subspan(K::reply_width);
-        },
-        kernels[i]);
-    tiers.push_back({&kernels[i], &states[i], cost});
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    tiers.push_back({&asked[i].kernel, &states[i], asked[i].cost});
   }
-  return policies::reserve_at<policies::any_replay>(tiers, turn, max_wait);
+  const std::size_t width = redis::reply_width(asked);
+  const bool at_once = numbers[0] == redis::at_once;
+  std::vector<decision> all;
+  policies::moment turn(now);
+  for (std::size_t n = 0; n < count; ++n) {
+    if (n == 0 || !at_once) {
+      if (!at_once) turn = {now, numbers[0]};
+      auto fields = numbers.subspan(1);
+      numbers = numbers.subspan(1 + width);
+      for (std::size_t i = 0; i < asked.size(); ++i) {
+        std::visit(
+            [&]<class K>(const K&) {
+              auto& state = states[i].emplace<typename K::replay>();
+              if (!K::restore(fields.first(K::reply_width), state)) {
+                throw std::runtime_error("reservation_wire: a state of another kind");
+              }
+              fields = fields.subspan(K::reply_width);
+            },
+            asked[i].kernel);
+      }
+    }
+    all.push_back(policies::reserve_at<policies::any_replay>(tiers, turn, max_wait));
+  }
+  return all;
 }
 
 }  // namespace
@@ -170,17 +205,16 @@ class reservation_wire::connection : public std::enable_shared_from_this<connect
     for (const std::string& word : words) writer.arg(word);
     const reply r = server_.read();
 
-    std::vector<std::pair<line*, std::size_t>> reserved;
-    if (words.front() == "EVALSHA" && !r.is_error()) {
-      std::vector<std::int64_t> numbers;
-      for (const reply& child : r.children) numbers.push_back(child.integer);
-      if (words[1] == redis::scripts()[redis::reservation].sha)
-        wire_.read_reservations(words, numbers, reserved);
-      if (words[1] == redis::scripts()[redis::settlement].sha)
-        wire_.read_return(words, numbers.at(0));
-    }
     std::string bytes;
     append(bytes, r);
+    std::vector<std::pair<line*, std::size_t>> reserved;
+    if (words.front() == "EVALSHA" && !r.is_error()) {
+      const std::size_t script = script_index(words[1]);
+      if (redis::task_of_script(script) == redis::script_task::reserve) {
+        wire_.read_reservations(words, bytes, reserved);
+      }
+      if (script == redis::settlement) wire_.read_return(words, r.children.at(0).integer);
+    }
     after_delay(down_,
                 [self = shared_from_this(), bytes, reserved] { self->answer(bytes, reserved); });
   }
@@ -242,39 +276,51 @@ reservation_wire::line& reservation_wire::line_of(const std::string& key,
   return found->second;
 }
 
-// How long to wait; the number of tiers; for each its kernel's number and constants; the numbers of
-// equal checks. Replied: now; for each check its turn, and for each tier the state before. See
-// policy/lua/reserve.lua.
-void reservation_wire::read_reservations(const command& words,
-                                         const std::vector<std::int64_t>& reply,
+// The arguments are those of policy/lua/record_all.lua, or of run_each.lua.
+void reservation_wire::read_reservations(const command& words, const std::string& bytes,
                                          std::vector<std::pair<line*, std::size_t>>& reserved) {
   const script_call asked(words);
   const limiter_rules* rules = nullptr;
   std::string name;
   line_of(asked.keys.front(), rules, name);
-  const std::int64_t max_wait = number(asked.arguments.at(0));
-  const std::int64_t cost = cost_among(asked.arguments, 3, rules->kernels.front());
-  std::size_t counts = 2;
-  for (const policies::kernel& k : rules->kernels) counts += 1 + constants_of(k);
-
   const std::size_t tiers = rules->kernels.size();
-  const std::size_t width = width_of(rules->kernels);
-  const std::int64_t now = reply.at(0);
-  std::span<const std::int64_t> fields(reply);
-  fields = fields.subspan(1);
-  for (std::size_t key = 0; key < asked.keys.size(); key += tiers, ++counts) {
-    line& l = line_of(asked.keys[key], rules, name);
+  std::size_t counts = 1;
+  std::int64_t max_wait = 0, cost = 0;
+  if (script_index(words[1]) == redis::reservation) {
+    for (const policies::kernel& k : rules->kernels) counts += 1 + constants_of(k);
+    max_wait = number(asked.arguments.at(counts++));
+    cost = cost_among(asked.arguments, 2, rules->kernels.front());
+  } else {
+    const std::string& packed = asked.arguments.at(0);
+    max_wait = static_cast<std::int64_t>(double_at(packed, 1));
+    cost = cost_in(packed, max_wait, rules->kernels);
+  }
+
+  std::vector<redis::call_key> keys(asked.keys.size() / tiers);
+  for (redis::call_key& key : keys) {
+    const bool is_one = counts >= asked.arguments.size();
+    key.count = is_one ? 1 : static_cast<std::uint32_t>(number(asked.arguments[counts++]));
+  }
+  redis::reply_reader reader;
+  std::ranges::copy(bytes, reader.prepare(bytes.size()).begin());
+  reader.commit(bytes.size());
+  error_code broken;
+  const redis::reply_view* const reply = reader.next(broken);
+  const std::vector<redis::call_tier> of = tiers_of(rules->kernels, cost);
+  std::vector<std::int64_t> numbers;
+  if (reply == nullptr || !redis::read_found_turns(of, keys, *reply, numbers)) {
+    throw std::runtime_error("reservation_wire: a reply of another kind");
+  }
+  const std::int64_t now = numbers.at(0);
+  std::span<const std::int64_t> rest = std::span(numbers).subspan(1);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    line& l = line_of(asked.keys[i], rules, name);
     ++l.calls;
-    const std::int64_t count = counts < asked.arguments.size() ? number(asked.arguments[counts])
-                                                               : 1;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t turn = fields[0];
-      const decision d = decision_on(rules->kernels, cost, fields.subspan(1, width), {now, turn},
-                                     max_wait);
-      fields = fields.subspan(1 + width);
-      const bool allowed = turn - now <= max_wait;
-      const std::size_t number = l.ledger.ask({now, cost, max_wait, allowed, turn});
-      if (!allowed) continue;
+    for (const decision& d : decisions_on(of, keys[i].count, rest, now, max_wait)) {
+      const std::int64_t turn = now +
+                                (d.allowed ? d.delay.count() : d.retry_after.count() + max_wait);
+      const std::size_t number = l.ledger.ask({now, cost, max_wait, d.allowed, turn});
+      if (!d.allowed) continue;
       const auto& b = d.receipt.buckets[0];
       const std::int64_t counted = d.receipt.counted_at > 0 ? d.receipt.counted_at : turn;
       holders_[name].by_time_and_cost.emplace(std::pair(counted, cost),
@@ -284,8 +330,7 @@ void reservation_wire::read_reservations(const command& words,
   }
 }
 
-// When it was counted; then as above, but for each tier what is done, too, and behind its constants
-// what is known of the request. See settle.lua.
+// See settle.lua.
 void reservation_wire::read_return(const command& words, std::int64_t now) {
   const script_call asked(words);
   const limiter_rules* rules = nullptr;

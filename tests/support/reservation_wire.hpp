@@ -77,8 +77,7 @@ class reservation_wire {
   };
 
   void accept();
-  void read_reservations(const std::vector<std::string>& command,
-                         const std::vector<std::int64_t>& reply,
+  void read_reservations(const std::vector<std::string>& command, const std::string& reply,
                          std::vector<std::pair<line*, std::size_t>>& reserved);
   void read_return(const std::vector<std::string>& command, std::int64_t now);
   line& line_of(const std::string& key, const limiter_rules*& rules, std::string& name);

@@ -33,9 +33,13 @@ local function refused(answer)
   return true
 end
 
--- For how long a key stays whose state ends then, in milliseconds; the grid's next line
--- (start.lua); and how long a key stays of a kernel with a common path.
-local function ttl_of(ends) return format('%d', ceil((ends + grace - clock) / 1000)) end
+-- For how long a key stays whose state ends then, in milliseconds (a state without a TTL may have
+-- ended long ago); the grid's next line (start.lua); and how long a key stays of a kernel with a
+-- common path.
+local function ttl_of(ends)
+  local left = ceil((ends + grace - clock) / 1000)
+  return format('%d', left > 1 and left or 1)
+end
 local function line_after(ends) return ends - ends % grid + grid end
 local function ttl_on_grid(ends) return ttl_of(line_after(ends)) end
 

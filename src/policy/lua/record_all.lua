@@ -3,8 +3,11 @@
 -- a check hold a plain state or nothing; a refused check then writes nothing. If one of its keys is
 -- in another state, the full kernels (run_all.lua) take that check, and the others go on here.
 --
--- This is a template (src/redis/script_template.cpp). Each block between "@each" and "@end" is
--- repeated for each tier. A block that contains "@write" is left out for a tier whose part does not
+-- Or the script of reservations. Mostly, a request may go out at once: it is counted as any other.
+-- If it has to wait, the full kernels take it (reserve.lua).
+--
+-- This is a template (src/redis/script_template.cpp). A line that begins with "@reserving" is for
+-- reservations only. Each block between "@each" and "@end" is repeated for each tier. A block that contains "@write" is left out for a tier whose part does not
 -- write, and one that contains "@get" for a tier whose part reads its key itself, as its line
 -- "@reads_key" says. In a block, @nth stands for the tier's number, counted from 1; @kernel for its
 -- kernel's (see kernel_at.lua); @key for the index among KEYS of its key for check `i`; @get for a
@@ -29,13 +32,13 @@
 -- 1 at least; @some_read_keys whether a part does so itself; @format what unpacks the constants.
 --
 -- KEYS   one per check for the first tier, in the same order one for the second, and so on
--- ARGV   1 if checks may have a key in common, else 0, and for each tier its constants, all packed
---        as little-endian doubles. Then for each check the number of equal ones (1 if left out, or
+-- ARGV   1 if checks may have a key in common, else 0; for reservations the longest wait; for each
+--        tier its constants; all packed as little-endian doubles. Then for each check the number of equal ones (1 if left out, or
 --        look_only)
 -- Reply  the clock's two numbers, each with a space behind it, and what each key held, or the text
 --        that stands for nothing; nothing of the cool-downs at the end if none of them is there. If
 --        full_kernels() has taken checks: now; then for each check what its keys held, or an array
---        of the states of its tiers
+--        of what run() returned
 
 local call, pcall, read, pack = redis.call, redis.pcall, struct.unpack, struct.pack
 local find, format, tonumber, exact = string.find, string.format, tonumber, 9007199254740991
@@ -43,6 +46,7 @@ local keys, counted = KEYS, ARGV[2]
 local n, shown = #keys / @tiers, @shown
 -- A name has to follow the last comma: it gets the position behind the numbers.
 local may_share_keys,
+@reserving max_wait,
 @each
 @constants
 @end
@@ -97,6 +101,7 @@ for i = 1, n do
     pass = room - room % 1
   end
   @end
+  @reserving if pass ~= checks then pass = nil end
   if pass and pass < 1 then
     @each
     @refused
@@ -122,6 +127,7 @@ for i = 1, n do
       all[#all + 1] = @kernel
       for j = 1, #arguments do all[#all + 1] = arguments[j] end
       @end
+      @reserving all[#all + 1] = max_wait
       behind, run = full_kernels(all)
     end
     states = states or {}

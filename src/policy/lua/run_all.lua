@@ -1,25 +1,11 @@
--- Answers checks of several keys each by their kernels. A check passes at all its keys or counts
--- nothing. With prelude.lua and the kernels before it, this is the body of full_kernels(ARGV).
---
--- KEYS     one per check for the first tier, in the same order one for the second, and so on
--- ARGV     the number of tiers; for each tier its kernel's number (see kernel_at) and its constants
--- Returns  where in ARGV the next argument is, and run(first, wanted): answers so many equal checks
---          (or look_only), whose first key is KEYS[first]. It returns the states of all tiers
---          before them, and perhaps an error
+-- Answers checks that have several keys each. A check passes at all its keys or counts nothing. The
+-- end of full_kernels(); run() may get look_only for the number of checks, and returns the states of
+-- all tiers before the checks.
 
-local tiers = tonumber(ARGV[1])
-local n = #KEYS / tiers
-local check, width, spaced, place, queues = {}, {}, {}, 2, 0
+local queues = 0
 for t = 1, tiers do
-  local kernel
-  kernel, spaced[t] = kernel_at(place)
   if spaced[t] then queues = queues + 1 end
-  check[t], width[t] = kernel.make(place + 1), kernel.width
-  place = place + 1 + kernel.constants
 end
-
-local scratch = {}
-local function key_of(first, t) return KEYS[first + (t - 1) * n] end
 
 -- A request that one leaky bucket delays is counted by the others from then on: else what comes
 -- behind it there would go out together with it. So each of equal checks has a delay of its own.
