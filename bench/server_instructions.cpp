@@ -82,6 +82,7 @@ class program {
         policies::compile(sliding_log{1000, 1ms}), 500, 1000, 1);
     joint_rows();
     holds();
+    all_reservations();
     const std::string sha = server_.command("SCRIPT", "LOAD", usual_script);
     for (const std::size_t keys : {std::size_t{1}, std::size_t{64}}) {
       if (quick_ && keys > 1) break;
@@ -136,7 +137,7 @@ class program {
   /// A check moves the TAT by little, so that it hardly ever crosses a line of the grid.
   void joint_row(const std::string& name, const std::vector<policies::kernel>& kernels,
                  const std::vector<policies::kernel>& brief) {
-    bench::load_script(server_, kernels);
+    bench::load_script(server_, bench::call_of(kernels));
     for (const std::size_t checks : {std::size_t{1}, bench::largest_call(kernels, true)}) {
       const int rounds = rounds_of(checks);
       if (!quick_) {
@@ -173,9 +174,10 @@ class program {
     }
   }
 
+  static std::vector<policies::kernel> alone(const policy& p) { return {policies::compile(p)}; }
+
   /// How long the largest call of each kind holds the server.
   void holds() {
-    const auto alone = [](const policy& p) { return std::vector{policies::compile(p)}; };
     hold("token_bucket", alone(token_bucket{10'000'000, every(1ms)}),
          alone(token_bucket{1000, every(1us)}), 1'000'000);
     hold("fixed_window", alone(fixed_window{10'000, 1h}), alone(fixed_window{10'000, 1ms}), 500);
@@ -203,16 +205,19 @@ class program {
     hold("sliding_log,cool_downs",
          {policies::compile(sliding_log{1000, 1h}), policies::cool_down()},
          {policies::compile(sliding_log{1000, 1ms}), policies::cool_down()}, 500);
-    hold_reservations("acquire,token_bucket", alone(token_bucket{1000, every(1s)}));
-    hold_reservations("acquire,fixed_window", alone(fixed_window{1000, 1h}));
-    hold_reservations("acquire,sliding_window", alone(sliding_window{1000, 1h}));
-    hold_reservations("acquire,sliding_log", alone(sliding_log{1000, 1h}));
-    hold_reservations("acquire,token_bucket,cool_downs",
-                      {policies::compile(token_bucket{1000, every(1s)}), policies::cool_down()});
     if (quick_) return;
     const policies::kernel log = policies::compile(sliding_log{1000, 6s});
     one_leaves("sliding_log", {log});
     one_leaves("sliding_log,cool_downs", {log, policies::cool_down()});
+  }
+
+  void all_reservations() {
+    reservations("acquire,token_bucket", alone(token_bucket{1000, every(1s)}));
+    reservations("acquire,fixed_window", alone(fixed_window{1000, 1h}));
+    reservations("acquire,sliding_window", alone(sliding_window{1000, 1h}));
+    reservations("acquire,sliding_log", alone(sliding_log{1000, 1h}));
+    reservations("acquire,token_bucket,cool_downs",
+                 {policies::compile(token_bucket{1000, every(1s)}), policies::cool_down()});
   }
 
   /// The log has two entries. The older one has left when the third check comes: the entries are
@@ -231,20 +236,32 @@ class program {
   }
 
   /// `reserved`: the reservations lie ahead. All kernels have a limit of 1000.
-  void hold_reservations(const std::string& name, const std::vector<policies::kernel>& kernels) {
-    const std::size_t turns = bench::most_turns(kernels);
-    const auto reserve = [&](const char* traffic, std::int64_t cost) {
-      const auto send = [&] { bench::send_reservations(server_, kernels, cost); };
-      print_hold(name, traffic, turns, server_.count(send, 1), 1);
+  void reservations(const std::string& name, const std::vector<policies::kernel>& kernels) {
+    const std::size_t most = bench::most_turns(kernels);
+    const auto call = [&](std::int64_t cost) {
+      redis::script_call one = bench::call_of(kernels, cost, 4'000'000'000);
+      // As a store chooses it while most requests have to wait.
+      if (cost > 1) one.script = redis::reservation;
+      return one;
     };
-    server_.command("SCRIPT", "LOAD", redis::scripts()[redis::reservation].text);
-    bench::load_script(server_, kernels);
-    server_.command("FLUSHALL");
-    reserve("new", 1);
-    bench::send_call(server_, kernels, 1, 500);
-    reserve("busy", 1);
-    bench::send_call(server_, kernels, 1, 480);
-    reserve("reserved", 30);
+    bench::load_script(server_, call(1));
+    bench::load_script(server_, call(2));
+    bench::load_script(server_, bench::call_of(kernels));
+    for (const std::size_t turns : {std::size_t{1}, most}) {
+      if (quick_ && turns == 1) continue;
+      const auto reserve = [&](const char* traffic, std::int64_t cost) {
+        const std::uint64_t total = server_.count(
+            [&] { bench::send_call(server_, call(cost), turns); }, 1);
+        print(name, traffic, turns, total, 1);
+        if (turns == most) print_hold(name, traffic, turns, total, 1);
+      };
+      server_.command("FLUSHALL");
+      reserve("new", 1);
+      bench::send_call(server_, kernels, 1, 400);
+      reserve("busy", 1);
+      bench::send_call(server_, kernels, 1, 580);
+      reserve("reserved", 30);
+    }
   }
 
   static constexpr std::chrono::microseconds grid{policies::grid};
@@ -272,7 +289,7 @@ class program {
             const std::vector<policies::kernel>& brief, std::int64_t taken) {
     const std::size_t small = bench::largest_call(kernels, false),
                       large = bench::largest_call(kernels, true);
-    bench::load_script(server_, kernels);
+    bench::load_script(server_, bench::call_of(kernels));
     server_.command("FLUSHALL");
     print_hold(name, "new", small,
                server_.count([&] { bench::send_call(server_, kernels, small); }, 1), 1);

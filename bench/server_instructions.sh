@@ -97,7 +97,7 @@ done
       for (i = 1; i <= rows; ++i) {
         split(order[i], name, SUBSEP)
         checks = most_checks[name[1]]
-        if (checks == 64) continue
+        if (checks == 64 || name[1] ~ /^acquire/) continue
         own = count[name[1], name[2], 1]
         kind = name[2] == "cooling" ? "refused" : name[2]
         usual = count[usual_of[name[1]], kind, 1]
@@ -105,6 +105,16 @@ done
         if (usual > 0) printf " %.2f x |", usual / own; else printf " |"
         if (checks > 1) printf " %d: %d |", checks, count[name[1], name[2], checks]; else printf " |"
         print ""
+      }
+      print ""
+      print "| reservations | keys are | 1 to a script | in a full call |"
+      print "|---|---|---|---|"
+      for (i = 1; i <= rows; ++i) {
+        split(order[i], name, SUBSEP)
+        if (name[1] !~ /^acquire/) continue
+        checks = most_checks[name[1]]
+        printf "| %s | %s | %d | %d: %d |\n", substr(name[1], 9), name[2], \
+          count[name[1], name[2], 1], checks, count[name[1], name[2], checks]
       }
       print ""
       print "| policy | busy | new | idle |"

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -20,26 +21,6 @@ namespace weir::bench {
 
 /// Each is checked once, as far as whole calls go.
 inline constexpr std::size_t subject_count = 512;
-
-inline std::vector<redis::call_tier> tiers_of(const std::vector<policies::kernel>& kernels,
-                                              std::int64_t cost = 1) {
-  std::vector<redis::call_tier> tiers;
-  for (const policies::kernel& k : kernels) tiers.push_back({k, cost});
-  return tiers;
-}
-
-/// How many subjects the largest call has; `in_use`: the server has answered that its keys are.
-inline std::size_t largest_call(const std::vector<policies::kernel>& kernels, bool in_use) {
-  redis::call_size size(redis::script_call::usual_keys);
-  redis::script_call call;
-  call.what = redis::script_call::command::request;
-  call.kind = detail::check_kind::record;
-  for (const policies::kernel& k : kernels) call.tiers.push_back({k, 1});
-  call.script = redis::script_of(call);
-  if (in_use) call.answered_keys = 1000;
-  size.answered(call);
-  return size.most_keys(call) / kernels.size();
-}
 
 inline std::size_t calls_of(std::size_t subjects) { return subject_count / subjects; }
 
@@ -63,75 +44,85 @@ inline std::vector<std::string> constants(const policies::kernel& kernel, std::i
   return texts;
 }
 
-inline void load_script(counted_server& server, const std::vector<policies::kernel>& kernels) {
-  const std::size_t script = redis::script_of(tiers_of(kernels));  // makes it
-  server.command("SCRIPT", "LOAD", redis::scripts()[script].text);
+/// A call for checks of that cost; for reservations, if they have a longest wait.
+inline redis::script_call call_of(const std::vector<policies::kernel>& kernels,
+                                  std::int64_t cost = 1,
+                                  std::optional<std::int64_t> max_wait = {}) {
+  redis::script_call call;
+  call.what = redis::script_call::command::request;
+  call.kind = max_wait ? detail::check_kind::acquire : detail::check_kind::record;
+  call.max_wait = max_wait.value_or(0);
+  for (const policies::kernel& k : kernels) call.tiers.push_back({k, cost});
+  call.script = redis::script_of(call);
+  return call;
 }
 
-/// What full kernels take of their policies.
-inline void append_full_constants(std::vector<std::string>& to,
-                                  const std::vector<redis::call_tier>& tiers) {
-  to.push_back(std::to_string(tiers.size()));
-  for (const redis::call_tier& t : tiers) {
-    to.push_back(std::to_string(redis::number_of(t.kernel)));
-    const auto own = std::visit([&](const auto& one) { return one.arguments(t.cost); }, t.kernel);
-    for (const std::int64_t value : own.values()) to.push_back(std::to_string(value));
-  }
+/// How many subjects the largest call has; `in_use`: the server has answered that its keys are.
+inline std::size_t largest_call(const std::vector<policies::kernel>& kernels, bool in_use) {
+  redis::call_size size(redis::script_call::usual_keys);
+  redis::script_call call = call_of(kernels);
+  if (in_use) call.answered_keys = 1000;
+  size.answered(call);
+  return size.most_keys(call) / kernels.size();
 }
 
-/// One check of every subject, so many to a script.
-inline void send_call(counted_server& server, const std::vector<policies::kernel>& kernels,
-                      std::size_t subjects, std::int64_t cost = 1) {
-  const std::vector<redis::call_tier> tiers = tiers_of(kernels, cost);
-  const std::size_t script = redis::script_of(tiers);
-  std::vector<std::string> arguments;
-  if (tiers.size() == 1) {
-    arguments = constants(kernels.front(), cost);
-  } else if (script != redis::full_kernels) {
-    redis::pack_constants(arguments.emplace_back(), tiers, false);
-  } else {
-    append_full_constants(arguments, tiers);
-  }
-  std::string out;
-  for (std::size_t first = 0; first + subjects <= subject_count; first += subjects) {
-    redis::command_writer writer(out);
-    const std::size_t keys = subjects * kernels.size();
-    writer.begin(3 + keys + arguments.size());
-    writer.arg("EVALSHA").arg(redis::scripts()[script].sha);
-    writer.arg(static_cast<std::int64_t>(keys));
-    for (std::size_t t = 0; t < kernels.size(); ++t) {
-      for (std::size_t i = first; i < first + subjects; ++i) writer.arg(key_of(i, kernels[t], t));
-    }
-    for (const std::string& argument : arguments) writer.arg(argument);
-  }
-  server.call(out, calls_of(subjects));
-}
-
-/// How many reservations a call has.
+/// How many reservations the largest call has.
 inline std::size_t most_turns(const std::vector<policies::kernel>& kernels) {
   std::size_t weight = 0;
   for (const policies::kernel& k : kernels) weight += redis::call_size::turn_weight(k);
   return redis::call_size::most_turns(weight);
 }
 
-/// One reservation for every subject, so many to a script.
-inline void send_reservations(counted_server& server, const std::vector<policies::kernel>& kernels,
-                              std::int64_t cost) {
-  const std::size_t subjects = most_turns(kernels), keys = subjects * kernels.size();
-  std::vector<std::string> arguments{"4000000000"};  // the longest wait
-  append_full_constants(arguments, tiers_of(kernels, cost));
+inline void load_script(counted_server& server, const redis::script_call& call) {
+  server.command("SCRIPT", "LOAD", redis::scripts()[call.script].text);
+}
+
+/// What the script takes of the policies.
+inline std::vector<std::string> arguments_of(const redis::script_call& call) {
+  std::vector<std::string> to;
+  const bool reserves = call.kind == detail::check_kind::acquire;
+  if (call.script < redis::full_kernels) {
+    return constants(call.tiers.front().kernel, call.tiers.front().cost);
+  }
+  if (call.script >= redis::first_common_path) {
+    redis::pack_constants(to.emplace_back(), call.tiers, false,
+                          reserves ? std::optional(call.max_wait) : std::nullopt);
+    return to;
+  }
+  to.push_back(std::to_string(call.tiers.size()));
+  for (const redis::call_tier& t : call.tiers) {
+    to.push_back(std::to_string(redis::number_of(t.kernel)));
+    const auto own = std::visit([&](const auto& one) { return one.arguments(t.cost); }, t.kernel);
+    for (const std::int64_t value : own.values()) to.push_back(std::to_string(value));
+  }
+  if (reserves) to.push_back(std::to_string(call.max_wait));
+  return to;
+}
+
+/// Such a check of every subject, so many to a script.
+inline void send_call(counted_server& server, const redis::script_call& call,
+                      std::size_t subjects) {
+  const std::vector<std::string> arguments = arguments_of(call);
   std::string out;
   for (std::size_t first = 0; first + subjects <= subject_count; first += subjects) {
     redis::command_writer writer(out);
+    const std::size_t keys = subjects * call.tiers.size();
     writer.begin(3 + keys + arguments.size());
-    writer.arg("EVALSHA").arg(redis::scripts()[redis::reservation].sha);
+    writer.arg("EVALSHA").arg(redis::scripts()[call.script].sha);
     writer.arg(static_cast<std::int64_t>(keys));
-    for (std::size_t i = first; i < first + subjects; ++i) {
-      for (std::size_t t = 0; t < kernels.size(); ++t) writer.arg(key_of(i, kernels[t], t));
+    for (std::size_t t = 0; t < call.tiers.size(); ++t) {
+      for (std::size_t i = first; i < first + subjects; ++i) {
+        writer.arg(key_of(i, call.tiers[t].kernel, t));
+      }
     }
     for (const std::string& argument : arguments) writer.arg(argument);
   }
   server.call(out, calls_of(subjects));
+}
+
+inline void send_call(counted_server& server, const std::vector<policies::kernel>& kernels,
+                      std::size_t subjects, std::int64_t cost = 1) {
+  send_call(server, call_of(kernels, cost), subjects);
 }
 
 /// One check of every subject, so many to a script, 32 scripts to a write. A check has a key for

@@ -314,17 +314,19 @@ bool read_found_turns(std::span<const call_tier> tiers, std::span<const call_key
 bool read_reservations(script_call& c, const reply_view& reply,
                        std::vector<std::int64_t>& numbers) {
   if (!read_found_turns(c.tiers, c.keys, reply, numbers)) return false;
-  const std::size_t width = reply_width(c.tiers);
+  const std::size_t width = 1 + reply_width(c.tiers);
   auto fields = std::span<const std::int64_t>(numbers).subspan(1);
+  c.answered_keys = c.places;
   for (call_key& key : c.keys) {
     const bool is_at_once = fields[0] == at_once;
-    const auto own = fields.first((is_at_once ? 1 : key.count) * (1 + width));
+    const auto own = fields.first((is_at_once ? 1 : key.count) * width);
     fields = fields.subspan(own.size());
     if (is_at_once) {
       replay_at_once(c, key, own.subspan(1), numbers[0]);
-    } else {
-      replay_reservations(c, key, own, 1 + width, numbers[0]);
+      continue;
     }
+    for (std::size_t i = 0; i < own.size(); i += width) c.costly_keys += own[i] > numbers[0];
+    replay_reservations(c, key, own, width, numbers[0]);
   }
   return true;
 }

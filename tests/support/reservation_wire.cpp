@@ -262,6 +262,9 @@ void reservation_wire::accept() {
 void reservation_wire::expect(const std::string& resource, const std::vector<policy>& policies) {
   limiter_rules rules{policies, {}};
   for (const policy& p : policies) rules.kernels.push_back(policies::compile(p));
+  // Makes the script, which another process may ask for.
+  using enum redis::script_task;
+  redis::script_for(redis::script_tiers_of(tiers_of(rules.kernels, 1), reserve), reserve);
   rules_.emplace(resource, std::move(rules));
 }
 

@@ -370,7 +370,8 @@ BOOST_AUTO_TEST_CASE(a_closing_connection_waits_for_reservations_and_for_what_gi
       BOOST_TEST(!d.write_succeeds().empty());
       BOOST_TEST(done_with(d.submit("later"), error::store_closed));
       if (is_answered) {
-        d.received(one_admitted);  // plain, without a caller
+        d.received(one_admitted);   // plain, without a caller
+        d.received("$1\r\na\r\n");  // the load of the script that reserves
         d.received("-ERR\r\n");
         BOOST_TEST((d.core.current() == state::ready));
         d.received("-ERR\r\n");

@@ -1,9 +1,10 @@
--- The beginning of full_kernels(ARGV): the kernels of all tiers. run_all.lua or reserve.lua follows.
+-- The beginning of full_kernels(ARGV): the kernels of all tiers. Behind it stands run_all.lua or
+-- reserve.lua.
 --
 -- KEYS     one per check for the first tier, in the same order one for the second, and so on
 -- ARGV     the number of tiers; for each tier its kernel's number (see kernel_at) and its constants
--- Returns  where in ARGV the next argument is, and run(first, wanted): answers so many equal checks,
---          whose first key is KEYS[first]. It returns numbers, and perhaps an error
+-- Returns  where in ARGV the next argument is, and run(first, wanted): answers so many equal
+--          checks, whose first key is KEYS[first]. It returns numbers, and perhaps an error
 
 local tiers = tonumber(ARGV[1])
 local n = #KEYS / tiers

@@ -3,13 +3,13 @@
 -- a check hold a plain state or nothing; a refused check then writes nothing. If one of its keys is
 -- in another state, the full kernels (run_all.lua) take that check, and the others go on here.
 --
--- Or the script of reservations. Mostly, a request may go out at once: it is counted as any other.
--- If it has to wait, the full kernels take it (reserve.lua).
+-- Or the script of reservations. A request that may go out at once is counted as any other. If it
+-- has to wait, the full kernels take it (reserve.lua).
 --
 -- This is a template (src/redis/script_template.cpp). A line that begins with "@reserving" is for
--- reservations only. Each block between "@each" and "@end" is repeated for each tier. A block that contains "@write" is left out for a tier whose part does not
--- write, and one that contains "@get" for a tier whose part reads its key itself, as its line
--- "@reads_key" says. In a block, @nth stands for the tier's number, counted from 1; @kernel for its
+-- reservations only. Each block between "@each" and "@end" is repeated for each tier. A block that
+-- contains "@write" is left out for a tier whose part does not write, and one that contains "@get"
+-- for a tier whose part reads its key itself, as its line "@reads_key" says. In a block, @nth stands for the tier's number, counted from 1; @kernel for its
 -- kernel's (see kernel_at.lua); @key for the index among KEYS of its key for check `i`; @get for a
 -- call that reads it. A name that ends with an underscore gets the tier's number behind it. The
 -- following lines become what the kernel's part (meter_joint.lua and others) has behind the same
@@ -33,8 +33,8 @@
 --
 -- KEYS   one per check for the first tier, in the same order one for the second, and so on
 -- ARGV   1 if checks may have a key in common, else 0; for reservations the longest wait; for each
---        tier its constants; all packed as little-endian doubles. Then for each check the number of equal ones (1 if left out, or
---        look_only)
+--        tier its constants: all packed as little-endian doubles. Then for each check the number of
+--        equal ones (1 if left out, or look_only)
 -- Reply  the clock's two numbers, each with a space behind it, and what each key held, or the text
 --        that stands for nothing; nothing of the cool-downs at the end if none of them is there. If
 --        full_kernels() has taken checks: now; then for each check what its keys held, or an array

@@ -1,6 +1,6 @@
--- Makes reservations: it counts each check at the first time at which all its kernels let it pass, if
+-- Makes reservations: counts each check at the first time at which all its kernels let it pass, if
 -- the caller will wait that long; else nowhere. The end of full_kernels(), which takes the longest
--- wait behind the constants; run() returns, for each of the equal checks, the time of its
+-- wait behind the constants. For each of the equal checks, run() returns the time of its
 -- reservation, and for each tier the state before, seen at that time (seen now, if nothing was
 -- reserved).
 

@@ -1,6 +1,6 @@
 -- Answers checks that have several keys each. A check passes at all its keys or counts nothing. The
--- end of full_kernels(); run() may get look_only for the number of checks, and returns the states of
--- all tiers before the checks.
+-- end of full_kernels(). The number of checks may be look_only, too; run() returns the states of all
+-- tiers before them.
 
 local queues = 0
 for t = 1, tiers do
