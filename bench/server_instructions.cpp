@@ -239,13 +239,9 @@ class program {
   void reservations(const std::string& name, const std::vector<policies::kernel>& kernels) {
     const std::size_t most = bench::most_turns(kernels);
     const auto call = [&](std::int64_t cost) {
-      redis::script_call one = bench::call_of(kernels, cost, 4'000'000'000);
-      // As a store chooses it while most requests have to wait.
-      if (cost > 1) one.script = redis::reservation;
-      return one;
+      return bench::call_of(kernels, cost, 4'000'000'000);
     };
     bench::load_script(server_, call(1));
-    bench::load_script(server_, call(2));
     bench::load_script(server_, bench::call_of(kernels));
     for (const std::size_t turns : {std::size_t{1}, most}) {
       if (quick_ && turns == 1) continue;

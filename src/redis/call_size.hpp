@@ -41,13 +41,9 @@ class call_size {
   void answered(const script_call& c) noexcept {
     if (c.answered_keys == 0) return;
     const auto keys = static_cast<double>(c.answered_keys);
-    double& known = costly_[kind_of(c)];
+    double& known = costly_of(c);
     known += (static_cast<double>(c.costly_keys) / keys - known) * std::min(1.0, keys / memory);
   }
-
-  /// Whether most of the reservations that were answered lately have to wait. Then the common path
-  /// would be tried in vain.
-  bool most_have_to_wait() const noexcept { return costly_[reservations] > most_waiting; }
 
   /// The most keys in the call; each tier counts.
   std::size_t most_keys(const script_call& c) const noexcept {
@@ -62,8 +58,6 @@ class call_size {
   /// With more costly keys, a call of 64 would hold the server for too long.
   static constexpr double most_costly = 0.2;
   static constexpr std::size_t unknown_keys = 32;
-  /// What the common path saves for one reservation, it costs for two that have to wait.
-  static constexpr double most_waiting = 2.0 / 3;
   /// The most keys in a call of one kind of script, and the most if a tier is a log.
   struct bound {
     std::size_t keys, keys_with_log;
@@ -74,13 +68,9 @@ class call_size {
   /// Several tiers: without a common path, and with one; there, keys of cool-downs do not count.
   static constexpr bound joint{12, 6}, joint_common_path{28, 18};
 
-  /// What is costly differs between checks of one key, checks of several, and reservations.
-  static constexpr std::size_t reservations = 2;
-  static std::size_t kind_of(const script_call& c) noexcept {
-    if (c.kind == detail::check_kind::acquire) return reservations;
-    return c.tiers.size() > 1 ? 1 : 0;
-  }
-  double costly_of(const script_call& c) const noexcept { return costly_[kind_of(c)]; }
+  /// What is costly differs between checks of one key and of several.
+  double& costly_of(const script_call& c) noexcept { return costly_[c.tiers.size() > 1]; }
+  double costly_of(const script_call& c) const noexcept { return costly_[c.tiers.size() > 1]; }
 
   std::size_t usual_keys(const script_call& c) const noexcept {
     using enum detail::check_kind;
@@ -123,7 +113,7 @@ class call_size {
   }
 
   std::size_t most_;
-  double costly_[3] = {1, 1, 0};  // the part of the keys answered lately that were costly
+  double costly_[2] = {1, 1};  // the part of the keys answered lately that were costly
 };
 
 }  // namespace weir::redis

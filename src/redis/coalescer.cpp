@@ -139,11 +139,7 @@ script_call& coalescer::open_call(const check& c) {
                                std::int64_t number, std::size_t tier) {
     opened.tiers.push_back({detail::kernel_for(c, limiter.tiers[tier]), number});
   });
-  if (c.kind == check_kind::acquire && size_.most_have_to_wait()) {
-    opened.script = reservation;
-  } else if (c.kind != check_kind::reset) {
-    opened.script = script_of(opened);
-  }
+  if (c.kind != check_kind::reset) opened.script = script_of(opened);
   opened.most_keys = size_.most_keys(opened);
   if (opened.settles()) {
     opened.settling = std::make_unique<const settlement_terms>(settlement_terms_of(c));

@@ -131,10 +131,10 @@ void replay(const script_call& c, call_key& key, std::span<const std::int64_t> f
 }
 
 /// How many keys belong to checks that the full kernels have answered, in a reply that is an array:
-/// they have an array for each check, and the common path a text.
+/// these have `width` numbers each, the others a text.
 std::size_t answered_in_full(const script_call& c, const reply_view& reply, std::size_t width) {
-  const std::size_t others = 2 + c.keys.size();  // the outer array, the time, one for each check
-  return (reply.values().size() - others) / width * c.tiers.size();
+  const std::size_t others = 2 + c.keys.size();  // the array, the time, one value for each check
+  return (reply.values().size() - others) / (width - 1) * c.tiers.size();
 }
 
 /// Runs the kernels once per place: the requests went out at once, none has to wait.
@@ -252,22 +252,7 @@ bool read_joint_states(script_call& c, const reply_view& reply,
 
 namespace {
 
-/// Moves the integers of one array to the end of `numbers`. False if there are others.
-bool append_integers(std::span<const reply_value>& values, std::size_t count,
-                     std::vector<std::int64_t>& numbers) {
-  if (values[0].type != reply_type::array ||
-      values[0].integer != static_cast<std::int64_t>(count)) {
-    return false;
-  }
-  for (const reply_value& v : values.subspan(1, count)) {
-    if (v.type != reply_type::integer) return false;
-    numbers.push_back(v.integer);
-  }
-  values = values.subspan(1 + count);
-  return true;
-}
-
-/// True if `count` turns, each with fields behind it, are times from `now` on.
+/// True if these are turns, each with `width` fields behind it, and none is before `now`.
 bool are_turns(std::span<const std::int64_t> numbers, std::size_t width, std::int64_t now) {
   for (std::size_t i = 0; i < numbers.size(); i += 1 + width) {
     if (!policies::is_instant(numbers[i]) || numbers[i] < now) return false;
@@ -285,30 +270,26 @@ bool read_found_turns(std::span<const call_tier> tiers, std::span<const call_key
     return read_plain_reply(tiers, reply.root().text, numbers, 1) &&
            policies::is_instant(numbers[0]);
   }
-  std::span<const reply_value> values = reply.values();
-  if (values[0].type != reply_type::array ||
-      values[0].integer != static_cast<std::int64_t>(1 + keys.size()) ||
-      values[1].type != reply_type::integer || !policies::is_instant(values[1].integer)) {
-    return false;
-  }
-  numbers.assign(1, values[1].integer);
-  values = values.subspan(2);
+  if (reply.root().type != reply_type::array) return false;
+  std::span<const reply_value> values = reply.values().subspan(1);
+  numbers.resize(1);
+  if (!take_integers(values, numbers) || !policies::is_instant(numbers[0])) return false;
   for (const call_key& key : keys) {
     const std::size_t first = numbers.size();
-    if (values[0].type == reply_type::bulk_string) {
+    if (!values.empty() && values[0].type == reply_type::bulk_string) {
       std::string_view text = values[0].text;
       values = values.subspan(1);
-      numbers.resize(first + 1 + width);
-      numbers[first] = at_once;
+      numbers.resize(first + 1 + width, at_once);
       if (!read_plain(tiers, text, std::span(numbers).subspan(first + 1)) || !text.empty()) {
         return false;
       }
-    } else if (!append_integers(values, key.count * (1 + width), numbers) ||
-               !are_turns(std::span(numbers).subspan(first), width, numbers[0])) {
-      return false;
+    } else {
+      numbers.resize(first + key.count * (1 + width));
+      const auto own = std::span(numbers).subspan(first);
+      if (!take_integers(values, own) || !are_turns(own, width, numbers[0])) return false;
     }
   }
-  return true;
+  return values.empty();
 }
 
 bool read_reservations(script_call& c, const reply_view& reply,
@@ -316,17 +297,15 @@ bool read_reservations(script_call& c, const reply_view& reply,
   if (!read_found_turns(c.tiers, c.keys, reply, numbers)) return false;
   const std::size_t width = 1 + reply_width(c.tiers);
   auto fields = std::span<const std::int64_t>(numbers).subspan(1);
-  c.answered_keys = c.places;
   for (call_key& key : c.keys) {
     const bool is_at_once = fields[0] == at_once;
     const auto own = fields.first((is_at_once ? 1 : key.count) * width);
     fields = fields.subspan(own.size());
     if (is_at_once) {
       replay_at_once(c, key, own.subspan(1), numbers[0]);
-      continue;
+    } else {
+      replay_reservations(c, key, own, width, numbers[0]);
     }
-    for (std::size_t i = 0; i < own.size(); i += width) c.costly_keys += own[i] > numbers[0];
-    replay_reservations(c, key, own, width, numbers[0]);
   }
   return true;
 }

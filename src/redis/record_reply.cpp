@@ -32,4 +32,14 @@ std::int64_t take_time(std::string_view& text) noexcept {
   return seconds * 1'000'000 + rest;
 }
 
+bool take_integers(std::span<const reply_value>& values, std::span<std::int64_t> to) noexcept {
+  if (values.size() < to.size()) return false;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    if (values[i].type != reply_type::integer) return false;
+    to[i] = values[i].integer;
+  }
+  values = values.subspan(to.size());
+  return true;
+}
+
 }  // namespace weir::redis

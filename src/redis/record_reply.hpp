@@ -23,39 +23,27 @@ policies::script_arguments record_arguments(const Kernel& kernel, std::int64_t c
 /// space behind it. -1 if these are none.
 std::int64_t take_time(std::string_view& text) noexcept;
 
-/// Reads a common path's reply in which full kernels have answered for some checks: an array of the
-/// clock's time and, for each check of one tier or several, the common path's text or an array of
-/// `width` fields.
+/// Moves that many integers from the front of `values` to `to`. False if there are fewer.
+bool take_integers(std::span<const reply_value>& values, std::span<std::int64_t> to) noexcept;
+
+/// Reads a reply in which full kernels have answered for some checks: an array of the clock's time
+/// and, for each check of one tier or several, the common path's text or `width` numbers.
 template <class ReadPlain>
 bool read_mixed(const reply_view& reply, std::size_t width, std::span<std::int64_t> numbers,
                 const ReadPlain& read_plain) {
-  std::span<const reply_value> values = reply.values();
-  std::span<std::int64_t> fields = numbers.subspan(1);
-  const auto checks = static_cast<std::int64_t>(fields.size() / width);
-  if (values[0].type != reply_type::array || values[0].integer != 1 + checks ||
-      values[1].type != reply_type::integer) {
-    return false;
-  }
-  numbers[0] = values[1].integer;
-  values = values.subspan(2);
-  for (; !fields.empty(); fields = fields.subspan(width)) {
-    const reply_value& check = values[0];
-    values = values.subspan(1);
-    if (check.type == reply_type::bulk_string) {
-      std::string_view text = check.text;
+  if (reply.root().type != reply_type::array) return false;
+  std::span<const reply_value> values = reply.values().subspan(1);
+  if (!take_integers(values, numbers.first(1))) return false;
+  for (auto fields = numbers.subspan(1); !fields.empty(); fields = fields.subspan(width)) {
+    if (!values.empty() && values[0].type == reply_type::bulk_string) {
+      std::string_view text = values[0].text;
       if (!read_plain(text, fields.first(width)) || !text.empty()) return false;
-      continue;
-    }
-    if (check.type != reply_type::array || check.integer != static_cast<std::int64_t>(width)) {
+      values = values.subspan(1);
+    } else if (!take_integers(values, fields.first(width))) {
       return false;
     }
-    for (std::size_t i = 0; i < width; ++i) {
-      if (values[i].type != reply_type::integer) return false;
-      fields[i] = values[i].integer;
-    }
-    values = values.subspan(width);
   }
-  return true;
+  return values.empty();
 }
 
 /// Reads the reply of the kernel's own script. `numbers`, which has room for one and for the fields

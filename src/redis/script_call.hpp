@@ -69,8 +69,7 @@ struct call_notes {
   std::size_t most_keys = 0;  // for each tier; see call_size
   std::chrono::steady_clock::time_point sent{};
   // Set by the reply: how many keys were answered, and how many of these cost the server more than
-  // one that is in use (see call_size); of reservations, how many were answered, and how many of
-  // these have to wait. Zero: the reply does not tell.
+  // one that is in use (see call_size). Zero keys: the reply does not tell.
   std::size_t answered_keys = 0, costly_keys = 0;
 };
 

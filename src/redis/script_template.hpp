@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-/// Scripts for several keys, and for reservations, are made from a template: policy/lua/record_all.lua, which says what
-/// its lines mean.
+/// Scripts for several keys, and for reservations, are made from the template
+/// policy/lua/record_all.lua, which says what its lines mean.
 namespace weir::redis {
 
 enum class script_task : bool { record, reserve };

@@ -47,6 +47,7 @@ std::string text_of_one() {
     }
     text += policies::lua::prelude_lua;
     text += Kernel::script();
+    text += "local width = " + number(Kernel::reply_width) + "\n";
     text += policies::lua::run_rare_lua;
   } else {
     text += policies::lua::prelude_lua;

@@ -101,16 +101,12 @@ struct server {
     return sizes;
   }
   /// What a script answers after its time, by check; each of the numbers in a state is `value`.
-  struct found {
-    std::vector<std::vector<int>> checks;
-    bool is_nested = true;  // an array for each check; else all in one
-  };
-  static found found_by(const std::vector<std::string>& words, int value) {
+  static std::vector<std::vector<int>> found_by(const std::vector<std::string>& words, int value) {
     using namespace weir::redis;
     const std::size_t script = script_of(words);
     std::size_t keys = std::stoul(words[2]);
     if (script < full_kernels) {
-      return {{keys, std::vector<int>(reply_widths[script], value)}, plain_sizes[script] > 0};
+      return {keys, std::vector<int>(reply_widths[script], value)};
     }
     std::size_t at = 3 + keys;
     const bool settles = script == settlement;
@@ -132,15 +128,15 @@ struct server {
     if (settles) {
       std::vector<int> numbers(1 + keys / tiers * width, value);
       numbers[0] = value & 1;
-      return {{numbers}, false};
+      return {numbers};
     }
     const bool reserves = task_of_script(script) == script_task::reserve;
     if (script == reservation) ++at;
-    found all;
+    std::vector<std::vector<int>> all;
     for (std::size_t first = 0; first < keys; first += tiers) {
       // Equal checks come together, and each reservation has an answer.
       const std::size_t places = reserves && at < words.size() ? std::stoul(words[at++]) : 1;
-      std::vector<int>& numbers = all.checks.emplace_back();
+      std::vector<int>& numbers = all.emplace_back();
       for (std::size_t i = 0; i < places; ++i) {
         if (reserves) numbers.push_back(server_time + static_cast<int>(i) * 1000);
         numbers.insert(numbers.end(), width, value);
@@ -161,16 +157,17 @@ struct server {
     if (words[0] == "SCRIPT" && words[1] == "EXISTS") return known_scripts(words, 0);
     if (words[0] == "SCRIPT") return "$1\r\na\r\n";
     if (words[0] != "EVALSHA") return "+OK\r\n";
-    const found all = found_by(words, value);
-    std::size_t count = 1;
-    for (const auto& numbers : all.checks) count += all.is_nested ? 1 : numbers.size();
-    std::string reply = "*" + std::to_string(count) + "\r\n:" + std::to_string(server_time) +
-                        "\r\n";
-    for (const auto& numbers : all.checks) {
-      if (all.is_nested) reply += "*" + std::to_string(numbers.size()) + "\r\n";
-      for (const int number : numbers) reply += ":" + std::to_string(number) + "\r\n";
+    std::vector<std::string> values{integer(server_time)};
+    for (const auto& numbers : found_by(words, value)) {
+      for (const int number : numbers) values.push_back(integer(number));
     }
-    return reply;
+    return array(values);
+  }
+  static std::string integer(int value) { return ":" + std::to_string(value) + "\r\n"; }
+  static std::string array(const std::vector<std::string>& values) {
+    std::string all = "*" + std::to_string(values.size()) + "\r\n";
+    for (const std::string& value : values) all += value;
+    return all;
   }
   static std::string bulk(std::string_view text) {
     return "$" + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
@@ -197,12 +194,12 @@ struct server {
     return state;
   }
   /// To a script that has a common path, in one of its forms: a text for all keys, or an array with
-  /// a text or the numbers of each key.
+  /// a text or numbers for each key.
   std::string answer_plain(weir::fuzz::input& in) {
     if (due.empty()) return {};
     const std::vector<std::size_t> sizes = plain_sizes_of(due.front());
     if (sizes.empty()) return answer(true, 0);
-    const auto checks = found_by(due.front(), 0).checks;
+    const auto checks = found_by(due.front(), 0);
     due.pop_front();
     const auto texts_of_check = [&] {
       std::string all;
@@ -217,21 +214,19 @@ struct server {
       }
       return bulk(text);
     }
-    std::string reply = "*" + std::to_string(1 + checks.size()) + "\r\n";
-    reply += form % 16 == 3 ? bulk("5000000") : ":" + std::to_string(server_time) + "\r\n";
+    std::vector<std::string> values{form % 16 == 3 ? bulk("5000000") : integer(server_time)};
     for (const auto& numbers : checks) {
       const std::uint8_t which = in.byte();
       if (which % 2 == 0) {
-        reply += bulk(texts_of_check());
+        values.push_back(bulk(texts_of_check()));
         continue;
       }
-      const std::size_t width = numbers.size() + (which % 16 == 1 ? 1 : 0);
-      reply += "*" + std::to_string(width) + "\r\n";
-      for (std::size_t n = 0; n < width; ++n) {
-        reply += ":" + std::to_string(static_cast<int>(in.byte()) - 1) + "\r\n";
+      const std::size_t count = numbers.size() + (which % 16 == 1 ? 1 : 0);
+      for (std::size_t n = 0; n < count; ++n) {
+        values.push_back(integer(static_cast<int>(in.byte()) - 1));
       }
     }
-    return reply;
+    return array(values);
   }
   std::string answer_all(bool knows_hello, int value) {
     std::string all;

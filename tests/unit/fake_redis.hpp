@@ -171,7 +171,7 @@ class fake_redis {
     }
     BOOST_TEST_REQUIRE(name == "EVALSHA");
     if (!loaded_.contains(words[1])) return "-NOSCRIPT No matching script.\r\n";
-    return run(subjects, rules, weir::test::is_for_several(words[1]));
+    return run(subjects, rules);
   }
 
   std::string hello(const command& words) {
@@ -268,8 +268,7 @@ class fake_redis {
     return subjects;
   }
 
-  std::string run(const std::vector<subject>& subjects, const std::vector<rule>& rules,
-                  bool joint) {
+  std::string run(const std::vector<subject>& subjects, const std::vector<rule>& rules) {
     std::vector<found_window> found;
     for (const subject& s : subjects) {
       bool foreign = false;
@@ -288,7 +287,7 @@ class fake_redis {
         f->right = check(s, rules);
       }
     }
-    return joint ? joint_window_reply(found, rules.size(), now) : window_reply(found, now);
+    return window_reply(found, now);
   }
 
   /// Counts once, in all of the keys or in none, unless it is only looked at. All windows end at

@@ -199,8 +199,9 @@ BOOST_FIXTURE_TEST_CASE(a_foreign_value_fails_only_its_own_key, connected_fixtur
 BOOST_FIXTURE_TEST_CASE(a_reply_of_another_shape_breaks_the_stream, connected_fixture) {
   for (const char* shape :
        {"+OK\r\n", "$-1\r\n", "*0\r\n", "*2\r\n:1\r\n:2\r\n", ":1\r\n",
-        "*2\r\n:-5\r\n*3\r\n:1\r\n:1\r\n:0\r\n", "*4\r\n:5\r\n:1\r\n:1\r\n:0\r\n",
-        "*2\r\n:5\r\n*3\r\n$1\r\na\r\n:1\r\n:0\r\n"}) {
+        "*4\r\n:-5\r\n:1\r\n:1\r\n:0\r\n", "*2\r\n:5\r\n*3\r\n:1\r\n:1\r\n:0\r\n",
+        "*3\r\n:5\r\n:1\r\n:1\r\n", "*5\r\n:5\r\n:1\r\n:1\r\n:0\r\n:0\r\n",
+        "*4\r\n:5\r\n$1\r\na\r\n:1\r\n:0\r\n"}) {
     auto& c = submit("a");
     write();
     auto& next = submit("b");

@@ -49,8 +49,8 @@ BOOST_AUTO_TEST_CASE(texts_and_arrays_say_the_same) {
   const numbers one{1'790'000'000'000'005, 1'790'000'000'123'456, 0, 0, 0, 0};
   BOOST_TEST(found(bulk("1790000000 5 1790000000123456"), 1) == one);
   BOOST_TEST(found("*2\r\n:1790000000000005\r\n" + bulk("1790000000123456"), 1) == one);
-  BOOST_TEST(found("*2\r\n:1790000000000005\r\n*5\r\n:1790000000123456\r\n:0\r\n:0\r\n:0\r\n:0\r\n",
-                   1) == one);
+  BOOST_TEST(found("*6\r\n:1790000000000005\r\n:1790000000123456\r\n:0\r\n:0\r\n:0\r\n:0\r\n", 1) ==
+             one);
   const numbers absent_and_foreign{1'790'000'000'000'000, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0};
   BOOST_TEST(found(bulk("1790000000 0 0000000000000000----------------"), 2) == absent_and_foreign);
 }
@@ -64,11 +64,12 @@ BOOST_AUTO_TEST_CASE(another_reply_is_refused) {
         std::string("99999999999 5 1790000000123456")}) {
     BOOST_TEST(found(bulk(text), 1).empty(), text);
   }
-  BOOST_TEST(found("*2\r\n:1790000000000005\r\n*4\r\n:1\r\n:0\r\n:0\r\n:0\r\n", 1).empty());
-  BOOST_TEST(found("*2\r\n:1790000000000005\r\n*5\r\n:1\r\n:0\r\n*0\r\n:0\r\n:0\r\n", 1).empty());
+  BOOST_TEST(found("*5\r\n:1790000000000005\r\n:1\r\n:0\r\n:0\r\n:0\r\n", 1).empty());
+  BOOST_TEST(found("*7\r\n:1790000000000005\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n", 1).empty());
+  BOOST_TEST(found("*6\r\n:1790000000000005\r\n:1\r\n:0\r\n*0\r\n:0\r\n:0\r\n", 1).empty());
   BOOST_TEST(found("*2\r\n:1790000000000005\r\n" + bulk("17900000001234560"), 1).empty());
   BOOST_TEST(found("*2\r\n" + bulk("5") + bulk("1790000000123456"), 1).empty());
-  BOOST_TEST(found("*6\r\n:1790000000000005\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n", 1).empty());
+  BOOST_TEST(found("*2\r\n:1790000000000005\r\n*5\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n", 1).empty());
   BOOST_TEST(found("*1\r\n:1790000000000005\r\n", 1).empty());
   BOOST_TEST(found("*0\r\n", 1).empty());
   BOOST_TEST(found(":1\r\n", 1).empty());
@@ -136,8 +137,8 @@ BOOST_AUTO_TEST_CASE(an_answer_for_several_keys_holds_the_texts_tier_by_tier) {
   // Cool-downs at the end have no text if there is none.
   const numbers calm{tat, 0, 0, 0, 0, 0, 0};
   BOOST_TEST(read(bulk(time + tats), 2) == after(now, {calm, second}));
-  const std::string mixed = "*3\r\n:" + std::to_string(now) + "\r\n" + bulk(of_tat) +
-                            "*7\r\n:1790000000123457\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n";
+  const std::string mixed = "*9\r\n:" + std::to_string(now) + "\r\n" + bulk(of_tat) +
+                            ":1790000000123457\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n";
   BOOST_TEST(read(mixed, 2) == after(now, {calm, second}));
   BOOST_TEST(read(bulk(time), 1).empty());
   // All of them, or none.
@@ -147,6 +148,47 @@ BOOST_AUTO_TEST_CASE(an_answer_for_several_keys_holds_the_texts_tier_by_tier) {
         "1790000000000000x000000001000000", "1790000000000000000000000100000 "}) {
     BOOST_TEST(read(bulk(time + of_tat + text), 1).empty(), text);
     BOOST_TEST(read(bulk(time + tats + over + text), 2).empty(), text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(reservations_are_texts_or_turns) {
+  const std::vector<redis::call_tier> tiers{
+      {policies::compile(fixed_window{.limit = 3, .window = std::chrono::seconds{1}}), 1}};
+  std::vector<redis::call_key> keys(2);
+  keys[0].count = 2;
+  keys[1].count = 1;
+  redis::reply_reader reader;
+  const auto read = [&](const std::string& bytes) {
+    reader.clear();
+    bytes.copy(reader.prepare(bytes.size()).data(), bytes.size());
+    reader.commit(bytes.size());
+    error_code ec;
+    numbers all;
+    if (!redis::read_found_turns(tiers, keys, *reader.next(ec), all)) all.clear();
+    return all;
+  };
+  const auto integers = [](std::initializer_list<std::int64_t> values) {
+    std::string all;
+    for (const std::int64_t v : values) all += ":" + std::to_string(v) + "\r\n";
+    return all;
+  };
+  constexpr std::int64_t now = 1'790'000'000'000'005, start = 1'790'000'000'000'000;
+  const std::string state = test::doubles({start, 2, 0});
+  const auto at_once = redis::at_once;
+  BOOST_TEST(read(bulk("1790000000 5 " + state + state)) ==
+             (numbers{now, at_once, start, 2, 0, at_once, start, 2, 0}));
+  // Two of the first key, then the text of the second.
+  const std::string turns = integers({now, now, start, 2, 0, now + 9, start, 3, 0});
+  BOOST_TEST(read("*10\r\n" + turns + bulk(state)) ==
+             (numbers{now, now, start, 2, 0, now + 9, start, 3, 0, at_once, start, 2, 0}));
+  const std::string late = integers({now, now, start, 2, 0, now - 1, start, 3, 0});
+  for (const std::string& other :
+       {bulk("1790000000 5 " + state), bulk("1790000000 5 " + state + state + "0"),
+        "*9\r\n" + turns, "*11\r\n" + turns + bulk(state) + bulk(state),
+        "*10\r\n" + turns + bulk(state + "0"), "*10\r\n" + late + bulk(state),
+        "*10\r\n" + turns + ":1\r\n", std::string("*0\r\n"), std::string(":1\r\n"),
+        "*10\r\n" + bulk("5") + turns.substr(turns.find('\n') + 1) + bulk(state)}) {
+    BOOST_TEST(read(other).empty(), other);
   }
 }
 

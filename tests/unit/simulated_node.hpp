@@ -179,8 +179,7 @@ class simulated_node {
       count += cost;
       d.right = count;
     }
-    const bool joint = weir::test::is_for_several(words[1]);
-    r.bytes = joint ? joint_window_reply(found, keys.size()) : window_reply(found);
+    r.bytes = window_reply(found);
   }
 
   weir::test::command_reader reader_;

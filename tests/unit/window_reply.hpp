@@ -19,24 +19,12 @@ inline std::string to_reply(const found_window& w) {
   return ":" + std::to_string(w.start) + "\r\n:" + std::to_string(w.count) + "\r\n:0\r\n";
 }
 
-/// That script's reply if the full kernel has answered for all keys.
+/// A script's reply if full kernels have answered for all keys.
 inline std::string window_reply(const std::vector<found_window>& keys,
                                 std::int64_t now = 5'000'000) {
-  std::string reply = "*" + std::to_string(1 + keys.size()) + "\r\n:" + std::to_string(now) +
+  std::string reply = "*" + std::to_string(1 + 3 * keys.size()) + "\r\n:" + std::to_string(now) +
                       "\r\n";
-  for (const found_window& w : keys) reply += "*3\r\n" + to_reply(w);
-  return reply;
-}
-
-/// The reply of full kernels to checks with so many keys each.
-inline std::string joint_window_reply(const std::vector<found_window>& keys, std::size_t each,
-                                      std::int64_t now = 5'000'000) {
-  std::string reply = "*" + std::to_string(1 + keys.size() / each) + "\r\n:" + std::to_string(now) +
-                      "\r\n";
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (i % each == 0) reply += "*" + std::to_string(3 * each) + "\r\n";
-    reply += to_reply(keys[i]);
-  }
+  for (const found_window& w : keys) reply += to_reply(w);
   return reply;
 }
 

@@ -3,8 +3,9 @@
 --
 -- KEYS     one per check for the first tier, in the same order one for the second, and so on
 -- ARGV     the number of tiers; for each tier its kernel's number (see kernel_at) and its constants
--- Returns  where in ARGV the next argument is, and run(first, wanted): answers so many equal
---          checks, whose first key is KEYS[first]. It returns numbers, and perhaps an error
+-- Returns  where in ARGV the next argument is, and run(first, wanted, into, at): answers so many
+--          equal checks, whose first key is KEYS[first]. It puts numbers into `into`, from `at` on,
+--          and returns where they end, and perhaps an error
 
 local tiers = tonumber(ARGV[1])
 local n = #KEYS / tiers

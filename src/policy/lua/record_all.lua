@@ -9,11 +9,11 @@
 -- This is a template (src/redis/script_template.cpp). A line that begins with "@reserving" is for
 -- reservations only. Each block between "@each" and "@end" is repeated for each tier. A block that
 -- contains "@write" is left out for a tier whose part does not write, and one that contains "@get"
--- for a tier whose part reads its key itself, as its line "@reads_key" says. In a block, @nth stands for the tier's number, counted from 1; @kernel for its
--- kernel's (see kernel_at.lua); @key for the index among KEYS of its key for check `i`; @get for a
--- call that reads it. A name that ends with an underscore gets the tier's number behind it. The
--- following lines become what the kernel's part (meter_joint.lua and others) has behind the same
--- line:
+-- for a tier whose part reads its key itself, as its line "@reads_key" says. In a block, @nth
+-- stands for the tier's number, counted from 1; @kernel for its kernel's (see kernel_at.lua); @key
+-- for the index among KEYS of its key for check `i`; @get for a call that reads it. A name that
+-- ends with an underscore gets the tier's number behind it. The following lines become what the
+-- kernel's part (meter_joint.lua and others) has behind the same line:
 --
 --   @constants  the names of its constants, with a comma behind each
 --   @start      once in a call
@@ -37,8 +37,8 @@
 --        equal ones (1 if left out, or look_only)
 -- Reply  the clock's two numbers, each with a space behind it, and what each key held, or the text
 --        that stands for nothing; nothing of the cool-downs at the end if none of them is there. If
---        full_kernels() has taken checks: now; then for each check what its keys held, or an array
---        of what run() returned
+--        full_kernels() has taken checks: now; then for each check the text of what its keys held,
+--        or the numbers of run()
 
 local call, pcall, read, pack = redis.call, redis.pcall, struct.unpack, struct.pack
 local find, format, tonumber, exact = string.find, string.format, tonumber, 9007199254740991
@@ -54,7 +54,7 @@ local may_share_keys,
 @each
 @start
 @end
-local found, states, run, read_absent
+local found, reply, at, text_of, run, read_absent
 -- The line of the grid until which the last key was made to stay, and its expiry as text.
 local last_line, expiry
 
@@ -129,24 +129,23 @@ for i = 1, n do
       @end
       @reserving all[#all + 1] = max_wait
       behind, run = full_kernels(all)
+      text_of = function(j)
+        local text = found[j]
+        for k = n + j, shown * n, n do text = text .. found[k] end
+        return text
+      end
+      reply, at = {clock}, 2
+      for j = 1, i - 1 do reply[j + 1], at = text_of(j), j + 2 end
     end
-    states = states or {}
-    states[i], failed = run(i, checks)
+    at, failed = run(i, checks, reply, at)
     if failed then return failed end
+  elseif reply then
+    reply[at], at = text_of(i), at + 1
   end
 end
 
-if not states then
+if not reply then
   found[1] = time[1] .. ' ' .. time[2] .. ' ' .. found[1]
   return table.concat(found, '', 1, shown * n)
-end
-local reply = {clock}
-for i = 1, n do
-  local text = states[i]
-  if not text then
-    text = found[i]
-    for k = n + i, shown * n, n do text = text .. found[k] end
-  end
-  reply[i + 1] = text
 end
 return reply

@@ -1,6 +1,6 @@
 -- Answers checks that have several keys each. A check passes at all its keys or counts nothing. The
--- end of full_kernels(). The number of checks may be look_only, too; run() returns the states of all
--- tiers before them.
+-- end of full_kernels(). The number of checks may be look_only, too; the numbers are the states of
+-- all tiers before them.
 
 local queues = 0
 for t = 1, tiers do
@@ -30,14 +30,13 @@ local function one_by_one(first, wanted)
   return done
 end
 
-local function run(first, wanted)
-  local state, at = {}, 1
+local function run(first, wanted, into, at)
   local pass, passes = wanted, {}
   for t = 1, tiers do
     local key = key_of(first, t)
-    passes[t] = check[t](key, wanted, false, state, at)
-    if refusal then return state, refusal end
-    if state[at] == foreign then state[at] = unreadable(key) end
+    passes[t] = check[t](key, wanted, false, into, at)
+    if refusal then return at, refusal end
+    if into[at] == foreign then into[at] = unreadable(key) end
     if passes[t] < pass then pass = passes[t] end
     at = at + width[t]
   end
@@ -52,6 +51,6 @@ local function run(first, wanted)
       if refusal then break end
     end
   end
-  return state, refusal
+  return at, refusal
 end
 return place, run

@@ -1,20 +1,21 @@
 -- The driver behind a common path, which has left the keys in `rare` to the full kernel, or all
--- keys if there is no `rare`.
+-- keys if there is no `rare`. A state has `width` numbers.
 --
 -- KEYS    one per subject
 -- counts  from `before` on, for each key the number of equal checks (1 if left out, or look_only)
--- Reply   now; then for each key the text that the common path has found, or an array: the state
---         before the checks
+-- Reply   now; then for each key the text that the common path has found, or the numbers of the
+--         state before the checks
 
+local at = 2
 for i = 1, #KEYS do
   if rare and not rare[i] then
-    reply[i + 1] = found[i]
+    reply[at], at = found[i], at + 1
   else
-    local checks, state = tonumber(counts[before + i] or 1), {}
-    check(KEYS[i], checks, checks ~= look_only, state, 1)
+    local checks = tonumber(counts[before + i] or 1)
+    check(KEYS[i], checks, checks ~= look_only, reply, at)
     if refusal then return refusal end
-    if state[1] == foreign then state[1] = unreadable(KEYS[i]) end
-    reply[i + 1] = state
+    if reply[at] == foreign then reply[at] = unreadable(KEYS[i]) end
+    at = at + width
   end
 end
 return reply
