@@ -26,7 +26,7 @@ class call_size {
   /// What the user allows.
   std::size_t most() const noexcept { return most_; }
 
-  /// The weight of one reservation at one tier. A call takes reservations up to a weight of 28, but
+  /// The weight of one reservation at one tier. A call takes reservations up to a weight of 24, but
   /// at least one: the script looks for each on its own, and in a log at many entries.
   static std::size_t turn_weight(const policies::kernel& k) noexcept {
     if (is_log(k)) return 8;
@@ -34,7 +34,7 @@ class call_size {
   }
   /// The most reservations in a call, each of this weight at all its tiers together.
   static std::size_t most_turns(std::size_t weight) noexcept {
-    return std::max<std::size_t>(1, 28 / weight);
+    return std::max<std::size_t>(1, 24 / weight);
   }
 
   /// Notes the answer to a call.

@@ -26,9 +26,9 @@ inline constexpr std::size_t reservation = full_kernels + 1;
 inline constexpr std::size_t settlement = reservation + 1;
 inline constexpr std::size_t first_common_path = settlement + 1;
 
-/// So 87 with a common path. Each script has 11 to 30 KB, or 57 for 8 logs, and a connection asks
+/// So 119 with a common path. Each script has 11 to 30 KB, or 57 for 8 logs, and a connection asks
 /// for all that there are.
-inline constexpr std::size_t most_scripts = 96;
+inline constexpr std::size_t most_scripts = 128;
 
 /// Those that this process has made so far; a list that was taken before does not have the ones
 /// that script_for() makes. The first call makes the first ones, and may throw. Elements stay where

@@ -264,6 +264,35 @@ BOOST_AUTO_TEST_CASE(checks_read_their_keys_together_and_write_once_what_they_ch
   BOOST_TEST(client.must("EXISTS", "b1", "b2", "b3", "b4").integer == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_reservation_that_need_not_wait_reads_and_writes_as_a_record_does) {
+  const auto tiers = of({policies::compile(token_bucket{2, every(1h)}),
+                         policies::compile(fixed_window{9, 2h}), policies::cool_down()});
+  const key_list keys{"a1", "a2", "ac", "b1", "b2", "bc"};
+  constexpr std::int64_t day = 86'400'000'000;
+  std::vector<std::int64_t> said;
+  const auto used = [&](std::int64_t now, const number_list& counts) {
+    commands();
+    said = turns(tiers, keys, now, counts, day, path::common);
+    auto sent = commands();
+    for (const char* own : {"hset", "hmget", "hget", "pexpire", "script|load"}) sent.erase(own);
+    return sent;
+  };
+  using counts = std::map<std::string, int>;
+  used(t0, {});
+  const counts at_once{{"mget", 1}, {"exists", 1}, {"incrby", 2}, {"setrange", 2}};
+  BOOST_TEST((used(t0 + 1, {}) == at_once));
+  BOOST_TEST(said[1] == redis::at_once);
+  // The first subject's key has no room for both of two equal ones.
+  client.must("DEL", "a1", "a2");
+  used(t0 + 2, {});
+  client.must("DEL", "b1", "b2");
+  auto mixed = used(t0 + 3, {2, 1});
+  BOOST_TEST(said[1] == t0 + 3);
+  BOOST_TEST(said[1 + 11] == t0 + 3600'000'000 + 2);
+  BOOST_TEST(said[1 + 22] == redis::at_once);
+  BOOST_TEST(mixed["get"] > 0);
+}
+
 // Logs are no strings: each is looked at on its own.
 BOOST_AUTO_TEST_CASE(checks_with_a_log_read_its_ends_and_add_to_it) {
   const auto tiers = of({policies::compile(sliding_log{2, 1h}),
@@ -430,6 +459,8 @@ BOOST_AUTO_TEST_CASE(the_most_tiers_fit_into_one_script) {
     check(tiers, keys, t0, {1}, path::common);
     BOOST_TEST(client.must("EXISTS", "0", "1", "2", "3", "4", "5", "6").integer == 0,
                test::text_of(p));
+    client.must("FLUSHALL");
+    BOOST_TEST(turns(tiers, keys, t0, {1}, 0, path::common).at(1) == redis::at_once);
     BOOST_TEST((redis::script_of(tiers) >= redis::first_common_path));
     tiers.push_back(tiers.front());
     BOOST_TEST(redis::script_of(tiers) == redis::full_kernels);

@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(reservations_of_many_subjects_do_not_hold_up_the_server_tog
     for (const script_call& c : packer.pack(line)) {
       std::size_t in_call = 0;
       for (const auto& key : c.keys) in_call += key.count;
-      BOOST_TEST(in_call <= 14u);
+      BOOST_TEST(in_call <= 12u);
       turns += in_call;
     }
   }
@@ -285,7 +285,7 @@ BOOST_AUTO_TEST_CASE(equal_reservations_are_work_each_and_count_in_the_quota) {
   };
   for (int i = 0; i < 1000; ++i) add(bucket, "hot", check_kind::acquire);
   BOOST_TEST(turns_of(10) == 10u);
-  BOOST_TEST(turns_of(coalescer::max_keys_per_write) == 18 * 14u);
+  BOOST_TEST(turns_of(coalescer::max_keys_per_write) == 21 * 12u);
   line.clear();
   for (int i = 0; i < 1000; ++i) add(two, "hot", check_kind::acquire);
   BOOST_TEST(turns_of(10) == 4u);
@@ -313,9 +313,9 @@ BOOST_AUTO_TEST_CASE(the_rest_of_a_quota_does_not_make_a_small_call) {
     return out;
   };
   using list = std::vector<std::size_t>;
-  BOOST_TEST((sizes(one, 30) == list{14, 14}));
-  BOOST_TEST((sizes(one, 14) == list{14}));
-  BOOST_TEST((sizes(one, 13) == list{13}));
+  BOOST_TEST((sizes(one, 30) == list{12, 12}));
+  BOOST_TEST((sizes(one, 12) == list{12}));
+  BOOST_TEST((sizes(one, 11) == list{11}));
   BOOST_TEST((sizes(three, 50) == list{4, 4, 4, 4}));
   BOOST_TEST((sizes(three, 25) == list{4, 4}));
   BOOST_TEST((sizes(three, 10) == list{4}));
