@@ -89,17 +89,11 @@ inline std::vector<std::string> arguments_of(const redis::script_call& call) {
                           reserves ? std::optional(call.max_wait) : std::nullopt);
     return to;
   }
-  to.push_back(std::to_string(call.tiers.size()));
-  for (const redis::call_tier& t : call.tiers) {
-    to.push_back(std::to_string(redis::number_of(t.kernel)));
-    const auto own = std::visit([&](const auto& one) { return one.arguments(t.cost); }, t.kernel);
-    for (const std::int64_t value : own.values()) to.push_back(std::to_string(value));
-  }
-  if (reserves) to.push_back(std::to_string(call.max_wait));
+  for (const std::int64_t value : redis::full_constants(call)) to.push_back(std::to_string(value));
   return to;
 }
 
-/// Such a check of every subject, so many to a script.
+/// Sends one check like those of `call` for every subject, so many to a script.
 inline void send_call(counted_server& server, const redis::script_call& call,
                       std::size_t subjects) {
   const std::vector<std::string> arguments = arguments_of(call);

@@ -94,7 +94,7 @@ enum class error : std::int16_t {
   server_error,  ///< any other error reply
 
   // A Redis Cluster could not run the check before its deadline. Nothing was counted.
-  /// the cluster's nodes sent the check from one to the other until its deadline
+  /// nodes redirected the check three times or more, and none had run it at its deadline
   too_many_redirects,
   /// no node serves the slot of the check's keys
   cluster_down,

@@ -27,7 +27,8 @@ class call_size {
   std::size_t most() const noexcept { return most_; }
 
   /// The weight of one reservation at one tier. A call takes reservations up to a weight of 24, but
-  /// at least one: the script looks for each on its own, and in a log at many entries.
+  /// at least one: if they have to wait, the full kernels look for each on its own, and in a log at
+  /// many entries.
   static std::size_t turn_weight(const policies::kernel& k) noexcept {
     if (is_log(k)) return 8;
     return std::holds_alternative<policies::sliding_window>(k) ? 3 : 2;

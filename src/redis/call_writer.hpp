@@ -16,8 +16,8 @@ class call_writer {
 
  private:
   /// What stands around the keys in a call, but for settlements and full kernels. It is the same
-  /// for calls of one limiter and cost with as many keys and counts, and small calls would spend
-  /// more on it than on their keys.
+  /// for calls of one limiter, cost and longest wait with as many keys and counts, and small calls
+  /// would spend more on it than on their keys.
   struct frame {
     std::vector<call_tier> tiers;      // none: there is no frame yet
     std::size_t keys = 0, counts = 0;  // how many

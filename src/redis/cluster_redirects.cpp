@@ -19,7 +19,8 @@ namespace {
 /// While a slot moves, checks with several keys wait so long before they are sent again.
 constexpr std::chrono::milliseconds pause_of_migration{25};
 /// Nodes may name each other for a moment, when a slot has moved. The first redirects are followed
-/// at once, later MOVEDs after a pause that doubles. After a pause, the node would say ASK again.
+/// at once, later MOVEDs after a pause that doubles. ASK holds for the next command only: after a
+/// pause, the owner would have to be asked again.
 constexpr unsigned immediate_redirects = 2;
 constexpr std::chrono::milliseconds pause_of_redirect{10};
 constexpr unsigned most_redirect_doublings = 5;
@@ -150,12 +151,12 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
       if (detail::is_single(c) && !f.is_alone()) not_before = now;
       f.route |= in_flight::alone;
     }
-    // From the node that ASK named, a second ASK is no better than MOVED: nodes could send a check
-    // round without a pause.
+    // A second ASK, of a node to which an ASK had sent the check, counts as MOVED: else two nodes
+    // could pass it back and forth without a pause.
     const bool moves = r.why.what == kind::moved || (r.why.what == kind::ask && asked);
     const bool asks_now = !moves && r.why.what == kind::ask && may_ask(c, to);
     if (moves || asks_now) {
-      if (f.redirects < in_flight::most_redirects) ++f.redirects;
+      if (f.redirects < in_flight::most_counted) ++f.redirects;
       if (f.redirects > immediate_redirects) {
         c.ec = error::too_many_redirects;  // for the caller, if the deadline comes first
         if (moves) not_before = now + pause_after_redirects(f.redirects);

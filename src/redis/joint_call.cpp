@@ -64,15 +64,20 @@ script_tiers script_tiers_of(std::span<const call_tier> tiers, script_task task)
   return found;
 }
 
+namespace {
+
+std::size_t script_for(std::span<const call_tier> tiers, script_task task) noexcept {
+  return redis::script_for(script_tiers_of(tiers, task), task);
+}
+
+}  // namespace
+
 std::size_t script_of(std::span<const call_tier> tiers) noexcept {
-  if (tiers.size() == 1) return tiers[0].kernel.index();
-  return script_for(script_tiers_of(tiers, script_task::record), script_task::record);
+  return tiers.size() == 1 ? tiers[0].kernel.index() : script_for(tiers, script_task::record);
 }
 
 std::size_t script_of(const script_call& c) noexcept {
-  if (c.kind == check_kind::acquire) {
-    return script_for(script_tiers_of(c.tiers, script_task::reserve), script_task::reserve);
-  }
+  if (c.kind == check_kind::acquire) return script_for(c.tiers, script_task::reserve);
   return script_call::settles(c.kind) ? settlement : script_of(c.tiers);
 }
 
@@ -87,33 +92,23 @@ void pack_constants(std::string& to, std::span<const call_tier> tiers, bool may_
   }
 }
 
-namespace {
-
-/// What full kernels take before the counts.
-std::size_t constants_of(const script_call& c) {
-  std::size_t count = 1 + c.tiers.size();
-  if (c.kind == check_kind::acquire) count += 1;
+std::vector<std::int64_t> full_constants(const script_call& c) {
+  std::vector<std::int64_t> all{static_cast<std::int64_t>(c.tiers.size())};
   for (const call_tier& t : c.tiers) {
-    count += std::visit([](const auto& k) { return std::decay_t<decltype(k)>::script_constants; },
-                        t.kernel);
-  }
-  return count;
-}
-
-void write_constants(command_writer& writer, const script_call& c) {
-  writer.arg(static_cast<std::int64_t>(c.tiers.size()));
-  for (const call_tier& t : c.tiers) {
-    writer.arg(number_of(t.kernel));
+    all.push_back(number_of(t.kernel));
     std::visit(
         [&](const auto& kernel) {
           // Named: a temporary would be gone before the first value is read.
           const policies::script_arguments constants = kernel.arguments(t.cost);
-          for (const std::int64_t value : constants.values()) writer.arg(value);
+          all.insert(all.end(), constants.values().begin(), constants.values().end());
         },
         t.kernel);
   }
-  if (c.kind == check_kind::acquire) writer.arg(c.max_wait);
+  if (c.kind == check_kind::acquire) all.push_back(c.max_wait);
+  return all;
 }
+
+namespace {
 
 /// Runs the kernels on the states that the script found, once per place.
 void replay(const script_call& c, call_key& key, std::span<const std::int64_t> fields,
@@ -127,7 +122,11 @@ void replay(const script_call& c, call_key& key, std::span<const std::int64_t> f
     }
     return;
   }
-  each_place(key, [&](decision& d) { d = policies::record_all<policies::any_replay>(asked, now); });
+  each_place(key, [&](decision& d) {
+    // A request that goes out at once meets no cool-down, so it needs no cool_down_left.
+    d = c.kind == check_kind::acquire ? policies::reserve_at(asked, now, c.max_wait)
+                                      : policies::record_all<policies::any_replay>(asked, now);
+  });
 }
 
 /// How many keys belong to checks that the full kernels have answered, in a reply that is an array:
@@ -135,14 +134,6 @@ void replay(const script_call& c, call_key& key, std::span<const std::int64_t> f
 std::size_t answered_in_full(const script_call& c, const reply_view& reply, std::size_t width) {
   const std::size_t others = 2 + c.keys.size();  // the array, the time, one value for each check
   return (reply.values().size() - others) / (width - 1) * c.tiers.size();
-}
-
-/// Runs the kernels once per place: the requests went out at once, none has to wait.
-void replay_at_once(const script_call& c, call_key& key, std::span<const std::int64_t> fields,
-                    policies::instant now) {
-  const found_states found(c, fields);
-  if (found.failure() != error{}) return answer_unreadable(key, found.failure());
-  each_place(key, [&](decision& d) { d = policies::reserve_at(found.tiers(), now, c.max_wait); });
 }
 
 void replay_reservations(const script_call& c, call_key& key, std::span<const std::int64_t> fields,
@@ -168,10 +159,11 @@ void write_joint_call(std::string& out, const script_call& c, std::string& scrat
   command_writer writer(out);
   const std::size_t keys = c.keys.size() * c.tiers.size();
   const std::size_t counts = counts_in(c);
-  writer.begin(3 + keys + constants_of(c) + counts);
+  const std::vector<std::int64_t> constants = full_constants(c);
+  writer.begin(3 + keys + constants.size() + counts);
   writer.arg("EVALSHA").arg(scripts()[c.script].sha).arg(static_cast<std::int64_t>(keys));
   write_keys(out, c, scratch);
-  write_constants(writer, c);
+  for (const std::int64_t value : constants) writer.arg(value);
   write_counts(writer, c, counts);
 }
 
@@ -302,7 +294,7 @@ bool read_reservations(script_call& c, const reply_view& reply,
     const auto own = fields.first((is_at_once ? 1 : key.count) * width);
     fields = fields.subspan(own.size());
     if (is_at_once) {
-      replay_at_once(c, key, own.subspan(1), numbers[0]);
+      replay(c, key, own.subspan(1), numbers[0]);
     } else {
       replay_reservations(c, key, own, width, numbers[0]);
     }

@@ -58,6 +58,9 @@ void pack_constants(std::string& to, std::span<const call_tier> tiers, bool may_
 bool read_found_tiers(std::span<const call_tier> tiers, const reply_view& reply,
                       std::span<std::int64_t> numbers);
 
+/// What full kernels take before the counts.
+std::vector<std::int64_t> full_constants(const script_call& c);
+
 /// In place of a reservation's time: all equal checks were counted now, one behind the other.
 inline constexpr std::int64_t at_once = -1;
 

@@ -23,7 +23,7 @@ policies::script_arguments record_arguments(const Kernel& kernel, std::int64_t c
 /// space behind it. -1 if these are none.
 std::int64_t take_time(std::string_view& text) noexcept;
 
-/// Moves that many integers from the front of `values` to `to`. False if there are fewer.
+/// Moves that many integers from the front of `values` to `to`. False if these are no integers.
 bool take_integers(std::span<const reply_value>& values, std::span<std::int64_t> to) noexcept;
 
 /// Reads a reply in which full kernels have answered for some checks: an array of the clock's time

@@ -109,7 +109,7 @@ struct script_call : call_notes {
   bool settles() const noexcept { return what == command::request && settles(kind); }
 
   /// The number of keys that the server visits, 0 without checks. Each reservation counts
-  /// separately, because the script searches for each.
+  /// separately, because the full kernels search for each one that has to wait.
   std::size_t weight() const noexcept {
     return tiers.size() * (is_request(detail::check_kind::acquire) ? places : keys.size());
   }

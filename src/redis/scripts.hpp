@@ -20,7 +20,7 @@ struct script {
 /// The scripts: one per kernel, in the order of the variant; that of the full kernels for checks
 /// with several keys; the same for reservations; one that gives back or charges. Behind them stand
 /// those with a common path for checks with several keys, and for reservations: one for each list
-/// of kernels, in the order of their first use.
+/// of kernels' parts, in the order of their first use.
 inline constexpr std::size_t full_kernels = std::variant_size_v<policies::kernel>;
 inline constexpr std::size_t reservation = full_kernels + 1;
 inline constexpr std::size_t settlement = reservation + 1;
@@ -38,7 +38,8 @@ std::span<const script> scripts();
 /// The script with a common path for these tiers; that of the full kernels if there are none.
 script make_script(std::span<const script_tier> tiers, script_task task);
 
-/// A tier has up to 16 local names, the rest of the script 40, and Lua allows 200 in a function.
+/// Lua allows 200 local names in a function. With 8 logs, the script has up to 192: 17 for each
+/// tier, and 56 others.
 inline constexpr std::size_t most_script_tiers = 8;
 
 /// The index of the script with a common path for these tiers. It is made now, if this is its first

@@ -5,7 +5,7 @@
 -- ARGV     the number of tiers; for each tier its kernel's number (see kernel_at) and its constants
 -- Returns  where in ARGV the next argument is, and run(first, wanted, into, at): answers so many
 --          equal checks, whose first key is KEYS[first]. It puts numbers into `into`, from `at` on,
---          and returns where they end, and perhaps an error
+--          and returns the index behind them, and perhaps an error
 
 local tiers = tonumber(ARGV[1])
 local n = #KEYS / tiers

@@ -21,7 +21,6 @@
 local call, pcall = redis.call, redis.pcall
 local floor, ceil, format = math.floor, math.ceil, string.format
 local now = clock
-local reply = {clock}
 
 -- What the server said against a command, other than that the key holds something else: not
 -- allowed, no memory, a replica. The drivers answer with it.

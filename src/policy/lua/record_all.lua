@@ -3,8 +3,9 @@
 -- a check hold a plain state or nothing; a refused check then writes nothing. If one of its keys is
 -- in another state, the full kernels (run_all.lua) take that check, and the others go on here.
 --
--- Or the script of reservations. A request that may go out at once is counted as any other. If it
--- has to wait, the full kernels take it (reserve.lua).
+-- Or the script of reservations. Equal requests that may all go out at once are counted as checks
+-- are. If one has to wait, the full kernels (reserve.lua) take all of them, because each needs a
+-- time of its own.
 --
 -- This is a template (src/redis/script_template.cpp). A line that begins with "@reserving" is for
 -- reservations only. Each block between "@each" and "@end" is repeated for each tier. A block that

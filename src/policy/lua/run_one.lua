@@ -6,6 +6,7 @@
 --        or look_only)
 -- Reply  now; then for each key the state before the checks
 
+local reply = {clock}
 for i = 1, #KEYS do
   local checks = tonumber(ARGV[constants + i] or 1)
   local at = width * (i - 1) + 2

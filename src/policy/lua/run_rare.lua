@@ -2,11 +2,12 @@
 -- keys if there is no `rare`. A state has `width` numbers.
 --
 -- KEYS    one per subject
--- counts  from `before` on, for each key the number of equal checks (1 if left out, or look_only)
+-- counts  behind the first `before`, for each key the number of equal checks (1 if left out, or
+--         look_only)
 -- Reply   now; then for each key the text that the common path has found, or the numbers of the
 --         state before the checks
 
-local at = 2
+local reply, at = {clock}, 2
 for i = 1, #KEYS do
   if rare and not rare[i] then
     reply[at], at = found[i], at + 1

@@ -16,6 +16,7 @@ local looks, gives_back, charges, lowers = '0', '1', '2', '3'
 -- As in policy/script_arguments.hpp.
 local no_marker, not_done, done = 0, 0, 1
 
+local reply = {clock}
 local remember, counted = tonumber(ARGV[1]), tonumber(ARGV[2])
 local tiers, place, at = {}, 4, 3
 for t = 1, tonumber(ARGV[3]) do
