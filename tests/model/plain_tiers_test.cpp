@@ -1,166 +1,31 @@
-// The common path of checks with several keys: it answers and counts as the full kernels do,
-// whatever the keys hold, and writes only what a check changes.
+// The common path of checks with several keys, and of reservations: it answers and counts as the
+// full kernels do, whatever the keys hold, and writes only what a check changes.
 
 #include <algorithm>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <map>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "model/any_keys.hpp"
-#include "model/joint_scripts.hpp"
-#include "model/own_script.hpp"
-#include "policy/tier_set.hpp"
-#include "redis/joint_call.hpp"
+#include "model/both_paths.hpp"
 #include "support/random_source.hpp"
-#include "support/text.hpp"
 
 namespace plain_tiers_test {
 namespace {
 
 using namespace weir;
+using namespace weir::model;
 using namespace std::chrono_literals;
-using key_list = std::vector<std::string>;
-using number_list = std::vector<std::int64_t>;
-using detail::check_kind;
-using redis::script_task;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
 
-enum class path { common, full };
-
-bool has_common_path(const std::vector<redis::call_tier>& tiers,
-                     script_task task = script_task::record) {
-  return !redis::script_tiers_of(tiers, task).empty();
-}
-
-struct fixture : model::script_fixture {
-  model::joint_scripts scripts{client};
-
-  /// What the script finds, by check; `keys` has one per tier for each. Throws after an error.
-  std::vector<number_list> check(const std::vector<redis::call_tier>& tiers, const key_list& keys,
-                                 std::int64_t now, const number_list& counts, path which,
-                                 bool may_share_keys = false) {
-    if (which == path::common) BOOST_TEST_REQUIRE(has_common_path(tiers));
-    scripts.set_clock(now);
-    const number_list numbers = scripts.run(tiers, keys, counts, which == path::full,
-                                            may_share_keys);
-    BOOST_TEST(numbers[0] == now);
-    const std::size_t checks = keys.size() / tiers.size();
-    const auto width = static_cast<long>((numbers.size() - 1) / checks);
-    std::vector<number_list> found;
-    for (auto at = numbers.begin() + 1; at != numbers.end(); at += width) {
-      found.emplace_back(at, at + width);
-    }
-    return found;
-  }
-
-  /// What redis::read_found_turns() says.
-  number_list turns(const std::vector<redis::call_tier>& tiers, const key_list& keys,
-                    std::int64_t now, const number_list& counts, std::int64_t max_wait, path which,
-                    bool may_share_keys = false) {
-    if (which == path::common) {
-      BOOST_TEST_REQUIRE(has_common_path(tiers, script_task::reserve));
-    }
-    scripts.set_clock(now);
-    number_list numbers = scripts.reserve(tiers, keys, counts, max_wait, which == path::full,
-                                          may_share_keys);
-    BOOST_TEST(numbers[0] == now);
-    return numbers;
-  }
-};
-
-std::vector<redis::call_tier> of(std::initializer_list<policies::kernel> kernels) {
-  std::vector<redis::call_tier> tiers;
-  for (const policies::kernel& k : kernels) tiers.push_back({k, 1});
-  return tiers;
-}
-
-/// The states that a script found.
-struct found_states {
-  using tier = policies::tier<policies::any_replay>;
-
-  found_states(const std::vector<redis::call_tier>& of, std::span<const std::int64_t> fields)
-      : states(of.size()) {
-    for (std::size_t t = 0; t < of.size(); ++t) {
-      std::visit(
-          [&]<class K>(const K&) {
-            auto& state = states[t].emplace<typename K::replay>();
-            is_ours = K::restore(fields.first(K::reply_width), state) && is_ours;
-            fields = fields.subspan(K::reply_width);
-          },
-          of[t].kernel);
-      asked.push_back({&of[t].kernel, &states[t], of[t].cost});
-    }
-  }
-  std::span<const tier> tiers() const { return asked; }
-
-  bool is_ours = true;
-  std::vector<policies::any_replay> states;
-  std::vector<tier> asked;
-};
-
-std::int64_t count_of(const number_list& counts, std::size_t i) {
-  return i < counts.size() ? counts[i] : 1;
-}
-
-/// What becomes of the checks, by what the script found of each.
-std::string answers(const std::vector<redis::call_tier>& tiers,
-                    const std::vector<number_list>& found, std::int64_t now,
-                    const number_list& counts) {
-  std::string text;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    const found_states states(tiers, found[i]);
-    text += "\n    check " + std::to_string(i) + ": ";
-    if (!states.is_ours) text += "something else";
-    const std::int64_t count = count_of(counts, i);
-    if (states.is_ours && count == 0) {
-      text += test::text_of(policies::fetch_all(states.tiers(), now));
-    }
-    for (std::int64_t n = 0; states.is_ours && n < count; ++n) {
-      text += test::text_of(policies::record_all(states.tiers(), now)) + "; ";
-    }
-  }
-  return text;
-}
-
-/// The same of reservations, by what redis::read_found_turns() says.
-std::string answers_of_turns(const std::vector<redis::call_tier>& tiers,
-                             std::span<const std::int64_t> numbers, const number_list& counts,
-                             std::int64_t max_wait) {
-  const std::int64_t now = numbers[0];
-  const std::size_t width = redis::reply_width(tiers);
-  numbers = numbers.subspan(1);
-  std::string text;
-  for (std::size_t i = 0; !numbers.empty(); ++i) {
-    text += "\n    check " + std::to_string(i) + ": ";
-    const bool at_once = numbers[0] == redis::at_once;
-    std::optional<found_states> states;
-    for (std::int64_t n = 0; n < count_of(counts, i); ++n) {
-      if (n == 0 || !at_once) states.emplace(tiers, numbers.subspan(1, width));
-      const std::int64_t turn = at_once ? now : numbers[0];
-      const policies::moment when(now, turn);
-      text += states->is_ours
-                  ? test::text_of(policies::reserve_at(states->tiers(), when, max_wait)) + "; "
-                  : "something else; ";
-      // A cancelled request goes back with them.
-      for (std::size_t f = 1; turn > now && f <= width; ++f) {
-        text += std::to_string(numbers[f]) + " ";
-      }
-      if (!at_once) numbers = numbers.subspan(1 + width);
-    }
-    if (at_once) numbers = numbers.subspan(1 + width);
-  }
-  return text;
-}
-
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(plain_tiers_suite, fixture)
+BOOST_FIXTURE_TEST_SUITE(plain_tiers_suite, both_paths)
 
 BOOST_DATA_TEST_CASE(both_paths_find_and_leave_the_same_whatever_the_keys_hold,
                      boost::unit_test::data::make({false, true}), reserves) {
@@ -425,76 +290,6 @@ BOOST_AUTO_TEST_CASE(a_text_that_is_no_number_is_no_time_however_late_it_is) {
   BOOST_TEST(found[0][0] == policies::foreign);
   BOOST_TEST(client.must("EXISTS", "b").integer == 0);
   BOOST_TEST(client.must("EXISTS", "c", "d").integer == 2);
-}
-
-BOOST_AUTO_TEST_CASE(policies_without_a_part_take_the_full_kernels) {
-  const policies::kernel bucket = policies::compile(token_bucket{3, per_hour(3)});
-  const policies::kernel queue = policies::compile(leaky_bucket{3, per_hour(3)});
-  BOOST_TEST(has_common_path(of({bucket, queue})));
-  BOOST_TEST(!has_common_path(of({queue, queue})));
-  BOOST_TEST(!has_common_path(of({bucket, queue}), script_task::reserve));
-  for (const policy& p : {policy(sliding_log{.limit = 3, .window = 1h, .count_refused = true}),
-                          policy(fixed_window{.limit = unlimited, .window = 1h}),
-                          policy(sliding_window{.limit = unlimited, .window = 1h})}) {
-    for (const script_task task : {script_task::record, script_task::reserve}) {
-      BOOST_TEST(!has_common_path(of({bucket, policies::compile(p)}), task), test::text_of(p));
-    }
-  }
-  BOOST_TEST(!has_common_path(of({bucket, policies::cool_down(1'000'000)})));
-}
-
-// Lua allows 200 local names in a function, and a script has some for each tier.
-BOOST_AUTO_TEST_CASE(the_most_tiers_fit_into_one_script) {
-  for (const policy& p :
-       {policy(token_bucket{2, every(1h)}), policy(token_bucket{2, {7, 9h}}),
-        policy(fixed_window{2, 1h}), policy(sliding_window{2, 1h}), policy(sliding_log{2, 1h})}) {
-    std::vector<redis::call_tier> tiers(redis::most_script_tiers, {policies::compile(p), 1});
-    key_list keys;
-    for (std::size_t i = 0; i < tiers.size(); ++i) keys.push_back(std::to_string(i));
-    const auto found = check(tiers, keys, t0, {2}, path::common);
-    BOOST_TEST(answers(tiers, check(tiers, keys, t0, {0}, path::full), t0, {0}) !=
-               answers(tiers, found, t0, {0}));
-    // What the last one refuses, none of the others counts.
-    client.must("DEL", "0", "1", "2", "3", "4", "5", "6");
-    check(tiers, keys, t0, {1}, path::common);
-    BOOST_TEST(client.must("EXISTS", "0", "1", "2", "3", "4", "5", "6").integer == 0,
-               test::text_of(p));
-    client.must("FLUSHALL");
-    BOOST_TEST(turns(tiers, keys, t0, {1}, 0, path::common).at(1) == redis::at_once);
-    BOOST_TEST((redis::script_of(tiers) >= redis::first_common_path));
-    tiers.push_back(tiers.front());
-    BOOST_TEST(redis::script_of(tiers) == redis::full_kernels);
-    client.must("FLUSHALL");
-  }
-}
-
-// Else the server's script cache would grow with whatever limiters there are.
-BOOST_AUTO_TEST_CASE(a_process_makes_few_scripts_and_then_leaves_all_to_the_full_kernels) {
-  const policies::kernel kernels[] = {policies::compile(token_bucket{2, every(1h)}),
-                                      policies::compile(fixed_window{2, 1h}),
-                                      policies::compile(sliding_window{2, 1h})};
-  std::map<std::vector<std::size_t>, std::size_t> scripts;
-  std::size_t in_full = 0;
-  for (int round = 0; round < 2; ++round) {
-    for (std::size_t n = 0; n < 162; ++n) {
-      const std::vector<std::size_t> which{n % 2, n / 2 % 3, n / 6 % 3, n / 18 % 3, n / 54};
-      redis::script_call call;
-      call.kind = which[0] == 0 ? check_kind::record : check_kind::acquire;
-      const std::size_t full = which[0] == 0 ? redis::full_kernels : redis::reservation;
-      for (std::size_t t = 1; t < which.size(); ++t) call.tiers.push_back({kernels[which[t]], 1});
-      const std::size_t script = redis::script_of(call);
-      BOOST_TEST_REQUIRE(script < redis::scripts().size());
-      BOOST_TEST(scripts.try_emplace(which, script).first->second == script);
-      const auto made = redis::tiers_of_script(script);
-      BOOST_TEST(made.size() == (script == full ? 0u : 4u));
-      for (std::size_t t = 0; t < made.size(); ++t) {
-        BOOST_TEST(made[t].kernel_index == which[t + 1]);
-      }
-      in_full += script == full ? 1 : 0;
-    }
-  }
-  BOOST_TEST(redis::scripts().size() == redis::most_scripts);
-  BOOST_TEST(in_full > 0u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
