@@ -37,6 +37,7 @@
 namespace {
 
 namespace asio = boost::asio;
+using namespace std::chrono_literals;
 
 struct options {
   std::string mode = "load";  // load; fill: every key once; once: one check of --subject; fetch
@@ -58,6 +59,7 @@ struct options {
   std::int64_t subject_buckets = 0;
   std::int64_t single_threaded = 0;
   std::int64_t cost = 1;
+  std::int64_t acquires = 0;  // 1: the callers await acquire(), else record()
   std::int64_t may_refuse = 0;
   std::int64_t local_units = 0;
   std::int64_t offered = 0;  // checks per second of all callers; 0: as fast as they can
@@ -84,6 +86,7 @@ void options::read(int count, char** words) {
                                                           {"threads", &threads},
                                                           {"spin_us", &spin_us},
                                                           {"cost", &cost},
+                                                          {"acquires", &acquires},
                                                           {"may_refuse", &may_refuse},
                                                           {"local_units", &local_units},
                                                           {"offered", &offered},
@@ -307,7 +310,11 @@ class load {
       const subject_text subject(random % keys);
       const bool timed = i % stride == 0;
       const std::uint64_t before = timed ? now_ns() : 0;
-      const weir::decision d = co_await limiter_.record(subject.view(), {.cost = options_.cost});
+      const weir::decision d = options_.acquires != 0
+                                   ? co_await limiter_.acquire(
+                                         subject.view(), {.cost = options_.cost, .max_wait = 10s})
+                                   : co_await limiter_.record(subject.view(),
+                                                              {.cost = options_.cost});
       worker& w = this_worker();
       if (timed && measuring_.load(std::memory_order_relaxed)) {
         latency_add(&w.latencies, now_ns() - before);

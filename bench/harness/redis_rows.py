@@ -196,6 +196,14 @@ def several_keys(machine):
         yield from busy_buckets(machine, name, "one check to a script", work, usual)
 
 
+def requests(machine):
+    """acquire() on buckets that let each request go out at once."""
+    keys = 1000 if machine.quick else 100_000
+    work = Workload("token_bucket", 10_000_000, 1_000_000, keys, 86_400, options=("--acquires=1",))
+    yield from busy_buckets(machine, "token_bucket, acquire", "one request to a script", work,
+                            lambda server: usual_bucket(server, work))
+
+
 def hot_key(machine):
     work = bucket("token_bucket", "hot", 1)
     with Server(machine) as server:
@@ -296,6 +304,7 @@ def all_rows(machine):
     yield "Boost.Redis, idle keys", lambda: boost_redis(machine, "idle")
     yield "rate in parts of a microsecond", lambda: rate_in_parts(machine)
     yield "several keys", lambda: several_keys(machine)
+    yield "requests of acquire", lambda: requests(machine)
     yield "hot key", lambda: hot_key(machine)
     yield "one caller", lambda: one_caller(machine)
     yield "windows", lambda: windows(machine)
