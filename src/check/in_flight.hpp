@@ -40,8 +40,8 @@ struct in_flight {
   std::uint8_t came_back : 1 = 0;  // it was sent before and did not run
   std::uint8_t : 0;                // other mutexes guard what follows
   // In a Redis Cluster, where these are guarded by the cluster's mutex; else 0:
-  static constexpr std::uint8_t most_counted = 127;
-  std::uint8_t redirects : 7 = 0;                 // how often a node sent it on, up to most_counted
+  std::uint8_t redirects : 7 = 0;  // how often a node sent it on, counted up to:
+  static constexpr std::uint8_t most_redirects_counted = 127;
   std::uint8_t is_held : 1 = 0;                   // it waits in the cluster, at no node
   std::uint16_t route = 0;                        // the slot of its keys, and these flags:
   static constexpr std::uint16_t asks = 0x4000;   // it is sent behind ASKING, alone

@@ -156,7 +156,7 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
     const bool moves = r.why.what == kind::moved || (r.why.what == kind::ask && asked);
     const bool asks_now = !moves && r.why.what == kind::ask && may_ask(c, to);
     if (moves || asks_now) {
-      if (f.redirects < in_flight::most_counted) ++f.redirects;
+      if (f.redirects < in_flight::most_redirects_counted) ++f.redirects;
       if (f.redirects > immediate_redirects) {
         c.ec = error::too_many_redirects;  // for the caller, if the deadline comes first
         if (moves) not_before = now + pause_after_redirects(f.redirects);

@@ -281,6 +281,31 @@ BOOST_AUTO_TEST_CASE(a_command_that_is_denied_ends_the_call_with_its_error) {
   }
 }
 
+// Its head's base and its newest total had the same fraction, so the sum was a whole number.
+BOOST_AUTO_TEST_CASE(a_log_whose_base_is_no_whole_number_is_something_else) {
+  const auto tiers = of(
+      {policies::compile(sliding_log{3, 1h}), policies::compile(token_bucket{3, every(1h)})});
+  const double time = t0 - 9, line = t0 / 16'000'000 * 16e6 + 4000e6;
+  client.must("RPUSH", "a", test::doubles({0, 0.5, time, 1.5, line}), test::doubles({time, 1.5}),
+              test::doubles({time + 1, 2.5}));
+  BOOST_TEST(check(tiers, {"a", "b"}, t0, {}, path::common)[0][0] == policies::foreign);
+  BOOST_TEST(client.must("LLEN", "a").integer == 3);
+  BOOST_TEST(client.must("EXISTS", "b").integer == 0);
+}
+
+// The script of the test's clock refuses a TTL below 1 ms; a server deletes the key.
+BOOST_AUTO_TEST_CASE(a_refused_reservation_gives_an_ended_state_no_ttl_of_the_past) {
+  const auto tiers = of(
+      {policies::compile(fixed_window{1, 1h}), policies::compile(token_bucket{3, every(1ms)})});
+  check({tiers[0]}, {"full"}, t0, {}, path::full);
+  client.must("SET", "ended", std::to_string(t0 - 60'000'000));  // and no TTL: after a restore
+  for (const path which : {path::common, path::full}) {
+    const auto said = turns(tiers, {"full", "ended"}, t0 + 1, {}, 0, which);
+    BOOST_TEST(said[1] > t0 + 1);
+  }
+  BOOST_TEST(client.must("PTTL", "ended").integer > 0);
+}
+
 // From the year 2112 on, a text of another length passed for a time that a large bucket may have.
 BOOST_AUTO_TEST_CASE(a_text_that_is_no_number_is_no_time_however_late_it_is) {
   const auto tiers = of({policies::compile(token_bucket{151'169'228'688, every(12'688us)}),
