@@ -19,7 +19,7 @@ struct redis_address {
 };
 
 struct redis_credentials {
-  std::string username = {};  ///< ACL user; the default user if empty
+  std::string username = {};  ///< ACL user, who needs a password; the default user if empty
   std::string password = {};
 };
 
@@ -30,7 +30,7 @@ struct redis_sentinel_options {
   std::vector<redis_address> addresses = {};
   std::string master = "mymaster";  ///< the master's name in the Sentinels' configuration
 
-  std::string username = {};  ///< ACL user; the default user if empty
+  std::string username = {};  ///< ACL user, who needs a password; the default user if empty
   std::string password = {};
 
   /// As in redis_options, for the connections to the Sentinels.
@@ -76,12 +76,13 @@ struct redis_options {
   /// only.
   bool tls_verify = true;
 
-  std::string username = {};  ///< ACL user; the default user if empty
+  std::string username = {};  ///< ACL user, who needs a password; the default user if empty
   std::string password = {};
   /// If set, the store calls it before each attempt to connect, and logs in with what it returns
   /// instead of `username` and `password`: for tokens that expire. It runs on a thread of the
   /// store's context, should not block, must not use the store, and may run on several threads at
-  /// once. If it throws, that attempt has failed with `authentication_failed`.
+  /// once. If it throws, or names a user without a password, that attempt has failed with
+  /// `authentication_failed`.
   std::function<redis_credentials()> credentials = {};
   std::uint32_t database = 0;
   /// CLIENT SETNAME: printable ASCII without spaces; none if empty.

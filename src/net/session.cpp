@@ -77,7 +77,10 @@ void session::context_shut_down() noexcept {
 error session::before_open() {
   if (!options_.credentials) return error{};
   try {
-    driver_.with_core([login = options_.credentials()](core& k, core::time) mutable {
+    redis_credentials login = options_.credentials();
+    // Without a password, it would be served as the default user.
+    if (!login.username.empty() && login.password.empty()) return error::authentication_failed;
+    driver_.with_core([&](core& k, core::time) {
       k.log_in_with(std::move(login));
       return true;
     });

@@ -69,6 +69,13 @@ std::string fault_of_tls(const redis_options& o) {
   return text::fault_of_name(o.tls_server_name, "tls_server_name");
 }
 
+/// A password that is empty beside a user name probably comes from a variable that was not set. The
+/// store would then not log in at all, and be served as the default user.
+std::string fault_of_login(const std::string& username, const std::string& password) {
+  if (username.empty() || !password.empty()) return {};
+  return "there is a username, but no password (a user without a password may be given any)";
+}
+
 std::string fault_of_sentinels(const redis_options& o) {
   const redis_sentinel_options& s = o.sentinel;
   if (s.addresses.empty()) return {};
@@ -78,7 +85,8 @@ std::string fault_of_sentinels(const redis_options& o) {
   if (std::string fault = text::fault_of_name(s.master, "the name of the master"); !fault.empty()) {
     return fault;
   }
-  const std::string fault = fault_of_tls(link_to_sentinel(o));
+  std::string fault = fault_of_login(s.username, s.password);
+  if (fault.empty()) fault = fault_of_tls(link_to_sentinel(o));
   return fault.empty() ? fault : "to the Sentinels: " + fault;
 }
 
@@ -92,6 +100,9 @@ std::string fault_of(const redis_options& o) {
     return "client_name contains something other than printable ASCII, or a space";
   }
   if (std::string fault = fault_of_numbers(o); !fault.empty()) return fault;
+  if (!o.credentials) {
+    if (std::string fault = fault_of_login(o.username, o.password); !fault.empty()) return fault;
+  }
   if (std::string fault = fault_of_sentinels(o); !fault.empty()) return fault;
   return fault_of_tls(o);
 }

@@ -69,6 +69,15 @@ BOOST_AUTO_TEST_CASE(a_callback_that_throws_fails_this_attempt_and_not_the_next)
   BOOST_TEST((record(never) == error::authentication_failed));
 }
 
+// The store was served as the default user, who may do everything.
+BOOST_AUTO_TEST_CASE(a_user_without_a_password_is_not_logged_in) {
+  weir::redis_options o = weir::test::patient_options(server);
+  o.credentials = [] { return weir::redis_credentials{"u", ""}; };
+  o.timeout = 100ms;
+  const limiter l(weir::make_redis_store(io.get_executor(), o), "r", many_a_day);
+  BOOST_TEST((record(l) == error::authentication_failed));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace credentials_test

@@ -173,6 +173,19 @@ BOOST_AUTO_TEST_CASE(a_store_takes_the_executor_of_a_context) {
   BOOST_TEST((redis.get_executor() == own && memcached.get_executor() == own));
 }
 
+// Such a store did not log in, and worked with the rights of the default user.
+BOOST_AUTO_TEST_CASE(a_username_without_a_password_is_refused) {
+  BOOST_TEST(redis_fault([](auto& o) { o.username = "u"; }) != "");
+  BOOST_TEST(redis_fault([](auto& o) { o.username = "u", o.password = "p"; }) == "");
+  BOOST_TEST(redis_fault([](auto& o) { o.password = "p"; }) == "");
+  BOOST_TEST(redis_fault([](auto& o) {
+               o.username = "u", o.credentials = [] { return weir::redis_credentials{}; };
+             }) == "");
+  BOOST_TEST(redis_fault([](auto& o) {
+               o.sentinel.addresses = {{"s", 26379}}, o.sentinel.username = "u";
+             }) != "");
+}
+
 BOOST_AUTO_TEST_CASE(sentinels_without_an_address_or_a_master_are_refused) {
   const auto fault = [](const std::function<void(redis_options&)>& change) {
     return redis_fault([&](redis_options& o) {
