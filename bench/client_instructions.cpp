@@ -1,12 +1,13 @@
-// Counts what one check costs the client: 1,024 coroutines await record() in a loop.
+// Counts what one check costs the client: 1,024 coroutines await record() in a loop, or acquire().
 // bench/client_instructions.sh builds it, starts a server, and prints the table.
 //
 //   client_instructions SOCKET TRAFFIC CHECKS
 //
 // TRAFFIC: `distinct` (a key for each caller), `single` (the same, with one key to a script call),
-// `tiers` (distinct, and a second tier), `cool_downs` (distinct, of a limiter that has them), `hot`
-// (one key for all), `lone` (one caller), `pool` (the same on a thread_pool), or `memory` (distinct
-// keys in a memory store; SOCKET is not used). It prints the traffic, the checks that were
+// `tiers` (distinct, and a second tier), `cool_downs` (distinct, of a limiter that has them),
+// `acquire` (distinct, requests that need not wait), `hot` (one key for all), `lone` (one caller),
+// `pool` (the same on a thread_pool), or `memory` (distinct keys in a memory store; SOCKET is not
+// used). It prints the traffic, the checks that were
 // measured, and per check: heap allocations; and how often each system call was made.
 // Under callgrind with --toggle-collect=measured, the total is that of the measured checks, but not
 // of `pool`, whose thread cannot be stopped between these and the ones before.
@@ -102,6 +103,7 @@ class program {
  public:
   program(const std::string& socket, std::string_view traffic)
       : is_hot_(traffic == "hot"),
+        acquires_(traffic == "acquire"),
         callers_(traffic == "lone" || traffic == "pool" ? 1 : crowd),
         executor_(traffic == "pool" ? asio::any_io_executor(pool_.get_executor())
                                     : context_.get_executor()),
@@ -156,7 +158,8 @@ class program {
   asio::awaitable<void> caller(std::size_t index) {
     const std::string subject = "account-" + std::to_string(is_hot_ ? 1000 : 1000 + index);
     for (;;) {
-      const weir::decision d = co_await limiter_.record(subject);
+      const weir::decision d = acquires_ ? co_await limiter_.acquire(subject, {.max_wait = {}})
+                                         : co_await limiter_.record(subject);
       if (!d.allowed) throw std::runtime_error("refused");
       if (++checks_ == stop_at_) stop();
     }
@@ -179,7 +182,7 @@ class program {
     system_calls calls;
   };
 
-  const bool is_hot_;
+  const bool is_hot_, acquires_;
   const std::size_t callers_;
   asio::io_context context_{1};
   asio::thread_pool pool_{1};

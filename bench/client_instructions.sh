@@ -60,7 +60,7 @@ full_row() {
   row "$1" "$(($2 * 10))" "$counted"
 }
 { full_row distinct 20480 && full_row single 20480 && full_row tiers 20480 &&
-  full_row cool_downs 20480 &&
+  full_row cool_downs 20480 && full_row acquire 20480 &&
   full_row hot 40960 && full_row lone 2000 &&
   row pool 20000 - && full_row memory 40960; } |
   tee "$build/bench/client_instructions.log" |
@@ -89,4 +89,4 @@ full_row() {
           polls[$1] + 0.1 >"/dev/stderr"
         failed = 1
       } }
-    END { exit failed || NR != 8 }'
+    END { exit failed || NR != 9 }'

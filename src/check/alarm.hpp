@@ -47,6 +47,7 @@ class alarm {
     is_stopped_ = true;
     timer_.reset();
   }
+  bool is_started() const noexcept { return timer_.has_value(); }
   bool is_stopped() const noexcept { return is_stopped_; }
 
  private:

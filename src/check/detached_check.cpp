@@ -102,7 +102,6 @@ class stand_in final : public joint_check_of<acquire_request> {
                                    .max_wait = as<acquire_request>(sent).max_wait}},
                         copy_of(sent.further())}) {
     flight_of(*this).is_detached = true;
-    flight_of(*this).is_stand_in = true;
   }
 
   void finish(delivery how) override {

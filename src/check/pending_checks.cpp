@@ -19,6 +19,15 @@ void pending_checks::cancel(check& c, cancel_scope scope) {
   finish(c);
 }
 
+bool pending_checks::replace(check& c, check& successor) {
+  const check_stage stage = flight_of(c).stage;
+  if (stage == check_stage::done || stage == check_stage::idle) return false;
+  if (stage != check_stage::waiting) put_in_place_of(c, successor);
+  c.ec = boost::asio::error::operation_aborted;
+  finish(c);
+  return stage != check_stage::waiting;
+}
+
 /// The store may reserve something for a sent acquire. Its queue waits for the answer, without a
 /// deadline, and gives that back. It waits for no replicas.
 void pending_checks::detach(check& c) {
@@ -51,16 +60,15 @@ void pending_checks::finish(check& c, error e) {
 
 void pending_checks::fail_sent(check_list& list, error reason, time now) {
   while (!list.empty()) {
-    breaker_.failed(now, now);
+    if (!is_overlooked(list.front())) breaker_.failed(now, now);
     finish(list.front(), reason);
   }
 }
 
-/// Leaves a detached check in the place of a sent acquire. It gives back what the store may have
-/// reserved.
-void pending_checks::leave_stand_in(check& c) {
+/// Gives the place of a sent acquire to another one, which is detached.
+void pending_checks::put_in_place_of(check& c, check& other) noexcept {
   const in_flight& flight = flight_of(c);
-  check& other = stand_in_for(c);  // may throw: nothing has changed before it, nothing throws after
+  flight_of(other).is_stand_in = true;
   flight_of(other).stage = flight.stage;
   flight_of(other).position = flight.position;
   flight_of(other).resends = flight.resends;
@@ -84,7 +92,7 @@ void pending_checks::end_late(check& c) {
   }
   if (c.kind == check_kind::acquire && flight.stage != check_stage::waiting) {
     try {
-      leave_stand_in(c);
+      put_in_place_of(c, stand_in_for(c));
     } catch (const std::bad_alloc&) {
       // Nothing gives the reservation back. The checks that expire with this one still end.
     }
@@ -104,6 +112,7 @@ void pending_checks::expire_checks(time now, bool is_quiet) {
 /// has answered other checks since then is slow; and a check may expire before an idle connection
 /// could take it.
 bool pending_checks::shows_failure(const check& c, time since, bool is_quiet) const noexcept {
+  if (is_overlooked(c)) return false;
   const bool was_never_asked = flight_of(c).stage == check_stage::waiting && is_quiet;
   return !connected_ || (!was_never_asked && last_answer_ < since);
 }

@@ -21,6 +21,9 @@ class pending_checks {
   /// Ends a check with operation_aborted, unless it is done already or the scope forbids it. An
   /// acquire that was sent is detached instead, and ends with its answer.
   void cancel(check& c, cancel_scope scope);
+  /// Ends an acquire with operation_aborted, unless it is done already. True if it was sent: then
+  /// `successor`, a detached check like it, has taken its place, and gets its answer.
+  bool replace(check& c, check& successor);
 
   /// The error of the last attempt to connect. Until there is a connection, a check gets it at its
   /// deadline instead of timed_out. Zero: unknown.
@@ -139,11 +142,17 @@ class pending_checks {
   error refusal_{};    // if not zero, fails new checks
   bool closed_ = false;
   bool ended_ = false;
+  // Replicas show that the store is there. The circuit breaker then overlooks fetches, which wait
+  // for none: no answer to them would close the circuit.
+  bool has_replicas_ = false;
 
  private:
   void detach(check& c);
-  void leave_stand_in(check& c);
+  void put_in_place_of(check& c, check& other) noexcept;
   bool shows_failure(const check& c, time since, bool is_quiet) const noexcept;
+  bool is_overlooked(const check& c) const noexcept {
+    return has_replicas_ && c.kind == check_kind::fetch;
+  }
 };
 
 }  // namespace weir::detail

@@ -32,6 +32,11 @@ class store_backend {
   /// Cancels a started check that is not finished yet.
   virtual void cancel(check& c, cancel_scope scope) = 0;
 
+  /// Ends a started acquire with operation_aborted, if it is not finished yet. True if the store
+  /// may make a reservation for it: then `successor`, a detached check like it, gets the answer. A
+  /// store that answers at once has none to end.
+  virtual bool replace(check& /*c*/, check& /*successor*/) { return false; }
+
   /// See store::close().
   virtual void close() = 0;
 

@@ -106,16 +106,22 @@ void remember_settlement(const check& c) {
   }
 }
 
+/// What is left of a cool-down that the answer names; zero if it names none.
+std::chrono::microseconds cool_down_left(const check& c) {
+  if (c.kind == check_kind::acquire) return as<acquire_request>(c).cool_down_left;
+  return c.answer.cooling_down ? c.answer.retry_after : std::chrono::microseconds{0};
+}
+
 /// Tells this process's waiters of a cool-down that the answer names, and spreads the retries of
-/// those who are refused by it.
+/// those who are refused by it. The answer of a joint check does not say whose cool-down it is.
 void note_cool_down(check& c, waiting::sleepers& sleepers) {
-  if (!c.answer.cooling_down) return;
-  if (c.further().empty() && c.kind != check_kind::acquire) {
+  const std::chrono::microseconds left = cool_down_left(c);
+  if (left.count() > 0 && c.further().empty()) {
     const std::string_view subject = c.subject.view();
     const auto& queue = impl_of(*c.limiter).queue;
-    if (queue->cool_down(c.limiter, subject, c.answer.retry_after))
-      sleepers.cool_down_began(*c.limiter, subject);
+    if (queue->cool_down(c.limiter, subject, left)) sleepers.cool_down_began(*c.limiter, subject);
   }
+  if (!c.answer.cooling_down) return;
   if (c.kind == check_kind::record && c.limiter->answers_locally) remember(c);
   // cool_down() itself is answered with the exact time.
   if (c.kind != check_kind::cool_down) c.answer.retry_after += jitter(c.answer.retry_after);
@@ -148,12 +154,24 @@ void conclude(check& c, waiting::sleepers& sleepers) {
   }
 }
 
-/// The same for a check among others. A detached one is finished without delay.
-void conclude_in_list(check& c, waiting::sleepers& sleepers) {
+/// True for the check of a caller of acquire(), which went to the store itself.
+bool is_direct(const check& c) {
+  return c.kind == check_kind::acquire && c.further().empty() && !flight_of(c).is_internal &&
+         !flight_of(c).is_detached;
+}
+/// False if such a caller has to wait: then the queue has its check.
+bool has_result(check& c) { return impl_of(*c.limiter).queue->has_result(c); }
+
+/// The same for a check of this list. A detached one is finished without delay.
+void conclude_in_list(check_list& list, check& c, waiting::sleepers& sleepers) {
   conclude(c, sleepers);
-  if (!flight_of(c).is_detached) return;
-  flight_of(c).line.unlink();
-  c.finish(delivery::post);
+  if (is_direct(c)) {
+    const auto next = list.erase(list.iterator_to(c));
+    if (has_result(c)) list.insert(next, c);
+  } else if (flight_of(c).is_detached) {
+    flight_of(c).line.unlink();
+    c.finish(delivery::post);
+  }
 }
 
 }  // namespace
@@ -169,6 +187,7 @@ void completion::complete(check& c) {
     sign_plain(c, numbers);
   } else {
     conclude(c, *sleepers_);
+    if (is_direct(c) && !has_result(c)) return;
   }
   if (c.at_store) return ready_->add(executor_, c);
   c.finish(delivery::post);
@@ -181,7 +200,7 @@ void completion::complete(check_list&& done) {
     if (is_plain(c)) {
       sign_plain(c, numbers);
     } else {
-      conclude_in_list(c, *sleepers_);
+      conclude_in_list(done, c, *sleepers_);
     }
   }
   delivery_batch::post(executor_, std::move(done));

@@ -38,6 +38,10 @@ class cluster_session::node final : public redis::cluster_node {
       if (flight_of(c).stage != detail::check_stage::done) core.cancel(c, scope);
     });
   }
+  bool replace(check& c, check& successor) override {
+    return session_->with_core(
+        [&](redis::connection_core& core, time) { return core.replace(c, successor); });
+  }
   void resume(check_list&& checks) override {
     session_->with_core(
         [&](redis::connection_core& core, time now) { core.resume(std::move(checks), now); });
@@ -190,6 +194,15 @@ void cluster_session::cancel(check& c, cancel_scope scope) {
   core_.cancel(c, scope);
   const std::shared_ptr<cluster_session> self = shared_from_this();
   follow(lock);
+}
+
+bool cluster_session::replace(check& c, check& successor) {
+  std::unique_lock lock(mutex_);
+  if (context_gone_) return false;
+  const bool did = core_.replace(c, successor);
+  const std::shared_ptr<cluster_session> self = shared_from_this();
+  follow(lock);
+  return did;
 }
 
 void cluster_session::close() {

@@ -107,15 +107,12 @@ class connection_driver final : private stream::listener {
   }
 
   void cancel(detail::check& c, detail::cancel_scope scope) {
-    std::unique_lock lock(mutex_);
-    if (flight_of(c).stage == detail::check_stage::done) return;
-    core_.cancel(c, scope);
-    const auto alive = owner_.keep_alive();  // as in follow()
-    detail::check_list done = core_.take_done();
-    const bool wakes = core_.is_closing() && needs_strand(now());  // it may have been the last one
-    lock.unlock();
-    if (wakes) wake();
-    if (!done.empty()) owner_.deliver(std::move(done));
+    end(c, [&] { core_.cancel(c, scope); });
+  }
+  bool replace(detail::check& c, detail::check& successor) {
+    bool did = false;
+    end(c, [&] { did = core_.replace(c, successor); });
+    return did;
   }
 
   /// Begins to close; give-backs are still taken, until stop_when_idle() and no check is pending.
@@ -178,6 +175,20 @@ class connection_driver final : private stream::listener {
     if (wake_posted_ || !(anyway || core_.has_actions(t) || core_.wakeup() < armed_)) return false;
     wake_posted_ = true;
     return true;
+  }
+
+  /// Has the core end a check, unless it is done.
+  template <class How>
+  void end(detail::check& c, How&& how) {
+    std::unique_lock lock(mutex_);
+    if (flight_of(c).stage == detail::check_stage::done) return;
+    how();
+    const auto alive = owner_.keep_alive();  // as in follow()
+    detail::check_list done = core_.take_done();
+    const bool wakes = core_.is_closing() && needs_strand(now());  // it may have been the last one
+    lock.unlock();
+    if (wakes) wake();
+    if (!done.empty()) owner_.deliver(std::move(done));
   }
 
   /// Ends a call under the mutex: wakes the strand, and hands on the checks that it has finished.

@@ -38,6 +38,7 @@ class memcached_session final {
   void start(detail::check& c, std::string_view key);
   /// See connection_driver for these.
   void cancel(detail::check& c, detail::cancel_scope scope) { driver_.cancel(c, scope); }
+  bool replace(detail::check& c, detail::check& by) { return driver_.replace(c, by); }
   bool close() { return driver_.close(); }
   void stop_when_idle() { driver_.stop_when_idle(); }
   detail::check_list context_shut_down() noexcept { return driver_.context_shut_down(); }

@@ -51,6 +51,12 @@ class memcached_store final : public detail::store_backend,
     if (!is_joint) session_of(c, key).cancel(c, scope);
   }
 
+  bool replace(detail::check& c, detail::check& successor) override {
+    thread_local std::string key;
+    const std::shared_ptr<void> alive = hold();
+    return session_of(c, key).replace(c, successor);
+  }
+
   void close() override {
     bool is_first = true;
     for (net::memcached_session& s : sessions_) is_first = s.close() && is_first;

@@ -56,6 +56,8 @@ void session::start_all(std::span<check* const> checks) {
 
 void session::cancel(check& c, detail::cancel_scope scope) { driver_.cancel(c, scope); }
 
+bool session::replace(check& c, check& successor) { return driver_.replace(c, successor); }
+
 void session::close() {
   if (!driver_.close()) return;
   replicated_.close();

@@ -88,13 +88,24 @@ cluster_core::index cluster_core::node_of(const check& c) const {
 }
 
 void cluster_core::cancel(check& c, detail::cancel_scope scope) {
-  if (flight_of(c).is_held != 0) {
-    unhold(c);
-    c.ec = boost::asio::error::operation_aborted;
-    return finish(c, error{});
-  }
+  if (flight_of(c).is_held != 0) return cancel_held(c);
   const index i = node_of(c);
   if (i != none && members_[i].link != nullptr) members_[i].link->cancel(c, scope);
+}
+
+bool cluster_core::replace(check& c, check& successor) {
+  if (flight_of(c).is_held != 0) {
+    cancel_held(c);
+    return false;
+  }
+  const index i = node_of(c);
+  return i != none && members_[i].link != nullptr && members_[i].link->replace(c, successor);
+}
+
+void cluster_core::cancel_held(check& c) {
+  unhold(c);
+  c.ec = boost::asio::error::operation_aborted;
+  finish(c, error{});
 }
 
 /// The check is at its node no more.

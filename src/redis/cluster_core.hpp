@@ -46,6 +46,7 @@ class cluster_core {
   std::shared_ptr<cluster_node> submit(detail::check& c, time now);
   /// Does nothing if the check was finished before.
   void cancel(detail::check& c, detail::cancel_scope scope);
+  bool replace(detail::check& c, detail::check& successor);
   /// Counts checks that nodes have finished.
   void finished(const detail::check_list& done, time now);
   /// A node has redirected checks, a map, or news of its connection.
@@ -105,6 +106,7 @@ class cluster_core {
   void hold_new(detail::check& c, time now);
   void hold(detail::check& c, time not_before);
   void unhold(detail::check& c);
+  void cancel_held(detail::check& c);
   static void note_keys(held_slot& h, const detail::check& c);
   index node_of(const detail::check& c) const;
   void leave(const detail::check& c);

@@ -21,6 +21,8 @@ class cluster_node {
   virtual void start(detail::check& c) = 0;
   /// Does nothing if the check was finished before.
   virtual void cancel(detail::check& c, detail::cancel_scope scope) = 0;
+  /// As store_backend::replace().
+  virtual bool replace(detail::check& c, detail::check& successor) = 0;
 
   // See pipeline.
   virtual void resume(detail::check_list&& checks) = 0;

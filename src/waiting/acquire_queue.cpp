@@ -25,13 +25,17 @@ namespace {
 constexpr int most_rounds = 16;
 constexpr std::size_t max_cool_downs = 10'000;
 
-acquire_queue::time clock_now() { return std::chrono::steady_clock::now(); }
-
 }  // namespace
+
+acquire_queue::acquire_queue(const queue_rules& rules) noexcept
+    : rules_(rules),
+      has_direct_checks_(rules.overflow == on_overflow::refuse_new ||
+                         rules.overflow == on_overflow::block) {}
 
 // ---- callers, the store and the timer, on any thread
 
 void acquire_queue::arrive(check& c) {
+  if (goes_directly(c)) return c.limiter->store->start(c);
   const core_ptr core = c.limiter;
   orders out;
   bool is_late = false;
@@ -43,7 +47,8 @@ void acquire_queue::arrive(check& c) {
       is_late = alarm_.is_stopped();
       if (!is_late) {
         entry = &entry_of(c);
-        entry->queue.arrive(c, ++arrivals_, clock_now(), out);
+        const time now = clock_now();
+        entry->queue.arrive(c, next_arrival(now), now, out);
       }
     } catch (const std::bad_alloc&) {
       // An exception would leave a check that the queue does not have without an owner.
@@ -62,15 +67,23 @@ void acquire_queue::arrive(check& c) {
 void acquire_queue::cancel(check& c, cancel_scope scope) {
   const core_ptr core = c.limiter;
   orders out;
+  bool is_outside = false;
+  request_ptr successor;
   {
     const std::lock_guard lock(mutex_);
     if (flight_of(c).queued == nullptr) return;  // the result is on its way to the caller
-    subject_entry& entry = known_entry_of(c);
-    const time now = clock_now();
-    entry.queue.leave(c, scope, now, out);
-    update(core, entry, out);
+    is_outside = is_direct(c);
+    if (!is_outside) {
+      subject_entry& entry = known_entry_of(c);
+      entry.queue.leave(c, scope, clock_now(), out);
+      update(core, entry, out);
+    } else if (scope == cancel_scope::any) {
+      successor = successor_of(c);
+    }
   }
-  carry_out(core, out, delivery::post);
+  if (!is_outside) return carry_out(core, out, delivery::post);
+  if (scope == cancel_scope::only_unsent) return core->store->cancel(c, scope);
+  end_direct(core, c, successor);
 }
 
 void acquire_queue::answered(reservation_request& request, delivery how) {
@@ -95,6 +108,7 @@ bool acquire_queue::cool_down(const core_ptr& core, std::string_view subject,
     if (alarm_.is_stopped()) return false;
     const time now = clock_now();
     is_news = remember_cool_down(subject, now + left, now);
+    if (is_news) last_cool_down_ = last_arrival_;
     const auto found = entries_.find(subject);
     if (found == entries_.end()) return is_news;
     found->second->queue.cool_down(now + left, now, out);
@@ -106,14 +120,14 @@ bool acquire_queue::cool_down(const core_ptr& core, std::string_view subject,
 
 void acquire_queue::forget_cool_down(std::string_view subject) {
   const std::lock_guard lock(mutex_);
-  cool_downs_.erase(std::hash<std::string_view>{}(subject));
+  cool_downs_.erase(detail::subject_hash(subject));
   const auto found = entries_.find(subject);
   if (found != entries_.end()) found->second->queue.forget_cool_down();
 }
 
 acquire_queue::time acquire_queue::cool_down_until(std::string_view subject) const {
   const std::lock_guard lock(mutex_);
-  const auto found = cool_downs_.find(std::hash<std::string_view>{}(subject));
+  const auto found = cool_downs_.find(detail::subject_hash(subject));
   return found == cool_downs_.end() ? time{} : found->second;
 }
 
@@ -167,7 +181,14 @@ acquire_queue::subject_entry& acquire_queue::entry_of(const check& c) {
   auto made = std::make_unique<subject_entry>(c.subject, rules_);
   subject_entry& entry = *made;
   entries_.emplace(entry.subject.view(), std::move(made));
+  if (const auto found = direct_.find(subject_hash(c)); found != direct_.end())
+    entry.queue.set_direct_callers(found->second);
   return entry;
+}
+
+std::uint64_t acquire_queue::next_arrival(time now) noexcept {
+  const auto count = static_cast<std::uint64_t>(now.time_since_epoch().count());
+  return last_arrival_ = std::max(last_arrival_ + 1, count);
 }
 
 /// The entry exists while a waiter or a pending request of the subject does.
@@ -179,7 +200,7 @@ acquire_queue::subject_entry& acquire_queue::known_entry_of(const check& c) {
 /// most once a second, because the sweep visits every entry. True if a cool-down is kept that was
 /// unknown, or ends later than known.
 bool acquire_queue::remember_cool_down(std::string_view subject, time until, time now) {
-  const std::size_t key = std::hash<std::string_view>{}(subject);
+  const std::uint64_t key = detail::subject_hash(subject);
   if (const auto known = cool_downs_.find(key); known != cool_downs_.end()) {
     const bool is_later = until > known->second + rules_.same_end;
     known->second = std::max(known->second, until);
@@ -231,16 +252,18 @@ void acquire_queue::take_answer(const core_ptr& core, reservation_request& reque
   out.keep_alive = may_end() ? std::move(keep_alive_) : keep_alive_;
 }
 
-/// The requests to start. Those that were cancelled meanwhile end here.
+/// The requests to start. Those that were cancelled meanwhile end here, which may make others.
 std::vector<request_ptr> acquire_queue::take_to_start(const core_ptr& core, orders& out) {
   std::vector<request_ptr> taken;
-  for (request_ptr& request : std::exchange(to_start_, {})) {
-    known_entry_of(*request).queue.started();
-    if (request->cancelled) {
-      request->ec = asio::error::operation_aborted;
-      take_answer(core, *request, out);
-    } else {
-      taken.push_back(std::move(request));
+  while (taken.empty() && !to_start_.empty() && unsent_returns_ == 0) {
+    for (request_ptr& request : std::exchange(to_start_, {})) {
+      known_entry_of(*request).queue.started();
+      if (request->cancelled) {
+        request->ec = asio::error::operation_aborted;
+        take_answer(core, *request, out);
+      } else {
+        taken.push_back(std::move(request));
+      }
     }
   }
   return taken;
@@ -285,7 +308,7 @@ void acquire_queue::submit(const core_ptr& core) {
   std::vector<request_ptr> batch;
   {
     const std::lock_guard lock(mutex_);
-    if (is_submitting_ || unsent_returns_ > 0 || to_start_.empty()) return;
+    if (is_submitting_) return;
     batch = take_to_start(core, out);
     is_submitting_ = !batch.empty();
   }
@@ -311,7 +334,7 @@ void acquire_queue::submit(const core_ptr& core) {
         if (request->cancelled) cancelled.emplace_back(request, *request->cancelled);
       }
       batch.clear();
-      if (unsent_returns_ == 0 && rounds < most_rounds) batch = take_to_start(core, out);
+      if (rounds < most_rounds) batch = take_to_start(core, out);
       is_submitting_ = !batch.empty();
       has_more = rounds == most_rounds && !to_start_.empty();
     }
@@ -326,7 +349,7 @@ void acquire_queue::submit(const core_ptr& core) {
 
 std::size_t acquire_queue::subjects() const {
   const std::lock_guard lock(mutex_);
-  return entries_.size();
+  return entries_.size() + direct_.size();
 }
 
 void acquire_queue::context_shut_down() noexcept {

@@ -2,12 +2,13 @@
 
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <memory>
-#include <mutex>
 #include <string_view>
 #include <vector>
 
 #include "check/agenda.hpp"
 #include "check/alarm.hpp"
+#include "check/light_mutex.hpp"
+#include "check/subject_hash.hpp"
 #include "waiting/reservation_queue.hpp"
 #include "waiting/reservation_returns.hpp"
 
@@ -18,19 +19,26 @@ namespace weir::waiting {
 /// while a store is called or a handler is handed over. Requests reach the store in the order in
 /// which the queues made them.
 ///
+/// While a subject has no queue, the checks of its callers are direct: they go to the store
+/// themselves, and mostly have their results then. Only if one has to wait, a queue is made, and
+/// takes it in. The functions for direct checks are in direct_checks.cpp.
+///
 /// The limiter owns it. Every waiter and every request keeps the limiter alive.
 class acquire_queue final {
  public:
   using time = detail::check::steady_time;
   using core_ptr = std::shared_ptr<const detail::limiter_spec>;
 
-  explicit acquire_queue(const queue_rules& rules) noexcept : rules_(rules) {}
+  explicit acquire_queue(const queue_rules& rules) noexcept;
 
   /// Adds a waiter for a validated check. Never finishes the check inside the call.
   void arrive(detail::check& c);
   void cancel(detail::check& c, detail::cancel_scope scope);
   /// The store has finished the request.
   void answered(reservation_request& request, detail::delivery how);
+  /// The store has finished a direct check. True if the check has its result; else the queue has it,
+  /// and may finish it before the call returns.
+  bool has_result(detail::check& c);
 
   /// Notes a cool-down that the store reported; `left` is the time left of it. True if this is
   /// news: the queue knew of none, or of a shorter one.
@@ -49,7 +57,7 @@ class acquire_queue final {
   /// See shutdown_listener::context_shut_down().
   void context_shut_down() noexcept;
 
-  /// The number of subjects that have a waiter or a pending request.
+  /// The number of subjects that have a waiter or a pending request, direct checks included.
   std::size_t subjects() const;
 
  private:
@@ -62,6 +70,16 @@ class acquire_queue final {
     reservation_queue queue;
   };
 
+  bool goes_directly(detail::check& c);
+  void count_off(const detail::check& c) noexcept;
+  bool take_in(detail::check& c);
+  void let_wait(subject_entry& entry, detail::check& c, bool has_left, orders& out);
+  request_ptr successor_of(detail::check& c);
+  void end_direct(const core_ptr& core, detail::check& c, const request_ptr& successor);
+  static bool is_direct(const detail::check& c) noexcept;
+
+  static time clock_now() noexcept { return std::chrono::steady_clock::now(); }
+  std::uint64_t next_arrival(time now) noexcept;
   void on_timer(const core_ptr& core);
   void start(const core_ptr& core);
   subject_entry& entry_of(const detail::check& c);
@@ -71,25 +89,38 @@ class acquire_queue final {
   std::vector<request_ptr> take_to_start(const core_ptr& core, orders& out);
   void arm(const core_ptr& core);
   /// No answer and no give-back is due.
-  bool may_end() const noexcept { return entries_.empty() && unsent_returns_ == 0; }
+  bool may_end() const noexcept {
+    return entries_.empty() && direct_.empty() && unsent_returns_ == 0;
+  }
   void carry_out(const core_ptr& core, orders& out, detail::delivery how);
   void submit(const core_ptr& core);
   void returns_are_sent(const core_ptr& core);
   bool remember_cool_down(std::string_view subject, time until, time now);
 
+  struct hash {
+    std::size_t operator()(std::string_view subject) const noexcept {
+      return detail::subject_hash(subject);
+    }
+  };
+
   const queue_rules rules_;
+  // False if a full queue drops waiters: these have to be in it.
+  const bool has_direct_checks_;
   reservation_returns returns_;
 
-  mutable std::mutex mutex_;
+  mutable detail::light_mutex mutex_;
   // The mutex guards all members below.
   // The keys are views of subject_entry::subject.
-  boost::unordered_flat_map<std::string_view, std::unique_ptr<subject_entry>> entries_;
+  boost::unordered_flat_map<std::string_view, std::unique_ptr<subject_entry>, hash> entries_;
+  // How many direct checks each subject has, by its hash.
+  boost::unordered_flat_map<std::uint64_t, std::size_t> direct_;
   detail::agenda<subject_entry> agenda_;
   detail::alarm alarm_;  // stopped once the context is gone
   // The end of each known cool-down, by the hash of the subject.
-  boost::unordered_flat_map<std::size_t, time> cool_downs_;
-  time next_sweep_{};  // the earliest next sweep of cool_downs_
-  std::uint64_t arrivals_ = 0;
+  boost::unordered_flat_map<std::uint64_t, time> cool_downs_;
+  time next_sweep_{};                 // the earliest next sweep of cool_downs_
+  std::uint64_t last_arrival_ = 0;    // see acquire_request::arrival
+  std::uint64_t last_cool_down_ = 0;  // the last arrival before the last cool-down began
   std::vector<request_ptr> to_start_;
   bool is_submitting_ = false;
   std::size_t unsent_returns_ = 0;  // calls of returns_.add(); no request starts before these

@@ -64,7 +64,7 @@ void reservation_queue::arrive(check& c, std::uint64_t arrival, time now, orders
                         now + asked.max_wait);
   flight_of(c).queued = &w;
   try {
-    if (inside_count_ < rules_.max_waiting) {
+    if (has_room()) {
       enter(w, now, out);
     } else {
       overflow(w, now, out);
@@ -75,6 +75,19 @@ void reservation_queue::arrive(check& c, std::uint64_t arrival, time now, orders
     throw;
   }
   conclude(now, out);
+}
+
+void reservation_queue::arrive_answered(check& c, const request_ptr& request, std::uint64_t arrival,
+                                        time came, time now, orders& out) {
+  const auto& asked = detail::as<detail::acquire_request>(c);
+  auto& w = *new waiter(c, rank(came, arrival, asked.priority, rules_.priority_aging),
+                        came + asked.max_wait);
+  flight_of(c).queued = &w;
+  w.reservation = request;
+  request->owner = &w;
+  let_in(w);
+  expect_answer();
+  answered(*request, now, out);
 }
 
 void reservation_queue::overflow(waiter& w, time now, orders& out) {
@@ -131,7 +144,7 @@ void reservation_queue::let_in(waiter& w) noexcept {
 /// behind it, and a cancelled request may still become one.
 void reservation_queue::conclude(time now, orders& out) {
   do {
-    while (inside_count_ < rules_.max_waiting && outside_count_ > 0) {
+    while (has_room() && outside_count_ > 0) {
       waiter& w = *outside_.begin();
       request_for(w, now, out);  // first, because it may throw
       --outside_count_;
@@ -140,7 +153,7 @@ void reservation_queue::conclude(time now, orders& out) {
       let_in(w);
     }
     complete_due(now, out);
-  } while (inside_count_ < rules_.max_waiting && outside_count_ > 0);
+  } while (has_room() && outside_count_ > 0);
   if (unstarted_requests_ == 0 && pending_requests_ > 0) return;
   for (request_ptr& reservation : returns_) {
     out.returns.emplace_back(std::move(reservation), nullptr);

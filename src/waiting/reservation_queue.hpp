@@ -46,6 +46,15 @@ class reservation_queue final {
   /// `arrival` grows with each call. If it throws with `queued` of the check null, and the check is
   /// not done, the queue does not have it.
   void arrive(detail::check& c, std::uint64_t arrival, time now, orders& out);
+  /// Takes in a check that came at `came`. The store's answer to it is in `request`. For
+  /// exceptions, see arrive().
+  void arrive_answered(detail::check& c, const request_ptr& request, std::uint64_t arrival,
+                       time came, time now, orders& out);
+  /// A request without a waiter is at the store; answered() follows.
+  void expect_answer() noexcept { ++pending_requests_; }
+  /// How many callers of the subject are at the store without being in this queue. They count as
+  /// waiters inside.
+  void set_direct_callers(std::size_t n) noexcept { direct_ = n; }
   /// Cancels a waiter that has no result yet. With only_unsent, a waiter stays if its request was
   /// sent or has become a reservation.
   void leave(detail::check& c, detail::cancel_scope scope, time now, orders& out);
@@ -90,7 +99,10 @@ class reservation_queue final {
   void tell(waiter& w, error_code ec, orders& out);
   void finish(waiter& w, orders& out);
 
+  bool has_room() const noexcept { return inside_count_ + direct_ < rules_.max_waiting; }
+
   const queue_rules rules_;
+  std::size_t direct_ = 0;
   waiters_by_rank inside_;
   waiters_by_arrival inside_by_arrival_;
   std::size_t inside_count_ = 0;

@@ -21,6 +21,14 @@ reservation_request::reservation_request(const check& caller, std::chrono::micro
   flight_of(*this).is_internal = true;
 }
 
+void reservation_request::take_answer_of(check& c) noexcept {
+  auto& its = detail::as<detail::acquire_request>(c);
+  ec = std::exchange(c.ec, {});
+  answer = std::exchange(c.answer, {});
+  asked.cool_down_left = its.cool_down_left;
+  asked.found = std::move(its.found);
+}
+
 void reservation_request::finish(delivery how) {
   // The queue may keep the request, as a reservation; else it is freed here.
   const std::shared_ptr<reservation_request> keep = std::move(self);

@@ -26,6 +26,9 @@ class reservation_request final : public detail::check_of<detail::acquire_reques
 
   void finish(detail::delivery how) override;
 
+  /// Moves what the store has answered to `c`, an equal request, here.
+  void take_answer_of(detail::check& c) noexcept;
+
   /// When the reservation is due, by this process's clock.
   steady_time due() const noexcept { return due_at; }
   /// The reserved time by the store's clock, without the postponement for a cool-down.

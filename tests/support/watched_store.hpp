@@ -6,6 +6,7 @@
 
 #include "check/in_flight.hpp"
 #include "check/store_backend.hpp"
+#include "waiting/reservation_request.hpp"
 #include "weir/store.hpp"
 
 namespace weir::test {
@@ -29,9 +30,10 @@ class watched_store final : public detail::store_backend {
       return inner_->start(c);
     }
     inner_->start(c);
-    watch_(c);
+    watch_(request_of(c));
   }
   void cancel(detail::check& c, detail::cancel_scope scope) override { inner_->cancel(c, scope); }
+  bool replace(detail::check& c, detail::check& by) override { return inner_->replace(c, by); }
   void close() override { inner_->close(); }
   detail::roster<const detail::limiter_spec>& limiters() noexcept override {
     return inner_->limiters();
@@ -39,6 +41,13 @@ class watched_store final : public detail::store_backend {
   std::string_view key_prefix() const noexcept override { return inner_->key_prefix(); }
 
  private:
+  /// The check with the store's answer: a caller of acquire() that has become a waiter has given it
+  /// to its request.
+  static const detail::check& request_of(const detail::check& c) {
+    if (flight_of(c).queued == nullptr) return c;
+    return *static_cast<const waiting::waiter&>(*flight_of(c).queued).reservation;
+  }
+
   const std::shared_ptr<detail::store_backend> inner_;
   const watcher watch_;
 };

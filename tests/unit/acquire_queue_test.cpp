@@ -33,8 +33,11 @@ struct busy_limiter {
       weir::make_memory_store(io.get_executor()), [this](const auto&) {
         if (++asked < in_all) wait();
       })};
-  weir::limiter limiter{store, "r",
-                        weir::token_bucket{.capacity = 10'000, .refill = weir::per_second(1)}};
+  // With this option, no caller goes past the queue.
+  weir::limiter limiter{store,
+                        "r",
+                        weir::token_bucket{.capacity = 10'000, .refill = weir::per_second(1)},
+                        {.overflow = weir::on_overflow::drop_oldest}};
 
   explicit busy_limiter(int n) : in_all(n) {}
 
@@ -148,6 +151,32 @@ BOOST_AUTO_TEST_CASE(reservations_that_go_back_meanwhile_go_after_the_later_ones
   limiter.fetch("a", [&](error_code, const decision& d) { left = d; });
   weir::test::run_out(io);
   BOOST_TEST((left.reset_after <= 1h));
+}
+
+// A waiter that came in from outside because another one had left before its request was started
+// had a request that nobody started. It waited for ever.
+BOOST_AUTO_TEST_CASE(a_waiter_that_comes_in_for_one_whose_request_was_not_started_has_its_request) {
+  boost::asio::io_context io;
+  std::array<boost::asio::cancellation_signal, 3> signals;
+  const weir::limiter limiter{weir::make_memory_store(io.get_executor()),
+                              "r",
+                              weir::gcra{.rate = weir::per_hour(1), .burst = 1},
+                              {.max_waiting = 1, .overflow = weir::on_overflow::block}};
+  limiter.record("a", [](error_code, const decision&) {});
+  int ended = 0;
+  const auto wait = [&](std::size_t i, std::chrono::microseconds max_wait) {
+    limiter.acquire("a", {.max_wait = max_wait},
+                    boost::asio::bind_cancellation_slot(
+                        signals[i].slot(), [&](error_code, const decision&) { ++ended; }));
+  };
+  wait(0, 24h);
+  io.poll();
+  wait(1, 24h);
+  wait(2, 59min);
+  signals[0].emit(boost::asio::cancellation_type::terminal);
+  signals[1].emit(boost::asio::cancellation_type::total);
+  io.poll();
+  BOOST_TEST(ended == 3);
 }
 
 // The store closed while another thread gave reservations back, and stopped before it had got all.

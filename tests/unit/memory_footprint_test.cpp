@@ -104,6 +104,7 @@ class lost_node final : public weir::redis::cluster_node {
  public:
   void start(weir::detail::check&) override {}
   void cancel(weir::detail::check&, weir::detail::cancel_scope) override {}
+  bool replace(weir::detail::check&, weir::detail::check&) override { return false; }
   void resume(weir::detail::check_list&&) override {}
   void take_redirected(std::vector<weir::redis::pipeline::redirected_checks>&) override {}
   void proceed() override {}

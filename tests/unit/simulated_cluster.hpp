@@ -41,6 +41,9 @@ class simulated_link final : public cluster_node {
   void cancel(detail::check& c, detail::cancel_scope scope) override {
     if (flight_of(c).stage != detail::check_stage::done) core.cancel(c, scope);
   }
+  bool replace(detail::check& c, detail::check& successor) override {
+    return core.replace(c, successor);
+  }
   void resume(detail::check_list&& checks) override { core.resume(std::move(checks), now_); }
   void take_redirected(std::vector<pipeline::redirected_checks>& out) override {
     core.take_redirected(out);

@@ -54,6 +54,8 @@ struct acquire_request {
   std::int64_t cost = 1;
   std::chrono::microseconds max_wait{0};  // the longest time until the reservation
   std::int32_t priority = 0;              // the larger goes first
+  // When it came to its queue, by the steady clock in ns, but unique; zero: it has not.
+  std::uint64_t arrival = 0;
 
   // The store's answer, beside the decision:
   std::chrono::microseconds cool_down_left{0};  // at decision::decided_at

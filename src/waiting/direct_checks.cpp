@@ -1,0 +1,164 @@
+// The direct checks of an acquire_queue: the callers' own, as long as their subject has no queue.
+#include <boost/asio/error.hpp>
+#include <new>
+#include <utility>
+
+#include "check/limiter_spec.hpp"
+#include "waiting/acquire_queue.hpp"
+
+namespace weir::waiting {
+
+using detail::acquire_request;
+using detail::cancel_scope;
+using detail::check;
+using detail::delivery;
+
+namespace {
+
+// What in_flight::queued of a direct check points at.
+constinit detail::queued_waiter at_store, left;  // left: its caller has cancelled it
+
+/// True if the store's answer is the result: the check need not wait, and nobody else is concerned.
+bool is_result(const check& c) {
+  if (c.ec) return false;
+  return !c.answer.allowed || c.answer.delay == std::chrono::microseconds{0};
+}
+
+}  // namespace
+
+bool acquire_queue::is_direct(const check& c) noexcept {
+  const detail::queued_waiter* const queued = flight_of(c).queued;
+  return queued == &at_store || queued == &left;
+}
+
+/// True if a new check goes to the store itself: its subject has no queue, and nothing that goes
+/// back has to reach the store first.
+bool acquire_queue::goes_directly(check& c) {
+  const std::lock_guard lock(mutex_);
+  const bool may = has_direct_checks_ && alarm_.is_started() && !closed_ && unsent_returns_ == 0 &&
+                   (entries_.empty() || !entries_.contains(c.subject.view()));
+  if (!may) return false;
+  try {
+    std::size_t& count = direct_.try_emplace(subject_hash(c), 0).first->second;
+    if (count == rules_.max_waiting) return false;
+    ++count;
+  } catch (const std::bad_alloc&) {
+    return false;  // arrive() tells the caller
+  }
+  detail::as<acquire_request>(c).arrival = next_arrival(clock_now());
+  flight_of(c).queued = &at_store;
+  return true;
+}
+
+void acquire_queue::count_off(const check& c) noexcept {
+  const auto found = direct_.find(subject_hash(c));
+  if (--found->second == 0) direct_.erase(found);
+}
+
+bool acquire_queue::has_result(check& c) {
+  if (is_result(c)) {
+    const std::lock_guard lock(mutex_);
+    const bool is_covered = detail::as<acquire_request>(c).arrival <= last_cool_down_;
+    if (!closed_ && !is_covered && (entries_.empty() || !entries_.contains(c.subject.view()))) {
+      count_off(c);
+      flight_of(c).queued = nullptr;
+      return true;
+    }
+  }
+  return take_in(c);
+}
+
+/// The rare end of a direct check: it has to wait, has failed, has left, or there is a queue now.
+bool acquire_queue::take_in(check& c) {
+  const core_ptr core = c.limiter;
+  orders out;
+  bool is_done = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const bool has_left = std::exchange(flight_of(c).queued, nullptr) == &left;
+    count_off(c);
+    if (alarm_.is_stopped()) return true;
+    subject_entry* entry = nullptr;
+    try {
+      entry = &entry_of(c);
+      const auto others = direct_.find(subject_hash(c));
+      entry->queue.set_direct_callers(others == direct_.end() ? 0 : others->second);
+      is_done = has_left && (c.ec || is_result(c));
+      if (is_done) {
+        entry->queue.on_time(clock_now(), out);  // there may be room for another one
+      } else {
+        let_wait(*entry, c, has_left, out);
+        is_done = has_left;
+      }
+    } catch (const std::bad_alloc&) {
+      // Neither a waiter nor told: an exception would leave the check without an owner.
+      is_done = flight_of(c).queued == nullptr && !flight_of(c).line.is_linked();
+      if (is_done) {
+        c.answer = {};
+        c.ec = error::store_full;
+      }
+    }
+    if (entry != nullptr) {
+      if (closed_) entry->queue.close(out);
+      update(core, *entry, out);
+    }
+    out.keep_alive = may_end() ? std::move(keep_alive_) : keep_alive_;
+  }
+  carry_out(core, out, delivery::post);
+  return is_done;
+}
+
+/// Makes the check a waiter, whose request has the answer; or, if its caller has left, only notes
+/// what the store has reserved.
+void acquire_queue::let_wait(subject_entry& entry, check& c, bool has_left, orders& out) {
+  auto& asked = detail::as<acquire_request>(c);
+  const auto request = std::make_shared<reservation_request>(c, asked.max_wait);
+  request->queue = this;
+  request->is_started = true;
+  request->take_answer_of(c);
+  const time now = clock_now();
+  if (has_left) {
+    c.ec = boost::asio::error::operation_aborted;
+    entry.queue.expect_answer();
+    return entry.queue.answered(*request, now, out);
+  }
+  if (asked.arrival <= last_cool_down_) {
+    const auto known = cool_downs_.find(subject_hash(c));
+    if (known != cool_downs_.end()) entry.queue.cool_down(known->second, now, out);
+  }
+  const time came{std::chrono::nanoseconds(asked.arrival)};
+  entry.queue.arrive_answered(c, request, asked.arrival, came, now, out);
+}
+
+/// Makes the request that takes the place of a check whose caller leaves. Null: no memory.
+request_ptr acquire_queue::successor_of(check& c) {
+  flight_of(c).queued = &left;
+  try {
+    auto made = std::make_shared<reservation_request>(c, detail::as<acquire_request>(c).max_wait);
+    flight_of(*made).is_detached = true;
+    made->cancelled = cancel_scope::any;
+    made->queue = this;
+    made->is_started = true;
+    entry_of(c).queue.expect_answer();
+    made->self = made;
+    return made;
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+/// Ends a direct check whose caller has left. It may be gone afterwards.
+void acquire_queue::end_direct(const core_ptr& core, check& c, const request_ptr& successor) {
+  // Without one, a check that was sent ends with its answer.
+  if (successor == nullptr || core->store->replace(c, *successor)) return;
+  orders out;
+  {
+    const std::lock_guard lock(mutex_);
+    successor->self.reset();
+    successor->ec = boost::asio::error::operation_aborted;
+    take_answer(core, *successor, out);
+  }
+  carry_out(core, out, delivery::post);
+}
+
+}  // namespace weir::waiting

@@ -1,0 +1,321 @@
+// Checks of acquire() that go to the store themselves, as long as nobody waits for the subject.
+#include <algorithm>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/test/unit_test.hpp>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "limiter/limiter_impl.hpp"
+#include "support/run.hpp"
+
+namespace direct_checks_test {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace weir;
+namespace asio = boost::asio;
+using detail::check;
+using detail::check_kind;
+using detail::check_stage;
+
+/// Keeps requests for reservations until the test answers them, and counts what comes back.
+class held_store final : public detail::store_backend {
+ public:
+  explicit held_store(asio::io_context& io) : store_backend(io.get_executor()) {}
+  ~held_store() override {
+    for (check* c : held) c->finish(detail::delivery::discard);
+  }
+
+  void start(check& c) override {
+    if (c.kind == check_kind::acquire) return held.push_back(&c);
+    returned += c.kind == check_kind::give_back;
+    end(c);
+  }
+  void cancel(check& c, detail::cancel_scope) override {
+    if (state == unsent) abort(c);
+  }
+  bool replace(check& c, check& successor) override {
+    if (state == answered) return false;
+    if (state == sent) held.push_back(&successor);
+    abort(c);
+    return state == sent;
+  }
+  void close() override {}
+  std::string_view key_prefix() const noexcept override { return "weir"; }
+
+  /// Answers the first request: it may go out then.
+  void reserve(std::chrono::microseconds delay) {
+    check& c = take_first();
+    c.answer.allowed = true;
+    c.answer.decided_at = time_point(1'000'000s);
+    c.answer.delay = delay;
+    end(c);
+  }
+  void fail(error e) {
+    check& c = take_first();
+    c.ec = e;
+    end(c);
+  }
+  /// True if the first request is the check of a caller.
+  bool has_direct_check() const { return !flight_of(*held.at(0)).is_internal; }
+
+  enum { unsent, sent, answered } state = sent;  // of what is cancelled
+  std::deque<check*> held;
+  int returned = 0;
+
+ private:
+  check& take_first() {
+    check& c = *held.at(0);
+    held.pop_front();
+    return c;
+  }
+  void abort(check& c) {
+    std::erase(held, &c);
+    c.ec = asio::error::operation_aborted;
+    end(c);
+  }
+  void end(check& c) {
+    flight_of(c).stage = check_stage::done;
+    sink().complete(c);
+  }
+};
+
+struct stage {
+  struct caller {
+    asio::cancellation_signal signal;
+    int ended = 0;
+    error_code ec;
+    decision answer;
+
+    bool has(const error_code& e) const { return ended == 1 && ec == e; }
+    bool may_go() const { return has({}) && answer.allowed; }
+  };
+
+  explicit stage(limiter_options o = {})
+      : partner(weir::store(held), "r", gcra{.rate = per_second(1), .burst = 1}, std::move(o)) {
+    acquire("first");  // it starts the timer, and so goes through a queue
+    core = held->held.at(0)->limiter;
+    reserve(0us);
+  }
+
+  caller& acquire(const std::string& subject, std::chrono::microseconds max_wait = 2h) {
+    caller& c = callers.emplace_back();
+    partner.acquire(
+        subject, {.max_wait = max_wait},
+        asio::bind_cancellation_slot(c.signal.slot(), [&, this](error_code ec, const decision& d) {
+          ++c.ended;
+          c.ec = ec;
+          c.answer = d;
+          order.push_back(&c);
+        }));
+    return c;
+  }
+  void poll() {
+    io.restart();
+    io.poll();
+  }
+  void cancel(caller& c, asio::cancellation_type how = asio::cancellation_type::terminal) {
+    c.signal.emit(how);
+    poll();
+  }
+  void reserve(std::chrono::microseconds delay) {
+    held->reserve(delay);
+    poll();
+  }
+  waiting::acquire_queue& queue() { return *detail::impl_of(*core).queue; }
+
+  asio::io_context io;
+  std::shared_ptr<held_store> held = std::make_shared<held_store>(io);
+  std::shared_ptr<const detail::limiter_spec> core;
+  std::deque<caller> callers;
+  std::vector<const caller*> order;  // in which they ended
+  limiter partner;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(direct_checks_suite)
+
+BOOST_AUTO_TEST_CASE(a_request_that_need_not_wait_is_the_callers_own_check) {
+  stage s;
+  auto& a = s.acquire("a");
+  auto& b = s.acquire("a");
+  BOOST_TEST(s.held->has_direct_check());
+  BOOST_TEST(s.queue().subjects() == 1u);
+  s.reserve(0us);
+  BOOST_TEST((a.may_go() && b.ended == 0));
+  BOOST_TEST(s.held->has_direct_check());
+  s.reserve(0us);
+  BOOST_TEST(b.may_go());
+  BOOST_TEST(s.queue().subjects() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(direct_checks_count_as_waiters) {
+  stage s({.max_waiting = 2});
+  auto& a = s.acquire("a");
+  s.acquire("a");
+  auto& c = s.acquire("a");
+  s.poll();
+  BOOST_TEST(c.has(error::overloaded));
+  auto& other = s.acquire("b");
+  s.reserve(0us);
+  BOOST_TEST(a.may_go());
+  auto& d = s.acquire("a");
+  s.reserve(0us);
+  s.reserve(0us);
+  BOOST_TEST(other.may_go());
+  s.reserve(0us);
+  BOOST_TEST(d.may_go());
+  BOOST_TEST(s.queue().subjects() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_direct_check_that_ends_makes_room_in_the_queue) {
+  stage s({.max_waiting = 1, .overflow = on_overflow::block});
+  auto& a = s.acquire("a");
+  auto& b = s.acquire("a");
+  BOOST_TEST(s.held->held.size() == 1u);  // b stands outside
+  s.reserve(0us);
+  BOOST_TEST(a.may_go());
+  BOOST_TEST_REQUIRE(s.held->held.size() == 1u);
+  s.reserve(0us);
+  BOOST_TEST(b.may_go());
+  auto& c = s.acquire("a");
+  auto& d = s.acquire("a");
+  s.cancel(c);
+  BOOST_TEST(c.has(asio::error::operation_aborted));
+  s.reserve(1h);  // to whom has left
+  s.reserve(0us);
+  BOOST_TEST(d.may_go());
+  BOOST_TEST(s.held->returned == 1);
+}
+
+// The last one is in the queue before the second one.
+BOOST_AUTO_TEST_CASE(direct_checks_that_have_to_wait_go_in_the_order_of_their_calls) {
+  stage s;
+  const stage::caller* const called[] = {&s.acquire("a"), &s.acquire("a"), nullptr};
+  s.held->reserve(1ms);
+  const auto& last = s.acquire("a");
+  BOOST_TEST(s.held->has_direct_check());
+  s.held->reserve(2ms);
+  BOOST_TEST(!s.held->has_direct_check());
+  s.held->reserve(3ms);
+  s.order.clear();
+  test::run_until(s.io, [&] { return s.order.size() == 3; });
+  BOOST_TEST((s.order == std::vector<const stage::caller*>{called[0], called[1], &last}));
+}
+
+BOOST_AUTO_TEST_CASE(what_a_cancelled_direct_check_has_reserved_goes_back) {
+  stage s;
+  auto& a = s.acquire("a");
+  s.cancel(a);
+  BOOST_TEST(a.has(asio::error::operation_aborted));
+  BOOST_TEST_REQUIRE(s.held->held.size() == 1u);
+  s.reserve(1h);
+  BOOST_TEST(s.held->returned == 1);
+  BOOST_TEST(s.queue().subjects() == 0u);
+}
+
+// Each reservation goes back whole only if none stands behind it.
+BOOST_AUTO_TEST_CASE(
+    direct_checks_that_are_cancelled_together_give_back_when_the_last_answer_has_come) {
+  stage s;
+  auto& a = s.acquire("a");
+  auto& b = s.acquire("a");
+  s.cancel(a);
+  s.cancel(b);
+  s.reserve(1h);
+  BOOST_TEST(s.held->returned == 0);
+  s.reserve(2h);
+  BOOST_TEST(s.held->returned == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_direct_check_that_was_not_sent_leaves_nothing) {
+  for (const auto how : {asio::cancellation_type::terminal, asio::cancellation_type::total}) {
+    stage s;
+    s.held->state = held_store::unsent;
+    auto& a = s.acquire("a");
+    s.cancel(a, how);
+    BOOST_TEST(a.has(asio::error::operation_aborted));
+    BOOST_TEST(s.held->held.empty());
+    BOOST_TEST(s.queue().subjects() == 0u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(total_does_not_cancel_a_direct_check_that_was_sent) {
+  stage s;
+  auto& a = s.acquire("a");
+  s.cancel(a, asio::cancellation_type::total);
+  BOOST_TEST(a.ended == 0);
+  s.reserve(0us);
+  BOOST_TEST(a.may_go());
+}
+
+// Its answer was on the way to it, so the store could not replace it.
+BOOST_AUTO_TEST_CASE(a_direct_check_that_is_cancelled_too_late_does_not_begin_to_wait) {
+  for (const auto delay : {0us, std::chrono::microseconds(1h)}) {
+    stage s;
+    s.held->state = held_store::answered;
+    auto& a = s.acquire("a");
+    s.cancel(a);
+    BOOST_TEST(a.ended == 0);
+    s.reserve(delay);
+    BOOST_TEST(a.ended == 1);
+    BOOST_TEST(a.may_go() == (delay == 0us));
+    BOOST_TEST(s.held->returned == (delay == 0us ? 0 : 1));
+    BOOST_TEST(s.queue().subjects() == 0u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_cool_down_that_begins_meanwhile_covers_a_direct_check) {
+  stage s({.cool_downs = true});
+  auto& a = s.acquire("a");
+  auto& b = s.acquire("b");
+  s.queue().cool_down(s.core, "a", 1h);
+  s.reserve(0us);
+  BOOST_TEST(a.ended == 0);
+  BOOST_TEST(s.held->returned == 1);  // and another reservation is made
+  BOOST_TEST_REQUIRE(s.held->held.size() == 2u);
+  s.reserve(0us);
+  BOOST_TEST(b.may_go());
+  s.cancel(a);
+  s.held->reserve(1h);
+}
+
+BOOST_AUTO_TEST_CASE(a_failed_direct_check_is_repeated) {
+  stage s;
+  auto& a = s.acquire("a");
+  s.held->fail(error::connection_refused);
+  test::run_until(s.io, [&] { return !s.held->held.empty(); });
+  s.reserve(0us);
+  BOOST_TEST(a.may_go());
+  auto& b = s.acquire("a");
+  s.held->fail(error::wrong_type);  // a repetition would not help
+  s.poll();
+  BOOST_TEST(b.has(error::wrong_type));
+}
+
+BOOST_AUTO_TEST_CASE(a_closing_store_stays_until_its_direct_checks_are_answered) {
+  stage s;
+  auto& a = s.acquire("a");
+  auto& b = s.acquire("a");
+  std::shared_ptr<void> keep_alive = std::make_shared<int>();
+  const std::weak_ptr<void> is_alive = keep_alive;
+  s.queue().close(s.core, std::move(keep_alive));
+  s.reserve(0us);
+  BOOST_TEST(a.may_go());
+  BOOST_TEST(!is_alive.expired());
+  s.reserve(1h);
+  test::run_until(s.io, [&] { return b.ended == 1; });
+  BOOST_TEST(b.has(error::store_closed));
+  BOOST_TEST(s.held->returned == 1);
+  BOOST_TEST(is_alive.expired());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace direct_checks_test
