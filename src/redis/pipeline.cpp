@@ -53,8 +53,7 @@ void pipeline::submit(check& c, time now) {
 
 /// All waiting checks had to wait for a reply: a new one, with that deadline, may find room.
 void pipeline::look_for_room(time deadline, time now) {
-  if (window_.room(coalescer_.full_write()) > 0)
-    may_send_ = deadline >= now + window_.expected(pending_);
+  if (window_.room(coalescer_.full_write()) > 0) may_send_ = deadline >= expected_answer(now);
 }
 
 void pipeline::expire(time now) {

@@ -55,7 +55,9 @@ class pipeline : public detail::pending_checks {
       : pending_checks(o),
         options_(o),
         coalescer_(o.max_keys_per_call),
-        window_(o.timeout, coalescer_.full_write()) {}
+        window_(o.timeout, coalescer_.full_write()) {
+    has_replicas_ = o.replicas != 0;
+  }
 
   // For callers.
 
@@ -134,17 +136,21 @@ class pipeline : public detail::pending_checks {
   /// cluster takes those with take_unsent(), and then calls proceed().
   void take_redirected(std::vector<redirected_checks>& out);
   void proceed() noexcept { blocked_ &= static_cast<std::uint8_t>(~redirects); }
-  /// Moves the checks out that are not sent and for which `elsewhere` is true; those that were
-  /// passed over come last.
+  /// Moves the checks out that are not sent and for which `elsewhere` is true. Those that were
+  /// passed over end: a later check of their keys may have been answered.
   template <class Predicate>
   void take_unsent(Predicate&& elsewhere, detail::check_list& out) {
-    for (detail::check_list* list : {&urgent_, &again_, &waiting_, &passed_over_}) {
+    for (detail::check_list* list : {&urgent_, &again_, &waiting_}) {
       for (auto it = list->begin(); it != list->end();) {
         detail::check& c = *it++;
         if (!elsewhere(std::as_const(c))) continue;
         release(c);
         out.push_back(c);
       }
+    }
+    for (auto it = passed_over_.begin(); it != passed_over_.end();) {
+      detail::check& c = *it++;
+      if (elsewhere(std::as_const(c))) end_late(c);
     }
   }
   /// Adds CLUSTER SLOTS to the next write.
@@ -198,6 +204,10 @@ class pipeline : public detail::pending_checks {
   void loaded(error e, time now);
   bool has_waiting() const noexcept { return !waiting_.empty() || !again_.empty(); }
   call_list& pack(time now);
+  /// When what is sent now is probably answered.
+  time expected_answer(time now) const noexcept {
+    return now + window_.expected(pending_) + usual_confirmation_;
+  }
   void heard(const script_call& c, time now);
   void prefetch_calls() const noexcept;
   void answer_own(const script_call& c, const reply_view& reply, time now);
@@ -218,6 +228,8 @@ class pipeline : public detail::pending_checks {
   // How many calls at the end of calls_ are in the write in progress.
   std::size_t staged_ = 0;
   detail::check_list counted_;  // answered, but not yet by the replicas
+  // How long replicas take; zero: unknown, or none are needed.
+  std::chrono::microseconds usual_confirmation_{0};
 
   std::string out_;
   call_writer writer_;

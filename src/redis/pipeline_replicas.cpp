@@ -79,6 +79,9 @@ void pipeline::confirmed(const script_call& wait, const reply_view& reply, time 
   if (reply.root().integer >= static_cast<std::int64_t>(options_.replicas)) {
     finish_all(counted_);
     note_answer(wait.sent, now);
+    const auto took = std::chrono::duration_cast<std::chrono::microseconds>(now - wait.sent);
+    const bool is_first = usual_confirmation_.count() == 0;
+    usual_confirmation_ += (took - usual_confirmation_) / (is_first ? 1 : 4);
   } else if (!counted_.empty()) {
     wanted_ |= wants_wait;
   }

@@ -92,7 +92,7 @@ call_list& pipeline::pack(time now) {
   again_.splice(again_.end(), waiting_);
   // A closing connection sends all give-backs.
   const coalescer::quota q{.keys = window_.room(coalescer_.full_write()),
-                           .reachable = closed_ ? time::min() : now + window_.expected(pending_)};
+                           .reachable = closed_ ? time::min() : expected_answer(now)};
   call_list& calls = coalescer_.pack(urgent_, again_, q, passed_over_);
   if (!calls.empty() || !window_.is_idle()) return calls;
   // No reply is due that could show whether the server is still as slow: one check is sent anyway.

@@ -199,6 +199,42 @@ BOOST_AUTO_TEST_CASE(missing_replicas_open_the_circuit_and_their_return_closes_i
   BOOST_TEST((f.submit("b").stage == check_stage::waiting));
 }
 
+// A check with less time left was counted, and then ended with not_replicated.
+BOOST_AUTO_TEST_CASE(what_the_replicas_would_confirm_too_late_is_not_sent) {
+  replicated f;
+  f.submit("a");
+  f.write();
+  BOOST_TEST(f.answer(0));
+  f.now += 300ms;
+  BOOST_TEST(f.replicas_have_it(2));
+  auto& hasty = f.submit("a", 1, check_kind::record, 200ms);
+  auto& patient = f.submit("b");
+  f.write();
+  BOOST_TEST((hasty.stage == check_stage::waiting));
+  BOOST_TEST((patient.stage == check_stage::sent));
+  f.line.expire(f.now += 200ms);
+  f.line.take_done();
+  BOOST_TEST(done_with(hasty, error::timed_out));
+}
+
+// Answers to fetches do not show that the replicas are there, so failures of fetches, however long
+// ago, opened the circuit of a process that only fetched, and nothing closed it.
+BOOST_AUTO_TEST_CASE(fetches_alone_do_not_open_the_circuit) {
+  replicated f({.timeout = 10ms, .breaker_failures = 3, .breaker_pause = 100ms});
+  for (int i = 0; i < 3; ++i) {
+    f.submit("a", 1, check_kind::fetch);
+    f.write();
+    f.line.expire(f.now += 10ms);
+    f.line.take_done();
+    BOOST_TEST(f.answer(0));
+    auto& answered = f.submit("a", 1, check_kind::fetch);
+    f.write();
+    BOOST_TEST(f.answer(0));
+    BOOST_TEST(done_with(answered, {}));
+  }
+  BOOST_TEST((f.submit("a").stage == check_stage::waiting));
+}
+
 BOOST_AUTO_TEST_CASE(closing_ends_the_calls_that_wait_for_replicas) {
   replicated f;
   auto& a = f.submit("a");
