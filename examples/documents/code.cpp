@@ -129,8 +129,10 @@ asio::awaitable<void> several_limits(weir::limiter per_customer, weir::limiter i
 }
 
 asio::awaitable<void> cancelled(weir::limiter partner, asio::steady_timer& stop) {
-  auto race = asio::experimental::make_parallel_group(partner.acquire("account-42", asio::deferred),
-                                                      stop.async_wait(asio::deferred));
+  auto executor = co_await asio::this_coro::executor;
+  auto race = asio::experimental::make_parallel_group(
+      partner.acquire("account-42", asio::bind_executor(executor, asio::deferred)),
+      stop.async_wait(asio::bind_executor(executor, asio::deferred)));
   auto [order, ec, d, stopped] = co_await std::move(race).async_wait(
       asio::experimental::wait_for_one(), asio::deferred);
   if (ec == asio::error::operation_aborted) co_return;  // stopped: the reservation goes back

@@ -61,9 +61,10 @@ static_assert(std::is_trivially_destructible_v<concurrency_options> &&
 /// **Thread safety.** Different threads may use different leases; one thread at a time may use a
 /// lease.
 ///
-/// **Object lifetime.** A lease keeps the store open and `io_context::run()` busy until it ends or
-/// the store is closed. It may outlive the store's execution context: then only moves, release()
-/// and the destructor are allowed. The store is not told, and the lease lapses.
+/// **Object lifetime.** A lease, released or not, keeps the store open and `io_context::run()` busy
+/// until the object is destroyed or assigned to, or the store is closed. It may outlive the store's
+/// execution context: then only moves, release() and the destructor are allowed. The store is not
+/// told, and the lease lapses.
 class [[nodiscard]] lease {
  public:
   /// An object without a lease.

@@ -65,7 +65,7 @@ joint_call join(std::span<const claim>);
 /// **Cancellation.** A cancelled call ends with boost::asio::error::operation_aborted. `terminal`
 /// and `partial` cancel it at any stage; if the check was sent, it may have counted. `total`
 /// cancels it only while the check is unsent. In a coroutine, cancel the coroutine or race the call
-/// with awaitable_operators and the token boost::asio::use_awaitable; with a callback, use
+/// in a parallel group (docs/waiting.md#cancellation); with a callback, use
 /// boost::asio::bind_cancellation_slot. A deadline needs no cancellation: set `timeout`.
 ///
 /// **Thread safety.** Any thread may call any function, also on the same limiter at the same time.
