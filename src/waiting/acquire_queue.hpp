@@ -36,8 +36,8 @@ class acquire_queue final {
   void cancel(detail::check& c, detail::cancel_scope scope);
   /// The store has finished the request.
   void answered(reservation_request& request, detail::delivery how);
-  /// The store has finished a direct check. True if the check has its result; else the queue has it,
-  /// and may finish it before the call returns.
+  /// The store has finished a direct check. True if that has its result; else the queue has it, and
+  /// may finish it before the call returns.
   bool has_result(detail::check& c);
 
   /// Notes a cool-down that the store reported; `left` is the time left of it. True if this is

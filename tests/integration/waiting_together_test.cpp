@@ -215,6 +215,24 @@ BOOST_AUTO_TEST_CASE(no_more_of_acquire_all_go_at_the_end_of_a_cool_down_than_th
   });
 }
 
+// The caller of acquire_all went inside the cool-down.
+BOOST_AUTO_TEST_CASE(an_answer_to_acquire_tells_acquire_all_of_a_cool_down) {
+  const weir::store here = open(), there = open();  // two processes
+  const limiter_options cooled{.group = "g", .cool_downs = true};
+  const token_bucket rule{.capacity = 1, .refill = {1, 1500ms}};
+  const limiter own(here, "own", rule, cooled), elsewhere(there, "own", rule, cooled);
+  const limiter total(here, "total", token_bucket{.capacity = 100, .refill = {1, 1ms}}, together);
+  answer([&](auto h) { own.record("a", h); });
+  crowd c;
+  weir::acquire_all(own.on("a"), total.on("all"), c.caller());
+  settle(total);
+  const decision pause = answer([&](auto h) { elsewhere.cool_down("a", 2s, h); });
+  own.acquire("a", {.max_wait = 20s}, c.caller());
+  weir::test::run_until_complete(io, c);
+  BOOST_TEST(c.allowed() == 2u);
+  for (const outcome& o : c) BOOST_TEST((reserved_time_of(o.d) >= pause.decided_at + 2s));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace waiting_together_test
