@@ -196,6 +196,16 @@ asio::awaitable<void> call_partner(weir::concurrency_limiter gate, std::string a
   if (failure) std::rethrow_exception(failure);  // operation_aborted, if the lease was lost first
 }  // the lease is given back here
 
+asio::awaitable<weir::lease> wait_for_lease(weir::concurrency_limiter gate, std::string account) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  for (auto pause = 4ms;; pause = std::min(2 * pause, 64ms)) {
+    weir::lease lease = co_await gate.enter(account);
+    if (lease) co_return lease;
+    timer.expires_after(pause);
+    co_await timer.async_wait(asio::deferred);
+  }
+}
+
 asio::awaitable<void> race_that_never_throws(weir::lease lease) {
   co_await (work_that_never_throws() || lease.lost(asio::use_awaitable));
 }
