@@ -18,30 +18,14 @@ namespace weir::detail {
 
 /// One kernel. If its state fits one word, word_rules (one_word.hpp) serves instead.
 template <class Kernel>
-class kernel_rules {
- public:
+struct kernel_rules : Kernel {
   using state_type = typename Kernel::state;
 
-  explicit kernel_rules(const Kernel& kernel) : kernel_(kernel) {}
+  explicit kernel_rules(const Kernel& kernel) : Kernel(kernel) {}
 
   bool allowed(state_type& state, policies::instant now, policies::units cost) const {
-    return kernel_.record(state, now, cost).allowed;
+    return this->record(state, now, cost).allowed;
   }
-  decision record(state_type& state, policies::instant now, policies::units cost) const {
-    return kernel_.record(state, now, cost);
-  }
-  decision fetch(const state_type& state, policies::instant now, policies::units cost) const {
-    return kernel_.fetch(state, now, cost);
-  }
-  policies::instant matters_until(const state_type& state) const noexcept {
-    return kernel_.matters_until(state);
-  }
-  bool is_far_ahead(const state_type& state, policies::instant now) const noexcept {
-    return kernel_.is_far_ahead(state, now);
-  }
-
- private:
-  Kernel kernel_;
 };
 
 /// Several kernels that count together.

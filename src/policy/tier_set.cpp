@@ -11,7 +11,7 @@ namespace {
 using decisions = boost::container::static_vector<decision, max_tiers>;
 
 template <class State, class F>
-decision with_state(const tier<State>& t, F&& f) {
+auto with_state(const tier<State>& t, F&& f) {
   return std::visit(
       [&]<class Kernel>(const Kernel& k) {
         // In the memory store, the kernel's own state; from a script's reply, its replay.
@@ -198,7 +198,6 @@ decision reserve_at(std::span<const tier<State>> tiers, moment turn, span max_wa
       for (const tier<State>& t : tiers) {
         with_state(t, [&]<class Kernel>(const Kernel& k, auto& s) {
           if constexpr (Kernel::can_mend) k.mend(s, turn.clock);
-          return decision{};
         });
       }
     }
@@ -254,7 +253,6 @@ std::vector<std::int64_t> found_in(std::span<const tier<any_state>> tiers, insta
       std::array<std::int64_t, Kernel::reply_width> own{};
       if constexpr (Kernel::tells_state) own = k.fields(s, clock);
       all.insert(all.end(), own.begin(), own.end());
-      return decision{};
     });
   }
   return all;
@@ -304,7 +302,6 @@ void lower_all(std::span<const tier<any_state>> tiers, instant clock) {
       } else if constexpr (Kernel::can_settle) {
         k.lower(s, clock, one.cost);
       }
-      return decision{};
     });
   }
 }
