@@ -21,7 +21,8 @@ enum class check_stage : std::uint8_t {
   done,     ///< answered, failed or cancelled; about to be delivered
 };
 
-/// A caller in an acquire queue: the base of waiting::waiter.
+/// A caller that an acquire queue knows: the base of waiting::waiter. Of checks that went past the
+/// queue, a mark.
 struct queued_waiter {};
 
 /// What the library notes of a check while it is in flight. It lies in the check's flight_storage.

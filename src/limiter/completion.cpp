@@ -159,15 +159,15 @@ bool is_direct(const check& c) {
   return c.kind == check_kind::acquire && c.further().empty() && !flight_of(c).is_internal &&
          !flight_of(c).is_detached;
 }
-/// False if such a caller has to wait: then the queue has its check.
-bool has_result(check& c) { return impl_of(*c.limiter).queue->has_result(c); }
+/// True if such a caller has to wait: then the queue has its check.
+bool is_taken_in(check& c) { return impl_of(*c.limiter).queue->takes_in(c); }
 
 /// The same for a check of this list. A detached one is finished without delay.
 void conclude_in_list(check_list& list, check& c, waiting::sleepers& sleepers) {
   conclude(c, sleepers);
   if (is_direct(c)) {
     const auto next = list.erase(list.iterator_to(c));
-    if (has_result(c)) list.insert(next, c);
+    if (!is_taken_in(c)) list.insert(next, c);
   } else if (flight_of(c).is_detached) {
     flight_of(c).line.unlink();
     c.finish(delivery::post);
@@ -187,7 +187,7 @@ void completion::complete(check& c) {
     sign_plain(c, numbers);
   } else {
     conclude(c, *sleepers_);
-    if (is_direct(c) && !has_result(c)) return;
+    if (is_direct(c) && is_taken_in(c)) return;
   }
   if (c.at_store) return ready_->add(executor_, c);
   c.finish(delivery::post);

@@ -77,9 +77,11 @@ void pipeline::confirmed(const script_call& wait, const reply_view& reply, time 
   // The user may not run WAIT, or the master has become a replica.
   if (!is_number) return finish_all(counted_, error::not_replicated);
   if (reply.root().integer >= static_cast<std::int64_t>(options_.replicas)) {
+    // There may have been a WAIT before this one.
+    const time since = counted_.empty() ? wait.sent : flight_of(counted_.front()).sent;
     finish_all(counted_);
     note_answer(wait.sent, now);
-    const auto took = std::chrono::duration_cast<std::chrono::microseconds>(now - wait.sent);
+    const auto took = std::chrono::duration_cast<std::chrono::microseconds>(now - since);
     const bool is_first = usual_confirmation_.count() == 0;
     usual_confirmation_ += (took - usual_confirmation_) / (is_first ? 1 : 4);
   } else if (!counted_.empty()) {

@@ -67,23 +67,29 @@ void acquire_queue::arrive(check& c) {
 void acquire_queue::cancel(check& c, cancel_scope scope) {
   const core_ptr core = c.limiter;
   orders out;
-  bool is_outside = false;
+  bool is_at_store = false;
   request_ptr successor;
   {
     const std::lock_guard lock(mutex_);
     if (flight_of(c).queued == nullptr) return;  // the result is on its way to the caller
-    is_outside = is_direct(c);
-    if (!is_outside) {
+    is_at_store = is_direct(c);
+    if (!is_at_store) {
       subject_entry& entry = known_entry_of(c);
       entry.queue.leave(c, scope, clock_now(), out);
       update(core, entry, out);
     } else if (scope == cancel_scope::any) {
       successor = successor_of(c);
+    } else {
+      note_total(c);
     }
   }
-  if (!is_outside) return carry_out(core, out, delivery::post);
-  if (scope == cancel_scope::only_unsent) return core->store->cancel(c, scope);
-  end_direct(core, c, successor);
+  if (!is_at_store) {
+    carry_out(core, out, delivery::post);
+  } else if (successor == nullptr) {  // with any scope: no memory for one
+    core->store->cancel(c, cancel_scope::only_unsent);
+  } else {
+    end_direct(core, c, successor);
+  }
 }
 
 void acquire_queue::answered(reservation_request& request, delivery how) {
@@ -154,6 +160,7 @@ void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> keep_alive
     std::vector<subject_entry*> entries;
     for (const auto& [subject, entry] : entries_) entries.push_back(entry.get());
     for (subject_entry* entry : entries) {
+      tell_of_direct_checks(*entry);
       entry->queue.close(out);
       update(core, *entry, out);
     }
@@ -181,8 +188,7 @@ acquire_queue::subject_entry& acquire_queue::entry_of(const check& c) {
   auto made = std::make_unique<subject_entry>(c.subject, rules_);
   subject_entry& entry = *made;
   entries_.emplace(entry.subject.view(), std::move(made));
-  if (const auto found = direct_.find(subject_hash(c)); found != direct_.end())
-    entry.queue.set_direct_callers(found->second);
+  tell_of_direct_checks(entry);
   return entry;
 }
 

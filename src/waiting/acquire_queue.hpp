@@ -2,6 +2,7 @@
 
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -31,14 +32,15 @@ class acquire_queue final {
 
   explicit acquire_queue(const queue_rules& rules) noexcept;
 
-  /// Adds a waiter for a validated check. Never finishes the check inside the call.
+  /// Sends a validated check to the store, or adds a waiter for it. Never finishes the check inside
+  /// the call.
   void arrive(detail::check& c);
   void cancel(detail::check& c, detail::cancel_scope scope);
   /// The store has finished the request.
   void answered(reservation_request& request, detail::delivery how);
-  /// The store has finished a direct check. True if that has its result; else the queue has it, and
-  /// may finish it before the call returns.
-  bool has_result(detail::check& c);
+  /// The store has finished a direct check. False if it has its result. True if it has to wait: the
+  /// queue has it, and may finish it before the call returns.
+  bool takes_in(detail::check& c);
 
   /// Notes a cool-down that the store reported; `left` is the time left of it. True if this is
   /// news: the queue knew of none, or of a shorter one.
@@ -57,7 +59,7 @@ class acquire_queue final {
   /// See shutdown_listener::context_shut_down().
   void context_shut_down() noexcept;
 
-  /// The number of subjects that have a waiter or a pending request, direct checks included.
+  /// The number of subjects that have a queue, and of those that have direct checks.
   std::size_t subjects() const;
 
  private:
@@ -73,10 +75,13 @@ class acquire_queue final {
   bool goes_directly(detail::check& c);
   void count_off(const detail::check& c) noexcept;
   bool take_in(detail::check& c);
-  void let_wait(subject_entry& entry, detail::check& c, bool has_left, orders& out);
+  void let_wait(subject_entry& entry, detail::check& c,
+                std::optional<detail::cancel_scope> cancelled, orders& out);
+  void tell_of_direct_checks(subject_entry& entry) const noexcept;
   request_ptr successor_of(detail::check& c);
   void end_direct(const core_ptr& core, detail::check& c, const request_ptr& successor);
   static bool is_direct(const detail::check& c) noexcept;
+  static void note_total(detail::check& c) noexcept;
 
   static time clock_now() noexcept { return std::chrono::steady_clock::now(); }
   std::uint64_t next_arrival(time now) noexcept;

@@ -15,8 +15,15 @@ using detail::delivery;
 
 namespace {
 
-// What in_flight::queued of a direct check points at.
-constinit detail::queued_waiter at_store, left;  // left: its caller has cancelled it
+// What in_flight::queued of a direct check points at: it was not cancelled; it was, with the scope
+// only_unsent; it was, with any scope.
+constinit detail::queued_waiter at_store, at_store_if_sent, left;
+
+std::optional<cancel_scope> scope_of(const detail::queued_waiter* mark) noexcept {
+  if (mark == &left) return cancel_scope::any;
+  if (mark == &at_store_if_sent) return cancel_scope::only_unsent;
+  return std::nullopt;
+}
 
 /// True if the store's answer is the result: the check need not wait, and nobody else is concerned.
 bool is_result(const check& c) {
@@ -28,7 +35,11 @@ bool is_result(const check& c) {
 
 bool acquire_queue::is_direct(const check& c) noexcept {
   const detail::queued_waiter* const queued = flight_of(c).queued;
-  return queued == &at_store || queued == &left;
+  return queued == &at_store || queued == &at_store_if_sent || queued == &left;
+}
+
+void acquire_queue::note_total(check& c) noexcept {
+  if (flight_of(c).queued == &at_store) flight_of(c).queued = &at_store_if_sent;
 }
 
 /// True if a new check goes to the store itself: its subject has no queue, and nothing that goes
@@ -55,14 +66,19 @@ void acquire_queue::count_off(const check& c) noexcept {
   if (--found->second == 0) direct_.erase(found);
 }
 
-bool acquire_queue::has_result(check& c) {
+void acquire_queue::tell_of_direct_checks(subject_entry& entry) const noexcept {
+  const auto found = direct_.find(detail::subject_hash(entry.subject.view()));
+  entry.queue.set_direct_checks(found == direct_.end() ? 0 : found->second);
+}
+
+bool acquire_queue::takes_in(check& c) {
   if (is_result(c)) {
     const std::lock_guard lock(mutex_);
     const bool is_covered = detail::as<acquire_request>(c).arrival <= last_cool_down_;
     if (!closed_ && !is_covered && (entries_.empty() || !entries_.contains(c.subject.view()))) {
       count_off(c);
       flight_of(c).queued = nullptr;
-      return true;
+      return false;
     }
   }
   return take_in(c);
@@ -75,19 +91,21 @@ bool acquire_queue::take_in(check& c) {
   bool is_done = false;
   {
     const std::lock_guard lock(mutex_);
-    const bool has_left = std::exchange(flight_of(c).queued, nullptr) == &left;
+    const auto cancelled = scope_of(std::exchange(flight_of(c).queued, nullptr));
+    const bool has_left = cancelled == cancel_scope::any;
     count_off(c);
-    if (alarm_.is_stopped()) return true;
+    if (alarm_.is_stopped()) return false;
+    const error_code failure = c.ec;
+    const bool is_reserved = c.answer.allowed;
     subject_entry* entry = nullptr;
     try {
       entry = &entry_of(c);
-      const auto others = direct_.find(subject_hash(c));
-      entry->queue.set_direct_callers(others == direct_.end() ? 0 : others->second);
+      tell_of_direct_checks(*entry);
       is_done = has_left && (c.ec || is_result(c));
       if (is_done) {
         entry->queue.on_time(clock_now(), out);  // there may be room for another one
       } else {
-        let_wait(*entry, c, has_left, out);
+        let_wait(*entry, c, cancelled, out);
         is_done = has_left;
       }
     } catch (const std::bad_alloc&) {
@@ -95,7 +113,7 @@ bool acquire_queue::take_in(check& c) {
       is_done = flight_of(c).queued == nullptr && !flight_of(c).line.is_linked();
       if (is_done) {
         c.answer = {};
-        c.ec = error::store_full;
+        c.ec = failure ? failure : is_reserved ? error::outcome_unknown : error::store_full;
       }
     }
     if (entry != nullptr) {
@@ -105,19 +123,21 @@ bool acquire_queue::take_in(check& c) {
     out.keep_alive = may_end() ? std::move(keep_alive_) : keep_alive_;
   }
   carry_out(core, out, delivery::post);
-  return is_done;
+  return !is_done;
 }
 
 /// Makes the check a waiter, whose request has the answer; or, if its caller has left, only notes
 /// what the store has reserved.
-void acquire_queue::let_wait(subject_entry& entry, check& c, bool has_left, orders& out) {
+void acquire_queue::let_wait(subject_entry& entry, check& c, std::optional<cancel_scope> cancelled,
+                             orders& out) {
   auto& asked = detail::as<acquire_request>(c);
   const auto request = std::make_shared<reservation_request>(c, asked.max_wait);
   request->queue = this;
   request->is_started = true;
   request->take_answer_of(c);
+  request->cancelled = cancelled;
   const time now = clock_now();
-  if (has_left) {
+  if (cancelled == cancel_scope::any) {
     c.ec = boost::asio::error::operation_aborted;
     entry.queue.expect_answer();
     return entry.queue.answered(*request, now, out);
@@ -149,8 +169,7 @@ request_ptr acquire_queue::successor_of(check& c) {
 
 /// Ends a direct check whose caller has left. It may be gone afterwards.
 void acquire_queue::end_direct(const core_ptr& core, check& c, const request_ptr& successor) {
-  // Without one, a check that was sent ends with its answer.
-  if (successor == nullptr || core->store->replace(c, *successor)) return;
+  if (core->store->replace(c, *successor)) return;
   orders out;
   {
     const std::lock_guard lock(mutex_);

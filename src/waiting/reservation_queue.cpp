@@ -154,7 +154,7 @@ void reservation_queue::conclude(time now, orders& out) {
     }
     complete_due(now, out);
   } while (has_room() && outside_count_ > 0);
-  if (unstarted_requests_ == 0 && pending_requests_ > 0) return;
+  if (unstarted_requests_ == 0 && has_answers_due()) return;
   for (request_ptr& reservation : returns_) {
     out.returns.emplace_back(std::move(reservation), nullptr);
   }
@@ -194,7 +194,7 @@ void reservation_queue::on_time(time now, orders& out) {
 
 void reservation_queue::close(orders& out) {
   while (!outside_.empty()) tell(*outside_.begin(), error::store_closed, out);
-  if (pending_requests_ > 0) return;
+  if (has_answers_due()) return;
   while (!inside_.empty()) {
     waiter& w = *inside_.begin();
     check& c = *w.caller;
@@ -411,7 +411,8 @@ void reservation_queue::finish(waiter& w, orders& out) {
   if (w.reservation != nullptr) w.reservation->owner = nullptr;
   check& c = *w.caller;
   flight_of(c).queued = nullptr;
-  flight_of(c).stage = check_stage::done;
+  // Of a check that the store has finished it is that already, and the store may look at it.
+  if (flight_of(c).stage != check_stage::done) flight_of(c).stage = check_stage::done;
   out.told.push_back(c);
   delete &w;
 }

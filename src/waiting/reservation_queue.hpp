@@ -52,9 +52,9 @@ class reservation_queue final {
                        time came, time now, orders& out);
   /// A request without a waiter is at the store; answered() follows.
   void expect_answer() noexcept { ++pending_requests_; }
-  /// How many callers of the subject are at the store without being in this queue. They count as
-  /// waiters inside.
-  void set_direct_callers(std::size_t n) noexcept { direct_ = n; }
+  /// How many checks of the subject are at the store without being in this queue. They count as
+  /// waiters inside, and their answers are due.
+  void set_direct_checks(std::size_t n) noexcept { direct_ = n; }
   /// Cancels a waiter that has no result yet. With only_unsent, a waiter stays if its request was
   /// sent or has become a reservation.
   void leave(detail::check& c, detail::cancel_scope scope, time now, orders& out);
@@ -72,8 +72,10 @@ class reservation_queue final {
 
   /// When to call on_time(); time::max(): never.
   time wakeup() const;
-  /// True if the queue has no waiter and no pending request.
-  bool is_idle() const noexcept { return inside_count_ + outside_count_ + pending_requests_ == 0; }
+  /// True if the queue has no waiter, no pending request and nothing to give back.
+  bool is_idle() const noexcept {
+    return inside_count_ + outside_count_ + pending_requests_ == 0 && returns_.empty();
+  }
   /// Moves all waiters' checks to `out.told`, without a result, and all reservations to
   /// `out.returns`.
   void abandon(orders& out);
@@ -99,6 +101,7 @@ class reservation_queue final {
   void tell(waiter& w, error_code ec, orders& out);
   void finish(waiter& w, orders& out);
 
+  bool has_answers_due() const noexcept { return pending_requests_ + direct_ > 0; }
   bool has_room() const noexcept { return inside_count_ + direct_ < rules_.max_waiting; }
 
   const queue_rules rules_;

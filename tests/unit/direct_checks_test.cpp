@@ -234,6 +234,36 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(s.held->returned == 2);
 }
 
+// A waiter's reservation went back while a direct check was at the store. That one's reservation
+// stood behind it, so the store took nothing back.
+BOOST_AUTO_TEST_CASE(nothing_goes_back_before_the_direct_checks_are_answered) {
+  stage s;
+  auto& a = s.acquire("a");
+  auto& b = s.acquire("a");
+  s.reserve(1h);
+  s.cancel(a);
+  BOOST_TEST(a.has(asio::error::operation_aborted));
+  BOOST_TEST(s.held->returned == 0);
+  s.cancel(b);
+  s.reserve(2h);
+  BOOST_TEST(s.held->returned == 2);
+  BOOST_TEST(s.queue().subjects() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_closing_store_gives_nothing_back_before_the_direct_checks_are_answered) {
+  stage s;
+  auto& a = s.acquire("a");
+  auto& b = s.acquire("a");
+  s.reserve(1h);
+  s.queue().close(s.core, nullptr);
+  s.poll();
+  BOOST_TEST(s.held->returned == 0);
+  s.held->reserve(2h);
+  test::run_until(s.io, [&] { return a.ended + b.ended == 2; });
+  BOOST_TEST((a.has(error::store_closed) && b.has(error::store_closed)));
+  BOOST_TEST(s.held->returned == 2);
+}
+
 BOOST_AUTO_TEST_CASE(a_direct_check_that_was_not_sent_leaves_nothing) {
   for (const auto how : {asio::cancellation_type::terminal, asio::cancellation_type::total}) {
     stage s;
@@ -253,6 +283,12 @@ BOOST_AUTO_TEST_CASE(total_does_not_cancel_a_direct_check_that_was_sent) {
   BOOST_TEST(a.ended == 0);
   s.reserve(0us);
   BOOST_TEST(a.may_go());
+  // But it is not repeated.
+  auto& b = s.acquire("a");
+  s.cancel(b, asio::cancellation_type::total);
+  s.held->fail(error::connection_refused);
+  s.poll();
+  BOOST_TEST(b.has(error::connection_refused));
 }
 
 // Its answer was on the way to it, so the store could not replace it.

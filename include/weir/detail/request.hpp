@@ -54,7 +54,7 @@ struct acquire_request {
   std::int64_t cost = 1;
   std::chrono::microseconds max_wait{0};  // the longest time until the reservation
   std::int32_t priority = 0;              // the larger goes first
-  // When it came to its queue, by the steady clock in ns, but unique; zero: it has not.
+  // Of a check that goes past its queue: when it came, by the steady clock in ns, but unique.
   std::uint64_t arrival = 0;
 
   // The store's answer, beside the decision:
