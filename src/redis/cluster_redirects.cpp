@@ -213,7 +213,10 @@ void cluster_core::apply(const slot_map& map, time now) {
   for (std::size_t i = 0; i < slot_count; ++i) {
     slot& at = slots_[i];
     at.owner = map.owner[i] == slot_map::none ? none : masters[map.owner[i]];
-    if (at.pending == 0 || at.owner == none || at.seat == at.owner) continue;
+    if (at.pending == 0 || at.seat == at.owner) continue;
+    // A slot that nobody serves stays with its node, unless that has left: its checks may all be
+    // behind ASK at another one.
+    if (at.owner == none && members_[at.seat].is_master) continue;
     held_[static_cast<slot_number>(i)];
     moves[at.seat] = true;
   }

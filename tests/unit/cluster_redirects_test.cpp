@@ -1,14 +1,11 @@
 // Where the checks of one slot wait, and for how long, when nodes redirect them or are gone.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
-#include <stdexcept>
 #include <string>
 
-#include "cluster_play.hpp"
-#include "redis/cluster_core.hpp"
+#include "moving_slot.hpp"
 
 namespace cluster_redirects_test {
-namespace {
 
 using namespace std::chrono_literals;
 using namespace weir::redis::test;
@@ -18,55 +15,7 @@ using weir::test::core_ptr;
 using weir::test::fake_check;
 using weir::test::make_core;
 
-/// A cluster whose slot of subject "a" is served by `owner`, and is moved to node 3.
-struct fixture {
-  simulated_cluster c{1};
-  core_ptr one = make_core("r", plenty);
-  std::uint16_t slot = slot_of_tag("r:a");
-  int from = c.servers[0].view[slot];
-  simulated_node& owner = c.servers[static_cast<std::size_t>(from)];
-  simulated_node& third = c.servers[3];
-
-  void begin_move(int to = 3) {
-    owner.migrating[slot] = to;
-    c.servers[static_cast<std::size_t>(to)].importing[slot] = from;
-  }
-  /// Node 3 has all of the owner's slots and keys, and the other nodes know.
-  void take_over() {
-    for (simulated_node& n : c.servers) {
-      if (&n == &owner) continue;
-      for (std::uint16_t& at : n.view) {
-        if (at == from) at = 3;
-      }
-    }
-    third.counts.merge(owner.counts);
-  }
-
-  template <class F>
-  void play_until(F&& is_true) {
-    for (int rounds = 0; !is_true(); ++rounds) {
-      BOOST_TEST_REQUIRE(rounds < 100'000);
-      if (!step_all(c)) c.wait();
-    }
-  }
-  simulated_link& link_to(int server) {
-    for (const auto& l : c.links) {
-      if (l->server == server) return *l;
-    }
-    throw std::logic_error("not connected");
-  }
-  /// Ends the play: each check has run once, in order.
-  void end_well() {
-    calm_down(c);
-    judge(c);
-    judge_order(c);
-    for (const fake_check& each : c.checks) BOOST_TEST(!each.ec, each.ec.message());
-  }
-};
-
-}  // namespace
-
-BOOST_FIXTURE_TEST_SUITE(cluster_redirects_suite, fixture)
+BOOST_FIXTURE_TEST_SUITE(cluster_redirects_suite, moving_slot)
 
 // After six redirects within 70 ms it got too_many_redirects. Nodes may need longer to agree, on a
 // busy machine, or if who moves the slot is far away and tells them one after the other.
@@ -306,54 +255,6 @@ BOOST_AUTO_TEST_CASE(checks_of_a_slot_do_not_ask_at_two_nodes) {
   c.submit(one, "a");
   end_well();
   BOOST_TEST(c.servers[4].executed == 2);
-}
-
-// An attempt to connect to the dead master is under way, so it has no news that could move them.
-BOOST_AUTO_TEST_CASE(a_new_map_moves_the_checks_that_wait_for_a_dead_master) {
-  for (int i = 0; i < 20; ++i) c.submit(one, std::to_string(i));
-  c.submit(one, "a");
-  calm_down(c);
-  owner.is_up = false;
-  simulated_link& old = link_to(from);
-  c.cut(old);
-  while (!old.opening) c.wait();
-  const fake_check& check = c.submit(one, "a");
-  BOOST_TEST_REQUIRE(flight_of(check.check()).is_held == 0);
-  take_over();
-  for (const moment begin = c.now; check.finished == 0;) {
-    BOOST_TEST_REQUIRE((c.now < begin + 1min));
-    if (!step_all(c, &old)) c.wait();
-  }
-  end_well();
-  BOOST_TEST(third.executed == 1);
-}
-
-// Nothing else comes from the old one that could send them.
-BOOST_AUTO_TEST_CASE(the_last_answer_of_the_old_master_sends_the_held_checks_to_the_new_one) {
-  for (int i = 0; i < 20; ++i) c.submit(one, std::to_string(i));
-  c.submit(one, "a");
-  calm_down(c);
-  simulated_link& old = link_to(from);
-  const int before = owner.executed;
-  c.submit(one, "a");
-  while (owner.executed == before) c.step(old);
-  for (simulated_node& n : c.servers) n.view[slot] = 3;
-  third.counts.merge(owner.counts);
-  c.cut(link_to((from + 1) % 3));  // so the core asks for a new map
-  for (const moment begin = c.now; c.now < begin + 5s;) {
-    if (!step_all(c, &old)) c.wait();
-  }
-  while (step_all(c, &old)) {
-  }
-  const fake_check& held = c.submit(one, "a");
-  BOOST_TEST_REQUIRE(flight_of(held.check()).is_held == 1, "no new map has come");
-  const moment begin = c.now;
-  const std::string answer = owner.replies.front().bytes;
-  c.deliver_last(old, answer);
-  step_while_busy(c);
-  BOOST_TEST(held.finished == 1);
-  BOOST_TEST((c.now == begin));
-  end_well();
 }
 
 // Sent again at once, it kept both ends busy for as long as the slot moved.

@@ -43,6 +43,8 @@ class simulated_node {
     std::int64_t whose = 0;
   };
 
+  static constexpr std::uint16_t no_owner = 0xffff;
+
   int number = 0;
   bool is_up = true;
   std::array<std::uint16_t, slot_count> view{};  // the owner of each slot, as this node believes
@@ -120,9 +122,14 @@ class simulated_node {
   std::string map() const {
     std::string ranges;
     int count = 0;
-    for (std::size_t first = 0; first < slot_count; ++count) {
+    for (std::size_t first = 0; first < slot_count;) {
       std::size_t last = first;
       while (last + 1 < slot_count && view[last + 1] == view[first]) ++last;
+      if (view[first] == no_owner) {
+        first = last + 1;
+        continue;
+      }
+      ++count;
       ranges += "*3\r\n:" + std::to_string(first) + "\r\n:" + std::to_string(last) +
                 "\r\n*2\r\n$2\r\nn" + std::to_string(view[first]) + "\r\n:7000\r\n";
       first = last + 1;
