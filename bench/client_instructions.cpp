@@ -7,8 +7,8 @@
 // `tiers` (distinct, and a second tier), `cool_downs` (distinct, of a limiter that has them),
 // `acquire` (distinct, requests that need not wait), `hot` (one key for all), `lone` (one caller),
 // `pool` (the same on a thread_pool), or `memory` (distinct keys in a memory store; SOCKET is not
-// used). It prints the traffic, the checks that were
-// measured, and per check: heap allocations; and how often each system call was made.
+// used). It prints the traffic, the checks that were measured, and per check: heap allocations; and
+// how often each system call was made.
 // Under callgrind with --toggle-collect=measured, the total is that of the measured checks, but not
 // of `pool`, whose thread cannot be stopped between these and the ones before.
 

@@ -21,8 +21,8 @@ enum class check_stage : std::uint8_t {
   done,     ///< answered, failed or cancelled; about to be delivered
 };
 
-/// A caller that an acquire queue knows: the base of waiting::waiter. Of checks that went past the
-/// queue, a mark.
+/// What an acquire queue notes of a caller: the base of waiting::waiter, or, while the caller's own
+/// check is at the store, one of three marks (waiting/direct_checks.cpp).
 struct queued_waiter {};
 
 /// What the library notes of a check while it is in flight. It lies in the check's flight_storage.

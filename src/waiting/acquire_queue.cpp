@@ -160,6 +160,7 @@ void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> keep_alive
     std::vector<subject_entry*> entries;
     for (const auto& [subject, entry] : entries_) entries.push_back(entry.get());
     for (subject_entry* entry : entries) {
+      // The count may be too large, if another subject with the same hash had direct checks.
       tell_of_direct_checks(*entry);
       entry->queue.close(out);
       update(core, *entry, out);

@@ -94,7 +94,7 @@ bool acquire_queue::take_in(check& c) {
     const auto cancelled = scope_of(std::exchange(flight_of(c).queued, nullptr));
     const bool has_left = cancelled == cancel_scope::any;
     count_off(c);
-    if (alarm_.is_stopped()) return false;
+    if (alarm_.is_stopped()) return false;  // the context is gone: no handler will run
     const error_code failure = c.ec;
     const bool is_reserved = c.answer.allowed;
     subject_entry* entry = nullptr;

@@ -411,7 +411,8 @@ void reservation_queue::finish(waiter& w, orders& out) {
   if (w.reservation != nullptr) w.reservation->owner = nullptr;
   check& c = *w.caller;
   flight_of(c).queued = nullptr;
-  // Of a check that the store has finished it is that already, and the store may look at it.
+  // The store may read the stage of a check that it has finished (a late cancel), without the
+  // queue's mutex. So the queue does not write the same value again.
   if (flight_of(c).stage != check_stage::done) flight_of(c).stage = check_stage::done;
   out.told.push_back(c);
   delete &w;

@@ -105,7 +105,7 @@ class reservation_queue final {
   bool has_room() const noexcept { return inside_count_ + direct_ < rules_.max_waiting; }
 
   const queue_rules rules_;
-  std::size_t direct_ = 0;
+  std::size_t direct_ = 0;  // see set_direct_checks()
   waiters_by_rank inside_;
   waiters_by_arrival inside_by_arrival_;
   std::size_t inside_count_ = 0;

@@ -45,7 +45,8 @@ class watched_store final : public detail::store_backend {
   /// to its request.
   static const detail::check& request_of(const detail::check& c) {
     if (flight_of(c).queued == nullptr) return c;
-    return *static_cast<const waiting::waiter&>(*flight_of(c).queued).reservation;
+    const auto& request = static_cast<const waiting::waiter&>(*flight_of(c).queued).reservation;
+    return request == nullptr ? c : *request;  // null: it failed, and is to be repeated
   }
 
   const std::shared_ptr<detail::store_backend> inner_;

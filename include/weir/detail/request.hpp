@@ -54,7 +54,8 @@ struct acquire_request {
   std::int64_t cost = 1;
   std::chrono::microseconds max_wait{0};  // the longest time until the reservation
   std::int32_t priority = 0;              // the larger goes first
-  // Of a check that goes past its queue: when it came, by the steady clock in ns, but unique.
+  // When the call came, in ns of the steady clock; no two calls of a limiter have the same. Zero if
+  // the check did not go to the store itself (waiting::acquire_queue).
   std::uint64_t arrival = 0;
 
   // The store's answer, beside the decision:
