@@ -31,6 +31,7 @@
 #include <string>
 #include <string_view>
 
+#include "client_acquirer.hpp"
 #include "support/allocations.hpp"
 #include "weir/weir.hpp"
 
@@ -112,7 +113,7 @@ class program {
 
   void run(std::string_view traffic, std::uint64_t checks) {
     for (std::size_t i = 0; i < callers_; ++i) {
-      asio::co_spawn(executor_, caller(i), [](std::exception_ptr e) {
+      asio::co_spawn(executor_, acquires_ ? acquirer(i) : caller(i), [](std::exception_ptr e) {
         if (e) std::rethrow_exception(e);
       });
     }
@@ -156,13 +157,21 @@ class program {
   }
 
   asio::awaitable<void> caller(std::size_t index) {
-    const std::string subject = "account-" + std::to_string(is_hot_ ? 1000 : 1000 + index);
+    const std::string subject = subject_of(index);
     for (;;) {
-      const weir::decision d = acquires_ ? co_await limiter_.acquire(subject, {.max_wait = {}})
-                                         : co_await limiter_.record(subject);
+      const weir::decision d = co_await limiter_.record(subject);
       if (!d.allowed) throw std::runtime_error("refused");
       if (++checks_ == stop_at_) stop();
     }
+  }
+  asio::awaitable<void> acquirer(std::size_t index) {
+    return weir::bench::acquire_for_ever(limiter_, subject_of(index), [this](const auto& d) {
+      if (!d.allowed) throw std::runtime_error("refused");
+      if (++checks_ == stop_at_) stop();
+    });
+  }
+  std::string subject_of(std::size_t index) const {
+    return "account-" + std::to_string(is_hot_ ? 1000 : 1000 + index);
   }
 
   /// Begins to measure.
