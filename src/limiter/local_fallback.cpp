@@ -8,10 +8,13 @@
 #include <new>
 #include <string>
 
+#include "check/apply.hpp"
 #include "check/clock.hpp"
 
 namespace weir::detail {
 namespace {
+
+using held_tiers = std::span<const held_tier>;
 
 /// retry_after of a refusal without the store: by then it may work again.
 constexpr std::chrono::seconds retry_without_store{1};
@@ -104,7 +107,7 @@ weir::policy share_of(const weir::policy& policy, std::int64_t processes) {
 }
 
 local_fallback::local_fallback(const weir::tiers& tiers, const limiter_options& options)
-    : subjects_(states_of(options.max_fallback_subjects, tiers.size())) {
+    : subjects_(states_of(options.max_fallback_subjects, tiers.size()), 1) {
   for (const weir::policy& policy : tiers) {
     tiers_.push_back(policies::compile(share_of(policy, options.process_count)));
   }
@@ -116,45 +119,51 @@ std::vector<memory::shard::place> local_fallback::places_of(std::string_view sub
   std::vector<memory::shard::place> places;
   const counted_as as(subject);
   for (const policies::kernel& kernel : tiers_) {
-    // One byte in front tells the tiers apart. A single tier has none, because record() and fetch()
-    // use the bare subject then.
+    // One byte in front tells the tiers apart. A single tier has the bare subject.
     std::string key(tiers_.size() > 1 ? 1 : 0, static_cast<char>(places.size()));
     places.push_back({&kernel, key.append(as), cost});
   }
   return places;
 }
 
-decision local_fallback::record(std::string_view subject, std::int64_t cost) {
-  // The cost fits the whole limit, but perhaps not this process's share of it.
-  if (cost > ceiling_) return without_store(false);
+/// The cost fits the whole limit, but perhaps not this process's share of it. `ask` makes a
+/// decision, or returns an error.
+template <class F>
+decision local_fallback::answer(std::int64_t cost, F&& ask) const {
   decision d;
-  const error_code ec = tiers_.size() == 1
-                            ? subjects_.record(tiers_.front(), counted_as(subject), the_clock, cost,
-                                               d)
-                            : subjects_.record_all(places_of(subject, cost), the_clock, d);
-  if (ec) return without_store(false);
+  if (cost > ceiling_ || ask(d)) return without_store(false);
   d.source = source::fallback;
   return d;
 }
 
+decision local_fallback::record(std::string_view subject, std::int64_t cost) {
+  return answer(cost, [&](decision& d) {
+    if (tiers_.size() == 1) {
+      return own().record(tiers_.front(), counted_as(subject), the_clock, cost, d);
+    }
+    return own().change_all(
+        places_of(subject, cost), the_clock,
+        [&](held_tiers tiers, policies::instant now) { d = policies::record_all(tiers, now); });
+  });
+}
+
 decision local_fallback::fetch(std::string_view subject, std::int64_t cost) {
-  if (cost > ceiling_) return without_store(false);
-  decision d = tiers_.size() == 1
-                   ? subjects_.fetch(tiers_.front(), counted_as(subject), the_clock, cost)
-                   : subjects_.fetch_all(places_of(subject, cost), the_clock);
-  d.source = source::fallback;
-  return d;
+  return answer(cost, [&](decision& d) {
+    own().look_at(
+        places_of(subject, cost), the_clock,
+        [&](held_tiers tiers, policies::instant now) { d = policies::fetch_all(tiers, now); });
+    return error_code();
+  });
 }
 
 decision local_fallback::acquire(std::string_view subject, std::int64_t cost,
                                  std::chrono::microseconds max_wait) {
-  if (cost > ceiling_) return without_store(false);
-  decision d;
-  if (subjects_.reserve_all(places_of(subject, cost), the_clock, max_wait.count(), d)) {
-    return without_store(false);
-  }
-  d.source = source::fallback;
-  return d;
+  return answer(cost, [&](decision& d) {
+    return own().change_all(places_of(subject, cost), the_clock,
+                            [&](held_tiers tiers, policies::instant now) {
+                              d = policies::reserve_all(tiers, now, max_wait.count());
+                            });
+  });
 }
 
 void local_fallback::note_refusal(std::string_view subject, std::int64_t cost) {

@@ -34,10 +34,13 @@ class local_fallback {
 
  private:
   std::vector<memory::shard::place> places_of(std::string_view subject, std::int64_t cost) const;
+  template <class F>
+  decision answer(std::int64_t cost, F&& ask) const;
+  memory::shard& own() noexcept { return subjects_.of(0); }
 
   std::vector<policies::kernel> tiers_;
   policies::units ceiling_ = max_units;
-  memory::shard subjects_;
+  memory::shard_set subjects_;
 };
 
 }  // namespace weir::detail

@@ -24,24 +24,14 @@ settled_ids& settled_ids::of_process() {
 
 bool settled_ids::contains(std::uint64_t id, policies::instant now) {
   const std::lock_guard lock(mutex_);
-  const memory::settled_mark* found = find(id);
-  return found != nullptr && !found->is_over(now);
+  return ids_.has(id, now);
 }
 
 void settled_ids::add(std::uint64_t id, policies::instant now) {
   const std::lock_guard lock(mutex_);
   // Looks at so many entries per added id that expired ones leave soon after their end.
-  ids_.tidy(now, 8, 8);
-  if (memory::settled_mark* found = find(id)) {
-    found->until = now + policies::shortest_marker_life;
-  } else if (ids_.size() < most) {
-    ids_.add({id, now + policies::shortest_marker_life});
-  }
-}
-
-memory::settled_mark* settled_ids::find(std::uint64_t id) noexcept {
-  return ids_.find(memory::settled_mark::hash_of(id),
-                   [&](const memory::settled_mark& m) { return m.id == id; });
+  ids_.tidy(now, 8);
+  ids_.add(id, now + policies::shortest_marker_life);  // unless it is full
 }
 
 policies::instant settled_ids::read_steady_clock() noexcept {

@@ -3,8 +3,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include "memory/dense_table.hpp"
-#include "memory/subject.hpp"
+#include "memory/settled_marks.hpp"
 
 namespace weir::detail {
 
@@ -27,10 +26,10 @@ class settled_ids {
 
  private:
   static policies::instant read_steady_clock() noexcept;
-  memory::settled_mark* find(std::uint64_t id) noexcept;
 
   std::mutex mutex_;
-  memory::dense_table<memory::settled_mark> ids_{most};
+  memory::settled_marks::shared_room room_{.most = most};
+  memory::settled_marks ids_{room_};
   std::uint64_t salt_ = 0;  // fork_salt() of the process that made it
 };
 

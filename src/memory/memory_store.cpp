@@ -1,7 +1,6 @@
 #include "weir/memory_store.hpp"
 
 #include <atomic>
-#include <bit>
 #include <boost/system/system_error.hpp>
 #include <functional>
 #include <memory>
@@ -23,19 +22,9 @@ namespace {
 class memory_store final : public detail::store_backend, public detail::shutdown_listener {
  public:
   memory_store(const boost::asio::any_io_executor& executor, memory_options&& options)
-      : store_backend(executor), clock_(std::move(options.clock)) {
-    // The bound is divided among the shards. A small store gets fewer, so that an uneven
-    // distribution wastes less of it.
-    constexpr std::size_t smallest_shard = 1024;
-    const std::size_t subjects = std::max<std::size_t>(1, options.max_subjects);
-    const std::size_t wanted = std::bit_ceil(std::max<std::size_t>(1, options.shards));
-    const std::size_t count = std::min(
-        wanted, std::bit_floor(std::max<std::size_t>(1, subjects / smallest_shard)));
-    all_.max_settled = options.max_settled;
-    for (std::size_t i = 0; i < count; ++i) {
-      all_.shards.push_back(std::make_unique<memory::shard>((subjects + count - 1) / count, &all_));
-    }
-  }
+      : store_backend(executor),
+        clock_(std::move(options.clock)),
+        all_(options.max_subjects, options.shards, options.max_settled) {}
 
   void start(detail::check& c) override {
     const phase now = phase_.load(std::memory_order_relaxed);
@@ -87,7 +76,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     c.limiter->append_key(key, c.subject.view());
     // The hash tag chooses the shard, as in a Redis Cluster: all keys of a joint check share one.
     const std::uint64_t hash = hash_(c.limiter->tag_of(key));
-    memory::shard& home = *all_.shards[hash & (all_.shards.size() - 1)];
+    memory::shard& home = all_.of(hash);
     const auto clock = [this] { return detail::read_clock(clock_); };
     const policies::kernel& kernel = c.limiter->tiers.front();
     // Calls of a gate, and cool-downs, are records of a kernel that is made for the check.

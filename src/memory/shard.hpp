@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
+#include <bit>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -13,6 +13,7 @@
 
 #include "check/light_mutex.hpp"
 #include "memory/dense_table.hpp"
+#include "memory/settled_marks.hpp"
 #include "memory/subject.hpp"
 #include "policy/tier_set.hpp"
 
@@ -20,12 +21,16 @@ namespace weir::memory {
 
 class shard;
 
-/// The shards of one store and their shared counters.
+/// The shards of one store, and what they share.
 struct shard_set {
-  std::vector<std::unique_ptr<shard>> shards;
-  /// The markers of settled decisions in all shards, and their bound.
-  std::atomic<std::size_t> settled{0};
-  std::size_t max_settled = 0;
+  /// Makes `wanted` shards, rounded up to a power of two, or fewer if they would be small. Together
+  /// they hold about `max_subjects`, and `max_settled` markers of settled decisions.
+  shard_set(std::size_t max_subjects, std::size_t wanted, std::size_t max_settled = 0);
+
+  shard& of(std::uint64_t hash) noexcept { return *shards[hash & (shards.size() - 1)]; }
+
+  settled_marks::shared_room settled;
+  std::vector<std::unique_ptr<shard>> shards;  // their number is a power of two
 };
 
 /// A bounded map from keys to policy states, with its own lock. Checks of other keys, also in other
@@ -39,12 +44,12 @@ class shard {
  public:
   using tier = policies::tier<policies::any_state>;
 
-  explicit shard(std::size_t max_subjects, shard_set* all = nullptr)
+  shard(std::size_t max_subjects, shard_set& all)
       : max_(std::min<std::size_t>(max_subjects, hash_index::none - 1)),
         all_(all),
-        next_(all != nullptr ? all->shards.size() : 0),
+        next_(all.shards.size()),
         subjects_(max_),
-        settled_(all != nullptr ? std::min<std::size_t>(all->max_settled, 1 << 19) : 0) {}
+        settled_(all.settled) {}
 
   /// `answer` is empty. Returns error::store_full, without an answer, if the key is new and the
   /// shard is full.
@@ -80,23 +85,6 @@ class shard {
     policies::units cost;
   };
 
-  /// Counts in all places or in none.
-  template <class Clock>
-  error_code record_all(std::span<const place> places, const Clock& clock, decision& answer) {
-    return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
-      answer = policies::record_all(tiers, now);
-    });
-  }
-
-  /// Reserves the first time at which all places allow the request.
-  template <class Clock>
-  error_code reserve_all(std::span<const place> places, const Clock& clock, policies::span max_wait,
-                         decision& answer) {
-    return change_all(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
-      answer = policies::reserve_all(tiers, now, max_wait, nullptr);
-    });
-  }
-
   /// A settlement: the receipt's id, and until when its marker must be kept at least.
   struct settlement {
     std::uint64_t id;
@@ -110,7 +98,7 @@ class shard {
                         F&& f) {
     error_code unsettled;
     const auto settle = [&](std::span<const tier> tiers, policies::instant now) {
-      const bool is_first = !is_settled(what.id, now);
+      const bool is_first = !settled_.has(what.id, now);
       if (is_first && !remember(what, now)) {
         unsettled = error::settlements_full;
         return;
@@ -119,21 +107,12 @@ class shard {
         f(tiers, now, is_first);
       } catch (...) {
         // Nothing was settled, so the caller may repeat it. Several tiers may be settled in part.
-        if (is_first && tiers.size() == 1) forget(what.id);
+        if (is_first && tiers.size() == 1) settled_.erase(what.id);
         throw;
       }
     };
     const error_code ec = change_all(places, clock, settle);
     return ec ? ec : unsettled;
-  }
-
-  template <class Clock>
-  decision fetch_all(std::span<const place> places, const Clock& clock) {
-    decision d;
-    look_at(places, clock, [&](std::span<const tier> tiers, policies::instant now) {
-      d = policies::fetch_all(tiers, now);
-    });
-    return d;
   }
 
   template <class Clock>
@@ -249,46 +228,14 @@ class shard {
     of.matters_until = policies::matters_until<Kernel>(s, ends, of.matters_until);
   }
 
-  bool is_settled(std::uint64_t id, policies::instant now) noexcept {
-    const settled_mark* mark = find_mark(id);
-    return mark != nullptr && !mark->is_over(now);
-  }
-  settled_mark* find_mark(std::uint64_t id) noexcept {
-    return settled_.find(settled_mark::hash_of(id),
-                         [&](const settled_mark& m) { return m.id == id; });
-  }
-
-  /// Adds a marker; false if there is no room.
+  /// Marks the receipt as settled; false if there is no room.
   bool remember(const settlement& what, policies::instant now) {
     const policies::instant until = std::max(what.remember, now + policies::shortest_marker_life);
-    if (settled_mark* old = find_mark(what.id)) {
-      old->until = until;
-      return true;
-    }
-    if (all_ == nullptr) return false;
-    if (!take_room_for_mark()) {
-      make_room_for_mark(now);
-      if (!take_room_for_mark()) return false;
-    }
-    try {
-      settled_.add({what.id, until});
-    } catch (...) {
-      give_back_room_for_mark();
-      throw;
-    }
-    return true;
+    if (settled_.add(what.id, until)) return true;
+    tidy_marks(now, looks_when_full, true);
+    for (std::size_t i = 0; i < all_.shards.size(); ++i) tidy_elsewhere(now, true);
+    return settled_.add(what.id, until);
   }
-  void forget(std::uint64_t id) noexcept {
-    const std::size_t before = settled_.size();
-    settled_.erase(settled_mark::hash_of(id), [&](const settled_mark& m) { return m.id == id; });
-    if (settled_.size() < before) give_back_room_for_mark();
-  }
-  bool take_room_for_mark() noexcept {
-    if (all_->settled.fetch_add(1, std::memory_order_relaxed) < all_->max_settled) return true;
-    give_back_room_for_mark();
-    return false;
-  }
-  void give_back_room_for_mark() noexcept { all_->settled.fetch_sub(1, std::memory_order_relaxed); }
 
   static constexpr policies::span step_of_a_moment = 60'000'000;  // see may_lower()
   static constexpr policies::instant never = policies::max_exact;
@@ -326,24 +273,17 @@ class shard {
 
   /// `is_full`: no marker stays longer than one that is made now.
   bool tidy_marks(policies::instant now, std::size_t look_at, bool is_full = false) {
-    const policies::instant last = is_full && may_lower(now)
-                                       ? now + horizon_ + policies::shortest_marker_life
-                                       : never;
-    const std::size_t before = settled_.size();
-    const bool has_more = settled_.tidy(
-        now, look_at, look_at, [&](settled_mark& m) { m.until = std::min(m.until, last); });
-    if (const std::size_t gone = before - settled_.size(); gone > 0) {
-      all_->settled.fetch_sub(gone, std::memory_order_relaxed);
-    }
-    return has_more;
+    const bool lowers = is_full && may_lower(now);
+    return settled_.tidy(now, look_at,
+                         lowers ? now + horizon_ + policies::shortest_marker_life : never);
   }
 
   /// Tidies the next shard if its lock is free. It must not wait for that lock while it holds its
   /// own: two shards could deadlock.
   bool tidy_elsewhere(policies::instant now, bool is_full_of_marks = false) {
-    if (all_ == nullptr || all_->shards.size() < 2) return false;
-    if (next_ >= all_->shards.size()) next_ = 0;
-    shard& other = *all_->shards[next_];
+    if (all_.shards.size() < 2) return false;
+    if (next_ >= all_.shards.size()) next_ = 0;
+    shard& other = *all_.shards[next_];
     bool has_more = false;
     if (&other != this) {
       if (const std::unique_lock lock(other.mutex_, std::try_to_lock); lock) {
@@ -362,21 +302,29 @@ class shard {
                    [&](subject& s) { s.matters_until = std::min(s.matters_until, last); });
     return subjects_.size() + wanted <= max_;
   }
-  void make_room_for_mark(policies::instant now) {
-    tidy_marks(now, looks_when_full, true);
-    for (std::size_t i = 0; i < all_->shards.size(); ++i) tidy_elsewhere(now, true);
-  }
 
   detail::light_mutex mutex_;
   const std::size_t max_;
-  shard_set* const all_;
+  shard_set& all_;
   std::size_t next_;  // the shard to tidy next
   std::int32_t until_tidy_ = checks_per_batch;
   policies::span horizon_ = 0;    // how far ahead of the clock an end was written, at most
   policies::instant latest_ = 0;  // of all writes
   policies::instant behind_since_ = never;  // since when the clock has been behind that
   dense_table<subject> subjects_;
-  dense_table<settled_mark> settled_;
+  settled_marks settled_;
 };
+
+inline shard_set::shard_set(std::size_t max_subjects, std::size_t wanted, std::size_t max_settled)
+    : settled{.most = max_settled} {
+  // The bound is divided among the shards. A small store gets fewer, so that an uneven distribution
+  // wastes less of it.
+  constexpr std::size_t smallest = 1024;
+  const std::size_t count = std::min(
+      std::bit_ceil(std::max<std::size_t>(1, wanted)),
+      std::bit_floor(std::max<std::size_t>(1, max_subjects / smallest)));
+  const std::size_t each = std::max<std::size_t>(1, (max_subjects + count - 1) / count);
+  for (std::size_t i = 0; i < count; ++i) shards.push_back(std::make_unique<shard>(each, *this));
+}
 
 }  // namespace weir::memory

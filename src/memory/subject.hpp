@@ -75,16 +75,4 @@ struct subject {
   }
 };
 
-/// The marker that the receipt `id` was settled.
-struct settled_mark {
-  std::uint64_t id = 0;  // random
-  policies::instant until = 0;
-
-  static std::uint32_t hash_of(std::uint64_t id) noexcept {
-    return static_cast<std::uint32_t>(id ^ id >> 32);
-  }
-  std::uint32_t hash() const noexcept { return hash_of(id); }
-  bool is_over(policies::instant now) const noexcept { return until <= now; }
-};
-
 }  // namespace weir::memory

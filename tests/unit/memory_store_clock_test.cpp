@@ -147,7 +147,8 @@ BOOST_AUTO_TEST_CASE(a_call_that_leaves_a_state_far_ahead_does_not_keep_the_stor
           weir::decision d;
           return s.record(k, key, clock, 1, d);
         };
-        memory::shard s(2);
+        memory::shard_set both(2, 1);
+        memory::shard& s = both.of(0);
         weir::decision d;
         now += 48 * 3600 * second;
         WEIR_TEST_ERROR(s.record(writer, "a", clock, 1, d), error_code());
@@ -160,7 +161,10 @@ BOOST_AUTO_TEST_CASE(a_call_that_leaves_a_state_far_ahead_does_not_keep_the_stor
           };
           WEIR_TEST_ERROR(s.change_all(places, clock, settle), error_code());
         } else {
-          WEIR_TEST_ERROR(s.record_all(places, clock, d), error_code());
+          const auto record_both = [&](auto tiers, policies::instant at) {
+            d = policies::record_all(tiers, at);
+          };
+          WEIR_TEST_ERROR(s.change_all(places, clock, record_both), error_code());
           BOOST_TEST(!d.allowed);
         }
         for (int n = 0; n <= 60; ++n, now += second) record(s, once, "c");
