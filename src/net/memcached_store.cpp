@@ -2,68 +2,70 @@
 
 #include <boost/system/system_error.hpp>
 #include <deque>
+#include <random>
 
+#include "check/clock.hpp"
 #include "check/limiter_spec.hpp"
 #include "check/shutdown_service.hpp"
 #include "check/store_backend.hpp"
+#include "memcached/connection_core.hpp"
 #include "memcached/ketama.hpp"
 #include "memcached/options_check.hpp"
 #include "memcached/wire_key.hpp"
-#include "net/memcached_session.hpp"
+#include "net/connection_driver.hpp"
 
 namespace weir {
 namespace {
 
 /// Sends each check to the server that keeps its subject. Every call of this object is thread-safe:
-/// the sessions have a mutex each, and the rest does not change.
+/// the connections have a mutex each, and the rest does not change.
 class memcached_store final : public detail::store_backend,
                               public std::enable_shared_from_this<memcached_store>,
-                              public detail::shutdown_listener,
-                              private net::memcached_session::owner {
+                              public detail::shutdown_listener {
  public:
   memcached_store(const boost::asio::any_io_executor& executor, memcached_options&& options)
       : store_backend(executor), options_(std::move(options)), ring_(options_.servers) {
     for (const memcached_server& s : options_.servers) {
-      sessions_.emplace_back(executor, options_, s, static_cast<owner&>(*this));
+      connections_.emplace_back(*this, s);
     }
   }
 
   void open() {
     detail::shutdown_service::add(get_executor(), weak_from_this());
-    for (net::memcached_session& s : sessions_) s.open();
+    for (connection& one : connections_) one.open();
   }
 
   void start(detail::check& c) override {
     if (!c.further().empty()) {
       c.ec = error::joint_not_supported;
       flight_of(c).stage = detail::check_stage::done;
-      const std::shared_ptr<void> alive = hold();
+      const std::shared_ptr<void> alive = shared_from_this();
       return sink().complete(c);
     }
     thread_local std::string key;
-    session_of(c, key).start(c, key);
+    connection_of(c, key).start(c, key);
   }
 
   void cancel(detail::check& c, detail::cancel_scope scope) override {
     thread_local std::string key;
-    const std::shared_ptr<void> alive = hold();
+    const std::shared_ptr<void> alive = shared_from_this();
     const bool is_joint = !c.further().empty();  // done at once
-    if (!is_joint) session_of(c, key).cancel(c, scope);
+    if (!is_joint) connection_of(c, key).cancel(c, scope);
   }
 
   bool replace(detail::check& c, detail::check& successor) override {
     thread_local std::string key;
-    const std::shared_ptr<void> alive = hold();
-    return session_of(c, key).replace(c, successor);
+    const std::shared_ptr<void> alive = shared_from_this();
+    return connection_of(c, key).replace(c, successor);
   }
 
   void close() override {
     bool is_first = true;
-    for (net::memcached_session& s : sessions_) is_first = s.close() && is_first;
+    for (connection& one : connections_) is_first = one.close() && is_first;
     if (!is_first) return;
-    // Held here and by limiters that wait for an answer; its end lets the sessions stop.
+    // Held here and by limiters that wait for an answer; its end lets the connections stop.
     const std::shared_ptr<void> hold(nullptr, [self = shared_from_this()](void*) {
-      for (net::memcached_session& s : self->sessions_) s.stop_when_idle();
+      for (connection& one : self->connections_) one.stop_when_idle();
     });
     tell_of_close(hold);
   }
@@ -71,20 +73,67 @@ class memcached_store final : public detail::store_backend,
   std::string_view key_prefix() const noexcept override { return options_.key_prefix; }
 
  private:
-  net::memcached_session& session_of(const detail::check& c, std::string& key) {
+  /// The connection to one server: drives a connection_core.
+  class connection {
+   public:
+    connection(memcached_store& whole, const memcached_server& server)
+        : whole_(whole),
+          link_(link_to(whole.options_, server)),
+          driver_(*this, whole.get_executor(), true, whole.options_, std::random_device{}()) {
+      driver_.make_stream(link_, net::tls_context());
+    }
+
+    void open() { driver_.wake(); }
+    void start(detail::check& c, std::string_view key) {
+      if (driver_.call([&](core& k, core::time now) { k.submit(c, key, now); })) return;
+      c.finish(detail::delivery::discard);
+    }
+    // See connection_driver for these.
+    void cancel(detail::check& c, detail::cancel_scope scope) { driver_.cancel(c, scope); }
+    bool replace(detail::check& c, detail::check& by) { return driver_.replace(c, by); }
+    bool close() { return driver_.close(); }
+    void stop_when_idle() { driver_.stop_when_idle(); }
+    detail::check_list context_shut_down() noexcept { return driver_.context_shut_down(); }
+
+   private:
+    using core = memcached::connection_core;
+    using driver = net::connection_driver<connection, core>;
+    friend driver;
+
+    static redis_options link_to(const memcached_options& o, const memcached_server& server) {
+      redis_options link;
+      link.host = server.host;
+      link.port = server.port;
+      link.connect_timeout = o.connect_timeout;
+      return link;
+    }
+
+    // Called by the driver.
+    std::shared_ptr<void> keep_alive() { return whole_.shared_from_this(); }
+    void deliver(detail::check_list&& done) { whole_.sink().complete(std::move(done)); }
+    static error before_open() noexcept { return error{}; }
+    void on_received(core& c, core::time now, error e, std::size_t bytes) {
+      c.received(e == error{}, bytes, now, detail::read_clock(whole_.options_.clock));
+    }
+    static bool has_news(const core&) noexcept { return false; }
+    static void on_news(bool /*stopped*/) noexcept {}
+
+    memcached_store& whole_;
+    const redis_options link_;  // what a stream needs to know
+    driver driver_;
+  };
+
+  connection& connection_of(const detail::check& c, std::string& key) {
     key.clear();
     c.limiter->append_subject_key(key, c.subject.view());
-    if (sessions_.size() == 1) return sessions_.front();
-    return sessions_[ring_.server_of(memcached::wire_key(key))];
+    if (connections_.size() == 1) return connections_.front();
+    return connections_[ring_.server_of(memcached::wire_key(key))];
   }
-
-  std::shared_ptr<void> hold() override { return shared_from_this(); }
-  void deliver(detail::check_list&& done) override { sink().complete(std::move(done)); }
 
   void context_shut_down() noexcept override {
     detail::check_list dropped;
-    for (net::memcached_session& s : sessions_) {
-      detail::check_list of_one = s.context_shut_down();
+    for (connection& one : connections_) {
+      detail::check_list of_one = one.context_shut_down();
       dropped.splice(dropped.end(), of_one);
     }
     tell_of_shutdown(std::move(dropped));
@@ -92,7 +141,7 @@ class memcached_store final : public detail::store_backend,
 
   const memcached_options options_;
   const memcached::ketama ring_;
-  std::deque<net::memcached_session> sessions_;
+  std::deque<connection> connections_;
 };
 
 }  // namespace
