@@ -33,51 +33,11 @@ class cluster_session::node final : public redis::cluster_node {
 
   void start(check& c) override { session_->start(c); }
 
-  void cancel(check& c, cancel_scope scope) override {
-    session_->with_core([&](redis::connection_core& core, time) {
-      if (flight_of(c).stage != detail::check_stage::done) core.cancel(c, scope);
-    });
-  }
-  bool replace(check& c, check& successor) override {
-    return session_->with_core(
-        [&](redis::connection_core& core, time) { return core.replace(c, successor); });
-  }
-  void resume(check_list&& checks) override {
-    session_->with_core(
-        [&](redis::connection_core& core, time now) { core.resume(std::move(checks), now); });
-  }
-  void take_redirected(std::vector<redis::pipeline::redirected_checks>& out) override {
-    session_->with_core([&](redis::connection_core& core, time) { core.take_redirected(out); });
-  }
-  void proceed() override {
-    session_->with_core([](redis::connection_core& core, time) { core.proceed(); });
-  }
-  void take_unsent(const predicate& elsewhere, check_list& out) override {
-    session_->with_core(
-        [&](redis::connection_core& core, time) { core.take_unsent(elsewhere, out); });
-  }
-  void ask_map() override {
-    session_->with_core([](redis::connection_core& core, time) { core.ask_map(); });
-  }
-  std::optional<redis::pipeline::map_answer> take_map() override {
-    return session_->with_core([](redis::connection_core& core, time) { return core.take_map(); });
-  }
-  redis::connection_core::link_news take_news() override {
-    return session_->with_core([](redis::connection_core& core, time) { return core.take_news(); });
-  }
-  void end() override {
-    close();
-    stop_when_idle();
-  }
-
-  void close() {
-    session_->with_core([](redis::connection_core& core, time t) { return core.close(t); });
-  }
-  void stop_when_idle() {
-    session_->with_core([](redis::connection_core& core, time) { core.stop_when_idle(); });
-  }
-
  private:
+  void with_core(const std::function<void(redis::connection_core&, time)>& f) override {
+    session_->with_core(f);
+  }
+
   const std::shared_ptr<session> session_;
 };
 
@@ -211,7 +171,7 @@ void cluster_session::close() {
   const auto nodes = core_.links();
   follow(lock);
   replicated_.close();
-  for (const auto& one : nodes) static_cast<node&>(*one).close();
+  for (const auto& one : nodes) one->close();
   // See session::close().
   const std::shared_ptr<void> hold(nullptr,
                                    [self = shared_from_this()](void*) { self->stop_when_idle(); });
@@ -286,7 +246,7 @@ void cluster_session::follow(std::unique_lock<optional_mutex>& lock) {
                                                     : nullptr;
   lock.unlock();
   if (wake) wake_strand();
-  for (const auto& one : stops) static_cast<node&>(*one).stop_when_idle();
+  for (const auto& one : stops) one->stop_when_idle();
   if (!done.empty()) sink().complete(std::move(done));
 }
 

@@ -7,7 +7,6 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <type_traits>
 #include <utility>
 
 #include "check/check_list.hpp"
@@ -86,24 +85,15 @@ class connection_driver final : private stream::listener {
 
   /// Calls f(core, now) under the mutex, and lets the strand do what follows. Runs no handler.
   template <class F>
-  auto with_core(F&& f) {
+  void with_core(F&& f) {
     std::unique_lock lock(mutex_);
     const time t = now();
-    const auto follow_up = [&] {
-      const bool wakes = needs_strand(t, core_.has_done());
-      // The caller holds the owner.
-      const bool is_there = !context_gone_;
-      lock.unlock();
-      if (wakes && is_there) wake();
-    };
-    if constexpr (std::is_void_v<decltype(f(core_, t))>) {
-      f(core_, t);
-      follow_up();
-    } else {
-      auto result = f(core_, t);
-      follow_up();
-      return result;
-    }
+    f(core_, t);
+    const bool wakes = needs_strand(t, core_.has_done());
+    // The caller holds the owner.
+    const bool is_there = !context_gone_;
+    lock.unlock();
+    if (wakes && is_there) wake();
   }
 
   void cancel(detail::check& c, detail::cancel_scope scope) {

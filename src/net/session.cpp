@@ -82,10 +82,7 @@ error session::before_open() {
     redis_credentials login = options_.credentials();
     // Without a password, it would be served as the default user.
     if (!login.username.empty() && login.password.empty()) return error::authentication_failed;
-    driver_.with_core([&](core& k, core::time) {
-      k.log_in_with(std::move(login));
-      return true;
-    });
+    driver_.with_core([&](core& k, core::time) { k.log_in_with(std::move(login)); });
     return error{};
   } catch (...) {
     return error::authentication_failed;

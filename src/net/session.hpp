@@ -38,8 +38,8 @@ class session final : public detail::store_backend,
   void join(cluster& c) noexcept { cluster_ = &c; }
   /// For a cluster: see connection_driver::with_core().
   template <class F>
-  auto with_core(F&& f) {
-    return driver_.with_core(std::forward<F>(f));
+  void with_core(F&& f) {
+    driver_.with_core(std::forward<F>(f));
   }
 
   /// Starts connecting.

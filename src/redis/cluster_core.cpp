@@ -90,7 +90,10 @@ cluster_core::index cluster_core::node_of(const check& c) const {
 void cluster_core::cancel(check& c, detail::cancel_scope scope) {
   if (flight_of(c).is_held != 0) return cancel_held(c);
   const index i = node_of(c);
-  if (i != none && members_[i].link != nullptr) members_[i].link->cancel(c, scope);
+  if (i == none || members_[i].link == nullptr) return;
+  members_[i].link->use([&](connection_core& core, time) {
+    if (flight_of(c).stage != check_stage::done) core.cancel(c, scope);
+  });
 }
 
 bool cluster_core::replace(check& c, check& successor) {
@@ -99,7 +102,10 @@ bool cluster_core::replace(check& c, check& successor) {
     return false;
   }
   const index i = node_of(c);
-  return i != none && members_[i].link != nullptr && members_[i].link->replace(c, successor);
+  if (i == none || members_[i].link == nullptr) return false;
+  bool did = false;
+  members_[i].link->use([&](connection_core& core, time) { did = core.replace(c, successor); });
+  return did;
 }
 
 void cluster_core::cancel_held(check& c) {
@@ -221,7 +227,8 @@ void cluster_core::arrive(check_list& checks, index at) {
     ++slots_[flight_of(c).slot()].pending;
     ++members_[at].pending;
   }
-  members_.link(at).resume(std::move(checks));
+  members_.link(at).use(
+      [&](connection_core& core, time now) { core.line().resume(std::move(checks), now); });
 }
 
 void cluster_core::release_due(time now) {

@@ -118,8 +118,9 @@ class cluster_core {
             std::vector<slot_number>& slots);
   time pause_of_down(slot_number s, time now);
   template <class F>
-  void pull(index from, const cluster_node::predicate& which, F&& keep);
-  void pull(index from, const cluster_node::predicate& which);
+  void pull(index from, F&& which);
+  template <class F, class Keep>
+  void pull(index from, F&& which, Keep&& keep);
   void apply(const slot_map& map, time now);
   void map_came(pipeline::map_answer& a, index from, time now);
   void round_failed();

@@ -46,7 +46,8 @@ void cluster_members::sweep() {
     member& m = all_[i];
     if (m.is_master || m.pending > 0 || m.is_asked) continue;
     if (m.link != nullptr) {
-      m.link->end();
+      m.link->close();  // nothing is pending there
+      m.link->stop_when_idle();
       m.link.reset();
       m.is_ready = false;
     }

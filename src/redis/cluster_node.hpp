@@ -1,41 +1,39 @@
 #pragma once
 
 #include <functional>
-#include <optional>
-#include <vector>
 
 #include "redis/connection_core.hpp"
 
 namespace weir::redis {
 
-/// A node of a Redis Cluster as cluster_core sees it: a connection with its pipeline. No call runs
-/// handlers. start() may end the check at once, and then calls the cluster, so it must be called
-/// without the cluster's mutex; no other call does that.
+/// A node of a Redis Cluster as cluster_core sees it: a connection.
 class cluster_node {
  public:
-  using predicate = std::function<bool(const detail::check&)>;
+  using time = connection_core::time;
 
   virtual ~cluster_node() = default;
 
-  /// Takes over a check that cluster_core::submit() has routed here.
+  /// Takes over a check that cluster_core::submit() has routed here. It may end the check at once,
+  /// and then calls the cluster, so it must be called without the cluster's mutex.
   virtual void start(detail::check& c) = 0;
-  /// Does nothing if the check was finished before.
-  virtual void cancel(detail::check& c, detail::cancel_scope scope) = 0;
-  /// As store_backend::replace().
-  virtual bool replace(detail::check& c, detail::check& successor) = 0;
 
-  // See pipeline.
-  virtual void resume(detail::check_list&& checks) = 0;
-  virtual void take_redirected(std::vector<pipeline::redirected_checks>& out) = 0;
-  virtual void proceed() = 0;
-  virtual void take_unsent(const predicate& elsewhere, detail::check_list& out) = 0;
-  virtual void ask_map() = 0;
-  virtual std::optional<pipeline::map_answer> take_map() = 0;
-  /// See connection_core.
-  virtual connection_core::link_news take_news() = 0;
+  /// Calls f(core, now) under the connection's mutex, and has the connection do what follows. Runs
+  /// no handler.
+  template <class F>
+  void use(F&& f) {
+    with_core(std::ref(f));
+  }
 
-  /// Ends the connection. No check is pending.
-  virtual void end() = 0;
+  // How the cluster ends the connection.
+  void close() {
+    use([](connection_core& core, time now) { core.close(now); });
+  }
+  void stop_when_idle() {
+    use([](connection_core& core, time) { core.stop_when_idle(); });
+  }
+
+ private:
+  virtual void with_core(const std::function<void(connection_core&, time)>& f) = 0;
 };
 
 }  // namespace weir::redis

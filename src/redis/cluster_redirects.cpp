@@ -38,15 +38,19 @@ cluster_core::time::duration pause_after_redirects(unsigned count) {
 void cluster_core::hear(index node, const cluster_node& link, time now) {
   if (members_[node].link.get() != &link) return;  // it has left
   std::vector<slot_number> slots;                  // of checks that come back
-  const connection_core::link_news news = members_[node].link->take_news();
+  connection_core::link_news news{};
+  members_[node].link->use([&](connection_core& core, time) { news = core.take_news(); });
   if (news.is_new) {
     members_[node].is_ready = news.is_ready;
     if (!news.is_ready) lost(node, news, now, slots);
   }
-  if (auto answered = members_[node].link->take_map()) map_came(*answered, node, now);
+  std::optional<pipeline::map_answer> answered;
+  members_[node].link->use([&](connection_core& core, time) { answered = core.line().take_map(); });
+  if (answered) map_came(*answered, node, now);
 
   redirected_.clear();
-  members_[node].link->take_redirected(redirected_);
+  members_[node].link->use(
+      [this](connection_core& core, time) { core.line().take_redirected(redirected_); });
   for (pipeline::redirected_checks& r : redirected_) {
     if (r.checks.empty()) continue;
     slots.push_back(flight_of(r.checks.front()).slot());
@@ -62,7 +66,7 @@ void cluster_core::hear(index node, const cluster_node& link, time now) {
     }
     release_due(now);  // the first pull() may have taken the last checks of other held slots
   }
-  members_[node].link->proceed();
+  members_[node].link->use([](connection_core& core, time) { core.line().proceed(); });
   sweep();
 }
 
@@ -97,11 +101,12 @@ cluster_core::time cluster_core::pause_of_down(slot_number s, time now) {
 }
 
 /// Takes unsent checks back from a node, and passes them to `keep`.
-template <class F>
-void cluster_core::pull(index from, const cluster_node::predicate& which, F&& keep) {
+template <class F, class Keep>
+void cluster_core::pull(index from, F&& which, Keep&& keep) {
   if (members_[from].link == nullptr) return;
   check_list unsent;
-  members_[from].link->take_unsent(which, unsent);
+  members_[from].link->use(
+      [&](connection_core& core, time) { core.line().take_unsent(which, unsent); });
   while (!unsent.empty()) {
     check& c = unsent.front();
     unsent.pop_front();
@@ -109,7 +114,8 @@ void cluster_core::pull(index from, const cluster_node::predicate& which, F&& ke
     keep(c);
   }
 }
-void cluster_core::pull(index from, const cluster_node::predicate& which) {
+template <class F>
+void cluster_core::pull(index from, F&& which) {
   pull(from, which, [this](check& c) { hold(c, time::min()); });
 }
 

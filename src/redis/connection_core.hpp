@@ -5,7 +5,6 @@
 #include <span>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "check/connection_life.hpp"
 #include "redis/handshake.hpp"
@@ -25,18 +24,10 @@ class connection_core final
   // For callers; see pipeline.
   void submit(detail::check& c, time now) { pipeline_.submit(c, now); }
 
-  // For a Redis Cluster; see pipeline.
-  void resume(detail::check_list&& checks, time now) { pipeline_.resume(std::move(checks), now); }
-  void take_redirected(std::vector<pipeline::redirected_checks>& out) {
-    pipeline_.take_redirected(out);
-  }
-  void proceed() noexcept { pipeline_.proceed(); }
-  template <class Predicate>
-  void take_unsent(Predicate&& elsewhere, detail::check_list& out) {
-    pipeline_.take_unsent(elsewhere, out);
-  }
-  void ask_map() { pipeline_.ask_map(); }
-  std::optional<pipeline::map_answer> take_map() { return pipeline_.take_map(); }
+  // For a Redis Cluster.
+  /// The cluster calls what pipeline has for it, and nothing else of it.
+  pipeline& line() noexcept { return pipeline_; }
+  using connection_life::line;
   /// True if a connection came or went since take_news(), or the pipeline has news.
   bool has_news() const noexcept { return link_changed_ || pipeline_.has_news(); }
   /// What has become of the connection. `trouble`: why there is none; zero: unknown.

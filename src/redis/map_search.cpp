@@ -49,7 +49,7 @@ bool map_search::ask_next(time now) {
   const index next = round_.back();
   round_.pop_back();
   members_[next].is_asked = true;
-  members_.link(next).ask_map();
+  members_.link(next).use([](connection_core& core, time) { core.line().ask_map(); });
   wakeup_ = now + next_node_after;
   return false;
 }

@@ -74,18 +74,18 @@ struct driver {
   void hear() {
     if (!core.has_news()) return;
     core.take_news();
-    core.take_map();
+    core.line().take_map();
     std::vector<weir::redis::pipeline::redirected_checks> redirected;
-    core.take_redirected(redirected);
+    core.line().take_redirected(redirected);
     weir::detail::check_list held;
     for (auto& r : redirected) held.splice(held.end(), r.checks);
-    core.take_unsent([](const weir::detail::check&) { return true; }, held);
+    core.line().take_unsent([](const weir::detail::check&) { return true; }, held);
     held.sort([](const auto& a, const auto& b) { return flight_of(a).order < flight_of(b).order; });
     for (weir::detail::check& c : held) {
       if (asks) flight_of(c).route |= weir::detail::in_flight::asks;
     }
-    core.proceed();
-    core.resume(std::move(held), now);
+    core.line().proceed();
+    core.line().resume(std::move(held), now);
   }
   void collect() {
     auto done = core.take_done();
@@ -169,11 +169,11 @@ check_kind kind_of(std::uint8_t how, const weir::detail::limiter_spec& of) {
   if (of.resource == "gate") {
     return how % 3 == 0 ? check_kind::enter : how % 3 == 1 ? check_kind::renew : check_kind::leave;
   }
-  return how >= 250                     ? check_kind::reset
-         : how >= 230                   ? check_kind::settle
+  return how >= 250                    ? check_kind::reset
+         : how >= 230                  ? check_kind::settle
          : how >= 215 && of.can_reserve ? check_kind::acquire
-         : how >= 200                   ? check_kind::fetch
-                                        : check_kind::record;
+         : how >= 200                  ? check_kind::fetch
+                                       : check_kind::record;
 }
 
 weir::redis_options options_of(std::uint8_t how) {
@@ -313,7 +313,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           d.core.close(d.now), d.core.stop_when_idle(), closed = true;
         } else if (how >= 252) {
           how == 254   ? d.core.relocate(d.now)
-          : how == 253 ? d.core.ask_map()
+          : how == 253 ? d.core.line().ask_map()
                        : static_cast<void>(d.asks = !d.asks);
         }
         break;

@@ -61,7 +61,9 @@ struct driver_fixture {
     });
   }
   int times_woken() {
-    return driver.with_core([](sleepy_core& core, sleepy_core::time) { return core.times_woken; });
+    int times = 0;
+    driver.with_core([&](sleepy_core& core, sleepy_core::time) { times = core.times_woken; });
+    return times;
   }
 
   asio::io_context io;

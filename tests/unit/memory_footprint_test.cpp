@@ -9,7 +9,6 @@
 #include <deque>
 #include <memory>
 #include <new>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -103,16 +102,9 @@ const weir::policy bucket = weir::token_bucket{.capacity = 10, .refill = weir::p
 class lost_node final : public weir::redis::cluster_node {
  public:
   void start(weir::detail::check&) override {}
-  void cancel(weir::detail::check&, weir::detail::cancel_scope) override {}
-  bool replace(weir::detail::check&, weir::detail::check&) override { return false; }
-  void resume(weir::detail::check_list&&) override {}
-  void take_redirected(std::vector<weir::redis::pipeline::redirected_checks>&) override {}
-  void proceed() override {}
-  void take_unsent(const predicate&, weir::detail::check_list&) override {}
-  void ask_map() override {}
-  std::optional<weir::redis::pipeline::map_answer> take_map() override { return std::nullopt; }
-  weir::redis::connection_core::link_news take_news() override { return {}; }
-  void end() override {}
+
+ private:
+  void with_core(const std::function<void(weir::redis::connection_core&, time)>&) override {}
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,33 +39,18 @@ class simulated_link final : public cluster_node {
   }
 
   void start(detail::check& c) override { core.submit(c, now_); }
-  void cancel(detail::check& c, detail::cancel_scope scope) override {
-    if (flight_of(c).stage != detail::check_stage::done) core.cancel(c, scope);
-  }
-  bool replace(detail::check& c, detail::check& successor) override {
-    return core.replace(c, successor);
-  }
-  void resume(detail::check_list&& checks) override { core.resume(std::move(checks), now_); }
-  void take_redirected(std::vector<pipeline::redirected_checks>& out) override {
-    core.take_redirected(out);
-  }
-  void proceed() override { core.proceed(); }
-  void take_unsent(const predicate& elsewhere, detail::check_list& out) override {
-    core.take_unsent(elsewhere, out);
-  }
-  void ask_map() override { core.ask_map(); }
-  std::optional<pipeline::map_answer> take_map() override { return core.take_map(); }
-  connection_core::link_news take_news() override { return core.take_news(); }
-  void end() override {
-    BOOST_TEST_REQUIRE(core.line().pending() == 0u);
-    core.close(now_);
-    core.stop_when_idle();
-  }
 
   const int server;
   const cluster_core::index index;
 
  private:
+  void with_core(const std::function<void(connection_core&, time)>& f) override {
+    const bool was_open = !core.is_closing();
+    const std::size_t pending = core.line().pending();
+    f(core, now_);
+    if (was_open && core.is_closing()) BOOST_TEST_REQUIRE(pending == 0u);
+  }
+
   moment& now_;
   const redis_options options_;
 
