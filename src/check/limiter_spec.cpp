@@ -82,7 +82,8 @@ std::uint64_t hashed(std::uint64_t seed, const policies::kernel& kernel) {
 std::string tail_of_tier(const policies::kernel& kernel, std::size_t tier) {
   std::string tail(":");
   tail += std::visit([](const auto& k) { return k.key_suffix; }, kernel);
-  if (tier > 0 && policies::has_number(kernel)) tail += std::to_string(tier);
+  if (tier > 0 && policies::kind_of(kernel) != policies::kernel_kind::cool_down)
+    tail += std::to_string(tier);
   return tail;
 }
 
@@ -105,8 +106,7 @@ limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_v
       failure(options.on_failure),
       buckets(checked_buckets(options)),
       ends_in_tag_(options.group.empty()) {
-  can_reserve = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_reserve);
-  can_settle = !counts_refused && std::all_of(tiers.begin(), tiers.end(), policies::can_settle);
+  can_settle = !counts_refused && policies::kind_of(tiers.front()) != policies::kernel_kind::gate;
   if (has_cool_down) tiers.emplace_back(policies::cool_down());
   append_escaped(key_head_, store->key_prefix(), "{}%");
   key_head_ += ":{";

@@ -98,8 +98,9 @@ struct limiter_spec {
   bool counts_refused;
   bool has_cool_down;    // limiter_options::cool_downs
   bool answers_locally;  // the limiter has a deny cache or local units
-  bool can_reserve;      // every kernel can make reservations: acquire()
-  bool can_settle;       // refund(), settle() and settle_all()
+  // What it counted can be given back: refund(), settle() and settle_all(). So can reservations, so
+  // that it is true for acquire(), too.
+  bool can_settle;
   on_failure failure;
   // limiter_options::subject_buckets; 0 also for a store whose calls do not depend on hash tags.
   std::uint32_t buckets;

@@ -62,7 +62,9 @@ class tier_rules {
   bool is_far_ahead(const state_type& states, policies::instant now) const noexcept {
     for (std::size_t i = 0; states != nullptr && i < kernels_.size(); ++i) {
       const auto is_ahead = [&]<class Kernel>(const Kernel& k) {
-        if constexpr (Kernel::can_mend) return k.is_far_ahead(state_for(k, states[i]), now);
+        if constexpr (policies::is_policy(Kernel::kind)) {
+          return k.is_far_ahead(state_for(k, states[i]), now);
+        }
         return false;
       };
       if (std::visit(is_ahead, kernels_[i])) return true;

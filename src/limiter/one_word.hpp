@@ -7,8 +7,6 @@
 #include <variant>
 
 #include "policy/kernel.hpp"
-#include "policy/plain_meter.hpp"
-#include "policy/plain_window.hpp"
 
 namespace weir::detail {
 
@@ -16,9 +14,8 @@ namespace weir::detail {
 class bucket_word {
  public:
   static std::optional<bucket_word> of(const policies::meter& k) noexcept {
-    const auto plain = policies::plain_meter::of(k);
-    if (!plain) return {};
-    return bucket_word(k, *plain);
+    if (!k.has_whole_units()) return {};
+    return bucket_word(k);
   }
 
   const policies::meter& rules() const noexcept { return rules_; }
@@ -31,17 +28,15 @@ class bucket_word {
   /// As rules().record(), without the decision's numbers.
   bool record(std::uint64_t& word, policies::instant now, policies::units cost) const noexcept {
     auto tat = static_cast<policies::instant>(word);
-    const bool allowed = plain_.record(tat, now, cost);
+    const bool allowed = rules_.record_plain(tat, now, cost);
     word = static_cast<std::uint64_t>(tat);
     return allowed;
   }
 
  private:
-  bucket_word(const policies::meter& k, const policies::plain_meter& plain) noexcept
-      : rules_(k), plain_(plain) {}
+  explicit bucket_word(const policies::meter& k) noexcept : rules_(k) {}
 
   policies::meter rules_;
-  policies::plain_meter plain_;
 };
 
 /// A fixed window in one word: in the high bits, when it began (the number of an anchored window,
@@ -49,9 +44,8 @@ class bucket_word {
 class window_word {
  public:
   static std::optional<window_word> of(const policies::fixed_window& k) noexcept {
-    const auto plain = policies::plain_window::of(k);
-    if (!plain) return {};
-    const window_word packed(k, *plain);
+    if (k.counts_refused()) return {};
+    const window_word packed(k);
     if (static_cast<std::uint64_t>(k.limit()) >> packed.count_bits_ != 0) return {};
     return packed;
   }
@@ -70,7 +64,7 @@ class window_word {
   bool record(std::uint64_t& word, policies::instant now, policies::units cost) const noexcept {
     const auto before = unpack(word);
     auto s = before;
-    const bool allowed = plain_.record(s.start, s.count, now, cost);
+    const bool allowed = rules_.record_plain(s.start, s.count, now, cost);
     // Most requests do not begin a window, and need no division.
     const bool is_open = before.count > 0 && s.start == before.start;
     word = is_open ? word + static_cast<std::uint64_t>(s.count - before.count) : pack(s);
@@ -78,9 +72,8 @@ class window_word {
   }
 
  private:
-  window_word(const policies::fixed_window& k, const policies::plain_window& plain) noexcept
+  explicit window_word(const policies::fixed_window& k) noexcept
       : rules_(k),
-        plain_(plain),
         step_(k.offset() ? k.window() : 1),
         // The first window of all may have begun before 1970.
         origin_(k.offset() ? *k.offset() - k.window() : 0),
@@ -88,7 +81,6 @@ class window_word {
             static_cast<std::uint64_t>((policies::max_exact - origin_) / step_)))) {}
 
   policies::fixed_window rules_;
-  policies::plain_window plain_;
   policies::span step_;
   policies::instant origin_;
   unsigned count_bits_;

@@ -34,7 +34,7 @@ error validate_together(const check& c) {
                        std::size_t tier) {
     // A check only reads cool-downs, and limiters of one resource and subject share one: a repeated
     // key is no mistake.
-    if (!policies::has_number(limiter.tiers[tier])) return;
+    if (policies::kind_of(limiter.tiers[tier]) == policies::kernel_kind::cool_down) return;
     limiter.append_key(keys.emplace_back(), subject, tier);
     fits = fits && hash_tag(keys.back()) == hash_tag(keys.front());
     // Whether two subjects meet in a bucket is chance, and no reason to answer.
@@ -54,11 +54,9 @@ bool lowers_nothing(const limiter_spec& limiter, const lower_request& asked) {
   return true;
 }
 
-/// True if `holds` is true for every limiter of the check.
-template <class F>
-bool all_limiters(const check& c, F&& holds) {
+bool all_can_settle(const check& c) {
   bool all = true;
-  for_each_limiter(c, [&](const limiter_spec& l, std::string_view) { all = all && holds(l); });
+  for_each_limiter(c, [&](const limiter_spec& l, std::string_view) { all = all && l.can_settle; });
   return all;
 }
 
@@ -76,9 +74,8 @@ error validate_settlement(const check& c) {
   }
   if (c.further().size() >= receipt::most_limiters) return error::cannot_settle;
   if (const receipt& r = asked.about.receipt; r.id != 0) {  // 0: the decision took no units
-    const auto can_settle = [](const limiter_spec& l) { return l.can_settle; };
     const auto is_cost = [](std::int64_t cost) { return cost >= 0 && cost <= max_units; };
-    const bool can = all_limiters(c, can_settle) && r.origin == origin_of(c) &&
+    const bool can = all_can_settle(c) && r.origin == origin_of(c) &&
                      std::all_of(r.costs.begin(), r.costs.end(), is_cost);
     if (!can) return error::cannot_settle;
   }
@@ -91,8 +88,7 @@ error validate_request(const check& c, std::int64_t cost) {
   for (const term& t : c.further()) {
     if (const error e = validate(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
   }
-  const auto can_reserve = [](const limiter_spec& l) { return l.can_reserve; };
-  if (c.kind == check_kind::acquire && !all_limiters(c, can_reserve)) return error::cannot_wait;
+  if (c.kind == check_kind::acquire && !all_can_settle(c)) return error::cannot_wait;
   return c.further().empty() ? error{} : validate_together(c);
 }
 

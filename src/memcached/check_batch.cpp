@@ -46,7 +46,7 @@ instant check_batch::clock_for(std::span<const detail::held_tier> tiers,
   for (const detail::held_tier& t : tiers) {
     std::visit(
         [&]<class Kernel>(const Kernel& k) {
-          if constexpr (Kernel::can_mend) {
+          if constexpr (policies::is_policy(Kernel::kind)) {
             const auto& state = policies::state_for(k, *t.state);
             const instant own = k.own_time(state);
             if (own - now <= clocks_differ_ && k.is_far_ahead(state, now))

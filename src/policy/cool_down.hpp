@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "policy/kernel_kind.hpp"
 #include "policy/reservation.hpp"
 #include "policy/script_arguments.hpp"
 
@@ -42,17 +43,9 @@ class cool_down {
   instant matters_until(const state& s) const noexcept { return s.until; }
   span reach() const noexcept { return duration_; }
 
-  // What it can do; see kernel.hpp.
-  static constexpr bool can_reserve = true;
-  static constexpr bool can_settle = true;
-  static constexpr bool can_mend = false;
+  // See kernel_kind.hpp, and kernel.hpp.
+  static constexpr auto kind = kernel_kind::cool_down;
   static constexpr bool tells_state = false;
-  static constexpr bool charges_without_limit = false;
-  static constexpr bool is_bucket = false;
-  static constexpr bool has_number = false;
-  static constexpr bool has_window = false;
-  static constexpr bool has_common_path = false;
-  static constexpr bool has_joint_path = true;
   bool counts_refused() const noexcept { return false; }
 
   // Its other half is cool_down.lua.

@@ -11,10 +11,6 @@ fixed_window::fixed_window(const weir::fixed_window& policy) noexcept
       offset_(policy.anchor == anchor::epoch ? policy.offset.count() : first_request),
       count_refused_(policy.count_refused) {}
 
-instant fixed_window::begin_of_window(instant at) const noexcept {
-  return offset_ == first_request ? at : offset_ + floor_div(at - offset_, window_) * window_;
-}
-
 /// The clock, or what the state knows to have passed.
 instant fixed_window::passed(const state& s, instant clock) const noexcept {
   return std::max(clock, s.written > 0 ? s.written : s.start);

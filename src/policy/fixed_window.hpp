@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "policy/kernel_kind.hpp"
 #include "policy/reservation.hpp"
 #include "policy/script_arguments.hpp"
 
@@ -43,6 +44,24 @@ class fixed_window {
   }
 
   decision record(state& s, moment now, units cost) const noexcept;
+  /// As record(), for a state that is a begin and a count alone, where a refused request does not
+  /// count: only whether the request passes. A count of 0: there is no window. The limit is no more
+  /// than max_units. 1 <= cost <= limit.
+  bool record_plain(instant& start, units& count, instant now, units cost) const noexcept {
+    if (count > 0) {
+      // A window far ahead was not written by this clock: it begins anew.
+      if (start - now > window_) start = begin_of_window(now);
+      // A clock behind the state is read as the state's own time.
+      if (now < start + window_) {
+        if (count + cost > limit_) return false;
+        count += cost;
+        return true;
+      }
+    }
+    start = begin_of_window(now);
+    count = cost;
+    return true;
+  }
   decision fetch(const state& s, moment now, units cost) const noexcept;
   /// Has a state far ahead of the clock begin anew by that, once and for all.
   void mend(state& s, instant clock) const noexcept { s = seen_at(s, clock); }
@@ -62,17 +81,9 @@ class fixed_window {
 
   static bool is_empty(const state& s) noexcept { return !s.is_open(); }
 
-  // What it can do; see kernel.hpp.
-  static constexpr bool can_reserve = true;
-  static constexpr bool can_settle = true;
-  static constexpr bool can_mend = true;
+  // See kernel_kind.hpp, and kernel.hpp.
+  static constexpr auto kind = kernel_kind::window;
   static constexpr bool tells_state = true;
-  static constexpr bool charges_without_limit = true;
-  static constexpr bool is_bucket = false;
-  static constexpr bool has_number = true;
-  static constexpr bool has_window = true;
-  static constexpr bool has_common_path = true;
-  static constexpr bool has_joint_path = true;
   bool counts_refused() const noexcept { return count_refused_; }
 
   // Its other half is fixed_window.lua, with fixed_window_record.lua for plain states, and
@@ -101,7 +112,11 @@ class fixed_window {
   /// In place of an offset: the first request opens the window.
   static constexpr span first_request = -1;
 
-  instant begin_of_window(instant at) const noexcept;
+  instant begin_of_window(instant at) const noexcept {
+    if (offset_ == first_request) return at;
+    const span passed = (at - offset_) % window_;
+    return at - passed - (passed < 0 ? window_ : 0);
+  }
   instant passed(const state& s, instant clock) const noexcept;
   state seen_at(const state& s, instant clock) const noexcept;
   state current(const state& s, instant at) const noexcept;

@@ -25,25 +25,7 @@ namespace weir::policies {
 /// on it, once per check and in order, gives each caller's decision. So the rules stand twice, in
 /// C++ and in Lua, and the differential test keeps the two equal; decisions are made in C++ alone.
 ///
-/// Constants name what only some kernels can do:
-///
-///     can_reserve           counts a request at a later time than the clock's: acquire()
-///     can_settle            gives back, charges and lowers what was counted
-///     can_mend              rewrites a state that lies far ahead of the clock, and tells which do;
-///                           otherwise it has a reach(): it writes no end further ahead than that
-///     tells_state           fields() is what the script replies with
-///     charges_without_limit endless() charges in its stead; otherwise charge() and lower() do
-///     is_bucket             has a TAT, which a receipt carries; a request may have to wait until
-///                           the bucket is empty
-///     has_number            a decision counts it among the tiers; a cool-down has no number
-///     has_window            limiters of one key may have windows of other lengths; is_empty() says
-///                           that a state counts nothing for any of them
-///     has_common_path       its own script begins with a short path for plain states, which
-///                           answers with what the key holds. read_plain() takes one key's state
-///                           from the front of that text, and gives the fields for restore()
-///     has_joint_path        has a part in the common path of checks with several keys, and
-///                           read_plain() for what it answers with. joint_arguments() is what the
-///                           part takes, or nothing if the policy needs the full kernel
+/// Its kind, and tells_state, decide what else it offers.
 template <class K>
 concept is_kernel =
     requires(const K& k, typename K::state& state, const typename K::state& seen,
@@ -67,60 +49,65 @@ concept is_kernel =
       { k.arguments(cost) } -> std::same_as<script_arguments>;
       { K::restore(fields, replay) } -> std::same_as<bool>;
       requires K::script_constants > 0 && K::reply_width > 0 && !K::key_suffix.empty();
-      // std::bool_constant: they are constants.
-      typename std::bool_constant<K::can_reserve && K::has_number>;
+      typename std::bool_constant<K::tells_state && is_policy(K::kind)>;  // they are constants
     } &&
-    (!K::can_mend ||
-     requires(const K& k, typename K::state& s, const typename K::state& seen, instant clock) {
+    // A policy has a common path for plain states, in front of script(). It replies with what the
+    // keys hold. read_plain() takes one key's state from the front of that text, and gives the
+    // fields for restore().
+    (!is_policy(K::kind) ||
+     requires(const K& k, typename K::state& s, const typename K::state& seen, instant clock,
+              units cost, std::string_view& text, std::span<std::int64_t> fields) {
+       // Rewrites a state that lies far ahead of the clock.
        k.mend(s, clock);
        // Whether the state lies further ahead of the clock than the policy looks back.
        { k.is_far_ahead(seen, clock) } noexcept -> std::same_as<bool>;
        // A time that had certainly passed when it was written.
        { k.own_time(seen) } noexcept -> std::same_as<instant>;
-     }) &&
-    (K::can_mend ||
-     requires(const K& k) {
-       { k.reach() } noexcept -> std::same_as<span>;
-     }) &&
-    (!K::tells_state ||
-     requires(const K& k, const typename K::state& s, instant clock) {
-       { k.fields(s, clock) } -> std::same_as<std::array<std::int64_t, K::reply_width>>;
-     }) &&
-    (!K::can_settle ||
-     requires(const K& k, typename K::state& s, instant clock, units cost) {
-       k.give_back(s, clock, ticket{}, cost);
-       { K::settle_script() } -> std::same_as<std::string_view>;
-     }) &&
-    (!K::can_settle || K::charges_without_limit ||
-     requires(const K& k, typename K::state& s, instant clock, units cost) {
-       k.charge(s, clock, cost);
-       k.lower(s, clock, cost);
-     }) &&
-    (!K::charges_without_limit ||
-     requires(const K& k) {
-       requires K::can_settle;
-       { k.endless() } -> std::same_as<K>;
-     }) &&
-    (!K::has_window ||
-     requires(const typename K::state& s) {
-       { K::is_empty(s) } -> std::same_as<bool>;
-     }) &&
-    (!K::has_common_path ||
-     requires(const K& k, units cost, std::string_view& text, std::span<std::int64_t> fields) {
        { K::record_script() } -> std::same_as<std::string_view>;
        { k.record_arguments(cost) } -> std::same_as<script_arguments>;
        { k.read_plain(text, fields) } -> std::same_as<bool>;
      }) &&
-    (!K::has_joint_path ||
-     requires(const K& k, units cost, std::string_view& text, std::span<std::int64_t> fields) {
+    (is_policy(K::kind) ||
+     requires(const K& k) {
+       // It writes no end further ahead than that.
+       { k.reach() } noexcept -> std::same_as<span>;
+     }) &&
+    // fields() is what the script replies with.
+    (!K::tells_state ||
+     requires(const K& k, const typename K::state& s, instant clock) {
+       { k.fields(s, clock) } -> std::same_as<std::array<std::int64_t, K::reply_width>>;
+     }) &&
+    // What all but gates can do: record() counts a request at a later time than the clock's, which
+    // is a reservation; what was counted can be settled; their keys are checked together with
+    // others. joint_script() is their part in the common path of such checks, joint_arguments()
+    // what it takes, or nothing if the policy needs the full kernel.
+    (K::kind == kernel_kind::gate ||
+     requires(const K& k, typename K::state& s, instant clock, units cost, std::string_view& text,
+              std::span<std::int64_t> fields) {
+       k.give_back(s, clock, ticket{}, cost);
+       { K::settle_script() } -> std::same_as<std::string_view>;
        { k.joint_script() } noexcept -> std::same_as<std::string_view>;
        { k.joint_arguments(cost) } -> std::same_as<std::optional<joint_constants>>;
        { k.read_plain(text, fields) } -> std::same_as<bool>;
      }) &&
-    (!K::is_bucket || requires(const K& k, typename K::state& s, moment now, units cost) {
-      { k.is_spaced() } -> std::same_as<bool>;
-      { k.record_from(instant{}, s, now, cost) } -> std::same_as<decision>;
-    });
+    // A window charges by record() without its limit. is_empty() says that a state counts nothing
+    // for any limiter of its key.
+    (K::kind != kernel_kind::window ||
+     requires(const K& k, const typename K::state& s) {
+       { k.endless() } -> std::same_as<K>;
+       { K::is_empty(s) } -> std::same_as<bool>;
+     }) &&
+    (K::kind == kernel_kind::window || K::kind == kernel_kind::gate ||
+     requires(const K& k, typename K::state& s, instant clock, units cost) {
+       k.charge(s, clock, cost);
+       k.lower(s, clock, cost);
+     }) &&
+    // A request that passes may have to wait until the bucket is empty.
+    (K::kind != kernel_kind::bucket ||
+     requires(const K& k, typename K::state& s, moment now, units cost) {
+       { k.is_spaced() } -> std::same_as<bool>;
+       { k.record_from(instant{}, s, now, cost) } -> std::same_as<decision>;
+     });
 
 static_assert(is_kernel<meter>);
 static_assert(is_kernel<fixed_window>);
@@ -156,29 +143,14 @@ inline bool counts_refused(const kernel& k) noexcept {
 inline bool is_spaced(const kernel& k) noexcept {
   return std::visit(
       []<class Kernel>(const Kernel& one) {
-        if constexpr (Kernel::is_bucket) return one.is_spaced();
+        if constexpr (Kernel::kind == kernel_kind::bucket) return one.is_spaced();
         return false;
       },
       k);
 }
 
-inline bool is_bucket(const kernel& k) noexcept {
-  return std::visit([](const auto& one) { return one.is_bucket; }, k);
-}
-
-/// True if a decision counts it among the tiers: all but cool-downs.
-inline bool has_number(const kernel& k) noexcept {
-  return std::visit([](const auto& one) { return one.has_number; }, k);
-}
-
-/// Whether it can count a request ahead of time.
-inline bool can_reserve(const kernel& k) noexcept {
-  return std::visit([](const auto& one) { return one.can_reserve; }, k);
-}
-
-/// Whether what it counted can be settled later.
-inline bool can_settle(const kernel& k) noexcept {
-  return std::visit([](const auto& one) { return one.can_settle; }, k);
+inline kernel_kind kind_of(const kernel& k) noexcept {
+  return std::visit([](const auto& one) { return one.kind; }, k);
 }
 
 /// Until when a state matters to every limiter of its key. `ends`: until when it matters to this
@@ -186,7 +158,9 @@ inline bool can_settle(const kernel& k) noexcept {
 /// window may have set that; only an empty state matters to none.
 template <class Kernel>
 instant matters_until(const typename Kernel::state& s, instant ends, instant before) noexcept {
-  if constexpr (Kernel::has_window) return Kernel::is_empty(s) ? ends : std::max(before, ends);
+  if constexpr (Kernel::kind == kernel_kind::window) {
+    return Kernel::is_empty(s) ? ends : std::max(before, ends);
+  }
   return ends;
 }
 template <class Kernel>
@@ -202,7 +176,7 @@ span written_ahead(const Kernel& k, const typename Kernel::state& s, instant end
                    span known) noexcept {
   const span ahead = ends - clock;
   if (ahead <= known) return known;
-  if constexpr (Kernel::can_mend) {
+  if constexpr (is_policy(Kernel::kind)) {
     return k.is_far_ahead(s, clock) ? known : ahead;
   } else {
     return std::max(known, std::min(ahead, k.reach()));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "policy/arithmetic.hpp"
+#include "policy/kernel_kind.hpp"
 #include "policy/script_arguments.hpp"
 
 namespace weir::policies {
@@ -69,17 +70,9 @@ class lease_set {
   instant matters_until(const state& s) const noexcept;
   span reach() const noexcept { return length_; }
 
-  // What it can do; see kernel.hpp.
-  static constexpr bool can_reserve = false;
-  static constexpr bool can_settle = false;
-  static constexpr bool can_mend = false;
+  // See kernel_kind.hpp, and kernel.hpp.
+  static constexpr auto kind = kernel_kind::gate;
   static constexpr bool tells_state = false;
-  static constexpr bool charges_without_limit = false;
-  static constexpr bool is_bucket = false;
-  static constexpr bool has_number = true;
-  static constexpr bool has_window = false;
-  static constexpr bool has_common_path = false;
-  static constexpr bool has_joint_path = false;
   bool counts_refused() const noexcept { return false; }
 
   // Its other half is lease_set.lua.

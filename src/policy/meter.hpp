@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "policy/kernel_kind.hpp"
 #include "policy/reservation.hpp"
 #include "policy/script_arguments.hpp"
 
@@ -53,10 +54,8 @@ class meter {
 
   units ceiling() const noexcept { return burst_; }
   units limit() const noexcept { return burst_; }
-  /// Whether the time of one unit is a whole number of microseconds; see plain_meter.
+  /// Whether the time of one unit is a whole number of microseconds.
   bool has_whole_units() const noexcept { return parts_ == 1; }
-  /// That time.
-  span time_of_one() const noexcept { return interval_; }
   /// Whether an admitted request has to wait until the bucket is empty.
   bool is_spaced() const noexcept { return spaced_; }
 
@@ -73,7 +72,10 @@ class meter {
       d = record_from(0, s, now, cost);
     }
   }
-  /// The same for a request that goes at `start`, because other tiers delay it until then: what
+  /// As record(), for a state that is a TAT alone, and a rate with whole units: only whether the
+  /// request passes. 1 <= cost <= limit.
+  bool record_plain(instant& tat, instant now, units cost) const noexcept;
+  /// record() for a request that goes at `start`, because other tiers delay it until then: what
   /// comes behind it waits for its end.
   decision record_from(instant start, state& s, moment now, units cost) const noexcept;
   decision fetch(const state& s, moment now, units cost) const noexcept;
@@ -106,17 +108,9 @@ class meter {
   /// From then on the state says nothing any more.
   instant matters_until(const state& s) const noexcept { return std::max(rounded_up(s), s.until); }
 
-  // What it can do; see kernel.hpp.
-  static constexpr bool can_reserve = true;
-  static constexpr bool can_settle = true;
-  static constexpr bool can_mend = true;
+  // See kernel_kind.hpp, and kernel.hpp.
+  static constexpr auto kind = kernel_kind::bucket;
   static constexpr bool tells_state = true;
-  static constexpr bool charges_without_limit = false;
-  static constexpr bool is_bucket = true;
-  static constexpr bool has_number = true;
-  static constexpr bool has_window = false;
-  static constexpr bool has_common_path = true;
-  static constexpr bool has_joint_path = true;
   bool counts_refused() const noexcept { return false; }
 
   // Its other half is meter.lua, with meter_record.lua for plain states, or meter_parts_record.lua
@@ -157,7 +151,7 @@ class meter {
   /// The first whole microsecond that is not before a - b.
   static instant difference(const state& a, const state& b) noexcept;
 
-  /// True for what plain_meter can decide: most checks.
+  /// True for most checks.
   bool is_plain(const state& s, moment now, units cost) const noexcept {
     const bool is_tat_alone = (s.part | s.ahead.turn | s.returned | s.until) == 0;
     return parts_ == 1 && is_tat_alone && now.when == now.clock && cost <= burst_ &&
@@ -182,6 +176,24 @@ class meter {
   state tolerance_;  // burst * T
   bool spaced_;      // leaky_bucket: tell the delay
 };
+
+inline bool meter::record_plain(instant& tat, instant now, units cost) const noexcept {
+  const span burst = tolerance_.whole;
+  // A clock behind the state is read as the state's own time.
+  const instant has_passed = tat - burst;
+  instant at = now;
+  if (has_passed > now) {
+    if (has_passed - now > burst) {  // not written by this clock: the bucket is full from now on
+      tat = now + burst;
+      return false;
+    }
+    at = has_passed;
+  }
+  const instant next = (tat > at ? tat : at) + cost * interval_;
+  if (next > at + burst) return false;
+  tat = next;
+  return true;
+}
 
 /// record_from() for a state that is a TAT alone and no further ahead than a clock that was set
 /// back explains: the same in few steps.

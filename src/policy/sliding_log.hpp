@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/kernel_kind.hpp"
 #include "policy/reservation.hpp"
 #include "policy/script_arguments.hpp"
 
@@ -94,17 +95,9 @@ class sliding_log {
 
   static bool is_empty(const state& s) noexcept { return s.empty(); }
 
-  // What it can do; see kernel.hpp.
-  static constexpr bool can_reserve = true;
-  static constexpr bool can_settle = true;
-  static constexpr bool can_mend = true;
+  // See kernel_kind.hpp, and kernel.hpp.
+  static constexpr auto kind = kernel_kind::window;
   static constexpr bool tells_state = false;
-  static constexpr bool charges_without_limit = true;
-  static constexpr bool is_bucket = false;
-  static constexpr bool has_number = true;
-  static constexpr bool has_window = true;
-  static constexpr bool has_common_path = true;
-  static constexpr bool has_joint_path = true;
   bool counts_refused() const noexcept { return count_refused_; }
 
   // Its other half is sliding_log.lua, with sliding_log_record.lua and sliding_log_joint.lua for

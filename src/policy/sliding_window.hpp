@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "policy/kernel_kind.hpp"
 #include "policy/reservation.hpp"
 #include "policy/script_arguments.hpp"
 
@@ -67,17 +68,9 @@ class sliding_window {
   /// If that is not known, it becomes the beginning of that window.
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
 
-  // What it can do; see kernel.hpp.
-  static constexpr bool can_reserve = true;
-  static constexpr bool can_settle = true;
-  static constexpr bool can_mend = true;
+  // See kernel_kind.hpp, and kernel.hpp.
+  static constexpr auto kind = kernel_kind::window;
   static constexpr bool tells_state = true;
-  static constexpr bool charges_without_limit = true;
-  static constexpr bool is_bucket = false;
-  static constexpr bool has_number = true;
-  static constexpr bool has_window = true;
-  static constexpr bool has_common_path = true;
-  static constexpr bool has_joint_path = true;
   bool counts_refused() const noexcept { return count_refused_; }
 
   // Its other half is sliding_window.lua, with sliding_window_record.lua for plain states, and

@@ -39,7 +39,7 @@ void append_buckets(receipt& to, std::span<const tier<State>> tiers,
   std::size_t bucket = 0;
   to.buckets = {};
   for (std::size_t i = 0; i < tiers.size() && bucket < to.buckets.size(); ++i) {
-    if (is_bucket(*tiers[i].rules)) {
+    if (kind_of(*tiers[i].rules) == kernel_kind::bucket) {
       to.buckets[bucket++] = each[i].receipt.buckets[0];
     }
   }
@@ -54,7 +54,9 @@ decision answer(std::span<const tier<State>> tiers, std::span<const decision> ea
     d.receipt.counted_at = d.decided_at.time_since_epoch().count();
   }
   if (d.allowed || d.tier < 0) return d;
-  const auto is_cool_down = [](const tier<State>& t) { return !has_number(*t.rules); };
+  const auto is_cool_down = [](const tier<State>& t) {
+    return kind_of(*t.rules) == kernel_kind::cool_down;
+  };
   auto by = static_cast<std::size_t>(d.tier);
   if (d.cooling_down && by > 0) {
     --by;
@@ -119,7 +121,7 @@ template <class State>
 decision record(const tier<State>& t, moment now, instant start) {
   if (start == 0 || !is_spaced(*t.rules)) return record(t, now);
   return with_state(t, [&]<class Kernel>(const Kernel& k, auto& s) {
-    if constexpr (Kernel::is_bucket) return k.record_from(start, s, now, t.cost);
+    if constexpr (Kernel::kind == kernel_kind::bucket) return k.record_from(start, s, now, t.cost);
     return decision{};
   });
 }
@@ -135,6 +137,7 @@ void tidy(const tier<State>& t, instant clock) {
 
 template <class State>
 decision record_all(std::span<const tier<State>> tiers, moment now) {
+  if (tiers.size() == 1) return record(tiers.front(), now);
   decisions each;
   bool allowed = true;
   for (const tier<State>& t : tiers) {
@@ -151,6 +154,7 @@ decision record_all(std::span<const tier<State>> tiers, moment now) {
 
 template <class State>
 decision fetch_all(std::span<const tier<State>> tiers, moment now) {
+  if (tiers.size() == 1) return fetch(tiers.front(), now);
   decisions each;
   for (const tier<State>& t : tiers) each.push_back(fetch(t, now));
   return answer<State>(tiers, each);
@@ -197,7 +201,7 @@ decision reserve_at(std::span<const tier<State>> tiers, moment turn, span max_wa
     if constexpr (std::is_same_v<State, any_state>) {
       for (const tier<State>& t : tiers) {
         with_state(t, [&]<class Kernel>(const Kernel& k, auto& s) {
-          if constexpr (Kernel::can_mend) k.mend(s, turn.clock);
+          if constexpr (is_policy(Kernel::kind)) k.mend(s, turn.clock);
         });
       }
     }
@@ -210,7 +214,7 @@ decision reserve_at(std::span<const tier<State>> tiers, moment turn, span max_wa
     d.decided_at = clock;
     return d;
   }
-  decision d = tiers.size() == 1 ? record(tiers[0], turn) : record_all(tiers, turn);
+  decision d = record_all(tiers, turn);
   if (wait.count() > 0) {
     d.delay = wait;
     // Behind the turn, too: a tier whose time is ahead counts it at that.
@@ -260,7 +264,7 @@ std::vector<std::int64_t> found_in(std::span<const tier<any_state>> tiers, insta
 
 template <class Kernel>
 void charge(const Kernel& k, typename Kernel::state& s, instant clock, units cost) {
-  if constexpr (Kernel::charges_without_limit) {
+  if constexpr (Kernel::kind == kernel_kind::window) {
     const Kernel endless = k.endless();
     // Behind the reservations ahead.
     const decision d = endless.fetch(s, clock, cost);
@@ -276,7 +280,7 @@ void settle_all(std::span<const tier<any_state>> tiers, instant clock, const tic
   const auto kernel_of = [](const tier<any_state>& one) -> const kernel& { return *one.rules; };
   each_ticket(all, tiers, kernel_of, [&]<class Kernel>(const Kernel& k, const ticket& t) {
     const tier<any_state>& one = tiers[i++];
-    if constexpr (Kernel::can_settle) {
+    if constexpr (Kernel::kind != kernel_kind::gate) {
       auto& state = std::get<typename Kernel::state>(*one.state);
       if (one.cost > 0) k.give_back(state, clock, t, one.cost);
       if (one.cost < 0) charge(k, state, clock, -one.cost);
@@ -287,7 +291,7 @@ void settle_all(std::span<const tier<any_state>> tiers, instant clock, const tic
 kernel charging(const kernel& k) {
   return std::visit(
       []<class Kernel>(const Kernel& one) -> kernel {
-        if constexpr (Kernel::charges_without_limit) return one.endless();
+        if constexpr (Kernel::kind == kernel_kind::window) return one.endless();
         return one;
       },
       k);
@@ -296,10 +300,10 @@ kernel charging(const kernel& k) {
 void lower_all(std::span<const tier<any_state>> tiers, instant clock) {
   for (const tier<any_state>& one : tiers) {
     with_state(one, [&]<class Kernel>(const Kernel& k, auto& s) {
-      if constexpr (Kernel::charges_without_limit) {
+      if constexpr (Kernel::kind == kernel_kind::window) {
         const units left = k.fetch(s, clock, 1).remaining;
         if (k.limit() != unlimited && left > one.cost) k.record(s, clock, left - one.cost);
-      } else if constexpr (Kernel::can_settle) {
+      } else if constexpr (Kernel::kind != kernel_kind::gate) {
         k.lower(s, clock, one.cost);
       }
     });

@@ -15,8 +15,8 @@ using any_replay = std::variant<meter::replay, fixed_window::replay, sliding_win
 /// The most keys that one check may touch.
 inline constexpr std::size_t max_tiers = 16;
 
-/// One of several kernels that are asked together. `State` is any_state or any_replay, and holds
-/// what fits the kernel.
+/// One of the kernels that are asked together. `State` is any_state or any_replay, and holds what
+/// fits the kernel.
 template <class State>
 struct tier {
   const kernel* rules;
@@ -29,9 +29,10 @@ struct tier {
 /// `of` has at least one.
 decision combined(std::span<const decision> of) noexcept;
 
-/// Counts in all of them, at one instant of the clock, if all allow it; else in none. None may
-/// count what it refuses. At most max_tiers. A cool-down comes behind the tiers of its limiter, is
-/// not numbered among them, and refuses in the name of the last.
+/// Counts in all of them, at one instant of the clock, if all allow it; else in none. At most
+/// max_tiers. A cool-down comes behind the tiers of its limiter, is not numbered among them, and
+/// refuses in the name of the last. One alone decides as its kernel's record() does; of several,
+/// none may count what it refuses.
 template <class State>
 decision record_all(std::span<const tier<State>> tiers, moment now);
 
@@ -74,11 +75,12 @@ void each_ticket(const tickets& all, const Range& kernels, Projection&& kernel_o
     std::visit(
         [&]<class Kernel>(const Kernel& k) {
           ticket t{all.counted};
-          if (Kernel::is_bucket && bucket < all.buckets.size()) {
+          constexpr bool is_bucket = Kernel::kind == kernel_kind::bucket;
+          if (is_bucket && bucket < all.buckets.size()) {
             t.left = all.buckets[bucket++];
           }
           if (!found.empty()) {
-            const bool counts = !Kernel::is_bucket || t.left.whole > 0;
+            const bool counts = !is_bucket || t.left.whole > 0;
             if (counts) t.found = found.first(Kernel::reply_width);
             found = found.subspan(Kernel::reply_width);
           }

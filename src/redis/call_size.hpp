@@ -103,9 +103,9 @@ class call_size {
 
   template <class Kernel>
   static bound bound_of(const Kernel& kernel) noexcept {
-    if constexpr (Kernel::is_bucket) {
+    if constexpr (Kernel::kind == policies::kernel_kind::bucket) {
       return kernel.has_whole_units() ? common_path : in_parts;
-    } else if constexpr (Kernel::has_common_path) {
+    } else if constexpr (policies::is_policy(Kernel::kind)) {
       const policies::script_arguments arguments = kernel.record_arguments(1);
       return arguments.values().front() != 0 ? common_path : full_kernel;
     } else {

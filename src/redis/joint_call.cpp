@@ -36,7 +36,7 @@ namespace {
 std::optional<policies::joint_constants> joint_constants_of(const call_tier& t) {
   return std::visit(
       [&]<class Kernel>(const Kernel& k) -> std::optional<policies::joint_constants> {
-        if constexpr (Kernel::has_joint_path) return k.joint_arguments(t.cost);
+        if constexpr (Kernel::kind != policies::kernel_kind::gate) return k.joint_arguments(t.cost);
         return {};
       },
       t.kernel);
@@ -55,7 +55,7 @@ script_tiers script_tiers_of(std::span<const call_tier> tiers, script_task task)
     if (!joint_constants_of(t)) return {};
     const std::string_view part = std::visit(
         []<class Kernel>(const Kernel& k) -> std::string_view {
-          if constexpr (Kernel::has_joint_path) return k.joint_script();
+          if constexpr (Kernel::kind != policies::kernel_kind::gate) return k.joint_script();
           return {};
         },
         t.kernel);
@@ -177,7 +177,8 @@ bool read_plain(const call_tier& t, std::string_view& text, std::span<std::int64
         if constexpr (std::is_same_v<Kernel, policies::cool_down>) {
           if (text.empty()) return std::ranges::fill(fields, 0), true;
         }
-        if constexpr (Kernel::has_joint_path) return k.read_plain(text, fields);
+        if constexpr (Kernel::kind != policies::kernel_kind::gate)
+          return k.read_plain(text, fields);
         return false;
       },
       t.kernel);

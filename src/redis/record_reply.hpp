@@ -12,7 +12,7 @@ namespace weir::redis {
 /// The arguments of the kernel's own script (scripts()[kernel.index()]), before the counts.
 template <class Kernel>
 policies::script_arguments record_arguments(const Kernel& kernel, std::int64_t cost) {
-  if constexpr (Kernel::has_common_path) {
+  if constexpr (policies::is_policy(Kernel::kind)) {
     return kernel.record_arguments(cost);
   } else {
     return kernel.arguments(cost);
@@ -51,7 +51,7 @@ bool read_mixed(const reply_view& reply, std::size_t width, std::span<std::int64
 /// replies with a text.
 template <class Kernel>
 bool read_found(const Kernel& kernel, const reply_view& reply, std::span<std::int64_t> numbers) {
-  if constexpr (!Kernel::has_common_path) {
+  if constexpr (!policies::is_policy(Kernel::kind)) {
     return reply.integers(numbers);
   } else {
     const auto read_plain = [&](std::string_view& text, std::span<std::int64_t> fields) {

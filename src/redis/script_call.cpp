@@ -16,13 +16,13 @@ namespace {
 
 /// Whether what the script found of a key says if it was costly. A log's summary does not.
 template <class Kernel>
-constexpr bool tells_cost = Kernel::is_bucket ||
+constexpr bool tells_cost = Kernel::kind == policies::kernel_kind::bucket ||
                             std::is_same_v<typename Kernel::replay, typename Kernel::state>;
 
 /// True if the key cost the server more than one that is in use; see call_size.
 template <class Kernel>
 bool is_costly(const Kernel& kernel, const typename Kernel::replay& found, policies::instant now) {
-  if constexpr (Kernel::is_bucket) {
+  if constexpr (Kernel::kind == policies::kernel_kind::bucket) {
     return found == typename Kernel::state{};
   } else if constexpr (tells_cost<Kernel>) {
     return kernel.matters_until(found) <= now;

@@ -18,6 +18,9 @@
 #include "weir/error.hpp"
 
 namespace weir::redis {
+
+using policies::kernel_kind;
+
 namespace {
 
 std::string sha1_hex(std::string_view text) {
@@ -37,7 +40,7 @@ std::string number(std::size_t n) { return std::to_string(n); }
 template <class Kernel>
 std::string text_of_one() {
   std::string text(policies::lua::start_lua);
-  if constexpr (Kernel::has_common_path) {
+  if constexpr (policies::is_policy(Kernel::kind)) {
     if constexpr (std::is_same_v<Kernel, policies::sliding_log>) {
       // Other kernels have code for one key that is quicker than their parts.
       text += common_path_of(Kernel::record_script(), policies::lua::sliding_log_joint_lua);
@@ -70,15 +73,15 @@ std::string entry_of_all() {
   return text;
 }
 
-/// The entry is "false" for a kernel that lacks the script's capability.
+/// The entry is "false" for a gate.
 template <class Kernel>
 std::string entry_of_settling() {
-  if constexpr (Kernel::can_settle) {
+  if constexpr (Kernel::kind != kernel_kind::gate) {
     std::string text("{constants = " + number(Kernel::script_constants) +
                      ", width = " + number(Kernel::reply_width) + ", make = function(first_arg)\n");
     text += Kernel::script();
     text += Kernel::settle_script();
-    if constexpr (Kernel::charges_without_limit) {
+    if constexpr (Kernel::kind == kernel_kind::window) {
       // These kernels charge by running a check under the same policy without its limit.
       text += policies::lua::lower_lua;
       text += "return give_back, check, lower\nend},\n";
@@ -115,7 +118,7 @@ std::string text_of_full_kernels(std::span<const script_tier> tiers, script_task
     const bool has = tiers.empty() ||
                      std::ranges::count(tiers, index, &script_tier::kernel_index) > 0;
     ++index;
-    const bool can = K::can_reserve || task == script_task::record;
+    const bool can = K::kind != kernel_kind::gate || task == script_task::record;
     return has && can ? entry_of_all<K>() : std::string("false,\n");
   };
   // A braced list is evaluated in order, as `index` needs it.

@@ -171,7 +171,7 @@ check_kind kind_of(std::uint8_t how, const weir::detail::limiter_spec& of) {
   }
   return how >= 250                    ? check_kind::reset
          : how >= 230                  ? check_kind::settle
-         : how >= 215 && of.can_reserve ? check_kind::acquire
+         : how >= 215 && of.can_settle ? check_kind::acquire
          : how >= 200                  ? check_kind::fetch
                                        : check_kind::record;
 }

@@ -41,7 +41,9 @@ inline constexpr auto plain_sizes = []<std::size_t... I>(std::index_sequence<I..
   return std::array{plain_size<std::variant_alternative_t<I, kernel>>...};
 }(std::make_index_sequence<weir::redis::full_kernels>());
 static_assert([]<std::size_t... I>(std::index_sequence<I...>) {
-  return ((std::variant_alternative_t<I, kernel>::has_common_path == (plain_sizes[I] > 0)) && ...);
+  return ((weir::policies::is_policy(std::variant_alternative_t<I, kernel>::kind) ==
+           (plain_sizes[I] > 0)) &&
+          ...);
 }(std::make_index_sequence<weir::redis::full_kernels>()));
 
 inline constexpr int server_time = 5'000'000;

@@ -213,9 +213,11 @@ class tracer {
     if (v.matters_until < 0) return;
     const std::int64_t line = (v.matters_until / policies::grid + 1) * policies::grid;
     // What a bucket's end says of its TTL does not depend on the policy; a window's key says it.
-    const std::int64_t ends = Kernel::is_bucket ? line : v.matters_until;
+    const std::int64_t ends = Kernel::kind == policies::kernel_kind::bucket ? line
+                                                                            : v.matters_until;
     const std::int64_t needed = ends + policies::grace - c.now;
-    const std::int64_t most = (Kernel::has_common_path ? line : ends) + policies::grace - c.now;
+    const std::int64_t most = (policies::is_policy(Kernel::kind) ? line : ends) + policies::grace -
+                              c.now;
     const std::int64_t got = reply.is_null() ? -1 : std::stoll(reply.text) - c.now;
     if (got < needed || got > most + 2000) {
       fail(c,

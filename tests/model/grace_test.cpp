@@ -54,7 +54,9 @@ class both {
   /// How much longer than its state the key may stay, in microseconds, beyond the grace.
   std::int64_t most_longer() const {
     return std::visit(
-        []<class Kernel>(const Kernel&) { return Kernel::has_common_path ? policies::grid : 0; },
+        []<class Kernel>(const Kernel&) {
+          return policies::is_policy(Kernel::kind) ? policies::grid : 0;
+        },
         asked_.kernels[0]);
   }
 

@@ -44,7 +44,9 @@ inline const policy all_policies[] = {
 /// How much longer than its state a key may stay, in microseconds, beyond the grace.
 inline std::int64_t most_longer(const policy& p) {
   return std::visit(
-      []<class Kernel>(const Kernel&) { return Kernel::has_common_path ? policies::grid : 0; },
+      []<class Kernel>(const Kernel&) {
+        return policies::is_policy(Kernel::kind) ? policies::grid : 0;
+      },
       policies::compile(p));
 }
 

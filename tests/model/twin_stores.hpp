@@ -219,7 +219,7 @@ struct fixture : test::limiter_fixture {
         l.acquire(subject, {.cost = cost, .max_wait = 0s, .timeout = 50s}, handler);
       });
     }
-    if (!t.far_spec->can_reserve) {
+    if (!t.far_spec->can_settle) {
       total.cannot += 1;
       return;
     }

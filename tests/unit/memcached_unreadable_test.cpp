@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(damaged_values_do_no_harm) {
       if (random.one_in(4)) stored.bytes.resize(stored.bytes.size() / 2);
       fake_check record(core, "a"), acquire(core, "a", 1, check_kind::acquire);
       stored.run({&record});
-      if (core->can_reserve) stored.run({&acquire});
+      if (core->can_settle) stored.run({&acquire});
       unreadable += record.ec == error::wrong_type ? 1 : 0;
     }
   }

@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(reservations_in_bytes_are_as_in_memory) {
   int ahead = 0, returned = 0;
   for (const weir::policy& p : limits_of_three) {
     const core_ptr core = make_core("r", p);
-    if (!core->can_reserve) continue;
+    if (!core->can_settle) continue;
     for (int trace = 0; trace < 20; ++trace) {
       weir::model::kernel_subject reference(p);
       item stored;

@@ -35,7 +35,7 @@ struct simulated_store {
     const weir::policies::tickets all = weir::policies::tickets_of(rest.from);
     std::visit(
         [&]<class Kernel>(const Kernel& k) {
-          if constexpr (Kernel::can_settle) {
+          if constexpr (weir::policies::is_policy(Kernel::kind)) {
             k.give_back(weir::policies::state_for(k, state), clock, {all.counted, all.buckets[0]},
                         rest.units);
           }
