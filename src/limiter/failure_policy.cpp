@@ -94,8 +94,7 @@ decision from_local_share(const check& c) {
   }
 }
 
-}  // namespace
-
+/// The failure policy of a check; for a joint check, the strictest of its limiters.
 on_failure failure_policy_of(const check& c) {
   on_failure strictest = c.limiter->failure;
   for_each_limiter(c, [&](const limiter_spec& limiter, std::string_view) {
@@ -103,6 +102,8 @@ on_failure failure_policy_of(const check& c) {
   });
   return strictest;
 }
+
+}  // namespace
 
 void apply_failure_policy(check& c) {
   const bool decides = c.kind == check_kind::record || c.kind == check_kind::fetch ||

@@ -15,33 +15,6 @@ using detail::check_stage;
 
 namespace {
 
-using std::chrono::microseconds;
-
-/// The decision that the waiter `w` gets for this reservation. It may have been made for another
-/// waiter, so `decided_at` and `delay` are moved to the time at which `w` got a reservation.
-decision decision_for(const waiter& w, const reservation_request& reservation) {
-  decision d = reservation.answer;
-  const time_point begins = d.decided_at + d.delay, idle = d.decided_at + d.reset_after;
-  const auto waited = std::chrono::floor<microseconds>(reservation.due() -
-                                                       reservation.postponed_by - w.reserved_at);
-  d.delay = std::max(microseconds{0}, waited);
-  d.decided_at = begins - d.delay;
-  d.reset_after = std::max(microseconds{0}, idle - d.decided_at);
-  return d;
-}
-
-/// The refusal of a waiter whose max_wait ends before the cool-down does.
-decision refusal_in_cool_down(const waiter& w, const reservation_request& reservation,
-                              check::steady_time now, check::steady_time until) {
-  decision d = reservation.answer;
-  d.decided_at = reservation.reserved_time() -
-                 std::chrono::floor<microseconds>(reservation.due() - reservation.postponed_by -
-                                                  now);
-  d.receipt = {};
-  refuse_in_cool_down(d, std::chrono::ceil<microseconds>(until - now), w.request().max_wait);
-  return d;
-}
-
 /// True for a store failure that may pass and counted nothing: the request is worth repeating.
 bool is_worth_repeating(const error_code& ec) {
   if (!detail::is_store_failure(ec) || ec != condition::not_counted) return false;
@@ -345,7 +318,7 @@ void reservation_queue::postpone(time now, orders& out) {
     reservation_request& reservation = *reservations_.begin();
     waiter& w = *reservation.owner;
     if (cool_down_until_ > w.latest) {
-      const decision d = refusal_in_cool_down(w, reservation, now, cool_down_until_);
+      const decision d = reservation.refusal_for(w, now, cool_down_until_);
       withdraw(w, out);
       tell(w, d, out);
       continue;
@@ -389,7 +362,7 @@ void reservation_queue::complete_due(time now, orders& out) {
     waiter& next = *reservation.owner;
     reservation.by_time.unlink();
     reservation.by_cost.unlink();
-    tell(next, decision_for(next, reservation), out);
+    tell(next, reservation.decision_for(next), out);
   }
 }
 

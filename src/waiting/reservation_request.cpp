@@ -1,19 +1,22 @@
 #include "waiting/reservation_request.hpp"
 
+#include <algorithm>
+
 #include "waiting/acquire_queue.hpp"
+#include "waiting/max_wait.hpp"
 
 namespace weir::waiting {
 
 using detail::delivery;
+using std::chrono::microseconds;
 
-std::shared_ptr<reservation_request> reservation_request::make(waiter& w,
-                                                               std::chrono::microseconds max_wait) {
+std::shared_ptr<reservation_request> reservation_request::make(waiter& w, microseconds max_wait) {
   auto made = std::make_shared<reservation_request>(*w.caller, max_wait);
   made->owner = &w;
   return made;
 }
 
-reservation_request::reservation_request(const check& caller, std::chrono::microseconds longest)
+reservation_request::reservation_request(const check& caller, microseconds longest)
     : check_of(std::shared_ptr(caller.limiter),
                {caller.subject,
                 caller.timeout,
@@ -27,6 +30,25 @@ void reservation_request::take_answer_of(check& c) noexcept {
   answer = std::exchange(c.answer, {});
   asked.cool_down_left = its.cool_down_left;
   asked.found = std::move(its.found);
+}
+
+decision reservation_request::decision_for(const waiter& w) const noexcept {
+  decision d = answer;
+  const time_point begins = d.decided_at + d.delay, idle = d.decided_at + d.reset_after;
+  const auto waited = std::chrono::floor<microseconds>(due() - postponed_by - w.reserved_at);
+  d.delay = std::max(microseconds{0}, waited);
+  d.decided_at = begins - d.delay;
+  d.reset_after = std::max(microseconds{0}, idle - d.decided_at);
+  return d;
+}
+
+decision reservation_request::refusal_for(const waiter& w, steady_time now,
+                                          steady_time until) const {
+  decision d = answer;
+  d.decided_at = reserved_time() - std::chrono::floor<microseconds>(due() - postponed_by - now);
+  d.receipt = {};
+  refuse_in_cool_down(d, std::chrono::ceil<microseconds>(until - now), w.request().max_wait);
+  return d;
 }
 
 void reservation_request::finish(delivery how) {

@@ -34,6 +34,12 @@ class reservation_request final : public detail::check_of<detail::acquire_reques
   /// The reserved time by the store's clock, without the postponement for a cool-down.
   time_point reserved_time() const noexcept { return answer.decided_at + answer.delay; }
 
+  /// What the waiter `w` is told when the reservation is due. The store may have made it for
+  /// another waiter, so `decided_at` and `delay` are moved to the time at which `w` got one.
+  decision decision_for(const waiter& w) const noexcept;
+  /// What `w` is told if its max_wait ends before a cool-down, which lasts until `until`.
+  decision refusal_for(const waiter& w, steady_time now, steady_time until) const;
+
   waiter* owner = nullptr;    // null: the waiter has left
   bool is_inherited = false;  // taken over from a dropped waiter
   bool is_reserved = false;   // it is a reservation
