@@ -7,6 +7,7 @@
 #include "model/differential.hpp"
 #include "model/policy_shapes.hpp"
 #include "support/redis_server.hpp"
+#include "support/sanitized.hpp"
 
 namespace differential_test {
 namespace {
@@ -14,8 +15,8 @@ namespace {
 using namespace weir;
 using namespace std::chrono_literals;
 
-constexpr std::int64_t steps_with_script = 100'000;
-constexpr std::int64_t steps_in_process = 50'000;
+constexpr std::int64_t steps_with_script = test::is_sanitized ? 25'000 : 100'000;
+constexpr std::int64_t steps_in_process = test::is_sanitized ? 12'500 : 50'000;
 constexpr std::int64_t steps_per_trace = 400;
 
 // What users ask for first; the random ones come after.

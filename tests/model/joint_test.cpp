@@ -17,6 +17,7 @@
 #include "policy/tier_set.hpp"
 #include "redis/scripts.hpp"
 #include "support/redis_server.hpp"
+#include "support/sanitized.hpp"
 #include "support/script_harness.hpp"
 #include "support/text.hpp"
 
@@ -29,7 +30,7 @@ using policies::any_replay;
 using policies::any_state;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
-constexpr std::int64_t steps_wanted = 100'000;
+constexpr std::int64_t steps_wanted = test::is_sanitized ? 25'000 : 100'000;
 constexpr std::int64_t steps_per_trace = 500;
 
 /// A cool-down, as plainly as it can be said.

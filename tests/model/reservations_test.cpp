@@ -17,6 +17,7 @@
 #include "model/trace_clock.hpp"
 #include "redis/scripts.hpp"
 #include "support/redis_server.hpp"
+#include "support/sanitized.hpp"
 #include "support/text.hpp"
 
 namespace reservations_test {
@@ -29,7 +30,7 @@ using policies::any_state;
 using policies::moment;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
-constexpr std::int64_t steps_wanted = 15'000;
+constexpr std::int64_t steps_wanted = test::is_sanitized ? 5'000 : 15'000;
 constexpr std::int64_t steps_per_trace = 300;
 
 struct fixture {

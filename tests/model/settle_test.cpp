@@ -16,6 +16,7 @@
 #include "model/trace_clock.hpp"
 #include "redis/scripts.hpp"
 #include "support/redis_server.hpp"
+#include "support/sanitized.hpp"
 #include "support/text.hpp"
 
 namespace settle_test {
@@ -27,7 +28,7 @@ using policies::any_replay;
 using policies::any_state;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
-constexpr std::int64_t steps_wanted = 30'000;
+constexpr std::int64_t steps_wanted = test::is_sanitized ? 8'000 : 30'000;
 constexpr std::int64_t steps_per_trace = 300;
 
 /// Windows are aligned to the epoch here. A window that its first request opened outlasts that
