@@ -23,7 +23,6 @@ using detail::delivery_batch;
 namespace {
 
 constexpr int most_rounds = 16;
-constexpr std::size_t max_cool_downs = 10'000;
 
 }  // namespace
 
@@ -113,7 +112,7 @@ bool acquire_queue::cool_down(const core_ptr& core, std::string_view subject,
     start(core);
     if (alarm_.is_stopped()) return false;
     const time now = clock_now();
-    is_news = remember_cool_down(subject, now + left, now);
+    is_news = cool_downs_.note(subject, now + left, now, rules_.same_end);
     if (is_news) last_cool_down_ = last_arrival_;
     const auto found = entries_.find(subject);
     if (found == entries_.end()) return is_news;
@@ -126,15 +125,14 @@ bool acquire_queue::cool_down(const core_ptr& core, std::string_view subject,
 
 void acquire_queue::forget_cool_down(std::string_view subject) {
   const std::lock_guard lock(mutex_);
-  cool_downs_.erase(detail::subject_hash(subject));
+  cool_downs_.forget(subject);
   const auto found = entries_.find(subject);
   if (found != entries_.end()) found->second->queue.forget_cool_down();
 }
 
 acquire_queue::time acquire_queue::cool_down_until(std::string_view subject) const {
   const std::lock_guard lock(mutex_);
-  const auto found = cool_downs_.find(detail::subject_hash(subject));
-  return found == cool_downs_.end() ? time{} : found->second;
+  return cool_downs_.until(subject);
 }
 
 void acquire_queue::on_timer(const core_ptr& core) {
@@ -201,26 +199,6 @@ std::uint64_t acquire_queue::next_arrival(time now) noexcept {
 /// The entry exists while a waiter or a pending request of the subject does.
 acquire_queue::subject_entry& acquire_queue::known_entry_of(const check& c) {
   return *entries_.find(c.subject.view())->second;
-}
-
-/// At most max_cool_downs cool-downs are kept; when full, new ones are not. Ended ones are swept at
-/// most once a second, because the sweep visits every entry. True if a cool-down is kept that was
-/// unknown, or ends later than known.
-bool acquire_queue::remember_cool_down(std::string_view subject, time until, time now) {
-  const std::uint64_t key = detail::subject_hash(subject);
-  if (const auto known = cool_downs_.find(key); known != cool_downs_.end()) {
-    const bool is_later = until > known->second + rules_.same_end;
-    known->second = std::max(known->second, until);
-    return is_later;
-  }
-  if (cool_downs_.size() >= max_cool_downs) {
-    if (now < next_sweep_) return false;
-    next_sweep_ = now + std::chrono::seconds{1};
-    boost::unordered::erase_if(cool_downs_, [now](const auto& p) { return p.second <= now; });
-    if (cool_downs_.size() >= max_cool_downs) return false;
-  }
-  cool_downs_.emplace(key, until);
-  return true;
 }
 
 /// Queues the requests to start and the reservations to give back, drops cancels of requests that

@@ -10,6 +10,7 @@
 #include "check/alarm.hpp"
 #include "check/light_mutex.hpp"
 #include "check/subject_hash.hpp"
+#include "waiting/known_cool_downs.hpp"
 #include "waiting/reservation_queue.hpp"
 #include "waiting/reservation_returns.hpp"
 
@@ -100,7 +101,6 @@ class acquire_queue final {
   void carry_out(const core_ptr& core, orders& out, detail::delivery how);
   void submit(const core_ptr& core);
   void returns_are_sent(const core_ptr& core);
-  bool remember_cool_down(std::string_view subject, time until, time now);
 
   struct hash {
     std::size_t operator()(std::string_view subject) const noexcept {
@@ -121,9 +121,7 @@ class acquire_queue final {
   boost::unordered_flat_map<std::uint64_t, std::size_t> direct_;
   detail::agenda<subject_entry> agenda_;
   detail::alarm alarm_;  // stopped once the context is gone
-  // The end of each known cool-down, by the hash of the subject.
-  boost::unordered_flat_map<std::uint64_t, time> cool_downs_;
-  time next_sweep_{};                 // the earliest next sweep of cool_downs_
+  known_cool_downs cool_downs_;
   std::uint64_t last_arrival_ = 0;    // see acquire_request::arrival
   std::uint64_t last_cool_down_ = 0;  // the last arrival before the last cool-down began
   std::vector<request_ptr> to_start_;

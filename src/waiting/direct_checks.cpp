@@ -143,8 +143,8 @@ void acquire_queue::let_wait(subject_entry& entry, check& c, std::optional<cance
     return entry.queue.answered(*request, now, out);
   }
   if (asked.arrival <= last_cool_down_) {
-    const auto known = cool_downs_.find(subject_hash(c));
-    if (known != cool_downs_.end()) entry.queue.cool_down(known->second, now, out);
+    const time until = cool_downs_.until(c.subject.view());
+    if (until != time{}) entry.queue.cool_down(until, now, out);
   }
   const time came{std::chrono::nanoseconds(asked.arrival)};
   entry.queue.arrive_answered(c, request, asked.arrival, came, now, out);

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <algorithm>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <chrono>
+#include <cstdint>
+#include <string_view>
+
+#include "check/subject_hash.hpp"
+#include "weir/detail/check.hpp"
+
+namespace weir::waiting {
+
+/// The ends of a limiter's cool-downs, as far as this process knows them, by the hash of the
+/// subject. Not thread-safe.
+class known_cool_downs {
+ public:
+  using time = detail::check::steady_time;
+
+  /// The end of the subject's cool-down; time{} if none is known.
+  time until(std::string_view subject) const {
+    const auto found = ends_.find(detail::subject_hash(subject));
+    return found == ends_.end() ? time{} : found->second;
+  }
+
+  /// True if the cool-down is kept, and was unknown or ends later than known, by more than
+  /// `same_end`. When so many are kept that there is no room, new ones are not.
+  bool note(std::string_view subject, time until, time now, std::chrono::microseconds same_end) {
+    const std::uint64_t key = detail::subject_hash(subject);
+    if (const auto known = ends_.find(key); known != ends_.end()) {
+      const bool is_later = until > known->second + same_end;
+      known->second = std::max(known->second, until);
+      return is_later;
+    }
+    if (ends_.size() >= most) sweep(now);
+    return ends_.size() < most && ends_.emplace(key, until).second;
+  }
+
+  void forget(std::string_view subject) { ends_.erase(detail::subject_hash(subject)); }
+
+ private:
+  static constexpr std::size_t most = 10'000;
+
+  /// Drops what has ended; at most once a second, because it looks at all.
+  void sweep(time now) {
+    if (now < next_sweep_) return;
+    next_sweep_ = now + std::chrono::seconds{1};
+    boost::unordered::erase_if(ends_, [now](const auto& p) { return p.second <= now; });
+  }
+
+  boost::unordered_flat_map<std::uint64_t, time> ends_;
+  time next_sweep_{};
+};
+
+}  // namespace weir::waiting
