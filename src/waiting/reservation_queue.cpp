@@ -58,6 +58,7 @@ void reservation_queue::arrive_answered(check& c, const request_ptr& request, st
   flight_of(c).queued = &w;
   w.reservation = request;
   request->owner = &w;
+  request->forgotten = forgotten_;
   let_in(w);
   expect_answer();
   answered(*request, now, out);
@@ -194,6 +195,7 @@ void reservation_queue::request_for(waiter& w, time now, orders& out) {
       reservation_request::make(w, max_wait_left(w.request().max_wait, w.latest, now)));
   w.reservation = out.starts.back();
   w.reservation->known_cool_down = cool_down_until_;
+  w.reservation->forgotten = forgotten_;
   ++pending_requests_;
   ++unstarted_requests_;
 }
@@ -249,7 +251,7 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
     if (holds) returns_.push_back(request.shared_from_this());
     return;
   }
-  if (request.asked.cool_down_left.count() > 0) {
+  if (request.asked.cool_down_left.count() > 0 && request.forgotten == forgotten_) {
     const time until = now + request.asked.cool_down_left;
     request.known_cool_down = std::max(request.known_cool_down, until);
     cool_down_until_ = std::max(cool_down_until_, until);

@@ -63,8 +63,12 @@ class reservation_queue final {
   void on_time(time now, orders& out);
   /// Applies a cool-down that lasts until `until`.
   void cool_down(time until, time now, orders& out);
-  /// Ends the cool-down for later answers. Reservations that it has postponed stay postponed.
-  void forget_cool_down() noexcept { cool_down_until_ = {}; }
+  /// Ends the cool-down, also for answers to the requests made so far. Reservations that it has
+  /// postponed stay postponed.
+  void forget_cool_down() noexcept {
+    cool_down_until_ = {};
+    ++forgotten_;
+  }
 
   /// Called when the store closes, and again after each answer. Ends the waiters outside at once,
   /// and those inside when no answer is due, so that the last reservation goes back first.
@@ -125,6 +129,7 @@ class reservation_queue final {
   };
   last_reservation last_of_store_, last_of_fallback_;
   time cool_down_until_{};
+  std::uint32_t forgotten_ = 0;  // the calls of forget_cool_down()
   waiters_to_repeat to_repeat_;
   std::vector<request_ptr> returns_;  // reservations to give back
 };

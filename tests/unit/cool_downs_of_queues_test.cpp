@@ -59,6 +59,22 @@ BOOST_AUTO_TEST_CASE(a_reservation_made_with_the_cool_down_known_waits_for_its_e
   WEIR_TEST_NUMBERS(s.returned(), {});
 }
 
+// The store had answered before the reset, and the answer came to the queue behind it. Later calls
+// were refused until the cool-down would have ended.
+BOOST_AUTO_TEST_CASE(an_answer_to_a_request_made_before_a_reset_begins_no_cool_down) {
+  queue_stage s({});
+  s.arrive(0, 2h);
+  s.arrive(0, 2h);
+  s.book_in(0, 1h);
+  s.queue->forget_cool_down();
+  s.requests[1]->asked.cool_down_left = 1h;
+  s.book_in(1, 1h);
+  s.arrive();
+  s.book_in(2, 0us);
+  WEIR_TEST_NUMBERS(s.told(), {2});
+  BOOST_TEST(s.answer_of(2).allowed);
+}
+
 // The answers of one cool-down differ a little, and no waiter asks again for that.
 BOOST_AUTO_TEST_CASE(a_cool_down_that_is_named_again_a_little_later_moves_reservations_a_little) {
   queue_stage s({});
