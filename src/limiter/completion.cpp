@@ -162,15 +162,21 @@ bool is_direct(const check& c) {
 /// True if such a caller has to wait: then the queue has its check.
 bool is_taken_in(check& c) { return impl_of(*c.limiter).queue->takes_in(c); }
 
-/// The same for a check of this list. A detached one is finished without delay.
-void conclude_in_list(check_list& list, check& c, waiting::sleepers& sleepers) {
+/// The same for a check of this list. A detached one is finished without delay, but for what stands
+/// in for an acquire that has ended: `stand_ins` takes it.
+void conclude_in_list(check_list& list, check& c, check_list& stand_ins,
+                      waiting::sleepers& sleepers) {
   conclude(c, sleepers);
   if (is_direct(c)) {
     const auto next = list.erase(list.iterator_to(c));
     if (!is_taken_in(c)) list.insert(next, c);
   } else if (flight_of(c).is_detached) {
     flight_of(c).line.unlink();
-    c.finish(delivery::post);
+    if (c.kind == check_kind::acquire) {
+      stand_ins.push_back(c);
+    } else {
+      c.finish(delivery::post);
+    }
   }
 }
 
@@ -195,13 +201,20 @@ void completion::complete(check& c) {
 
 void completion::complete(check_list&& done) {
   random_numbers numbers;
+  check_list stand_ins;
   for (auto it = done.begin(); it != done.end();) {
     check& c = *it++;
     if (is_plain(c)) {
       sign_plain(c, numbers);
     } else {
-      conclude_in_list(done, c, *sleepers_);
+      conclude_in_list(done, c, stand_ins, *sleepers_);
     }
+  }
+  // The store takes a reservation back whole only if none stands behind it: the last one first.
+  while (!stand_ins.empty()) {
+    check& last = stand_ins.back();
+    stand_ins.pop_back();
+    last.finish(delivery::post);
   }
   delivery_batch::post(executor_, std::move(done));
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "check/detached_check.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "support/run.hpp"
 
@@ -33,7 +34,10 @@ class held_store final : public detail::store_backend {
 
   void start(check& c) override {
     if (c.kind == check_kind::acquire) return held.push_back(&c);
-    returned += c.kind == check_kind::give_back;
+    if (c.kind == check_kind::give_back) {
+      ++returned;
+      delays.push_back(detail::as<detail::give_back_request>(c).reservation.delay);
+    }
     end(c);
   }
   void cancel(check& c, detail::cancel_scope) override {
@@ -67,6 +71,9 @@ class held_store final : public detail::store_backend {
   enum { unsent, sent, answered } state = sent;  // of what is cancelled
   std::deque<check*> held;
   int returned = 0;
+  std::vector<std::chrono::microseconds> delays;  // of what has come back
+
+  void end_together(detail::check_list&& done) { sink().complete(std::move(done)); }
 
  private:
   check& take_first() {
@@ -153,6 +160,22 @@ BOOST_AUTO_TEST_CASE(a_request_that_need_not_wait_is_the_callers_own_check) {
   s.reserve(0us);
   BOOST_TEST(b.may_go());
   BOOST_TEST(s.queue().subjects() == 0u);
+}
+
+// Each went back as its answer came, with all later ones behind it, and the store took little back.
+BOOST_AUTO_TEST_CASE(reservations_of_calls_that_got_no_reply_in_time_go_back_the_last_one_first) {
+  stage s;
+  s.acquire("a");
+  detail::check_list done;
+  for (const auto delay : {1s, 2s, 3s}) {
+    check& late = detail::stand_in_for(*s.held->held.front());
+    late.answer.allowed = true;
+    late.answer.delay = delay;
+    flight_of(late).stage = check_stage::done;
+    done.push_back(late);
+  }
+  s.held->end_together(std::move(done));
+  BOOST_TEST((s.held->delays == std::vector<std::chrono::microseconds>{3s, 2s, 1s}));
 }
 
 BOOST_AUTO_TEST_CASE(direct_checks_count_as_waiters) {
