@@ -273,11 +273,15 @@ local function check(key, checks, write, into, at)
         local whole_sum = total
         local keep = 0
         ignored, oldest_total = entry(key, 1)
-        while not strange and (whole_sum - oldest_total) % modulus >= limit do
-          keep, base = keep + 1, oldest_total
-          ignored, oldest_total = entry(key, keep + 1)
+        local function is_enough_behind(t, reached)
+          local is_enough = (whole_sum - reached) % modulus >= limit
+          if is_enough then base = reached end
+          return is_enough
         end
-        if keep > 0 then
+        if is_enough_behind(0, oldest_total) then
+          keep = last_before(key, 1, call('LLEN', key), is_enough_behind)
+        end
+        if keep > 0 and not strange then
           call('LTRIM', key, keep, '-1')
           head_base, written, width, trimmed, first = base, 0, 0, true, 0
         end

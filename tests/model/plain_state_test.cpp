@@ -235,6 +235,26 @@ BOOST_AUTO_TEST_CASE(a_refused_check_of_a_log_finds_the_entry_that_has_to_leave_
   }
 }
 
+// The full kernel looked at each entry that was dropped: 6 s for a million of them.
+BOOST_AUTO_TEST_CASE(a_refused_request_that_counts_drops_many_entries_in_few_steps) {
+  const sliding_log log{.limit = 600, .window = 24h, .count_refused = true};
+  own_script script(client, log);
+  const auto kernel = std::get<policies::sliding_log>(policies::compile(log));
+  policies::sliding_log::state state;
+  std::int64_t now = t0;
+  const auto check = [&](std::int64_t cost) {
+    const decision there = script.record(++now, cost);
+    BOOST_TEST_REQUIRE((there == kernel.record(state, now, cost)), test::text_of(there));
+  };
+  for (const std::int64_t cost : {600, 1, 300, 5, 600}) {
+    for (int i = 0; i < 600; ++i) check(1);
+    commands();
+    check(cost);
+    command_counts all = commands();
+    BOOST_TEST(all["lindex"] < 50, text_of(all));
+  }
+}
+
 // A larger plan's writes cross lines that a smaller plan's writes do not reach, and the other way
 // round.
 BOOST_AUTO_TEST_CASE(plans_that_share_a_key_keep_it_as_long_as_the_state_matters_to_the_writer) {
