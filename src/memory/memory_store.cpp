@@ -131,7 +131,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
         home.look_at(asked, clock, apply);
         break;
       case detail::check_kind::reset:
-        for (const memory::shard::place& p : asked) home.reset(p.key);
+        home.reset_all(asked);
         break;
       case detail::check_kind::settle: {
         const auto& request = detail::as<detail::settle_request>(c);

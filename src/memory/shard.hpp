@@ -126,7 +126,9 @@ class shard {
         [&](const auto& k) {
           using state_type = typename std::decay_t<decltype(k)>::state;
           const auto* s = found == nullptr ? nullptr : std::get_if<state_type>(&found->state);
-          return k.fetch(s != nullptr ? *s : state_type{}, now, cost);
+          const state_type fresh{};
+          // A reference, because copying a long log would be slow.
+          return k.fetch(s != nullptr ? *s : fresh, now, cost);
         },
         kernel);
     tidy_after(1, now);
@@ -134,9 +136,12 @@ class shard {
   }
 
   void reset(std::string_view key) {
-    const std::uint32_t hash = hash_of(key);
     const std::lock_guard lock(mutex_);
-    subjects_.erase(hash, [&](const subject& s) { return s.key.view() == key; });
+    erase(key);
+  }
+  void reset_all(std::span<const place> places) {
+    const std::lock_guard lock(mutex_);
+    for (const place& p : places) erase(p.key);
   }
 
   /// Calls f(tiers, now), which must not change the states.
@@ -203,6 +208,9 @@ class shard {
   }
 
  private:
+  void erase(std::string_view key) {
+    subjects_.erase(hash_of(key), [&](const subject& s) { return s.key.view() == key; });
+  }
   subject* find(std::string_view key, std::uint32_t hash) noexcept {
     return subjects_.find(hash, [&](const subject& s) { return s.key.view() == key; });
   }

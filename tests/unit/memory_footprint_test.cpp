@@ -22,6 +22,7 @@
 namespace {
 
 std::atomic<std::int64_t> bytes_out{0};
+std::atomic<std::int64_t> largest_block{0};  // asked for
 
 /// A block's usable size, and the word in front of it.
 std::int64_t size_of(void* p) { return static_cast<std::int64_t>(malloc_usable_size(p) + 8); }
@@ -29,6 +30,7 @@ std::int64_t size_of(void* p) { return static_cast<std::int64_t>(malloc_usable_s
 void* handed_out(void* p) {
   if (p == nullptr) throw std::bad_alloc();
   bytes_out.fetch_add(size_of(p), std::memory_order_relaxed);
+  largest_block = std::max<std::int64_t>(largest_block, size_of(p));
   return p;
 }
 
@@ -126,6 +128,18 @@ BOOST_AUTO_TEST_CASE(a_subject_takes_the_bytes_that_are_documented) {
     BOOST_TEST(bytes > 120);
     BOOST_TEST(bytes < 160);
   }
+}
+
+// A fetch copied the state, while all subjects of its shard waited: 16 MB of a log of a million.
+BOOST_AUTO_TEST_CASE(a_fetch_does_not_copy_a_long_log) {
+  const weir::limiter l(store, "partner-api", weir::sliding_log{.limit = 10'000, .window = 1h});
+  each(10'000, [&](int) {
+    now += 1us;
+    l.record("a", caller());
+  });
+  largest_block = 0;
+  each(1, [&](int) { l.fetch("a", caller()); });
+  BOOST_TEST(largest_block < 10'000);
 }
 
 BOOST_AUTO_TEST_CASE(a_settled_decision_takes_the_bytes_that_are_documented) {
