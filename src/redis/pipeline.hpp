@@ -104,7 +104,7 @@ class pipeline : public detail::pending_checks {
   stream_state consume(reply_reader& reader, time now);
 
   /// True if the server has run a call on this connection without an error.
-  bool has_served() const noexcept { return served_; }
+  bool has_served() const noexcept { return served_ && (blocked_ & unwelcome) == 0; }
 
   /// Writes nothing more on this connection; when no reply is due, its state is unwelcome. True if
   /// none is due now.

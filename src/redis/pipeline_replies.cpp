@@ -26,6 +26,15 @@ bool came_before(const check& a, const check& b) noexcept {
   return static_cast<std::int32_t>(x.order - y.order) < 0;
 }
 
+/// Merges two lists in that order. Mostly, all of `more` come behind `all`, which may be long.
+void merge(check_list& all, check_list& more) {
+  if (all.empty() || more.empty() || !came_before(more.front(), all.back())) {
+    all.splice(all.end(), more);
+  } else {
+    all.merge(more, came_before);
+  }
+}
+
 }  // namespace
 
 /// Makes the call's checks wait, as far as they still have to be sent.
@@ -50,14 +59,14 @@ void pipeline::requeue(script_call& c) {
   while (!waiting_.empty() && flight_of(waiting_.front()).came_back != 0) {
     back.splice(back.end(), waiting_, waiting_.begin());
   }
-  again_.merge(back, came_before);
+  merge(again_, back);
   for (call_key& key : c.keys) {
     // A renewal may follow the leave of its lease: it then finds the lease gone, which is right.
     const bool urgent = !key.checks.empty() && is_urgent(key.checks.front());
     (urgent ? urgent_ : back).splice((urgent ? urgent_ : back).end(), key.checks);
   }
   back.sort(came_before);
-  again_.merge(back, came_before);
+  merge(again_, back);
 }
 
 /// True for a check that came back with an error and, sent now, would probably be answered after

@@ -84,6 +84,19 @@ BOOST_FIXTURE_TEST_CASE(pauses_grow_while_a_replica_turns_us_away, patient_drive
   BOOST_TEST(!elsewhere);
 }
 
+// A replica answers what writes nothing. That once counted as served, and the pauses stayed short.
+BOOST_FIXTURE_TEST_CASE(pauses_grow_while_a_replica_answers_what_writes_nothing, patient_driver) {
+  submit("a", 1h);
+  const auto longest = longest_pause([&] {
+    become_ready();
+    auto& fetch = start(checks.emplace_back(limiter, "b", 1, weir::detail::check_kind::fetch));
+    while (writing) write_succeeds();
+    received("-READONLY You can't write against a read only replica.\r\n" + one_admitted);
+    BOOST_TEST(done_with(fetch, {}));
+  });
+  BOOST_TEST((longest > 160ms));
+}
+
 // So does a proxy in front of a server that is gone. The handshake alone once reset the pauses.
 BOOST_FIXTURE_TEST_CASE(pauses_grow_while_a_peer_greets_and_then_hangs_up, patient_driver) {
   const auto longest = longest_pause([&] {
