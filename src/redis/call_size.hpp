@@ -38,6 +38,21 @@ class call_size {
     return std::max<std::size_t>(1, 24 / weight);
   }
 
+  /// The most checks in the call, if the script runs each of them on its own, also equal ones.
+  static std::size_t most_places(const script_call& c) noexcept {
+    using enum detail::check_kind;
+    if (c.kind != acquire && (c.kind != record || c.tiers.size() == 1)) {
+      return script_call::unbounded;
+    }
+    std::size_t weight = 0, queues = 0;
+    for (const call_tier& t : c.tiers) {
+      weight += turn_weight(t.kernel);
+      queues += policies::is_spaced(t.kernel) ? 1 : 0;
+    }
+    if (c.kind == acquire) return most_turns(weight);
+    return queues > 1 ? joint.keys : script_call::unbounded;
+  }
+
   /// Notes the answer to a call.
   void answered(const script_call& c) noexcept {
     if (c.answered_keys == 0) return;

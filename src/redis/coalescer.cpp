@@ -25,13 +25,6 @@ std::size_t coalescer::hash::operator()(const group_id& g) const noexcept {
 
 namespace {
 
-bool has_room_for_turn(const script_call& c) {
-  if (c.kind != check_kind::acquire) return true;
-  std::size_t weight = 0;
-  for (const call_tier& t : c.tiers) weight += call_size::turn_weight(t.kernel);
-  return c.places < call_size::most_turns(weight);
-}
-
 /// The quota, lowered to a multiple of what one call takes of reservations like `c`, if it is at
 /// least that. A small call for the rest would cost the server nearly as much as a full one. Other
 /// checks use the whole quota: equal ones share a key, so their calls have no such fixed size.
@@ -141,6 +134,7 @@ script_call& coalescer::open_call(const check& c) {
   });
   if (c.kind != check_kind::reset) opened.script = script_of(opened);
   opened.most_keys = size_.most_keys(opened);
+  opened.most_places = call_size::most_places(opened);
   if (opened.settles()) {
     opened.settling = std::make_unique<const settlement_terms>(settlement_terms_of(c));
   }
@@ -148,7 +142,7 @@ script_call& coalescer::open_call(const check& c) {
 }
 
 inline bool coalescer::has_room(const script_call& c) noexcept {
-  return (c.keys.size() + 1) * c.tiers.size() <= c.most_keys;
+  return (c.keys.size() + 1) * c.tiers.size() <= c.most_keys && c.places < c.most_places;
 }
 
 /// True if the last check and this one are records of one limiter and cost.
@@ -172,7 +166,7 @@ script_call& coalescer::call_for(const check& c, std::size_t not_before) {
                        max_wait_of(c),  flight_of(c).route};
   script_call*& open = open_.try_emplace(group, nullptr).first->second;
   const bool takes_it = open != nullptr && open->number >= not_before && has_room(*open) &&
-                        has_room_for_turn(*open) && alike(open->keys.front().checks.front(), c);
+                        alike(open->keys.front().checks.front(), c);
   if (!takes_it) open = &open_call(c);
   return *open;
 }
@@ -183,7 +177,7 @@ bool coalescer::join_last(check& c, const place& last) {
   call_key& key = before.keys[last.key];
   const check& other = key.checks.front();
   if (before.kind != c.kind || before.one_check || !same_request(other, c) || !merges(c) ||
-      !has_room_for_turn(before) || other.limiter != c.limiter || !alike(other, c) ||
+      before.places >= before.most_places || other.limiter != c.limiter || !alike(other, c) ||
       !same_subjects(other, c)) {
     return false;
   }
@@ -228,6 +222,7 @@ void coalescer::add_to_key(check& c, bool is_like) {
   if (!is_like) {
     recent_.call = nullptr;
     if (c.kind != check_kind::record || !merges(c)) return;
+    if (here.call->most_places != call_notes::unbounded) return;
     recent_.limiter = c.limiter.get();
     recent_.cost = detail::as<detail::record_request>(c).cost;
     recent_.route = flight_of(c).route;

@@ -54,6 +54,7 @@ struct settlement_terms {
 struct call_notes {
   /// The connection's own commands have no checks, and no kind.
   enum class command : std::uint8_t { ping, load, asking, slots, wait, request };
+  static constexpr std::size_t unbounded = static_cast<std::size_t>(-1);
 
   command what = command::ping;
   detail::check_kind kind{};  // of the checks of a request
@@ -67,6 +68,7 @@ struct call_notes {
   std::size_t end = 0;        // the offset of its end in the write
   std::size_t number = 0;     // among the calls of its write
   std::size_t most_keys = 0;  // for each tier; see call_size
+  std::size_t most_places = unbounded;
   std::chrono::steady_clock::time_point sent{};
   // Set by the reply: how many keys were answered, and how many of these cost the server more than
   // one that is in use (see call_size). Zero keys: the reply does not tell.

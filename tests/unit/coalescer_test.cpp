@@ -297,6 +297,25 @@ BOOST_AUTO_TEST_CASE(equal_reservations_are_work_each_and_count_in_the_quota) {
   line.clear();
 }
 
+// The script counts each of them on its own: 50,000 in one call held the server for 0.7 s.
+BOOST_AUTO_TEST_CASE(equal_checks_of_two_leaky_buckets_have_small_calls) {
+  const weir::policy queue = weir::leaky_bucket{9, weir::per_second(1)};
+  const core_ptr two = weir::test::make_core("q", weir::tiers{queue, queue});
+  const core_ptr one = weir::test::make_core("o", queue), other = weir::test::make_core("p", queue);
+  const auto sizes = [&] {
+    std::vector<std::size_t> out;
+    for (const script_call& c : packer.pack(line)) out.push_back(c.places);
+    return out;
+  };
+  using list = std::vector<std::size_t>;
+  for (int i = 0; i < 30; ++i) add(two, "hot");
+  BOOST_TEST((sizes() == list{12, 12, 6}));
+  for (int i = 0; i < 30; ++i) add_joint({{one, "hot"}, {other, "hot"}});
+  BOOST_TEST((sizes() == list{12, 12, 6}));
+  for (int i = 0; i < 30; ++i) add(one, "hot");
+  BOOST_TEST((sizes() == list{30}));
+}
+
 // A quota that was no multiple of a full call made a call for the rest, of as few as 2.
 BOOST_AUTO_TEST_CASE(the_rest_of_a_quota_does_not_make_a_small_call) {
   const weir::policy bucket = weir::token_bucket{9, weir::per_second(1)};
