@@ -129,7 +129,13 @@ check_batch::result check_batch::run(detail::check_list& checks, std::string_vie
     }
     if (!value_.is_changed() && !erases_unread_) return r;
     r.ends = value_.encode(now, out);
-    if (out.size() <= max_value) {
+    // The ids of settled receipts stay for long, and must not fill what reservations and cool-downs
+    // need.
+    const auto end = std::next(checks.begin(), static_cast<std::ptrdiff_t>(r.checks));
+    const bool adds_ids = out.size() > found.size() &&
+                          std::any_of(checks.begin(), end,
+                                      [](const check& c) { return c.kind == check_kind::settle; });
+    if (out.size() <= (adds_ids ? max_value - max_value / 16 : max_value)) {
       r.what = !out.empty() ? verdict::store : found.empty() ? verdict::unchanged : verdict::erase;
       return r;
     }

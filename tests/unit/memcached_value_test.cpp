@@ -312,6 +312,28 @@ BOOST_AUTO_TEST_CASE(a_state_that_grows_too_large_is_an_error) {
   WEIR_TEST_ERROR(settled.ec, error::settlements_full);
 }
 
+// The ids of settled receipts filled the value, and then no cool-down could be set for hours.
+BOOST_AUTO_TEST_CASE(settlements_leave_room_for_a_cool_down) {
+  const core_ptr core = make_core("r", weir::fixed_window{.limit = 1000, .window = 1h},
+                                  {.cool_downs = true});
+  item stored;
+  stored.record(core);
+  weir::error_code ec;
+  std::uint64_t id = 0;
+  while (!ec) {
+    fake_check settled(core, "a", 0, check_kind::settle);
+    weir::detail::as<weir::detail::settle_request>(settled.check()).id = ++id;
+    stored.run({&settled}, now, 1000);
+    ec = settled.ec;
+    BOOST_TEST_REQUIRE(id < 100u);
+  }
+  WEIR_TEST_ERROR(ec, error::settlements_full);
+  BOOST_TEST(id > 40u);
+  fake_check pause(core, "a", 1'000'000, check_kind::cool_down);
+  stored.run({&pause}, now, 1000);
+  WEIR_TEST_ERROR(pause.ec, weir::error_code());
+}
+
 BOOST_AUTO_TEST_CASE(leases_come_and_go) {
   const core_ptr gate = weir::test::make_gate();
   item stored;
