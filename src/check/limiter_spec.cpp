@@ -73,7 +73,8 @@ std::uint64_t hashed(std::uint64_t seed, const policies::kernel& kernel) {
         for (const std::int64_t value : constants.values()) {
           seed = hashed(seed, std::to_string(value) + ',');
         }
-        return seed;
+        // All other numbers of a token_bucket and a leaky_bucket may be equal.
+        return policies::is_spaced(kernel) ? hashed(seed, "spaced") : seed;
       },
       kernel);
 }

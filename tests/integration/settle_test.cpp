@@ -294,6 +294,12 @@ BOOST_AUTO_TEST_CASE(a_decision_is_settled_where_it_was_made) {
     const limiter other_resource(store, "s", ten_a_day[0]);
     const limiter other_policy(store, "r", weir::fixed_window{.limit = 11, .window = 24h});
     const limiter same(store, "r", ten_a_day[0]);
+    // All numbers are the same, and a leaky bucket takes less back.
+    const limiter bucket(store, "b", weir::token_bucket{10, weir::per_day(10)});
+    const limiter queue(store, "b", weir::leaky_bucket{10, weir::per_day(10)});
+    const decision of_queue = record(queue, 4);
+    const auto of_bucket = outcome_of([&](auto h) { bucket.settle("a", of_queue, 0, h); });
+    WEIR_TEST_ERROR(of_bucket.ec, error::cannot_settle);
     decision d = record(l, 4);
     const auto error_of = [&](const limiter& of, std::string_view subject, std::int64_t actual) {
       return outcome_of([&](auto caller) { of.settle(subject, d, actual, caller); }).ec;
