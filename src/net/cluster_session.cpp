@@ -108,8 +108,8 @@ std::shared_ptr<detail::store_backend> cluster_session::waiting_for(
 
 /// Requires the mutex.
 std::shared_ptr<redis::cluster_node> cluster_session::make_node(const redis_address& at, index i) {
-  const auto one = std::make_shared<session>(get_executor(), options_of_node(options_, at), tls_,
-                                             replicas_);
+  const auto one = std::make_shared<session>(get_executor(), options_of_node(options_, at),
+                                             tls_contexts{tls_, nullptr}, replicas_);
   const auto link = std::make_shared<node>(one);
   auto sink = std::make_unique<node_sink>(shared_from_this(), i, link);
   one->join(*sink);

@@ -5,6 +5,7 @@
 #include "net/tls.hpp"
 #include "redis/options_check.hpp"
 #include "redis/scripts.hpp"
+#include "redis/sentinel_core.hpp"
 #include "weir/redis_store.hpp"
 
 namespace weir {
@@ -32,7 +33,12 @@ store make_redis_store(const boost::asio::any_io_executor& executor, redis_optio
     return opened(
         std::make_shared<net::cluster_session>(executor, std::move(options), std::move(tls)));
   }
-  return opened(std::make_shared<net::session>(executor, std::move(options), std::move(tls)));
+  net::tls_context of_sentinels;
+  if (!options.sentinel.addresses.empty()) {
+    of_sentinels = net::make_tls_context(redis::link_to_sentinel(options));
+  }
+  return opened(std::make_shared<net::session>(
+      executor, std::move(options), net::tls_contexts{std::move(tls), std::move(of_sentinels)}));
 }
 
 store make_redis_store(const boost::asio::any_io_executor& executor) {

@@ -8,12 +8,13 @@ namespace weir::net {
 
 namespace asio = boost::asio;
 
-sentinel_watch::sentinel_watch(const strand& s, const redis_options& options, owner& o)
+sentinel_watch::sentinel_watch(const strand& s, const redis_options& options, tls_context tls,
+                               owner& o)
     : owner_(o),
       link_(redis::link_to_sentinel(options)),
       core_(options, std::random_device{}()),
       strand_(s),
-      stream_(s, link_, make_tls_context(link_), static_cast<stream::listener&>(*this)),
+      stream_(s, link_, std::move(tls), static_cast<stream::listener&>(*this)),
       timer_(s) {}
 
 void sentinel_watch::ask(bool elsewhere, report r) {

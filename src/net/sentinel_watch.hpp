@@ -24,9 +24,8 @@ class sentinel_watch final : public locator, private stream::listener {
     ~owner() = default;
   };
 
-  /// Throws boost::system::system_error if a TLS file cannot be used.
   /// `options` must outlive this.
-  sentinel_watch(const strand& s, const redis_options& options, owner& o);
+  sentinel_watch(const strand& s, const redis_options& options, tls_context tls, owner& o);
 
   void ask(bool elsewhere, report r) override;
   void leave() override;

@@ -10,7 +10,7 @@ using detail::check;
 
 template class connection_driver<session, redis::connection_core>;
 
-session::session(const asio::any_io_executor& executor, redis_options&& options, tls_context tls,
+session::session(const asio::any_io_executor& executor, redis_options&& options, tls_contexts tls,
                  std::size_t replicas)
     : store_backend(executor),
       options_(std::move(options)),
@@ -18,10 +18,10 @@ session::session(const asio::any_io_executor& executor, redis_options&& options,
       driver_(*this, executor, !options_.single_threaded, options_, std::random_device{}(),
               replicas) {
   if (!options_.sentinel.addresses.empty()) {
-    watch_ = std::make_unique<sentinel_watch>(driver_.get_strand(), options_,
+    watch_ = std::make_unique<sentinel_watch>(driver_.get_strand(), options_, tls_.sentinel,
                                               static_cast<sentinel_watch::owner&>(*this));
   }
-  driver_.make_stream(options_, tls_, watch_.get());
+  driver_.make_stream(options_, tls_.server, watch_.get());
 }
 
 void session::open() {

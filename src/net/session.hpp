@@ -31,7 +31,7 @@ class session final : public detail::store_backend,
   };
 
   /// With replicas, a call is answered only when so many of them have its count.
-  session(const boost::asio::any_io_executor& executor, redis_options&& options, tls_context tls,
+  session(const boost::asio::any_io_executor& executor, redis_options&& options, tls_contexts tls,
           std::size_t replicas = 0);
 
   /// Makes this a node of a cluster. Called before open().
@@ -74,7 +74,7 @@ class session final : public detail::store_backend,
   void master_moved() override;
 
   const redis_options options_;
-  const tls_context tls_;
+  const tls_contexts tls_;
   replica_stores replicated_;
   cluster* cluster_ = nullptr;
   std::unique_ptr<sentinel_watch> watch_;  // null without Sentinels; used on the strand only

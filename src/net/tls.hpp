@@ -12,6 +12,10 @@ namespace weir::net {
 
 /// What the connections of one store share; null without TLS.
 using tls_context = std::shared_ptr<boost::asio::ssl::context>;
+struct tls_contexts {
+  tls_context server;
+  tls_context sentinel;  // with Sentinels
+};
 
 /// Sets protocol versions, authorities and the client's certificate from the options. Throws
 /// boost::system::system_error with error::invalid_tls_file; its text names the option, never the
