@@ -176,6 +176,7 @@ BOOST_AUTO_TEST_CASE(reservations_of_calls_that_got_no_reply_in_time_go_back_the
   }
   s.held->end_together(std::move(done));
   BOOST_TEST((s.held->delays == std::vector<std::chrono::microseconds>{3s, 2s, 1s}));
+  s.reserve(0us);
 }
 
 BOOST_AUTO_TEST_CASE(direct_checks_count_as_waiters) {
