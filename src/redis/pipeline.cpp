@@ -68,7 +68,7 @@ void pipeline::connected(const script_set& known, std::chrono::microseconds roun
   no_loads_before_ = time::min();
   wanted_ &= wants_map;
   blocked_ &= redirects;
-  served_ = false;
+  is_replica_ = served_ = false;
   paused_until_ = time::max();
   window_.reset(round_trip);
   may_send_ = true;

@@ -104,7 +104,7 @@ class pipeline : public detail::pending_checks {
   stream_state consume(reply_reader& reader, time now);
 
   /// True if the server has run a call on this connection without an error.
-  bool has_served() const noexcept { return served_ && (blocked_ & unwelcome) == 0; }
+  bool has_served() const noexcept { return served_; }
 
   /// Writes nothing more on this connection; when no reply is due, its state is unwelcome. True if
   /// none is due now.
@@ -247,6 +247,7 @@ class pipeline : public detail::pending_checks {
   // confirming: a WAIT is under way.
   static constexpr std::uint8_t unwelcome = 1, redirects = 2, confirming = 4;
   std::uint8_t blocked_ = 0;  // if not 0, nothing is written: why
+  bool is_replica_ = false;   // it has said so; what it answered before does not count as served
   bool served_ = false;
   // The server was loading or busy: nothing is written before this time. time::max(): no pause.
   time paused_until_ = time::max();

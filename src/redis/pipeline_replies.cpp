@@ -200,6 +200,8 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
       // for a pause on this one.
       if (e == error::read_only) {
         blocked_ |= unwelcome;
+        is_replica_ = true;
+        served_ = false;
       } else {
         paused_until_ = now + pause_when_busy;
       }
@@ -215,7 +217,7 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
       break;
   }
   if (e == error{}) {
-    served_ = true;
+    served_ = !is_replica_;
     if (options_.replicas != 0) {
       hold_counted(c);
       return true;

@@ -97,6 +97,18 @@ BOOST_FIXTURE_TEST_CASE(pauses_grow_while_a_replica_answers_what_writes_nothing,
   BOOST_TEST((longest > 160ms));
 }
 
+// The Sentinel that has named another master is asked for it again.
+BOOST_FIXTURE_TEST_CASE(a_moved_server_that_hangs_up_has_not_turned_us_away, patient_driver) {
+  BOOST_TEST(is_served());
+  submit("b", 1h);
+  write_succeeds();
+  core.relocate(now);
+  pump();
+  received_nothing();
+  pause();
+  BOOST_TEST(!elsewhere);
+}
+
 // So does a proxy in front of a server that is gone. The handshake alone once reset the pauses.
 BOOST_FIXTURE_TEST_CASE(pauses_grow_while_a_peer_greets_and_then_hangs_up, patient_driver) {
   const auto longest = longest_pause([&] {
