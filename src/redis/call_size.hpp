@@ -19,8 +19,8 @@ namespace weir::redis {
 /// lately were costly. Calls of logs alone are always small, and their answers tell nothing.
 class call_size {
  public:
-  /// `most`: what the user allows. Above 64, all calls but those of reservations grow in
-  /// proportion.
+  /// `most`: what the user allows. Above 64, all calls grow in proportion but those with a bound on
+  /// their checks.
   explicit call_size(std::size_t most) : most_(most) {}
 
   /// What the user allows.
@@ -38,7 +38,8 @@ class call_size {
     return std::max<std::size_t>(1, 24 / weight);
   }
 
-  /// The most checks in the call, if the script runs each of them on its own, also equal ones.
+  /// The most checks in the call, if the script runs each of them on its own, also equal ones; else
+  /// no bound.
   static std::size_t most_places(const script_call& c) noexcept {
     using enum detail::check_kind;
     if (c.kind != acquire && (c.kind != record || c.tiers.size() == 1)) {
@@ -50,7 +51,8 @@ class call_size {
       queues += policies::is_spaced(t.kernel) ? 1 : 0;
     }
     if (c.kind == acquire) return most_turns(weight);
-    return queues > 1 ? joint.keys : script_call::unbounded;
+    return queues > 1 ? std::max<std::size_t>(1, keys_of(joint, c) / c.tiers.size())
+                      : script_call::unbounded;
   }
 
   /// Notes the answer to a call.
@@ -91,9 +93,7 @@ class call_size {
   std::size_t usual_keys(const script_call& c) const noexcept {
     using enum detail::check_kind;
     if (c.kind != record && c.kind != fetch) return script_call::usual_keys;
-    const bool has_log = std::any_of(c.tiers.begin(), c.tiers.end(),
-                                     [](const call_tier& t) { return is_log(t.kernel); });
-    const auto most_of = [&](const bound& b) { return has_log ? b.keys_with_log : b.keys; };
+    const auto most_of = [&](const bound& b) { return keys_of(b, c); };
     if (c.tiers.size() > 1) {
       const bool is_common = costly_of(c) <= most_costly && c.script >= first_common_path;
       if (!is_common) return most_of(joint);
@@ -102,6 +102,12 @@ class call_size {
     const std::size_t most = most_of(
         std::visit([](const auto& k) { return bound_of(k); }, c.tiers.front().kernel));
     return costly_of(c) > most_costly ? std::min(most, unknown_keys) : most;
+  }
+
+  static std::size_t keys_of(const bound& b, const script_call& c) noexcept {
+    const bool has_log = std::any_of(c.tiers.begin(), c.tiers.end(),
+                                     [](const call_tier& t) { return is_log(t.kernel); });
+    return has_log ? b.keys_with_log : b.keys;
   }
 
   static bool is_log(const policies::kernel& k) noexcept {

@@ -183,7 +183,7 @@ bool coalescer::join_last(check& c, const place& last) {
   }
   join(c, key, before);
   // See script_call::weight().
-  if (before.kind == check_kind::acquire) keys_ += before.tiers.size();
+  if (before.most_places != call_notes::unbounded) keys_ += before.tiers.size();
   return true;
 }
 

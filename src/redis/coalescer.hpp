@@ -17,9 +17,9 @@ class coalescer {
  public:
   explicit coalescer(std::size_t max_keys_per_call) : size_(max_keys_per_call) {}
 
-  /// The most keys in one write (more only if one call has more). Each reservation counts as a key,
-  /// because the script searches it separately. With a bound, the server works while the next write
-  /// is prepared; with everything in one write, server and client wait for each other in turn.
+  /// The most keys in one write (more only if one call has more). A check that the script runs on
+  /// its own, such as a reservation, counts as a key. With a bound, the server works while the next
+  /// write is prepared; with all in one write, server and client wait for each other in turn.
   static constexpr std::size_t max_keys_per_write = 256;
   /// That, or the keys of one call if these are more.
   std::size_t full_write() const noexcept { return std::max(size_.most(), max_keys_per_write); }

@@ -110,10 +110,10 @@ struct script_call : call_notes {
   }
   bool settles() const noexcept { return what == command::request && settles(kind); }
 
-  /// The number of keys that the server visits, 0 without checks. Each reservation counts
-  /// separately, because the full kernels search for each one that has to wait.
+  /// The number of keys that the server visits, 0 without checks. Checks that the script runs each
+  /// on its own count separately, as requests of acquire() do.
   std::size_t weight() const noexcept {
-    return tiers.size() * (is_request(detail::check_kind::acquire) ? places : keys.size());
+    return tiers.size() * (most_places != unbounded ? places : keys.size());
   }
 };
 

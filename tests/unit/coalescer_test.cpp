@@ -308,10 +308,14 @@ BOOST_AUTO_TEST_CASE(equal_checks_of_two_leaky_buckets_have_small_calls) {
     return out;
   };
   using list = std::vector<std::size_t>;
-  for (int i = 0; i < 30; ++i) add(two, "hot");
-  BOOST_TEST((sizes() == list{12, 12, 6}));
-  for (int i = 0; i < 30; ++i) add_joint({{one, "hot"}, {other, "hot"}});
-  BOOST_TEST((sizes() == list{12, 12, 6}));
+  for (int i = 0; i < 15; ++i) add(two, "hot");
+  BOOST_TEST((sizes() == list{6, 6, 3}));
+  for (int i = 0; i < 15; ++i) add_joint({{one, "hot"}, {other, "hot"}});
+  BOOST_TEST((sizes() == list{6, 6, 3}));
+  // They count in the quota one by one, too.
+  for (int i = 0; i < 1000; ++i) add(two, "hot");
+  BOOST_TEST(sizes().size() == 22u);
+  line.clear();
   for (int i = 0; i < 30; ++i) add(one, "hot");
   BOOST_TEST((sizes() == list{30}));
 }
