@@ -81,6 +81,11 @@ void check_batch::run_states(check& c, instant now) {
   now += ahead;
   const std::uint64_t id = settles(c) ? detail::settlement_id_of(c) : 0;
   const bool is_first = id == 0 || !value_.is_settled(id, now);
+  // Ids stay for long, and must not fill what reservations and cool-downs need.
+  if (c.kind == check_kind::settle && id != 0 && is_first && value_.settled(now) >= most_settled_) {
+    c.ec = error::settlements_full;
+    return;
+  }
   // A cool-down goes by the caller's own clock.
   if (ahead > 0) move_cool_downs(held, ahead);
   detail::apply(c, held, now, is_first);
@@ -118,6 +123,7 @@ void check_batch::run_one(check& c, instant now) {
 check_batch::result check_batch::run(detail::check_list& checks, std::string_view found,
                                      bool is_oversized, instant now, std::size_t max_value,
                                      std::string& out) {
+  most_settled_ = (max_value - max_value / 16) / subject_value::bytes_of_settled;
   for (std::size_t wanted = most;; wanted /= 2) {
     unreadable_ = value_.decode(found);
     if (is_oversized && unreadable_ == error{}) unreadable_ = error::state_too_large;
@@ -129,13 +135,7 @@ check_batch::result check_batch::run(detail::check_list& checks, std::string_vie
     }
     if (!value_.is_changed() && !erases_unread_) return r;
     r.ends = value_.encode(now, out);
-    // The ids of settled receipts stay for long, and must not fill what reservations and cool-downs
-    // need.
-    const auto end = std::next(checks.begin(), static_cast<std::ptrdiff_t>(r.checks));
-    const bool adds_ids = out.size() > found.size() &&
-                          std::any_of(checks.begin(), end,
-                                      [](const check& c) { return c.kind == check_kind::settle; });
-    if (out.size() <= (adds_ids ? max_value - max_value / 16 : max_value)) {
+    if (out.size() <= max_value) {
       r.what = !out.empty() ? verdict::store : found.empty() ? verdict::unchanged : verdict::erase;
       return r;
     }

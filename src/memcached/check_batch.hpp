@@ -47,6 +47,7 @@ class check_batch {
   subject_value value_;
   error unreadable_{};
   bool erases_unread_ = false;
+  std::size_t most_settled_ = 0;
 };
 
 }  // namespace weir::memcached

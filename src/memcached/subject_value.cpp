@@ -163,6 +163,11 @@ bool subject_value::is_settled(std::uint64_t id, instant now) const noexcept {
                      [&](const settled_id& s) { return s.id == id && s.until > now; });
 }
 
+std::size_t subject_value::settled(instant now) const noexcept {
+  return static_cast<std::size_t>(std::count_if(
+      ids_.begin(), ids_.end(), [now](const settled_id& s) { return s.until > now; }));
+}
+
 void subject_value::set_settled(std::uint64_t id, instant until) {
   std::erase_if(ids_, [&](const settled_id& s) { return s.id == id; });
   ids_.push_back({id, until});

@@ -35,6 +35,9 @@ class subject_value {
 
   /// Whether the decision was settled, by its id.
   bool is_settled(std::uint64_t id, policies::instant now) const noexcept;
+  /// How many settlements are still remembered; each takes so many bytes at most.
+  std::size_t settled(policies::instant now) const noexcept;
+  static constexpr std::size_t bytes_of_settled = 17;
   void set_settled(std::uint64_t id, policies::instant until);
 
   /// True if anything differs from what decode() read.
