@@ -52,6 +52,5 @@ endfunction()
 # Nothing is precompiled for it, so that it compiles by itself when a user copies it.
 function(weir_example_target target)
   weir_target(${target})
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${WEIR_UNITY})
   target_compile_options(${target} PRIVATE ${WEIR_TEST_FLAGS})
 endfunction()
