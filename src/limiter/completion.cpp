@@ -162,8 +162,8 @@ bool is_direct(const check& c) {
 /// True if such a caller has to wait: then the queue has its check.
 bool is_taken_in(check& c) { return impl_of(*c.limiter).queue->takes_in(c); }
 
-/// The same for a check of this list. A detached one is finished without delay, but for what stands
-/// in for an acquire that has ended: `stand_ins` takes it.
+/// The same for a check of this list. A detached one is finished without delay, unless it stands in
+/// for a call of acquire() that has ended. Such a one goes to `stand_ins`.
 void conclude_in_list(check_list& list, check& c, check_list& stand_ins,
                       waiting::sleepers& sleepers) {
   conclude(c, sleepers);

@@ -23,8 +23,8 @@ class known_cool_downs {
     return found == ends_.end() ? time{} : found->second;
   }
 
-  /// True if the cool-down is kept, and was unknown or ends later than known, by more than
-  /// `same_end`. When so many are kept that there is no room, new ones are not.
+  /// True if the cool-down was unknown, or ends later than known by more than `same_end`. False if
+  /// it is not kept, because there are too many.
   bool note(std::string_view subject, time until, time now, std::chrono::microseconds same_end) {
     const std::uint64_t key = detail::subject_hash(subject);
     if (const auto known = ends_.find(key); known != ends_.end()) {

@@ -22,7 +22,7 @@
 namespace {
 
 std::atomic<std::int64_t> bytes_out{0};
-std::atomic<std::int64_t> largest_block{0};  // asked for
+std::atomic<std::int64_t> largest_block{0};
 
 /// A block's usable size, and the word in front of it.
 std::int64_t size_of(void* p) { return static_cast<std::int64_t>(malloc_usable_size(p) + 8); }
