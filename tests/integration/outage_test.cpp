@@ -117,7 +117,11 @@ BOOST_AUTO_TEST_CASE(a_probe_closes_the_circuit) {
   options.breaker_pause = 1ms;
   server.kill();
   const auto l = open();
-  for (int i = 0; i < 3; ++i) WEIR_TEST_ERROR(record(l).ec, error::connection_refused);
+  for (int i = 0; i < 3; ++i) {
+    const weir::error_code ec = record(l).ec;
+    // A call may end before the first attempt to connect does.
+    if (ec != error::timed_out) WEIR_TEST_ERROR(ec, error::connection_refused);
+  }
   server.restart();
   run_until(io, [&] {
     const auto ec = record(l, 50s).ec;
