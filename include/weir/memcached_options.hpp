@@ -57,7 +57,7 @@ struct memcached_options {
   /// server's item size (`memcached -I`, 1 MiB by default); a server with smaller items lowers it.
   /// A call that would make a larger state gets error::state_too_large (a settlement:
   /// error::settlements_full) and changes nothing. An entry of a sliding_log takes 2 to 16 bytes, a
-  /// lease 20 to 35, a settled decision 16 to 20.
+  /// lease 20 to 35, a settled decision 17; these may take fifteen sixteenths of it.
   std::size_t max_value_size = 1'000'000;
 
   /// How far this process's clock may be from a server's: 1 s to 24 h, or 0 to not check. Beyond

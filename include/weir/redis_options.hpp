@@ -136,8 +136,8 @@ struct redis_options {
   /// The most different keys (subjects, times their tiers) of several checks in one script call, 1
   /// to 1,000; the keys of one check always share one. Calls have fewer keys if these cost the
   /// server more: with 64 here, no call takes the server longer than 12 usual token-bucket scripts
-  /// (docs/performance.md names the exceptions). Above 64, all calls but those of reservations grow
-  /// in proportion.
+  /// (docs/performance.md names the exceptions). Above 64, all calls grow in proportion, but those
+  /// of reservations and of checks with two leaky buckets.
   std::size_t max_keys_per_call = 64;
 };
 

@@ -83,8 +83,8 @@ std::uint64_t hashed(std::uint64_t seed, const policies::kernel& kernel) {
 std::string tail_of_tier(const policies::kernel& kernel, std::size_t tier) {
   std::string tail(":");
   tail += std::visit([](const auto& k) { return k.key_suffix; }, kernel);
-  if (tier > 0 && policies::kind_of(kernel) != policies::kernel_kind::cool_down)
-    tail += std::to_string(tier);
+  const bool has_number = policies::kind_of(kernel) != policies::kernel_kind::cool_down;
+  if (tier > 0 && has_number) tail += std::to_string(tier);
   return tail;
 }
 

@@ -98,8 +98,8 @@ struct limiter_spec {
   bool counts_refused;
   bool has_cool_down;    // limiter_options::cool_downs
   bool answers_locally;  // the limiter has a deny cache or local units
-  // What it counted can be given back: refund(), settle() and settle_all(). So can reservations, so
-  // that it is true for acquire(), too.
+  // Units that it counted can be given back: refund(), settle() and settle_all(); and acquire(),
+  // whose reservations go back if their callers leave.
   bool can_settle;
   on_failure failure;
   // limiter_options::subject_buckets; 0 also for a store whose calls do not depend on hash tags.

@@ -47,7 +47,7 @@ class check_batch {
   subject_value value_;
   error unreadable_{};
   bool erases_unread_ = false;
-  std::size_t most_settled_ = 0;
+  std::size_t most_settled_ = 0;  // settlements in the value
 };
 
 }  // namespace weir::memcached

@@ -35,8 +35,9 @@ class subject_value {
 
   /// Whether the decision was settled, by its id.
   bool is_settled(std::uint64_t id, policies::instant now) const noexcept;
-  /// How many settlements are still remembered; each takes so many bytes at most.
+  /// How many settlements are still remembered.
   std::size_t settled(policies::instant now) const noexcept;
+  /// What one of them takes at most.
   static constexpr std::size_t bytes_of_settled = 17;
   void set_settled(std::uint64_t id, policies::instant until);
 

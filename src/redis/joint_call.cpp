@@ -177,8 +177,9 @@ bool read_plain(const call_tier& t, std::string_view& text, std::span<std::int64
         if constexpr (std::is_same_v<Kernel, policies::cool_down>) {
           if (text.empty()) return std::ranges::fill(fields, 0), true;
         }
-        if constexpr (Kernel::kind != policies::kernel_kind::gate)
+        if constexpr (Kernel::kind != policies::kernel_kind::gate) {
           return k.read_plain(text, fields);
+        }
         return false;
       },
       t.kernel);

@@ -247,7 +247,7 @@ class pipeline : public detail::pending_checks {
   // confirming: a WAIT is under way.
   static constexpr std::uint8_t unwelcome = 1, redirects = 2, confirming = 4;
   std::uint8_t blocked_ = 0;  // if not 0, nothing is written: why
-  bool is_replica_ = false;   // it has said so; what it answered before does not count as served
+  bool is_replica_ = false;   // the server has said so: then no answer of it counts as served
   bool served_ = false;
   // The server was loading or busy: nothing is written before this time. time::max(): no pause.
   time paused_until_ = time::max();
