@@ -2,7 +2,9 @@
 #include <array>
 #include <atomic>
 #include <barrier>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
 #include <random>
 #include <string>
@@ -48,6 +50,35 @@ BOOST_AUTO_TEST_CASE(threads_get_their_places_in_the_order_of_their_times) {
   }
   pool.join();
   BOOST_TEST(used == subjects * (1 + 2 + 3 + 4));
+}
+
+// The tiers were forgotten one after the other, and a check in between counted in one of them.
+BOOST_AUTO_TEST_CASE(a_reset_forgets_all_tiers_at_once) {
+  asio::thread_pool pool(1);
+  const auto s = weir::make_memory_store(pool.get_executor());
+  const weir::policy wide = weir::fixed_window{.limit = 1'000'000, .window = 24h};
+  const weir::policy narrow = weir::fixed_window{.limit = 500'000, .window = 24h};
+  // The second tier has the least left; the first one's key is that of a limiter with it alone.
+  const weir::limiter both(s, "r", weir::tiers{wide, narrow}), first(s, "r", wide);
+  constexpr int rounds = 1000;
+  std::barrier together(2);
+  std::thread other([&] {
+    for (int round = 0; round < rounds; ++round) {
+      together.arrive_and_wait();
+      both.reset("a", asio::detached);
+      together.arrive_and_wait();
+    }
+  });
+  int unequal = 0;
+  for (int round = 0; round < rounds; ++round) {
+    together.arrive_and_wait();
+    for (int i = 0; i < 20; ++i) both.record("a", asio::detached);
+    together.arrive_and_wait();
+    const std::int64_t in_first = first.fetch("a", asio::use_future).get().used;
+    unequal += both.fetch("a", asio::use_future).get().used != in_first;
+  }
+  other.join();
+  BOOST_TEST(unequal == 0);
 }
 
 // Subjects and limits are random; each subject's allowed calls are exact whichever thread they come
