@@ -118,21 +118,40 @@ void reservation_queue::let_in(waiter& w) noexcept {
 /// behind it, and a cancelled request may still become one.
 void reservation_queue::conclude(time now, orders& out) {
   do {
-    while (has_room() && outside_count_ > 0) {
-      waiter& w = *outside_.begin();
-      request_for(w, now, out);  // first, because it may throw
-      --outside_count_;
-      w.by_rank.unlink();
-      w.by_latest.unlink();
-      let_in(w);
-    }
-    complete_due(now, out);
-  } while (has_room() && outside_count_ > 0);
-  if (unstarted_requests_ == 0 && has_answers_due()) return;
+    do {
+      while (has_room() && outside_count_ > 0) {
+        waiter& w = *outside_.begin();
+        request_for(w, now, out);  // first, because it may throw
+        --outside_count_;
+        w.by_rank.unlink();
+        w.by_latest.unlink();
+        let_in(w);
+      }
+      complete_due(now, out);
+    } while (has_room() && outside_count_ > 0);
+    if (unstarted_requests_ == 0 && has_answers_due()) return;
+    exchange_returns();
+  } while (!reservations_.empty() && reservations_.begin()->due() <= now);
   for (request_ptr& reservation : returns_) {
     out.returns.emplace_back(std::move(reservation), nullptr);
   }
   returns_.clear();
+}
+
+/// What goes back is exchanged for later reservations of waiters. The store has made these since,
+/// or what goes back is of a request that was cancelled. If a cool-down covers it, nobody can have
+/// it.
+void reservation_queue::exchange_returns() noexcept {
+  for (request_ptr& reservation : returns_) {
+    reservation_request* const last = last_of_cost(reservation->asked.cost);
+    if (last == nullptr || !order::of_time()(*reservation, *last)) continue;
+    if (reservation->due() < cool_down_until_ || last->answer.source == source::fallback) continue;
+    remove(*last);
+    insert(*reservation);
+    reservation->owner = std::exchange(last->owner, nullptr);
+    reservation->cancelled.reset();
+    reservation.swap(reservation->owner->reservation);
+  }
 }
 
 void reservation_queue::leave(check& c, cancel_scope scope, time now, orders& out) {
@@ -206,19 +225,34 @@ void reservation_queue::exchange(waiter& a, waiter& b) noexcept {
   b.reservation->owner = &b;
 }
 
+void reservation_queue::insert(reservation_request& reservation) noexcept {
+  reservations_.insert(reservation);
+  reservations_by_cost_.insert(reservation);
+}
+
+void reservation_queue::remove(reservation_request& reservation) noexcept {
+  reservation.by_time.unlink();
+  reservation.by_cost.unlink();
+}
+
+reservation_request* reservation_queue::last_of_cost(std::int64_t cost) noexcept {
+  const auto behind = reservations_by_cost_.upper_bound(cost, order::of_cost_and_time());
+  if (behind == reservations_by_cost_.begin()) return nullptr;
+  reservation_request& last = *std::prev(behind);
+  return last.asked.cost == cost ? &last : nullptr;
+}
+
 void reservation_queue::withdraw(waiter& w, orders& out) {
   if (w.reservation == nullptr) return;  // outside, or between a failed request and the next
   if (!w.reservation->is_reserved) {
     w.reservation->owner = nullptr;
     return cancel_request(w, cancel_scope::any, out);
   }
-  const auto of_this_cost = reservations_by_cost_.upper_bound(w.cost(), order::of_cost_and_time());
-  reservation_request& last = *std::prev(of_this_cost);
+  reservation_request& last = *last_of_cost(w.cost());
   if (last.owner != &w) exchange(w, *last.owner);
   // The fallback keeps its reservation: it has no give-back. First, because it may throw.
   if (last.answer.source != source::fallback) returns_.push_back(w.reservation);
-  last.by_time.unlink();
-  last.by_cost.unlink();
+  remove(last);
 }
 
 void reservation_queue::cancel_request(waiter& w, cancel_scope scope, orders& out) {
@@ -244,11 +278,13 @@ bool reservation_queue::take_over(waiter& from, waiter& newcomer, time now) {
 }
 
 void reservation_queue::take_answer(reservation_request& request, time now, orders& out) {
+  request.is_reserved = !request.ec && request.answer.allowed;
+  request.due_at = now + request.answer.delay;
+  request.number = ++reservations_made_;
   waiter* const w = request.owner;
   if (w == nullptr) {
-    const bool holds = !request.ec && request.answer.allowed &&
-                       request.answer.source != source::fallback;
-    if (holds) returns_.push_back(request.shared_from_this());
+    if (request.is_reserved && request.answer.source != source::fallback)
+      returns_.push_back(request.shared_from_this());
     return;
   }
   if (request.asked.cool_down_left.count() > 0 && request.forgotten == forgotten_) {
@@ -261,12 +297,8 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
   } else if (!request.answer.allowed) {
     tell(*w, with_whole_max_wait(request.answer, w->request(), request.asked), out);
   } else {
-    request.is_reserved = true;
-    request.due_at = now + request.answer.delay;
     keep_order(request, w->latest);
-    request.number = ++reservations_made_;
-    reservations_.insert(request);
-    reservations_by_cost_.insert(request);
+    insert(request);
     // A request for another reservation carries what is left of max_wait, rounded down.
     if (w->reserved_at == time::min()) w->latest = now + request.asked.max_wait;
     w->reserved_at = now;
@@ -306,55 +338,6 @@ void reservation_queue::take_failure(waiter& w, reservation_request& request, ti
   }
 }
 
-void reservation_queue::cool_down(time until, time now, orders& out) {
-  cool_down_until_ = std::max(cool_down_until_, until);
-  postpone(now, out);
-  conclude(now, out);
-}
-
-/// Moves reservations inside the cool-down behind it. If its end is beyond the waiter's max_wait,
-/// refuses the waiter and gives a reservation back.
-void reservation_queue::postpone(time now, orders& out) {
-  while (!reservations_.empty() && reservations_.begin()->due() < cool_down_until_ &&
-         now < cool_down_until_) {
-    reservation_request& reservation = *reservations_.begin();
-    waiter& w = *reservation.owner;
-    if (cool_down_until_ > w.latest) {
-      const decision d = reservation.refusal_for(w, now, cool_down_until_);
-      withdraw(w, out);
-      tell(w, d, out);
-      continue;
-    }
-    const bool is_known = reservation.known_cool_down + rules_.same_end >= cool_down_until_;
-    if (!is_known && reservation.answer.source != source::fallback) {
-      request_again(reservation, now, out);
-      continue;
-    }
-    reservation.by_time.unlink();
-    reservation.by_cost.unlink();
-    reservation.postponed_by += cool_down_until_ - reservation.due();
-    reservation.due_at = cool_down_until_;
-    reservations_.insert(reservation);
-    reservations_by_cost_.insert(reservation);
-  }
-}
-
-/// Gives a reservation back and makes a request for a waiter that then has none: for the last in
-/// rank, if the reservation's owner can use the reservation of that one.
-void reservation_queue::request_again(reservation_request& reservation, time now, orders& out) {
-  waiter& owner = *reservation.owner;
-  waiter& last = *std::prev(with_reservation_.upper_bound(owner.cost(), order::of_cost()));
-  if (&last != &owner && last.reservation->due() <= owner.latest) exchange(last, owner);
-  waiter& w = *reservation.owner;
-  reservation.by_time.unlink();
-  reservation.by_cost.unlink();
-  reservation.owner = nullptr;
-  w.by_cost.unlink();
-  returns_.push_back(std::move(w.reservation));
-  request_for(w, now, out);
-  flight_of(*w.reservation).replaces = true;
-}
-
 void reservation_queue::complete_due(time now, orders& out) {
   while (!reservations_.empty() && reservations_.begin()->due() <= now) {
     reservation_request& reservation = *reservations_.begin();
@@ -362,8 +345,7 @@ void reservation_queue::complete_due(time now, orders& out) {
     waiter& first = *with_reservation_.lower_bound(reservation.asked.cost, order::of_cost());
     if (&first != &owner && first.reservation->due() <= owner.latest) exchange(first, owner);
     waiter& next = *reservation.owner;
-    reservation.by_time.unlink();
-    reservation.by_cost.unlink();
+    remove(reservation);
     tell(next, reservation.decision_for(next), out);
   }
 }

@@ -90,6 +90,7 @@ class reservation_queue final {
   void overflow(waiter& w, time now, orders& out);
   void replace(waiter& dropped, waiter& newcomer, time now, orders& out);
   void conclude(time now, orders& out);
+  void exchange_returns() noexcept;
   void request_for(waiter& w, time now, orders& out);
   void withdraw(waiter& w, orders& out);
   void cancel_request(waiter& w, detail::cancel_scope scope, orders& out);
@@ -101,6 +102,10 @@ class reservation_queue final {
   void request_again(reservation_request& reservation, time now, orders& out);
   void complete_due(time now, orders& out);
   static void exchange(waiter& a, waiter& b) noexcept;
+  void insert(reservation_request& reservation) noexcept;
+  static void remove(reservation_request& reservation) noexcept;
+  /// Null if there is none of this cost.
+  reservation_request* last_of_cost(std::int64_t cost) noexcept;
   void tell(waiter& w, const decision& answer, orders& out);
   void tell(waiter& w, error_code ec, orders& out);
   void finish(waiter& w, orders& out);

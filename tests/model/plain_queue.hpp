@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "weir/limiter.hpp"
@@ -185,7 +186,7 @@ class plain_queue final {
     }
     exchange(own, last);
     requests_[index(last)].is_turn = false;
-    if (requests_[index(last)].from_store) goes_back_.push_back(std::to_string(last));
+    if (requests_[index(last)].from_store) goes_back_.push_back(last);
   }
 
   bool take_over(std::int64_t from, std::int64_t newcomer) {
@@ -208,7 +209,11 @@ class plain_queue final {
     const std::int64_t who = a.whom;
     const bool from_store = d.source == source::store;
     if (who == none) {
-      if (failure.empty() && d.allowed && from_store) goes_back_.push_back(std::to_string(which));
+      if (failure.empty() && d.allowed && from_store) {
+        become_turn(a, d);
+        a.is_turn = false;
+        goes_back_.push_back(which);
+      }
     } else if (a.is_inherited && !failure.empty() && failure != "aborted") {
       at(who).ask = none;
       come_in(who);
@@ -224,16 +229,20 @@ class plain_queue final {
       const std::int64_t retry = std::max<std::int64_t>(1, d.retry_after.count() - less);
       tell(who, text(d.decided_at.time_since_epoch().count(), 0, retry));
     } else {
-      a.is_turn = true;
-      a.from_store = from_store;
-      a.due = now + d.delay.count();
-      a.heard_as = ++answers_;
-      a.told_at = (d.decided_at + d.delay).time_since_epoch().count();
+      become_turn(a, d);
       if (!at(who).has_heard) at(who).until = now + a.patience;
       at(who).has_heard = true;
       at(who).heard = now;
     }
     put_off();
+  }
+
+  void become_turn(ask& a, const decision& d) {
+    a.is_turn = true;
+    a.from_store = d.source == source::store;
+    a.due = now + d.delay.count();
+    a.heard_as = ++answers_;
+    a.told_at = (d.decided_at + d.delay).time_since_epoch().count();
   }
 
   /// Turns in a pause, the first one first, wait for its end if they were asked for in it, or are
@@ -278,7 +287,7 @@ class plain_queue final {
     const std::int64_t who = a.whom;
     a.is_turn = false;
     a.whom = none;
-    goes_back_.push_back(std::to_string(turn));
+    goes_back_.push_back(turn);
     come_in(who);
   }
 
@@ -331,7 +340,48 @@ class plain_queue final {
     if (!has_place) come_in(id);
   }
 
+  /// Of the turns of one cost, the last ones go back: for each that does, the waiter with the last
+  /// one takes it, if its own is later. True if a turn has changed hands.
+  bool keep_the_first() {
+    bool has_changed = false;
+    for (std::int64_t& back : goes_back_) {
+      std::int64_t last = back;
+      const auto count = static_cast<std::int64_t>(requests_.size());
+      for (std::int64_t i = 0; i < count; ++i) {
+        const ask& a = requests_[index(i)];
+        if (a.is_turn && a.cost == requests_[index(back)].cost && comes_before(last, i)) last = i;
+      }
+      ask &first = requests_[index(back)], &other = requests_[index(last)];
+      if (last == back || !other.from_store || first.due < held_until_) continue;
+      first.whom = std::exchange(other.whom, none);
+      first.is_turn = std::exchange(other.is_turn, false);
+      first.is_unwanted = false;
+      at(first.whom).ask = back;
+      back = last;
+      has_changed = true;
+    }
+    return has_changed;
+  }
+
   void settle() {
+    let_come_and_go();
+    // What goes back goes before what is asked for next, and else after what may come back yet.
+    while (!may_come_back() && keep_the_first()) let_come_and_go();
+    if (may_come_back()) return;
+    for (const std::int64_t back : goes_back_) returned.push_back(std::to_string(back));
+    goes_back_.clear();
+  }
+
+  /// A request is out, and none has to wait for what goes back.
+  bool may_come_back() const {
+    const auto any = [this](auto&& which) {
+      return std::any_of(requests_.begin(), requests_.end(), which);
+    };
+    return any([](const ask& a) { return a.is_out; }) &&
+           !any([](const ask& a) { return !a.is_started; });
+  }
+
+  void let_come_and_go() {
     for (bool again = true; again;) {
       std::int64_t next = none;
       while (count_inside() < most_ &&
@@ -342,14 +392,6 @@ class plain_queue final {
       go_on();
       again = count_inside() < most_ && first([](const caller& c) { return !c.is_inside; }) != none;
     }
-    // What goes back goes before what is asked for next, and else after what may come back yet.
-    const auto any = [this](auto&& which) {
-      return std::any_of(requests_.begin(), requests_.end(), which);
-    };
-    const bool may_come_back = any([](const ask& a) { return a.is_out; });
-    if (may_come_back && !any([](const ask& a) { return !a.is_started; })) return;
-    returned.insert(returned.end(), goes_back_.begin(), goes_back_.end());
-    goes_back_.clear();
   }
 
   const std::size_t most_;
@@ -358,7 +400,7 @@ class plain_queue final {
   std::int64_t held_until_ = 0;
   std::vector<caller> callers_;
   std::vector<ask> requests_;
-  std::vector<std::string> goes_back_;
+  std::vector<std::int64_t> goes_back_;
   std::int64_t answers_ = 0;
 };
 

@@ -339,6 +339,55 @@ BOOST_AUTO_TEST_CASE(leaving_while_the_store_is_asked) {
   BOOST_TEST(s.queue->is_idle());
 }
 
+// The store takes back units on which another reservation stands only in part, or not at all.
+BOOST_AUTO_TEST_CASE(
+    a_waiter_that_leaves_while_the_store_is_asked_gives_the_last_reservation_back) {
+  queue_stage s({});
+  for (int i = 0; i < 4; ++i) s.arrive();
+  s.arrive(0, 10s, 2);
+  s.book_in(0, 1s);
+  s.leave(0);  // answers are due
+  s.leave(1);
+  for (std::size_t i = 1; i < 5; ++i) s.book_in(i, 1s * (i + 1));
+  WEIR_TEST_NUMBERS(s.returned(), {3, 2});
+  WEIR_TEST_NUMBERS(s.told(), {0, 1});
+  s.wait(1s);
+  WEIR_TEST_NUMBERS(s.told(), {2});
+  s.wait(1s);
+  WEIR_TEST_NUMBERS(s.told(), {3});
+  s.wait(3s);
+  WEIR_TEST_NUMBERS(s.told(), {4});  // of another cost
+  BOOST_TEST(s.queue->is_idle());
+}
+
+BOOST_AUTO_TEST_CASE(what_a_cancelled_waiter_got_at_once_is_for_the_next) {
+  queue_stage s({.max_waiting = 2, .overflow = on_overflow::block});
+  for (int i = 0; i < 3; ++i) s.arrive();
+  s.leave(0);  // the third comes in
+  WEIR_TEST_NUMBERS(s.requested(), {0, 1, 2});
+  s.book_in(0, 0s);
+  s.book_in(1, 1s);
+  s.book_in(2, 2s);
+  WEIR_TEST_NUMBERS(s.told(), {0, 1});
+  WEIR_TEST_NUMBERS(s.returned(), {2});
+  s.wait(1s);
+  WEIR_TEST_NUMBERS(s.told(), {2});
+}
+
+BOOST_AUTO_TEST_CASE(nobody_takes_what_a_cancelled_waiter_got_in_a_cool_down) {
+  queue_stage s({});
+  s.arrive();
+  s.arrive();
+  s.leave(0);
+  s.book_in(0, 1s);
+  s.cool_down(1500ms);
+  s.book_in(1, 2s);
+  WEIR_TEST_NUMBERS(s.returned(), {0});
+  s.wait(2s);
+  WEIR_TEST_NUMBERS(s.told(), {0, 1});
+  BOOST_TEST((s.answer_of(1).delay == 2s));
+}
+
 // When the first two went back while the third was not there yet, they stayed counted.
 BOOST_AUTO_TEST_CASE(what_cancelled_waiters_hold_goes_back_when_no_answer_is_due) {
   queue_stage s({});

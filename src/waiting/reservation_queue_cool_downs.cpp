@@ -1,0 +1,56 @@
+// What cool-downs do to those who wait in acquire().
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "waiting/reservation_queue.hpp"
+
+namespace weir::waiting {
+
+void reservation_queue::cool_down(time until, time now, orders& out) {
+  cool_down_until_ = std::max(cool_down_until_, until);
+  postpone(now, out);
+  conclude(now, out);
+}
+
+/// Moves reservations inside the cool-down behind it. If its end is beyond the waiter's max_wait,
+/// refuses the waiter and gives a reservation back.
+void reservation_queue::postpone(time now, orders& out) {
+  while (!reservations_.empty() && reservations_.begin()->due() < cool_down_until_ &&
+         now < cool_down_until_) {
+    reservation_request& reservation = *reservations_.begin();
+    waiter& w = *reservation.owner;
+    if (cool_down_until_ > w.latest) {
+      const decision d = reservation.refusal_for(w, now, cool_down_until_);
+      withdraw(w, out);
+      tell(w, d, out);
+      continue;
+    }
+    const bool is_known = reservation.known_cool_down + rules_.same_end >= cool_down_until_;
+    if (!is_known && reservation.answer.source != source::fallback) {
+      request_again(reservation, now, out);
+      continue;
+    }
+    remove(reservation);
+    reservation.postponed_by += cool_down_until_ - reservation.due();
+    reservation.due_at = cool_down_until_;
+    insert(reservation);
+  }
+}
+
+/// Gives a reservation back and makes a request for a waiter that then has none: for the last in
+/// rank, if the reservation's owner can use the reservation of that one.
+void reservation_queue::request_again(reservation_request& reservation, time now, orders& out) {
+  waiter& owner = *reservation.owner;
+  waiter& last = *std::prev(with_reservation_.upper_bound(owner.cost(), order::of_cost()));
+  if (&last != &owner && last.reservation->due() <= owner.latest) exchange(last, owner);
+  waiter& w = *reservation.owner;
+  remove(reservation);
+  reservation.owner = nullptr;
+  w.by_cost.unlink();
+  returns_.push_back(std::move(w.reservation));
+  request_for(w, now, out);
+  flight_of(*w.reservation).replaces = true;
+}
+
+}  // namespace weir::waiting
