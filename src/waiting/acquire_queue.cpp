@@ -20,12 +20,6 @@ using detail::check_stage;
 using detail::delivery;
 using detail::delivery_batch;
 
-namespace {
-
-constexpr int most_rounds = 16;
-
-}  // namespace
-
 acquire_queue::acquire_queue(const queue_rules& rules) noexcept
     : rules_(rules),
       has_direct_checks_(rules.overflow == on_overflow::refuse_new ||

@@ -10,6 +10,10 @@
 
 namespace weir::waiting {
 
+/// How often one thread may start requests, each time those that came meanwhile, before the store's
+/// executor continues.
+inline constexpr int most_rounds = 16;
+
 /// Collects reservations and gives them back to the store together, the last one first, because the
 /// store takes back only units on which no later reservation stands. Thread-safe.
 class reservation_returns {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -127,9 +128,10 @@ void sleepers::cancel(check& c, cancel_scope scope) {
 }
 
 /// Starts the collected requests in the store, behind what goes back. One thread at a time submits,
-/// which keeps the order and bounds the recursion: a memory store answers inside its start.
+/// and for a bounded time: see acquire_queue::submit().
 void sleepers::submit() {
   std::vector<request_ptr> batch;
+  asio::any_io_executor goes_on;
   {
     const std::lock_guard lock(mutex_);
     if (is_submitting_ || unsent_returns_ > 0 || to_start_.empty()) return;
@@ -138,7 +140,7 @@ void sleepers::submit() {
     conclude(out);
     is_submitting_ = !batch.empty();
   }
-  while (!batch.empty()) {
+  for (int rounds = 0; !batch.empty(); ++rounds) {
     const auto store = batch.front()->limiter->store;
     try {
       std::vector<check*> checks;
@@ -160,12 +162,17 @@ void sleepers::submit() {
       }
       batch.clear();
       results out;
-      if (unsent_returns_ == 0) batch = take_to_start(out);
+      if (rounds == most_rounds) {
+        if (!to_start_.empty()) goes_on = executor_;
+      } else if (unsent_returns_ == 0) {
+        batch = take_to_start(out);
+      }
       conclude(out);
       is_submitting_ = !batch.empty();
     }
     for (const auto& [r, scope] : cancelled) store->cancel(*r, scope);
   }
+  if (goes_on) asio::post(goes_on, [self = shared_from_this()] { self->submit(); });
 }
 
 void sleepers::answered(request& r) {

@@ -27,6 +27,7 @@ class counting_store final : public detail::store_backend {
   void start(detail::check& c) override {
     if (c.kind == detail::check_kind::acquire) {
       requests.push_back({&c, returned});
+      if (on_request) on_request();
       return;
     }
     returned += c.kind == detail::check_kind::give_back;
@@ -39,6 +40,7 @@ class counting_store final : public detail::store_backend {
 
   int returned = 0;
   std::vector<request> requests;
+  std::function<void()> on_request;
   std::function<void()> meanwhile;  // what another thread does while the next reservation goes back
 };
 

@@ -138,6 +138,21 @@ BOOST_AUTO_TEST_CASE(no_more_than_the_allowed_number_wait) {
   }
 }
 
+// The caller started requests as long as other threads brought some.
+BOOST_AUTO_TEST_CASE(no_caller_is_kept_starting_what_others_keep_bringing) {
+  sleeping = std::make_shared<weir::waiting::sleepers>(io.get_executor());
+  store->on_request = [&] {
+    if (checks.size() < 1000) arrive();
+  };
+  arrive();
+  BOOST_TEST(store->requests.size() < 100);
+  weir::test::run_out(io);
+  BOOST_TEST(store->requests.size() == 1000);
+  for (std::size_t i = 0; i < store->requests.size(); ++i) answer(i, 0us);
+  weir::test::run_out(io);
+  for (const fake_check& c : checks) BOOST_TEST((c.finished == 1 && !c.ec));
+}
+
 // retry_after was the rest of the cool-down, though the same call would be accepted max_wait before
 // its end.
 BOOST_AUTO_TEST_CASE(a_refusal_in_a_cool_down_takes_max_wait_off_retry_after) {
