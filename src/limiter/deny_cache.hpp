@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "memory/key_hash.hpp"
+#include "check/key_hash.hpp"
 #include "weir/decision.hpp"
 
 namespace weir::detail {
@@ -64,7 +64,7 @@ class deny_cache {
 
   const duration longest_;
   const std::size_t mask_;
-  const memory::key_hash hash_;
+  const key_hash hash_;
   mutable std::array<std::mutex, lock_count> locks_;  // each guards the sets of its remainder
   std::vector<set> sets_;
 };

@@ -8,8 +8,8 @@
 
 #include "check/agenda.hpp"
 #include "check/alarm.hpp"
+#include "check/key_hash.hpp"
 #include "limiter/unit_supply.hpp"
-#include "memory/key_hash.hpp"
 
 namespace weir::detail {
 
@@ -79,7 +79,7 @@ class local_units final {
   mutable std::mutex mutex_;
   // The mutex guards all members below.
   // The keys are views of entry::subject.
-  boost::unordered_flat_map<std::string_view, std::unique_ptr<entry>, memory::key_hash> entries_;
+  boost::unordered_flat_map<std::string_view, std::unique_ptr<entry>, key_hash> entries_;
   agenda<entry> agenda_;  // when to look whether a supply is still used
   alarm alarm_;           // stopped once the store closes or the context is gone
 };

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "check/key_hash.hpp"
 #include "check/light_mutex.hpp"
-#include "memory/key_hash.hpp"
 #include "memory/keyed_shard.hpp"
 #include "policy/arithmetic.hpp"
 
@@ -197,7 +197,7 @@ class keyed_table {
   }
 
   const Rules rules_;
-  const key_hash hash_;
+  const detail::key_hash hash_;
   const std::size_t max_;
   const std::size_t shard_count_;  // a power of two
   const std::unique_ptr<shard[]> shards_;

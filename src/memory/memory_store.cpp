@@ -150,7 +150,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
   }
 
   std::function<time_point()> clock_;
-  const memory::key_hash hash_;
+  const detail::key_hash hash_;
   memory::shard_set all_;
   std::atomic<phase> phase_{phase::open};
 };

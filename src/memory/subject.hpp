@@ -5,13 +5,13 @@
 #include <string_view>
 #include <utility>
 
-#include "memory/key_hash.hpp"
+#include "check/key_hash.hpp"
 #include "policy/kernel.hpp"
 
 namespace weir::memory {
 
 inline std::uint32_t hash_of(std::string_view key) noexcept {
-  static const key_hash hash;
+  static const detail::key_hash hash;
   return static_cast<std::uint32_t>(hash(key));
 }
 

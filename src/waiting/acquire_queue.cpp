@@ -20,7 +20,14 @@ using detail::check_stage;
 using detail::delivery;
 using detail::delivery_batch;
 
-acquire_queue::acquire_queue(const queue_rules& rules) noexcept
+namespace {
+
+// Subjects whose reservations are due at the same time, in one hold of the mutex.
+constexpr int most_at_once = 1000;
+
+}  // namespace
+
+acquire_queue::acquire_queue(const queue_rules& rules)
     : rules_(rules),
       has_direct_checks_(rules.overflow == on_overflow::refuse_new ||
                          rules.overflow == on_overflow::block) {}
@@ -135,9 +142,10 @@ void acquire_queue::on_timer(const core_ptr& core) {
     const std::lock_guard lock(mutex_);
     alarm_.rang();
     const time now = clock_now();
-    while (subject_entry* entry = agenda_.first_due(now)) {
+    subject_entry* entry = nullptr;
+    for (int n = 0; n < most_at_once && (entry = agenda_.first_due(now)) != nullptr; ++n) {
       entry->queue.on_time(now, out);
-      update(core, *entry, out);
+      put(core, *entry, out);
     }
     arm(core);
   }
@@ -195,10 +203,16 @@ acquire_queue::subject_entry& acquire_queue::known_entry_of(const check& c) {
   return *entries_.find(c.subject.view())->second;
 }
 
+/// What every event of a subject ends with. `entry` may be gone afterwards.
+void acquire_queue::update(const core_ptr& core, subject_entry& entry, orders& out) {
+  put(core, entry, out);
+  arm(core);
+}
+
 /// Queues the requests to start and the reservations to give back, drops cancels of requests that
 /// were not started, and puts the subject at its new time in the agenda. Frees an idle subject:
 /// `entry` may be gone afterwards.
-void acquire_queue::update(const core_ptr& core, subject_entry& entry, orders& out) {
+void acquire_queue::put(const core_ptr& core, subject_entry& entry, orders& out) {
   for (request_ptr& request : out.starts) {
     request->queue = this;
     to_start_.push_back(std::move(request));
@@ -218,7 +232,6 @@ void acquire_queue::update(const core_ptr& core, subject_entry& entry, orders& o
   // The store does not know a request that was not started; submit() cancels it after the start.
   std::erase_if(out.cancels, [](const auto& cancel) { return !cancel.first->is_started; });
   agenda_.put(entry, entry.queue.wakeup());
-  arm(core);
   if (entry.queue.is_idle()) entries_.erase(entry.subject.view());
 }
 

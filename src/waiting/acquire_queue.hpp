@@ -8,8 +8,8 @@
 
 #include "check/agenda.hpp"
 #include "check/alarm.hpp"
+#include "check/key_hash.hpp"
 #include "check/light_mutex.hpp"
-#include "check/subject_hash.hpp"
 #include "waiting/known_cool_downs.hpp"
 #include "waiting/reservation_queue.hpp"
 #include "waiting/reservation_returns.hpp"
@@ -31,7 +31,7 @@ class acquire_queue final {
   using time = detail::check::steady_time;
   using core_ptr = std::shared_ptr<const detail::limiter_spec>;
 
-  explicit acquire_queue(const queue_rules& rules) noexcept;
+  explicit acquire_queue(const queue_rules& rules);
 
   /// Sends a validated check to the store, or adds a waiter for it. Never finishes the check inside
   /// the call.
@@ -91,6 +91,7 @@ class acquire_queue final {
   subject_entry& entry_of(const detail::check& c);
   subject_entry& known_entry_of(const detail::check& c);
   void update(const core_ptr& core, subject_entry& entry, orders& out);
+  void put(const core_ptr& core, subject_entry& entry, orders& out);
   void take_answer(const core_ptr& core, reservation_request& request, orders& out);
   std::vector<request_ptr> take_to_start(const core_ptr& core, orders& out);
   void arm(const core_ptr& core);
@@ -102,12 +103,6 @@ class acquire_queue final {
   void submit(const core_ptr& core);
   void returns_are_sent(const core_ptr& core);
 
-  struct hash {
-    std::size_t operator()(std::string_view subject) const noexcept {
-      return detail::subject_hash(subject);
-    }
-  };
-
   const queue_rules rules_;
   // False if a full queue drops waiters: these have to be in it.
   const bool has_direct_checks_;
@@ -116,8 +111,10 @@ class acquire_queue final {
   mutable detail::light_mutex mutex_;
   // The mutex guards all members below.
   // The keys are views of subject_entry::subject.
-  boost::unordered_flat_map<std::string_view, std::unique_ptr<subject_entry>, hash> entries_;
+  boost::unordered_flat_map<std::string_view, std::unique_ptr<subject_entry>, detail::key_hash>
+      entries_;
   // How many direct checks each subject has, by its hash.
+  const detail::key_hash hash_;
   boost::unordered_flat_map<std::uint64_t, std::size_t> direct_;
   detail::agenda<subject_entry> agenda_;
   detail::alarm alarm_;  // stopped once the context is gone

@@ -50,7 +50,7 @@ bool acquire_queue::goes_directly(check& c) {
                    (entries_.empty() || !entries_.contains(c.subject.view()));
   if (!may) return false;
   try {
-    std::size_t& count = direct_.try_emplace(subject_hash(c), 0).first->second;
+    std::size_t& count = direct_.try_emplace(hash_(c.subject.view()), 0).first->second;
     if (count == rules_.max_waiting) return false;
     ++count;
   } catch (const std::bad_alloc&) {
@@ -62,12 +62,12 @@ bool acquire_queue::goes_directly(check& c) {
 }
 
 void acquire_queue::count_off(const check& c) noexcept {
-  const auto found = direct_.find(subject_hash(c));
+  const auto found = direct_.find(hash_(c.subject.view()));
   if (--found->second == 0) direct_.erase(found);
 }
 
 void acquire_queue::tell_of_direct_checks(subject_entry& entry) const noexcept {
-  const auto found = direct_.find(detail::subject_hash(entry.subject.view()));
+  const auto found = direct_.find(hash_(entry.subject.view()));
   entry.queue.set_direct_checks(found == direct_.end() ? 0 : found->second);
 }
 
@@ -136,6 +136,8 @@ void acquire_queue::let_wait(subject_entry& entry, check& c, std::optional<cance
   request->is_started = true;
   request->take_answer_of(c);
   request->cancelled = cancelled;
+  const time came{std::chrono::nanoseconds(asked.arrival)};
+  flight_of(*request).sent = std::max(came, flight_of(c).sent);
   const time now = clock_now();
   if (cancelled == cancel_scope::any) {
     c.ec = boost::asio::error::operation_aborted;
@@ -146,7 +148,6 @@ void acquire_queue::let_wait(subject_entry& entry, check& c, std::optional<cance
     const time until = cool_downs_.until(c.subject.view());
     if (until != time{}) entry.queue.cool_down(until, now, out);
   }
-  const time came{std::chrono::nanoseconds(asked.arrival)};
   entry.queue.arrive_answered(c, request, asked.arrival, came, now, out);
 }
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "check/subject_hash.hpp"
+#include "check/key_hash.hpp"
 #include "weir/detail/check.hpp"
 
 namespace weir::waiting {
@@ -19,14 +19,14 @@ class known_cool_downs {
 
   /// The end of the subject's cool-down; time{} if none is known.
   time until(std::string_view subject) const {
-    const auto found = ends_.find(detail::subject_hash(subject));
+    const auto found = ends_.find(hash_(subject));
     return found == ends_.end() ? time{} : found->second;
   }
 
   /// True if the cool-down was unknown, or ends later than known by more than `same_end`. False if
   /// it is not kept, because there are too many.
   bool note(std::string_view subject, time until, time now, std::chrono::microseconds same_end) {
-    const std::uint64_t key = detail::subject_hash(subject);
+    const std::uint64_t key = hash_(subject);
     if (const auto known = ends_.find(key); known != ends_.end()) {
       const bool is_later = until > known->second + same_end;
       known->second = std::max(known->second, until);
@@ -36,7 +36,7 @@ class known_cool_downs {
     return ends_.size() < most && ends_.emplace(key, until).second;
   }
 
-  void forget(std::string_view subject) { ends_.erase(detail::subject_hash(subject)); }
+  void forget(std::string_view subject) { ends_.erase(hash_(subject)); }
 
  private:
   static constexpr std::size_t most = 10'000;
@@ -48,6 +48,7 @@ class known_cool_downs {
     boost::unordered::erase_if(ends_, [now](const auto& p) { return p.second <= now; });
   }
 
+  const detail::key_hash hash_;
   boost::unordered_flat_map<std::uint64_t, time> ends_;
   time next_sweep_{};
 };

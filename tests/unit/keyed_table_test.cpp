@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_left_its_lock_reads_the_clock_again) {
 
 // Every byte counts, whatever the length.
 BOOST_AUTO_TEST_CASE(keys_that_differ_in_one_byte_have_different_hashes) {
-  const memory::key_hash hash;
+  const weir::detail::key_hash hash;
   std::set<std::uint64_t> seen;
   std::size_t texts = 0;
   for (std::size_t size = 1; size <= 70; ++size) {
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(keys_that_differ_in_one_byte_have_different_hashes) {
     }
   }
   BOOST_TEST(seen.size() == texts);
-  const memory::key_hash other;
+  const weir::detail::key_hash other;
   BOOST_TEST(hash("a") != other("a"));
 }
 

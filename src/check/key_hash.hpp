@@ -6,7 +6,7 @@
 #include "check/random_number.hpp"
 #include "check/wyhash.hpp"
 
-namespace weir::memory {
+namespace weir::detail {
 
 /// A hash of short texts. The secrets differ from table to table, so that callers who choose their
 /// own names cannot choose colliding ones.
@@ -14,12 +14,12 @@ class key_hash {
  public:
   std::uint64_t operator()(std::string_view key) const noexcept {
     // The length comes last: next to the text, it could undo a difference there.
-    return detail::folded(detail::wyhash(key, first_, second_) ^ key.size(), second_);
+    return folded(wyhash(key, first_, second_) ^ key.size(), second_);
   }
 
  private:
-  std::uint64_t first_ = detail::random_number();
-  std::uint64_t second_ = detail::random_number() | 1;
+  std::uint64_t first_ = random_number();
+  std::uint64_t second_ = random_number() | 1;
 };
 
-}  // namespace weir::memory
+}  // namespace weir::detail
