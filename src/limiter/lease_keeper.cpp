@@ -138,7 +138,7 @@ void lease_keeper::arm(const core_ptr& core) {
   // The executor is empty if the store's context was destroyed while the answer was on its way to
   // the caller. add() is false if the store has already told its limiters that it closes.
   alarm_.start(core->store->get_executor(), [&] { return core->store->limiters().add(core); });
-  alarm_.set(schedule_.wakeup(), [this, core] { look_after(core, {}); });
+  alarm_.set(schedule_.wakeup(), [this, core] { on_timer(core); });
 }
 
 void lease_keeper::on_renewed(const renew_call& c) {
@@ -169,6 +169,14 @@ void lease_keeper::on_leave_failed(const core_ptr& core, error_code ec,
   if (again) leave(core, std::move(*again));
 }
 
+void lease_keeper::on_timer(const core_ptr& core) {
+  {
+    const std::lock_guard lock(mutex_);
+    alarm_.rang();
+  }
+  look_after(core, {});
+}
+
 /// Reports due losses, starts due renewals, repeats due leaves, and also tells the watchers in
 /// `told` of a loss.
 void lease_keeper::look_after(const core_ptr& core, check_list told) {
@@ -180,7 +188,6 @@ void lease_keeper::look_after(const core_ptr& core, check_list told) {
   std::vector<lease_schedule::open_leave> leaves;
   {
     const std::lock_guard lock(mutex_);
-    alarm_.rang();
     while (const auto due = schedule_.next(now())) {
       lease_schedule::entry& e = *schedule_.find(due->lease);
       if (due->lost) {

@@ -67,6 +67,19 @@ BOOST_AUTO_TEST_CASE(a_lease_that_the_store_does_not_know_any_more_is_lost) {
   run_out(io);
 }
 
+// The timer stayed set to the end of the lease, and run() went on until then.
+BOOST_AUTO_TEST_CASE(run_returns_when_a_lost_lease_is_given_back) {
+  const auto g = gate(1, 1500ms);
+  lease l = enter(g);
+  const loss lost(l);
+  now += 1h;
+  lost.await(io);
+  l.release();
+  io.restart();
+  io.poll();
+  BOOST_TEST(io.stopped());
+}
+
 // It lapsed, and another lease is in: giving it back frees no other.
 BOOST_AUTO_TEST_CASE(a_lapsed_lease_gives_back_nothing) {
   const auto g = gate(1, 1h);
