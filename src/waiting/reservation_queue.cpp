@@ -110,25 +110,23 @@ void reservation_queue::let_in(waiter& w) noexcept {
   inside_by_arrival_.push_back(w);
 }
 
-/// The end of each event. Moves waiters from outside to inside while there is room, and completes
-/// due reservations, which makes more room.
+/// The end of each event. Completes due reservations, and moves waiters from outside to inside
+/// while there is room.
 ///
 /// Then gives reservations back: at once if a request is to be started, which has to come after
 /// them, else when no answer is due. The store takes a reservation back whole only if none stands
 /// behind it, and a cancelled request may still become one.
 void reservation_queue::conclude(time now, orders& out) {
   do {
-    do {
-      while (has_room() && outside_count_ > 0) {
-        waiter& w = *outside_.begin();
-        request_for(w, now, out);  // first, because it may throw
-        --outside_count_;
-        w.by_rank.unlink();
-        w.by_latest.unlink();
-        let_in(w);
-      }
-      complete_due(now, out);
-    } while (has_room() && outside_count_ > 0);
+    complete_due(now, out);
+    while (has_room() && outside_count_ > 0) {
+      waiter& w = *outside_.begin();
+      request_for(w, now, out);  // first, because it may throw
+      --outside_count_;
+      w.by_rank.unlink();
+      w.by_latest.unlink();
+      let_in(w);
+    }
     if (unstarted_requests_ == 0 && has_answers_due()) return;
     exchange_returns();
   } while (!reservations_.empty() && reservations_.begin()->due() <= now);
@@ -213,6 +211,7 @@ void reservation_queue::request_for(waiter& w, time now, orders& out) {
   out.starts.push_back(
       reservation_request::make(w, max_wait_left(w.request().max_wait, w.latest, now)));
   w.reservation = out.starts.back();
+  flight_of(*w.reservation).sent = now;  // a store that sends notes a later time
   w.reservation->known_cool_down = cool_down_until_;
   w.reservation->forgotten = forgotten_;
   ++pending_requests_;
@@ -297,7 +296,7 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
   } else if (!request.answer.allowed) {
     tell(*w, with_whole_max_wait(request.answer, w->request(), request.asked), out);
   } else {
-    keep_order(request, w->latest);
+    keep_order(request, w->latest, now);
     insert(request);
     // A request for another reservation carries what is left of max_wait, rounded down.
     if (w->reserved_at == time::min()) w->latest = now + request.asked.max_wait;
@@ -307,16 +306,23 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
   postpone(now, out);
 }
 
-/// After a late answer, a later reservation must not be due before an earlier one: its due time is
-/// raised to that of the last one, but not beyond `latest`, the end of max_wait since the call.
-/// Only reservations of one source are compared, because two clocks may differ by hours.
-void reservation_queue::keep_order(reservation_request& request, time latest) {
+/// After a late answer, a later reservation must not be due before an earlier one, and many must
+/// not be due at once, which the policy forbids. So each is due behind the last one by three
+/// quarters of the time that the store put between them, until they have caught up; but none is
+/// raised by more than the last one may be late, nor beyond `latest`, the end of max_wait since the
+/// call. The two sources are kept apart, because their clocks may differ by hours.
+void reservation_queue::keep_order(reservation_request& request, time latest, time now) {
   if (reservations_.empty()) last_of_store_ = last_of_fallback_ = {};
-  last_reservation& last = request.answer.source == source::fallback ? last_of_fallback_
-                                                                     : last_of_store_;
-  if (request.reserved_time() < last.reserved_time) return;
-  request.due_at = std::max(request.due_at, std::min(last.due, latest));
-  last = {request.reserved_time(), std::max(last.due, request.due_at)};
+  auto& last = request.answer.source == source::fallback ? last_of_fallback_ : last_of_store_;
+  const time reported = request.due_at;
+  if (last) {
+    const auto gap = request.reserved_time() - last->reserved_time;
+    if (gap.count() < 0) return;
+    const time behind = std::min(last->due + (gap - gap / 4), reported + last->late_by);
+    request.due_at = std::max(reported, std::min(std::max(last->due, behind), latest));
+  }
+  const time due = last ? std::max(last->due, request.due_at) : request.due_at;
+  last = {request.reserved_time(), due, due - reported + (now - flight_of(request).sent)};
 }
 
 void reservation_queue::take_failure(waiter& w, reservation_request& request, time now,

@@ -96,7 +96,7 @@ class reservation_queue final {
   void cancel_request(waiter& w, detail::cancel_scope scope, orders& out);
   bool take_over(waiter& from, waiter& newcomer, time now);
   void take_answer(reservation_request& request, time now, orders& out);
-  void keep_order(reservation_request& request, time latest);
+  void keep_order(reservation_request& request, time latest, time now);
   void take_failure(waiter& w, reservation_request& request, time now, orders& out);
   void postpone(time now, orders& out);
   void request_again(reservation_request& reservation, time now, orders& out);
@@ -130,9 +130,10 @@ class reservation_queue final {
   /// The latest reservation of one clock.
   struct last_reservation {
     time_point reserved_time{};
-    time due{};  // without the postponement for a cool-down
+    time due{};                          // without the postponement for a cool-down
+    std::chrono::nanoseconds late_by{};  // at most
   };
-  last_reservation last_of_store_, last_of_fallback_;
+  std::optional<last_reservation> last_of_store_, last_of_fallback_;
   time cool_down_until_{};
   std::uint32_t forgotten_ = 0;  // the calls of forget_cool_down()
   waiters_to_repeat to_repeat_;

@@ -163,25 +163,28 @@ class simulated_fleet : simulation::crowd {
   }
 
   /// A turn that was given in one of the answers to a process wakes one waiter there: so long after
-  /// that answer as it said, or when an earlier turn there comes whose answer was later. Returns
-  /// how many.
+  /// that answer as it said, or later, if the answer about an earlier turn there took longer, by as
+  /// much at most. If it was that of a caller who left, it may wake another one later, when the
+  /// last answer is there or the next caller comes. Returns how many.
   std::int64_t check_waiters(std::size_t subject, const reservation_wire::line& line) const {
     std::map<std::tuple<std::size_t, std::int64_t, std::int64_t>, std::multiset<std::int64_t>>
         announced;
-    std::map<std::pair<std::size_t, std::int64_t>, std::int64_t> latest;  // of the turns up to that
+    // How much later than a turn itself, in the answers about turns up to that.
+    std::map<std::pair<std::size_t, std::int64_t>, std::int64_t> latest;
     for (const reservation_wire::told& t : line.answers) {
       const auto& a = line.ledger[t.number];
       const auto heard = std::chrono::duration_cast<microseconds>(t.at.time_since_epoch()).count();
       const std::int64_t due = heard + a.turn - a.at;
       announced[{t.connection, a.turn, a.cost}].insert(due);
       auto& last = latest[{t.connection, a.turn}];
-      last = std::max(last, due);
+      last = std::max(last, due - a.turn);
     }
     for (auto l = latest.begin(); l != latest.end(); ++l) {
       const auto next = std::next(l);
       const bool is_of_one = next != latest.end() && next->first.first == l->first.first;
       if (is_of_one) next->second = std::max(next->second, l->second);
     }
+    const auto events = events_of(subject);
     std::int64_t woken = 0;
     for (const waiter& w : all_) {
       if (w.subject != subject || !w.leave) continue;
@@ -191,11 +194,28 @@ class simulated_fleet : simulation::crowd {
       auto& dues = announced[{w.connection, w.turn(), w.cost}];
       const auto later = dues.upper_bound(w.answered_at);
       require(later != dues.begin(), "woken before its turn");
-      require(w.answered_at <= latest.at({w.connection, w.turn()}), "woken after its turn");
+      require(w.answered_at <= w.turn() + latest.at({w.connection, w.turn()}) ||
+                  events.contains({w.connection, w.answered_at}),
+              "woken after its turn");
       dues.erase(std::prev(later));
       ++woken;
     }
     return woken;
+  }
+
+  /// When replies came to the processes, and when callers came and left.
+  std::set<std::pair<std::size_t, std::int64_t>> events_of(std::size_t subject) const {
+    std::set<std::pair<std::size_t, std::int64_t>> events;
+    for (const auto& [connection, at] : wire_.replied()) {
+      events.emplace(connection,
+                     std::chrono::duration_cast<microseconds>(at.time_since_epoch()).count());
+    }
+    for (const waiter& w : all_) {
+      if (w.subject != subject) continue;
+      events.emplace(w.connection, w.asked_at);
+      if (w.ec) events.emplace(w.connection, w.answered_at);
+    }
+    return events;
   }
 
   servers& servers_;

@@ -222,6 +222,7 @@ class reservation_wire::connection : public std::enable_shared_from_this<connect
   void answer(const std::string& bytes,
               const std::vector<std::pair<line*, std::size_t>>& reserved) {
     const time now = std::chrono::steady_clock::now();
+    wire_.replied_.emplace(number_, now);
     for (const auto& [line, number] : reserved) line->answers.push_back({number_, number, now});
     error_code gone;
     asio::write(socket_, asio::buffer(bytes), gone);

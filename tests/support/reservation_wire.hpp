@@ -8,7 +8,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "policy/kernel.hpp"
@@ -59,6 +61,10 @@ class reservation_wire {
   /// By "resource:subject".
   const std::map<std::string, line>& lines() const noexcept { return lines_; }
 
+  /// When which connection had a reply.
+  using replies = std::set<std::pair<std::size_t, std::chrono::steady_clock::time_point>>;
+  const replies& replied() const noexcept { return replied_; }
+
   /// How many connections there have been.
   std::size_t connections() const noexcept { return connections_; }
 
@@ -90,6 +96,7 @@ class reservation_wire {
   std::size_t connections_ = 0;
   std::map<std::string, limiter_rules> rules_;
   std::map<std::string, line> lines_;
+  replies replied_;
   std::map<std::string, holder> holders_;
 };
 

@@ -70,6 +70,41 @@ BOOST_AUTO_TEST_CASE(a_bounded_due_time_does_not_let_a_later_reservation_come_fi
   WEIR_TEST_NUMBERS(s.told(), {0, 2});
 }
 
+// All whose reservations came before that of the late answer went with it, in one microsecond.
+BOOST_AUTO_TEST_CASE(after_a_late_answer_the_others_catch_up_a_third_faster) {
+  queue_stage s({});
+  for (int i = 0; i < 41; ++i) s.arrive(0, 30s);
+  const auto begin = s.clock();
+  s.wait(100ms);
+  for (std::size_t i = 0; i < 41; ++i) {
+    // The first answer took 100 ms, the others took no time.
+    s.answer(i, i == 0 ? reserved_at(begin, 1s) : reserved_at(begin + 100ms, 900ms + 10ms * i));
+  }
+  s.wait(1s - 1us);
+  WEIR_TEST_NUMBERS(s.told(), {});
+  s.wait(1us);
+  WEIR_TEST_NUMBERS(s.told(), {0});
+  for (std::size_t i = 1; i < 40; ++i) {
+    s.wait(7500us - 1us);
+    WEIR_TEST_NUMBERS(s.told(), {});
+    s.wait(1us);
+    WEIR_TEST_NUMBERS(s.told(), {i});
+  }
+  s.wait(8ms);  // caught up: due at 1.4 s
+  WEIR_TEST_NUMBERS(s.told(), {40});
+}
+
+// The difference of the clocks is no lateness.
+BOOST_AUTO_TEST_CASE(a_new_server_with_a_fast_clock_delays_nobody) {
+  queue_stage s({});
+  s.arrive(0, 30s);
+  s.book_in(0, 1s);
+  s.arrive(0, 30s);
+  s.answer(1, reserved_at(s.clock() + 1h, 2s));
+  s.wait(2s);
+  WEIR_TEST_NUMBERS(s.told(), {0, 1});
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace reservation_clocks_test
