@@ -76,8 +76,9 @@ class send_window {
     return alone;
   }
 
-  /// `alone`: what sent() returned for it.
-  void answered(std::size_t keys, time sent, bool alone, time now) noexcept {
+  /// `alone`: what sent() returned for it. `ran`: false for an error, which is no sign that the
+  /// server can do more.
+  void answered(std::size_t keys, time sent, bool alone, bool ran, time now) noexcept {
     const auto took = std::chrono::duration_cast<duration>(now - sent);
     note(took, now);
     if (alone) learn_round_trip(took, sent == measured_at_, now);
@@ -91,11 +92,11 @@ class send_window {
       in_stretch_ = 0;
     }
     if (took <= idle_answer()) {
-      in_stretch_ += keys;
+      if (ran) in_stretch_ += keys;
       bound_ = std::max(bound_, static_cast<double>(in_stretch_) * gain);
     } else if (full_at_ >= sent) {
       const duration most = std::max(idle_answer(), timeout_ * slow_answer / 100);
-      if (due_ == 0 && took <= timeout_ * good_answer / 100) {
+      if (ran && due_ == 0 && took <= timeout_ * good_answer / 100) {
         const double small = 8 * static_cast<double>(first_);
         bound_ = std::max(bound_, std::min(bound_ * slow_gain, small));
       } else if (took > most && sent >= cut_at_) {

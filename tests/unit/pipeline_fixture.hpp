@@ -1,10 +1,12 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <deque>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "redis/pipeline.hpp"
 #include "support/fake_check.hpp"
@@ -63,6 +65,17 @@ struct fixture {
   /// Answers all calls that are due: with errors, so that their numbers of keys do not matter.
   void answer_all() {
     while (line.replies_due() > 0) feed("-ERR whatever\r\n");
+  }
+  /// Answers the calls of this write, which are due: each key was fresh.
+  void answer_fresh(std::string_view written) {
+    constexpr std::string_view begin = "EVALSHA\r\n$40\r\n";
+    for (auto at = written.find(begin); at != npos; at = written.find(begin, at + 1)) {
+      // Behind the script's name and a length: the number of keys.
+      const auto length = at + begin.size() + 42, number = written.find("\r\n", length) + 2;
+      std::size_t keys = 0;
+      std::from_chars(written.data() + number, written.data() + written.size(), keys);
+      feed(window_reply(std::vector<found_window>(keys, {4'000'000, 0})));
+    }
   }
   bool answer(std::int64_t count) { return feed(window_reply({{4'000'000, count}})); }
 };
