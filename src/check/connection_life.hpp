@@ -124,6 +124,7 @@ class connection_life : public connection_states {
   void become_ready(time now) {
     state_ = state::ready;
     was_ready_ = true;
+    ready_at_ = now;
     last_answer_ = now;
     stood_still_ = false;
   }
@@ -179,6 +180,7 @@ class connection_life : public connection_states {
     return state_ == state::ready && now - std::min(alarm_, pipeline_.next_deadline()) > late;
   }
 
+  time ready_at_{};             // ready, draining: since when
   time last_write_{};           // ready: when the last write began
   time waiting_since_{};        // ready: since when a reply has been due all the time
   time give_up_ = time::max();  // closing: the end of waiting for give-backs
@@ -312,6 +314,8 @@ void connection_life<Core, Pipeline, Options>::gone(time now) {
     return;
   }
   if (std::exchange(was_ready_, false)) {
+    // What ends one connection after another soon is no server. A proxy that ends old ones is.
+    if (now - ready_at_ > options_.backoff_max) backoff_.reset();
     pipeline_.disconnected(reason_, sent_, now);
   } else {
     core().turned_down(reason_);

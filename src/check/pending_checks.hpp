@@ -25,8 +25,9 @@ class pending_checks {
   /// `successor`, a detached check like it, has taken its place, and gets its answer.
   bool replace(check& c, check& successor);
 
-  /// The error of the last attempt to connect. Until there is a connection, a check gets it at its
-  /// deadline instead of timed_out. Zero: unknown.
+  /// Why checks wait: the error of the last attempt to connect, or why the server does not serve. A
+  /// check gets it at its deadline instead of timed_out, until there is a connection or the server
+  /// serves again. Zero: unknown.
   void suspect(error why) noexcept { suspicion_ = why; }
 
   /// A lower bound of all deadlines.

@@ -85,7 +85,7 @@ void connection_core::received(bool ok, std::size_t bytes, time now, error why) 
     case pipeline::stream_state::broken:
       return lost(error::protocol_error);
     case pipeline::stream_state::unwelcome:
-      lost(error::outcome_unknown);
+      lost(error::outcome_unknown, pipeline_.trouble());
       turned_away_ = !is_moving_;
       return;
   }
@@ -95,7 +95,8 @@ void connection_core::relocate(time now) {
   if (state_ == state::stopped || stopping_) return;
   backoff_.reset();
   if (state_ == state::pausing) {
-    alarm_ = now;
+    // Of a fleet, not all processes come to the new server in the same instant.
+    alarm_ = std::min(alarm_, now + backoff_.next());
   } else if (state_ == state::ready && !pipeline_.leave()) {
     is_moving_ = true;
   } else if (state_ != state::draining) {

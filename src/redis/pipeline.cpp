@@ -71,6 +71,7 @@ void pipeline::connected(const script_set& known, std::chrono::microseconds roun
   is_replica_ = served_ = false;
   paused_until_ = time::max();
   window_.reset(round_trip);
+  usual_confirmation_ = {};
   may_send_ = true;
 }
 

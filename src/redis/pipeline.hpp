@@ -208,7 +208,7 @@ class pipeline : public detail::pending_checks {
   time expected_answer(time now) const noexcept {
     return now + window_.expected(pending_) + usual_confirmation_;
   }
-  void heard(const script_call& c, time now);
+  void heard(const script_call& c, bool ran, time now);
   void prefetch_calls() const noexcept;
   void answer_own(const script_call& c, const reply_view& reply, time now);
   bool answer(script_call& c, const reply_view& reply, time now);

@@ -148,8 +148,8 @@ void pipeline::loaded(error e, time now) {
   if (e != error{}) no_loads_before_ = now + load_pause;
 }
 
-void pipeline::heard(const script_call& c, time now) {
-  if (!c.keys.empty()) window_.answered(c.weight(), c.sent, c.sent_alone, now);
+void pipeline::heard(const script_call& c, bool ran, time now) {
+  if (!c.keys.empty()) window_.answered(c.weight(), c.sent, c.sent_alone, ran, now);
   may_send_ = true;
   // With replicas, they decide whether the store is there.
   if (options_.replicas == 0) note_answer(c.sent, now);
@@ -176,7 +176,7 @@ void pipeline::answer_own(const script_call& c, const reply_view& reply, time no
 /// Answers the call's checks. False if this cannot be the reply to the call: then no later reply
 /// can be matched to its call either.
 bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
-  heard(c, now);
+  heard(c, !reply.is_error(), now);
   if (c.what != script_call::command::request) {
     answer_own(c, reply, now);
     return true;
@@ -205,6 +205,7 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
       } else {
         paused_until_ = now + pause_when_busy;
       }
+      suspect(e);  // also what waits unsent ends with it
       for (call_key& key : c.keys) {
         for (check& waiting : key.checks) waiting.ec = e;
       }
@@ -218,6 +219,7 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
   }
   if (e == error{}) {
     served_ = !is_replica_;
+    if (served_) suspect({});
     if (options_.replicas != 0) {
       hold_counted(c);
       return true;

@@ -22,6 +22,7 @@ struct patient_driver : driver {
     weir::redis_options o;
     o.backoff_min = 10ms;
     o.backoff_max = 640ms;
+    o.ping_interval = 50ms;
     return o;
   }
   /// Until the next attempt.
@@ -238,6 +239,49 @@ BOOST_FIXTURE_TEST_CASE(an_address_that_does_not_serve_loses_its_turn, patient_d
     write_succeeds();
     received("garbage\r\n");
   });
+}
+
+// A proxy that ends each connection after some time made the pauses of an idle process grow, and
+// its next call failed in one of them.
+BOOST_FIXTURE_TEST_CASE(pauses_stay_short_while_connections_last, patient_driver) {
+  const auto longest = longest_pause([&] {
+    become_ready();
+    for (int i = 0; i < 20; ++i) {
+      while (!writing) wait();
+      write_succeeds();
+      received("+PONG\r\n");
+    }
+    received_nothing();
+  });
+  BOOST_TEST((longest <= 10ms));
+}
+
+// The call failed with timed_out, as if the server had said nothing.
+BOOST_FIXTURE_TEST_CASE(a_call_in_the_pause_after_readonly_ends_with_read_only, patient_driver) {
+  submit("a", 1h);
+  become_ready();
+  write_succeeds();
+  received("-READONLY You can't write against a read only replica.\r\n");
+  auto& later = start(checks.emplace_back(limiter, "b", 1, weir::detail::check_kind::fetch, 1us));
+  advance(1us);
+  BOOST_TEST(done_with(later, error::read_only));
+}
+
+// All processes of a fleet learn of a new master in the same instant, and opened their connections
+// in it.
+BOOST_FIXTURE_TEST_CASE(a_server_that_moves_during_a_pause_is_found_after_a_short_one,
+                        patient_driver) {
+  bool has_paused = false;
+  for (int i = 0; i < 40; ++i) {
+    opened(error::connection_refused);
+    const moment before = now;
+    core.relocate(now);
+    pump();
+    while (!opening) wait();
+    has_paused = has_paused || now > before;
+    BOOST_TEST((now - before <= 10ms));
+  }
+  BOOST_TEST(has_paused);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

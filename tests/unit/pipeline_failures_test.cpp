@@ -110,12 +110,14 @@ BOOST_FIXTURE_TEST_CASE(a_loading_or_busy_server_is_asked_again_after_a_pause, c
     BOOST_TEST((patient.stage == check_stage::waiting));
     BOOST_TEST(write().empty());
     BOOST_TEST(!line.wants_write());
+    auto& unsent = submit("c", 1, check_kind::record, 5ms);
     line.ping();
     BOOST_TEST(write() == "*1\r\n$4\r\nPING\r\n");
     BOOST_TEST(feed("+PONG\r\n"));
     now += 5ms;
     line.expire(now);
     BOOST_TEST(done_with(hasty, reason));
+    BOOST_TEST(done_with(unsent, reason));
     line.take_done();
     BOOST_TEST_REQUIRE((line.wakeup() > now && line.wakeup() < now + 400ms));
     now = line.wakeup();
