@@ -54,7 +54,7 @@ std::shared_ptr<cluster_node> cluster_core::submit(check& c, time now) {
     finish(c, error::store_closed);
     return nullptr;
   }
-  if (held_.empty() || !held_.contains(s)) {
+  if (!at.is_held) {
     if (at.pending == 0) at.seat = at.owner;
     if (at.seat != none) {
       cluster_members::member& m = members_[at.seat];
@@ -134,7 +134,7 @@ void cluster_core::finished(const check_list& done, time now) {
     if (!c.ec && !downs_.empty()) downs_.erase(flight_of(c).slot());
     silent = silent || c.ec == error::no_reply;
     leave(c);
-    if (!held_.empty()) release(flight_of(c).slot(), now);
+    release(flight_of(c).slot(), now);
   }
   if (silent) search_.want(now, trusted);
   sweep();
@@ -146,6 +146,13 @@ void cluster_core::sweep() {
 
 // ---- held checks
 
+cluster_core::held_slot& cluster_core::hold(slot_number s) {
+  held_slot& h = held_[s];
+  h.number = s;
+  slots_[s].is_held = true;
+  return h;
+}
+
 /// Puts the check among those of its slot, in the order in which they were made.
 void cluster_core::hold(check& c, time not_before) {
   if (ended_) return finish(c, error::store_closed);
@@ -153,7 +160,7 @@ void cluster_core::hold(check& c, time not_before) {
   f.stage = check_stage::waiting;
   f.is_held = 1;
   f.route &= static_cast<std::uint16_t>(~in_flight::asks);
-  held_slot& h = held_[flight_of(c).slot()];
+  held_slot& h = hold(f.slot());
   h.not_before = std::max(h.not_before, not_before);
   const auto is_earlier = [&f](const check& other) {
     return static_cast<std::int32_t>(flight_of(other).order - f.order) <= 0;
@@ -195,15 +202,12 @@ void cluster_core::unhold(check& c) {
 
 /// Sends the slot's held checks to the node that serves it, if no other node has any.
 void cluster_core::release(slot_number s, time now) {
+  if (!slots_[s].is_held || slots_[s].pending > 0) return;
   const auto found = held_.find(s);
-  if (found == held_.end() || slots_[s].pending > 0) return;
   held_slot& h = found->second;
   if (!h.checks.empty()) {
     if (slots_[s].owner == none) return search_.want(now);
-    if (h.not_before > now) {
-      next_release_ = std::min(next_release_, h.not_before);
-      return;
-    }
+    if (h.not_before > now) return releases_.put(h, h.not_before);
   }
   check_list ready;
   while (!h.checks.empty()) {
@@ -212,6 +216,7 @@ void cluster_core::release(slot_number s, time now) {
     ready.push_back(c);
   }
   held_.erase(found);
+  slots_[s].is_held = false;
   if (ready.empty()) return;
   slots_[s].seat = slots_[s].owner;
   arrive(ready, slots_[s].owner);
@@ -231,15 +236,6 @@ void cluster_core::arrive(check_list& checks, index at) {
       [&](connection_core& core, time now) { core.line().resume(std::move(checks), now); });
 }
 
-void cluster_core::release_due(time now) {
-  next_release_ = time::max();
-  for (auto it = held_.begin(); it != held_.end();) {
-    const slot_number s = it->first;
-    ++it;  // release() may erase the slot
-    release(s, now);
-  }
-}
-
 void cluster_core::finish_held(error e, bool all) {
   for (auto it = held_.begin(); it != held_.end();) {
     check_list& checks = it->second.checks;
@@ -250,6 +246,7 @@ void cluster_core::finish_held(error e, bool all) {
       finish(c, e);
     }
     const bool is_over = checks.empty() && slots_[it->first].pending == 0;
+    if (is_over) slots_[it->first].is_held = false;
     it = is_over ? held_.erase(it) : std::next(it);
   }
 }
@@ -258,13 +255,14 @@ void cluster_core::finish_held(error e, bool all) {
 
 cluster_core::time cluster_core::wakeup() const noexcept {
   if (ended_) return time::max();
-  return std::min({wheel_.next(), search_.wakeup(), next_release_, give_up_});
+  return std::min({wheel_.next(), search_.wakeup(), releases_.next(), give_up_});
 }
 
 void cluster_core::on_time(time now) {
   wheel_.expire(now, [this, now](check& c) {
     const slot_number s = flight_of(c).slot();
     unhold(c);
+    if (!c.ec) c.ec = held_.at(s).why;
     if (!c.ec) {
       c.ec = !has_map_ && trouble_ != error{}      ? trouble_
              : has_map_ && slots_[s].owner == none ? error::cluster_down
@@ -272,10 +270,13 @@ void cluster_core::on_time(time now) {
     }
     finish(c, error{});
     // Only after all of them: release() sends the slot's other checks to their node.
-    if (held_.contains(s)) next_release_ = now;
+    releases_.put(held_.at(s), now);
   });
   if (ended_) return;
-  if (now >= next_release_) release_due(now);
+  while (held_slot* const h = releases_.first_due(now)) {
+    releases_.put(*h, time::max());
+    release(h->number, now);
+  }
   if (search_.on_time(now)) round_failed();
   if (now >= give_up_) end();
 }

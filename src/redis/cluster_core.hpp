@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "check/agenda.hpp"
 #include "check/check_list.hpp"
 #include "check/deadline_wheel.hpp"
 #include "redis/cluster_members.hpp"
@@ -87,10 +88,13 @@ class cluster_core {
     index seat = none;          // where its checks are, if pending > 0
     std::uint32_t pending = 0;  // checks at nodes
     std::uint32_t next_order = 0;
+    bool is_held = false;  // it is in held_
   };
-  struct held_slot {
+  struct held_slot : detail::agenda_entry {
+    slot_number number = 0;
     detail::check_list checks;  // sorted by in_flight::order
     time not_before = time::min();
+    error_code why;  // the last node that was asked did not serve the slot; zero: it may have moved
     // Hashes of the keys of these checks. Those of checks that have ended stay until there are
     // sweep_at of them.
     boost::unordered_flat_set<std::uint64_t> keys;
@@ -105,6 +109,7 @@ class cluster_core {
   void finish(detail::check& c, error e);
   void finish_held(error e, bool all);
   void hold_new(detail::check& c, time now);
+  held_slot& hold(slot_number s);
   void hold(detail::check& c, time not_before);
   void unhold(detail::check& c);
   void cancel_held(detail::check& c);
@@ -121,11 +126,11 @@ class cluster_core {
   void pull(index from, F&& which);
   template <class F, class Keep>
   void pull(index from, F&& which, Keep&& keep);
+  void pull_held(index from, std::vector<slot_number>& slots);
   void apply(const slot_map& map, time now);
   void map_came(pipeline::map_answer& a, index from, time now);
   void round_failed();
   void release(slot_number s, time now);
-  void release_due(time now);
   void sweep();
 
   const redis_options& options_;
@@ -133,19 +138,18 @@ class cluster_core {
   map_search search_;
   std::vector<slot> slots_;
   std::map<slot_number, held_slot> held_;
+  detail::agenda<held_slot> releases_;  // when slots are to be released
   boost::unordered_flat_map<slot_number, asking> asking_;
   // For each slot that had no node when a check was last sent to it: its number of pauses so far.
   boost::unordered_flat_map<slot_number, std::uint8_t> downs_;
   detail::deadline_wheel wheel_;  // of held checks
   std::minstd_rand random_;       // of the pauses while no node serves a slot
   std::size_t held_weight_ = 0;
-  time next_release_ = time::max();
   bool must_sweep_ = false;
 
   bool has_map_ = false;
-  error trouble_{};          // why there is no map; zero: unknown
-  bool is_lasting_ = false;  // trouble_ will probably not pass
-  error refusal_{};          // if not zero, fails new checks: no seed can be used
+  error trouble_{};  // why there is no map; zero: unknown
+  error refusal_{};  // if not zero, fails new checks: no seed can be used
   bool closed_ = false;
   bool ended_ = false;
   time give_up_ = time::max();

@@ -56,16 +56,19 @@ void cluster_core::hear(index node, const cluster_node& link, time now) {
     slots.push_back(flight_of(r.checks.front()).slot());
     redirect(r, node, now);
   }
-  if (!held_.empty()) {
-    pull(node, [this](const check& c) { return held_.contains(flight_of(c).slot()); });
-    for (const slot_number s : slots) {
-      // Back from a node that was sent ASKING: the others are where they were.
-      const slot& at = slots_[s];
-      if (at.pending == 0 || at.seat == node || !held_.contains(s)) continue;
-      pull(at.seat, [s](const check& c) { return flight_of(c).slot() == s; });
-    }
-    release_due(now);  // the first pull() may have taken the last checks of other held slots
+  // A line may be long, and is looked through only if it has unsent checks of these slots, or may
+  // have others: those that came back when the connection was lost, or after their slot was held.
+  const bool has_others = std::any_of(slots.begin(), slots.end(), [this](slot_number s) {
+    return slots_[s].is_held && slots_[s].pending > 0;
+  });
+  if (!held_.empty() && (news.is_new || has_others)) pull_held(node, slots);
+  for (const slot_number s : slots) {
+    // Back from a node that was sent ASKING: the others are where they were.
+    const slot& at = slots_[s];
+    if (!at.is_held || at.pending == 0 || at.seat == node) continue;
+    pull(at.seat, [s](const check& c) { return flight_of(c).slot() == s; });
   }
+  for (const slot_number s : slots) release(s, now);
   members_[node].link->use([](connection_core& core, time) { core.line().proceed(); });
   sweep();
 }
@@ -75,8 +78,7 @@ void cluster_core::hear(index node, const cluster_node& link, time now) {
 void cluster_core::lost(index node, const connection_core::link_news& news, time now,
                         std::vector<slot_number>& slots) {
   trouble_ = news.trouble;
-  is_lasting_ = news.is_lasting;
-  if (search_.failed(node, now)) round_failed();
+  if (search_.failed(node, news.is_lasting, now)) round_failed();
   search_.want(now);
   const auto asks = [](const check& c) { return flight_of(c).is_asking(); };
   pull(node, asks, [&](check& c) {
@@ -119,6 +121,16 @@ void cluster_core::pull(index from, F&& which) {
   pull(from, which, [this](check& c) { hold(c, time::min()); });
 }
 
+/// Takes the unsent checks of held slots back from a node, and notes their slots.
+void cluster_core::pull_held(index from, std::vector<slot_number>& slots) {
+  pull(
+      from, [this](const check& c) { return slots_[flight_of(c).slot()].is_held; },
+      [&](check& c) {
+        slots.push_back(flight_of(c).slot());
+        hold(c, time::min());
+      });
+}
+
 /// Moves on checks of one slot that a node did not run.
 void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now) {
   using kind = redirection::kind;
@@ -138,6 +150,7 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
   const time later = r.why.what == kind::down        ? pause_of_down(s, now)
                      : r.why.what == kind::try_again ? now + pause_of_migration
                                                      : now;
+  const error_code why = r.why.what == kind::down ? r.checks.front().ec : error_code();
   check_list asks;
   while (!r.checks.empty()) {
     check& c = r.checks.front();
@@ -175,6 +188,7 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
       hold(c, not_before);
     }
   }
+  if (why && slots_[s].is_held) held_[s].why = why;
   if (asks.empty()) return;
   asking& there = asking_.try_emplace(s, asking{to}).first->second;
   there.pending += static_cast<std::uint32_t>(asks.size());
@@ -200,15 +214,14 @@ void cluster_core::map_came(pipeline::map_answer& a, index from, time now) {
     return apply(*a.map, now);
   }
   trouble_ = a.failure != error{} ? a.failure : error::cluster_down;
-  is_lasting_ = a.failure != error{} && !is_passing(a.failure);
-  if (search_.failed(from, now)) round_failed();
+  const bool is_lasting = a.failure != error{} && !is_passing(a.failure);
+  if (search_.failed(from, is_lasting, now)) round_failed();
 }
 
-/// No node could be asked. Waiting does not help if the reason lasts.
+/// No node could be asked. Waiting does not help if each has a reason that lasts.
 void cluster_core::round_failed() {
-  if (has_map_ || !is_lasting_ || trouble_ == error{}) return;
-  refusal_ = trouble_;
-  finish_held(refusal_, true);
+  refusal_ = !has_map_ && search_.is_hopeless() ? trouble_ : error{};
+  if (refusal_ != error{}) finish_held(refusal_, true);
 }
 
 void cluster_core::apply(const slot_map& map, time now) {
@@ -223,14 +236,18 @@ void cluster_core::apply(const slot_map& map, time now) {
     // A slot that nobody serves stays with its node, unless that has left: its checks may all be
     // behind ASK at another one.
     if (at.owner == none && members_[at.seat].is_master) continue;
-    held_[static_cast<slot_number>(i)];
+    hold(static_cast<slot_number>(i));
     moves[at.seat] = true;
   }
+  std::vector<slot_number> slots;
   for (index i = 0; i < moves.size(); ++i) {
-    if (!moves[i]) continue;
-    pull(i, [this](const check& c) { return held_.contains(flight_of(c).slot()); });
+    if (moves[i]) pull_held(i, slots);
   }
-  release_due(now);
+  for (auto it = held_.begin(); it != held_.end();) {
+    const slot_number s = it->first;
+    ++it;  // release() may erase the slot
+    release(s, now);
+  }
   must_sweep_ = true;
 }
 

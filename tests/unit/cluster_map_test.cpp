@@ -74,6 +74,31 @@ BOOST_AUTO_TEST_CASE(a_master_without_checks_gets_no_connection) {
   BOOST_TEST(connected.count(0) + connected.count(4) == 1u);
 }
 
+// The order in which the seeds were asked decided whether all calls failed.
+BOOST_AUTO_TEST_CASE(calls_wait_for_a_seed_that_restarts_though_another_one_rejects_the_login) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    simulated_cluster other(seed);
+    other.servers[4].rejects_login = true;
+    other.servers[0].is_up = false;
+    const auto& check = other.submit(limiter, "a");
+    for (int i = 0; i < 200; ++i) {
+      if (!step_all(other)) other.wait();
+    }
+    BOOST_TEST(check.finished == 0, check.ec.message());
+    other.servers[0].is_up = true;
+    calm_down(other);
+    BOOST_TEST((check.finished == 1 && !check.ec), check.ec.message());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(calls_fail_when_all_seeds_reject_the_login) {
+  simulated_cluster other(1);
+  for (simulated_node& n : other.servers) n.rejects_login = true;
+  const auto& check = other.submit(limiter, "a");
+  calm_down(other);
+  BOOST_TEST((check.finished == 1 && check.ec == weir::error::authentication_failed));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace cluster_map_test

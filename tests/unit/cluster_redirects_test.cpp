@@ -301,6 +301,23 @@ BOOST_AUTO_TEST_CASE(held_checks_expire_together_when_their_pause_is_over) {
   BOOST_TEST(!later.ec, later.ec.message());
 }
 
+// It had timed out, as if the node had said nothing.
+BOOST_AUTO_TEST_CASE(a_check_that_comes_while_its_slot_is_down_ends_with_that) {
+  c.options.timeout = 100ms;
+  c.submit(one, "a");
+  calm_down(c);
+  owner.is_down = true;
+  c.submit(one, "a");
+  step_while_busy(c);
+  const fake_check& later = c.submit(one, "a");
+  BOOST_TEST_REQUIRE(flight_of(later.check()).is_held == 1);
+  c.now += 500ms;
+  c.core.on_time(c.now);
+  c.collect(c.core.take_done());
+  BOOST_TEST(later.finished == 1);
+  BOOST_TEST((later.ec == error::cluster_down), later.ec.message());
+}
+
 // A slot that moves has a call that must wait for the end of that, and one that asks elsewhere.
 BOOST_AUTO_TEST_CASE(a_check_that_may_not_ask_yet_is_not_redirected_in_vain) {
   c.options.timeout = 1s;

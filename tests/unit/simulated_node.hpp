@@ -50,7 +50,8 @@ class simulated_node {
   std::array<std::uint16_t, slot_count> view{};  // the owner of each slot, as this node believes
   std::map<std::uint16_t, int> migrating, importing;  // and the other node
   std::map<std::string, std::int64_t> counts;
-  bool is_down = false;      // says CLUSTERDOWN
+  bool is_down = false;  // says CLUSTERDOWN
+  bool rejects_login = false;
   std::string refuses;       // what it answers to the next script call, once; with the slot for a $
   int refuses_connects = 0;  // so many
   std::set<std::string> loaded;
@@ -92,7 +93,8 @@ class simulated_node {
     reply& r = replies.emplace_back();
     const bool asked = std::exchange(asking_, false);
     if (words[0] == "HELLO") {
-      r.bytes = "%1\r\n+mode\r\n+cluster\r\n";
+      r.bytes = rejects_login ? "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
+                              : "%1\r\n+mode\r\n+cluster\r\n";
     } else if (words[0] == "CLIENT") {
       r.bytes = "+OK\r\n";
     } else if (words[0] == "PING") {

@@ -117,6 +117,7 @@ BOOST_AUTO_TEST_CASE(anything_else_is_no_slot_map) {
         array(1) + range(-1, 5, good),
         array(1) + range(0, 16384, good),
         array(1) + range(5, 4, good),
+        array(2) + range(0, 16383, good) + range(7, 7, good),  // a slot is named twice
         array(1) + range(0, 1, number(1)),
         array(1) + range(0, 1, array(0)),
         array(1) + range(0, 1, array(1) + bulk("h")),
