@@ -56,7 +56,7 @@ struct sliding_log {
 /// previous window were spread evenly; at worst, a stretch of one window holds 2 * limit - 1.
 struct sliding_window {
   /// 1 to a bound that falls as the window grows (3.4 * 10^9 for a day, 3.5 * 10^6 for 30 days), or
-  /// unlimited.
+  /// unlimited: then that bound is the largest cost and the largest count.
   std::int64_t limit = 0;
   std::chrono::microseconds window{0};  ///< above 0, at most 2^48 us (8.9 years)
   bool count_refused = false;           ///< as in fixed_window
