@@ -314,8 +314,9 @@ void connection_life<Core, Pipeline, Options>::gone(time now) {
     return;
   }
   if (std::exchange(was_ready_, false)) {
-    // What ends one connection after another soon is no server. A proxy that ends old ones is.
-    if (now - ready_at_ > options_.backoff_max) backoff_.reset();
+    // It owed no answer for longer than any pause lasts: only old connections are ended here.
+    const time until = pipeline_.replies_due() == 0 ? now : last_answer_;
+    if (until - ready_at_ > options_.backoff_max) backoff_.reset();
     pipeline_.disconnected(reason_, sent_, now);
   } else {
     core().turned_down(reason_);

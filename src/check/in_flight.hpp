@@ -59,7 +59,7 @@ struct in_flight {
   time deadline{};
   hook line;                        // in the line, or among the checks of one key in a script call
   hook wheel;                       // in the deadline wheel
-  time sent{};                      // when it was last encoded; zero: never, or a memory store
+  time sent{};                      // when it was last encoded; before that, zero or when it came
   queued_waiter* queued = nullptr;  // guarded by the mutex of its queue
   mutable std::uint64_t subject_hash = 0;  // 0: not computed yet; see subject_hash.hpp
 

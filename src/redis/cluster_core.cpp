@@ -122,7 +122,7 @@ void cluster_core::leave(const check& c) {
     const auto found = asking_.find(s);
     if (--found->second.pending == 0) asking_.erase(found);
   }
-  --slots_[s].pending;
+  if (--slots_[s].pending == 0 && slots_[s].is_held) --awaited_;
   cluster_members::member& m = members_[i];
   if (--m.pending == 0 && !m.is_master) must_sweep_ = true;
 }
@@ -149,7 +149,7 @@ void cluster_core::sweep() {
 cluster_core::held_slot& cluster_core::hold(slot_number s) {
   held_slot& h = held_[s];
   h.number = s;
-  slots_[s].is_held = true;
+  if (!std::exchange(slots_[s].is_held, true) && slots_[s].pending > 0) ++awaited_;
   return h;
 }
 
@@ -229,7 +229,8 @@ void cluster_core::arrive(check_list& checks, index at) {
     return;
   }
   for (check& c : checks) {
-    ++slots_[flight_of(c).slot()].pending;
+    slot& s = slots_[flight_of(c).slot()];
+    if (s.pending++ == 0 && s.is_held) ++awaited_;
     ++members_[at].pending;
   }
   members_.link(at).use(

@@ -145,6 +145,7 @@ class cluster_core {
   detail::deadline_wheel wheel_;  // of held checks
   std::minstd_rand random_;       // of the pauses while no node serves a slot
   std::size_t held_weight_ = 0;
+  std::size_t awaited_ = 0;  // held slots that have checks at nodes
   bool must_sweep_ = false;
 
   bool has_map_ = false;

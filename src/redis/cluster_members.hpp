@@ -28,9 +28,10 @@ class cluster_members {
     std::shared_ptr<cluster_node> link;  // null: not connected
     std::size_t pending = 0;             // checks there
     bool is_seed = false;
-    bool is_master = false;  // of the slot map, or named by a node since
-    bool is_ready = false;   // the connection serves
-    bool is_asked = false;   // for the slot map
+    bool is_master = false;   // of the slot map, or named by a node since
+    bool is_ready = false;    // the connection serves
+    bool is_asked = false;    // for the slot map
+    bool is_useless = false;  // it turned us down for a reason that will probably not pass
   };
 
   cluster_members(const std::vector<redis_address>& seeds, make_node make);
@@ -42,6 +43,11 @@ class cluster_members {
   /// True if a check is at one of them.
   bool has_checks() const noexcept {
     return std::ranges::any_of(all_, [](const member& m) { return m.pending > 0; });
+  }
+
+  /// True if a seed is not useless.
+  bool has_useful_seed() const noexcept {
+    return std::ranges::any_of(all_, [](const member& m) { return m.is_seed && !m.is_useless; });
   }
 
   /// The member at that address, which may be new; none if there are too many.

@@ -42,6 +42,7 @@ void cluster_core::hear(index node, const cluster_node& link, time now) {
   members_[node].link->use([&](connection_core& core, time) { news = core.take_news(); });
   if (news.is_new) {
     members_[node].is_ready = news.is_ready;
+    members_[node].is_useless = news.is_lasting;
     if (!news.is_ready) lost(node, news, now, slots);
   }
   std::optional<pipeline::map_answer> answered;
@@ -56,12 +57,8 @@ void cluster_core::hear(index node, const cluster_node& link, time now) {
     slots.push_back(flight_of(r.checks.front()).slot());
     redirect(r, node, now);
   }
-  // A line may be long, and is looked through only if it has unsent checks of these slots, or may
-  // have others: those that came back when the connection was lost, or after their slot was held.
-  const bool has_others = std::any_of(slots.begin(), slots.end(), [this](slot_number s) {
-    return slots_[s].is_held && slots_[s].pending > 0;
-  });
-  if (!held_.empty() && (news.is_new || has_others)) pull_held(node, slots);
+  // A line may be long, and is looked through only if it may have checks of held slots.
+  if (awaited_ > 0) pull_held(node, slots);
   for (const slot_number s : slots) {
     // Back from a node that was sent ASKING: the others are where they were.
     const slot& at = slots_[s];
@@ -78,7 +75,7 @@ void cluster_core::hear(index node, const cluster_node& link, time now) {
 void cluster_core::lost(index node, const connection_core::link_news& news, time now,
                         std::vector<slot_number>& slots) {
   trouble_ = news.trouble;
-  if (search_.failed(node, news.is_lasting, now)) round_failed();
+  if (search_.failed(node, now)) round_failed();
   search_.want(now);
   const auto asks = [](const check& c) { return flight_of(c).is_asking(); };
   pull(node, asks, [&](check& c) {
@@ -188,7 +185,7 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
       hold(c, not_before);
     }
   }
-  if (why && slots_[s].is_held) held_[s].why = why;
+  if (slots_[s].is_held) held_[s].why = why;
   if (asks.empty()) return;
   asking& there = asking_.try_emplace(s, asking{to}).first->second;
   there.pending += static_cast<std::uint32_t>(asks.size());
@@ -214,13 +211,14 @@ void cluster_core::map_came(pipeline::map_answer& a, index from, time now) {
     return apply(*a.map, now);
   }
   trouble_ = a.failure != error{} ? a.failure : error::cluster_down;
-  const bool is_lasting = a.failure != error{} && !is_passing(a.failure);
-  if (search_.failed(from, is_lasting, now)) round_failed();
+  members_[from].is_useless = a.failure != error{} && !is_passing(a.failure);
+  if (search_.failed(from, now)) round_failed();
 }
 
-/// No node could be asked. Waiting does not help if each has a reason that lasts.
+/// No node has given a map. While none ever has, waiting does not help if no seed is of use.
 void cluster_core::round_failed() {
-  refusal_ = !has_map_ && search_.is_hopeless() ? trouble_ : error{};
+  if (has_map_) return;
+  refusal_ = members_.has_useful_seed() ? error{} : trouble_;
   if (refusal_ != error{}) finish_held(refusal_, true);
 }
 
@@ -231,7 +229,9 @@ void cluster_core::apply(const slot_map& map, time now) {
   std::vector<bool> moves(members_.size());
   for (std::size_t i = 0; i < slot_count; ++i) {
     slot& at = slots_[i];
-    at.owner = map.owner[i] == slot_map::none ? none : masters[map.owner[i]];
+    const index owner = map.owner[i] == slot_map::none ? none : masters[map.owner[i]];
+    if (at.is_held && at.owner != owner) held_[static_cast<slot_number>(i)].why = {};
+    at.owner = owner;
     if (at.pending == 0 || at.seat == at.owner) continue;
     // A slot that nobody serves stays with its node, unless that has left: its checks may all be
     // behind ASK at another one.

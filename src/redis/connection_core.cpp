@@ -85,7 +85,7 @@ void connection_core::received(bool ok, std::size_t bytes, time now, error why) 
     case pipeline::stream_state::broken:
       return lost(error::protocol_error);
     case pipeline::stream_state::unwelcome:
-      lost(error::outcome_unknown, pipeline_.trouble());
+      lost(error::outcome_unknown, is_moving_ ? error{} : pipeline_.trouble());
       turned_away_ = !is_moving_;
       return;
   }

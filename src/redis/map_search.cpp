@@ -19,7 +19,7 @@ void map_search::want(time now, std::chrono::milliseconds age) {
 
 /// Collects the nodes in a random order: clients that lost the same node must not all ask one.
 void map_search::begin_round(time now) {
-  is_asking_ = is_hopeless_ = true;
+  is_asking_ = true;
   round_.clear();
   std::vector<index> ready, seeds, others;
   for (index i = 0; i < members_.size(); ++i) {
@@ -64,20 +64,16 @@ void map_search::found(time now) {
   if (!is_stopped_) wakeup_ = now + interval;
 }
 
-bool map_search::failed(index from, bool lasts, time now) {
+bool map_search::failed(index from, time now) {
   if (!members_[from].is_asked) return false;
   members_[from].is_asked = false;
   if (!is_asking_ || is_stopped_) return false;
-  is_hopeless_ = is_hopeless_ && lasts;
   return ask_next(now);
 }
 
 bool map_search::on_time(time now) {
   if (is_stopped_ || now < wakeup_) return false;
-  if (is_asking_) {
-    is_hopeless_ = false;  // the answer may come yet
-    return ask_next(now);
-  }
+  if (is_asking_) return ask_next(now);
   begin_round(now);
   return false;
 }

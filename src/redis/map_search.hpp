@@ -32,13 +32,10 @@ class map_search {
   void want(time now, std::chrono::milliseconds age);
   /// A node has sent a map.
   void found(time now);
-  /// This node will not answer: there is no connection, or it has no map; `lasts`: the reason will
-  /// probably not pass. True if that ends a round.
-  bool failed(index from, bool lasts, time now);
+  /// This node will not answer: it has no connection, or no map. True if that ends a round.
+  bool failed(index from, time now);
   /// True if that ends a round.
   bool on_time(time now);
-  /// After a round: each of its nodes has failed for a reason that lasts.
-  bool is_hopeless() const noexcept { return is_hopeless_; }
   time wakeup() const noexcept { return wakeup_; }
   void stop() noexcept {
     is_stopped_ = true;
@@ -58,7 +55,6 @@ class map_search {
   std::minstd_rand random_;
   std::vector<index> round_;  // who is still to be asked, the last one first
   bool is_asking_ = false;
-  bool is_hopeless_ = false;  // so far
   bool is_stopped_ = false;
   time not_before_ = time::min();  // of the next round
   time found_at_ = time::min();    // the last map

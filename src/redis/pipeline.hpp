@@ -158,7 +158,7 @@ class pipeline : public detail::pending_checks {
   std::optional<map_answer> take_map() { return std::exchange(map_, std::nullopt); }
   bool has_news() const noexcept { return (blocked_ & redirects) != 0 || map_.has_value(); }
   bool is_refused() const noexcept { return refusal_ != error{}; }
-  /// Why calls fail or wait without a connection; zero: unknown.
+  /// Why calls fail, or wait for a server that serves; zero: unknown.
   error trouble() const noexcept { return refusal_ != error{} ? refusal_ : suspicion_; }
 
   /// Ends all checks, also later ones: with store_closed, or outcome_unknown if sent. Until end(),

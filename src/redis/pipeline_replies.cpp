@@ -182,6 +182,7 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
     return true;
   }
   error e = read_reply(c, reply, numbers_);
+  if (!is_replica_) suspect({});  // it is there, whatever it says
   if (options_.in_cluster && reply.is_error() && redirect(c, reply, e)) return true;
   switch (e) {
     case error::script_missing:
@@ -219,7 +220,6 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
   }
   if (e == error{}) {
     served_ = !is_replica_;
-    if (served_) suspect({});
     if (options_.replicas != 0) {
       hold_counted(c);
       return true;

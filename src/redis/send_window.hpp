@@ -18,10 +18,11 @@ namespace weir::redis {
 /// the bound is half as much again as was answered within a stretch: a round trip of the idle
 /// server, and a little more. That keeps a server busy, one that answers in bursts too.
 ///
-/// Answers that an idle server could have given so soon make the bound grow. So does, a little, the
-/// last answer that was due, if it took less than a quarter of the timeout: the server has nothing
-/// left to do and waits for the client. A server that runs for a small part of the time needs this:
-/// most of its answers are slow, however little is under way. Such growth ends at a small bound: a
+/// Answers that an idle server could have given so soon make the bound grow; errors only to a small
+/// one, because they do not tell how much the server can run. So does, a little, the last answer
+/// that was due, if it took less than a quarter of the timeout: the server has nothing left to do
+/// and waits for the client. A server that runs for a small part of the time needs this: most of
+/// its answers are slow, however little is under way. Such growth ends at that small bound: a
 /// server that becomes slow has to work through all that is under way.
 ///
 /// Answers that take still longer shrink the bound in proportion, once for each round trip, as TCP
@@ -48,7 +49,7 @@ class send_window {
   /// nobody knows.
   void reset(duration round_trip = {}) {
     bound_ = static_cast<double>(first_);
-    due_ = in_stretch_ = 0;
+    due_ = in_stretch_ = ran_in_stretch_ = 0;
     round_trip_ = std::min(round_trip, timeout_);
     stretch_start_ = idle_since_ = alone_at_ = cut_at_ = full_at_ = fast_at_ = {};
     drains_at_ = measured_at_ = {};
@@ -77,7 +78,7 @@ class send_window {
   }
 
   /// `alone`: what sent() returned for it. `ran`: false for an error, which is no sign that the
-  /// server can do more.
+  /// server can do much more.
   void answered(std::size_t keys, time sent, bool alone, bool ran, time now) noexcept {
     const auto took = std::chrono::duration_cast<duration>(now - sent);
     note(took, now);
@@ -89,15 +90,17 @@ class send_window {
     drain(sent, now);
     if (now - stretch_start_ >= stretch()) {
       stretch_start_ = now;
-      in_stretch_ = 0;
+      in_stretch_ = ran_in_stretch_ = 0;
     }
+    const double small = 8 * static_cast<double>(first_);
     if (took <= idle_answer()) {
-      if (ran) in_stretch_ += keys;
-      bound_ = std::max(bound_, static_cast<double>(in_stretch_) * gain);
+      in_stretch_ += keys;
+      if (ran) ran_in_stretch_ += keys;
+      bound_ = std::max({bound_, static_cast<double>(ran_in_stretch_) * gain,
+                         std::min(static_cast<double>(in_stretch_) * gain, small)});
     } else if (full_at_ >= sent) {
       const duration most = std::max(idle_answer(), timeout_ * slow_answer / 100);
       if (ran && due_ == 0 && took <= timeout_ * good_answer / 100) {
-        const double small = 8 * static_cast<double>(first_);
         bound_ = std::max(bound_, std::min(bound_ * slow_gain, small));
       } else if (took > most && sent >= cut_at_) {
         bound_ *= static_cast<double>(most.count()) / static_cast<double>(took.count());
@@ -220,14 +223,15 @@ class send_window {
   duration round_trip_{0};  // zero: not known yet
   time stretch_start_{};
   time idle_since_{};
-  time alone_at_{};        // when round_trip_ was learned
-  time cut_at_{};          // when the bound shrank last
-  time full_at_{};         // when half of the bound was in use last
-  time fast_at_{};         // when an answer came last as soon as from an idle server
-  time drains_at_{};       // since when only urgent calls are sent; zero: all are
-  time measured_at_{};     // when the last call was sent that measures it
-  bool measures_ = false;  // the next call measures the round trip
-  std::size_t in_stretch_ = 0;
+  time alone_at_{};                 // when round_trip_ was learned
+  time cut_at_{};                   // when the bound shrank last
+  time full_at_{};                  // when half of the bound was in use last
+  time fast_at_{};                  // when an answer came last as soon as from an idle server
+  time drains_at_{};                // since when only urgent calls are sent; zero: all are
+  time measured_at_{};              // when the last call was sent that measures it
+  bool measures_ = false;           // the next call measures the round trip
+  std::size_t in_stretch_ = 0;      // keys that were answered in it soon
+  std::size_t ran_in_stretch_ = 0;  // of these: without an error
 
   std::array<answer_time, most_samples> last_;  // samples_ of them, from first_sample_ on
   std::size_t first_sample_ = 0;

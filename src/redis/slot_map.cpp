@@ -81,7 +81,7 @@ std::unique_ptr<slot_map> read_slot_map(const reply_view& reply, std::string_vie
   auto map = std::make_unique<slot_map>();
   map->owner.fill(slot_map::none);
   std::map<std::pair<std::string, std::uint16_t>, std::uint16_t> known;
-  std::size_t named = 0;  // no slot is named twice, or a reply could keep this process busy
+  std::size_t named = 0;  // no more than there are, or a reply could keep this process busy
   for (std::size_t range = 1; range < values.size(); range = reply.after(range)) {
     // [first slot, last slot, master, replicas...]
     if (values[range].type != reply_type::array || values[range].integer < 3) return nullptr;

@@ -136,15 +136,20 @@ void reservation_queue::conclude(time now, orders& out) {
   returns_.clear();
 }
 
-/// What goes back is exchanged for later reservations of waiters. The store has made these since,
-/// or what goes back is of a request that was cancelled. If a cool-down covers it, nobody can have
-/// it.
+/// What goes back is exchanged for later reservations of waiters: the store has made these since,
+/// or what goes back is of a request that was cancelled. Later by the store's clock, because
+/// answers may have been late. If a cool-down covers what goes back, nobody can have it.
 void reservation_queue::exchange_returns() noexcept {
   for (request_ptr& reservation : returns_) {
     reservation_request* const last = last_of_cost(reservation->asked.cost);
-    if (last == nullptr || !order::of_time()(*reservation, *last)) continue;
-    if (reservation->due() < cool_down_until_ || last->answer.source == source::fallback) continue;
+    if (last == nullptr || last->answer.source == source::fallback) continue;
+    if (reservation->reserved_time() >= last->reserved_time()) continue;
+    if (reservation->due() < cool_down_until_) continue;
     remove(*last);
+    if (last->due() < reservation->due()) {
+      reservation->due_at = last->due();
+      reservation->postponed_by = last->postponed_by;
+    }
     insert(*reservation);
     reservation->owner = std::exchange(last->owner, nullptr);
     reservation->cancelled.reset();
@@ -308,9 +313,10 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
 
 /// After a late answer, a later reservation must not be due before an earlier one, and many must
 /// not be due at once, which the policy forbids. So each is due behind the last one by three
-/// quarters of the time that the store put between them, until they have caught up; but none is
-/// raised by more than the last one may be late, nor beyond `latest`, the end of max_wait since the
-/// call. The two sources are kept apart, because their clocks may differ by hours.
+/// quarters of the time that the store put between them, until they have caught up. For that, none
+/// is raised by more than the last one may be late; and none at all beyond `latest`, the end of
+/// max_wait since the call. The two sources are kept apart, because their clocks may differ by
+/// hours.
 void reservation_queue::keep_order(reservation_request& request, time latest, time now) {
   if (reservations_.empty()) last_of_store_ = last_of_fallback_ = {};
   auto& last = request.answer.source == source::fallback ? last_of_fallback_ : last_of_store_;

@@ -47,7 +47,7 @@ class reservation_request final : public detail::check_of<detail::acquire_reques
   // The end of the cool-down that its queue knew when it made the request, or that the answer named
   steady_time known_cool_down{};
   std::uint32_t forgotten = 0;  // how many cool-downs its queue had forgotten by then
-  // Set for a reservation only:
+  // Set by the answer; of use for a reservation only:
   steady_time due_at{};
   std::uint64_t number = 0;                  // in the order of the answers
   std::chrono::nanoseconds postponed_by{0};  // how far a cool-down has postponed it

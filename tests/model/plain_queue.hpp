@@ -341,26 +341,31 @@ class plain_queue final {
   }
 
   /// Of the turns of one cost, the last ones go back: for each that does, the waiter with the last
-  /// one takes it, if its own is later. True if a turn has changed hands.
+  /// one takes it, if its own was told for later. True if one of them is due.
   bool keep_the_first() {
-    bool has_changed = false;
     for (std::int64_t& back : goes_back_) {
-      std::int64_t last = back;
+      std::int64_t last = none;
       const auto count = static_cast<std::int64_t>(requests_.size());
       for (std::int64_t i = 0; i < count; ++i) {
         const ask& a = requests_[index(i)];
-        if (a.is_turn && a.cost == requests_[index(back)].cost && comes_before(last, i)) last = i;
+        if (!a.is_turn || a.cost != requests_[index(back)].cost) continue;
+        if (last == none || comes_before(last, i)) last = i;
       }
+      if (last == none) continue;
       ask &first = requests_[index(back)], &other = requests_[index(last)];
-      if (last == back || !other.from_store || first.due < held_until_) continue;
+      if (!other.from_store || first.told_at >= other.told_at || first.due < held_until_) continue;
+      if (other.due < first.due) {
+        first.due = other.due;
+        first.put_off = other.put_off;
+      }
       first.whom = std::exchange(other.whom, none);
       first.is_turn = std::exchange(other.is_turn, false);
       first.is_unwanted = false;
       at(first.whom).ask = back;
       back = last;
-      has_changed = true;
     }
-    return has_changed;
+    return std::any_of(requests_.begin(), requests_.end(),
+                       [this](const ask& a) { return a.is_turn && a.due <= now; });
   }
 
   void settle() {

@@ -165,7 +165,8 @@ class simulated_fleet : simulation::crowd {
   /// A turn that was given in one of the answers to a process wakes one waiter there: so long after
   /// that answer as it said, or later, if the answer about an earlier turn there took longer, by as
   /// much at most. If it was that of a caller who left, it may wake another one later, when the
-  /// last answer is there or the next caller comes. Returns how many.
+  /// last answer is there or the next caller comes; or earlier, when the turn is due that the other
+  /// one had, but not before itself. Returns how many.
   std::int64_t check_waiters(std::size_t subject, const reservation_wire::line& line) const {
     std::map<std::tuple<std::size_t, std::int64_t, std::int64_t>, std::multiset<std::int64_t>>
         announced;
@@ -193,11 +194,13 @@ class simulated_fleet : simulation::crowd {
       if (w.ec || !w.said.allowed) continue;
       auto& dues = announced[{w.connection, w.turn(), w.cost}];
       const auto later = dues.upper_bound(w.answered_at);
-      require(later != dues.begin(), "woken before its turn");
+      const bool is_early = later == dues.begin();
+      require(!is_early || (!dues.empty() && w.answered_at + ahead >= w.turn()),
+              "woken before its turn");
       require(w.answered_at <= w.turn() + latest.at({w.connection, w.turn()}) ||
                   events.contains({w.connection, w.answered_at}),
               "woken after its turn");
-      dues.erase(std::prev(later));
+      dues.erase(is_early ? later : std::prev(later));
       ++woken;
     }
     return woken;

@@ -97,6 +97,12 @@ BOOST_AUTO_TEST_CASE(calls_fail_when_all_seeds_reject_the_login) {
   const auto& check = other.submit(limiter, "a");
   calm_down(other);
   BOOST_TEST((check.finished == 1 && check.ec == weir::error::authentication_failed));
+  // Later calls do not wait, also while no connection is being tried.
+  for (int i = 0; i < 300; ++i) {
+    if (!step_all(other)) other.wait();
+    const auto& later = other.submit(limiter, "a");
+    BOOST_TEST((later.finished == 1 && later.ec == weir::error::authentication_failed));
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

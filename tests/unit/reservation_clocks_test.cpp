@@ -94,6 +94,20 @@ BOOST_AUTO_TEST_CASE(after_a_late_answer_the_others_catch_up_a_third_faster) {
   WEIR_TEST_NUMBERS(s.told(), {40});
 }
 
+// The first answer was late. So the second reservation seemed to be the earlier one, and the first
+// one went back, on which the second one stood.
+BOOST_AUTO_TEST_CASE(what_goes_back_is_the_last_one_by_the_clock_of_the_store) {
+  queue_stage s({});
+  s.arrive();
+  s.arrive();
+  const auto begin = s.clock();
+  s.leave(1);
+  s.wait(500ms);
+  s.answer(0, reserved_at(begin, 1s));
+  s.answer(1, reserved_at(begin + 500ms, 600ms));
+  WEIR_TEST_NUMBERS(s.returned(), {1});
+}
+
 // The difference of the clocks is no lateness.
 BOOST_AUTO_TEST_CASE(a_new_server_with_a_fast_clock_delays_nobody) {
   queue_stage s({});
