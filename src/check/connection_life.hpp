@@ -180,7 +180,7 @@ class connection_life : public connection_states {
     return state_ == state::ready && now - std::min(alarm_, pipeline_.next_deadline()) > late;
   }
 
-  time ready_at_{};             // ready, draining: since when
+  time ready_at_{};             // when the connection became ready last
   time last_write_{};           // ready: when the last write began
   time waiting_since_{};        // ready: since when a reply has been due all the time
   time give_up_ = time::max();  // closing: the end of waiting for give-backs
@@ -314,7 +314,8 @@ void connection_life<Core, Pipeline, Options>::gone(time now) {
     return;
   }
   if (std::exchange(was_ready_, false)) {
-    // It owed no answer for longer than any pause lasts: only old connections are ended here.
+    // The connection served or was idle for longer than any pause lasts, so longer pauses would not
+    // spare the server: a proxy may end old connections.
     const time until = pipeline_.replies_due() == 0 ? now : last_answer_;
     if (until - ready_at_ > options_.backoff_max) backoff_.reset();
     pipeline_.disconnected(reason_, sent_, now);

@@ -95,7 +95,7 @@ void connection_core::relocate(time now) {
   if (state_ == state::stopped || stopping_) return;
   backoff_.reset();
   if (state_ == state::pausing) {
-    // Of a fleet, not all processes come to the new server in the same instant.
+    // All processes of a fleet may learn of the move together: each waits for a random time.
     alarm_ = std::min(alarm_, now + backoff_.next());
   } else if (state_ == state::ready && !pipeline_.leave()) {
     is_moving_ = true;

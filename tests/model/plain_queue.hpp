@@ -340,8 +340,8 @@ class plain_queue final {
     if (!has_place) come_in(id);
   }
 
-  /// Of the turns of one cost, the last ones go back: for each that does, the waiter with the last
-  /// one takes it, if its own was told for later. True if one of them is due.
+  /// If a turn goes back, and a waiter of its cost has a later one by the store's clock, the waiter
+  /// takes the first one, and its own goes back. True if a waiter's turn is due now.
   bool keep_the_first() {
     for (std::int64_t& back : goes_back_) {
       std::int64_t last = none;
