@@ -31,7 +31,7 @@ decision cool_down::fetch(const state& s, moment now, units) const noexcept {
 
 std::string_view cool_down::script() noexcept { return lua::cool_down_lua; }
 
-std::string_view cool_down::joint_script() const noexcept { return lua::cool_down_joint_lua; }
+std::string_view cool_down::joint_script() noexcept { return lua::cool_down_joint_lua; }
 
 std::optional<joint_constants> cool_down::joint_arguments(units) const noexcept {
   if (duration_ > 0) return {};

@@ -53,7 +53,7 @@ class cool_down {
   static constexpr std::size_t reply_width = 2;
   static constexpr std::string_view key_suffix = "h";
   static std::string_view script() noexcept;
-  std::string_view joint_script() const noexcept;
+  static std::string_view joint_script() noexcept;
   /// It counts nothing.
   void give_back(state&, instant, const ticket&, units) const noexcept {}
   void charge(state&, instant, units) const noexcept {}

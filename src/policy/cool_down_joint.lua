@@ -20,7 +20,6 @@ elseif #stored == 32 and find(stored, '^%d+$') then
     end
   end
 end
-@refused
 @write
 @full
 arguments = {'0'}

@@ -93,14 +93,7 @@ script_arguments fixed_window::arguments(units cost) const noexcept {
   return {window_, limit_, offset_, count_refused_ ? 1 : 0, cost};
 }
 
-std::string_view fixed_window::record_script() noexcept { return lua::fixed_window_record_lua; }
-
-script_arguments fixed_window::record_arguments(units cost) const noexcept {
-  if (!count_refused_ && limit_ != no_limit) return {{cost, window_, limit_, offset_}, 0};
-  return {0, window_, limit_, offset_, count_refused_ ? 1 : 0, cost};
-}
-
-std::string_view fixed_window::joint_script() const noexcept { return lua::fixed_window_joint_lua; }
+std::string_view fixed_window::joint_script() noexcept { return lua::fixed_window_joint_lua; }
 
 std::optional<joint_constants> fixed_window::joint_arguments(units cost) const noexcept {
   if (count_refused_ || limit_ == no_limit) return {};

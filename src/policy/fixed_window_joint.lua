@@ -1,19 +1,32 @@
--- The fixed_window's part of the common path of several keys (lua/record_all.lua): keys that hold a
--- window which was not opened ahead, under a policy that has a limit and does not count what it
--- refuses.
+-- The fixed_window's part of the common path, of one key (lua/record_one.lua) and of several
+-- (lua/record_all.lua): keys that hold a window which was not opened ahead, or nothing, under a
+-- policy that has a limit and does not count what it refuses. It answers with the 24 bytes that a
+-- key held, or zeros.
 
 @constants
 cost_, window_, limit_, offset_,
 @start
-@look
-local start_, count_, kept_ = 0, 0, 0
+@state
+local start_, count_, kept_ = -1
 if not stored then
   found[@key] = string.rep('\0', 24)
+  start_, count_, kept_ = 0, 0, 0
 elseif #stored == 24 then
   start_, count_, kept_ = read('<ddd', stored)
-else
-  start_ = -1
 end
+@quick
+-- The window is open, and its TTL lasts. Beyond 2^53, all numbers are whole.
+local ends = start_ + window_
+if not counted and start_ >= 0 and start_ <= clock and ends > clock and kept_ >= ends and
+   count_ >= 1 and count_ <= limit_ and start_ % 1 == 0 and count_ % 1 == 0 and
+   kept_ % grid == 0 and kept_ <= exact then
+  is_done, count_ = true, count_ + cost_
+  if count_ <= limit_ then
+    local length = pcall('SETRANGE', keys[@key], '8', pack('<d', count_))
+    if length ~= 24 then return length end
+  end
+end
+@look
 if start_ >= 0 and start_ <= clock + window_ and start_ % 1 == 0 and
    count_ >= 0 and count_ <= exact and count_ % 1 == 0 and
    kept_ >= start_ and kept_ <= exact and kept_ % grid == 0 then
@@ -24,7 +37,6 @@ if start_ >= 0 and start_ <= clock + window_ and start_ % 1 == 0 and
   end
   room = (limit_ - count_) / cost_
 end
-@refused
 @write
 count_ = count_ + pass * cost_
 local ends, text = start_ + window_

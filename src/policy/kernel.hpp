@@ -56,15 +56,13 @@ concept is_kernel =
     // fields for restore().
     (!is_policy(K::kind) ||
      requires(const K& k, typename K::state& s, const typename K::state& seen, instant clock,
-              units cost, std::string_view& text, std::span<std::int64_t> fields) {
+              std::string_view& text, std::span<std::int64_t> fields) {
        // Rewrites a state that lies far ahead of the clock.
        k.mend(s, clock);
        // Whether the state lies further ahead of the clock than the policy looks back.
        { k.is_far_ahead(seen, clock) } noexcept -> std::same_as<bool>;
        // A time that had certainly passed when it was written.
        { k.own_time(seen) } noexcept -> std::same_as<instant>;
-       { K::record_script() } -> std::same_as<std::string_view>;
-       { k.record_arguments(cost) } -> std::same_as<script_arguments>;
        { k.read_plain(text, fields) } -> std::same_as<bool>;
      }) &&
     (is_policy(K::kind) ||
@@ -79,8 +77,8 @@ concept is_kernel =
      }) &&
     // What all but gates can do: record() counts a request at a later time than the clock's, which
     // is a reservation; what was counted can be settled; their keys are checked together with
-    // others. joint_script() is their part in the common path of such checks, joint_arguments()
-    // what it takes, or nothing if the policy needs the full kernel.
+    // others. joint_script() is their part in the common path, joint_arguments() what it takes, or
+    // nothing if the policy needs the full kernel.
     (K::kind == kernel_kind::gate ||
      requires(const K& k, typename K::state& s, instant clock, units cost, std::string_view& text,
               std::span<std::int64_t> fields) {
@@ -106,6 +104,9 @@ concept is_kernel =
     (K::kind != kernel_kind::bucket ||
      requires(const K& k, typename K::state& s, moment now, units cost) {
        { k.is_spaced() } -> std::same_as<bool>;
+       // It has a common path of its own for one key.
+       { K::record_script() } -> std::same_as<std::string_view>;
+       { k.record_arguments(cost) } -> std::same_as<script_arguments>;
        { k.record_from(instant{}, s, now, cost) } -> std::same_as<decision>;
      });
 

@@ -26,7 +26,6 @@ if tat_ and part_ < parts_ and checks < 2 and
   if next_part_ >= parts_ then next_, next_part_ = next_ + 1, next_part_ - parts_ end
   room = (next_ < full_ or next_ == full_ and next_part_ <= burst_part_) and 1 or 0
 end
-@refused
 @write
 local text, done = format(next_part_ > 0 and '%d/%d' or '%d', next_, next_part_)
 if #text + 1 == #found[@key] then

@@ -64,6 +64,20 @@ class script_arguments {
       : size_(values.size()), plain_(plain) {
     std::copy(values.begin(), values.end(), values_.begin());
   }
+  /// All of them are packed.
+  explicit script_arguments(std::span<const std::int64_t> packed)
+      : size_(packed.size()), plain_(0) {
+    std::copy(packed.begin(), packed.end(), values_.begin());
+  }
+
+  /// The same with a 0 in front.
+  script_arguments behind_zero() const noexcept {
+    script_arguments all = *this;
+    std::copy_backward(values_.begin(), values_.begin() + size_, all.values_.begin() + size_ + 1);
+    all.values_[0] = 0;
+    ++all.size_, ++all.plain_;
+    return all;
+  }
 
   /// All of them are plain.
   std::span<const std::int64_t> values() const& noexcept { return {values_.data(), size_}; }

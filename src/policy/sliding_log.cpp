@@ -226,14 +226,7 @@ script_arguments sliding_log::arguments(units cost) const noexcept {
   return {window_, limit_, resolution_, count_refused_ ? 1 : 0, cost};
 }
 
-std::string_view sliding_log::record_script() noexcept { return lua::sliding_log_record_lua; }
-
-script_arguments sliding_log::record_arguments(units cost) const noexcept {
-  if (!count_refused_ && limit_ != no_limit) return {{cost, window_, limit_, resolution_}, 0};
-  return {0, window_, limit_, resolution_, count_refused_ ? 1 : 0, cost};
-}
-
-std::string_view sliding_log::joint_script() const noexcept { return lua::sliding_log_joint_lua; }
+std::string_view sliding_log::joint_script() noexcept { return lua::sliding_log_joint_lua; }
 
 std::optional<joint_constants> sliding_log::joint_arguments(units cost) const noexcept {
   if (count_refused_ || limit_ == no_limit) return {};

@@ -1,5 +1,5 @@
 -- The sliding_log's part of the common path, of several keys (lua/record_all.lua) and of one
--- (sliding_log_record.lua): keys that hold a log without reservations ahead, or nothing, under a
+-- (lua/record_one.lua): keys that hold a log without reservations ahead, or nothing, under a
 -- policy that has a limit and does not count what it refuses.
 --
 -- It answers with three little-endian doubles: the sum before the checks, the newest entry's time,
@@ -126,7 +126,6 @@ do
     end
   end
 end
-@refused
 @write
 if usual_ then
   if left_ == 1 then

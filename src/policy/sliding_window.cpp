@@ -136,16 +136,7 @@ script_arguments sliding_window::arguments(units cost) const noexcept {
   return {window_, limit_, digit_base(window_), most_, count_refused_ ? 1 : 0, cost};
 }
 
-std::string_view sliding_window::record_script() noexcept { return lua::sliding_window_record_lua; }
-
-script_arguments sliding_window::record_arguments(units cost) const noexcept {
-  if (!count_refused_ && limit_ != no_limit) return {{cost, window_, limit_}, 0};
-  return {0, window_, limit_, digit_base(window_), most_, count_refused_ ? 1 : 0, cost};
-}
-
-std::string_view sliding_window::joint_script() const noexcept {
-  return lua::sliding_window_joint_lua;
-}
+std::string_view sliding_window::joint_script() noexcept { return lua::sliding_window_joint_lua; }
 
 std::optional<joint_constants> sliding_window::joint_arguments(units cost) const noexcept {
   if (count_refused_ || limit_ == no_limit) return {};

@@ -1,32 +1,49 @@
--- The sliding_window's part of the common path of several keys (lua/record_all.lua): keys that hold
--- two counts without reservations ahead, under a policy that has a limit and does not count what it
--- refuses.
+-- The sliding_window's part of the common path, of one key (lua/record_one.lua) and of several
+-- (lua/record_all.lua): keys that hold two counts without reservations ahead, or nothing, under a
+-- policy that has a limit and does not count what it refuses. It answers with the 32 bytes that a
+-- key held, or zeros.
 
 @constants
 cost_, window_, limit_,
 @start
+-- `rest_` is how long the previous window still weighs, and `most_` the largest count that can be
+-- weighed then: no product passes 2^53, so a quotient that is not whole is not rounded to a whole
+-- one.
 local begin_ = clock - clock % window_
-@look
-local start_, current_, previous_, kept_ = 0, 0, 0, 0
+local rest_ = begin_ + window_ - clock
+local most_ = exact / rest_
+if most_ > limit_ then most_ = limit_ end
+@state
+local start_, current_, previous_, kept_ = -1
 if not stored then
   found[@key] = string.rep('\0', 32)
+  start_, current_, previous_, kept_ = 0, 0, 0, 0
 elseif #stored == 32 then
   start_, current_, previous_, kept_ = read('<dddd', stored)
-else
-  start_ = -1
 end
+@quick
+-- The window is open, and its TTL lasts.
+if not counted and start_ == begin_ and kept_ >= begin_ + 2 * window_ and kept_ <= exact and
+   kept_ % grid == 0 and current_ >= 0 and current_ <= limit_ and current_ % 1 == 0 and
+   previous_ >= 0 and previous_ <= most_ and previous_ % 1 == 0 then
+  is_done, current_ = true, current_ + cost_
+  if previous_ * rest_ / window_ <= limit_ - current_ then
+    local length = pcall('SETRANGE', keys[@key], '8', pack('<d', current_))
+    if length ~= 32 then return length end
+  end
+end
+@look
 if start_ >= 0 and start_ < begin_ + 2 * window_ and start_ % 1 == 0 and
    current_ >= 0 and current_ <= limit_ and current_ % 1 == 0 and
    previous_ >= 0 and previous_ <= limit_ and previous_ % 1 == 0 and
    kept_ >= start_ and kept_ <= exact and kept_ % grid == 0 then
-  local at, left = begin_, begin_ + window_ - clock
+  local at, left = begin_, rest_
   -- A clock behind the state is read as the state's own time.
   if start_ >= at + window_ then at, left = at + window_, window_ end
   if start_ < at then
     previous_ = start_ >= at - window_ and current_ or 0
     start_, current_ = at, 0
   end
-  -- No product passes 2^53, so a quotient that is not whole is not rounded to a whole one.
   local weight = previous_ * left
   if weight <= exact then
     weight = weight / window_
@@ -34,7 +51,6 @@ if start_ >= 0 and start_ < begin_ + 2 * window_ and start_ % 1 == 0 and
     room = (limit_ - weight - current_) / cost_
   end
 end
-@refused
 @write
 current_ = current_ + pass * cost_
 local ends, text = start_ - start_ % window_ + 2 * window_

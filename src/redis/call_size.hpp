@@ -127,8 +127,7 @@ class call_size {
     if constexpr (Kernel::kind == policies::kernel_kind::bucket) {
       return kernel.has_whole_units() ? common_path : in_parts;
     } else if constexpr (policies::is_policy(Kernel::kind)) {
-      const policies::script_arguments arguments = kernel.record_arguments(1);
-      return arguments.values().front() != 0 ? common_path : full_kernel;
+      return kernel.joint_arguments(1) ? common_path : full_kernel;
     } else {
       return full_kernel;
     }

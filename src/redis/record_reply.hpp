@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -12,8 +13,11 @@ namespace weir::redis {
 /// The arguments of the kernel's own script (scripts()[kernel.index()]), before the counts.
 template <class Kernel>
 policies::script_arguments record_arguments(const Kernel& kernel, std::int64_t cost) {
-  if constexpr (policies::is_policy(Kernel::kind)) {
+  if constexpr (Kernel::kind == policies::kernel_kind::bucket) {
     return kernel.record_arguments(cost);
+  } else if constexpr (policies::is_policy(Kernel::kind)) {
+    const std::optional<policies::joint_constants> packed = kernel.joint_arguments(cost);
+    return packed ? policies::script_arguments(*packed) : kernel.arguments(cost).behind_zero();
   } else {
     return kernel.arguments(cost);
   }

@@ -1,7 +1,6 @@
 #include "redis/script_template.hpp"
 
 #include <algorithm>
-#include <cassert>
 
 #include "policy/kernel.hpp"
 #include "policy/lua_sources.hpp"
@@ -12,11 +11,13 @@ namespace {
 
 using text::replace_all;
 
-/// What stands behind this line of a kernel's part, up to the next line that begins with "@".
+/// What stands behind this line of a kernel's part, up to the next line that begins with "@";
+/// nothing if there is no such line.
 std::string_view section_of(std::string_view part, std::string_view line) {
-  assert(part.find(line) != part.npos);
+  const std::size_t at = part.find(line);
+  if (at == part.npos) return {};
   // The rest begins with the end of that line, so an empty section ends at once.
-  part.remove_prefix(part.find(line) + line.size());
+  part.remove_prefix(at + line.size());
   return part.substr(0, part.find("\n@"));
 }
 
@@ -35,7 +36,7 @@ std::string text_for(std::span<const script_tier> tiers, std::size_t index, std:
   const std::string number = std::to_string(index + 1);
   std::string own(text);
   for (const std::string_view line :
-       {"@constants", "@start", "@look", "@refused", "@write", "@full"}) {
+       {"@constants", "@start", "@state", "@look", "@refused", "@write", "@full"}) {
     replace_all(own, line, section_of(tier.part, line));
   }
   replace_all(own, "@get", "pcall('GET', keys[@key])");
@@ -49,6 +50,9 @@ std::string text_for(std::span<const script_tier> tiers, std::size_t index, std:
   return own;
 }
 
+/// How a script unpacks so many doubles.
+std::string packed_format(std::size_t numbers) { return "<" + std::string(numbers, 'd'); }
+
 /// Leaves out the lines for reservations, or only the word by which they begin.
 void choose_lines(std::string& text, script_task task) {
   constexpr std::string_view word = "@reserving ";
@@ -61,12 +65,20 @@ void choose_lines(std::string& text, script_task task) {
 
 }  // namespace
 
-std::string common_path_of(std::string_view record_script, std::string_view part) {
-  std::string text(record_script);
-  for (const std::string_view line : {"@start", "@look", "@write"}) {
+std::string common_path_of(std::string_view part, std::size_t full_constants) {
+  std::string text(policies::lua::record_one_lua);
+  const std::string_view constants = section_of(part, "@constants");
+  const auto numbers = static_cast<std::size_t>(std::ranges::count(constants, ','));
+  replace_all(text, "@reads_key", reads_key(part) ? "true" : "false");
+  replace_all(text, "@read\n", reads_key(part) ? "found = {}\n" : policies::lua::read_keys_lua);
+  for (const std::string_view line :
+       {"@constants", "@start", "@state", "@quick", "@look", "@write", "@full"}) {
     replace_all(text, line, section_of(part, line));
   }
   replace_all(text, "@key", "i");
+  // The counts stand behind one argument, which is 0 if the full kernel's constants follow it.
+  replace_all(text, "@behind", std::to_string(1 + full_constants));
+  replace_all(text, "@format", packed_format(numbers));
   return text;
 }
 
@@ -96,7 +108,7 @@ std::string common_path_of(std::span<const script_tier> tiers, script_task task)
   while (shown > 1 && tiers[shown - 1].kernel_index == cool_down) --shown;
   const bool some_read = std::ranges::any_of(tiers, reads_key, &script_tier::part);
   replace_all(text, "@some_read_keys", some_read ? "true" : "false");
-  replace_all(text, "@format", "<" + std::string(numbers, 'd'));
+  replace_all(text, "@format", packed_format(numbers));
   replace_all(text, "@tiers", std::to_string(tiers.size()));
   replace_all(text, "@shown", std::to_string(shown));
   return text;

@@ -5,8 +5,9 @@
 #include <string>
 #include <string_view>
 
-/// Scripts for several keys, and for reservations, are made from the template
-/// policy/lua/record_all.lua, which says what its lines mean.
+/// Scripts with a common path are made from two templates, which say what their lines mean:
+/// policy/lua/record_one.lua for checks of one key, policy/lua/record_all.lua for those of several
+/// and for reservations.
 namespace weir::redis {
 
 enum class script_task : bool { record, reserve };
@@ -22,9 +23,9 @@ struct script_tier {
   }
 };
 
-/// The kernel's own script with "@start", "@look" and "@write" replaced by what its part has behind
-/// these lines.
-std::string common_path_of(std::string_view record_script, std::string_view part);
+/// The template for checks of one key, of the kernel with this part. Its full kernel takes so many
+/// constants.
+std::string common_path_of(std::string_view part, std::size_t full_constants);
 
 /// The template for checks that have a key for each of these tiers.
 std::string common_path_of(std::span<const script_tier> tiers, script_task task);

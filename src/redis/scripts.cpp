@@ -41,12 +41,12 @@ template <class Kernel>
 std::string text_of_one() {
   std::string text(policies::lua::start_lua);
   if constexpr (policies::is_policy(Kernel::kind)) {
-    if constexpr (std::is_same_v<Kernel, policies::sliding_log>) {
-      // Other kernels have code for one key that is quicker than their parts.
-      text += common_path_of(Kernel::record_script(), policies::lua::sliding_log_joint_lua);
-    } else {
+    if constexpr (Kernel::kind == kernel_kind::bucket) {
+      // It has code for one key that is quicker than its part.
       text += Kernel::record_script();
       text::replace_all(text, "@read\n", policies::lua::read_keys_lua);
+    } else {
+      text += common_path_of(Kernel::joint_script(), Kernel::script_constants);
     }
     text += policies::lua::prelude_lua;
     text += Kernel::script();

@@ -18,11 +18,13 @@
 --
 --   @constants  the names of its constants, with a comma behind each
 --   @start      once in a call
---   @look       `stored` is what the key holds, or an error, which is a table. Sets `room` to how
---               many equal checks the key lets pass: perhaps more than are asked for, or fewer than
---               none, or not a whole number. Leaves it nil if the state is not plain. For an absent
---               key, sets found[@key] to the text that stands for nothing. A part that reads its
---               key itself gets no `stored`, and sets found[@key] for each plain state
+--   @state      `stored` is what the key holds, or an error, which is a table. Reads the numbers of
+--               it, in a part where record_one.lua has a use for them before @look
+--   @look       sets `room` to how many equal checks the key lets pass: perhaps more than are asked
+--               for, or fewer than none, or not a whole number. Leaves it nil if the state is not
+--               plain. For an absent key, it or @state sets found[@key] to the text that stands for
+--               nothing. A part that reads its key itself gets no `stored`, and sets found[@key]
+--               for each plain state
 --   @refused    if no check passes. Sets `pass` to nil if the state is not plain after all
 --   @write      counts `pass` checks in `key`. Sets `failed` if that is an error, and `line` if the
 --               key has to stay longer than before: to a line of the grid. The first tier's may set
@@ -95,6 +97,7 @@ for i = 1, n do
   local pass, stored, room, key, line, failed = checks
   @each
   stored, room = found[@key], nil
+  @state
   @look
   if not room then
     pass = nil

@@ -1,0 +1,65 @@
+-- The common path of checks that have one key each, of a kernel with a part for it. A refused check
+-- writes nothing. Keys in other states than plain ones are left to the full kernel, each on its
+-- own: it and run_rare.lua follow.
+--
+-- This is a template (src/redis/script_template.cpp). The lines @constants, @start, @state, @look,
+-- @write and @full become what the kernel's part has behind the same line, as record_all.lua says,
+-- and this one:
+--
+--   @quick   counts a single check of a key in the most usual of the plain states, or refuses it,
+--            and sets `is_done`; may return an error
+--
+-- @read is what read_keys.lua has, or an empty table if the part reads its keys itself, as
+-- @reads_key says; @format unpacks the constants; @behind is where the counts begin without them.
+--
+-- ARGV   the part's constants, packed as little-endian doubles; or 0 and those of the full kernel:
+--        then all keys are left to it. Then the counts, as run_rare.lua describes them
+-- Reply  the clock's two numbers, each with a space behind it, and of each key the text of what it
+--        held, in as many characters, dashes if it holds something else. Or that of run_rare.lua
+
+-- A name has to follow the last comma: it gets the position behind the numbers.
+local first_arg, rare, found, @constants arguments = 2
+if ARGV[1] ~= '0' then
+  local call, pcall, read, pack = redis.call, redis.pcall, struct.unpack, struct.pack
+  local format, exact, keys, counted = string.format, 9007199254740991, KEYS, ARGV[2]
+  local n, last_line, expiry = #keys
+  @constants arguments = read('@format', ARGV[1])
+  @start
+  @read
+  for i = 1, n do
+    local stored, is_done = found[i]
+    @state
+    @quick
+    if not is_done then
+      local checks, room, line, failed = counted and tonumber(ARGV[i + 1] or 1) or 1
+      @look
+      -- MGET shows a key of another type as none, and only a write finds out.
+      if not room or checks == 0 and not stored and not @reads_key then
+        rare = rare or {}
+        rare[i] = true
+      else
+        local key, pass = keys[i], room < checks and room - room % 1 or checks
+        if pass > 0 then
+          @write
+          if failed then
+            if not string.find(failed.err, 'WRONGTYPE', 1, true) then return failed end
+            found[i] = string.rep('-', #found[i])
+          elseif line then
+            if line ~= last_line then
+              last_line, expiry = line, format('%d', (line + grace) / 1000)
+            end
+            call('PEXPIREAT', key, expiry)
+          end
+        end
+      end
+    end
+  end
+  if not rare then
+    found[1] = time[1] .. ' ' .. time[2] .. ' ' .. found[1]
+    return n == 1 and found[1] or table.concat(found)
+  end
+  @full
+  first_arg = 1
+end
+local counts, before = ARGV, rare and 1 or @behind
+local ARGV = rare and arguments or ARGV
