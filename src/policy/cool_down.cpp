@@ -31,11 +31,11 @@ decision cool_down::fetch(const state& s, moment now, units) const noexcept {
 
 std::string_view cool_down::script() noexcept { return lua::cool_down_lua; }
 
-std::string_view cool_down::joint_script() noexcept { return lua::cool_down_joint_lua; }
+std::string_view cool_down::plain_script() noexcept { return lua::cool_down_plain_lua; }
 
-std::optional<joint_constants> cool_down::joint_arguments(units) const noexcept {
+std::optional<plain_constants> cool_down::plain_arguments(units) const noexcept {
   if (duration_ > 0) return {};
-  return joint_constants{};
+  return plain_constants{};
 }
 
 bool cool_down::read_plain(std::string_view& text, std::span<std::int64_t> fields) noexcept {

@@ -53,7 +53,7 @@ class cool_down {
   static constexpr std::size_t reply_width = 2;
   static constexpr std::string_view key_suffix = "h";
   static std::string_view script() noexcept;
-  static std::string_view joint_script() noexcept;
+  static std::string_view plain_script() noexcept;
   /// It counts nothing.
   void give_back(state&, instant, const ticket&, units) const noexcept {}
   void charge(state&, instant, units) const noexcept {}
@@ -63,7 +63,7 @@ class cool_down {
   }
   using replay = state;
   script_arguments arguments(units) const noexcept { return {duration_}; }
-  std::optional<joint_constants> joint_arguments(units cost) const noexcept;
+  std::optional<plain_constants> plain_arguments(units cost) const noexcept;
   bool coalesces() const noexcept { return true; }
   static bool read_plain(std::string_view& text, std::span<std::int64_t> fields) noexcept;
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;

@@ -77,15 +77,15 @@ concept is_kernel =
      }) &&
     // What all but gates can do: record() counts a request at a later time than the clock's, which
     // is a reservation; what was counted can be settled; their keys are checked together with
-    // others. joint_script() is their part in the common path, joint_arguments() what it takes, or
+    // others. plain_script() is their part in the common path, plain_arguments() what it takes, or
     // nothing if the policy needs the full kernel.
     (K::kind == kernel_kind::gate ||
      requires(const K& k, typename K::state& s, instant clock, units cost, std::string_view& text,
               std::span<std::int64_t> fields) {
        k.give_back(s, clock, ticket{}, cost);
        { K::settle_script() } -> std::same_as<std::string_view>;
-       { k.joint_script() } noexcept -> std::same_as<std::string_view>;
-       { k.joint_arguments(cost) } -> std::same_as<std::optional<joint_constants>>;
+       { k.plain_script() } noexcept -> std::same_as<std::string_view>;
+       { k.plain_arguments(cost) } -> std::same_as<std::optional<plain_constants>>;
        { k.read_plain(text, fields) } -> std::same_as<bool>;
      }) &&
     // A window charges by record() without its limit. is_empty() says that a state counts nothing

@@ -201,14 +201,14 @@ script_arguments meter::record_arguments(units cost) const noexcept {
   return {{0, tolerance_.whole, tolerance_.part, parts_, step.whole, step.part}, 1};
 }
 
-std::string_view meter::joint_script() const noexcept {
-  return parts_ == 1 ? lua::meter_joint_lua : lua::meter_parts_joint_lua;
+std::string_view meter::plain_script() const noexcept {
+  return parts_ == 1 ? lua::meter_plain_lua : lua::meter_parts_plain_lua;
 }
 
-std::optional<joint_constants> meter::joint_arguments(units cost) const noexcept {
+std::optional<plain_constants> meter::plain_arguments(units cost) const noexcept {
   const state step = time_of(cost);
-  if (parts_ == 1) return joint_constants{step.whole, tolerance_.whole};
-  return joint_constants{step.whole, tolerance_.whole, parts_, step.part, tolerance_.part};
+  if (parts_ == 1) return plain_constants{step.whole, tolerance_.whole};
+  return plain_constants{step.whole, tolerance_.whole, parts_, step.part, tolerance_.part};
 }
 
 bool meter::read_plain(std::string_view& text, std::span<std::int64_t> fields) const noexcept {

@@ -119,12 +119,12 @@ class meter {
   static constexpr std::size_t reply_width = 5;
   static constexpr std::string_view key_suffix = "m";
   static std::string_view script() noexcept;
-  std::string_view joint_script() const noexcept;
+  std::string_view plain_script() const noexcept;
   static std::string_view record_script();
   static std::string_view settle_script() noexcept;
   using replay = state;
   script_arguments arguments(units cost) const noexcept;
-  std::optional<joint_constants> joint_arguments(units cost) const noexcept;
+  std::optional<plain_constants> plain_arguments(units cost) const noexcept;
   script_arguments record_arguments(units cost) const noexcept;
   bool coalesces() const noexcept { return true; }
   bool read_plain(std::string_view& text, std::span<std::int64_t> fields) const noexcept;

@@ -50,8 +50,8 @@ void pack_number(Out& to, std::int64_t number) {
   }
 }
 
-/// What a kernel's part takes in the common path of several kernels.
-using joint_constants = boost::container::static_vector<std::int64_t, 5>;
+/// What a kernel's part of the common path takes.
+using plain_constants = boost::container::static_vector<std::int64_t, 5>;
 
 /// The numbers a script takes before its per-key arguments: the policy's constants, then the cost.
 /// A common path takes some of them packed.

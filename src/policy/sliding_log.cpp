@@ -226,11 +226,11 @@ script_arguments sliding_log::arguments(units cost) const noexcept {
   return {window_, limit_, resolution_, count_refused_ ? 1 : 0, cost};
 }
 
-std::string_view sliding_log::joint_script() noexcept { return lua::sliding_log_joint_lua; }
+std::string_view sliding_log::plain_script() noexcept { return lua::sliding_log_plain_lua; }
 
-std::optional<joint_constants> sliding_log::joint_arguments(units cost) const noexcept {
+std::optional<plain_constants> sliding_log::plain_arguments(units cost) const noexcept {
   if (count_refused_ || limit_ == no_limit) return {};
-  return joint_constants{cost, window_, limit_, resolution_};
+  return plain_constants{cost, window_, limit_, resolution_};
 }
 
 bool sliding_log::read_plain(std::string_view& text,

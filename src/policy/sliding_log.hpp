@@ -100,17 +100,17 @@ class sliding_log {
   static constexpr bool tells_state = false;
   bool counts_refused() const noexcept { return count_refused_; }
 
-  // Its other half is sliding_log.lua, with sliding_log_joint.lua for plain states, and
+  // Its other half is sliding_log.lua, with sliding_log_plain.lua for plain states, and
   // sliding_log_settle.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 6;
   static constexpr std::string_view key_suffix = "l";
   static std::string_view script() noexcept;
   static std::string_view settle_script() noexcept;
-  static std::string_view joint_script() noexcept;
+  static std::string_view plain_script() noexcept;
   using replay = summary;
   script_arguments arguments(units cost) const noexcept;
-  std::optional<joint_constants> joint_arguments(units cost) const noexcept;
+  std::optional<plain_constants> plain_arguments(units cost) const noexcept;
   // A refused check that counts moves the time at which the next one would pass: each needs a look
   // of its own.
   bool coalesces() const noexcept { return !count_refused_; }

@@ -136,11 +136,11 @@ script_arguments sliding_window::arguments(units cost) const noexcept {
   return {window_, limit_, digit_base(window_), most_, count_refused_ ? 1 : 0, cost};
 }
 
-std::string_view sliding_window::joint_script() noexcept { return lua::sliding_window_joint_lua; }
+std::string_view sliding_window::plain_script() noexcept { return lua::sliding_window_plain_lua; }
 
-std::optional<joint_constants> sliding_window::joint_arguments(units cost) const noexcept {
+std::optional<plain_constants> sliding_window::plain_arguments(units cost) const noexcept {
   if (count_refused_ || limit_ == no_limit) return {};
-  return joint_constants{cost, window_, limit_};
+  return plain_constants{cost, window_, limit_};
 }
 
 bool sliding_window::read_plain(std::string_view& text, std::span<std::int64_t> fields) noexcept {

@@ -127,7 +127,7 @@ class call_size {
     if constexpr (Kernel::kind == policies::kernel_kind::bucket) {
       return kernel.has_whole_units() ? common_path : in_parts;
     } else if constexpr (policies::is_policy(Kernel::kind)) {
-      return kernel.joint_arguments(1) ? common_path : full_kernel;
+      return kernel.plain_arguments(1) ? common_path : full_kernel;
     } else {
       return full_kernel;
     }

@@ -33,10 +33,10 @@ std::int64_t number_of(const policies::kernel& kernel) {
 
 namespace {
 
-std::optional<policies::joint_constants> joint_constants_of(const call_tier& t) {
+std::optional<policies::plain_constants> plain_constants_of(const call_tier& t) {
   return std::visit(
-      [&]<class Kernel>(const Kernel& k) -> std::optional<policies::joint_constants> {
-        if constexpr (Kernel::kind != policies::kernel_kind::gate) return k.joint_arguments(t.cost);
+      [&]<class Kernel>(const Kernel& k) -> std::optional<policies::plain_constants> {
+        if constexpr (Kernel::kind != policies::kernel_kind::gate) return k.plain_arguments(t.cost);
         return {};
       },
       t.kernel);
@@ -52,10 +52,10 @@ script_tiers script_tiers_of(std::span<const call_tier> tiers, script_task task)
   script_tiers found;
   for (const call_tier& t : tiers) {
     if (policies::is_spaced(t.kernel) && ++queues > most_queues) return {};
-    if (!joint_constants_of(t)) return {};
+    if (!plain_constants_of(t)) return {};
     const std::string_view part = std::visit(
         []<class Kernel>(const Kernel& k) -> std::string_view {
-          if constexpr (Kernel::kind != policies::kernel_kind::gate) return k.joint_script();
+          if constexpr (Kernel::kind != policies::kernel_kind::gate) return k.plain_script();
           return {};
         },
         t.kernel);
@@ -87,7 +87,7 @@ void pack_constants(std::string& to, std::span<const call_tier> tiers, bool may_
   if (max_wait) policies::pack_number(to, *max_wait);
   for (const call_tier& t : tiers) {
     // Named: a temporary would be gone before the first value is read.
-    const std::optional<policies::joint_constants> constants = joint_constants_of(t);
+    const std::optional<policies::plain_constants> constants = plain_constants_of(t);
     for (const std::int64_t value : *constants) policies::pack_number(to, value);
   }
 }

@@ -16,7 +16,7 @@ policies::script_arguments record_arguments(const Kernel& kernel, std::int64_t c
   if constexpr (Kernel::kind == policies::kernel_kind::bucket) {
     return kernel.record_arguments(cost);
   } else if constexpr (policies::is_policy(Kernel::kind)) {
-    const std::optional<policies::joint_constants> packed = kernel.joint_arguments(cost);
+    const std::optional<policies::plain_constants> packed = kernel.plain_arguments(cost);
     return packed ? policies::script_arguments(*packed) : kernel.arguments(cost).behind_zero();
   } else {
     return kernel.arguments(cost);

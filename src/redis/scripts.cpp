@@ -46,7 +46,7 @@ std::string text_of_one() {
       text += Kernel::record_script();
       text::replace_all(text, "@read\n", policies::lua::read_keys_lua);
     } else {
-      text += common_path_of(Kernel::joint_script(), Kernel::script_constants);
+      text += common_path_of(Kernel::plain_script(), Kernel::script_constants);
     }
     text += policies::lua::prelude_lua;
     text += Kernel::script();

@@ -14,7 +14,7 @@
 -- stands for the tier's number, counted from 1; @kernel for its kernel's (see kernel_at.lua); @key
 -- for the index among KEYS of its key for check `i`; @get for a call that reads it. A name that
 -- ends with an underscore gets the tier's number behind it. The following lines become what the
--- kernel's part (meter_joint.lua and others) has behind the same line:
+-- kernel's part (meter_plain.lua and others) has behind the same line:
 --
 --   @constants  the names of its constants, with a comma behind each
 --   @start      once in a call
