@@ -152,8 +152,10 @@ void lease_keeper::on_renewed(const renew_call& c) {
     if (schedule_.answered(lease, what, c.left_at(), now()))
       told.swap(schedule_.find(lease)->watchers);
     for (check& w : told) flight_of(w).stage = check_stage::done;
+    // What is due by now waits for the timer: a memory store answers inside the call that asks it.
+    arm(c.limiter);
   }
-  look_after(c.limiter, std::move(told));
+  finish_all(std::move(told), {});
 }
 
 void lease_keeper::on_leave_failed(const core_ptr& core, error_code ec,
@@ -169,25 +171,18 @@ void lease_keeper::on_leave_failed(const core_ptr& core, error_code ec,
   if (again) leave(core, std::move(*again));
 }
 
+/// Reports due losses, starts due renewals, repeats due leaves.
 void lease_keeper::on_timer(const core_ptr& core) {
-  {
-    const std::lock_guard lock(mutex_);
-    alarm_.rang();
-  }
-  look_after(core, {});
-}
-
-/// Reports due losses, starts due renewals, repeats due leaves, and also tells the watchers in
-/// `told` of a loss.
-void lease_keeper::look_after(const core_ptr& core, check_list told) {
   struct renewal {
     std::int64_t lease;
     short_text subject;
   };
+  check_list told;
   std::vector<renewal> renewals;
   std::vector<lease_schedule::open_leave> leaves;
   {
     const std::lock_guard lock(mutex_);
+    alarm_.rang();
     while (const auto due = schedule_.next(now())) {
       lease_schedule::entry& e = *schedule_.find(due->lease);
       if (due->lost) {

@@ -66,7 +66,6 @@ class lease_keeper final {
   void on_leave_failed(const core_ptr& core, error_code ec, lease_schedule::open_leave what);
   static void leave(const core_ptr& core, lease_schedule::open_leave what);
   void on_timer(const core_ptr& core);
-  void look_after(const core_ptr& core, check_list told);
   void arm(const core_ptr& core);
 
   const std::chrono::microseconds length_;

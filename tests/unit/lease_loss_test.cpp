@@ -45,6 +45,33 @@ BOOST_AUTO_TEST_CASE(a_lease_is_renewed_as_long_as_it_is_held) {
   BOOST_TEST(l.is_held());
 }
 
+// A memory store answers a renewal inside the call that asks it. While one was answered, the next
+// lease was due, and its renewal was called inside; with 60,000 leases, the stack overflowed.
+BOOST_AUTO_TEST_CASE(a_slow_renewal_does_not_call_the_next_one) {
+  bool is_renewing = false;
+  std::size_t renewals = 0;
+  std::uintptr_t lowest = UINTPTR_MAX, highest = 0;  // addresses on the stack
+  const auto slow_clock = [&] {
+    const auto end = std::chrono::steady_clock::now() + 2ms;
+    while (std::chrono::steady_clock::now() < end) {
+    }
+    if (is_renewing) {
+      const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+      lowest = std::min(lowest, here);
+      highest = std::max(highest, here);
+      ++renewals;
+    }
+    return weir::time_point(now);
+  };
+  const weir::store slow = weir::make_memory_store(io.get_executor(), {.clock = slow_clock});
+  const weir::concurrency_limiter g(slow, "gate", {.limit = 40, .lease_duration = 300ms});
+  std::vector<lease> held;
+  for (int i = 0; i < 40; ++i) held.push_back(weir::test::enter(io, g, "a"));
+  is_renewing = true;
+  weir::test::run_until(io, [&] { return renewals >= 80; });
+  BOOST_TEST(highest - lowest < 4096u);
+}
+
 BOOST_AUTO_TEST_CASE(a_lease_that_the_store_does_not_know_any_more_is_lost) {
   const auto g = gate(1, 100ms);
   lease l = enter(g);
