@@ -38,7 +38,8 @@ struct local_keyed_options {
 /// pause, no timer and no thread. A limiter that gets no calls drops nothing.
 ///
 /// **Too many keys.** A new key beyond `max_keys` displaces another one. Of up to 16 neighbours in
-/// the table, that is the key that will be idle first. Nothing passes uncounted: the new key is
+/// the table, that is an idle key, else the one that has most units left. Nothing passes uncounted:
+/// the new key is
 /// counted from its first request on. A displaced key that was not idle yet starts anew with its
 /// next request, with its whole limit; evicted() counts such keys. If it grows, max_keys is too
 /// small for the traffic.

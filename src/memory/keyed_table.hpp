@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "check/key_hash.hpp"
@@ -21,11 +22,13 @@ namespace weir::memory {
 /// A shard's lock and its counts take one cache line, and an entry nearly always one or two more.
 ///
 /// Calls drop states that are over, some slots at a time. A new key beyond `max_keys` displaces
-/// another one: that of its neighbours which will be over first. States that were counted while the
-/// clock was far ahead, and matter only until then, go before all that matter by the present clock:
-/// otherwise new keys would displace each other for as long as the clock was ahead.
+/// another one: that of its neighbours which has most units left, so that a flood of new keys does
+/// not free one that has used up its limit. States that were counted while the clock was far ahead,
+/// and matter only until then, go before all that matter by the present clock: otherwise new keys
+/// would displace each other for as long as the clock was ahead.
 ///
-/// `Rules` has `state_type`, matters_until(state) and is_far_ahead(state, now).
+/// `Rules` has `state_type`, matters_until(state), is_far_ahead(state, now) and fetch(state, now,
+/// cost).
 template <class Rules>
 class keyed_table {
  public:
@@ -156,10 +159,15 @@ class keyed_table {
     size_.fetch_sub(1, std::memory_order_relaxed);
   }
   void displace_one(shard& home, std::uint32_t hash, policies::instant now) noexcept {
-    // First what has ended, then what lies far ahead of the clock, then the rest; each by its end.
+    // First what has ended or lies far ahead of the clock, by its end. Of the rest, that which has
+    // most left; and among equals the one that ends last: in a flood of keys that use up their
+    // limit at once, that is one of the flood.
     const entry& e = home.first_of(hash, looks_when_full, [&](const entry& one) {
       const policies::instant until = rules_.matters_until(one.state);
-      return std::pair(until > now && !rules_.is_far_ahead(one.state, now), until);
+      if (until <= now || rules_.is_far_ahead(one.state, now)) {
+        return std::tuple(false, policies::units{0}, until);
+      }
+      return std::tuple(true, -rules_.fetch(one.state, now, 1).remaining, -until);
     });
     // A state far ahead counts as evicted: at its next call it would have moved to now.
     if (!is_over(e, now)) evicted_.fetch_add(1, std::memory_order_relaxed);

@@ -43,6 +43,8 @@ struct counting_rules {
     return s.until;
   }
   bool is_far_ahead(const counted&, instant) const noexcept { return false; }
+  /// All have as much left.
+  weir::decision fetch(const counted&, instant, weir::policies::units) const noexcept { return {}; }
 };
 
 }  // namespace
@@ -168,15 +170,15 @@ BOOST_AUTO_TEST_CASE(a_call_that_left_its_lock_reads_the_clock_again) {
     return table.look(
         key, [&] { return last; }, [](const counted* s, instant) { return s; });
   };
-  // A full table looks at 16 keys of the new one's shard, and displaces that which is over first.
-  // So a key is in the shard of "first" if it displaces that; else it is probably elsewhere.
+  // A full table looks at 16 keys of the new one's shard, and displaces that which is over last. So
+  // a key is in the shard of "first" if it displaces that; else it is probably elsewhere.
   constexpr instant soon = 1'000'000, late = 2'000'000;
   std::vector<std::string> beside, elsewhere;
   for (int i = 0; beside.size() < most || elsewhere.size() < 100; ++i) {
-    add("first", soon);
-    for (std::size_t n = 1; n < most; ++n) add(std::to_string(n), late);
+    add("first", late);
+    for (std::size_t n = 1; n < most; ++n) add(std::to_string(n), soon);
     const std::string key = "key " + std::to_string(i);
-    add(key, late);
+    add(key, soon);
     (is_there("first") ? elsewhere : beside).push_back(key);
     table.erase(key);
   }
