@@ -60,6 +60,17 @@ bool all_can_settle(const check& c) {
   return all;
 }
 
+/// A store writes down until when it remembers that a decision was settled, and the caller may have
+/// taken the decision from anywhere.
+bool has_times_of_ours(const decision& d) noexcept {
+  const std::int64_t at = d.decided_at.time_since_epoch().count();
+  const auto is_ahead = [at](std::chrono::microseconds by) {
+    return by.count() >= 0 && by.count() <= policies::max_exact - at;
+  };
+  return policies::is_instant(at) && is_ahead(d.reset_after) && is_ahead(d.delay) &&
+         policies::is_instant(d.receipt.counted_at);
+}
+
 error validate_settlement(const check& c) {
   const settle_request& asked = as<settle_request>(c);
   const auto validate_term = [](const limiter_spec& l, std::string_view subject,
@@ -76,7 +87,8 @@ error validate_settlement(const check& c) {
   if (const receipt& r = asked.about.receipt; r.id != 0) {  // 0: the decision took no units
     const auto is_cost = [](std::int64_t cost) { return cost >= 0 && cost <= max_units; };
     const bool can = all_can_settle(c) && r.origin == origin_of(c) &&
-                     std::all_of(r.costs.begin(), r.costs.end(), is_cost);
+                     std::all_of(r.costs.begin(), r.costs.end(), is_cost) &&
+                     has_times_of_ours(asked.about);
     if (!can) return error::cannot_settle;
   }
   return c.further().empty() ? error{} : validate_together(c);

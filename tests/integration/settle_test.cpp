@@ -321,6 +321,30 @@ BOOST_AUTO_TEST_CASE(a_decision_is_settled_where_it_was_made) {
   });
 }
 
+// A program may keep decisions where others can write. With such times, Memcached remembered the
+// settlement until a time that it could not read, and then answered no call of the subject.
+BOOST_AUTO_TEST_CASE(a_decision_with_impossible_times_is_not_settled) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "r", ten_a_day[0]);
+    const decision d = record(l, 4);
+    constexpr std::chrono::microseconds never{std::int64_t{1} << 53};
+    const auto error_of = [&](auto spoil) {
+      decision spoilt = d;
+      spoil(spoilt);
+      return outcome_of([&](auto caller) { l.refund("a", spoilt, {}, caller); }).ec;
+    };
+    WEIR_TEST_ERROR(error_of([&](decision& s) { s.reset_after = never; }), error::cannot_settle);
+    WEIR_TEST_ERROR(error_of([&](decision& s) { s.reset_after = -1us; }), error::cannot_settle);
+    WEIR_TEST_ERROR(error_of([&](decision& s) { s.delay = never; }), error::cannot_settle);
+    WEIR_TEST_ERROR(error_of([&](decision& s) { s.decided_at += never; }), error::cannot_settle);
+    WEIR_TEST_ERROR(error_of([&](decision& s) { s.decided_at = {}, s.decided_at -= 1us; }),
+                    error::cannot_settle);
+    WEIR_TEST_ERROR(error_of([&](decision& s) { s.receipt.counted_at = -1; }),
+                    error::cannot_settle);
+    WEIR_TEST_ERROR(error_of([](decision&) {}), weir::error_code());
+  });
+}
+
 BOOST_AUTO_TEST_CASE(what_was_settled_is_remembered_in_a_key_that_goes_by_itself) {
   const limiter l(open(false), "r", weir::fixed_window{.limit = 10, .window = 1h});
   const limiter brief(open(false), "s", weir::fixed_window{.limit = 10, .window = 1s});
