@@ -25,6 +25,30 @@ instant remembered_until(const check& c, instant now) {
                   now + policies::shortest_marker_life);
 }
 
+/// A check without further limiters that counts so many units, and whose answer depends on nothing
+/// else.
+bool is_plain_record(const check& c) { return c.kind == check_kind::record && c.further().empty(); }
+
+/// Gives the first check's error to those that are equal to it, because they would fail as it did,
+/// and moves them behind it. Returns how many they are.
+std::size_t fail_equals_of_first(detail::check_list& checks) {
+  const check& first = checks.front();
+  if (!is_plain_record(first)) return 0;
+  std::size_t count = 0;
+  const auto behind = std::next(checks.begin());
+  for (auto it = behind; it != checks.end();) {
+    const auto one = it++;
+    if (!is_plain_record(*one) || one->limiter != first.limiter ||
+        detail::number_for_kernel(*one) != detail::number_for_kernel(first)) {
+      continue;
+    }
+    one->ec = first.ec;
+    checks.splice(behind, checks, one);
+    ++count;
+  }
+  return count;
+}
+
 /// Lets cool-downs end as much later. 0: there has been none.
 void move_cool_downs(std::span<const detail::held_tier> tiers, policies::span by) noexcept {
   for (const detail::held_tier& t : tiers) {
@@ -124,7 +148,8 @@ check_batch::result check_batch::run(detail::check_list& checks, std::string_vie
                                      bool is_oversized, instant now, std::size_t max_value,
                                      std::string& out) {
   most_settled_ = (max_value - max_value / 16) / subject_value::bytes_of_settled;
-  for (std::size_t wanted = most;; wanted /= 2) {
+  // Each attempt takes the whole value apart, so there are few.
+  for (std::size_t wanted = most;; wanted = std::max<std::size_t>(1, wanted / 8)) {
     unreadable_ = value_.decode(found);
     if (is_oversized && unreadable_ == error{}) unreadable_ = error::state_too_large;
     if (unreadable_ != error{}) value_.decode({});
@@ -140,13 +165,13 @@ check_batch::result check_batch::run(detail::check_list& checks, std::string_vie
       return r;
     }
     if (r.checks > 1) {
-      wanted = r.checks;  // half of them may fit
+      wanted = r.checks;  // fewer of them may fit
       for (check& c : checks) c.ec = {};
       continue;
     }
     check& only = checks.front();
     only.ec = settles(only) ? error::settlements_full : error::state_too_large;
-    return {verdict::unchanged, 1, 0};
+    return {verdict::unchanged, 1 + fail_equals_of_first(checks), 0};
   }
 }
 

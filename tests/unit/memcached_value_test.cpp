@@ -312,6 +312,27 @@ BOOST_AUTO_TEST_CASE(a_state_that_grows_too_large_is_an_error) {
   WEIR_TEST_ERROR(settled.ec, error::settlements_full);
 }
 
+// Each of a thousand callers of a full log had a read and ten attempts of its own, and the
+// connection did nothing else.
+BOOST_AUTO_TEST_CASE(equal_checks_of_a_full_log_fail_together) {
+  const core_ptr core = make_core("r", weir::sliding_log{.limit = 100'000, .window = 1h});
+  item stored;
+  const auto is_full = [&](std::int64_t at) {
+    fake_check c(core, "a");
+    stored.run({&c}, at, 1000);
+    return c.ec.failed();
+  };
+  std::int64_t at = now;
+  while (!is_full(at)) at += 1000;
+  fake_check first(core, "a"), other(core, "a", 2), second(core, "a"),
+      fetch(core, "a", 1, check_kind::fetch), third(core, "a");
+  stored.run({&first, &other, &second, &fetch, &third}, at, 1000);
+  BOOST_TEST(stored.covered == 3u);
+  BOOST_TEST((stored.last == verdict::unchanged));
+  for (fake_check* c : {&first, &second, &third}) WEIR_TEST_ERROR(c->ec, error::state_too_large);
+  for (fake_check* c : {&other, &fetch}) WEIR_TEST_ERROR(c->ec, weir::error_code());
+}
+
 // The ids of settled receipts filled the value, and then no cool-down could be set for hours.
 BOOST_AUTO_TEST_CASE(settlements_leave_room_for_a_cool_down) {
   const core_ptr core = make_core("r", weir::fixed_window{.limit = 1000, .window = 1h},
