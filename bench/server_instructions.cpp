@@ -327,7 +327,7 @@ class program {
   void row(const std::string& name, const std::string& suffix, const policies::kernel& kernel,
            const policies::kernel& brief, std::int64_t taken, std::int64_t limit,
            std::int64_t too_much) {
-    const std::string& sha = redis::scripts()[kernel.index()].sha;
+    const std::string& sha = redis::scripts()[redis::script_for(kernel)].sha;
     for (const std::size_t keys : {std::size_t{1}, std::size_t{64}}) {
       const auto check = [&](std::int64_t cost) {
         bench::send(server_, sha, bench::constants(kernel, cost), {suffix}, keys);

@@ -104,8 +104,9 @@ concept is_kernel =
     (K::kind != kernel_kind::bucket ||
      requires(const K& k, typename K::state& s, moment now, units cost) {
        { k.is_spaced() } -> std::same_as<bool>;
-       // It has a common path of its own for one key.
-       { K::record_script() } -> std::same_as<std::string_view>;
+       // It has common paths of its own for one key, one of them for a T in parts.
+       { k.has_whole_units() } noexcept -> std::same_as<bool>;
+       { K::record_script(bool()) } -> std::same_as<std::string_view>;
        { k.record_arguments(cost) } -> std::same_as<script_arguments>;
        { k.record_from(instant{}, s, now, cost) } -> std::same_as<decision>;
      });

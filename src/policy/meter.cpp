@@ -189,16 +189,14 @@ script_arguments meter::arguments(units cost) const noexcept {
   return {tolerance_.whole, tolerance_.part, parts_, step.whole, step.part};
 }
 
-std::string_view meter::record_script() {
-  static const std::string both = std::string(lua::meter_record_lua) +
-                                  std::string(lua::meter_parts_record_lua);
-  return both;
+std::string_view meter::record_script(bool in_parts) noexcept {
+  return in_parts ? lua::meter_parts_record_lua : lua::meter_record_lua;
 }
 
 script_arguments meter::record_arguments(units cost) const noexcept {
   const state step = time_of(cost);
   if (parts_ == 1) return {{step.whole, step.whole, tolerance_.whole}, 1};
-  return {{0, tolerance_.whole, tolerance_.part, parts_, step.whole, step.part}, 1};
+  return {{tolerance_.whole, tolerance_.part, parts_, step.whole, step.part}, 0};
 }
 
 std::string_view meter::plain_script() const noexcept {

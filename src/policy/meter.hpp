@@ -120,7 +120,7 @@ class meter {
   static constexpr std::string_view key_suffix = "m";
   static std::string_view script() noexcept;
   std::string_view plain_script() const noexcept;
-  static std::string_view record_script();
+  static std::string_view record_script(bool in_parts) noexcept;
   static std::string_view settle_script() noexcept;
   using replay = state;
   script_arguments arguments(units cost) const noexcept;

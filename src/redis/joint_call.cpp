@@ -73,7 +73,8 @@ std::size_t script_for(std::span<const call_tier> tiers, script_task task) noexc
 }  // namespace
 
 std::size_t script_of(std::span<const call_tier> tiers) noexcept {
-  return tiers.size() == 1 ? tiers[0].kernel.index() : script_for(tiers, script_task::record);
+  return tiers.size() == 1 ? redis::script_for(tiers[0].kernel)
+                           : script_for(tiers, script_task::record);
 }
 
 std::size_t script_of(const script_call& c) noexcept {

@@ -10,7 +10,7 @@
 
 namespace weir::redis {
 
-/// The arguments of the kernel's own script (scripts()[kernel.index()]), before the counts.
+/// The arguments of the script for checks of one key each, before the counts.
 template <class Kernel>
 policies::script_arguments record_arguments(const Kernel& kernel, std::int64_t cost) {
   if constexpr (Kernel::kind == policies::kernel_kind::bucket) {

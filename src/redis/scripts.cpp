@@ -37,13 +37,14 @@ std::string sha1_hex(std::string_view text) {
 
 std::string number(std::size_t n) { return std::to_string(n); }
 
+/// The script for checks of one key each; with `in_parts`, that of buckets whose T is in parts.
 template <class Kernel>
-std::string text_of_one() {
+std::string text_of_one(bool in_parts = false) {
   std::string text(policies::lua::start_lua);
   if constexpr (policies::is_policy(Kernel::kind)) {
     if constexpr (Kernel::kind == kernel_kind::bucket) {
       // It has code for one key that is quicker than its part.
-      text += Kernel::record_script();
+      text += Kernel::record_script(in_parts);
       text::replace_all(text, "@read\n", policies::lua::read_keys_lua);
     } else {
       text += common_path_of(Kernel::plain_script(), Kernel::script_constants);
@@ -178,6 +179,7 @@ class script_list {
       scripts_[count++] = make_script({}, task);
     }
     add(text_of_table(policies::lua::settle_lua, {entry_of_settling<Kernels>()...}));
+    add(text_of_one<policies::meter>(true));
     count_ = count;
   }
 
@@ -206,6 +208,11 @@ script_list& all_scripts() {
 }  // namespace
 
 std::span<const script> scripts() { return all_scripts().made(); }
+
+std::size_t script_for(const policies::kernel& k) noexcept {
+  const auto* const bucket = std::get_if<policies::meter>(&k);
+  return bucket == nullptr || bucket->has_whole_units() ? k.index() : bucket_in_parts;
+}
 
 script make_script(std::span<const script_tier> tiers, script_task task) {
   std::string text(policies::lua::start_lua);

@@ -255,14 +255,14 @@ class tracer {
 }  // namespace
 
 struct differential::scripts {
-  std::vector<test::script_harness> by_kernel;  // in the order of policies::kernel
+  std::vector<test::script_harness> all;  // as in redis::scripts()
 };
 
 differential::differential(test::redis_client* client, std::uint64_t seed, std::uint32_t stream)
     : seed_(seed), random_(seed, stream), client_(client), scripts_(std::make_unique<scripts>()) {
   if (!client_) return;
-  for (std::size_t i = 0; i < std::variant_size_v<policies::kernel>; ++i) {
-    scripts_->by_kernel.emplace_back(*client_, redis::scripts()[i].text);
+  for (std::size_t i = 0; i < redis::first_common_path; ++i) {
+    scripts_->all.emplace_back(*client_, redis::scripts()[i].text);
   }
 }
 
@@ -274,7 +274,8 @@ void differential::trace(const policy& p, std::int64_t steps) {
                             std::to_string(++traces_) + ":";
   std::visit(
       [&](const auto& kernel) {
-        test::script_harness* harness = client_ ? &scripts_->by_kernel[compiled.index()] : nullptr;
+        test::script_harness* harness = client_ ? &scripts_->all[redis::script_for(compiled)]
+                                                : nullptr;
         tracer(p, kernel, random_, totals_, client_, harness, label).run(steps);
       },
       compiled);

@@ -25,7 +25,7 @@ class own_script {
   own_script(test::redis_client& client, const policy& p)
       : client_(client),
         kernel_(policies::compile(p)),
-        harness_(client, redis::scripts()[kernel_.index()].text) {}
+        harness_(client, redis::scripts()[redis::script_for(kernel_)].text) {}
 
   /// What becomes of the last check of each key; empty if it holds something else.
   std::vector<std::optional<decision>> record(const std::vector<std::string>& keys,
@@ -67,8 +67,8 @@ class own_script {
   policies::script_arguments constants(std::int64_t cost = 1) const {
     return std::visit([&](const auto& k) { return redis::record_arguments(k, cost); }, kernel_);
   }
-  const std::string& sha() const { return redis::scripts()[kernel_.index()].sha; }
-  const std::string& text() const { return redis::scripts()[kernel_.index()].text; }
+  const std::string& sha() const { return redis::scripts()[redis::script_for(kernel_)].sha; }
+  const std::string& text() const { return redis::scripts()[redis::script_for(kernel_)].text; }
 
  private:
   test::redis_client& client_;

@@ -20,7 +20,7 @@ namespace weir::model {
 class record_scripts {
  public:
   explicit record_scripts(test::redis_client& client) : client_(client), joint_(client) {
-    for (std::size_t i = 0; i < redis::full_kernels; ++i) {
+    for (std::size_t i = 0; i < redis::first_common_path; ++i) {
       scripts_.emplace_back(client, redis::scripts()[i].text);
     }
   }
@@ -37,7 +37,7 @@ class record_scripts {
     }
     return std::visit(
         [&]<class Kernel>(const Kernel& kernel) {
-          test::script_harness& own = scripts_[asked.kernels[0].index()];
+          test::script_harness& own = scripts_[redis::script_for(asked.kernels[0])];
           own.set_clock(now);
           const auto constants = redis::record_arguments(kernel, asked.costs[0]);
           const std::vector<std::int64_t> counts(checks == 1 ? 0 : 1, checks);
@@ -55,7 +55,7 @@ class record_scripts {
  private:
   test::redis_client& client_;
   joint_scripts joint_;
-  std::deque<test::script_harness> scripts_;  // by kernel
+  std::deque<test::script_harness> scripts_;  // as in redis::scripts()
 };
 
 /// Whatever has written them: each key that is there has a TTL that ends no earlier than the grace

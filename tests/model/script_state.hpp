@@ -66,7 +66,7 @@ class script_subject {
   script_subject(script_fixture& in, const policy& p)
       : in_(in),
         kernel_(policies::compile(p)),
-        harness_(in.client, redis::scripts()[kernel_.index()].text) {}
+        harness_(in.client, redis::scripts()[redis::script_for(kernel_)].text) {}
 
   /// Empty if restore() finds the key to hold something else.
   std::vector<std::optional<decision>> check(const std::vector<std::string>& keys, std::int64_t now,
