@@ -19,23 +19,6 @@ void pending_checks::cancel(check& c, cancel_scope scope) {
   finish(c);
 }
 
-bool pending_checks::replace(check& c, check& successor) {
-  const check_stage stage = flight_of(c).stage;
-  if (stage == check_stage::done || stage == check_stage::idle) return false;
-  if (stage != check_stage::waiting) put_in_place_of(c, successor);
-  c.ec = boost::asio::error::operation_aborted;
-  finish(c);
-  return stage != check_stage::waiting;
-}
-
-/// The store may reserve something for a sent acquire. Its queue waits for the answer, without a
-/// deadline, and gives that back. It waits for no replicas.
-void pending_checks::detach(check& c) {
-  flight_of(c).is_detached = true;
-  deadline_wheel::remove(c);
-  if (flight_of(c).stage == check_stage::counted) finish(c);
-}
-
 void pending_checks::unsend(check& c) {
   flight_of(c).stage = check_stage::waiting;
   if (is_given_up(c)) {
@@ -63,21 +46,6 @@ void pending_checks::fail_sent(check_list& list, error reason, time now) {
     if (!is_overlooked(list.front())) breaker_.failed(now, now);
     finish(list.front(), reason);
   }
-}
-
-/// Gives the place of a sent acquire to another one, which is detached.
-void pending_checks::put_in_place_of(check& c, check& other) noexcept {
-  const in_flight& flight = flight_of(c);
-  flight_of(other).is_stand_in = true;
-  flight_of(other).stage = flight.stage;
-  flight_of(other).position = flight.position;
-  flight_of(other).resends = flight.resends;
-  // There already if it waits for the server to store it, or for replicas.
-  other.answer = c.answer;
-  as<acquire_request>(other).found = std::move(as<acquire_request>(c).found);
-  flight_of(c).line.swap_nodes(flight_of(other).line);
-  pending_ += weight_of(other);
-  if (flight.stage == check_stage::counted) finish(other);
 }
 
 /// Ends a check whose deadline has passed.

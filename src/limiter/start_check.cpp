@@ -6,44 +6,23 @@
 #include "check/jitter.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "limiter/settled_ids.hpp"
-#include "policy/tier_set.hpp"
+#include "limiter/validation.hpp"
 
 namespace weir::detail {
+
+static void start_other(check& c);
+
+void start_check(check& c) {
+  if (c.kind == check_kind::record && c.further().empty() && !c.limiter->answers_locally &&
+      validate(*c.limiter, c.subject.view(), as<record_request>(c).cost) == error{}) {
+    return c.limiter->store->start(c);  // the common case
+  }
+  start_other(c);
+}
+
 namespace {
 
 constexpr std::chrono::microseconds longest_max_wait = std::chrono::hours{31 * 24};
-
-error validate(const limiter_spec& limiter, std::string_view subject, std::int64_t cost) {
-  if (subject.empty() || subject.size() > max_subject_size) return error::invalid_subject;
-  if (cost < 1 || cost > max_units) return error::invalid_cost;
-  if (cost > limiter.ceiling) return error::cost_exceeds_limit;
-  return error{};
-}
-
-/// Validates a joint check: all keys in one slot, no key twice, no limiter with count_refused.
-error validate_together(const check& c) {
-  bool fits = true;
-  std::size_t tiers = 0;
-  for_each_limiter(c, [&](const limiter_spec& limiter, std::string_view) {
-    fits = fits && limiter.store == c.limiter->store && !limiter.counts_refused;
-    tiers += limiter.tiers.size();
-  });
-  if (!fits || tiers > policies::max_tiers) return error::cannot_combine;
-  std::vector<std::string> keys;
-  for_each_tier(c, [&](const limiter_spec& limiter, std::string_view subject, std::int64_t,
-                       std::size_t tier) {
-    // A check only reads cool-downs, and limiters of one resource and subject share one: a repeated
-    // key is no mistake.
-    if (policies::kind_of(limiter.tiers[tier]) == policies::kernel_kind::cool_down) return;
-    limiter.append_key(keys.emplace_back(), subject, tier);
-    fits = fits && hash_tag(keys.back()) == hash_tag(keys.front());
-    // Whether two subjects meet in a bucket is chance, and no reason to answer.
-    fits = fits && (limiter.buckets == 0 || subject == c.subject.view());
-  });
-  std::sort(keys.begin(), keys.end());
-  fits = fits && std::adjacent_find(keys.begin(), keys.end()) == keys.end();
-  return fits ? error{} : error::cannot_combine;
-}
 
 bool lowers_nothing(const limiter_spec& limiter, const lower_request& asked) {
   const auto& tiers = limiter.tiers;
@@ -52,82 +31,6 @@ bool lowers_nothing(const limiter_spec& limiter, const lower_request& asked) {
     if (limit != unlimited && left_in(limiter, asked, i) < limit) return false;
   }
   return true;
-}
-
-bool all_can_settle(const check& c) {
-  bool all = true;
-  for_each_limiter(c, [&](const limiter_spec& l, std::string_view) { all = all && l.can_settle; });
-  return all;
-}
-
-/// A store writes down until when it remembers that a decision was settled, and the caller may have
-/// taken the decision from anywhere.
-bool has_times_of_ours(const decision& d) noexcept {
-  const std::int64_t at = d.decided_at.time_since_epoch().count();
-  const auto is_ahead = [at](std::chrono::microseconds by) {
-    return by.count() >= 0 && by.count() <= policies::max_exact - at;
-  };
-  return policies::is_instant(at) && is_ahead(d.reset_after) && is_ahead(d.delay) &&
-         policies::is_instant(d.receipt.counted_at);
-}
-
-error validate_settlement(const check& c) {
-  const settle_request& asked = as<settle_request>(c);
-  const auto validate_term = [](const limiter_spec& l, std::string_view subject,
-                                std::int64_t actual) {
-    const error e = validate(l, subject, 1);
-    return e == error{} && (actual < 0 || actual > max_units) ? error::invalid_cost : e;
-  };
-  const error own = validate_term(*c.limiter, c.subject.view(), asked.actual_cost);
-  if (own != error{}) return own;
-  for (const term& t : c.further()) {
-    if (const error e = validate_term(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
-  }
-  if (c.further().size() >= receipt::most_limiters) return error::cannot_settle;
-  if (const receipt& r = asked.about.receipt; r.id != 0) {  // 0: the decision took no units
-    const auto is_cost = [](std::int64_t cost) { return cost >= 0 && cost <= max_units; };
-    const bool can = all_can_settle(c) && r.origin == origin_of(c) &&
-                     std::all_of(r.costs.begin(), r.costs.end(), is_cost) &&
-                     has_times_of_ours(asked.about);
-    if (!can) return error::cannot_settle;
-  }
-  return c.further().empty() ? error{} : validate_together(c);
-}
-
-/// Validates a check that counts, looks or enters: `cost` is what its own limiter has to fit.
-error validate_request(const check& c, std::int64_t cost) {
-  if (const error e = validate(*c.limiter, c.subject.view(), cost); e != error{}) return e;
-  for (const term& t : c.further()) {
-    if (const error e = validate(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
-  }
-  if (c.kind == check_kind::acquire && !all_can_settle(c)) return error::cannot_wait;
-  return c.further().empty() ? error{} : validate_together(c);
-}
-
-error validate(const check& c) {
-  switch (c.kind) {
-    case check_kind::record:
-      return validate_request(c, as<record_request>(c).cost);
-    case check_kind::fetch:
-      return validate_request(c, as<fetch_request>(c).cost);
-    case check_kind::acquire:
-      return validate_request(c, as<acquire_request>(c).cost);
-    case check_kind::enter:
-      return validate_request(c, 1);
-    case check_kind::settle:
-      return validate_settlement(c);
-    case check_kind::cool_down:
-    case check_kind::lower:
-      if (!c.limiter->has_cool_down) return error::cool_downs_disabled;
-      break;
-    case check_kind::reset:
-    case check_kind::renew:
-    case check_kind::leave:
-    case check_kind::give_back:
-    case check_kind::watch:
-      break;
-  }
-  return validate(*c.limiter, c.subject.view(), 1);
 }
 
 /// Completes the request of a valid check. True if it has its answer already: no store is asked.
@@ -200,8 +103,10 @@ void start_or_answer(check& c) {
   if (local.take != nullptr) limiter->store->start(*local.take);
 }
 
+}  // namespace
+
 /// Starts any check but a plain record. The common case then saves no registers for this function.
-[[gnu::noinline]] void start_other(check& c) {
+[[gnu::noinline]] static void start_other(check& c) {
   if (c.kind == check_kind::watch) return impl_of(*c.limiter).leases->watch(c);
   bool has_answer = true;
   try {
@@ -219,16 +124,6 @@ void start_or_answer(check& c) {
     return start_or_answer(c);
   }
   c.limiter->store->start(c);
-}
-
-}  // namespace
-
-void start_check(check& c) {
-  if (c.kind == check_kind::record && c.further().empty() && !c.limiter->answers_locally &&
-      validate(*c.limiter, c.subject.view(), as<record_request>(c).cost) == error{}) {
-    return c.limiter->store->start(c);  // the common case
-  }
-  start_other(c);
 }
 
 void cancel_check(check& c, cancel_scope scope) {

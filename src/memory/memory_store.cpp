@@ -69,6 +69,11 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     c.ec = detail::is_single(c) ? error::store_full : error::outcome_unknown;
   }
 
+  /// Reads the clock when it is called, under a shard's lock.
+  auto clock() const noexcept {
+    return [this] { return detail::read_clock(clock_); };
+  }
+
   void answer(detail::check& c) {
     // Thread-local buffers: no allocation in the steady state.
     thread_local std::string key;
@@ -77,21 +82,26 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     // The hash tag chooses the shard, as in a Redis Cluster: all keys of a joint check share one.
     const std::uint64_t hash = hash_(c.limiter->tag_of(key));
     memory::shard& home = all_.of(hash);
-    const auto clock = [this] { return detail::read_clock(clock_); };
+    if (c.kind == detail::check_kind::record && detail::is_single(c)) {
+      c.ec = home.record(c.limiter->tiers.front(), key, clock(),
+                         detail::as<detail::record_request>(c).cost, c.answer);
+    } else {
+      answer_other(c, key, home);
+    }
+  }
+
+  /// Any check but a plain record.
+  [[gnu::noinline]] void answer_other(detail::check& c, std::string& key, memory::shard& home) {
     const policies::kernel& kernel = c.limiter->tiers.front();
     // Calls of a gate, and cool-downs, are records of a kernel that is made for the check.
     const auto record_as = [&](const policies::kernel& own) {
-      c.ec = home.record(detail::kernel_for(c, own), key, clock, detail::number_for_kernel(c),
+      c.ec = home.record(detail::kernel_for(c, own), key, clock(), detail::number_for_kernel(c),
                          c.answer);
     };
     if (detail::is_single(c)) {
       switch (c.kind) {
-        case detail::check_kind::record:
-          c.ec = home.record(kernel, key, clock, detail::as<detail::record_request>(c).cost,
-                             c.answer);
-          return;
         case detail::check_kind::fetch:
-          c.answer = home.fetch(kernel, key, clock, detail::as<detail::fetch_request>(c).cost);
+          c.answer = home.fetch(kernel, key, clock(), detail::as<detail::fetch_request>(c).cost);
           return;
         case detail::check_kind::reset:
           return home.reset(key);
@@ -124,11 +134,10 @@ class memory_store final : public detail::store_backend, public detail::shutdown
       p.cost = number;
     });
     const std::span<const memory::shard::place> asked(places.data(), count);
-    const auto clock = [this] { return detail::read_clock(clock_); };
     const auto apply = [&c](auto... with) { detail::apply(c, with...); };
     switch (c.kind) {
       case detail::check_kind::fetch:
-        home.look_at(asked, clock, apply);
+        home.look_at(asked, clock(), apply);
         break;
       case detail::check_kind::reset:
         home.reset_all(asked);
@@ -136,15 +145,15 @@ class memory_store final : public detail::store_backend, public detail::shutdown
       case detail::check_kind::settle: {
         const auto& request = detail::as<detail::settle_request>(c);
         if (request.id == 0) {
-          home.look_at(asked, clock, apply);
+          home.look_at(asked, clock(), apply);
         } else {
-          c.ec = home.settle_all(asked, clock,
+          c.ec = home.settle_all(asked, clock(),
                                  {request.id, detail::marker_needed_until(request.about)}, apply);
         }
         break;
       }
       default:
-        c.ec = home.change_all(asked, clock, apply);
+        c.ec = home.change_all(asked, clock(), apply);
         break;
     }
   }

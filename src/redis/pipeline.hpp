@@ -212,6 +212,7 @@ class pipeline : public detail::pending_checks {
   void prefetch_calls() const noexcept;
   void answer_own(const script_call& c, const reply_view& reply, time now);
   bool answer(script_call& c, const reply_view& reply, time now);
+  bool answer_error(script_call& c, const reply_view& reply, error e, time now);
   void send_again(script_call& c);
 
   options options_;

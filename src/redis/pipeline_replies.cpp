@@ -181,8 +181,20 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
     answer_own(c, reply, now);
     return true;
   }
-  error e = read_reply(c, reply, numbers_);
+  const error e = read_reply(c, reply, numbers_);
   if (!is_replica_) suspect({});  // it is there, whatever it says
+  if (e != error{}) return answer_error(c, reply, e, now);
+  served_ = !is_replica_;
+  if (options_.replicas != 0) {
+    hold_counted(c);
+    return true;
+  }
+  for (call_key& key : c.keys) finish_all(key.checks);
+  return true;
+}
+
+/// The same for a reply that is an error, or none that fits.
+bool pipeline::answer_error(script_call& c, const reply_view& reply, error e, time now) {
   if (options_.in_cluster && reply.is_error() && redirect(c, reply, e)) return true;
   switch (e) {
     case error::script_missing:
@@ -218,20 +230,7 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
     default:
       break;
   }
-  if (e == error{}) {
-    served_ = !is_replica_;
-    if (options_.replicas != 0) {
-      hold_counted(c);
-      return true;
-    }
-  }
-  for (call_key& key : c.keys) {
-    if (e != error{}) {
-      finish_all(key.checks, e);
-    } else {
-      finish_all(key.checks);
-    }
-  }
+  for (call_key& key : c.keys) finish_all(key.checks, e);
   return e != error::protocol_error;
 }
 

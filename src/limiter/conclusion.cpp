@@ -1,0 +1,133 @@
+#include "limiter/conclusion.hpp"
+
+#include <new>
+
+#include "check/jitter.hpp"
+#include "check/random_number.hpp"
+#include "limiter/failure_policy.hpp"
+#include "limiter/limiter_impl.hpp"
+#include "limiter/settled_ids.hpp"
+
+namespace weir::detail {
+namespace {
+
+/// Writes the receipt of a decision. A gate takes no units: that of an enter is for its claims.
+void sign(check& c) {
+  const bool enters = c.kind == check_kind::enter;
+  const auto further = c.further();
+  const bool counts = c.kind == check_kind::record || c.kind == check_kind::acquire ||
+                      (enters && !further.empty());
+  if (!counts || !took_units(c)) return;
+  const auto can_settle = [](const term& t) { return t.limiter->can_settle; };
+  auto cost = c.answer.receipt.costs.begin();
+  const auto room = static_cast<std::size_t>(c.answer.receipt.costs.end() - cost);
+  if ((enters ? 0 : 1) + further.size() > room || (!enters && !c.limiter->can_settle) ||
+      !std::all_of(further.begin(), further.end(), can_settle)) {
+    return;
+  }
+  if (!enters) *cost++ = number_for_kernel(c);
+  for (const term& t : further) *cost++ = t.cost;
+  write_receipt(c, random_number(), origin_of(c));
+}
+
+/// Notes the store's answer to a record, for the next ones.
+void remember(const check& c) {
+  if (c.answer.source != source::store || !c.further().empty() || flight_of(c).is_internal) return;
+  const limiter_impl& own = impl_of(*c.limiter);
+  if (own.local != nullptr) own.local->heard(c.subject.view(), c.answer);
+  if (own.denials == nullptr || c.answer.allowed) return;
+  own.denials->note(c.subject.view(), as<record_request>(c).cost, c.answer, flight_of(c).sent);
+}
+
+/// A reset has ended the subject's cool-down, which all limiters with the same keys share. Each of
+/// them notes cool-downs on its own.
+void forget_cool_down(const check& reset) {
+  const limiter_spec& own = *reset.limiter;
+  if (!own.has_cool_down) return;
+  for (const auto& one : own.store->cooled().present()) {
+    if (one->resource_id != own.resource_id || !one->has_cool_down) continue;
+    const auto& queue = impl_of(*one).queue;
+    if (queue != nullptr) queue->forget_cool_down(reset.subject.view());
+  }
+}
+
+bool may_have_run(const check& c) {
+  const bool was_sent = flight_of(c).sent != check::steady_time{};
+  return !c.ec || (was_sent && c.ec != condition::not_counted);
+}
+
+/// Forgets the refusals of the subjects to which this check may have given units back, and the
+/// local units and the cool-down of a subject that it has reset.
+void forget_local_answers(const check& c) {
+  if (c.kind != check_kind::settle && c.kind != check_kind::give_back &&
+      c.kind != check_kind::reset) {
+    return;
+  }
+  for_each_limiter(c, [&](const limiter_spec& limiter, std::string_view subject) {
+    if (!limiter.answers_locally) return;
+    const limiter_impl& own = impl_of(limiter);
+    if (own.denials != nullptr) own.denials->forget(subject, std::chrono::steady_clock::now());
+    if (own.local != nullptr && c.kind == check_kind::reset && may_have_run(c)) {
+      own.local->forget(subject);
+    }
+  });
+  if (c.kind == check_kind::reset && !c.ec) forget_cool_down(c);
+}
+
+/// A store may lose the marker of a settlement; this process does not settle the decision again.
+void remember_settlement(const check& c) {
+  if (c.kind != check_kind::settle || !c.limiter->store->may_forget()) return;
+  if (const std::uint64_t id = as<settle_request>(c).id; id != 0) {
+    settled_ids::of_process().add(id);
+  }
+}
+
+/// What is left of a cool-down that the answer names; zero if it names none.
+std::chrono::microseconds cool_down_left(const check& c) {
+  if (c.kind == check_kind::acquire) return as<acquire_request>(c).cool_down_left;
+  return c.answer.cooling_down ? c.answer.retry_after : std::chrono::microseconds{0};
+}
+
+/// Tells this process's waiters of a cool-down that the answer names, and spreads the retries of
+/// those who are refused by it. The answer of a joint check does not say whose cool-down it is.
+void note_cool_down(check& c, waiting::sleepers& sleepers) {
+  const std::chrono::microseconds left = cool_down_left(c);
+  if (left.count() > 0 && c.further().empty()) {
+    const std::string_view subject = c.subject.view();
+    const auto& queue = impl_of(*c.limiter).queue;
+    if (queue->cool_down(c.limiter, subject, left)) sleepers.cool_down_began(*c.limiter, subject);
+  }
+  if (!c.answer.cooling_down) return;
+  if (c.kind == check_kind::record && c.limiter->answers_locally) remember(c);
+  // cool_down() itself is answered with the exact time.
+  if (c.kind != check_kind::cool_down) c.answer.retry_after += jitter(c.answer.retry_after);
+}
+
+/// Adds to the store's answer or error what the caller's result has beyond it.
+void decorate(check& c, waiting::sleepers& sleepers) {
+  if (c.kind == check_kind::record && !c.ec && !c.answer.cooling_down) {
+    if (c.limiter->answers_locally) remember(c);
+    return sign(c);
+  }
+  forget_local_answers(c);
+  if (flight_of(c).is_detached) return;
+  // A failed take of local units: the failure policy is for checks of callers.
+  if (c.kind == check_kind::record && flight_of(c).is_internal) return;
+  apply_failure_policy(c);
+  if (c.ec) return;
+  remember_settlement(c);
+  sign(c);
+  if (c.kind == check_kind::cool_down) c.answer.clamped = as<cool_down_request>(c).was_clamped;
+  note_cool_down(c, sleepers);
+}
+
+}  // namespace
+
+void conclude(check& c, waiting::sleepers& sleepers) {
+  try {
+    decorate(c, sleepers);
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,115 @@
+#include "limiter/validation.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "policy/tier_set.hpp"
+
+namespace weir::detail {
+namespace {
+
+/// Validates a joint check: all keys in one slot, no key twice, no limiter with count_refused.
+error validate_together(const check& c) {
+  bool fits = true;
+  std::size_t tiers = 0;
+  for_each_limiter(c, [&](const limiter_spec& limiter, std::string_view) {
+    fits = fits && limiter.store == c.limiter->store && !limiter.counts_refused;
+    tiers += limiter.tiers.size();
+  });
+  if (!fits || tiers > policies::max_tiers) return error::cannot_combine;
+  std::vector<std::string> keys;
+  for_each_tier(c, [&](const limiter_spec& limiter, std::string_view subject, std::int64_t,
+                       std::size_t tier) {
+    // A check only reads cool-downs, and limiters of one resource and subject share one: a repeated
+    // key is no mistake.
+    if (policies::kind_of(limiter.tiers[tier]) == policies::kernel_kind::cool_down) return;
+    limiter.append_key(keys.emplace_back(), subject, tier);
+    fits = fits && hash_tag(keys.back()) == hash_tag(keys.front());
+    // Whether two subjects meet in a bucket is chance, and no reason to answer.
+    fits = fits && (limiter.buckets == 0 || subject == c.subject.view());
+  });
+  std::sort(keys.begin(), keys.end());
+  fits = fits && std::adjacent_find(keys.begin(), keys.end()) == keys.end();
+  return fits ? error{} : error::cannot_combine;
+}
+
+bool all_can_settle(const check& c) {
+  bool all = true;
+  for_each_limiter(c, [&](const limiter_spec& l, std::string_view) { all = all && l.can_settle; });
+  return all;
+}
+
+/// A store writes down until when it remembers that a decision was settled, and the caller may have
+/// taken the decision from anywhere.
+bool has_times_of_ours(const decision& d) noexcept {
+  const std::int64_t at = d.decided_at.time_since_epoch().count();
+  const auto is_ahead = [at](std::chrono::microseconds by) {
+    return by.count() >= 0 && by.count() <= policies::max_exact - at;
+  };
+  return policies::is_instant(at) && is_ahead(d.reset_after) && is_ahead(d.delay) &&
+         policies::is_instant(d.receipt.counted_at);
+}
+
+error validate_settlement(const check& c) {
+  const settle_request& asked = as<settle_request>(c);
+  const auto validate_term = [](const limiter_spec& l, std::string_view subject,
+                                std::int64_t actual) {
+    const error e = validate(l, subject, 1);
+    return e == error{} && (actual < 0 || actual > max_units) ? error::invalid_cost : e;
+  };
+  const error own = validate_term(*c.limiter, c.subject.view(), asked.actual_cost);
+  if (own != error{}) return own;
+  for (const term& t : c.further()) {
+    if (const error e = validate_term(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
+  }
+  if (c.further().size() >= receipt::most_limiters) return error::cannot_settle;
+  if (const receipt& r = asked.about.receipt; r.id != 0) {  // 0: the decision took no units
+    const auto is_cost = [](std::int64_t cost) { return cost >= 0 && cost <= max_units; };
+    const bool can = all_can_settle(c) && r.origin == origin_of(c) &&
+                     std::all_of(r.costs.begin(), r.costs.end(), is_cost) &&
+                     has_times_of_ours(asked.about);
+    if (!can) return error::cannot_settle;
+  }
+  return c.further().empty() ? error{} : validate_together(c);
+}
+
+/// Validates a check that counts, looks or enters: `cost` is what its own limiter has to fit.
+error validate_request(const check& c, std::int64_t cost) {
+  if (const error e = validate(*c.limiter, c.subject.view(), cost); e != error{}) return e;
+  for (const term& t : c.further()) {
+    if (const error e = validate(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
+  }
+  if (c.kind == check_kind::acquire && !all_can_settle(c)) return error::cannot_wait;
+  return c.further().empty() ? error{} : validate_together(c);
+}
+
+}  // namespace
+
+error validate(const check& c) {
+  switch (c.kind) {
+    case check_kind::record:
+      return validate_request(c, as<record_request>(c).cost);
+    case check_kind::fetch:
+      return validate_request(c, as<fetch_request>(c).cost);
+    case check_kind::acquire:
+      return validate_request(c, as<acquire_request>(c).cost);
+    case check_kind::enter:
+      return validate_request(c, 1);
+    case check_kind::settle:
+      return validate_settlement(c);
+    case check_kind::cool_down:
+    case check_kind::lower:
+      if (!c.limiter->has_cool_down) return error::cool_downs_disabled;
+      break;
+    case check_kind::reset:
+    case check_kind::renew:
+    case check_kind::leave:
+    case check_kind::give_back:
+    case check_kind::watch:
+      break;
+  }
+  return validate(*c.limiter, c.subject.view(), 1);
+}
+
+}  // namespace weir::detail
