@@ -64,6 +64,7 @@ class program {
     for (std::size_t i = 0; i < redis::full_kernels; ++i) {
       server_.command("SCRIPT", "LOAD", redis::scripts()[i].text);
     }
+    server_.command("SCRIPT", "LOAD", redis::scripts()[redis::bucket_in_parts].text);
     // Long enough that nothing ends meanwhile; `idle` has ended when it is used again.
     const auto meter = [](std::int64_t capacity, std::chrono::microseconds each) {
       return policies::compile(token_bucket{capacity, every(each)});
