@@ -81,7 +81,7 @@ inline void load_script(counted_server& server, const redis::script_call& call) 
 inline std::vector<std::string> arguments_of(const redis::script_call& call) {
   std::vector<std::string> to;
   const bool reserves = call.kind == detail::check_kind::acquire;
-  if (call.script < redis::full_kernels) {
+  if (call.script == redis::script_for(call.tiers.front().kernel)) {
     return constants(call.tiers.front().kernel, call.tiers.front().cost);
   }
   if (call.script >= redis::first_common_path) {
