@@ -89,11 +89,18 @@ struct server {
     }
     return kinds;
   }
+  /// The kernel whose own script this is; full_kernels or more: of none.
+  static std::size_t own_kernel_of(std::size_t script) {
+    constexpr std::size_t bucket = 0;
+    static_assert(
+        std::is_same_v<std::variant_alternative_t<bucket, kernel>, weir::policies::meter>);
+    return script == weir::redis::bucket_in_parts ? bucket : script;
+  }
   /// The sizes of what a common path says of one check; none if there is no common path.
   static std::vector<std::size_t> plain_sizes_of(const std::vector<std::string>& words) {
     if (words[0] != "EVALSHA") return {};
-    const std::size_t script = script_of(words);
-    if (script < plain_sizes.size() && plain_sizes[script] > 0) return {plain_sizes[script]};
+    const std::size_t own = own_kernel_of(script_of(words));
+    if (own < plain_sizes.size() && plain_sizes[own] > 0) return {plain_sizes[own]};
     std::vector<std::size_t> sizes;
     for (const std::size_t kind : kernels_of(words)) {
       // A cool-down is two numbers of sixteen digits.
@@ -107,8 +114,8 @@ struct server {
     using namespace weir::redis;
     const std::size_t script = script_of(words);
     std::size_t keys = std::stoul(words[2]);
-    if (script < full_kernels) {
-      return {keys, std::vector<int>(reply_widths[script], value)};
+    if (const std::size_t own = own_kernel_of(script); own < full_kernels) {
+      return {keys, std::vector<int>(reply_widths[own], value)};
     }
     std::size_t at = 3 + keys;
     const bool settles = script == settlement;
