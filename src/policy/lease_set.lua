@@ -54,9 +54,10 @@ local function check(key, checks, write, into, at)
   if first > 0 and (write or checks ~= look_only) then
     if first <= clock and not replaces then remove_lapsed(key) end
     if last > clock + length and last > clock + length_in(name_of_last) then
-      -- The clock was set back. Of very many leases, the next calls move the rest.
-      local far = call('ZRANGEBYSCORE', key, format('(%d', clock + length), '+inf', 'WITHSCORES',
-                       'LIMIT', '0', '1000')
+      -- The clock was set back. Of very many leases, the last ones are moved now, and more of them
+      -- by the next calls.
+      local far = call('ZRANGE', key, '+inf', format('(%d', clock + length), 'BYSCORE', 'REV',
+                       'LIMIT', '0', '1000', 'WITHSCORES')
       for i = 1, #far, 2 do
         local most = clock + length_in(far[i])
         if tonumber(far[i + 1]) > most then call('ZADD', key, format('%d', most), far[i]) end

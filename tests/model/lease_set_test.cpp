@@ -166,6 +166,47 @@ struct fixture {
 
 BOOST_FIXTURE_TEST_SUITE(lease_set_suite, fixture)
 
+// The first call after the clock was set back moved all leases: 100,000 of them took 0.3 s.
+BOOST_AUTO_TEST_CASE(one_call_moves_a_bounded_number_of_leases) {
+  const gate g{10'000, 10'000'000, 11};
+  const auto add = [&](std::int64_t leases, std::int64_t length, std::int64_t base = 22) {
+    const gate of{0, length, base};
+    for (std::int64_t i = 2; i < 2 + leases; ++i) {
+      client.must("ZADD", key, std::to_string(now + length), of.name(i));
+    }
+  };
+  add(2500, g.length);
+  now -= g.length / 2;
+  script.set_clock(now);
+  std::int64_t number = 2;
+  for (const std::int64_t left : {1500, 500, 0, 0}) {
+    const auto arguments = g.kernel(act::enter).arguments(number++);
+    const std::int64_t count = 1;
+    BOOST_TEST(
+        !script.run(std::span(&key, 1), arguments.values(), std::span(&count, 1)).is_error());
+    const std::string beyond = '(' + std::to_string(now + g.length);
+    BOOST_TEST(client.must("ZCOUNT", key, beyond, "+inf").integer == left);
+  }
+
+  // Many leases of a gate with a longer duration lie further ahead, and rightly. They come before
+  // those that have to be moved, and would be all that a call looks at.
+  client.must("DEL", key);
+  constexpr std::int64_t longer = 100 * 10'000'000;
+  add(1500, longer);
+  now += 40 * g.length;
+  add(1500, longer, 23);
+  now -= 20 * g.length;
+  script.set_clock(now);
+  for (int i = 0; i < 3; ++i) {
+    const auto arguments = g.kernel(act::enter).arguments(number++);
+    const std::int64_t count = 1;
+    BOOST_TEST(
+        !script.run(std::span(&key, 1), arguments.values(), std::span(&count, 1)).is_error());
+  }
+  const std::string beyond = '(' + std::to_string(now + longer);
+  BOOST_TEST(client.must("ZCOUNT", key, beyond, "+inf").integer == 0);
+}
+
 BOOST_AUTO_TEST_CASE(random_traces_agree) {
   test::random_source random(test::run_seed(), 900);
   std::int64_t allowed = 0, refused = 0, renewed = 0, lost = 0, left = 0;
@@ -297,16 +338,22 @@ BOOST_AUTO_TEST_CASE(no_call_goes_through_the_leases_of_a_gate_with_a_longer_dur
   const gate g{9, 1'000'000, 1}, longer{9, 30'000'000, 2};
   ask(longer, act::enter, 2);
   ask(longer, act::enter, 3);
-  ask(g, act::enter, 2);
-  ask(g, act::renew, 2);
-  ask(g, act::leave, 2);
-  const auto searched = [&] {
-    return client.must("INFO", "commandstats").text.find("zrangebyscore") != std::string::npos;
+  // A call reads the first lease and the last one; a search, and the last one again, come on top.
+  const auto reads = [&](act what, std::int64_t number) {
+    const auto count = [&] {
+      constexpr std::string_view name = "cmdstat_zrange:calls=";
+      const std::string text = client.must("INFO", "commandstats").text;
+      return std::stol(text.substr(text.find(name) + name.size()));
+    };
+    const long before = count();
+    ask(g, what, number);
+    return count() - before;
   };
-  BOOST_TEST(!searched());
+  BOOST_TEST(reads(act::enter, 2) == 2);
+  BOOST_TEST(reads(act::renew, 2) == 2);
+  BOOST_TEST(reads(act::leave, 2) == 2);
   now -= 1;
-  ask(g, act::enter, 3);
-  BOOST_TEST(searched());
+  BOOST_TEST(reads(act::enter, 3) == 4);
   compare_states();
 }
 
