@@ -38,11 +38,10 @@ struct local_keyed_options {
 /// pause, no timer and no thread. A limiter that gets no calls drops nothing.
 ///
 /// **Too many keys.** A new key beyond `max_keys` displaces another one. Of up to 16 neighbours in
-/// the table, that is an idle key, else the one that has most units left. Nothing passes uncounted:
-/// the new key is
-/// counted from its first request on. A displaced key that was not idle yet starts anew with its
-/// next request, with its whole limit; evicted() counts such keys. If it grows, max_keys is too
-/// small for the traffic.
+/// the table, that is an idle key, else the one that has fewest units in use. Nothing passes
+/// uncounted: the new key is counted from its first request on. A displaced key that was not idle
+/// yet starts anew with its next request, with its whole limit; evicted() counts such keys. If it
+/// grows, max_keys is too small for the traffic.
 ///
 /// **Errors.** The constructor throws boost::system::system_error with `invalid_policy` or
 /// `invalid_options`. Calls with a key throw it with `invalid_subject` if the key is empty or too

@@ -58,6 +58,22 @@ class tier_rules {
     }
     return last;
   }
+  /// In the tier whose state matters longest.
+  policies::units in_use(const state_type& states, policies::instant now) const noexcept {
+    policies::instant last = -1;
+    policies::units found = 0;
+    const auto look = [&]<class Kernel>(const Kernel& k, policies::any_state& state) {
+      if constexpr (policies::is_policy(Kernel::kind)) {
+        const auto& own = policies::state_for(k, state);
+        const policies::instant end = k.matters_until(own);
+        if (end > last) last = end, found = k.in_use(own, now);
+      }
+    };
+    for (std::size_t i = 0; states != nullptr && i < kernels_.size(); ++i) {
+      std::visit([&](const auto& k) { look(k, states[i]); }, kernels_[i]);
+    }
+    return found;
+  }
   /// True if one of them is.
   bool is_far_ahead(const state_type& states, policies::instant now) const noexcept {
     for (std::size_t i = 0; states != nullptr && i < kernels_.size(); ++i) {

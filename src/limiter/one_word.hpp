@@ -113,6 +113,9 @@ class word_rules {
   bool is_far_ahead(const state_type& word, policies::instant now) const noexcept {
     return form_.rules().is_far_ahead(form_.unpack(word), now);
   }
+  policies::units in_use(const state_type& word, policies::instant now) const noexcept {
+    return form_.rules().in_use(form_.unpack(word), now);
+  }
 
  private:
   Form form_;

@@ -22,13 +22,12 @@ namespace weir::memory {
 /// A shard's lock and its counts take one cache line, and an entry nearly always one or two more.
 ///
 /// Calls drop states that are over, some slots at a time. A new key beyond `max_keys` displaces
-/// another one: that of its neighbours which has most units left, so that a flood of new keys does
-/// not free one that has used up its limit. States that were counted while the clock was far ahead,
-/// and matter only until then, go before all that matter by the present clock: otherwise new keys
-/// would displace each other for as long as the clock was ahead.
+/// another one: that of its neighbours which has fewest units in use, so that a flood of new keys
+/// does not free one that has used up its limit. States that were counted while the clock was far
+/// ahead, and matter only until then, go before all that matter by the present clock: otherwise new
+/// keys would displace each other for as long as the clock was ahead.
 ///
-/// `Rules` has `state_type`, matters_until(state), is_far_ahead(state, now) and fetch(state, now,
-/// cost).
+/// `Rules` has `state_type`, matters_until(state), is_far_ahead(state, now) and in_use(state, now).
 template <class Rules>
 class keyed_table {
  public:
@@ -160,14 +159,14 @@ class keyed_table {
   }
   void displace_one(shard& home, std::uint32_t hash, policies::instant now) noexcept {
     // First what has ended or lies far ahead of the clock, by its end. Of the rest, that which has
-    // most left; and among equals the one that ends last: in a flood of keys that use up their
-    // limit at once, that is one of the flood.
+    // fewest units in use; and among equals the one that ends last: in a flood of keys that use up
+    // their limit at once, that is one of the flood.
     const entry& e = home.first_of(hash, looks_when_full, [&](const entry& one) {
       const policies::instant until = rules_.matters_until(one.state);
       if (until <= now || rules_.is_far_ahead(one.state, now)) {
         return std::tuple(false, policies::units{0}, until);
       }
-      return std::tuple(true, -rules_.fetch(one.state, now, 1).remaining, -until);
+      return std::tuple(true, rules_.in_use(one.state, now), -until);
     });
     // A state far ahead counts as evicted: at its next call it would have moved to now.
     if (!is_over(e, now)) evicted_.fetch_add(1, std::memory_order_relaxed);

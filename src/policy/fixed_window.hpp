@@ -69,6 +69,7 @@ class fixed_window {
     return passed(s, clock) - clock > window_;
   }
   instant own_time(const state& s) const noexcept { return passed(s, 0); }
+  units in_use(const state& s, instant) const noexcept { return s.count; }
   /// Takes back what a request counted, if the state still knows its window.
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
 

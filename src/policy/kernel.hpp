@@ -63,6 +63,8 @@ concept is_kernel =
        { k.is_far_ahead(seen, clock) } noexcept -> std::same_as<bool>;
        // A time that had certainly passed when it was written.
        { k.own_time(seen) } noexcept -> std::same_as<instant>;
+       // About how many units are in use, to compare states that still matter.
+       { k.in_use(seen, clock) } noexcept -> std::same_as<units>;
        { k.read_plain(text, fields) } -> std::same_as<bool>;
      }) &&
     (is_policy(K::kind) ||

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <span>
 
@@ -88,6 +89,10 @@ class meter {
     return passed(s) - clock > tolerance_.whole;
   }
   instant own_time(const state& s) const noexcept { return passed(s); }
+  units in_use(const state& s, instant clock) const noexcept {
+    const double ahead = static_cast<double>(s.whole - clock) * static_cast<double>(parts_);
+    return static_cast<units>(std::ceil(ahead / static_cast<double>(interval_)));
+  }
 
   /// Takes back a request. If nothing was counted after it, it is undone. Else a leaky bucket gives
   /// nothing back, because a later request waits for this one to end; and the others as much as

@@ -84,6 +84,9 @@ class sliding_log {
     return times_of(s, clock).passed - clock > window_;
   }
   instant own_time(const state& s) const noexcept { return times_of(s, 0).passed; }
+  units in_use(const state& s, instant) const noexcept {
+    return s.empty() ? 0 : distance(s.base_, s.entries_.back().total);
+  }
   /// Takes the request out of its entry: one addition for each entry behind it.
   void give_back(state& s, instant clock, const ticket& t, units cost) const;
 

@@ -53,6 +53,7 @@ class sliding_window {
     return passed(s) - clock > window_;
   }
   instant own_time(const state& s) const noexcept { return passed(s); }
+  units in_use(const state& s, instant) const noexcept { return s.current + s.previous; }
   /// The same without its limit: what it counts is charged, whatever the limit says.
   sliding_window endless() const noexcept;
   /// An empty state keeps the time that had passed when it was emptied.

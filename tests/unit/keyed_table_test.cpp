@@ -43,8 +43,7 @@ struct counting_rules {
     return s.until;
   }
   bool is_far_ahead(const counted&, instant) const noexcept { return false; }
-  /// All have as much left.
-  weir::decision fetch(const counted&, instant, weir::policies::units) const noexcept { return {}; }
+  weir::policies::units in_use(const counted&, instant) const noexcept { return 1; }
 };
 
 }  // namespace

@@ -138,30 +138,40 @@ BOOST_AUTO_TEST_CASE(the_bound_holds_under_a_flood_of_new_keys) {
 BOOST_AUTO_TEST_CASE(a_flood_displaces_its_own_keys) {
   constexpr auto day = 24h;
   using weir::tiers;
-  const tiers each[] = {
-      tiers{slow_bucket},
-      tiers{weir::fixed_window{.limit = 5, .window = day}},
-      tiers{weir::fixed_window{.limit = 5, .window = day, .anchor = weir::anchor::epoch}},
-      tiers{weir::fixed_window{.limit = 5000, .window = day, .count_refused = true}},
-      tiers{weir::sliding_window{.limit = 5, .window = day}},
-      tiers{weir::sliding_log{.limit = 5, .window = day}},
-      tiers{slow_bucket, weir::sliding_log{.limit = 5, .window = day}},
-      tiers{weir::fixed_window{.limit = 5, .window = day},
-            weir::sliding_window{.limit = 99, .window = day}},
+  struct {
+    tiers policy;
+    std::int64_t flood_cost = 1;
+  } const each[] = {
+      {tiers{slow_bucket}},
+      {tiers{weir::fixed_window{.limit = 5, .window = day}}},
+      {tiers{weir::fixed_window{.limit = 5, .window = day, .anchor = weir::anchor::epoch}}},
+      {tiers{weir::fixed_window{.limit = 5000, .window = day, .count_refused = true}}},
+      {tiers{weir::sliding_window{.limit = 5, .window = day}}},
+      {tiers{weir::sliding_log{.limit = 5, .window = day}}},
+      {tiers{slow_bucket, weir::sliding_log{.limit = 5, .window = day}}},
+      {tiers{weir::fixed_window{.limit = 5, .window = day},
+             weir::sliding_window{.limit = 99, .window = day}}},
+      // The flood uses the short tier up, and heavy keys the long one.
+      {tiers{weir::fixed_window{.limit = 5, .window = 1s},
+             weir::token_bucket{.capacity = 50, .refill = weir::per_day(50)}},
+       5},
+      {tiers{weir::token_bucket{.capacity = 5, .refill = weir::per_second(5)},
+             weir::sliding_window{.limit = 50, .window = day}},
+       5},
       // Each key of the flood uses its limit up, too.
-      tiers{weir::token_bucket{.capacity = 1, .refill = weir::per_day(1)}},
-      tiers{weir::fixed_window{.limit = 1, .window = day}},
-      tiers{weir::sliding_log{.limit = 1, .window = day}},
+      {tiers{weir::token_bucket{.capacity = 1, .refill = weir::per_day(1)}}},
+      {tiers{weir::fixed_window{.limit = 1, .window = day}}},
+      {tiers{weir::sliding_log{.limit = 1, .window = day}}},
   };
-  for (const tiers& policy : each) {
+  for (const auto& [policy, flood_cost] : each) {
     for (const std::size_t most : {20u, 1000u}) {
-      BOOST_TEST_CONTEXT("policy " << &policy - each << ", " << most << " keys") {
+      BOOST_TEST_CONTEXT(weir::to_string(policy) << ", " << most << " keys") {
         weir::local_keyed_limiter<tiers> l(policy, {.max_keys = most}, clock);
         now += 3 * day;
-        BOOST_TEST(allowed_of(l, "heavy", 6000) > 0);
+        for (int i = 0; i < 100; ++i, now += 1s) allowed_of(l, "heavy", 60);
         for (int i = 0; i < 20'000; ++i) {
           now += 10us;
-          l.allowed(name(i));
+          l.allowed(name(i), flood_cost);
           if (i % 100 == 0) BOOST_TEST_REQUIRE(!l.allowed("heavy"));
         }
         BOOST_TEST(allowed_of(l, "heavy", 9) == 0);
