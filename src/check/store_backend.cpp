@@ -37,9 +37,9 @@ void store_backend::tell_of_shutdown(check_list&& dropped) noexcept {
 
 bool is_store_failure(const error_code& ec) noexcept {
   if (ec == condition::invalid_input || ec == error::store_closed) return false;
-  // The process has more calls pending than it may, or so many calls were counted that their log is
-  // full. A failure policy that let the excess pass would lift the limit just when it matters.
-  if (ec == error::overloaded || ec == error::state_too_large) return false;
+  // The process has more calls pending than it may. A failure policy that let the excess pass
+  // would lift the limit just when it matters.
+  if (ec == error::overloaded) return false;
   // True for weir's errors that concern counting; false for operation_aborted and the like.
   return ec == condition::not_counted || ec == condition::may_have_counted;
 }

@@ -25,20 +25,16 @@ instant remembered_until(const check& c, instant now) {
                   now + policies::shortest_marker_life);
 }
 
-/// A check without further limiters that counts so many units, and whose answer depends on nothing
-/// else.
-bool is_plain_record(const check& c) { return c.kind == check_kind::record && c.further().empty(); }
-
-/// Gives the first check's error to those that are equal to it, because they would fail as it did,
-/// and moves them behind it. Returns how many they are.
-std::size_t fail_equals_of_first(detail::check_list& checks) {
+/// Gives the error of the first check to those that are equal to it and moves them behind it, if it
+/// is a record: on the same state, they would fail as it did. Looks at no more than `most`, and not
+/// beyond a check of another kind, which may change the state. Returns how many they are.
+std::size_t fail_equals_of_first(detail::check_list& checks, std::size_t most) {
   const check& first = checks.front();
-  if (!is_plain_record(first)) return 0;
   std::size_t count = 0;
   const auto behind = std::next(checks.begin());
-  for (auto it = behind; it != checks.end();) {
+  for (auto it = behind; it != checks.end() && it->kind == check_kind::record && --most > 0;) {
     const auto one = it++;
-    if (!is_plain_record(*one) || one->limiter != first.limiter ||
+    if (first.kind != check_kind::record || one->limiter != first.limiter ||
         detail::number_for_kernel(*one) != detail::number_for_kernel(first)) {
       continue;
     }
@@ -171,7 +167,7 @@ check_batch::result check_batch::run(detail::check_list& checks, std::string_vie
     }
     check& only = checks.front();
     only.ec = settles(only) ? error::settlements_full : error::state_too_large;
-    return {verdict::unchanged, 1 + fail_equals_of_first(checks), 0};
+    return {verdict::unchanged, 1 + fail_equals_of_first(checks, most), 0};
   }
 }
 

@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(mistakes_in_the_call_and_cancellation_are_always_errors) {
   for (const auto policy : {on_failure::open, on_failure::closed, on_failure::fallback}) {
     const auto core = core_with(ten_a_day, {.on_failure = policy, .process_count = 1});
     for (const error e : {error::invalid_subject, error::invalid_cost, error::cost_exceeds_limit,
-                          error::store_closed, error::overloaded, error::state_too_large}) {
+                          error::store_closed, error::overloaded}) {
       BOOST_TEST((fail(core, e).ec == e));
     }
     BOOST_TEST((fail(core, boost::asio::error::operation_aborted).ec ==
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(every_other_error_is_a_failure_of_the_store) {
   for (int value = 1; value <= static_cast<int>(error::protocol_error); ++value) {
     const weir::error_code ec(value, weir::error_category());
     const bool stays = ec == weir::condition::invalid_input || ec == error::store_closed ||
-                       ec == error::overloaded || ec == error::state_too_large;
+                       ec == error::overloaded;
     BOOST_TEST(fail(core, ec).ec.failed() == stays, ec.message());
   }
   // Numbers that are no error of ours, and numbers of ours in another category.
