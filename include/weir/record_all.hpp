@@ -12,11 +12,15 @@
 
 namespace weir {
 
-/// Options of all calls below.
+/// Options of the calls below, but of acquire_all().
 struct joint_options {
   std::chrono::microseconds timeout{0};  ///< as record_options::timeout
-  /// acquire_all() only: how far ahead the caller accepts a reservation, as
-  /// acquire_options::max_wait.
+};
+
+/// Options of one acquire_all().
+struct joint_acquire_options {
+  std::chrono::microseconds timeout{0};  ///< as acquire_options::timeout
+  /// How far ahead the caller accepts a reservation, as acquire_options::max_wait.
   std::chrono::microseconds max_wait = acquire_options{}.max_wait;
 };
 
@@ -42,36 +46,42 @@ joint_call join_settlement(std::span<const claim> claims, settle_how how);
 
 /// The type of the token says whether it may be moved from.
 template <class CompletionToken, class Request>
-auto initiate_call(joint_call&& call, Request&& asked, joint_options options,
+auto initiate_call(joint_call&& call, Request&& asked, std::chrono::microseconds timeout,
                    std::remove_reference_t<CompletionToken>& token) {
   return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
       check_initiation{std::move(call.core)}, token,
-      joint_arguments_of<Request>{{std::move(call.subject), options.timeout, std::move(asked)},
+      joint_arguments_of<Request>{{std::move(call.subject), timeout, std::move(asked)},
                                   std::move(call.further)});
 }
 
 /// Starts a call that asks all limiters the same.
 template <class Request>
 struct joint_start {
+  using options_type = std::conditional_t<Request::kind == check_kind::acquire,
+                                          joint_acquire_options, joint_options>;
+
   template <class CompletionToken>
-  static auto start(std::span<const claim> claims, joint_options options,
+  static auto start(std::span<const claim> claims, options_type options,
                     std::remove_reference_t<CompletionToken>& token) {
     joint_call call = join(claims);
     Request asked{.cost = call.cost};
     if constexpr (Request::kind == check_kind::acquire) asked.max_wait = options.max_wait;
-    return initiate_call<CompletionToken>(std::move(call), std::move(asked), options, token);
+    return initiate_call<CompletionToken>(std::move(call), std::move(asked), options.timeout,
+                                          token);
   }
 };
 
 /// Starts the settlement of a decision.
 template <settle_how How>
 struct settlement_start {
+  using options_type = joint_options;
+
   template <class CompletionToken>
   static auto start(const decision& d, std::span<const claim> claims, joint_options options,
                     std::remove_reference_t<CompletionToken>& token) {
     joint_call call = join_settlement(claims, How);
-    return initiate_call<CompletionToken>(std::move(call), settle_request{call.cost, d}, options,
-                                          token);
+    return initiate_call<CompletionToken>(std::move(call), settle_request{call.cost, d},
+                                          options.timeout, token);
   }
 };
 
@@ -86,9 +96,9 @@ constexpr std::size_t leading_claims() {
   return n;
 }
 
-/// Splits the arguments into claims, joint_options if present, and a token if present; calls
+/// Splits the arguments into claims, Options if present, and a token if present; calls
 /// start<token's type>(claims, options, token).
-template <class Start, class... Args>
+template <class Options, class Start, class... Args>
 auto take_apart(Start&& start, Args&&... args) {
   constexpr std::size_t count = leading_claims<Args...>();
   const auto all = std::forward_as_tuple(std::forward<Args>(args)...);
@@ -101,14 +111,14 @@ auto take_apart(Start&& start, Args&&... args) {
       return false;
     } else {
       using next = std::tuple_element_t<count, std::tuple<Args...>>;
-      return std::is_same_v<std::remove_cvref_t<next>, joint_options>;
+      return std::is_same_v<std::remove_cvref_t<next>, Options>;
     }
   }();
-  joint_options options;
+  Options options;
   if constexpr (has_options) options = std::get<count>(all);
 
   constexpr std::size_t token_place = count + (has_options ? 1 : 0);
-  static_assert(token_place + 1 >= sizeof...(Args), "claims, joint_options, a completion token");
+  static_assert(token_place + 1 >= sizeof...(Args), "claims, their options, a completion token");
   if constexpr (token_place == sizeof...(Args)) {
     boost::asio::deferred_t token;
     return start.template operator()<boost::asio::deferred_t>(claims, options, token);
@@ -121,17 +131,19 @@ auto take_apart(Start&& start, Args&&... args) {
 /// The forms that the calls below have. `Before`: what stands before the claims.
 template <class Start, class... Before>
 struct joint_function {
+  using options_type = typename Start::options_type;
+
   template <class... Args>
   auto operator()(Before... before, const claim& first, Args&&... more) const {
-    return take_apart(
-        [&]<class Token>(std::span<const claim> claims, joint_options options, auto& token) {
+    return take_apart<options_type>(
+        [&]<class Token>(std::span<const claim> claims, options_type options, auto& token) {
           return Start::template start<Token>(before..., claims, options, token);
         },
         first, std::forward<Args>(more)...);
   }
 
   template <class Token = boost::asio::deferred_t>
-  auto operator()(Before... before, std::span<const claim> claims, joint_options options = {},
+  auto operator()(Before... before, std::span<const claim> claims, options_type options = {},
                   Token&& token = Token()) const {
     return Start::template start<Token>(before..., claims, options, token);
   }
@@ -142,23 +154,23 @@ struct joint_function {
 
   // Options in braces have no type, so the first form cannot take them.
   template <class Token = boost::asio::deferred_t>
-  auto operator()(Before... before, const claim& a, joint_options options,
+  auto operator()(Before... before, const claim& a, options_type options,
                   Token&& token = Token()) const {
     return Start::template start<Token>(before..., std::array{a}, options, token);
   }
   template <class Token = boost::asio::deferred_t>
-  auto operator()(Before... before, const claim& a, const claim& b, joint_options options,
+  auto operator()(Before... before, const claim& a, const claim& b, options_type options,
                   Token&& token = Token()) const {
     return Start::template start<Token>(before..., std::array{a, b}, options, token);
   }
   template <class Token = boost::asio::deferred_t>
   auto operator()(Before... before, const claim& a, const claim& b, const claim& c,
-                  joint_options options, Token&& token = Token()) const {
+                  options_type options, Token&& token = Token()) const {
     return Start::template start<Token>(before..., std::array{a, b, c}, options, token);
   }
   template <class Token = boost::asio::deferred_t>
   auto operator()(Before... before, const claim& a, const claim& b, const claim& c, const claim& d,
-                  joint_options options, Token&& token = Token()) const {
+                  options_type options, Token&& token = Token()) const {
     return Start::template start<Token>(before..., std::array{a, b, c, d}, options, token);
   }
 };
@@ -208,17 +220,17 @@ inline constexpr detail::joint_function<detail::joint_start<detail::record_reque
 /// time has come. With a single claim this is limiter::acquire() with a priority of 0; the text
 /// below is about several claims.
 ///
-/// If that time lies beyond joint_options::max_wait, the call is refused at once and nothing is
-/// reserved. The waiters have no priorities. While the store is away, the call to the store is not
-/// repeated. If on_failure::fallback decides, nothing is reserved: the call is counted now or
-/// refused, as by record_all().
+/// If that time lies beyond joint_acquire_options::max_wait, the call is refused at once and
+/// nothing is reserved. The waiters have no priorities. While the store is away, the call to the
+/// store is not repeated. If on_failure::fallback decides, nothing is reserved: the call is counted
+/// now or refused, as by record_all().
 ///
 /// If a cool-down begins that covers the reservation, or that of an earlier caller, and this
 /// process knows of it, the store is asked for another one. If that call fails, this one ends with
 /// its error, or as limiter_options::on_failure says.
 ///
-/// The arguments are those of record_all(). `max_wait`: microseconds, 0 to 31 days. `timeout`: the
-/// deadline of the call to the store, not of the wait.
+/// The arguments are those of record_all(), with joint_acquire_options. `max_wait`: microseconds, 0
+/// to 31 days. `timeout`: the deadline of the call to the store, not of the wait.
 ///
 /// **Handler signature.** `void(error_code, decision)`.
 ///
@@ -272,10 +284,10 @@ inline constexpr detail::joint_function<detail::joint_start<detail::fetch_reques
 /// **Handler signature.** `void(error_code, decision)`.
 ///
 /// **Errors.** `invalid_subject`, `invalid_cost`, `cannot_settle` (other limiters, subjects or
-/// order, or more than four limiters), `joint_not_supported` (a Memcached store), `cannot_combine`
-/// (if the decision took nothing, the limiters must meet the conditions of record_all()),
-/// `settlements_full` (memory and Memcached stores), operation_aborted, and the store errors of
-/// `limiter`. Failure policies do not apply.
+/// order, more than four limiters, or a changed decision), `joint_not_supported` (a Memcached
+/// store), `cannot_combine` (if the decision took nothing, the limiters must meet the conditions of
+/// record_all()), `settlements_full` (memory and Memcached stores), operation_aborted, and the
+/// store errors of `limiter`. Failure policies do not apply.
 ///
 /// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
 /// record_all().
@@ -305,5 +317,6 @@ inline constexpr detail::joint_function<detail::settlement_start<detail::settle_
     refund_all{};
 
 static_assert(std::is_trivially_destructible_v<joint_options>);
+static_assert(std::is_trivially_destructible_v<joint_acquire_options>);
 
 }  // namespace weir

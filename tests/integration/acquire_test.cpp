@@ -202,8 +202,8 @@ BOOST_AUTO_TEST_CASE(a_bucket_asked_first_of_several_gets_its_reservation_back) 
           answer([&](auto h) { weir::acquire_all(bucket.on("a"), window.on("a"), h); }).allowed);
     }
     cancellable_crowd waiting;
-    weir::acquire_all(bucket.on("a"), window.on("a"), weir::joint_options{.max_wait = 31 * 24h},
-                      waiting.caller());
+    weir::acquire_all(bucket.on("a"), window.on("a"),
+                      weir::joint_acquire_options{.max_wait = 31 * 24h}, waiting.caller());
     const auto idle_in = [&] { return answer([&](auto h) { bucket.fetch("a", h); }).reset_after; };
     BOOST_TEST((idle_in() > 240h));
     waiting.cancel_all();
@@ -284,7 +284,8 @@ BOOST_AUTO_TEST_CASE(several_limiters_are_waited_for_at_once) {
       BOOST_TEST((reserved_time_of(c[i].d) - reserved_time_of(c[0].d) == 10ms * i));
     // The total refuses, and the other has reserved nothing.
     const decision d = answer([&](auto h) {
-      weir::acquire_all(total.on("all", 96), each.on("b"), weir::joint_options{.max_wait = 1h}, h);
+      weir::acquire_all(total.on("all", 96), each.on("b"),
+                        weir::joint_acquire_options{.max_wait = 1h}, h);
     });
     BOOST_TEST(!d.allowed);
     BOOST_TEST((answer([&](auto h) { each.acquire("b", h); }).delay == 0s));

@@ -84,7 +84,7 @@ class service {
         const limiter other(*store_, "other", one_a_day, {.group = group_of(limiter_->resource())});
         const auto wait = [&](auto handler) {
           weir::acquire_all(limiter_->on("a"), other.on("a"),
-                            weir::joint_options{.max_wait = patiently.max_wait}, handler);
+                            weir::joint_acquire_options{.max_wait = patiently.max_wait}, handler);
         };
         for (int i = 0; i < 3; ++i) wait(calls_.caller());
         wait([l = *limiter_](weir::error_code, const weir::decision&) {});

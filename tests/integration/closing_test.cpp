@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(sleepers_of_several_limiters_are_told_of_the_close) {
         other(s, "s", five_an_hour, {.group = "g"});
     const auto acquire = [&](std::int64_t cost, auto handler) {
       weir::acquire_all(l.on("a", cost), other.on("a", cost),
-                        joint_options{.max_wait = patiently.max_wait}, handler);
+                        joint_acquire_options{.max_wait = patiently.max_wait}, handler);
     };
     BOOST_TEST(answer([&](auto h) { acquire(5, h); }).allowed);
     for (int i = 0; i < 5; ++i) acquire(1, c.caller());
@@ -286,8 +286,8 @@ BOOST_AUTO_TEST_CASE(threads_that_wait_are_all_told_of_the_close_once) {
       });
       for (int i = 0; i < calls; ++i) {
         l.acquire("a", patiently, heard);
-        weir::acquire_all(l.on("b"), m.on("b"), joint_options{.max_wait = patiently.max_wait},
-                          heard);
+        weir::acquire_all(l.on("b"), m.on("b"),
+                          joint_acquire_options{.max_wait = patiently.max_wait}, heard);
       }
       closer.join();
       pool.join();  // run() returns

@@ -160,7 +160,7 @@ struct fixture : weir::test::server_fixture {
     const auto looked = ask([](auto... args) { weir::fetch_all(args...); });
     BOOST_TEST(!looked.allowed);
     cancellable_crowd waiting;
-    const weir::joint_options patiently{.max_wait = 31 * 24h};
+    const weir::joint_acquire_options patiently{.max_wait = 31 * 24h};
     for (int i = 0; i < 2; ++i) {
       weir::acquire_all(bucket.on("a", 2), log.on("b", 3), patiently, waiting.caller());
     }

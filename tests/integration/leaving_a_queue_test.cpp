@@ -307,7 +307,7 @@ BOOST_AUTO_TEST_CASE(threads_come_and_leave) {
                     }));
                 if (together) {
                   weir::acquire_all(l.on("a", how.cost), each.on(account),
-                                    weir::joint_options{.max_wait = how.max_wait},
+                                    weir::joint_acquire_options{.max_wait = how.max_wait},
                                     std::move(caller));
                 } else {
                   l.acquire("a", how, std::move(caller));

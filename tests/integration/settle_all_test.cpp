@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_reservation_of_several_limiters_leaves_nothing_
     asio::cancellation_signal stop;
     crowd c;
     weir::acquire_all(requests.on("a", 3), tokens.on("a", 500),
-                      weir::joint_options{.max_wait = 24h},
+                      weir::joint_acquire_options{.max_wait = 24h},
                       asio::bind_cancellation_slot(stop.slot(), c.caller()));
     // Until its turn has come, nothing else passes.
     const auto until = [&](bool is_reserved) {

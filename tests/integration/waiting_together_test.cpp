@@ -165,8 +165,8 @@ BOOST_AUTO_TEST_CASE(the_strictest_failure_policy_decides) {
   const auto ask = [&](const limiter& other) {
     crowd c;
     for (int i = 0; i < 3; ++i) {
-      weir::acquire_all(open_one.on("a"), other.on("a"), weir::joint_options{.timeout = 20ms},
-                        c.caller());
+      weir::acquire_all(open_one.on("a"), other.on("a"),
+                        weir::joint_acquire_options{.timeout = 20ms}, c.caller());
     }
     weir::test::run_until_complete(io, c);
     return c;
@@ -186,8 +186,8 @@ BOOST_AUTO_TEST_CASE(a_fallback_counts_in_all_of_them) {
   const limiter buckets(store, "buckets", leaky_bucket{.capacity = 5, .leak = {1, 20ms}}, local);
   procession p;
   for (int i = 0; i < 4; ++i) {
-    weir::acquire_all(windows.on("a"), buckets.on("a"), weir::joint_options{.timeout = 10ms},
-                      p.caller());
+    weir::acquire_all(windows.on("a"), buckets.on("a"),
+                      weir::joint_acquire_options{.timeout = 10ms}, p.caller());
   }
   p.run(io);
   p.check_spacing(1, 20ms);
