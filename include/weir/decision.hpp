@@ -105,7 +105,9 @@ struct decision {
   /// acquire(): the time from `decided_at` until the reservation. record() and fetch(): with a
   /// leaky_bucket, the time until this request may go; otherwise zero.
   std::chrono::microseconds delay{0};
-  /// The store's clock at the decision; with source::fallback, this process's.
+  /// The store's clock at the decision. With source::deny_cache and source::local_units: at the
+  /// answer of the store that this one follows from, plus the time since then by this process's
+  /// steady clock. With source::fallback: this process's clock.
   time_point decided_at{};
   /// For refund(), settle() and settle_all().
   weir::receipt receipt{};

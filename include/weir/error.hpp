@@ -151,7 +151,8 @@ enum class condition {
   /// (overloaded) or that store::close() has ended (store_closed): its reservation is given back as
   /// far as possible (docs/waiting.md)
   not_counted,
-  /// the check was sent and not answered: a retry could count twice
+  /// the check was sent and not answered, or was counted, but not by the replicas that were asked
+  /// for: a retry could count twice
   may_have_counted,
 };
 

@@ -233,8 +233,9 @@ class limiter {
   /// **Handler signature.** `void(error_code, decision)`.
   ///
   /// **Errors.** `invalid_subject`, `cannot_settle` (the decision belongs to another limiter,
-  /// policy or subject), `settlements_full` (memory and Memcached stores), operation_aborted, and
-  /// the store errors of the class. limiter_options::on_failure does not apply.
+  /// policy or subject, or was changed), `settlements_full` (memory and Memcached stores),
+  /// operation_aborted, and the store errors of the class. limiter_options::on_failure does not
+  /// apply.
   ///
   /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
   ///

@@ -141,7 +141,8 @@ struct limiter_options {
   std::size_t replicas = 0;
 };
 
-/// Options of one record(). A timeout of zero is the store's default, here and below.
+/// Options of one record(). A timeout of zero is the store's default, here and below: do not pass
+/// the time that a caller has left, if that can be zero.
 struct record_options {
   std::int64_t cost = 1;  ///< units, 1 to max_units
   /// The deadline from now: the time before sending and reconnecting are included. At most 24

@@ -1,6 +1,7 @@
 #include "redis/script_template.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 #include "policy/kernel.hpp"
 #include "policy/lua_sources.hpp"
@@ -12,9 +13,10 @@ namespace {
 using text::replace_all;
 
 /// What stands behind this line of a kernel's part, up to the next line that begins with "@";
-/// nothing if there is no such line.
+/// nothing if there is no such line, which some parts need not have.
 std::string_view section_of(std::string_view part, std::string_view line) {
   const std::size_t at = part.find(line);
+  assert(at != part.npos || (line != "@constants" && line != "@look" && line != "@full"));
   if (at == part.npos) return {};
   // The rest begins with the end of that line, so an empty section ends at once.
   part.remove_prefix(at + line.size());

@@ -14,8 +14,8 @@
 --
 -- ARGV   the part's constants, packed as little-endian doubles; or 0 and those of the full kernel:
 --        then all keys are left to it. Then the counts, as run_rare.lua describes them
--- Reply  the clock's two numbers, each with a space behind it, and of each key the text of what it
---        held, in as many characters, dashes if it holds something else. Or that of run_rare.lua
+-- Reply  the clock's two numbers, each with a space behind it, and of each key the part's text; if
+--        the key holds another type, as many dashes. Or that of run_rare.lua
 
 -- A name has to follow the last comma: it gets the position behind the numbers.
 local first_arg, rare, found, @constants arguments = 2
