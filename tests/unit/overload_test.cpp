@@ -127,6 +127,7 @@ BOOST_AUTO_TEST_CASE(a_slow_server_works_for_callers_that_still_wait) {
 // The load is half of what the healthy server can do, and 50 times what the slow one can.
 BOOST_AUTO_TEST_CASE(a_server_that_becomes_slow_and_fast_again) {
   for (const slowness& slow : hundredth) {
+    if (weir::test::is_sanitized && &slow - hundredth >= 2) break;
     BOOST_TEST_CONTEXT(slow.name) {
       slow_server_stage s({.max_pending = 1'000'000, .breaker_failures = 20}, slow.round_trip);
       const tally before = open_loop(s, 50'000, s.now() + 1s);
@@ -135,10 +136,9 @@ BOOST_AUTO_TEST_CASE(a_server_that_becomes_slow_and_fast_again) {
       s.server = slow.how;
       // What is under way when it becomes slow takes it most of a second.
       show("becoming slow", 50, open_loop(s, 50'000, s.now() + 1s));
-      constexpr auto slow_for = weir::test::is_sanitized ? 4s : 12s;
-      const tally during = open_loop(s, 50'000, s.now() + slow_for);
+      const tally during = open_loop(s, 50'000, s.now() + 12s);
       show(slow.name, 50, during);
-      BOOST_TEST(static_cast<double>(during.in_time) >= 0.8 * slow.rate * slow_for.count());
+      BOOST_TEST(static_cast<double>(during.in_time) >= 0.8 * slow.rate * 12);
       BOOST_TEST(static_cast<double>(during.in_time) >= 0.8 * static_cast<double>(during.executed));
       s.server = healthy;
       const tally recovering = open_loop(s, 50'000, s.now() + 1s);
