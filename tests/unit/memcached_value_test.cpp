@@ -331,6 +331,9 @@ BOOST_AUTO_TEST_CASE(equal_checks_of_a_full_log_fail_together) {
   BOOST_TEST((stored.last == verdict::unchanged));
   for (fake_check* c : {&first, &second}) WEIR_TEST_ERROR(c->ec, error::state_too_large);
   WEIR_TEST_ERROR(other.ec, weir::error_code());
+  fake_check before(core, "a"), looks(core, "a", 1, check_kind::fetch), behind(core, "a");
+  stored.run({&before, &looks, &behind}, at, 1000);
+  BOOST_TEST(stored.covered == 1u);
 
   // More than a batch takes, and what comes behind a reset finds the log empty.
   std::deque<fake_check> many;
