@@ -54,8 +54,8 @@ local function check(key, checks, write, into, at)
   if first > 0 and (write or checks ~= look_only) then
     if first <= clock and not replaces then remove_lapsed(key) end
     if last > clock + length and last > clock + length_in(name_of_last) then
-      -- The clock was set back. Of very many leases, the last ones are moved now, and more of them
-      -- by the next calls.
+      -- The clock was set back. Of very many leases, each call moves some: the last ones, because
+      -- the first ones may be those of a gate with a longer duration, and rightly end later.
       local far = call('ZRANGE', key, '+inf', format('(%d', clock + length), 'BYSCORE', 'REV',
                        'LIMIT', '0', '1000', 'WITHSCORES')
       for i = 1, #far, 2 do

@@ -118,8 +118,9 @@ class meter {
   static constexpr bool tells_state = true;
   bool counts_refused() const noexcept { return false; }
 
-  // Its other half is meter.lua, with meter_record.lua for plain states, or meter_parts_record.lua
-  // if T is not whole microseconds, and meter_settle.lua.
+  // Its other half is meter.lua, with meter_record.lua and meter_plain.lua for plain states, or
+  // meter_parts_record.lua and meter_parts_plain.lua if T is not whole microseconds, and
+  // meter_settle.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 5;
   static constexpr std::string_view key_suffix = "m";

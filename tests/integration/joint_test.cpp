@@ -52,6 +52,11 @@ struct fixture : weir::test::limiter_fixture {
 
 }  // namespace
 
+// record_all() took a max_wait, and did not wait.
+template <class Options>
+concept has_max_wait = requires(const Options& o) { o.max_wait; };
+static_assert(!has_max_wait<weir::joint_options> && has_max_wait<weir::joint_acquire_options>);
+
 BOOST_FIXTURE_TEST_SUITE(joint_suite, fixture)
 
 BOOST_DATA_TEST_CASE_F(fixture, a_tier_that_refuses_is_named_and_none_has_counted, stores, store) {

@@ -282,7 +282,8 @@ BOOST_AUTO_TEST_CASE(a_settlement_is_done_once) {
   BOOST_TEST(!late.answer.allowed);
 }
 
-// A batch that does not fit is cut in half until it does: what fits is counted, the rest is not.
+// A batch that does not fit is tried again with an eighth of its checks: what fits is counted, the
+// rest is not.
 BOOST_AUTO_TEST_CASE(a_state_that_grows_too_large_is_an_error) {
   const core_ptr core = make_core("r", weir::sliding_log{.limit = 100'000, .window = 1h});
   item stored;
