@@ -1,16 +1,16 @@
 #include "redis/script_template.hpp"
 
 #include <algorithm>
+#include <boost/algorithm/string/replace.hpp>
 #include <cassert>
 
 #include "policy/kernel.hpp"
 #include "policy/lua_sources.hpp"
-#include "text/replace_all.hpp"
 
 namespace weir::redis {
 namespace {
 
-using text::replace_all;
+using boost::algorithm::replace_all;
 
 /// What stands behind this line of a kernel's part, up to the next line that begins with "@";
 /// nothing if there is no such line, which some parts need not have.

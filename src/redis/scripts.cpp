@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <boost/algorithm/string/replace.hpp>
 #include <boost/container/static_vector.hpp>
 #include <boost/system/system_error.hpp>
 #include <initializer_list>
@@ -14,7 +15,6 @@
 
 #include "policy/lua_sources.hpp"
 #include "text/ascii.hpp"
-#include "text/replace_all.hpp"
 #include "weir/error.hpp"
 
 namespace weir::redis {
@@ -45,7 +45,7 @@ std::string text_of_one(bool in_parts = false) {
     if constexpr (Kernel::kind == kernel_kind::bucket) {
       // It has code for one key that is quicker than its part.
       text += Kernel::record_script(in_parts);
-      text::replace_all(text, "@read\n", policies::lua::read_keys_lua);
+      boost::algorithm::replace_all(text, "@read\n", policies::lua::read_keys_lua);
     } else {
       text += common_path_of(Kernel::plain_script(), Kernel::script_constants);
     }
