@@ -4,11 +4,9 @@
 #include <chrono>
 #include <cstddef>
 
-#include "check/circuit_breaker.hpp"
 #include "check/detached_check.hpp"
 #include "check/in_flight.hpp"
 #include "weir/detail/check.hpp"
-#include "weir/error.hpp"
 
 namespace weir::detail {
 
@@ -27,11 +25,6 @@ inline bool is_urgent(const check& c) noexcept {
   return c.kind == check_kind::renew || c.kind == check_kind::leave;
 }
 
-/// True for a sent acquire without a caller, or its stand-in. Only its outcome matters.
-inline bool is_given_up(const check& c) noexcept {
-  return flight_of(c).is_detached && c.kind == check_kind::acquire;
-}
-
 /// The check's own timeout, or the usual one, which the store's options keep within the bounds.
 inline std::chrono::microseconds timeout_of(const check& c,
                                             std::chrono::microseconds usual) noexcept {
@@ -45,20 +38,6 @@ inline std::chrono::microseconds timeout_of(const check& c,
 /// give-backs, and what replaces them, are bounded by the reservations.
 inline bool is_beyond_bound(const check& c) noexcept {
   return is_urgent(c) || gives_back(c) || flight_of(c).replaces;
-}
-
-/// Why a new check of that weight may not wait; zero: it may. `before` is the weight of those that
-/// wait. A single check of any weight may.
-inline error no_room_for(const check& c, std::size_t weight, std::size_t before,
-                         std::size_t max_pending, circuit_breaker& breaker,
-                         circuit_breaker::time now) {
-  const bool fits = before + weight <= max_pending || before == 0 || is_beyond_bound(c);
-  // With an open circuit, the failing store is the reason for too many pending checks.
-  if (!fits) return breaker.is_open() ? error::circuit_open : error::overloaded;
-  // These have no caller, and may wait for the next connection.
-  const bool has_no_caller = flight_of(c).is_detached || is_urgent(c);
-  if (!has_no_caller && !breaker.lets_through(now)) return error::circuit_open;
-  return error{};
 }
 
 }  // namespace weir::detail

@@ -21,8 +21,8 @@ void pending_checks::cancel(check& c, cancel_scope scope) {
 
 void pending_checks::unsend(check& c) {
   flight_of(c).stage = check_stage::waiting;
-  if (is_given_up(c)) {
-    c.ec = boost::asio::error::operation_aborted;  // nothing was reserved
+  if (flight_of(c).is_detached && c.kind == check_kind::acquire) {
+    c.ec = boost::asio::error::operation_aborted;  // nobody waits, and nothing was reserved
     finish(c);
   } else if (closed_ && !gives_back(c)) {
     finish(c, error::store_closed);

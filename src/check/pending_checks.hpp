@@ -56,14 +56,20 @@ class pending_checks {
   // How a check begins.
 
   /// Counts a new check and sets its deadline. Why it may not wait, in which case the caller
-  /// finishes it; zero: it may. `obstacle` is the pipeline's own reason.
+  /// finishes it; zero: it may. `obstacle` is the pipeline's own reason. A single check of any
+  /// weight may.
   error admit(check& c, time now, error obstacle = {}) {
     const std::size_t before = pending_, weight = weight_of(c);
     pending_ += weight;
     flight_of(c).deadline = now + timeout_of(c, timeout_);
     if (refuses(c)) return refusal_;
     if (obstacle != error{}) return obstacle;
-    return no_room_for(c, weight, before, max_pending_, breaker_, now);
+    const bool fits = before + weight <= max_pending_ || before == 0 || is_beyond_bound(c);
+    // With an open circuit, the failing store is the reason for too many pending checks.
+    if (!fits) return breaker_.is_open() ? error::circuit_open : error::overloaded;
+    // These have no caller, and may wait for the next connection.
+    const bool has_no_caller = flight_of(c).is_detached || is_urgent(c);
+    return has_no_caller || breaker_.lets_through(now) ? error{} : error::circuit_open;
   }
   /// True if the check must fail with refusal_. A closed store still takes give-backs, and those of
   /// reservations wait for the next connection within their own deadlines, whatever the reason.

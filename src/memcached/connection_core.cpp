@@ -9,15 +9,6 @@
 namespace weir::memcached {
 namespace {
 
-pipeline::options pipeline_options(const memcached_options& o) {
-  return {.max_pending = std::max<std::size_t>(1, o.max_pending),
-          .max_value = o.max_value_size,
-          .timeout = o.timeout,
-          .breaker_failures = o.breaker_failures,
-          .breaker_pause = o.breaker_pause,
-          .max_clock_skew = o.max_clock_skew};
-}
-
 /// The number behind a name in a line of stats; nothing if the line has another name.
 std::optional<std::int64_t> number_of(std::string_view line, std::string_view name) {
   if (!line.starts_with(name) || !line.substr(name.size()).starts_with(' ')) return {};
@@ -33,8 +24,7 @@ std::size_t value_in_item(std::int64_t item_size) {
 }  // namespace
 
 connection_core::connection_core(const memcached_options& options, std::uint32_t seed)
-    : connection_life(options, seed, pipeline_options(options), seed),
-      reader_(options.max_value_size) {
+    : connection_life(options, seed, options, seed), reader_(options.max_value_size) {
   write_noop(greeting_);
   write_settings(greeting_);
   write_stats(greeting_);

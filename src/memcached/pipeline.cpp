@@ -23,10 +23,8 @@ const std::string nothing;
 
 }  // namespace
 
-pipeline::pipeline(const options& o, std::uint32_t seed)
+pipeline::pipeline(const memcached_options& o, std::uint32_t seed)
     : pending_checks(o),
-      options_(o),
-      max_value_(o.max_value),
       batch_(clock_guard::most_between_clients(o.max_clock_skew)),
       guard_(o.max_clock_skew),
       random_(seed) {}
@@ -129,7 +127,7 @@ void pipeline::fail_waiting(error e) {
 
 void pipeline::connected(std::size_t max_value) {
   begin_connection();
-  max_value_ = std::min(options_.max_value, max_value);
+  max_value_ = max_value;
   ping_wanted_ = clock_wanted_ = served_ = false;
 }
 

@@ -15,6 +15,7 @@
 #include "memcached/check_batch.hpp"
 #include "memcached/clock_guard.hpp"
 #include "memcached/meta_reader.hpp"
+#include "weir/memcached_options.hpp"
 
 namespace weir::memcached {
 
@@ -36,19 +37,10 @@ namespace weir::memcached {
 /// The driver does the I/O, passes the times, serialises the calls, and delivers take_done().
 class pipeline : public detail::pending_checks {
  public:
-  struct options {
-    std::size_t max_pending = 100'000;
-    std::size_t max_value = 1'000'000;
-    std::chrono::microseconds timeout = std::chrono::milliseconds{500};
-    std::size_t breaker_failures = 0;
-    std::chrono::milliseconds breaker_pause{500};
-    std::chrono::microseconds max_clock_skew = std::chrono::seconds{2};
-  };
-
   /// After so many failed swaps a check gets error::store_contention.
   static constexpr std::uint8_t max_attempts = 100;
 
-  pipeline(const options& o, std::uint32_t seed);
+  pipeline(const memcached_options& o, std::uint32_t seed);
 
   // For callers.
 
@@ -171,8 +163,7 @@ class pipeline : public detail::pending_checks {
   bool answer_clock(const meta_reply& reply, time now, policies::instant clock);
   void set_skewed(bool is);
 
-  options options_;
-  std::size_t max_value_;
+  std::size_t max_value_ = 0;  // that the server takes
   check_batch batch_;
   clock_guard guard_;
   std::minstd_rand random_;

@@ -64,22 +64,12 @@ script_tiers script_tiers_of(std::span<const call_tier> tiers, script_task task)
   return found;
 }
 
-namespace {
-
-std::size_t script_for(std::span<const call_tier> tiers, script_task task) noexcept {
-  return redis::script_for(script_tiers_of(tiers, task), task);
-}
-
-}  // namespace
-
-std::size_t script_of(std::span<const call_tier> tiers) noexcept {
-  return tiers.size() == 1 ? redis::script_for(tiers[0].kernel)
-                           : script_for(tiers, script_task::record);
-}
-
 std::size_t script_of(const script_call& c) noexcept {
-  if (c.kind == check_kind::acquire) return script_for(c.tiers, script_task::reserve);
-  return script_call::settles(c.kind) ? settlement : script_of(c.tiers);
+  if (script_call::settles(c.kind)) return settlement;
+  const bool reserves = c.kind == check_kind::acquire;
+  if (!reserves && c.tiers.size() == 1) return script_for(c.tiers.front().kernel);
+  const script_task task = reserves ? script_task::reserve : script_task::record;
+  return script_for(script_tiers_of(c.tiers, task), task);
 }
 
 void pack_constants(std::string& to, std::span<const call_tier> tiers, bool may_share_keys,

@@ -41,11 +41,8 @@ std::int64_t number_of(const policies::kernel& kernel);
 using script_tiers = boost::container::static_vector<script_tier, policies::max_tiers>;
 script_tiers script_tiers_of(std::span<const call_tier> tiers, script_task task) noexcept;
 
-/// The index in scripts() of the one that answers record and fetch with these tiers: a kernel's
-/// own; of several, one with a common path, or full_kernels.
-std::size_t script_of(std::span<const call_tier> tiers) noexcept;
-
-/// The same of any request but a reset.
+/// The index in scripts() of the one for a request, but a reset: a kernel's own; of several, or for
+/// reservations, one with a common path or full kernels.
 std::size_t script_of(const script_call& c) noexcept;
 
 /// Appends what a script with a common path takes before the counts, in one argument. A script that

@@ -80,7 +80,7 @@ const std::string& pipeline::next_write(time now) {
     }
     waiting_.swap(again_);  // checks that come back before the next write go first in it
     // With no call in flight, no reply will come that could set this later.
-    may_send_ = window_.is_idle() || (!out_.empty() && window_.room(coalescer_.full_write()) > 0);
+    may_send_ = window_.is_idle() || (!out_.empty() && window_.room() > 0);
   }
   if (options_.replicas != 0) stage_wait(now);
   writing_ = !out_.empty();
@@ -91,7 +91,7 @@ const std::string& pipeline::next_write(time now) {
 call_list& pipeline::pack(time now) {
   again_.splice(again_.end(), waiting_);
   // A closing connection sends all give-backs.
-  const coalescer::quota q{.keys = window_.room(coalescer_.full_write()),
+  const coalescer::quota q{.keys = window_.room(),
                            .reachable = closed_ ? time::min() : expected_answer(now)};
   call_list& calls = coalescer_.pack(urgent_, again_, q, passed_over_);
   if (!calls.empty() || !window_.is_idle()) return calls;

@@ -22,14 +22,6 @@ namespace weir::redis {
 struct call_key {
   detail::check_list checks;  // a check that ends early leaves the list; `count` keeps its place
   std::uint32_t count = 0;
-
-  call_key() = default;
-  call_key(call_key&& other) noexcept : count(other.count) { checks.swap(other.checks); }
-  call_key& operator=(call_key&& other) noexcept {
-    checks.swap(other.checks);
-    count = other.count;
-    return *this;
-  }
 };
 
 /// Has the processor fetch the first check, which has left the caches if many are under way.

@@ -116,11 +116,11 @@ class send_window {
 
   /// How many keys the next write may take; 0 if it has to wait for replies. It does not follow
   /// each reply: small writes beget small replies (TCP's "silly window").
-  std::size_t room(std::size_t full_write) const noexcept {
+  std::size_t room() const noexcept {
     const std::size_t most = size();
     if (due_ == 0) return most;
     if (drains_at_ != time{}) return 0;
-    const std::size_t least = std::clamp<std::size_t>(most / 4, 1, full_write);
+    const std::size_t least = std::clamp<std::size_t>(most / 4, 1, first_);
     return most >= due_ + least ? most - due_ : 0;
   }
 
