@@ -11,38 +11,11 @@ using detail::check_stage;
 
 }  // namespace
 
-inline void pipeline::enqueue(check& c) {
+void pipeline::enqueue(check& c) {
   if (!options_.in_cluster) flight_of(c).order = next_order_++;
   flight_of(c).stage = check_stage::waiting;
   (is_urgent(c) ? urgent_ : waiting_).push_back(c);
   wheel_.add(c);
-}
-
-void pipeline::resume(check_list&& checks, time now) {
-  while (!checks.empty()) {
-    check& c = checks.front();
-    checks.pop_front();
-    pending_ += weight_of(c);
-    flight_of(c).came_back = 0;  // not to this line
-    enqueue(c);
-    if (refuses(c)) {
-      finish(c, refusal_);
-    } else if (!is_paused() && comes_back_too_late(c, now)) {
-      passed_over_.splice(passed_over_.end(), waiting_, std::prev(waiting_.end()));
-    }
-  }
-  if (!may_send_ && window_.room(coalescer_.full_write()) > 0) may_send_ = true;
-}
-
-void pipeline::take_redirected(std::vector<redirected_checks>& out) {
-  for (redirected_checks& r : redirected_) {
-    for (check& c : r.checks) {
-      detail::deadline_wheel::remove(c);
-      pending_ -= weight_of(c);
-    }
-    out.push_back(std::move(r));
-  }
-  redirected_.clear();
 }
 
 void pipeline::submit(check& c, time now) {
@@ -53,7 +26,7 @@ void pipeline::submit(check& c, time now) {
 
 /// All waiting checks had to wait for a reply: a new one, with that deadline, may find room.
 void pipeline::look_for_room(time deadline, time now) {
-  if (window_.room(coalescer_.full_write()) > 0) may_send_ = deadline >= expected_answer(now);
+  if (window_.room() > 0) may_send_ = deadline >= expected_answer(now);
 }
 
 void pipeline::expire(time now) {

@@ -1,0 +1,69 @@
+// What a pipeline does as that of a node in a Redis Cluster.
+#include <utility>
+
+#include "redis/error_reply.hpp"
+#include "redis/pipeline.hpp"
+
+namespace weir::redis {
+
+using detail::check;
+using detail::check_list;
+
+void pipeline::resume(check_list&& checks, time now) {
+  while (!checks.empty()) {
+    check& c = checks.front();
+    checks.pop_front();
+    pending_ += weight_of(c);
+    flight_of(c).came_back = 0;  // not to this line
+    enqueue(c);
+    if (refuses(c)) {
+      finish(c, refusal_);
+    } else if (!is_paused() && comes_back_too_late(c, now)) {
+      passed_over_.splice(passed_over_.end(), waiting_, std::prev(waiting_.end()));
+    }
+  }
+  if (!may_send_ && window_.room() > 0) may_send_ = true;
+}
+
+void pipeline::take_redirected(std::vector<redirected_checks>& out) {
+  for (redirected_checks& r : redirected_) {
+    for (check& c : r.checks) {
+      detail::deadline_wheel::remove(c);
+      pending_ -= weight_of(c);
+    }
+    out.push_back(std::move(r));
+  }
+  redirected_.clear();
+}
+
+/// Gives the call's checks to the cluster if the node wants that. False if it answers otherwise.
+bool pipeline::redirect(script_call& c, const reply_view& reply, error e) {
+  redirection why = read_redirection(reply.root().text);
+  if (why.what == redirection::kind::none) return false;
+  // Redis 6.2 says ASK if it lacks any of the keys; later versions, if it lacks all of them.
+  if (why.what == redirection::kind::ask && c.keys.size() > 1) {
+    why = {redirection::kind::try_again};
+  }
+  error_code reason;
+  if (why.what == redirection::kind::try_again) reason = error::slot_migrating;
+  if (why.what == redirection::kind::down) {
+    reason = e == error::server_is_cluster ? error::cluster_down : e;
+  }
+  for (call_key& key : c.keys) {
+    for (check& waiting : key.checks) {
+      waiting.ec = reason;
+    }
+  }
+  hand_over(c, std::move(why));
+  return true;
+}
+
+/// Makes the call's checks wait in the cluster.
+void pipeline::hand_over(script_call& c, redirection&& why) {
+  put_back(c);
+  blocked_ |= redirects;
+  redirected_checks& all = redirected_.emplace_back(redirected_checks{std::move(why), {}});
+  for (call_key& key : c.keys) all.checks.splice(all.checks.end(), key.checks);
+}
+
+}  // namespace weir::redis

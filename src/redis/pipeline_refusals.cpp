@@ -1,0 +1,161 @@
+// What a pipeline does with calls that the server did not run: their checks come back, and wait.
+#include <utility>
+
+#include "check/pending.hpp"
+#include "redis/error_reply.hpp"
+#include "redis/pipeline.hpp"
+
+namespace weir::redis {
+namespace {
+
+using detail::check;
+using detail::check_list;
+
+constexpr std::uint8_t max_resends = 2;
+constexpr std::chrono::milliseconds pause_when_busy{25};
+constexpr std::chrono::seconds load_pause{1};  // after the server refused to load a script
+
+/// True if `a` was submitted before `b`; of checks in different slots of a cluster, either may come
+/// first.
+bool came_before(const check& a, const check& b) noexcept {
+  const auto& x = flight_of(a);
+  const auto& y = flight_of(b);
+  if (x.slot() != y.slot()) return x.slot() < y.slot();
+  // The ranks may have come around.
+  return static_cast<std::int32_t>(x.order - y.order) < 0;
+}
+
+/// Merges two lists in that order. Mostly, all of `more` come behind `all`, which may be long.
+void merge(check_list& all, check_list& more) {
+  if (all.empty() || more.empty() || !came_before(more.front(), all.back())) {
+    all.splice(all.end(), more);
+  } else {
+    all.merge(more, came_before);
+  }
+}
+
+}  // namespace
+
+/// Makes the call's checks wait, as far as they still have to be sent.
+void pipeline::put_back(script_call& c) {
+  for (call_key& key : c.keys) {
+    for (auto it = key.checks.begin(); it != key.checks.end();) {
+      check& waiting = *it++;
+      flight_of(waiting).came_back = 1;
+      unsend(waiting);
+    }
+  }
+}
+
+/// Puts the call's checks in front of all checks that were never sent. Those that came back stand
+/// in the order of their submission: one may come back for the second time when a later one of its
+/// key has come back, and waits.
+void pipeline::requeue(script_call& c) {
+  put_back(c);
+  if (options_.in_cluster) blocked_ |= redirects;
+  check_list back;
+  // Those that came back before a write without room for them stand in waiting_.
+  while (!waiting_.empty() && flight_of(waiting_.front()).came_back != 0) {
+    back.splice(back.end(), waiting_, waiting_.begin());
+  }
+  merge(again_, back);
+  for (call_key& key : c.keys) {
+    // A renewal may follow the leave of its lease: it then finds the lease gone, which is right.
+    const bool urgent = !key.checks.empty() && is_urgent(key.checks.front());
+    (urgent ? urgent_ : back).splice((urgent ? urgent_ : back).end(), key.checks);
+  }
+  back.sort(came_before);
+  merge(again_, back);
+}
+
+/// True for a check that came back with an error and, sent now, would probably be answered after
+/// its deadline. It waits for that unsent, and ends with the error: sent, it would end with
+/// no_reply, though another refusal is on its way. Give-backs and urgent checks may be late.
+bool pipeline::comes_back_too_late(const check& c, time now) const noexcept {
+  const detail::in_flight& f = flight_of(c);
+  if (!c.ec || f.deadline >= now + window_.idle_answer()) return false;
+  // The keys of a single check were together all the time: only its call had others, too.
+  const bool passes_alone = c.ec == error::slot_migrating && detail::is_single(c);
+  return !passes_alone && !f.is_detached && !is_urgent(c);
+}
+
+/// Checks that came back during the pause, or before it, and have too little time left by now, are
+/// not sent again.
+void pipeline::end_pause(time now) {
+  paused_until_ = time::max();
+  for (check_list* list : {&again_, &waiting_}) {
+    for (auto it = list->begin(); it != list->end();) {
+      const auto one = it++;
+      if (comes_back_too_late(*one, now)) passed_over_.splice(passed_over_.end(), *list, one);
+    }
+  }
+}
+
+/// Makes the checks of a call wait that the server did not run. In a cluster, a later check of the
+/// same key may be sent to another node, so the cluster holds all checks of their slots.
+void pipeline::wait_again(script_call& c) {
+  if (options_.in_cluster) return hand_over(c, {redirection::kind::again});
+  requeue(c);
+}
+
+/// Makes the call's checks wait again, unless they were sent too often.
+void pipeline::send_again(script_call& c) {
+  for (call_key& key : c.keys) {
+    for (auto it = key.checks.begin(); it != key.checks.end();) {
+      check& waiting = *it++;
+      if (++flight_of(waiting).resends > max_resends) finish(waiting, error::script_missing);
+    }
+  }
+  wait_again(c);
+}
+
+/// Handles the reply to a load. After a failure, the next load waits for load_pause, because each
+/// one has some kilobytes.
+void pipeline::loaded(error e, time now) {
+  if (is_passing(e)) return;
+  load_failure_ = e;
+  if (e != error{}) no_loads_before_ = now + load_pause;
+}
+
+/// As answer(), for a reply that is an error, or none that fits.
+bool pipeline::answer_error(script_call& c, const reply_view& reply, error e, time now) {
+  if (options_.in_cluster && reply.is_error() && redirect(c, reply, e)) return true;
+  switch (e) {
+    case error::script_missing:
+      // Not if the script was loaded again after this call was sent.
+      if (c.loads == loads_[c.script]) known_scripts_.reset(c.script);
+      if (load_failure_ != error{}) {
+        e = load_failure_;
+        break;
+      }
+      send_again(c);
+      return true;
+    case error::read_only:
+    case error::server_loading:
+    case error::server_busy:
+      // The script did not run. The checks wait, within their deadlines, for the next connection or
+      // for a pause on this one.
+      if (e == error::read_only) {
+        blocked_ |= unwelcome;
+        is_replica_ = true;
+        served_ = false;
+      } else {
+        paused_until_ = now + pause_when_busy;
+      }
+      suspect(e);  // also what waits unsent ends with it
+      for (call_key& key : c.keys) {
+        for (check& waiting : key.checks) waiting.ec = e;
+      }
+      wait_again(c);
+      return true;
+    case error::authentication_failed:
+      blocked_ |= unwelcome;
+      break;
+    default:
+      break;
+  }
+  for (call_key& key : c.keys) finish_all(key.checks, e);
+  return e != error::protocol_error;
+}
+
+}  // namespace weir::redis
