@@ -35,7 +35,9 @@ void pipeline::stage_wait(time now) {
   const auto look_at = [&last](const check_list& checks) {
     for (const check& c : checks) last = std::max(last, flight_of(c).deadline);
   };
-  bool needed = !counted_.empty();
+  // With an open circuit, a call that counts nothing asks for the replicas, too: it may be the one
+  // that was let through to find out.
+  bool needed = !counted_.empty() || breaker_.is_open();
   look_at(counted_);
   auto it = calls_.rbegin();
   for (std::size_t i = 0; i < staged_; ++i, ++it) {

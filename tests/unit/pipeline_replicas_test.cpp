@@ -199,6 +199,29 @@ BOOST_AUTO_TEST_CASE(missing_replicas_open_the_circuit_and_their_return_closes_i
   BOOST_TEST((f.submit("b").stage == check_stage::waiting));
 }
 
+// A fetch took the probe of each pause, and could not close the circuit: callers that fetch before
+// they record had it open for ever.
+BOOST_AUTO_TEST_CASE(a_fetch_finds_that_the_replicas_are_back) {
+  replicated f({.timeout = 10ms, .breaker_failures = 1, .breaker_pause = 100ms});
+  auto& a = f.submit("a");
+  f.write();
+  BOOST_TEST(f.answer(0));
+  f.line.expire(f.now += 10ms);
+  f.line.take_done();
+  BOOST_TEST(done_with(a, error::not_replicated));
+  BOOST_TEST(f.replicas_have_it(0));
+  f.now += 100ms;
+  auto& probe = f.submit("a", 1, check_kind::fetch);
+  f.write();
+  BOOST_TEST(f.answer(0));
+  f.line.take_done();
+  BOOST_TEST(done_with(probe, {}));
+  BOOST_TEST(done_with(f.submit("a"), error::circuit_open));
+  f.line.take_done();
+  BOOST_TEST(f.replicas_have_it(2));
+  BOOST_TEST((f.submit("a").stage == check_stage::waiting));
+}
+
 // A check with less time left was counted, and then ended with not_replicated.
 BOOST_AUTO_TEST_CASE(what_the_replicas_would_confirm_too_late_is_not_sent) {
   replicated f;
