@@ -51,6 +51,14 @@ bool has_times_of_ours(const decision& d) noexcept {
          policies::is_instant(d.receipt.counted_at);
 }
 
+/// Likewise for what it has left in buckets, which all who share them would get.
+bool has_buckets_of_ours(const check& c, const decision& d) {
+  std::vector<const policies::kernel*> kernels;
+  for_each_tier(c, [&](const limiter_spec& limiter, std::string_view, std::int64_t,
+                       std::size_t tier) { kernels.push_back(&limiter.tiers[tier]); });
+  return policies::could_leave(kernels, policies::tickets_of(d));
+}
+
 error validate_settlement(const check& c) {
   const settle_request& asked = as<settle_request>(c);
   const auto validate_term = [](const limiter_spec& l, std::string_view subject,
@@ -68,7 +76,7 @@ error validate_settlement(const check& c) {
     const auto is_cost = [](std::int64_t cost) { return cost >= 0 && cost <= max_units; };
     const bool can = all_can_settle(c) && r.origin == origin_of(c) &&
                      std::all_of(r.costs.begin(), r.costs.end(), is_cost) &&
-                     has_times_of_ours(asked.about);
+                     has_times_of_ours(asked.about) && has_buckets_of_ours(c, asked.about);
     if (!can) return error::cannot_settle;
   }
   return c.further().empty() ? error{} : validate_together(c);

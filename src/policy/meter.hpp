@@ -104,6 +104,10 @@ class meter {
   ///
   ///     back <= TAT left behind - (returned since) - max(now, last turn)
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
+  /// Whether a request can have left that behind.
+  bool could_leave(const receipt::bucket& b) const noexcept {
+    return is_instant(b.whole) && b.part >= 0 && b.part < parts_ && is_count(b.returned);
+  }
   /// Counts beyond the burst if it must: a debt, which delays others as a reservation does.
   /// At most 2^51 us of it.
   void charge(state& s, instant clock, units cost) const noexcept;

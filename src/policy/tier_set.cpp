@@ -275,6 +275,15 @@ void charge(const Kernel& k, typename Kernel::state& s, instant clock, units cos
   }
 }
 
+bool could_leave(std::span<const kernel* const> kernels, const tickets& all) {
+  bool could = true;
+  const auto kernel_of = [](const kernel* one) -> const kernel& { return *one; };
+  each_ticket(all, kernels, kernel_of, [&]<class Kernel>(const Kernel& k, const ticket& t) {
+    if constexpr (Kernel::kind == kernel_kind::bucket) could = could && k.could_leave(t.left);
+  });
+  return could;
+}
+
 void settle_all(std::span<const tier<any_state>> tiers, instant clock, const tickets& all) {
   std::size_t i = 0;
   const auto kernel_of = [](const tier<any_state>& one) -> const kernel& { return *one.rules; };

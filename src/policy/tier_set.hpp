@@ -65,6 +65,9 @@ struct tickets {
 
 tickets tickets_of(const decision& d, std::vector<std::int64_t> found = {});
 
+/// Whether requests at these kernels can have left behind what the tickets say.
+bool could_leave(std::span<const kernel* const> kernels, const tickets& all);
+
 /// Calls f(kernel, ticket), the kernel being of its own type, for each of `kernels`. `kernel_of`
 /// gives a kernel.
 template <class Range, class Projection, class F>

@@ -4,6 +4,7 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/test/unit_test.hpp>
 #include <deque>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -342,6 +343,34 @@ BOOST_AUTO_TEST_CASE(a_decision_with_impossible_times_is_not_settled) {
     WEIR_TEST_ERROR(error_of([&](decision& s) { s.receipt.counted_at = -1; }),
                     error::cannot_settle);
     WEIR_TEST_ERROR(error_of([](decision&) {}), weir::error_code());
+  });
+}
+
+// A refund of a damaged receipt left a part of -450,359,962 units in the bucket, for all callers.
+BOOST_AUTO_TEST_CASE(a_receipt_with_impossible_buckets_is_not_settled) {
+  on_both([&](const weir::store& store) {
+    // T is 10/3 s: in parts of a microsecond.
+    const limiter l(store, "r", weir::gcra{.rate = {3, 10s}, .burst = 10});
+    const decision d = record(l, 4);
+    record(l, 1);
+    const auto error_of = [&](auto spoil) {
+      decision spoilt = d;
+      spoil(spoilt.receipt.buckets[0]);
+      return outcome_of([&](auto caller) { l.refund("a", spoilt, {}, caller); }).ec;
+    };
+    using bucket = weir::receipt::bucket;
+    constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+    WEIR_TEST_ERROR(error_of([](bucket& b) { b.part = std::int64_t{1} << 52; }),
+                    error::cannot_settle);
+    WEIR_TEST_ERROR(error_of([](bucket& b) { b.part = 3; }), error::cannot_settle);
+    WEIR_TEST_ERROR(error_of([](bucket& b) { b.part = -1; }), error::cannot_settle);
+    WEIR_TEST_ERROR(error_of([](bucket& b) { b.whole = most; }), error::cannot_settle);
+    WEIR_TEST_ERROR(error_of([](bucket& b) { b.whole = -1; }), error::cannot_settle);
+    WEIR_TEST_ERROR(error_of([](bucket& b) { b.returned = most; }), error::cannot_settle);
+    WEIR_TEST_ERROR(error_of([](bucket& b) { b.returned = -most; }), error::cannot_settle);
+    BOOST_TEST(fetch(l).used == 5);
+    WEIR_TEST_ERROR(error_of([](bucket&) {}), weir::error_code());
+    BOOST_TEST(fetch(l).used < 5);
   });
 }
 
