@@ -1,7 +1,5 @@
 #include "limiter/local_fallback.hpp"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -10,6 +8,7 @@
 
 #include "check/apply.hpp"
 #include "check/clock.hpp"
+#include "memory/bounded_key.hpp"
 
 namespace weir::detail {
 namespace {
@@ -58,34 +57,6 @@ struct sharer {
   }
 };
 
-/// The name under which a subject is counted: a long subject gets a digest, so that memory is
-/// bounded in bytes too.
-class counted_as {
- public:
-  explicit counted_as(std::string_view subject) : key_(subject) {
-    if (subject.size() <= longest) return;
-    // 32 bytes of digest and the beginning of the subject: longer than any subject counted under
-    // its own name, so the two never collide.
-    auto* const digest = reinterpret_cast<unsigned char*>(text_.data());
-    if (EVP_Digest(subject.data(), subject.size(), digest, nullptr, EVP_sha256(), nullptr) != 1) {
-      throw std::bad_alloc();
-    }
-    subject.copy(text_.data() + digest_size, text_.size() - digest_size);
-    key_ = {text_.data(), text_.size()};
-  }
-  counted_as(const counted_as&) = delete;
-  counted_as& operator=(const counted_as&) = delete;
-
-  operator std::string_view() const noexcept { return key_; }
-
- private:
-  static constexpr std::size_t longest = 64;
-  static constexpr std::size_t digest_size = 32;
-
-  std::array<char, longest + 1> text_;
-  std::string_view key_;
-};
-
 /// Each tier of a subject is a state of its own.
 std::size_t states_of(std::size_t subjects, std::size_t tiers) noexcept {
   return std::min(subjects, std::numeric_limits<std::size_t>::max() / tiers) * tiers;
@@ -117,7 +88,7 @@ local_fallback::local_fallback(const weir::tiers& tiers, const limiter_options& 
 std::vector<memory::shard::place> local_fallback::places_of(std::string_view subject,
                                                             std::int64_t cost) const {
   std::vector<memory::shard::place> places;
-  const counted_as as(subject);
+  const memory::bounded_key as(subject);
   for (const policies::kernel& kernel : tiers_) {
     // One byte in front tells the tiers apart. A single tier has the bare subject.
     std::string key(tiers_.size() > 1 ? 1 : 0, static_cast<char>(places.size()));
@@ -139,7 +110,7 @@ decision local_fallback::answer(std::int64_t cost, F&& ask) const {
 decision local_fallback::record(std::string_view subject, std::int64_t cost) {
   return answer(cost, [&](decision& d) {
     if (tiers_.size() == 1) {
-      return own().record(tiers_.front(), counted_as(subject), the_clock, cost, d);
+      return own().record(tiers_.front(), memory::bounded_key(subject), the_clock, cost, d);
     }
     return own().change_all(
         places_of(subject, cost), the_clock,

@@ -8,6 +8,7 @@
 #include "limiter/keyed_rules.hpp"
 #include "limiter/local_clock.hpp"
 #include "limiter/local_policy.hpp"
+#include "memory/bounded_key.hpp"
 #include "memory/keyed_table.hpp"
 #include "text/option_range.hpp"
 
@@ -39,26 +40,27 @@ class keyed_limiter_of final : public keyed_limiter {
 
   bool allowed(std::string_view key, policies::units cost) override {
     check(key, cost);
-    return table_.change(key, now(), [&](auto& state, policies::instant t) {
+    return table_.change(memory::bounded_key(key), now(), [&](auto& state, policies::instant t) {
       return table_.rules().allowed(state, t, cost);
     });
   }
   decision record(std::string_view key, policies::units cost) override {
     check(key, cost);
-    return table_.change(key, now(), [&](auto& state, policies::instant t) {
+    return table_.change(memory::bounded_key(key), now(), [&](auto& state, policies::instant t) {
       return table_.rules().record(state, t, cost);
     });
   }
   decision fetch(std::string_view key, policies::units cost) override {
     check(key, cost);
     const typename Rules::state_type fresh{};
-    return table_.look(key, now(), [&](const auto* state, policies::instant t) {
-      return table_.rules().fetch(state == nullptr ? fresh : *state, t, cost);
-    });
+    return table_.look(memory::bounded_key(key), now(),
+                       [&](const auto* state, policies::instant t) {
+                         return table_.rules().fetch(state == nullptr ? fresh : *state, t, cost);
+                       });
   }
   void reset(std::string_view key) override {
     check(key, 1);
-    table_.erase(key);
+    table_.erase(memory::bounded_key(key));
   }
   std::size_t size() const noexcept override { return table_.size(); }
   std::uint64_t evicted() const noexcept override { return table_.evicted(); }

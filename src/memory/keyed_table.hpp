@@ -13,7 +13,8 @@
 
 #include "check/key_hash.hpp"
 #include "check/light_mutex.hpp"
-#include "memory/keyed_shard.hpp"
+#include "memory/keyed_entry.hpp"
+#include "memory/slot_table.hpp"
 #include "policy/arithmetic.hpp"
 
 namespace weir::memory {
@@ -54,14 +55,16 @@ class keyed_table {
     std::unique_lock lock(home.mutex);
     home.prefetch(slot_hash(hash));
     policies::instant now = clock();  // while the entry is being loaded
-    entry* found = home.find(key, slot_hash(hash));
+    entry* found = home.found(key, slot_hash(hash));
     std::int32_t weight = 1;
     if (found == nullptr) {
       found = &add(key, hash, home, lock, clock, now);
       weight = weight_of_new;
     }
     auto result = f(found->state, now);
-    const bool is_due = home.is_sweep_due(weight, weight_per_sweep);
+    home.weight += weight;
+    const bool is_due = home.weight >= weight_per_sweep;
+    if (is_due) home.weight = 0;
     lock.unlock();
     if (is_due) sweep(now);
     return result;
@@ -75,7 +78,7 @@ class keyed_table {
     const std::lock_guard lock(home.mutex);
     home.prefetch(slot_hash(hash));
     const policies::instant now = clock();
-    entry* found = home.find(key, slot_hash(hash));
+    entry* found = home.found(key, slot_hash(hash));
     return f(found == nullptr ? nullptr : &found->state, now);
   }
 
@@ -83,13 +86,19 @@ class keyed_table {
     const std::uint64_t hash = hash_(key);
     shard& home = shard_of(hash);
     const std::lock_guard lock(home.mutex);
-    if (entry* found = home.find(key, slot_hash(hash))) drop(home, *found);
+    if (entry* found = home.found(key, slot_hash(hash))) drop(home, *found);
   }
 
  private:
   using entry = keyed_entry<state_type>;
-  struct alignas(64) shard : keyed_shard<state_type> {
+  struct alignas(64) shard : slot_table<entry> {
+    /// The entry, or null.
+    entry* found(std::string_view key, std::uint32_t hash) noexcept {
+      return this->find(hash, [&](const entry& e) { return e.key.view() == key; });
+    }
+
     detail::light_mutex mutex;
+    std::int32_t weight = 0;  // of the calls since the last sweep
   };
   static_assert(sizeof(shard) == 64);
 
@@ -127,7 +136,8 @@ class keyed_table {
   entry& add(std::string_view key, std::uint64_t hash, shard& home,
              std::unique_lock<detail::light_mutex>& lock, const Clock& clock,
              policies::instant& now) {
-    short_key<48> copy(key, slot_hash(hash));
+    entry fresh;
+    fresh.key = typename entry::key_type(key, slot_hash(hash));
     while (!take_room()) {
       if (home.size() > 0) {
         displace_one(home, slot_hash(hash), now);
@@ -138,10 +148,10 @@ class keyed_table {
       lock.lock();
       now = clock();
       // Another thread may have added the key meanwhile.
-      if (entry* found = home.find(key, slot_hash(hash))) return *found;
+      if (entry* found = home.found(key, slot_hash(hash))) return *found;
     }
     try {
-      return home.add(std::move(copy));
+      return home.add(std::move(fresh));
     } catch (...) {
       size_.fetch_sub(1, std::memory_order_relaxed);
       throw;

@@ -13,6 +13,7 @@
 #include "check/detached_check.hpp"
 #include "check/limiter_spec.hpp"
 #include "check/shutdown_service.hpp"
+#include "memory/bounded_key.hpp"
 #include "memory/options_check.hpp"
 #include "memory/shard.hpp"
 
@@ -52,7 +53,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     tell_of_close(nullptr);
   }
   bool may_forget() const noexcept override { return false; }
-  std::string_view key_prefix() const noexcept override { return "weir"; }
+  std::string_view key_prefix() const noexcept override { return {}; }
 
   void context_shut_down() noexcept override {
     phase_.store(phase::gone, std::memory_order_relaxed);
@@ -83,54 +84,28 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     const std::uint64_t hash = hash_(c.limiter->tag_of(key));
     memory::shard& home = all_.of(hash);
     if (c.kind == detail::check_kind::record && detail::is_single(c)) {
+      memory::bound(key);
       c.ec = home.record(c.limiter->tiers.front(), key, clock(),
                          detail::as<detail::record_request>(c).cost, c.answer);
     } else {
-      answer_other(c, key, home);
+      answer_other(c, home);
     }
   }
 
   /// Any check but a plain record.
-  [[gnu::noinline]] void answer_other(detail::check& c, std::string& key, memory::shard& home) {
-    const policies::kernel& kernel = c.limiter->tiers.front();
-    // Calls of a gate, and cool-downs, are records of a kernel that is made for the check.
-    const auto record_as = [&](const policies::kernel& own) {
-      c.ec = home.record(detail::kernel_for(c, own), key, clock(), detail::number_for_kernel(c),
-                         c.answer);
-    };
-    if (detail::is_single(c)) {
-      switch (c.kind) {
-        case detail::check_kind::fetch:
-          c.answer = home.fetch(kernel, key, clock(), detail::as<detail::fetch_request>(c).cost);
-          return;
-        case detail::check_kind::reset:
-          return home.reset(key);
-        case detail::check_kind::enter:
-        case detail::check_kind::renew:
-        case detail::check_kind::leave:
-          return record_as(kernel);
-        default:
-          break;
-      }
-    }
-    if (c.kind == detail::check_kind::cool_down) {
-      key.clear();
-      c.limiter->append_key(key, c.subject.view(), c.limiter->tiers.size() - 1);
-      return record_as(c.limiter->tiers.back());
-    }
-    answer_together(c, home);
-  }
-
-  void answer_together(detail::check& c, memory::shard& home) {
+  [[gnu::noinline]] void answer_other(detail::check& c, memory::shard& home) {
+    // Moves the cool-down; the limiter's own only looks.
+    const policies::kernel cool_down = detail::kernel_for(c, c.limiter->tiers.back());
     thread_local std::vector<memory::shard::place> places;
     std::size_t count = 0;
     detail::for_each_tier(c, [&](const detail::limiter_spec& limiter, std::string_view subject,
                                  std::int64_t number, std::size_t tier) {
       if (places.size() == count) places.emplace_back();
       memory::shard::place& p = places[count++];
-      p.kernel = &limiter.tiers[tier];
+      p.kernel = c.kind == detail::check_kind::cool_down ? &cool_down : &limiter.tiers[tier];
       p.key.clear();
       limiter.append_key(p.key, subject, tier);
+      memory::bound(p.key);
       p.cost = number;
     });
     const std::span<const memory::shard::place> asked(places.data(), count);
@@ -140,7 +115,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
         home.look_at(asked, clock(), apply);
         break;
       case detail::check_kind::reset:
-        home.reset_all(asked);
+        home.reset(asked);
         break;
       case detail::check_kind::settle: {
         const auto& request = detail::as<detail::settle_request>(c);

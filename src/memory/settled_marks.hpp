@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "memory/dense_table.hpp"
+#include "memory/segmented_table.hpp"
 #include "policy/arithmetic.hpp"
 
 namespace weir::memory {
@@ -45,16 +45,18 @@ class settled_marks {
   }
 
   void erase(std::uint64_t id) noexcept {
-    const std::size_t before = marks_.size();
-    marks_.erase(mark::hash_of(id), [&](const mark& m) { return m.id == id; });
-    if (marks_.size() < before) give_back_room(1);
+    const mark* found = find(id);
+    if (found == nullptr) return;
+    marks_.erase(*found);
+    give_back_room(1);
   }
 
-  /// As dense_table::tidy(). A mark that it sees and that would last longer now lasts until `last`.
+  /// As segmented_table::tidy(). A mark that it sees and that would last longer now lasts until
+  /// `last`.
   bool tidy(policies::instant now, std::size_t looks,
             policies::instant last = policies::max_exact) noexcept {
     const std::size_t before = marks_.size();
-    const bool has_more = marks_.tidy(now, looks, looks,
+    const bool has_more = marks_.tidy(now, looks,
                                       [&](mark& m) { m.until = std::min(m.until, last); });
     if (marks_.size() < before) give_back_room(before - marks_.size());
     return has_more;
@@ -62,13 +64,14 @@ class settled_marks {
 
  private:
   struct mark {
-    std::uint64_t id = 0;  // random
+    std::uint64_t id = 0;  // random; 0: this slot is free
     policies::instant until = 0;
 
     static std::uint32_t hash_of(std::uint64_t id) noexcept {
       return static_cast<std::uint32_t>(id ^ id >> 32);
     }
     std::uint32_t hash() const noexcept { return hash_of(id); }
+    bool is_free() const noexcept { return id == 0; }
     bool is_over(policies::instant now) const noexcept { return until <= now; }
   };
 
@@ -85,7 +88,7 @@ class settled_marks {
   }
 
   shared_room& room_;
-  dense_table<mark> marks_;
+  segmented_table<mark> marks_;
 };
 
 }  // namespace weir::memory

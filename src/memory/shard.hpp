@@ -8,11 +8,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
 #include "check/light_mutex.hpp"
-#include "memory/dense_table.hpp"
+#include "memory/segmented_table.hpp"
 #include "memory/settled_marks.hpp"
 #include "memory/subject.hpp"
 #include "policy/tier_set.hpp"
@@ -45,7 +46,7 @@ class shard {
   using tier = policies::tier<policies::any_state>;
 
   shard(std::size_t max_subjects, shard_set& all)
-      : max_(std::min<std::size_t>(max_subjects, hash_index::none - 1)),
+      : max_(std::min<std::size_t>(max_subjects, 4'000'000'000)),
         all_(all),
         next_(all.shards.size()),
         subjects_(max_),
@@ -69,9 +70,11 @@ class shard {
     }
     std::visit(
         [&](const auto& k) {
-          auto& s = policies::state_for(k, found->state);
+          typename std::decay_t<decltype(k)>::state room;
+          auto& s = found->state.open(room);
           policies::record_into(answer, k, s, now, cost);
           note_end(*found, k, s, now);
+          found->state.put(s);
         },
         kernel);
     tidy_after(weight, now);
@@ -96,50 +99,25 @@ class shard {
   template <class Clock, class F>
   error_code settle_all(std::span<const place> places, const Clock& clock, const settlement& what,
                         F&& f) {
-    error_code unsettled;
-    const auto settle = [&](std::span<const tier> tiers, policies::instant now) {
-      const bool is_first = !settled_.has(what.id, now);
-      if (is_first && !remember(what, now)) {
-        unsettled = error::settlements_full;
-        return;
-      }
-      try {
-        f(tiers, now, is_first);
-      } catch (...) {
-        // Nothing was settled, so the caller may repeat it. Several tiers may be settled in part.
-        if (is_first && tiers.size() == 1) settled_.erase(what.id);
-        throw;
-      }
-    };
-    const error_code ec = change_all(places, clock, settle);
-    return ec ? ec : unsettled;
-  }
-
-  template <class Clock>
-  decision fetch(const policies::kernel& kernel, std::string_view key, const Clock& clock,
-                 policies::units cost) {
-    const std::uint32_t hash = hash_of(key);
     const std::lock_guard lock(mutex_);
     const policies::instant now = clock();
-    const subject* const found = find(key, hash);
-    const decision d = std::visit(
-        [&](const auto& k) {
-          using state_type = typename std::decay_t<decltype(k)>::state;
-          const auto* s = found == nullptr ? nullptr : std::get_if<state_type>(&found->state);
-          const state_type fresh{};
-          // A reference, because copying a long log would be slow.
-          return k.fetch(s != nullptr ? *s : fresh, now, cost);
-        },
-        kernel);
-    tidy_after(1, now);
-    return d;
+    const bool is_first = !settled_.has(what.id, now);
+    if (is_first && !remember(what, now)) return error::settlements_full;
+    const auto settle = [&](std::span<const tier> tiers, policies::instant) {
+      f(tiers, now, is_first);
+    };
+    try {
+      const error_code ec = change_at(now, places, settle);
+      if (ec && is_first) settled_.erase(what.id);
+      return ec;
+    } catch (...) {
+      // Nothing was settled, so the caller may repeat it. Several tiers may be settled in part.
+      if (is_first && places.size() == 1) settled_.erase(what.id);
+      throw;
+    }
   }
 
-  void reset(std::string_view key) {
-    const std::lock_guard lock(mutex_);
-    erase(key);
-  }
-  void reset_all(std::span<const place> places) {
+  void reset(std::span<const place> places) {
     const std::lock_guard lock(mutex_);
     for (const place& p : places) erase(p.key);
   }
@@ -149,15 +127,15 @@ class shard {
   void look_at(std::span<const place> places, const Clock& clock, F&& f) {
     const std::lock_guard lock(mutex_);
     const policies::instant now = clock();
-    std::array<policies::any_state, policies::max_tiers> states;
+    std::array<policies::any_state, policies::max_tiers> rooms;
     std::array<tier, policies::max_tiers> tiers;
+    subject_state none;
     for (std::size_t i = 0; i < places.size(); ++i) {
       const place& p = places[i];
       subject* const found = find(p.key, hash_of(p.key));
       // A reference, because copying a long log would be slow.
-      policies::any_state& state = found != nullptr ? found->state : states[i];
-      fit(state, *p.kernel);
-      tiers[i] = {p.kernel, &state, p.cost};
+      subject_state& state = found != nullptr ? found->state : none;
+      tiers[i] = {p.kernel, &state.open(rooms[i], *p.kernel), p.cost};
     }
     f(std::span<const tier>(tiers.data(), places.size()), now);
     tidy_after(1, now);
@@ -166,10 +144,15 @@ class shard {
   /// Calls f(tiers, now).
   template <class Clock, class F>
   error_code change_all(std::span<const place> places, const Clock& clock, F&& f) {
+    const std::lock_guard lock(mutex_);
+    return change_at(clock(), places, f);
+  }
+
+ private:
+  template <class F>
+  error_code change_at(policies::instant now, std::span<const place> places, F&& f) {
     std::array<std::uint32_t, policies::max_tiers> hashes;
     for (std::size_t i = 0; i < places.size(); ++i) hashes[i] = hash_of(places[i].key);
-    const std::lock_guard lock(mutex_);
-    const policies::instant now = clock();
     std::array<subject*, policies::max_tiers> found;
     const auto missing = [&] {
       std::size_t count = 0;
@@ -186,43 +169,50 @@ class shard {
       make_room(now, wanted);
       if (subjects_.size() + missing() > max_) return error::store_full;
     }
+    for (std::size_t i = 0; wanted > 0 && i < places.size(); ++i) {
+      // An earlier place may have added this key: limiters of one subject share a cool-down.
+      if (find(places[i].key, hashes[i]) == nullptr) add(places[i].key, hashes[i]);
+    }
+    if (wanted > 0) missing();  // adding has moved others
+    const auto first_of = [&](std::size_t i) {
+      return static_cast<std::size_t>(std::ranges::find(found, found[i]) - found.begin());
+    };
+    std::array<policies::any_state, policies::max_tiers> rooms;
     std::array<tier, policies::max_tiers> tiers;
     for (std::size_t i = 0; i < places.size(); ++i) {
       const place& p = places[i];
-      // An earlier place may have added this key: limiters of one subject share a cool-down.
-      if (found[i] == nullptr) found[i] = find(p.key, hashes[i]);
-      if (found[i] == nullptr) found[i] = &add(p.key, hashes[i]);
-      tiers[i] = {p.kernel, &found[i]->state, p.cost};
-      fit(found[i]->state, *p.kernel);
+      const std::size_t first = first_of(i);
+      policies::any_state* const state = first < i ? tiers[first].state
+                                                   : &found[i]->state.open(rooms[i], *p.kernel);
+      tiers[i] = {p.kernel, state, p.cost};
     }
     f(std::span<const tier>(tiers.data(), places.size()), now);
     for (std::size_t i = 0; i < places.size(); ++i) {
       std::visit(
           [&](const auto& k) {
-            note_end(*found[i], k, policies::state_for(k, found[i]->state), now);
+            note_end(*found[i], k, policies::state_for(k, *tiers[i].state), now);
           },
           *places[i].kernel);
+    }
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      if (first_of(i) == i) found[i]->state.put(*tiers[i].state);
     }
     tidy_after(weight_of_new * static_cast<std::int32_t>(1 + wanted), now);  // 1: a possible marker
     return {};
   }
 
- private:
-  void erase(std::string_view key) {
-    subjects_.erase(hash_of(key), [&](const subject& s) { return s.key.view() == key; });
+  void erase(std::string_view key) noexcept {
+    if (const subject* found = find(key, hash_of(key))) subjects_.erase(*found);
   }
   subject* find(std::string_view key, std::uint32_t hash) noexcept {
     return subjects_.find(hash, [&](const subject& s) { return s.key.view() == key; });
   }
   subject& add(std::string_view key, std::uint32_t hash) {
     subject fresh;
-    fresh.key = subject_key(key, hash);
+    fresh.key = subject::key_type(key, hash);
     return subjects_.add(std::move(fresh));
   }
 
-  static void fit(policies::any_state& state, const policies::kernel& kernel) {
-    std::visit([&](const auto& k) { policies::state_for(k, state); }, kernel);
-  }
   /// Called after each change of a state.
   template <class Kernel>
   void note_end(subject& of, const Kernel& k, const typename Kernel::state& s,
@@ -233,7 +223,7 @@ class shard {
       latest_ = now;
       behind_since_ = never;
     }
-    of.matters_until = policies::matters_until<Kernel>(s, ends, of.matters_until);
+    of.state.set_matters_until(policies::matters_until<Kernel>(s, ends, of.state.matters_until()));
   }
 
   /// Marks the receipt as settled; false if there is no room.
@@ -248,23 +238,23 @@ class shard {
   static constexpr policies::span step_of_a_moment = 60'000'000;  // see may_lower()
   static constexpr policies::instant never = policies::max_exact;
 
-  // The hand sees 16 entries per 64 checks. A check that adds a subject counts as 12, and so does
-  // each key of a joint check that may add one: the hand sees three entries for each new one, and
+  // The hand sees 32 slots per 64 checks. A check that adds a subject counts as 16, and so does
+  // each key of a joint check that may add one: the hand sees eight slots for each new subject, and
   // always catches up.
-  static constexpr std::size_t batch = 16;
-  static constexpr std::int32_t checks_per_batch = 64, weight_of_new = 12;
-  static constexpr std::size_t batch_when_tight = 128;  // three quarters are in use
-  static constexpr std::size_t looks_when_full = 1024;
+  static constexpr std::size_t batch = 32;
+  static constexpr std::int32_t checks_per_batch = 64, weight_of_new = 16;
+  static constexpr std::size_t batch_when_tight = 256;  // three quarters of the bound are in use
+  static constexpr std::size_t looks_when_full = 2048;
 
   /// Called after each check.
   void tidy_after(std::int32_t weight, policies::instant now) {
     if ((until_tidy_ -= weight) <= 0) tidy(now);
   }
-  /// Also tidies the next shard, which may get no checks of its own. Runs again soon if one run
-  /// could not drop all that is over.
+  /// Also tidies the next shard, which may get no checks of its own. Runs again soon if there may
+  /// be much more that is over.
   void tidy(policies::instant now) {
     const std::size_t looks = subjects_.size() <= max_ - max_ / 4 ? batch : batch_when_tight;
-    bool has_more = subjects_.tidy(now, looks, batch);
+    bool has_more = subjects_.tidy(now, looks);
     has_more = tidy_marks(now, batch) || has_more;
     has_more = tidy_elsewhere(now) || has_more;
     until_tidy_ = has_more ? 1 : until_tidy_ + checks_per_batch;
@@ -295,7 +285,7 @@ class shard {
     bool has_more = false;
     if (&other != this) {
       if (const std::unique_lock lock(other.mutex_, std::try_to_lock); lock) {
-        const bool more_subjects = other.subjects_.tidy(now, batch, batch);
+        const bool more_subjects = other.subjects_.tidy(now, batch);
         has_more = other.tidy_marks(now, batch, is_full_of_marks) || more_subjects;
       }
     }
@@ -303,11 +293,12 @@ class shard {
     return has_more;
   }
 
-  /// Sees a bounded number of entries per call, because a full shard calls this for each new key.
+  /// Sees a bounded number of slots per call, because a full shard calls this for each new key.
   bool make_room(policies::instant now, std::size_t wanted) {
     const policies::instant last = may_lower(now) ? now + horizon_ : never;
-    subjects_.tidy(now, looks_when_full, std::max(wanted, looks_when_full),
-                   [&](subject& s) { s.matters_until = std::min(s.matters_until, last); });
+    subjects_.tidy(now, looks_when_full, [&](subject& s) {
+      s.state.set_matters_until(std::min(s.state.matters_until(), last));
+    });
     return subjects_.size() + wanted <= max_;
   }
 
@@ -319,7 +310,7 @@ class shard {
   policies::span horizon_ = 0;    // how far ahead of the clock an end was written, at most
   policies::instant latest_ = 0;  // of all writes
   policies::instant behind_since_ = never;  // since when the clock has been behind that
-  dense_table<subject> subjects_;
+  segmented_table<subject> subjects_;
   settled_marks settled_;
 };
 

@@ -197,8 +197,8 @@ BOOST_AUTO_TEST_CASE(the_fallback_keeps_no_long_subjects_and_tells_them_apart) {
                                                                     : 3));
       }
     }
-    // Lengths around the bound, and the digest's own text: all different.
-    for (std::size_t n = 60; n < 70; ++n) {
+    // Lengths around the bound: all different.
+    for (std::size_t n = 250; n < 262; ++n) {
       BOOST_TEST(fail(core, error::timed_out, head.substr(0, n)).answer.used == 1);
     }
   }

@@ -54,7 +54,11 @@ BOOST_AUTO_TEST_CASE(a_shard_holds_what_a_map_holds_and_drops_nothing_that_is_al
   const std::uint64_t seed = weir::test::run_seed();
   BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed) {
     weir::test::random_source random(seed);
-    memory::keyed_shard<std::int64_t> shard;
+    using entry = memory::keyed_entry<std::int64_t>;
+    memory::slot_table<entry> shard;
+    const auto find = [&](const std::string& key) {
+      return shard.find(bad_hash(key), [&](const entry& e) { return e.key.view() == key; });
+    };
     std::map<std::string, std::int64_t> alive;
     std::int64_t now = 0;
     std::size_t largest = 0, smallest_later = 1'000'000;
@@ -66,9 +70,8 @@ BOOST_AUTO_TEST_CASE(a_shard_holds_what_a_map_holds_and_drops_nothing_that_is_al
       // Up and down: the shard grows, shrinks and is nearly empty by turns.
       const std::int64_t keys = step / 10'000 % 2 == 0 ? 400 : 10;
       const std::string key(static_cast<std::size_t>(random.between(1, keys)), 'k');
-      const std::uint32_t hash = bad_hash(key);
       std::erase_if(alive, [&](const auto& e) { return e.second <= now; });
-      auto* found = shard.find(key, hash);
+      auto* found = find(key);
       if (const auto known = alive.find(key); known != alive.end()) {
         BOOST_TEST_REQUIRE(found != nullptr);
         BOOST_TEST_REQUIRE(found->state == known->second);
@@ -78,10 +81,12 @@ BOOST_AUTO_TEST_CASE(a_shard_holds_what_a_map_holds_and_drops_nothing_that_is_al
       if (random.one_in(8)) {
         if (found != nullptr) shard.erase(*found);
         alive.erase(key);
-        BOOST_TEST_REQUIRE(shard.find(key, hash) == nullptr);
+        BOOST_TEST_REQUIRE(find(key) == nullptr);
       } else {
         if (found == nullptr) {
-          found = &shard.add({key, hash});
+          entry fresh;
+          fresh.key = entry::key_type(key, bad_hash(key));
+          found = &shard.add(std::move(fresh));
           BOOST_TEST_REQUIRE(found->state == 0);
         }
         found->state = alive[key] = now + random.between(1, 4000);
@@ -100,7 +105,7 @@ BOOST_AUTO_TEST_CASE(a_shard_holds_what_a_map_holds_and_drops_nothing_that_is_al
     }
     BOOST_TEST(shard.size() == alive.size());
     for (const auto& [key, until] : alive) {
-      const auto* found = shard.find(key, bad_hash(key));
+      const auto* found = find(key);
       BOOST_TEST_REQUIRE(found != nullptr);
       BOOST_TEST(found->state == until);
     }

@@ -1,5 +1,5 @@
 // The table of the memory store against a std::map, over random traces.
-#include "memory/dense_table.hpp"
+#include "memory/segmented_table.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -9,7 +9,7 @@
 #include "memory/subject.hpp"
 #include "support/random_source.hpp"
 
-namespace dense_table_test {
+namespace segmented_table_test {
 namespace {
 
 namespace memory = weir::memory;
@@ -23,18 +23,19 @@ struct entry {
     return static_cast<std::uint32_t>((key % 16 << 28) | (0xfff0 + key % 23));
   }
   std::uint32_t hash() const { return hash_of(key); }
+  bool is_free() const { return key == 0; }
   bool is_over(std::int64_t now) const { return until <= now; }
 };
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(dense_table_suite)
+BOOST_AUTO_TEST_SUITE(segmented_table_suite)
 
 BOOST_AUTO_TEST_CASE(holds_what_a_map_holds_and_drops_nothing_that_is_alive) {
   BOOST_TEST_MESSAGE("seed " << weir::test::run_seed());
   weir::test::random_source random(weir::test::run_seed());
   for (const std::size_t most : {std::size_t{10}, std::size_t{1'000'000}}) {
-    memory::dense_table<entry> table(most);
+    memory::segmented_table<entry> table(most);
     std::map<std::uint64_t, std::int64_t> alive;
     std::int64_t now = 0;
     std::size_t largest = 0;
@@ -54,7 +55,7 @@ BOOST_AUTO_TEST_CASE(holds_what_a_map_holds_and_drops_nothing_that_is_alive) {
         BOOST_REQUIRE(found->is_over(now));
       }
       if (random.one_in(8)) {
-        table.erase(entry::hash_of(key), is_it);
+        if (found != nullptr) table.erase(*found);
         alive.erase(key);
         BOOST_REQUIRE(table.find(entry::hash_of(key), is_it) == nullptr);
       } else {
@@ -62,14 +63,14 @@ BOOST_AUTO_TEST_CASE(holds_what_a_map_holds_and_drops_nothing_that_is_alive) {
         if (found == nullptr) found = &table.add({key, until});
         found->until = alive[key] = until;
       }
-      table.tidy(now, 2, 8);
+      table.tidy(now, 8);
       largest = std::max(largest, table.size());
       BOOST_REQUIRE(table.size() >= alive.size());
     }
     BOOST_TEST(largest > 500u);
     // Nothing more comes: the dead go, the living stay.
     std::erase_if(alive, [&](const auto& e) { return e.second <= now; });
-    for (std::size_t i = 0; i < largest; ++i) table.tidy(now, 2, 8);
+    for (std::size_t i = 0; i < 8 * largest; ++i) table.tidy(now, 8);
     BOOST_TEST(table.size() == alive.size());
     for (const auto& [key, until] : alive) {
       const entry* found = table.find(entry::hash_of(key),
@@ -80,34 +81,40 @@ BOOST_AUTO_TEST_CASE(holds_what_a_map_holds_and_drops_nothing_that_is_alive) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(tidy_stops_when_it_has_dropped_enough) {
-  memory::dense_table<entry> table(1000);
-  for (std::uint64_t key = 0; key < 100; ++key) table.add({key, 10});
-  table.add({100, 1000});
-  BOOST_TEST(table.tidy(10, 2, 8));
-  BOOST_TEST(table.size() == 93u);
-  while (table.tidy(10, 2, 8)) continue;
-  BOOST_TEST(table.size() == 1u);
-  BOOST_TEST(!table.tidy(10, 2, 8));
-  table.tidy(1000, 1, 1);
+BOOST_AUTO_TEST_CASE(tidy_sees_a_bounded_number_of_slots_and_says_if_most_was_over) {
+  memory::segmented_table<entry> table(1'000'000);
+  for (std::uint64_t key = 1; key <= 2000; ++key) table.add({key, 10});
+  std::size_t before = table.size();
+  int looks = 0;
+  BOOST_TEST(table.tidy(10, 100, [&](const entry&) { ++looks; }));
+  BOOST_TEST(looks <= 100);
+  BOOST_TEST(before - table.size() == static_cast<std::size_t>(looks));
+  // Nothing is over.
+  for (int i = 0; i < 100; ++i) BOOST_TEST(!table.tidy(9, 100));
+  for (int i = 0; i < 100'000 && table.size() > 0; ++i) table.tidy(10, 2);
   BOOST_TEST(table.size() == 0u);
-  BOOST_TEST(!table.tidy(1000, 2, 8));
+  // With nothing to see, it goes round once at the most.
+  BOOST_TEST(!table.tidy(10, 1'000'000'000));
+  // The answer of is_over() is that after look().
+  table.add({1, 10});
+  BOOST_TEST(table.tidy(5, 1'000'000, [](entry& e) { e.until = 5; }));
+  BOOST_TEST(table.size() == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(keys_of_every_length_are_kept) {
   for (std::size_t size = 0; size < 100; ++size) {
     const std::string text(size, 'x');
-    memory::subject_key key(text, 7);
+    memory::short_key<40> key(text, 7);
     BOOST_TEST(key.view() == text);
-    memory::subject_key other("something of its own that is longer than fits inside", 8);
+    memory::short_key<40> other("something of its own that is longer than fits inside", 8);
     other = std::move(key);
     BOOST_TEST(other.view() == text);
     BOOST_TEST(other.hash() == 7u);
-    const memory::subject_key third(std::move(other));
+    const memory::short_key<40> third(std::move(other));
     BOOST_TEST(third.view() == text);
   }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace dense_table_test
+}  // namespace segmented_table_test
