@@ -121,7 +121,7 @@ asio::awaitable<void> several_limits(weir::limiter per_customer, weir::limiter i
                                      std::string customer) {
   const weir::decision own = co_await per_customer.acquire(customer, {.max_wait = 2s});
   if (!own.allowed) co_return report_busy(own.retry_after);
-  const weir::decision all = co_await in_total.acquire("all", {.max_wait = 2s, .priority = 1});
+  const weir::decision all = co_await in_total.acquire("all", {.max_wait = 2s});
   if (!all.allowed) {
     co_await per_customer.refund(customer, own);
     co_return report_busy(all.retry_after);

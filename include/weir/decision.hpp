@@ -102,8 +102,8 @@ struct decision {
   /// The time until no units are in use, if no more calls come. With several tiers, the longest of
   /// all; `limit`, `used` and `remaining` are those of one tier.
   std::chrono::microseconds reset_after{0};
-  /// acquire(): the time from `decided_at` until the reservation. record() and fetch(): with a
-  /// leaky_bucket, the time until this request may go; otherwise zero.
+  /// acquire(): the time from `decided_at` until the reservation; acquire() has slept it already.
+  /// record() and fetch(): with a leaky_bucket, the time until this request may go; otherwise zero.
   std::chrono::microseconds delay{0};
   /// The store's clock at the decision. With source::deny_cache and source::local_units: at the
   /// answer of the store that this one follows from, plus the time since then by this process's

@@ -210,10 +210,8 @@ class limiter {
   ///
   /// The store takes out the units of this decision from where it counted them, and never more. It
   /// gives back nothing once they no longer count there; a bucket gives back what has not drained
-  /// yet and what no later request depends on (docs/settling.md). So no more passes than if this
-  /// request had never come. One exception: a fixed_window with anchor::first_request that began
-  /// with this request stays open if it counts others, too. Without the request it would have begun
-  /// later; each window still keeps the limit.
+  /// yet and what no later request depends on. So no more passes than if this request had never
+  /// come; docs/settling.md has the exceptions.
   ///
   /// The answer's `allowed` is true if this call settled the decision. It is false, and nothing has
   /// changed, if the decision was settled before or took nothing: it was refused, made without the

@@ -32,10 +32,10 @@ struct local_keyed_options {
 /// outlive the call.
 ///
 /// **Memory.** A key takes 85 to 175 bytes if its state fits one word (see local_limiter), else
-/// twice that. A key of more than 48 bytes also takes its length, and each entry of a sliding_log
-/// 16 bytes. Calls drop keys that are *idle*: the key's state has had no effect for 2 s, such as
-/// the state of a full token bucket. Each call does a bounded part of that work, so there is no
-/// pause, no timer and no thread. A limiter that gets no calls drops nothing.
+/// twice that. A key of more than 48 bytes also takes its length (at most 257), and each entry of
+/// a sliding_log 16 bytes. Calls drop keys that are *idle*: the key's state has had no effect for
+/// 2 s, such as the state of a full token bucket. Each call does a bounded part of that work, so
+/// there is no pause, no timer and no thread. A limiter that gets no calls drops nothing.
 ///
 /// **Too many keys.** A new key beyond `max_keys` displaces another one. Of up to 16 neighbours in
 /// the table, that is an idle key, else the one that has fewest units in use. Nothing passes

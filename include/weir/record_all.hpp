@@ -19,9 +19,9 @@ struct joint_options {
 
 /// Options of one acquire_all().
 struct joint_acquire_options {
-  std::chrono::microseconds timeout{0};  ///< as acquire_options::timeout
   /// How far ahead the caller accepts a reservation, as acquire_options::max_wait.
   std::chrono::microseconds max_wait = acquire_options{}.max_wait;
+  std::chrono::microseconds timeout{0};  ///< as acquire_options::timeout
 };
 
 namespace detail {

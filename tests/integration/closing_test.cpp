@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(answers_that_never_come_are_waited_for_until_the_timeout_on
   server.pause();
   l.acquire("a", far, c.caller());
   const claim one[] = {l.on("a")};
-  weir::acquire_all(one, {.timeout = 50s, .max_wait = far.max_wait}, c.caller());
+  weir::acquire_all(one, {.max_wait = far.max_wait, .timeout = 50s}, c.caller());
   while (io.poll() != 0) {
   }
   s.close();
