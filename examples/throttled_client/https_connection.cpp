@@ -4,11 +4,13 @@
 #include <openssl/ssl.h>
 #include <poll.h>
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/system/system_error.hpp>
 #include <optional>
 
 namespace throttled {
@@ -51,7 +53,13 @@ asio::awaitable<http_response> https_connection::exchange(const http_request& re
     answer.emplace();
     answer->body_limit(body_limit);
     answer->skip(request.method() == http::verb::head);
-    co_await http::async_read(stream_, buffer_, *answer, asio::use_awaitable);
+    const auto [ec, size] = co_await http::async_read(stream_, buffer_, *answer,
+                                                      asio::as_tuple(asio::use_awaitable));
+    // The body of a 429 says nothing that counts, and its headers have to be heard. So it is
+    // returned as far as it came, unless the caller has cancelled the call.
+    const bool is_refusal = answer->is_header_done() && answer->get().result_int() == 429;
+    if (ec && is_refusal && ec != asio::error::operation_aborted) co_return answer->release();
+    if (ec) throw boost::system::system_error(ec);
     // By number: Beast has no names for some of them.
   } while (http::to_status_class(answer->get().result_int()) == http::status_class::informational);
   beast::get_lowest_layer(stream_).expires_never();

@@ -77,9 +77,9 @@ struct vendor_quota {
 
 /// What a vendor says in a response about its limits.
 struct vendor_feedback {
-  /// The vendor refused this call because of a limit: 429; any other error that says when to retry;
-  /// or 403 with nothing left. Without `blocked_for`, the vendor gave no time, and the caller
-  /// chooses one.
+  /// The vendor refused this call because of a limit: 429; any other error that says when to retry,
+  /// unless that is at once; or 403 with nothing left. Without `blocked_for`, the vendor gave no
+  /// time, and the caller chooses one.
   bool refused = false;
 
   /// Send nothing for this long, counted from the response; 0 to `longest_feedback`, rounded up to

@@ -330,15 +330,16 @@ class limiter {
   /// answers as cool_down() does. Call it for every response.
   ///
   /// The cool-down lasts until the time in Retry-After, or until the reset of a window with nothing
-  /// left. If the vendor refused the call and gave no time, or a time of zero, it lasts
-  /// limiter_options::default_cool_down.
+  /// left (docs/vendor_feedback.md). If the vendor refused the call and gave no time, or a time of
+  /// zero, it lasts limiter_options::default_cool_down.
   ///
   /// If the response asks for no cool-down, nothing is sent: the decision is then `allowed`, and
   /// all its numbers are 0 and mean nothing. But with limiter_options::sync_remaining_with, if it
   /// says how much is left in the vendor's window, it lowers `remaining` here to that, in one
   /// atomic step, and never raises it. This concerns the tiers with the limit that the vendor
-  /// names, or all tiers if none has it. The decision is then allowed and describes the subject,
-  /// unless nothing was sent because response_options::known_remaining is not above that number.
+  /// names; those with a smaller one if none has it; all tiers if it names none. The decision is
+  /// then allowed and describes the subject, unless nothing was sent because the vendor's window is
+  /// over, or because response_options::known_remaining is not above that number.
   ///
   /// `subject`: as for record(). `status`, `headers`: of the HTTP response; this function reads
   /// them before it returns, by the clock of this process. `options`: see response_options.

@@ -22,7 +22,7 @@ struct memory_options {
   /// shards together: 1 to 10^9. Beyond that refund() and settle() get error::settlements_full and
   /// change nothing, because the store never forgets one early. It remembers a decision for a
   /// minute, or for as long as a refund could give anything back, if that is longer. Each takes
-  /// about 35 bytes.
+  /// about 40 bytes.
   std::size_t max_settled = 1'000'000;
 
   /// The number of shards, each with its own lock: 1 to 65,536, rounded up to a power of two. The

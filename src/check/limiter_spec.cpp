@@ -251,11 +251,13 @@ policies::kernel kernel_for(const check& c, const policies::kernel& own) {
 
 std::int64_t left_in(const limiter_spec& limiter, const lower_request& asked, std::size_t tier) {
   const std::int64_t said = asked.vendor_limit;
-  const auto has_it = [&](const policies::kernel& kernel) {
-    return std::visit([&](const auto& k) { return said > 0 && k.limit() == said; }, kernel);
+  const auto limit_of = [](const policies::kernel& kernel) {
+    return std::visit([](const auto& k) { return k.limit(); }, kernel);
   };
-  const auto& tiers = limiter.tiers;
-  const bool concerns = has_it(tiers[tier]) || std::none_of(tiers.begin(), tiers.end(), has_it);
+  const std::int64_t own = limit_of(limiter.tiers[tier]);
+  const bool is_named = std::ranges::find(limiter.tiers, said, limit_of) != limiter.tiers.end();
+  // A tier with a larger limit is that of a longer window, or of something else.
+  const bool concerns = said == 0 || (is_named ? own == said : own < said);
   return concerns ? asked.remaining : max_units;
 }
 

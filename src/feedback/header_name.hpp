@@ -47,6 +47,12 @@ inline constexpr std::size_t window_names = 15;
 
 constexpr bool counts_tokens(window_name window) noexcept { return window >= window_name::tokens; }
 
+/// True for the windows of language models: their allowance comes back all the time, and their
+/// reset is when all of it is there again.
+constexpr bool refills(window_name window) noexcept {
+  return window == window_name::requests || counts_tokens(window);
+}
+
 struct header_meaning {
   header_kind kind = header_kind::unknown;
   feedback_source source = feedback_source::none;

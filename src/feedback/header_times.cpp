@@ -57,7 +57,11 @@ void header_times::age(std::string_view value) noexcept {
   if (longest) age_ = std::max(age_, *longest);
 }
 
-time_point header_times::base() const noexcept { return date_ ? *date_ + age_ : now_; }
+time_point header_times::base() const noexcept {
+  // Some proxies have no clock, and begin in 1970.
+  const bool is_likely = date_ && std::chrono::abs(*date_ - now_) <= longest_feedback;
+  return is_likely ? *date_ + age_ : now_;
+}
 
 microseconds header_times::until(time_point at) const noexcept {
   return std::clamp<microseconds>(at - base(), microseconds{0}, longest_feedback);
@@ -104,8 +108,8 @@ std::optional<microseconds> header_times::one_reset(std::string_view value,
 
 std::optional<microseconds> header_times::retry_seconds(std::string_view value) const noexcept {
   return longest_of(value, [&](std::string_view one) {
-    const auto at = read_http_date(one, now_);
-    return at ? until(*at) : number(one, reset_unit::seconds);
+    const auto time = one_reset(one, reset_unit::automatic);
+    return time ? time : number(one, reset_unit::seconds);  // too many for the former
   });
 }
 

@@ -139,8 +139,9 @@ void response_reader::read_header(const header_field& header) noexcept {
     default:
       break;
   }
-  // The remaining units in a cached response are out of date.
-  if (moments_.cached()) return;
+  // The remaining units in a cached response are out of date. With 401, they are those of a caller
+  // that the vendor does not know.
+  if (moments_.cached() || status_ == 401) return;
   if (meaning.kind == header_kind::ratelimit) return read_service_limits(header.value);
   read_quota(meaning, header.value);
 }
@@ -150,7 +151,8 @@ void response_reader::read_retry(std::optional<microseconds> time,
   // With 202 it concerns the polling of one job, with 3xx one redirect; neither is a reason for a
   // cool-down of the subject.
   if (!error()) return;
-  says_retry_ = true;
+  // With a time of zero it does not explain the error: try again at once.
+  says_retry_ = says_retry_ || time != microseconds{0};
   if (time) retry_.add(*time, source);
 }
 
@@ -226,7 +228,10 @@ void response_reader::add_windows() noexcept {
       vendor_quota quota = window.quota;
       if (window.reset_after) quota.reset_after = window.reset_after;
       quota.source = static_cast<feedback_source>(family + first_family);
-      (counts_tokens(static_cast<window_name>(name)) ? tokens_ : requests_).add(quota);
+      const auto window_is = static_cast<window_name>(name);
+      // Their reset means "full again": after a success, there may be room long before.
+      const bool blocks = error() || !refills(window_is);
+      (counts_tokens(window_is) ? tokens_ : requests_).add(quota, blocks);
     }
   }
   requests_.add({.limit = policies_.lowest_quota(), .source = feedback_source::ratelimit_field});
@@ -242,17 +247,14 @@ vendor_feedback response_reader::result() const noexcept {
   const auto add = [&](const longest_wait& other) {
     if (other.time()) wait.add(*other.time(), other.source());
   };
-  if (!retry_.time() || !options_.retry_after_decides) {
+  const auto is_known = [&] { return wait.time() > microseconds{0}; };
+  if (!is_known() || !options_.retry_after_decides) {
     add(empty_for_);
     for (const quota_tally* tally : {&requests_, &tokens_}) add(tally->empty_for());
-    for (const vendor_quota* quota : {&out.requests, &out.tokens}) {
-      // The reset and the zero may come from different headers.
-      if (nothing_left(*quota) && quota->reset_after) wait.add(*quota->reset_after, quota->source);
-    }
   }
   // A 429 that gives only the window's end means that the window is used up. An end of zero would
   // not explain the refusal, so it is ignored.
-  if (status_ == 429 && !wait.time()) {
+  if (status_ == 429 && !is_known()) {
     for (const vendor_quota* quota : {&out.requests, &out.tokens}) {
       if (!quota->remaining && quota->reset_after > microseconds{0}) {
         wait.add(*quota->reset_after, quota->source);

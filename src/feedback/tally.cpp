@@ -20,10 +20,13 @@ bool tighter(const vendor_quota& a, const vendor_quota& b) noexcept {
 
 }  // namespace
 
-void quota_tally::add(const vendor_quota& window) noexcept {
+void quota_tally::add(const vendor_quota& window, bool blocks) noexcept {
   if (window.remaining) {
-    if (!tightest_.remaining || tighter(window, tightest_)) tightest_ = window;
-    if (*window.remaining == 0 && window.reset_after) {
+    if (!tightest_.remaining || tighter(window, tightest_)) {
+      tightest_ = window;
+      tightest_blocks_ = blocks;
+    }
+    if (blocks && *window.remaining == 0 && window.reset_after) {
       empty_for_.add(*window.reset_after, window.source);
     }
     return;
@@ -34,6 +37,16 @@ void quota_tally::add(const vendor_quota& window) noexcept {
   if (partial_.source == feedback_source::none || window.source < partial_.source) {
     partial_.source = window.source;
   }
+}
+
+longest_wait quota_tally::empty_for() const noexcept {
+  longest_wait wait = empty_for_;
+  // The reset and the zero may come from different headers.
+  const vendor_quota all = result();
+  if (tightest_blocks_ && all.remaining == 0 && all.reset_after) {
+    wait.add(*all.reset_after, all.source);
+  }
+  return wait;
 }
 
 vendor_quota quota_tally::result() const noexcept {

@@ -29,16 +29,18 @@ class longest_wait {
 /// that do not state their remaining units.
 class quota_tally {
  public:
-  void add(const vendor_quota& window) noexcept;
+  /// `blocks`: nothing more goes until the window's reset if nothing is left.
+  void add(const vendor_quota& window, bool blocks = true) noexcept;
   vendor_quota result() const noexcept;
 
   /// The longest wait that a window with nothing left asks for.
-  const longest_wait& empty_for() const noexcept { return empty_for_; }
+  longest_wait empty_for() const noexcept;
 
  private:
   vendor_quota tightest_;
   vendor_quota partial_;
   longest_wait empty_for_;
+  bool tightest_blocks_ = true;
 };
 
 /// The lower of two values; if one is missing, the other.

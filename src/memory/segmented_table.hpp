@@ -13,7 +13,7 @@
 namespace weir::memory {
 
 /// A hash table of many small ones: each grows and shrinks on its own, so no call moves more than
-/// one of them. Memory follows the number of entries.
+/// one of them. At least a quarter of the slots are in use, but for those of the smallest tables.
 ///
 /// A hand goes round over all slots, a few with each tidy(), and erases the entries that are over.
 ///
@@ -76,7 +76,7 @@ class segmented_table {
   }
 
  private:
-  static constexpr std::size_t per_segment = 1024, most_segments = 4096;
+  static constexpr std::size_t per_segment = 1024, most_segments = 1024;
   // Going to the next segment costs as much.
   static constexpr std::size_t looks_per_segment = 2;
 

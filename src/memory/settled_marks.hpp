@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "check/random_number.hpp"
 #include "memory/segmented_table.hpp"
 #include "policy/arithmetic.hpp"
 
@@ -64,11 +65,13 @@ class settled_marks {
 
  private:
   struct mark {
-    std::uint64_t id = 0;  // random; 0: this slot is free
+    std::uint64_t id = 0;  // 0: this slot is free
     policies::instant until = 0;
 
+    /// With a secret, because receipts may come from anywhere.
     static std::uint32_t hash_of(std::uint64_t id) noexcept {
-      return static_cast<std::uint32_t>(id ^ id >> 32);
+      static const std::uint64_t secret = detail::random_number() | 1;
+      return static_cast<std::uint32_t>(id * secret >> 32);
     }
     std::uint32_t hash() const noexcept { return hash_of(id); }
     bool is_free() const noexcept { return id == 0; }

@@ -103,16 +103,19 @@ class shard {
     const policies::instant now = clock();
     const bool is_first = !settled_.has(what.id, now);
     if (is_first && !remember(what, now)) return error::settlements_full;
+    bool has_begun = false;
     const auto settle = [&](std::span<const tier> tiers, policies::instant) {
+      has_begun = true;
       f(tiers, now, is_first);
     };
     try {
       const error_code ec = change_at(now, places, settle);
       if (ec && is_first) settled_.erase(what.id);
+      if (is_first) tidy_after(weight_of_new, now);
       return ec;
     } catch (...) {
-      // Nothing was settled, so the caller may repeat it. Several tiers may be settled in part.
-      if (is_first && places.size() == 1) settled_.erase(what.id);
+      // If nothing was settled, the caller may repeat it. Several tiers may be settled in part.
+      if (is_first && (!has_begun || places.size() == 1)) settled_.erase(what.id);
       throw;
     }
   }
@@ -197,7 +200,7 @@ class shard {
     for (std::size_t i = 0; i < places.size(); ++i) {
       if (first_of(i) == i) found[i]->state.put(*tiers[i].state);
     }
-    tidy_after(weight_of_new * static_cast<std::int32_t>(1 + wanted), now);  // 1: a possible marker
+    tidy_after(1 + weight_of_new * static_cast<std::int32_t>(wanted), now);
     return {};
   }
 
@@ -238,9 +241,8 @@ class shard {
   static constexpr policies::span step_of_a_moment = 60'000'000;  // see may_lower()
   static constexpr policies::instant never = policies::max_exact;
 
-  // The hand sees 32 slots per 64 checks. A check that adds a subject counts as 16, and so does
-  // each key of a joint check that may add one: the hand sees eight slots for each new subject, and
-  // always catches up.
+  // The hand sees 32 slots per 64 checks. A check counts as 16 more for each subject or mark that it
+  // adds: the hand sees eight slots for each, and always catches up.
   static constexpr std::size_t batch = 32;
   static constexpr std::int32_t checks_per_batch = 64, weight_of_new = 16;
   static constexpr std::size_t batch_when_tight = 256;  // three quarters of the bound are in use
@@ -253,11 +255,13 @@ class shard {
   /// Also tidies the next shard, which may get no checks of its own. Runs again soon if there may
   /// be much more that is over.
   void tidy(policies::instant now) {
-    const std::size_t looks = subjects_.size() <= max_ - max_ / 4 ? batch : batch_when_tight;
-    bool has_more = subjects_.tidy(now, looks);
+    const std::int32_t due = 1 - until_tidy_ / checks_per_batch;  // a joint check may add several
+    const bool is_tight = subjects_.size() > max_ - max_ / 4;
+    const std::size_t looks = is_tight ? batch_when_tight : batch;
+    bool has_more = subjects_.tidy(now, static_cast<std::size_t>(due) * looks);
     has_more = tidy_marks(now, batch) || has_more;
     has_more = tidy_elsewhere(now) || has_more;
-    until_tidy_ = has_more ? 1 : until_tidy_ + checks_per_batch;
+    until_tidy_ = has_more ? 1 : until_tidy_ + due * checks_per_batch;
   }
 
   /// Whether ends that lie far ahead of the clock may be lowered. Not while the clock is behind the

@@ -116,8 +116,8 @@ class slot_table {
   void shrink_if_sparse() noexcept {
     if (used_ == 0) {
       slots_.reset();
-    } else if (slots() > smallest && used_ < slots() / 8) {
-      const std::uint32_t fewer = slots() / 4;
+    } else if (slots() > smallest && used_ < slots() / 4) {
+      const std::uint32_t fewer = slots() / 2;
       // If the allocation fails, the larger array stays in use.
       std::unique_ptr<Entry[]> next(new (std::nothrow) Entry[fewer]);
       if (next != nullptr) refill(std::move(next), fewer);

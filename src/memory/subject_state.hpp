@@ -92,11 +92,12 @@ class subject_state {
   }
 
   static bool pack(const policies::meter::state& s, words& out) noexcept {
-    out = {{s.whole, 0}};
-    return s == policies::meter::state{.whole = s.whole};
+    out = {{s.whole, s.part}};
+    return s == policies::meter::state{.whole = s.whole, .part = s.part};
   }
   static void unpack(const words& of, policies::meter::state& out) noexcept {
     out.whole = of.each[0];
+    out.part = of.each[1];
   }
   static bool pack(const policies::fixed_window::state& s, words& out) noexcept {
     out = {{s.start, s.count}};

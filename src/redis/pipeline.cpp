@@ -11,13 +11,6 @@ using detail::check_stage;
 
 }  // namespace
 
-void pipeline::enqueue(check& c) {
-  if (!options_.in_cluster) flight_of(c).order = next_order_++;
-  flight_of(c).stage = check_stage::waiting;
-  (is_urgent(c) ? urgent_ : waiting_).push_back(c);
-  wheel_.add(c);
-}
-
 void pipeline::submit(check& c, time now) {
   if (const error e = admit(c, now); e != error{}) return finish(c, e);
   enqueue(c);

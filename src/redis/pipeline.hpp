@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -138,21 +139,8 @@ class pipeline : public detail::pending_checks {
   void proceed() noexcept { blocked_ &= static_cast<std::uint8_t>(~redirects); }
   /// Moves the checks out that are not sent and for which `elsewhere` is true. Those that were
   /// passed over end: a later check of their keys may have been answered.
-  template <class Predicate>
-  void take_unsent(Predicate&& elsewhere, detail::check_list& out) {
-    for (detail::check_list* list : {&urgent_, &again_, &waiting_}) {
-      for (auto it = list->begin(); it != list->end();) {
-        detail::check& c = *it++;
-        if (!elsewhere(std::as_const(c))) continue;
-        release(c);
-        out.push_back(c);
-      }
-    }
-    for (auto it = passed_over_.begin(); it != passed_over_.end();) {
-      detail::check& c = *it++;
-      if (elsewhere(std::as_const(c))) end_late(c);
-    }
-  }
+  void take_unsent(const std::function<bool(const detail::check&)>& elsewhere,
+                   detail::check_list& out);
   /// Adds CLUSTER SLOTS to the next write.
   void ask_map() { wanted_ |= wants_map; }
   std::optional<map_answer> take_map() { return std::exchange(map_, std::nullopt); }
@@ -185,7 +173,12 @@ class pipeline : public detail::pending_checks {
 
  private:
   bool is_paused() const noexcept { return paused_until_ != time::max(); }
-  void enqueue(detail::check& c);
+  void enqueue(detail::check& c) {
+    if (!options_.in_cluster) flight_of(c).order = next_order_++;
+    flight_of(c).stage = detail::check_stage::waiting;
+    (is_urgent(c) ? urgent_ : waiting_).push_back(c);
+    wheel_.add(c);
+  }
   void look_for_room(time deadline, time now);
   void put_back(script_call& c);
   void requeue(script_call& c);

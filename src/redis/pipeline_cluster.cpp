@@ -36,6 +36,21 @@ void pipeline::take_redirected(std::vector<redirected_checks>& out) {
   redirected_.clear();
 }
 
+void pipeline::take_unsent(const std::function<bool(const check&)>& elsewhere, check_list& out) {
+  for (check_list* list : {&urgent_, &again_, &waiting_}) {
+    for (auto it = list->begin(); it != list->end();) {
+      check& c = *it++;
+      if (!elsewhere(c)) continue;
+      release(c);
+      out.push_back(c);
+    }
+  }
+  for (auto it = passed_over_.begin(); it != passed_over_.end();) {
+    check& c = *it++;
+    if (elsewhere(c)) end_late(c);
+  }
+}
+
 /// Gives the call's checks to the cluster if the node wants that. False if it answers otherwise.
 bool pipeline::redirect(script_call& c, const reply_view& reply, error e) {
   redirection why = read_redirection(reply.root().text);

@@ -71,13 +71,48 @@ BOOST_AUTO_TEST_CASE(it_concerns_the_tier_with_the_limit_that_the_vendor_names) 
     BOOST_TEST(hear(l, day).remaining == 98);
     BOOST_TEST(record(l).remaining == 97);
     BOOST_TEST(answer([&](auto h) { l.fetch("a", {.cost = 98}, h); }).tier == 1);
-    // The vendor names a limit that no tier has: it concerns all tiers.
-    const headers hour{{"X-RateLimit-Limit", "77"}, {"X-RateLimit-Remaining", "3"}};
-    BOOST_TEST(hear(l, hour).remaining == 3);
-    BOOST_TEST(answer([&](auto h) { l.fetch("a", {.cost = 4}, h); }).tier == 0);
     // A vendor with more to give than anybody may take here.
-    const headers ample{{"X-RateLimit-Limit", "77"}, {"X-RateLimit-Remaining", "1000000"}};
-    BOOST_TEST(hear(l, ample).allowed);
+    const headers ample{{"X-RateLimit-Limit", "200"}, {"X-RateLimit-Remaining", "1000000"}};
+    BOOST_TEST(hear(l, ample).remaining == 97);
+    // The vendor names a limit that no tier has: it concerns those with a smaller one.
+    const headers hour{{"X-RateLimit-Limit", "200"}, {"X-RateLimit-Remaining", "3"}};
+    BOOST_TEST(hear(l, hour).remaining == 3);
+    const decision d = answer([&](auto h) { l.fetch("a", {.cost = 4}, h); });
+    BOOST_TEST(d.tier == 0);
+    BOOST_TEST(d.limit == 100);
+  });
+}
+
+// One answer to a search ("29 of 30 left in this minute") left 29 of 5,000 calls for the hour, in
+// all processes; that of a window of 10 s stopped all calls until the next day.
+BOOST_AUTO_TEST_CASE(what_is_left_of_a_smaller_window_lowers_no_larger_one) {
+  on_both([&](const weir::store& store) {
+    const limiter hourly(store, "r", weir::fixed_window{.limit = 5000, .window = 1h}, following);
+    BOOST_TEST(record(hourly).remaining == 4999);
+    hear(hourly, {{"X-RateLimit-Limit", "30"}, {"X-RateLimit-Remaining", "29"}});
+    BOOST_TEST(record(hourly).remaining == 4998);
+    const limiter strict(store, "s",
+                         weir::tiers(weir::fixed_window{.limit = 90, .window = 24h},
+                                     weir::fixed_window{.limit = 225'000, .window = 24h}),
+                         following);
+    hear(strict, {{"X-RateLimit-Limit", "100"}, {"X-RateLimit-Remaining", "5"}});
+    BOOST_TEST(record(strict, 5).remaining == 0);
+    const decision d = record(strict);
+    BOOST_TEST(!d.allowed);
+    BOOST_TEST(d.tier == 0);
+  });
+}
+
+// What was left of a window that has ended was taken from the next one.
+BOOST_AUTO_TEST_CASE(what_is_left_of_a_window_that_is_over_lowers_nothing) {
+  on_both([&](const weir::store& store) {
+    const limiter l(store, "r", hundred_a_day[0], following);
+    BOOST_TEST(record(l).remaining == 99);
+    hear(l, {{"X-RateLimit-Remaining", "0"}, {"X-RateLimit-Reset", "0"}});
+    hear(l, {{"X-RateLimit-Remaining", "1"}, {"X-RateLimit-Reset", "0"}});
+    BOOST_TEST(record(l).remaining == 98);
+    hear(l, {{"X-RateLimit-Remaining", "1"}, {"X-RateLimit-Reset", "1"}});
+    BOOST_TEST(record(l).remaining == 0);
   });
 }
 

@@ -172,6 +172,19 @@ BOOST_AUTO_TEST_CASE(a_pause_that_the_vendor_asks_for_is_kept) {
   BOOST_TEST((peer->seen()[1].at - peer->seen()[0].at >= 990ms));
 }
 
+// It was an error, of which the store did not hear: the client called five times in the pause, and
+// other processes went on.
+BOOST_AUTO_TEST_CASE(a_refusal_whose_body_is_cut_off_is_heard) {
+  begin({{{"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nConnection: close\r\n\r\n{\"err",
+           ending::cut}},
+         {ok("two")}});
+  BOOST_TEST(call(http::verb::get) == 200u);
+  BOOST_TEST(paused == 1);
+  BOOST_TEST_REQUIRE(peer->seen().size() == 2u);
+  BOOST_TEST((peer->seen()[1].at - peer->seen()[0].at >= 990ms));
+  BOOST_TEST(peer->accepted() == 2u);
+}
+
 // Turned away, it was not done: it may be called again whatever it is, but not for ever.
 BOOST_AUTO_TEST_CASE(the_last_refusal_is_returned_as_it_is) {
   options.attempts = 2;

@@ -74,6 +74,46 @@ BOOST_AUTO_TEST_CASE(a_refusal_without_a_time_is_left_to_the_caller) {
   BOOST_TEST((read("429\nRetry-After: 0").blocked_for == 0us));
 }
 
+// One page that is not there, with "Retry-After: 0" from a cache, stopped a fleet for a second.
+BOOST_AUTO_TEST_CASE(an_error_to_be_tried_again_at_once_is_no_refusal) {
+  for (const int status : {403, 404, 500, 503}) {
+    BOOST_TEST(!read(std::to_string(status) + "\nRetry-After: 0").refused, status);
+  }
+  BOOST_TEST(read("404\nRetry-After: 0\nretry-after-ms: 5").refused);
+  BOOST_TEST(read("429\nRetry-After: 0").refused);
+}
+
+// A fleet asked once a second, through a pause of half an hour.
+BOOST_AUTO_TEST_CASE(a_time_of_zero_does_not_hide_when_the_window_ends) {
+  const char* const full = "429\nRetry-After: 0\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1800";
+  BOOST_TEST((read(full).blocked_for == 1800s));
+  BOOST_TEST((read("429\nRetry-After: 0\nX-RateLimit-Reset: 1800").blocked_for == 1800s));
+  BOOST_TEST(
+      (read("429\nRetry-After: 1\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1800").blocked_for ==
+       1s));
+}
+
+// GitHub counts callers with a bad token by their address: one such process stopped all others.
+BOOST_AUTO_TEST_CASE(a_caller_that_the_vendor_does_not_know_has_counts_of_its_own) {
+  const vendor_feedback said = read("401\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1800");
+  BOOST_TEST(said == vendor_feedback{});
+  BOOST_TEST((read("401\nRetry-After: 5").blocked_for == 5s));
+}
+
+// The day's last request that was there at once stopped all others for an hour, though the next one
+// may go after 86 s.
+BOOST_AUTO_TEST_CASE(a_success_does_not_block_until_a_bucket_is_full_again) {
+  const std::string left = "\nx-ratelimit-remaining-requests: 0\nx-ratelimit-reset-requests: 24h";
+  BOOST_TEST((read("200" + left).blocked_for == nothing));
+  BOOST_TEST((read("200" + left).requests.reset_after == 24h));
+  BOOST_TEST((read("429" + left).blocked_for == 24h));
+  BOOST_TEST((read("429" + left + "\nretry-after: 86").blocked_for == 86s));
+  const char* const both =
+      "200\nx-ratelimit-remaining-tokens: 0\nx-ratelimit-reset-tokens: 60s\n"
+      "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 9";
+  BOOST_TEST((read(both).blocked_for == 9s));
+}
+
 BOOST_AUTO_TEST_CASE(forbidden_is_a_refusal_if_nothing_is_left) {
   BOOST_TEST(read("403\nX-RateLimit-Remaining: 0").refused);
   BOOST_TEST(read("403\nX-RateLimit-Remaining-Tokens: 0").refused);

@@ -277,9 +277,7 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_in_words) {
        "anthropic-ratelimit-tokens-limit: 480000\n"
        "anthropic-ratelimit-tokens-remaining: 399000\n"
        "anthropic-ratelimit-tokens-reset: 2026-04-21T14:38:03Z",
-       {.blocked_for = 60s,
-        .source = anthropic_ratelimit,
-        .requests = {3999, 4000, 1s, anthropic_ratelimit},
+       {.requests = {3999, 4000, 1s, anthropic_ratelimit},
         .tokens = {0, 80000, 60s, anthropic_ratelimit}}},
       // Jira: jira.atlassian.com/browse/JRACLOUD-69262 gives the format, which has no seconds.
       {"429\n"

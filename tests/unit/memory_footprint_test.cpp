@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -128,6 +129,37 @@ BOOST_AUTO_TEST_CASE(a_subject_takes_the_bytes_that_are_documented) {
     BOOST_TEST(bytes > 85);
     BOOST_TEST(bytes < 175);
   }
+}
+
+// A TAT in parts of a microsecond takes no more; its two numbers lay on the heap: 200 bytes.
+BOOST_AUTO_TEST_CASE(a_rate_in_parts_takes_no_more_than_another) {
+  const weir::limiter l(store, "partner-api",
+                        weir::token_bucket{.capacity = 10, .refill = weir::per_second(7)});
+  const std::int64_t before = bytes_out;
+  each(140'000, [&](int i) { l.record(name(i), caller()); });
+  BOOST_TEST(bytes_each(before, 140'000) < 175);
+}
+
+// A joint check owed more looks than it made: dead subjects filled three quarters of the store.
+BOOST_AUTO_TEST_CASE(joint_checks_of_new_subjects_do_not_pile_up) {
+  std::vector<weir::limiter> limiters;
+  for (int i = 0; i < 8; ++i) {
+    limiters.emplace_back(store, "r" + std::to_string(i), bucket,
+                          weir::limiter_options{.group = "g"});
+  }
+  const std::int64_t before = bytes_out;
+  std::int64_t most = 0;
+  // 8 new subjects in 4 ms: 6,000 are alive at a time, or kept for the two seconds of grace.
+  each(20'000, [&](int i) {
+    now += 4ms;
+    std::vector<weir::claim> claims;
+    const std::string subject = name(i);
+    for (const weir::limiter& l : limiters) claims.push_back(l.on(subject));
+    weir::record_all(std::span(claims), {}, caller());
+    most = std::max(most, bytes_out - before);
+  });
+  BOOST_TEST_MESSAGE("at the most: " << most << " bytes");
+  BOOST_TEST(most < 6'000 * 300);
 }
 
 // A fetch copied the state, while all subjects of its shard waited: 16 MB of a log of a million.

@@ -169,6 +169,23 @@ BOOST_AUTO_TEST_CASE(a_settlement_that_found_no_memory_can_be_repeated) {
   });
 }
 
+// The store had marked it as settled, and then found no room for the key of the cool-down.
+BOOST_AUTO_TEST_CASE(a_settlement_that_found_no_memory_for_a_key_can_be_repeated) {
+  for_each_allocation([&](long number) {
+    world w;
+    const limiter l(w.memory, "r", bucket, {.cool_downs = true});
+    const std::string_view subject = "a subject with a long name";
+    const result taken = w.call([&](handler h) { l.record(subject, h); });
+    // The checks of others drop the key of a cool-down that there is not.
+    for (int i = 0; i < 500; ++i) w.call([&](handler h) { l.record("another", h); });
+    const auto refund = [&](handler h) { l.refund(subject, taken.answer, h); };
+    const result first = w.call_with_failure(number, refund);
+    const result second = w.call(refund);
+    BOOST_TEST((first.answer.allowed != second.answer.allowed));
+    BOOST_TEST(second.answer.used == 0);
+  });
+}
+
 // The call stayed first in line without its reply, and took the reply of the next call.
 BOOST_AUTO_TEST_CASE(a_reply_that_finds_no_memory_shifts_no_later_reply) {
   for_each_allocation([&](long number) {

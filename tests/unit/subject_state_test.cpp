@@ -45,7 +45,7 @@ constexpr std::int64_t half = (std::int64_t{1} << 32) - 1;
 const std::vector<sample<policies::meter::state>> buckets{
     {{}, false},
     {{.whole = most}, false},
-    {{.whole = t, .part = 1}, true},
+    {{.whole = t, .part = most}, false},
     {{.whole = t, .ahead = {.written = t - 9, .turn = t - 1}}, true},
     {{.whole = t, .returned = 5, .until = t}, true},
     {{.whole = t, .until = t}, true}};
