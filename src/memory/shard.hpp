@@ -241,8 +241,8 @@ class shard {
   static constexpr policies::span step_of_a_moment = 60'000'000;  // see may_lower()
   static constexpr policies::instant never = policies::max_exact;
 
-  // The hand sees 32 slots per 64 checks. A check counts as 16 more for each subject or mark that it
-  // adds: the hand sees eight slots for each, and always catches up.
+  // The hand sees 32 slots per 64 checks. A check counts as 16 more for each subject or mark that
+  // it adds: the hand sees eight slots for each, and always catches up.
   static constexpr std::size_t batch = 32;
   static constexpr std::int32_t checks_per_batch = 64, weight_of_new = 16;
   static constexpr std::size_t batch_when_tight = 256;  // three quarters of the bound are in use

@@ -287,8 +287,10 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
   request.number = ++reservations_made_;
   waiter* const w = request.owner;
   if (w == nullptr) {
-    if (request.is_reserved && request.answer.source != source::fallback)
+    if (request.is_reserved && request.answer.source != source::fallback) {
+      keep_order(request, time::max(), now);  // a waiter may get it in exchange
       returns_.push_back(request.shared_from_this());
+    }
     return;
   }
   if (request.asked.cool_down_left.count() > 0 && request.forgotten == forgotten_) {
@@ -318,17 +320,21 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
 /// max_wait since the call. The two sources are kept apart, because their clocks may differ by
 /// hours.
 void reservation_queue::keep_order(reservation_request& request, time latest, time now) {
-  if (reservations_.empty()) last_of_store_ = last_of_fallback_ = {};
-  auto& last = request.answer.source == source::fallback ? last_of_fallback_ : last_of_store_;
   const time reported = request.due_at;
-  if (last) {
-    const auto gap = request.reserved_time() - last->reserved_time;
-    if (gap.count() < 0) return;
-    const time behind = std::min(last->due + (gap - gap / 4), reported + last->late_by);
-    request.due_at = std::max(reported, std::min(std::max(last->due, behind), latest));
+  const auto is_before = [&](const reservation_request& other) {
+    const bool is_of_one_clock = (other.answer.source == source::fallback) ==
+                                 (request.answer.source == source::fallback);
+    return is_of_one_clock && other.reserved_time() <= request.reserved_time();
+  };
+  // Mostly the last one.
+  const auto last = std::find_if(reservations_.rbegin(), reservations_.rend(), is_before);
+  if (last != reservations_.rend()) {
+    const auto gap = request.reserved_time() - last->reserved_time();
+    const time due = last->due() - std::chrono::duration_cast<time::duration>(last->postponed_by);
+    const time behind = std::min(due + (gap - gap / 4), reported + last->late_by);
+    request.due_at = std::max(reported, std::min(std::max(due, behind), latest));
   }
-  const time due = last ? std::max(last->due, request.due_at) : request.due_at;
-  last = {request.reserved_time(), due, due - reported + (now - flight_of(request).sent)};
+  request.late_by = request.due_at - reported + (now - flight_of(request).sent);
 }
 
 void reservation_queue::take_failure(waiter& w, reservation_request& request, time now,

@@ -127,13 +127,6 @@ class reservation_queue final {
   reservations_by_cost reservations_by_cost_;
   waiters_by_cost with_reservation_;
   std::uint64_t reservations_made_ = 0;
-  /// The latest reservation of one clock.
-  struct last_reservation {
-    time_point reserved_time{};
-    time due{};                          // without the postponement for a cool-down
-    std::chrono::nanoseconds late_by{};  // at most
-  };
-  std::optional<last_reservation> last_of_store_, last_of_fallback_;
   time cool_down_until_{};
   std::uint32_t forgotten_ = 0;  // the calls of forget_cool_down()
   waiters_to_repeat to_repeat_;

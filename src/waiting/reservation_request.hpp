@@ -51,6 +51,7 @@ class reservation_request final : public detail::check_of<detail::acquire_reques
   steady_time due_at{};
   std::uint64_t number = 0;                  // in the order of the answers
   std::chrono::nanoseconds postponed_by{0};  // how far a cool-down has postponed it
+  std::chrono::nanoseconds late_by{0};       // how late it may be by the store's clock, at most
   set_hook by_time, by_cost;
 
   // Set by the acquire_queue:

@@ -1,6 +1,7 @@
 #include "waiting/reservation_returns.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/post.hpp>
 #include <utility>
 #include <vector>
@@ -57,13 +58,16 @@ struct reservation_returns::batch {
       all.swap(checks);
       then.swap(afterwards);
     }
-    const auto reserved_time = [](const check* c) {
+    // A window begins with many reservations of one time: the buckets beside it know the order.
+    const auto place = [](const check* c) {
       const decision& d = detail::as<detail::give_back_request>(*c).reservation;
-      return d.decided_at + d.delay;
+      std::array<std::pair<std::int64_t, std::int64_t>, receipt{}.buckets.size()> turns;
+      std::ranges::transform(d.receipt.buckets, turns.begin(),
+                             [](const receipt::bucket& b) { return std::pair(b.whole, b.part); });
+      return std::pair(d.decided_at + d.delay, turns);
     };
-    std::stable_sort(all.begin(), all.end(), [&](const check* a, const check* b) {
-      return reserved_time(a) > reserved_time(b);
-    });
+    std::stable_sort(all.begin(), all.end(),
+                     [&](const check* a, const check* b) { return place(a) > place(b); });
     const auto go_on = [&then] {
       for (const auto& f : then) f();
     };

@@ -86,6 +86,37 @@ BOOST_AUTO_TEST_CASE(with_a_leaky_bucket_they_pass_when_it_is_empty) {
   });
 }
 
+// Of reservations at one time, the first went back first. So the bucket kept what it had been moved
+// ahead for them: the next caller had to wait for 33 windows, though nobody waited.
+BOOST_AUTO_TEST_CASE(reservations_at_one_time_go_back_last_first) {
+  on_both([&](const weir::store& store) {
+    const weir::sliding_log log{.limit = 50, .window = 1h};
+    const token_bucket wide{.capacity = 100'000, .refill = weir::per_second(100'000)};
+    const limiter l(store, "r", weir::tiers(log, wide));
+    cancellable_crowd mixed;
+    for (int i = 0; i < 200; ++i) {
+      l.acquire("a", {.cost = 1 + i % 2, .max_wait = 24h}, mixed.caller());
+    }
+    const limiter logs(store, "logs", log, together), buckets(store, "buckets", wide, together);
+    cancellable_crowd joint;
+    for (int i = 0; i < 200; ++i) {
+      weir::acquire_all(logs.on("a"), buckets.on("a"), weir::joint_acquire_options{.max_wait = 24h},
+                        joint.caller());
+    }
+    weir::test::run_until(io, [&] { return mixed.c.answered() >= 33 && joint.c.answered() == 50; });
+    settle(l);
+    mixed.cancel_all();
+    joint.cancel_all();
+    weir::test::run_until_complete(io, mixed.c);
+    weir::test::run_until_complete(io, joint.c);
+    settle(l);
+    for (const limiter& one : {l, buckets}) {
+      const decision d = answer([&](auto h) { one.fetch("a", h); });
+      BOOST_TEST((d.allowed || d.retry_after <= 1h));
+    }
+  });
+}
+
 BOOST_AUTO_TEST_CASE(acquire_all_with_a_sliding_window_goes_as_it_came) {
   on_both([&](const weir::store& store) {
     const sliding_window window{.limit = 20, .window = 100ms};

@@ -175,9 +175,10 @@ BOOST_AUTO_TEST_CASE(a_pause_that_the_vendor_asks_for_is_kept) {
 // It was an error, of which the store did not hear: the client called five times in the pause, and
 // other processes went on.
 BOOST_AUTO_TEST_CASE(a_refusal_whose_body_is_cut_off_is_heard) {
-  begin({{{"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nConnection: close\r\n\r\n{\"err",
-           ending::cut}},
-         {ok("two")}});
+  const answer cut_off{
+      "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nConnection: close\r\n\r\n{\"err",
+      ending::cut};
+  begin({{cut_off}, {{ok("two")}}});
   BOOST_TEST(call(http::verb::get) == 200u);
   BOOST_TEST(paused == 1);
   BOOST_TEST_REQUIRE(peer->seen().size() == 2u);

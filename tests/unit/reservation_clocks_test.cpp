@@ -70,6 +70,28 @@ BOOST_AUTO_TEST_CASE(a_bounded_due_time_does_not_let_a_later_reservation_come_fi
   WEIR_TEST_NUMBERS(s.told(), {0, 2});
 }
 
+// The order was kept behind the last reservation, also behind one that had gone back: what came
+// then, and was reserved before that one, overtook all others.
+BOOST_AUTO_TEST_CASE(the_order_is_kept_behind_what_is_still_reserved) {
+  queue_stage s({});
+  s.arrive(0, 30s);
+  const auto begin = s.clock();
+  s.wait(100ms);
+  s.answer(0, reserved_at(begin, 100ms));  // due at 200 ms
+  s.arrive(0, 30s);
+  s.answer(1, reserved_at(s.clock(), 10s));
+  s.leave(1);
+  s.arrive(0, 30s);
+  s.answer(2, reserved_at(s.clock(), 10ms));  // reported for 110 ms
+  WEIR_TEST_NUMBERS(s.told(), {1});
+  s.wait(99ms);
+  BOOST_TEST(s.told().empty());
+  s.wait(1ms);
+  WEIR_TEST_NUMBERS(s.told(), {0});
+  s.wait(10ms);
+  WEIR_TEST_NUMBERS(s.told(), {2});
+}
+
 // All whose reservations came before that of the late answer went with it, in one microsecond.
 BOOST_AUTO_TEST_CASE(after_a_late_answer_the_others_catch_up_a_third_faster) {
   queue_stage s({});
