@@ -176,8 +176,10 @@ BOOST_AUTO_TEST_CASE(nothing_is_negative_or_without_bound) {
       BOOST_TEST(within_bounds(feedback.tokens));
       BOOST_TEST((feedback.source == weir::feedback_source::none) == !feedback.blocked_for);
       if (response.status == 429) BOOST_TEST(feedback.refused);
+      const bool is_error = response.status >= 400 && response.status <= 599;
       for (const auto& quota : {feedback.requests, feedback.tokens}) {
-        if (quota.remaining == 0 && quota.reset_after && !decides)
+        // A success does not block because of each window.
+        if (is_error && quota.remaining == 0 && quota.reset_after && !decides)
           BOOST_TEST((feedback.blocked_for >= quota.reset_after));
       }
       if (feedback.blocked_for) ++blocked;
@@ -224,8 +226,10 @@ BOOST_AUTO_TEST_CASE(a_later_retry_after_never_gives_a_shorter_pause) {
       out.headers.push_back({name, value});
       return out.read({.retry_after_decides = decides}).blocked_for;
     };
-    const std::int64_t sooner = random.magnitude(1'000'000'000'000);
-    const std::int64_t later = sooner + random.magnitude(1'000'000'000'000);
+    // Not at once, which tells nothing of the pause; and in less than ten years, because more are
+    // counted from 1970.
+    const std::int64_t sooner = 1 + random.magnitude(150'000'000);
+    const std::int64_t later = sooner + random.magnitude(150'000'000);
     for (const bool decides : {false, true}) {
       for (const std::string_view name : {"Retry-After", "retry-after-ms"}) {
         const auto first = with(name, std::to_string(sooner), decides);
@@ -236,19 +240,23 @@ BOOST_AUTO_TEST_CASE(a_later_retry_after_never_gives_a_shorter_pause) {
       const auto date = [](std::int64_t minute) {
         return "Tue, 21 Apr 2026 15:" + std::to_string(minute) + ":02 GMT";
       };
-      const std::int64_t minute = random.between(10, 58);
-      BOOST_TEST((with("Retry-After", date(minute), decides) <=
-                  with("Retry-After", date(random.between(minute, 59)), decides)));
+      const std::int64_t minute = random.between(10, 58), last = random.between(minute, 59);
+      const auto moves_now = [](const header_field& h) {
+        return h.name == "Date" || h.name == "Age";
+      };
+      if (std::ranges::any_of(response.headers, moves_now)) continue;
+      BOOST_TEST(
+          (with("Retry-After", date(minute), decides) <= with("Retry-After", date(last), decides)));
     }
   });
 }
 
-// What a clock that is wrong by any time can do: nothing, if the response has a date.
+// What a clock that is wrong by up to twenty years can do: nothing, if the response has a date.
 BOOST_AUTO_TEST_CASE(with_a_date_our_own_clock_does_not_matter) {
   on_random_responses(5, [](const random_response& response, random_source& random) {
     random_response dated = response;
     dated.headers.push_back({"Date", "Tue, 21 Apr 2026 14:00:02 GMT"});
-    const auto skew = std::chrono::seconds{random.between(-1'700'000'000, 1'700'000'000)};
+    const auto skew = std::chrono::seconds{random.between(-600'000'000, 600'000'000)};
     BOOST_TEST(weir::read_feedback(dated.status, dated.headers, at_now + skew) == dated.read());
   });
 }

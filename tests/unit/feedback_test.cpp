@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(the_longest_time_and_the_least_left_win) {
        "6\nX-RateLimit-Reset: 8",
        8s, x_ratelimit},
       // The windows with nothing left, whichever has the least.
-      {"200\nX-RateLimit-Remaining-Requests: 0\nX-RateLimit-Reset-Requests: 3s\n"
+      {"429\nX-RateLimit-Remaining-Requests: 0\nX-RateLimit-Reset-Requests: 3s\n"
        "X-RateLimit-Remaining-Tokens: 0\nX-RateLimit-Reset-Tokens: 5s",
        5s, x_ratelimit},
   };
