@@ -29,7 +29,7 @@ class https_connection {
                                        std::chrono::milliseconds timeout);
 
   /// Returns the final response and skips those with a 1xx status. A body of more than `body_limit`
-  /// bytes is an error.
+  /// bytes is an error. A 429 is returned as far as its body came, also after an error.
   boost::asio::awaitable<http_response> exchange(const http_request& request,
                                                  std::chrono::milliseconds timeout,
                                                  std::uint64_t body_limit = 8 << 20);

@@ -52,9 +52,9 @@ enum class reset_unit : std::uint8_t {
 struct feedback_options {
   reset_unit reset = reset_unit::automatic;
 
-  /// If true, and a header says when to retry, that header alone decides. If false, the longest
-  /// time of any header counts. Some vendors' reset is the time until their limit is full again
-  /// (OpenAI, Groq): a call passes long before that.
+  /// If true, and a header says when to retry, but not "at once", it alone decides. If false, the
+  /// longest time of any header counts. Some vendors' reset is the time until their limit is full
+  /// again (OpenAI, Groq): a call passes long before that.
   bool retry_after_decides = true;
 };
 
@@ -100,9 +100,9 @@ static_assert(std::is_trivially_destructible_v<vendor_feedback>);
 /// forms of their drafts, and the headers of single vendors. docs/vendor_feedback.md lists them.
 ///
 /// `status`: the HTTP status. `headers`: in any order. `now`: the caller's clock when the response
-/// came. Times of day are taken relative to the response's own Date header if it has one, so the
-/// vendor's clock need not agree with `now`. A value that cannot be read counts as absent, and no
-/// part of it is used.
+/// came. Times of day are taken relative to the response's own Date header if it has one, unless
+/// that is twenty years before `now`. So the vendor's clock need not agree with `now`. A value that
+/// cannot be read counts as absent, and no part of it is used.
 ///
 /// It allocates nothing, throws nothing whatever the headers hold, and takes time in proportion to
 /// their length. It is a pure function: any number of threads may call it.

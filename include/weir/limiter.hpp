@@ -338,8 +338,8 @@ class limiter {
   /// says how much is left in the vendor's window, it lowers `remaining` here to that, in one
   /// atomic step, and never raises it. This concerns the tiers with the limit that the vendor
   /// names; those with a smaller one if none has it; all tiers if it names none. The decision is
-  /// then allowed and describes the subject, unless nothing was sent because the vendor's window is
-  /// over, or because response_options::known_remaining is not above that number.
+  /// then allowed and describes the subject, unless nothing was sent: if it would lower nothing, or
+  /// if response_options::known_remaining is not above that number.
   ///
   /// `subject`: as for record(). `status`, `headers`: of the HTTP response; this function reads
   /// them before it returns, by the clock of this process. `options`: see response_options.

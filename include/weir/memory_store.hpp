@@ -14,8 +14,8 @@ struct memory_options {
   /// The most subjects, each tier counted as one: 1 to 10^12, and at most 4 * 10^9 in a shard. A
   /// new subject beyond that gets error::store_full, because the store never forgets a subject that
   /// still counts. (With on_failure::open, such a call is allowed.) The bound is divided among the
-  /// shards, and all of a `group` lies in one shard. A subject takes 85 to 175 bytes, a key of more
-  /// than 32 bytes also its length (at most 257), and each entry of a sliding_log 16 bytes.
+  /// shards, and all of a `group` lies in one shard. A subject takes 85 to 175 bytes, and more if
+  /// it has a key of more than 32 bytes or is a log (docs/in_memory.md).
   std::size_t max_subjects = 1'000'000;
 
   /// The most settled decisions (limiter::refund, limiter::settle) that the store remembers, in all

@@ -93,7 +93,9 @@ header_meaning field_of(const family& from, std::string_view name) noexcept {
                           name.ends_with(window);
       const bool before = name.starts_with(window) && name[window.size()] == '-' &&
                           name.ends_with(field);
-      if (behind || before) return {kind, from.source, known};
+      // RapidAPI's X-RateLimit-Requests-Remaining is the quota of a day or a month.
+      const bool is_quota = before && from.source == x_ratelimit && known == window_name::requests;
+      if (behind || before) return {kind, from.source, is_quota ? window_name::month : known};
     }
   }
   return {};

@@ -13,7 +13,7 @@ enum class header_kind : std::uint8_t {
   unknown,
   date,           ///< when the response was made
   age,            ///< seconds that the response was in a cache
-  retry_seconds,  ///< when to retry: seconds, or a date
+  retry_seconds,  ///< when to retry: seconds, or as a reset
   retry_milliseconds,
   ratelimit,         ///< the structured field RateLimit
   ratelimit_policy,  ///< the structured field RateLimit-Policy

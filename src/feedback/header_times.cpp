@@ -59,7 +59,7 @@ void header_times::age(std::string_view value) noexcept {
 
 time_point header_times::base() const noexcept {
   // Some proxies have no clock, and begin in 1970 or 2000.
-  const bool is_likely = date_ && std::chrono::abs(*date_ - now_) <= 2 * longest_feedback;
+  const bool is_likely = date_ && *date_ >= now_ - 2 * longest_feedback;
   return is_likely ? *date_ + age_ : now_;
 }
 

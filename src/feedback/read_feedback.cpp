@@ -31,6 +31,9 @@ class response_reader {
 
  private:
   bool error() const noexcept { return status_ >= 400 && status_ <= 599; }
+  /// What is left in a cached response is out of date. With 401, it is that of a caller that the
+  /// vendor does not know.
+  bool counts_for_us() const noexcept { return !moments_.cached() && status_ != 401; }
 
   void read_context() noexcept;
   void read_header(const header_field& header) noexcept;
@@ -139,9 +142,7 @@ void response_reader::read_header(const header_field& header) noexcept {
     default:
       break;
   }
-  // The remaining units in a cached response are out of date. With 401, they are those of a caller
-  // that the vendor does not know.
-  if (moments_.cached() || status_ == 401) return;
+  if (!counts_for_us()) return;
   if (meaning.kind == header_kind::ratelimit) return read_service_limits(header.value);
   read_quota(meaning, header.value);
 }
@@ -221,7 +222,7 @@ void response_reader::read_service_limit(structured_reader& reader,
 }
 
 void response_reader::add_windows() noexcept {
-  if (moments_.cached()) return;
+  if (!counts_for_us()) return;
   for (std::size_t family = 0; family < windows_.size(); ++family) {
     for (std::size_t name = 0; name < window_names; ++name) {
       const stated_window& window = windows_[family][name];
@@ -229,8 +230,8 @@ void response_reader::add_windows() noexcept {
       if (window.reset_after) quota.reset_after = window.reset_after;
       quota.source = static_cast<feedback_source>(family + first_family);
       const auto window_is = static_cast<window_name>(name);
-      // Their reset means "full again": after a success, there may be room long before.
-      const bool blocks = error() || !refills(window_is);
+      // Their reset means "full again": if nothing was refused, there may be room long before.
+      const bool blocks = status_ == 429 || status_ == 403 || !refills(window_is);
       (counts_tokens(window_is) ? tokens_ : requests_).add(quota, blocks);
     }
   }

@@ -13,7 +13,8 @@
 namespace weir::memory {
 
 /// A hash table of many small ones: each grows and shrinks on its own, so no call moves more than
-/// one of them. At least a quarter of the slots are in use, but for those of the smallest tables.
+/// one of them. After some rounds of the hand, a quarter of the slots are in use, but for those of
+/// the smallest tables. With more than a million entries, the small tables are not small any more.
 ///
 /// A hand goes round over all slots, a few with each tidy(), and erases the entries that are over.
 ///

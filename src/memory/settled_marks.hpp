@@ -70,8 +70,8 @@ class settled_marks {
 
     /// With a secret, because receipts may come from anywhere.
     static std::uint32_t hash_of(std::uint64_t id) noexcept {
-      static const std::uint64_t secret = detail::random_number() | 1;
-      return static_cast<std::uint32_t>(id * secret >> 32);
+      static const std::uint64_t secret = detail::random_number();
+      return static_cast<std::uint32_t>(detail::random_numbers::mixed(id ^ secret));
     }
     std::uint32_t hash() const noexcept { return hash_of(id); }
     bool is_free() const noexcept { return id == 0; }

@@ -15,71 +15,14 @@ namespace weir::memory {
 ///
 /// To change a state: open() it, and put() it back.
 class subject_state {
- public:
-  subject_state() noexcept = default;
-  subject_state(subject_state&& other) noexcept { *this = std::move(other); }
-  subject_state& operator=(subject_state&& other) noexcept {
-    if (this == &other) return *this;
-    drop();
-    until_ = other.until_;
-    form_ = other.form_;
-    words_ = other.words_;
-    other.form_ = none;
-    return *this;
-  }
-  ~subject_state() { drop(); }
-
-  policies::instant matters_until() const noexcept { return until_; }
-  void set_matters_until(policies::instant until) noexcept { until_ = until; }
-
-  /// The state itself, or a copy of it in `room`, which is fresh: an empty one if there is none of
-  /// that kind.
-  template <class State>
-  State& open(State& room) noexcept {
-    if (form_ == any) {
-      if (auto* const held = std::get_if<State>(words_.any)) return *held;
-    } else if (form_ == form_of<State>()) {
-      unpack(words_, room);
-    }
-    return room;
-  }
-  /// The same for tiers. `kernel` says which kind.
-  policies::any_state& open(policies::any_state& room, const policies::kernel& kernel) {
-    return std::visit(
-        [&](const auto& k) -> policies::any_state& {
-          auto& own = policies::state_for(k, room);
-          const auto& found = open(own);
-          return &found == &own ? room : *words_.any;
-        },
-        kernel);
-  }
-
-  /// `used`: what open() has returned.
-  template <class State>
-  void put(State& used) {
-    words packed;
-    if (pack(used, packed)) {
-      drop();
-      form_ = form_of<State>();
-      words_ = packed;
-    } else if (form_ != any) {
-      words_.any = new policies::any_state(std::move(used));
-      form_ = any;
-    } else if (&used != std::get_if<State>(words_.any)) {
-      *words_.any = std::move(used);
-    }
-  }
-  void put(policies::any_state& used) {
-    std::visit([&](auto& state) { put(state); }, used);
-  }
-
- private:
+  // First, because clang reads a class from top to bottom.
   enum form : std::uint8_t { none, bucket, fixed_window, sliding_window, cool_down, any };
   union words {
     std::int64_t each[2] = {};
     policies::any_state* any;
   };
 
+  /// The form of two words for that kind of state; `any`: it has none.
   template <class State>
   static constexpr form form_of() noexcept {
     if constexpr (std::is_same_v<State, policies::meter::state>) return bucket;
@@ -127,13 +70,70 @@ class subject_state {
   static void unpack(const words& of, policies::cool_down::state& out) noexcept {
     out = {of.each[0], of.each[1]};
   }
-  template <class State>
-  static bool pack(const State&, words&) noexcept {
-    return false;
-  }
-  template <class State>
-  static void unpack(const words&, State&) noexcept {}
 
+ public:
+  subject_state() noexcept = default;
+  subject_state(subject_state&& other) noexcept { *this = std::move(other); }
+  subject_state& operator=(subject_state&& other) noexcept {
+    if (this == &other) return *this;
+    drop();
+    until_ = other.until_;
+    form_ = other.form_;
+    words_ = other.words_;
+    other.form_ = none;
+    return *this;
+  }
+  ~subject_state() { drop(); }
+
+  policies::instant matters_until() const noexcept { return until_; }
+  void set_matters_until(policies::instant until) noexcept { until_ = until; }
+
+  /// The state itself, or a copy of it in `room`, which is fresh: an empty one if there is none of
+  /// that kind.
+  template <class State>
+  State& open(State& room) noexcept {
+    if (form_ == any) {
+      if (auto* const held = std::get_if<State>(words_.any)) return *held;
+    } else if constexpr (form_of<State>() != any) {
+      if (form_ == form_of<State>()) unpack(words_, room);
+    }
+    return room;
+  }
+  /// The same for tiers. `kernel` says which kind.
+  policies::any_state& open(policies::any_state& room, const policies::kernel& kernel) {
+    return std::visit(
+        [&](const auto& k) -> policies::any_state& {
+          auto& own = policies::state_for(k, room);
+          const auto& found = open(own);
+          return &found == &own ? room : *words_.any;
+        },
+        kernel);
+  }
+
+  /// `used`: what open() has returned.
+  template <class State>
+  void put(State& used) {
+    if constexpr (form_of<State>() != any) {
+      words packed;
+      if (pack(used, packed)) {
+        drop();
+        form_ = form_of<State>();
+        words_ = packed;
+        return;
+      }
+    }
+    if (form_ != any) {
+      words_.any = new policies::any_state(std::move(used));
+      form_ = any;
+    } else if (&used != std::get_if<State>(words_.any)) {
+      *words_.any = std::move(used);
+    }
+  }
+  void put(policies::any_state& used) {
+    std::visit([&](auto& state) { put(state); }, used);
+  }
+
+ private:
   void drop() noexcept {
     if (form_ == any) delete words_.any;
     form_ = none;

@@ -326,9 +326,11 @@ void reservation_queue::keep_order(reservation_request& request, time latest, ti
                                  (request.answer.source == source::fallback);
     return is_of_one_clock && other.reserved_time() <= request.reserved_time();
   };
-  // Mostly the last one.
-  const auto last = std::find_if(reservations_.rbegin(), reservations_.rend(), is_before);
-  if (last != reservations_.rend()) {
+  // Mostly it is the last one. After a reset, all others may stand behind the new one.
+  auto last = reservations_.rbegin();
+  int looks = 64;
+  while (last != reservations_.rend() && !is_before(*last) && --looks > 0) ++last;
+  if (last != reservations_.rend() && looks > 0) {
     const auto gap = request.reserved_time() - last->reserved_time();
     const time due = last->due() - std::chrono::duration_cast<time::duration>(last->postponed_by);
     const time behind = std::min(due + (gap - gap / 4), reported + last->late_by);

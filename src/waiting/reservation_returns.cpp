@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/post.hpp>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -58,13 +59,14 @@ struct reservation_returns::batch {
       all.swap(checks);
       then.swap(afterwards);
     }
-    // A window begins with many reservations of one time: the buckets beside it know the order.
+    // A window begins with many reservations of one time. What was reserved later goes back first;
+    // of what one script call has reserved, the buckets know the order.
     const auto place = [](const check* c) {
       const decision& d = detail::as<detail::give_back_request>(*c).reservation;
       std::array<std::pair<std::int64_t, std::int64_t>, receipt{}.buckets.size()> turns;
       std::ranges::transform(d.receipt.buckets, turns.begin(),
                              [](const receipt::bucket& b) { return std::pair(b.whole, b.part); });
-      return std::pair(d.decided_at + d.delay, turns);
+      return std::tuple(d.decided_at + d.delay, d.decided_at, turns);
     };
     std::stable_sort(all.begin(), all.end(),
                      [&](const check* a, const check* b) { return place(a) > place(b); });

@@ -28,8 +28,8 @@ void require_sense(const vendor_feedback& feedback, int status, bool retry_after
   require(status != 429 || feedback.refused);
   for (const auto& quota : {feedback.requests, feedback.tokens}) {
     require_bounds(quota);
-    const bool is_error = status >= 400 && status <= 599;  // a success may not block
-    if (is_error && quota.remaining == 0 && quota.reset_after) {
+    const bool blocks = status == 429 || status == 403;  // others may not
+    if (blocks && quota.remaining == 0 && quota.reset_after) {
       require(feedback.blocked_for &&
               (retry_after_decides || feedback.blocked_for >= quota.reset_after));
     }

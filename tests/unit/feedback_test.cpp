@@ -106,8 +106,13 @@ BOOST_AUTO_TEST_CASE(a_success_does_not_block_until_a_bucket_is_full_again) {
   const std::string left = "\nx-ratelimit-remaining-requests: 0\nx-ratelimit-reset-requests: 24h";
   BOOST_TEST((read("200" + left).blocked_for == nothing));
   BOOST_TEST((read("200" + left).requests.reset_after == 24h));
+  BOOST_TEST((read("400" + left).blocked_for == nothing));
   BOOST_TEST((read("429" + left).blocked_for == 24h));
   BOOST_TEST((read("429" + left + "\nretry-after: 86").blocked_for == 86s));
+  // A quota, and no bucket (RapidAPI).
+  BOOST_TEST(
+      (read("200\nx-ratelimit-requests-remaining: 0\nx-ratelimit-requests-reset: 9").blocked_for ==
+       9s));
   const char* const both =
       "200\nx-ratelimit-remaining-tokens: 0\nx-ratelimit-reset-tokens: 60s\n"
       "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 9";

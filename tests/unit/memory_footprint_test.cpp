@@ -19,6 +19,7 @@
 #include "weir/limiter.hpp"
 #include "weir/local_keyed_limiter.hpp"
 #include "weir/memory_store.hpp"
+#include "weir/record_all.hpp"
 
 namespace {
 
