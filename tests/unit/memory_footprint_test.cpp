@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(joint_checks_of_new_subjects_do_not_pile_up) {
     most = std::max(most, bytes_out - before);
   });
   BOOST_TEST_MESSAGE("at the most: " << most << " bytes");
-  BOOST_TEST(most < 6'000 * 300);
+  BOOST_TEST(most < 6'000 * 220);
 }
 
 // A fetch copied the state, while all subjects of its shard waited: 16 MB of a log of a million.
