@@ -256,7 +256,7 @@ std::int64_t left_in(const limiter_spec& limiter, const lower_request& asked, st
   };
   const std::int64_t own = limit_of(limiter.tiers[tier]);
   const bool is_named = std::ranges::find(limiter.tiers, said, limit_of) != limiter.tiers.end();
-  // A tier with a larger limit is that of a longer window, or of something else.
+  // A tier with a larger limit may be that of a longer window, of which the vendor said nothing.
   const bool concerns = said == 0 || (is_named ? own == said : own < said);
   return concerns ? asked.remaining : max_units;
 }

@@ -109,7 +109,8 @@ std::optional<microseconds> header_times::one_reset(std::string_view value,
 std::optional<microseconds> header_times::retry_seconds(std::string_view value) const noexcept {
   return longest_of(value, [&](std::string_view one) {
     const auto time = one_reset(one, reset_unit::automatic);
-    return time ? time : number(one, reset_unit::seconds);  // too many for the former
+    // A number that is no time near now, however large, is one of seconds.
+    return time ? time : number(one, reset_unit::seconds);
   });
 }
 

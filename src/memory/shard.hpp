@@ -152,6 +152,7 @@ class shard {
   }
 
  private:
+  /// The lock is held. Opens the states, calls f(tiers, now), and puts the states back.
   template <class F>
   error_code change_at(policies::instant now, std::span<const place> places, F&& f) {
     std::array<std::uint32_t, policies::max_tiers> hashes;

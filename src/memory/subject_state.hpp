@@ -15,7 +15,7 @@ namespace weir::memory {
 ///
 /// To change a state: open() it, and put() it back.
 class subject_state {
-  // First, because clang reads a class from top to bottom.
+  // First, because clang has to know form_of() where open() and put() use it.
   enum form : std::uint8_t { none, bucket, fixed_window, sliding_window, cool_down, any };
   union words {
     std::int64_t each[2] = {};
