@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/random_source.hpp"
+#include "support/sanitized.hpp"
 
 namespace keyed_table_test {
 namespace {
@@ -62,10 +63,11 @@ BOOST_AUTO_TEST_CASE(a_shard_holds_what_a_map_holds_and_drops_nothing_that_is_al
     std::map<std::string, std::int64_t> alive;
     std::int64_t now = 0;
     std::size_t largest = 0, smallest_later = 1'000'000;
+    constexpr int steps = weir::test::is_sanitized ? 40'000 : 100'000;
     const auto sweep = [&](std::size_t looks) {
       return shard.sweep(looks, [&](const auto& e) { return e.state <= now; });
     };
-    for (int step = 0; step < 100'000; ++step) {
+    for (int step = 0; step < steps; ++step) {
       now += random.between(0, 2);
       // Up and down: the shard grows, shrinks and is nearly empty by turns.
       const std::int64_t keys = step / 10'000 % 2 == 0 ? 400 : 10;

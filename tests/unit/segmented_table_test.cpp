@@ -8,6 +8,7 @@
 
 #include "memory/subject.hpp"
 #include "support/random_source.hpp"
+#include "support/sanitized.hpp"
 
 namespace segmented_table_test {
 namespace {
@@ -39,7 +40,8 @@ BOOST_AUTO_TEST_CASE(holds_what_a_map_holds_and_drops_nothing_that_is_alive) {
     std::map<std::uint64_t, std::int64_t> alive;
     std::int64_t now = 0;
     std::size_t largest = 0;
-    for (int step = 0; step < 100'000; ++step) {
+    constexpr int steps = weir::test::is_sanitized ? 40'000 : 100'000;
+    for (int step = 0; step < steps; ++step) {
       now += random.between(0, 2);
       // Up and down: the table grows, shrinks and is nearly empty by turns.
       const std::int64_t keys = step / 10'000 % 2 == 0 ? 1000 : 20;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "redis/resp_writer.hpp"
+#include "support/sanitized.hpp"
 
 namespace similar_arguments_test {
 
@@ -33,7 +34,9 @@ BOOST_AUTO_TEST_CASE(writes_what_the_plain_writer_writes_for_all_sizes) {
     if (n % 3 == 0) middles.emplace_back(n, '\n');  // two of one size
   }
   middles.emplace_back("\0\xff", 2);
-  for (std::size_t head_size = 0; head_size <= 97; ++head_size) {
+  constexpr std::size_t step = weir::test::is_sanitized ? 6 : 1;
+  for (std::size_t less = 0; less <= 97; less += step) {
+    const std::size_t head_size = 97 - less;
     for (std::size_t tail_size = 0; tail_size <= 15; ++tail_size) {
       const std::string head(head_size, 'h'), tail(tail_size, 't');
       const bool fits = similar_arguments::fits(head, tail);
