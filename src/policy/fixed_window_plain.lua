@@ -6,25 +6,26 @@
 @constants
 cost_, window_, limit_, offset_,
 @start
+local earliest_ = clock < window_ and -1 or clock - window_
 @state
-local start_, count_, kept_ = -1
+local text_ = stored
 if not stored then
-  found[@key] = string.rep('\0', 24)
-  start_, count_, kept_ = 0, 0, 0
-elseif #stored == 24 then
-  start_, count_, kept_ = read('<ddd', stored)
+  text_ = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+  found[@key] = text_
+elseif #stored ~= 24 then
+  text_ = '------------------------'  -- no whole numbers
 end
-@quick
+local start_, count_, kept_ = read('<ddd', text_)
+@usual
 -- The window is open, and its TTL lasts. Beyond 2^53, all numbers are whole.
-local ends = start_ + window_
-if not counted and start_ >= 0 and start_ <= clock and ends > clock and kept_ >= ends and
-   count_ >= 1 and count_ <= limit_ and start_ % 1 == 0 and count_ % 1 == 0 and
-   kept_ % grid == 0 and kept_ <= exact then
-  is_done, count_ = true, count_ + cost_
-  if count_ <= limit_ then
-    local length = pcall('SETRANGE', keys[@key], '8', pack('<d', count_))
-    if length ~= 24 then return length end
-  end
+not counted and start_ > earliest_ and start_ <= clock and
+  kept_ >= start_ + window_ and count_ >= 1 and count_ <= limit_ and start_ % 1 == 0 and
+  count_ % 1 == 0 and kept_ % grid == 0 and kept_ <= exact
+@quick
+count_ = count_ + cost_
+if count_ <= limit_ then
+  local length = pcall('SETRANGE', keys[@key], '8', pack('<d', count_))
+  if length ~= 24 then return length end
 end
 @look
 if start_ >= 0 and start_ <= clock + window_ and start_ % 1 == 0 and

@@ -4,9 +4,9 @@
 --
 -- @read   see lua/read_keys.lua
 -- ARGV   the constants of meter.lua, packed as little-endian doubles. Then the counts, as
---        run_rare.lua describes them
+--        run_one.lua describes them
 -- Reply  the clock's two numbers, and what each key held: 0 if there was none. A space stands
---        between any two. Or that of run_rare.lua
+--        between any two. Or that of run_one.lua
 
 local first_arg, rare, found = 1
 local call, pcall, tonumber, keys, counted = redis.call, redis.pcall, tonumber, KEYS, ARGV[2]

@@ -4,15 +4,15 @@
 --
 -- @read   see lua/read_keys.lua
 -- ARGV   cost * T; the same and burst * T, packed as little-endian doubles. Then the counts, as
---        run_rare.lua describes them
+--        run_one.lua describes them
 -- Reply  the clock's two numbers, each with a space behind it, and of each key the sixteen
 --        characters that it held: zeros if there was none, dashes if it holds something else. Or
---        that of run_rare.lua
+--        that of run_one.lua
 
-local first_arg, step_text, rare, found = 1, ARGV[1]
+local ARGV = ARGV
+local first_arg, step_text, rare, found, find = 1, ARGV[1]
 local pcall, tonumber, keys, counted = redis.pcall, tonumber, KEYS, ARGV[3]
-local find, n = string.find, #keys
-local step, burst = struct.unpack('<dd', ARGV[2])
+local n, step, burst = #keys, struct.unpack('<dd', ARGV[2])
 -- No plain TAT lies further ahead than twice the burst, unless the clock was set back.
 local last, far = clock + burst - step, clock + burst + burst
 -- With several keys, comparing texts of one length finds the TATs that a single check passes:
@@ -21,6 +21,7 @@ local last, far = clock + burst - step, clock + burst + burst
 local low, high = '', ''
 @read
 if n > 1 then
+  find = string.find
   if clock <= last then low, high = string.format('%d', clock), string.format('%d', last) end
   if #low ~= 16 or #high ~= 16 then low, high = '', '' end
 end
@@ -86,7 +87,8 @@ for i = 1, n do
     local number = tonumber(sum)  -- cheaper than type()
     if number then
       if number % grid < grown then line = number - number % grid end
-    elseif find(sum.err, 'WRONGTYPE', 1, true) or find(sum.err, 'not an integer', 1, true) then
+    elseif string.find(sum.err, 'WRONGTYPE', 1, true) or
+           string.find(sum.err, 'not an integer', 1, true) then
       stored = '----------------'
       found[i] = stored
     else
@@ -102,7 +104,9 @@ for i = 1, n do
   if not stored then found[i] = '0000000000000000' end
 end
 if not rare then
-  found[1] = time[1] .. ' ' .. time[2] .. ' ' .. found[1]
-  return n == 1 and found[1] or table.concat(found)
+  local first = time[1] .. ' ' .. time[2] .. ' ' .. found[1]
+  if n == 1 then return first end
+  found[1] = first
+  return table.concat(found)
 end
 local counts, before, ARGV = ARGV, 2, {burst, '0', '1', step_text, '0'}

@@ -19,6 +19,8 @@ cost_, window_, limit_, resolution_,
 local modulus_, left_at_ = 4503599627370496, clock - window_
 local stamp_ = resolution_ == 0 and clock or clock - clock % resolution_ + resolution_
 local ends_ = stamp_ + window_
+@usual
+false
 @look
 local head_, left_, usual_ = pcall('LINDEX', keys[@key], '0'), 0
 local base_, oldest_, oldest_total_, newest_, total_, kept_
@@ -28,7 +30,7 @@ do
   if tail and #tail == 16 then
     newest_, total_ = read('<dd', tail)
     if #head_ == 40 then
-      first, base_, oldest_, oldest_total_, kept_ = read('<ddddd', head_)
+      base_, oldest_, oldest_total_, kept_ = read('<dddd', head_, 9)
       if oldest_ <= left_at_ and newest_ > left_at_ and base_ % 1 == 0 then
         first = call('LINDEX', key, '2')
         if first and #first == 16 then
@@ -104,7 +106,7 @@ do
             passes = newest_
             while plain and high - low > 1 do
               if not (at < high) then at = high - 1 elseif at <= low then at = low + 1 end
-              local text, time, upto = call('LINDEX', key, format('%d', at))
+              local text, time, upto = call('LINDEX', key, string.format('%d', at))
               plain = #text == 16
               if plain then
                 time, upto = read('<dd', text)

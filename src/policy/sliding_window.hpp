@@ -43,7 +43,6 @@ class sliding_window {
 
   units ceiling() const noexcept { return std::min(limit_, most_); }
   units limit() const noexcept { return limit_for_caller(limit_); }
-  span window() const noexcept { return window_; }
 
   decision record(state& s, moment now, units cost) const noexcept;
   decision fetch(const state& s, moment now, units cost) const noexcept;

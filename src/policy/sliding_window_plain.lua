@@ -14,23 +14,24 @@ local rest_ = begin_ + window_ - clock
 local most_ = exact / rest_
 if most_ > limit_ then most_ = limit_ end
 @state
-local start_, current_, previous_, kept_ = -1
+local text_ = stored
 if not stored then
-  found[@key] = string.rep('\0', 32)
-  start_, current_, previous_, kept_ = 0, 0, 0, 0
-elseif #stored == 32 then
-  start_, current_, previous_, kept_ = read('<dddd', stored)
+  text_ = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+  found[@key] = text_
+elseif #stored ~= 32 then
+  text_ = '--------------------------------'  -- no whole numbers
 end
-@quick
+local start_, current_, previous_, kept_ = read('<dddd', text_)
+@usual
 -- The window is open, and its TTL lasts.
-if not counted and start_ == begin_ and kept_ >= begin_ + 2 * window_ and kept_ <= exact and
+not counted and start_ == begin_ and kept_ >= begin_ + 2 * window_ and kept_ <= exact and
    kept_ % grid == 0 and current_ >= 0 and current_ <= limit_ and current_ % 1 == 0 and
-   previous_ >= 0 and previous_ <= most_ and previous_ % 1 == 0 then
-  is_done, current_ = true, current_ + cost_
-  if previous_ * rest_ / window_ <= limit_ - current_ then
-    local length = pcall('SETRANGE', keys[@key], '8', pack('<d', current_))
-    if length ~= 32 then return length end
-  end
+   previous_ >= 0 and previous_ <= most_ and previous_ % 1 == 0
+@quick
+current_ = current_ + cost_
+if previous_ * rest_ / window_ <= limit_ - current_ then
+  local length = pcall('SETRANGE', keys[@key], '8', pack('<d', current_))
+  if length ~= 32 then return length end
 end
 @look
 if start_ >= 0 and start_ < begin_ + 2 * window_ and start_ % 1 == 0 and

@@ -74,7 +74,7 @@ std::string common_path_of(std::string_view part, std::size_t full_constants) {
   replace_all(text, "@reads_key", reads_key(part) ? "true" : "false");
   replace_all(text, "@read\n", reads_key(part) ? "found = {}\n" : policies::lua::read_keys_lua);
   for (const std::string_view line :
-       {"@constants", "@start", "@state", "@quick", "@look", "@write", "@full"}) {
+       {"@constants", "@start", "@state", "@usual", "@quick", "@look", "@write", "@full"}) {
     replace_all(text, line, section_of(part, line));
   }
   replace_all(text, "@key", "i");

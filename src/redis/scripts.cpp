@@ -41,26 +41,20 @@ std::string number(std::size_t n) { return std::to_string(n); }
 template <class Kernel>
 std::string text_of_one(bool in_parts = false) {
   std::string text(policies::lua::start_lua);
-  if constexpr (policies::is_policy(Kernel::kind)) {
-    if constexpr (Kernel::kind == kernel_kind::bucket) {
-      // It has code for one key that is quicker than its part.
-      text += Kernel::record_script(in_parts);
-      boost::algorithm::replace_all(text, "@read\n", policies::lua::read_keys_lua);
-    } else {
-      text += common_path_of(Kernel::plain_script(), Kernel::script_constants);
-    }
-    text += policies::lua::prelude_lua;
-    text += Kernel::script();
-    text += "local width = " + number(Kernel::reply_width) + "\n";
-    text += policies::lua::run_rare_lua;
+  if constexpr (Kernel::kind == kernel_kind::bucket) {
+    // It has code for one key that is quicker than its part.
+    text += Kernel::record_script(in_parts);
+    boost::algorithm::replace_all(text, "@read\n", policies::lua::read_keys_lua);
+  } else if constexpr (policies::is_policy(Kernel::kind)) {
+    text += common_path_of(Kernel::plain_script(), Kernel::script_constants);
   } else {
-    text += policies::lua::prelude_lua;
-    text += "local first_arg = 1\n";
-    text += Kernel::script();
-    text += "local constants, width = " + number(Kernel::script_constants) + ", " +
-            number(Kernel::reply_width) + "\n";
-    text += policies::lua::run_one_lua;
+    text += "local first_arg, counts, before, rare, found = 1, ARGV, " +
+            number(Kernel::script_constants) + "\n";
   }
+  text += policies::lua::prelude_lua;
+  text += Kernel::script();
+  text += "local width = " + number(Kernel::reply_width) + "\n";
+  text += policies::lua::run_one_lua;
   return text;
 }
 

@@ -19,7 +19,7 @@
 --   @constants  the names of its constants, with a comma behind each
 --   @start      once in a call
 --   @state      `stored` is what the key holds, or an error, which is a table. Reads its numbers,
---               in parts with @quick
+--               in parts with @usual
 --   @look       sets `room` to how many equal checks the key lets pass: perhaps more than are asked
 --               for, or fewer than none, or not a whole number. Leaves it nil if the state is not
 --               plain. For an absent key, it or @state sets found[@key] to the text that stands for

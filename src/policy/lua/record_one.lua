@@ -1,36 +1,38 @@
 -- The common path of checks that have one key each, of a kernel with a part for it. A refused check
 -- writes nothing. Keys in other states than plain ones are left to the full kernel, each on its
--- own: it and run_rare.lua follow.
+-- own: it and run_one.lua follow.
 --
 -- This is a template (src/redis/script_template.cpp). The lines @constants, @start, @state, @look,
 -- @write and @full become what the kernel's part has behind the same line, as record_all.lua says,
 -- and this one:
 --
---   @quick   counts a single check of a key in the most usual of the plain states, or refuses it,
---            and sets `is_done`; may return an error
+--   @usual   whether @quick does: it counts a single check of a key in the most usual of the plain
+--            states, or refuses it; may return an error
 --
 -- @read is what read_keys.lua has, or an empty table if the part reads its keys itself, as
 -- @reads_key says; @format unpacks the constants; @behind is where the counts begin without them.
 --
 -- ARGV   the part's constants, packed as little-endian doubles; or 0 and those of the full kernel:
---        then all keys are left to it. Then the counts, as run_rare.lua describes them
+--        then all keys are left to it. Then the counts, as run_one.lua describes them
 -- Reply  the clock's two numbers, each with a space behind it, and of each key the part's text; if
---        the key holds another type, as many dashes. Or that of run_rare.lua
+--        the key holds another type, as many dashes. Or that of run_one.lua
 
--- A name has to follow the last comma: it gets the position behind the numbers.
-local first_arg, rare, found, @constants arguments = 2
-if ARGV[1] ~= '0' then
-  local call, pcall, read, pack = redis.call, redis.pcall, struct.unpack, struct.pack
-  local format, exact, keys, counted = string.format, 9007199254740991, KEYS, ARGV[2]
-  local n, last_line, expiry = #keys
-  @constants arguments = read('@format', ARGV[1])
+local ARGV = ARGV
+local first_arg, rare, found, arguments = 2
+local packed, counted = ARGV[1], ARGV[2]
+if packed ~= '0' then
+  local call, pcall, struct, exact, keys = redis.call, redis.pcall, struct, 9007199254740991, KEYS
+  local read, pack, n, last_line, expiry = struct.unpack, struct.pack, #keys
+  -- A name has to follow the last comma: it gets the position behind the numbers.
+  local @constants position = read('@format', packed)
   @start
   @read
   for i = 1, n do
-    local stored, is_done = found[i]
+    local stored = found[i]
     @state
-    @quick
-    if not is_done then
+    if @usual then
+      @quick
+    else
       local checks, room, line, failed = counted and tonumber(ARGV[i + 1] or 1) or 1
       @look
       -- MGET shows a key of another type as none, and only a write finds out.
@@ -46,7 +48,7 @@ if ARGV[1] ~= '0' then
             found[i] = string.rep('-', #found[i])
           elseif line then
             if line ~= last_line then
-              last_line, expiry = line, format('%d', (line + grace) / 1000)
+              last_line, expiry = line, string.format('%d', (line + grace) / 1000)
             end
             call('PEXPIREAT', key, expiry)
           end
@@ -55,8 +57,10 @@ if ARGV[1] ~= '0' then
     end
   end
   if not rare then
-    found[1] = time[1] .. ' ' .. time[2] .. ' ' .. found[1]
-    return n == 1 and found[1] or table.concat(found)
+    local first = time[1] .. ' ' .. time[2] .. ' ' .. found[1]
+    if n == 1 then return first end
+    found[1] = first
+    return table.concat(found)
   end
   @full
   first_arg = 1

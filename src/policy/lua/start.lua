@@ -1,6 +1,7 @@
 -- The beginning of every script: the clock, and how long keys stay.
 
 -- Once per script: two readings may differ.
+local redis = redis
 local time = redis.call('TIME')
 local clock = time[1] * 1000000 + time[2]
 
