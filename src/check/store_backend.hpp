@@ -55,13 +55,6 @@ class store_backend {
   /// limiter_options::subject_buckets has no effect.
   virtual bool has_hash_tags() const noexcept { return false; }
 
-  /// Finishes a check that its limiter has answered, as if this store had.
-  void finish_answered(check& c) { sink_->complete(c); }
-
-  /// Takes over or cancels an acquire_all: see completion_sink.
-  void wait(check& c) { sink_->wait(c); }
-  void cancel_waiting(check& c, cancel_scope scope) { sink_->cancel(c, scope); }
-
   /// The prefix of every key.
   virtual std::string_view key_prefix() const noexcept = 0;
 
@@ -85,12 +78,11 @@ class store_backend {
   /// Called once, by the store's first handle, before the first check.
   void attach(std::unique_ptr<completion_sink> sink) noexcept { sink_ = std::move(sink); }
   bool has_sink() const noexcept { return sink_ != nullptr; }
+  completion_sink& sink() noexcept { return *sink_; }
   /// Called before the first check, for a store that waiting_for() makes.
   void share_cooled_with(store_backend& whole) noexcept { cooled_ = whole.cooled_; }
 
  protected:
-  completion_sink& sink() noexcept { return *sink_; }
-
   /// Tells limiters and sink that the store closes. They keep copies of `keep_alive` while
   /// reservations may still have to go back.
   void tell_of_close(const std::shared_ptr<void>& keep_alive);

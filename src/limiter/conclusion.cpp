@@ -98,16 +98,15 @@ void note_cool_down(check& c, waiting::sleepers& sleepers) {
     if (queue->cool_down(c.limiter, subject, left)) sleepers.cool_down_began(*c.limiter, subject);
   }
   if (!c.answer.cooling_down) return;
-  if (c.kind == check_kind::record && c.limiter->answers_locally) remember(c);
   // cool_down() itself is answered with the exact time.
   if (c.kind != check_kind::cool_down) c.answer.retry_after += jitter(c.answer.retry_after);
 }
 
 /// Adds to the store's answer or error what the caller's result has beyond it.
 void decorate(check& c, waiting::sleepers& sleepers) {
-  if (c.kind == check_kind::record && !c.ec && !c.answer.cooling_down) {
+  if (c.kind == check_kind::record && !c.ec) {
     if (c.limiter->answers_locally) remember(c);
-    return sign(c);
+    if (!c.answer.cooling_down) return sign(c);
   }
   forget_local_answers(c);
   if (flight_of(c).is_detached) return;

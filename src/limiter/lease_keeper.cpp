@@ -35,17 +35,14 @@ class lease_keeper::renew_call final : public check_of<renew_request> {
  public:
   renew_call(const core_ptr& core, std::int64_t lease, short_text subject,
              std::chrono::microseconds timeout)
-      : check_of(std::shared_ptr(core), {std::move(subject), timeout, {lease}}), started_(now()) {}
-
-  time left_at() const noexcept { return std::max(started_, flight_of(*this).sent); }
+      : check_of(std::shared_ptr(core), {std::move(subject), timeout, {lease}}) {
+    flight_of(*this).sent = now();  // a store that sends notes a later time
+  }
 
   void finish(delivery how) override {
     const std::unique_ptr<renew_call> self(this);
     if (how != delivery::discard) impl_of(*limiter).leases->on_renewed(*this);
   }
-
- private:
-  const time started_;
 };
 
 /// Gives a lease back. It has no caller and frees itself.
@@ -149,7 +146,7 @@ void lease_keeper::on_renewed(const renew_call& c) {
     const std::lock_guard lock(mutex_);
     if (alarm_.is_stopped()) return;
     const std::int64_t lease = c.asked.lease;
-    if (schedule_.answered(lease, what, c.left_at(), now()))
+    if (schedule_.answered(lease, what, flight_of(c).sent, now()))
       told.swap(schedule_.find(lease)->watchers);
     for (check& w : told) flight_of(w).stage = check_stage::done;
     // What is due by now waits for the timer: a memory store answers inside the call that asks it.
@@ -183,13 +180,12 @@ void lease_keeper::on_timer(const core_ptr& core) {
   {
     const std::lock_guard lock(mutex_);
     alarm_.rang();
-    while (const auto due = schedule_.next(now())) {
-      lease_schedule::entry& e = *schedule_.find(due->lease);
-      if (due->lost) {
-        for (check& c : e.watchers) flight_of(c).stage = check_stage::done;
-        told.splice(told.end(), e.watchers);
+    while (lease_schedule::entry* const e = schedule_.next(now())) {
+      if (e->stands == lease_schedule::standing::lost) {
+        for (check& c : e->watchers) flight_of(c).stage = check_stage::done;
+        told.splice(told.end(), e->watchers);
       } else {
-        renewals.push_back({due->lease, e.subject});
+        renewals.push_back({e->lease, e->subject});
       }
     }
     while (auto due = schedule_.next_leave(now())) leaves.push_back(std::move(*due));

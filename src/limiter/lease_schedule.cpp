@@ -23,16 +23,16 @@ std::optional<lease_schedule::entry> lease_schedule::remove(number lease) {
   return removed;
 }
 
-std::optional<lease_schedule::event> lease_schedule::next(time now) {
+lease_schedule::entry* lease_schedule::next(time now) {
   entry* const e = agenda_.first_due(now);
-  if (e == nullptr) return std::nullopt;
+  if (e == nullptr) return nullptr;
   if (e->good_until <= now) {
     agenda_.put(*e, time::max());
     e->stands = standing::lost;
-    return event{e->lease, true};
+  } else {
+    schedule(*e, e->good_until);  // until the renewal is answered, only the loss can be due
   }
-  schedule(*e, e->good_until);  // until the renewal is answered, only the loss can be due
-  return event{e->lease, false};
+  return e;
 }
 
 bool lease_schedule::answered(number lease, outcome what, time sent, time now) {

@@ -49,10 +49,6 @@ class lease_schedule {
     time good_until;  // then the lease has lapsed
     int losses = 0;   // how often its connection was lost
   };
-  struct event {
-    number lease;
-    bool lost;  ///< false: renew the lease, then call answered() with the outcome
-  };
 
   explicit lease_schedule(std::chrono::microseconds length) noexcept : length_(length) {}
 
@@ -66,8 +62,9 @@ class lease_schedule {
     return leaves_.empty() ? agenda_.next() : std::min(agenda_.next(), leaves_.begin()->first);
   }
 
-  /// The next due event; empty when no more are due.
-  std::optional<event> next(time now);
+  /// The next lease that is due: it is lost, or else to be renewed, and then answered() is told of
+  /// the outcome. Null when no more are due.
+  entry* next(time now);
 
   /// Notes the outcome of a renewal. `sent` is a time before it left this process. True if the
   /// lease is lost by this outcome.

@@ -2,6 +2,7 @@
 
 #include <boost/system/system_error.hpp>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -101,23 +102,16 @@ class keyed_limiter_maker {
     return std::visit(*this, kernels_.front());
   }
 
-  std::unique_ptr<keyed_limiter> operator()(const policies::meter& k) {
-    if (const auto form = bucket_word::of(k)) return made_of(word_rules(*form));
-    return made_of(kernel_rules(k));
+  template <class Kernel>
+  std::unique_ptr<keyed_limiter> operator()(const Kernel& k) {
+    if constexpr (std::is_same_v<Kernel, policies::meter>) {
+      if (const auto form = bucket_word::of(k)) return made_of(word_rules(*form));
+    } else if constexpr (std::is_same_v<Kernel, policies::fixed_window>) {
+      if (const auto form = window_word::of(k)) return made_of(word_rules(*form));
+    }
+    if constexpr (policies::is_policy(Kernel::kind)) return made_of(kernel_rules(k));
+    return nullptr;  // no policy is compiled to the others
   }
-  std::unique_ptr<keyed_limiter> operator()(const policies::fixed_window& k) {
-    if (const auto form = window_word::of(k)) return made_of(word_rules(*form));
-    return made_of(kernel_rules(k));
-  }
-  std::unique_ptr<keyed_limiter> operator()(const policies::sliding_window& k) {
-    return made_of(kernel_rules(k));
-  }
-  std::unique_ptr<keyed_limiter> operator()(const policies::sliding_log& k) {
-    return made_of(kernel_rules(k));
-  }
-  // No policy is compiled to these.
-  std::unique_ptr<keyed_limiter> operator()(const policies::cool_down&) { return nullptr; }
-  std::unique_ptr<keyed_limiter> operator()(const policies::lease_set&) { return nullptr; }
 
  private:
   template <class Rules>

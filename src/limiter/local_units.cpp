@@ -17,19 +17,15 @@ local_units::time clock_now() { return std::chrono::steady_clock::now(); }
 class local_units::take final : public check_of<record_request> {
  public:
   take(const core_ptr& core, const short_text& subject, std::int64_t units, time now)
-      : check_of(std::shared_ptr(core), {subject, {}, {units}}), began_(now) {
+      : check_of(std::shared_ptr(core), {subject, {}, {units}}) {
     flight_of(*this).is_internal = true;
+    flight_of(*this).sent = now;  // a store that sends notes a later time
   }
-
-  time left_at() const noexcept { return std::max(began_, flight_of(*this).sent); }
 
   void finish(delivery how) override {
     const std::unique_ptr<take> self(this);
     if (how != delivery::discard) impl_of(*limiter).local->answered(*this);
   }
-
- private:
-  const time began_;
 };
 
 // ---- callers, the store and the timer, on any thread
@@ -80,7 +76,7 @@ void local_units::answered(const take& t) {
     if (t.ec || t.answer.source != source::store) {
       supply.failed();
     } else {
-      supply.taken(t.asked.cost, t.answer, t.left_at(), now);
+      supply.taken(t.asked.cost, t.answer, flight_of(t).sent, now);
     }
     if (!alarm_.is_stopped()) return;
     all.push_back({t.subject, supply.give_up(now)});

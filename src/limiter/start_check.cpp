@@ -96,7 +96,7 @@ void start_or_answer(check& c) {
   const local_units::outcome local = own.local->spend(c);
   if (local.is_answered) {
     flight_of(c).stage = check_stage::done;
-    limiter->store->finish_answered(c);
+    limiter->store->sink().complete(c);  // as if the store had answered
   } else {
     ask(*limiter->store);
   }
@@ -119,7 +119,7 @@ void start_or_answer(check& c) {
   if (c.kind == check_kind::acquire && c.further().empty()) {
     return impl_of(*c.limiter).queue->arrive(c);
   }
-  if (c.kind == check_kind::acquire) return c.limiter->store->wait(c);
+  if (c.kind == check_kind::acquire) return c.limiter->store->sink().wait(c);
   if (c.kind == check_kind::record && c.further().empty() && c.limiter->answers_locally) {
     return start_or_answer(c);
   }
@@ -131,7 +131,7 @@ void cancel_check(check& c, cancel_scope scope) {
   if (c.kind == check_kind::acquire && c.further().empty()) {
     return impl_of(*c.limiter).queue->cancel(c, scope);
   }
-  if (c.kind == check_kind::acquire) return c.limiter->store->cancel_waiting(c, scope);
+  if (c.kind == check_kind::acquire) return c.limiter->store->sink().cancel(c, scope);
   c.limiter->store->cancel(c, scope);
 }
 

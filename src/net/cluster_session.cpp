@@ -233,7 +233,7 @@ void cluster_session::follow(std::unique_lock<optional_mutex>& lock) {
   is_stopping_ = is_stopping_ || (stops_when_idle_ && core_.is_idle());
   // A give-back may still be sent on to a node that had no connection.
   if (is_stopping_) stops = core_.links();
-  const bool ends = is_stopping_ && !has_ended_ && !core_.has_links();
+  const bool ends = is_stopping_ && !has_ended_ && stops.empty();
   if (ends) {
     has_ended_ = true;
     core_.end();

@@ -108,24 +108,14 @@ class connection_driver final : private stream::listener {
   /// Begins to close; give-backs are still taken, until stop_when_idle() and no check is pending.
   /// False if it was closed before.
   bool close() {
-    detail::check_list done;
-    {
-      const std::lock_guard lock(mutex_);
-      if (context_gone_ || !core_.close(now())) return false;
-      done = core_.take_done();
-    }
-    if (!done.empty()) owner_.deliver(std::move(done));
-    wake();  // the strand arms the timer that bounds the closing
+    std::unique_lock lock(mutex_);
+    if (context_gone_ || !core_.close(now())) return false;
+    follow(std::move(lock), true);  // the strand arms the timer that bounds the closing
     return true;
   }
 
   void stop_when_idle() {
-    {
-      const std::lock_guard lock(mutex_);
-      if (context_gone_) return;
-      core_.stop_when_idle();
-    }
-    wake();
+    call([](Core& core, time) { core.stop_when_idle(); });
   }
 
   /// See shutdown_listener::context_shut_down(). Returns the checks that are left.
@@ -173,12 +163,8 @@ class connection_driver final : private stream::listener {
     std::unique_lock lock(mutex_);
     if (flight_of(c).stage == detail::check_stage::done) return;
     how();
-    const auto alive = owner_.keep_alive();  // as in follow()
-    detail::check_list done = core_.take_done();
-    const bool wakes = core_.is_closing() && needs_strand(now());  // it may have been the last one
-    lock.unlock();
-    if (wakes) wake();
-    if (!done.empty()) owner_.deliver(std::move(done));
+    // Of a closing store, it may have been the last one.
+    follow(std::move(lock), core_.is_closing() && needs_strand({}, true));
   }
 
   /// Ends a call under the mutex: wakes the strand, and hands on the checks that it has finished.

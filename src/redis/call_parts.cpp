@@ -32,18 +32,16 @@ void write_tier(std::string& out, const script_call& c, std::size_t tier, std::s
   keys.end();
 }
 
-constexpr std::size_t all_tiers = static_cast<std::size_t>(-1);
-
-/// Writes the keys of one tier, or of all, check by check. `tier` counts those of all limiters.
-void write_by_check(std::string& out, const script_call& c, std::size_t tier,
-                    std::string& scratch) {
+/// The same for checks of several limiters. `tier` counts those of all limiters.
+void write_joint_tier(std::string& out, const script_call& c, std::size_t tier,
+                      std::string& scratch) {
   command_writer writer(out);
   for (const call_key& key : c.keys) {
     std::size_t number = 0;
     detail::for_each_tier(key.checks.front(),
                           [&](const detail::limiter_spec& limiter, std::string_view subject,
                               std::int64_t, std::size_t tier_of_limiter) {
-                            if (tier != all_tiers && number++ != tier) return;
+                            if (number++ != tier) return;
                             scratch.clear();
                             limiter.append_key(scratch, subject, tier_of_limiter);
                             writer.arg(scratch);
@@ -54,20 +52,11 @@ void write_by_check(std::string& out, const script_call& c, std::size_t tier,
 }  // namespace
 
 void write_keys(std::string& out, const script_call& c, std::string& scratch) {
-  const detail::check& first = c.keys.front().checks.front();
-  if (detail::is_single(first)) return write_tier(out, c, 0, scratch);
-  const bool is_by_tier = c.script == full_kernels || c.script == reservation ||
-                          c.script >= first_common_path;
-  if (!is_by_tier) {
-    return write_by_check(out, c, all_tiers, scratch);
-  }
-  for (std::size_t tier = 0; tier < c.tiers.size(); ++tier) {
-    if (first.further().empty()) {
-      write_tier(out, c, tier, scratch);
-    } else {
-      write_by_check(out, c, tier, scratch);
-    }
-  }
+  // A call that starts a cool-down has only that of its limiter's tiers.
+  const bool is_joint = !c.keys.front().checks.front().further().empty() ||
+                        c.kind == detail::check_kind::cool_down;
+  const auto write = is_joint ? write_joint_tier : write_tier;
+  for (std::size_t tier = 0; tier < c.tiers.size(); ++tier) write(out, c, tier, scratch);
 }
 
 std::size_t reply_width(const call_tier& t) noexcept {

@@ -9,8 +9,7 @@
 /// What the encodings of all script calls share.
 namespace weir::redis {
 
-/// Writes the keys of the call's checks: for the scripts of checks and reservations with several
-/// tiers, tier by tier; for others check by check.
+/// Writes the keys of the call's checks, tier by tier.
 void write_keys(std::string& out, const script_call& c, std::string& scratch);
 
 /// How many numbers a script tells of the state of one key, or of the keys of one check.

@@ -65,7 +65,6 @@ class cluster_core {
   bool is_closed() const noexcept { return closed_; }
   /// Ends what is held, and the timer.
   void end();
-  bool has_links() const noexcept;
   /// The nodes that have a connection.
   std::vector<std::shared_ptr<cluster_node>> links() const;
 

@@ -14,6 +14,7 @@
 #include "redis/call_writer.hpp"
 #include "redis/coalescer.hpp"
 #include "redis/resp_reader.hpp"
+#include "redis/resp_writer.hpp"
 #include "redis/script_call.hpp"
 #include "redis/scripts.hpp"
 #include "redis/send_window.hpp"
@@ -189,8 +190,16 @@ class pipeline : public detail::pending_checks {
   void hand_over(script_call& c, redirection&& why);
   void stage(script_call& c, time now);
   void stage_load(std::size_t script, time now);
-  void stage_own(script_call::command what, time now);
-  void note_own(script_call::command what, time now);
+  /// Writes a command of the connection itself, whose reply is due now.
+  template <class... Words>
+  void stage_own(script_call::command what, time now, const Words&... words) {
+    write_command(out_, words...);
+    script_call& c = calls_.emplace_back();
+    c.what = what;
+    c.sent = now;
+    c.end = out_.size();
+    ++staged_;
+  }
   void stage_wait(time now);
   void hold_counted(script_call& c);
   void confirmed(const script_call& wait, const reply_view& reply, time now);

@@ -49,9 +49,10 @@ void pipeline::stage_wait(time now) {
   using std::chrono::milliseconds;
   const auto left = std::chrono::ceil<milliseconds>(last - now);
   // 0 would wait for ever.
-  write_wait(out_, options_.replicas,
-             std::clamp(left, milliseconds{1}, std::max(options_.longest_wait, milliseconds{1})));
-  note_own(script_call::command::wait, now);
+  const auto longest = std::clamp(left, milliseconds{1},
+                                  std::max(options_.longest_wait, milliseconds{1}));
+  stage_own(script_call::command::wait, now, "WAIT", static_cast<std::int64_t>(options_.replicas),
+            longest.count());
   blocked_ |= confirming;
 }
 

@@ -14,40 +14,21 @@ const std::string nothing;
 
 }  // namespace
 
-/// Stages a command of the connection itself.
-void pipeline::stage_own(script_call::command what, time now) {
-  using enum script_call::command;
-  if (what == ping) write_ping(out_);
-  if (what == slots) write_cluster_slots(out_);
-  if (what == asking) write_asking(out_);
-  note_own(what, now);
-}
-
-/// Stages a command of the connection that stands in the write already.
-void pipeline::note_own(script_call::command what, time now) {
-  script_call& c = calls_.emplace_back();
-  c.what = what;
-  c.sent = now;
-  c.end = out_.size();
-  ++staged_;
-}
-
 /// Stages the load of a script right before the call that needs it, in the same write, so that no
 /// check is overtaken.
 void pipeline::stage_load(std::size_t script, time now) {
   if (known_scripts_[script] || now < no_loads_before_) return;
-  write_load(out_, script);
-  note_own(script_call::command::load, now);
+  stage_own(script_call::command::load, now, "SCRIPT", "LOAD", scripts()[script].text);
   ++loads_[script];
   known_scripts_.set(script);
 }
 
 void pipeline::stage(script_call& c, time now) {
-  if (!c.is_request(detail::check_kind::reset)) {
+  if (c.kind != detail::check_kind::reset) {
     stage_load(c.script, now);
     c.loads = loads_[c.script];
   }
-  if (c.asks) stage_own(script_call::command::asking, now);
+  if (c.asks) stage_own(script_call::command::asking, now, "ASKING");
   writer_.write(out_, c);
   c.end = out_.size();
   c.sent = now;
@@ -67,11 +48,9 @@ const std::string& pipeline::next_write(time now) {
   out_.clear();
   if (out_.capacity() > large_buffer)
     std::string().swap(out_);  // a large burst must not keep its memory for ever
-  if (wanted_ != 0) {
-    if ((wanted_ & wants_ping) != 0) stage_own(script_call::command::ping, now);
-    if ((wanted_ & wants_map) != 0) stage_own(script_call::command::slots, now);
-    wanted_ = 0;
-  }
+  const std::uint8_t wanted = std::exchange(wanted_, std::uint8_t{0});
+  if ((wanted & wants_ping) != 0) stage_own(script_call::command::ping, now, "PING");
+  if ((wanted & wants_map) != 0) stage_own(script_call::command::slots, now, "CLUSTER", "SLOTS");
   if (!is_paused()) {
     call_list& packed = pack(now);
     while (!packed.empty()) {

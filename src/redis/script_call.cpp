@@ -99,24 +99,6 @@ bool read_answers(script_call& c, const reply_view& reply, std::vector<std::int6
 
 }  // namespace
 
-void write_load(std::string& out, std::size_t script) {
-  write_command(out, "SCRIPT", "LOAD", scripts()[script].text);
-}
-
-void write_ping(std::string& out) { write_command(out, "PING"); }
-
-void write_wait(std::string& out, std::size_t replicas, std::chrono::milliseconds longest) {
-  command_writer(out)
-      .begin(3)
-      .arg("WAIT")
-      .arg(static_cast<std::int64_t>(replicas))
-      .arg(static_cast<std::int64_t>(longest.count()));
-}
-
-void write_asking(std::string& out) { write_command(out, "ASKING"); }
-
-void write_cluster_slots(std::string& out) { write_command(out, "CLUSTER", "SLOTS"); }
-
 error read_reply(script_call& c, const reply_view& reply, std::vector<std::int64_t>& scratch) {
   if (reply.is_error()) return classify_error(reply.root().text);
   if (c.kind == check_kind::reset) {

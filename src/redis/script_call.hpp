@@ -51,7 +51,6 @@ struct call_notes {
   command what = command::ping;
   detail::check_kind kind{};  // of the checks of a request
   bool sent_alone = false;    // no other call was in flight
-  bool one_check = false;     // takes no other check
   bool asks = false;          // goes right behind ASKING
   std::size_t script = 0;     // of a request, but a reset: the index in scripts()
   std::uint32_t loads = 0;    // how often its script had been loaded before this call
@@ -93,14 +92,10 @@ struct script_call : call_notes {
     settling.reset();
   }
 
-  bool is_request(detail::check_kind of) const noexcept {
-    return what == command::request && kind == of;
-  }
   static constexpr bool settles(detail::check_kind kind) noexcept {
     using enum detail::check_kind;
     return kind == give_back || kind == settle || kind == lower;
   }
-  bool settles() const noexcept { return what == command::request && settles(kind); }
 
   /// The number of keys that the server visits, 0 without checks. Checks that the script runs each
   /// on its own count separately, as requests of acquire() do.
@@ -112,19 +107,6 @@ struct script_call : call_notes {
 /// Calls are made for one write, wait for their replies, and are used again: their list moves
 /// along.
 using call_list = std::list<script_call>;
-
-/// Appends the command that loads the script of that index in scripts().
-void write_load(std::string& out, std::size_t script);
-
-void write_ping(std::string& out);
-
-/// Appends the command whose reply comes when so many replicas have what this connection wrote, or
-/// after `longest`.
-void write_wait(std::string& out, std::size_t replicas, std::chrono::milliseconds longest);
-
-// The commands of a connection to a node of a Redis Cluster.
-void write_asking(std::string& out);
-void write_cluster_slots(std::string& out);
 
 /// Reads the reply to a request: writes the answers, or a key's own error, to the checks that are
 /// still pending; unlinks none. Returns the server's error for the whole call, or zero.

@@ -10,12 +10,6 @@ namespace weir::waiting {
 using detail::delivery;
 using std::chrono::microseconds;
 
-std::shared_ptr<reservation_request> reservation_request::make(waiter& w, microseconds max_wait) {
-  auto made = std::make_shared<reservation_request>(*w.caller, max_wait);
-  made->owner = &w;
-  return made;
-}
-
 reservation_request::reservation_request(const check& caller, microseconds longest)
     : check_of(std::shared_ptr(caller.limiter),
                {caller.subject,

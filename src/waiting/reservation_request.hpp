@@ -20,8 +20,7 @@ class reservation_request final : public detail::check_of<detail::acquire_reques
  public:
   using set_hook = waiter::set_hook;
 
-  /// Makes a request with the subject and cost of its owner `w`.
-  static std::shared_ptr<reservation_request> make(waiter& w, std::chrono::microseconds max_wait);
+  /// With the subject and cost of the caller.
   reservation_request(const detail::check& caller, std::chrono::microseconds longest);
 
   void finish(detail::delivery how) override;

@@ -23,7 +23,9 @@ struct fixture {
   /// What is due then: numbers to renew, and lost ones negative.
   std::vector<std::int64_t> due(std::chrono::microseconds at) {
     std::vector<std::int64_t> all;
-    while (const auto e = book.next(t0 + at)) all.push_back(e->lost ? -e->lease : e->lease);
+    while (const auto* e = book.next(t0 + at)) {
+      all.push_back(e->stands == lease_schedule::standing::lost ? -e->lease : e->lease);
+    }
     return all;
   }
   /// For another reason than a lost connection. True if it is to be repeated at once.
