@@ -102,7 +102,7 @@ void check_batch::run_states(check& c, instant now) {
   const std::uint64_t id = settles(c) ? detail::settlement_id_of(c) : 0;
   const bool is_first = id == 0 || !value_.is_settled(id, now);
   // Ids stay for long, and must not fill what reservations and cool-downs need.
-  if (c.kind == check_kind::settle && id != 0 && is_first && value_.settled(now) >= most_settled_) {
+  if (c.kind == check_kind::settle && id != 0 && is_first && value_.settled() >= most_settled_) {
     c.ec = error::settlements_full;
     return;
   }
@@ -146,9 +146,9 @@ check_batch::result check_batch::run(detail::check_list& checks, std::string_vie
   most_settled_ = (max_value - max_value / 16) / subject_value::bytes_of_settled;
   // Each attempt takes the whole value apart, so there are few.
   for (std::size_t wanted = most;; wanted = std::max<std::size_t>(1, wanted / 8)) {
-    unreadable_ = value_.decode(found);
+    unreadable_ = value_.decode(found, now);
     if (is_oversized && unreadable_ == error{}) unreadable_ = error::state_too_large;
-    if (unreadable_ != error{}) value_.decode({});
+    if (unreadable_ != error{}) value_.decode({}, now);
     erases_unread_ = false;
     result r;
     for (auto it = checks.begin(); it != checks.end() && r.checks < wanted; ++it, ++r.checks) {

@@ -75,7 +75,8 @@ bool connection_core::greet(time now, instant clock) {
   error_code ec;
   while (const meta_reply* reply = reader_.next(ec)) {
     if (!read_greeting(*reply, now, clock)) {
-      lost(error::outcome_unknown, error::not_memcached);
+      const bool has_room = reply->text.find("Too many open connections") == reply->text.npos;
+      lost(error::outcome_unknown, has_room ? error::not_memcached : error::server_error);
       return false;
     }
     if (step_ != step::over) continue;

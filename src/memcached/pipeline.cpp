@@ -128,12 +128,8 @@ void pipeline::fail_waiting(error e) {
 void pipeline::connected(std::size_t max_value) {
   begin_connection();
   max_value_ = max_value;
+  usual_reply_ = {};
   ping_wanted_ = clock_wanted_ = served_ = false;
-}
-
-void pipeline::refused(error reason) {
-  refuse(reason);
-  fail_waiting(reason);
 }
 
 void pipeline::disconnected(error reason, std::size_t sent, time now) {
@@ -184,9 +180,24 @@ void pipeline::stage(call::command what, line* of, time now) {
   ++staged_;
 }
 
+/// True if none of the line's checks would probably be answered in time: each takes two replies,
+/// and half of one more in case that they become slower. What is sent nevertheless would count for
+/// nobody, and leave no room for those that have time.
+bool pipeline::comes_too_late(const line& l, time now) const noexcept {
+  const time answered = now + 5 * usual_reply_ / 2;
+  return std::none_of(l.waiting.rbegin(), l.waiting.rend(), [&](const check& c) {
+    return is_urgent(c) || flight_of(c).deadline >= answered;
+  });
+}
+
 void pipeline::stage_get(line& l, time now) {
   l.place.unlink();
   if (l.waiting.empty()) return advance(l);
+  // Some request is always under way, so that a server that has become fast is found out.
+  if (!calls_.empty() && comes_too_late(l, now)) {
+    l.at = phase::idle;
+    return;
+  }
   write_get(out_, wire_key(l.key));
   ++l.reads;
   l.at = phase::reading;
@@ -247,7 +258,7 @@ void pipeline::close() {
 void pipeline::end() {
   close();
   ended_ = true;
-  refused(error::store_closed);
+  fail_waiting(error::store_closed);
   each_line([this](line& l) { finish_all(l.sent, error::outcome_unknown); });
 }
 

@@ -55,7 +55,6 @@ class pipeline : public detail::pending_checks {
   /// As in redis::pipeline: `sent` bytes of the write in progress were sent. Checks whose store was
   /// sent fail with `reason`; the others wait for the next connection.
   void disconnected(error reason, std::size_t sent, time now);
-  void refused(error reason);
 
   /// The server's clock, told in a reply to a request of `waited` before. While it differs too much
   /// from `clock`, all checks fail with error::clock_skew.
@@ -147,6 +146,7 @@ class pipeline : public detail::pending_checks {
   void end_pauses(time now);
   time next_retry() const noexcept { return connected_ ? retries_.next() : time::max(); }
 
+  bool comes_too_late(const line& l, time now) const noexcept;
   void stage_get(line& l, time now);
   void stage_store(line& l, time now);
   void stage(call::command what, line* of, time now);
@@ -178,6 +178,7 @@ class pipeline : public detail::pending_checks {
   std::deque<call> calls_;  // each is due a reply
   std::size_t staged_ = 0;  // how many at the end of calls_ are in the write in progress
   std::string out_;
+  std::chrono::microseconds usual_reply_{0};  // how long requests for keys take, on average
 
   bool writing_ = false;
   bool ping_wanted_ = false;

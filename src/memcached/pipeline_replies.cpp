@@ -38,6 +38,10 @@ pipeline::stream_state pipeline::consume(meta_reader& reader, time now, policies
 bool pipeline::answer(const meta_reply& reply, time now, policies::instant clock) {
   const call c = calls_.front();
   note_answer(c.sent, now);
+  if (c.of != nullptr) {
+    const auto took = std::chrono::duration_cast<std::chrono::microseconds>(now - c.sent);
+    usual_reply_ += (took - usual_reply_) / 8;
+  }
   using kind = meta_reply::kind;
   switch (c.what) {
     case call::command::ping:

@@ -75,17 +75,17 @@ bool is_over(instant ends, instant now) { return ends + policies::grace <= now; 
 
 }  // namespace
 
-error subject_value::decode(std::string_view bytes) {
+error subject_value::decode(std::string_view bytes, instant now) {
   sections_.clear();
   ids_.clear();
   is_changed_ = false;
   if (bytes.empty()) return {};
   const auto first = static_cast<unsigned char>(bytes.front());
   if (first > version && first < first_foreign) return error::newer_state;
-  return first == version && decode_sections(bytes.substr(1)) ? error{} : error::wrong_type;
+  return first == version && decode_sections(bytes.substr(1), now) ? error{} : error::wrong_type;
 }
 
-bool subject_value::decode_sections(std::string_view bytes) {
+bool subject_value::decode_sections(std::string_view bytes, instant now) {
   while (!bytes.empty()) {
     std::string_view name, stored;
     instant ends = 0;
@@ -95,7 +95,7 @@ bool subject_value::decode_sections(std::string_view bytes) {
       return false;
     }
     if (name == settled_name) {
-      if (!ids_.empty() || !decode_ids(stored)) return false;
+      if (!ids_.empty() || !decode_ids(stored, now)) return false;
       continue;
     }
     section& s = sections_.emplace_back();
@@ -106,14 +106,18 @@ bool subject_value::decode_sections(std::string_view bytes) {
   return true;
 }
 
-bool subject_value::decode_ids(std::string_view bytes) {
+bool subject_value::decode_ids(std::string_view bytes, instant now) {
   while (!bytes.empty()) {
     if (bytes.size() < sizeof(std::uint64_t)) return false;
     settled_id one{
         boost::endian::load_little_u64(reinterpret_cast<const unsigned char*>(bytes.data())), 0};
     bytes.remove_prefix(sizeof(std::uint64_t));
     if (!take_instant(bytes, one.until)) return false;
-    ids_.push_back(one);
+    if (one.until > now) ids_.push_back(one);
+  }
+  // An earlier version wrote them in the order in which they came.
+  if (!std::ranges::is_sorted(ids_, {}, &settled_id::id)) {
+    std::ranges::sort(ids_, {}, &settled_id::id);
   }
   return true;
 }
@@ -159,18 +163,14 @@ void subject_value::forget(std::string_view tier) {
 }
 
 bool subject_value::is_settled(std::uint64_t id, instant now) const noexcept {
-  return std::any_of(ids_.begin(), ids_.end(),
-                     [&](const settled_id& s) { return s.id == id && s.until > now; });
-}
-
-std::size_t subject_value::settled(instant now) const noexcept {
-  return static_cast<std::size_t>(std::count_if(
-      ids_.begin(), ids_.end(), [now](const settled_id& s) { return s.until > now; }));
+  const auto at = std::ranges::lower_bound(ids_, id, {}, &settled_id::id);
+  return at != ids_.end() && at->id == id && at->until > now;
 }
 
 void subject_value::set_settled(std::uint64_t id, instant until) {
-  std::erase_if(ids_, [&](const settled_id& s) { return s.id == id; });
-  ids_.push_back({id, until});
+  auto at = std::ranges::lower_bound(ids_, id, {}, &settled_id::id);
+  if (at == ids_.end() || at->id != id) at = ids_.insert(at, {id, until});
+  at->until = until;
   is_changed_ = true;
 }
 

@@ -20,8 +20,9 @@ class subject_value {
   static constexpr unsigned char version = 1;
 
   /// Reads a value; an empty one is a subject without a state. wrong_type: it is no value of weir;
-  /// newer_state: it is one of a later version.
-  error decode(std::string_view bytes);
+  /// newer_state: it is one of a later version. Drops the ids of decisions that need not be
+  /// remembered any more.
+  error decode(std::string_view bytes, policies::instant now);
 
   /// The state of a tier, of that kernel's kind, to be read and changed. Null if the value holds
   /// something that is no such state. Stays valid until the next decode() or forget().
@@ -35,8 +36,8 @@ class subject_value {
 
   /// Whether the decision was settled, by its id.
   bool is_settled(std::uint64_t id, policies::instant now) const noexcept;
-  /// How many settlements are still remembered.
-  std::size_t settled(policies::instant now) const noexcept;
+  /// How many settlements are remembered.
+  std::size_t settled() const noexcept { return ids_.size(); }
   /// What one of them takes at most.
   static constexpr std::size_t bytes_of_settled = 17;
   void set_settled(std::uint64_t id, policies::instant until);
@@ -61,14 +62,14 @@ class subject_value {
     policies::instant until;
   };
 
-  bool decode_sections(std::string_view bytes);
-  bool decode_ids(std::string_view bytes);
+  bool decode_sections(std::string_view bytes, policies::instant now);
+  bool decode_ids(std::string_view bytes, policies::instant now);
   section* section_of(std::string_view name) noexcept;
   std::string_view bytes_of(const section& s);
 
   std::list<section> sections_;
-  std::vector<settled_id> ids_;
-  bool is_changed_ = false;  // beside the states
+  std::vector<settled_id> ids_;  // in order
+  bool is_changed_ = false;      // beside the states
   std::string scratch_;
   std::vector<std::int64_t> numbers_;
 };

@@ -90,7 +90,7 @@ void fuzz_value(fuzz::input& in) {
   if (r.what != memcached::check_batch::verdict::store) return;
   require(out.size() <= 4096);
   memcached::subject_value again;
-  require(again.decode(out) == error{});
+  require(again.decode(out, 0) == error{});
   std::string twice;
   require(again.encode(now, twice) == r.ends);
   require(twice == out);

@@ -32,9 +32,9 @@ class fake_memcached {
     next_cas_ = 0;
   }
 
-  /// Runs the whole requests in `in`, and takes them out of it; appends the replies to `out`.
-  void serve(std::string& in, std::string& out) {
-    while (run_one(in, out)) {
+  /// Runs the first whole requests in `in`, and takes them out of it; appends the replies to `out`.
+  void serve(std::string& in, std::string& out, std::size_t most) {
+    while (most-- > 0 && run_one(in, out)) {
     }
   }
 

@@ -123,11 +123,11 @@ class client {
     }
     return true;
   }
-  bool serve() {
+  bool serve(std::size_t most = static_cast<std::size_t>(-1)) {
     if (to_server_.empty() || !connected_) return false;
     clock();
     const std::size_t before = to_server_.size();
-    server_.serve(to_server_, to_client_);
+    server_.serve(to_server_, to_client_, most);
     return to_server_.size() < before;
   }
   bool receive(std::size_t bytes = static_cast<std::size_t>(-1)) {
@@ -269,7 +269,7 @@ struct core_fixture {
     const auto found = server.items.find(key);
     if (found == server.items.end()) return 0;
     subject_value value;
-    BOOST_TEST_REQUIRE((value.decode(found->second.value) == error{}));
+    BOOST_TEST_REQUIRE((value.decode(found->second.value, 0) == error{}));
     const auto& kernel = std::get<weir::policies::fixed_window>(core->tiers.front());
     auto* const state = value.find(core->tier_name(0), core->tiers.front());
     return kernel

@@ -337,6 +337,18 @@ BOOST_AUTO_TEST_CASE(other_servers_are_not_memcached) {
   WEIR_TEST_ERROR(c.ec, error::not_memcached);
 }
 
+// It was said not to speak memcached's protocol.
+BOOST_AUTO_TEST_CASE(a_server_without_a_connection_left_is_named_as_such) {
+  client one(server, options);
+  auto& c = checks.add(limit_3, "a", check_kind::record, 1, 1s);
+  one.submit(c);
+  while (!one.connect()) one.wake();
+  BOOST_TEST((one.send() && one.serve()));
+  BOOST_TEST(one.garble("ERROR Too many open connections\r\n", false));
+  one.pass_time(1s);
+  WEIR_TEST_ERROR(c.ec, error::server_error);
+}
+
 BOOST_AUTO_TEST_CASE(a_server_with_small_items_lowers_the_bound) {
   server.item_size_max = 4096;
   const auto log = weir::test::make_core("r", weir::sliding_log{.limit = 5000, .window = 24h});

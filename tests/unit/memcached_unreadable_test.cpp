@@ -115,8 +115,8 @@ BOOST_AUTO_TEST_CASE(a_value_of_very_many_sections_is_foreign) {
     return bytes;
   };
   subject_value value;
-  BOOST_TEST((value.decode(of_sections(200)) == error{}));
-  BOOST_TEST((value.decode(of_sections(2000)) == error::wrong_type));
+  BOOST_TEST((value.decode(of_sections(200), 0) == error{}));
+  BOOST_TEST((value.decode(of_sections(2000), 0) == error::wrong_type));
 }
 
 BOOST_AUTO_TEST_CASE(a_foreign_value_is_an_error_until_a_reset) {

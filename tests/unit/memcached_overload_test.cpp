@@ -1,0 +1,66 @@
+// A memcached that gets more than it can do.
+#include <string>
+
+#include "memcached_client.hpp"
+
+namespace memcached_overload_test {
+namespace {
+
+using namespace std::chrono_literals;
+using weir::memcached::test::client;
+using weir::memcached::test::core_fixture;
+
+struct fixture : core_fixture {
+  fixture() {
+    options.timeout = 500ms;
+    options.max_pending = 1'000'000;
+  }
+
+  /// For a while, subjects come once each, and the server runs so many requests.
+  void run(client& c, std::chrono::milliseconds length, int subjects_per_ms, int requests_per_ms) {
+    for (auto ms = 0ms; ms < length; ++ms) {
+      for (int i = 0; i < subjects_per_ms; ++i) {
+        c.submit(checks.add(limit_3, "s" + std::to_string(checks.size())));
+      }
+      c.connect();
+      c.send();
+      c.serve(static_cast<std::size_t>(requests_per_ms));
+      while (c.receive()) continue;
+      c.pass_time(1ms);
+    }
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(memcached_overload_suite, fixture)
+
+// From the third second on, nobody got an answer, and half of what the server did was to count.
+BOOST_AUTO_TEST_CASE(a_server_with_too_much_to_do_works_for_callers_that_still_wait) {
+  for (const int subjects_per_ms : {3, 10}) {
+    server.restart();
+    client one(server, options);
+    run(one, 3s, subjects_per_ms, 4);
+    const std::int64_t allowed = checks.allowed(), unknown = checks.unknown();
+    run(one, 3s, subjects_per_ms, 4);
+    // Two requests for each.
+    BOOST_TEST(checks.allowed() - allowed > 5'000);
+    BOOST_TEST(checks.unknown() - unknown < 100);
+    one.settle();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_becomes_fast_again_is_used_again) {
+  client one(server, options);
+  run(one, 1s, 10, 100);
+  run(one, 3s, 10, 1);
+  run(one, 1s, 10, 100);
+  const std::int64_t allowed = checks.allowed();
+  run(one, 1s, 10, 100);
+  BOOST_TEST(checks.allowed() - allowed > 9'900);
+  one.settle();
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace memcached_overload_test
