@@ -213,9 +213,10 @@ reservation_queue::time reservation_queue::wakeup() const {
 // ---- reservations
 
 void reservation_queue::request_for(waiter& w, time now, orders& out) {
-  out.starts.push_back(
-      reservation_request::make(w, max_wait_left(w.request().max_wait, w.latest, now)));
+  out.starts.push_back(std::make_shared<reservation_request>(
+      *w.caller, max_wait_left(w.request().max_wait, w.latest, now)));
   w.reservation = out.starts.back();
+  w.reservation->owner = &w;
   flight_of(*w.reservation).sent = now;  // a store that sends notes a later time
   w.reservation->known_cool_down = cool_down_until_;
   w.reservation->forgotten = forgotten_;
@@ -362,8 +363,11 @@ void reservation_queue::complete_due(time now, orders& out) {
   while (!reservations_.empty() && reservations_.begin()->due() <= now) {
     reservation_request& reservation = *reservations_.begin();
     waiter& owner = *reservation.owner;
-    waiter& first = *with_reservation_.lower_bound(reservation.asked.cost, order::of_cost());
-    if (&first != &owner && first.reservation->due() <= owner.latest) exchange(first, owner);
+    // The first in rank whose own reservation the owner can use, among the first 64.
+    auto first = with_reservation_.lower_bound(reservation.asked.cost, order::of_cost());
+    int looks = 64;
+    while (&*first != &owner && first->reservation->due() > owner.latest && --looks > 0) ++first;
+    if (&*first != &owner && looks > 0) exchange(*first, owner);
     waiter& next = *reservation.owner;
     remove(reservation);
     tell(next, reservation.decision_for(next), out);

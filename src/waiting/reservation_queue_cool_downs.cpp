@@ -14,16 +14,17 @@ void reservation_queue::cool_down(time until, time now, orders& out) {
 }
 
 /// Moves reservations inside the cool-down behind it. If its end is beyond the waiter's max_wait,
-/// refuses the waiter and gives a reservation back.
+/// refuses the waiter and gives its reservation back.
 void reservation_queue::postpone(time now, orders& out) {
   while (!reservations_.empty() && reservations_.begin()->due() < cool_down_until_ &&
          now < cool_down_until_) {
     reservation_request& reservation = *reservations_.begin();
     waiter& w = *reservation.owner;
     if (cool_down_until_ > w.latest) {
-      const decision d = reservation.refusal_for(w, now, cool_down_until_);
-      withdraw(w, out);
-      tell(w, d, out);
+      // Not by withdraw(): another's reservation may lie behind the cool-down, and is kept.
+      if (reservation.answer.source != source::fallback) returns_.push_back(w.reservation);
+      remove(reservation);
+      tell(w, reservation.refusal_for(w, now, cool_down_until_), out);
       continue;
     }
     const bool is_known = reservation.known_cool_down + rules_.same_end >= cool_down_until_;

@@ -268,7 +268,8 @@ class plain_queue final {
         continue;
       }
       const std::int64_t told_at = a.told_at - (a.due - a.put_off - now);
-      withdraw(who);
+      a.is_turn = false;
+      if (a.from_store) goes_back_.push_back(next);
       at(who).back_after = std::max<std::int64_t>(1, held_until_ - now - at(who).patience);
       tell(who, std::to_string(told_at) + " in a pause");
     }
@@ -300,11 +301,13 @@ class plain_queue final {
       }
       if (next == none) return;
       const std::int64_t cost = requests_[index(next)].cost;
-      const std::int64_t best = first([&](const caller& c) {
-        return c.cost == cost && c.ask != none && requests_[index(c.ask)].is_turn;
-      });
       const caller& owner = at(requests_[index(next)].whom);
-      if (requests_[index(at(best).ask)].due <= owner.until) exchange(at(best).ask, next);
+      // Whose turn the owner can take instead; its own at least.
+      const std::int64_t best = first([&](const caller& c) {
+        if (c.cost != cost || c.ask == none || !requests_[index(c.ask)].is_turn) return false;
+        return c.id == owner.id || requests_[index(c.ask)].due <= owner.until;
+      });
+      exchange(at(best).ask, next);
       ask& a = requests_[index(next)];
       a.is_turn = false;
       const std::int64_t delay = std::max<std::int64_t>(0, a.due - a.put_off - at(a.whom).heard);

@@ -127,9 +127,24 @@ BOOST_AUTO_TEST_CASE(a_cool_down_beyond_ones_patience_is_a_refusal) {
   const decision& d = s.answer_of(0);
   BOOST_TEST((!d.allowed && d.cooling_down && d.decided_at == s.clock()));
   BOOST_TEST((d.retry_after >= 1s && d.retry_after <= 1100ms));  // with jitter
-  WEIR_TEST_NUMBERS(s.returned(), {1, 0});
+  WEIR_TEST_NUMBERS(s.returned(), {0, 1});
   s.book_in(2, 3s);
   s.wait(3s);
+  WEIR_TEST_NUMBERS(s.told(), {1});
+}
+
+// The other took its reservation in exchange for one behind the cool-down, and was refused, too.
+BOOST_AUTO_TEST_CASE(a_waiter_that_a_cool_down_refuses_leaves_the_others_their_reservations) {
+  queue_stage s({});
+  s.arrive(0, 1200ms);
+  s.arrive(0, 6s);
+  s.reserve_all();
+  s.requested();
+  s.cool_down(1500ms);
+  WEIR_TEST_NUMBERS(s.told(), {0});
+  WEIR_TEST_NUMBERS(s.returned(), {0});
+  WEIR_TEST_NUMBERS(s.requested(), {});
+  s.wait(2s);
   WEIR_TEST_NUMBERS(s.told(), {1});
 }
 

@@ -124,6 +124,20 @@ BOOST_AUTO_TEST_CASE(no_waiter_is_made_to_wait_beyond_its_patience) {
   WEIR_TEST_NUMBERS(s.told(), {1});
 }
 
+// The one that came second went first: none of them could exchange with the first in rank.
+BOOST_AUTO_TEST_CASE(equals_go_as_they_came_if_the_first_in_rank_cannot_exchange) {
+  queue_stage s({});
+  for (int i = 0; i < 2; ++i) s.arrive(0, 5s);
+  s.arrive(9, 15s);
+  for (int i = 0; i < 2; ++i) s.arrive(0, 15s);
+  s.arrive(9, 15s);
+  s.reserve_all();
+  for (const std::size_t next : {2, 0, 1, 5, 3, 4}) {
+    s.wait(1s);
+    WEIR_TEST_NUMBERS(s.told(), {next});
+  }
+}
+
 BOOST_AUTO_TEST_CASE(patience_counts_from_the_stores_answer) {
   queue_stage s({});
   s.arrive(0, 2s);
