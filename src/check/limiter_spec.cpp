@@ -178,9 +178,8 @@ std::string_view limiter_spec::tag_of(std::string_view key, std::size_t tier) co
 
 void limiter_spec::append_marker(std::string& out, std::string_view subject,
                                  std::uint64_t id) const {
-  out += key_head_;
-  append_subject(out, subject);
-  out += ends_in_tag_ ? "}:s" : ":s";
+  append_subject_key(out, subject);
+  out += ":s";
   constexpr char digits[] = "0123456789abcdef";
   for (int shift = 60; shift >= 0; shift -= 4) out += digits[id >> shift & 15];
 }
@@ -196,7 +195,7 @@ std::string_view limiter_spec::tier_name(std::size_t tier) const noexcept {
   return tail.substr(tail.rfind(':') + 1);
 }
 
-std::int64_t number_for_kernel(const check& c) noexcept {
+std::int64_t number_for_kernel(const check& c, std::size_t tier) noexcept {
   switch (c.kind) {
     case check_kind::record:
       return as<record_request>(c).cost;
@@ -213,7 +212,7 @@ std::int64_t number_for_kernel(const check& c) noexcept {
     case check_kind::cool_down:
       return as<cool_down_request>(c).duration.count();
     case check_kind::lower:
-      return as<lower_request>(c).remaining;
+      return left_in(*c.limiter, as<lower_request>(c), tier);
     case check_kind::enter:
       return as<enter_request>(c).lease;
     case check_kind::renew:
@@ -259,6 +258,15 @@ std::int64_t left_in(const limiter_spec& limiter, const lower_request& asked, st
   // A tier with a larger limit may be that of a longer window, of which the vendor said nothing.
   const bool concerns = said == 0 || (is_named ? own == said : own < said);
   return concerns ? asked.remaining : max_units;
+}
+
+bool has_failure_policy(const check& c) noexcept {
+  bool has = c.kind == check_kind::record || c.kind == check_kind::fetch ||
+             c.kind == check_kind::acquire;
+  for_each_limiter(c, [&has](const limiter_spec& limiter, std::string_view) {
+    has = has && limiter.failure != on_failure::raise;
+  });
+  return has;
 }
 
 std::uint64_t origin_of_joint(const check& c) noexcept {

@@ -119,10 +119,10 @@ struct limiter_spec {
 /// The text between the braces of a key.
 std::string_view hash_tag(std::string_view key) noexcept;
 
-/// The number that the kernels of the check's own limiter get: units for most kinds, the lease's
+/// The number that a kernel of the check's own limiter gets: units for most kinds, the lease's
 /// number at a gate, microseconds for a cool-down. Units of a settlement are given back, or charged
-/// if below zero.
-std::int64_t number_for_kernel(const check& c) noexcept;
+/// if below zero. Only a lower_request has numbers that differ by tier.
+std::int64_t number_for_kernel(const check& c, std::size_t tier = 0) noexcept;
 /// The same for a further limiter.
 std::int64_t number_for_kernel(const check& c, const term& t) noexcept;
 
@@ -146,14 +146,9 @@ template <class F>
 void for_each_tier(const check& c, F&& f) {
   const limiter_spec& own = *c.limiter;
   const std::string_view subject = c.subject.view();
-  const std::int64_t number = number_for_kernel(c);
-  if (c.kind == check_kind::cool_down) {
-    f(own, subject, number, own.tiers.size() - 1);
-    return;
-  }
-  for (std::size_t tier = 0; tier < own.tiers.size(); ++tier) {
-    const bool lowers = c.kind == check_kind::lower;
-    f(own, subject, lowers ? left_in(own, as<lower_request>(c), tier) : number, tier);
+  const bool cools_down = c.kind == check_kind::cool_down;  // that tier only
+  for (std::size_t tier = cools_down ? own.tiers.size() - 1 : 0; tier < own.tiers.size(); ++tier) {
+    f(own, subject, number_for_kernel(c, tier), tier);
   }
   for (const term& t : c.further()) {
     const std::int64_t its_number = number_for_kernel(c, t);
@@ -162,6 +157,9 @@ void for_each_tier(const check& c, F&& f) {
     }
   }
 }
+
+/// True if the caller gets the decision of a failure policy in place of a store's failure.
+bool has_failure_policy(const check& c) noexcept;
 
 std::uint64_t origin_of_joint(const check& c) noexcept;
 

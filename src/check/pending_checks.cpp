@@ -5,8 +5,17 @@
 #include <utility>
 
 #include "check/detached_check.hpp"
+#include "check/limiter_spec.hpp"
 
 namespace weir::detail {
+
+/// Why a new check may not wait for a server that does not answer; zero: it may.
+error pending_checks::why_not_wait(const check& c, time now) noexcept {
+  // These have no caller, and may wait for the next connection.
+  if (flight_of(c).is_detached || is_urgent(c)) return {};
+  if (!connected_ && suspicion_ != error{} && has_failure_policy(c)) return suspicion_;
+  return breaker_.lets_through(now) ? error{} : error::circuit_open;
+}
 
 void pending_checks::cancel(check& c, cancel_scope scope) {
   const check_stage stage = flight_of(c).stage;

@@ -9,21 +9,6 @@
 namespace weir::detail {
 namespace {
 
-/// The order from strict to lenient: raise, closed, fallback, open.
-int strictness(on_failure f) {
-  switch (f) {
-    case on_failure::raise:
-      return 3;
-    case on_failure::closed:
-      return 2;
-    case on_failure::fallback:
-      return 1;
-    case on_failure::open:
-      break;
-  }
-  return 0;
-}
-
 /// One limiter of a joint check that is answered here.
 struct share {
   local_fallback* local;  // null: the limiter lets all pass (open)
@@ -94,23 +79,23 @@ decision from_local_share(const check& c) {
   }
 }
 
-/// The failure policy of a check; for a joint check, the strictest of its limiters.
+/// The failure policy of a check that has one; for a joint check, the strictest of its limiters.
 on_failure failure_policy_of(const check& c) {
-  on_failure strictest = c.limiter->failure;
-  for_each_limiter(c, [&](const limiter_spec& limiter, std::string_view) {
-    if (strictness(limiter.failure) > strictness(strictest)) strictest = limiter.failure;
-  });
-  return strictest;
+  for (const on_failure f : {on_failure::closed, on_failure::fallback}) {
+    bool is_there = false;
+    for_each_limiter(c, [&](const limiter_spec& limiter, std::string_view) {
+      is_there = is_there || limiter.failure == f;
+    });
+    if (is_there) return f;
+  }
+  return on_failure::open;
 }
 
 }  // namespace
 
 void apply_failure_policy(check& c) {
-  const bool decides = c.kind == check_kind::record || c.kind == check_kind::fetch ||
-                       c.kind == check_kind::acquire;
-  if (!c.ec || !decides || !is_store_failure(c.ec)) return;
+  if (!c.ec || !has_failure_policy(c) || !is_store_failure(c.ec)) return;
   const on_failure policy = failure_policy_of(c);
-  if (policy == on_failure::raise) return;
   if (policy == on_failure::fallback) {
     c.answer = c.further().empty() ? from_local_share(c) : from_local_shares(c);
   } else {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "check/detached_check.hpp"
+#include "check/limiter_spec.hpp"
 #include "check/pending.hpp"
 #include "redis/each_key.hpp"
 #include "redis/slot.hpp"
@@ -70,6 +71,7 @@ std::shared_ptr<cluster_node> cluster_core::submit(check& c, time now) {
 
 void cluster_core::hold_new(check& c, time now) {
   if (refusal_ != error{}) return finish(c, refusal_);
+  if (!has_map_ && trouble_ != error{} && has_failure_policy(c)) return finish(c, trouble_);
   const std::size_t weight = weight_of(c);
   const bool fits = held_weight_ == 0 || held_weight_ + weight <= options_.max_pending ||
                     is_beyond_bound(c);
@@ -294,13 +296,6 @@ void cluster_core::end() {
   ended_ = true;
   search_.stop();
   finish_held(error::store_closed, true);
-}
-
-bool cluster_core::has_links() const noexcept {
-  for (index i = 0; i < members_.size(); ++i) {
-    if (members_[i].link != nullptr) return true;
-  }
-  return false;
 }
 
 std::vector<std::shared_ptr<cluster_node>> cluster_core::links() const {

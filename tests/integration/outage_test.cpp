@@ -77,9 +77,10 @@ BOOST_AUTO_TEST_CASE(the_fallback_counts_its_share_until_the_store_is_back) {
     BOOST_TEST((o.d.source == weir::source::fallback));
   }
   server.restart();
+  connected();
   const auto o = record(l);
   BOOST_TEST((o.d.source == weir::source::store));
-  BOOST_TEST(o.d.used == 1);
+  BOOST_TEST(o.d.used == 2);
 }
 
 BOOST_AUTO_TEST_CASE(mistakes_and_refusals_are_no_failures) {
