@@ -169,7 +169,7 @@ void local(benchmark::State& state, bool admitting) {
   // A log of 1 ms: it holds what came in the last 1,000 microseconds, one entry for each.
   weir::local_limiter<Policy> limiter(admitting ? make_policy<Policy>(1'000'000, 1ms)
                                                 : make_policy<Policy>(1, 24h));
-  if (!admitting) limiter.allowed();
+  if (!admitting) (void)limiter.allowed();
   std::int64_t admitted = 0;
   const auto allocations = bench::allocations();
   for (auto _ : state) admitted += limiter.allowed() ? 1 : 0;

@@ -25,13 +25,14 @@ struct response {
 /// When more is allowed. `reset_after` is the time until nothing is in use: for a window its end,
 /// for a bucket the time until it is full, long after the next call would pass. (With several
 /// tiers, it is the longest of all: not the time for the tier whose numbers the decision has.)
-std::chrono::microseconds until_more(const weir::decision& d, bool is_bucket) {
+///
+/// `per_unit`: in which time a bucket gets one unit back; zero for a window.
+std::chrono::microseconds until_more(const weir::decision& d, std::chrono::microseconds per_unit) {
   if (!d.allowed) return d.retry_after;
-  // A bucket drains evenly: of all that is in use, the first unit.
-  return is_bucket && d.remaining == 0 && d.used > 0 ? d.reset_after / d.used : d.reset_after;
+  return d.remaining == 0 ? d.reset_after - (d.limit - 1) * per_unit : d.reset_after;
 }
 
-response to_response(const weir::decision& d, bool is_bucket) {
+response to_response(const weir::decision& d, std::chrono::microseconds per_unit) {
   // Whole seconds in HTTP. Rounded up: a client that comes early is refused again.
   const auto seconds = [](std::chrono::microseconds t) {
     return std::to_string(std::chrono::ceil<std::chrono::seconds>(t).count());
@@ -39,7 +40,7 @@ response to_response(const weir::decision& d, bool is_bucket) {
   response r{d.allowed ? 200 : 429, {}};
   r.headers = "RateLimit-Limit: " + std::to_string(d.limit) + "\n" +
               "RateLimit-Remaining: " + std::to_string(d.remaining) + "\n" +
-              "RateLimit-Reset: " + seconds(until_more(d, is_bucket)) + "\n";
+              "RateLimit-Reset: " + seconds(until_more(d, per_unit)) + "\n";
   if (!d.allowed) r.headers += "Retry-After: " + seconds(d.retry_after) + "\n";
   return r;
 }
@@ -55,7 +56,7 @@ asio::awaitable<void> example(weir::store store) {
   int used = 0;
   for (int i = 0; i < 3; ++i) {
     const weir::decision d = co_await quota.record("client-7");
-    const response r = to_response(d, false);
+    const response r = to_response(d, 0s);
     std::cout << r.status << "\n" << r.headers << "\n";
 
     const weir::time_point end = d.decided_at + d.reset_after;
@@ -75,7 +76,7 @@ asio::awaitable<void> example(weir::store store) {
   co_await bucket.reset("client-7");
   for (int i = 0; i < 11; ++i) {
     const weir::decision d = co_await bucket.record("client-7");
-    const response r = to_response(d, true);
+    const response r = to_response(d, 1min);
     if (i < 9) continue;
     std::cout << r.status << "\n" << r.headers << "\n";
     expect(r.status == (i < 10 ? 200 : 429), "ten at once");

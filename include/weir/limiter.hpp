@@ -327,7 +327,7 @@ class limiter {
   }
 
   /// Reads a vendor's response with read_feedback() and starts the cool-down that it asks for, and
-  /// answers as cool_down() does. Call it for every response.
+  /// answers as cool_down() does. Call it for every response whose headers speak of this subject.
   ///
   /// The cool-down lasts until the time in Retry-After, or until the reset of a window with nothing
   /// left (docs/vendor_feedback.md). If the vendor refused the call and gave no time, or a time of

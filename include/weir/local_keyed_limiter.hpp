@@ -69,7 +69,7 @@ class local_keyed_limiter {
 
   /// Counts `cost` units of `key` if they fit, and returns whether they did. `cost`: 1 to
   /// max_units.
-  bool allowed(std::string_view key, std::int64_t cost = 1);
+  [[nodiscard]] bool allowed(std::string_view key, std::int64_t cost = 1);
 
   /// As allowed(), but returns the whole decision, which takes longer.
   decision record(std::string_view key, std::int64_t cost = 1);

@@ -45,7 +45,7 @@ class local_limiter {
   local_limiter& operator=(local_limiter&&) noexcept;
 
   /// Counts `cost` units if they fit, and returns whether they did. `cost`: 1 to max_units.
-  bool allowed(std::int64_t cost = 1);
+  [[nodiscard]] bool allowed(std::int64_t cost = 1);
 
   /// As allowed(), but returns the whole decision, which takes longer.
   decision record(std::int64_t cost = 1);

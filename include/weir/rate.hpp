@@ -3,6 +3,7 @@
 #include <boost/system/result.hpp>
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -40,6 +41,16 @@ constexpr rate per_second(std::int64_t count) noexcept { return {count, std::chr
 constexpr rate per_minute(std::int64_t count) noexcept { return {count, std::chrono::minutes{1}}; }
 constexpr rate per_hour(std::int64_t count) noexcept { return {count, std::chrono::hours{1}}; }
 constexpr rate per_day(std::int64_t count) noexcept { return {count, std::chrono::hours{24}}; }
+
+// A fraction would be cut off: 3 per 2 s is {3, 2s}.
+template <std::floating_point T>
+rate per_second(T count) = delete;
+template <std::floating_point T>
+rate per_minute(T count) = delete;
+template <std::floating_point T>
+rate per_hour(T count) = delete;
+template <std::floating_point T>
+rate per_day(T count) = delete;
 
 /// One unit every `interval`.
 constexpr rate every(std::chrono::microseconds interval) noexcept { return {1, interval}; }
