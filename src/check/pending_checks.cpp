@@ -9,7 +9,6 @@
 
 namespace weir::detail {
 
-/// Why a new check may not wait for a server that does not answer; zero: it may.
 error pending_checks::why_not_wait(const check& c, time now) noexcept {
   // These have no caller, and may wait for the next connection.
   if (flight_of(c).is_detached || is_urgent(c)) return {};

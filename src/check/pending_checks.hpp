@@ -67,8 +67,12 @@ class pending_checks {
     const bool fits = before + weight <= max_pending_ || before == 0 || is_beyond_bound(c);
     // With an open circuit, the failing store is the reason for too many pending checks.
     if (!fits) return breaker_.is_open() ? error::circuit_open : error::overloaded;
-    return connected_ && !breaker_.is_open() ? error{} : why_not_wait(c, now);
+    return {};
   }
+  /// True if a check that was admitted may wait. Otherwise it depends on why_not_wait().
+  bool is_served() const noexcept { return connected_ && !breaker_.is_open(); }
+  /// Why a new check may not wait for a server that does not answer; zero: it may.
+  error why_not_wait(const check& c, time now) noexcept;
   /// True if the check must fail with refusal_. A closed store still takes give-backs, and those of
   /// reservations wait for the next connection within their own deadlines, whatever the reason.
   bool refuses(const check& c) const noexcept {
@@ -154,7 +158,6 @@ class pending_checks {
  private:
   void detach(check& c);
   void put_in_place_of(check& c, check& other) noexcept;
-  error why_not_wait(const check& c, time now) noexcept;
   bool shows_failure(const check& c, time since, bool is_quiet) const noexcept;
   bool is_overlooked(const check& c) const noexcept {
     return has_replicas_ && c.kind == check_kind::fetch;

@@ -90,7 +90,8 @@ void pipeline::pause(line& l, time now) {
 // ---- the checks
 
 void pipeline::submit(check& c, std::string_view key, time now) {
-  const error e = admit(c, now, skewed_ ? error::clock_skew : error{});
+  error e = admit(c, now, skewed_ ? error::clock_skew : error{});
+  if (e == error{} && !is_served()) e = why_not_wait(c, now);
   if (e != error{}) return finish(c, e);
   sweep();
   auto found = lines_.find(key);

@@ -176,7 +176,7 @@ bool coalescer::join_last(check& c, const place& last) {
   script_call& before = *last.call;
   call_key& key = before.keys[last.key];
   const check& other = key.checks.front();
-  if (before.kind != c.kind || !same_request(other, c) || !merges(c) ||
+  if (before.kind != c.kind || before.one_check || !same_request(other, c) || !merges(c) ||
       before.places >= before.most_places || other.limiter != c.limiter || !alike(other, c) ||
       !same_subjects(other, c)) {
     return false;
@@ -209,6 +209,7 @@ void coalescer::join_run(detail::check_list& line, check::steady_time reachable)
 
 /// Adds a check whose key has to be looked for. `is_like`: recent::is_like() is true of it.
 void coalescer::add_to_key(check& c, bool is_like) {
+  if (!is_like && flight_of(c).has_own_call()) return add_alone(c);
   const std::string_view subject = c.subject.view();
   place& here = last_place_.at({c.limiter->resource_id, subject, subject_hash(c)});
   if (here.call == nullptr || !join_last(c, here)) {
@@ -232,6 +233,7 @@ void coalescer::add_to_key(check& c, bool is_like) {
 }
 
 void coalescer::add_joint(check& c) {
+  if (flight_of(c).has_own_call()) return add_alone(c);
   recent_.call = nullptr;
   // It must come after the last call on each of its keys.
   std::size_t before = 0, known = 0;
@@ -260,11 +262,12 @@ void coalescer::note_place(const check& c, const place& here) {
   });
 }
 
-/// The check gets a call that takes no other. Later checks of its keys go behind that.
+/// In a Redis Cluster: the check gets a call that takes no other. Later checks of its keys go
+/// behind that.
 void coalescer::add_alone(check& c) {
   recent_.call = nullptr;
   script_call& own = open_call(c);
-  own.most_places = 1;
+  own.one_check = true;
   own.asks = flight_of(c).is_asking();
   note_place(c, {&own, 0});
   append(own, c);
@@ -285,10 +288,11 @@ void coalescer::begin() {
   keys_ = 0;
 }
 
-/// `alone`: the write has no other check.
 inline void coalescer::put(check& c, bool alone, bool is_like) {
-  if (alone || (!is_like && flight_of(c).has_own_call())) {
-    add_alone(c);
+  if (alone) {
+    script_call& call = open_call(c);
+    call.asks = flight_of(c).is_asking();
+    append(call, c);
   } else if (c.further().empty()) {
     add_to_key(c, is_like);
   } else {

@@ -11,10 +11,20 @@ using detail::check_stage;
 
 }  // namespace
 
-void pipeline::submit(check& c, time now) {
-  if (const error e = admit(c, now); e != error{}) return finish(c, e);
+inline void pipeline::accept(check& c, time now) {
   enqueue(c);
   if (!may_send_) look_for_room(flight_of(c).deadline, now);
+}
+
+void pipeline::submit(check& c, time now) {
+  if (const error e = admit(c, now); e != error{}) return finish(c, e);
+  if (!is_served()) return submit_unserved(c, now);
+  accept(c, now);
+}
+
+void pipeline::submit_unserved(check& c, time now) {
+  if (const error e = why_not_wait(c, now); e != error{}) return finish(c, e);
+  accept(c, now);
 }
 
 /// All waiting checks had to wait for a reply: a new one, with that deadline, may find room.

@@ -180,6 +180,8 @@ class pipeline : public detail::pending_checks {
     (is_urgent(c) ? urgent_ : waiting_).push_back(c);
     wheel_.add(c);
   }
+  [[gnu::noinline]] void submit_unserved(detail::check& c, time now);
+  void accept(detail::check& c, time now);
   void look_for_room(time deadline, time now);
   void put_back(script_call& c);
   void requeue(script_call& c);
