@@ -124,7 +124,7 @@ do
           end
         end
       end
-      found[@key] = pack('<ddd', sum, newest_, passes)
+      if room then found[@key] = pack('<ddd', sum, newest_, passes) end
     end
   end
 end

@@ -43,8 +43,8 @@ std::size_t script_for(const policies::kernel& k) noexcept;
 /// The script with a common path for these tiers; that of the full kernels if there are none.
 script make_script(std::span<const script_tier> tiers, script_task task);
 
-/// Lua allows 200 local names in a function. With 8 logs, the script has up to 192: 17 for each
-/// tier, and 56 others.
+/// Lua allows 200 local names in a function. With 8 logs, the script has up to 193: 17 for each
+/// tier, and 57 others.
 inline constexpr std::size_t most_script_tiers = 8;
 
 /// The index of the script with a common path for these tiers. It is made now, if this is its first

@@ -108,6 +108,26 @@ BOOST_AUTO_TEST_CASE(a_key_of_the_wrong_type_harms_only_its_own_caller) {
   }
 }
 
+// The search for the entry that has to leave ended the script, with an error for all its callers.
+BOOST_AUTO_TEST_CASE(a_damaged_entry_inside_a_log_harms_only_its_own_caller) {
+  const weir::limiter l(open(), "r", weir::sliding_log{.limit = 10, .window = 1min});
+  for (int i = 0; i < 10; ++i) {
+    crowd one;
+    l.record("bad", one.caller());
+    weir::test::run_until_complete(io, one);
+  }
+  client.must("LSET", weir::test::keys_of(client).at(0), "5", "odd");
+
+  crowd all;
+  for (const char* const subject : {"one", "bad", "two"}) {
+    l.record(subject, {.cost = 5}, all.caller());
+  }
+  weir::test::run_until_complete(io, all);
+  BOOST_TEST(all[0].d.used == 5);
+  WEIR_TEST_ERROR(all[1].ec, error::wrong_type);
+  BOOST_TEST(all[2].d.used == 5);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace strange_keys_test
