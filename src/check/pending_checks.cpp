@@ -12,7 +12,9 @@ namespace weir::detail {
 error pending_checks::why_not_wait(const check& c, time now) noexcept {
   // These have no caller, and may wait for the next connection.
   if (flight_of(c).is_detached || is_urgent(c)) return {};
-  if (!connected_ && suspicion_ != error{} && has_failure_policy(c)) return suspicion_;
+  // From a server that has become a replica, another connection comes soon.
+  const bool is_gone = !connected_ && suspicion_ != error{} && suspicion_ != error::read_only;
+  if (is_gone && has_failure_policy(c)) return suspicion_;
   return breaker_.lets_through(now) ? error{} : error::circuit_open;
 }
 

@@ -61,7 +61,8 @@ void pipeline::advance(line& l) {
 void pipeline::sweep() {
   if (lines_.size() < sweep_at_) return;
   each_line([this](line& l) {
-    const bool rests = l.at == phase::idle || l.at == phase::ready || l.at == phase::pausing;
+    const bool rests = l.at == phase::idle || l.at == phase::ready || l.at == phase::late ||
+                       l.at == phase::pausing;
     if (rests && l.waiting.empty()) advance(l);
   });
   sweep_at_ = 2 * lines_.size() + 64;
@@ -104,7 +105,12 @@ void pipeline::submit(check& c, std::string_view key, time now) {
   flight_of(c).position = l.reads;
   is_urgent(c) ? l.waiting.push_front(c) : l.waiting.push_back(c);
   wheel_.add(c);
-  if (l.at == phase::idle || (l.at == phase::ready && is_urgent(c))) make_ready(l);
+  // A late reply does no harm to those that have no caller.
+  const bool has_caller = !is_urgent(c) && !flight_of(c).is_detached;
+  l.latest = std::max(l.latest, has_caller ? flight_of(c).deadline : time::max());
+  if (l.at == phase::idle || l.at == phase::late || (l.at == phase::ready && is_urgent(c))) {
+    make_ready(l);
+  }
 }
 
 void pipeline::expire(time now) {
@@ -129,7 +135,6 @@ void pipeline::fail_waiting(error e) {
 void pipeline::connected(std::size_t max_value) {
   begin_connection();
   max_value_ = max_value;
-  usual_reply_ = {};
   ping_wanted_ = clock_wanted_ = served_ = false;
 }
 
@@ -173,6 +178,7 @@ void pipeline::compare_clock(std::int64_t seconds, policies::instant clock,
 bool pipeline::wants_write() const noexcept {
   if (!connected_ || writing_) return false;
   if (ping_wanted_ || clock_wanted_ || !stores_.empty()) return true;
+  if (calls_.empty() && !late_.empty()) return true;
   return calls_.size() < most_under_way && !(urgent_.empty() && ready_.empty());
 }
 
@@ -181,22 +187,20 @@ void pipeline::stage(call::command what, line* of, time now) {
   ++staged_;
 }
 
-/// True if none of the line's checks would probably be answered in time: each takes two replies,
-/// and half of one more in case that they become slower. What is sent nevertheless would count for
-/// nobody, and leave no room for those that have time.
+/// True if all checks of the line would probably be answered too late. What is sent nevertheless
+/// would count for nobody, and leave no room for those that have time. A check takes one reply or
+/// two; half of one more is for replies that take longer and longer.
 bool pipeline::comes_too_late(const line& l, time now) const noexcept {
-  const time answered = now + 5 * usual_reply_ / 2;
-  return std::none_of(l.waiting.rbegin(), l.waiting.rend(), [&](const check& c) {
-    return is_urgent(c) || flight_of(c).deadline >= answered;
-  });
+  const int half_replies = l.was_unchanged ? 3 : 5;
+  return l.latest < now + half_replies * usual_reply_ / 2;
 }
 
 void pipeline::stage_get(line& l, time now) {
   l.place.unlink();
   if (l.waiting.empty()) return advance(l);
-  // Some request is always under way, so that a server that has become fast is found out.
   if (!calls_.empty() && comes_too_late(l, now)) {
-    l.at = phase::idle;
+    l.at = phase::late;
+    late_.push_back(l);
     return;
   }
   write_get(out_, wire_key(l.key));
@@ -223,6 +227,11 @@ const std::string& pipeline::next_write(time now) {
   out_.clear();
   if (out_.capacity() > large_buffer) std::string().swap(out_);
   staged_ = 0;
+  if (calls_.empty()) {
+    // What took long did so behind other requests, or in a server that may be fast again.
+    usual_reply_ = {};
+    while (!late_.empty()) make_ready(late_.front());
+  }
   if (std::exchange(ping_wanted_, false)) {
     write_noop(out_);
     stage(call::command::ping, nullptr, now);

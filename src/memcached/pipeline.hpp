@@ -93,7 +93,7 @@ class pipeline : public detail::pending_checks {
   detail::check_list abandon();
 
  private:
-  enum class phase : std::uint8_t { idle, ready, reading, to_store, storing, pausing };
+  enum class phase : std::uint8_t { idle, ready, late, reading, to_store, storing, pausing };
 
   using hook = boost::intrusive::list_member_hook<
       boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
@@ -104,8 +104,9 @@ class pipeline : public detail::pending_checks {
     detail::check_list waiting;  // in order
     detail::check_list sent;     // their answers are right if the store succeeds
     phase at = phase::idle;
-    unsigned failures = 0;    // swaps in a row
-    std::uint32_t reads = 0;  // requests for its value so far; a check's position: before it came
+    unsigned failures = 0;      // swaps in a row
+    std::uint32_t reads = 0;    // requests for its value so far; a check's position: before it came
+    time latest = time::min();  // of the deadlines of all its checks so far
     bool was_unchanged = false;  // the last value that was read did not have to be stored
     hook place;                  // in one of the lists below
     // of the value that was read, and of the one to store
@@ -173,12 +174,13 @@ class pipeline : public detail::pending_checks {
   line_list stores_;  // to_store
   line_list urgent_;  // ready, with renewals or leaves: read before all others
   line_list ready_;
+  line_list late_;                // would be answered too late: wait until no request is under way
   detail::agenda<line> retries_;  // pausing
 
   std::deque<call> calls_;  // each is due a reply
   std::size_t staged_ = 0;  // how many at the end of calls_ are in the write in progress
   std::string out_;
-  std::chrono::microseconds usual_reply_{0};  // how long requests for keys take, on average
+  std::chrono::microseconds usual_reply_{0};  // how long requests for keys take lately
 
   bool writing_ = false;
   bool ping_wanted_ = false;

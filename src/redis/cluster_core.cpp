@@ -71,7 +71,8 @@ std::shared_ptr<cluster_node> cluster_core::submit(check& c, time now) {
 
 void cluster_core::hold_new(check& c, time now) {
   if (refusal_ != error{}) return finish(c, refusal_);
-  if (!has_map_ && trouble_ != error{} && has_failure_policy(c)) return finish(c, trouble_);
+  const bool is_lost = !has_map_ && trouble_ != error{} && !search_.is_asking();
+  if (is_lost && has_failure_policy(c)) return finish(c, trouble_);
   const std::size_t weight = weight_of(c);
   const bool fits = held_weight_ == 0 || held_weight_ + weight <= options_.max_pending ||
                     is_beyond_bound(c);

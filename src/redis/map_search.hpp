@@ -36,6 +36,8 @@ class map_search {
   bool failed(index from, time now);
   /// True if that ends a round.
   bool on_time(time now);
+  /// A round is under way.
+  bool is_asking() const noexcept { return is_asking_; }
   time wakeup() const noexcept { return wakeup_; }
   void stop() noexcept {
     is_stopped_ = true;

@@ -7,6 +7,7 @@ namespace memcached_overload_test {
 namespace {
 
 using namespace std::chrono_literals;
+using weir::detail::check_kind;
 using weir::memcached::test::client;
 using weir::memcached::test::core_fixture;
 
@@ -58,6 +59,34 @@ BOOST_AUTO_TEST_CASE(a_server_that_becomes_fast_again_is_used_again) {
   const std::int64_t allowed = checks.allowed();
   run(one, 1s, 10, 100);
   BOOST_TEST(checks.allowed() - allowed > 9'900);
+  one.settle();
+}
+
+// How long the replies had taken in a pause was believed for ever: of the next calls that came
+// together, one was sent, and the others timed out.
+BOOST_AUTO_TEST_CASE(a_server_that_stood_still_once_is_not_called_slow) {
+  for (const bool is_lost : {false, true}) {
+    client one(server, options);
+    run(one, 100ms, 1, 100);
+    run(one, 800ms, 1, 0);
+    if (is_lost) one.cut();
+    run(one, 1s, 0, 1000);
+    const std::int64_t allowed = checks.allowed();
+    run(one, 1ms, 100, 1000);
+    run(one, 50ms, 0, 1000);
+    BOOST_TEST(checks.allowed() - allowed == 100);
+  }
+}
+
+// Units that a cancelled caller gave back stayed taken.
+BOOST_AUTO_TEST_CASE(what_has_no_caller_is_sent_however_late_its_answer_comes) {
+  client one(server, options);
+  run(one, 3s, 10, 2);
+  auto& c = checks.add(limit_3, "s0", check_kind::reset, 1, 400ms);
+  weir::detail::flight_of(c.check()).is_detached = true;
+  one.submit(c);
+  run(one, 600ms, 10, 2);
+  BOOST_TEST(!server.items.contains("weir:{r:s0}"));
   one.settle();
 }
 

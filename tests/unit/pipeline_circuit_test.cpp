@@ -82,6 +82,8 @@ BOOST_AUTO_TEST_CASE(a_failure_policy_decides_at_once_after_a_failed_attempt_to_
   // Only one that cannot be made shows that the server is gone, not one that is lost.
   f.line.disconnected(error::outcome_unknown, 0, f.now);
   BOOST_TEST(!ends(opens, check_kind::record));
+  f.line.suspect(error::read_only);
+  BOOST_TEST(!ends(opens, check_kind::record));
 }
 
 // A caller that asks for the impossible must not shut out the others: neither with what was sent,
