@@ -74,6 +74,26 @@ BOOST_AUTO_TEST_CASE(a_master_without_checks_gets_no_connection) {
   BOOST_TEST(connected.count(0) + connected.count(4) == 1u);
 }
 
+// While the next seed was being asked, calls were decided as if there were no cluster.
+BOOST_AUTO_TEST_CASE(failure_policies_wait_for_the_end_of_a_round) {
+  const core_ptr opens = make_core("r", plenty, {.on_failure = weir::on_failure::open});
+  simulated_cluster other(1'234'567'890);  // its first pause is not zero
+  for (simulated_node& n : other.servers) n.is_up = false;
+  const auto ends = [&] {
+    return other.submit(opens, "a").stage == weir::detail::check_stage::done;
+  };
+  const auto fail_last = [&] {
+    const auto last = other.links.back();
+    other.pump(*last);
+    other.step(*last);
+  };
+  BOOST_TEST(!ends());
+  fail_last();
+  BOOST_TEST(!ends());  // the other seed may be there
+  fail_last();
+  BOOST_TEST(ends());
+}
+
 // The order in which the seeds were asked decided whether all calls failed.
 BOOST_AUTO_TEST_CASE(calls_wait_for_a_seed_that_restarts_though_another_one_rejects_the_login) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
@@ -92,7 +112,7 @@ BOOST_AUTO_TEST_CASE(calls_wait_for_a_seed_that_restarts_though_another_one_reje
 }
 
 BOOST_AUTO_TEST_CASE(calls_fail_when_all_seeds_reject_the_login) {
-  simulated_cluster other(1);
+  simulated_cluster other(1'234'567'890);  // its first pause is not zero
   for (simulated_node& n : other.servers) n.rejects_login = true;
   const auto& check = other.submit(limiter, "a");
   calm_down(other);
