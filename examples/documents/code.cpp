@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <random>
 #include <span>
 #include <string>
 #include <string_view>
@@ -196,11 +197,15 @@ asio::awaitable<void> call_partner(weir::concurrency_limiter gate, std::string a
   if (failure) std::rethrow_exception(failure);  // operation_aborted, if the lease was lost first
 }  // the lease is given back here
 
-asio::awaitable<weir::lease> wait_for_lease(weir::concurrency_limiter gate, std::string account) {
+asio::awaitable<weir::lease> wait_for_lease(weir::concurrency_limiter gate, std::string account,
+                                            std::chrono::milliseconds max_wait) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
-  for (auto pause = 4ms;; pause = std::min(2 * pause, 64ms)) {
+  std::minstd_rand random(std::random_device{}());
+  const auto end = std::chrono::steady_clock::now() + max_wait;
+  for (int longest = 4;; longest = std::min(2 * longest, 64)) {
     weir::lease lease = co_await gate.enter(account);
-    if (lease) co_return lease;
+    const std::chrono::milliseconds pause(std::uniform_int_distribution(1, longest)(random));
+    if (lease || std::chrono::steady_clock::now() + pause > end) co_return lease;
     timer.expires_after(pause);
     co_await timer.async_wait(asio::deferred);
   }
