@@ -163,7 +163,7 @@ class connection_driver final : private stream::listener {
     std::unique_lock lock(mutex_);
     if (flight_of(c).stage == detail::check_stage::done) return;
     how();
-    // Of a closing store, it may have been the last one.
+    // A closing store ends with its last check, which this may have been.
     follow(std::move(lock), core_.is_closing() && needs_strand({}, true));
   }
 

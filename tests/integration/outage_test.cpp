@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(the_fallback_counts_its_share_until_the_store_is_back) {
     BOOST_TEST((o.d.source == weir::source::fallback));
   }
   server.restart();
-  connected();
+  connected();  // counts one unit
   const auto o = record(l);
   BOOST_TEST((o.d.source == weir::source::store));
   BOOST_TEST(o.d.used == 2);

@@ -302,7 +302,7 @@ class plain_queue final {
       if (next == none) return;
       const std::int64_t cost = requests_[index(next)].cost;
       const caller& owner = at(requests_[index(next)].whom);
-      // Whose turn the owner can take instead; its own at least.
+      // The first in rank whose turn the owner can take, or else the owner itself.
       const std::int64_t best = first([&](const caller& c) {
         if (c.cost != cost || c.ask == none || !requests_[index(c.ask)].is_turn) return false;
         return c.id == owner.id || requests_[index(c.ask)].due <= owner.until;

@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_stood_still_once_is_not_called_slow) {
   BOOST_TEST(checks.allowed() - allowed == 100);
 }
 
-// Of each ten, one was sent.
+// One of each ten calls was sent, and the others timed out.
 BOOST_AUTO_TEST_CASE(calls_over_a_long_way_are_not_late_because_others_took_as_long) {
   client one(server, options);
   one.settle();

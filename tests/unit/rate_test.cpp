@@ -52,6 +52,11 @@ std::string text_of_failure(std::string_view text) {
 
 BOOST_AUTO_TEST_SUITE(rate_suite)
 
+// per_second(1.9) was 1/s.
+template <class T>
+concept makes_a_rate = requires(T count) { weir::per_second(count); };
+static_assert(makes_a_rate<int> && makes_a_rate<std::uint64_t> && !makes_a_rate<double>);
+
 BOOST_AUTO_TEST_CASE(valid_texts) {
   struct {
     std::string_view text;

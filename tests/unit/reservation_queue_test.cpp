@@ -1,5 +1,4 @@
-// The queue of a subject: which waiter gets which reservation, which is dropped, and what becomes
-// of the reservations of cancelled waiters.
+// The queue of a subject: which waiter gets which reservation, and which request is repeated.
 #include "queue_fixture.hpp"
 
 namespace reservation_queue_test {
@@ -8,11 +7,8 @@ namespace {
 using namespace std::chrono_literals;
 using weir::decision;
 using weir::error;
-using weir::on_overflow;
 using weir::test::queue_stage;
 using scope = weir::detail::cancel_scope;
-
-const auto aborted = boost::asio::error::operation_aborted;
 
 }  // namespace
 
@@ -293,170 +289,6 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_is_to_be_asked_for_again_may_leave) {
   WEIR_TEST_NUMBERS(s.told(), {0, 1});
   WEIR_TEST_NUMBERS(s.cancelled(), {});
   BOOST_TEST(s.queue->is_idle());
-}
-
-// ---- leaving
-
-BOOST_AUTO_TEST_CASE(a_cancelled_waiter_gives_the_last_reservation_back) {
-  queue_stage s({});
-  for (int i = 0; i < 4; ++i) s.arrive();
-  s.reserve_all();
-  s.leave(1);
-  WEIR_TEST_NUMBERS(s.told(), {1});
-  WEIR_TEST_ERROR(s.error_of(1), aborted);
-  WEIR_TEST_NUMBERS(s.returned(), {3});
-  // The others move up.
-  s.wait(2s);
-  WEIR_TEST_NUMBERS(s.told(), {0, 2});
-  BOOST_TEST((s.answer_of(2).delay == 2s));
-  s.leave(3);
-  WEIR_TEST_NUMBERS(s.returned(), {2});
-  BOOST_TEST(s.queue->is_idle());
-  BOOST_TEST((s.queue->wakeup() == weir::waiting::reservation_queue::time::max()));
-}
-
-BOOST_AUTO_TEST_CASE(no_reservation_of_another_cost_is_given_back) {
-  queue_stage s({});
-  s.arrive(0, 10s, 1);
-  s.arrive(0, 10s, 2);
-  s.reserve_all();
-  s.leave(0);
-  WEIR_TEST_NUMBERS(s.returned(), {0});
-}
-
-BOOST_AUTO_TEST_CASE(a_reservation_of_the_fallback_is_not_given_back) {
-  queue_stage s({});
-  s.arrive();
-  decision d;
-  d.allowed = true;
-  d.delay = 1s;
-  d.source = weir::source::fallback;
-  s.answer(0, d);
-  s.leave(0);
-  WEIR_TEST_NUMBERS(s.returned(), {});
-  WEIR_TEST_NUMBERS(s.told(), {0});
-}
-
-BOOST_AUTO_TEST_CASE(leaving_while_the_store_is_asked) {
-  queue_stage s({});
-  s.arrive();
-  s.arrive();
-  s.leave(0);
-  WEIR_TEST_NUMBERS(s.told(), {0});
-  WEIR_TEST_NUMBERS(s.cancelled(), {0});
-  s.fail(0, aborted);
-  WEIR_TEST_NUMBERS(s.returned(), {});
-  // It was sent already.
-  s.leave(1);
-  s.book_in(1, 3s);
-  WEIR_TEST_NUMBERS(s.returned(), {1});
-  BOOST_TEST(s.queue->is_idle());
-}
-
-// The store takes back units on which another reservation stands only in part, or not at all.
-BOOST_AUTO_TEST_CASE(
-    a_waiter_that_leaves_while_the_store_is_asked_gives_the_last_reservation_back) {
-  queue_stage s({});
-  for (int i = 0; i < 4; ++i) s.arrive();
-  s.arrive(0, 10s, 2);
-  s.book_in(0, 1s);
-  s.leave(0);  // answers are due
-  s.leave(1);
-  for (std::size_t i = 1; i < 5; ++i) s.book_in(i, 1s * (i + 1));
-  WEIR_TEST_NUMBERS(s.returned(), {3, 2});
-  WEIR_TEST_NUMBERS(s.told(), {0, 1});
-  s.wait(1s);
-  WEIR_TEST_NUMBERS(s.told(), {2});
-  s.wait(1s);
-  WEIR_TEST_NUMBERS(s.told(), {3});
-  s.wait(3s);
-  WEIR_TEST_NUMBERS(s.told(), {4});  // of another cost
-  BOOST_TEST(s.queue->is_idle());
-}
-
-BOOST_AUTO_TEST_CASE(what_a_cancelled_waiter_got_at_once_is_for_the_next) {
-  queue_stage s({.max_waiting = 2, .overflow = on_overflow::block});
-  for (int i = 0; i < 3; ++i) s.arrive();
-  s.leave(0);  // the third comes in
-  WEIR_TEST_NUMBERS(s.requested(), {0, 1, 2});
-  s.book_in(0, 0s);
-  s.book_in(1, 1s);
-  s.book_in(2, 2s);
-  WEIR_TEST_NUMBERS(s.told(), {0, 1});
-  WEIR_TEST_NUMBERS(s.returned(), {2});
-  s.wait(1s);
-  WEIR_TEST_NUMBERS(s.told(), {2});
-}
-
-BOOST_AUTO_TEST_CASE(nobody_takes_what_a_cancelled_waiter_got_in_a_cool_down) {
-  queue_stage s({});
-  s.arrive();
-  s.arrive();
-  s.leave(0);
-  s.book_in(0, 1s);
-  s.cool_down(1500ms);
-  s.book_in(1, 2s);
-  WEIR_TEST_NUMBERS(s.returned(), {0});
-  s.wait(2s);
-  WEIR_TEST_NUMBERS(s.told(), {0, 1});
-  BOOST_TEST((s.answer_of(1).delay == 2s));
-}
-
-// When the first two went back while the third was not there yet, they stayed counted.
-BOOST_AUTO_TEST_CASE(what_cancelled_waiters_hold_goes_back_when_no_answer_is_due) {
-  queue_stage s({});
-  for (int i = 0; i < 4; ++i) s.arrive();
-  s.book_in(0, 1s);
-  s.book_in(1, 2s);
-  for (std::size_t i = 0; i < 4; ++i) s.leave(i);
-  WEIR_TEST_NUMBERS(s.told(), {0, 1, 2, 3});
-  s.book_in(2, 3s);
-  WEIR_TEST_NUMBERS(s.returned(), {});
-  s.book_in(3, 4s);
-  WEIR_TEST_NUMBERS(s.returned(), {1, 0, 2, 3});
-  BOOST_TEST(s.queue->is_idle());
-}
-
-// When the first waited for an answer, the request left before it, and was placed behind it.
-BOOST_AUTO_TEST_CASE(what_cancelled_waiters_hold_goes_back_before_an_unstarted_request) {
-  queue_stage s({});
-  s.arrive();
-  s.book_in(0, 1s);
-  s.store_is_busy = true;
-  s.arrive();
-  s.leave(0);
-  WEIR_TEST_NUMBERS(s.returned(), {0});
-}
-
-BOOST_AUTO_TEST_CASE(what_cancelled_waiters_hold_goes_back_before_a_new_request) {
-  queue_stage s({});
-  s.arrive();
-  s.arrive();
-  s.book_in(0, 1s);
-  s.leave(0);
-  WEIR_TEST_NUMBERS(s.returned(), {});
-  s.arrive();
-  WEIR_TEST_NUMBERS(s.returned(), {0});
-}
-
-BOOST_AUTO_TEST_CASE(leaving_without_a_trace_only) {
-  queue_stage s({.max_waiting = 2, .overflow = on_overflow::block});
-  for (int i = 0; i < 3; ++i) s.arrive();
-  s.leave(2, scope::only_unsent);  // outside
-  WEIR_TEST_NUMBERS(s.told(), {2});
-  // Being asked for: the store knows whether it was sent.
-  s.leave(0, scope::only_unsent);
-  WEIR_TEST_NUMBERS(s.cancelled(), {0});
-  WEIR_TEST_NUMBERS(s.told(), {});
-  s.fail(0, aborted);
-  WEIR_TEST_NUMBERS(s.told(), {0});
-  WEIR_TEST_ERROR(s.error_of(0), aborted);
-  // With a reservation it stays.
-  s.book_in(1, 1s);
-  s.leave(1, scope::only_unsent);
-  WEIR_TEST_NUMBERS(s.cancelled(), {});
-  s.wait(1s);
-  WEIR_TEST_NUMBERS(s.told(), {1});
 }
 
 BOOST_AUTO_TEST_SUITE_END()
