@@ -21,8 +21,8 @@ static_assert(std::is_trivially_destructible_v<claim>);
 
 namespace detail {
 
-/// A claim, or several. A parameter of such a type is not deduced from `{}`, which may then stand
-/// for the options behind it.
+/// A claim, or several. Braces cannot be deduced to such a type, so `{}` in its place means the
+/// options that follow it.
 template <class T>
 concept claim_or_claims = std::convertible_to<const T&, const claim&> ||
                           std::convertible_to<const T&, std::span<const claim>>;

@@ -36,8 +36,7 @@ struct concurrency_options {
 
 /// Options of one enter() or fetch() of a gate.
 struct enter_options {
-  /// As record_options::timeout: the deadline from now, with the time before sending. Zero: the
-  /// store's default.
+  /// As record_options::timeout.
   std::chrono::microseconds timeout{0};
 };
 
@@ -56,7 +55,7 @@ static_assert(std::is_trivially_destructible_v<concurrency_options> &&
 /// enter(), or the last renewal, left this process, by this process's steady clock. So if the
 /// clocks run at one speed, the holder learns of the loss before another caller gets the lease; in
 /// a Memcached store only if the processes' clocks also show one time (docs/concurrency.md). A
-/// process that was stopped learns of it when it goes on.
+/// process that was stopped learns of the loss when it resumes.
 ///
 /// **Thread safety.** Different threads may use different leases; one thread at a time may use a
 /// lease.
@@ -81,8 +80,8 @@ class [[nodiscard]] lease {
   explicit operator bool() const noexcept { return core_ != nullptr && !released_; }
 
   /// The answer to enter(). `limit`: the gate's limit. `used`: the existing leases, the new one
-  /// included. `retry_after`, if refused: when the next lease would lapse if none were given back.
-  /// `reset_after`: when all of them would. For enter() with claims, see that function.
+  /// included. `retry_after`, if refused: when the next lease lapses if none is given back.
+  /// `reset_after`: when the last one does. For enter() with claims, see that function.
   const weir::decision& decision() const& noexcept { return decision_; }
   weir::decision decision() && noexcept { return decision_; }
 
@@ -91,8 +90,7 @@ class [[nodiscard]] lease {
   /// action that needs the lease.
   [[nodiscard]] bool is_held() const noexcept;
 
-  /// Gives the lease back, and does not wait for the store. May be called again, and then does
-  /// nothing.
+  /// Gives the lease back, and does not wait for the store. A second call does nothing.
   ///
   /// The library tells the store at once, or as soon as it can be reached within the lease's
   /// remaining time; after that the lease has lapsed. A pending lost() ends with operation_aborted.
@@ -136,8 +134,8 @@ class [[nodiscard]] lease {
   /// of the call before. Nothing is emitted after the lease is released, destroyed or assigned to.
   ///
   /// `executor`: where the signal is emitted. The cancelled operation must run there (a strand, or
-  /// a context with one thread). The lease must be released, or its signal replaced, and then the
-  /// signal destroyed there, because one thread at a time may use a signal. The executor's context
+  /// a context with one thread). Release the lease (or replace its signal) there, too, and then
+  /// destroy the signal there: only one thread at a time may use a signal. The executor's context
   /// is kept busy until the signal is emitted or replaced, the lease ends, or the store closes.
   ///
   /// Throws std::logic_error if this object never had a lease.
@@ -168,11 +166,11 @@ class [[nodiscard]] lease {
 /// Gates of the same resource, group, subject_buckets and store count the same leases, each with
 /// its own limit and duration. An enter() first drops the leases that have lapsed, in the same
 /// atomic step: no process cleans up after another, and a dead process delays others only for the
-/// rest of its lease. A gate has no queue: a refused caller may ask again. Most leases are given
-/// back long before they would lapse (after retry_after), so a good pause is the time of one call.
+/// rest of its lease. A gate has no queue: a refused caller may ask again. A good pause is the time
+/// of one call, because most leases are given back long before they lapse (`retry_after`).
 ///
-/// A lease is not a fenced lock: a holder that was stopped and goes on before it learns of its loss
-/// overlaps with the next holder for that moment.
+/// A lease is not a fenced lock: a process that was stopped and resumes acts as a holder until it
+/// learns of the loss, although another caller may have entered.
 ///
 /// If an enter() was cancelled, passed its deadline or lost its connection after it was sent, the
 /// store may have given a lease. The library gives it back as soon as it can reach the store;
@@ -221,13 +219,13 @@ class concurrency_limiter {
   /// subject_buckets), or does nothing, in one atomic step.
   ///
   /// The answer is as for record_all(), with the gate as the first limiter. What the limiters
-  /// counted stays counted when the lease is given back; settle_all() and refund_all() with
-  /// lease::decision() and the same claims correct it, if they are four at most (of one claim,
-  /// limiter::settle() and refund() too). Their failure policies do not apply.
+  /// counted stays counted when the lease is given back. To correct it, call settle_all() or
+  /// refund_all() with lease::decision() and the same claims, four at most; with one claim,
+  /// limiter::settle() and refund() work, too. The limiters' failure policies do not apply.
   ///
-  /// `also`: a claim as for record_all(), or several, in an object that converts to a std::span
-  /// (not in braces). Without any, the call is enter() without claims. `subject`, `options`: as
-  /// there.
+  /// `also`: a claim as for record_all(), or an object that converts to a std::span of claims (not
+  /// a list in braces). With no claim, the call is enter() without claims. `subject`, `options`: as
+  /// for enter() without claims.
   ///
   /// **Handler signature.** `void(error_code, lease)`.
   ///

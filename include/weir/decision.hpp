@@ -58,8 +58,8 @@ struct receipt {
   std::array<std::int64_t, most_limiters> costs{};
   /// With several tiers: the time at which the tiers counted it, leaky buckets excepted.
   std::int64_t counted_at = 0;
-  /// What the decision left in a bucket: the TAT in microseconds and parts of one, and the sum of
-  /// what had been given back by then.
+  /// What the decision left in a bucket: the TAT in microseconds and parts of a microsecond, and
+  /// the sum of what had been given back until then.
   struct bucket {
     std::int64_t whole = 0;  ///< 0: there is no such bucket
     std::int64_t part = 0;
@@ -74,8 +74,8 @@ struct receipt {
 /// The answer to one check. All durations count from `decided_at`. None is negative, and each is
 /// rounded up to a whole microsecond, so that a caller that waits that long is never early.
 ///
-/// If on_failure::open or closed has made it, no count is known: `used`, `remaining` and
-/// `reset_after` then mean nothing.
+/// If on_failure::open or closed made the decision, `used`, `remaining` and `reset_after` mean
+/// nothing.
 struct decision {
   bool allowed = false;
   /// The call was refused because of a cool-down: see limiter::cool_down().
@@ -84,12 +84,11 @@ struct decision {
   /// max_cool_down and was cut to that.
   bool clamped = false;
   weir::source source = weir::source::store;
-  /// If several tiers or limiters were asked and one refused: its position; otherwise -1. With
-  /// `cooling_down`, no policy has refused: it is then the last position of the limiter that cools
-  /// down.
+  /// The position of the tier or limiter that refused, if several were asked; otherwise -1. With
+  /// `cooling_down`, no policy refused: the last position of the limiter that cools down.
   std::int16_t tier = -1;
-  /// With source::fallback: why the store did not decide, as in on_failure::raise; otherwise
-  /// error{}, which is zero. name_of(failure) is a label for metrics.
+  /// With source::fallback: the error that on_failure::raise would have given; otherwise error{}
+  /// (zero). name_of(failure) is a label for metrics.
   error failure{};
   /// The policy's limit, capacity or burst; weir::unlimited if there is none.
   std::int64_t limit = 0;
@@ -105,9 +104,9 @@ struct decision {
   /// acquire(): the time from `decided_at` until the reservation; acquire() has slept it already.
   /// record() and fetch(): with a leaky_bucket, the time until this request may go; otherwise zero.
   std::chrono::microseconds delay{0};
-  /// The store's clock at the decision. With source::deny_cache and source::local_units: at the
-  /// answer of the store that this one follows from, plus the time since then by this process's
-  /// steady clock. With source::fallback: this process's clock.
+  /// The store's clock at the decision. With source::deny_cache and source::local_units: the time
+  /// of the store's answer that was remembered, plus the time since then by this process's steady
+  /// clock. With source::fallback: this process's clock.
   time_point decided_at{};
   /// For refund(), settle() and settle_all().
   weir::receipt receipt{};
@@ -117,8 +116,8 @@ struct decision {
 };
 
 /// For logs, in words and pairs of name and value, such as "refused limit=20 used=20 remaining=0
-/// retry_after=50ms reset_after=200ms". It leaves out what says nothing: the store as the source, a
-/// tier of -1, a delay or retry_after of zero. Later versions may add pairs.
+/// retry_after=50ms reset_after=200ms". Left out are the store as the source, a tier of -1, and a
+/// delay or retry_after of zero. Later versions may add pairs.
 [[nodiscard]] std::string to_string(const decision& d);
 
 // g++ 12 destroys some temporaries twice inside a co_await expression; a trivial destructor makes

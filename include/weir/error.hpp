@@ -15,7 +15,7 @@ using boost::system::error_code;
 enum class error : std::int16_t {
   // Mistakes in the call or the configuration. Nothing was sent.
   /// a number of a policy, of a gate or of limiter_options is out of range, two options contradict
-  /// each other, or the store cannot do what one asks; the text names them
+  /// each other, or the store cannot do what an option asks; the text says which
   invalid_policy = 1,
   /// rate text does not parse
   invalid_rate,
@@ -68,7 +68,7 @@ enum class error : std::int16_t {
   /// it has no memory for the check
   store_full,
   /// the memory store remembers max_settled settled decisions, or a Memcached value has no room for
-  /// one more; this one was not settled
+  /// one more; the decision was not settled
   settlements_full,
   store_closed,  ///< the store was closed
 
@@ -101,7 +101,8 @@ enum class error : std::int16_t {
   /// the slot of the check's keys is being moved to another node, and its keys were at both
   slot_migrating,
 
-  // No connection: the deadline passed, and this is what the last attempt met. Nothing was counted.
+  // No connection: the deadline passed, and the last attempt to connect failed with this error.
+  // Nothing was counted.
   /// the server closed the connections without a reply
   closed_by_peer,
   /// the host's name has no address, or the name server did not answer in time
@@ -116,7 +117,7 @@ enum class error : std::int16_t {
   master_unknown,
 
   // A store cannot use this server. Every call gets this until an attempt to connect succeeds.
-  // Nothing was counted.
+  // Nothing was counted, except where the text says so.
   /// the server's certificate was not accepted, the server did not accept the client's, or the peer
   /// did not speak TLS; or, at a call's deadline, a handshake did not end in time
   tls_failed,
@@ -147,12 +148,12 @@ enum class error : std::int16_t {
 /// What a caller can ask about an error: `if (ec == weir::condition::may_have_counted) ...`.
 enum class condition {
   invalid_input = 1,  ///< a mistake in the call or the configuration: do not retry
-  /// the request did not change the state: a retry cannot count twice. Of a waiter that was dropped
-  /// (overloaded) or that store::close() has ended (store_closed): its reservation is given back as
-  /// far as possible (docs/waiting.md)
+  /// the request did not change the state: a retry cannot count twice. A waiter that was dropped
+  /// (overloaded) or ended by store::close() (store_closed) may have had a reservation: it is given
+  /// back as far as possible (docs/waiting.md)
   not_counted,
-  /// the check was sent and not answered, or was counted, but not by the replicas that were asked
-  /// for: a retry could count twice
+  /// the check was sent and not answered, or was counted, but not by enough replicas: a retry could
+  /// count twice
   may_have_counted,
 };
 

@@ -52,9 +52,9 @@ enum class reset_unit : std::uint8_t {
 struct feedback_options {
   reset_unit reset = reset_unit::automatic;
 
-  /// If true, and a header says when to retry, but not "at once", it alone decides. If false, the
-  /// longest time of any header counts. Some vendors' reset is the time until their limit is full
-  /// again (OpenAI, Groq): a call passes long before that.
+  /// If true, a header that says when to retry decides alone, unless it says "at once". If false,
+  /// the longest time of any header counts. With some vendors (OpenAI, Groq), reset is the time
+  /// until the whole limit is available again: a call passes long before that.
   bool retry_after_decides = true;
 };
 
@@ -65,7 +65,7 @@ inline constexpr std::chrono::microseconds longest_feedback = std::chrono::hours
 struct vendor_quota {
   /// Units left in the vendor's current window, rounded down; never negative.
   std::optional<std::int64_t> remaining = {};
-  /// The units that its window holds; never negative.
+  /// The vendor's limit for that window; never negative.
   std::optional<std::int64_t> limit = {};
   /// The time from the response until the window starts anew. For some vendors: until the whole
   /// limit is available again.
@@ -88,7 +88,7 @@ struct vendor_feedback {
   feedback_source source = feedback_source::none;  ///< the headers that asked for `blocked_for`
 
   vendor_quota requests = {};
-  /// The count of tokens, from vendors of language models that count these, too.
+  /// The count of tokens, which vendors of language models report.
   vendor_quota tokens = {};
 
   friend bool operator==(const vendor_feedback&, const vendor_feedback&) = default;
@@ -100,9 +100,9 @@ static_assert(std::is_trivially_destructible_v<vendor_feedback>);
 /// forms of their drafts, and the headers of single vendors. docs/vendor_feedback.md lists them.
 ///
 /// `status`: the HTTP status. `headers`: in any order. `now`: the caller's clock when the response
-/// came. Times of day are taken relative to the response's own Date header if it has one, unless
-/// that is twenty years before `now`. So the vendor's clock need not agree with `now`. A value that
-/// cannot be read counts as absent, and no part of it is used.
+/// came. Absolute times count from the response's own Date header, so the vendor's clock need not
+/// agree with `now`; without that header, or if it is more than twenty years before `now`, from
+/// `now`. A value that cannot be read counts as absent, and no part of it is used.
 ///
 /// It allocates nothing, throws nothing whatever the headers hold, and takes time in proportion to
 /// their length. It is a pure function: any number of threads may call it.

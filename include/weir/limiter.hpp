@@ -90,9 +90,9 @@ class limiter {
   /// The limiter copies all texts, so those of the caller may be destroyed.
   ///
   /// Throws boost::system::system_error with `invalid_policy` (a number of the policy or of the
-  /// options is out of range, two options contradict each other, or the store cannot do what one
-  /// asks), `invalid_resource` (for the resource and for the group) or
-  /// `invalid_options` (the store was moved from).
+  /// options is out of range, two options contradict each other, or the store cannot do what an
+  /// option asks), `invalid_resource` (for the resource and for the group) or `invalid_options`
+  /// (the store was moved from).
   limiter(const weir::store& store, std::string_view resource, const weir::policy& rule,
           const limiter_options& options = {});
   limiter(const weir::store& store, std::string_view resource, const weir::tiers& rules,
@@ -163,9 +163,9 @@ class limiter {
   ///
   /// **Cancellation.** `terminal` and `partial` end the waiter at any stage and give its
   /// reservation back: all of it if it is the last one, otherwise as much as leaves the other
-  /// reservations unchanged. While answers for the subject are on their way, it goes back when the
-  /// last of them has come, or before the next request. `total` cancels the waiter only while its
-  /// request to the store is unsent. store::close() ends every waiter, too.
+  /// reservations unchanged. While the store's answers to other waiters of the subject are due, the
+  /// reservation goes back after the last of them, or before the next request. `total` cancels the
+  /// waiter only while its request to the store is unsent. store::close() ends every waiter, too.
   ///
   /// **Thread safety** and **object lifetime** are as for the class.
   ///
@@ -208,21 +208,21 @@ class limiter {
 
   /// Gives back what an allowed decision took, once: for a call that was not made after all.
   ///
-  /// The store takes out the units of this decision from where it counted them, and never more. It
-  /// gives back nothing once they no longer count there; a bucket gives back what has not drained
-  /// yet and what no later request depends on. So no more passes than if this request had never
-  /// come; docs/settling.md has the exceptions.
+  /// The store takes the units of this decision out of the state that counted them, as far as they
+  /// still count there: a window that is over gives back nothing, and a bucket gives back what has
+  /// not drained yet and what no later request depends on. So no more passes than if this request
+  /// had never come; docs/settling.md has the exceptions.
   ///
   /// The answer's `allowed` is true if this call settled the decision. It is false, and nothing has
-  /// changed, if the decision was settled before or took nothing: it was refused, made without the
-  /// store, or made with count_refused. `limit`, `used`, `remaining` and `reset_after` describe the
-  /// subject now; in a cool-down, `remaining` is 0.
+  /// changed, if the decision was settled before, was refused, or was made without the store or
+  /// with count_refused. `limit`, `used`, `remaining` and `reset_after` describe the subject now;
+  /// in a cool-down, `remaining` is 0.
   ///
   /// After an error the call may be repeated, also if condition::may_have_counted: the store
   /// remembers what was settled for as long as a refund could give anything back, and for a minute
   /// at least (in Redis, in a key of its own). If the server loses that key, this process still
   /// settles the decision only once within a minute. Do not settle a decision from before a
-  /// reset(): the store no longer knows that it counted it.
+  /// reset(): the store has forgotten its units.
   ///
   /// `subject`, `d`: the subject and the decision of a record() or acquire() of this limiter, or of
   /// an equal one in another process. For a decision of several limiters see refund_all().
@@ -333,13 +333,15 @@ class limiter {
   /// left (docs/vendor_feedback.md). If the vendor refused the call and gave no time, or a time of
   /// zero, it lasts limiter_options::default_cool_down.
   ///
-  /// If the response asks for no cool-down, nothing is sent: the decision is then `allowed`, and
-  /// all its numbers are 0 and mean nothing. But with limiter_options::sync_remaining_with, if it
-  /// says how much is left in the vendor's window, it lowers `remaining` here to that, in one
-  /// atomic step, and never raises it. This concerns the tiers with the limit that the vendor
-  /// names; those with a smaller one if none has it; all tiers if it names none. The decision is
-  /// then allowed and describes the subject, unless nothing was sent: if it would lower nothing, or
-  /// if response_options::known_remaining is not above that number.
+  /// If the response asks for no cool-down, nothing is sent: the decision is `allowed`, and its
+  /// numbers are 0 and mean nothing.
+  ///
+  /// Exception: with limiter_options::sync_remaining_with, if the response says how much is left in
+  /// the vendor's window, the store lowers `remaining` to that number, in one atomic step, and
+  /// never raises it. It lowers the tiers with the limit that the vendor names; if no tier has that
+  /// limit, the tiers with a smaller one; if the vendor names no limit, all tiers. The decision is
+  /// then allowed and describes the subject. If no tier would be lowered, or
+  /// response_options::known_remaining is not above the vendor's number, nothing is sent.
   ///
   /// `subject`: as for record(). `status`, `headers`: of the HTTP response; this function reads
   /// them before it returns, by the clock of this process. `options`: see response_options.
@@ -438,7 +440,7 @@ class limiter {
                 std::chrono::microseconds timeout, Request asked) const {
     using signature = std::conditional_t<detail::has_decision(Request::kind),
                                          void(error_code, decision), void(error_code)>;
-    // The type of the token says whether it may be moved from. The subject is copied here, because
+    // CompletionToken says whether the token may be moved from. The subject is copied here, because
     // a deferred operation may start after the caller's text is gone.
     return boost::asio::async_initiate<CompletionToken, signature>(
         detail::check_initiation{core_}, token,

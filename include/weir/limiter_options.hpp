@@ -90,28 +90,27 @@ struct limiter_options {
   /// How on_response() reads the vendor's headers.
   feedback_options response_parsing = {};
 
-  /// The vendor's count to which on_response() lowers what remains here, for an allowance that
-  /// others use up as well. It costs one call to the store for each response that names that count.
-  /// Needs `cool_downs`.
+  /// on_response() lowers `remaining` to this count of the vendor, for an allowance that other
+  /// users share. This costs one call to the store for each response that names the count. Needs
+  /// `cool_downs`.
   vendor_count sync_remaining_with = vendor_count::none;
 
   /// The deny cache: how many refused subjects this process remembers, rounded up to 8 times a
   /// power of two; 0 for none, at most 10^7. A record() that was refused before is refused again
-  /// without a call to the store, until its retry_after is over, or deny_cache_duration; `source`
-  /// is then deny_cache, `used` and `remaining` are those of the first refusal. A refund(),
-  /// settle() or reset() through this limiter makes the process ask again; after one through
-  /// another limiter, the process asks again at the end of that time. A subject for which the table
-  /// has no place is not remembered, so choose twice the number of subjects that are refused at one
-  /// time. Not allowed with count_refused. See docs/local_answers.md.
+  /// without a call to the store, until its retry_after or deny_cache_duration is over; `source` is
+  /// then deny_cache, and `used` and `remaining` are those of the first refusal. A refund(),
+  /// settle() or reset() ends this early only if it goes through this limiter. A subject for which
+  /// the table has no place is not remembered, so choose twice the number of subjects that are
+  /// refused at one time. Not allowed with count_refused. See docs/local_answers.md.
   std::size_t deny_cache_subjects = 0;
   /// How long a refusal is remembered at most: 1 ms to 1 h.
   std::chrono::microseconds deny_cache_duration = std::chrono::seconds{1};
 
-  /// Local units: how many units of one subject this process takes from the store beforehand at
-  /// most; 0 for none, at most the policy's limit. A record() for which there are local units is
-  /// answered without a call to the store; `source` is then local_units, and the decision has no
-  /// receipt. p processes can hold up to p * local_units units while the store refuses other
-  /// callers, and a bucket can let as many more pass than its burst and rate. For one fixed_window,
+  /// Local units: the most units of one subject that this process takes from the store beforehand;
+  /// 0 for none, at most the policy's limit. A record() for which there are local units is answered
+  /// without a call to the store; `source` is then local_units, and the decision has no receipt. p
+  /// processes can hold up to p * local_units units while the store refuses other callers, and a
+  /// bucket can let that many units more pass than its burst and rate allow. For one fixed_window,
   /// token_bucket or gcra, without count_refused and cool_downs. See docs/local_answers.md.
   std::int64_t local_units = 0;
   /// How many subjects have local units at once: 1 to 10^6. Checks of further subjects go to the
@@ -125,18 +124,17 @@ struct limiter_options {
   /// What acquire() does beyond max_waiting.
   weir::on_overflow overflow = weir::on_overflow::refuse_new;
 
-  /// The waiting time after which a waiter's priority has risen by one; it rises evenly. Zero:
-  /// never.
+  /// The waiting time in which a waiter's priority rises by one, evenly. Zero: it never rises.
   std::chrono::microseconds priority_aging = std::chrono::seconds{1};
 
   /// How many replicas must have a count before the call is answered: 0 (the master alone decides)
   /// to 100. Only a Redis store has replicas, on one master, with Sentinels or in a Redis Cluster;
-  /// with another store, the limiter's constructor throws `invalid_policy`.
-  /// A failover to such a replica forgets no answered call. Each call that counts then takes one
-  /// more round trip, from the master to its replicas, and ends with error::not_replicated if its
-  /// deadline passes before that. Refusals and fetch() do not wait. The limiters of one store with
-  /// the same value here share connections of their own, so that they delay no others. Their calls
-  /// keep their order among themselves. record_all() takes limiters with the same value only. See
+  /// with another store, the limiter's constructor throws `invalid_policy`. A failover to such a
+  /// replica forgets no answered call. Each call that counts then takes one more round trip, from
+  /// the master to its replicas, and ends with error::not_replicated if its deadline passes before
+  /// that. Refusals and fetch() do not wait. The limiters of one store with the same value share
+  /// connections of their own, so that they do not delay other limiters, and their calls keep their
+  /// order among themselves. record_all() takes limiters with the same value only. See
   /// docs/reliability.md.
   std::size_t replicas = 0;
 };

@@ -57,22 +57,23 @@ struct memcached_options {
   /// server's item size (`memcached -I`, 1 MiB by default); a server with smaller items lowers it.
   /// A call that would make a larger state gets error::state_too_large (a settlement:
   /// error::settlements_full) and changes nothing. An entry of a sliding_log takes 2 to 16 bytes, a
-  /// lease 20 to 35, a settled decision 17; these may take fifteen sixteenths of it.
+  /// lease 20 to 35, a settled decision 17; settled decisions may take fifteen sixteenths of the
+  /// state.
   std::size_t max_value_size = 1'000'000;
 
-  /// How far this process's clock may be from a server's: 1 s to 24 h, or 0 to not check. Beyond
-  /// it, calls for that server get error::clock_skew. The server tells whole seconds, and its clock
-  /// may lag by two more: a difference is found for certain if it exceeds this by 4 s. With 0, a
-  /// limit does not hold among processes whose clocks differ by more than its policy looks back
-  /// (docs/memcached.md).
+  /// How far this process's clock may be from a server's: 1 s to 24 h, or 0 to not check. If the
+  /// difference is larger, calls for that server get error::clock_skew. The server reports whole
+  /// seconds, and its clock may lag by two more: the store is certain to find a difference only if
+  /// it exceeds this value by 4 s. With 0, a limit does not hold among processes whose clocks
+  /// differ by more than its policy looks back (docs/memcached.md).
   std::chrono::milliseconds max_clock_skew{2000};
   /// How often the store asks a server for its clock, besides at connecting: 100 ms to 24 h. While
   /// the clocks differ too much, it asks every second, or more often if this is shorter.
   std::chrono::milliseconds clock_check_interval{10'000};
 
   /// The clock that decides; the system's if not given. It is called under a lock by any thread of
-  /// the store's context, so it must not use the store or throw. For tests: a Memcached server has
-  /// no clock of its own that weir could use, so every process of one store needs the same time.
+  /// the store's context, so it must not use the store or throw. For tests: no server's clock
+  /// decides, so every process of one store needs the same time.
   std::function<time_point()> clock = {};
 };
 

@@ -22,8 +22,7 @@ namespace weir {
 ///   with their whole limit. Give the server enough memory (`memcached -m`).
 /// - **Joint checks.** record_all(), acquire_all(), fetch_all(), settle_all() and refund_all() with
 ///   several claims, and enter() with claims, get error::joint_not_supported: memcached changes one
-///   key at a time. `tiers` of one limiter work. limiter_options::group has no effect but on the
-///   keys.
+///   key at a time. `tiers` of one limiter work. limiter_options::group changes only the keys.
 /// - **Servers that fail.** Calls for a server that is away fail; its subjects do not move to
 ///   another one.
 ///

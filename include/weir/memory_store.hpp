@@ -33,10 +33,11 @@ struct memory_options {
   /// 1970, and one after 2255 as the last time that a state can hold. A finer clock needs
   /// std::chrono::time_point_cast. Only the store follows it, with counts and with leases that
   /// lapse; acquire(), the renewal and loss of leases, deadlines, the deny cache and local units go
-  /// by the steady clock. So move a test's clock on by each `delay`, and by less than a lease lasts
-  /// while one is held. While the clock stands still, each reservation is further away than the one
-  /// before. It may step backward: a policy then uses its state's own time (docs/policies.md). Any
-  /// thread that makes a check calls it, under a lock, so it must not use the store or throw.
+  /// by the steady clock. So a test must advance its clock by each `delay`, and while it holds a
+  /// lease, by less than the lease's duration. While the clock stands still, each reservation is
+  /// further away than the one before. It may step backward: a policy then uses its state's own
+  /// time (docs/policies.md). Any thread that makes a check calls it, under a lock, so it must not
+  /// use the store or throw.
   std::function<time_point()> clock = {};
 };
 

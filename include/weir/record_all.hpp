@@ -12,7 +12,7 @@
 
 namespace weir {
 
-/// Options of the calls below, but of acquire_all().
+/// Options of the calls below, except acquire_all().
 struct joint_options {
   std::chrono::microseconds timeout{0};  ///< as record_options::timeout
 };
@@ -38,13 +38,13 @@ struct joint_call {
 /// the call.
 joint_call join(std::span<const claim> claims);
 
-/// Whether a claim's cost is the actual cost of the call, or ignored because all is given back.
+/// Whether the claims' costs are the actual costs, or are ignored because everything is given back.
 enum class settle_how : std::uint8_t { actual_costs, refund };
 
 /// As join(), for settle_all() and refund_all().
 joint_call join_settlement(std::span<const claim> claims, settle_how how);
 
-/// The type of the token says whether it may be moved from.
+/// CompletionToken says whether the token may be moved from.
 template <class CompletionToken, class Request>
 auto initiate_call(joint_call&& call, Request&& asked, std::chrono::microseconds timeout,
                    std::remove_reference_t<CompletionToken>& token) {
@@ -54,7 +54,7 @@ auto initiate_call(joint_call&& call, Request&& asked, std::chrono::microseconds
                                   std::move(call.further)});
 }
 
-/// Starts a call that asks all limiters the same.
+/// Starts a call that makes one kind of request in all limiters.
 template <class Request>
 struct joint_start {
   using options_type = std::conditional_t<Request::kind == check_kind::acquire,
@@ -225,9 +225,9 @@ inline constexpr detail::joint_function<detail::joint_start<detail::record_reque
 /// store is not repeated. If on_failure::fallback decides, nothing is reserved: the call is counted
 /// now or refused, as by record_all().
 ///
-/// If a cool-down begins that covers the reservation, or that of an earlier caller, and this
-/// process knows of it, the store is asked for another one. If that call fails, this one ends with
-/// its error, or as limiter_options::on_failure says.
+/// If a cool-down begins that covers the reservation, or the reservation of an earlier caller, and
+/// this process knows of the cool-down, the library asks the store for another reservation. If that
+/// request fails, acquire_all() ends with its error, or as limiter_options::on_failure says.
 ///
 /// The arguments are those of record_all(), with joint_acquire_options. `max_wait`: microseconds, 0
 /// to 31 days. `timeout`: the deadline of the call to the store, not of the wait.
@@ -239,8 +239,8 @@ inline constexpr detail::joint_function<detail::joint_start<detail::record_reque
 /// 100,000 callers of this store wait already), operation_aborted, and the store errors of
 /// `limiter`.
 ///
-/// **Cancellation.** As for limiter::acquire(), but while answers for any callers with keys of the
-/// same hash tag are on their way. `total` cancels nothing once a reservation was made.
+/// **Cancellation.** As for limiter::acquire(), but a reservation also waits for answers to other
+/// callers whose keys have the same hash tag. `total` cancels nothing once a reservation was made.
 ///
 /// **Thread safety** is as for `limiter`. **Object lifetime** is as for record_all().
 inline constexpr detail::joint_function<detail::joint_start<detail::acquire_request>> acquire_all{};
@@ -262,9 +262,8 @@ inline constexpr detail::joint_function<detail::joint_start<detail::fetch_reques
 /// Corrects a decision of several limiters to what the call really cost, once: for each limiter its
 /// own actual cost, such as the requests and the tokens of one call.
 ///
-/// Each limiter gives back what it took in excess, or charges what it took too little, as
-/// limiter::settle() does: all limiters in one atomic step and one round trip. With a single claim
-/// this is limiter::settle(), and each of the two settles the decisions of the other.
+/// Each limiter gives back or charges the difference, as limiter::settle() does: all limiters in
+/// one atomic step and one round trip. With a single claim this is limiter::settle().
 ///
 /// The answer's `allowed` is true if this call settled the decision. It is false, and nothing has
 /// changed, if the decision was settled before or took nothing (refused, or made without the
@@ -277,7 +276,7 @@ inline constexpr detail::joint_function<detail::joint_start<detail::fetch_reques
 /// that the server's ACL forbids.
 ///
 /// `d`: a decision of record_all() or acquire_all(), or of a lease that entered with claims; the
-/// gate is none of them. `claims`: the same limiters (or equal ones in another process) and
+/// gate is not among the claims. `claims`: the same limiters (or equal ones in another process) and
 /// subjects in the same order, four at most; each cost is the actual cost, 0 to max_units. Then
 /// optionally joint_options and a completion token.
 ///

@@ -125,8 +125,8 @@ struct redis_options {
   /// After the store has written, while a reply is due, a thread of its context polls for it this
   /// long before it sleeps: 0 to 24 h. A processor that sleeps wakes slowly: 50 us make a lone call
   /// to a server nearby more than twice as fast, if calls follow each other closely, one thread
-  /// runs the context, and it has a core to itself. Else it costs CPU time in vain, up to a whole
-  /// core (docs/performance.md, "A lone caller"). In a cluster, it holds for each node.
+  /// runs the context, and it has a core to itself. Otherwise it wastes CPU time, up to a whole
+  /// core (docs/performance.md, "A lone caller"). In a cluster, each node's connection polls.
   std::chrono::microseconds spin_time{0};
 
   /// True if the caller makes every call on the store and its limiters, and runs their handlers'
@@ -136,8 +136,8 @@ struct redis_options {
   /// The most different keys (subjects, times their tiers) of several checks in one script call, 1
   /// to 1,000; the keys of one check always share one. Calls have fewer keys if these cost the
   /// server more: with 64 here, no call takes the server longer than 12 usual token-bucket scripts
-  /// (docs/performance.md names the exceptions). Above 64, all calls grow in proportion, but those
-  /// of reservations and of checks with two leaky buckets.
+  /// (docs/performance.md names the exceptions). Above 64, all calls grow in proportion, except
+  /// those of reservations and of checks with two leaky buckets.
   std::size_t max_keys_per_call = 64;
 };
 

@@ -58,7 +58,7 @@ class store {
   /// The connection closes when every reservation and lease on its way back has been answered, or
   /// that `timeout` has passed. The context has to run until then.
   ///
-  /// **Errors.** None, but std::bad_alloc.
+  /// **Errors.** Throws only std::bad_alloc.
   ///
   /// **Thread safety** is as for the class. **Object lifetime.** Does nothing after the context is
   /// destroyed.

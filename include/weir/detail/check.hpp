@@ -36,9 +36,8 @@ enum class delivery : std::uint8_t {
   discard,   ///< not at all: the execution context is shutting down
 };
 
-/// Room for what the library notes while a check is in flight: its place in lines, its deadline,
-/// how far it has come. src/check/in_flight.hpp has what stands in it; the check makes and destroys
-/// that.
+/// Room for what the library notes while a check is in flight (in_flight, src/check/in_flight.hpp).
+/// The check makes and destroys that.
 class flight_storage {
   friend struct in_flight;
 
@@ -46,8 +45,8 @@ class flight_storage {
 };
 
 /// The intrusive, type-erased part of an asynchronous operation: one caller that waits for one
-/// answer. Stores link it into their lists and fill in the answer; they never see the handler. What
-/// is asked stands in the derived check_of.
+/// answer. Stores link it into their lists and fill in the answer; they never see the handler. The
+/// derived check_of has the request.
 ///
 /// A store owns the check from start_check() until it calls finish(), which it does exactly once.
 class check : public flight_storage {

@@ -54,9 +54,9 @@ bool is_same(const Executor& one, const store_executor& other) {
   }
 }
 
-/// A check with the caller's completion handler, in one allocation by the handler's own allocator,
-/// freed before the handler runs. A block of the default allocator, whose frees nobody can see, is
-/// freed after the handler has run. `Check` is a check_of or a joint_check_of.
+/// A check with the caller's completion handler, in one allocation by the handler's own allocator.
+/// It is freed before the handler runs, as Asio demands; with the default allocator, where nobody
+/// can see it, after the handler. `Check` is a check_of or a joint_check_of.
 template <class Check, class Handler>
 class check_operation final : public Check {
   using handler_executor = asio::associated_executor_t<Handler, asio::any_io_executor>;
@@ -144,8 +144,8 @@ class check_operation final : public Check {
   static constexpr bool keeps_blocks = std::is_same_v<allocator, std::allocator<check_operation>> &&
                                        alignof(check_operation) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__;
 
-  /// Not inline, because the caller may be a stackful coroutine, which can go on in another thread:
-  /// its function must not keep the address of what a thread keeps.
+  /// Not inline: the caller may be a stackful coroutine, which can resume in another thread, and
+  /// its function must not keep the address of a thread_local.
   [[gnu::noinline]] static void* allocate([[maybe_unused]] const Handler& handler) {
     if constexpr (keeps_blocks) {
       return allocate_operation(sizeof(check_operation));
@@ -172,7 +172,7 @@ class check_operation final : public Check {
     // The library's own handlers take more from the check; see enter_operation.hpp.
     if constexpr (requires(check& c) { op->handler_.take_from(c); }) op->handler_.take_from(*op);
     if constexpr (keeps_blocks) {
-      // No allocator of the caller's waits for the block: handler and answer stay where they are.
+      // The default allocator: handler and answer stay in the block, and nothing is moved.
       const struct last {
         check_operation* op;
         ~last() { destroy(op, op->handler_); }
@@ -220,7 +220,7 @@ struct check_initiation {
   }
 
  private:
-  /// What may be moved from stays where it is, because a move costs more than passing a reference.
+  /// Passes a reference to what may be moved from, because that costs less than a move.
   template <class T>
   static T&& moved_or_copied(T&& object)
     requires(!std::is_lvalue_reference_v<T> && !std::is_const_v<T>)

@@ -17,8 +17,7 @@ struct kept_block {
 };
 
 /// The blocks that one thread keeps. Trivial, so that operations that are freed late, by
-/// destructors of other thread-local objects, still find it. Its layout is compiled into the users
-/// of the library: to change it is to change the ABI.
+/// destructors of other thread-local objects, still find it. Its layout is part of the ABI.
 struct kept_blocks {
   // Blocks have sizes in steps of `step`; larger ones are not kept.
   static constexpr std::size_t step = 64;
@@ -51,7 +50,8 @@ struct kept_blocks {
 /// This thread's. constinit, so that no use of it asks whether it was made.
 extern constinit thread_local kept_blocks kept;
 
-// The rare cases: a thread has no such block, and a block that is not kept, or is the first one.
+// The rare cases: the thread keeps no block of that size; a block cannot be kept, or is the first
+// one.
 void* allocate_new(std::size_t size);
 void free_or_begin(void* block, std::size_t size) noexcept;
 

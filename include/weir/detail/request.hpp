@@ -65,7 +65,7 @@ struct acquire_request {
   std::vector<std::int64_t> found = {};
 };
 
-/// Gives a reservation back that has no caller any more.
+/// Gives back a reservation whose caller has left.
 struct give_back_request {
   static constexpr check_kind kind = check_kind::give_back;
   std::int64_t cost = 1;
@@ -95,7 +95,7 @@ struct cool_down_request {
   bool was_clamped = false;  // start_check() cut the duration to max_cool_down
 };
 
-/// Lowers what is left to what a vendor says is left.
+/// Lowers `remaining` to the vendor's.
 struct lower_request {
   static constexpr check_kind kind = check_kind::lower;
   std::int64_t remaining = 0;
