@@ -15,9 +15,9 @@ class alarm {
 
   /// Makes the timer, if there is none. An empty executor stops the alarm: the context is gone.
   ///
-  /// Before that, calls add(), which registers the owner with what stops the alarm; if that returns
-  /// false, the alarm is stopped. add() may throw, and an owner that is not registered must have no
-  /// timer: nothing would destroy it before its context.
+  /// First calls add(), which registers the owner with the object that calls stop(); if add()
+  /// returns false, the alarm is stopped. add() may throw: an owner that is not registered must
+  /// have no timer, because nothing would destroy the timer before its context.
   template <class Add>
   void start(const boost::asio::any_io_executor& executor, Add&& add) {
     if (!executor) stop();
@@ -33,7 +33,7 @@ class alarm {
     if (!timer_ || when == set_to_ || (when > set_to_ && when != time::max())) return;
     set_to_ = time::max();  // async_wait() may throw: then a later call sets the timer
     timer_->expires_at(when);
-    // A timer without a purpose would keep run() from returning.
+    // A needless timer would keep run() from returning.
     if (when == time::max()) return;
     timer_->async_wait([ring](error_code ec) {
       if (!ec) ring();

@@ -11,7 +11,8 @@ using check_list = boost::intrusive::list<
     check, boost::intrusive::function_hook<flight_hook<&in_flight::line>>,
     boost::intrusive::constant_time_size<false>>;
 
-/// Frees the checks with their handlers, unrun. This may run destructors of the user's objects.
+/// Destroys the checks and their handlers; no handler runs. This may run destructors of the user's
+/// objects.
 inline void discard(check_list&& dropped) {
   while (!dropped.empty()) {
     check& c = dropped.front();

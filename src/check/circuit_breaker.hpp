@@ -10,8 +10,8 @@ namespace weir::detail {
 /// at least `timeout` old, the circuit opens: only one call per `pause` is let through. A success
 /// closes it.
 ///
-/// Without `timeout`, a burst of calls with deadlines shorter than a round trip would open it for
-/// all.
+/// Without the condition on `timeout`, a burst of calls with deadlines shorter than a round trip
+/// would open the circuit for all calls.
 class circuit_breaker {
  public:
   using time = std::chrono::steady_clock::time_point;

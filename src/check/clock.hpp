@@ -8,9 +8,8 @@
 
 namespace weir::detail {
 
-/// The time of the given clock, or of the system's if it is empty. It lies between the first
-/// microsecond of 1970, because zero stands for no time in states, and the largest time that a
-/// state may hold, in the year 2255.
+/// The time of the given clock, or of the system's if it is empty, cut to what a state can hold:
+/// from the first microsecond of 1970 (zero means "no time") to the year 2255.
 inline policies::instant read_clock(const std::function<time_point()>& clock) {
   const time_point t = clock ? clock()
                              : std::chrono::time_point_cast<std::chrono::microseconds>(

@@ -6,8 +6,8 @@
 
 namespace weir::detail {
 
-/// Receives the checks that a store has finished. The rest (failure policies, retry jitter, the
-/// waiting of acquire_all) is hidden from the store. Thread-safe.
+/// Receives the checks that a store has answered. It hides failure policies, retry jitter and the
+/// waiting of acquire_all from the store. Thread-safe.
 class completion_sink {
  public:
   virtual ~completion_sink() = default;

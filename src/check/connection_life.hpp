@@ -13,7 +13,7 @@
 
 namespace weir::detail {
 
-/// What the life of a connection makes of the driver's events, whatever the server speaks.
+/// The states and actions of a connection, for any protocol.
 struct connection_states {
   enum class state : std::uint8_t {
     pausing,   ///< no connection; the next attempt comes at a set time
@@ -32,20 +32,20 @@ struct connection_states {
     bool read = false;       ///< into room()
     bool close = false;      ///< end all operations; comes with no other action
     std::string_view write;  ///< if not empty; valid until written()
-    /// Until then, look for replies all the time instead of sleeping. Holds until the next actions.
+    /// Until this time, poll for replies instead of sleeping. Holds until the next actions.
     std::chrono::steady_clock::time_point poll_until = std::chrono::steady_clock::time_point::min();
   };
 };
 
-/// The life of a connection, over and over, without sockets, clocks or locks:
+/// The life of connections, one after the other, without sockets, clocks or locks:
 ///
 ///     pausing --> opening --> greeting --> ready --> draining --> pausing ...
 ///
 /// It decides when to open, what to write, when to read, when to give up, and how long to pause.
 /// The driver calls next() after every event, starts the actions, and reports each one exactly
 /// once: opened(), written(), and the protocol's received(). At most one of each is in progress. A
-/// new connection starts only when all of them have reported (draining), so the life knows how much
-/// a write has sent, and no late report can reach the next connection.
+/// new connection starts only when all operations have reported (draining): then it is known how
+/// much a write has sent, and no late report can reach the new connection.
 ///
 /// `Core` derives from it, and adds the protocol:
 ///
@@ -70,8 +70,8 @@ class connection_life : public connection_states {
     closed_ = stopping_ = true;
     return pipeline_.abandon();
   }
-  /// See store::close(). Waits for give-backs until `timeout` has passed; after stop_when_idle(),
-  /// only until no check is pending. False if it was closed before.
+  /// See store::close(). Waits for give-backs until `timeout` has passed, or, after
+  /// stop_when_idle(), until no check is pending. False if it was closed before.
   bool close(time now) {
     if (std::exchange(closed_, true)) return false;
     pipeline_.close();
@@ -84,7 +84,7 @@ class connection_life : public connection_states {
 
   // For the driver.
 
-  /// A caller has something to do.
+  /// Called when a caller has added or cancelled a check.
   void woken(time now) {
     if (pipeline_.replies_due() == 0 || !is_overdue(now)) on_time(now);
   }
@@ -97,10 +97,11 @@ class connection_life : public connection_states {
   }
   /// Reports the end of an open. Zero: connected. tls_failed fails all checks until there is a
   /// connection. Other errors (closed_by_peer, host_not_found, connection_refused,
-  /// host_unreachable) may pass: a check gets them at its deadline. After a close, the error tells
-  /// how far the attempt came; tls_failed if the TLS handshake was not finished.
+  /// host_unreachable) may pass: a check gets them at its deadline. After a close, the error says
+  /// at which step the attempt was; tls_failed: in the TLS handshake.
   void opened(error e, time now);
-  /// Reports the end of a write. `bytes` were passed to the system, also if it failed.
+  /// Reports the end of a write. `bytes`: how many were passed to the system, also if the write
+  /// failed.
   void written(bool ok, std::size_t bytes, time now);
   /// When to call on_time(), from a timer; time::max(): never.
   time wakeup() const noexcept {
@@ -128,7 +129,7 @@ class connection_life : public connection_states {
     last_answer_ = now;
     stood_still_ = false;
   }
-  /// Lets the pipeline read, and notes whether the server serves: only a whole reply that is due
+  /// Lets the pipeline read, and notes whether the server serves: only a complete, expected reply
   /// shows that.
   template <class Read>
   auto consume(time now, Read&& read) {
@@ -141,11 +142,11 @@ class connection_life : public connection_states {
     if (pipeline_.has_served()) backoff_.reset();
     return stream;
   }
-  /// Gives the connection up. Checks that were sent fail with `reason`; checks that keep waiting
-  /// get `suspicion` at their deadlines.
+  /// Gives the connection up. Sent checks fail with `reason`; unsent ones get `suspicion` at their
+  /// deadlines.
   void lost(error reason, error suspicion = error{});
-  /// The server has closed the connection. If it served, it may have restarted: its address is
-  /// tried first again.
+  /// The server has closed the connection. If the server had served, it may have restarted: the
+  /// next open tries its address first.
   void ended();
   void gone(time now);
 
@@ -172,9 +173,9 @@ class connection_life : public connection_states {
   void start_opening(time now);
   void pause(time now);
 
-  /// True if the timer is late, because the process or its thread stood still. Until it comes, a
-  /// wake judges no call, and nothing is written: the timer comes behind the reads that are ready,
-  /// and their replies may be those of calls that would expire.
+  /// True if the timer is late, because the process or its thread stood still. Until the timer
+  /// fires, no check expires and nothing is written: Asio runs ready reads before the timer, and
+  /// they may hold the replies of checks that would expire.
   bool is_overdue(time now) const noexcept {
     constexpr std::chrono::milliseconds late{2};  // more than the timer of an idle process
     return state_ == state::ready && now - std::min(alarm_, pipeline_.next_deadline()) > late;
@@ -305,7 +306,7 @@ void connection_life<Core, Pipeline, Options>::ended() {
   if (was_ready_) turned_away_ = !pipeline_.has_served();
 }
 
-/// Ends draining, when the close was handed out and all operations have reported.
+/// Ends draining, when the close action was returned and all operations have reported.
 template <class Core, class Pipeline, class Options>
 void connection_life<Core, Pipeline, Options>::gone(time now) {
   if (opening_ || reading_ || writing_ || close_wanted_) return;
@@ -314,8 +315,8 @@ void connection_life<Core, Pipeline, Options>::gone(time now) {
     return;
   }
   if (std::exchange(was_ready_, false)) {
-    // The connection served or was idle for longer than any pause lasts, so longer pauses would not
-    // spare the server: a proxy may end old connections.
+    // The connection lasted longer than the longest pause, so longer pauses would not spare the
+    // server: a proxy may end old connections.
     const time until = pipeline_.replies_due() == 0 ? now : last_answer_;
     if (until - ready_at_ > options_.backoff_max) backoff_.reset();
     pipeline_.disconnected(reason_, sent_, now);
@@ -337,11 +338,11 @@ void connection_life<Core, Pipeline, Options>::on_time(time now) {
     case state::greeting:
       return lost(error::outcome_unknown);
     case state::ready:
-      // A write may be stuck although no reply is due: they may all have come before its end was
-      // sent.
+      // A write may be stuck although no reply is due: all replies may have come before the rest of
+      // the write was sent.
       if (pipeline_.replies_due() > 0 || writing_) {
         if (now - std::max(last_answer_, waiting_since_) >= options_.silence_timeout) {
-          // An alarm that comes late: this process stood still, and replies may wait to be read.
+          // A late alarm: this process stood still, and replies may wait to be read.
           const bool is_late = now - alarm_ >= options_.silence_timeout / 2;
           if (!is_late || std::exchange(stood_still_, true)) return lost(error::outcome_unknown);
         }

@@ -34,7 +34,7 @@ class deadline_wheel {
   time next() const noexcept { return next_; }
 
   /// Removes every check whose deadline has passed and calls `expired` with it, which may add and
-  /// remove others.
+  /// remove other checks.
   template <class F>
   void expire(time now, F&& expired) {
     if (now < next_) return;

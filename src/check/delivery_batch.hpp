@@ -17,8 +17,8 @@ namespace weir::detail {
 /// a slow handler delays no I/O. If a handler throws, the rest is posted again before the exception
 /// propagates.
 ///
-/// Of very many checks, as after a reply for a hot key, the rest is posted again behind the first
-/// ones: what their handlers start leaves before that, so the server is not idle meanwhile.
+/// After the first_ones checks, the rest is posted again. So the calls that the first handlers
+/// start are sent before the rest is delivered, and the server is not idle meanwhile.
 class delivery_batch {
  public:
   static void post(const direct_executor& executor, check_list&& done) {
@@ -63,19 +63,19 @@ class delivery_batch {
     return c;
   }
 
-  /// Has the processor fetch the memory of the caller after the next one. With thousands of
-  /// callers, a coroutine's frame leaves the caches while the coroutine waits.
+  /// Prefetches the memory of the caller after the next one: with thousands of callers, a
+  /// coroutine's frame leaves the caches while the coroutine waits.
   void fetch_soon() const noexcept {
     auto soon = done_.begin();
     if (soon == done_.end() || ++soon == done_.end()) return;
-    // A frame has the promise, the parameters and the variables before the operand of co_await. One
-    // of usual size has most of its lines here; to fetch from any other address does no harm.
+    // A frame has the promise, the parameters and the variables before the operand of co_await.
+    // These lines cover most of a usual frame; prefetching any other address does no harm.
     constexpr std::size_t lines_before = 9, lines = 14;
     prefetch_lines(soon->asked_at - lines_before * cache_line, lines);
   }
 
-  /// False if there is no memory for that: this function then goes on. The rest is shared, because
-  /// a post that fails destroys its function, and would discard the checks in it.
+  /// False without memory: the caller then delivers the rest itself. The rest is shared, because a
+  /// post that fails destroys its function, and would discard the checks in it.
   bool post_rest() {
     std::shared_ptr<delivery_batch> rest;
     try {
@@ -88,8 +88,8 @@ class delivery_batch {
     }
   }
 
-  // Enough for one write, few enough that a thousand callers are two groups, of which one is at the
-  // server while the handlers of the other run.
+  // Enough for one write, and half of a thousand callers: one half is at the server while the
+  // handlers of the other half run.
   static constexpr int first_ones = 512;
 
   direct_executor executor_;

@@ -11,13 +11,12 @@
 
 namespace weir::detail {
 
-/// Delivers checks that a store finishes one by one, on any thread: the first one posts a function,
-/// and those that are finished before it runs go with it. Only for checks with at_store: others
-/// need no function on the store's executor.
+/// Delivers checks that a store finishes one by one, on any thread: the first check posts a
+/// function, which also delivers the checks that are added before it runs. Only for checks with
+/// at_store: the others go to their own executors.
 ///
 /// While a handler runs, all other checks stay in the queue, and a function for them is posted. So
-/// another thread, or a handler that runs the context itself, can deliver them, also when this
-/// handler blocks or throws.
+/// another thread, or a nested run(), can deliver them even if this handler blocks or throws.
 class delivery_queue : public std::enable_shared_from_this<delivery_queue> {
  public:
   /// The call may free the check, and with it the last handle of the store.
@@ -25,7 +24,7 @@ class delivery_queue : public std::enable_shared_from_this<delivery_queue> {
     std::unique_lock lock(mutex_);
     ready_.push_back(c);
     if (std::exchange(is_posted_, true)) return;
-    // A function that runs already may take the check after the unlock: see above.
+    // A function that already runs may take and free the check after the unlock.
     turn next(shared_from_this(), executor);
     lock.unlock();
     post(std::move(next));
@@ -42,7 +41,7 @@ class delivery_queue : public std::enable_shared_from_this<delivery_queue> {
   }
 
  private:
-  /// One function delivers at most so many checks. More would keep other work waiting.
+  /// The most checks that one function delivers. More would keep other work waiting.
   static constexpr int most = 64;
 
   /// A function that is posted. If it is destroyed instead of run, because the post failed, the

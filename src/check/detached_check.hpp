@@ -7,18 +7,17 @@
 
 namespace weir::detail {
 
-// Detached checks have no caller. Those made here free themselves when their store has finished
-// them.
+// Detached checks have no caller, and free themselves when their store has finished them.
 
 /// Replaces a sent acquire whose deadline has passed. If the store answers with a reservation, the
 /// replacement gives it back.
 check& stand_in_for(const check& sent);
 
 /// Makes a check that gives back the units of `reservation`. The caller of this function starts it.
-/// With `told`, because the store closes: that check then gets store_closed, or outcome_unknown if
-/// the give-back failed. It may be the reservation itself.
+/// `told`, when the store closes: a check that is finished after the give-back, with store_closed,
+/// or with outcome_unknown if the give-back failed. It may be `reservation` itself.
 check& make_give_back(const check& reservation, check* told = nullptr);
-/// The same for a part of what a record has counted.
+/// The same for some of the units that a record has counted.
 check& make_give_back(const std::shared_ptr<const limiter_spec>& limiter, const short_text& subject,
                       const decision& counted, std::int64_t units);
 

@@ -37,11 +37,11 @@ struct operation_allocator {
   friend bool operator==(operation_allocator, operation_allocator) noexcept { return true; }
 };
 
-/// The executor for a store's own functions. If the store was given the executor of an io_context
-/// or of a thread_pool, as nearly always, that one is called, and operation_memory holds the
-/// functions. So a steady state allocates nothing: any_io_executor would allocate twice for each
-/// function, and once to say whether it blocks, and Asio keeps only two blocks for later. Any other
-/// executor is called as it is.
+/// The executor for a store's own functions. The executor of an io_context or of a thread_pool, as
+/// nearly always, is called directly, with operation_memory for the functions. So a steady state
+/// allocates nothing: any_io_executor would allocate twice for each function, and once for each
+/// query of whether it blocks, and Asio caches only two blocks. Any other executor is called as it
+/// is.
 class direct_executor {
   using any = boost::asio::any_io_executor;
   using allocator = operation_allocator<void>;
@@ -67,7 +67,7 @@ class direct_executor {
     return {made, executor};
   }
 
-  // A std::variant does not promise what Asio demands, copies without exceptions.
+  // Asio demands copies without exceptions, and std::variant does not promise them.
   direct_executor(const direct_executor& other) noexcept : target_(other.target_) {}
   direct_executor(direct_executor&& other) noexcept : target_(std::move(other.target_)) {}
   direct_executor& operator=(const direct_executor&) = default;
@@ -113,8 +113,8 @@ class direct_executor {
   friend bool operator==(const direct_executor&, const direct_executor&) noexcept = default;
 
  private:
-  // Without it, any_io_executor, which takes any executor, would ask whether this class is one, and
-  // the compiler, whether this class can be made of one.
+  // Without this tag, deciding whether any_io_executor can be made of this class would need to know
+  // whether this class can be made of any_io_executor.
   static constexpr struct made_t {
   } made{};
 

@@ -11,8 +11,8 @@
 
 namespace weir::detail {
 
-/// The progress of a check. It only moves forward, except that an unsent check may go back to
-/// waiting.
+/// The progress of a check. It only moves forward, except that a sent check that certainly did not
+/// run goes back to waiting, and a give-back that is tried again, to idle.
 enum class check_stage : std::uint8_t {
   idle,     ///< no store has it yet
   waiting,  ///< in the store's line; nothing sent
@@ -21,8 +21,8 @@ enum class check_stage : std::uint8_t {
   done,     ///< answered, failed or cancelled; about to be delivered
 };
 
-/// What an acquire queue notes of a caller: the base of waiting::waiter, or, while the caller's own
-/// check is at the store, one of three marks (waiting/direct_checks.cpp).
+/// What an acquire queue notes of a caller: the base of waiting::waiter, or, for a direct check,
+/// one of three marks (waiting/direct_checks.cpp).
 struct queued_waiter {};
 
 /// What the library notes of a check while it is in flight. It lies in the check's flight_storage.

@@ -8,8 +8,8 @@
 
 namespace weir::detail {
 
-/// A hash of short texts. The secrets differ from table to table, so that callers who choose their
-/// own names cannot choose colliding ones.
+/// A hash of short texts. Its secrets differ from table to table, so a client that chooses its name
+/// cannot choose one that collides.
 class key_hash {
  public:
   std::uint64_t operator()(std::string_view key) const noexcept {

@@ -4,10 +4,10 @@
 
 namespace weir::detail {
 
-/// A mutex for what every check passes. Locking it while it is free is one atomic instruction,
+/// A mutex for the paths of every check. Locking it while it is free is one atomic instruction,
 /// inline, and so is unlocking it: a third of the instructions of std::mutex, in a tenth of its
-/// size. A thread that finds it locked sleeps, as with std::mutex. The algorithm is the third mutex
-/// of Ulrich Drepper, "Futexes Are Tricky".
+/// size. A thread that finds it locked sleeps. The algorithm is the third mutex of Ulrich Drepper,
+/// "Futexes Are Tricky".
 class light_mutex {
  public:
   light_mutex() noexcept = default;
@@ -22,8 +22,8 @@ class light_mutex {
     return state_.compare_exchange_strong(found, state::locked, std::memory_order_acquire,
                                           std::memory_order_relaxed);
   }
-  /// Another thread may lock and destroy the mutex as soon as it is unlocked: waking somebody needs
-  /// its address only.
+  /// Another thread may lock and destroy the mutex as soon as it is unlocked: wake() uses its
+  /// address only.
   void unlock() noexcept {
     if (state_.exchange(state::unlocked, std::memory_order_release) == state::awaited) wake();
   }
@@ -31,7 +31,7 @@ class light_mutex {
  private:
   enum class state : int { unlocked, locked, awaited };  // awaited: somebody may sleep
 
-  // Not inline, because the common case would save registers for them.
+  // Not inline: the common case would save registers for them.
 
   /// Leaves the mutex awaited: others may sleep, too.
   [[gnu::noinline]] void wait() noexcept {

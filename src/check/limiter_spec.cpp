@@ -73,7 +73,7 @@ std::uint64_t hashed(std::uint64_t seed, const policies::kernel& kernel) {
         for (const std::int64_t value : constants.values()) {
           seed = hashed(seed, std::to_string(value) + ',');
         }
-        // All other numbers of a token_bucket and a leaky_bucket may be equal.
+        // A token_bucket and a leaky_bucket may differ in nothing else.
         return policies::is_spaced(kernel) ? hashed(seed, "spaced") : seed;
       },
       kernel);

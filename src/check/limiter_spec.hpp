@@ -56,8 +56,8 @@ struct limiter_spec {
 
   /// True if append_subject() appends just the subject, as it is, to keys without a bucket.
   ///
-  /// It looks at eight bytes at a time, and is true only if none of them needs an escape; it is
-  /// false also for other bytes above 'z', which append_subject() then finds to be harmless.
+  /// It tests eight bytes at a time. It may be false for a subject with other bytes above 'z', for
+  /// which append_subject() then finds nothing to escape.
   static bool stands_in_keys(std::string_view subject) noexcept {
     if (subject.size() < 8) return subject.find_first_of("{}%") == subject.npos;
     constexpr std::uint64_t ones = 0x0101010101010101u, tops = ones << 7;
@@ -77,8 +77,8 @@ struct limiter_spec {
   /// Appends the key of the marker for the receipt `id`. It is in the same slot as the states.
   void append_marker(std::string& out, std::string_view subject, std::uint64_t id) const;
 
-  /// Appends the key of all that a subject has, for a store that keeps that in one value: the key
-  /// of a tier without its kind. tier_name() is the kind.
+  /// Appends the key of a subject for a store that keeps all its states in one value: the key of a
+  /// tier without its kind. tier_name() is the kind.
   void append_subject_key(std::string& out, std::string_view subject) const;
   std::string_view tier_name(std::size_t tier) const noexcept;
 
@@ -98,8 +98,8 @@ struct limiter_spec {
   bool counts_refused;
   bool has_cool_down;    // limiter_options::cool_downs
   bool answers_locally;  // the limiter has a deny cache or local units
-  // Units that it counted can be given back: refund(), settle() and settle_all(); and acquire(),
-  // whose reservations go back if their callers leave.
+  // Units that it counted can be given back, by refund(), settle() and settle_all(), and by
+  // acquire() when a caller leaves.
   bool can_settle;
   on_failure failure;
   // limiter_options::subject_buckets; 0 also for a store whose calls do not depend on hash tags.
@@ -175,9 +175,8 @@ policies::tickets tickets_of(const check& c);
 /// The id under which a store remembers a settlement or give_back.
 std::uint64_t settlement_id_of(const check& c) noexcept;
 
-/// Until when the marker of the decision's receipt is kept: when its units have all ended, there is
-/// nothing to give back any more. As their state, it stays for the grace, because the clock may
-/// step back to a time at which there is.
+/// Until when the marker of the decision's receipt is kept: until its units count no longer. The
+/// grace is added as for states, because the clock may step back to a time at which they count.
 inline policies::instant marker_needed_until(const decision& d) noexcept {
   return (d.decided_at + std::max(d.reset_after, std::chrono::microseconds{1}))
              .time_since_epoch()

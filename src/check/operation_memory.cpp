@@ -23,8 +23,8 @@ constexpr std::size_t step = kept_blocks::step;
 constexpr std::size_t most_kept = 1024 * 1024;  // bytes per thread
 
 #ifdef WEIR_ADDRESS_SANITIZER
-// The address sanitizer takes a use of a kept block for what it is. `kept` stays empty then, so
-// that all blocks pass the functions below. The link stays readable, for the leak sanitizer, too.
+// Here the address sanitizer reports the use of a kept block. `kept` stays empty, so that all
+// blocks pass the functions below. The link stays readable, also for the leak sanitizer.
 constinit thread_local kept_blocks watched{};
 
 kept_blocks& own() noexcept { return watched; }

@@ -19,13 +19,13 @@ inline std::size_t weight_of(const check& c) noexcept {
   return 1 + bytes / unit;
 }
 
-/// True for renewals and leaves: a lease that is renewed too late is lost, and one whose leave is
-/// dropped stays taken, with nobody in it, until it lapses.
+/// True for renewals and leaves: a lease that is renewed too late is lost, and a lease whose leave
+/// is dropped stays taken without a holder until it lapses.
 inline bool is_urgent(const check& c) noexcept {
   return c.kind == check_kind::renew || c.kind == check_kind::leave;
 }
 
-/// The check's own timeout, or the usual one, which the store's options keep within the bounds.
+/// The check's own timeout, within bounds, or the usual one.
 inline std::chrono::microseconds timeout_of(const check& c,
                                             std::chrono::microseconds usual) noexcept {
   using std::chrono::microseconds;
@@ -34,8 +34,8 @@ inline std::chrono::microseconds timeout_of(const check& c,
   return std::clamp<microseconds>(c.timeout, microseconds{0}, longest);
 }
 
-/// True for a check that may wait although max_pending others do: leases would be lost, and
-/// give-backs, and what replaces them, are bounded by the reservations.
+/// True for a check that may wait beyond max_pending: otherwise leases would be lost. Give-backs
+/// and requests that replace a reservation are bounded by the number of reservations.
 inline bool is_beyond_bound(const check& c) noexcept {
   return is_urgent(c) || gives_back(c) || flight_of(c).replaces;
 }

@@ -1,5 +1,4 @@
-// What pending_checks does with the checks of callers of acquire() who leave while the store may
-// reserve something for them.
+// pending_checks: callers of acquire() that leave while the store may make a reservation for them.
 #include <boost/asio/error.hpp>
 #include <utility>
 
@@ -16,22 +15,22 @@ bool pending_checks::replace(check& c, check& successor) {
   return stage != check_stage::waiting;
 }
 
-/// The store may reserve something for a sent acquire. Its queue waits for the answer, without a
-/// deadline, and gives that back. It waits for no replicas.
+/// The store may make a reservation for a sent acquire. Its queue waits for the answer, without a
+/// deadline and without replicas, and gives the reservation back.
 void pending_checks::detach(check& c) {
   flight_of(c).is_detached = true;
   deadline_wheel::remove(c);
   if (flight_of(c).stage == check_stage::counted) finish(c);
 }
 
-/// Gives the place of a sent acquire to another one, which is detached.
+/// Gives the place of a sent acquire to `other`, which is detached.
 void pending_checks::put_in_place_of(check& c, check& other) noexcept {
   const in_flight& flight = flight_of(c);
   flight_of(other).is_stand_in = true;
   flight_of(other).stage = flight.stage;
   flight_of(other).position = flight.position;
   flight_of(other).resends = flight.resends;
-  // There already if it waits for the server to store it, or for replicas.
+  // The answer is there if it only waits for memcached to store it, or for replicas.
   other.answer = c.answer;
   as<acquire_request>(other).found = std::move(as<acquire_request>(c).found);
   flight_of(c).line.swap_nodes(flight_of(other).line);

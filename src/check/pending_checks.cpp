@@ -12,7 +12,7 @@ namespace weir::detail {
 error pending_checks::why_not_wait(const check& c, time now) noexcept {
   // These have no caller, and may wait for the next connection.
   if (flight_of(c).is_detached || is_urgent(c)) return {};
-  // From a server that has become a replica, another connection comes soon.
+  // If the server has become a replica, a new connection comes soon.
   const bool is_gone = !connected_ && suspicion_ != error{} && suspicion_ != error::read_only;
   if (is_gone && has_failure_policy(c)) return suspicion_;
   return breaker_.lets_through(now) ? error{} : error::circuit_open;
@@ -87,8 +87,8 @@ void pending_checks::expire_checks(time now, bool is_quiet) {
 }
 
 /// True if the expiry of a check that came at `since` shows that the store has failed. A store that
-/// has answered other checks since then is slow; and a check may expire before an idle connection
-/// could take it.
+/// has answered other checks since then is only slow, and an unsent check on an idle connection was
+/// never asked of the store.
 bool pending_checks::shows_failure(const check& c, time since, bool is_quiet) const noexcept {
   if (is_overlooked(c)) return false;
   const bool was_never_asked = flight_of(c).stage == check_stage::waiting && is_quiet;

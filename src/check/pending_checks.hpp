@@ -11,9 +11,9 @@
 
 namespace weir::detail {
 
-/// The part of a pipeline that does not depend on what the server speaks: decides which checks may
-/// wait, keeps their deadlines and the circuit breaker, and ends them. In which list a check stands
-/// is the pipeline's own matter.
+/// The part of a pipeline that does not depend on the protocol: decides which checks may wait,
+/// keeps their deadlines and the circuit breaker, and ends them. The pipeline itself keeps the
+/// lists of checks.
 class pending_checks {
  public:
   using time = std::chrono::steady_clock::time_point;
@@ -22,12 +22,12 @@ class pending_checks {
   /// acquire that was sent is detached instead, and ends with its answer.
   void cancel(check& c, cancel_scope scope);
   /// Ends an acquire with operation_aborted, unless it is done already. True if it was sent: then
-  /// `successor`, a detached check like it, has taken its place, and gets its answer.
+  /// `successor`, an equal detached check, has taken its place, and gets its answer.
   bool replace(check& c, check& successor);
 
-  /// Why checks wait: the error of the last attempt to connect, or why the server does not serve. A
-  /// check gets it at its deadline instead of timed_out, until there is a connection or the server
-  /// serves again. Zero: unknown.
+  /// Sets why checks wait: the error of the last attempt to connect, or why the server does not
+  /// serve. A check gets it at its deadline instead of timed_out, until there is a connection or
+  /// the server serves again. Zero: unknown.
   void suspect(error why) noexcept { suspicion_ = why; }
 
   /// A lower bound of all deadlines.
@@ -55,9 +55,9 @@ class pending_checks {
 
   // How a check begins.
 
-  /// Counts a new check and sets its deadline. Why it may not wait, in which case the caller
-  /// finishes it; zero: it may. `obstacle` is the pipeline's own reason. A single check of any
-  /// weight may.
+  /// Counts a new check and sets its deadline. Returns zero if the check may wait, else the error
+  /// with which the caller finishes it. `obstacle` is the pipeline's own reason. A single check of
+  /// any weight may wait.
   error admit(check& c, time now, error obstacle = {}) {
     const std::size_t before = pending_, weight = weight_of(c);
     pending_ += weight;
@@ -69,18 +69,19 @@ class pending_checks {
     if (!fits) return breaker_.is_open() ? error::circuit_open : error::overloaded;
     return {};
   }
-  /// True if a check that was admitted may wait. Otherwise it depends on why_not_wait().
+  /// True if an admitted check may wait. Otherwise ask why_not_wait().
   bool is_served() const noexcept { return connected_ && !breaker_.is_open(); }
   /// Why a new check may not wait for a server that does not answer; zero: it may.
   error why_not_wait(const check& c, time now) noexcept;
-  /// True if the check must fail with refusal_. A closed store still takes give-backs, and those of
-  /// reservations wait for the next connection within their own deadlines, whatever the reason.
+  /// True if the check must fail with refusal_. A closed store still takes give-backs and leaves;
+  /// give-backs of reservations wait for the next connection within their deadlines, whatever
+  /// refusal_ is.
   bool refuses(const check& c) const noexcept {
     if (refusal_ == error{}) return false;
     return ended_ || !(closed_ ? gives_back(c) : c.kind == check_kind::give_back);
   }
-  /// Makes a check wait that was sent and certainly did not run, or ends it if it must not be sent
-  /// any more.
+  /// For a sent check that certainly did not run: makes it wait, or ends it if it must not be sent
+  /// again.
   void unsend(check& c);
 
   // How a check ends.
@@ -91,7 +92,8 @@ class pending_checks {
     deadline_wheel::remove(c);
     pending_ -= weight_of(c);
   }
-  /// Drops an answer that has an error: the server has not stored it, or too few replicas have it.
+  /// If there is an error, drops the answer: memcached did not store it, or too few replicas have
+  /// it.
   void finish(check& c);
   void finish(check& c, error e);
   /// Ends all checks of a list that hold their answers or errors.
@@ -151,8 +153,8 @@ class pending_checks {
   error refusal_{};    // if not zero, fails new checks
   bool closed_ = false;
   bool ended_ = false;
-  // Replicas show that the store is there. The circuit breaker then overlooks fetches, which wait
-  // for none: no answer to them would close the circuit.
+  // With replicas, only their confirmation closes the circuit, so the circuit breaker ignores
+  // fetches, which do not wait for it.
   bool has_replicas_ = false;
 
  private:

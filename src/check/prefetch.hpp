@@ -7,15 +7,14 @@ namespace weir::detail {
 
 inline constexpr std::size_t cache_line = 64;
 
-/// Has the processor fetch `lines` cache lines from `first` on, which will soon be read and
-/// written. The address need not be valid.
+/// Prefetches `lines` cache lines from `first` on, for writing. The address need not be valid.
 inline void prefetch_lines(std::uintptr_t first, std::size_t lines) noexcept {
   for (std::size_t i = 0; i < lines; ++i) {
     __builtin_prefetch(reinterpret_cast<const void*>(first + i * cache_line), 1);
   }
 }
 
-/// Has the processor fetch all of an object: as many lines as it may touch.
+/// Prefetches all cache lines that the object may touch.
 template <class T>
 void prefetch(const T& object) noexcept {
   constexpr std::size_t lines = (sizeof(T) + cache_line - 2) / cache_line + 1;

@@ -23,7 +23,6 @@ class random_numbers {
   std::uint64_t& state_;
 };
 
-/// One of them.
 inline std::uint64_t random_number() { return random_numbers().next(); }
 
 /// 0 in the process that loaded the library, a random number in each child of fork(). Adding it to

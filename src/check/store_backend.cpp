@@ -37,10 +37,10 @@ void store_backend::tell_of_shutdown(check_list&& dropped) noexcept {
 
 bool is_store_failure(const error_code& ec) noexcept {
   if (ec == condition::invalid_input || ec == error::store_closed) return false;
-  // The process has more calls pending than it may. A failure policy that let the excess pass
-  // would lift the limit just when it matters.
+  // The process has more calls pending than max_pending. If a failure policy let them pass, the
+  // limit would be lifted just when it matters.
   if (ec == error::overloaded) return false;
-  // True for weir's errors that concern counting; false for operation_aborted and the like.
+  // False for operation_aborted and other errors that are not weir's.
   return ec == condition::not_counted || ec == condition::may_have_counted;
 }
 

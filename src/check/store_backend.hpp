@@ -21,7 +21,8 @@ class store_backend {
   explicit store_backend(const boost::asio::any_io_executor& executor);
   virtual ~store_backend() = default;
 
-  /// Takes over a validated check. Must not finish it inside the call.
+  /// Takes over a validated check. The caller's handler must not run inside the call, but a memory
+  /// store finishes the check there.
   virtual void start(check& c) = 0;
 
   /// Starts several checks in this order, so that a store can coalesce them.
@@ -33,8 +34,8 @@ class store_backend {
   virtual void cancel(check& c, cancel_scope scope) = 0;
 
   /// Ends a started acquire with operation_aborted, if it is not finished yet. True if the store
-  /// may make a reservation for it: then `successor`, a detached check like it, gets the answer. A
-  /// store that answers at once has none to end.
+  /// may make a reservation for it: then `successor`, an equal detached check, gets the answer. A
+  /// store that answers at once has nothing to end.
   virtual bool replace(check& /*c*/, check& /*successor*/) { return false; }
 
   /// See store::close().
@@ -42,8 +43,8 @@ class store_backend {
 
   /// Empty once the context is destroyed.
   const boost::asio::any_io_executor& get_executor() const noexcept { return executor_; }
-  /// The same, if it is that of an io_context; else null. Only to compare with: it stays when the
-  /// context is destroyed.
+  /// The same, if it is that of an io_context; else null. Only for comparison: the context may be
+  /// destroyed.
   const boost::asio::io_context::executor_type* usual_executor() const noexcept {
     return usual_executor_ ? &*usual_executor_ : nullptr;
   }
@@ -66,8 +67,8 @@ class store_backend {
   /// one cool-down holds for limiters with any number of replicas.
   roster<const limiter_spec>& cooled() noexcept { return *cooled_; }
 
-  /// This store, with connections of its own, on which a call is answered only when so many
-  /// replicas have its count. The result keeps `whole`, a handle of this store, and reports to
+  /// A store on the same server with its own connections, where a call is answered only when so
+  /// many replicas have its count. The result keeps `whole`, a handle of this store, and reports to
   /// `sink` unless it exists already. Null: there are no replicas.
   virtual std::shared_ptr<store_backend> waiting_for(
       std::size_t /*replicas*/, const std::shared_ptr<store_backend>& /*whole*/,

@@ -9,9 +9,9 @@
 
 namespace weir::detail {
 
-/// A hash of a subject. It has no secret: it is the same in every process, as receipts need it. A
-/// client that chooses its name can choose one with a given hash; where that would harm others,
-/// key_hash is used.
+/// A hash of a subject, without a secret, because receipts need the same hash in every process. A
+/// client that chooses its name can choose one with a given hash; where that would harm others, use
+/// key_hash.
 inline std::uint64_t subject_hash(std::string_view subject) noexcept {
   return wyhash(subject, 0xa0761d6478bd642fu, 0xe7037ed1a0b428dbu) ^ subject.size();
 }

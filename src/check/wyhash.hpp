@@ -13,8 +13,8 @@ inline std::uint64_t folded(std::uint64_t a, std::uint64_t b) noexcept {
   return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
 }
 
-/// A hash of a short text, by two secrets, as in wyhash (Wang Yi, 2019). It leaves the length out:
-/// the caller mixes that in.
+/// A hash of a short text with two secrets, as in wyhash (Wang Yi, 2019). The caller mixes in the
+/// length.
 inline std::uint64_t wyhash(std::string_view text, std::uint64_t first,
                             std::uint64_t second) noexcept {
   const auto* at = reinterpret_cast<const unsigned char*>(text.data());
