@@ -32,7 +32,7 @@ void write_tier(std::string& out, const script_call& c, std::size_t tier, std::s
   keys.end();
 }
 
-/// The same for checks of several limiters. `tier` counts those of all limiters.
+/// The same for checks of several limiters. `tier` counts the tiers of all limiters.
 void write_joint_tier(std::string& out, const script_call& c, std::size_t tier,
                       std::string& scratch) {
   command_writer writer(out);
@@ -52,7 +52,7 @@ void write_joint_tier(std::string& out, const script_call& c, std::size_t tier,
 }  // namespace
 
 void write_keys(std::string& out, const script_call& c, std::string& scratch) {
-  // A call that starts a cool-down has only that of its limiter's tiers.
+  // A call that starts a cool-down has only the cool-down tier.
   const bool is_joint = !c.keys.front().checks.front().further().empty() ||
                         c.kind == detail::check_kind::cool_down;
   const auto write = is_joint ? write_joint_tier : write_tier;

@@ -10,25 +10,24 @@
 
 namespace weir::redis {
 
-/// How many keys one script call takes, so that it mostly holds the server for at most 12 times
-/// what one usual token-bucket script takes (docs/performance.md: measurements and exceptions).
+/// How many keys one script call takes, so that the server mostly runs it for at most 12 times as
+/// long as one usual token-bucket script (docs/performance.md: measurements and exceptions).
 ///
-/// New keys of buckets and windows are costly, and so are windows that have ended: the key's TTL is
-/// set as well. So are the keys of a check with several, of which one is in no plain state. The
-/// server's answers tell which keys were: calls are small until few of the keys that were answered
-/// lately were costly. Calls of logs alone are always small, and their answers tell nothing.
+/// Costly are new keys of buckets and windows, and windows that have ended, because the script also
+/// sets the TTL; and all keys of a check if one of several is in no plain state. The server's
+/// answers tell which keys were costly: calls are small until few of the recent keys were. Calls of
+/// logs alone are always small, and their answers tell nothing.
 class call_size {
  public:
-  /// `most`: what the user allows. Above 64, all calls grow in proportion but those with a bound on
-  /// their checks.
+  /// `most`: what the user allows. Above 64, all calls grow in proportion, except those with a
+  /// bound on their checks.
   explicit call_size(std::size_t most) : most_(most) {}
 
-  /// What the user allows.
   std::size_t most() const noexcept { return most_; }
 
   /// The weight of one reservation at one tier. A call takes reservations up to a weight of 24, but
-  /// at least one: if they have to wait, the full kernels look for each on its own, and in a log at
-  /// many entries.
+  /// at least one: if they have to wait, the full kernels search a time for each one, and in a log
+  /// among many entries.
   static std::size_t turn_weight(const policies::kernel& k) noexcept {
     if (is_log(k)) return 8;
     return std::holds_alternative<policies::sliding_window>(k) ? 3 : 2;
@@ -71,9 +70,9 @@ class call_size {
   }
 
  private:
-  /// A call of so many keys replaces all that was known.
+  /// After so many keys, nothing older counts.
   static constexpr double memory = 128;
-  /// With more costly keys, a call of 64 would hold the server for too long.
+  /// With a larger part of costly keys, a call of 64 would take the server too long.
   static constexpr double most_costly = 0.2;
   static constexpr std::size_t unknown_keys = 32;
   /// The most keys in a call of one kind of script, and the most if a tier is a log.
@@ -83,10 +82,10 @@ class call_size {
   static constexpr bound common_path{script_call::usual_keys, 18}, full_kernel{15, 10};
   /// Buckets whose T is not a whole number of microseconds.
   static constexpr bound in_parts{40, 40};
-  /// Several tiers: without a common path, and with one; there, keys of cool-downs do not count.
+  /// Several tiers: without a common path; and with one, where keys of cool-downs do not count.
   static constexpr bound joint{12, 6}, joint_common_path{28, 18};
 
-  /// What is costly differs between checks of one key and of several.
+  /// Checks of one key and of several have different costly keys.
   double& costly_of(const script_call& c) noexcept { return costly_[c.tiers.size() > 1]; }
   double costly_of(const script_call& c) const noexcept { return costly_[c.tiers.size() > 1]; }
 

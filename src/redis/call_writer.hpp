@@ -15,9 +15,9 @@ class call_writer {
   void write(std::string& out, const script_call& c);
 
  private:
-  /// What stands around the keys in a call, but for settlements and full kernels. It is the same
-  /// for calls of one limiter, cost and longest wait with as many keys and counts, and small calls
-  /// would spend more on it than on their keys.
+  /// What stands around the keys in a call (not of settlements and full kernels). It is kept,
+  /// because small calls would spend more on it than on their keys. It is the same for calls of one
+  /// limiter, cost and max_wait with equal numbers of keys and counts.
   struct frame {
     std::vector<call_tier> tiers;      // none: there is no frame yet
     std::size_t keys = 0, counts = 0;  // how many

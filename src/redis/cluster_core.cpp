@@ -117,7 +117,7 @@ void cluster_core::cancel_held(check& c) {
   finish(c, error{});
 }
 
-/// The check is at its node no more.
+/// Notes that the check has left its node.
 void cluster_core::leave(const check& c) {
   const slot_number s = flight_of(c).slot();
   const index i = node_of(c);
@@ -185,8 +185,8 @@ void cluster_core::hold(check& c, time not_before) {
   held_weight_ += weight_of(c);
 }
 
-/// Notes the keys of a check that is held, and forgets those of checks that have ended if they may
-/// be half of all: a slot may be held, with ever new subjects, as long as no node serves it.
+/// Notes the keys of a held check. Forgets the keys of checks that have ended when they may be half
+/// of all: while no node serves a slot, it may be held for long, with ever new subjects.
 void cluster_core::note_keys(held_slot& h, const check& c) {
   const auto note = [&h](std::uint64_t key) { h.keys.insert(key); };
   each_key(c, note);
@@ -203,7 +203,8 @@ void cluster_core::unhold(check& c) {
   held_weight_ -= weight_of(c);
 }
 
-/// Sends the slot's held checks to the node that serves it, if no other node has any.
+/// Sends the slot's held checks to the node that serves it, unless a check of the slot is still at
+/// a node.
 void cluster_core::release(slot_number s, time now) {
   if (!slots_[s].is_held || slots_[s].pending > 0) return;
   const auto found = held_.find(s);
@@ -225,7 +226,7 @@ void cluster_core::release(slot_number s, time now) {
   arrive(ready, slots_[s].owner);
 }
 
-/// The checks go to that node now.
+/// Sends the checks to that node.
 void cluster_core::arrive(check_list& checks, index at) {
   if (ended_) {
     while (!checks.empty()) finish(checks.front(), error::store_closed);
@@ -273,7 +274,7 @@ void cluster_core::on_time(time now) {
                                                    : error::timed_out;
     }
     finish(c, error{});
-    // Only after all of them: release() sends the slot's other checks to their node.
+    // Later, after all expired checks: release() sends the slot's other checks to their node.
     releases_.put(held_.at(s), now);
   });
   if (ended_) return;

@@ -25,14 +25,15 @@ namespace weir::redis {
 ///      ^          |
 ///      +----------+  redirected, or unsent while the slot moves
 ///
-/// Calls of one key keep their order, by this rule: all checks of a slot that are at nodes are at
+/// Calls of one key keep their order by this rule: all checks of a slot that are at nodes are at
 /// one node. If the slot moves, or the node sends a check back, the slot is held: its unsent checks
-/// come back, new ones wait, sorted by the order in which they were made. When no check of the slot
-/// is at a node any more, all go to the node that the map names, in that order. Only a check that
-/// is sent behind ASKING is at another node, while its slot's checks still go to the first.
+/// come back, and new ones wait, sorted by the order in which they were made. When no check of the
+/// slot is at a node any more, all go to the node that the map names, in that order. One exception:
+/// a check that is sent behind ASKING is at another node.
 ///
 /// The driver passes the time, serialises the calls, and delivers take_done(). It may call
-/// cluster_node::start() outside that: until finished(), the check counts as being there.
+/// cluster_node::start() outside these calls: from submit() to finished(), the check counts as
+/// being at the node.
 class cluster_core {
  public:
   using time = pipeline::time;
@@ -51,14 +52,14 @@ class cluster_core {
   bool replace(detail::check& c, detail::check& successor);
   /// Counts checks that nodes have finished.
   void finished(const detail::check_list& done, time now);
-  /// A node has redirected checks, a map, or news of its connection.
+  /// Called when a node has redirected checks, a map, or news of its connection.
   void hear(index node, const cluster_node& link, time now);
-  /// A node's connection has ended for good.
+  /// Called when a node's connection has ended for good.
   void ended(index node, const cluster_node& link);
 
-  /// See store::close(). Ends all held checks but give-backs. False if it was closed before.
+  /// See store::close(). Ends all held checks except give-backs. False if it was closed before.
   bool close(time now);
-  /// True if no check is held or at a node, which may send it on to any other one; or after end().
+  /// True if no check is held or at a node; or after end().
   bool is_idle() const noexcept {
     return done_.empty() && (ended_ || (held_.empty() && !members_.has_checks()));
   }
@@ -93,7 +94,7 @@ class cluster_core {
     slot_number number = 0;
     detail::check_list checks;  // sorted by in_flight::order
     time not_before = time::min();
-    error_code why;  // the last node that was asked did not serve the slot; zero: it may have moved
+    error_code why;  // why the last node did not serve the slot; zero: the slot may have moved
     // Hashes of the keys of these checks. Those of checks that have ended stay until there are
     // sweep_at of them.
     boost::unordered_flat_set<std::uint64_t> keys;

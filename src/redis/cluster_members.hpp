@@ -15,8 +15,8 @@
 namespace weir::redis {
 
 /// The nodes of a Redis Cluster that a store knows: its seeds, the masters of the slot map, and
-/// those that a node has named. Each has a connection from when it is first needed until it is no
-/// master any more and nothing is pending there.
+/// those that a node has named. A node's connection lasts from its first use until the node is no
+/// master and nothing is pending there.
 class cluster_members {
  public:
   using index = std::uint16_t;
@@ -31,7 +31,7 @@ class cluster_members {
     bool is_master = false;   // of the slot map, or named by a node since
     bool is_ready = false;    // the connection serves
     bool is_asked = false;    // for the slot map
-    bool is_useless = false;  // it turned us down for a reason that will probably not pass
+    bool is_useless = false;  // it refused the store for a reason that will probably not pass
   };
 
   cluster_members(const std::vector<redis_address>& seeds, make_node make);

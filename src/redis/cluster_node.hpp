@@ -13,8 +13,8 @@ class cluster_node {
 
   virtual ~cluster_node() = default;
 
-  /// Takes over a check that cluster_core::submit() has routed here. It may end the check at once,
-  /// and then calls the cluster, so it must be called without the cluster's mutex.
+  /// Takes over a check that cluster_core::submit() has routed here. If it ends the check at once,
+  /// it calls the cluster, so it must be called without the cluster's mutex.
   virtual void start(detail::check& c) = 0;
 
   /// Calls f(core, now) under the connection's mutex, and has the connection do what follows. Runs

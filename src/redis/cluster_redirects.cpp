@@ -18,9 +18,9 @@ namespace {
 
 /// While a slot moves, checks with several keys wait so long before they are sent again.
 constexpr std::chrono::milliseconds pause_of_migration{25};
-/// Nodes may name each other for a moment, when a slot has moved. The first redirects are followed
-/// at once, later MOVEDs after a pause that doubles. ASK holds for the next command only: after a
-/// pause, the owner would have to be asked again.
+/// When a slot has moved, nodes may name each other for a moment. The first redirects are followed
+/// at once, later MOVEDs after a pause that doubles. ASK is followed without a pause, because it
+/// holds for the next command only.
 constexpr unsigned immediate_redirects = 2;
 constexpr std::chrono::milliseconds pause_of_redirect{10};
 constexpr unsigned most_redirect_doublings = 5;
@@ -57,10 +57,11 @@ void cluster_core::hear(index node, const cluster_node& link, time now) {
     slots.push_back(flight_of(r.checks.front()).slot());
     redirect(r, node, now);
   }
-  // A line may be long, and is looked through only if it may have checks of held slots.
+  // The line may be long: search it only if it may have checks of held slots.
   if (awaited_ > 0) pull_held(node, slots);
   for (const slot_number s : slots) {
-    // Back from a node that was sent ASKING: the others are where they were.
+    // These checks came back from a node that was asked with ASKING; the slot's other checks are at
+    // its seat.
     const slot& at = slots_[s];
     if (!at.is_held || at.pending == 0 || at.seat == node) continue;
     pull(at.seat, [s](const check& c) { return flight_of(c).slot() == s; });
@@ -70,8 +71,9 @@ void cluster_core::hear(index node, const cluster_node& link, time now) {
   sweep();
 }
 
-/// There is no connection, or none yet. What waits there waits for the next one, or for a map that
-/// names another node; but what was sent there by ASK goes back, because the slot may move no more.
+/// A node has no connection, or none yet. Its unsent checks wait for the next one, or for a map
+/// that names another node. But checks that an ASK sent there go back, because the slot may not
+/// move any more.
 void cluster_core::lost(index node, const connection_core::link_news& news, time now,
                         std::vector<slot_number>& slots) {
   trouble_ = news.trouble;
@@ -86,8 +88,8 @@ void cluster_core::lost(index node, const connection_core::link_news& news, time
   });
 }
 
-/// No check may be sent to a slot that no node serves before that. Each slot has pauses of its own:
-/// others may be served meanwhile, or many may be down at once.
+/// When the next check may be sent to a slot that no node serves. Each slot has its own pauses,
+/// because other slots may be served, or many may be down at once.
 cluster_core::time cluster_core::pause_of_down(slot_number s, time now) {
   // Calls that were under way together share a pause.
   const auto held = held_.find(s);
@@ -128,7 +130,7 @@ void cluster_core::pull_held(index from, std::vector<slot_number>& slots) {
       });
 }
 
-/// Moves on checks of one slot that a node did not run.
+/// Decides where checks of one slot go that a node did not run.
 void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now) {
   using kind = redirection::kind;
   const slot_number s = flight_of(r.checks.front()).slot();
@@ -140,7 +142,7 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
     if (to != none) members_[to].is_master = true;
     if (to == none || to == from) r.why.what = kind::down;
   }
-  // Only the node that was believed to serve the slot knows better than the map.
+  // Only the node that serves the slot by the map can correct the map.
   index& owner = slots_[s].owner;
   if (r.why.what == kind::moved && (owner == from || owner == none)) owner = to;
   if (r.why.what == kind::moved || r.why.what == kind::down) search_.want(now);
@@ -159,15 +161,15 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
       finish(c, error::store_closed);
       continue;
     }
-    // If the importing node does not run it, ASK has not moved it on.
+    // The importing node did not run it: the ASK does not count.
     const bool asked = f.is_asking();
     if (asked && r.why.what != kind::moved && r.why.what != kind::ask) --f.redirects;
     if (r.why.what == kind::try_again) {
-      // Its call had other keys, too. Alone, a check of one key is not told so again.
+      // The call had other keys, too. Alone, a check of one key does not get TRYAGAIN.
       if (detail::is_single(c) && !f.is_alone()) not_before = now;
       f.route |= in_flight::alone;
     }
-    // A second ASK, of a node to which an ASK had sent the check, counts as MOVED: else two nodes
+    // An ASK from a node to which an ASK had sent the check counts as MOVED: otherwise two nodes
     // could pass it back and forth without a pause.
     const bool moves = r.why.what == kind::moved || (r.why.what == kind::ask && asked);
     const bool asks_now = !moves && r.why.what == kind::ask && may_ask(c, to);
@@ -192,8 +194,8 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
   arrive(asks, to);
 }
 
-/// False if a held check has one of its keys, and must not be overtaken, or if checks of the slot
-/// ask at another node.
+/// False if a held check has one of the check's keys and would be overtaken, or if checks of the
+/// slot were sent behind ASKING to another node.
 bool cluster_core::may_ask(const check& c, index at) const {
   const slot_number s = flight_of(c).slot();
   if (const auto held = held_.find(s); held != held_.end()) {
@@ -215,7 +217,8 @@ void cluster_core::map_came(pipeline::map_answer& a, index from, time now) {
   if (search_.failed(from, now)) round_failed();
 }
 
-/// No node has given a map. While none ever has, waiting does not help if no seed is of use.
+/// Called after a round without a map. If there was never one and no seed is useful, waiting does
+/// not help.
 void cluster_core::round_failed() {
   if (has_map_) return;
   refusal_ = members_.has_useful_seed() ? error{} : trouble_;
@@ -233,8 +236,8 @@ void cluster_core::apply(const slot_map& map, time now) {
     if (at.is_held && at.owner != owner) held_[static_cast<slot_number>(i)].why = {};
     at.owner = owner;
     if (at.pending == 0 || at.seat == at.owner) continue;
-    // A slot that nobody serves stays with its node, unless that has left: its checks may all be
-    // behind ASK at another one.
+    // A slot that no node serves stays with its node while that is a master: all its checks may be
+    // behind ASKING at another node.
     if (at.owner == none && members_[at.seat].is_master) continue;
     hold(static_cast<slot_number>(i));
     moves[at.seat] = true;

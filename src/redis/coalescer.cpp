@@ -25,9 +25,9 @@ std::size_t coalescer::hash::operator()(const group_id& g) const noexcept {
 
 namespace {
 
-/// The quota, lowered to a multiple of what one call takes of reservations like `c`, if it is at
-/// least that. A small call for the rest would cost the server nearly as much as a full one. Other
-/// checks use the whole quota: equal ones share a key, so their calls have no such fixed size.
+/// For reservations like `c`: the quota, lowered to whole calls if it holds at least one. A small
+/// call for the rest would cost the server nearly as much as a full one. Other checks use the whole
+/// quota: equal ones share a key, so their calls have no fixed size.
 std::size_t whole_calls(std::size_t quota, const check& c) {
   if (c.kind != check_kind::acquire) return quota;
   std::size_t tiers = 0, weight = 0;
@@ -69,7 +69,7 @@ std::int64_t max_wait_of(const check& c) {
                                        : 0;
 }
 
-/// True if the checks ask the same of their own limiter.
+/// True if the checks make equal requests in their own limiters.
 bool same_request(const check& a, const check& b) {
   return detail::number_for_kernel(a) == detail::number_for_kernel(b) &&
          max_wait_of(a) == max_wait_of(b);
@@ -159,7 +159,7 @@ inline bool coalescer::recent::has_subject_of(const check& c) const noexcept {
 /// The open call of the check's group, or a new call if that one comes before `not_before`: the
 /// key's earlier checks must go first.
 script_call& coalescer::call_for(const check& c, std::size_t not_before) {
-  // Its script takes one subject, or no call has room for another key.
+  // The script takes one subject, or no call has room for another key.
   if (script_call::settles(c.kind) || size_.most() == 1) return open_call(c);
   const group_id group{c.limiter.get(), detail::number_for_kernel(c),
                        c.kind,          hash_of_further(c),
@@ -171,7 +171,7 @@ script_call& coalescer::call_for(const check& c, std::size_t not_before) {
   return *open;
 }
 
-/// Adds the check to the last call on its keys, if that is an equal check. True if it did.
+/// Adds the check to the last call on its keys, if the check there is equal. True if it did.
 bool coalescer::join_last(check& c, const place& last) {
   script_call& before = *last.call;
   call_key& key = before.keys[last.key];
@@ -187,9 +187,8 @@ bool coalescer::join_last(check& c, const place& last) {
   return true;
 }
 
-/// The first check of the line is like the last one, subject included. It joins that key, with all
-/// such checks right behind it, up to one that is due before `reachable`: the list of the line goes
-/// over to the key as it is.
+/// The first check of the line is like the last one, subject included. Moves it to that key, with
+/// all such checks right behind it, up to one with a deadline before `reachable`.
 void coalescer::join_run(detail::check_list& line, check::steady_time reachable) {
   const recent last = recent_;  // a copy, which the compiler can keep in registers
   call_key& key = last.call->keys[last.key];
@@ -207,7 +206,7 @@ void coalescer::join_run(detail::check_list& line, check::steady_time reachable)
   key.checks.splice(key.checks.end(), line, line.begin(), end);
 }
 
-/// Adds a check whose key has to be looked for. `is_like`: recent::is_like() is true of it.
+/// Adds a check whose key has to be searched. `is_like`: recent::is_like() is true for it.
 void coalescer::add_to_key(check& c, bool is_like) {
   if (!is_like && flight_of(c).has_own_call()) return add_alone(c);
   const std::string_view subject = c.subject.view();
@@ -235,7 +234,7 @@ void coalescer::add_to_key(check& c, bool is_like) {
 void coalescer::add_joint(check& c) {
   if (flight_of(c).has_own_call()) return add_alone(c);
   recent_.call = nullptr;
-  // It must come after the last call on each of its keys.
+  // The check must come after the last call on each of its keys.
   std::size_t before = 0, known = 0;
   const place* first = nullptr;
   bool together = true;
@@ -255,15 +254,15 @@ void coalescer::add_joint(check& c) {
   append(target, c);
 }
 
-/// Notes where the last check of each of its keys is.
+/// Notes the check's place as the last one of each of its keys.
 void coalescer::note_place(const check& c, const place& here) {
   for_each_limiter(c, [&](const limiter_spec& limiter, std::string_view subject) {
     last_place_.at(id_of(limiter, subject)) = here;
   });
 }
 
-/// In a Redis Cluster: the check gets a call that takes no other. Later checks of its keys go
-/// behind that.
+/// In a Redis Cluster: gives the check a call of its own. Later checks of its keys go behind that
+/// call.
 void coalescer::add_alone(check& c) {
   recent_.call = nullptr;
   script_call& own = open_call(c);
@@ -326,7 +325,7 @@ call_list& coalescer::pack(detail::check_list& urgent, detail::check_list& line,
   if (!alone && !line.empty()) limit = whole_calls(limit, line.front());
   while (!line.empty() && keys_ < limit) {
     check& c = line.front();
-    // A give-back has no caller, so a late answer does not matter.
+    // A detached check has no caller, so a late answer does not matter.
     if (flight_of(c).deadline < q.reachable && !flight_of(c).is_detached) {
       passed.splice(passed.end(), line, line.begin());
       ++count;
@@ -344,7 +343,7 @@ call_list& coalescer::pack(detail::check_list& urgent, detail::check_list& line,
     line.pop_front();
     put(c, alone, is_like);
   }
-  // If no call leaves, no check has been overtaken.
+  // If no call is sent, no check has been overtaken.
   if (count > many && !calls_.empty()) {
     passed_over.splice(passed_over.end(), passed);
   } else {

@@ -21,19 +21,18 @@ class coalescer {
   /// its own, such as a reservation, counts as a key. With a bound, the server works while the next
   /// write is prepared; with all in one write, server and client wait for each other in turn.
   static constexpr std::size_t max_keys_per_write = 256;
-  /// That, or the keys of one call if these are more.
+  /// max_keys_per_write, or the keys of one call if these are more.
   std::size_t full_write() const noexcept { return std::max(size_.most(), max_keys_per_write); }
 
-  /// How many of the waiting checks may leave.
+  /// Which of the waiting checks may be sent.
   struct quota {
     std::size_t keys = static_cast<std::size_t>(-1);  ///< including the keys of urgent checks
     /// Checks with an earlier deadline are passed over.
     detail::check::steady_time reachable = detail::check::steady_time::min();
   };
 
-  /// Moves the first checks out of `line`, as many as one write takes, and returns the calls that
-  /// carry them, in order. The caller may move calls out of the list; the next pack() ends the
-  /// rest.
+  /// Moves the first checks out of `line`, as many as one write takes, and returns their calls in
+  /// order. The caller may move calls out of the list; the next pack() ends the rest.
   call_list& pack(detail::check_list& line);
 
   /// As above, with all of `urgent` first, whatever the quota. Checks that were passed over and
@@ -41,8 +40,8 @@ class coalescer {
   call_list& pack(detail::check_list& urgent, detail::check_list& line, const quota& q,
                   detail::check_list& passed_over);
 
-  /// Takes the first call of a list, which has no checks any more, to use it for later checks, and
-  /// learns from its answer how large calls may be.
+  /// Takes the first call of a list, which has no checks any more, for later use, and learns from
+  /// its answer how large calls may be.
   void take_back(call_list& from);
 
  private:
@@ -74,7 +73,7 @@ class coalescer {
   void append(script_call& to, detail::check& c);
   static void join(detail::check& c, call_key& key, script_call& call);
 
-  // As many as a fast server has under way at once if each call has one key.
+  // As many calls of one key as a fast server has under way at once.
   static constexpr std::size_t most_spare = 1024;
 
   call_size size_;
@@ -83,8 +82,8 @@ class coalescer {
   std::size_t keys_ = 0;  // the sum of the weights of calls_
   key_table last_place_;  // each key's last call
   boost::unordered_flat_map<group_id, script_call*, hash> open_;  // the calls with room for keys
-  // Records that follow each other are mostly alike. If the last check is a record that merges:
-  // its call, which takes further keys, and what the check asks, at which key.
+  // Records that follow each other are mostly alike. If the last check is a record that merges: its
+  // request, its call, which takes further keys, and its key there.
   struct recent {
     script_call* call = nullptr;
     const detail::limiter_spec* limiter = nullptr;

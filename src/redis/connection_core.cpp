@@ -63,7 +63,7 @@ bool connection_core::greet(time now) {
     watch(now);
     return true;
   }
-  // No check was sent yet, so checks keep waiting, as for an absent server.
+  // No check was sent yet, so all keep waiting, as for an absent server.
   if (ec) lost(error::outcome_unknown, error::not_redis);
   return false;
 }

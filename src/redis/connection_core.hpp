@@ -18,14 +18,14 @@ namespace weir::redis {
 class connection_core final
     : public detail::connection_life<connection_core, pipeline, redis_options> {
  public:
-  /// With replicas, a call is answered only when so many of them have its count.
+  /// With replicas, a call is answered only when so many replicas have its count.
   connection_core(const redis_options& options, std::uint32_t seed, std::size_t replicas = 0);
 
   // For callers; see pipeline.
   void submit(detail::check& c, time now) { pipeline_.submit(c, now); }
 
   // For a Redis Cluster.
-  /// The cluster calls what pipeline has for it, and nothing else of it.
+  /// The cluster calls only the functions that pipeline has for a cluster.
   pipeline& line() noexcept { return pipeline_; }
   using connection_life::line;
   /// True if a connection came or went since take_news(), or the pipeline has news.
@@ -46,8 +46,8 @@ class connection_core final
   /// From now on, logs in with these instead of the options' user and password.
   void log_in_with(redis_credentials login) { login_ = std::move(login); }
   std::span<char> room() { return reader_.prepare(read_size); }
-  /// The server has moved: sends nothing more, and opens another connection when all that was sent
-  /// is answered, or the server falls silent.
+  /// Called when the master has moved: sends nothing more, and opens another connection when all
+  /// that was sent is answered, or the server falls silent.
   void relocate(time now);
   /// Reports the end of a read. `why`, if not ok: tls_failed for a TLS alert, which a server may
   /// send after the handshake, when it rejects the client's certificate.

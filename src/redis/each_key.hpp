@@ -5,8 +5,8 @@
 
 namespace weir::redis {
 
-/// Calls f with a hash of each resource and subject of the check: checks that share a key of the
-/// server share one of these.
+/// Calls f with a hash of each resource and subject of the check: checks that share a key share
+/// such a hash.
 template <class F>
 void each_key(const detail::check& c, F&& f) {
   detail::for_each_limiter(c, [&](const detail::limiter_spec& limiter, std::string_view subject) {

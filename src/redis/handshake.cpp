@@ -8,8 +8,8 @@
 namespace weir::redis {
 namespace {
 
-/// Asks for all that there are, because it is not known yet which ones this process will use; each
-/// sha has only 40 bytes.
+/// Asks for all scripts, because it is not known yet which ones this process will use; each sha has
+/// only 40 bytes.
 void write_exists(std::string& out, std::span<const script> all) {
   command_writer writer(out);
   writer.begin(2 + all.size()).arg("SCRIPT").arg("EXISTS");
@@ -107,8 +107,8 @@ void handshake::begin(round r) {
 }
 
 /// Reads the reply to SCRIPT EXISTS; false for an error that fails the handshake. Without the
-/// permission to ask, all scripts count as known, because NOSCRIPT will name a missing one. After
-/// a reply of another shape none does, so all are loaded.
+/// permission to ask, all scripts count as known, because NOSCRIPT will name a missing one. After a
+/// reply of another shape, no script counts as known, so all are loaded.
 bool handshake::read_known_scripts(const reply_view& reply) {
   known_scripts_.reset();
   if (reply.is_error()) {

@@ -45,8 +45,8 @@ std::optional<policies::plain_constants> plain_constants_of(const call_tier& t) 
 }  // namespace
 
 script_tiers script_tiers_of(std::span<const call_tier> tiers, script_task task) noexcept {
-  // If one of two leaky buckets delays a request, the other has to count it at that later time; and
-  // so has the bucket itself for a reservation. Only the full kernels do so.
+  // If one of two leaky buckets delays a request, the other one has to count it at the later time;
+  // for a reservation, the bucket itself has to. Only the full kernels can.
   const std::size_t most_queues = task == script_task::record ? 1 : 0;
   std::size_t queues = 0;
   script_tiers found;
@@ -114,14 +114,14 @@ void replay(const script_call& c, call_key& key, std::span<const std::int64_t> f
     return;
   }
   each_place(key, [&](decision& d) {
-    // A request that goes out at once meets no cool-down, so it needs no cool_down_left.
+    // No cool_down_left: a request that goes at once is not in a cool-down.
     d = c.kind == check_kind::acquire ? policies::reserve_at(asked, now, c.max_wait)
                                       : policies::record_all<policies::any_replay>(asked, now);
   });
 }
 
 /// How many keys belong to checks that the full kernels have answered, in a reply that is an array:
-/// these have `width` numbers each, the others a text.
+/// such a check has `width` numbers, any other a text.
 std::size_t answered_in_full(const script_call& c, const reply_view& reply, std::size_t width) {
   const std::size_t others = 2 + c.keys.size();  // the array, the time, one value for each check
   return (reply.values().size() - others) / (width - 1) * c.tiers.size();
@@ -160,7 +160,7 @@ void write_joint_call(std::string& out, const script_call& c, std::string& scrat
 
 namespace {
 
-/// Takes what a common path says of one key from the front of its text. False if it is none.
+/// Takes one key's state from the front of a common path's text. False if it is not well-formed.
 bool read_plain(const call_tier& t, std::string_view& text, std::span<std::int64_t> fields) {
   return std::visit(
       [&]<class Kernel>(const Kernel& k) {
@@ -186,7 +186,7 @@ bool read_plain(std::span<const call_tier> tiers, std::string_view& text,
   });
 }
 
-/// Reads what a common path says that has answered for all checks: the time, and the states tier by
+/// Reads the text of a common path that has answered all checks: the time, and the states tier by
 /// tier. `gap` numbers before those of each check stay as they are.
 bool read_plain_reply(std::span<const call_tier> tiers, std::string_view text,
                       std::span<std::int64_t> numbers, std::size_t gap) {

@@ -11,11 +11,11 @@ namespace weir::redis {
 
 struct script_call;
 
-/// Finds the call of the write at hand that a key was put into last. Two limiters of one resource
+/// Finds the call that a key was put into last, in the write at hand. Two limiters of one resource
 /// may share keys, whatever their policies.
 ///
 /// Open addressing. Forgetting all keys costs nothing: a slot counts only if it was filled for the
-/// write at hand. Names that meet on purpose do little harm: one write has few keys.
+/// write at hand. Colliding names, chosen on purpose, do little harm: one write has few keys.
 class key_table {
  public:
   struct place {

@@ -13,7 +13,7 @@ namespace weir::redis {
 /// Decides when a Redis Cluster is asked for its slot map, and which node. Nodes are asked in
 /// rounds: first some masters that are connected, then the seeds, then other masters. The next one
 /// is asked when one fails, or has not answered for a while; its answer still counts. After a round
-/// without an answer comes a pause, which grows.
+/// without a map comes a pause, which grows.
 class map_search {
  public:
   using time = pipeline::time;
@@ -21,18 +21,20 @@ class map_search {
 
   /// How old a map may become.
   static constexpr std::chrono::seconds interval{30};
-  /// Between two maps. In a resharding, many slots move within it.
+  /// The shortest time between two maps: in a resharding, many slots move at once.
   static constexpr std::chrono::milliseconds shortest_interval{100};
 
   map_search(cluster_members& members, const redis_options& options, std::uint32_t seed);
 
-  /// The map is wrong or missing. Asks for another one as soon as it may.
+  /// Called when the map is wrong or missing. Asks for another one as soon as shortest_interval
+  /// allows.
   void want(time now) { want(now, shortest_interval); }
-  /// As above, unless the last map is not that old yet.
+  /// As above, unless the last map is younger than `age`.
   void want(time now, std::chrono::milliseconds age);
   /// A node has sent a map.
   void found(time now);
-  /// This node will not answer: it has no connection, or no map. True if that ends a round.
+  /// Called when this node will not answer: it has no connection, or no map. True if that ends a
+  /// round.
   bool failed(index from, time now);
   /// True if that ends a round.
   bool on_time(time now);
@@ -45,7 +47,7 @@ class map_search {
   }
 
  private:
-  /// How long an answer is awaited before the next node is asked as well.
+  /// After this time without an answer, the next node is asked, too.
   static constexpr std::chrono::milliseconds next_node_after{250};
   static constexpr std::size_t most_of_a_kind = 4;
 

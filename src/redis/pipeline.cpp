@@ -27,7 +27,7 @@ void pipeline::submit_unserved(check& c, time now) {
   accept(c, now);
 }
 
-/// All waiting checks had to wait for a reply: a new one, with that deadline, may find room.
+/// All waiting checks have to wait for a reply, but a new one with this deadline may be sent.
 void pipeline::look_for_room(time deadline, time now) {
   if (window_.room() > 0) may_send_ = deadline >= expected_answer(now);
 }

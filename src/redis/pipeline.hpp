@@ -49,7 +49,7 @@ class pipeline : public detail::pending_checks {
     std::chrono::milliseconds breaker_pause{500};
     bool in_cluster = false;   ///< the server is a node of a Redis Cluster
     std::string host = {};     ///< in a cluster: the host of a node that names none
-    std::size_t replicas = 0;  ///< so many must have a count before it is answered
+    std::size_t replicas = 0;  ///< how many must have a count before the call is answered
     std::chrono::milliseconds longest_wait{1000};  ///< the server's longest wait for them at once
   };
 
@@ -67,14 +67,14 @@ class pipeline : public detail::pending_checks {
   /// closed, refused, or circuit_open.
   ///
   /// Renewals and leaves go before all other checks and are never refused as overloaded: a lease
-  /// has at most one of each. Its enter was answered or given up before, so it does not wait here,
-  /// and if it was sent, it was sent earlier.
+  /// has at most one of each. They overtake no enter of their lease, which was answered or given up
+  /// before.
   void submit(detail::check& c, time now);
 
   // For the connection.
 
-  /// The handshake is complete; a reply took that long in it (zero: unknown). A script that the
-  /// server does not have is loaded right before the first call that needs it.
+  /// The handshake is complete; a reply in it took `round_trip` (zero: unknown). A script that is
+  /// not `known` is loaded right before the first call that needs it.
   void connected(const script_set& known = script_set().set(),
                  std::chrono::microseconds round_trip = {});
 
@@ -108,8 +108,8 @@ class pipeline : public detail::pending_checks {
   /// True if the server has run a call on this connection without an error.
   bool has_served() const noexcept { return served_; }
 
-  /// Writes nothing more on this connection; when no reply is due, its state is unwelcome. True if
-  /// none is due now.
+  /// Writes nothing more on this connection. When no reply is due, consume() returns unwelcome.
+  /// True if none is due now.
   bool leave() noexcept {
     blocked_ |= unwelcome;
     return calls_.empty();
@@ -133,13 +133,13 @@ class pipeline : public detail::pending_checks {
 
   /// Takes over checks that wait already, with their deadlines, however many are pending.
   void resume(detail::check_list&& checks, time now);
-  /// Moves redirected checks out. They keep their order. Since the first one came, or another check
-  /// came back, nothing is written: unsent checks could overtake checks that the cluster holds. The
-  /// cluster takes those with take_unsent(), and then calls proceed().
+  /// Moves redirected checks out, in order. Once a check has come back, nothing is written until
+  /// proceed(): unsent checks could overtake checks that the cluster holds. The cluster first takes
+  /// them with take_unsent().
   void take_redirected(std::vector<redirected_checks>& out);
   void proceed() noexcept { blocked_ &= static_cast<std::uint8_t>(~redirects); }
-  /// Moves the checks out that are not sent and for which `elsewhere` is true. Those that were
-  /// passed over end: a later check of their keys may have been answered.
+  /// Moves out the unsent checks for which `elsewhere` is true. Passed-over ones end instead: a
+  /// later check of their keys may have been answered.
   void take_unsent(const std::function<bool(const detail::check&)>& elsewhere,
                    detail::check_list& out);
   /// Adds CLUSTER SLOTS to the next write.
@@ -151,7 +151,8 @@ class pipeline : public detail::pending_checks {
   error trouble() const noexcept { return refusal_ != error{} ? refusal_ : suspicion_; }
 
   /// Ends all checks, also later ones: with store_closed, or outcome_unknown if sent. Until end(),
-  /// it still takes give-backs, and waits for their answers and for those of sent acquires.
+  /// the pipeline still takes give-backs, and waits for their answers and for those to sent
+  /// acquires.
   void close();
   void end();
 
@@ -208,7 +209,7 @@ class pipeline : public detail::pending_checks {
   void loaded(error e, time now);
   bool has_waiting() const noexcept { return !waiting_.empty() || !again_.empty(); }
   call_list& pack(time now);
-  /// When what is sent now is probably answered.
+  /// When a check that is sent now is probably answered.
   time expected_answer(time now) const noexcept {
     return now + window_.expected(pending_) + usual_confirmation_;
   }
@@ -252,7 +253,7 @@ class pipeline : public detail::pending_checks {
   // confirming: a WAIT is under way.
   static constexpr std::uint8_t unwelcome = 1, redirects = 2, confirming = 4;
   std::uint8_t blocked_ = 0;  // if not 0, nothing is written: why
-  bool is_replica_ = false;   // the server has said so: then no answer of it counts as served
+  bool is_replica_ = false;   // the server said READONLY: no answer of it counts as served
   bool served_ = false;
   // The server was loading or busy: nothing is written before this time. time::max(): no pause.
   time paused_until_ = time::max();

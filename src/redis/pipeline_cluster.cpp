@@ -1,4 +1,4 @@
-// What a pipeline does as that of a node in a Redis Cluster.
+// The pipeline of a node in a Redis Cluster.
 #include <utility>
 
 #include "redis/error_reply.hpp"
@@ -51,7 +51,7 @@ void pipeline::take_unsent(const std::function<bool(const check&)>& elsewhere, c
   }
 }
 
-/// Gives the call's checks to the cluster if the node wants that. False if it answers otherwise.
+/// Gives the call's checks to the cluster if the reply is a redirect. False if it is another error.
 bool pipeline::redirect(script_call& c, const reply_view& reply, error e) {
   redirection why = read_redirection(reply.root().text);
   if (why.what == redirection::kind::none) return false;

@@ -47,14 +47,14 @@ void pipeline::put_back(script_call& c) {
   }
 }
 
-/// Puts the call's checks in front of all checks that were never sent. Those that came back stand
-/// in the order of their submission: one may come back for the second time when a later one of its
-/// key has come back, and waits.
+/// Puts the call's checks in front of all checks that were never sent. Checks that came back are
+/// sorted by their submission, because one may come back a second time while a later one of its key
+/// waits.
 void pipeline::requeue(script_call& c) {
   put_back(c);
   if (options_.in_cluster) blocked_ |= redirects;
   check_list back;
-  // Those that came back before a write without room for them stand in waiting_.
+  // Checks that came back and found no room in a write are in waiting_.
   while (!waiting_.empty() && flight_of(waiting_.front()).came_back != 0) {
     back.splice(back.end(), waiting_, waiting_.begin());
   }
@@ -69,18 +69,17 @@ void pipeline::requeue(script_call& c) {
 }
 
 /// True for a check that came back with an error and, sent now, would probably be answered after
-/// its deadline. It waits for that unsent, and ends with the error: sent, it would end with
-/// no_reply, though another refusal is on its way. Give-backs and urgent checks may be late.
+/// its deadline. It is not sent again, and ends with the error: sent, it would end with no_reply.
+/// Give-backs and urgent checks may be late.
 bool pipeline::comes_back_too_late(const check& c, time now) const noexcept {
   const detail::in_flight& f = flight_of(c);
   if (!c.ec || f.deadline >= now + window_.idle_answer()) return false;
-  // The keys of a single check were together all the time: only its call had others, too.
+  // A single check has one key: only the other keys of its call were at another node.
   const bool passes_alone = c.ec == error::slot_migrating && detail::is_single(c);
   return !passes_alone && !f.is_detached && !is_urgent(c);
 }
 
-/// Checks that came back during the pause, or before it, and have too little time left by now, are
-/// not sent again.
+/// Checks that came back and have too little time left now are not sent again.
 void pipeline::end_pause(time now) {
   paused_until_ = time::max();
   for (check_list* list : {&again_, &waiting_}) {
@@ -91,7 +90,7 @@ void pipeline::end_pause(time now) {
   }
 }
 
-/// Makes the checks of a call wait that the server did not run. In a cluster, a later check of the
+/// After a call that the server did not run: its checks wait. In a cluster, a later check of the
 /// same key may be sent to another node, so the cluster holds all checks of their slots.
 void pipeline::wait_again(script_call& c) {
   if (options_.in_cluster) return hand_over(c, {redirection::kind::again});
@@ -109,20 +108,20 @@ void pipeline::send_again(script_call& c) {
   wait_again(c);
 }
 
-/// Handles the reply to a load. After a failure, the next load waits for load_pause, because each
-/// one has some kilobytes.
+/// Handles the reply to a load. After a failure, the next load waits for load_pause, because a
+/// script has some kilobytes.
 void pipeline::loaded(error e, time now) {
   if (is_passing(e)) return;
   load_failure_ = e;
   if (e != error{}) no_loads_before_ = now + load_pause;
 }
 
-/// As answer(), for a reply that is an error, or none that fits.
+/// As answer(), for an error, or a reply that does not fit.
 bool pipeline::answer_error(script_call& c, const reply_view& reply, error e, time now) {
   if (options_.in_cluster && reply.is_error() && redirect(c, reply, e)) return true;
   switch (e) {
     case error::script_missing:
-      // Not if the script was loaded again after this call was sent.
+      // Unless the script was loaded again after this call was sent.
       if (c.loads == loads_[c.script]) known_scripts_.reset(c.script);
       if (load_failure_ != error{}) {
         e = load_failure_;
@@ -142,7 +141,7 @@ bool pipeline::answer_error(script_call& c, const reply_view& reply, error e, ti
       } else {
         paused_until_ = now + pause_when_busy;
       }
-      suspect(e);  // also what waits unsent ends with it
+      suspect(e);  // for unsent checks, too
       for (call_key& key : c.keys) {
         for (check& waiting : key.checks) waiting.ec = e;
       }

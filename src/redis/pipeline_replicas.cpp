@@ -1,6 +1,6 @@
-// Calls that are answered only when replicas have their counts. A WAIT goes out behind the calls of
-// a write; until its reply, nothing else is written, because the server would not run it, and what
-// is unsent can still expire uncounted.
+// Calls that are answered only when replicas have their counts. A WAIT follows the calls of a
+// write. Until its reply, nothing else is written: the server would not run it, and an unsent check
+// can still expire uncounted.
 #include <algorithm>
 
 #include "redis/pipeline.hpp"
@@ -28,15 +28,15 @@ bool is_refusal(const check& c) noexcept {
 
 }  // namespace
 
-/// Ends a write with WAIT, if checks need it: for as long as the last of them may take. The server
-/// must reply before the connection counts as silent, so another one may have to follow.
+/// Ends a write with WAIT, if checks need it, until the last of their deadlines. The server must
+/// reply before the connection counts as silent, so another WAIT may have to follow.
 void pipeline::stage_wait(time now) {
   time last = now;
   const auto look_at = [&last](const check_list& checks) {
     for (const check& c : checks) last = std::max(last, flight_of(c).deadline);
   };
-  // With an open circuit, a call that counts nothing asks for the replicas, too: it may be the one
-  // that was let through to find out.
+  // With an open circuit, a call that counts nothing also waits for the replicas: it may be the one
+  // that the circuit breaker let through.
   bool needed = !counted_.empty() || breaker_.is_open();
   look_at(counted_);
   auto it = calls_.rbegin();
@@ -56,8 +56,8 @@ void pipeline::stage_wait(time now) {
   blocked_ |= confirming;
 }
 
-/// Ends the checks of an answered call that wait for no replica, and keeps the others. The
-/// reservation of a caller that has left goes back, so replicas do not matter.
+/// Ends the checks of an answered call that need no replica, and keeps the others. The reservation
+/// of a caller that has left goes back, so it needs none.
 void pipeline::hold_counted(script_call& c) {
   for (call_key& key : c.keys) {
     for (auto it = key.checks.begin(); it != key.checks.end();) {

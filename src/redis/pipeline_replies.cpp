@@ -9,7 +9,7 @@ namespace weir::redis {
 void pipeline::heard(const script_call& c, bool ran, time now) {
   if (!c.keys.empty()) window_.answered(c.weight(), c.sent, c.sent_alone, ran, now);
   may_send_ = true;
-  // With replicas, they decide whether the store is there.
+  // With replicas, only the reply to WAIT shows that the store is there.
   if (options_.replicas == 0) note_answer(c.sent, now);
 }
 
@@ -51,8 +51,7 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
   return true;
 }
 
-/// Has the processor fetch the first check of the next call, and the call behind that one: both are
-/// there when their replies are read.
+/// Prefetches the first check of the next call, and the call behind it, for their replies.
 inline void pipeline::prefetch_calls() const noexcept {
   auto next = calls_.begin();
   if (++next == calls_.end()) return;
@@ -74,7 +73,7 @@ pipeline::stream_state pipeline::consume(reply_reader& reader, time now) {
       if (!fits) return stream_state::broken;
     }
   } catch (const std::bad_alloc&) {
-    // The call keeps its place without its reply, and would take the next call's.
+    // The reply is lost, and its call would take the reply of the next one.
     return stream_state::broken;
   }
   if (ec) return stream_state::broken;

@@ -1,4 +1,4 @@
-// What a pipeline writes: the calls of one write, and the commands of the connection itself.
+// The pipeline's writes: calls, and the connection's own commands.
 
 #include "check/pending.hpp"
 #include "redis/pipeline.hpp"
@@ -58,7 +58,7 @@ const std::string& pipeline::next_write(time now) {
       calls_.splice(calls_.end(), packed, packed.begin());
     }
     waiting_.swap(again_);  // checks that come back before the next write go first in it
-    // With no call in flight, no reply will come that could set this later.
+    // With no call in flight, no reply would set this later.
     may_send_ = window_.is_idle() || (!out_.empty() && window_.room() > 0);
   }
   if (options_.replicas != 0) stage_wait(now);

@@ -24,10 +24,10 @@ policies::script_arguments record_arguments(const Kernel& kernel, std::int64_t c
 }
 
 /// Reads the clock from the front of a common path's reply: seconds and microseconds, each with a
-/// space behind it. -1 if these are none.
+/// space behind it. -1 if it is not well-formed.
 std::int64_t take_time(std::string_view& text) noexcept;
 
-/// Moves that many integers from the front of `values` to `to`. False if these are no integers.
+/// Moves integers from the front of `values` to all of `to`. False if there are not enough.
 bool take_integers(std::span<const reply_value>& values, std::span<std::int64_t> to) noexcept;
 
 /// Reads a reply in which full kernels have answered for some checks: an array of the clock's time
@@ -50,9 +50,9 @@ bool read_mixed(const reply_view& reply, std::size_t width, std::span<std::int64
   return values.empty();
 }
 
-/// Reads the reply of the kernel's own script. `numbers`, which has room for one and for the fields
-/// of each key, then holds the clock's time and these. A common path that has answered for all keys
-/// replies with a text.
+/// Reads the reply of the kernel's own script. `numbers` then holds the clock's time and the fields
+/// of each key, for which it has room. A common path that has answered for all keys replies with a
+/// text.
 template <class Kernel>
 bool read_found(const Kernel& kernel, const reply_view& reply, std::span<std::int64_t> numbers) {
   if constexpr (!policies::is_policy(Kernel::kind)) {

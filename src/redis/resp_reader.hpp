@@ -86,7 +86,7 @@ class reply_view {
 ///     while (const reply_view* reply = reader.next(ec)) handle(*reply);
 ///     if (ec) ...  // the stream is broken: close the connection
 ///
-/// It is strict in these points, because after a wrong length all the rest would be misread:
+/// It is strict, because after a wrong length all the rest would be misread:
 /// - A length is decimal digits without sign or leading zeros. `-1` is the null of `$` and `*`, an
 ///   error elsewhere.
 /// - An integer may have a sign, `+` too, as the specification allows, but no leading zeros, and
@@ -142,7 +142,7 @@ class reply_reader {
     return capacity_ + values_.capacity() * sizeof(reply_value) + stack_.capacity() * sizeof(frame);
   }
 
-  /// The total of bytes read or moved so far; tests use it to show that the work is linear.
+  /// The number of bytes read or moved so far: for tests.
   std::uint64_t work() const noexcept { return work_; }
 
  private:

@@ -9,7 +9,7 @@
 
 namespace weir::redis {
 
-/// Appends commands to a buffer, in the form every server reads: an array of bulk strings.
+/// Appends commands to a buffer, as arrays of bulk strings.
 ///
 /// The writer keeps only a reference to the buffer, which must outlive it; earlier bytes stay. The
 /// caller must append as many arguments as `begin` announced. Arguments are binary safe and copied

@@ -14,12 +14,13 @@ using detail::check_kind;
 
 namespace {
 
-/// Whether what the script found of a key says if it was costly. A log's summary does not.
+/// True if the state that a script found tells whether the key was costly. A log's summary does
+/// not.
 template <class Kernel>
 constexpr bool tells_cost = Kernel::kind == policies::kernel_kind::bucket ||
                             std::is_same_v<typename Kernel::replay, typename Kernel::state>;
 
-/// True if the key cost the server more than one that is in use; see call_size.
+/// True if the key was costly for the server; see call_size.
 template <class Kernel>
 bool is_costly(const Kernel& kernel, const typename Kernel::replay& found, policies::instant now) {
   if constexpr (Kernel::kind == policies::kernel_kind::bucket) {
@@ -75,7 +76,7 @@ bool read_without_cool_down(script_call& c, const reply_view& reply,
   const bool is_read = std::visit([&](const auto& k) { return read_states(k, c, reply, numbers); },
                                   c.tiers.front().kernel);
   if (!is_read) return false;
-  // What policies::record_all() says beside it: when the tiers counted.
+  // What policies::record_all() adds: when the tiers counted.
   for (call_key& key : c.keys) {
     for (detail::check& waiting : key.checks) {
       decision& d = waiting.answer;

@@ -17,14 +17,14 @@
 
 namespace weir::redis {
 
-/// The coalesced checks of one key, or of one set of keys. They are answered one by one in order,
-/// as if each had been sent alone.
+/// The coalesced checks of one key, or of one set of keys. They are answered in order, as if each
+/// had been sent alone.
 struct call_key {
   detail::check_list checks;  // a check that ends early leaves the list; `count` keeps its place
   std::uint32_t count = 0;
 };
 
-/// Has the processor fetch the first check, which has left the caches if many are under way.
+/// Prefetches the first check, which has left the caches if many are under way.
 inline void prefetch_checks(const call_key& key) noexcept {
   if (!key.checks.empty()) detail::prefetch(key.checks.front());
 }
@@ -42,7 +42,7 @@ struct settlement_terms {
   policies::instant remember = policies::no_marker;  // the expiry of the marker
 };
 
-/// What is noted of a command, in plain values.
+/// The notes about a command, all of them plain values.
 struct call_notes {
   /// The connection's own commands have no checks, and no kind.
   enum class command : std::uint8_t { ping, load, asking, slots, wait, request };
@@ -53,17 +53,17 @@ struct call_notes {
   bool sent_alone = false;    // no other call was in flight
   bool one_check = false;     // takes no other check
   bool asks = false;          // goes right behind ASKING
-  std::size_t script = 0;     // of a request, but a reset: the index in scripts()
+  std::size_t script = 0;     // of a request, except a reset: the index in scripts()
   std::uint32_t loads = 0;    // how often its script had been loaded before this call
   std::size_t places = 0;     // the sum of all counts
   std::int64_t max_wait = 0;  // acquire: microseconds
   std::size_t end = 0;        // the offset of its end in the write
   std::size_t number = 0;     // among the calls of its write
-  std::size_t most_keys = 0;  // for each tier; see call_size
+  std::size_t most_keys = 0;  // in all tiers together; see call_size
   std::size_t most_places = unbounded;
   std::chrono::steady_clock::time_point sent{};
-  // Set by the reply: how many keys were answered, and how many of these cost the server more than
-  // one that is in use (see call_size). Zero keys: the reply does not tell.
+  // Set by the reply: how many keys were answered, and how many of these were costly (see
+  // call_size). Zero keys: the reply does not tell.
   std::size_t answered_keys = 0, costly_keys = 0;
 };
 
@@ -105,8 +105,8 @@ struct script_call : call_notes {
   }
 };
 
-/// Calls are made for one write, wait for their replies, and are used again: their list moves
-/// along.
+/// Calls move from list to list: they are made for one write, wait for their replies, and are used
+/// again.
 using call_list = std::list<script_call>;
 
 /// Reads the reply to a request: writes the answers, or a key's own error, to the checks that are

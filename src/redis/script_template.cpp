@@ -12,8 +12,8 @@ namespace {
 
 using boost::algorithm::replace_all;
 
-/// What stands behind this line of a kernel's part, up to the next line that begins with "@";
-/// nothing if there is no such line, which some parts need not have.
+/// The text behind this line of a kernel's part, up to the next line that begins with "@"; empty if
+/// the part has no such line.
 std::string_view section_of(std::string_view part, std::string_view line) {
   const std::size_t at = part.find(line);
   assert(at != part.npos || (line != "@constants" && line != "@look" && line != "@full"));
@@ -25,14 +25,14 @@ std::string_view section_of(std::string_view part, std::string_view line) {
 
 bool reads_key(std::string_view part) { return part.find("@reads_key") != part.npos; }
 
-/// Whether a tier with this part has the repeated text.
+/// True if a tier with this part has the repeated text.
 bool has(std::string_view part, std::string_view text) {
   const auto needs = [&](std::string_view line) { return text.find(line) != text.npos; };
   return (!needs("@write") || !section_of(part, "@write").empty()) &&
          (!needs("@get") || !reads_key(part));
 }
 
-/// Text that is repeated for each tier, as that tier has it.
+/// The repeated text for one tier.
 std::string text_for(std::span<const script_tier> tiers, std::size_t index, std::string_view text) {
   const script_tier& tier = tiers[index];
   const std::string number = std::to_string(index + 1);
@@ -52,10 +52,10 @@ std::string text_for(std::span<const script_tier> tiers, std::size_t index, std:
   return own;
 }
 
-/// How a script unpacks so many doubles.
+/// The format with which a script unpacks so many doubles.
 std::string packed_format(std::size_t numbers) { return "<" + std::string(numbers, 'd'); }
 
-/// Leaves out the lines for reservations, or only the word by which they begin.
+/// Removes the lines for reservations, or only the word with which they begin.
 void choose_lines(std::string& text, script_task task) {
   constexpr std::string_view word = "@reserving ";
   for (std::size_t at = 0; (at = text.find(word, at)) != text.npos;) {

@@ -5,9 +5,8 @@
 #include <string>
 #include <string_view>
 
-/// Scripts with a common path are made from two templates, which say what their lines mean:
-/// policy/lua/record_one.lua for checks of one key, policy/lua/record_all.lua for those of several
-/// and for reservations.
+/// Scripts with a common path are made from two templates: policy/lua/record_one.lua for checks of
+/// one key, policy/lua/record_all.lua for checks of several keys and for reservations.
 namespace weir::redis {
 
 enum class script_task : bool { record, reserve };
@@ -23,11 +22,11 @@ struct script_tier {
   }
 };
 
-/// The template for checks of one key, of the kernel with this part. Its full kernel takes so many
-/// constants.
+/// The common path for checks of one key, of the kernel with this part. `full_constants`: how many
+/// constants its full kernel takes.
 std::string common_path_of(std::string_view part, std::size_t full_constants);
 
-/// The template for checks that have a key for each of these tiers.
+/// The common path for checks that have a key for each of these tiers.
 std::string common_path_of(std::span<const script_tier> tiers, script_task task);
 
 }  // namespace weir::redis

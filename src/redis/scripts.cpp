@@ -42,7 +42,7 @@ template <class Kernel>
 std::string text_of_one(bool in_parts = false) {
   std::string text(policies::lua::start_lua);
   if constexpr (Kernel::kind == kernel_kind::bucket) {
-    // It has code for one key that is quicker than its part.
+    // Its record_script() has quicker code for one key than its part.
     text += Kernel::record_script(in_parts);
     boost::algorithm::replace_all(text, "@read\n", policies::lua::read_keys_lua);
   } else if constexpr (policies::is_policy(Kernel::kind)) {
@@ -58,7 +58,7 @@ std::string text_of_one(bool in_parts = false) {
   return text;
 }
 
-/// A kernel's entry in the table from which the driver for several kernels makes the ones it needs.
+/// A kernel's entry in the table from which the driver for several kernels makes those it needs.
 template <class Kernel>
 std::string entry_of_all() {
   std::string text("{constants = " + number(Kernel::script_constants) +
@@ -177,7 +177,7 @@ class script_list {
     count_ = count;
   }
 
-  /// `count` if it is not among so many.
+  /// `count` if it is not among the first `count` scripts.
   std::size_t find(std::span<const script_tier> tiers, script_task task,
                    std::size_t count) const noexcept {
     std::size_t index = first_common_path;

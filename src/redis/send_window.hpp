@@ -11,29 +11,30 @@
 
 namespace weir::redis {
 
-/// How much may be under way to the server, in keys, and how long answers take. Both follow what
-/// came back lately.
+/// How many keys may be under way to the server, and how long answers take, learned from recent
+/// answers.
 ///
-/// What the server has not begun to answer waits better here, where it can still expire unsent. So
-/// the bound is half as much again as was answered within a stretch: a round trip of the idle
-/// server, and a little more. That keeps a server busy, one that answers in bursts too.
+/// Checks that the server cannot answer yet should wait here, where they can still expire unsent.
+/// So the bound is 1.5 times what was answered within a stretch: a round trip of the idle server,
+/// and a little more. That keeps the server busy, also one that answers in bursts.
 ///
-/// Answers that an idle server could have given so soon make the bound grow; errors only to a small
-/// one, because they do not tell how much the server can run. So does, a little, the last answer
-/// that was due, if it took less than a quarter of the timeout: the server has nothing left to do
-/// and waits for the client. A server that runs for a small part of the time needs this: most of
-/// its answers are slow, however little is under way. Such growth ends at that small bound: a
-/// server that becomes slow has to work through all that is under way.
+/// The bound grows with answers that come as soon as from an idle server; with error replies, only
+/// up to a small bound, because they do not tell how much the server can run. It also grows a
+/// little, up to that small bound, if the last answer that was due took less than a quarter of the
+/// timeout: the server then has nothing to do and waits for the client. This helps a server that
+/// runs for only a part of the time, whose answers are mostly slow, however little is under way.
+/// The small bound is there because a server that becomes slow has to work through all that is
+/// under way.
 ///
 /// Answers that take still longer shrink the bound in proportion, once for each round trip, as TCP
-/// does: answers to what was sent before it shrank say nothing of it. While less than half of the
-/// bound is in use, they do not shrink it: the client asks little, and the bound did not make them
+/// does: answers to calls that were sent before it shrank do not shrink it again. While less than
+/// half of the bound is in use, slow answers do not shrink it, because the bound did not make them
 /// slow.
 ///
-/// When no answer has been that soon for a second, either the server is busy or the way to it has
-/// become longer. An answer to a call that waits behind others does not tell which. So nothing but
-/// urgent calls is sent until what is under way is answered, and the next call measures the round
-/// trip (BBR's ProbeRTT does the same).
+/// If for a second no answer came that soon, either the server is busy or the network has become
+/// slower. Answers to calls that wait behind others do not tell which. So only urgent calls are
+/// sent until all that is under way is answered, and the next call measures the round trip (as
+/// BBR's ProbeRTT does).
 class send_window {
  public:
   using time = std::chrono::steady_clock::time_point;
@@ -45,8 +46,8 @@ class send_window {
     reset();
   }
 
-  /// There is a new connection, perhaps to another server. `round_trip`: of its greeting; zero:
-  /// nobody knows.
+  /// Called for a new connection, perhaps to another server. `round_trip`: of its greeting; zero:
+  /// unknown.
   void reset(duration round_trip = {}) {
     bound_ = static_cast<double>(first_);
     due_ = in_stretch_ = ran_in_stretch_ = 0;
@@ -62,7 +63,7 @@ class send_window {
   /// Nothing is under way: what is sent next shows the server's round trip alone.
   bool is_idle() const noexcept { return due_ == 0; }
 
-  /// Whether its answer will tell the round trip: no other call makes it wait.
+  /// Notes a call. True if its answer will tell the round trip: no other call makes it wait.
   bool sent(std::size_t keys, time now) noexcept {
     const bool alone = measures_ || due_ == 0;
     if (std::exchange(measures_, false) || size() == 1) measured_at_ = now;
@@ -77,8 +78,8 @@ class send_window {
     return alone;
   }
 
-  /// `alone`: what sent() returned for it. `ran`: false for an error, which is no sign that the
-  /// server can do much more.
+  /// Notes the answer to a call. `alone`: what sent() returned for the call. `ran`: false for an
+  /// error reply.
   void answered(std::size_t keys, time sent, bool alone, bool ran, time now) noexcept {
     const auto took = std::chrono::duration_cast<duration>(now - sent);
     note(took, now);
@@ -109,7 +110,6 @@ class send_window {
     }
   }
 
-  /// The bound.
   std::size_t size() const noexcept {
     return std::max<std::size_t>(1, static_cast<std::size_t>(std::ceil(bound_)));
   }
@@ -124,10 +124,10 @@ class send_window {
     return most >= due_ + least ? most - due_ : 0;
   }
 
-  /// How long an answer takes, most likely, when so many keys are pending. Zero: nobody knows.
+  /// How long an answer probably takes when so many keys are pending. Zero: unknown.
   duration expected(std::size_t pending) const noexcept {
     if (samples_ < few) return duration{0};
-    // The longest tenth is left out: one hiccup must not fail all that waited for its end.
+    // The longest tenth is left out: one hiccup must not fail all checks that waited for its end.
     std::size_t above = samples_ / 10;
     std::size_t i = top_;
     for (; i > 0; --i) {
@@ -139,14 +139,14 @@ class send_window {
     return duration(static_cast<duration::rep>(end_of_bucket(i) * part));
   }
 
-  /// How long the idle server takes for an answer at the most.
+  /// The longest time in which the idle server answers.
   duration idle_answer() const noexcept { return round_trip_ + round_trip_ / 4 + pause; }
 
  private:
   static constexpr double gain = 1.5;
   static constexpr double slow_gain = 1.3;
   // In percent of `timeout`. An answer in between changes nothing, so the bound comes to rest.
-  // These and the gains were chosen by the servers of unit.overload.
+  // These values and the gains fit the servers of unit.overload.
   static constexpr int good_answer = 25, slow_answer = 28;
   static constexpr duration pause{10'000};
   static constexpr duration a_while{1'000'000};
@@ -154,7 +154,7 @@ class send_window {
   static constexpr std::size_t most_samples = 256;
   static constexpr std::size_t buckets = 150;  // up to two days
 
-  /// Four for each doubling: a time's highest bit, and the two bits behind it.
+  /// Four buckets for each doubling: a time's highest bit, and the two bits behind it.
   static std::size_t bucket_of(duration took) noexcept {
     const auto us = static_cast<std::uint64_t>(std::max<duration::rep>(1, took.count()));
     const auto doublings = static_cast<std::size_t>(std::bit_width(us)) - 1;
@@ -166,14 +166,14 @@ class send_window {
     return std::ldexp(5 + static_cast<double>(i % 4), static_cast<int>(i / 4)) / 4;
   }
 
-  /// How long a time is looked at.
+  /// The length of a stretch.
   duration stretch() const noexcept {
     return std::max(round_trip_ + round_trip_ / 4, std::min(idle_answer(), timeout_ / 2));
   }
 
-  /// A server that does not run all the time lets some calls wait for it, so a longer way is
-  /// learned within some ten seconds. `measured`: at once, because the line was held back for this
-  /// call, or the bound is one.
+  /// A server that does not run all the time answers some calls late, so a longer round trip is
+  /// learned within some ten seconds; at once if `measured`: the line was held back for this call,
+  /// or the bound is one.
   void learn_round_trip(duration took, bool measured, time now) noexcept {
     const duration own = std::min(took, timeout_);
     const auto apart = std::min<duration>(std::chrono::duration_cast<duration>(now - alone_at_),
@@ -184,8 +184,8 @@ class send_window {
     alone_at_ = now;
   }
 
-  /// Begins to let the connection run empty, or ends it. Urgent calls are sent meanwhile: the
-  /// answer to one of them says that all that was under way before is answered.
+  /// Begins or ends the draining of the connection. It also ends with the answer to an urgent call
+  /// that was sent meanwhile: all earlier calls are answered then.
   void drain(time sent, time now) noexcept {
     if (drains_at_ == time{}) {
       if (due_ > 0 && now - std::max(alone_at_, fast_at_) > a_while) drains_at_ = now;
@@ -195,8 +195,8 @@ class send_window {
     }
   }
 
-  /// Answer times from longer ago than a call may take are forgotten, all but a few: after a stall,
-  /// its times would hold calls back for long.
+  /// Forgets answer times that are older than a timeout, except a few: after a stall, they would
+  /// hold calls back for long.
   void note(duration took, time now) noexcept {
     while (samples_ == most_samples || (samples_ > few && sample(0).at < now - timeout_)) {
       --counts_[sample(0).bucket];

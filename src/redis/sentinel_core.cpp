@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t longest_host = 255;
 
-/// The error of a Sentinel that does not serve: wrong credentials are told as such; anything else
-/// means that it cannot name the master.
+/// The error of a Sentinel that does not serve: wrong credentials, or master_unknown for anything
+/// else.
 error meaning_of(const reply_view& refusal) {
   const error e = classify_error(refusal.root().text);
   const bool is_plain = e == error::authentication_failed || e == error::permission_denied;
@@ -100,8 +100,8 @@ void sentinel_core::opened(error e, time now) {
   greet(now);
 }
 
-/// After a Sentinel has failed: the next one at once if somebody waits for an answer and not all
-/// have been asked, else after a pause.
+/// After a Sentinel has failed: opens the next one at once if ask() waits and not all were tried,
+/// else after a pause.
 void sentinel_core::try_next(error reason, time now) {
   at_ = (at_ + 1) % options_.sentinel.addresses.size();
   if (wanted_ && --tries_ == 0) {
@@ -224,7 +224,7 @@ void sentinel_core::lost(error reason) {
   staged_.clear();
 }
 
-/// Ends draining, when the close was handed out and all operations have reported.
+/// Ends draining, when the close action was returned and all operations have reported.
 void sentinel_core::gone(time now) {
   if (opening_ || reading_ || writing_ || close_wanted_) return;
   if (stopping_) {

@@ -61,13 +61,13 @@ class sentinel_core {
   /// Asks where the master is; the answer comes into take_answer() once. `elsewhere`: the server
   /// that was named last has not served, so ask another Sentinel.
   void ask(bool elsewhere, time now);
-  /// Nobody wants the answer any more.
+  /// Drops the pending ask().
   void forget() noexcept { wanted_ = false; }
   std::optional<answer> take_answer();
-  /// True once after the Sentinel has announced a master that the last answer did not name, or has
-  /// named it for sure_after in replies that no ask() waited for: the announcement may have come
-  /// while there was no connection. Not if there was no answer yet, or if one is due, which names
-  /// it.
+  /// True once after the Sentinel has announced another master than the last answer named, or has
+  /// named another one for sure_after in replies to its own queries, because the announcement may
+  /// have come while there was no connection. False before the first answer, and while an ask()
+  /// waits: its answer names the new master.
   bool take_moved() noexcept { return std::exchange(moved_, false); }
   void stop();
 

@@ -9,12 +9,11 @@
 /// check.
 namespace weir::redis {
 
-/// What the check says beside its keys and tiers.
 settlement_terms settlement_terms_of(const detail::check& c);
 
 void write_settlement(std::string& out, const script_call& c, std::string& scratch);
 
-/// False if the reply is none of that script.
+/// False if the reply is not well-formed.
 bool read_settlement(script_call& c, const reply_view& reply, std::vector<std::int64_t>& numbers);
 
 }  // namespace weir::redis

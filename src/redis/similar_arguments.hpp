@@ -9,7 +9,7 @@
 
 namespace weir::redis {
 
-/// Appends arguments that have the same head and tail, such as the keys of one limiter. What stands
+/// Appends arguments that have the same head and tail, such as the keys of one limiter. The text
 /// around the middle is made once for each size, and copied in blocks.
 ///
 /// The buffer is longer than its text until end(), which may be called more than once.

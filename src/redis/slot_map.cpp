@@ -27,7 +27,7 @@ std::optional<std::size_t> end_of(const reply_view& reply, std::size_t index) {
   return reply.after(index);
 }
 
-/// The value of "ip" among a node's further addresses, which a server tells if it prefers names.
+/// The "ip" among a node's further addresses, which a server gives if it prefers host names.
 std::string_view ip_among(const reply_view& reply, std::size_t metadata) {
   const auto values = reply.values();
   const std::size_t end = reply.after(metadata);
@@ -81,7 +81,7 @@ std::unique_ptr<slot_map> read_slot_map(const reply_view& reply, std::string_vie
   auto map = std::make_unique<slot_map>();
   map->owner.fill(slot_map::none);
   std::map<std::pair<std::string, std::uint16_t>, std::uint16_t> known;
-  std::size_t named = 0;  // no more than there are, or a reply could keep this process busy
+  std::size_t named = 0;  // bounded, or a reply could keep this process busy
   for (std::size_t range = 1; range < values.size(); range = reply.after(range)) {
     // [first slot, last slot, master, replicas...]
     if (values[range].type != reply_type::array || values[range].integer < 3) return nullptr;
@@ -99,7 +99,7 @@ std::unique_ptr<slot_map> read_slot_map(const reply_view& reply, std::string_vie
     if (named > slot_count) return nullptr;
     auto master = read_node(reply, *master_at, asked);
     if (!master) return nullptr;
-    // For example, an empty server was started in place of this master. The others serve.
+    // For example, an empty server was started in place of this master. The other masters serve.
     if (master->port == 0) continue;
     const auto [it, is_new] = known.try_emplace({master->host, master->port},
                                                 static_cast<std::uint16_t>(map->masters.size()));

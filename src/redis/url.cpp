@@ -257,7 +257,7 @@ void with_parsed(std::string_view text, F&& f) {
   f(*parsed);
 }
 
-/// The parts of every URL but memory://.
+/// Reads the parts of every URL except memory://.
 void read_parts(const urls::url_view& url, const form& f, redis_options& out) {
   read_user_info(url, out);
   if (f.names == kind::unix_socket) {
