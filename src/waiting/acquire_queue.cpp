@@ -22,7 +22,7 @@ using detail::delivery_batch;
 
 namespace {
 
-// Subjects whose reservations are due at the same time, in one hold of the mutex.
+// The most due subjects that the timer serves in one hold of the mutex.
 constexpr int most_at_once = 1000;
 
 }  // namespace
@@ -51,7 +51,7 @@ void acquire_queue::arrive(check& c) {
         entry->queue.arrive(c, next_arrival(now), now, out);
       }
     } catch (const std::bad_alloc&) {
-      // An exception would leave a check that the queue does not have without an owner.
+      // After an exception, nobody would own a check that the queue does not have.
       if (flight_of(c).queued == nullptr && flight_of(c).stage != check_stage::done) {
         c.ec = error::store_full;
         flight_of(c).stage = check_stage::done;
@@ -160,7 +160,7 @@ void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> keep_alive
     std::vector<subject_entry*> entries;
     for (const auto& [subject, entry] : entries_) entries.push_back(entry.get());
     for (subject_entry* entry : entries) {
-      // The count may be too large, if another subject with the same hash had direct checks.
+      // The count may be too large, if another subject has the same hash.
       tell_of_direct_checks(*entry);
       entry->queue.close(out);
       update(core, *entry, out);
@@ -173,8 +173,8 @@ void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> keep_alive
 
 // ---- under the mutex
 
-/// Before the first waiter or cool-down: from then on, the store tells the limiter when it closes,
-/// and a reset finds the limiter.
+/// Called before the first waiter or cool-down. From then on, the store tells the limiter when it
+/// closes, and a reset finds the limiter.
 void acquire_queue::start(const core_ptr& core) {
   alarm_.start(core->store->get_executor(), [&] {
     core->store->limiters().add(core);
@@ -203,7 +203,7 @@ acquire_queue::subject_entry& acquire_queue::known_entry_of(const check& c) {
   return *entries_.find(c.subject.view())->second;
 }
 
-/// What every event of a subject ends with. `entry` may be gone afterwards.
+/// The end of every event of a subject. `entry` may be gone afterwards.
 void acquire_queue::update(const core_ptr& core, subject_entry& entry, orders& out) {
   put(core, entry, out);
   arm(core);
@@ -219,7 +219,7 @@ void acquire_queue::put(const core_ptr& core, subject_entry& entry, orders& out)
   }
   out.starts.clear();
   if (!out.returns.empty()) {
-    // Under the mutex, so that no batch leaves between two reservations in the wrong order.
+    // Under the mutex, so that no batch is sent between two give-backs in the wrong order.
     std::vector<check*> give_backs;
     for (const auto& [reservation, caller] : out.returns) {
       give_backs.push_back(&make_give_back(*reservation, caller));
@@ -244,7 +244,8 @@ void acquire_queue::take_answer(const core_ptr& core, reservation_request& reque
   out.keep_alive = may_end() ? std::move(keep_alive_) : keep_alive_;
 }
 
-/// The requests to start. Those that were cancelled meanwhile end here, which may make others.
+/// Returns the requests to start. Ends those that were cancelled meanwhile, which may make new
+/// requests.
 std::vector<request_ptr> acquire_queue::take_to_start(const core_ptr& core, orders& out) {
   std::vector<request_ptr> taken;
   while (taken.empty() && !to_start_.empty() && unsent_returns_ == 0) {
@@ -293,7 +294,7 @@ void acquire_queue::returns_are_sent(const core_ptr& core) {
 
 /// Starts the collected requests in the store. Reservations are given back first; otherwise the
 /// store would place new ones behind them. One thread at a time submits, which keeps the order and
-/// bounds the recursion: a memory store answers inside its start. After `most_rounds` rounds the
+/// bounds the recursion: a memory store answers inside start(). After `most_rounds` rounds the
 /// store's executor continues, so that one caller of acquire() does not serve all others.
 void acquire_queue::submit(const core_ptr& core) {
   orders out;

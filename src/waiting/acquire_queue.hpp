@@ -22,7 +22,7 @@ namespace weir::waiting {
 /// which the queues made them.
 ///
 /// While a subject has no queue, the checks of its callers are direct: they go to the store
-/// themselves, and mostly have their results then. Only if one has to wait, a queue is made, and
+/// themselves, and most have their results then. The first one that has to wait gets a queue, which
 /// takes it in. The functions for direct checks are in direct_checks.cpp.
 ///
 /// The limiter owns it. Every waiter and every request keeps the limiter alive.
@@ -33,18 +33,18 @@ class acquire_queue final {
 
   explicit acquire_queue(const queue_rules& rules);
 
-  /// Sends a validated check to the store, or adds a waiter for it. Never finishes the check inside
-  /// the call.
+  /// Sends a validated check to the store, or adds a waiter for it. The caller's handler does not
+  /// run inside the call.
   void arrive(detail::check& c);
   void cancel(detail::check& c, detail::cancel_scope scope);
   /// The store has finished the request.
   void answered(reservation_request& request, detail::delivery how);
-  /// The store has finished a direct check. False if it has its result. True if it has to wait: the
-  /// queue has it, and may finish it before the call returns.
+  /// Called when the store has finished a direct check. False: the check has its result. True: it
+  /// has to wait; the queue owns it and may finish it before the call returns.
   bool takes_in(detail::check& c);
 
-  /// Notes a cool-down that the store reported; `left` is the time left of it. True if this is
-  /// news: the queue knew of none, or of a shorter one.
+  /// Notes a cool-down that the store reported; `left` is its remaining time. True if this is news:
+  /// the queue knew of none, or of a shorter one.
   bool cool_down(const core_ptr& core, std::string_view subject, std::chrono::microseconds left);
 
   /// Forgets the subject's cool-down, which a reset has ended. Waiters that it has postponed stay
@@ -60,7 +60,7 @@ class acquire_queue final {
   /// See shutdown_listener::context_shut_down().
   void context_shut_down() noexcept;
 
-  /// The number of subjects that have a queue, and of those that have direct checks.
+  /// The number of subjects with a queue, plus the number of those with direct checks.
   std::size_t subjects() const;
 
  private:
@@ -104,7 +104,7 @@ class acquire_queue final {
   void returns_are_sent(const core_ptr& core);
 
   const queue_rules rules_;
-  // False if a full queue drops waiters: these have to be in it.
+  // False if a full queue may drop waiters: all of them have to be in it.
   const bool has_direct_checks_;
   reservation_returns returns_;
 

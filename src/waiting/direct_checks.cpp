@@ -15,8 +15,8 @@ using detail::delivery;
 
 namespace {
 
-// What in_flight::queued of a direct check points at: it was not cancelled; it was, with the scope
-// only_unsent; it was, with any scope.
+// What in_flight::queued of a direct check points at: not cancelled; cancelled with only_unsent;
+// cancelled with any scope.
 constinit detail::queued_waiter at_store, at_store_if_sent, left;
 
 std::optional<cancel_scope> scope_of(const detail::queued_waiter* mark) noexcept {
@@ -25,7 +25,7 @@ std::optional<cancel_scope> scope_of(const detail::queued_waiter* mark) noexcept
   return std::nullopt;
 }
 
-/// True if the store's answer is the result: the check need not wait, and nobody else is concerned.
+/// True if the store's answer is the result: the check need not wait.
 bool is_result(const check& c) {
   if (c.ec) return false;
   return !c.answer.allowed || c.answer.delay == std::chrono::microseconds{0};
@@ -42,8 +42,8 @@ void acquire_queue::note_total(check& c) noexcept {
   if (flight_of(c).queued == &at_store) flight_of(c).queued = &at_store_if_sent;
 }
 
-/// True if a new check goes to the store itself: its subject has no queue, and nothing that goes
-/// back has to reach the store first.
+/// True if a new check goes to the store itself: its subject has no queue, and no give-back has to
+/// reach the store first.
 bool acquire_queue::goes_directly(check& c) {
   const std::lock_guard lock(mutex_);
   const bool may = has_direct_checks_ && alarm_.is_started() && !closed_ && unsent_returns_ == 0 &&
@@ -84,7 +84,8 @@ bool acquire_queue::takes_in(check& c) {
   return take_in(c);
 }
 
-/// The rare end of a direct check: it has to wait, has failed, has left, or there is a queue now.
+/// The rare end of a direct check: it has to wait, has failed, its caller has left, or there is a
+/// queue now.
 bool acquire_queue::take_in(check& c) {
   const core_ptr core = c.limiter;
   orders out;
@@ -109,7 +110,7 @@ bool acquire_queue::take_in(check& c) {
         is_done = has_left;
       }
     } catch (const std::bad_alloc&) {
-      // Neither a waiter nor told: an exception would leave the check without an owner.
+      // Neither a waiter nor in out.told: after an exception, nobody would own the check.
       is_done = flight_of(c).queued == nullptr && !flight_of(c).line.is_linked();
       if (is_done) {
         c.answer = {};
@@ -126,8 +127,8 @@ bool acquire_queue::take_in(check& c) {
   return !is_done;
 }
 
-/// Makes the check a waiter, whose request has the answer; or, if its caller has left, only notes
-/// what the store has reserved.
+/// Makes the check a waiter whose request has the store's answer; or, if its caller has left, only
+/// gives back what the store has reserved.
 void acquire_queue::let_wait(subject_entry& entry, check& c, std::optional<cancel_scope> cancelled,
                              orders& out) {
   auto& asked = detail::as<acquire_request>(c);

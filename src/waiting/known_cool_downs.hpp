@@ -41,7 +41,7 @@ class known_cool_downs {
  private:
   static constexpr std::size_t most = 10'000;
 
-  /// Drops what has ended; at most once a second, because it looks at all.
+  /// Drops cool-downs that have ended; at most once a second, because it scans all of them.
   void sweep(time now) {
     if (now < next_sweep_) return;
     next_sweep_ = now + std::chrono::seconds{1};

@@ -10,12 +10,11 @@
 
 namespace weir::waiting {
 
-/// Two answers about one cool-down name ends that differ by less, because each took its own time to
-/// come.
+/// Two answers may put the end of one cool-down this far apart, because each took its own time.
 inline constexpr std::chrono::microseconds same_end = std::chrono::milliseconds{100};
 
-/// What is left of a `max_wait` that ends at `latest`, for another request. It is rounded down by
-/// at most 1/64 of max_wait, so that requests made together are equal and coalesce.
+/// What is left of a `max_wait` that ends at `latest`, rounded down by at most 1/64 of max_wait, so
+/// that requests made together are equal and coalesce.
 inline std::chrono::microseconds max_wait_left(std::chrono::microseconds max_wait,
                                                detail::check::steady_time latest,
                                                detail::check::steady_time now) {
@@ -26,8 +25,9 @@ inline std::chrono::microseconds max_wait_left(std::chrono::microseconds max_wai
   return std::max(microseconds{0}, left - left % step);
 }
 
-/// The refusal of a request that carried less than the call's max_wait, for the caller, whose next
-/// call carries all of it. If a failure policy has refused, retry_after does not depend on that.
+/// Corrects retry_after in the refusal of a request that carried less than the call's max_wait: the
+/// caller's next call carries all of it. A failure policy's retry_after does not depend on
+/// max_wait.
 inline decision with_whole_max_wait(decision d, const detail::acquire_request& call,
                                     const detail::acquire_request& sent) {
   using std::chrono::microseconds;
@@ -36,8 +36,8 @@ inline decision with_whole_max_wait(decision d, const detail::acquire_request& c
   return d;
 }
 
-/// Makes the answer of a reservation the refusal of a caller whose max_wait ends before a cool-down
-/// does, of which `left` is left. The refusal comes when `d.decided_at` says.
+/// Turns a reservation's answer `d` into the refusal of a caller whose max_wait ends before a
+/// cool-down, which lasts `left` longer. `d.decided_at` is the time of the refusal.
 inline void refuse_in_cool_down(decision& d, std::chrono::microseconds left,
                                 std::chrono::microseconds max_wait) {
   d.allowed = false;

@@ -113,9 +113,9 @@ void reservation_queue::let_in(waiter& w) noexcept {
 /// The end of each event. Completes due reservations, and moves waiters from outside to inside
 /// while there is room.
 ///
-/// Then gives reservations back: at once if a request is to be started, which has to come after
-/// them, else when no answer is due. The store takes a reservation back whole only if none stands
-/// behind it, and a cancelled request may still become one.
+/// Then gives reservations back: at once if a request is to be started, which must reach the store
+/// after them; else when no answer is due, because the store takes a reservation back whole only if
+/// none stands behind it, and a cancelled request may still become one.
 void reservation_queue::conclude(time now, orders& out) {
   do {
     complete_due(now, out);
@@ -136,9 +136,10 @@ void reservation_queue::conclude(time now, orders& out) {
   returns_.clear();
 }
 
-/// What goes back is exchanged for later reservations of waiters: the store has made these since,
-/// or what goes back is of a request that was cancelled. Later by the store's clock, because
-/// answers may have been late. If a cool-down covers what goes back, nobody can have it.
+/// Exchanges each reservation that goes back for a waiter's later one, if there is one: the store
+/// has made it since, or the first one was made for a cancelled request. "Later" is by the store's
+/// clock, because answers may have been late. No waiter can use a reservation that a cool-down
+/// covers.
 void reservation_queue::exchange_returns() noexcept {
   for (request_ptr& reservation : returns_) {
     reservation_request* const last = last_of_cost(reservation->asked.cost);
@@ -255,7 +256,7 @@ void reservation_queue::withdraw(waiter& w, orders& out) {
   }
   reservation_request& last = *last_of_cost(w.cost());
   if (last.owner != &w) exchange(w, *last.owner);
-  // The fallback keeps its reservation: it has no give-back. First, because it may throw.
+  // The fallback has no give-back. Before remove(), because it may throw.
   if (last.answer.source != source::fallback) returns_.push_back(w.reservation);
   remove(last);
 }
@@ -314,11 +315,11 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
   postpone(now, out);
 }
 
-/// After a late answer, a later reservation must not be due before an earlier one, and many must
-/// not be due at once, which the policy forbids. So each is due behind the last one by three
-/// quarters of the time that the store put between them, until they have caught up. For that, none
-/// is raised by more than the last one may be late; and none at all beyond `latest`, the end of
-/// max_wait since the call. The two sources are kept apart, because their clocks may differ by
+/// Sets when a reservation is due. Answers may be late, but a later reservation must not be due
+/// before an earlier one, and not many at once. So each is due after the one before it by at least
+/// three quarters of the store's gap between the two, until the queue has caught up. This postpones
+/// none by more than the one before may be late, and none beyond `latest`, the end of max_wait.
+/// Reservations of the store and of the fallback are kept apart, because their clocks may differ by
 /// hours.
 void reservation_queue::keep_order(reservation_request& request, time latest, time now) {
   const time reported = request.due_at;
@@ -327,7 +328,7 @@ void reservation_queue::keep_order(reservation_request& request, time latest, ti
                                  (request.answer.source == source::fallback);
     return is_of_one_clock && other.reserved_time() <= request.reserved_time();
   };
-  // Mostly it is the last one. After a reset, all others may stand behind the new one.
+  // Mostly the last one is before it. After a reset, all others may be behind it.
   auto last = reservations_.rbegin();
   int looks = 64;
   while (last != reservations_.rend() && !is_before(*last) && --looks > 0) ++last;

@@ -21,11 +21,11 @@ struct queue_rules {
 /// it tells its driver what to do through `orders`.
 ///
 /// Each waiter makes one request when it comes inside. Reservations of one cost are
-/// interchangeable: when one is due, the waiter first in rank exchanges its own for it, and when a
-/// waiter leaves, the last one is given back. A reservation that a new cool-down covers is given
-/// back, and its waiter makes a new request: if all covered waiters went at the end of the
-/// cool-down, more would pass there than the policy allows. A reservation that was requested with
-/// the cool-down known, or made by the fallback, is only postponed to the end.
+/// interchangeable: when a reservation is due, the waiter first in rank exchanges its own for it;
+/// when a waiter leaves, the last reservation is given back. A reservation that a new cool-down
+/// covers is given back, and its waiter makes a new request: if all covered waiters went at the end
+/// of the cool-down, more would pass there than the policy allows. A reservation that was requested
+/// with the cool-down known, or made by the fallback, is only postponed to the end.
 ///
 /// A request that failed because the store is unreachable is repeated until max_wait has passed.
 ///
@@ -43,14 +43,14 @@ class reservation_queue final {
   reservation_queue(const reservation_queue&) = delete;
   reservation_queue& operator=(const reservation_queue&) = delete;
 
-  /// `arrival` grows with each call. If it throws with `queued` of the check null, and the check is
-  /// not done, the queue does not have it.
+  /// `arrival` grows with each call. If arrive() throws, the queue has the check only if the check
+  /// is done or its `queued` is not null.
   void arrive(detail::check& c, std::uint64_t arrival, time now, orders& out);
   /// Takes in a check that came at `came`. The store's answer to it is in `request`. For
   /// exceptions, see arrive().
   void arrive_answered(detail::check& c, const request_ptr& request, std::uint64_t arrival,
                        time came, time now, orders& out);
-  /// A request without a waiter is at the store; answered() follows.
+  /// Notes that a request without a waiter is at the store; answered() follows.
   void expect_answer() noexcept { ++pending_requests_; }
   /// How many checks of the subject are at the store without being in this queue. They count as
   /// waiters inside, and their answers are due.

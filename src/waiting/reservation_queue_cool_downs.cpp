@@ -1,4 +1,4 @@
-// What cool-downs do to those who wait in acquire().
+// What cool-downs do to the waiters of acquire().
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -21,7 +21,7 @@ void reservation_queue::postpone(time now, orders& out) {
     reservation_request& reservation = *reservations_.begin();
     waiter& w = *reservation.owner;
     if (cool_down_until_ > w.latest) {
-      // Not by withdraw(): another's reservation may lie behind the cool-down, and is kept.
+      // Not withdraw(), which gives back the last reservation: that may lie behind the cool-down.
       if (reservation.answer.source != source::fallback) returns_.push_back(w.reservation);
       remove(reservation);
       tell(w, reservation.refusal_for(w, now, cool_down_until_), out);
@@ -39,8 +39,9 @@ void reservation_queue::postpone(time now, orders& out) {
   }
 }
 
-/// Gives a reservation back and makes a request for a waiter that then has none: for the last in
-/// rank, if the reservation's owner can use the reservation of that one.
+/// Gives a reservation back and makes a request for its owner; or, if the owner can use the
+/// reservation of the last waiter in rank, the owner gets that one and the request is for the last
+/// waiter.
 void reservation_queue::request_again(reservation_request& reservation, time now, orders& out) {
   waiter& owner = *reservation.owner;
   waiter& last = *std::prev(with_reservation_.upper_bound(owner.cost(), order::of_cost()));

@@ -13,8 +13,8 @@ namespace weir::waiting {
 
 class acquire_queue;
 
-/// A queue's request to the store for a reservation, made for one waiter. When the store has made
-/// the reservation, the object is that, and may pass to another waiter.
+/// A queue's request to the store for a reservation, made for one waiter. Once the store has made
+/// the reservation, the object is the reservation, and may pass to another waiter.
 class reservation_request final : public detail::check_of<detail::acquire_request>,
                                   public std::enable_shared_from_this<reservation_request> {
  public:
@@ -34,7 +34,7 @@ class reservation_request final : public detail::check_of<detail::acquire_reques
   time_point reserved_time() const noexcept { return answer.decided_at + answer.delay; }
 
   /// What the waiter `w` is told when the reservation is due. The store may have made it for
-  /// another waiter, so `decided_at` and `delay` are moved to the time at which `w` got one.
+  /// another waiter, so `decided_at` and `delay` are moved to the time at which `w` got its own.
   decision decision_for(const waiter& w) const noexcept;
   /// What `w` is told if its max_wait ends before a cool-down, which lasts until `until`.
   decision refusal_for(const waiter& w, steady_time now, steady_time until) const;

@@ -30,9 +30,9 @@ struct reservation_returns::batch {
     return true;
   }
 
-  /// One thread at a time sends, and goes on with what comes meanwhile. With several threads, a
-  /// later batch would overtake an earlier one, and reach the store while reservations behind its
-  /// own still stand there.
+  /// One thread at a time sends, also what comes meanwhile. With several threads, later give-backs
+  /// could overtake earlier ones, and reach the store while reservations behind theirs still stand
+  /// there.
   void send() {
     {
       const std::lock_guard lock(mutex);
@@ -59,8 +59,8 @@ struct reservation_returns::batch {
       all.swap(checks);
       then.swap(afterwards);
     }
-    // A window begins with many reservations of one time. What was reserved later goes back first;
-    // of what one script call has reserved, the buckets know the order.
+    // Many reservations may have one time, the start of a window. The one made last goes back
+    // first; for those of one script call, the TATs of their buckets tell the order.
     const auto place = [](const check* c) {
       const decision& d = detail::as<detail::give_back_request>(*c).reservation;
       std::array<std::pair<std::int64_t, std::int64_t>, receipt{}.buckets.size()> turns;

@@ -121,7 +121,7 @@ void sleepers::cancel(check& c, cancel_scope scope) {
     }
     if (pending == nullptr) return;
     pending->cancelled = scope;
-    if (!pending->is_started) return;  // start() cancels it
+    if (!pending->is_started) return;  // submit() cancels it
   }
   const auto store = pending->limiter->store;
   store->cancel(*pending, scope);
@@ -255,7 +255,7 @@ sleepers::sleeper& sleepers::add(check& c) {
   return s;
 }
 
-/// The result is to be finished.
+/// The caller finishes the returned check.
 check& sleepers::remove(sleeper& s, results& out) {
   check& c = s.caller;
   if (s.pending != nullptr) s.pending->owner = nullptr;
@@ -274,7 +274,7 @@ void sleepers::make_request(sleeper& s, microseconds max_wait, bool is_first, re
   out.groups.push_back(&s.group);
 }
 
-/// The requests to start. Those that were cancelled meanwhile end here.
+/// Returns the requests to start, and ends those that were cancelled meanwhile.
 std::vector<sleepers::request_ptr> sleepers::take_to_start(results& out) {
   std::vector<request_ptr> taken;
   for (request_ptr& r : std::exchange(to_start_, {})) {
@@ -352,7 +352,7 @@ void sleepers::end_all(tag_group& g, results& out) {
 }
 
 /// The end of each event. Gives the reservations of a group back: at once if a request is to be
-/// started, which has to come after them, else when no answer is due: see reservation_queue.
+/// started, else when no answer is due: see reservation_queue::conclude().
 void sleepers::conclude(results& out) {
   std::vector<check*> give_backs;
   std::vector<tag_group*> changed = std::move(out.groups);
@@ -379,7 +379,7 @@ void sleepers::conclude(results& out) {
 }
 
 void sleepers::arm() {
-  alarm_.start(executor_, [] { return true; });  // the store's handle tells this object itself
+  alarm_.start(executor_, [] { return true; });  // the store's sink stops it: see completion
   alarm_.set(agenda_.next(), [self = shared_from_this()] { self->on_timer(); });
 }
 

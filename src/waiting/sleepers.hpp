@@ -21,9 +21,9 @@ namespace weir::waiting {
 /// the store for each check, and holds the check until its reservation is due. One timer serves all
 /// checks.
 ///
-/// The reservation of a cancelled check goes back. A reservation that a new cool-down covers goes
-/// back, too, and the store is asked for a new one: see reservation_queue. So do those behind it,
-/// which keeps the order. Thread-safe.
+/// The reservation of a cancelled check goes back. If a new cool-down covers a reservation, it and
+/// all behind it go back, and the store is asked for new ones in the same order: see
+/// reservation_queue. Thread-safe.
 class sleepers final : public std::enable_shared_from_this<sleepers> {
  public:
   explicit sleepers(const boost::asio::any_io_executor& executor,
@@ -55,8 +55,7 @@ class sleepers final : public std::enable_shared_from_this<sleepers> {
   struct group_member : boost::intrusive::list_base_hook<
                             boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {};
 
-  /// The checks whose keys have one hash tag: what one of them reserves may stand behind the
-  /// reservation of another.
+  /// The checks whose keys have one hash tag: their reservations may stand behind each other.
   struct tag_group {
     explicit tag_group(std::size_t hash) noexcept : tag(hash) {}
 

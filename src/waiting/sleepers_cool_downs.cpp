@@ -1,4 +1,4 @@
-// What cool-downs do to those who wait in acquire_all.
+// What cool-downs do to the callers of acquire_all.
 #include <algorithm>
 
 #include "check/limiter_spec.hpp"
@@ -74,8 +74,8 @@ void sleepers::leave_by_cooled(sleeper& s) {
   });
 }
 
-/// For a check whose reservation lies in a known cool-down. If all such checks went at its end,
-/// more would pass there than the policies allow. So each gets another reservation. One that was
+/// If the reservation lies in a known cool-down, refuses the caller whose max_wait ends before it,
+/// and gets another reservation for any other: see reservation_queue. A reservation that was
 /// requested with the cool-down known, or made by the fallback, is only postponed to the end. True
 /// if the reservation stays as it is.
 bool sleepers::obey_cool_downs(sleeper& s, time now, results& out) {
