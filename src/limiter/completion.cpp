@@ -30,8 +30,8 @@ bool is_direct(const check& c) {
 /// True if such a caller has to wait: then the queue has its check.
 bool is_taken_in(check& c) { return impl_of(*c.limiter).queue->takes_in(c); }
 
-/// Concludes a check of this list. A detached one is finished without delay, unless it stands in
-/// for a call of acquire() that has ended. Such a one goes to `stand_ins`.
+/// Concludes a check of this list. A detached acquire moves to `stand_ins`; any other detached
+/// check is finished at once.
 void conclude_in_list(check_list& list, check& c, check_list& stand_ins,
                       waiting::sleepers& sleepers) {
   conclude(c, sleepers);
@@ -87,7 +87,8 @@ void completion::complete(check_list&& done) {
   delivery_batch::post(executor_, std::move(done));
 }
 
-// Another thread may finish the check meanwhile, and free the store with this object.
+// A copy keeps the sleepers: another thread may finish the check meanwhile, and free the store with
+// this object.
 void completion::wait(check& c) { std::shared_ptr(sleepers_)->arrive(c); }
 
 void completion::cancel(check& c, cancel_scope scope) {

@@ -11,7 +11,8 @@
 namespace weir::detail {
 namespace {
 
-/// Writes the receipt of a decision. A gate takes no units: that of an enter is for its claims.
+/// Writes the receipt of a decision. A gate takes no units: the receipt of an enter is for its
+/// claims.
 void sign(check& c) {
   const bool enters = c.kind == check_kind::enter;
   const auto further = c.further();
@@ -39,8 +40,8 @@ void remember(const check& c) {
   own.denials->note(c.subject.view(), as<record_request>(c).cost, c.answer, flight_of(c).sent);
 }
 
-/// A reset has ended the subject's cool-down, which all limiters with the same keys share. Each of
-/// them notes cool-downs on its own.
+/// After a reset: all limiters with the same keys share the cool-down that it ended, and each has
+/// noted it on its own.
 void forget_cool_down(const check& reset) {
   const limiter_spec& own = *reset.limiter;
   if (!own.has_cool_down) return;
@@ -88,8 +89,8 @@ std::chrono::microseconds cool_down_left(const check& c) {
   return c.answer.cooling_down ? c.answer.retry_after : std::chrono::microseconds{0};
 }
 
-/// Tells this process's waiters of a cool-down that the answer names, and spreads the retries of
-/// those who are refused by it. The answer of a joint check does not say whose cool-down it is.
+/// Tells this process's waiters of a cool-down that the answer names, and adds jitter to a refusal
+/// by it. The answer to a joint check does not say whose cool-down it is.
 void note_cool_down(check& c, waiting::sleepers& sleepers) {
   const std::chrono::microseconds left = cool_down_left(c);
   if (left.count() > 0 && c.further().empty()) {
@@ -102,7 +103,7 @@ void note_cool_down(check& c, waiting::sleepers& sleepers) {
   if (c.kind != check_kind::cool_down) c.answer.retry_after += jitter(c.answer.retry_after);
 }
 
-/// Adds to the store's answer or error what the caller's result has beyond it.
+/// Makes the caller's result out of the store's answer or error.
 void decorate(check& c, waiting::sleepers& sleepers) {
   if (c.kind == check_kind::record && !c.ec) {
     if (c.limiter->answers_locally) remember(c);

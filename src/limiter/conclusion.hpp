@@ -8,7 +8,7 @@
 
 namespace weir::detail {
 
-/// True for a decision of the store that took units. An empty one is not allowed.
+/// True for a decision of the store that took units.
 inline bool took_units(const check& c) {
   return c.answer.allowed && c.answer.source == source::store;
 }

@@ -130,7 +130,7 @@ void lease::cancel_when_lost(asio::cancellation_signal& signal,
   holder();
   const asio::any_io_executor busy = asio::prefer(executor,
                                                   asio::execution::outstanding_work.tracked);
-  // A lease may be held for days and each of its works may call this: one watch serves them all.
+  // One watch serves all calls: a lease may be held for days, with many calls.
   auto watch = std::static_pointer_cast<loss_watch>(watch_.lock());
   if (watch != nullptr && watch->aim_at(&signal, busy)) return;
   watch = std::make_shared<loss_watch>(core_, number_);

@@ -10,8 +10,8 @@ deny_cache::deny_cache(std::size_t slots, duration longest)
       mask_(std::bit_ceil((slots + slots_per_set - 1) / slots_per_set) - 1),
       sets_(mask_ + 1) {}
 
-/// The refusal is known to hold from the moment of asking, which is not after that of deciding: so
-/// it never holds here for longer than in the store.
+/// The time of the refusal counts from `asked`, which is not after the store's decision, so it ends
+/// here no later than in the store.
 void deny_cache::note(std::string_view subject, std::int64_t cost, const decision& refusal,
                       time asked) {
   if (subject.size() > longest_subject) return;

@@ -14,7 +14,7 @@
 
 namespace weir::detail {
 
-/// Remembers refusals, so that this process answers the same question again until it could pass.
+/// Remembers refusals, so that this process repeats them until the request could pass.
 ///
 /// A table of fixed size: a subject has a set of eight slots, shared with other subjects. A refusal
 /// takes a slot whose refusal is over; if there is none, it is not remembered, and the store is

@@ -40,8 +40,8 @@ std::vector<share> shares_of(const check& c) {
 }
 
 /// Answers a joint check from the fallback of each limiter that has one. Unlike in a store this is
-/// not atomic: a call in between may make a later limiter refuse what earlier ones have counted.
-/// The decision is then refused; it is never allowed without all of them having counted.
+/// not atomic: because of a call in between, a later limiter may refuse what earlier ones have
+/// counted. The decision is allowed only if all of them have counted.
 decision from_local_shares(const check& c) {
   std::vector<share> shares = shares_of(c);
   const bool allowed = std::all_of(shares.begin(), shares.end(),

@@ -12,9 +12,8 @@
 
 namespace weir::detail {
 
-// What local_keyed_limiter keeps for each key, and how a call changes it. A new key's state is
-// state_type{}, and stands for "nothing was counted". local_limiter has one state, and uses
-// tier_rules, too.
+// What local_keyed_limiter keeps for each key, and how a call changes it. state_type{}, the state
+// of a new key, means that nothing was counted. local_limiter uses tier_rules, too.
 
 /// One kernel. If its state fits one word, word_rules (one_word.hpp) serves instead.
 template <class Kernel>
@@ -58,7 +57,7 @@ class tier_rules {
     }
     return last;
   }
-  /// In the tier whose state matters longest.
+  /// The units in use in the tier whose state matters longest.
   policies::units in_use(const state_type& states, policies::instant now) const noexcept {
     policies::instant last = -1;
     policies::units found = 0;
@@ -74,7 +73,7 @@ class tier_rules {
     }
     return found;
   }
-  /// True if one of them is.
+  /// True if the state of a tier is.
   bool is_far_ahead(const state_type& states, policies::instant now) const noexcept {
     for (std::size_t i = 0; states != nullptr && i < kernels_.size(); ++i) {
       const auto is_ahead = [&]<class Kernel>(const Kernel& k) {

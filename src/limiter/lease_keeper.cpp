@@ -13,7 +13,7 @@ namespace {
 
 lease_schedule::time now() { return std::chrono::steady_clock::now(); }
 
-/// Hands the handlers over to their own executors; none runs inside this call.
+/// Posts the handlers to their own executors; none runs inside this call.
 void finish_all(check_list&& done, error_code ec) {
   while (!done.empty()) {
     check& c = done.front();
@@ -149,7 +149,8 @@ void lease_keeper::on_renewed(const renew_call& c) {
     if (schedule_.answered(lease, what, flight_of(c).sent, now()))
       told.swap(schedule_.find(lease)->watchers);
     for (check& w : told) flight_of(w).stage = check_stage::done;
-    // What is due by now waits for the timer: a memory store answers inside the call that asks it.
+    // What is due by now waits for the timer: started here, it would recurse, because a memory
+    // store answers inside start().
     arm(c.limiter);
   }
   finish_all(std::move(told), {});

@@ -23,8 +23,7 @@ class lease_keeper final {
 
   explicit lease_keeper(std::chrono::microseconds length) : length_(length), schedule_(length) {}
 
-  /// A number for the next lease. After fork(), parent and child share the gate but get different
-  /// numbers.
+  /// A number for the next lease. After fork(), parent and child get different numbers.
   std::int64_t new_number() noexcept {
     constexpr std::uint64_t numbers = std::uint64_t{1} << 52;
     constexpr std::uint64_t first = policies::lease_set::nobody + 1;

@@ -11,15 +11,14 @@
 
 namespace weir::detail {
 
-/// The leases that one gate holds in this process: when each is due for renewal, and when it is
-/// lost. It has no timer, lock or clock.
+/// The leases of one gate in this process: when each is due for renewal, and when it is lost. It
+/// has no timer, lock or clock.
 ///
-/// A lease lasts its duration from before the enter, or the last confirmed renewal, left this
-/// process. The store counts from a later time, so it never gives a lease away that the holder
-/// still counts as held. The renewal is due at a third of the duration. A failed renewal is
-/// repeated after a tenth of the duration, as long as there is time. So is a failed leave of a
-/// lease that was released; but if its connection was lost, it is repeated at once, most_losses
-/// times, because it waits for the next connection then.
+/// The duration of a lease counts from before the enter, or the last confirmed renewal, left this
+/// process. The store counts from a later time, so it gives no lease away that the holder still
+/// counts as held. The renewal is due at a third of the duration. A failed renewal is repeated
+/// after a tenth of the duration, as long as there is time; so is a failed leave. But a leave whose
+/// connection was lost is repeated at once, most_losses times: it waits for the next connection.
 class lease_schedule {
  public:
   using time = std::chrono::steady_clock::time_point;
@@ -62,8 +61,8 @@ class lease_schedule {
     return leaves_.empty() ? agenda_.next() : std::min(agenda_.next(), leaves_.begin()->first);
   }
 
-  /// The next lease that is due: it is lost, or else to be renewed, and then answered() is told of
-  /// the outcome. Null when no more are due.
+  /// The next lease that is due: it is lost, or the caller renews it and then calls answered().
+  /// Null when no more are due.
   entry* next(time now);
 
   /// Notes the outcome of a renewal. `sent` is a time before it left this process. True if the

@@ -52,7 +52,7 @@ limiter::feedback_arguments limiter::arguments_after(std::string_view subject, i
   const auto duration = said.refused && asked.count() == 0 ? own.default_cool_down : asked;
   const vendor_quota& quota = own.sync_remaining_with == vendor_count::tokens ? said.tokens
                                                                               : said.requests;
-  const bool is_over = quota.reset_after == std::chrono::microseconds{0};  // and counts no more
+  const bool is_over = quota.reset_after == std::chrono::microseconds{0};  // the vendor's window
   const bool follows = own.sync_remaining_with != vendor_count::none && quota.remaining &&
                        !is_over && *quota.remaining < options.known_remaining;
   detail::short_text name = detail::copy_of_subject(subject);

@@ -41,7 +41,7 @@ struct limiter_impl final : limiter_spec {
   std::unique_ptr<waiting::acquire_queue> queue;  // for acquire(); null for a gate
 };
 
-/// Throws the error again, of a limiter's constructor, with the resource's name in its text: a
+/// Rethrows an error of a limiter's constructor with the resource's name in its text, because a
 /// service may make many limiters from one file.
 [[noreturn]] void rethrow_with_name(const boost::system::system_error& e,
                                     std::string_view resource);

@@ -15,7 +15,6 @@ namespace {
 
 using held_tiers = std::span<const held_tier>;
 
-/// retry_after of a refusal without the store: by then it may work again.
 constexpr std::chrono::seconds retry_without_store{1};
 
 constexpr auto the_clock = [] { return read_clock({}); };
@@ -97,8 +96,8 @@ std::vector<memory::shard::place> local_fallback::places_of(std::string_view sub
   return places;
 }
 
-/// The cost fits the whole limit, but perhaps not this process's share of it. `ask` makes a
-/// decision, or returns an error.
+/// `ask` makes a decision, or returns an error. The cost may exceed this process's share of the
+/// limit.
 template <class F>
 decision local_fallback::answer(std::int64_t cost, F&& ask) const {
   decision d;
@@ -138,7 +137,7 @@ decision local_fallback::acquire(std::string_view subject, std::int64_t cost,
 }
 
 void local_fallback::note_refusal(std::string_view subject, std::int64_t cost) {
-  // No reservation lies before now, so this one is refused. See policies::reserve_at.
+  // A max_wait below zero: no reservation lies before now, so policies::reserve_all() refuses.
   acquire(subject, cost, std::chrono::microseconds{-1});
 }
 

@@ -11,8 +11,8 @@
 
 namespace weir::detail {
 
-/// A decision that nothing was counted for. A refusal's retry_after is a second: by then, the store
-/// may answer again.
+/// A decision without counting. A refusal's retry_after is a second: by then, the store may answer
+/// again.
 decision without_store(bool allowed);
 
 /// One process's share of a policy: limit, capacity, burst and rate divided by `processes`, at

@@ -40,7 +40,7 @@ class local_units final {
   /// The store has answered a record of this limiter.
   void heard(std::string_view subject, const decision& answer);
 
-  /// The subject was reset: its units were forgotten by the store, and are not given back.
+  /// Called after a reset: the store has forgotten the subject's units, so they are not given back.
   void forget(std::string_view subject);
 
   /// Called when the store closes: gives all units back.

@@ -123,14 +123,13 @@ class word_rules {
 
 /// One kernel whose state fits one atomic word: no lock.
 ///
-/// A call loads the word first and reads the clock after that. A thread that read the clock first
-/// and then had to wait for its core would find a state that others have written since. It would
-/// take its own old time for that of a clock that was set back, and move the state to it.
+/// A call loads the word before it reads the clock. In the other order, a thread that was suspended
+/// in between would find a state newer than its time, take that for a clock that was set back, and
+/// move the state back.
 class one_word {
  private:
-  /// f(rules, word, now) changes the word, and says what comes of that. If another thread was
-  /// faster, f is asked again, at a time of its own. The word guards nothing else, so its order
-  /// with other memory does not matter.
+  /// f(rules, word, now) changes the word and returns the result. If another thread was faster, f
+  /// is called again, with a new time. The word guards no other memory, so relaxed order is enough.
   template <class Clock, class F>
   auto change(const Clock& clock, F&& f) {
     return std::visit(
@@ -183,7 +182,7 @@ class one_word {
   }
   void reset() noexcept { word_.store(0, std::memory_order_relaxed); }
 
-  // Only before it is shared.
+  // Only before the object is shared.
   one_word(one_word&& other) noexcept : rules_(other.rules_), word_(other.word_.load()) {}
 
  private:

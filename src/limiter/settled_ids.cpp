@@ -29,7 +29,7 @@ bool settled_ids::contains(std::uint64_t id, policies::instant now) {
 
 void settled_ids::add(std::uint64_t id, policies::instant now) {
   const std::lock_guard lock(mutex_);
-  // Looks at so many slots per added id that expired ones leave soon after their end.
+  // Enough slots for each added id that expired ids leave soon after their end.
   ids_.tidy(now, 32);
   ids_.add(id, now + policies::shortest_marker_life);  // unless it is full
 }

@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// What the rules need to know of a policy.
+/// What supply_rules need of a policy.
 struct traits_of_policy {
   std::int64_t limit = 0;  // 0: the policy cannot have local units
   rate drain = {};         // of a bucket
@@ -46,7 +46,7 @@ supply_rules supply_rules::of(const tiers& policies, std::int64_t most) {
   return {most, life, std::clamp<microseconds>(pace, std::chrono::milliseconds{1}, longest_pace)};
 }
 
-/// Units that ended unspent were too many.
+/// If units end unspent, the supply was too large.
 void unit_supply::expire(time now) noexcept {
   if (left_ == 0 || now < until_) return;
   left_ = 0;
@@ -98,8 +98,8 @@ void unit_supply::taken(std::int64_t units, const decision& answer, time sent, t
   // The store decided at `sent` or later, so the units end here no later than there.
   const bool is_bucket = rules_.life.count() > 0;
   const time until = sent + (is_bucket ? rules_.life : answer.reset_after);
-  // What is left of another window does not count in this one. The store's clock may have stepped,
-  // or another process has reset the subject.
+  // Units of another window do not count in this one. The end differs also if the store's clock has
+  // stepped, or another process has reset the subject.
   const auto end = [](const decision& d) { return d.decided_at + d.reset_after; };
   if (!is_bucket && end(answer) != end(answer_)) left_ = 0;
   left_ += units;

@@ -13,23 +13,22 @@ namespace weir::detail {
 struct supply_rules {
   std::int64_t most = 0;              // held per subject at most, units under way included
   std::chrono::microseconds life{0};  // of a bucket's units; 0: until the end of their window
-  // A quarter of the life of units. The units of a subject without checks for so long go back, and
-  // a supply grows to what is spent in twice that time.
+  // A quarter of the life of units, from 1 ms to longest_pace. A subject's units go back after a
+  // pace without checks, and a supply grows to what is spent in two paces.
   std::chrono::microseconds pace{0};
   static constexpr std::chrono::microseconds longest_pace = std::chrono::milliseconds{500};
 
-  /// The rules for a policy whose limiter may hold `most` units. Throws
-  /// boost::system::system_error with error::invalid_policy if that cannot be.
+  /// The rules for a policy whose limiter may hold `most` units. Throws boost::system::system_error
+  /// with error::invalid_policy if the policy or `most` does not allow that.
   static supply_rules of(const tiers& policies, std::int64_t most);
 };
 
 /// The units that this process holds of one subject. It has no timer, lock or clock.
 ///
-/// A *take* is a call to the store for more units. There is one at a time, for at most half of what
-/// the store has left, and only after an answer of the store has said that enough is left. So a
-/// take is hardly ever refused, and checks that come meanwhile can go to the store themselves.
-/// Checks that cost more than an eighth of `most` cause no take: small checks would not spend such
-/// a supply in time.
+/// There is one take at a time, for at most half of what the store has left, and only after an
+/// answer of the store has said that enough is left. So a take is hardly ever refused, and checks
+/// that come meanwhile can go to the store themselves. Checks that cost more than an eighth of
+/// `most` cause no take: small checks would not spend such a supply in time.
 class unit_supply {
  public:
   using time = std::chrono::steady_clock::time_point;
@@ -49,8 +48,8 @@ class unit_supply {
   /// The store has answered a check of this subject.
   void heard(const decision& answer) noexcept { remaining_ = answer.remaining; }
 
-  /// The store has forgotten what was counted. The units go, also those of a take under way, which
-  /// it may have counted before.
+  /// Called after a reset. Drops all units, also those of a take under way, which the store may
+  /// have counted before the reset.
   void forget(time now) noexcept;
 
   /// True if a check came since the last call.

@@ -26,7 +26,7 @@ error validate_together(const check& c) {
     if (policies::kind_of(limiter.tiers[tier]) == policies::kernel_kind::cool_down) return;
     limiter.append_key(keys.emplace_back(), subject, tier);
     fits = fits && hash_tag(keys.back()) == hash_tag(keys.front());
-    // Whether two subjects meet in a bucket is chance, and no reason to answer.
+    // Two subjects share a bucket only by chance: whether a call works must not depend on that.
     fits = fits && (limiter.buckets == 0 || subject == c.subject.view());
   });
   std::sort(keys.begin(), keys.end());
@@ -40,8 +40,8 @@ bool all_can_settle(const check& c) {
   return all;
 }
 
-/// A store writes down until when it remembers that a decision was settled, and the caller may have
-/// taken the decision from anywhere.
+/// False for times that no decision of weir has. The store computes from them how long it keeps the
+/// marker, and the caller may have changed the decision.
 bool has_times_of_ours(const decision& d) noexcept {
   const std::int64_t at = d.decided_at.time_since_epoch().count();
   const auto is_ahead = [at](std::chrono::microseconds by) {
@@ -51,7 +51,7 @@ bool has_times_of_ours(const decision& d) noexcept {
          policies::is_instant(d.receipt.counted_at);
 }
 
-/// Likewise for what it has left in buckets, which all who share them would get.
+/// Likewise for the receipt's buckets: the store would write wrong ones into the shared state.
 bool has_buckets_of_ours(const check& c, const decision& d) {
   std::vector<const policies::kernel*> kernels;
   for_each_tier(c, [&](const limiter_spec& limiter, std::string_view, std::int64_t,
@@ -82,7 +82,7 @@ error validate_settlement(const check& c) {
   return c.further().empty() ? error{} : validate_together(c);
 }
 
-/// Validates a check that counts, looks or enters: `cost` is what its own limiter has to fit.
+/// Validates a check that counts, looks or enters. `cost` has to fit its own limiter.
 error validate_request(const check& c, std::int64_t cost) {
   if (const error e = validate(*c.limiter, c.subject.view(), cost); e != error{}) return e;
   for (const term& t : c.further()) {

@@ -10,7 +10,7 @@
 
 namespace weir::detail {
 
-/// Why one limiter cannot count so many units of that subject; zero: it can.
+/// The error if the limiter cannot count `cost` units of the subject; else zero.
 inline error validate(const limiter_spec& limiter, std::string_view subject, std::int64_t cost) {
   if (subject.empty() || subject.size() > max_subject_size) return error::invalid_subject;
   if (cost < 1 || cost > max_units) return error::invalid_cost;
@@ -18,7 +18,7 @@ inline error validate(const limiter_spec& limiter, std::string_view subject, std
   return error{};
 }
 
-/// Why the store is not asked; zero: it is. May throw std::bad_alloc.
+/// The error if the check is not valid; else zero. May throw std::bad_alloc.
 error validate(const check& c);
 
 }  // namespace weir::detail
