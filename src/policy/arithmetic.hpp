@@ -12,8 +12,8 @@ using units = std::int64_t;    ///< what a policy counts
 using instant = std::int64_t;  ///< microseconds since 1970-01-01T00:00Z, never negative
 using span = std::int64_t;     ///< microseconds
 
-/// The time of a request: the store's clock, and when the request may go. For a reservation, that
-/// is its turn, which may lie after the clock.
+/// The time of a request: the store's clock, and when the request may go. A reservation may go at
+/// its turn, which may lie after the clock.
 struct moment {
   instant clock;
   instant when;
@@ -23,20 +23,20 @@ struct moment {
   moment(instant now, instant turn) noexcept : clock(now), when(turn) {}
 };
 
-/// So long is a state kept after it has ended or was emptied: the clock may step back by that.
+/// How long a state is kept after it has ended or was emptied: the clock may step back by that.
 inline constexpr span grace = 2'000'000;
 
-/// In Redis, a key stays up to the next multiple of this after the end of its state, and the grace:
-/// only a check that moves the end beyond that renews the TTL (policy/lua/start.lua).
+/// In Redis, a key stays until the next multiple of this after the end of its state, and the grace.
+/// Only a check that moves the end beyond that multiple renews the TTL (policy/lua/start.lua).
 inline constexpr span grid = 16'000'000;
 
-/// So long at least does a store remember that it has settled a decision. Repetitions of a
-/// give-back end sooner. settle.lua has the same number.
+/// How long at least a store remembers that it has settled a decision. Repetitions of a give-back
+/// end sooner. settle.lua has the same number.
 inline constexpr span shortest_marker_life = 60'000'000;
 
 __extension__ using wide = __int128;  // products of two 53-bit numbers
 
-/// The largest integer from which a Lua number can still count on.
+/// The largest integer up to which all Lua numbers are exact.
 inline constexpr std::int64_t max_exact = (std::int64_t{1} << 53) - 1;
 
 /// weir::unlimited inside the kernels and scripts: no sum of two counts exceeds it.
@@ -61,8 +61,8 @@ constexpr units remaining_for_caller(units limit, units used) noexcept {
   return limit == no_limit ? unlimited : std::max<units>(0, limit - used);
 }
 
-/// Whether a number from a script's reply can be a time, or a count: a foreign value in a key must
-/// not reach the arithmetic.
+/// True if a number from a script's reply can be a time, or a count: foreign values must not reach
+/// the arithmetic.
 constexpr bool is_instant(std::int64_t x) noexcept { return x >= 0 && x <= max_exact; }
 constexpr bool is_count(std::int64_t x) noexcept { return x >= 0 && x <= max_exact; }
 

@@ -11,13 +11,12 @@
 namespace weir::policies {
 
 /// The kernel of cool-downs: nothing passes before `until`. It is the last tier of a limiter. A
-/// check only looks. A kernel made with a length, when recorded, moves `until`, and only ever to a
-/// later time.
+/// check only looks. record() of a kernel with a duration moves `until`, and only to a later time.
 ///
 /// The clock. A cool-down has no effect if the clock is behind the cool-down's beginning by more
-/// than its length and a minute: the clock was ahead then, and the cool-down would go on until the
-/// clock is there again. The next check that passes forgets it for good, or it would come back when
-/// the clock comes near.
+/// than its length and a minute: then the cool-down began while the clock was ahead, and would last
+/// until the clock gets there again. The next check that passes deletes it; otherwise it would have
+/// an effect again when the clock comes near.
 class cool_down {
  public:
   struct state {

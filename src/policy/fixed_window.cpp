@@ -11,7 +11,7 @@ fixed_window::fixed_window(const weir::fixed_window& policy) noexcept
       offset_(policy.anchor == anchor::epoch ? policy.offset.count() : first_request),
       count_refused_(policy.count_refused) {}
 
-/// The clock, or what the state knows to have passed.
+/// The clock, or a later time that the state knows to have passed.
 instant fixed_window::passed(const state& s, instant clock) const noexcept {
   return std::max(clock, s.written > 0 ? s.written : s.start);
 }
@@ -32,7 +32,7 @@ bool fixed_window::holds(const state& s, instant at) const noexcept {
   return s.is_open() && at < s.start + window_;
 }
 
-/// The state without what matters only while its window lies ahead, if it does no longer.
+/// If the window no longer lies ahead, drops what matters only while it does.
 fixed_window::state fixed_window::ahead_of(instant passed, const state& s) const noexcept {
   if (s.start <= passed) return {s.start, s.count};
   return {s.start, s.count, passed, s.start_before, s.count_before};

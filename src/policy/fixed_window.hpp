@@ -12,14 +12,14 @@
 namespace weir::policies {
 
 /// One counter and the time at which its window began. A clock behind that time is read as that
-/// time; behind by more than a window, the count moves to the window of now.
+/// time; if it is behind by more than a window, the count moves to the present window.
 ///
 /// Reservations. A reservation in a later window opens that window ahead: until it begins, nothing
 /// passes. The state then says when it was written, which is a time that has passed. It also keeps
-/// the window before, and returns to it when all reservations in the later window are given back.
-/// If several windows are opened ahead, the state knows the last two. The reservation that opened a
-/// window knows, in its ticket, what was before. A window that is over for this policy is returned
-/// to as well: a longer window of the key may still count it.
+/// the window before, and returns to it when all reservations in the later window are given back,
+/// even if that window is over: a longer window of the key may still count it. If several windows
+/// are opened ahead, the state knows the last two; the ticket of the reservation that opened a
+/// window has the state before.
 class fixed_window {
  public:
   struct state {
@@ -44,9 +44,9 @@ class fixed_window {
   }
 
   decision record(state& s, moment now, units cost) const noexcept;
-  /// As record(), for a state that is a begin and a count alone, where a refused request does not
-  /// count: only whether the request passes. A count of 0: there is no window. The limit is no more
-  /// than max_units. 1 <= cost <= limit.
+  /// As record(), but returns only whether the request passes. For a state that is a begin and a
+  /// count alone (0: there is no window), a limit up to max_units, and without count_refused. 1 <=
+  /// cost <= limit.
   bool record_plain(instant& start, units& count, instant now, units cost) const noexcept {
     if (count > 0) {
       // A window far ahead was not written by this clock: it begins anew.
@@ -63,7 +63,7 @@ class fixed_window {
     return true;
   }
   decision fetch(const state& s, moment now, units cost) const noexcept;
-  /// Has a state far ahead of the clock begin anew by that, once and for all.
+  /// Makes a state far ahead of the clock begin anew by the clock.
   void mend(state& s, instant clock) const noexcept { s = seen_at(s, clock); }
   bool is_far_ahead(const state& s, instant clock) const noexcept {
     return passed(s, clock) - clock > window_;
@@ -73,9 +73,9 @@ class fixed_window {
   /// Takes back what a request counted, if the state still knows its window.
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
 
-  /// The same without its limit: what it counts is charged, whatever the limit says.
+  /// The same policy without its limit: for charges.
   fixed_window endless() const noexcept;
-  /// An empty window keeps the time that had passed when it was emptied.
+  /// An empty window still matters for the time that had passed when it was emptied.
   instant matters_until(const state& s) const noexcept {
     return s.is_open() ? s.start + window_ : s.start;
   }

@@ -41,14 +41,14 @@ local function check(key, checks, write, into, at)
   into[at], into[at + 1], into[at + 2] = start, count, written
   if start == foreign then return 0 end
 
-  -- A clock behind the window's start finds the window open; behind by more than a window, it takes
-  -- the count along.
+  -- A clock behind the window's start finds the window open; if it is behind by more than a window,
+  -- the count moves to the present window.
   local passed = written > 0 and written or start
   if passed < clock then passed = clock end
   local open = count > 0 or written > 0
   local moved = passed - clock > window
   if moved then
-    -- What a longer window has set stays.
+    -- An expiry that a longer window has set stays.
     if kept <= line_after(start + window) then kept = 0 end
     start, passed = begin_of_window(start - (passed - clock)), clock
     before, count_before = 0, 0
@@ -73,7 +73,7 @@ local function check(key, checks, write, into, at)
 
   local counted = count_refused and checks or admitted
   if counted > 0 or moved then
-    -- A longer window may share the key: what that has set stays.
+    -- A longer window may share the key: the expiry that it has set stays.
     local line = line_after(start + window)
     if kept > line then line = kept end
     local ttl = ttl_of(line)

@@ -3,7 +3,7 @@
 #include "policy/fixed_window.hpp"
 #include "policy/lua_sources.hpp"
 
-// How a fixed window gives back and charges; fixed_window_settle.lua has the same.
+// How a fixed window gives back and charges; fixed_window_settle.lua does the same.
 namespace weir::policies {
 
 void fixed_window::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {

@@ -24,7 +24,7 @@ local function give_back(key, ticket)
   elseif ahead and before > 0 and turn >= before and turn < before + window then
     count_before = count_before > cost and count_before - cost or 0
   end
-  -- An empty window says until when time had come.
+  -- An empty window keeps the time that had passed.
   local is_open = count > 0 or start > passed
   local ends = is_open and start + window or start
   if ends + grace <= clock then

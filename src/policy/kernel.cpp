@@ -11,7 +11,7 @@ namespace {
 
 constexpr span max_window = std::int64_t{1} << 50;
 constexpr span max_sliding_window = std::int64_t{1} << 48;
-// Up to three times the limit are summed up before what no longer matters is dropped.
+// A log sums up to three times the limit before it drops what no longer matters.
 constexpr units max_count_refused_log = std::int64_t{1} << 50;
 
 void refuse(std::string_view policy, std::string_view rule, std::int64_t got) {

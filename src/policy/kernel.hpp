@@ -20,12 +20,11 @@
 
 namespace weir::policies {
 
-/// What each kernel offers. It is a pure state machine; its script makes the same transitions in
-/// Redis and answers with the state that it found. restore() makes a `replay` of that, and record()
-/// on it, once per check and in order, gives each caller's decision. So the rules stand twice, in
-/// C++ and in Lua, and the differential test keeps the two equal; decisions are made in C++ alone.
-///
-/// Its kind, and tells_state, decide what else it offers.
+/// What each kernel offers. A kernel is a pure state machine. Its script makes the same transitions
+/// in Redis and replies with the state that it found; restore() makes a `replay` of that state, and
+/// record() on the replay, once per check and in order, gives each caller's decision. So the rules
+/// stand twice, in C++ and in Lua (the differential test keeps the two equal); decisions are made
+/// in C++ alone.
 template <class K>
 concept is_kernel =
     requires(const K& k, typename K::state& state, const typename K::state& seen,
@@ -41,7 +40,7 @@ concept is_kernel =
       // The largest cost that can ever pass; what a decision calls `limit`.
       { k.ceiling() } -> std::same_as<units>;
       { k.limit() } -> std::same_as<units>;
-      // Whether a refused request counts, too; whether equal checks may share one look.
+      // Whether a refused request counts, too; whether equal checks may be coalesced.
       { k.counts_refused() } -> std::same_as<bool>;
       { k.coalesces() } -> std::same_as<bool>;
       // The Lua half: its text, its constants, the width of its reply, the end of its keys.
@@ -51,9 +50,9 @@ concept is_kernel =
       requires K::script_constants > 0 && K::reply_width > 0 && !K::key_suffix.empty();
       typename std::bool_constant<K::tells_state && is_policy(K::kind)>;  // they are constants
     } &&
-    // A policy has a common path for plain states, in front of script(). It replies with what the
-    // keys hold. read_plain() takes one key's state from the front of that text, and gives the
-    // fields for restore().
+    // A policy has a common path for plain states, in front of script(). It replies with the text
+    // of what the keys hold. read_plain() takes one key's state from the front of that text, and
+    // gives the fields for restore().
     (!is_policy(K::kind) ||
      requires(const K& k, typename K::state& s, const typename K::state& seen, instant clock,
               std::string_view& text, std::span<std::int64_t> fields) {
@@ -69,7 +68,7 @@ concept is_kernel =
      }) &&
     (is_policy(K::kind) ||
      requires(const K& k) {
-       // It writes no end further ahead than that.
+       // The kernel writes no end further ahead of the clock than this.
        { k.reach() } noexcept -> std::same_as<span>;
      }) &&
     // fields() is what the script replies with.
@@ -77,10 +76,10 @@ concept is_kernel =
      requires(const K& k, const typename K::state& s, instant clock) {
        { k.fields(s, clock) } -> std::same_as<std::array<std::int64_t, K::reply_width>>;
      }) &&
-    // What all but gates can do: record() counts a request at a later time than the clock's, which
-    // is a reservation; what was counted can be settled; their keys are checked together with
-    // others. plain_script() is their part in the common path, plain_arguments() what it takes, or
-    // nothing if the policy needs the full kernel.
+    // What all kernels except gates can do: record() at a later time than the clock's makes a
+    // reservation; what was counted can be settled; the common path of several keys can check them.
+    // plain_script() is their part of that path, plain_arguments() its constants, or nothing if the
+    // policy needs the full kernel.
     (K::kind == kernel_kind::gate ||
      requires(const K& k, typename K::state& s, instant clock, units cost, std::string_view& text,
               std::span<std::int64_t> fields) {
@@ -128,7 +127,7 @@ using kernel = std::variant<meter, fixed_window, sliding_window, sliding_log, co
 kernel compile(const weir::policy& policy);
 std::vector<kernel> compile(const weir::tiers& tiers);
 
-/// The largest cost that all of them can ever allow.
+/// The largest cost that all kernels can ever allow.
 inline units ceiling_of(std::span<const kernel> kernels) noexcept {
   units least = max_units;
   for (const kernel& one : kernels) {
@@ -137,8 +136,7 @@ inline units ceiling_of(std::span<const kernel> kernels) noexcept {
   return least;
 }
 
-/// True if a refused request counts: then the kernel cannot be one of several that pass all or
-/// nothing.
+/// True if a refused request counts: then the kernel cannot be one of several tiers.
 inline bool counts_refused(const kernel& k) noexcept {
   return std::visit([](const auto& one) { return one.counts_refused(); }, k);
 }
@@ -157,9 +155,9 @@ inline kernel_kind kind_of(const kernel& k) noexcept {
   return std::visit([](const auto& one) { return one.kind; }, k);
 }
 
-/// Until when a state matters to every limiter of its key. `ends`: until when it matters to this
-/// kernel. `before`: until when it mattered before the kernel changed it. A limiter with a longer
-/// window may have set that; only an empty state matters to none.
+/// Until when a state matters to any limiter of its key. `ends`: until when it matters to this
+/// kernel. `before`: until when it mattered before the kernel changed it; a limiter with a longer
+/// window may have set that. An empty state matters to no other limiter.
 template <class Kernel>
 instant matters_until(const typename Kernel::state& s, instant ends, instant before) noexcept {
   if constexpr (Kernel::kind == kernel_kind::window) {
@@ -172,9 +170,8 @@ instant matters_until(const Kernel& k, const typename Kernel::state& s, instant 
   return matters_until<Kernel>(s, k.matters_until(s), before);
 }
 
-/// How far ahead of the clock the kernel has just written the end of the state, which is `ends`, if
-/// that may be further than `known`. Not more if the state came from a clock that was ahead, and
-/// the call has left it so.
+/// The larger of `known` and how far ahead of the clock the kernel has just written the end of the
+/// state, which is `ends`. An end that comes from a clock that was ahead does not count.
 template <class Kernel>
 span written_ahead(const Kernel& k, const typename Kernel::state& s, instant ends, instant clock,
                    span known) noexcept {

@@ -18,7 +18,7 @@ std::string name_of(const lease_set::lease& l) {
   return std::to_string(l.base) + ':' + std::to_string(l.number) + ':' + std::to_string(l.length);
 }
 
-/// The order of a sorted set of Redis, except among leases of one length.
+/// The order of leases in a sorted set of Redis; leases of one end and length count as equal.
 bool lapses_before(const lease_set::lease& a, const lease_set::lease& b) {
   if (a.until != b.until) return a.until < b.until;
   return a.length != b.length && name_of(a) < name_of(b);
@@ -31,7 +31,7 @@ void lease_set::tidy(state& s, instant now) const {
   const auto last = std::ranges::max_element(s.leases, lapses_before);
   if (last == s.leases.end() || last->until <= now + std::max(length_, last->length)) return;
   for (lease& l : s.leases) {
-    // As in the script, which finds those beyond this gate's length fast.
+    // Looks only beyond this gate's length, as the script does, which finds these fast.
     if (l.until > now + length_) l.until = std::min(l.until, now + l.length);
   }
 }
@@ -60,7 +60,7 @@ bool lease_set::passes(const summary& r) const noexcept {
 }
 
 decision lease_set::describe(const summary& r, instant now, bool allowed) const noexcept {
-  // A fetch changes nothing, so it may see what another clock has written.
+  // A fetch does not tidy, so it may see ends that another clock has written.
   const auto left = [&](instant until) {
     return std::chrono::microseconds(std::clamp<span>(until - now, 0, longest));
   };

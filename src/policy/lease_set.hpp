@@ -11,20 +11,20 @@
 namespace weir::policies {
 
 /// The leases of a subject: at most `limit` at once. A lease has a name, made of the `base` of the
-/// gate that gave it and a number (the cost of a check), and lapses at a time of its own unless it
-/// is renewed. What a record does is the kernel's act:
+/// gate that gave it and a number (the cost of a check), and lapses at its own time unless it is
+/// renewed. The kernel's act says what a record does:
 ///
-///     enter   one more, if there is room; never under a name that is in already
-///     renew   from now on for the lease's whole length, if it is in; a lapsed one stays lapsed,
+///     enter   adds a lease, if there is room and no lease has its name
+///     renew   prolongs the lease to its whole length from now; a lapsed one stays lapsed,
 ///             even if there is room
-///     leave   out, if it is in
+///     leave   removes the lease
 ///
-/// A fetch answers whether one more could enter. No reservation can be made.
+/// A fetch answers whether one more lease could enter. There are no reservations.
 ///
 /// The clock. A lease that ends further ahead than its own length was not written by this clock. If
-/// the last one does, all that end beyond the asking gate's length get their own from now on. Each
-/// lease knows its own, because gates of different lengths may share a subject while they are
-/// changed.
+/// the last lease does, all leases that end beyond the asking gate's length are cut to their own
+/// lengths from now. Each lease knows its length, because gates of different lengths may share a
+/// subject.
 class lease_set {
  public:
   /// lease_set.lua has the same numbers.
@@ -42,7 +42,7 @@ class lease_set {
     friend bool operator==(const state&, const state&) = default;
   };
 
-  /// What the script replies of a set: enough to answer the one check.
+  /// What the script replies: enough to answer the one check.
   struct summary {
     units in = 0;
     instant room_at = 0;  // when there will be room; 0 if there is
@@ -63,7 +63,7 @@ class lease_set {
   units ceiling() const noexcept { return max_units; }
   units limit() const noexcept { return limit_; }
 
-  /// Drops what has lapsed, and shortens what another clock has written.
+  /// Drops lapsed leases, and shortens leases that another clock has written.
   void tidy(state& s, instant now) const;
   decision record(state& s, moment now, std::int64_t number) const;
   decision fetch(const state& s, moment now, std::int64_t number) const;

@@ -46,16 +46,16 @@ local function check(key, checks, write, into, at)
     return 0
   end
 
-  -- A cluster's node that gives its slot away runs no command on a key that it does not have: if
-  -- all have lapsed, they go behind the lease that is added.
+  -- If all leases have lapsed, the new one is added before they are removed: while a slot moves,
+  -- its node runs no command on a key that it does not have.
   local replaces = act == enters and first > 0 and last <= clock
-  -- Also when all tiers are asked before the first writes: the reply is of that look. A fetch
-  -- changes nothing.
+  -- Also in the look before the first tier writes: the reply is of that look. A fetch changes
+  -- nothing.
   if first > 0 and (write or checks ~= look_only) then
     if first <= clock and not replaces then remove_lapsed(key) end
     if last > clock + length and last > clock + length_in(name_of_last) then
-      -- The clock was set back. Of very many leases, each call moves some: the last ones, because
-      -- the first ones may be those of a gate with a longer duration, and rightly end later.
+      -- The clock was set back. If there are very many leases, each call moves only the last ones:
+      -- earlier ones may rightly end so late, if a gate with a longer duration gave them.
       local far = call('ZRANGE', key, '+inf', format('(%d', clock + length), 'BYSCORE', 'REV',
                        'LIMIT', '0', '1000', 'WITHSCORES')
       for i = 1, #far, 2 do

@@ -13,8 +13,8 @@ namespace weir::policies {
 
 namespace {
 
-/// The number that these digits write; -1 if they are none. Eight digits become pairs, then fours,
-/// then one number, all at the same time.
+/// Reads 16 digits; -1 if these are no digits. Eight digits at a time become pairs, then fours,
+/// then one number.
 std::int64_t sixteen_digits(const char* at) noexcept {
   const auto eight = [](const char* from, std::uint64_t& number) {
     std::uint64_t word = boost::endian::load_little_u64(
@@ -40,7 +40,7 @@ bool take_number(std::string_view& text, std::int64_t& number) noexcept {
   return problem == std::errc() && number >= 0;
 }
 
-/// Takes "whole" or "whole/part", and the space before the next.
+/// Takes "whole" or "whole/part", and the space behind it.
 bool take_parts(std::string_view& text, std::int64_t& whole, std::int64_t& part) noexcept {
   if (!take_number(text, whole)) return false;
   if (text.starts_with('/')) {
@@ -114,7 +114,7 @@ meter::state meter::seen_at(const state& s, instant clock) const noexcept {
   const span early = passed(s) - clock;
   seen.whole -= early;
   seen.ahead = reservations_ahead{clock, s.ahead.turn - early}.after(clock);
-  // As if given back: a receipt from before knows a TAT that lies so much further ahead.
+  // Counted as given back, because earlier receipts have a TAT that lies so much further ahead.
   seen.returned = add_up_to(seen.returned, early, max_exact);
   seen.until = std::max(clock + 2 * tolerance_.whole, rounded_up(seen));
   return seen;
@@ -220,8 +220,8 @@ bool meter::read_plain(std::string_view& text, std::span<std::int64_t> fields) c
   fields[0] = sixteen_digits(own.data());
   // All zeros stand for no key.
   if (fields[0] == 0 || (own.front() != '0' && is_instant(fields[0]))) return true;
-  // A refused check passes on any text that Lua takes for a number (it reads up to a NUL), or
-  // dashes. Other text did not come from the script.
+  // For a refused check, the script replies with any text that Lua takes for a number (up to a
+  // NUL), or with dashes. Other text did not come from the script.
   constexpr std::string_view of_numbers = "0123456789+-.abcdefABCDEFxXpP \t\n\v\f\r";
   fields[0] = foreign;
   return own.substr(0, own.find('\0')).find_first_not_of(of_numbers) == own.npos;
@@ -234,7 +234,7 @@ std::array<std::int64_t, meter::reply_width> meter::fields(const state& s,
 }
 
 bool meter::restore(std::span<const std::int64_t> fields, replay& out) noexcept {
-  // The script has forgotten what is to be forgotten.
+  // The script has dropped what was given back if no receipt can meet it.
   out = {fields[0], fields[1], {fields[2], fields[3]}, fields[4], fields[4] > 0 ? max_exact : 0};
   return is_instant(fields[0]) && is_count(fields[1]) && is_instant(fields[2]) &&
          is_instant(fields[3]) && is_count(fields[4]);

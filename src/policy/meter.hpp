@@ -12,30 +12,30 @@
 
 namespace weir::policies {
 
-/// The kernel of token_bucket, gcra and leaky_bucket. They are one algorithm seen from three sides:
-/// a bucket of `burst` units that drains at count / period, kept as the one time at which it will
-/// be empty, GCRA's theoretical arrival time (TAT; ITU-T I.371, virtual scheduling).
+/// The kernel of token_bucket, gcra and leaky_bucket, which are one algorithm: a bucket of `burst`
+/// units that drains at count / period, stored as the time at which it will be empty, GCRA's
+/// theoretical arrival time (TAT; ITU-T I.371, virtual scheduling).
 ///
 ///     token bucket   tokens = burst - (TAT - now) / T        T = period / count, the time of one
 ///                    unit
 ///     leaky bucket   level  = (TAT - now) / T,   delay = TAT - now
 ///
 /// T need not be whole microseconds: with T = interval / parts in lowest terms, a TAT is kept as
-/// whole microseconds and a number of parts, so nothing is ever lost to rounding.
+/// whole microseconds and a number of parts, so nothing is lost to rounding.
 ///
 /// The clock. A TAT lies at most burst * T beyond the time at which it was written, so TAT - burst
-/// * T has certainly passed: a clock that reads less is read as that time. Further ahead than
-/// another burst * T, it was not written by this clock or not under this policy: then the bucket
-/// counts as full, from now on.
+/// * T has certainly passed: a clock behind that time is read as that time. If the clock is behind
+/// it by more than another burst * T, the TAT was not written by this clock or not under this
+/// policy: then the bucket counts as full, from now on.
 ///
 /// Reservations. A reservation may move the TAT further than burst * T ahead. The state then knows
-/// the turn of the last reservation, and when it was written: that time has passed, and is used
-/// above in place of TAT - burst * T.
+/// the turn of the last reservation, and when it was written: that time has passed, and replaces
+/// TAT - burst * T above.
 ///
-/// A state does not say which burst * T it was written with. A smaller bucket takes one that a
-/// larger bucket filled for that of a clock that stepped back. The state that it then writes may
-/// carry a time that has not passed: too late by the difference of both burst * T at the most.
-/// docs/policies.md says so.
+/// A state does not say with which burst * T it was written. A smaller bucket takes a state that a
+/// larger bucket filled for one of a clock that stepped back. The state that it then writes may
+/// carry a time that has not passed, too late by at most the difference of both burst * T
+/// (docs/policies.md).
 class meter {
  public:
   struct state {
@@ -65,7 +65,7 @@ class meter {
     record_into(d, s, now, cost);
     return d;
   }
-  /// record() for a decision that is empty still: mostly, a few of its fields differ from that.
+  /// record() into an empty decision: mostly, few of its fields change.
   void record_into(decision& d, state& s, moment now, units cost) const noexcept {
     if (is_plain(s, now, cost)) {
       record_plain(d, s, now.clock, cost);
@@ -73,14 +73,14 @@ class meter {
       d = record_from(0, s, now, cost);
     }
   }
-  /// As record(), for a state that is a TAT alone, and a rate with whole units: only whether the
-  /// request passes. 1 <= cost <= limit.
+  /// As record(), but returns only whether the request passes. For a state that is a TAT alone, and
+  /// a rate with whole units. 1 <= cost <= limit.
   bool record_plain(instant& tat, instant now, units cost) const noexcept;
-  /// record() for a request that goes at `start`, because other tiers delay it until then: what
-  /// comes behind it waits for its end.
+  /// record() for a request that goes at `start`, because other tiers delay it until then: later
+  /// requests wait for its end.
   decision record_from(instant start, state& s, moment now, units cost) const noexcept;
   decision fetch(const state& s, moment now, units cost) const noexcept;
-  /// Has a state far ahead of the clock begin anew by that, once and for all.
+  /// Makes a state far ahead of the clock begin anew by the clock.
   void mend(state& s, instant clock) const noexcept {
     if (is_far_ahead(s, clock)) s = seen_at(s, clock);
   }
@@ -94,27 +94,25 @@ class meter {
     return static_cast<units>(std::ceil(ahead / static_cast<double>(interval_)));
   }
 
-  /// Takes back a request. If nothing was counted after it, it is undone. Else a leaky bucket gives
-  /// nothing back, because a later request waits for this one to end; and the others as much as
-  /// no later request needs:
+  /// Takes back a request. If nothing was counted after it, it is undone. Otherwise a leaky bucket
+  /// gives nothing back, because a later request waits for this one to end; the other buckets give
+  /// back as much as no later request needs:
   ///
-  /// Without the request, the TAT would be at most the latest turn behind it, plus what all behind
-  /// it cost. They cost at most what TAT + returned has grown by since. So TAT - back is not too
-  /// early if
+  /// Without the request, the TAT would be at most the latest turn of later requests, plus their
+  /// cost, which is at most the growth of TAT + returned since. So TAT - back is not too early if
   ///
   ///     back <= TAT left behind - (returned since) - max(now, last turn)
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
-  /// Whether a request can have left that behind.
+  /// True if a request can have left `b` behind.
   bool could_leave(const receipt::bucket& b) const noexcept {
     return is_instant(b.whole) && b.part >= 0 && b.part < parts_ && is_count(b.returned);
   }
-  /// Counts beyond the burst if it must: a debt, which delays others as a reservation does.
-  /// At most 2^51 us of it.
+  /// Counts, if necessary beyond the burst: a debt of at most 2^51 us, which delays others as a
+  /// reservation does.
   void charge(state& s, instant clock, units cost) const noexcept;
-  /// Counts as much as leaves no more than `remaining`.
+  /// Counts so much that at most `remaining` units are left.
   void lower(state& s, instant clock, units remaining) const noexcept;
 
-  /// From then on the state says nothing any more.
   instant matters_until(const state& s) const noexcept { return std::max(rounded_up(s), s.until); }
 
   // See kernel_kind.hpp, and kernel.hpp.
@@ -139,7 +137,7 @@ class meter {
   bool coalesces() const noexcept { return true; }
   bool read_plain(std::string_view& text, std::span<std::int64_t> fields) const noexcept;
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
-  /// What the script would reply with.
+  /// What the script would reply.
   std::array<std::int64_t, reply_width> fields(const state& s, instant clock) const noexcept;
 
   friend bool operator==(const meter&, const meter&) = default;
@@ -205,8 +203,7 @@ inline bool meter::record_plain(instant& tat, instant now, units cost) const noe
   return true;
 }
 
-/// record_from() for a state that is a TAT alone and no further ahead than a clock that was set
-/// back explains: the same in few steps.
+/// record_from() in few steps, for a state that is a TAT alone and not far ahead.
 inline void meter::record_plain(decision& d, state& s, instant now, units cost) const noexcept {
   const span burst = tolerance_.whole;
   const instant at = std::max(now, s.whole - burst);

@@ -6,7 +6,7 @@
 -- State     the TAT (whole, part); with reservations ahead, when it was written and the last turn
 --           (0 if not); what was given back
 --
--- Also tells from when on the bucket is empty.
+-- check() also returns from when on the bucket is empty.
 
 local burst, burst_part = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])
 local parts = tonumber(ARGV[first_arg + 2])
@@ -52,7 +52,7 @@ local function check(key, checks, write, into, at)
   if written == 0 then passed = tat - burst + (part > burst_part and 1 or 0) end
   local moved = passed - clock > burst
   if moved then
-    -- As if given back: a receipt from before knows a TAT that lies so much further ahead.
+    -- Counted as given back, because earlier receipts have a TAT that lies so much further ahead.
     local early = passed - clock
     tat, last_turn, upto = tat - early, last_turn - early, clock + 2 * burst
     returned = returned > no_limit - early and no_limit or returned + early

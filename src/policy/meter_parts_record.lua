@@ -1,6 +1,6 @@
 -- The common path of meter.lua for rates whose T is not a whole number of microseconds (3 per
 -- second): checks of keys that hold a TAT, "whole/part" or sixteen digits, or nothing. A refused
--- check writes nothing. Keys in other states are left to the full kernel, each on its own.
+-- check writes nothing. Keys in other states are left to the full kernel.
 --
 -- @read   see lua/read_keys.lua
 -- ARGV   the constants of meter.lua, packed as little-endian doubles. Then the counts, as
@@ -29,8 +29,8 @@ for i = 1, n do
     if tat then tat, part = tat + 0, part + 0 end  -- cheaper than tonumber()
   end
   local checks = counted and tonumber(ARGV[i + 1] or 1) or 1
-  -- Further ahead, the clock was set back. MGET shows a key of another type as none, and only a
-  -- write finds out: a look at an absent key is left to the full kernel.
+  -- If the TAT is further ahead, the clock was set back. MGET shows a key of another type as
+  -- absent, and only a write finds out: a look at an absent key is left to the full kernel.
   if tat and part < parts and (tat < last or tat == last and part <= burst_part) and
      (stored or checks > 0) then
     local next, next_part, ends, text = tat, part, tat

@@ -6,8 +6,8 @@ step_, burst_,
 @start
 local full_, added_, added_text_ = clock + burst_
 -- Among several checks, comparing texts of one length finds the TATs that a single check passes, as
--- in meter_record.lua. Whether such a text is a number, INCRBY tells; so the key has to be the
--- first that is written. With empty texts, it finds none.
+-- in meter_record.lua; with empty texts, it finds none. INCRBY finds out whether such a text is a
+-- number, so the key has to be the first that is written.
 local low_, high_ = '', ''
 if @nth == 1 and n > 1 and clock <= full_ - step_ then
   low_, high_ = format('%d', clock), format('%d', full_ - step_)
@@ -33,7 +33,7 @@ end
 if not tat_ and not find(found[@key], '^[1-9]%d+$') then pass = nil end
 @write
 local grown = tat_ and next_ + pass * step_ - tat_ or step_
--- Keys whose TATs grow by as much share the text.
+-- Keys whose TATs grow equally share the text.
 if grown ~= added_ then added_, added_text_ = grown, format('%d', grown) end
 local sum = pcall('INCRBY', key, added_text_)
 if not tonumber(sum) then

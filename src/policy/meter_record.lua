@@ -1,6 +1,6 @@
 -- The common path of meter.lua: checks of keys that hold one number of sixteen digits, as any time
--- from 2001 to 2255 has, or nothing, of a rate whose T is a whole number of microseconds. A
--- refused check writes nothing. Keys in other states are left to the full kernel, each on its own.
+-- from 2001 to 2255 has, or nothing, of a rate whose T is a whole number of microseconds. A refused
+-- check writes nothing. Keys in other states are left to the full kernel.
 --
 -- @read   see lua/read_keys.lua
 -- ARGV   cost * T; the same and burst * T, packed as little-endian doubles. Then the counts, as
@@ -15,9 +15,9 @@ local pcall, tonumber, keys, counted = redis.pcall, tonumber, KEYS, ARGV[3]
 local n, step, burst = #keys, struct.unpack('<dd', ARGV[2])
 -- No plain TAT lies further ahead than twice the burst, unless the clock was set back.
 local last, far = clock + burst - step, clock + burst + burst
--- With several keys, comparing texts of one length finds the TATs that a single check passes:
--- those from `low`, which is the clock, to `high`, and those below `low`, whose buckets are full
--- again. That is cheaper than to make numbers of the texts. With empty texts, it finds none.
+-- With several keys, comparing texts of one length finds the TATs that a single check passes: those
+-- from `low`, which is the clock, to `high`, and those below `low`, whose buckets are full again.
+-- That is cheaper than making numbers of the texts. With empty texts, it finds none.
 local low, high = '', ''
 @read
 if n > 1 then

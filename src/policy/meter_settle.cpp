@@ -3,7 +3,7 @@
 #include "policy/lua_sources.hpp"
 #include "policy/meter.hpp"
 
-// How a bucket gives back and charges; meter_settle.lua has the same.
+// How a bucket gives back and charges; meter_settle.lua does the same.
 namespace weir::policies {
 
 void meter::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
@@ -24,15 +24,15 @@ void meter::give_back(state& s, instant clock, const ticket& t, units cost) cons
   if (seen != found) s = matters_until(seen) + grace <= clock ? state{} : seen;
 }
 
-/// Undoes the last request: puts back the state before it, less what others got back since. If that
-/// state is not known, subtracts the cost.
+/// Undoes the last request: restores the state before it, less what was given back of other
+/// requests since. If that state is not known, subtracts the cost.
 void meter::undo(state& s, const ticket& t, const state& step, instant has_passed) const noexcept {
   state rest = minus(s, step);
   instant last_turn = s.ahead.turn;
   state before;
   if (t.found.size() == reply_width && restore(t.found, before)) {
     before.whole -= s.returned - t.left.returned;
-    // If the reservation found a state too far ahead, and moved it, that one is later.
+    // If the reservation moved a state that was too far ahead, the state before is later.
     if (!later(before, s)) {
       rest = before;
       last_turn = before.ahead.turn;
@@ -51,14 +51,14 @@ void meter::release(state& s, const ticket& t, const state& step,
                     instant has_passed) const noexcept {
   const span since = s.returned - t.left.returned;
   const state left{t.left.whole, t.left.part};
-  // A TAT that has not come so far is not that of the receipt.
+  // The receipt belongs to another TAT if this one never came so far.
   if (later(left, {s.whole + since, s.part})) return;
   const state room = minus(left, {since + std::max(has_passed, s.ahead.turn)});
   if (!later(room, {})) return;
   const state& back = later(room, step) ? step : room;
   const state rest = minus(s, back);
   s.until = std::max(s.until, rounded_up(s));
-  // Rounded up: then less comes back of the others.
+  // Rounded up: then less is given back of other requests.
   s.returned = add_up_to(s.returned, rounded_up(back), max_exact);
   s.whole = rest.whole;
   s.part = rest.part;

@@ -49,7 +49,7 @@ local function give_back(key, ticket)
   local since = returned - known
   if since < 0 or returned == no_limit then return end
   if tat + since == left and part == left_part and not (ticket.spaced and since > 0) then
-    -- The last request: what was before. If that is not known, as much less as it cost.
+    -- The last request: restores the state before. If that is not known, subtracts the cost.
     local rest, rest_part = tat - step, part - step_part
     if rest_part < 0 then rest, rest_part = rest - 1, rest_part + parts end
     if ticket[8] and not later(ticket[4] - since, ticket[5], tat, part) then
@@ -75,7 +75,7 @@ local function give_back(key, ticket)
   store(key, tat, part, passed, last_turn, returned, upto)
 end
 
--- As it is now: the TAT, not before the time that has passed; and that.
+-- The state now: the TAT, not before the time that has passed; and that time.
 local function load_now(key)
   local tat, part, written, last_turn, returned, upto = load(key)
   if refusal or tat == foreign then return foreign end
@@ -107,7 +107,7 @@ local function charge(key)
   store_later(key, tat, part, passed, math.max(last_turn, turn), returned, upto)
 end
 
--- `step` is the time of what shall be left at the most.
+-- `step` is the time of the most that may be left.
 local function lower(key)
   local tat, part, passed, last_turn, returned, upto = load_now(key)
   if tat == foreign then return end

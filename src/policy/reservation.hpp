@@ -14,7 +14,7 @@ struct reservations_ahead {
   instant written = 0;  // when the last one was made: that time has passed; 0: none is ahead
   instant turn = 0;     // of the last one
 
-  /// The same without what lies before `passed`.
+  /// The reservations that are still ahead at `passed`.
   reservations_ahead after(instant passed) const noexcept {
     return turn > passed ? reservations_ahead{passed, turn} : reservations_ahead{};
   }
@@ -24,13 +24,13 @@ struct reservations_ahead {
 /// What is known, at one tier, of a counted request that is to be given back.
 struct ticket {
   instant counted;  // when all but a leaky bucket counted it: when it may go, or before
-  // What the request left behind in a bucket; nothing is known if `whole` is 0
+  // What the request left behind in a bucket; not known if `whole` is 0.
   receipt::bucket left = {};
   /// For a reservation ahead: the state that it found, as restore() takes it. Else empty.
   std::span<const std::int64_t> found = {};
 
-  /// Calls f with each number that the kernel's script takes: of a bucket what was left behind, if
-  /// that is known; then what was found.
+  /// Calls f with each number that the kernel's script takes: for a bucket what was left behind, if
+  /// known; then what was found.
   template <class F>
   void each_number(F&& f) const {
     if (left.whole > 0) {

@@ -20,28 +20,29 @@ namespace weir::policies {
 /// it.
 inline constexpr std::int64_t foreign = -1;
 
-/// Likewise: a later version of weir has written the key, in a format that this one cannot read.
+/// Likewise: a later version of weir has written the key, in a format that this version cannot
+/// read.
 inline constexpr std::int64_t newer = -2;
 
 /// The number of equal checks of a fetch.
 inline constexpr std::int64_t look_only = 0;
 
-/// A settlement's marker: there is none, or it is to last as long as the script makes it last at
-/// least.
+/// The expiry of a settlement's marker: there is no marker; it lasts shortest_marker_life.
 inline constexpr std::int64_t no_marker = 0, shortest_marker = 1;
 
 /// A settlement's reply: whether it was done.
 inline constexpr std::int64_t not_done = 0, done = 1;
 
-/// How a script knows a kernel: by its place in policies::kernel, counted from 1. Negative if a
+/// The number of a kernel in scripts: its place in policies::kernel, counted from 1. Negative if a
 /// request that passes has to wait until the bucket is empty.
 constexpr std::int64_t kernel_number(std::size_t index, bool is_spaced) noexcept {
   const auto number = static_cast<std::int64_t>(index + 1);
   return is_spaced ? -number : number;
 }
 
-/// Appends the number as a little-endian double: scripts take some of their numbers so, in one
-/// argument, because a server needs thousands of instructions for each argument and number in text.
+/// Appends the number as a little-endian double. Scripts take some numbers in this form, in one
+/// argument, because a server needs thousands of instructions for each argument and each number in
+/// text.
 template <class Out>
 void pack_number(Out& to, std::int64_t number) {
   auto bits = std::bit_cast<std::uint64_t>(static_cast<double>(number));
@@ -50,7 +51,7 @@ void pack_number(Out& to, std::int64_t number) {
   }
 }
 
-/// What a kernel's part of the common path takes.
+/// The constants of a kernel's part of the common path.
 using plain_constants = boost::container::static_vector<std::int64_t, 5>;
 
 /// The numbers a script takes before its per-key arguments: the policy's constants, then the cost.

@@ -119,8 +119,7 @@ std::int64_t sliding_log::base_of(const state& s, std::size_t first) noexcept {
   return first == s.first_ ? s.base_ : s.entries_[first - 1].total;
 }
 
-/// What has left a log that takes a request: by now; or by the reservation, if the rest is too
-/// much to be counted.
+/// Drops what has left the window by now; or, if the rest is too much to be counted, by the turn.
 void sliding_log::drop_what_left(state& s, const times& t, std::size_t first, units cost) const {
   const std::size_t left = first_alive(s, t.passed);
   if (left < first && distance(base_of(s, left), s.entries_.back().total) > max_units - cost) {
@@ -196,7 +195,7 @@ decision sliding_log::record(state& s, moment now, units cost) const {
   if (!count_refused_) return describe(t, distance(base, s.entries_.back().total), newest, 0, true);
 
   const std::int64_t last = s.entries_.back().total;
-  // What the newer entries alone fill can no longer matter.
+  // Entries do not matter any more if the newer ones alone fill the limit.
   if (distance(base, last) > limit_) {
     std::size_t keep = s.first_;
     while (distance(s.entries_[keep].total, last) >= limit_) ++keep;

@@ -11,27 +11,26 @@
 
 namespace weir::policies {
 
-/// Every admitted request by its time, with a running total (modulo 2^52) instead of its cost: what
-/// a stretch of the log sums up to is one subtraction, so both "what has left" and "when has enough
-/// left" are binary searches. Requests of one time share an entry.
+/// Every admitted request by its time, with a running total (modulo 2^52) instead of its cost: the
+/// sum of a stretch of the log is one subtraction, so "what has left" and "when has enough left"
+/// are binary searches. Requests of one time share an entry.
 ///
-/// With a resolution, a request is entered at the end of its step, or at the newest entry's time
-/// if that is later: another resolution has written that one. A clock behind the newest entry's
-/// time (its step's beginning) is read as that time; behind by more than a window, the log
-/// becomes one entry of now.
+/// With a resolution, a request is entered at the end of its step, or at the newest entry's time if
+/// that is later (written with another resolution). A clock behind the newest entry's time (its
+/// step's beginning) is read as that time; if it is behind by more than a window, the log becomes
+/// one entry of now.
 ///
-/// Reservations. A reservation is entered at its turn, and nothing else passes before that: it
-/// would count against the reservation. The state then knows the turn of the last reservation, and
-/// when it was written, which is a time that has passed. Entries that are in a window now are kept,
-/// though they will have left it by the last turn.
+/// Reservations. A reservation is entered at its turn, and nothing else passes before that turn,
+/// because it would count against the reservation. The state then knows the turn of the last
+/// reservation, and when it was written, which is a time that has passed. Entries that are in the
+/// window now are kept, though they will have left it by the last turn.
 ///
-/// What is given back leaves the log. If it was the newest entry, the entry before becomes the last
-/// (with a resolution, with its step's end as turn), and the state keeps the time that had passed
-/// by then.
+/// What is given back leaves the log. If that empties the newest entry, the entry before becomes
+/// the last (with a resolution, with its step's end as turn), and the state keeps the time that had
+/// passed by then.
 ///
-/// With count_refused, an entry weighs no more than the limit, and entries that can no longer
-/// matter (the newer ones alone fill the limit) are dropped: a flood cannot grow the log, and
-/// `used` stays below twice the limit.
+/// With count_refused, an entry weighs at most the limit, and entries are dropped if the newer ones
+/// alone fill the limit: a flood cannot grow the log, and `used` stays below twice the limit.
 class sliding_log {
  public:
   struct entry {
@@ -44,7 +43,7 @@ class sliding_log {
    public:
     bool empty() const noexcept { return first_ == entries_.size(); }
 
-    /// The state as a row of numbers, and back. read() is false if they are no state.
+    /// The state as a row of numbers, and back. read() is false if the numbers are no state.
     void write(std::vector<std::int64_t>& out) const;
     bool read(std::span<const std::int64_t> numbers);
 
@@ -54,16 +53,18 @@ class sliding_log {
     std::size_t first_ = 0;  // entries before it have been dropped
     std::int64_t base_ = 0;  // the running total before entries_[first_]
     reservations_ahead ahead_;
-    // The last turn never goes back before it: more than can be counted would have to be kept
+    // The last turn never goes back before this, because more than can be counted would have to be
+    // kept.
     instant pinned_ = 0;
   };
 
-  /// What the script replies of a log: enough to answer its checks one by one.
+  /// What the script replies: enough to answer the checks one by one.
   struct summary {
     units sum = 0;  // before the checks
     instant newest = 0;
     units sum_after = 0;  // after them
-    // When there is room for the first refused one; 0 if none was, or there is already
+    // When there is room for the first refused check; 0 if none was refused, or there is room
+    // already.
     instant passes_at = 0;
     reservations_ahead ahead;
   };
@@ -76,7 +77,7 @@ class sliding_log {
 
   decision record(state& s, moment now, units cost) const;
   decision fetch(const state& s, moment now, units cost) const;
-  /// Has a state far ahead of the clock begin anew by that, once and for all.
+  /// Makes a state far ahead of the clock begin anew by the clock.
   void mend(state& s, instant clock) const {
     if (is_far_ahead(s, clock)) s = moved_to(s, clock);
   }
@@ -90,7 +91,7 @@ class sliding_log {
   /// Takes the request out of its entry: one addition for each entry behind it.
   void give_back(state& s, instant clock, const ticket& t, units cost) const;
 
-  /// The same without its limit: what it counts is charged, whatever the limit says.
+  /// The same policy without its limit: for charges.
   sliding_log endless() const noexcept;
   instant matters_until(const state& s) const noexcept {
     return std::max(s.ahead_.turn, s.empty() ? 0 : s.entries_.back().time + window_);
@@ -114,8 +115,8 @@ class sliding_log {
   using replay = summary;
   script_arguments arguments(units cost) const noexcept;
   std::optional<plain_constants> plain_arguments(units cost) const noexcept;
-  // A refused check that counts moves the time at which the next one would pass: each needs a look
-  // of its own.
+  // A refused check that counts moves the time at which the next one would pass, so each needs its
+  // own look.
   bool coalesces() const noexcept { return !count_refused_; }
   bool read_plain(std::string_view& text, std::span<std::int64_t> fields) const noexcept;
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;

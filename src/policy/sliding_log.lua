@@ -23,8 +23,8 @@ local cost = tonumber(ARGV[first_arg + 4])
 local modulus = 4503599627370496
 local zeros = struct.pack('<dd', 0, 0)
 
--- Whether an entry was met that is none of ours: the ends are looked at by each check, the middle
--- only as it is read.
+-- True if a foreign entry was read. Each check reads both ends of the log, and of the middle only
+-- what it needs.
 local strange = false
 
 local function stored_entry(key, i)
@@ -37,10 +37,10 @@ local function stored_entry(key, i)
   return 0, 0
 end
 
--- of the key at hand: the steps, packed; what is to be subtracted before the first
+-- The packed steps of the present key, and what is to be subtracted before the first step.
 local steps, given = nil, 0
 
--- What is to be subtracted at that time, and the step that says so.
+-- What is to be subtracted from a total of that time, and the index of the step that says so.
 local function given_at(time)
   local low, high = 0, #steps / 24
   while low < high do
@@ -84,8 +84,8 @@ local function write_head(key, written, base, last, pinned)
   end
 end
 
--- Makes these the whole log. The key is there all the time: a cluster's node that gives its slot
--- away runs no command on a key that it does not have.
+-- Replaces the whole log. The key exists all the time: while a slot moves, its node runs no command
+-- on a key that it does not have.
 local function replace(key, head, newest)
   if call('RPUSH', key, head, newest) > 2 then call('LTRIM', key, '-2', '-1') end
 end
@@ -95,9 +95,8 @@ local function entry_time(time)
   return resolution == 0 and time or (floor(time / resolution) + 1) * resolution
 end
 
--- The last index in [low, high) for which before(time, total) holds; it holds at low (by
--- assumption) and, once false, stays false. Gallops first: nearly always the answer is close to
--- low.
+-- The last index in [low, high) for which before(time, total) is true. It must be true at low, and
+-- stay false once it is false. Gallops first, because the answer is mostly close to low.
 local function last_before(key, low, high, before)
   local step = 1
   while low + step < high and before(entry(key, low + step)) do
@@ -112,7 +111,7 @@ local function last_before(key, low, high, before)
   return low
 end
 
--- A longer window may share the key: what that has set stays.
+-- A longer window may share the key: the TTL that it has set stays.
 local function longest_ttl(key, ends)
   local ttl, left = ttl_of(ends), call('PTTL', key)
   return left > tonumber(ttl) and format('%d', left) or ttl
@@ -171,7 +170,7 @@ local function check(key, checks, write, into, at)
       if strange then return not_ours(into, at) end
       sum = (total - base) % modulus
     end
-    -- Behind by more than a window: all of the log becomes one entry of now.
+    -- The clock is behind by more than a window: the log becomes one entry of now.
     if moved and #head == 1 then
       last, passed, written, pinned, moved, time = 0, clock, 0, 0, false, now
       steps, given = nil, 0
@@ -190,7 +189,7 @@ local function check(key, checks, write, into, at)
       first, base, total = 0, 0, sum
       head_base, oldest, pinned = 0, newest, last
       if write then
-        -- What a longer window has set stays.
+        -- A TTL that a longer window has set stays.
         local ttl = longest_ttl(key, newest + window)
         if tonumber(ttl) <= tonumber(ttl_on_grid(own_end)) then ttl = ttl_of(newest + window) end
         width, lone = 0, false
@@ -230,7 +229,7 @@ local function check(key, checks, write, into, at)
     if write then
       in_list = sum
       local ttl = longest_ttl(key, stamp + window)
-      -- What has left by now goes, and if the rest is too much to be counted, what has left by the
+      -- Drops what has left the window by now; or, if the rest is too much to be counted, by the
       -- turn.
       local left, kept, trimmed = first, alive, false
       if time > passed and #head == 2 then
@@ -269,7 +268,7 @@ local function check(key, checks, write, into, at)
         written, width = 0, 0
       end
       if count_refused and sum > limit then
-        -- What the newer entries alone fill can no longer matter.
+        -- Entries do not matter any more if the newer ones alone fill the limit.
         local whole_sum = total
         local keep = 0
         ignored, oldest_total = entry(key, 1)
@@ -291,7 +290,7 @@ local function check(key, checks, write, into, at)
       local is_ahead = time > passed
       local has_other_head = is_ahead or written > 0 or width == 40
       if steps and trimmed then
-        -- What is to be subtracted from the base on stays; steps up to it are done with.
+        -- Keeps what is to be subtracted from the base on; drops the steps up to the base.
         has_other_head = true
         local step
         given, step = given_at(struct.unpack('<d', call('LINDEX', key, '0')))

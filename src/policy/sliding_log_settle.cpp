@@ -3,7 +3,7 @@
 #include "policy/lua_sources.hpp"
 #include "policy/sliding_log.hpp"
 
-// How a sliding log gives back and charges; sliding_log_settle.lua has the same.
+// How a sliding log gives back and charges; sliding_log_settle.lua does the same.
 namespace weir::policies {
 
 void sliding_log::give_back(state& s, instant clock, const ticket& t, units cost) const {
@@ -24,8 +24,8 @@ void sliding_log::give_back(state& s, instant clock, const ticket& t, units cost
   if (is_newest) step_back(s, has_passed);
 }
 
-/// The newest entry has gone: the last turn is one before, and how far the time has come stays
-/// known.
+/// The newest entry has gone: an earlier turn becomes the last, and the state keeps the time that
+/// has passed.
 void sliding_log::step_back(state& s, instant passed) const {
   if (s.ahead_.turn > passed && s.pinned_ > passed) return;
   instant newest = 0;

@@ -15,9 +15,9 @@ local function subtract(key, from, length, amount, before)
   end
 end
 
--- From entry `at` on, which is the first not before `time`, totals are to be read as that much
--- less. When steps get too many, or two are close together, one is worked into the entries up to
--- the next.
+-- From entry `at` on, which is the first not before `time`, totals are read as less by `amount`. If
+-- there are too many steps, or two are close together, one is merged into the entries up to the
+-- next.
 local function add_step(key, length, time, at, amount)
   local times, sums, gaps, n, place = {}, {}, {}, 0, 1
   if steps then
@@ -92,7 +92,7 @@ local function give_back(key, ticket)
   local is_last = at == length - 1
 
   if #head == 40 then write_head(key, 0, head_base, 0, 0) end
-  -- An entry of which nothing is left goes. A user who may not call LREM keeps it; it counts
+  -- Removes an entry of which nothing is left. If the user may not call LREM, it stays, and counts
   -- nothing.
   if back == weight then
     if is_last then
@@ -112,7 +112,8 @@ local function give_back(key, ticket)
     return
   end
 
-  -- The newest has gone: the last turn is one before, and how far the time has come stays known.
+  -- The newest entry has gone: an earlier turn becomes the last, and the head keeps the time that
+  -- has passed.
   newest = 0
   if length > 1 then newest = entry(key, -1) end
   if steps then

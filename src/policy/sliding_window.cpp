@@ -66,19 +66,19 @@ units sliding_window::used(const state& s, instant at) const noexcept {
 }
 
 bool sliding_window::fits(const state& s, instant at, units cost) const noexcept {
-  // Two saturated counters come to more than no_limit.
+  // Two saturated counters and a cost exceed no_limit.
   return limit_ == no_limit || used(s, at) + cost <= limit_;
 }
 
-/// When a call that is refused now will pass, if nothing else comes.
+/// When a refused request will pass, if nothing else comes.
 instant sliding_window::passes_at(const state& s, units cost) const noexcept {
-  // Still in this window: the previous window's weight has to fall to `room`.
+  // In this window: the previous window's weight has to fall to `room`.
   const units room = limit_ - s.current - cost;
   if (room >= 0) {
     const span left = floor_div(static_cast<wide>(room) * window_, s.previous);
     return s.start + window_ - left;
   }
-  // In the next one, where today's current counter weighs as the previous.
+  // In the next window, where the current counter weighs as the previous.
   const units next_room = limit_ - cost;
   if (s.current <= next_room) return s.start + window_;
   return s.start + 2 * window_ - floor_div(static_cast<wide>(next_room) * window_, s.current);

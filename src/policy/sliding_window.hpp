@@ -11,21 +11,20 @@
 
 namespace weir::policies {
 
-/// Two counters of epoch-aligned windows. With `e` elapsed in the current one, the previous one
-/// weighs previous * (window - e) / window; as everything else is whole, rounding that up compares
-/// the same. A clock behind the stored window's beginning is read as that beginning; behind by more
-/// than a window, both counts go into the window of now, at full weight.
+/// Two counters of epoch-aligned windows. With `e` elapsed in the current window, the previous
+/// counter weighs previous * (window - e) / window, rounded up, which changes no comparison because
+/// all other numbers are whole. A clock behind the stored window's beginning is read as that
+/// beginning; if it is behind by more than a window, both counts go into the present window, at
+/// full weight.
 ///
 /// Reservations. A reservation is counted in the window of its turn. Nothing passes before the last
-/// turn, so the counts up to it are final, and the first time at which the formula is true is
-/// exact. The state then knows the last turn, how much is reserved for it, and when it was written,
-/// which is a time that has passed. Of the windows with reservations ahead, the state knows the
-/// last two.
+/// turn, so the counts up to it are final. The state then knows the last turn, how much is reserved
+/// for it, and when it was written, which is a time that has passed. Of the windows with
+/// reservations ahead, the state knows the last two.
 class sliding_window {
  public:
   struct state {
-    // The current window. Its start, not its number: read with another window's length, a number
-    // could lie years ahead.
+    // The current window's start. Its number would lie years ahead for another window's length.
     instant start = 0;
     units current = 0;
     units previous = 0;
@@ -38,7 +37,7 @@ class sliding_window {
   /// The policy has been validated against most().
   explicit sliding_window(const weir::sliding_window& policy) noexcept;
 
-  /// The largest count whose weight a script can compute exactly, for a window of that length.
+  /// The largest count whose weight a script can compute exactly for this window.
   static units most(span window) noexcept;
 
   units ceiling() const noexcept { return std::min(limit_, most_); }
@@ -46,16 +45,16 @@ class sliding_window {
 
   decision record(state& s, moment now, units cost) const noexcept;
   decision fetch(const state& s, moment now, units cost) const noexcept;
-  /// Has a state far ahead of the clock begin anew by that, once and for all.
+  /// Makes a state far ahead of the clock begin anew by the clock.
   void mend(state& s, instant clock) const noexcept { s = seen_at(s, clock); }
   bool is_far_ahead(const state& s, instant clock) const noexcept {
     return passed(s) - clock > window_;
   }
   instant own_time(const state& s) const noexcept { return passed(s); }
   units in_use(const state& s, instant) const noexcept { return s.current + s.previous; }
-  /// The same without its limit: what it counts is charged, whatever the limit says.
+  /// The same policy without its limit: for charges.
   sliding_window endless() const noexcept;
-  /// An empty state keeps the time that had passed when it was emptied.
+  /// An empty state still matters for the time that had passed when it was emptied.
   instant matters_until(const state& s) const noexcept {
     return aligned(s.start) + (is_empty(s) ? 0 : 2 * window_);
   }
@@ -64,8 +63,8 @@ class sliding_window {
   }
 
   /// Takes a counted request back, if the state still knows its window. If no reservation is left
-  /// at the last turn, or in its window, the last turn becomes the one that the reservation found.
-  /// If that is not known, it becomes the beginning of that window.
+  /// at the last turn, or in its window, the last turn becomes the one that the reservation found;
+  /// if that is not known, the beginning of the window.
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
 
   // See kernel_kind.hpp, and kernel.hpp.

@@ -22,11 +22,11 @@ local function weigh(previous, left)
   return full * base + ceil(rest / window)
 end
 
--- When a check that does not fit will, if nothing else comes (sliding_window::passes_at).
+-- When a refused check will pass, if nothing else comes (sliding_window::passes_at).
 local function passes_at(start, current, previous)
   local room = limit - current - cost
   if room < 0 then
-    -- In the next window, where today's counter weighs as the previous.
+    -- In the next window, where the current counter weighs as the previous.
     start, previous, room = start + window, current, limit - cost
     if previous <= room then return start end
   end
@@ -68,15 +68,15 @@ local function check(key, checks, write, into, at)
   into[at + 1], into[at + 2], into[at + 3], into[at + 4] = current, previous, written, at_last
   if index == foreign then return 0 end
 
-  -- A clock behind the state is read as the state's own time; behind by more than a window, it
-  -- takes the counts along.
+  -- A clock behind the state is read as the state's own time; if it is behind by more than a
+  -- window, the counts move to the present window.
   local passed = written > 0 and written or index * window
   local moved = passed - clock > window
   if moved then
-    -- What a longer window has set stays.
+    -- An expiry that a longer window has set stays.
     if kept <= line_after((index + 2) * window) then kept = 0 end
     last = math.max(last - (passed - clock), clock)
-    -- At full weight: when in its window they came, nobody knows.
+    -- At full weight: it is unknown when in their window they came.
     index, current, previous = floor(last / window), math.min(current + previous, most, limit), 0
     at_last = current
   end
@@ -96,7 +96,7 @@ local function check(key, checks, write, into, at)
   local used = weigh(previous, window - (time - index * window)) + current
   local admitted = floor((limit - used) / cost)
   if admitted < 0 then admitted = 0 end
-  -- Two saturated counters come to more than 2^53 - 1, which is no_limit.
+  -- Two saturated counters and a cost exceed no_limit.
   if limit == no_limit or admitted > checks then admitted = checks end
   local fits = admitted > 0
   if early then admitted = 0 end
@@ -112,7 +112,7 @@ local function check(key, checks, write, into, at)
     current = current + counted * cost
     if current > most then current = most end
     local ends = (index + 2) * window
-    -- A longer window may share the key: what that has set stays.
+    -- A longer window may share the key: the expiry that it has set stays.
     local line = line_after(ends)
     if kept > line then line = kept end
     local ttl = ttl_of(line)

@@ -3,7 +3,7 @@
 #include "policy/lua_sources.hpp"
 #include "policy/sliding_window.hpp"
 
-// How a sliding window gives back and charges; sliding_window_settle.lua has the same.
+// How a sliding window gives back and charges; sliding_window_settle.lua does the same.
 namespace weir::policies {
 
 void sliding_window::give_back(state& s, instant clock, const ticket& t,
@@ -37,7 +37,7 @@ void sliding_window::step_back(state& s, const ticket& t) const noexcept {
   state found;
   const bool is_known = !t.found.empty() && restore(t.found, found);
   if (s.current == 0) {
-    // It was the first in its window, and no later window has a reservation either.
+    // The request was the first in its window, and no later window has a reservation either.
     const bool none_left = own == start || (own + window_ == start && s.previous == 0);
     if (is_known && none_left && aligned(found.start) < own) {
       if (own == start && aligned(found.start) + window_ == start) {

@@ -22,7 +22,8 @@ local function give_back(key, ticket)
   if ticket.counted == turn then at_last = at_last > cost and at_last - cost or 0 end
 
   if turn > passed then
-    -- If nothing is left at the last turn, the last is one before (sliding_window::step_back).
+    -- If nothing is left at the last turn, an earlier turn becomes the last
+    -- (sliding_window::step_back).
     local found, found_current, found_previous, found_written, found_at_last =
       ticket[1], ticket[2], ticket[3], ticket[4], ticket[5]
     local found_start = found and aligned(found)
@@ -44,7 +45,7 @@ local function give_back(key, ticket)
       turn, at_last = found_turn, math.min(found_at_last, current)
     end
   end
-  -- Empty windows say until when time had come.
+  -- Empty windows keep the time that had passed.
   local is_open = turn > passed or current + previous > 0
   local ends = is_open and start + 2 * window or start
   if ends + grace <= clock then

@@ -13,10 +13,10 @@
 
 namespace weir::policies {
 
-/// Takes what a common path replies for a key of `count` little-endian doubles from the front of a
-/// text; the first ones become the fields. Dashes in their place make the first field `foreign`.
-/// False if the text is too short, or if one of them is no time or count: the script has looked at
-/// each, so this is not its reply.
+/// Takes a key's `count` little-endian doubles from the front of a common path's reply; the first
+/// `wanted` become the fields. Dashes in their place make the first field `foreign`. False if the
+/// text is too short, or a double is no time or count: the script checks each, so this is not its
+/// reply.
 inline bool take_doubles(std::string_view& text, std::size_t count, std::size_t wanted,
                          std::span<std::int64_t> fields) noexcept {
   const std::size_t size = count * sizeof(double);

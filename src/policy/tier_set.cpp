@@ -32,7 +32,7 @@ decision record(const tier<State>& t, moment now) {
   return with_state(t, [&](const auto& k, auto& s) { return k.record(s, now, t.cost); });
 }
 
-/// What the request leaves behind in the first buckets.
+/// Writes what the request leaves behind in the first buckets.
 template <class State>
 void append_buckets(receipt& to, std::span<const tier<State>> tiers,
                     std::span<const decision> each) {
@@ -82,7 +82,7 @@ decision combined(std::span<const decision> of) noexcept {
   for (std::size_t i = 0; i < of.size(); ++i) {
     const decision& d = of[i];
     const decision& best = of[chosen];
-    // Zero means now, whatever the time by that one's clock is.
+    // Zero means now, whatever this tier's own time is.
     if (d.reset_after.count() > 0) idle = std::max(idle, until(d, d.reset_after));
     if (d.delay.count() > 0) turn = std::max(turn, until(d, d.delay));
     if (d.allowed != best.allowed ? !d.allowed
@@ -102,8 +102,8 @@ decision combined(std::span<const decision> of) noexcept {
   return result;
 }
 
-/// When a request goes out that all of these let in. If it is one of several leaky buckets that
-/// delays it, the others have to count it from then on; else 0.
+/// When an admitted request may go, if there are several leaky buckets: all of them have to count
+/// it at that time. 0 otherwise.
 template <class State>
 instant common_start(std::span<const tier<State>> tiers, std::span<const decision> each) {
   instant start = 0;
@@ -126,7 +126,7 @@ decision record(const tier<State>& t, moment now, instant start) {
   });
 }
 
-/// An enter tells of a gate that is tidy, also if another tier refuses.
+/// Tidies a gate, so that an enter's answer is right even if another tier refuses.
 template <class State>
 void tidy(const tier<State>& t, instant clock) {
   if constexpr (std::is_same_v<State, any_state>) {
@@ -146,7 +146,7 @@ decision record_all(std::span<const tier<State>> tiers, moment now) {
   }
   const instant start = allowed ? common_start<State>(tiers, each) : 0;
   for (std::size_t i = 0; i < tiers.size(); ++i) {
-    // A tier that refuses is recorded in any case: that mends a state far ahead of the clock.
+    // A tier that refuses is recorded, too: that mends a state far ahead of the clock.
     if (allowed || !each[i].allowed) each[i] = record(tiers[i], now, start);
   }
   return answer<State>(tiers, each);
@@ -165,7 +165,7 @@ decision fetch_all(std::span<const tier<State>> tiers, moment now) {
 template <class State>
 instant own_turn(const tier<State>& t, instant now, decision d) {
   instant turn = now;
-  // A leaky bucket that refuses would then ask for a delay; nothing more comes after that.
+  // Two rounds: a leaky bucket that refuses would then ask for a delay.
   for (int i = 0; i < 2; ++i) {
     const auto wait = d.allowed ? d.delay : d.retry_after;
     if (wait.count() == 0) break;
@@ -197,7 +197,7 @@ decision reserve_at(std::span<const tier<State>> tiers, moment turn, span max_wa
   const std::chrono::microseconds wait(turn.when - turn.clock);
   if (wait.count() > max_wait) {
     decision d = refusal_of_turn(tiers, turn.clock);
-    // Otherwise the next caller would find it as far away.
+    // Otherwise a state far ahead of the clock would stay there for the next caller.
     if constexpr (std::is_same_v<State, any_state>) {
       for (const tier<State>& t : tiers) {
         with_state(t, [&]<class Kernel>(const Kernel& k, auto& s) {
@@ -217,7 +217,7 @@ decision reserve_at(std::span<const tier<State>> tiers, moment turn, span max_wa
   decision d = record_all(tiers, turn);
   if (wait.count() > 0) {
     d.delay = wait;
-    // Behind the turn, too: a tier whose time is ahead counts it at that.
+    // decided_at may lie behind the turn: a tier whose own time is ahead counts the request there.
     d.reset_after += d.decided_at - to_time_point(turn.clock);
     d.decided_at = to_time_point(turn.clock);
   }

@@ -15,8 +15,8 @@ using any_replay = std::variant<meter::replay, fixed_window::replay, sliding_win
 /// The most keys that one check may touch.
 inline constexpr std::size_t max_tiers = 16;
 
-/// One of the kernels that are asked together. `State` is any_state or any_replay, and holds what
-/// fits the kernel.
+/// One of the kernels that are asked together. `State` is any_state or any_replay, and holds a
+/// state of the kernel.
 template <class State>
 struct tier {
   const kernel* rules;
@@ -24,25 +24,25 @@ struct tier {
   units cost;
 };
 
-/// The decision of several tiers. If all allow: the one with the least left, with the longest
-/// delay. Else the one that refuses longest, and its place in `tier` (-1 if there is one only).
-/// `of` has at least one.
+/// The decision of several tiers. If all allow: that of the tier with the least left, with the
+/// longest delay. Else that of the tier that refuses longest, with its place in `tier` (-1 if there
+/// is only one). `of` is not empty.
 decision combined(std::span<const decision> of) noexcept;
 
-/// Counts in all of them, at one instant of the clock, if all allow it; else in none. At most
-/// max_tiers. A cool-down comes behind the tiers of its limiter, is not numbered among them, and
-/// refuses in the name of the last. One alone decides as its kernel's record() does; of several,
-/// none may count what it refuses.
+/// Counts in all tiers, at one instant of the clock, if all allow it; else in none. At most
+/// max_tiers. A cool-down stands behind the tiers of its limiter, has no number among them, and
+/// refuses with the number of the last. A single tier decides as its kernel's record() does; of
+/// several tiers, none may have count_refused.
 template <class State>
 decision record_all(std::span<const tier<State>> tiers, moment now);
 
 template <class State>
 decision fetch_all(std::span<const tier<State>> tiers, moment now);
 
-/// Makes a reservation in all of them, if its turn is not after now + max_wait; else in none. The
-/// turn is the first time at which all tiers allow the request, and none asks for a delay. `delay`
-/// is the time until then. If refused, `retry_after` is when the same call would get the
-/// reservation, and `decided_at` is `now`, also if that is behind a state.
+/// Makes a reservation in all tiers, if its turn is not after now + max_wait; else in none. The
+/// turn is the first time at which all tiers allow the request without a delay; `delay` is the time
+/// until the turn. If refused, `retry_after` is when the same call would get the reservation, and
+/// `decided_at` is `now`, also if that is behind a state.
 template <class State>
 decision reserve_all(std::span<const tier<State>> tiers, instant now, span max_wait,
                      std::vector<std::int64_t>* found = nullptr);
@@ -65,11 +65,11 @@ struct tickets {
 
 tickets tickets_of(const decision& d, std::vector<std::int64_t> found = {});
 
-/// Whether requests at these kernels can have left behind what the tickets say.
+/// True if requests at these kernels can have left behind what the tickets say.
 bool could_leave(std::span<const kernel* const> kernels, const tickets& all);
 
-/// Calls f(kernel, ticket), the kernel being of its own type, for each of `kernels`. `kernel_of`
-/// gives a kernel.
+/// Calls f(kernel, ticket), with the kernel's own type, for each of `kernels`. `kernel_of` makes a
+/// kernel of an element.
 template <class Range, class Projection, class F>
 void each_ticket(const tickets& all, const Range& kernels, Projection&& kernel_of, F&& f) {
   std::span<const std::int64_t> found(all.found);
@@ -93,27 +93,27 @@ void each_ticket(const tickets& all, const Range& kernels, Projection&& kernel_o
   }
 }
 
-/// The states, as the kernels' scripts would reply with them. Zeros of a kernel that does not tell.
+/// The states, as the kernels' scripts would reply them; zeros for a kernel without tells_state.
 std::vector<std::int64_t> found_in(std::span<const tier<any_state>> tiers, instant clock);
 
 /// What is done to a counted request at one of its tiers. policy/lua/settle.lua has the same
 /// numbers.
 enum class settle_act : std::int64_t { look = 0, give_back = 1, charge = 2, lower = 3 };
 
-/// What settle_all() does with that as a tier's cost.
+/// What settle_all() does at a tier with this cost.
 constexpr settle_act act_of(units cost) noexcept {
   return cost > 0 ? settle_act::give_back : cost < 0 ? settle_act::charge : settle_act::look;
 }
 
-/// Settles a counted request, at each tier by the tier's cost. Above zero, so much is taken back,
-/// as far as it can be. Below zero, so much is charged: counted at the first time at which it would
-/// pass without a limit.
+/// Settles a counted request, at each tier by the tier's cost. A cost above zero is given back, as
+/// far as possible. A cost below zero is charged: counted at the first time at which it would pass
+/// without a limit.
 void settle_all(std::span<const tier<any_state>> tiers, instant clock, const tickets& all);
 
-/// Counts as much in each as leaves no more than its tier's cost.
+/// Counts so much in each tier that at most the tier's cost is left.
 void lower_all(std::span<const tier<any_state>> tiers, instant clock);
 
-/// The answer to a settlement: `allowed` is `done` (whether this was the first time), and the rest
+/// The answer to a settlement: `allowed` is `done` (this was the first time), and the rest
 /// describes the states after it.
 template <class State>
 decision settled(std::span<const tier<State>> tiers, instant clock, bool done);

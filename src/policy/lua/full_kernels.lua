@@ -1,5 +1,5 @@
--- The beginning of full_kernels(ARGV): the kernels of all tiers. Behind it stands run_all.lua or
--- reserve.lua.
+-- The beginning of full_kernels(ARGV): the kernels of all tiers. run_all.lua or reserve.lua
+-- follows.
 --
 -- KEYS     one per check for the first tier, in the same order one for the second, and so on
 -- ARGV     the number of tiers; for each tier its kernel's number (see kernel_at) and its constants

@@ -1,7 +1,7 @@
 -- Follows the table of kernels.
 
--- The kernel that ARGV names there, and whether a request that passes has to wait until the bucket
--- is empty: then the number is negative (policies::kernel_number).
+-- The kernel with the number at that place in ARGV, and whether a request that passes has to wait
+-- until the bucket is empty: then the number is negative (policies::kernel_number).
 local function kernel_at(place)
   local number = tonumber(ARGV[place])
   local spaced = number < 0

@@ -1,4 +1,4 @@
--- Follows a kernel that has a limit: lowers what is left to the number that a vendor says is left.
+-- Follows a kernel of a window: lowers what is left to what the vendor says is left.
 local function lower(key)
   if limit == no_limit then return end
   local remaining, state = cost, {}

@@ -1,20 +1,21 @@
 -- The script of checks that have several keys each and pass all or nothing, for one list of
 -- kernels. It answers all checks of a call at one instant, one after the other. Mostly, all keys of
--- a check hold a plain state or nothing; a refused check then writes nothing. If one of its keys is
--- in another state, the full kernels (run_all.lua) take that check, and the others go on here.
+-- a check hold a plain state or nothing; a refused check then writes nothing. A check with a key in
+-- another state goes to the full kernels (run_all.lua).
 --
--- Or the script of reservations. Equal requests that may all go out at once are counted as checks
--- are. If one has to wait, the full kernels (reserve.lua) take all of them, because each needs a
--- time of its own.
+-- Also the script of reservations. Equal requests that may all go at once are counted as checks
+-- are. If one has to wait, all of them go to the full kernels (reserve.lua), because each needs its
+-- own time.
 --
 -- This is a template (src/redis/script_template.cpp). A line that begins with "@reserving" is for
 -- reservations only. Each block between "@each" and "@end" is repeated for each tier. A block that
 -- contains "@write" is left out for a tier whose part does not write, and one that contains "@get"
 -- for a tier whose part reads its key itself, as its line "@reads_key" says. In a block, @nth
--- stands for the tier's number, counted from 1; @kernel for its kernel's (see kernel_at.lua); @key
--- for the index among KEYS of its key for check `i`; @get for a call that reads it. A name that
--- ends with an underscore gets the tier's number behind it. The following lines become what the
--- kernel's part (meter_plain.lua and others) has behind the same line:
+-- stands for the tier's number, counted from 1; @kernel for the kernel's number (see
+-- kernel_at.lua); @key for the index in KEYS of the tier's key for check `i`; @get for a call that
+-- reads that key. A name that ends with an underscore gets the tier's number behind it. The
+-- following lines become what the kernel's part (meter_plain.lua and others) has behind the same
+-- line:
 --
 --   @constants  the names of its constants, with a comma behind each
 --   @start      once in a call
@@ -32,7 +33,8 @@
 --   @full       sets `arguments` to what the full kernel takes
 --
 -- Everywhere, @tiers is the number of tiers; @shown the same without the cool-downs at the end, but
--- 1 at least; @some_read_keys whether a part does so itself; @format what unpacks the constants.
+-- at least 1; @some_read_keys whether a part reads its key itself; @format what unpacks the
+-- constants.
 --
 -- KEYS   one per check for the first tier, in the same order one for the second, and so on
 -- ARGV   1 if checks may have a key in common, else 0; for reservations the longest wait; for each
@@ -47,7 +49,7 @@ local call, pcall, read, pack = redis.call, redis.pcall, struct.unpack, struct.p
 local find, format, tonumber, exact = string.find, string.format, tonumber, 9007199254740991
 local keys, counted = KEYS, ARGV[2]
 local n, shown = #keys / @tiers, @shown
--- A name has to follow the last comma: it gets the position behind the numbers.
+-- `position` is there because a name has to follow the last comma.
 local may_share_keys,
 @reserving max_wait,
 @each
@@ -73,8 +75,8 @@ if check_by_check then
 else
   found = pcall('MGET', unpack(keys, 1, @shown * n))
   if found.err then return found end
-  -- MGET says of a key of another type that it holds nothing. EXISTS counts the keys that are
-  -- there; if it is not allowed, each is read.
+  -- MGET shows a key of another type as absent. EXISTS counts the keys that exist; if it is not
+  -- allowed, each key is read.
   local absent, count = nil, 0
   for k = 1, @shown * n do
     if not found[k] then

@@ -1,16 +1,17 @@
--- The common path of checks that have one key each, of a kernel with a part for it. A refused check
--- writes nothing. Keys in other states than plain ones are left to the full kernel, each on its
--- own: it and run_one.lua follow.
+-- The common path of checks that have one key each, for a kernel with a part. A refused check
+-- writes nothing. A key that is in no plain state is left to the full kernel; it and run_one.lua
+-- follow.
 --
 -- This is a template (src/redis/script_template.cpp). The lines @constants, @start, @state, @look,
 -- @write and @full become what the kernel's part has behind the same line, as record_all.lua says,
--- and this one:
+-- and so do these:
 --
 --   @usual   whether @quick does: it counts a single check of a key in the most usual of the plain
 --            states, or refuses it; may return an error
 --
--- @read is what read_keys.lua has, or an empty table if the part reads its keys itself, as
--- @reads_key says; @format unpacks the constants; @behind is where the counts begin without them.
+-- @read is read_keys.lua, or an empty table if the part reads its keys itself (@reads_key); @format
+-- unpacks the constants; @behind is the number of arguments before the counts if the constants are
+-- not packed.
 --
 -- ARGV   the part's constants, packed as little-endian doubles; or 0 and those of the full kernel:
 --        then all keys are left to it. Then the counts, as run_one.lua describes them
@@ -23,7 +24,7 @@ local packed, counted = ARGV[1], ARGV[2]
 if packed ~= '0' then
   local call, pcall, struct, exact, keys = redis.call, redis.pcall, struct, 9007199254740991, KEYS
   local read, pack, n, last_line, expiry = struct.unpack, struct.pack, #keys
-  -- A name has to follow the last comma: it gets the position behind the numbers.
+  -- `position` is there because a name has to follow the last comma.
   local @constants position = read('@format', packed)
   @start
   @read
@@ -35,7 +36,7 @@ if packed ~= '0' then
     else
       local checks, room, line, failed = counted and tonumber(ARGV[i + 1] or 1) or 1
       @look
-      -- MGET shows a key of another type as none, and only a write finds out.
+      -- MGET shows a key of another type as absent, and only a write finds out.
       if not room or checks == 0 and not stored and not @reads_key then
         rare = rare or {}
         rare[i] = true

@@ -1,8 +1,7 @@
--- Makes reservations: counts each check at the first time at which all its kernels let it pass, if
--- the caller will wait that long; else nowhere. The end of full_kernels(), which takes the longest
--- wait behind the constants. The numbers are, for each of the equal checks, the time of its
--- reservation, and for each tier the state before, seen at that time (seen now, if nothing was
--- reserved).
+-- The end of full_kernels() for reservations: counts each check at the first time at which all its
+-- kernels let it pass, if that is within the longest wait, which stands behind the constants; else
+-- nowhere. The numbers are, for each of the equal checks, the time of its reservation, and for each
+-- tier the state before, seen at that time (seen now, if nothing was reserved).
 
 local max_wait = tonumber(ARGV[place])
 
@@ -33,7 +32,7 @@ local function run(first, wanted, into, at)
       end
       now = clock
     elseif not mended then
-      -- A state that lies far ahead of the clock would look as far away to the next caller.
+      -- Otherwise a state far ahead of the clock would stay there for the next caller.
       mended = true
       for t = 1, tiers do
         check[t](key_of(first, t), 0, true, scratch, 1)

@@ -1,14 +1,13 @@
--- Answers checks that have several keys each. A check passes at all its keys or counts nothing. The
--- end of full_kernels(). The number of checks may be look_only, too; the numbers are the states of
--- all tiers before them.
+-- The end of full_kernels() for checks: a check passes at all its keys or counts nothing. The
+-- number of checks may be look_only; the numbers are the states of all tiers before the checks.
 
 local queues = 0
 for t = 1, tiers do
   if spaced[t] then queues = queues + 1 end
 end
 
--- A request that one leaky bucket delays is counted by the others from then on: else what comes
--- behind it there would go out together with it. So each of equal checks has a delay of its own.
+-- If one leaky bucket delays a request, the others count it at that later time: otherwise later
+-- requests there would go together with it. So each of equal checks has its own delay.
 local function one_by_one(first, wanted)
   local done = 0
   while done < wanted do

@@ -1,5 +1,5 @@
 -- The driver of checks with several keys, and of reservations, without a common path
--- (docs/design.md says which have none). Behind full_kernels().
+-- (docs/design.md says which have none). It follows full_kernels().
 --
 -- KEYS   one per check for the first tier, in the same order one for the second, and so on
 -- ARGV   what full_kernels() takes. Then for each check the number of equal ones (1 if left out, or

@@ -1,6 +1,6 @@
--- The driver of one kernel: it answers checks of one or more keys at one instant, each key on its
--- own. A common path has left the keys in `rare` to it, or all keys if there is no `rare`. A state
--- has `width` numbers.
+-- The driver of one kernel: answers checks of one or more keys at one instant, each key on its own:
+-- the keys in `rare`, which a common path has left, or all keys if there is no `rare`. A state has
+-- `width` numbers.
 --
 -- KEYS    one per subject
 -- counts  behind the first `before`, for each key the number of equal checks (1 if left out, or

@@ -1,5 +1,5 @@
 -- The driver that settles a request: at each tier it gives back, charges, lowers what is left, or
--- only looks. It does so once, and at all tiers; at none if a key holds something else.
+-- only looks. It does so once, and at all tiers; if a key holds something else, at no tier.
 --
 -- KEYS   one for each tier; then the marker of the settlement, unless it may be repeated
 -- ARGV   the time until which the marker must exist (or no_marker); the time at which all buckets
@@ -33,7 +33,7 @@ for t = 1, tonumber(ARGV[3]) do
   tiers[t] = tier
 end
 
--- At the first time at which it passes: the reservations ahead come first.
+-- Charges at the first time at which the cost passes, so behind the reservations ahead.
 local function charge_one(tier)
   local passes, own = tier.check(tier.key, 1, false, {}, 1)
   if passes == 0 then now = own end
