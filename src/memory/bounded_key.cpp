@@ -12,8 +12,8 @@ void bounded_key::shorten() {
   if (EVP_Digest(key_.data(), key_.size(), digest, nullptr, EVP_sha256(), nullptr) != 1) {
     throw std::bad_alloc();
   }
-  // With the beginning of the key behind the digest, the text is longer than any key that is kept
-  // as it is, so the two never collide.
+  // The digest and the beginning of the key together are longer than any key that is kept as it is,
+  // so the two kinds never collide.
   key_.copy(text_.data() + digest_size, text_.size() - digest_size);
   key_ = {text_.data(), text_.size()};
 }

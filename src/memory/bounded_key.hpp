@@ -7,8 +7,8 @@
 
 namespace weir::memory {
 
-/// The text under which a table keeps a key: a long key gets a digest, so that a bound in keys is
-/// one in bytes, too. The key must outlive it.
+/// The text under which a table keeps a key. A digest replaces a long key, so that a bound on the
+/// number of keys bounds their bytes, too. The key's text must outlive this object.
 class bounded_key {
  public:
   static constexpr std::size_t longest = 256;

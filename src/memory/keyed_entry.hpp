@@ -53,7 +53,7 @@ class short_key {
 };
 
 /// A key, which is not empty, and its state, for a slot_table. With a state of up to three words,
-/// that is one cache line.
+/// an entry is one cache line.
 template <class State>
 struct alignas(64) keyed_entry {
   using key_type = short_key<sizeof(State) <= 24 ? 56 - sizeof(State) : 48>;

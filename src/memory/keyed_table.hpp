@@ -22,11 +22,10 @@ namespace weir::memory {
 /// A bounded map from keys to states, for many threads: many small shards, each with its own lock.
 /// A shard's lock and its counts take one cache line, and an entry nearly always one or two more.
 ///
-/// Calls drop states that are over, some slots at a time. A new key beyond `max_keys` displaces
-/// another one: that of its neighbours which has fewest units in use, so that a flood of new keys
-/// does not free one that has used up its limit. States that were counted while the clock was far
-/// ahead, and matter only until then, go before all that matter by the present clock: otherwise new
-/// keys would displace each other for as long as the clock was ahead.
+/// Calls drop states that are over, some slots at a time. A new key beyond `max_keys` displaces the
+/// neighbour with the fewest units in use, so that a flood of new keys does not free a key that has
+/// used up its limit. States that were written while the clock was far ahead go first: otherwise
+/// new keys would displace each other until the clock gets there again.
 ///
 /// `Rules` has `state_type`, matters_until(state), is_far_ahead(state, now) and in_use(state, now).
 template <class Rules>
@@ -102,7 +101,7 @@ class keyed_table {
   };
   static_assert(sizeof(shard) == 64);
 
-  // A small shard is enlarged quickly, and is long enough for its first_of().
+  // 256 keys are moved quickly when a shard grows, and 16 are enough for first_of().
   static constexpr std::size_t keys_per_shard = 256, fewest_keys_per_shard = 16;
   static constexpr std::size_t enough_shards = 64, most_shards = std::size_t{1} << 20;
 
@@ -111,7 +110,7 @@ class keyed_table {
   // as two slots.
   static constexpr std::int32_t weight_per_sweep = 64, weight_of_new = 16;
   static constexpr std::size_t looks_per_sweep = 32, looks_per_shard = 2;
-  // While no sweep finds anything, one of so many is enough.
+  // While sweeps find nothing, only one in so many is made.
   static constexpr std::uint32_t turns_of_idle = 8;
   static constexpr std::size_t looks_when_full = 16;
 
@@ -168,9 +167,9 @@ class keyed_table {
     size_.fetch_sub(1, std::memory_order_relaxed);
   }
   void displace_one(shard& home, std::uint32_t hash, policies::instant now) noexcept {
-    // First what has ended or lies far ahead of the clock, by its end. Of the rest, that which has
-    // fewest units in use; and among equals the one that ends last: in a flood of keys that use up
-    // their limit at once, that is one of the flood.
+    // First states that are over or far ahead of the clock, by their ends. Of the rest, the state
+    // with the fewest units in use; among equals the one that ends last: if a flood of keys uses up
+    // its limits at once, that is one of the flood.
     const entry& e = home.first_of(hash, looks_when_full, [&](const entry& one) {
       const policies::instant until = rules_.matters_until(one.state);
       if (until <= now || rules_.is_far_ahead(one.state, now)) {

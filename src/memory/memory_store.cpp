@@ -94,7 +94,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
 
   /// Any check but a plain record.
   [[gnu::noinline]] void answer_other(detail::check& c, memory::shard& home) {
-    // Moves the cool-down; the limiter's own only looks.
+    // The kernel that starts a cool-down; the limiter's own only reads it.
     const policies::kernel cool_down = detail::kernel_for(c, c.limiter->tiers.back());
     thread_local std::vector<memory::shard::place> places;
     std::size_t count = 0;

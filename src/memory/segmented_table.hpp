@@ -12,9 +12,9 @@
 
 namespace weir::memory {
 
-/// A hash table of many small ones: each grows and shrinks on its own, so no call moves more than
-/// one of them. After some rounds of the hand, a quarter of the slots are in use, but for those of
-/// the smallest tables. With more than a million entries, the small tables are not small any more.
+/// A hash table of many small tables: each grows and shrinks on its own, so no call moves more than
+/// one. After some rounds of the hand, at least a quarter of the slots are in use, except in the
+/// smallest tables. With more than a million entries, the tables are not small any more.
 ///
 /// A hand goes round over all slots, a few with each tidy(), and erases the entries that are over.
 ///
@@ -52,8 +52,8 @@ class segmented_table {
   }
 
   /// Moves the hand over at most `looks` slots, once round at the most. Calls look(entry) before it
-  /// asks whether the entry is over; that may change the answer. True if most of what the hand saw
-  /// was over: so much more may be.
+  /// asks whether the entry is over; that may change the answer. True if most entries that the hand
+  /// saw were over: many more may be.
   template <class F>
   bool tidy(policies::instant now, std::size_t looks, F&& look) noexcept {
     std::size_t seen = 0, erased = 0;
@@ -78,7 +78,7 @@ class segmented_table {
 
  private:
   static constexpr std::size_t per_segment = 1024, most_segments = 1024;
-  // Going to the next segment costs as much.
+  // What going to the next segment costs.
   static constexpr std::size_t looks_per_segment = 2;
 
   // The highest bits choose the segment, the lowest ones the slot.

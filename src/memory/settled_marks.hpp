@@ -15,7 +15,7 @@ namespace weir::memory {
 /// the room may be shared by several threads.
 class settled_marks {
  public:
-  /// How many marks there are, and may be: all shards of a store share one.
+  /// The number of marks and its bound, which all shards of a store share.
   struct shared_room {
     std::atomic<std::size_t> taken{0};
     std::size_t most = 0;
@@ -68,7 +68,7 @@ class settled_marks {
     std::uint64_t id = 0;  // 0: this slot is free
     policies::instant until = 0;
 
-    /// With a secret, because receipts may come from anywhere.
+    /// With a secret, because a caller can choose the ids of receipts.
     static std::uint32_t hash_of(std::uint64_t id) noexcept {
       static const std::uint64_t secret = detail::random_number();
       return static_cast<std::uint32_t>(detail::random_numbers::mixed(id ^ secret));

@@ -38,9 +38,9 @@ struct shard_set {
 /// shards, drop states that no longer matter; a state that still counts is never dropped. The clock
 /// is read under the lock, so the times of checks never go back by a race.
 ///
-/// A clock that was ahead while the shard filled leaves subjects that end only when the clock gets
-/// there again. When the shard is full, it lowers such ends to as far ahead of the clock as an end
-/// has ever been written; the states stay as they are.
+/// If the clock was ahead while the shard filled, its subjects end only when the clock gets there
+/// again. A full shard lowers such ends to as far ahead of the clock as an end was ever written;
+/// the states stay as they are.
 class shard {
  public:
   using tier = policies::tier<policies::any_state>;
@@ -265,16 +265,15 @@ class shard {
     until_tidy_ = has_more ? 1 : until_tidy_ + due * checks_per_batch;
   }
 
-  /// Whether ends that lie far ahead of the clock may be lowered. Not while the clock is behind the
-  /// latest write, for the first minute: it may have stepped back for a moment only. After that,
-  /// the clock counts as set right.
+  /// True if ends far ahead of the clock may be lowered: not in the first minute in which the clock
+  /// is behind the latest write, because it may have stepped back for a moment only.
   bool may_lower(policies::instant now) noexcept {
     if (now >= latest_) return true;
     behind_since_ = std::min(behind_since_, now);
     return now - behind_since_ >= step_of_a_moment;
   }
 
-  /// `is_full`: no marker stays longer than one that is made now.
+  /// `is_full`: markers get at most the life of one that is made now.
   bool tidy_marks(policies::instant now, std::size_t look_at, bool is_full = false) {
     const bool lowers = is_full && may_lower(now);
     return settled_.tidy(now, look_at,

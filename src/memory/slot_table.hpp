@@ -12,7 +12,7 @@ namespace weir::memory {
 /// so that finding one touches one or two neighbouring cache lines.
 ///
 /// A hand goes round over the slots, a few with each sweep(). Pointers to entries are valid until
-/// the next call of another function than find().
+/// the next call of any function except find().
 ///
 /// `Entry` has hash() and is_free(), and an Entry{} is free.
 template <class Entry>
