@@ -25,9 +25,9 @@ instant remembered_until(const check& c, instant now) {
                   now + policies::shortest_marker_life);
 }
 
-/// Gives the error of the first check to those that are equal to it and moves them behind it, if it
-/// is a record: on the same state, they would fail as it did. Looks at no more than `most`, and not
-/// beyond a check of another kind, which may change the state. Returns how many they are.
+/// If the first check is a record, gives its error to equal records, which would fail on the same
+/// state, and moves them behind it. Looks at no more than `most` checks, and not beyond a check of
+/// another kind, which may change the state. Returns how many equal ones there are.
 std::size_t fail_equals_of_first(detail::check_list& checks, std::size_t most) {
   const check& first = checks.front();
   std::size_t count = 0;
@@ -45,7 +45,7 @@ std::size_t fail_equals_of_first(detail::check_list& checks, std::size_t most) {
   return count;
 }
 
-/// Lets cool-downs end as much later. 0: there has been none.
+/// Moves the ends of cool-downs by `by`.
 void move_cool_downs(std::span<const detail::held_tier> tiers, policies::span by) noexcept {
   for (const detail::held_tier& t : tiers) {
     auto* const one = std::get_if<policies::cool_down::state>(t.state);
@@ -55,11 +55,10 @@ void move_cool_downs(std::span<const detail::held_tier> tiers, policies::span by
 
 }  // namespace
 
-/// The time by which the check is decided. A state that is further ahead than its policy looks back
-/// would move to now, as that of a clock that was set back. But here another process, whose clock
-/// is ahead, may have written it, and for that one the moved state would soon be over: with the two
-/// of them in turn, any number would pass. So as far as their clocks may differ, the state's own
-/// time counts.
+/// The time by which the check is decided. A kernel takes a state that is far ahead for one of a
+/// clock that was set back, and moves it to now. But here another process, whose clock is ahead,
+/// may have written it, and for that process the moved state would soon be over: if the two take
+/// turns, any number would pass. So as far as their clocks may differ, the state's own time counts.
 instant check_batch::clock_for(std::span<const detail::held_tier> tiers,
                                instant now) const noexcept {
   instant latest = now;
@@ -101,7 +100,7 @@ void check_batch::run_states(check& c, instant now) {
   now += ahead;
   const std::uint64_t id = settles(c) ? detail::settlement_id_of(c) : 0;
   const bool is_first = id == 0 || !value_.is_settled(id, now);
-  // Ids stay for long, and must not fill what reservations and cool-downs need.
+  // Ids stay long, and must leave room for reservations and cool-downs.
   if (c.kind == check_kind::settle && id != 0 && is_first && value_.settled() >= most_settled_) {
     c.ec = error::settlements_full;
     return;
@@ -110,7 +109,7 @@ void check_batch::run_states(check& c, instant now) {
   if (ahead > 0) move_cool_downs(held, ahead);
   detail::apply(c, held, now, is_first);
   if (ahead > 0) move_cool_downs(held, -ahead);
-  // For a process whose clock is behind, a refund can give something back for longer.
+  // A process whose clock is behind can give something back for longer.
   if (id != 0 && is_first) value_.set_settled(id, remembered_until(c, now) + clocks_differ_);
   for (std::size_t i = 0; i < count; ++i) {
     std::visit(
@@ -144,7 +143,7 @@ check_batch::result check_batch::run(detail::check_list& checks, std::string_vie
                                      bool is_oversized, instant now, std::size_t max_value,
                                      std::string& out) {
   most_settled_ = (max_value - max_value / 16) / subject_value::bytes_of_settled;
-  // Each attempt takes the whole value apart, so there are few.
+  // Each attempt decodes the whole value, so there are few.
   for (std::size_t wanted = most;; wanted = std::max<std::size_t>(1, wanted / 8)) {
     unreadable_ = value_.decode(found, now);
     if (is_oversized && unreadable_ == error{}) unreadable_ = error::state_too_large;

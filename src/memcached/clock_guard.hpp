@@ -7,9 +7,9 @@
 
 namespace weir::memcached {
 
-/// Compares the caller's clock with a server's, which tells whole seconds: its number may be ahead
-/// of its real time by less than a second, and behind by less than three (it counts from a
-/// truncated start, and moves once a second).
+/// Compares the caller's clock with a server's. The server reports whole seconds: they may be ahead
+/// of its real time by less than a second, and behind by less than three (memcached counts from a
+/// truncated start, once a second).
 class clock_guard {
  public:
   using time = std::chrono::steady_clock::time_point;
@@ -26,8 +26,8 @@ class clock_guard {
 
   bool is_needed() const noexcept { return most_ > 0; }
 
-  /// The server told `seconds` in a reply that came now, `clock` by the caller's clock, to a
-  /// request of `waited` before. True if both may be right.
+  /// Takes the server's time from a reply that came at `clock` by the caller's clock, to a request
+  /// sent `waited` before. True if both clocks may be right.
   bool compare(std::int64_t seconds, policies::instant clock, std::chrono::microseconds waited,
                time now) noexcept {
     constexpr policies::span second = 1'000'000;
@@ -47,8 +47,7 @@ class clock_guard {
     return !is_needed() || (stepped <= most_ && stepped >= -most_);
   }
 
-  /// By how much the server's clock was ahead at the last compare(), at most, but for the time that
-  /// it does not tell.
+  /// The most by which the server's reported time was ahead at the last compare().
   policies::span server_ahead() const noexcept { return server_ahead_; }
 
  private:

@@ -42,7 +42,7 @@ std::string_view connection_core::write_greeting(time now) {
   return greeting_;
 }
 
-/// Handles one reply of the greeting. False if this is no server of the kind.
+/// Handles one reply of the greeting. False if the server is not a usable memcached.
 bool connection_core::read_greeting(const meta_reply& reply, time now, instant clock) {
   using kind = meta_reply::kind;
   if (step_ == step::noop) {

@@ -12,11 +12,11 @@ inline constexpr std::int64_t longest_relative_expiry = 30 * 24 * 3600;
 /// It reads the number as 32 bits with a sign: nothing lasts beyond 2038-01-19.
 inline constexpr std::int64_t latest_expiry = 2'147'483'647;
 
-/// The expiry of an item whose state matters until `ends`, as the argument of T: that long, and the
-/// grace, rounded up to seconds. memcached's clock moves once a second, so an item may go a second
-/// early: one more is added. `now` is the caller's clock. A long state's expiry is a time of the
-/// server's clock: `server_ahead` is how far that is ahead, as far as is known, and what may be
-/// unknown is added.
+/// The expiry of an item whose state matters until `ends`, as the argument of T: the time until
+/// then and the grace, rounded up to seconds, and one more, because memcached's clock moves once a
+/// second. `now` is the caller's clock. A long state's expiry is a time of the server's clock:
+/// `server_ahead` is how far that is known to be ahead, and clocks_differ is added for what is not
+/// known.
 inline std::int64_t expiry_of(policies::instant ends, policies::instant now,
                               policies::span server_ahead = 0) noexcept {
   constexpr std::int64_t second = 1'000'000, clocks_differ = 6;

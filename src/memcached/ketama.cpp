@@ -42,7 +42,8 @@ ketama::ketama(const std::vector<memcached_server>& servers) {
       }
     }
   }
-  // Two servers may have an equal point. Their names decide, whatever the order of the list.
+  // Two servers may have an equal point. Their names decide, so that the order of the list does
+  // not.
   std::stable_sort(points_.begin(), points_.end(), [&](const point& a, const point& b) {
     const memcached_server &x = servers[a.server], &y = servers[b.server];
     return std::tie(a.value, x.host, x.port) < std::tie(b.value, y.host, y.port);

@@ -11,8 +11,8 @@ namespace weir::memcached {
 
 /// Which of several servers keeps a key: the consistent hashing of libketama, in the weighted form
 /// of libmemcached (MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED), which pylibmc, PHP's memcached and others
-/// use: MD5 for points and keys, 160 points for each server on average. A server is named
-/// "host-i", with its port, "host:port-i", if that is not 11211.
+/// use: MD5 for points and keys, 160 points for each server on average. The points are named
+/// "host-i", or "host:port-i" if the port is not 11211.
 class ketama {
  public:
   /// Throws as md5() does. At least one server.

@@ -49,8 +49,8 @@ class meta_reader {
   std::span<char> prepare(std::size_t size);
   void commit(std::size_t size) noexcept { end_ += size; }
 
-  /// The next whole reply, valid until the next call of any function but memory(). Null if there is
-  /// none yet; or if `ec` is set: the bytes are not of this protocol, and no reply follows.
+  /// The next whole reply, valid until the next call of any function except memory(). Null if there
+  /// is none yet; or if `ec` is set: the bytes are not of this protocol, and no reply follows.
   const meta_reply* next(error_code& ec);
 
   /// Forgets everything, for a new connection.

@@ -17,7 +17,7 @@ using detail::check_stage;
 constexpr std::size_t most_under_way = 512;     // requests
 constexpr std::size_t full_write = 128 * 1024;  // bytes; one more request may follow them
 constexpr std::size_t large_buffer = 1024 * 1024;
-// The pause behind a failed swap: random between zero and a ceiling that doubles.
+// The pause after a failed swap: random between zero and a ceiling that doubles.
 constexpr std::chrono::microseconds first_pause{500}, longest_pause{16'000};
 const std::string nothing;
 
@@ -29,7 +29,7 @@ pipeline::pipeline(const memcached_options& o, std::uint32_t seed)
       guard_(o.max_clock_skew),
       random_(seed) {}
 
-/// Calls f(line) for each, which may end it.
+/// Calls f(line) for each line; f may end it.
 template <class F>
 void pipeline::each_line(F&& f) {
   for (auto it = lines_.begin(); it != lines_.end();) {
@@ -68,7 +68,8 @@ void pipeline::sweep() {
   sweep_at_ = 2 * lines_.size() + 64;
 }
 
-/// Makes the checks of a store that certainly did not happen wait again, in front of all others.
+/// Called after a store that certainly did not happen: its checks wait again, in front of all
+/// others.
 void pipeline::take_back(line& l) {
   for (auto it = l.sent.begin(); it != l.sent.end();) {
     check& c = *it++;
@@ -78,7 +79,7 @@ void pipeline::take_back(line& l) {
   l.value.clear();
 }
 
-/// Waits behind a lost swap, longer behind each one in a row.
+/// Pauses the line after a failed swap, longer after each one in a row.
 void pipeline::pause(line& l, time now) {
   const auto ceiling = std::min(longest_pause, first_pause * (1 << std::min(l.failures, 8u)));
   ++l.failures;
@@ -105,7 +106,7 @@ void pipeline::submit(check& c, std::string_view key, time now) {
   flight_of(c).position = l.reads;
   is_urgent(c) ? l.waiting.push_front(c) : l.waiting.push_back(c);
   wheel_.add(c);
-  // A late reply does no harm to those that have no caller.
+  // Checks without a caller may be answered late.
   const bool has_caller = !is_urgent(c) && !flight_of(c).is_detached;
   l.latest = std::max(l.latest, has_caller ? flight_of(c).deadline : time::max());
   if (l.at == phase::idle || l.at == phase::late || (l.at == phase::ready && is_urgent(c))) {
@@ -154,7 +155,7 @@ void pipeline::disconnected(error reason, std::size_t sent, time now) {
     }
     advance(*c.of);
   }
-  // The next server may give an item of its own the CAS number that was read from this one.
+  // On the next server, another item may have the CAS number that was read from this one.
   while (!stores_.empty()) {
     line& l = stores_.front();
     take_back(l);
@@ -187,9 +188,9 @@ void pipeline::stage(call::command what, line* of, time now) {
   ++staged_;
 }
 
-/// True if all checks of the line would probably be answered too late. What is sent nevertheless
-/// would count for nobody, and leave no room for those that have time. A check takes one reply or
-/// two; half of one more is for replies that take longer and longer.
+/// True if all checks of the line would probably be answered too late: they would count for nobody,
+/// and take the room of checks that have time. A check needs one reply or two; half a reply is
+/// added in case replies get slower.
 bool pipeline::comes_too_late(const line& l, time now) const noexcept {
   const int half_replies = l.was_unchanged ? 3 : 5;
   return l.latest < now + half_replies * usual_reply_ / 2;
@@ -228,7 +229,7 @@ const std::string& pipeline::next_write(time now) {
   if (out_.capacity() > large_buffer) std::string().swap(out_);
   staged_ = 0;
   if (calls_.empty()) {
-    // What took long did so behind other requests, or in a server that may be fast again.
+    // Replies took long behind other requests, or in a server that may be fast again.
     usual_reply_ = {};
     while (!late_.empty()) make_ready(late_.front());
   }

@@ -28,11 +28,12 @@ namespace weir::memcached {
 ///                |                      v
 ///             pausing <-- contention -- to_store --> storing --> stored --> idle or ready
 ///
-/// A check waits until its line has read the value. Then it is run on it, and its answer is right
-/// if the server stores the new value (compare and swap). If another process was faster, the check
-/// waits again; a store that was sent and not answered is never repeated. If nothing has to be
-/// stored, nothing proves that the value is still there: only checks that came before it was asked
-/// for are answered. Deadlines and cancellation take a check out at any stage.
+/// A check waits until its line has read the value. Then the check runs on the value, and its
+/// answer is right if the server stores the new value (compare and swap). If another process was
+/// faster, the check waits again; a store that was sent and not answered is never repeated. If
+/// nothing has to be stored, nothing proves that the value is still there: then only checks that
+/// came before the read was sent are answered. Deadlines and cancellation take a check out at any
+/// stage.
 ///
 /// The driver does the I/O, passes the times, serialises the calls, and delivers take_done().
 class pipeline : public detail::pending_checks {
@@ -56,8 +57,8 @@ class pipeline : public detail::pending_checks {
   /// sent fail with `reason`; the others wait for the next connection.
   void disconnected(error reason, std::size_t sent, time now);
 
-  /// The server's clock, told in a reply to a request of `waited` before. While it differs too much
-  /// from `clock`, all checks fail with error::clock_skew.
+  /// Takes the server's clock from a reply to a request sent `waited` before. While it differs too
+  /// much from `clock`, all checks fail with error::clock_skew.
   void compare_clock(std::int64_t seconds, policies::instant clock,
                      std::chrono::microseconds waited, time now);
   bool is_skewed() const noexcept { return skewed_; }
@@ -104,9 +105,9 @@ class pipeline : public detail::pending_checks {
     detail::check_list waiting;  // in order
     detail::check_list sent;     // their answers are right if the store succeeds
     phase at = phase::idle;
-    unsigned failures = 0;      // swaps in a row
-    std::uint32_t reads = 0;    // requests for its value so far; a check's position: before it came
-    time latest = time::min();  // of the deadlines of all its checks so far
+    unsigned failures = 0;       // swaps in a row
+    std::uint32_t reads = 0;     // requests for its value so far; a check's position is that number
+    time latest = time::min();   // of the deadlines of all its checks so far
     bool was_unchanged = false;  // the last value that was read did not have to be stored
     hook place;                  // in one of the lists below
     // of the value that was read, and of the one to store

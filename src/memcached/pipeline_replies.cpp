@@ -28,7 +28,7 @@ pipeline::stream_state pipeline::consume(meta_reader& reader, time now, policies
       staged_ = std::min(staged_, calls_.size());
     }
   } catch (const std::bad_alloc&) {
-    // The call keeps its place without its reply, and would take the next call's.
+    // The reply is lost, and its call would take the reply of the next one.
     return stream_state::broken;
   }
   return ec ? stream_state::broken : stream_state::good;
@@ -75,10 +75,10 @@ bool pipeline::answer_clock(const meta_reply& reply, time now, policies::instant
   return true;
 }
 
-/// Runs the waiting checks on the value that was read. Checks that came after it was asked for take
-/// part if something is to be stored: the server then stores it only if the value is still there.
-/// Otherwise another process may have changed it, and told of that, before they came: they wait for
-/// the next one.
+/// Runs the waiting checks on the value that was read. Checks that came after the read was sent
+/// take part only if something is to be stored: the server then stores it only if the value is
+/// still there. Otherwise another process may have changed it before they came, so they wait for
+/// the next value.
 check_batch::result pipeline::decide(line& l, const meta_reply& reply, policies::instant clock,
                                      set_aside& later) {
   const auto came_later = [&l](const check& c) { return flight_of(c).position == l.reads; };
@@ -97,7 +97,7 @@ check_batch::result pipeline::decide(line& l, const meta_reply& reply, policies:
     }
     return run();
   };
-  // What was right for the last value is tried first: each run takes the whole value apart.
+  // Tries first what was right for the last value, because each run decodes the whole value.
   const bool expects_nothing = l.was_unchanged;
   const check_batch::result first = expects_nothing ? run_without() : run();
   l.was_unchanged = first.what == check_batch::verdict::unchanged;
@@ -174,7 +174,8 @@ bool pipeline::answer_store(line& l, const meta_reply& reply, time now) {
       take_back(l);
       for (auto it = l.waiting.begin(); it != l.waiting.end();) {
         check& c = *it++;
-        // Checks that came meanwhile have not taken part; one attempt more or less is no matter.
+        // Checks that came meanwhile have not taken part, but one attempt more or less does not
+        // matter.
         c.ec = error::store_contention;
         if (++flight_of(c).resends >= max_attempts) finish(c);
       }

@@ -15,7 +15,7 @@ constexpr std::string_view settled_name = "s";
 constexpr std::size_t longest_name = 8;
 // Far more than all kinds of states with all numbers of tiers.
 constexpr std::size_t most_sections = 256;
-// First bytes from here on are text of somebody else, not a later version.
+// First bytes from here on are another program's text, not a later version.
 constexpr unsigned char first_foreign = 32;
 
 /// Seven bits to a byte, the lowest first; the top bit says that more follow.
@@ -115,7 +115,7 @@ bool subject_value::decode_ids(std::string_view bytes, instant now) {
     if (!take_instant(bytes, one.until)) return false;
     if (one.until > now) ids_.push_back(one);
   }
-  // An earlier version wrote them in the order in which they came.
+  // Values of an earlier version are not sorted.
   if (!std::ranges::is_sorted(ids_, {}, &settled_id::id)) {
     std::ranges::sort(ids_, {}, &settled_id::id);
   }

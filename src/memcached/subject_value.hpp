@@ -38,7 +38,7 @@ class subject_value {
   bool is_settled(std::uint64_t id, policies::instant now) const noexcept;
   /// How many settlements are remembered.
   std::size_t settled() const noexcept { return ids_.size(); }
-  /// What one of them takes at most.
+  /// The most bytes that one of them takes.
   static constexpr std::size_t bytes_of_settled = 17;
   void set_settled(std::uint64_t id, policies::instant until);
 

@@ -19,7 +19,7 @@ bool is_fit(std::string_view text) {
 
 std::string wire_key(std::string_view key) {
   if (key.size() <= max_key_size && is_fit(key)) return std::string(key);
-  // A prefix has no brace of its own: they are escaped.
+  // A prefix has no brace: braces are escaped.
   const std::string_view prefix = key.substr(0, key.find(":{"));
   std::string out;
   if (prefix.size() + 1 + mark.size() + digits_of_hash <= max_key_size && is_fit(prefix)) {
