@@ -42,7 +42,7 @@ class cluster_session::node final : public redis::cluster_node {
 };
 
 /// What a node's session reports to. It belongs to the session, and keeps the cluster alive until
-/// that has stopped.
+/// the session has stopped.
 class cluster_session::node_sink final : public detail::completion_sink, public session::cluster {
  public:
   node_sink(std::shared_ptr<cluster_session> whole, index i, std::weak_ptr<node> link)
@@ -60,7 +60,7 @@ class cluster_session::node_sink final : public detail::completion_sink, public 
   void on_ended() override {
     if (const auto link = link_.lock()) whole_->node_ended(index_, *link);
   }
-  // The cluster's own sink does these.
+  // Only the cluster's own sink is asked for these.
   void wait(check&) override {}
   void cancel(check&, cancel_scope) override {}
   void close(const std::shared_ptr<void>&) override {}

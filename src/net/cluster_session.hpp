@@ -19,13 +19,12 @@ namespace weir::net {
 /// The store on a Redis Cluster: drives a cluster_core with one session for each node and a timer.
 ///
 /// Each node has its own strand and mutex, so none waits for another. This object's mutex guards
-/// the routing. It may be held while a session's is taken, never the other way round; while a check
-/// is routed, or its end is counted, it is held alone.
+/// the routing. It may be held while a session's mutex is taken, never the other way round.
 class cluster_session final : public detail::store_backend,
                               public std::enable_shared_from_this<cluster_session>,
                               public detail::shutdown_listener {
  public:
-  /// With replicas, a call is answered only when so many of its master's have its count.
+  /// With replicas, a call is answered only when so many replicas of its master have its count.
   cluster_session(const boost::asio::any_io_executor& executor, redis_options&& options,
                   tls_context tls, std::size_t replicas = 0);
 

@@ -58,8 +58,8 @@ class connection_driver final : private stream::listener {
   /// owner.
   void wake();
 
-  /// Calls f(core, now) under the mutex; then wakes the strand and delivers, if there is need.
-  /// False if the context is gone: then f was not called.
+  /// Calls f(core, now) under the mutex; then, if needed, wakes the strand and delivers. False if
+  /// the context is gone: then f was not called.
   template <class F>
   bool call(F&& f) {
     const time t = now();
@@ -83,7 +83,7 @@ class connection_driver final : private stream::listener {
     return true;
   }
 
-  /// Calls f(core, now) under the mutex, and lets the strand do what follows. Runs no handler.
+  /// As call(), but leaves the delivery to the strand, and calls f even if the context is gone.
   template <class F>
   void with_core(F&& f) {
     std::unique_lock lock(mutex_);
@@ -163,7 +163,7 @@ class connection_driver final : private stream::listener {
     std::unique_lock lock(mutex_);
     if (flight_of(c).stage == detail::check_stage::done) return;
     how();
-    // A closing store ends with its last check, which this may have been.
+    // A closing store ends with its last check: this may have been the last.
     follow(std::move(lock), core_.is_closing() && needs_strand({}, true));
   }
 
@@ -187,7 +187,7 @@ class connection_driver final : private stream::listener {
     wake();
   }
 
-  /// How many bytes it has written at once, without a report to come.
+  /// Returns how many bytes were written at once; no report follows for these.
   std::size_t perform(const typename Core::actions& a, std::span<char> room) {
     if (a.close) stream_->close();
     if (a.open) open(a.elsewhere);

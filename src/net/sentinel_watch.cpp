@@ -51,7 +51,7 @@ void sentinel_watch::advance() {
     if (!a.close && a.open == nullptr && !a.read && a.write.empty()) break;
   }
   arm_timer();
-  // Last, because what they lead to may come back here.
+  // Last, because both calls may come back here.
   const auto answer = core_.take_answer();
   const bool moved = core_.take_moved();
   if (answer && report_) {

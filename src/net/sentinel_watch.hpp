@@ -10,8 +10,8 @@
 
 namespace weir::net {
 
-/// Names the master to a session's stream, and tells the session when it has moved: drives a
-/// sentinel_core with a stream and a timer. Everything is on the session's strand.
+/// Names the master to a session's stream, and tells the session when the master has moved: drives
+/// a sentinel_core with a stream and a timer. Everything is on the session's strand.
 class sentinel_watch final : public locator, private stream::listener {
  public:
   class owner {

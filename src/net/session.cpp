@@ -75,12 +75,12 @@ void session::context_shut_down() noexcept {
 
 // ---- called by the driver and the watch, on the strand
 
-/// Asks for the credentials, which is the caller's own code: without the mutex.
+/// Calls the user's function for the credentials, so without the mutex.
 error session::before_open() {
   if (!options_.credentials) return error{};
   try {
     redis_credentials login = options_.credentials();
-    // Without a password, it would be served as the default user.
+    // Without a password, the store would be served as the default user.
     if (!login.username.empty() && login.password.empty()) return error::authentication_failed;
     driver_.with_core([&](core& k, core::time) { k.log_in_with(std::move(login)); });
     return error{};

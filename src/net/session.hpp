@@ -20,7 +20,8 @@ class session final : public detail::store_backend,
                       public detail::shutdown_listener,
                       private sentinel_watch::owner {
  public:
-  /// A Redis Cluster that has this session as a node. It is called on any thread, without locks.
+  /// A Redis Cluster that has this session as a node. Called on the session's strand, without
+  /// locks.
   class cluster {
    public:
     virtual void on_news() = 0;   ///< see connection_core::has_news()
@@ -30,7 +31,7 @@ class session final : public detail::store_backend,
     ~cluster() = default;
   };
 
-  /// With replicas, a call is answered only when so many of them have its count.
+  /// With replicas, a call is answered only when so many replicas have its count.
   session(const boost::asio::any_io_executor& executor, redis_options&& options, tls_contexts tls,
           std::size_t replicas = 0);
 

@@ -51,8 +51,7 @@ class stream {
   /// valid until the report.
   bool write(std::string_view bytes);
   void close();
-  /// Until then, the context polls for I/O all the time instead of sleeping. A later call replaces
-  /// this one.
+  /// Until `end`, the context polls for I/O instead of sleeping. A later call replaces this one.
   void poll_until(clock::time_point end);
 
  private:

@@ -93,10 +93,9 @@ void stream::connect_next() {
                          });
 }
 
-/// Keeps the socket from programs that this process starts: the server would count the connection
-/// for as long as one of them runs, and each could use it. Asio does not set this flag. It must
-/// open the socket itself: a child of fork() that destroys an assigned one takes the parent's out
-/// of the epoll instance.
+/// Keeps the socket from programs that this process starts: each could use the connection, and
+/// would keep it open. Asio does not set FD_CLOEXEC. But Asio must open the socket: if a child of
+/// fork() destroys an assigned one, the parent's leaves the epoll instance.
 void stream::open_socket() {
   error_code ec;  // async_connect() tries again, and reports the error
   socket_->open(endpoints_[next_endpoint_].protocol(), ec);

@@ -14,7 +14,7 @@ namespace weir::net {
 
 /// What the connections of one store share; null without TLS.
 using tls_context = std::shared_ptr<boost::asio::ssl::context>;
-/// Those of the connections to Redis servers, and to Sentinels.
+/// For the connections to Redis servers, and to Sentinels.
 struct tls_contexts {
   tls_context server;
   tls_context sentinel;
