@@ -1,5 +1,5 @@
-# Fails if an include of src points up, or if a file opens the namespace of another room. Run by
-# ctest as unit.layers:
+# Fails if an include of src points up, if a room without sockets leads to Asio, or if a file opens
+# the namespace of another room. Run by ctest as unit.layers:
 #   cmake -P layers.cmake <folder src>
 #
 # Each room of src may include public headers, itself, and the rooms that its line names. Its code
@@ -23,6 +23,9 @@ set(limiter_may text feedback policy check memory redis memcached waiting)
 set(policy_namespace policies)
 set(check_namespace detail)
 set(limiter_namespace detail)
+
+# These work without sockets and executors: nothing in them leads to Asio, but to its error codes.
+set(without_asio text feedback policy redis memcached)
 
 set(namespaces "")
 foreach(room IN LISTS rooms)
@@ -68,6 +71,42 @@ foreach(file IN LISTS files)
       string(APPEND faults "${file} opens ${name}: the namespace of ${room} is weir::${own}\n")
     endif()
   endforeach()
+endforeach()
+
+# Which headers lead to Asio: first those that include it, then those that include these.
+file(GLOB_RECURSE public RELATIVE "${src}/../include" "${src}/../include/*.hpp")
+set(headers ${public} ${files})
+list(FILTER headers INCLUDE REGEX "hpp$")
+set(leading "boost/asio/[a-z_/]+\\.hpp")
+set(found "")
+while(leading)
+  set(next "")
+  foreach(header IN LISTS headers)
+    set(path "${src}/${header}")
+    if(NOT EXISTS "${path}")
+      set(path "${src}/../include/${header}")
+    endif()
+    list(JOIN leading "|" names)
+    file(STRINGS "${path}" reached REGEX "^ *# *include *[<\"](${names})[>\"]")
+    list(FILTER reached EXCLUDE REGEX "boost/asio/error\\.hpp")
+    if(reached)
+      list(APPEND next "${header}")
+    endif()
+  endforeach()
+  list(REMOVE_ITEM headers ${next} "")
+  list(APPEND found ${leading})
+  set(leading ${next})
+endwhile()
+list(JOIN found "|" names)
+foreach(file IN LISTS files)
+  string(REGEX REPLACE "/.*" "" room "${file}")
+  if(room IN_LIST without_asio)
+    file(STRINGS "${src}/${file}" reached REGEX "^ *# *include *[<\"](${names})[>\"]")
+    list(FILTER reached EXCLUDE REGEX "boost/asio/error\\.hpp")
+    if(reached)
+      string(APPEND faults "${file} leads to Asio: ${reached}\n")
+    endif()
+  endif()
 endforeach()
 if(faults)
   message(FATAL_ERROR "${faults}")

@@ -8,6 +8,7 @@
 
 #include "check/limiter_spec.hpp"
 #include "check/random_number.hpp"
+#include "check/store_backend.hpp"
 
 namespace weir::detail {
 namespace {

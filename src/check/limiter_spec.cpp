@@ -6,6 +6,7 @@
 #include <charconv>
 #include <optional>
 
+#include "check/store_backend.hpp"
 #include "policy/require_valid.hpp"
 #include "policy/tier_set.hpp"
 

@@ -8,13 +8,14 @@
 #include <string_view>
 #include <vector>
 
-#include "check/store_backend.hpp"
 #include "check/subject_hash.hpp"
 #include "policy/tier_set.hpp"
 #include "weir/limiter_options.hpp"
 #include "weir/policy.hpp"
 
 namespace weir::detail {
+
+class store_backend;
 
 /// The part of a limiter that a store needs: keys, kernels and flags. Immutable. limiter_impl adds
 /// the part that works in this process only.

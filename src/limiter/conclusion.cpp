@@ -4,6 +4,7 @@
 
 #include "check/jitter.hpp"
 #include "check/random_number.hpp"
+#include "check/store_backend.hpp"
 #include "limiter/failure_policy.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "limiter/settled_ids.hpp"

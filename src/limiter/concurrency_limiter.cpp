@@ -1,4 +1,5 @@
 #include "weir/concurrency_limiter.hpp"
+#include "check/store_backend.hpp"
 
 #include <boost/asio/error.hpp>
 #include <boost/asio/execution/outstanding_work.hpp>

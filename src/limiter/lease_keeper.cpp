@@ -3,6 +3,7 @@
 #include <boost/asio/error.hpp>
 #include <vector>
 
+#include "check/store_backend.hpp"
 #include "limiter/limiter_impl.hpp"
 
 namespace weir::detail {

@@ -1,4 +1,5 @@
 #include "weir/limiter.hpp"
+#include "check/store_backend.hpp"
 
 #include <algorithm>
 

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "check/detached_check.hpp"
+#include "check/store_backend.hpp"
 #include "limiter/limiter_impl.hpp"
 
 namespace weir::detail {

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "check/jitter.hpp"
+#include "check/store_backend.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "limiter/settled_ids.hpp"
 #include "limiter/validation.hpp"

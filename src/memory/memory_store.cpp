@@ -1,4 +1,5 @@
 #include "weir/memory_store.hpp"
+#include "check/store_backend.hpp"
 
 #include <atomic>
 #include <boost/system/system_error.hpp>

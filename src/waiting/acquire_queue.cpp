@@ -9,6 +9,7 @@
 #include "check/delivery_batch.hpp"
 #include "check/detached_check.hpp"
 #include "check/limiter_spec.hpp"
+#include "check/store_backend.hpp"
 
 namespace weir::waiting {
 

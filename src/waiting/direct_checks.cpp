@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "check/limiter_spec.hpp"
+#include "check/store_backend.hpp"
 #include "waiting/acquire_queue.hpp"
 
 namespace weir::waiting {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "check/limiter_spec.hpp"
+#include "check/store_backend.hpp"
 
 namespace weir::waiting {
 
