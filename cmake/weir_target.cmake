@@ -49,8 +49,9 @@ function(weir_precompiled target library header)
 endfunction()
 
 # weir_example_target(<target>): a program that a user could have written, with public headers only.
-# Nothing is precompiled for it, so that it compiles by itself when a user copies it.
+# It compiles by itself when a user copies it.
 function(weir_example_target target)
   weir_target(${target})
   target_compile_options(${target} PRIVATE ${WEIR_TEST_FLAGS})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${WEIR_UNITY})
 endfunction()
