@@ -12,6 +12,7 @@
 
 #include "check/detached_check.hpp"
 #include "check/in_flight.hpp"
+#include "check/store_backend.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "model/trace_clock.hpp"
 #include "support/fake_check.hpp"

@@ -11,6 +11,7 @@
 
 #include "check/check_list.hpp"
 #include "check/limiter_spec.hpp"
+#include "check/store_backend.hpp"
 
 namespace weir::test {
 
