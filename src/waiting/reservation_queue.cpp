@@ -97,9 +97,8 @@ void reservation_queue::replace(waiter& dropped, waiter& newcomer, time now, ord
   }
 }
 
-/// The request is first, because it may throw.
 void reservation_queue::enter(waiter& w, time now, orders& out) {
-  request_for(w, now, out);
+  reserve_for(w, now, out);  // first, because it may throw
   let_in(w);
 }
 
@@ -118,15 +117,17 @@ void reservation_queue::let_in(waiter& w) noexcept {
 /// none stands behind it, and a cancelled request may still become one.
 void reservation_queue::conclude(time now, orders& out) {
   do {
-    complete_due(now, out);
-    while (has_room() && outside_count_ > 0) {
-      waiter& w = *outside_.begin();
-      request_for(w, now, out);  // first, because it may throw
-      --outside_count_;
-      w.by_rank.unlink();
-      w.by_latest.unlink();
-      let_in(w);
-    }
+    do {
+      while (has_room() && outside_count_ > 0) {
+        waiter& w = *outside_.begin();
+        reserve_for(w, now, out);  // first, because it may throw
+        --outside_count_;
+        w.by_rank.unlink();
+        w.by_latest.unlink();
+        let_in(w);
+      }
+      complete_due(now, out);
+    } while (has_room() && outside_count_ > 0);
     if (unstarted_requests_ == 0 && has_answers_due()) return;
     exchange_returns();
   } while (!reservations_.empty() && reservations_.begin()->due() <= now);
@@ -184,7 +185,7 @@ void reservation_queue::on_time(time now, orders& out) {
   while (!to_repeat_.empty() && to_repeat_.front().repeat_at <= now) {
     waiter& w = to_repeat_.front();
     to_repeat_.pop_front();
-    request_for(w, now, out);
+    reserve_for(w, now, out);
   }
   conclude(now, out);
 }
@@ -212,6 +213,33 @@ reservation_queue::time reservation_queue::wakeup() const {
 }
 
 // ---- reservations
+
+/// While callers leave and others come, what a caller has left would be given back behind requests
+/// that are under way, and a small bucket or a log would lose it.
+void reservation_queue::reserve_for(waiter& w, time now, orders& out) {
+  if (!take_return(w, now)) request_for(w, now, out);
+}
+
+/// Gives the waiter a reservation that was to go back. The last one withdrawn is the earliest.
+bool reservation_queue::take_return(waiter& w, time now) noexcept {
+  int looks = 64;
+  for (auto it = returns_.rbegin(); it != returns_.rend() && looks > 0; ++it, --looks) {
+    reservation_request& reservation = **it;
+    if (reservation.asked.cost != w.cost() || reservation.due() > w.latest ||
+        reservation.due() < cool_down_until_) {
+      continue;
+    }
+    reservation.owner = &w;
+    reservation.cancelled.reset();
+    insert(reservation);
+    w.reservation = std::move(*it);
+    w.reserved_at = now;
+    with_reservation_.insert(w);
+    returns_.erase(std::next(it).base());
+    return true;
+  }
+  return false;
+}
 
 void reservation_queue::request_for(waiter& w, time now, orders& out) {
   out.starts.push_back(std::make_shared<reservation_request>(

@@ -20,12 +20,13 @@ struct queue_rules {
 /// failed request to repeat; a waiter outside found no room. The queue has no timer, lock or clock;
 /// it tells its driver what to do through `orders`.
 ///
-/// Each waiter makes one request when it comes inside. Reservations of one cost are
-/// interchangeable: when a reservation is due, the waiter first in rank exchanges its own for it;
-/// when a waiter leaves, the last reservation is given back. A reservation that a new cool-down
-/// covers is given back, and its waiter makes a new request: if all covered waiters went at the end
-/// of the cool-down, more would pass there than the policy allows. A reservation that was requested
-/// with the cool-down known, or made by the fallback, is only postponed to the end.
+/// Each waiter makes one request when it comes inside, unless a reservation of its cost is about to
+/// go back: then it takes that. Reservations of one cost are interchangeable: when a reservation is
+/// due, the waiter first in rank exchanges its own for it; when a waiter leaves, the last
+/// reservation is given back. A reservation that a new cool-down covers is given back, and its
+/// waiter makes a new request: if all covered waiters went at the end of the cool-down, more would
+/// pass there than the policy allows. A reservation that was requested with the cool-down known, or
+/// made by the fallback, is only postponed to the end.
 ///
 /// A request that failed because the store is unreachable is repeated until max_wait has passed.
 ///
@@ -91,6 +92,8 @@ class reservation_queue final {
   void replace(waiter& dropped, waiter& newcomer, time now, orders& out);
   void conclude(time now, orders& out);
   void exchange_returns() noexcept;
+  void reserve_for(waiter& w, time now, orders& out);
+  bool take_return(waiter& w, time now) noexcept;
   void request_for(waiter& w, time now, orders& out);
   void withdraw(waiter& w, orders& out);
   void cancel_request(waiter& w, detail::cancel_scope scope, orders& out);

@@ -55,7 +55,7 @@ class plain_queue final {
     callers_.push_back({callers_.size(), priority, now, patience, cost, now + patience});
     if (count_inside() < most_) {
       callers_.back().is_inside = true;
-      come_in(id);
+      enter(id);
     } else {
       overflow(id);
     }
@@ -104,7 +104,7 @@ class plain_queue final {
       }
       if (next == none) break;
       at(next).again = 0;
-      come_in(next);
+      enter(next);
     }
     settle();
   }
@@ -161,6 +161,23 @@ class plain_queue final {
   }
   static std::string text(std::int64_t at, std::int64_t delay, std::int64_t retry) {
     return std::to_string(at) + "+" + std::to_string(delay) + "/" + std::to_string(retry);
+  }
+
+  /// A turn that would go back serves a newcomer who can use it; the last one given up first.
+  void enter(std::int64_t who) {
+    for (std::size_t i = goes_back_.size(); i-- > 0;) {
+      ask& a = requests_[index(goes_back_[i])];
+      if (a.cost != at(who).cost || a.due > at(who).until || a.due < held_until_) continue;
+      a.whom = who;
+      a.is_turn = true;
+      a.is_unwanted = false;
+      at(who).ask = goes_back_[i];
+      at(who).heard = now;
+      at(who).has_heard = true;
+      goes_back_.erase(goes_back_.begin() + static_cast<std::ptrdiff_t>(i));
+      return;
+    }
+    come_in(who);
   }
 
   void come_in(std::int64_t who) {
@@ -340,7 +357,7 @@ class plain_queue final {
     if (!has_place) withdraw(dropped);
     tell(dropped, "overloaded");
     at(id).is_inside = true;
-    if (!has_place) come_in(id);
+    if (!has_place) enter(id);
   }
 
   /// If a turn goes back, and a waiter of its cost has a later one by the store's clock, the waiter
@@ -395,7 +412,7 @@ class plain_queue final {
       while (count_inside() < most_ &&
              (next = first([](const caller& c) { return !c.is_inside; })) != none) {
         at(next).is_inside = true;
-        come_in(next);
+        enter(next);
       }
       go_on();
       again = count_inside() < most_ && first([](const caller& c) { return !c.is_inside; }) != none;

@@ -35,6 +35,43 @@ BOOST_AUTO_TEST_CASE(a_cancelled_waiter_gives_the_last_reservation_back) {
   BOOST_TEST((s.queue->wakeup() == weir::waiting::reservation_queue::time::max()));
 }
 
+// While callers left and others came, each reservation went back behind a request that was under
+// way. A bucket of 20 units lost two thirds of its rate so.
+BOOST_AUTO_TEST_CASE(a_newcomer_takes_what_would_go_back) {
+  queue_stage s({});
+  for (int i = 0; i < 3; ++i) s.arrive();
+  s.reserve_all();
+  s.arrive();
+  WEIR_TEST_NUMBERS(s.requested(), {0, 1, 2, 3});  // the last one's answer is due
+  s.leave(1);
+  WEIR_TEST_NUMBERS(s.returned(), {});
+  s.arrive(0, 1s);      // 4 would not wait so long for it
+  s.arrive(0, 10s, 2);  // 5 costs more
+  WEIR_TEST_NUMBERS(s.requested(), {4, 5});
+  WEIR_TEST_NUMBERS(s.returned(), {2});
+}
+BOOST_AUTO_TEST_CASE(a_newcomer_waits_for_what_would_go_back) {
+  queue_stage s({});
+  for (int i = 0; i < 3; ++i) s.arrive();
+  s.reserve_all();
+  s.arrive();
+  s.leave(0);
+  s.leave(1);
+  s.requested();
+  const std::size_t newcomer = s.arrive();
+  WEIR_TEST_NUMBERS(s.requested(), {});
+  WEIR_TEST_NUMBERS(s.returned(), {});
+  s.told();
+  s.book_in(3, 4s);
+  // The request of caller 3 was answered last, so its waiter has the reservation that 0 left.
+  WEIR_TEST_NUMBERS(s.returned(), {3});
+  s.wait(4s);
+  WEIR_TEST_NUMBERS(s.told(), {2, 3, newcomer});
+  BOOST_TEST((s.answer_of(2).delay == 1s));
+  BOOST_TEST((s.answer_of(newcomer).delay == 3s));
+  BOOST_TEST(s.queue->is_idle());
+}
+
 BOOST_AUTO_TEST_CASE(no_reservation_of_another_cost_is_given_back) {
   queue_stage s({});
   s.arrive(0, 10s, 1);
