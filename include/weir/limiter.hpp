@@ -3,6 +3,7 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -284,6 +285,10 @@ class limiter {
               CompletionToken&& token) const {
     return settle(subject, d, actual_cost, settle_options{}, std::forward<CompletionToken>(token));
   }
+  /// A fraction of a unit would be lost: round the cost first.
+  template <std::floating_point Cost, class... Rest>
+  auto settle(std::string_view subject, const decision& d, Cost actual_cost,
+              Rest&&...) const = delete;
 
   /// Starts a cool-down: until its end, the store refuses each check of the subject, in every
   /// process, with `cooling_down` and the remaining time in `retry_after`. For a vendor that
@@ -419,6 +424,9 @@ class limiter {
   [[nodiscard]] claim on(std::string_view subject, std::int64_t cost = 1) const noexcept {
     return {this, subject, cost};
   }
+  /// A fraction of a unit would be lost: round the cost first.
+  template <std::floating_point Cost>
+  claim on(std::string_view subject, Cost cost) const = delete;
 
   /// The resource that the constructor got. The view is valid while this limiter or a copy exists.
   std::string_view resource() const noexcept;

@@ -92,7 +92,8 @@ struct limiter_options {
 
   /// on_response() lowers `remaining` to this count of the vendor, for an allowance that other
   /// users share. This costs one call to the store for each response that names the count. Needs
-  /// `cool_downs`.
+  /// `cool_downs`. Not for a vendor that limits input and output tokens apart: `tokens` is then the
+  /// one with the least left.
   vendor_count sync_remaining_with = vendor_count::none;
 
   /// The deny cache: how many refused subjects this process remembers, rounded up to 8 times a
@@ -192,7 +193,8 @@ struct cool_down_options {
 struct response_options {
   std::chrono::microseconds timeout{0};
   /// With limiter_options::sync_remaining_with: the `remaining` of the decision that allowed the
-  /// request. If the vendor's number is not below it, nothing is sent.
+  /// request, if this limiter alone made it and has one tier: of several, `remaining` may be
+  /// another's. If the vendor's number is not below it, nothing is sent.
   std::int64_t known_remaining = unlimited;
 };
 

@@ -99,7 +99,8 @@ struct leaky_bucket {
 using policy = std::variant<fixed_window, sliding_log, sliding_window, token_bucket, gcra,
                             leaky_bucket>;
 
-/// Several policies for one subject. All must allow a request; if one refuses it, none counts it:
+/// Several policies for one subject. All must allow a request, and each counts its cost; if one
+/// refuses it, none counts it. For requests and tokens, which differ in cost, see record_all().
 ///
 ///     weir::tiers{weir::gcra{.rate = weir::per_second(10), .burst = 10},
 ///                 weir::fixed_window{.limit = 5000, .window = 24h}}

@@ -22,6 +22,18 @@ using weir::limiter;
 using weir::test::crowd;
 using weir::test::outcome;
 
+// settle("a", d, 12.7) settled 12.
+template <class Cost>
+concept is_cost = requires(const limiter& l, const decision& d, Cost cost) {
+  l.settle("a", d, cost);
+  l.on("a", cost);
+};
+template <class Cost>
+concept is_lost = !requires(const limiter& l, const decision& d, Cost cost) {
+  l.settle("a", d, cost);
+} && !requires(const limiter& l, Cost cost) { l.on("a", cost); };
+static_assert(is_cost<int> && is_cost<std::int64_t> && is_lost<double>);
+
 /// None of them lets anything through again within a test.
 const weir::policy ten_a_day[] = {
     weir::fixed_window{.limit = 10, .window = 24h},
