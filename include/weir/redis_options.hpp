@@ -112,9 +112,9 @@ struct redis_options {
 
   /// The circuit breaker. It opens after `breaker_failures` calls in a row without an answer (an
   /// error reply is an answer), if the first of them was made `timeout` ago or earlier. Further
-  /// calls then get error::circuit_open at once, and one call per breaker_pause tries the store. An
-  /// answer within `timeout`, or a new connection, closes the circuit. breaker_failures: at most
-  /// 10^9, 0 for never. breaker_pause: 1 ms to 24 h.
+  /// calls then get error::circuit_open at once. One call per breaker_pause tries the store, and
+  /// one after each new connection; an answer within `timeout` closes the circuit.
+  /// breaker_failures: at most 10^9, 0 for never. breaker_pause: 1 ms to 24 h.
   std::size_t breaker_failures = 20;
   std::chrono::milliseconds breaker_pause{500};
 

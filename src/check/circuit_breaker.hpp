@@ -36,6 +36,13 @@ class circuit_breaker {
     in_a_row_ = 0;
   }
 
+  /// Notes a new connection. An open circuit stays open, because a server that greets may still
+  /// answer no call, but the next call is let through at once.
+  void reconnected() noexcept {
+    in_a_row_ = 0;
+    next_probe_ = {};
+  }
+
   /// Notes that a call made at `since` got no answer.
   void failed(time since, time now) noexcept {
     if (open_ || threshold_ == 0) return;

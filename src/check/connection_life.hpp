@@ -336,7 +336,7 @@ void connection_life<Core, Pipeline, Options>::on_time(time now) {
       return start_opening(now);
     case state::opening:
     case state::greeting:
-      return lost(error::outcome_unknown);
+      return lost(error::outcome_unknown, error::timed_out);
     case state::ready:
       // A write may be stuck although no reply is due: all replies may have come before the rest of
       // the write was sent.

@@ -99,7 +99,7 @@ void pending_checks::begin_connection() noexcept {
   connected_ = true;
   suspicion_ = {};
   if (!closed_) refusal_ = {};
-  breaker_.succeeded();
+  breaker_.reconnected();
 }
 
 bool pending_checks::begin_close() noexcept {

@@ -55,11 +55,16 @@ std::shared_ptr<cluster_node> cluster_core::submit(check& c, time now) {
     finish(c, error::store_closed);
     return nullptr;
   }
+  const index node = at.pending == 0 ? at.owner : at.seat;
+  if (node != none && members_[node].is_down && has_failure_policy(c) && !may_try(node, now)) {
+    finish(c, error::cluster_down);
+    return nullptr;
+  }
   if (!at.is_held) {
-    if (at.pending == 0) at.seat = at.owner;
-    if (at.seat != none) {
-      cluster_members::member& m = members_[at.seat];
-      members_.link(at.seat);
+    at.seat = node;
+    if (node != none) {
+      cluster_members::member& m = members_[node];
+      members_.link(node);
       ++at.pending;
       ++m.pending;
       return m.link;
@@ -69,10 +74,17 @@ std::shared_ptr<cluster_node> cluster_core::submit(check& c, time now) {
   return nullptr;
 }
 
+/// True once in breaker_pause: for a call that finds out whether the cluster is still down.
+bool cluster_core::may_try(index node, time now) {
+  if (options_.breaker_failures == 0) return true;
+  if (now < members_[node].ask_again_at) return false;
+  members_[node].ask_again_at = now + options_.breaker_pause;
+  return true;
+}
+
 void cluster_core::hold_new(check& c, time now) {
   if (refusal_ != error{}) return finish(c, refusal_);
-  const bool is_lost = !has_map_ && trouble_ != error{} && !search_.is_asking();
-  if (is_lost && has_failure_policy(c)) return finish(c, trouble_);
+  if (is_lost_ && trouble_ != error{} && has_failure_policy(c)) return finish(c, trouble_);
   const std::size_t weight = weight_of(c);
   const bool fits = held_weight_ == 0 || held_weight_ + weight <= options_.max_pending ||
                     is_beyond_bound(c);
@@ -134,7 +146,10 @@ void cluster_core::finished(const check_list& done, time now) {
   bool silent = false;
   for (const check& c : done) {
     if (flight_of(c).is_stand_in) continue;  // the node counts it, the cluster does not
-    if (!c.ec && !downs_.empty()) downs_.erase(flight_of(c).slot());
+    if (!c.ec) {
+      if (!downs_.empty()) downs_.erase(flight_of(c).slot());
+      members_[node_of(c)].is_down = false;
+    }
     silent = silent || c.ec == error::no_reply;
     leave(c);
     release(flight_of(c).slot(), now);

@@ -108,6 +108,7 @@ class cluster_core {
 
   void finish(detail::check& c, error e);
   void finish_held(error e, bool all);
+  bool may_try(index node, time now);
   void hold_new(detail::check& c, time now);
   held_slot& hold(slot_number s);
   void hold(detail::check& c, time not_before);
@@ -149,8 +150,9 @@ class cluster_core {
   bool must_sweep_ = false;
 
   bool has_map_ = false;
-  error trouble_{};  // why there is no map; zero: unknown
-  error refusal_{};  // if not zero, fails new checks: no seed can be used
+  error trouble_{};       // why there is no map; zero: unknown
+  bool is_lost_ = false;  // no round has ever found a map, and at least one has ended
+  error refusal_{};       // if not zero, fails new checks: no seed can be used
   bool closed_ = false;
   bool ended_ = false;
   time give_up_ = time::max();

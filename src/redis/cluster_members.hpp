@@ -28,10 +28,12 @@ class cluster_members {
     std::shared_ptr<cluster_node> link;  // null: not connected
     std::size_t pending = 0;             // checks there
     bool is_seed = false;
-    bool is_master = false;   // of the slot map, or named by a node since
-    bool is_ready = false;    // the connection serves
-    bool is_asked = false;    // for the slot map
-    bool is_useless = false;  // it refused the store for a reason that will probably not pass
+    bool is_master = false;         // of the slot map, or named by a node since
+    bool is_ready = false;          // the connection serves
+    bool is_asked = false;          // for the slot map
+    bool is_useless = false;        // it refused the store for a reason that will probably not pass
+    bool is_down = false;           // its last answer to a check was that the cluster is down
+    pipeline::time ask_again_at{};  // then: when a failure policy does not decide the next check
   };
 
   cluster_members(const std::vector<redis_address>& seeds, make_node make);

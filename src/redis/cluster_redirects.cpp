@@ -150,6 +150,9 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
                      : r.why.what == kind::try_again ? now + pause_of_migration
                                                      : now;
   const error_code why = r.why.what == kind::down ? r.checks.front().ec : error_code();
+  if (why == error::cluster_down && !std::exchange(members_[from].is_down, true)) {
+    members_[from].ask_again_at = now + options_.breaker_pause;
+  }
   check_list asks;
   while (!r.checks.empty()) {
     check& c = r.checks.front();
@@ -209,7 +212,6 @@ bool cluster_core::may_ask(const check& c, index at) const {
 
 void cluster_core::map_came(pipeline::map_answer& a, index from, time now) {
   if (a.map != nullptr) {
-    search_.found(now);
     return apply(*a.map, now);
   }
   trouble_ = a.failure != error{} ? a.failure : error::cluster_down;
@@ -221,20 +223,26 @@ void cluster_core::map_came(pipeline::map_answer& a, index from, time now) {
 /// not help.
 void cluster_core::round_failed() {
   if (has_map_) return;
+  is_lost_ = true;
   refusal_ = members_.has_useful_seed() ? error{} : trouble_;
   if (refusal_ != error{}) finish_held(refusal_, true);
 }
 
 void cluster_core::apply(const slot_map& map, time now) {
   has_map_ = true;
+  is_lost_ = false;
   trouble_ = refusal_ = error{};
   const std::vector<index> masters = members_.set_masters(map.masters);
   std::vector<bool> moves(members_.size());
+  bool is_new = false;
   for (std::size_t i = 0; i < slot_count; ++i) {
     slot& at = slots_[i];
     const index owner = map.owner[i] == slot_map::none ? none : masters[map.owner[i]];
-    if (at.is_held && at.owner != owner) held_[static_cast<slot_number>(i)].why = {};
-    at.owner = owner;
+    if (at.owner != owner) {
+      is_new = true;
+      if (at.is_held) held_[static_cast<slot_number>(i)].why = {};
+      at.owner = owner;
+    }
     if (at.pending == 0 || at.seat == at.owner) continue;
     // A slot that no node serves stays with its node while that is a master: all its checks may be
     // behind ASKING at another node.
@@ -242,6 +250,7 @@ void cluster_core::apply(const slot_map& map, time now) {
     hold(static_cast<slot_number>(i));
     moves[at.seat] = true;
   }
+  search_.found(now, is_new);
   std::vector<slot_number> slots;
   for (index i = 0; i < moves.size(); ++i) {
     if (moves[i]) pull_held(i, slots);

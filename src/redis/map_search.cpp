@@ -54,13 +54,18 @@ bool map_search::ask_next(time now) {
   return false;
 }
 
-void map_search::found(time now) {
+void map_search::found(time now, bool is_new) {
   for (index i = 0; i < members_.size(); ++i) members_[i].is_asked = false;
   round_.clear();
   is_asking_ = false;
-  backoff_.reset();
   found_at_ = now;
   not_before_ = now + shortest_interval;
+  if (is_new) {
+    backoff_.reset();
+  } else {
+    // While a cluster is down, each check that it refuses wants a map.
+    not_before_ = std::max(not_before_, now + std::min(backoff_.next(), longest_interval));
+  }
   if (!is_stopped_) wakeup_ = now + interval;
 }
 

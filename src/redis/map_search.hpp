@@ -23,6 +23,8 @@ class map_search {
   static constexpr std::chrono::seconds interval{30};
   /// The shortest time between two maps: in a resharding, many slots move at once.
   static constexpr std::chrono::milliseconds shortest_interval{100};
+  /// As long as maps bring nothing new, the time between two grows up to this.
+  static constexpr detail::backoff::duration longest_interval{1'000'000};
 
   map_search(cluster_members& members, const redis_options& options, std::uint32_t seed);
 
@@ -31,15 +33,13 @@ class map_search {
   void want(time now) { want(now, shortest_interval); }
   /// As above, unless the last map is younger than `age`.
   void want(time now, std::chrono::milliseconds age);
-  /// A node has sent a map.
-  void found(time now);
+  /// A node has sent a map; `is_new`: it differs from what was known.
+  void found(time now, bool is_new);
   /// Called when this node will not answer: it has no connection, or no map. True if that ends a
   /// round.
   bool failed(index from, time now);
   /// True if that ends a round.
   bool on_time(time now);
-  /// A round is under way.
-  bool is_asking() const noexcept { return is_asking_; }
   time wakeup() const noexcept { return wakeup_; }
   void stop() noexcept {
     is_stopped_ = true;

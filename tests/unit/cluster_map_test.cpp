@@ -94,6 +94,63 @@ BOOST_AUTO_TEST_CASE(failure_policies_wait_for_the_end_of_a_round) {
   BOOST_TEST(ends());
 }
 
+// Each later round of questions had calls wait for 500 ms again, although no seed had answered.
+BOOST_AUTO_TEST_CASE(failure_policies_decide_at_once_while_no_seed_is_there) {
+  const core_ptr opens = make_core("r", plenty, {.on_failure = weir::on_failure::open});
+  simulated_cluster other(1);
+  for (simulated_node& n : other.servers) n.is_up = false;
+  const auto ends = [&] {
+    return other.submit(opens, "a").stage == weir::detail::check_stage::done;
+  };
+  while (!ends()) {
+    if (!step_all(other)) other.wait();
+  }
+  for (int events = 0; events < 100; ++events) {
+    BOOST_TEST_REQUIRE(ends());
+    if (!step_all(other)) other.wait();
+  }
+}
+
+// Every refused check wanted a new map: ten each second from every process, of masters that were
+// electing.
+BOOST_AUTO_TEST_CASE(a_cluster_that_is_down_is_seldom_asked_for_its_map) {
+  for (simulated_node& n : c.servers) n.is_down = true;
+  c.submit(limiter, "a");
+  const int before = maps_asked();
+  for (const moment end = c.now + 20s; c.now < end;) {
+    if (!step_all(c) || c.core.wakeup() <= c.now) c.wait();
+  }
+  BOOST_TEST(maps_asked() - before >= 10);
+  BOOST_TEST(maps_asked() - before <= 60);
+  for (simulated_node& n : c.servers) n.is_down = false;
+  calm_down(c);
+}
+
+// With full coverage, one lost shard makes all masters refuse: each call waited for its deadline.
+BOOST_AUTO_TEST_CASE(failure_policies_decide_at_once_while_a_node_says_that_the_cluster_is_down) {
+  c.options.breaker_failures = 20;
+  c.options.breaker_pause = 500ms;
+  const core_ptr opens = make_core("r", plenty, {.on_failure = weir::on_failure::open});
+  const auto subjects = subjects_of(1, 10);
+  const auto ends = [&](const core_ptr& core, std::size_t subject) {
+    const fake_check& check = c.submit(core, subjects[subject]);
+    step_while_busy(c);
+    return check.finished > 0 && check.ec == weir::error::cluster_down;
+  };
+  for (simulated_node& n : c.servers) n.is_down = true;
+  BOOST_TEST(!ends(opens, 0));  // nothing is known yet
+  for (std::size_t i = 0; i < 5; ++i) BOOST_TEST(ends(opens, i));
+  BOOST_TEST(!ends(limiter, 5));  // without a policy, it waits
+  c.now += 500ms;
+  BOOST_TEST(!ends(opens, 6));  // one finds out whether the cluster is still down
+  BOOST_TEST(ends(opens, 7));
+  for (simulated_node& n : c.servers) n.is_down = false;
+  calm_down(c);
+  const fake_check& served = c.submit(opens, subjects[8]);
+  calm_down(c);
+  BOOST_TEST((served.finished == 1 && !served.ec));
+}
+
 // The order in which the seeds were asked decided whether all calls failed.
 BOOST_AUTO_TEST_CASE(calls_wait_for_a_seed_that_restarts_though_another_one_rejects_the_login) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {

@@ -41,6 +41,35 @@ BOOST_AUTO_TEST_CASE(the_circuit_opens_after_failures_in_a_row_and_one_probe_at_
   BOOST_TEST((f.submit("b").stage == check_stage::waiting));
 }
 
+// A server that greets and answers no call, as in CLIENT PAUSE WRITE, closed the circuit with every
+// connection: a call in three waited in vain, and may have counted.
+BOOST_AUTO_TEST_CASE(a_new_connection_lets_one_call_try_and_only_its_answer_closes_the_circuit) {
+  fixture f({.timeout = 10ms, .breaker_failures = 3, .breaker_pause = 1h});
+  f.line.connected();
+  for (int i = 0; i < 3; ++i) f.submit("a");
+  f.write();
+  f.line.expire(f.now += 10ms);
+  f.line.take_done();
+  BOOST_TEST(done_with(f.submit("a"), error::circuit_open));
+  for (int connection = 0; connection < 3; ++connection) {
+    f.line.disconnected(error::outcome_unknown, 0, f.now);
+    f.line.connected();
+    auto& probe = f.submit("a");
+    BOOST_TEST((probe.stage == check_stage::waiting));
+    BOOST_TEST(done_with(f.submit("a"), error::circuit_open));
+    f.line.take_done();
+    f.write();
+    if (connection < 2) {
+      f.line.expire(f.now += 10ms);
+      BOOST_TEST(done_with(probe, error::no_reply));
+    } else {
+      BOOST_TEST(f.answer(0));
+      BOOST_TEST(done_with(probe, {}));
+    }
+  }
+  BOOST_TEST((f.submit("a").stage == check_stage::waiting));
+}
+
 // Leases that were released during an outage got circuit_open, and stayed taken with nobody in them
 // until they lapsed: a gate was dead for 29 s after the server had stood still for one.
 BOOST_AUTO_TEST_CASE(renewals_and_leaves_wait_although_the_circuit_is_open) {
