@@ -77,7 +77,6 @@ void reservation_queue::overflow(waiter& w, time now, orders& out) {
     }
     case on_overflow::block:
       if (outside_count_ >= max_outside) break;
-      w.stands = waiter::where::outside;
       ++outside_count_;
       outside_.insert(w);
       outside_by_latest_.insert(w);
@@ -103,7 +102,6 @@ void reservation_queue::enter(waiter& w, time now, orders& out) {
 }
 
 void reservation_queue::let_in(waiter& w) noexcept {
-  w.stands = waiter::where::inside;
   ++inside_count_;
   inside_.insert(w);
   inside_by_arrival_.push_back(w);
@@ -416,8 +414,8 @@ void reservation_queue::tell(waiter& w, error_code ec, orders& out) {
 }
 
 void reservation_queue::finish(waiter& w, orders& out) {
-  if (w.stands == waiter::where::inside) --inside_count_;
-  if (w.stands == waiter::where::outside) --outside_count_;
+  if (w.by_arrival.is_linked()) --inside_count_;
+  if (w.by_latest.is_linked()) --outside_count_;
   if (w.reservation != nullptr) w.reservation->owner = nullptr;
   check& c = *w.caller;
   flight_of(c).queued = nullptr;

@@ -52,8 +52,8 @@ struct waiter : detail::queued_waiter {
   time reserved_at = time::min();                    // when it got its reservation; min(): never
   time repeat_at{};                                  // after a failed request: when to repeat it
   std::shared_ptr<reservation_request> reservation;  // its pending request or its reservation
-  enum class where : std::uint8_t { arriving, outside, inside } stands = where::arriving;
 
+  // by_arrival is linked while the waiter is inside, by_latest while it is outside.
   list_hook by_arrival, by_repeat;
   set_hook by_rank, by_cost, by_latest;
 };
