@@ -127,6 +127,7 @@ script_call& coalescer::open_call(const check& c) {
   opened.number = calls_.size();
   opened.what = script_call::command::request;
   opened.kind = c.kind;
+  opened.asks = flight_of(c).is_asking();
   opened.max_wait = max_wait_of(c);
   detail::for_each_tier(c, [&](const detail::limiter_spec& limiter, std::string_view,
                                std::int64_t number, std::size_t tier) {
@@ -176,7 +177,7 @@ bool coalescer::join_last(check& c, const place& last) {
   script_call& before = *last.call;
   call_key& key = before.keys[last.key];
   const check& other = key.checks.front();
-  if (before.kind != c.kind || before.one_check || !same_request(other, c) || !merges(c) ||
+  if (before.kind != c.kind || !same_request(other, c) || !merges(c) ||
       before.places >= before.most_places || other.limiter != c.limiter || !alike(other, c) ||
       !same_subjects(other, c)) {
     return false;
@@ -266,8 +267,7 @@ void coalescer::note_place(const check& c, const place& here) {
 void coalescer::add_alone(check& c) {
   recent_.call = nullptr;
   script_call& own = open_call(c);
-  own.one_check = true;
-  own.asks = flight_of(c).is_asking();
+  own.most_places = 1;
   note_place(c, {&own, 0});
   append(own, c);
 }
@@ -289,9 +289,7 @@ void coalescer::begin() {
 
 inline void coalescer::put(check& c, bool alone, bool is_like) {
   if (alone) {
-    script_call& call = open_call(c);
-    call.asks = flight_of(c).is_asking();
-    append(call, c);
+    append(open_call(c), c);
   } else if (c.further().empty()) {
     add_to_key(c, is_like);
   } else {

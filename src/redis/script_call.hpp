@@ -51,7 +51,6 @@ struct call_notes {
   command what = command::ping;
   detail::check_kind kind{};  // of the checks of a request
   bool sent_alone = false;    // no other call was in flight
-  bool one_check = false;     // takes no other check
   bool asks = false;          // goes right behind ASKING
   std::size_t script = 0;     // of a request, except a reset: the index in scripts()
   std::uint32_t loads = 0;    // how often its script had been loaded before this call
