@@ -9,7 +9,7 @@ map_search::map_search(cluster_members& members, const redis_options& options, s
 
 void map_search::want(time now, std::chrono::milliseconds age) {
   if (is_asking_ || is_stopped_) return;
-  if (found_at_ != time::min() && now < found_at_ + age && age > shortest_interval) return;
+  if (age.count() > 0 && now < found_at_ + age) return;
   if (now >= not_before_) {
     begin_round(now);
   } else {

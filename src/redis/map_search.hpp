@@ -28,11 +28,9 @@ class map_search {
 
   map_search(cluster_members& members, const redis_options& options, std::uint32_t seed);
 
-  /// Called when the map is wrong or missing. Asks for another one as soon as shortest_interval
-  /// allows.
-  void want(time now) { want(now, shortest_interval); }
-  /// As above, unless the last map is younger than `age`.
-  void want(time now, std::chrono::milliseconds age);
+  /// Called when the map is wrong or missing. Asks for another one as soon as it may; not if the
+  /// last one is younger than `age`.
+  void want(time now, std::chrono::milliseconds age = {});
   /// A node has sent a map; `is_new`: it differs from what was known.
   void found(time now, bool is_new);
   /// Called when this node will not answer: it has no connection, or no map. True if that ends a
