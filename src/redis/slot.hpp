@@ -23,7 +23,7 @@ inline std::uint16_t slot_of_tag(std::string_view tag) noexcept {
 inline std::uint16_t slot_of(const detail::check& c, std::string& scratch) {
   scratch.clear();
   c.limiter->append_key(scratch, c.subject.view());
-  return slot_of_tag(detail::hash_tag(scratch));
+  return slot_of_tag(c.limiter->tag_of(scratch));
 }
 
 }  // namespace weir::redis

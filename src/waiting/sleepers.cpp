@@ -29,8 +29,8 @@ using std::chrono::microseconds;
 
 std::size_t tag_of(const check& c) {
   std::string key;
-  c.limiter->append_key(key, c.subject.view(), 0);
-  return std::hash<std::string_view>{}(detail::hash_tag(key));
+  c.limiter->append_key(key, c.subject.view());
+  return std::hash<std::string_view>{}(c.limiter->tag_of(key));
 }
 
 }  // namespace
