@@ -49,42 +49,26 @@ class tier_rules {
   }
   policies::instant matters_until(const state_type& states) const noexcept {
     policies::instant last = 0;
-    for (std::size_t i = 0; states != nullptr && i < kernels_.size(); ++i) {
-      const auto end = [&](const auto& k) {
-        return k.matters_until(policies::state_for(k, states[i]));
-      };
-      last = std::max(last, std::visit(end, kernels_[i]));
-    }
+    each_tier(states,
+              [&](const auto& k, const auto& s) { last = std::max(last, k.matters_until(s)); });
     return last;
   }
   /// The units in use in the tier whose state matters longest.
   policies::units in_use(const state_type& states, policies::instant now) const noexcept {
     policies::instant last = -1;
     policies::units found = 0;
-    const auto look = [&]<class Kernel>(const Kernel& k, policies::any_state& state) {
-      if constexpr (policies::is_policy(Kernel::kind)) {
-        const auto& own = policies::state_for(k, state);
-        const policies::instant end = k.matters_until(own);
-        if (end > last) last = end, found = k.in_use(own, now);
-      }
-    };
-    for (std::size_t i = 0; states != nullptr && i < kernels_.size(); ++i) {
-      std::visit([&](const auto& k) { look(k, states[i]); }, kernels_[i]);
-    }
+    each_tier(states, [&](const auto& k, const auto& s) {
+      const policies::instant end = k.matters_until(s);
+      if (end > last) last = end, found = k.in_use(s, now);
+    });
     return found;
   }
   /// True if the state of a tier is.
   bool is_far_ahead(const state_type& states, policies::instant now) const noexcept {
-    for (std::size_t i = 0; states != nullptr && i < kernels_.size(); ++i) {
-      const auto is_ahead = [&]<class Kernel>(const Kernel& k) {
-        if constexpr (policies::is_policy(Kernel::kind)) {
-          return k.is_far_ahead(state_for(k, states[i]), now);
-        }
-        return false;
-      };
-      if (std::visit(is_ahead, kernels_[i])) return true;
-    }
-    return false;
+    bool is_ahead = false;
+    each_tier(states,
+              [&](const auto& k, const auto& s) { is_ahead = is_ahead || k.is_far_ahead(s, now); });
+    return is_ahead;
   }
 
  private:
@@ -96,6 +80,16 @@ class tier_rules {
     }
   };
 
+  /// Calls f(kernel, state) for each tier, both of their own types.
+  template <class F>
+  void each_tier(const state_type& states, F&& f) const noexcept {
+    for (std::size_t i = 0; states != nullptr && i < kernels_.size(); ++i) {
+      const auto call = [&]<class Kernel>(const Kernel& k) {
+        if constexpr (policies::is_policy(Kernel::kind)) f(k, policies::state_for(k, states[i]));
+      };
+      std::visit(call, kernels_[i]);
+    }
+  }
   state_type make_states() const {
     auto states = std::make_unique<policies::any_state[]>(kernels_.size());
     for (std::size_t i = 0; i < kernels_.size(); ++i) {
