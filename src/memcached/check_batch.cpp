@@ -80,16 +80,15 @@ instant check_batch::clock_for(std::span<const detail::held_tier> tiers,
 /// Calls apply() with the states of the check's tiers.
 void check_batch::run_states(check& c, instant now) {
   std::array<detail::held_tier, policies::max_tiers> tiers;
-  std::array<std::string_view, policies::max_tiers> names;
+  std::array<subject_value::tier_value*, policies::max_tiers> values;
   std::size_t count = 0;
   bool is_readable = true;
   detail::for_each_tier(c, [&](const detail::limiter_spec& limiter, std::string_view,
                                std::int64_t number, std::size_t tier) {
     const policies::kernel& kernel = limiter.tiers[tier];
-    names[count] = limiter.tier_name(tier);
-    policies::any_state* const state = value_.find(names[count], kernel);
-    is_readable = is_readable && state != nullptr;
-    tiers[count++] = {&kernel, state, number};
+    auto* const value = values[count] = value_.find(limiter.tier_name(tier), kernel);
+    is_readable = is_readable && value != nullptr;
+    tiers[count++] = {&kernel, value != nullptr ? &value->state : nullptr, number};
   });
   if (!is_readable) {
     c.ec = error::wrong_type;
@@ -115,7 +114,7 @@ void check_batch::run_states(check& c, instant now) {
     std::visit(
         [&](const auto& k) {
           const auto& state = policies::state_for(k, *tiers[i].state);
-          value_.set_end(names[i], policies::matters_until(k, state, value_.end(names[i])));
+          values[i]->ends = policies::matters_until(k, state, values[i]->ends);
         },
         *tiers[i].rules);
   }

@@ -129,7 +129,8 @@ subject_value::section* subject_value::section_of(std::string_view name) noexcep
   return nullptr;
 }
 
-policies::any_state* subject_value::find(std::string_view tier, const policies::kernel& kernel) {
+subject_value::tier_value* subject_value::find(std::string_view tier,
+                                               const policies::kernel& kernel) {
   section* s = section_of(tier);
   if (s == nullptr) {
     s = &sections_.emplace_back();
@@ -138,23 +139,14 @@ policies::any_state* subject_value::find(std::string_view tier, const policies::
     s->is_held = true;
     s->stored = bytes_of(*s);
   }
-  if (s->is_held) return &s->state;
+  if (s->is_held) return s;
   numbers_.clear();
   for (std::string_view in = s->stored; !in.empty();) {
     if (!take_signed(in, numbers_.emplace_back())) return nullptr;
   }
   if (!policies::read_numbers(kernel, numbers_, s->state)) return nullptr;
   s->is_held = true;
-  return &s->state;
-}
-
-instant subject_value::end(std::string_view tier) noexcept {
-  const section* s = section_of(tier);
-  return s != nullptr ? s->ends : 0;
-}
-
-void subject_value::set_end(std::string_view tier, instant ends) {
-  if (section* s = section_of(tier)) s->ends = ends;
+  return s;
 }
 
 void subject_value::forget(std::string_view tier) {

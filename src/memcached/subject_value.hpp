@@ -24,13 +24,15 @@ class subject_value {
   /// remembered any more.
   error decode(std::string_view bytes, policies::instant now);
 
-  /// The state of a tier, of that kernel's kind, to be read and changed. Null if the value holds
-  /// something that is no such state. Stays valid until the next decode() or forget().
-  policies::any_state* find(std::string_view tier, const policies::kernel& kernel);
-
-  /// Until when the tier's state matters; 0 if it has none. Call set_end() after a change.
-  policies::instant end(std::string_view tier) noexcept;
-  void set_end(std::string_view tier, policies::instant ends);
+  /// What it keeps of a tier: the state, of the kernel's kind, and until when that matters; 0 if it
+  /// is a fresh one. Set both after a change.
+  struct tier_value {
+    policies::any_state state = {};
+    policies::instant ends = 0;
+  };
+  /// Null if the value holds something that is no such state. Stays valid until the next decode()
+  /// or forget().
+  tier_value* find(std::string_view tier, const policies::kernel& kernel);
 
   void forget(std::string_view tier);
 
@@ -50,12 +52,10 @@ class subject_value {
   policies::instant encode(policies::instant now, std::string& out);
 
  private:
-  struct section {
+  struct section : tier_value {
     std::string name;
-    policies::instant ends = 0;
-    std::string stored;  // the state as it was read, or a fresh one's
-    bool is_held = false;
-    policies::any_state state = {};  // if is_held
+    std::string stored;    // the state as it was read, or a fresh one's
+    bool is_held = false;  // `state` has it
   };
   struct settled_id {
     std::uint64_t id;

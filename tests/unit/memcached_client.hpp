@@ -271,9 +271,9 @@ struct core_fixture {
     subject_value value;
     BOOST_TEST_REQUIRE((value.decode(found->second.value, 0) == error{}));
     const auto& kernel = std::get<weir::policies::fixed_window>(core->tiers.front());
-    auto* const state = value.find(core->tier_name(0), core->tiers.front());
+    auto* const tier = value.find(core->tier_name(0), core->tiers.front());
     return kernel
-        .fetch(std::get<weir::policies::fixed_window::state>(*state), 1'790'000'100'000'000, 1)
+        .fetch(std::get<weir::policies::fixed_window::state>(tier->state), 1'790'000'100'000'000, 1)
         .used;
   }
 };
