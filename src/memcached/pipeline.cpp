@@ -51,9 +51,7 @@ void pipeline::make_ready(line& l) {
 /// Goes on with a line that has no request under way; ends it if it has no checks.
 void pipeline::advance(line& l) {
   if (!l.waiting.empty()) return make_ready(l);
-  l.place.unlink();
-  retries_.put(l, time::max());
-  lines_.erase(lines_.find(l.key));
+  lines_.erase(lines_.find(l.key));  // it leaves the lists
 }
 
 /// Ends the lines that have lost all their checks to deadlines and cancellation. Amortized over the
