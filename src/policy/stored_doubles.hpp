@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
+#include <boost/endian/conversion.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -29,15 +29,13 @@ inline bool take_doubles(std::string_view& text, std::size_t count, std::size_t 
     return true;
   }
   for (std::size_t i = 0; i < count; ++i) {
-    std::uint64_t bits = 0;
-    for (std::size_t byte = sizeof(double); byte > 0; --byte) {
-      bits = bits << 8 | static_cast<unsigned char>(own[i * sizeof(double) + byte - 1]);
-    }
+    const auto* const from = reinterpret_cast<const unsigned char*>(own.data());
+    const auto bits = boost::endian::load_little_u64(from + i * sizeof(double));
     const double value = std::bit_cast<double>(bits);
-    const bool is_whole = value >= 0 && value <= static_cast<double>(max_exact) &&
-                          value == std::floor(value);
-    if (!is_whole) return false;
-    if (i < wanted) fields[i] = static_cast<std::int64_t>(value);
+    if (!(value >= 0 && value <= static_cast<double>(max_exact))) return false;
+    const auto whole = static_cast<std::int64_t>(value);
+    if (static_cast<double>(whole) != value) return false;
+    if (i < wanted) fields[i] = whole;
   }
   return true;
 }
