@@ -8,7 +8,6 @@
 #include <boost/algorithm/string/replace.hpp>
 #include <boost/container/static_vector.hpp>
 #include <boost/system/system_error.hpp>
-#include <initializer_list>
 #include <mutex>
 #include <type_traits>
 #include <utility>
@@ -58,23 +57,20 @@ std::string text_of_one(bool in_parts = false) {
   return text;
 }
 
-/// A kernel's entry in the table from which the driver for several kernels makes those it needs.
+/// The beginning of a kernel's entry in the table from which a driver for several kernels makes
+/// those it needs.
 template <class Kernel>
-std::string entry_of_all() {
-  std::string text("{constants = " + number(Kernel::script_constants) +
-                   ", width = " + number(Kernel::reply_width) + ", make = function(first_arg)\n");
-  text += Kernel::script();
-  text += "return check\nend},\n";
-  return text;
+std::string begin_entry() {
+  return "{constants = " + number(Kernel::script_constants) +
+         ", width = " + number(Kernel::reply_width) + ", make = function(first_arg)\n" +
+         std::string(Kernel::script());
 }
 
-/// The entry is "false" for a gate.
+/// The entry of a kernel that gives back and charges; "false" for a gate.
 template <class Kernel>
 std::string entry_of_settling() {
   if constexpr (Kernel::kind != kernel_kind::gate) {
-    std::string text("{constants = " + number(Kernel::script_constants) +
-                     ", width = " + number(Kernel::reply_width) + ", make = function(first_arg)\n");
-    text += Kernel::script();
+    std::string text = begin_entry<Kernel>();
     text += Kernel::settle_script();
     if constexpr (Kernel::kind == kernel_kind::window) {
       // These kernels charge by running a check under the same policy without its limit.
@@ -100,10 +96,6 @@ std::string table_of(std::string_view driver, std::span<const std::string> entri
   return text;
 }
 
-std::string text_of_table(std::string_view driver, std::initializer_list<std::string> entries) {
-  return std::string(policies::lua::start_lua) + table_of(driver, {entries.begin(), entries.end()});
-}
-
 /// The function full_kernels() with the kernels of these tiers; with all if there are none.
 template <class... Kernels>
 std::string text_of_full_kernels(std::span<const script_tier> tiers, script_task task,
@@ -114,7 +106,7 @@ std::string text_of_full_kernels(std::span<const script_tier> tiers, script_task
                      std::ranges::count(tiers, index, &script_tier::kernel_index) > 0;
     ++index;
     const bool can = K::kind != kernel_kind::gate || task == script_task::record;
-    return has && can ? entry_of_all<K>() : std::string("false,\n");
+    return has && can ? begin_entry<K>() + "return check\nend},\n" : std::string("false,\n");
   };
   // A braced list is evaluated in order, as `index` needs it.
   const std::string entries[] = {entry(std::type_identity<Kernels>())...};
@@ -172,7 +164,8 @@ class script_list {
       tasks_[count] = task;
       scripts_[count++] = make_script({}, task);
     }
-    add(text_of_table(policies::lua::settle_lua, {entry_of_settling<Kernels>()...}));
+    const std::string settling[] = {entry_of_settling<Kernels>()...};
+    add(std::string(policies::lua::start_lua) + table_of(policies::lua::settle_lua, settling));
     add(text_of_one<policies::meter>(true));
     count_ = count;
   }
