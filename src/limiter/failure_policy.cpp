@@ -68,15 +68,11 @@ decision from_local_shares(const check& c) {
 
 decision from_local_share(const check& c) {
   local_fallback& local = *impl_of(*c.limiter).fallback;
-  switch (c.kind) {
-    case check_kind::record:
-      return local.record(c.subject.view(), as<record_request>(c).cost);
-    case check_kind::acquire:
-      return local.acquire(c.subject.view(), as<acquire_request>(c).cost,
-                           as<acquire_request>(c).max_wait);
-    default:
-      return local.fetch(c.subject.view(), as<fetch_request>(c).cost);
-  }
+  const std::string_view subject = c.subject.view();
+  const std::int64_t cost = number_for_kernel(c);
+  if (c.kind == check_kind::fetch) return local.fetch(subject, cost);
+  if (c.kind == check_kind::record) return local.record(subject, cost);
+  return local.acquire(subject, cost, as<acquire_request>(c).max_wait);
 }
 
 /// The failure policy of a check that has one; for a joint check, the strictest of its limiters.

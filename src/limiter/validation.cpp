@@ -97,11 +97,9 @@ error validate_request(const check& c, std::int64_t cost) {
 error validate(const check& c) {
   switch (c.kind) {
     case check_kind::record:
-      return validate_request(c, as<record_request>(c).cost);
     case check_kind::fetch:
-      return validate_request(c, as<fetch_request>(c).cost);
     case check_kind::acquire:
-      return validate_request(c, as<acquire_request>(c).cost);
+      return validate_request(c, number_for_kernel(c));
     case check_kind::enter:
       return validate_request(c, 1);
     case check_kind::settle:
