@@ -42,11 +42,14 @@ inline constexpr std::int64_t max_exact = (std::int64_t{1} << 53) - 1;
 /// weir::unlimited inside the kernels and scripts: no sum of two counts exceeds it.
 inline constexpr units no_limit = max_exact;
 
+/// b > 0. A division of 128 bits is a call, so there is one only.
 constexpr std::int64_t floor_div(wide a, wide b) noexcept {
-  return static_cast<std::int64_t>(a / b - (a % b < 0 ? 1 : 0));
+  const wide quotient = a / b;
+  return static_cast<std::int64_t>(quotient - (quotient * b > a ? 1 : 0));
 }
 constexpr std::int64_t ceil_div(wide a, wide b) noexcept {
-  return static_cast<std::int64_t>(a / b + (a % b > 0 ? 1 : 0));
+  const wide quotient = a / b;
+  return static_cast<std::int64_t>(quotient + (quotient * b < a ? 1 : 0));
 }
 
 /// Counts stop at `most` instead of overflowing.
