@@ -62,7 +62,7 @@ decision fixed_window::describe(const state& s, instant at, units cost,
 }
 
 decision fixed_window::record(state& s, moment now, units cost) const noexcept {
-  s = seen_at(s, now.clock);
+  mend(s, now.clock);
   const instant has_passed = passed(s, now.clock);
   const instant at = std::max(now.when, has_passed);
   state next = current(s, at);

@@ -106,7 +106,7 @@ decision sliding_window::describe(const state& s, const times& t, units cost,
 }
 
 decision sliding_window::record(state& s, moment now, units cost) const noexcept {
-  s = seen_at(s, now.clock);
+  mend(s, now.clock);
   const times t = times_of(s, now);
   state next = current(s, t.turn);
   const bool allowed = t.at == t.turn && fits(next, t.turn, cost);

@@ -46,7 +46,9 @@ class sliding_window {
   decision record(state& s, moment now, units cost) const noexcept;
   decision fetch(const state& s, moment now, units cost) const noexcept;
   /// Makes a state far ahead of the clock begin anew by the clock.
-  void mend(state& s, instant clock) const noexcept { s = seen_at(s, clock); }
+  void mend(state& s, instant clock) const noexcept {
+    if (is_far_ahead(s, clock)) s = seen_at(s, clock);
+  }
   bool is_far_ahead(const state& s, instant clock) const noexcept {
     return passed(s) - clock > window_;
   }
