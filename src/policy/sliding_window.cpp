@@ -94,7 +94,7 @@ decision sliding_window::describe(const state& s, const times& t, units cost,
   d.used = early ? d.limit : used(s, t.at);
   d.remaining = early ? 0 : remaining_for_caller(limit_, d.used);
   if (!allowed) {
-    const instant passes = fits(s, t.turn, cost) ? t.turn : passes_at(s, cost);
+    const instant passes = early && fits(s, t.turn, cost) ? t.turn : passes_at(s, cost);
     d.retry_after = std::chrono::microseconds(passes - t.at);
   }
   const instant end = s.current > 0    ? s.start + 2 * window_
