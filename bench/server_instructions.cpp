@@ -366,7 +366,7 @@ class program {
   }
 
   /// Lua collects garbage in some large script calls and not in others: several are averaged.
-  static int rounds_of(std::size_t keys) { return keys == 1 ? 1 : 8; }
+  int rounds_of(std::size_t keys) const { return keys == 1 ? 1 : quick_ ? 4 : 8; }
 
   static void print(const std::string& name, const char* traffic, std::size_t in_call,
                     std::uint64_t total, int rounds) {

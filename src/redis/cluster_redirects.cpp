@@ -150,7 +150,7 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
                      : r.why.what == kind::try_again ? now + pause_of_migration
                                                      : now;
   const error_code why = r.why.what == kind::down ? r.checks.front().ec : error_code();
-  if (why == error::cluster_down && !std::exchange(members_[from].is_down, true)) {
+  if (r.why.is_of_all && !std::exchange(members_[from].is_down, true)) {
     members_[from].ask_again_at = now + options_.breaker_pause;
   }
   check_list asks;

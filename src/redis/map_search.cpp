@@ -58,9 +58,10 @@ void map_search::found(time now, bool is_new) {
   for (index i = 0; i < members_.size(); ++i) members_[i].is_asked = false;
   round_.clear();
   is_asking_ = false;
+  const bool is_calm = now >= found_at_ + interval / 2;
   found_at_ = now;
   not_before_ = now + shortest_interval;
-  if (is_new) {
+  if (is_new || is_calm) {
     backoff_.reset();
   } else {
     // While a cluster is down, each check that it refuses wants a map.

@@ -62,7 +62,8 @@ bool pipeline::redirect(script_call& c, const reply_view& reply, error e) {
   error_code reason;
   if (why.what == redirection::kind::try_again) reason = error::slot_migrating;
   if (why.what == redirection::kind::down) {
-    reason = e == error::server_is_cluster ? error::cluster_down : e;
+    const bool is_named = e != error::server_is_cluster && e != error::server_error;
+    reason = is_named ? e : error::cluster_down;
   }
   for (call_key& key : c.keys) {
     for (check& waiting : key.checks) {

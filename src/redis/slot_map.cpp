@@ -142,6 +142,11 @@ redirection read_redirection(std::string_view text) {
     return {kind, std::move(*to)};
   }
   if (text.starts_with("TRYAGAIN")) return {try_again};
+  // With cluster-allow-reads-when-down, the script runs until its first write.
+  if (text.starts_with("CLUSTERDOWN The cluster is down") ||
+      text.find("while the cluster is down") != text.npos) {
+    return {.what = down, .is_of_all = true};
+  }
   for (const std::string_view prefix : {"CLUSTERDOWN", "MASTERDOWN", "READONLY"}) {
     if (text.starts_with(prefix)) return {down};
   }

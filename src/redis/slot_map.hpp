@@ -42,7 +42,8 @@ struct redirection {
     again,      ///< the script is missing, or the node cannot run it at present: nothing moves
   };
   kind what = kind::none;
-  redis_address to = {};  // of moved and ask; an empty host: the node that has replied
+  redis_address to = {};   // of moved and ask; an empty host: the node that has replied
+  bool is_of_all = false;  // down: no slot is served
 };
 
 /// Reads an error reply. A malformed MOVED or ASK is `down`: nothing ran, and a new slot map tells

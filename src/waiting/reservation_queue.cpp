@@ -189,6 +189,7 @@ void reservation_queue::on_time(time now, orders& out) {
 }
 
 void reservation_queue::close(orders& out) {
+  closed_ = true;
   while (!outside_.empty()) tell(*outside_.begin(), error::store_closed, out);
   if (has_answers_due()) return;
   while (!inside_.empty()) {
@@ -218,25 +219,28 @@ void reservation_queue::reserve_for(waiter& w, time now, orders& out) {
   if (!take_return(w, now)) request_for(w, now, out);
 }
 
-/// Gives the waiter a reservation that was to go back. The last one withdrawn is the earliest.
+/// Gives the waiter the earliest reservation that was to go back and that it can use, of the last
+/// 64.
 bool reservation_queue::take_return(waiter& w, time now) noexcept {
-  int looks = 64;
-  for (auto it = returns_.rbegin(); it != returns_.rend() && looks > 0; ++it, --looks) {
-    reservation_request& reservation = **it;
-    if (reservation.asked.cost != w.cost() || reservation.due() > w.latest ||
-        reservation.due() < cool_down_until_) {
-      continue;
-    }
-    reservation.owner = &w;
-    reservation.cancelled.reset();
-    insert(reservation);
-    w.reservation = std::move(*it);
-    w.reserved_at = now;
-    with_reservation_.insert(w);
-    returns_.erase(std::next(it).base());
-    return true;
+  if (closed_) return false;
+  auto best = returns_.end();
+  const auto looks = std::min<std::ptrdiff_t>(64, std::ssize(returns_));
+  for (auto it = returns_.end() - looks; it != returns_.end(); ++it) {
+    const reservation_request& one = **it;
+    // Those whose time has passed could all go at once, and a reset has ended the earlier ones.
+    const bool fits = one.asked.cost == w.cost() && one.due() >= now && one.due() <= w.latest &&
+                      one.due() >= cool_down_until_ && one.forgotten == forgotten_;
+    if (fits && (best == returns_.end() || one.due() < (*best)->due())) best = it;
   }
-  return false;
+  if (best == returns_.end()) return false;
+  w.reservation = std::move(*best);
+  returns_.erase(best);
+  w.reservation->owner = &w;
+  w.reservation->cancelled.reset();
+  insert(*w.reservation);
+  w.reserved_at = now;
+  with_reservation_.insert(w);
+  return true;
 }
 
 void reservation_queue::request_for(waiter& w, time now, orders& out) {
@@ -314,6 +318,11 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
   request.due_at = now + request.answer.delay;
   request.number = ++reservations_made_;
   waiter* const w = request.owner;
+  time until{};  // the end of the cool-down that the answer names
+  if (request.asked.cool_down_left.count() > 0 && request.forgotten == forgotten_) {
+    until = now + request.asked.cool_down_left;
+  }
+  request.known_cool_down = std::max(request.known_cool_down, until);
   if (w == nullptr) {
     if (request.is_reserved && request.answer.source != source::fallback) {
       keep_order(request, time::max(), now);  // a waiter may get it in exchange
@@ -321,11 +330,7 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
     }
     return;
   }
-  if (request.asked.cool_down_left.count() > 0 && request.forgotten == forgotten_) {
-    const time until = now + request.asked.cool_down_left;
-    request.known_cool_down = std::max(request.known_cool_down, until);
-    cool_down_until_ = std::max(cool_down_until_, until);
-  }
+  cool_down_until_ = std::max(cool_down_until_, until);
   if (request.ec) {
     take_failure(*w, request, now, out);
   } else if (!request.answer.allowed) {

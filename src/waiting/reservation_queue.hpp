@@ -132,6 +132,7 @@ class reservation_queue final {
   std::uint64_t reservations_made_ = 0;
   time cool_down_until_{};
   std::uint32_t forgotten_ = 0;  // the calls of forget_cool_down()
+  bool closed_ = false;
   waiters_to_repeat to_repeat_;
   std::vector<request_ptr> returns_;  // reservations to give back
 };

@@ -69,7 +69,9 @@ BOOST_AUTO_TEST_CASE(failures_become_what_was_asked_for) {
 // A quarter of the limit, counted here; and the store's count again once it is back.
 BOOST_AUTO_TEST_CASE(the_fallback_counts_its_share_until_the_store_is_back) {
   server.kill();
-  const auto l = open(on_failure::fallback);
+  const weir::store store = weir::make_redis_store(io.get_executor(), options);
+  const weir::limiter l(store, "r", eight,
+                        {.on_failure = on_failure::fallback, .process_count = 4});
   for (int i = 1; i <= 4; ++i) {
     const auto o = record(l, 10ms);
     BOOST_TEST(!o.ec.failed());
@@ -77,7 +79,8 @@ BOOST_AUTO_TEST_CASE(the_fallback_counts_its_share_until_the_store_is_back) {
     BOOST_TEST((o.d.source == weir::source::fallback));
   }
   server.restart();
-  connected();  // counts one unit
+  // Waits for the connection, and counts one unit.
+  BOOST_TEST(!record(weir::limiter(store, "r", eight), 50s).ec.failed());
   const auto o = record(l);
   BOOST_TEST((o.d.source == weir::source::store));
   BOOST_TEST(o.d.used == 2);

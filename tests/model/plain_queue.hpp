@@ -163,21 +163,24 @@ class plain_queue final {
     return std::to_string(at) + "+" + std::to_string(delay) + "/" + std::to_string(retry);
   }
 
-  /// A turn that would go back serves a newcomer who can use it; the last one given up first.
+  /// The earliest turn that would go back serves a newcomer who can use it.
   void enter(std::int64_t who) {
-    for (std::size_t i = goes_back_.size(); i-- > 0;) {
-      ask& a = requests_[index(goes_back_[i])];
-      if (a.cost != at(who).cost || a.due > at(who).until || a.due < held_until_) continue;
-      a.whom = who;
-      a.is_turn = true;
-      a.is_unwanted = false;
-      at(who).ask = goes_back_[i];
-      at(who).heard = now;
-      at(who).has_heard = true;
-      goes_back_.erase(goes_back_.begin() + static_cast<std::ptrdiff_t>(i));
-      return;
+    std::int64_t best = none;
+    for (const std::int64_t back : goes_back_) {
+      const ask& a = requests_[index(back)];
+      if (a.cost != at(who).cost || a.due < now || a.due > at(who).until || a.due < held_until_)
+        continue;
+      if (best == none || a.due < requests_[index(best)].due) best = back;
     }
-    come_in(who);
+    if (best == none) return come_in(who);
+    std::erase(goes_back_, best);
+    ask& a = requests_[index(best)];
+    a.whom = who;
+    a.is_turn = true;
+    a.is_unwanted = false;
+    at(who).ask = best;
+    at(who).heard = now;
+    at(who).has_heard = true;
   }
 
   void come_in(std::int64_t who) {

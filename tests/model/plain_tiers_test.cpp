@@ -169,7 +169,10 @@ BOOST_AUTO_TEST_CASE(checks_with_a_log_read_its_ends_and_add_to_it) {
     commands();
     check(tiers, keys, now, {}, path::common);
     auto counts = commands();
-    for (const char* own : {"hset", "hmget", "hget", "pexpire", "script|load"}) counts.erase(own);
+    // "script" is how Redis 6.2 calls "script|load".
+    for (const char* own : {"hset", "hmget", "hget", "pexpire", "script|load", "script"}) {
+      counts.erase(own);
+    }
     return counts;
   };
   using counts = std::map<std::string, int>;

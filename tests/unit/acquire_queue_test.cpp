@@ -173,19 +173,19 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_comes_in_for_one_whose_request_was_not_starte
   std::array<boost::asio::cancellation_signal, 3> signals;
   const weir::limiter limiter{weir::make_memory_store(io.get_executor()),
                               "r",
-                              weir::gcra{.rate = weir::per_hour(1), .burst = 1},
+                              weir::gcra{.rate = weir::per_hour(1), .burst = 2},
                               {.max_waiting = 1, .overflow = weir::on_overflow::block}};
-  limiter.record("a", [](error_code, const decision&) {});
+  limiter.record("a", {.cost = 2}, [](error_code, const decision&) {});
   int ended = 0;
-  const auto wait = [&](std::size_t i, std::chrono::microseconds max_wait) {
-    limiter.acquire("a", {.max_wait = max_wait},
+  const auto wait = [&](std::size_t i, std::int64_t cost, std::chrono::microseconds max_wait) {
+    limiter.acquire("a", {.cost = cost, .max_wait = max_wait},
                     boost::asio::bind_cancellation_slot(
                         signals[i].slot(), [&](error_code, const decision&) { ++ended; }));
   };
-  wait(0, 24h);
+  wait(0, 1, 24h);
   io.poll();
-  wait(1, 24h);
-  wait(2, 59min);
+  wait(1, 2, 24h);  // it cannot use the other one's reservation
+  wait(2, 1, 59min);
   signals[0].emit(boost::asio::cancellation_type::terminal);
   signals[1].emit(boost::asio::cancellation_type::total);
   io.poll();

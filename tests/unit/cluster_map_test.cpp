@@ -126,6 +126,39 @@ BOOST_AUTO_TEST_CASE(a_cluster_that_is_down_is_seldom_asked_for_its_map) {
   calm_down(c);
 }
 
+// Each map without news let the next pause grow, also those that came every 30 s.
+BOOST_AUTO_TEST_CASE(after_a_calm_time_the_next_map_comes_soon) {
+  const auto next_map = [&] {
+    for (const int before = maps_asked(); maps_asked() == before;) {
+      if (!step_all(c)) c.wait();
+    }
+  };
+  for (int i = 0; i < 20; ++i) next_map();
+  step_while_busy(c);
+  const moment last = c.now;
+  for (simulated_node& n : c.servers) n.is_down = true;
+  c.submit(limiter, "a");
+  next_map();
+  BOOST_TEST((c.now - last <= 200ms));
+  for (simulated_node& n : c.servers) n.is_down = false;
+  calm_down(c);
+}
+
+// A slot that its master did not serve had the policies decide the calls of all its other slots.
+BOOST_AUTO_TEST_CASE(failure_policies_leave_the_slots_alone_that_a_node_serves) {
+  c.options.breaker_failures = 20;
+  const core_ptr opens = make_core("r", plenty, {.on_failure = weir::on_failure::open});
+  const auto subjects = subjects_of(1, 10);
+  c.servers[1].refuses = "CLUSTERDOWN Hash slot not served";
+  for (const std::string& s : subjects) {
+    c.submit(opens, s);
+    step_while_busy(c);
+  }
+  calm_down(c);
+  judge(c);
+  for (const fake_check& check : c.checks) BOOST_TEST(!check.ec);
+}
+
 // With full coverage, one lost shard makes all masters refuse: each call waited for its deadline.
 BOOST_AUTO_TEST_CASE(failure_policies_decide_at_once_while_a_node_says_that_the_cluster_is_down) {
   c.options.breaker_failures = 20;

@@ -79,6 +79,10 @@ BOOST_AUTO_TEST_CASE(checks_that_a_node_sends_elsewhere_leave_it_in_order) {
         {"-ASK 1 10.0.0.1:7000\r\n", ask, weir::error_code{}},
         {"-TRYAGAIN Multiple keys\r\n", try_again, weir::error_code{error::slot_migrating}},
         {"-CLUSTERDOWN The cluster is down\r\n", down, weir::error_code{error::cluster_down}},
+        // With cluster-allow-reads-when-down: calls failed that a failover would have served.
+        {"-ERR Script attempted to execute a write command while the cluster is down and readonly "
+         "script: f_1, on @user_script:1.\r\n",
+         down, weir::error_code{error::cluster_down}},
         {"-MASTERDOWN Link with MASTER is down\r\n", down, weir::error_code{error::read_only}},
         {"-READONLY You can't write\r\n", down, weir::error_code{error::read_only}}}) {
     BOOST_TEST_CONTEXT(reply) {

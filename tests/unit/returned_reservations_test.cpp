@@ -72,6 +72,74 @@ BOOST_AUTO_TEST_CASE(a_newcomer_waits_for_what_would_go_back) {
   BOOST_TEST(s.queue->is_idle());
 }
 
+// Ten newcomers went at once, for whom others had reserved before.
+BOOST_AUTO_TEST_CASE(a_newcomer_takes_no_reservation_whose_time_has_passed) {
+  queue_stage s({});
+  for (int i = 0; i < 2; ++i) s.arrive();
+  s.reserve_all();
+  s.arrive();
+  s.leave(0);
+  s.leave(1);
+  s.wait(3s);
+  s.requested();
+  const std::size_t newcomer = s.arrive();
+  WEIR_TEST_NUMBERS(s.requested(), {newcomer});
+}
+
+BOOST_AUTO_TEST_CASE(a_newcomer_takes_the_earliest_of_what_would_go_back) {
+  queue_stage s({});
+  for (int i = 0; i < 4; ++i) s.arrive();
+  for (std::size_t i = 0; i < 3; ++i) {
+    s.leave(i);
+    s.book_in(i, 1s * (i + 1));
+  }
+  s.told();
+  const std::size_t newcomer = s.arrive();
+  s.wait(1s);
+  WEIR_TEST_NUMBERS(s.told(), {newcomer});
+}
+
+// The store had forgotten it.
+BOOST_AUTO_TEST_CASE(a_newcomer_takes_no_reservation_from_before_a_reset) {
+  queue_stage s({});
+  s.arrive();
+  s.reserve_all();
+  s.arrive();
+  s.leave(0);
+  s.requested();
+  s.queue->forget_cool_down();
+  const std::size_t newcomer = s.arrive();
+  WEIR_TEST_NUMBERS(s.requested(), {newcomer});
+}
+
+// It was given back for a new one, behind all others, when another answer named that cool-down.
+BOOST_AUTO_TEST_CASE(a_newcomer_keeps_what_was_reserved_behind_a_cool_down) {
+  queue_stage s({});
+  s.arrive();
+  s.arrive();
+  s.leave(0);
+  s.requests[0]->asked.cool_down_left = 5s;
+  s.book_in(0, 5s);
+  s.requested();
+  s.arrive();
+  s.cool_down(5s + 1ms);
+  WEIR_TEST_NUMBERS(s.requested(), {});
+  WEIR_TEST_NUMBERS(s.returned(), {});
+}
+
+BOOST_AUTO_TEST_CASE(a_newcomer_takes_nothing_after_the_close) {
+  queue_stage s({});
+  s.arrive();
+  s.reserve_all();
+  s.arrive();
+  s.leave(0);
+  s.requested();
+  weir::waiting::orders none;
+  s.queue->close(none);
+  const std::size_t newcomer = s.arrive();
+  WEIR_TEST_NUMBERS(s.requested(), {newcomer});
+}
+
 BOOST_AUTO_TEST_CASE(no_reservation_of_another_cost_is_given_back) {
   queue_stage s({});
   s.arrive(0, 10s, 1);
@@ -192,7 +260,7 @@ BOOST_AUTO_TEST_CASE(what_cancelled_waiters_hold_goes_back_before_a_new_request)
   s.book_in(0, 1s);
   s.leave(0);
   WEIR_TEST_NUMBERS(s.returned(), {});
-  s.arrive();
+  s.arrive(0, 10s, 2);
   WEIR_TEST_NUMBERS(s.returned(), {0});
 }
 
