@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "check/store_backend.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "limiter/local_fallback.hpp"
 
