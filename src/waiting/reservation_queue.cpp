@@ -227,7 +227,8 @@ bool reservation_queue::take_return(waiter& w, time now) noexcept {
   const auto looks = std::min<std::ptrdiff_t>(64, std::ssize(returns_));
   for (auto it = returns_.end() - looks; it != returns_.end(); ++it) {
     const reservation_request& one = **it;
-    // Those whose time has passed could all go at once, and a reset has ended the earlier ones.
+    // Those whose time has passed could all go at once; the store has forgotten those that were
+    // made before a reset.
     const bool fits = one.asked.cost == w.cost() && one.due() >= now && one.due() <= w.latest &&
                       one.due() >= cool_down_until_ && one.forgotten == forgotten_;
     if (fits && (best == returns_.end() || one.due() < (*best)->due())) best = it;
