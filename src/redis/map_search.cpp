@@ -58,7 +58,7 @@ void map_search::found(time now, bool is_new) {
   for (index i = 0; i < members_.size(); ++i) members_[i].is_asked = false;
   round_.clear();
   is_asking_ = false;
-  const bool is_calm = now >= found_at_ + interval / 2;
+  const bool is_calm = now >= found_at_ + interval / 2;  // nothing has wanted a map for so long
   found_at_ = now;
   not_before_ = now + shortest_interval;
   if (is_new || is_calm) {
