@@ -167,24 +167,6 @@ BOOST_AUTO_TEST_CASE(opening_and_greeting_have_a_limit_together) {
   }
 }
 
-// A stopped server takes connections and answers nothing: every call waited for its deadline.
-BOOST_AUTO_TEST_CASE(failure_policies_decide_at_once_after_an_attempt_without_an_answer) {
-  for (const bool greeting : {false, true}) {
-    driver d;
-    d.limiter = weir::test::make_core("r", weir::fixed_window{.limit = 3, .window = 10s},
-                                      {.on_failure = weir::on_failure::open});
-    if (greeting) d.opened(error{});
-    auto& early = d.submit("a", 1h);
-    d.advance(d.options.connect_timeout);
-    BOOST_TEST((early.stage == check_stage::waiting));
-    for (int attempts = 0; attempts < 3; ++attempts) {
-      const auto& c = d.submit("a");
-      BOOST_TEST((c.stage == check_stage::done && c.ec == weir::condition::not_counted));
-      d.wait();
-    }
-  }
-}
-
 BOOST_AUTO_TEST_CASE(an_attempt_given_up_is_over_only_when_the_driver_says_so) {
   driver d;
   d.now += d.options.connect_timeout;

@@ -197,6 +197,24 @@ BOOST_AUTO_TEST_CASE(a_deadline_names_the_suspicion) {
   }
 }
 
+// A stopped server takes connections and answers nothing: every call waited for its deadline.
+BOOST_AUTO_TEST_CASE(failure_policies_decide_at_once_after_an_attempt_without_an_answer) {
+  for (const bool greeting : {false, true}) {
+    driver d;
+    d.limiter = weir::test::make_core("r", weir::fixed_window{.limit = 3, .window = 10s},
+                                      {.on_failure = weir::on_failure::open});
+    if (greeting) d.opened(error{});
+    auto& early = d.submit("a", 1h);
+    d.advance(d.options.connect_timeout);
+    BOOST_TEST((early.stage == check_stage::waiting));
+    for (int attempts = 0; attempts < 3; ++attempts) {
+      const auto& c = d.submit("a");
+      BOOST_TEST((c.stage == check_stage::done && c.ec == weir::condition::not_counted));
+      d.wait();
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_loading_server_is_waited_for) {
   driver d;
   auto& c = d.submit();
