@@ -10,6 +10,23 @@ namespace {
 
 using policies::require_valid;
 
+/// Throws unless the option is one of its enumerators, of which `last` is the last: a number from a
+/// file that is cast to one may be another, and would count as some of them.
+template <class Enum>
+void require_known(const char* option, Enum value, Enum last) {
+  require_valid(value <= last, std::string(option) + ": " +
+                                   std::to_string(static_cast<int>(value)) +
+                                   " is not one of its enumerators");
+}
+
+void check_enumerators(const limiter_options& options) {
+  require_known("on_failure", options.on_failure, on_failure::fallback);
+  require_known("overflow", options.overflow, on_overflow::block);
+  require_known("sync_remaining_with", options.sync_remaining_with, vendor_count::tokens);
+  require_known("response_parsing.reset", options.response_parsing.reset,
+                reset_unit::epoch_milliseconds);
+}
+
 void check_feedback_options(const limiter_options& options, bool counts_refused) {
   require_valid(!counts_refused,
                 "cool_downs: count_refused must be false, because a check that a cool-down refuses "
@@ -95,6 +112,7 @@ limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_v
       denials(make_deny_cache(options, counts_refused)),
       local(make_local_units(rules, options)),
       queue(make_queue(options)) {
+  check_enumerators(options);
   if (has_cool_down) check_feedback_options(options, counts_refused);
   require_valid(has_cool_down || sync_remaining_with == vendor_count::none,
                 "sync_remaining_with: needs cool_downs");

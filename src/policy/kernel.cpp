@@ -63,6 +63,7 @@ struct compiler {
     const std::string name = place + "fixed_window";
     require_limit(name, p.limit, max_units);
     require(name, "window (us)", p.window.count(), 1, max_window);
+    require(name, "anchor", static_cast<int>(p.anchor), 0, 1);
     if (p.anchor == anchor::epoch) {
       require(name, "offset (us)", p.offset.count(), 0, p.window.count() - 1);
     } else if (p.offset.count() != 0) {

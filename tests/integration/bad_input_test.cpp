@@ -104,6 +104,8 @@ BOOST_AUTO_TEST_CASE(impossible_policies_are_refused_with_the_bound_in_the_text)
       {weir::fixed_window{.limit = 1, .window = 1s, .offset = 1us}, "anchor::epoch"},
       {weir::fixed_window{.limit = 1, .window = 1s, .anchor = weir::anchor::epoch, .offset = 1s},
        "offset (us) must be between 0 and 999999"},
+      {weir::fixed_window{.limit = 1, .window = 1s, .anchor = static_cast<weir::anchor>(2)},
+       "anchor must be between 0 and 1, got 2"},
       {weir::sliding_log{.limit = 0, .window = 1s}, "limit must be between 1"},
       {weir::sliding_log{.limit = 1, .window = 0s}, "window (us) must be between 1"},
       {weir::sliding_log{.limit = 1, .window = 1s, .resolution = 2s}, "resolution (us)"},
@@ -137,6 +139,22 @@ BOOST_AUTO_TEST_CASE(impossible_policies_are_refused_with_the_bound_in_the_text)
                  "\"" << e.what() << "\" does not say: " << says);
     }
   }
+}
+
+// on_failure(4) allowed what the store could not decide.
+BOOST_AUTO_TEST_CASE(a_number_that_is_no_enumerator_is_refused) {
+  const auto s = weir::open_store(io.get_executor(), "memory://");
+  const auto with = [&](const weir::limiter_options& options) {
+    return error_of([&] { weir::limiter(s, "vendor", five, options); });
+  };
+  using weir::on_failure, weir::on_overflow, weir::vendor_count, weir::reset_unit;
+  WEIR_TEST_ERROR(with({.on_failure = on_failure(4)}), error::invalid_policy);
+  WEIR_TEST_ERROR(with({.cool_downs = true, .sync_remaining_with = vendor_count(3)}),
+                  error::invalid_policy);
+  WEIR_TEST_ERROR(with({.cool_downs = true, .response_parsing = {.reset = reset_unit(5)}}),
+                  error::invalid_policy);
+  WEIR_TEST_ERROR(with({.overflow = on_overflow(4)}), error::invalid_policy);
+  BOOST_TEST(!with({.overflow = on_overflow::block}).failed());
 }
 
 BOOST_AUTO_TEST_CASE(a_resource_needs_a_name_of_bounded_length) {
