@@ -124,6 +124,8 @@ auto take_apart(Start&& start, Args&&... args) {
     return start.template operator()<boost::asio::deferred_t>(claims, options, token);
   } else {
     using token = std::tuple_element_t<token_place, std::tuple<Args...>>;
+    static_assert(boost::asio::completion_token_for<token, void(error_code, decision)>,
+                  "claims, their options (a timeout is one of them), a completion token");
     return start.template operator()<token>(claims, options, std::get<token_place>(all));
   }
 }
