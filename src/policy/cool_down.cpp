@@ -24,7 +24,7 @@ decision cool_down::fetch(const state& s, moment now, units) const noexcept {
   if (!d.allowed) {
     d.cooling_down = true;
     d.remaining = 0;
-    d.retry_after = d.reset_after = std::chrono::microseconds(s.until - now.when);
+    d.retry_after = d.reset_after = std::chrono::microseconds(s.left(now.when));
   }
   return d;
 }

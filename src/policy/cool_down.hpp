@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -26,6 +27,9 @@ class cool_down {
     bool has_effect(instant clock) const noexcept {
       return until - clock <= 2 * length + span{60} * 1'000'000;
     }
+    /// What is told to be left: no more than the whole cool-down while the clock is behind its
+    /// beginning. Whoever is told waits no longer than that if the clock is put right meanwhile.
+    span left(instant clock) const noexcept { return std::min(until - clock, length); }
     friend bool operator==(const state&, const state&) = default;
   };
 

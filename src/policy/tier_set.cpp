@@ -169,7 +169,9 @@ instant own_turn(const tier<State>& t, instant now, decision d) {
   for (int i = 0; i < 2; ++i) {
     const auto wait = d.allowed ? d.delay : d.retry_after;
     if (wait.count() == 0) break;
-    const instant own = (d.decided_at + wait).time_since_epoch().count();
+    // A cool-down tells less than is left if the clock is behind its beginning.
+    const auto* h = std::get_if<cool_down::state>(t.state);
+    const instant own = h != nullptr ? h->until : (d.decided_at + wait).time_since_epoch().count();
     turn = std::max(turn, own);
     d = fetch(t, moment(now, own));
   }
@@ -239,7 +241,7 @@ span cool_down_left(std::span<const tier<State>> tiers, instant clock) noexcept 
   span left = 0;
   for (const tier<State>& t : tiers) {
     const auto* h = std::get_if<cool_down::state>(t.state);
-    if (h != nullptr && h->has_effect(clock)) left = std::max(left, h->until - clock);
+    if (h != nullptr && h->has_effect(clock)) left = std::max(left, h->left(clock));
   }
   return left;
 }

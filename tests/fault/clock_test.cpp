@@ -174,6 +174,28 @@ BOOST_AUTO_TEST_CASE(a_clock_that_was_wrong_for_a_while_locks_nobody_out_for_goo
   }
 }
 
+// The end of the cool-down was told as 51 s away, and acquire stopped for that long.
+BOOST_AUTO_TEST_CASE(a_short_step_back_in_a_cool_down_does_not_stop_acquire_for_as_long) {
+  const weir::limiter l(store, "r", weir::token_bucket{.capacity = limit, .refill = {limit, 1ms}},
+                        {.cool_downs = true});
+  // A refusal by a cool-down has up to a tenth of jitter.
+  const auto waits_no_longer = [](const weir::decision& d) {
+    BOOST_TEST(d.cooling_down);
+    BOOST_TEST((d.retry_after > 0s && d.retry_after <= 1100ms));
+  };
+  weir::test::run(io, [&]() -> asio::awaitable<void> {
+    co_await l.cool_down("a", 1s);
+    clock.step(-50s);
+    waits_no_longer(co_await l.record("a"));
+    waits_no_longer(co_await l.fetch("a"));
+    co_await l.cool_down("a", 1s);
+    BOOST_TEST((co_await l.acquire("a", {.max_wait = 0s})).cooling_down);
+    clock.step(50s);
+    BOOST_TEST((co_await l.acquire("a", {.max_wait = 10s})).allowed);
+    BOOST_TEST((co_await weir::acquire_all(l.on("a"), {.max_wait = 10s})).allowed);
+  });
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace clock_test

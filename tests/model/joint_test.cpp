@@ -53,7 +53,7 @@ class plain_hold final : public model::reference {
     if (d.allowed) return d;
     d.cooling_down = true;
     d.remaining = 0;
-    d.retry_after = d.reset_after = std::chrono::microseconds(until_ - now);
+    d.retry_after = d.reset_after = std::chrono::microseconds(std::min(until_ - now, length_));
     return d;
   }
 
