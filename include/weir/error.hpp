@@ -141,7 +141,7 @@ enum class error : std::int16_t {
   store_contention,
   /// the subject's state would exceed memcached_options::max_value_size
   state_too_large,
-  /// the peer does not speak memcached's meta protocol (memcached 1.6 or later)
+  /// the peer does not speak memcached's meta protocol (memcached 1.6.10 or later)
   not_memcached,
 };
 

@@ -12,7 +12,8 @@
 namespace weir {
 
 /// What record(), fetch(), acquire() and their _all forms answer when the store fails. Mistakes in
-/// the call, cancellation, error::overloaded and error::store_closed stay errors.
+/// the call, cancellation, error::overloaded, error::store_contention and error::store_closed stay
+/// errors.
 enum class on_failure : std::uint8_t {
   /// the call ends with the error
   raise,

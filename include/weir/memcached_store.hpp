@@ -7,7 +7,7 @@
 
 namespace weir {
 
-/// Makes a store on one or several memcached servers (1.6 or later), over one multiplexed
+/// Makes a store on one or several memcached servers (1.6.10 or later), over one multiplexed
 /// connection to each. A subject's state is one value, which every call reads and writes back with
 /// a compare-and-swap.
 ///

@@ -87,7 +87,7 @@ class store {
 ///     rediss-sentinel://...                       the same with TLS, also to the Sentinels
 ///     unix:///path/to/socket[?db=n]               one server over a Unix socket; [user]:password@
 ///                                                 before the path works too
-///     memcached://host[:port][,host[:port]...]    memcached 1.6 or later, on one or several
+///     memcached://host[:port][,host[:port]...]    memcached 1.6.10 or later, on one or several
 ///                                                 servers; port 11211 unless given
 ///
 /// Returns at once. The store connects in the background, as soon as the context runs; calls made

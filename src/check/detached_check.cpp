@@ -76,11 +76,12 @@ class give_back final : public joint_check_of<give_back_request> {
     until_ = clock::now() + timeout;
   }
 
-  /// True if the give-back was sent without an answer and may be repeated. If the first one ran,
-  /// its marker makes the repetition a no-op.
+  /// True if the give-back was sent without an answer, or lost to other processes, and may be
+  /// repeated. If the first one ran, its marker makes the repetition a no-op.
   bool may_try_again() {
-    const bool was_sent = ec == error::outcome_unknown || ec == error::protocol_error;
-    if (!was_sent || !waits_for_connection_ || ++attempts_ == most_attempts) return false;
+    const bool may_pass = ec == error::outcome_unknown || ec == error::protocol_error ||
+                          ec == error::store_contention;
+    if (!may_pass || !waits_for_connection_ || ++attempts_ == most_attempts) return false;
     timeout = std::chrono::duration_cast<std::chrono::microseconds>(until_ - clock::now());
     ec = {};
     flight_of(*this).stage = check_stage::idle;

@@ -37,9 +37,9 @@ void store_backend::tell_of_shutdown(check_list&& dropped) noexcept {
 
 bool is_store_failure(const error_code& ec) noexcept {
   if (ec == condition::invalid_input || ec == error::store_closed) return false;
-  // The process has more calls pending than max_pending. If a failure policy let them pass, the
-  // limit would be lifted just when it matters.
-  if (ec == error::overloaded) return false;
+  // Too many calls of this process are pending, or other processes change the subject all the time.
+  // If a failure policy let such calls pass, the limit would be lifted just when it matters.
+  if (ec == error::overloaded || ec == error::store_contention) return false;
   // False for operation_aborted and other errors that are not weir's.
   return ec == condition::not_counted || ec == condition::may_have_counted;
 }

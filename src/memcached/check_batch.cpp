@@ -26,15 +26,20 @@ instant remembered_until(const check& c, instant now) {
 }
 
 /// If the first check is a record, gives its error to equal records, which would fail on the same
-/// state, and moves them behind it. Looks at no more than `most` checks, and not beyond a check of
-/// another kind, which may change the state. Returns how many equal ones there are.
+/// state, and moves them behind it. Looks at no more than `most` checks, and not beyond one that is
+/// neither a record nor a fetch, because it may change the state. Returns how many equal ones there
+/// are.
 std::size_t fail_equals_of_first(detail::check_list& checks, std::size_t most) {
   const check& first = checks.front();
   std::size_t count = 0;
   const auto behind = std::next(checks.begin());
-  for (auto it = behind; it != checks.end() && it->kind == check_kind::record && --most > 0;) {
+  const auto keeps_the_state = [](const check& c) {
+    return c.kind == check_kind::record || c.kind == check_kind::fetch;
+  };
+  for (auto it = behind; it != checks.end() && keeps_the_state(*it) && --most > 0;) {
     const auto one = it++;
-    if (first.kind != check_kind::record || one->limiter != first.limiter ||
+    if (first.kind != check_kind::record || one->kind != check_kind::record ||
+        one->limiter != first.limiter ||
         detail::number_for_kernel(*one) != detail::number_for_kernel(first)) {
       continue;
     }

@@ -16,6 +16,13 @@ std::optional<std::int64_t> number_of(std::string_view line, std::string_view na
   return value >= 0 ? value : std::nullopt;
 }
 
+/// memcached 1.6.0 to 1.6.9 take the length of a value in another form, and run the bytes of a value
+/// whose length they did not find as commands.
+bool has_old_stores(std::string_view line) {
+  constexpr std::string_view series = "version 1.6.";
+  return line.starts_with(series) && line.size() == series.size() + 1;
+}
+
 /// The largest value that fits an item, with its key and the server's own data.
 std::size_t value_in_item(std::int64_t item_size) {
   return static_cast<std::size_t>(item_size - std::min<std::int64_t>(item_size / 2, 1024));
@@ -59,6 +66,8 @@ bool connection_core::read_greeting(const meta_reply& reply, time now, instant c
     if (const auto size = number_of(reply.text, "item_size_max")) {
       max_value_ = std::min(max_value_, value_in_item(*size));
     }
+  } else if (has_old_stores(reply.text)) {
+    return false;
   } else if (const auto seconds = number_of(reply.text, "time")) {
     if (*seconds > policies::max_exact / 1'000'000) return false;
     told_time_ = true;

@@ -71,6 +71,7 @@ void pipeline::sweep() {
 void pipeline::take_back(line& l) {
   for (auto it = l.sent.begin(); it != l.sent.end();) {
     check& c = *it++;
+    note_deadline(l, c);
     unsend(c);
   }
   l.waiting.splice(l.waiting.begin(), l.sent);
@@ -89,6 +90,12 @@ void pipeline::pause(line& l, time now) {
 
 // ---- the checks
 
+/// Checks without a caller may be answered late.
+void pipeline::note_deadline(line& l, const check& c) noexcept {
+  const bool has_caller = !is_urgent(c) && !flight_of(c).is_detached;
+  l.latest = std::max(l.latest, has_caller ? flight_of(c).deadline : time::max());
+}
+
 void pipeline::submit(check& c, std::string_view key, time now) {
   error e = admit(c, now, skewed_ ? error::clock_skew : error{});
   if (e == error{} && !is_served()) e = why_not_wait(c, now);
@@ -104,9 +111,7 @@ void pipeline::submit(check& c, std::string_view key, time now) {
   flight_of(c).position = l.reads;
   is_urgent(c) ? l.waiting.push_front(c) : l.waiting.push_back(c);
   wheel_.add(c);
-  // Checks without a caller may be answered late.
-  const bool has_caller = !is_urgent(c) && !flight_of(c).is_detached;
-  l.latest = std::max(l.latest, has_caller ? flight_of(c).deadline : time::max());
+  note_deadline(l, c);
   if (l.at == phase::idle || l.at == phase::late || (l.at == phase::ready && is_urgent(c))) {
     make_ready(l);
   }
@@ -153,6 +158,10 @@ void pipeline::disconnected(error reason, std::size_t sent, time now) {
     }
     advance(*c.of);
   }
+  // From here on, the server keeps them waiting, and no longer the processes that were faster.
+  each_line([](line& l) {
+    for (check& c : l.waiting) c.ec = {};
+  });
   // On the next server, another item may have the CAS number that was read from this one.
   while (!stores_.empty()) {
     line& l = stores_.front();

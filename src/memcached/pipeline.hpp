@@ -107,7 +107,7 @@ class pipeline : public detail::pending_checks {
     phase at = phase::idle;
     unsigned failures = 0;       // swaps in a row
     std::uint32_t reads = 0;     // requests for its value so far; a check's position is that number
-    time latest = time::min();   // of the deadlines of all its checks so far
+    time latest = time::min();   // of the deadlines of `waiting`, or later
     bool was_unchanged = false;  // the last value that was read did not have to be stored
     hook place;                  // in one of the lists below
     // of the value that was read, and of the one to store
@@ -140,6 +140,7 @@ class pipeline : public detail::pending_checks {
   template <class F>
   void each_line(F&& f);
 
+  static void note_deadline(line& l, const detail::check& c) noexcept;
   void make_ready(line& l);
   void advance(line& l);
   void pause(line& l, time now);

@@ -15,6 +15,7 @@ constexpr std::string_view settled_name = "s";
 constexpr std::size_t longest_name = 8;
 // Far more than all kinds of states with all numbers of tiers.
 constexpr std::size_t most_sections = 256;
+constexpr std::size_t most_kept = 1024 * 1024;
 // First bytes from here on are another program's text, not a later version.
 constexpr unsigned char first_foreign = 32;
 
@@ -79,6 +80,8 @@ error subject_value::decode(std::string_view bytes, instant now) {
   sections_.clear();
   ids_.clear();
   is_changed_ = false;
+  if (scratch_.capacity() > most_kept) std::string().swap(scratch_);
+  if (numbers_.capacity() > most_kept / sizeof(std::int64_t)) numbers_ = {};
   if (bytes.empty()) return {};
   const auto first = static_cast<unsigned char>(bytes.front());
   if (first > version && first < first_foreign) return error::newer_state;

@@ -70,6 +70,7 @@ class subject_value {
   std::list<section> sections_;
   std::vector<settled_id> ids_;  // in order
   bool is_changed_ = false;      // beside the states
+  // Kept from value to value, unless they are large.
   std::string scratch_;
   std::vector<std::int64_t> numbers_;
 };

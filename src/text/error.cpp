@@ -236,7 +236,7 @@ constexpr description describe(int value) noexcept {
       return {
           "not_memcached", group::not_counted,
           "the server at the store's address does not speak memcached's meta protocol, and nothing "
-          "was sent: check that host and port name a memcached of version 1.6 or later"};
+          "was sent: check that host and port name a memcached of version 1.6.10 or later"};
   }
   return {"unknown", group::none,
           "unknown error number: the code was not made by this version of weir"};

@@ -15,11 +15,11 @@ using detail::check_stage;
 
 namespace {
 
-/// True for a store failure that may pass and counted nothing: the request is worth repeating.
+/// True for a failure that may pass and counted nothing: the request is worth repeating.
 bool is_worth_repeating(const error_code& ec) {
-  if (!detail::is_store_failure(ec) || ec != condition::not_counted) return false;
+  if (ec != condition::not_counted) return false;
   for (const error lasting :
-       {error::overloaded, error::store_full, error::authentication_failed,
+       {error::store_closed, error::overloaded, error::store_full, error::authentication_failed,
         error::permission_denied, error::invalid_database, error::out_of_memory,
         error::server_misconfigured, error::wrong_type, error::script_missing, error::server_error,
         error::tls_failed, error::server_is_cluster, error::server_is_not_cluster,

@@ -20,9 +20,12 @@ class fake_memcached {
   std::map<std::string, item, std::less<>> items;
   std::int64_t started = 1'790'000'000;  // by its clock, in seconds
   std::int64_t running = 0;              // microseconds since
+  std::string version = "1.6.18";
   std::size_t item_size_max = 1024 * 1024;
   bool enables_cas = true;
   int gets = 0, stores = 0, swaps_lost = 0, pings = 0, clocks = 0;
+  std::string watched;  // the key of whose requests there were so many:
+  int gets_of_watched = 0;
   std::int64_t last_expiry = 0;  // the T of the last store
   std::string refuses_stores;    // if not empty, the answer to each
   std::string refuses;           // if not empty, the answer to the next request of an item
@@ -67,7 +70,9 @@ class fake_memcached {
       out += std::exchange(refuses, {});
     } else if (name == "mg") {
       ++gets;
-      const auto found = items.find(take(line));
+      const std::string_view key = take(line);
+      gets_of_watched += key == watched;
+      const auto found = items.find(key);
       if (found == items.end()) {
         out += "EN\r\n";
       } else {
@@ -93,8 +98,8 @@ class fake_memcached {
              (enables_cas ? "yes" : "no") + "\r\nEND\r\n";
     } else if (name == "stats") {
       ++clocks;
-      out += "STAT pid 7\r\nSTAT time " + std::to_string(started + running / 1'000'000) +
-             "\r\nSTAT threads 4\r\nEND\r\n";
+      out += "STAT pid 7\r\nSTAT version " + version + "\r\nSTAT time " +
+             std::to_string(started + running / 1'000'000) + "\r\nSTAT threads 4\r\nEND\r\n";
     } else {
       out += "ERROR\r\n";
     }

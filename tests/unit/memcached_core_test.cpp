@@ -104,6 +104,27 @@ BOOST_AUTO_TEST_CASE(swaps_that_are_always_lost_end_in_contention) {
   WEIR_TEST_ERROR(checks.all().back().ec, error::store_contention);
 }
 
+// Whoever waited when the server died was told to spread the load.
+BOOST_AUTO_TEST_CASE(a_lost_swap_is_no_reason_any_more_once_the_server_is_gone) {
+  client one(server, options);
+  one.settle();
+  auto& c = checks.add(limit_3, "a");
+  one.submit(c);
+  server.items["weir:{r:a}"] = {"", 1};
+  one.send();
+  one.serve();
+  one.receive();
+  BOOST_TEST_REQUIRE(one.send());
+  ++server.items.begin()->second.cas;  // somebody was faster
+  one.serve();
+  one.receive();
+  BOOST_TEST_REQUIRE(server.swaps_lost == 1);
+  one.refuses_connections = true;
+  BOOST_TEST_REQUIRE(one.cut());
+  for (int i = 0; i < 10'000 && c.finished == 0; ++i) one.step();
+  WEIR_TEST_ERROR(c.ec, error::connection_refused);
+}
+
 // The ceiling of the first pause was 1 ms: the lost swap was counted before the pause.
 BOOST_AUTO_TEST_CASE(the_pause_behind_a_lost_swap_is_short_at_first_and_doubles) {
   constexpr std::array<std::int64_t, 8> ceilings{500,   1'000,  2'000,  4'000,
@@ -335,6 +356,22 @@ BOOST_AUTO_TEST_CASE(other_servers_are_not_memcached) {
   one.submit(c);
   for (int i = 0; i < 10'000 && c.finished == 0; ++i) one.step();
   WEIR_TEST_ERROR(c.ec, error::not_memcached);
+}
+
+// No call could count, and the server ran the bytes of values as commands.
+BOOST_AUTO_TEST_CASE(a_server_that_takes_values_in_the_old_form_gets_none) {
+  for (const auto& [version, is_old] : {std::pair("1.6.0", true), std::pair("1.6.9", true),
+                                        std::pair("1.6.10", false), std::pair("1.6.45_2", false)}) {
+    server.restart();
+    server.version = version;
+    client one(server, options);
+    auto& c = checks.add(limit_3, "a", check_kind::record, 1, 1s);
+    one.submit(c);
+    for (int i = 0; i < 10'000 && c.finished == 0; ++i) one.step();
+    WEIR_TEST_ERROR(c.ec, is_old ? weir::error_code(error::not_memcached) : weir::error_code());
+    BOOST_TEST((server.stores == 0) == is_old);
+    server.stores = 0;
+  }
 }
 
 // It was said not to speak memcached's protocol.

@@ -116,6 +116,35 @@ BOOST_AUTO_TEST_CASE(what_has_no_caller_is_sent_however_late_its_answer_comes) {
   one.settle();
 }
 
+// Once a check without a caller had come by, a busy subject was read for callers who were gone.
+BOOST_AUTO_TEST_CASE(what_has_no_caller_makes_nothing_behind_it_worth_sending) {
+  client one(server, options);
+  server.watched = "weir:{r:hot}";
+  run(one, 2s, 10, 2);
+  auto& without = checks.add(limit_3, "hot");
+  weir::detail::flight_of(without.check()).is_detached = true;
+  one.submit(without);
+  for (int ms = 0; ms < 2'000 && !server.items.contains(server.watched); ++ms) {
+    one.submit(checks.add(limit_3, "s" + std::to_string(checks.size())));
+    one.send();
+    one.serve(2);
+    if (!server.items.contains(server.watched)) {
+      while (one.receive()) continue;
+    }
+    one.pass_time(1ms);
+  }
+  BOOST_TEST_REQUIRE(server.items.contains(server.watched));
+  // The reply is on its way; the next check waits behind it.
+  auto& hasty = checks.add(limit_3, "hot", check_kind::record, 1, 5ms);
+  one.submit(hasty);
+  const int gets = server.gets_of_watched;
+  run(one, 600ms, 10, 2);
+  BOOST_TEST(without.finished == 1);
+  WEIR_TEST_ERROR(hasty.ec, weir::error::timed_out);
+  BOOST_TEST(server.gets_of_watched == gets);
+  one.settle();
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace memcached_overload_test

@@ -334,7 +334,8 @@ BOOST_AUTO_TEST_CASE(equal_checks_of_a_full_log_fail_together) {
   WEIR_TEST_ERROR(other.ec, weir::error_code());
   fake_check before(core, "a"), looks(core, "a", 1, check_kind::fetch), behind(core, "a");
   stored.run({&before, &looks, &behind}, at, 1000);
-  BOOST_TEST(stored.covered == 1u);
+  BOOST_TEST(stored.covered == 2u);
+  BOOST_TEST(!looks.ec.failed());  // it comes next
 
   // More than a batch takes, and what comes behind a reset finds the log empty.
   std::deque<fake_check> many;
