@@ -144,7 +144,11 @@ handshake::step handshake::on_reply(const reply_view& reply) {
     // A number beyond 2^31, or a server with a single database, gets texts that classify_error()
     // cannot tell from other errors.
     if (is_select && e == error::server_error) e = error::invalid_database;
-    if (is_hello && (text.starts_with("NOPROTO") || text.starts_with("ERR unknown command"))) {
+    // Valkey 9 asks for the login before it looks for the command.
+    const bool knows_no_hello = text.starts_with("NOPROTO") ||
+                                text.starts_with("ERR unknown command") ||
+                                (text.starts_with("NOAUTH") && !login_.password.empty());
+    if (is_hello && knows_no_hello) {
       // Without HELLO's AUTH the rest of this round may fail, so its errors are ignored.
       hello_unknown_ = true;
     } else if (failure_ == error{}) {

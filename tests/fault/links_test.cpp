@@ -104,7 +104,8 @@ BOOST_AUTO_TEST_CASE(a_link_that_dies_in_the_handshake_is_tried_again) {
     });
     const weir::limiter l(open(), to_string(what), plenty);
     BOOST_TEST(record(l, "a").d.used == 1);
-    BOOST_TEST(proxy.counts().accepted == before + 4);
+    // More if a handshake without a fault took longer than the time-out.
+    BOOST_TEST(proxy.counts().accepted >= before + 4);
   }
 }
 

@@ -12,11 +12,14 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <system_error>
+#include <tuple>
+#include <utility>
 
 #include "support/redis_client.hpp"
 #include "support/server_program.hpp"
@@ -78,6 +81,7 @@ redis_server::redis_server(redis_server_options options)
 
 redis_server::~redis_server() {
   kill();
+  if (held_port_ >= 0) ::close(held_port_);
   std::error_code ignored;
   std::filesystem::remove_all(directory_, ignored);
 }
@@ -105,6 +109,7 @@ std::string redis_server::log() const {
 }
 
 redis_server::outcome redis_server::start() {
+  if (held_port_ >= 0) ::close(std::exchange(held_port_, -1));
   const std::string log_path = directory_ + "/log";
   std::filesystem::remove(log_path);
   const redis_server_tls& tls = options_.tls;
@@ -207,16 +212,33 @@ void redis_server::wait_until_gone() noexcept {
   pid_ = -1;
 }
 
+/// Nobody listens at the port, and nobody else can. Without it, a server of another test may get
+/// the port, and answer the tested store.
+void redis_server::hold_port() noexcept {
+  if (port_ == 0 || options_.address != "127.0.0.1") return;
+  held_port_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int yes = 1;
+  ::setsockopt(held_port_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port_));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  // If it fails, the port is as free as any.
+  std::ignore = ::bind(held_port_, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+}
+
 void redis_server::kill() {
   if (pid_ < 0) return;
   ::kill(pid_, SIGKILL);
   wait_until_gone();
+  hold_port();
 }
 
 void redis_server::terminate() {
   if (pid_ < 0) return;
   ::kill(pid_, SIGTERM);
   wait_until_gone();
+  hold_port();
 }
 
 void redis_server::restart() {

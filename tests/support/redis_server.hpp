@@ -65,6 +65,7 @@ class redis_server {
   void choose_address();
   outcome start();
   void wait_until_gone() noexcept;
+  void hold_port() noexcept;
 
   redis_server_options options_;
   std::string program_;
@@ -72,6 +73,7 @@ class redis_server {
   std::string socket_path_;
   int port_ = 0;
   pid_t pid_ = -1;
+  int held_port_ = -1;  // while it is down: a socket that keeps the port from other tests
 };
 
 }  // namespace weir::test

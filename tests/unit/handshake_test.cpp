@@ -86,17 +86,18 @@ BOOST_AUTO_TEST_CASE(a_server_without_hello_gets_a_second_round) {
   weir::redis_options o;
   o.password = "secret";
   o.database = 1;
-  handshake h(o);
-  std::string refused = "-ERR unknown command `HELLO`, with args beginning with: `3`\r\n";
-  for (int i = 0; i < 3; ++i) {
-    refused += "-NOAUTH Authentication required.\r\n";
+  const std::string no_login = "-NOAUTH Authentication required.\r\n";
+  // The second one is of Valkey 9: every call failed, though the password was right.
+  for (const std::string& unknown :
+       {std::string("-ERR unknown command `HELLO`, with args beginning with: `3`\r\n"), no_login}) {
+    handshake h(o);
+    BOOST_TEST((feed(h, unknown + no_login + no_login + no_login) == step::again));
+    BOOST_TEST(h.output().starts_with("*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n"));
+    BOOST_TEST(!says(h, "HELLO"));
+    BOOST_TEST(says(h, "SELECT"));
+    BOOST_TEST((feed(h, "+OK\r\n+OK\r\n+OK\r\n" + thanks) == step::again));
+    BOOST_TEST((feed(h, scripts_known()) == step::done));
   }
-  BOOST_TEST((feed(h, refused) == step::again));
-  BOOST_TEST(h.output().starts_with("*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n"));
-  BOOST_TEST(!says(h, "HELLO"));
-  BOOST_TEST(says(h, "SELECT"));
-  BOOST_TEST((feed(h, "+OK\r\n+OK\r\n+OK\r\n" + thanks) == step::again));
-  BOOST_TEST((feed(h, scripts_known()) == step::done));
 }
 
 BOOST_AUTO_TEST_CASE(a_password_refused_in_the_second_round_is_a_failure) {
