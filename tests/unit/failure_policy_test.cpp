@@ -110,10 +110,10 @@ BOOST_AUTO_TEST_CASE(mistakes_in_the_call_and_cancellation_are_always_errors) {
 
 BOOST_AUTO_TEST_CASE(every_other_error_is_a_failure_of_the_store) {
   const auto core = core_with(ten_a_day, {.on_failure = on_failure::open});
-  for (int value = 1; value <= static_cast<int>(error::protocol_error); ++value) {
+  for (int value = 1; value <= static_cast<int>(error::not_memcached); ++value) {
     const weir::error_code ec(value, weir::error_category());
     const bool stays = ec == weir::condition::invalid_input || ec == error::store_closed ||
-                       ec == error::overloaded;
+                       ec == error::overloaded || ec == error::store_contention;
     BOOST_TEST(fail(core, ec).ec.failed() == stays, ec.message());
   }
   // Numbers that are no error of ours, and numbers of ours in another category.
@@ -204,15 +204,18 @@ BOOST_AUTO_TEST_CASE(the_fallback_keeps_no_long_subjects_and_tells_them_apart) {
   }
 }
 
-// 1,260,972 calls were admitted in 4 s where 100 a second were allowed.
-BOOST_AUTO_TEST_CASE(a_process_that_floods_itself_is_told_so_whatever_its_failure_policy) {
+// 1,260,972 calls were admitted in 4 s where 100 a second were allowed. Where processes compete for
+// a value in memcached, 440 passed although nothing was left.
+BOOST_AUTO_TEST_CASE(a_flood_of_calls_is_no_failure_of_the_store) {
   for (const auto policy : {on_failure::open, on_failure::closed, on_failure::fallback}) {
     const auto core = core_with(ten_a_day,
                                 {.on_failure = policy, .process_count = 1, .group = "g"});
     for (const auto kind : {check_kind::record, check_kind::fetch, check_kind::acquire}) {
-      const auto got = fail(core, error::overloaded, "s", 1, kind);
-      BOOST_TEST((got.ec == error::overloaded));
-      BOOST_TEST(!got.answer.allowed);
+      for (const error e : {error::overloaded, error::store_contention}) {
+        const auto got = fail(core, e, "s", 1, kind);
+        BOOST_TEST((got.ec == e));
+        BOOST_TEST(!got.answer.allowed);
+      }
     }
     fake_check joint(core, "s", 1, check_kind::record, std::chrono::microseconds{0},
                      {{core, weir::detail::short_text("t"), 1}});

@@ -146,6 +146,42 @@ BOOST_AUTO_TEST_CASE(a_give_back_that_no_server_takes_ends) {
   f.line.take_done().clear();
 }
 
+/// Keeps the last check that it was given.
+class asked_store final : public weir::detail::store_backend {
+ public:
+  asked_store() : store_backend(boost::asio::system_executor()) {}
+
+  void start(weir::detail::check& c) override {
+    last = &c;
+    ++asked;
+  }
+  void cancel(weir::detail::check&, weir::detail::cancel_scope) override {}
+  void close() override {}
+  std::string_view key_prefix() const noexcept override { return "weir"; }
+
+  weir::detail::check* last = nullptr;
+  int asked = 0;
+};
+
+// What lost 100 swaps to other processes was dropped.
+BOOST_AUTO_TEST_CASE(a_give_back_is_repeated_if_its_failure_may_pass) {
+  for (const auto& [e, may_pass] :
+       {std::pair(error::outcome_unknown, true), std::pair(error::protocol_error, true),
+        std::pair(error::store_contention, true), std::pair(error::server_error, false)}) {
+    const auto store = std::make_shared<asked_store>();
+    const auto core = std::make_shared<weir::detail::limiter_spec>(
+        store, "r", weir::tiers(weir::fixed_window{.limit = 1, .window = 1h}),
+        weir::limiter_options{});
+    fake_check reserved(core, "turn", 1, check_kind::acquire);
+    reserved.answer.allowed = true;
+    store->last = &weir::detail::make_give_back(reserved);
+    store->last->ec = e;
+    store->last->finish(weir::detail::delivery::dispatch);
+    BOOST_TEST(store->asked == (may_pass ? 1 : 0), weir::error_code(e).message());
+    if (may_pass) store->last->finish(weir::detail::delivery::discard);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace pipeline_give_back_test
