@@ -16,11 +16,13 @@ std::optional<std::int64_t> number_of(std::string_view line, std::string_view na
   return value >= 0 ? value : std::nullopt;
 }
 
-/// memcached 1.6.0 to 1.6.9 take the length of a value in another form, and run the bytes of a value
-/// whose length they did not find as commands.
+/// memcached 1.6.0 to 1.6.9 take the length of a value in another form, and run the bytes of a
+/// value whose length they did not find as commands.
 bool has_old_stores(std::string_view line) {
   constexpr std::string_view series = "version 1.6.";
-  return line.starts_with(series) && line.size() == series.size() + 1;
+  if (!line.starts_with(series)) return false;
+  const std::string_view patch = line.substr(series.size());
+  return patch.find_first_not_of("0123456789") == 1 || patch.size() == 1;
 }
 
 /// The largest value that fits an item, with its key and the server's own data.

@@ -107,7 +107,7 @@ class pipeline : public detail::pending_checks {
     phase at = phase::idle;
     unsigned failures = 0;       // swaps in a row
     std::uint32_t reads = 0;     // requests for its value so far; a check's position is that number
-    time latest = time::min();   // of the deadlines of `waiting`, or later
+    time latest = time::min();   // no deadline of `waiting` is later
     bool was_unchanged = false;  // the last value that was read did not have to be stored
     hook place;                  // in one of the lists below
     // of the value that was read, and of the one to store

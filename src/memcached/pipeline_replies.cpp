@@ -146,8 +146,10 @@ bool pipeline::answer_get(line& l, const meta_reply& reply, time now, policies::
   }
   l.waiting.splice(l.waiting.begin(), later.urgent);
   l.waiting.splice(l.waiting.end(), later.others);
-  l.latest = time::min();
-  for (const check& c : l.waiting) note_deadline(l, c);
+  if (l.latest == time::max()) {
+    l.latest = time::min();  // what had no caller may have left
+    for (const check& c : l.waiting) note_deadline(l, c);
+  }
   if (l.sent.empty()) {
     l.failures = 0;
     advance(l);

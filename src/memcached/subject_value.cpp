@@ -81,7 +81,7 @@ error subject_value::decode(std::string_view bytes, instant now) {
   ids_.clear();
   is_changed_ = false;
   if (scratch_.capacity() > most_kept) std::string().swap(scratch_);
-  if (numbers_.capacity() > most_kept / sizeof(std::int64_t)) numbers_ = {};
+  if (numbers_.capacity() > most_kept / 8) std::vector<std::int64_t>().swap(numbers_);
   if (bytes.empty()) return {};
   const auto first = static_cast<unsigned char>(bytes.front());
   if (first > version && first < first_foreign) return error::newer_state;

@@ -13,7 +13,10 @@ decision cool_down::record(state& s, moment now, units cost) const noexcept {
     const instant end = now.clock + duration_;
     if (end > s.until || !s.has_effect(now.clock)) s = {end, duration_};
   }
-  return fetch(s, now, cost);
+  decision d = fetch(s, now, cost);
+  // Nobody is told less than was asked for just now, also if an earlier cool-down lasts longer.
+  d.retry_after = std::max(d.retry_after, std::chrono::microseconds(duration_));
+  return d;
 }
 
 decision cool_down::fetch(const state& s, moment now, units) const noexcept {
@@ -24,7 +27,8 @@ decision cool_down::fetch(const state& s, moment now, units) const noexcept {
   if (!d.allowed) {
     d.cooling_down = true;
     d.remaining = 0;
-    d.retry_after = d.reset_after = std::chrono::microseconds(s.left(now.when));
+    d.retry_after = std::chrono::microseconds(s.left(now.when));
+    d.reset_after = std::chrono::microseconds(s.until - now.when);
   }
   return d;
 }

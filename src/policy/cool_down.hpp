@@ -27,8 +27,8 @@ class cool_down {
     bool has_effect(instant clock) const noexcept {
       return until - clock <= 2 * length + span{60} * 1'000'000;
     }
-    /// What is told to be left: no more than the whole cool-down while the clock is behind its
-    /// beginning. Whoever is told waits no longer than that if the clock is put right meanwhile.
+    /// What a refusal tells: no more than the whole cool-down, also while the clock is behind its
+    /// beginning. Whoever comes back then may pass, if the clock was put right meanwhile.
     span left(instant clock) const noexcept { return std::min(until - clock, length); }
     friend bool operator==(const state&, const state&) = default;
   };

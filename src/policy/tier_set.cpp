@@ -71,6 +71,12 @@ decision answer(std::span<const tier<State>> tiers, std::span<const decision> ea
   return d;
 }
 
+/// When a refusal ends. A cool-down's retry_after tells less while the clock is behind its
+/// beginning; its reset_after is exact.
+time_point end_of(const decision& refusal) noexcept {
+  return refusal.decided_at + (refusal.cooling_down ? refusal.reset_after : refusal.retry_after);
+}
+
 }  // namespace
 
 decision combined(std::span<const decision> of) noexcept {
@@ -87,7 +93,7 @@ decision combined(std::span<const decision> of) noexcept {
     if (d.delay.count() > 0) turn = std::max(turn, until(d, d.delay));
     if (d.allowed != best.allowed ? !d.allowed
         : d.allowed               ? d.remaining < best.remaining
-                                  : until(d, d.retry_after) > until(best, best.retry_after)) {
+                                  : end_of(d) > end_of(best)) {
       chosen = i;
     }
   }
@@ -167,11 +173,9 @@ instant own_turn(const tier<State>& t, instant now, decision d) {
   instant turn = now;
   // Two rounds: a leaky bucket that refuses would then ask for a delay.
   for (int i = 0; i < 2; ++i) {
-    const auto wait = d.allowed ? d.delay : d.retry_after;
+    const auto wait = d.allowed ? d.delay : end_of(d) - d.decided_at;
     if (wait.count() == 0) break;
-    // A cool-down tells less than is left if the clock is behind its beginning.
-    const auto* h = std::get_if<cool_down::state>(t.state);
-    const instant own = h != nullptr ? h->until : (d.decided_at + wait).time_since_epoch().count();
+    const instant own = (d.decided_at + wait).time_since_epoch().count();
     turn = std::max(turn, own);
     d = fetch(t, moment(now, own));
   }

@@ -324,6 +324,9 @@ void reservation_queue::take_answer(reservation_request& request, time now, orde
     until = now + request.asked.cool_down_left;
   }
   request.known_cool_down = std::max(request.known_cool_down, until);
+  // The reservation lies behind the cool-down, also if that lasts longer than is told.
+  if (until != time{} && request.is_reserved)
+    request.known_cool_down = std::max(request.known_cool_down, request.due_at);
   if (w == nullptr) {
     if (request.is_reserved && request.answer.source != source::fallback) {
       keep_order(request, time::max(), now);  // a waiter may get it in exchange

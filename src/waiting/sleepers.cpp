@@ -76,8 +76,9 @@ bool sleepers::sleeper::goes_before(const sleeper& other) const noexcept {
 
 void sleepers::sleeper::reserve(time now, const acquire_request& asked) noexcept {
   reserved = now + caller.answer.delay;
+  // The reservation lies behind the cool-down, also if that lasts longer than is told.
   if (asked.cool_down_left.count() > 0)
-    known_cool_down = std::max(known_cool_down, now + asked.cool_down_left);
+    known_cool_down = std::max({known_cool_down, now + asked.cool_down_left, reserved});
 }
 
 // ---- callers and the store, on any thread

@@ -212,8 +212,7 @@ void redis_server::wait_until_gone() noexcept {
   pid_ = -1;
 }
 
-/// Nobody listens at the port, and nobody else can. Without it, a server of another test may get
-/// the port, and answer the tested store.
+/// Nobody listens at the port, and no test finds it free: its server would answer the tested store.
 void redis_server::hold_port() noexcept {
   if (port_ == 0 || options_.address != "127.0.0.1") return;
   held_port_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

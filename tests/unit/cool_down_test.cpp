@@ -141,6 +141,25 @@ BOOST_AUTO_TEST_CASE(a_pause_stays_when_the_clock_steps_back_a_little) {
   BOOST_TEST(record(l).allowed);
 }
 
+BOOST_AUTO_TEST_CASE(a_longer_pause_behind_a_clock_that_stepped_back_is_told_whole) {
+  const limiter l(store, "vendor", ten, listening);
+  cool_down(l, 1s);
+  now -= 50s;
+  BOOST_TEST((cool_down(l, 10s).retry_after == 10s));
+}
+
+// The bucket's own time was later than what the cool-down told: nobody learned of the cool-down.
+BOOST_AUTO_TEST_CASE(a_full_bucket_does_not_hide_a_pause_behind_a_clock_that_stepped_back) {
+  const limiter l(store, "vendor",
+                  weir::token_bucket{.capacity = 60, .refill = weir::per_second(1)}, listening);
+  for (int i = 0; i < 60; ++i) BOOST_TEST(record(l).allowed);
+  cool_down(l, 5s);
+  now -= 50s;
+  BOOST_TEST(record(l).cooling_down);
+  BOOST_TEST(fetch(l).cooling_down);
+  BOOST_TEST((fetch(l).retry_after <= 5500ms && fetch(l).reset_after >= 55s));
+}
+
 // Three sleeps of an hour, because a header said so, are what happened to others.
 BOOST_AUTO_TEST_CASE(a_pause_beyond_the_bound_is_cut_and_told) {
   const limiter l(store, "vendor", ten, {.cool_downs = true, .max_cool_down = 1min});

@@ -360,7 +360,7 @@ BOOST_AUTO_TEST_CASE(other_servers_are_not_memcached) {
 
 // No call could count, and the server ran the bytes of values as commands.
 BOOST_AUTO_TEST_CASE(a_server_that_takes_values_in_the_old_form_gets_none) {
-  for (const auto& [version, is_old] : {std::pair("1.6.0", true), std::pair("1.6.9", true),
+  for (const auto& [version, is_old] : {std::pair("1.6.0", true), std::pair("1.6.9_2", true),
                                         std::pair("1.6.10", false), std::pair("1.6.45_2", false)}) {
     server.restart();
     server.version = version;
