@@ -85,12 +85,14 @@ decision combined(std::span<const decision> of) noexcept {
   };
   std::size_t chosen = 0;
   time_point idle{}, turn{};
+  std::chrono::microseconds longest{0};  // that a refusal tells
   for (std::size_t i = 0; i < of.size(); ++i) {
     const decision& d = of[i];
     const decision& best = of[chosen];
     // Zero means now, whatever this tier's own time is.
     if (d.reset_after.count() > 0) idle = std::max(idle, until(d, d.reset_after));
     if (d.delay.count() > 0) turn = std::max(turn, until(d, d.delay));
+    if (!d.allowed) longest = std::max(longest, d.retry_after);
     if (d.allowed != best.allowed ? !d.allowed
         : d.allowed               ? d.remaining < best.remaining
                                   : end_of(d) > end_of(best)) {
@@ -104,6 +106,7 @@ decision combined(std::span<const decision> of) noexcept {
     result.delay = std::max(turn, result.decided_at) - result.decided_at;
   } else if (of.size() > 1) {
     result.tier = static_cast<std::int16_t>(chosen);
+    if (result.cooling_down) result.retry_after = longest;
   }
   return result;
 }

@@ -53,7 +53,8 @@ class plain_hold final : public model::reference {
     if (d.allowed) return d;
     d.cooling_down = true;
     d.remaining = 0;
-    d.retry_after = d.reset_after = std::chrono::microseconds(std::min(until_ - now, length_));
+    d.retry_after = std::chrono::microseconds(std::min(until_ - now, length_));
+    d.reset_after = std::chrono::microseconds(until_ - now);
     return d;
   }
 
@@ -384,6 +385,19 @@ BOOST_AUTO_TEST_CASE(of_several_refusals_the_longest_counts_and_is_named) {
   BOOST_TEST(d.tier == 2);
   BOOST_TEST(d.retry_after.count() == 70);
   BOOST_TEST(d.reset_after.count() == 900);
+}
+
+// A cool-down that lasts for 90, and tells 10 because the clock is behind its beginning.
+BOOST_AUTO_TEST_CASE(a_cool_down_is_named_that_tells_less_than_another_refusal) {
+  decision pause = refused_for(10);
+  pause.cooling_down = true;
+  pause.reset_after = std::chrono::microseconds(90);
+  const decision each[] = {refused_for(70), pause, refused_for(60)};
+  const decision d = policies::combined(each);
+  BOOST_TEST(d.cooling_down);
+  BOOST_TEST(d.tier == 1);
+  BOOST_TEST(d.retry_after.count() == 70);
+  BOOST_TEST(d.reset_after.count() == 90);
 }
 
 BOOST_AUTO_TEST_CASE(of_several_that_allow_the_one_with_the_least_left_speaks) {
