@@ -164,6 +164,6 @@ void crowd::leave(waiter& w) {
   if (w.answers == 0 && w.leave) w.leave->emit(boost::asio::cancellation_type::terminal);
 }
 
-std::int64_t count_of_waiters() { return test::is_sanitized ? 10'000 : 100'000; }
+std::int64_t count_of_waiters() { return test::is_sanitized ? 10'000 : 50'000; }
 
 }  // namespace weir::simulation

@@ -91,6 +91,22 @@ BOOST_AUTO_TEST_CASE(a_cool_down_that_is_named_again_a_little_later_moves_reserv
   WEIR_TEST_NUMBERS(s.told(), {1});
 }
 
+// While the store's clock is behind, less is told of a cool-down than is left.
+BOOST_AUTO_TEST_CASE(a_reservation_behind_a_cool_down_stays_however_little_was_told_of_it) {
+  queue_stage s({});
+  s.arrive(0, 1h);
+  s.requests[0]->asked.cool_down_left = 1s;
+  s.book_in(0, 51s);
+  s.requested();
+  s.cool_down(51s + 80ms);
+  s.wait(51s + 80ms - 1us);
+  WEIR_TEST_NUMBERS(s.told(), {});
+  WEIR_TEST_NUMBERS(s.requested(), {});
+  WEIR_TEST_NUMBERS(s.returned(), {});
+  s.wait(1us);
+  WEIR_TEST_NUMBERS(s.told(), {0});
+}
+
 // The second caller had the reservation of the first, in exchange for its own.
 BOOST_AUTO_TEST_CASE(
     a_waiter_that_comes_in_a_cool_down_is_not_let_go_inside_it_when_another_leaves) {
