@@ -100,7 +100,7 @@ class store_backend {
 };
 
 /// True if an error means that the store failed. False for a mistake in the call, a cancellation, a
-/// closed store, and more calls than there can be.
+/// closed store, `overloaded` and `store_contention`.
 bool is_store_failure(const error_code& ec) noexcept;
 
 }  // namespace weir::detail

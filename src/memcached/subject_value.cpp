@@ -15,6 +15,7 @@ constexpr std::string_view settled_name = "s";
 constexpr std::size_t longest_name = 8;
 // Far more than all kinds of states with all numbers of tiers.
 constexpr std::size_t most_sections = 256;
+// A buffer of more bytes is not kept for the next value.
 constexpr std::size_t most_kept = 1024 * 1024;
 // First bytes from here on are another program's text, not a later version.
 constexpr unsigned char first_foreign = 32;

@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(swaps_that_are_always_lost_end_in_contention) {
   WEIR_TEST_ERROR(checks.all().back().ec, error::store_contention);
 }
 
-// Whoever waited when the server died was told to spread the load.
+// Calls that had lost a swap ended with store_contention, although the server had died since.
 BOOST_AUTO_TEST_CASE(a_lost_swap_is_no_reason_any_more_once_the_server_is_gone) {
   client one(server, options);
   one.settle();

@@ -1,6 +1,9 @@
 // Turns on their way back: no line is too full for them, and they are sent however late they are.
+#include <boost/asio/system_executor.hpp>
 #include <boost/test/unit_test.hpp>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "check/detached_check.hpp"
 #include "pipeline_fixture.hpp"
@@ -47,6 +50,23 @@ struct give_back_fixture : connected_fixture {
       answer_all();
     }
   }
+};
+
+/// Keeps the last check that it was given.
+class asked_store final : public weir::detail::store_backend {
+ public:
+  asked_store() : store_backend(boost::asio::system_executor()) {}
+
+  void start(weir::detail::check& c) override {
+    last = &c;
+    ++asked;
+  }
+  void cancel(weir::detail::check&, weir::detail::cancel_scope) override {}
+  void close() override {}
+  std::string_view key_prefix() const noexcept override { return "weir"; }
+
+  weir::detail::check* last = nullptr;
+  int asked = 0;
 };
 
 }  // namespace
@@ -145,23 +165,6 @@ BOOST_AUTO_TEST_CASE(a_give_back_that_no_server_takes_ends) {
   BOOST_TEST((flight_of(*closed).stage == check_stage::done));
   f.line.take_done().clear();
 }
-
-/// Keeps the last check that it was given.
-class asked_store final : public weir::detail::store_backend {
- public:
-  asked_store() : store_backend(boost::asio::system_executor()) {}
-
-  void start(weir::detail::check& c) override {
-    last = &c;
-    ++asked;
-  }
-  void cancel(weir::detail::check&, weir::detail::cancel_scope) override {}
-  void close() override {}
-  std::string_view key_prefix() const noexcept override { return "weir"; }
-
-  weir::detail::check* last = nullptr;
-  int asked = 0;
-};
 
 // What lost 100 swaps to other processes was dropped.
 BOOST_AUTO_TEST_CASE(a_give_back_is_repeated_if_its_failure_may_pass) {
