@@ -99,10 +99,7 @@ class stand_in final : public joint_check_of<acquire_request> {
  public:
   explicit stand_in(const check& sent)
       : joint_check_of(std::shared_ptr(sent.limiter),
-                       {{.subject = sent.subject,
-                         .asked = {.cost = as<acquire_request>(sent).cost,
-                                   .max_wait = as<acquire_request>(sent).max_wait}},
-                        copy_of(sent.further())}) {
+                       acquire_like(sent, as<acquire_request>(sent).max_wait)) {
     flight_of(*this).is_detached = true;
   }
 
@@ -116,6 +113,16 @@ class stand_in final : public joint_check_of<acquire_request> {
 };
 
 }  // namespace
+
+joint_check_of<acquire_request>::arguments acquire_like(const check& caller,
+                                                        std::chrono::microseconds max_wait) {
+  joint_check_of<acquire_request>::arguments like;
+  like.first.subject = caller.subject;
+  like.first.asked.cost = as<acquire_request>(caller).cost;
+  like.first.asked.max_wait = max_wait;
+  like.further = copy_of(caller.further());
+  return like;
+}
 
 check& stand_in_for(const check& sent) { return *new stand_in(sent); }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 
@@ -20,6 +21,10 @@ check& make_give_back(const check& reservation, check* told = nullptr);
 /// The same for some of the units that a record has counted.
 check& make_give_back(const std::shared_ptr<const limiter_spec>& limiter, const short_text& subject,
                       const decision& counted, std::int64_t units);
+
+/// The arguments of a further request for what `caller` asks, with another max_wait.
+joint_check_of<acquire_request>::arguments acquire_like(const check& caller,
+                                                        std::chrono::microseconds max_wait);
 
 /// True for a check that gives units back: a closing store still accepts it.
 inline bool gives_back(const check& c) noexcept {

@@ -129,8 +129,8 @@ limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_v
   for (const policies::kernel& kernel : tiers) {
     nominal_limit = std::min(nominal_limit,
                              std::visit([](const auto& k) { return k.limit(); }, kernel));
-    key_tails_.push_back(tail_of_tier(kernel, key_tails_.size()));
-    if (ends_in_tag_) key_tails_.back().insert(0, "}");
+    const std::string tail = tail_of_tier(kernel, key_tails_.size());
+    key_tails_.push_back(ends_in_tag_ ? '}' + tail : tail);
     origin_ = hashed(hashed(origin_, key_tails_.back()), kernel);
   }
 }

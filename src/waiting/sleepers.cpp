@@ -39,16 +39,12 @@ std::size_t tag_of(const check& c) {
 class sleepers::request final : public detail::joint_check_of<acquire_request> {
  public:
   request(std::shared_ptr<sleepers> maker, sleeper& s, microseconds max_wait, bool first)
-      : joint_check_of(
-            std::shared_ptr(s.caller.limiter),
-            {{.subject = s.caller.subject,
-              .timeout = s.caller.timeout,
-              .asked = {.cost = detail::as<acquire_request>(s.caller).cost, .max_wait = max_wait}},
-             {s.caller.further().begin(), s.caller.further().end()}}),
+      : joint_check_of(std::shared_ptr(s.caller.limiter), detail::acquire_like(s.caller, max_wait)),
         owner(&s),
         group(s.group),
         is_first(first),
         maker_(std::move(maker)) {
+    timeout = s.caller.timeout;
     flight_of(*this).is_internal = true;
     flight_of(*this).replaces = !first;
   }
